@@ -1,0 +1,1 @@
+//! How Berth sees and acts: the pod feed, the driver, the executor, leader election, metrics.

@@ -1,0 +1,3 @@
+//! The controller: flags and wiring.
+
+fn main() {}

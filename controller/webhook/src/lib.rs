@@ -1,0 +1,1 @@
+//! Conversion and validation webhooks, and the certificates that serve them.

@@ -1,0 +1,8 @@
+//! What Berth decides: pure functions from a snapshot to a plan.
+//!
+//! Nothing here does I/O, reads a clock or holds state between calls. A workload's module has three entry points:
+//! its *snapshot* (what was observed), `decide` (snapshot and time to [`plan::Plan`]) and `status` (snapshot and
+//! what came of the plan to the status to write). What several workloads share are free functions over small values.
+
+pub mod plan;
+pub mod pod;

@@ -1,0 +1,217 @@
+//! A plan: what to do next, as data. It can be printed, compared in a test, and executed by the runtime.
+
+use std::collections::BTreeMap;
+
+use jiff::SignedDuration;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::pod::Condition;
+
+/// What a decision asks for. An empty plan means that nothing is to be done now.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Plan {
+    /// Executed in order. The next stage starts only when every step of the one before succeeded.
+    pub stages: Vec<Stage>,
+    /// Events to record on the workload, whether or not the stages succeed.
+    pub events: Vec<Event>,
+    /// Decide again after this time even if nothing changes until then.
+    pub look_again: Option<SignedDuration>,
+    /// What the workload waits for, pod by pod: the text behind `berth-controller explain`.
+    pub waiting: Vec<Waiting>,
+    /// The workload is broken in a way that only its author can mend: no retry until it changes.
+    pub refusal: Option<Refusal>,
+}
+
+/// Steps that may run at the same time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Stage {
+    /// What the stage is for, e.g. `scale up`.
+    pub name: &'static str,
+    /// The steps, most important first: a bounded executor starts them in this order.
+    pub steps: Vec<Step>,
+}
+
+/// Actions on one object, in order; the first that fails ends the step.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Step {
+    /// What to write.
+    pub actions: Vec<Action>,
+    /// Why, in words, for people.
+    pub reason: String,
+    /// Recorded when every action of the step succeeded.
+    pub done: Option<Event>,
+    /// Recorded, with the error appended to its message, when an action failed.
+    pub failed: Option<Event>,
+}
+
+/// The object that an action is for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Target {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid, sent as a precondition: another object of the same name is never touched.
+    pub uid: String,
+    /// Set where the decision depends on this very version; sent as a precondition.
+    pub resource_version: Option<String>,
+}
+
+/// One write.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub enum Action {
+    /// Ask the apiserver, by a dry-run create of a core `PodTemplate`, whether a pod template is valid.
+    ValidateTemplate {
+        /// Where pods would be created.
+        namespace: String,
+        /// The template as the workload has it.
+        template: Value,
+    },
+    /// Create a `ControllerRevision`. One that exists already with the same owner is success.
+    CreateRevision {
+        /// The whole object.
+        body: Value,
+    },
+    /// Change the `revision` number of a `ControllerRevision`: a rollback makes an old one the newest.
+    RenumberRevision {
+        /// The revision.
+        target: Target,
+        /// The new number.
+        revision: i64,
+    },
+    /// Delete a `ControllerRevision` that the history limit drops.
+    DeleteRevision {
+        /// The revision.
+        target: Target,
+    },
+    /// Create a pod. Expected in the feed before the workload is decided on again.
+    CreatePod {
+        /// The whole object, with `metadata.name` set.
+        body: Value,
+    },
+    /// Delete a pod, with its own grace period. Expected in the feed before the workload is decided on again.
+    DeletePod {
+        /// The pod.
+        target: Target,
+    },
+    /// A strategic merge patch of a pod's metadata and container images.
+    PatchPod {
+        /// The pod.
+        target: Target,
+        /// What changes.
+        patch: PodPatch,
+    },
+    /// A strategic merge patch of a pod's `status` subresource, which may carry labels and annotations too.
+    PatchPodStatus {
+        /// The pod.
+        target: Target,
+        /// Conditions to set, by type.
+        conditions: Vec<Condition>,
+        /// Labels and annotations to set.
+        patch: PodPatch,
+    },
+    /// A merge patch of a `NodeImage`'s spec. The resource version of the target is always set: entries of others survive.
+    PatchNodeImage {
+        /// The object; its namespace is empty.
+        target: Target,
+        /// The JSON merge patch.
+        patch: Value,
+    },
+    /// Create a `NodeImage`. One that exists already is success.
+    CreateNodeImage {
+        /// The whole object.
+        body: Value,
+    },
+    /// Delete a `NodeImage`.
+    DeleteNodeImage {
+        /// The object; its namespace is empty.
+        target: Target,
+    },
+    /// A merge patch of an `ImagePullJob`'s metadata (its finalizers).
+    PatchImagePullJob {
+        /// The job.
+        target: Target,
+        /// The JSON merge patch.
+        patch: Value,
+    },
+    /// Delete an `ImagePullJob` whose time to live is over.
+    DeleteImagePullJob {
+        /// The job.
+        target: Target,
+    },
+}
+
+/// Changes of a pod's metadata and images. `None` removes a key.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct PodPatch {
+    /// Labels.
+    pub labels: BTreeMap<String, Option<String>>,
+    /// Annotations.
+    pub annotations: BTreeMap<String, Option<String>>,
+    /// Images by container name. Empty in a status patch.
+    pub images: BTreeMap<String, String>,
+}
+
+/// An event to record on the workload.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Event {
+    /// `Warning` if set, else `Normal`.
+    pub warning: bool,
+    /// CamelCase, as the peer names it where it has one.
+    pub reason: &'static str,
+    /// A sentence for people.
+    pub message: String,
+}
+
+/// Something that a workload waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Waiting {
+    /// The pod, or empty for the workload as a whole.
+    pub pod: String,
+    /// What it waits for, in words.
+    pub reason: String,
+}
+
+/// Why a workload cannot be acted on until its author changes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Refusal {
+    /// CamelCase reason for the condition and the event.
+    pub reason: &'static str,
+    /// Names the object, the field, the value and the remedy.
+    pub message: String,
+}
+
+/// What came of a plan.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Outcome {
+    /// Failed actions in the order in which they failed. Empty: the whole plan was executed.
+    pub failures: Vec<Failure>,
+}
+
+/// One failed action.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failure {
+    /// The action's kind, e.g. `CreatePod`.
+    pub action: &'static str,
+    /// The object's name.
+    pub object: String,
+    /// The server's message.
+    pub message: String,
+    /// The HTTP status, 0 where there was no answer.
+    pub code: u16,
+    /// The same action will fail in the same way until the workload changes (HTTP 400, 403, 422).
+    pub permanent: bool,
+}
+
+impl Plan {
+    /// True when there is nothing to write.
+    pub fn is_idle(&self) -> bool {
+        self.stages.iter().all(|stage| stage.steps.is_empty())
+    }
+
+    /// Asks to decide again after `wait` at the latest.
+    pub fn look_again_after(&mut self, wait: SignedDuration) {
+        self.look_again = Some(self.look_again.map_or(wait, |old| old.min(wait)));
+    }
+}

@@ -1,0 +1,237 @@
+//! A pod as decisions see it: only what they read, in as little memory as that takes.
+//!
+//! The feed decodes watch events straight into these types, so that nothing else of a pod is ever held.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// A pod, stripped to what decisions read.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Pod {
+    /// Names, labels, owner.
+    pub metadata: Metadata,
+    /// Node, containers, gates.
+    #[serde(default)]
+    pub spec: Spec,
+    /// What the kubelet and the controller report.
+    #[serde(default)]
+    pub status: Status,
+}
+
+/// Object metadata that decisions read.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Metadata {
+    /// Namespace.
+    pub namespace: Box<str>,
+    /// Name.
+    pub name: Box<str>,
+    /// Uid.
+    pub uid: Box<str>,
+    /// Version for preconditions.
+    pub resource_version: Box<str>,
+    /// Raised by the server with every change of the spec.
+    pub generation: i64,
+    /// When it was created.
+    pub creation_timestamp: Option<Timestamp>,
+    /// Set once it is being deleted.
+    pub deletion_timestamp: Option<Timestamp>,
+    /// All labels, sorted by key.
+    #[serde(deserialize_with = "pairs::all")]
+    pub labels: Box<[(Box<str>, Box<str>)]>,
+    /// Annotations that decisions read, sorted by key: those of the `kruise.io` domain and its subdomains, and the deletion cost.
+    #[serde(deserialize_with = "pairs::known_annotations")]
+    pub annotations: Box<[(Box<str>, Box<str>)]>,
+    /// Owners.
+    pub owner_references: Box<[Owner]>,
+    /// Finalizers.
+    pub finalizers: Box<[Box<str>]>,
+}
+
+/// An owner reference.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Owner {
+    /// Group and version.
+    pub api_version: Box<str>,
+    /// Kind.
+    pub kind: Box<str>,
+    /// Name.
+    pub name: Box<str>,
+    /// Uid.
+    pub uid: Box<str>,
+    /// True for the one owner that manages the object.
+    pub controller: bool,
+}
+
+/// The part of `pod.spec` that decisions read.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Spec {
+    /// Empty until scheduled.
+    pub node_name: Box<str>,
+    /// Containers, without init containers.
+    pub containers: Box<[Container]>,
+    /// Readiness gates.
+    pub readiness_gates: Box<[ReadinessGate]>,
+}
+
+/// A container's name and wanted image.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Container {
+    /// Name.
+    pub name: Box<str>,
+    /// Image reference as written.
+    pub image: Box<str>,
+}
+
+/// A readiness gate.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ReadinessGate {
+    /// The condition that must be True.
+    pub condition_type: Box<str>,
+}
+
+/// The part of `pod.status` that decisions read.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Status {
+    /// Pending, Running, Succeeded, Failed or Unknown.
+    pub phase: Box<str>,
+    /// The generation that the kubelet has seen (Kubernetes 1.34 and later; 0 before).
+    pub observed_generation: i64,
+    /// Conditions.
+    pub conditions: Box<[Condition]>,
+    /// States of the containers, without init containers.
+    pub container_statuses: Box<[ContainerStatus]>,
+}
+
+/// A pod condition, read and written.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Condition {
+    /// Type.
+    #[serde(rename = "type")]
+    pub type_: Box<str>,
+    /// True, False or Unknown.
+    pub status: Box<str>,
+    /// When the status last changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_transition_time: Option<Timestamp>,
+    /// CamelCase reason.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub reason: Box<str>,
+    /// For people.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub message: Box<str>,
+}
+
+/// The state of a container as the kubelet reports it.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContainerStatus {
+    /// Name.
+    pub name: Box<str>,
+    /// Image name as the runtime reports it, which may be another name of the same image.
+    pub image: Box<str>,
+    /// Image id as the runtime reports it.
+    #[serde(rename = "imageID")]
+    pub image_id: Box<str>,
+    /// Runtime and id, e.g. `containerd://…`.
+    #[serde(rename = "containerID")]
+    pub container_id: Box<str>,
+    /// Passed its readiness probe.
+    pub ready: bool,
+    /// Restarts.
+    pub restart_count: i32,
+}
+
+impl Metadata {
+    /// The value of a label.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        pairs::get(&self.labels, key)
+    }
+
+    /// The value of an annotation that the feed keeps.
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        pairs::get(&self.annotations, key)
+    }
+
+    /// The owner that manages the object.
+    pub fn controller(&self) -> Option<&Owner> {
+        self.owner_references.iter().find(|owner| owner.controller)
+    }
+}
+
+impl Pod {
+    /// The condition of this type.
+    pub fn condition(&self, type_: &str) -> Option<&Condition> {
+        self.status.conditions.iter().find(|c| &*c.type_ == type_)
+    }
+
+    /// The status of the container of this name.
+    pub fn container_status(&self, name: &str) -> Option<&ContainerStatus> {
+        self.status.container_statuses.iter().find(|c| &*c.name == name)
+    }
+}
+
+/// Maps held as sorted slices of pairs: a third of the memory of a tree for the handful of entries that objects have.
+mod pairs {
+    use std::fmt;
+
+    use serde::de::{Deserializer, MapAccess, Visitor};
+
+    type Pairs = Box<[(Box<str>, Box<str>)]>;
+
+    pub(super) fn get<'a>(pairs: &'a [(Box<str>, Box<str>)], key: &str) -> Option<&'a str> {
+        pairs.binary_search_by(|(k, _)| (**k).cmp(key)).ok().map(|at| &*pairs[at].1)
+    }
+
+    pub(super) fn all<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Pairs, D::Error> {
+        deserializer.deserialize_option(Keep(|_| true))
+    }
+
+    pub(super) fn known_annotations<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Pairs, D::Error> {
+        deserializer.deserialize_option(Keep(is_known))
+    }
+
+    fn is_known(key: &str) -> bool {
+        let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+        domain == "kruise.io" || domain.ends_with(".kruise.io") || key == "controller.kubernetes.io/pod-deletion-cost"
+    }
+
+    struct Keep(fn(&str) -> bool);
+
+    impl<'de> Visitor<'de> for Keep {
+        type Value = Pairs;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a map of strings")
+        }
+
+        fn visit_none<E>(self) -> Result<Pairs, E> {
+            Ok(Box::default())
+        }
+
+        fn visit_unit<E>(self) -> Result<Pairs, E> {
+            Ok(Box::default())
+        }
+
+        fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Pairs, D::Error> {
+            deserializer.deserialize_map(self)
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
+            let mut pairs = Vec::new();
+            while let Some((key, value)) = map.next_entry::<Box<str>, Box<str>>()? {
+                if (self.0)(&key) {
+                    pairs.push((key, value));
+                }
+            }
+            pairs.sort();
+            Ok(pairs.into_boxed_slice())
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! The node agent: NodeImage facts, image pulls, container facts.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! The Kubernetes API types of Berth, every version, and their conversion.

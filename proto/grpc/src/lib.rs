@@ -1,0 +1,1 @@
+//! The services between the controller and the daemon.

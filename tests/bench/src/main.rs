@@ -1,0 +1,3 @@
+//! What Berth costs, measured.
+
+fn main() {}

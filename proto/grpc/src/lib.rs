@@ -1,1 +1,42 @@
 //! The services between the controller and the daemon.
+
+use std::fmt;
+
+/// The first version of the services, generated from `proto/berth/v1`.
+#[allow(missing_docs, unreachable_pub, clippy::all)]
+pub mod v1 {
+    tonic::include_proto!("berth.v1");
+}
+
+/// The audience that a daemon's token must be issued for. It is the controller's own, so that a token that leaks from
+/// a call is of no use against the apiserver.
+pub const TOKEN_AUDIENCE: &str = "berth-controller";
+
+impl fmt::Debug for v1::Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credential")
+            .field("registry", &self.registry)
+            .field("username", &self.username)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::v1::{Credential, GetResponse};
+
+    #[test]
+    fn debug_output_holds_no_secret() {
+        let credential = Credential {
+            registry: "registry.example".into(),
+            username: "robot".into(),
+            password: "hunter2".into(),
+            identity_token: "hunter3".into(),
+            registry_token: "hunter4".into(),
+        };
+        let response = GetResponse { credentials: vec![credential], problems: vec![] };
+        let printed = format!("{response:?}");
+        assert!(printed.contains("registry.example") && printed.contains("robot"), "{printed}");
+        assert!(!printed.contains("hunter"), "{printed}");
+    }
+}

@@ -1,1 +1,16 @@
 //! The Kubernetes API types of Berth, every version, and their conversion.
+//!
+//! [`v1beta1`] is what is stored and what the controller and the daemon work with; [`v1alpha1`] is served for older
+//! manifests. Both are field for field OpenKruise's; what Berth adds says *Berth* in its description.
+
+mod absent;
+pub mod inplace;
+pub mod lifecycle;
+pub mod names;
+mod schema;
+pub mod template;
+pub mod update_order;
+pub mod v1alpha1;
+pub mod v1beta1;
+
+pub use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;

@@ -1,0 +1,143 @@
+//! Every name that two processes, or a user and a controller, must spell alike.
+//!
+//! The names are OpenKruise's, so that manifests, scripts and dashboards written for it keep working. What Berth adds is
+//! marked *Berth*.
+
+/// The API group of CloneSet, NodeImage and ImagePullJob.
+pub const GROUP: &str = "apps.kruise.io";
+/// The version that is served for older manifests.
+pub const V1ALPHA1: &str = "v1alpha1";
+/// The version that is stored.
+pub const V1BETA1: &str = "v1beta1";
+/// The namespace that Berth lives in.
+pub const SYSTEM_NAMESPACE: &str = "kruise-system";
+
+/// Labels.
+pub mod label {
+    /// On pods and claims of a CloneSet: the instance that the pod and its claims share.
+    pub const CLONESET_INSTANCE_ID: &str = "apps.kruise.io/cloneset-instance-id";
+    /// On a v1alpha1 CloneSet, `"true"`: pods in `PreparingDelete` do not count when it scales. In v1beta1 this is
+    /// `spec.scaleStrategy.excludePreparingDelete`.
+    pub const CLONESET_SCALING_EXCLUDE_PREPARING_DELETE: &str =
+        "apps.kruise.io/cloneset-scaling-exclude-preparing-delete";
+    /// On pods and revisions: the revision they belong to, as Kubernetes' own workloads write it.
+    pub const CONTROLLER_REVISION_HASH: &str = "controller-revision-hash";
+    /// On pods of workloads that already use [`CONTROLLER_REVISION_HASH`] for something else.
+    pub const KRUISE_CONTROLLER_REVISION_HASH: &str = "apps.kruise.io/controller-revision-hash";
+    /// On pods, for tools that look for Deployment's label: a short form of the revision.
+    pub const POD_TEMPLATE_HASH: &str = "pod-template-hash";
+    /// On a pod, any value: its workload deletes it next and replaces it.
+    pub const SPECIFIED_DELETE: &str = "apps.kruise.io/specified-delete";
+    /// On a pod: where it is in its life, one of [`super::lifecycle_state`].
+    pub const LIFECYCLE_STATE: &str = "lifecycle.apps.kruise.io/state";
+    /// On a pod, any label with this prefix: it counts as unavailable, ready or not.
+    pub const UNAVAILABLE_POD_PREFIX: &str = "unavailable-pod.kruise.io/";
+    /// On a NodeImage: it lives without a node, and its labels are its own.
+    pub const FAKE_NODE_IMAGE: &str = "apps.kruise.io/fake-nodeimage";
+    /// On a revision: the images of this revision are being or have been pulled ahead.
+    pub const IMAGE_PREDOWNLOAD_CREATED: &str = "apps.kruise.io/pre-predownload-created";
+    /// On a revision: no image of this revision is to be pulled ahead.
+    pub const IMAGE_PREDOWNLOAD_IGNORED: &str = "apps.kruise.io/image-predownload-ignored";
+    /// On any guarded object: when it may be deleted, one of [`super::delete_protection`].
+    pub const DELETE_PROTECTION: &str = "policy.kruise.io/delete-protection";
+}
+
+/// Annotations.
+pub mod annotation {
+    /// On a pod: when its lifecycle state last changed, RFC 3339.
+    pub const LIFECYCLE_TIMESTAMP: &str = "lifecycle.apps.kruise.io/timestamp";
+    /// On a pod: the last in-place update, JSON of [`crate::inplace::InPlaceUpdateState`].
+    pub const INPLACE_UPDATE_STATE: &str = "apps.kruise.io/inplace-update-state";
+    /// The name of [`INPLACE_UPDATE_STATE`] on pods from before OpenKruise 1.0.
+    pub const INPLACE_UPDATE_STATE_OLD: &str = "inplace-update-state";
+    /// On a pod: what to write when the grace period is over.
+    pub const INPLACE_UPDATE_GRACE: &str = "apps.kruise.io/inplace-update-grace";
+    /// The name of [`INPLACE_UPDATE_GRACE`] on pods from before OpenKruise 1.0.
+    pub const INPLACE_UPDATE_GRACE_OLD: &str = "inplace-update-grace";
+    /// On a pod: what its containers were created from, JSON of [`crate::inplace::RuntimeContainerMetaSet`].
+    pub const RUNTIME_CONTAINERS_META: &str = "apps.kruise.io/runtime-containers-meta";
+    /// On a v1alpha1 CloneSet: how many nodes pull an image ahead at once. In v1beta1 a field of
+    /// `inPlaceUpdateStrategy`.
+    pub const IMAGE_PREDOWNLOAD_PARALLELISM: &str = "apps.kruise.io/image-predownload-parallelism";
+    /// On a v1alpha1 CloneSet: seconds after which pulling an image ahead has failed. In v1beta1 a field of
+    /// `inPlaceUpdateStrategy`.
+    pub const IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS: &str = "apps.kruise.io/image-predownload-timeout-seconds";
+    /// On a v1alpha1 CloneSet: how many pods must be updated and ready before images are pulled ahead. In v1beta1 a
+    /// field of `inPlaceUpdateStrategy`.
+    pub const IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS: &str =
+        "apps.kruise.io/image-predownload-min-updated-ready-pods";
+    /// On a claim of a CloneSet: the hash of the claim template it was made from.
+    pub const VOLUME_CLAIM_TEMPLATE_HASH: &str = "kruise.io/cloneset-volumeclaimtemplate-hash";
+    /// In the sandbox config of a pull: the ImagePullJob that asked for it.
+    pub const PULLING_IMAGE_BY: &str = "apps.kruise.io/pulling-image-by";
+    /// *Berth.* On an object that was converted: what the version it is in cannot express. Removed on the way back.
+    pub const CONVERSION: &str = "apps.kruise.io/berth-conversion";
+}
+
+/// Finalizers.
+pub mod finalizer {
+    /// On an ImagePullJob: its entries in NodeImages are cleaned up before it goes.
+    pub const PROTECTION: &str = "apps.kruise.io/deletion-protection";
+}
+
+/// Condition types, and the readiness gates of the same names.
+pub mod condition {
+    /// On pods, a readiness gate: False while the pod is updated in place.
+    pub const INPLACE_UPDATE_READY: &str = "InPlaceUpdateReady";
+    /// On pods, a readiness gate with several writers: False while any of them wants the pod out of service.
+    pub const KRUISE_POD_READY: &str = "KruisePodReady";
+    /// On CloneSets: pods or claims could not be created or deleted.
+    pub const FAILED_SCALE: &str = "FailedScale";
+    /// On CloneSets: pods could not be updated.
+    pub const FAILED_UPDATE: &str = "FailedUpdate";
+    /// On CloneSets with a progress deadline: whether the rollout gets on.
+    pub const PROGRESSING: &str = "Progressing";
+    /// *Berth.* On NodeImages: whether the node's daemon can talk to the node's container runtime.
+    pub const RUNTIME_READY: &str = "RuntimeReady";
+}
+
+/// Reasons of the `Progressing` condition.
+pub mod reason {
+    /// Nothing moved for longer than `spec.progressDeadlineSeconds`.
+    pub const PROGRESS_DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
+    /// The rollout is paused.
+    pub const PAUSED: &str = "CloneSetPaused";
+    /// Pods are being updated.
+    pub const UPDATED: &str = "CloneSetUpdated";
+    /// All that the partition allows is updated and available.
+    pub const PARTITION_AVAILABLE: &str = "ProgressPartitionAvailable";
+    /// Everything is updated and available.
+    pub const AVAILABLE: &str = "CloneSetAvailable";
+}
+
+/// Values of [`label::LIFECYCLE_STATE`].
+pub mod lifecycle_state {
+    /// Created, not yet in service for the first time.
+    pub const PREPARING_NORMAL: &str = "PreparingNormal";
+    /// In service.
+    pub const NORMAL: &str = "Normal";
+    /// Held by a hook before an in-place update.
+    pub const PREPARING_UPDATE: &str = "PreparingUpdate";
+    /// Being updated in place.
+    pub const UPDATING: &str = "Updating";
+    /// Updated, held by a hook before it is back in service.
+    pub const UPDATED: &str = "Updated";
+    /// Held by a hook before its deletion.
+    pub const PREPARING_DELETE: &str = "PreparingDelete";
+}
+
+/// Values of [`label::DELETE_PROTECTION`].
+pub mod delete_protection {
+    /// Never.
+    pub const ALWAYS: &str = "Always";
+    /// Not while it owns anything that runs.
+    pub const CASCADING: &str = "Cascading";
+}
+
+/// Environment variables.
+pub mod env {
+    /// In a container: its place in the launch order.
+    pub const CONTAINER_PRIORITY: &str = "KRUISE_CONTAINER_PRIORITY";
+    /// In a container of a pod with a launch order: the key that it waits for.
+    pub const CONTAINER_BARRIER: &str = "KRUISE_CONTAINER_BARRIER";
+}

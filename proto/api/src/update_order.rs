@@ -1,0 +1,45 @@
+//! In which order pods are updated.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Which pods are updated first. Use orderPriority or weightPriority, not both.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UpdatePriorityStrategy {
+    /// Label keys: pods that have the first key come first, sorted by its value from high to low, then those that have
+    /// the second, and so on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub order_priority: Vec<UpdatePriorityOrderTerm>,
+    /// Selectors with weights: the higher the sum of the weights that match a pod, the sooner it is updated.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub weight_priority: Vec<UpdatePriorityWeightTerm>,
+}
+
+/// Order by the value of a label.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UpdatePriorityOrderTerm {
+    /// The label's key. The last number in the label's value counts: 10 for `web-10`.
+    pub ordered_key: String,
+}
+
+/// Order by weight.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UpdatePriorityWeightTerm {
+    /// From 1 (low) to 100 (high).
+    pub weight: i32,
+    /// The pods that get the weight, by their labels.
+    pub match_selector: LabelSelector,
+}
+
+/// Pods with this label are spread over the whole rollout instead of being updated together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UpdateScatterTerm {
+    /// The label's key.
+    pub key: String,
+    /// The label's value.
+    pub value: String,
+}

@@ -1,0 +1,196 @@
+//! CloneSet: a set of interchangeable pods, updated in place where that is possible.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::absent::{is_false, is_zero_i32};
+use crate::inplace::InPlaceUpdateStrategy;
+use crate::lifecycle::Lifecycle;
+use crate::template::{PodTemplate, VolumeClaimTemplate};
+use crate::update_order::{UpdatePriorityStrategy, UpdateScatterTerm};
+pub use crate::v1beta1::cloneset::{CloneSetCondition, CloneSetStatus};
+
+/// What the pods shall be, how many, and how a change reaches them.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "apps.kruise.io",
+    version = "v1alpha1",
+    kind = "CloneSet",
+    namespaced,
+    storage = false,
+    status = "CloneSetStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    shortname = "clone",
+    doc = "CloneSet keeps a number of interchangeable pods running and brings changes to them. A change of images, labels or annotations can reach the pods in place: same pod, same node, same IP.",
+    scale(
+        spec_replicas_path = ".spec.replicas",
+        status_replicas_path = ".status.replicas",
+        label_selector_path = ".status.labelSelector"
+    ),
+    printcolumn(
+        name = "DESIRED",
+        type_ = "integer",
+        json_path = ".spec.replicas",
+        description = "Pods that are wanted."
+    ),
+    printcolumn(
+        name = "UPDATED",
+        type_ = "integer",
+        json_path = ".status.updatedReplicas",
+        description = "Pods of the update revision."
+    ),
+    printcolumn(
+        name = "UPDATED_READY",
+        type_ = "integer",
+        json_path = ".status.updatedReadyReplicas",
+        description = "Pods of the update revision that are ready."
+    ),
+    printcolumn(
+        name = "UPDATED_AVAILABLE",
+        type_ = "integer",
+        json_path = ".status.updatedAvailableReplicas",
+        description = "Pods of the update revision that are available."
+    ),
+    printcolumn(
+        name = "READY",
+        type_ = "integer",
+        json_path = ".status.readyReplicas",
+        description = "Pods that are ready."
+    ),
+    printcolumn(name = "TOTAL", type_ = "integer", json_path = ".status.replicas", description = "Pods that exist."),
+    printcolumn(
+        name = "AGE",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp",
+        description = "Time since the CloneSet was created."
+    ),
+    printcolumn(
+        name = "CONTAINERS",
+        type_ = "string",
+        priority = 1,
+        json_path = ".spec.template.spec.containers[*].name",
+        description = "The template's containers."
+    ),
+    printcolumn(
+        name = "IMAGES",
+        type_ = "string",
+        priority = 1,
+        json_path = ".spec.template.spec.containers[*].image",
+        description = "The template's images."
+    ),
+    printcolumn(
+        name = "SELECTOR",
+        type_ = "string",
+        priority = 1,
+        json_path = ".status.labelSelector",
+        description = "The selector of the pods."
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct CloneSetSpec {
+    /// How many pods are wanted. Defaults to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i32>,
+    /// Which pods belong to the CloneSet, by their labels. It must match the template's labels and cannot be changed
+    /// later. Pods that match but have another owner, or none, are left alone.
+    pub selector: LabelSelector,
+    /// The pods that are made. Its fields are those of a pod, see `kubectl explain pod.spec`; any of them may be used. A
+    /// change of an image or of metadata can be made in place, any other change replaces pods.
+    pub template: PodTemplate,
+    /// Claims of which every pod gets one of its own, named `<template>-<instance>` and mounted as a volume of the
+    /// template's name. See `kubectl explain pvc.spec`. They are deleted with their pod.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volume_claim_templates: Vec<VolumeClaimTemplate>,
+    /// How the number of pods changes.
+    #[serde(default)]
+    pub scale_strategy: CloneSetScaleStrategy,
+    /// How a changed template reaches the pods.
+    #[serde(default)]
+    pub update_strategy: CloneSetUpdateStrategy,
+    /// How many old revisions of the template are kept to roll back to. Defaults to 10.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision_history_limit: Option<i32>,
+    /// Seconds for which a pod must have been ready before it counts as available. Defaults to 0.
+    #[serde(default, skip_serializing_if = "is_zero_i32")]
+    pub min_ready_seconds: i32,
+    /// Points at which a pod waits until someone else agrees.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lifecycle: Option<Lifecycle>,
+    /// Seconds without progress after which the condition Progressing turns False with reason ProgressDeadlineExceeded.
+    /// Time spent paused does not count. Without it there is no such condition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress_deadline_seconds: Option<i32>,
+}
+
+/// How the number of pods changes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CloneSetScaleStrategy {
+    /// Names of pods that go first. With fewer replicas at the same time they are what is removed; without, they are
+    /// replaced. Names of pods that are gone are taken off the list.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pods_to_delete: Vec<String>,
+    /// While scaling up: no more pods are created as long as this many, a number or a percentage of the replicas, are
+    /// not available yet. Without it all are created at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_unavailable: Option<IntOrString>,
+    /// Whether a replaced pod gets new claims instead of those of the one before it. Defaults to false: claims are
+    /// reused. (v1beta1 has the opposite, enablePVCReuse, and does not reuse where nothing is said.)
+    #[serde(default, rename = "disablePVCReuse", skip_serializing_if = "is_false")]
+    pub disable_pvc_reuse: bool,
+}
+
+/// How a changed template reaches the pods.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CloneSetUpdateStrategy {
+    /// ReCreate replaces pods. InPlaceIfPossible changes running pods where only images, labels and annotations of the
+    /// template differ and replaces them otherwise. InPlaceOnly never replaces: a change that cannot be made in place is
+    /// refused with a condition that names the field. OnDelete leaves the pods alone: whoever deletes one gets it back
+    /// with the change. Defaults to ReCreate.
+    #[serde(default, rename = "type")]
+    pub type_: CloneSetUpdateStrategyType,
+    /// How many pods stay at the old revision, a number or a percentage of the replicas, rounded up: with 10 replicas
+    /// and partition 8, two pods are updated. Lower it step by step for a canary. Defaults to 0, all are updated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partition: Option<IntOrString>,
+    /// How many pods may be out of service at a time for the update, a number or a percentage of the replicas. A
+    /// percentage is rounded up, or down when maxSurge is not 0. Defaults to 20%.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_unavailable: Option<IntOrString>,
+    /// How many pods may exist beyond the replicas at a time for the update, a number or a percentage of the replicas,
+    /// rounded up. Has no place with InPlaceOnly, which creates no pods. Defaults to 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_surge: Option<IntOrString>,
+    /// Stops the update where it is; scaling goes on. Defaults to false.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub paused: bool,
+    /// Which pods are updated first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority_strategy: Option<UpdatePriorityStrategy>,
+    /// Labels whose pods are spread over the whole update instead of coming one after the other. Applied after
+    /// priorityStrategy; better use only one of the two.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scatter_strategy: Vec<UpdateScatterTerm>,
+    /// Details of updating in place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_place_update_strategy: Option<InPlaceUpdateStrategy>,
+}
+
+/// Who brings a change to the pods, and how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum CloneSetUpdateStrategyType {
+    /// The controller, by new pods.
+    #[default]
+    ReCreate,
+    /// The controller, in place where possible, by new pods otherwise.
+    InPlaceIfPossible,
+    /// The controller, in place or not at all.
+    InPlaceOnly,
+    /// Whoever deletes a pod.
+    OnDelete,
+}

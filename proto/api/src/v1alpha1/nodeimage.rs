@@ -1,0 +1,88 @@
+//! NodeImage: what images a node shall have, and which it has.
+
+use std::collections::BTreeMap;
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use crate::v1beta1::nodeimage::{
+    ImageFact, ImagePullPhase, ImagePullPolicy, ImageStatus, ImageTagPullPolicy, ImageTagSpec, ImageTagStatus,
+    InspectPod, InspectedContainer, InspectedPod, NodeImageCondition, NodeImageStatus, SandboxConfig, SyncStatus,
+    SyncStatusPhase,
+};
+
+/// What the node's daemon shall do. Written by the controller.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "apps.kruise.io",
+    version = "v1alpha1",
+    kind = "NodeImage",
+    storage = false,
+    status = "NodeImageStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "NodeImage has the name of a node, and says which images that node shall pull and how far it is with them.",
+    printcolumn(
+        name = "DESIRED",
+        type_ = "integer",
+        json_path = ".status.desired",
+        description = "Images that are wanted."
+    ),
+    printcolumn(
+        name = "PULLING",
+        type_ = "integer",
+        json_path = ".status.pulling",
+        description = "Pulls that are going on."
+    ),
+    printcolumn(
+        name = "SUCCEED",
+        type_ = "integer",
+        json_path = ".status.succeeded",
+        description = "Pulls that succeeded."
+    ),
+    printcolumn(name = "FAILED", type_ = "integer", json_path = ".status.failed", description = "Pulls that failed."),
+    printcolumn(
+        name = "AGE",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp",
+        description = "Time since the NodeImage was created."
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeImageSpec {
+    /// Images to pull, by name without tag. At most 256.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub images: BTreeMap<String, ImageSpec>,
+    /// Berth: pods of the node whose in-place update cannot be judged by their own status. The daemon answers in
+    /// status.inspectedPods what their containers were created from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inspect_pods: Vec<InspectPod>,
+}
+
+/// One image and the tags of it to pull.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ImageSpec {
+    /// Secrets to try for the registry, of type kubernetes.io/dockerconfigjson or kubernetes.io/dockercfg.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pull_secrets: Vec<ReferenceObject>,
+    /// The tags, or digests, to pull.
+    #[serde(default)]
+    pub tags: Vec<ImageTagSpec>,
+    /// What is handed to the runtime along with the pull.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox_config: Option<SandboxConfig>,
+}
+
+/// A secret.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReferenceObject {
+    /// The secret's namespace.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// The secret's name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+}

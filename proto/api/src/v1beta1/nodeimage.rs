@@ -1,0 +1,365 @@
+//! NodeImage: what images a node shall have, and which it has.
+//!
+//! The controller writes the spec, the node's daemon the status. The parts that only Berth has are the same in every
+//! version, so that no conversion loses them.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::absent::{is_zero_i32, is_zero_i64};
+
+/// Most images that one NodeImage can name.
+pub const MAX_IMAGES: usize = 256;
+/// Most pods that `spec.inspectPods` can name.
+pub const MAX_INSPECTED_PODS: usize = 500;
+/// Seconds after which a pull has failed, where nothing is said.
+pub const DEFAULT_TIMEOUT_SECONDS: i32 = 600;
+/// How often a pull is tried again, where nothing is said.
+pub const DEFAULT_BACKOFF_LIMIT: i32 = 3;
+/// The only value that [`ReferenceObject::mode`] has.
+pub const REFERENCE_MODE_BATCH: &str = "batch";
+
+/// What the node's daemon shall do. Written by the controller.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "apps.kruise.io",
+    version = "v1beta1",
+    kind = "NodeImage",
+    status = "NodeImageStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "NodeImage has the name of a node, and says which images that node shall pull and how far it is with them.",
+    printcolumn(
+        name = "DESIRED",
+        type_ = "integer",
+        json_path = ".status.desired",
+        description = "Images that are wanted."
+    ),
+    printcolumn(
+        name = "PULLING",
+        type_ = "integer",
+        json_path = ".status.pulling",
+        description = "Pulls that are going on."
+    ),
+    printcolumn(
+        name = "SUCCEED",
+        type_ = "integer",
+        json_path = ".status.succeeded",
+        description = "Pulls that succeeded."
+    ),
+    printcolumn(name = "FAILED", type_ = "integer", json_path = ".status.failed", description = "Pulls that failed."),
+    printcolumn(
+        name = "AGE",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp",
+        description = "Time since the NodeImage was created."
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeImageSpec {
+    /// Images to pull, by name without tag. At most 256.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub images: BTreeMap<String, ImageSpec>,
+    /// Berth: pods of the node whose in-place update cannot be judged by their own status. The daemon answers in
+    /// status.inspectedPods what their containers were created from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inspect_pods: Vec<InspectPod>,
+}
+
+/// One image and the tags of it to pull.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ImageSpec {
+    /// Secrets to try for the registry, of type kubernetes.io/dockerconfigjson or kubernetes.io/dockercfg.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pull_secrets: Vec<ReferenceObject>,
+    /// The tags, or digests, to pull.
+    #[serde(default)]
+    pub tags: Vec<ImageTagSpec>,
+    /// What is handed to the runtime along with the pull.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox_config: Option<SandboxConfig>,
+}
+
+/// A secret.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReferenceObject {
+    /// The secret's namespace.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// The secret's name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// How OpenKruise copied the secret. Berth copies none and ignores it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub mode: String,
+}
+
+/// One tag to pull.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ImageTagSpec {
+    /// The tag, or a digest.
+    pub tag: String,
+    /// When the pull was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<Time>,
+    /// Limits of the pull.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pull_policy: Option<ImageTagPullPolicy>,
+    /// Who asked for the pull. When all of them are gone, the entry is dropped.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub owner_references: Vec<ObjectReference>,
+    /// Counts the times that the pull was asked for. A status with another version speaks of an earlier one.
+    #[serde(default, skip_serializing_if = "is_zero_i64")]
+    pub version: i64,
+    /// Always asks the registry even if the node has the image, IfNotPresent does not. Empty means IfNotPresent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_pull_policy: Option<ImagePullPolicy>,
+}
+
+/// When the registry is asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum ImagePullPolicy {
+    /// Every time.
+    Always,
+    /// When the node has no such image.
+    #[default]
+    IfNotPresent,
+}
+
+/// Limits of one pull.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ImageTagPullPolicy {
+    /// Seconds after which one try has failed. Defaults to 600.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_seconds: Option<i32>,
+    /// How often a failed pull is tried again before it is given up. Defaults to 3.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backoff_limit: Option<i32>,
+    /// Seconds after which a finished pull is dropped from the spec. Without it the entry stays.
+    #[serde(rename = "ttlSecondsAfterFinished", skip_serializing_if = "Option::is_none")]
+    pub ttl_seconds_after_finished: Option<i32>,
+    /// Seconds after which the pull is given up, all tries together. Without it there is no such limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub active_deadline_seconds: Option<i64>,
+}
+
+/// What is handed to the runtime along with a pull, for runtimes and snapshotters that look at it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SandboxConfig {
+    /// Labels of the sandbox config in CRI's PullImage.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels: Option<BTreeMap<String, String>>,
+    /// Annotations of the sandbox config in CRI's PullImage.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<BTreeMap<String, String>>,
+}
+
+/// Berth: a pod to look at.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InspectPod {
+    /// The pod's namespace.
+    pub namespace: String,
+    /// The pod's name.
+    pub name: String,
+    /// The pod's uid.
+    pub uid: String,
+}
+
+/// What the node's daemon found and did. Written by the daemon of that node alone.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeImageStatus {
+    /// Pulls that the spec asks for.
+    #[serde(default)]
+    pub desired: i32,
+    /// Pulls that succeeded.
+    #[serde(default)]
+    pub succeeded: i32,
+    /// Pulls that failed and are not tried again.
+    #[serde(default)]
+    pub failed: i32,
+    /// Pulls that are going on.
+    #[serde(default)]
+    pub pulling: i32,
+    /// Pulls that have not begun.
+    #[serde(default)]
+    pub waiting: i32,
+    /// By image name as in the spec.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub image_statuses: BTreeMap<String, ImageStatus>,
+    /// How the first pulls of this node ended: for systems that wait for a new node to have its images.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_sync_status: Option<SyncStatus>,
+    /// Berth: RuntimeReady says whether the daemon can talk to the node's container runtime.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<NodeImageCondition>,
+    /// Berth: the answers to spec.inspectPods.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inspected_pods: Vec<InspectedPod>,
+    /// Berth: the images that inspected pods refer to, and all ids that the node knows them by.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub image_facts: Vec<ImageFact>,
+}
+
+/// The pulls of one image.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ImageStatus {
+    /// By tag as in the spec.
+    #[serde(default)]
+    pub tags: Vec<ImageTagStatus>,
+}
+
+/// The pull of one tag.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ImageTagStatus {
+    /// The tag, or a digest.
+    pub tag: String,
+    /// Waiting, Pulling, Succeeded or Failed.
+    pub phase: ImagePullPhase,
+    /// Percent of the bytes that are here. May go back when a pull is tried again.
+    #[serde(default, skip_serializing_if = "is_zero_i32")]
+    pub progress: i32,
+    /// When the pull began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_time: Option<Time>,
+    /// When the pull ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completion_time: Option<Time>,
+    /// The version in the spec that this status speaks of.
+    #[serde(default, skip_serializing_if = "is_zero_i64")]
+    pub version: i64,
+    /// The id that the runtime gave for the pull.
+    #[serde(default, rename = "imageID", skip_serializing_if = "String::is_empty")]
+    pub image_id: String,
+    /// What went wrong, or what is going on.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// Berth: all ids that the node knows the image by: of its config, its manifest and its index.
+    #[serde(default, rename = "imageIDs", skip_serializing_if = "Vec::is_empty")]
+    pub image_ids: Vec<String>,
+    /// Berth: bytes of the image that are here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_done: Option<i64>,
+    /// Berth: bytes of the image, as its manifest says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_total: Option<i64>,
+}
+
+/// How far a pull is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum ImagePullPhase {
+    /// Not begun.
+    #[default]
+    Waiting,
+    /// Begun.
+    Pulling,
+    /// The node has the image.
+    Succeeded,
+    /// Given up.
+    Failed,
+}
+
+/// How the first pulls of a node ended.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SyncStatus {
+    /// When.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sync_at: Option<Time>,
+    /// Succeeded, or Failed when any of them failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<SyncStatusPhase>,
+    /// Which failed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// How pulls ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum SyncStatusPhase {
+    /// All succeeded.
+    Succeeded,
+    /// At least one failed.
+    Failed,
+}
+
+/// Berth: one aspect of a node's state.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeImageCondition {
+    /// RuntimeReady.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// True, False or Unknown.
+    pub status: String,
+    /// Why, in one word.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// Why, in a sentence.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// When the status last changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_transition_time: Option<Time>,
+}
+
+/// Berth: what a pod's containers were created from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InspectedPod {
+    /// The pod's uid.
+    pub uid: String,
+    /// Its containers, the newest of each name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub containers: Vec<InspectedContainer>,
+    /// When the daemon looked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_at: Option<Time>,
+}
+
+/// Berth: what a container was created from, as the runtime tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InspectedContainer {
+    /// The container's name in the pod.
+    pub name: String,
+    /// The runtime's id, in the form of the pod's status: `containerd://…`.
+    #[serde(default, rename = "containerID", skip_serializing_if = "String::is_empty")]
+    pub container_id: String,
+    /// The image as the pod's spec had it when the container was created.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub image: String,
+    /// The id of the image that it runs.
+    #[serde(default, rename = "imageID", skip_serializing_if = "String::is_empty")]
+    pub image_id: String,
+    /// The kubelet's hash of the container's spec, from the container's annotation.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub hash: String,
+    /// When it was created.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<Time>,
+}
+
+/// Berth: all ids of an image.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ImageFact {
+    /// The image as a pod's spec has it.
+    pub image: String,
+    /// All ids that the node knows it by: of its config, its manifest and its index. Empty: the node does not have it.
+    #[serde(default, rename = "imageIDs", skip_serializing_if = "Vec::is_empty")]
+    pub image_ids: Vec<String>,
+}

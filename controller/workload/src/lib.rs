@@ -4,5 +4,12 @@
 //! its *snapshot* (what was observed), `decide` (snapshot and time to [`plan::Plan`]) and `status` (snapshot and
 //! what came of the plan to the status to write). What several workloads share are free functions over small values.
 
+pub mod cloneset;
+pub mod inplace;
+pub mod intstr;
+pub mod nodeimage;
 pub mod plan;
 pub mod pod;
+pub mod revision;
+pub mod rollout;
+pub mod selector;

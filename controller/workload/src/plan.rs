@@ -11,7 +11,7 @@ use crate::pod::Condition;
 /// What a decision asks for. An empty plan means that nothing is to be done now.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Plan {
-    /// Executed in order. The next stage starts only when every step of the one before succeeded.
+    /// Executed in order, up to the first required stage that fails.
     pub stages: Vec<Stage>,
     /// Events to record on the workload, whether or not the stages succeed.
     pub events: Vec<Event>,
@@ -28,6 +28,9 @@ pub struct Plan {
 pub struct Stage {
     /// What the stage is for, e.g. `scale up`.
     pub name: &'static str,
+    /// Later stages make sense only if every step of this one succeeded. A failed creation, for one, does not keep
+    /// another pod from its update.
+    pub required: bool,
     /// The steps, most important first: a bounded executor starts them in this order.
     pub steps: Vec<Step>,
 }

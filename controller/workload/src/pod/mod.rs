@@ -2,6 +2,12 @@
 //!
 //! The feed decodes watch events straight into these types, so that nothing else of a pod is ever held.
 
+mod availability;
+pub mod gates;
+pub mod order;
+
+pub use availability::{Availability, availability};
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 

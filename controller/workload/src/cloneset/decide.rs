@@ -1,0 +1,267 @@
+//! From a snapshot to a plan.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::new_pod::{free_ids, new_pod, owner};
+use super::settings::{Settings, settings};
+use super::update::{self, Revisions};
+use super::{Snapshot, status};
+use crate::inplace::{lifecycle, steps};
+use crate::plan::{Action, Event, Plan, Refusal, Stage, Step, Waiting};
+use crate::pod::{Availability, Pod, availability, gates, order};
+use crate::revision::{self, Recognised, Revision};
+use crate::rollout::{self, Held, Numbers};
+
+/// Decides what to do for a CloneSet now.
+pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
+    let mut plan = Plan::default();
+    if snapshot.set.metadata.deletion_timestamp.is_some() {
+        return plan;
+    }
+    // Whatever is wrong or unknown: an update that is under way is brought to its end.
+    let settings = match settings(snapshot) {
+        Ok(settings) => settings,
+        Err(refusal) => {
+            update::settle(snapshot, None, &mut plan, now);
+            refuse(&mut plan, refusal);
+            return plan;
+        }
+    };
+    let revisions = match revisions(snapshot) {
+        Ok(revisions) => revisions,
+        Err(stage) => {
+            update::settle(snapshot, None, &mut plan, now);
+            let reason = format!("waits for its revision: {}", stage.steps[0].reason);
+            plan.waiting.push(Waiting { pod: String::new(), reason });
+            plan.stages.push(stage);
+            return plan;
+        }
+    };
+    let mut pods: Vec<_> = snapshot.pods.iter().filter(|pod| pod.is_active()).cloned().collect();
+    let count = |pods: &[Arc<Pod>]| {
+        rollout::numbers(&settings.wanted, pods.iter().map(|pod| held(snapshot, &revisions, pod, &settings, now)))
+    };
+    let numbers = count(&pods);
+    let deletions = deletions(snapshot, &settings, &revisions, &pods, &numbers, &mut plan, now);
+    // What goes now is no candidate for an update, and what may be disrupted is counted without it.
+    pods.retain(|pod| !deletions.iter().any(|(gone, _)| gone.metadata.uid == pod.metadata.uid));
+    let numbers_after = if deletions.is_empty() { numbers } else { count(&pods) };
+    let chosen = update::choose(snapshot, &settings, &revisions, &pods, &numbers_after, now);
+    update::settle(snapshot, Some(&chosen), &mut plan, now);
+    open_gates(&pods, &mut plan, now);
+    scale_up(snapshot, &revisions, pods.len(), &numbers, &mut plan);
+    push(&mut plan, "scale down", deletions.iter().map(|(pod, reason)| update::delete(pod, reason)).collect());
+    update::update(snapshot, &settings, &revisions, &chosen, &mut plan, now);
+    drop_history(snapshot, &settings, &revisions, &pods, &mut plan);
+    wait_for_availability(&pods, &settings, &mut plan, now);
+    plan
+}
+
+/// What counts of a pod.
+fn held(snapshot: &Snapshot, revisions: &Revisions, pod: &Pod, settings: &Settings, now: Timestamp) -> Held {
+    Held {
+        updated: revisions.is_updated(pod),
+        available: availability(pod, settings.min_ready_seconds, now).is_available(),
+        to_delete: is_to_delete(snapshot, pod),
+        preparing_delete: lifecycle::state(pod) == lifecycle::PREPARING_DELETE,
+    }
+}
+
+/// Did somebody ask for the pod's deletion, by its label or by name?
+pub(super) fn is_to_delete(snapshot: &Snapshot, pod: &Pod) -> bool {
+    pod.metadata.label(berth_api::names::label::SPECIFIED_DELETE).is_some()
+        || snapshot.set.spec.scale_strategy.pods_to_delete.iter().any(|name| **name == *pod.metadata.name)
+}
+
+fn refuse(plan: &mut Plan, refusal: Refusal) {
+    plan.events.push(Event { warning: true, reason: refusal.reason, message: refusal.message.clone() });
+    plan.waiting.push(Waiting { pod: String::new(), reason: refusal.message.clone() });
+    plan.refusal = Some(refusal);
+}
+
+/// The revisions to work with, or the stage that writes the template's own.
+fn revisions(snapshot: &Snapshot) -> Result<Revisions, Stage> {
+    let template = &snapshot.set.spec.template.0;
+    let step = match revision::recognise(template, &snapshot.revisions) {
+        Recognised::Newest(updated) => return Ok(Revisions::new(snapshot, updated)),
+        Recognised::Older(updated, number) => {
+            let action = Action::RenumberRevision { target: updated.target(), revision: number };
+            step(
+                action,
+                format!("the template is that of revision {}, which becomes the newest", updated.metadata.name),
+            )
+        }
+        Recognised::New(number) => {
+            let namespace = snapshot.set.metadata.namespace.clone().unwrap_or_default();
+            let validate = Action::ValidateTemplate { namespace, template: template.clone() };
+            let mut step = step(validate, format!("the template is new, and becomes revision {number}"));
+            step.actions.push(Action::CreateRevision { body: new_revision(snapshot, template, number) });
+            let message = "failed to take over spec.template".to_owned();
+            step.failed = Some(Event { warning: true, reason: "FailedCreateRevision", message });
+            step
+        }
+    };
+    Err(Stage { name: "revision", required: true, steps: vec![step] })
+}
+
+fn new_revision(snapshot: &Snapshot, template: &Value, number: i64) -> Value {
+    let set = &snapshot.set.metadata;
+    let taken = |name: &str| snapshot.revisions.iter().any(|revision| *revision.metadata.name == *name);
+    let collisions = snapshot.set.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
+    let workload = set.name.as_deref().unwrap_or_default();
+    let hashes = (collisions..).map(|collision| revision::hash(template, collision));
+    let hash = hashes.take(100).find(|hash| !taken(&revision::revision_name(workload, hash))).unwrap_or_default();
+    let mut labels =
+        template.pointer("/metadata/labels").cloned().filter(Value::is_object).unwrap_or_else(|| json!({}));
+    labels[revision::HASH_LABEL] = json!(hash);
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {
+            "name": revision::revision_name(workload, &hash),
+            "namespace": set.namespace,
+            "labels": labels,
+            "ownerReferences": [owner(snapshot)],
+        },
+        "revision": number,
+        "data": revision::data(template),
+    })
+}
+
+/// New pods get their gates opened once they are scheduled: one patch for both gates and the lifecycle state.
+fn open_gates(pods: &[Arc<Pod>], plan: &mut Plan, now: Timestamp) {
+    let mut steps = Vec::new();
+    for pod in pods.iter().filter(|pod| !pod.spec.node_name.is_empty()) {
+        let conditions = gates::unset(pod, now);
+        let mut patch = crate::plan::PodPatch::default();
+        if lifecycle::state(pod) == lifecycle::PREPARING_NORMAL {
+            lifecycle::set(&mut patch, lifecycle::NORMAL, now);
+        }
+        if conditions.is_empty() && patch.labels.is_empty() {
+            continue;
+        }
+        let action = Action::PatchPodStatus { target: steps::target(pod), conditions, patch };
+        steps.push(step(action, format!("pod {} is scheduled: its readiness gates open", pod.metadata.name)));
+    }
+    push(plan, "open gates", steps);
+}
+
+fn scale_up(snapshot: &Snapshot, revisions: &Revisions, have: usize, numbers: &Numbers, plan: &mut Plan) {
+    let mut ids = free_ids(snapshot);
+    let wanted = [(&revisions.current, numbers.create_old), (&revisions.updated, numbers.create_updated)];
+    let mut creates = Vec::new();
+    for (revision, count) in wanted {
+        creates.extend(ids.by_ref().take(count).map(|id| create(snapshot, revision, &id, have)));
+    }
+    push(plan, "scale up", creates);
+    if numbers.create_later > 0 {
+        let reason = format!("{} more pods wait for scaleStrategy.maxUnavailable", numbers.create_later);
+        plan.events.push(Event { warning: true, reason: "ScaleUpLimited", message: reason.clone() });
+        plan.waiting.push(Waiting { pod: String::new(), reason });
+    }
+}
+
+/// The pods to delete now, each with the reason: those that somebody asked for, then those beyond what is wanted.
+fn deletions(
+    snapshot: &Snapshot,
+    settings: &Settings,
+    revisions: &Revisions,
+    pods: &[Arc<Pod>],
+    numbers: &Numbers,
+    plan: &mut Plan,
+    now: Timestamp,
+) -> Vec<(Arc<Pod>, &'static str)> {
+    let (asked, staying): (Vec<_>, Vec<_>) = pods.iter().cloned().partition(|pod| is_to_delete(snapshot, pod));
+    let (mut updated, mut old): (Vec<_>, Vec<_>) = staying.into_iter().partition(|pod| revisions.is_updated(pod));
+    order::for_deletion(&mut old);
+    order::for_deletion(&mut updated);
+    let asked = asked.into_iter().map(|pod| (pod, "its deletion was asked for"));
+    let surplus = old.into_iter().take(numbers.delete_old).chain(updated.into_iter().take(numbers.delete_updated));
+    let surplus = surplus.map(|pod| (pod, "there are more pods than wanted"));
+    let mut disruptions = numbers.disruptions;
+    let mut deletions = Vec::new();
+    for (pod, reason) in asked.chain(surplus) {
+        let available = availability(&pod, settings.min_ready_seconds, now).is_available();
+        if available && disruptions == 0 {
+            let reason = format!("is to be deleted ({reason}), and waits for maxUnavailable");
+            plan.waiting.push(Waiting { pod: pod.metadata.name.to_string(), reason });
+            continue;
+        }
+        disruptions -= usize::from(available);
+        deletions.push((pod, reason));
+    }
+    deletions
+}
+
+fn create(snapshot: &Snapshot, revision: &Revision, id: &str, have: usize) -> Step {
+    let body = new_pod(snapshot, revision, id);
+    let name = body.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let wanted = snapshot.set.spec.replicas.unwrap_or(1);
+    Step {
+        actions: vec![Action::CreatePod { body }],
+        reason: format!("{have} pods of {wanted}: creates {name} at {}", revision.metadata.name),
+        done: Some(Event {
+            warning: false,
+            reason: "SuccessfulCreate",
+            message: format!("succeed to create pod {name}"),
+        }),
+        failed: Some(Event { warning: true, reason: "FailedCreate", message: format!("failed to create pod {name}") }),
+    }
+}
+
+/// Revisions that nothing uses go beyond the limit, but only while nothing else is to do: history is never in a hurry.
+fn drop_history(snapshot: &Snapshot, settings: &Settings, revisions: &Revisions, pods: &[Arc<Pod>], plan: &mut Plan) {
+    if !plan.is_idle() {
+        return;
+    }
+    let in_use = |name: &str| {
+        revision::same(name, &revisions.updated.metadata.name)
+            || revision::same(name, &revisions.current.metadata.name)
+            || pods
+                .iter()
+                .any(|pod| pod.metadata.label(revision::REVISION_LABEL).is_some_and(|l| revision::same(l, name)))
+    };
+    let dropped = revision::beyond_limit(&snapshot.revisions, settings.history_limit, in_use);
+    let steps = dropped.iter().map(|revision| {
+        let reason =
+            format!("revision {} is beyond revisionHistoryLimit {}", revision.metadata.name, settings.history_limit);
+        step(Action::DeleteRevision { target: revision.target() }, reason)
+    });
+    push(plan, "drop history", steps.collect());
+}
+
+/// Nothing announces that a pod has been ready for long enough: look again then.
+fn wait_for_availability(pods: &[Arc<Pod>], settings: &Settings, plan: &mut Plan, now: Timestamp) {
+    let mut soonest: Option<SignedDuration> = None;
+    for pod in pods {
+        let reason = match availability(pod, settings.min_ready_seconds, now) {
+            Availability::Available => continue,
+            Availability::After(wait) => {
+                soonest = Some(soonest.map_or(wait, |old| old.min(wait)));
+                format!("is ready, and available in {} s (minReadySeconds)", wait.as_secs() + 1)
+            }
+            Availability::NotReady => status::why_not_ready(pod),
+        };
+        if !plan.waiting.iter().any(|waiting| *waiting.pod == *pod.metadata.name) {
+            plan.waiting.push(Waiting { pod: pod.metadata.name.to_string(), reason });
+        }
+    }
+    if let Some(wait) = soonest {
+        plan.look_again_after(wait);
+    }
+}
+
+/// A step of one action that records nothing.
+pub(super) fn step(action: Action, reason: String) -> Step {
+    Step { actions: vec![action], reason, done: None, failed: None }
+}
+
+/// Adds a stage unless it is empty.
+pub(super) fn push(plan: &mut Plan, name: &'static str, steps: Vec<Step>) {
+    if !steps.is_empty() {
+        plan.stages.push(Stage { name, required: false, steps });
+    }
+}

@@ -1,0 +1,63 @@
+//! CloneSet: a number of interchangeable pods, brought to a template one limit at a time.
+
+mod decide;
+mod new_pod;
+mod settings;
+mod status;
+mod update;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use berth_api::v1beta1::cloneset::CloneSet;
+use berth_api::v1beta1::nodeimage::NodeImage;
+
+use crate::inplace::exact::NodeFacts;
+use crate::nodeimage::facts;
+use crate::pod::Pod;
+use crate::revision::Revision;
+
+pub use decide::decide;
+pub use settings::{Settings, settings};
+pub use status::status;
+
+/// All that a decision about one CloneSet reads.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// The CloneSet.
+    pub set: Arc<CloneSet>,
+    /// Every pod that it controls, those being deleted included.
+    pub pods: Vec<Arc<Pod>>,
+    /// Every revision that it controls, sorted oldest first ([`crate::revision::sort`]).
+    pub revisions: Vec<Arc<Revision>>,
+    /// By node name: what the daemons report, for the nodes of the pods.
+    pub nodes: BTreeMap<Box<str>, Arc<NodeImage>>,
+    /// Feature gates.
+    pub gates: Gates,
+    /// Where the names of new pods come from: another number for every decision.
+    pub seed: u64,
+}
+
+/// Feature gates, by the peer's names and defaults.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Gates {
+    /// `CloneSetShortHash`: pods' revision labels hold the hash alone.
+    pub short_hash: bool,
+}
+
+impl Snapshot {
+    /// Name and namespace, for messages.
+    pub fn name(&self) -> String {
+        let metadata = &self.set.metadata;
+        let part = |part: &Option<String>| part.clone().unwrap_or_default();
+        format!("{}/{}", part(&metadata.namespace), part(&metadata.name))
+    }
+
+    /// What the pod's node reports about it; empty where it does not.
+    fn facts(&self, pod: &Pod) -> NodeFacts {
+        self.nodes.get(&pod.spec.node_name).map(|node| facts(node, &pod.metadata.uid)).unwrap_or_default()
+    }
+}

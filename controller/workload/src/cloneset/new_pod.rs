@@ -1,0 +1,100 @@
+//! A new pod of a CloneSet.
+
+use std::collections::BTreeSet;
+
+use berth_api::names::label;
+use serde_json::{Map, Value, json};
+
+use super::Snapshot;
+use crate::inplace::lifecycle;
+use crate::pod::gates;
+use crate::revision::{REVISION_LABEL, Revision, TEMPLATE_HASH_LABEL, short};
+
+/// Letters and digits that cannot spell a word, as Kubernetes uses for generated names.
+const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+/// The length of an instance id.
+const ID_LENGTH: usize = 5;
+
+/// Instance ids that no pod has, in an order that the seed gives.
+pub(super) fn free_ids(snapshot: &Snapshot) -> impl Iterator<Item = String> {
+    let id = |pod: &std::sync::Arc<crate::pod::Pod>| pod.metadata.label(label::CLONESET_INSTANCE_ID).map(str::to_owned);
+    let mut taken: BTreeSet<_> = snapshot.pods.iter().filter_map(id).collect();
+    let mut state = snapshot.seed;
+    std::iter::repeat_with(move || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        id_of(mixed(state))
+    })
+    .filter(move |id| taken.insert(id.clone()))
+}
+
+/// The finaliser of `splitmix64`: neighbouring inputs give unrelated outputs.
+fn mixed(state: u64) -> u64 {
+    let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+fn id_of(mut number: u64) -> String {
+    let base = ALPHABET.len() as u64;
+    let letters = std::iter::repeat_with(move || {
+        let letter = ALPHABET[usize::try_from(number % base).unwrap_or(0)];
+        number /= base;
+        char::from(letter)
+    });
+    letters.take(ID_LENGTH).collect()
+}
+
+/// The whole pod, from the template of `revision`.
+pub(super) fn new_pod(snapshot: &Snapshot, revision: &Revision, id: &str) -> Value {
+    let set = &snapshot.set.metadata;
+    let mut template = revision.template();
+    let mut metadata = match template["metadata"].take() {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    };
+    // What the server would refuse or overwrite.
+    for key in ["creationTimestamp", "name", "generateName"] {
+        metadata.remove(key);
+    }
+    metadata.insert("name".into(), json!(format!("{}-{id}", set.name.as_deref().unwrap_or_default())));
+    metadata.insert("namespace".into(), json!(set.namespace));
+    metadata.insert("ownerReferences".into(), json!([owner(snapshot)]));
+    let labels = metadata.entry("labels").or_insert_with(|| json!({}));
+    labels[REVISION_LABEL] = json!(snapshot.gates.label(&revision.metadata.name));
+    labels[TEMPLATE_HASH_LABEL] = json!(short(&revision.metadata.name));
+    labels[label::CLONESET_INSTANCE_ID] = json!(id);
+    labels[lifecycle::STATE_LABEL] = json!(lifecycle::PREPARING_NORMAL);
+    let mut spec = template["spec"].take();
+    add_gates(&mut spec);
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+}
+
+/// The owner reference of pods and revisions.
+pub(super) fn owner(snapshot: &Snapshot) -> Value {
+    let set = &snapshot.set.metadata;
+    json!({
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "CloneSet",
+        "name": set.name,
+        "uid": set.uid,
+        "controller": true,
+        "blockOwnerDeletion": true,
+    })
+}
+
+fn add_gates(spec: &mut Value) {
+    let Some(spec) = spec.as_object_mut() else { return };
+    let Some(list) = spec.entry("readinessGates").or_insert_with(|| json!([])).as_array_mut() else { return };
+    for gate in gates::OF_NEW_PODS {
+        if !list.iter().any(|g| g["conditionType"] == gate) {
+            list.push(json!({"conditionType": gate}));
+        }
+    }
+}
+
+impl super::Gates {
+    /// What the revision label of a pod holds.
+    pub(super) fn label<'a>(&self, revision: &'a str) -> &'a str {
+        if self.short_hash { short(revision) } else { revision }
+    }
+}

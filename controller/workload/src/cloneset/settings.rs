@@ -1,0 +1,115 @@
+//! The CloneSet's spec as decisions use it: defaults filled in, numbers made absolute, and refused where it makes no sense.
+
+use berth_api::IntOrString;
+use berth_api::v1beta1::cloneset::{
+    CloneSetPodUpdateStrategyType, CloneSetSpec, CloneSetUpdateStrategyType, DEFAULT_MAX_UNAVAILABLE,
+    DEFAULT_REVISION_HISTORY_LIMIT, RollingUpdateCloneSetStrategy,
+};
+use jiff::SignedDuration;
+
+use super::Snapshot;
+use crate::intstr::{self, Round};
+use crate::plan::Refusal;
+use crate::rollout::Wanted;
+use crate::selector::Selector;
+
+/// What the spec asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Numbers of pods.
+    pub wanted: Wanted,
+    /// How pods are updated.
+    pub policy: CloneSetPodUpdateStrategyType,
+    /// Time out of service before images change.
+    pub grace: SignedDuration,
+    /// Time ready before a pod is available.
+    pub min_ready_seconds: i32,
+    /// Unused revisions to keep.
+    pub history_limit: i32,
+}
+
+/// Reads and checks the spec. What the API server's rules refuse already is checked again: rules can be missing in an
+/// older CRD, and the webhook's failure policy is Ignore.
+///
+/// # Errors
+/// The refusal names the object, the field, the value and the remedy.
+pub fn settings(snapshot: &Snapshot) -> Result<Settings, Refusal> {
+    let spec = &snapshot.set.spec;
+    let refuse = |(field, problem): (&str, String)| Refusal {
+        reason: "InvalidSpec",
+        message: format!("CloneSet {}: spec.{field}: {problem}", snapshot.name()),
+    };
+    check_unsupported(spec).map_err(refuse)?;
+    check_selector(spec).map_err(refuse)?;
+    let rolling = spec.update_strategy.rolling_update.clone().unwrap_or_default();
+    Ok(Settings {
+        wanted: wanted(spec, &rolling).map_err(refuse)?,
+        policy: rolling.pod_update_policy,
+        grace: SignedDuration::from_secs(i64::from(
+            rolling.in_place_update_strategy.as_ref().map_or(0, |s| s.grace_period_seconds.max(0)),
+        )),
+        min_ready_seconds: spec.min_ready_seconds,
+        history_limit: spec.revision_history_limit.unwrap_or(DEFAULT_REVISION_HISTORY_LIMIT),
+    })
+}
+
+fn wanted(spec: &CloneSetSpec, rolling: &RollingUpdateCloneSetStrategy) -> Result<Wanted, (&'static str, String)> {
+    let replicas = spec.replicas.unwrap_or(1);
+    let replicas =
+        usize::try_from(replicas).map_err(|_| ("replicas", format!("{replicas} is negative; use 0 or more")))?;
+    let number = |field: &'static str, value: Option<&IntOrString>, default: usize, round| {
+        value.map_or(Ok(default), |value| intstr::resolve(value, replicas, round).map_err(|problem| (field, problem)))
+    };
+    let updates = !rolling.paused && spec.update_strategy.type_ != CloneSetUpdateStrategyType::OnDelete;
+    // A paused rollout needs no pods beyond its replicas.
+    let max_surge = match rolling.max_surge.as_ref().filter(|_| updates) {
+        Some(value) => number("updateStrategy.rollingUpdate.maxSurge", Some(value), 0, Round::Up)?,
+        None => 0,
+    };
+    let default = IntOrString::String(DEFAULT_MAX_UNAVAILABLE.to_owned());
+    let round = if max_surge > 0 { Round::Down } else { Round::Up };
+    let max_unavailable = rolling.max_unavailable.as_ref().unwrap_or(&default);
+    Ok(Wanted {
+        replicas,
+        partition: intstr::partition(rolling.partition.as_ref(), replicas)
+            .map_err(|problem| ("updateStrategy.rollingUpdate.partition", problem))?,
+        max_unavailable: number("updateStrategy.rollingUpdate.maxUnavailable", Some(max_unavailable), 0, round)?,
+        max_surge,
+        scale_max_unavailable: number(
+            "scaleStrategy.maxUnavailable",
+            spec.scale_strategy.max_unavailable.as_ref(),
+            usize::MAX,
+            Round::Up,
+        )?,
+        updates,
+        exclude_preparing_delete: spec.scale_strategy.exclude_preparing_delete,
+    })
+}
+
+/// The selector must be sound, select something, and match the pods that the template makes.
+fn check_selector(spec: &CloneSetSpec) -> Result<(), (&'static str, String)> {
+    let selector = Selector::new(&spec.selector).map_err(|problem| ("selector", problem))?;
+    if selector.is_empty() {
+        return Err(("selector", "it is empty; select the labels of spec.template".to_owned()));
+    }
+    let labels = spec.template.labels();
+    if selector.matches(|key| labels.get(key).map(String::as_str)) {
+        return Ok(());
+    }
+    let problem = format!("{selector} does not match spec.template.metadata.labels {labels:?}; make them agree");
+    Err(("selector", problem))
+}
+
+/// What this version does not do yet is refused, not half done.
+fn check_unsupported(spec: &CloneSetSpec) -> Result<(), (&'static str, String)> {
+    let not_yet = |field, what: &str| {
+        Err((field, format!("{what} are not supported by this version of Berth; remove the field")))
+    };
+    if !spec.volume_claim_templates.is_empty() {
+        return not_yet("volumeClaimTemplates", "claims per pod");
+    }
+    if spec.lifecycle.is_some() {
+        return not_yet("lifecycle", "lifecycle hooks");
+    }
+    Ok(())
+}

@@ -1,0 +1,319 @@
+//! Bringing pods to another revision: which, and how.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use berth_api::v1beta1::cloneset::CloneSetPodUpdateStrategyType as Policy;
+use jiff::Timestamp;
+
+use super::Snapshot;
+use super::decide::{is_to_delete, push, step};
+use super::settings::Settings;
+use crate::inplace::change::Change;
+use crate::inplace::exact::Verdict;
+use crate::inplace::lifecycle;
+use crate::inplace::steps::{self, Next, Phase, Update};
+use crate::plan::{Action, Event, Plan, Refusal, Step, Waiting};
+use crate::pod::{Pod, availability, order};
+use crate::revision::{self, REVISION_LABEL, Revision};
+use crate::rollout::{self, Numbers};
+
+/// The revisions of a rollout.
+pub(super) struct Revisions {
+    /// Where updated pods are.
+    pub updated: Arc<Revision>,
+    /// Where pods inside the partition are created.
+    pub current: Arc<Revision>,
+}
+
+impl Revisions {
+    pub(super) fn new(snapshot: &Snapshot, updated: Arc<Revision>) -> Self {
+        let named = snapshot.set.status.as_ref().map_or("", |status| &status.current_revision);
+        let current = revision::of_label(named, &snapshot.revisions).unwrap_or(&updated).clone();
+        Self { updated, current }
+    }
+
+    pub(super) fn is_updated(&self, pod: &Pod) -> bool {
+        let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
+        revision::same(label, &self.updated.metadata.name)
+    }
+}
+
+/// The pods to update, in order.
+pub(super) struct Chosen {
+    /// Those whose turn it is.
+    now: Vec<Arc<Pod>>,
+    /// Those that wait for maxUnavailable.
+    later: Vec<Arc<Pod>>,
+    /// Those inside the partition.
+    staying: Vec<Arc<Pod>>,
+}
+
+impl Chosen {
+    fn has(&self, pod: &Pod) -> bool {
+        self.now.iter().any(|chosen| chosen.metadata.uid == pod.metadata.uid)
+    }
+}
+
+/// Chooses the pods to update now, within the limits.
+pub(super) fn choose(
+    snapshot: &Snapshot,
+    settings: &Settings,
+    revisions: &Revisions,
+    pods: &[Arc<Pod>],
+    numbers: &Numbers,
+    now: Timestamp,
+) -> Chosen {
+    let mut candidates: Vec<_> = pods
+        .iter()
+        .filter(|pod| !revisions.is_updated(pod) && !is_to_delete(snapshot, pod))
+        .filter(|pod| lifecycle::state(pod) != lifecycle::PREPARING_DELETE)
+        .cloned()
+        .collect();
+    order::for_update(&mut candidates);
+    // What is under way is finished first.
+    candidates.sort_by_key(|pod| lifecycle::state(pod) != lifecycle::UPDATING);
+    let available = |pod: &Arc<Pod>| availability(pod, settings.min_ready_seconds, now).is_available();
+    let admitted = rollout::admitted(numbers, candidates.iter().map(available));
+    let mut later = candidates.split_off(admitted);
+    let staying = later.split_off(later.len().min(numbers.update.saturating_sub(admitted)));
+    Chosen { now: candidates, later, staying }
+}
+
+/// Puts pods whose in-place update is proven back into service, and undoes what is not wanted any more: pods out of
+/// service, their images unchanged, that are not among the chosen. Without a choice, all of those stay as they are.
+pub(super) fn settle(snapshot: &Snapshot, chosen: Option<&Chosen>, plan: &mut Plan, now: Timestamp) {
+    let mut steps = Vec::new();
+    for pod in snapshot.pods.iter().filter(|pod| pod.is_active() && lifecycle::state(pod) == lifecycle::UPDATING) {
+        if chosen.is_some_and(|chosen| chosen.has(pod)) {
+            continue;
+        }
+        let name = &pod.metadata.name;
+        match steps::phase(pod, &snapshot.facts(pod)) {
+            Phase::Patched(state, verdict @ Verdict::Exact { .. }) => {
+                if let Verdict::Exact { moved_tags, .. } = &verdict
+                    && !moved_tags.is_empty()
+                {
+                    plan.events.push(moved(pod, moved_tags));
+                }
+                let action = steps::finish(pod, Some(&state), Some(&verdict), now);
+                steps.push(step(action, format!("pod {name} runs exactly {}: back into service", state.revision)));
+            }
+            Phase::Patched(_, Verdict::Wait(why)) => wait(plan, pod, why),
+            Phase::Patched(_, Verdict::AskNode(why)) => {
+                wait(plan, pod, format!("{why}; its node's daemon is asked"));
+            }
+            Phase::Draining if chosen.is_some() => {
+                let action = steps::finish(pod, None, None, now);
+                steps.push(step(action, format!("pod {name} need not be updated any more: back into service")));
+            }
+            Phase::Draining | Phase::Idle => {}
+        }
+    }
+    push(plan, "back into service", steps);
+}
+
+/// Plans the updates of the chosen pods.
+pub(super) fn update(
+    snapshot: &Snapshot,
+    settings: &Settings,
+    revisions: &Revisions,
+    chosen: &Chosen,
+    plan: &mut Plan,
+    now: Timestamp,
+) {
+    let ways = Ways::new(snapshot, settings, revisions);
+    let (mut in_place, mut recreate) = (Vec::new(), Vec::new());
+    for pod in &chosen.now {
+        match ways.of(pod) {
+            Way::InPlace(patch) => in_place.extend(advance(snapshot, settings, revisions, pod, patch, plan, now)),
+            Way::Recreate(reason) => recreate.push(replace(pod, revisions, reason)),
+            Way::Refused(refusal) => refused(plan, pod, refusal),
+        }
+    }
+    push(plan, "update in place", in_place);
+    push(plan, "update by recreating", recreate);
+    for pod in &chosen.later {
+        wait(plan, pod, "is to be updated, and waits for maxUnavailable".to_owned());
+    }
+    for pod in &chosen.staying {
+        let why = if settings.wanted.updates { "partition" } else { "paused, or OnDelete" };
+        wait(plan, pod, format!("stays at its revision: {why}"));
+    }
+}
+
+/// How a pod gets to the new revision.
+enum Way<'a> {
+    InPlace(&'a crate::plan::PodPatch),
+    Recreate(&'a str),
+    Refused(&'a Refusal),
+}
+
+/// The ways from each revision, computed once per revision and not per pod.
+struct Ways {
+    by_revision: BTreeMap<String, Result<Change, String>>,
+    refusals: BTreeMap<String, Refusal>,
+    policy: Policy,
+}
+
+impl Ways {
+    fn new(snapshot: &Snapshot, settings: &Settings, revisions: &Revisions) -> Self {
+        let mut ways = Self { by_revision: BTreeMap::new(), refusals: BTreeMap::new(), policy: settings.policy };
+        if settings.policy == Policy::ReCreate {
+            return ways;
+        }
+        let labels = snapshot.pods.iter().filter_map(|pod| pod.metadata.label(REVISION_LABEL));
+        for label in labels {
+            if ways.by_revision.contains_key(label) {
+                continue;
+            }
+            let old = revision::of_label(label, &snapshot.revisions);
+            let change = old.map(|old| steps::change(old, &revisions.updated));
+            let change = change.ok_or_else(|| format!("revision {label} is not in the history any more"));
+            if settings.policy == Policy::InPlaceOnly
+                && let Some(refusal) = refusal(snapshot, label, &change)
+            {
+                ways.refusals.insert(label.to_owned(), refusal);
+            }
+            ways.by_revision.insert(label.to_owned(), change);
+        }
+        ways
+    }
+
+    fn of(&self, pod: &Pod) -> Way<'_> {
+        let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
+        match (self.by_revision.get(label), self.refusals.get(label)) {
+            (Some(Ok(Change::InPlace(patch))), _) => Way::InPlace(patch),
+            (_, Some(refusal)) => Way::Refused(refusal),
+            (Some(Ok(Change::Recreate { fields })), _) => Way::Recreate(fields.first().map_or("", String::as_str)),
+            (Some(Err(reason)), _) => Way::Recreate(reason),
+            (None, _) if self.policy == Policy::ReCreate => Way::Recreate("podUpdatePolicy is ReCreate"),
+            (None, _) => Way::Recreate("it has no revision label"),
+        }
+    }
+}
+
+fn refusal(snapshot: &Snapshot, label: &str, change: &Result<Change, String>) -> Option<Refusal> {
+    let problem = match change {
+        Ok(Change::InPlace(_)) => return None,
+        Ok(Change::Recreate { fields }) => format!("spec.{} changed", fields.join(", spec.")),
+        Err(reason) => reason.clone(),
+    };
+    Some(Refusal {
+        reason: "InPlaceOnly",
+        message: format!(
+            "CloneSet {}: pods of revision {label} cannot be updated in place: {problem}, and podUpdatePolicy is \
+             InPlaceOnly; change images, labels and annotations only, or set podUpdatePolicy to InPlaceIfPossible",
+            snapshot.name()
+        ),
+    })
+}
+
+fn refused(plan: &mut Plan, pod: &Pod, refusal: &Refusal) {
+    wait(plan, pod, refusal.message.clone());
+    if plan.refusal.is_none() {
+        plan.events.push(Event { warning: true, reason: "FailedUpdatePodInPlace", message: refusal.message.clone() });
+        plan.refusal = Some(refusal.clone());
+    }
+}
+
+fn advance(
+    snapshot: &Snapshot,
+    settings: &Settings,
+    revisions: &Revisions,
+    pod: &Pod,
+    patch: &crate::plan::PodPatch,
+    plan: &mut Plan,
+    now: Timestamp,
+) -> Option<Step> {
+    let phase = steps::phase(pod, &snapshot.facts(pod));
+    let revision = &*revisions.updated.metadata.name;
+    let update = Update { revision, label: snapshot.gates.label(revision), patch, grace: settings.grace };
+    match steps::advance(pod, &phase, &update, now) {
+        Next::Wait(time) => {
+            plan.look_again_after(time);
+            wait(
+                plan,
+                pod,
+                format!("is out of service, and is updated in {} s (gracePeriodSeconds)", time.as_secs() + 1),
+            );
+            None
+        }
+        Next::Write(actions) => {
+            let name = &pod.metadata.name;
+            let patched = actions.iter().any(|action| matches!(action, Action::PatchPod { .. }));
+            Some(Step {
+                reason: format!("pod {name} goes to {revision} in place ({})", what(&phase, patched)),
+                done: patched.then(|| Event {
+                    warning: false,
+                    reason: "SuccessfulUpdatePodInPlace",
+                    message: format!("successfully update pod {name} in-place(revision {revision})"),
+                }),
+                failed: Some(Event {
+                    warning: true,
+                    reason: "FailedUpdatePodInPlace",
+                    message: format!("failed to update pod {name} in-place(revision {revision})"),
+                }),
+                actions,
+            })
+        }
+    }
+}
+
+fn what(phase: &Phase, patched: bool) -> &'static str {
+    match (phase, patched) {
+        (Phase::Idle, false) => "out of service, for the grace period",
+        (Phase::Idle, true) => "out of service, and patched",
+        (Phase::Draining, _) => "the grace period is over, patched",
+        (Phase::Patched(..), _) => "patched again before the update before was proven",
+    }
+}
+
+fn replace(pod: &Pod, revisions: &Revisions, reason: &str) -> Step {
+    let revision = &revisions.updated.metadata.name;
+    let reason = format!("it cannot go to {revision} in place: {reason}");
+    let mut step = delete(pod, &reason);
+    step.done = Some(Event {
+        warning: false,
+        reason: "SuccessfulUpdatePodReCreate",
+        message: format!("deleted pod {} for update(revision {revision})", pod.metadata.name),
+    });
+    step
+}
+
+/// The step that deletes a pod.
+pub(super) fn delete(pod: &Pod, reason: &str) -> Step {
+    let name = &pod.metadata.name;
+    Step {
+        actions: vec![Action::DeletePod { target: steps::target(pod) }],
+        reason: format!("pod {name}: {reason}"),
+        done: Some(Event {
+            warning: false,
+            reason: "SuccessfulDelete",
+            message: format!("succeed to delete pod {name}"),
+        }),
+        failed: Some(Event { warning: true, reason: "FailedDelete", message: format!("failed to delete pod {name}") }),
+    }
+}
+
+fn moved(pod: &Pod, containers: &[String]) -> Event {
+    let images: Vec<_> = containers
+        .iter()
+        .filter_map(|name| pod.spec.containers.iter().find(|c| *c.name == **name))
+        .map(|c| format!("{} of container {}", c.image, c.name))
+        .collect();
+    Event {
+        warning: true,
+        reason: "ImageTagMoved",
+        message: format!(
+            "pod {} was updated, but {} names another image on node {} now than the one that runs: the tag moved",
+            pod.metadata.name,
+            images.join(", "),
+            pod.spec.node_name
+        ),
+    }
+}
+
+fn wait(plan: &mut Plan, pod: &Pod, reason: String) {
+    plan.waiting.push(Waiting { pod: pod.metadata.name.to_string(), reason });
+}

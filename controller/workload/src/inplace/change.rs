@@ -1,0 +1,183 @@
+//! What differs between two pod templates, and whether a running pod can take it.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use crate::plan::PodPatch;
+
+/// The way from one template to another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// A patch of the running pod does it: images of containers, labels and annotations. Empty when nothing differs.
+    InPlace(PodPatch),
+    /// Only a new pod does it.
+    Recreate {
+        /// The fields that differ and cannot change in a running pod, as `kubectl explain` writes them.
+        fields: Vec<String>,
+    },
+}
+
+/// Compares two pod templates.
+pub fn between(old: &Value, new: &Value) -> Change {
+    let mut patch = PodPatch::default();
+    let mut fields = Vec::new();
+    for key in keys(old, new) {
+        let (old, new) = (&old[key], &new[key]);
+        match key {
+            "metadata" => metadata(old, new, &mut patch, &mut fields),
+            "spec" => spec(old, new, &mut patch, &mut fields),
+            _ => differing(key, old, new, &mut fields),
+        }
+    }
+    if fields.is_empty() { Change::InPlace(patch) } else { Change::Recreate { fields } }
+}
+
+fn metadata(old: &Value, new: &Value, patch: &mut PodPatch, fields: &mut Vec<String>) {
+    for key in keys(old, new) {
+        match key {
+            "labels" => patch.labels = entries(&old[key], &new[key]),
+            "annotations" => patch.annotations = entries(&old[key], &new[key]),
+            // A template's creation time is always null: clients write it or not.
+            "creationTimestamp" => {}
+            _ => differing(&format!("metadata.{key}"), &old[key], &new[key], fields),
+        }
+    }
+}
+
+/// The entries of a map that changed; those that are gone with `None`.
+fn entries(old: &Value, new: &Value) -> BTreeMap<String, Option<String>> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let changed = keys(old, new).into_iter().filter(|key| old[*key] != new[*key]);
+    changed.map(|key| (key.to_owned(), text(&new[key]))).collect()
+}
+
+fn spec(old: &Value, new: &Value, patch: &mut PodPatch, fields: &mut Vec<String>) {
+    for key in keys(old, new) {
+        if key != "containers" || !same_containers(&old[key], &new[key]) {
+            differing(&format!("spec.{key}"), &old[key], &new[key], fields);
+            continue;
+        }
+        let pairs = list(&old[key]).iter().zip(list(&new[key]));
+        for (old, new) in pairs {
+            container(old, new, patch, fields);
+        }
+    }
+}
+
+/// The same names in the same order: otherwise container and container cannot be compared.
+fn same_containers(old: &Value, new: &Value) -> bool {
+    let names = |value| list(value).iter().map(|c: &Value| c["name"].as_str()).collect::<Vec<_>>();
+    old.is_array() && new.is_array() && names(old) == names(new)
+}
+
+fn container(old: &Value, new: &Value, patch: &mut PodPatch, fields: &mut Vec<String>) {
+    let name = new["name"].as_str().unwrap_or_default();
+    for key in keys(old, new) {
+        match (key, new[key].as_str()) {
+            ("image", Some(image)) if old[key].is_string() => {
+                if old[key] != new[key] {
+                    patch.images.insert(name.to_owned(), image.to_owned());
+                }
+            }
+            _ => differing(&format!("spec.containers[{name}].{key}"), &old[key], &new[key], fields),
+        }
+    }
+}
+
+/// Names the field when its values differ. A missing field, null, and an empty list or map are the same.
+fn differing(field: &str, old: &Value, new: &Value, fields: &mut Vec<String>) {
+    if old != new && !(is_empty(old) && is_empty(new)) {
+        fields.push(format!("template.{field}"));
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(list) => list.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        _ => false,
+    }
+}
+
+fn keys<'a>(old: &'a Value, new: &'a Value) -> Vec<&'a str> {
+    let map = |value: &'a Value| value.as_object().into_iter().flat_map(Map::keys).map(String::as_str);
+    let mut keys: Vec<_> = map(old).chain(map(new)).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn template() -> Value {
+        json!({
+            "metadata": {"labels": {"app": "web"}, "annotations": {"a": "1"}},
+            "spec": {"containers": [{"name": "main", "image": "web:1", "env": [{"name": "X", "value": "1"}]}, {"name": "side", "image": "side:1"}]},
+        })
+    }
+
+    fn recreate(fields: &[&str]) -> Change {
+        Change::Recreate { fields: fields.iter().map(ToString::to_string).collect() }
+    }
+
+    #[test]
+    fn nothing_differs() {
+        assert_eq!(between(&template(), &template()), Change::InPlace(PodPatch::default()));
+        let mut same = template();
+        same["metadata"]["creationTimestamp"] = Value::Null;
+        same["spec"]["volumes"] = json!([]);
+        assert_eq!(between(&template(), &same), Change::InPlace(PodPatch::default()));
+    }
+
+    #[test]
+    fn images_and_metadata_go_in_place() {
+        let mut new = template();
+        new["spec"]["containers"][1]["image"] = json!("side:2");
+        new["metadata"]["labels"]["tier"] = json!("front");
+        new["metadata"]["annotations"] = json!({});
+        let expected = PodPatch {
+            labels: [("tier".to_owned(), Some("front".to_owned()))].into(),
+            annotations: [("a".to_owned(), None)].into(),
+            images: [("side".to_owned(), "side:2".to_owned())].into(),
+        };
+        assert_eq!(between(&template(), &new), Change::InPlace(expected));
+    }
+
+    #[test]
+    fn everything_else_recreates_and_is_named() {
+        type Edit = fn(&mut Value);
+        let table: [(Edit, &[&str]); 7] = [
+            (|t| t["spec"]["containers"][0]["env"][0]["value"] = json!("2"), &["template.spec.containers[main].env"]),
+            (|t| t["spec"]["nodeName"] = json!("n"), &["template.spec.nodeName"]),
+            (
+                |t| t["spec"]["initContainers"] = json!([{"name": "i", "image": "i:1"}]),
+                &["template.spec.initContainers"],
+            ),
+            (|t| t["spec"]["containers"][0]["name"] = json!("other"), &["template.spec.containers"]),
+            (|t| t["spec"]["containers"][0]["image"] = Value::Null, &["template.spec.containers[main].image"]),
+            (|t| t["metadata"]["finalizers"] = json!(["x/y"]), &["template.metadata.finalizers"]),
+            (
+                |t| {
+                    t["spec"]["containers"][0]["image"] = json!("web:2");
+                    t["spec"]["hostNetwork"] = json!(true);
+                },
+                &["template.spec.hostNetwork"],
+            ),
+        ];
+        for (edit, fields) in table {
+            let mut new = template();
+            edit(&mut new);
+            assert_eq!(between(&template(), &new), recreate(fields), "{new}");
+        }
+    }
+}

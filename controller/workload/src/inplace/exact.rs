@@ -1,0 +1,328 @@
+//! Is an in-place update exact: was every changed container created from the wanted spec?
+//!
+//! The kubelet must have seen the patched spec (`status.observedGeneration`): it publishes that at the start of a sync,
+//! with the containers that it then finds, so a container made from the wanted image in that status stays. Whether it is
+//! made from it, two sources say, and either suffices. *The pod*: the container is the one that is recorded as created
+//! for this image already, or it runs another image than before and the wanted one is the only other it can be.
+//! *The node*: its daemon read from the runtime what the container was created from.
+//! A new container id alone proves nothing: an old image that crashes and restarts in between has one, too.
+
+use std::collections::BTreeMap;
+
+use super::image;
+use super::kubelet_hash::kubelet_hash;
+use super::state::{Before, State};
+use crate::pod::{ContainerStatus, Pod};
+
+/// What a node's daemon reported that bears on one pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeFacts {
+    /// By container name: the newest container and the image name that it was created from.
+    pub created: BTreeMap<String, Created>,
+    /// By normalised reference: every id that the image has on the node.
+    pub image_ids: BTreeMap<String, Vec<String>>,
+}
+
+/// A container as the runtime has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Created {
+    /// Its id, without the runtime's scheme.
+    pub container_id: String,
+    /// The kubelet's hash of the spec that it was created from ([`super::kubelet_hash`]).
+    pub hash: String,
+    /// The image as the pod's spec named it then, where the runtime keeps that; empty where not.
+    pub image: String,
+}
+
+impl Created {
+    fn is_from(&self, container: &str, wanted: &str) -> bool {
+        self.hash == kubelet_hash(container, wanted)
+            || (!self.image.is_empty() && image::normalised(&self.image) == image::normalised(wanted))
+    }
+}
+
+/// The answer for a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Every changed container runs what the spec says, or nothing had to change.
+    Exact {
+        /// Which source settled it: `pod` or `node`.
+        verified_by: &'static str,
+        /// Containers whose image is not what the wanted name resolves to on the node today: a tag moved.
+        moved_tags: Vec<String>,
+    },
+    /// Not yet.
+    Wait(String),
+    /// The pod's status cannot tell; its node's daemon must.
+    AskNode(String),
+}
+
+/// The answer for one container.
+enum One {
+    Pod,
+    Node,
+    Wait(String),
+    Ask(String),
+}
+
+/// Judges the update that `state` records. `node` is empty where nothing is known.
+pub fn judge(pod: &Pod, state: &State, node: &NodeFacts) -> Verdict {
+    let observed = pod.status.observed_generation >= pod.metadata.generation;
+    let mut verified_by = "pod";
+    let mut moved_tags = Vec::new();
+    let mut ask = None;
+    for (name, before) in &state.last_container_statuses {
+        let Some(wanted) = pod.spec.containers.iter().find(|c| c.name.as_ref() == name) else { continue };
+        let Some(status) = pod.container_status(name) else {
+            return Verdict::Wait(format!("container {name} has no status yet"));
+        };
+        match container(&wanted.image, status, before, state.from_settled, observed, node) {
+            One::Pod => {}
+            One::Node => verified_by = "node",
+            One::Wait(why) => return Verdict::Wait(why),
+            One::Ask(why) => ask = Some(why),
+        }
+        let ids = node.image_ids.get(&image::normalised(&wanted.image));
+        if ids.is_some_and(|ids| !ids.is_empty() && !ids.iter().any(|id| image::same_id(id, &status.image_id))) {
+            moved_tags.push(name.clone());
+        }
+    }
+    match ask {
+        Some(why) => Verdict::AskNode(why),
+        None => Verdict::Exact { verified_by, moved_tags },
+    }
+}
+
+fn container(
+    wanted: &str,
+    status: &ContainerStatus,
+    before: &Before,
+    from_settled: bool,
+    observed: bool,
+    node: &NodeFacts,
+) -> One {
+    let name = &status.name;
+    let id = without_scheme(&status.container_id);
+    if id.is_empty() {
+        return One::Wait(format!("container {name} has not been created yet"));
+    }
+    if !observed {
+        return One::Wait(format!("the kubelet has not seen the new image {wanted} of container {name} yet"));
+    }
+    // What a container was created from never changes: a report is as good as it is old.
+    let created = node.created.get(&**name).filter(|created| without_scheme(&created.container_id) == id);
+    if let Some(created) = created {
+        return if created.is_from(name, wanted) {
+            One::Node
+        } else {
+            One::Wait(format!("container {name} still runs another image than {wanted}"))
+        };
+    }
+    if id == without_scheme(&before.container_id) {
+        return if before.image == wanted {
+            One::Pod
+        } else if before.container_id.is_empty() || before.image.is_empty() {
+            One::Ask(format!("container {name} may or may not have been created from {wanted}"))
+        } else {
+            One::Wait(format!("container {name} still runs {}", before.image))
+        };
+    }
+    let named = image::normalised(&status.image) == image::normalised(wanted) || image::pins(wanted, &status.image_id);
+    let listed = node.image_ids.get(&image::normalised(wanted));
+    let known = named || listed.is_some_and(|ids| ids.iter().any(|i| image::same_id(i, &status.image_id)));
+    if from_settled && known && !image::same_id(&before.image_id, &status.image_id) && !status.image_id.is_empty() {
+        return One::Pod;
+    }
+    One::Ask(format!("container {name} restarted, and its status does not tell {wanted} from the image before"))
+}
+
+/// The runtime's own id: `containerd://abc` is `abc`.
+fn without_scheme(container_id: &str) -> &str {
+    container_id.rsplit_once("://").map_or(container_id, |(_, id)| id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pod::{Container, Metadata, Spec, Status};
+
+    fn pod(image: &str, generation: i64, observed: i64, id: &str, status_image: &str, image_id: &str) -> Pod {
+        Pod {
+            metadata: Metadata { generation, ..Metadata::default() },
+            spec: Spec { containers: [Container { name: "c".into(), image: image.into() }].into(), ..Spec::default() },
+            status: Status {
+                observed_generation: observed,
+                container_statuses: [ContainerStatus {
+                    name: "c".into(),
+                    image: status_image.into(),
+                    image_id: image_id.into(),
+                    container_id: format!("containerd://{id}").into(),
+                    ..ContainerStatus::default()
+                }]
+                .into(),
+                ..Status::default()
+            },
+        }
+    }
+
+    fn state(image: &str, id: &str, image_id: &str, from_settled: bool) -> State {
+        let before =
+            Before { image_id: image_id.into(), container_id: format!("containerd://{id}"), image: image.into() };
+        State {
+            last_container_statuses: [("c".to_owned(), before)].into(),
+            update_images: true,
+            from_settled,
+            ..State::default()
+        }
+    }
+
+    fn facts(id: &str, image: &str, ids: &[&str]) -> NodeFacts {
+        let created = Created { container_id: id.into(), hash: kubelet_hash("c", image), image: String::new() };
+        let ids = ids.iter().map(ToString::to_string).collect();
+        NodeFacts {
+            created: if id.is_empty() { BTreeMap::new() } else { [("c".to_owned(), created)].into() },
+            image_ids: [(image::normalised(image), ids)].into(),
+        }
+    }
+
+    #[derive(Debug, PartialEq)]
+    enum Short {
+        Pod,
+        Node,
+        Moved,
+        Wait,
+        Ask,
+    }
+
+    fn short(verdict: Verdict) -> Short {
+        match verdict {
+            Verdict::Exact { moved_tags, .. } if !moved_tags.is_empty() => Short::Moved,
+            Verdict::Exact { verified_by: "node", .. } => Short::Node,
+            Verdict::Exact { .. } => Short::Pod,
+            Verdict::Wait(_) => Short::Wait,
+            Verdict::AskNode(_) => Short::Ask,
+        }
+    }
+
+    #[test]
+    fn the_pod_tells() {
+        let none = NodeFacts::default();
+        let table = [
+            (
+                "the patch is not seen yet",
+                pod("b:1", 2, 1, "1", "a:1", "sha256:a"),
+                state("a:1", "1", "sha256:a", true),
+                Short::Wait,
+            ),
+            (
+                "seen, old container",
+                pod("b:1", 2, 2, "1", "a:1", "sha256:a"),
+                state("a:1", "1", "sha256:a", true),
+                Short::Wait,
+            ),
+            (
+                "seen, new container, new image",
+                pod("b:1", 2, 2, "2", "docker.io/library/b:1", "sha256:b"),
+                state("a:1", "1", "sha256:a", true),
+                Short::Pod,
+            ),
+            (
+                "a new container of the old image: a crash",
+                pod("b:1", 2, 2, "2", "a:1", "sha256:a"),
+                state("a:1", "1", "sha256:a", true),
+                Short::Ask,
+            ),
+            (
+                "a new container, another image, another name",
+                pod("b:1", 2, 2, "2", "a:1", "sha256:c"),
+                state("a:1", "1", "sha256:a", true),
+                Short::Ask,
+            ),
+            (
+                "another update was under way",
+                pod("b:1", 3, 3, "2", "b:1", "sha256:b"),
+                state("a:1", "1", "sha256:a", false),
+                Short::Ask,
+            ),
+            (
+                "back to A before the kubelet saw B",
+                pod("a:1", 3, 3, "1", "a:1", "sha256:a"),
+                state("a:1", "1", "sha256:a", false),
+                Short::Pod,
+            ),
+            (
+                "back to A, not seen yet",
+                pod("a:1", 3, 2, "1", "a:1", "sha256:a"),
+                state("a:1", "1", "sha256:a", false),
+                Short::Wait,
+            ),
+            (
+                "two tags of one digest",
+                pod("a:2", 2, 2, "2", "a:1", "sha256:a"),
+                state("a:1", "1", "sha256:a", true),
+                Short::Ask,
+            ),
+            (
+                "nothing known of the container before",
+                pod("b:1", 2, 2, "1", "b:1", "sha256:b"),
+                state("", "1", "sha256:b", false),
+                Short::Ask,
+            ),
+        ];
+        for (what, pod, state, expected) in table {
+            assert_eq!(short(judge(&pod, &state, &none)), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn the_node_tells() {
+        let table = [
+            (
+                "two tags of one digest",
+                pod("a:2", 2, 2, "2", "a:1", "sha256:a"),
+                facts("2", "a:2", &["sha256:a"]),
+                Short::Node,
+            ),
+            (
+                "a stale report of the old container",
+                pod("a:2", 2, 2, "2", "a:1", "sha256:a"),
+                facts("1", "a:1", &["sha256:a"]),
+                Short::Ask,
+            ),
+            (
+                "created from the old name",
+                pod("a:2", 2, 2, "2", "a:1", "sha256:a"),
+                facts("2", "a:1", &["sha256:a"]),
+                Short::Wait,
+            ),
+            (
+                "right, but the kubelet has not seen the patch",
+                pod("a:2", 2, 1, "2", "a:1", "sha256:a"),
+                facts("2", "a:2", &[]),
+                Short::Wait,
+            ),
+            (
+                "the tag moved after it was created",
+                pod("b:1", 2, 2, "2", "b:1", "sha256:old"),
+                facts("2", "b:1", &["sha256:new"]),
+                Short::Moved,
+            ),
+            (
+                "only the image is known, by another name",
+                pod("b:1", 2, 2, "2", "x:9", "x@sha256:b"),
+                facts("", "b:1", &["sha256:b"]),
+                Short::Pod,
+            ),
+        ];
+        let state = state("a:1", "1", "sha256:a", true);
+        for (what, pod, facts, expected) in table {
+            assert_eq!(short(judge(&pod, &state, &facts)), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn metadata_alone_is_exact_at_once() {
+        let verdict = judge(&pod("a:1", 5, 0, "1", "a:1", "sha256:a"), &State::default(), &NodeFacts::default());
+        assert_eq!(verdict, Verdict::Exact { verified_by: "pod", moved_tags: vec![] });
+    }
+}

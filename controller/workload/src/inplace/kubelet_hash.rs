@@ -1,0 +1,37 @@
+//! The kubelet's own record of what a container was created from.
+
+use std::fmt::Write;
+
+/// The value of the annotation `io.kubernetes.container.hash` that the kubelet (1.31 and later) gives the runtime with a
+/// container of this name and image: FNV-1a, 32 bits, over Go's notation of the bytes of a small JSON document.
+pub fn kubelet_hash(container: &str, image: &str) -> String {
+    let document = serde_json::json!({"image": image, "name": container}).to_string();
+    let mut text = String::from("([]uint8)[");
+    for (at, byte) in document.bytes().enumerate() {
+        let space = if at == 0 { "" } else { " " };
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{space}{byte}");
+    }
+    text.push(']');
+    let hash = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    format!("{hash:x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As read from containers that a kubelet 1.34 created.
+    #[test]
+    fn hashes_are_the_kubelets() {
+        let table = [
+            ("demo/app:a", "c89f8f0c"),
+            ("demo/app:b", "2cfb4201"),
+            ("demo/app:a2", "8d3ecb37"),
+            ("demo/other:a", "d15c4c70"),
+        ];
+        for (image, hash) in table {
+            assert_eq!(kubelet_hash("c", image), hash, "{image}");
+        }
+    }
+}

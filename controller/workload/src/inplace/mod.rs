@@ -1,0 +1,9 @@
+//! Updating a pod in place: what may change, the records on the pod, and when the change is exact.
+
+pub mod change;
+pub mod exact;
+pub mod image;
+pub mod kubelet_hash;
+pub mod lifecycle;
+pub mod state;
+pub mod steps;

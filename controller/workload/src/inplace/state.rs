@@ -1,0 +1,119 @@
+//! The record of an in-place update in the annotation `apps.kruise.io/inplace-update-state`.
+//!
+//! The fields are the peer's, so that either controller can finish what the other began; Berth's own are marked.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::pod::Pod;
+
+/// The annotation.
+pub const ANNOTATION: &str = "apps.kruise.io/inplace-update-state";
+
+/// The latest in-place update of a pod.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct State {
+    /// The revision that the pod is updated to.
+    pub revision: String,
+    /// When the image patch was decided.
+    pub update_timestamp: Option<Timestamp>,
+    /// By container name: what ran before, for each container whose image changes.
+    #[serde(deserialize_with = "null_as_empty")]
+    pub last_container_statuses: BTreeMap<String, Before>,
+    /// Images change, not only metadata.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub update_images: bool,
+    /// Berth: the update before this one was settled when this one began, so that a container with another image can
+    /// only be the wanted one.
+    #[serde(rename = "berthFromSettled", skip_serializing_if = "std::ops::Not::not")]
+    pub from_settled: bool,
+    /// Berth: containers whose running image is not the one that the node resolves for the wanted name, because a tag
+    /// moved after it was pulled. The update is exact all the same.
+    #[serde(rename = "berthMovedTags", skip_serializing_if = "Vec::is_empty")]
+    pub moved_tags: Vec<String>,
+    /// Berth: how the update was proven exact: `pod` or `node`.
+    #[serde(rename = "berthVerifiedBy", skip_serializing_if = "String::is_empty")]
+    pub verified_by: String,
+    /// Fields of the peer's that Berth does not read.
+    #[serde(flatten)]
+    pub others: BTreeMap<String, Value>,
+}
+
+/// A container before its image was changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Before {
+    /// The image id that it ran.
+    #[serde(rename = "imageID", skip_serializing_if = "String::is_empty")]
+    pub image_id: String,
+    /// Berth: its container id.
+    #[serde(rename = "berthContainerID", skip_serializing_if = "String::is_empty")]
+    pub container_id: String,
+    /// Berth: the image name that it is known to have been created from; empty where that is not known.
+    #[serde(rename = "berthImage", skip_serializing_if = "String::is_empty")]
+    pub image: String,
+}
+
+fn null_as_empty<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Before>, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+impl State {
+    /// The record on the pod. `None` when there is none or it cannot be read: then there is nothing to compare with.
+    pub fn of(pod: &Pod) -> Option<Self> {
+        serde_json::from_str(pod.metadata.annotation(ANNOTATION)?).ok()
+    }
+
+    /// Proven exact already.
+    pub fn is_settled(&self) -> bool {
+        !self.verified_by.is_empty()
+    }
+
+    /// The annotation's value.
+    pub fn to_annotation(&self) -> String {
+        // A map with string keys always serialises.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// The record for an update to `revision` that changes the images of `containers`.
+    ///
+    /// `settled` says that the running containers are known to be created from the pod's present spec.
+    pub fn begin<'a>(
+        pod: &Pod,
+        revision: &str,
+        containers: impl Iterator<Item = &'a String>,
+        settled: bool,
+        now: Timestamp,
+    ) -> Self {
+        let previous = Self::of(pod);
+        let before = |name: &String| Some((name.clone(), before(pod, previous.as_ref(), name, settled)?));
+        let last_container_statuses: BTreeMap<_, _> = containers.filter_map(before).collect();
+        Self {
+            revision: revision.to_owned(),
+            update_timestamp: Some(now),
+            update_images: !last_container_statuses.is_empty(),
+            last_container_statuses,
+            from_settled: settled,
+            ..Self::default()
+        }
+    }
+}
+
+/// What is known of the container that runs now. It is created from the present spec if the last update is settled;
+/// else it may still be the container before that update, and then what was recorded of it stays true.
+fn before(pod: &Pod, previous: Option<&State>, name: &str, settled: bool) -> Option<Before> {
+    let status = pod.container_status(name)?;
+    let recorded = previous.and_then(|state| state.last_container_statuses.get(name));
+    let image = match recorded {
+        Some(recorded) if !recorded.container_id.is_empty() && *recorded.container_id == *status.container_id => {
+            recorded.image.clone()
+        }
+        _ if settled => pod.spec.containers.iter().find(|c| &*c.name == name)?.image.to_string(),
+        _ => String::new(),
+    };
+    Some(Before { image_id: status.image_id.to_string(), container_id: status.container_id.to_string(), image })
+}

@@ -1,0 +1,160 @@
+//! The writes of an in-place update: out of service, the patch, back into service.
+//!
+//! Three patches per pod, each leaving a state that says by itself what is next. `Updating` with the record of another
+//! revision than the pod's label: out of service, the images not changed yet, to be resumed or undone. `Updating` with
+//! the record of the label's revision: the images are changed, to be proven.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::change::{self, Change};
+use super::exact::{self, NodeFacts, Verdict};
+use super::lifecycle;
+use super::state::{self, State};
+use crate::plan::{Action, PodPatch, Target};
+use crate::pod::{Condition, Pod, gates};
+use crate::revision::{self, REVISION_LABEL, TEMPLATE_HASH_LABEL};
+
+/// Where a pod is in its in-place update.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Phase {
+    /// No update is under way.
+    Idle,
+    /// Out of service, the images not changed yet.
+    Draining,
+    /// The images are changed; the verdict says whether they run.
+    Patched(State, Verdict),
+}
+
+/// An update to begin or to go on with.
+#[derive(Debug, Clone, Copy)]
+pub struct Update<'a> {
+    /// The revision's name.
+    pub revision: &'a str,
+    /// The value of the revision label: the name, or its hash alone.
+    pub label: &'a str,
+    /// What changes against the pod's present revision.
+    pub patch: &'a PodPatch,
+    /// Time out of service before the images change.
+    pub grace: SignedDuration,
+}
+
+/// What an update writes now.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Next {
+    /// These, in order.
+    Write(Vec<Action>),
+    /// Nothing before this time has passed.
+    Wait(SignedDuration),
+}
+
+/// Reads the phase off the pod.
+pub fn phase(pod: &Pod, node: &NodeFacts) -> Phase {
+    if lifecycle::state(pod) != lifecycle::UPDATING {
+        return Phase::Idle;
+    }
+    let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
+    match State::of(pod).filter(|state| revision::same(&state.revision, label)) {
+        Some(state) if !state.is_settled() => {
+            let verdict = exact::judge(pod, &state, node);
+            Phase::Patched(state, verdict)
+        }
+        _ => Phase::Draining,
+    }
+}
+
+/// The writes that bring the pod to the revision.
+pub fn advance(pod: &Pod, phase: &Phase, update: &Update<'_>, now: Timestamp) -> Next {
+    // Labels and annotations alone restart nothing, so the pod stays in service.
+    if *phase == Phase::Idle && update.patch.images.is_empty() {
+        return Next::Write(vec![patch_spec(pod, phase, update, false, now)]);
+    }
+    let gated = gates::has_gate(pod, gates::IN_PLACE_UPDATE_READY);
+    match phase {
+        Phase::Idle if gated => {
+            let mut actions = vec![leave_service(pod, now)];
+            if update.grace.is_zero() {
+                actions.push(patch_spec(pod, phase, update, false, now));
+            }
+            Next::Write(actions)
+        }
+        Phase::Draining => {
+            let since = lifecycle::since(pod).unwrap_or(Timestamp::UNIX_EPOCH);
+            let drained = now.duration_since(since);
+            // A clock that was set back must not hold the pod out of service for as long as it was wrong.
+            if drained.is_negative() || drained >= update.grace {
+                Next::Write(vec![patch_spec(pod, phase, update, false, now)])
+            } else {
+                Next::Wait(update.grace - drained)
+            }
+        }
+        Phase::Idle | Phase::Patched(..) => Next::Write(vec![patch_spec(pod, phase, update, !gated, now)]),
+    }
+}
+
+/// Puts the pod back into service: its update is exact, or is not wanted any more before anything changed.
+pub fn finish(pod: &Pod, settled: Option<&State>, verdict: Option<&Verdict>, now: Timestamp) -> Action {
+    let mut patch = PodPatch::default();
+    lifecycle::set(&mut patch, lifecycle::NORMAL, now);
+    if let (Some(state), Some(Verdict::Exact { verified_by, moved_tags })) = (settled, verdict) {
+        let state = State { verified_by: (*verified_by).into(), moved_tags: moved_tags.clone(), ..state.clone() };
+        patch.annotations.insert(state::ANNOTATION.into(), Some(state.to_annotation()));
+    }
+    if !gates::has_gate(pod, gates::IN_PLACE_UPDATE_READY) {
+        return Action::PatchPod { target: target(pod), patch };
+    }
+    let conditions = vec![gates::condition(gates::IN_PLACE_UPDATE_READY, true, now)];
+    Action::PatchPodStatus { target: target(pod), conditions, patch }
+}
+
+/// What differs between the pod's template and another.
+pub fn change(old: &revision::Revision, new: &revision::Revision) -> Change {
+    change::between(&old.template(), &new.template())
+}
+
+/// The pod as the object of an action.
+pub fn target(pod: &Pod) -> Target {
+    Target {
+        namespace: pod.metadata.namespace.to_string(),
+        name: pod.metadata.name.to_string(),
+        uid: pod.metadata.uid.to_string(),
+        resource_version: None,
+    }
+}
+
+fn leave_service(pod: &Pod, now: Timestamp) -> Action {
+    let mut patch = PodPatch::default();
+    lifecycle::set(&mut patch, lifecycle::UPDATING, now);
+    let mut conditions: Vec<Condition> = vec![gates::condition(gates::IN_PLACE_UPDATE_READY, false, now)];
+    if pod.is_true("Ready") {
+        conditions.push(gates::not_ready(gates::IN_PLACE_UPDATE_READY, now));
+    }
+    Action::PatchPodStatus { target: target(pod), conditions, patch }
+}
+
+/// The one patch with images, revision, template metadata and the record. `mark` sets the lifecycle state as well, for
+/// pods without a gate.
+fn patch_spec(pod: &Pod, phase: &Phase, update: &Update<'_>, mark: bool, now: Timestamp) -> Action {
+    let settled = match phase {
+        Phase::Idle | Phase::Draining => true,
+        Phase::Patched(_, verdict) => matches!(verdict, Verdict::Exact { .. }),
+    };
+    let mut patch = update.patch.clone();
+    let state = State::begin(pod, update.revision, changed(pod, phase, update), settled, now);
+    patch.annotations.insert(state::ANNOTATION.into(), Some(state.to_annotation()));
+    patch.labels.insert(REVISION_LABEL.into(), Some(update.label.into()));
+    patch.labels.insert(TEMPLATE_HASH_LABEL.into(), Some(revision::short(update.revision).into()));
+    if mark {
+        lifecycle::set(&mut patch, lifecycle::UPDATING, now);
+    }
+    Action::PatchPod { target: target(pod), patch }
+}
+
+/// Containers to prove: those whose image changes now, and those of an unsettled update before, which go on restarting.
+fn changed<'a>(pod: &'a Pod, phase: &'a Phase, update: &'a Update<'_>) -> impl Iterator<Item = &'a String> {
+    let unproven = match phase {
+        Phase::Patched(state, _) => Some(state.last_container_statuses.keys()),
+        _ => None,
+    };
+    let known = |name: &&String| pod.spec.containers.iter().any(|c| c.name.as_ref() == name.as_str());
+    update.patch.images.keys().chain(unproven.into_iter().flatten()).filter(known)
+}

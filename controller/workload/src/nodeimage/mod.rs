@@ -1,0 +1,5 @@
+//! NodeImages: what a node's daemon shall do and has reported.
+
+mod facts;
+
+pub use facts::facts;

@@ -1,0 +1,64 @@
+//! When does a pod count as available? One answer for every workload and budget.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::Pod;
+use crate::inplace::lifecycle;
+
+/// Whether a pod counts as available.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Availability {
+    /// It serves, and has done so for `minReadySeconds`.
+    Available,
+    /// It is ready and becomes available after this time if it stays so.
+    After(SignedDuration),
+    /// It is not ready.
+    NotReady,
+}
+
+impl Availability {
+    /// Ready, whether or not for long enough.
+    pub fn is_ready(self) -> bool {
+        !matches!(self, Self::NotReady)
+    }
+
+    /// Available now.
+    pub fn is_available(self) -> bool {
+        matches!(self, Self::Available)
+    }
+}
+
+/// Judges one pod. A readiness gate that is not True makes a pod unready at once, although the kubelet's `Ready`
+/// condition follows a moment later: what the controller itself took out of service must never be counted as in service.
+pub fn availability(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> Availability {
+    let Some(since) = ready_since(pod) else { return Availability::NotReady };
+    let wanted = SignedDuration::from_secs(i64::from(min_ready_seconds.max(0)));
+    if wanted.is_zero() {
+        return Availability::Available;
+    }
+    // Without a transition time there is nothing to wait for: the condition says that it is ready.
+    let ready_for = since.map_or(wanted, |since| now.duration_since(since));
+    if ready_for >= wanted { Availability::Available } else { Availability::After(wanted - ready_for) }
+}
+
+/// `None` when the pod is not ready, else the time since when it is, where that is known.
+fn ready_since(pod: &Pod) -> Option<Option<Timestamp>> {
+    if pod.metadata.deletion_timestamp.is_some() || &*pod.status.phase != "Running" || !lifecycle::serves(pod) {
+        return None;
+    }
+    let gates_open = pod.spec.readiness_gates.iter().all(|gate| pod.is_true(&gate.condition_type));
+    let ready = pod.condition("Ready").filter(|c| &*c.status == "True")?;
+    gates_open.then_some(ready.last_transition_time)
+}
+
+impl Pod {
+    /// True when the condition of this type is present and True.
+    pub fn is_true(&self, type_: &str) -> bool {
+        self.condition(type_).is_some_and(|c| &*c.status == "True")
+    }
+
+    /// Neither finished nor being deleted: it counts towards a workload's replicas.
+    pub fn is_active(&self) -> bool {
+        self.metadata.deletion_timestamp.is_none() && !matches!(&*self.status.phase, "Succeeded" | "Failed")
+    }
+}

@@ -1,0 +1,60 @@
+//! Names of revisions: the workload's name and a hash of the template.
+
+use serde_json::Value;
+
+/// Letters and digits that cannot spell a word, as Kubernetes uses for generated names.
+const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+/// The longest prefix that leaves room for the hash in an object's name.
+const LONGEST_PREFIX: usize = 223;
+
+/// A short hash of a template, safe in names and labels. `collision` is raised when another template has the same.
+pub fn hash(template: &Value, collision: i32) -> String {
+    // serde_json sorts keys, so equal templates give equal text.
+    let text = template.to_string();
+    let mut hash = fnv1a(text.as_bytes(), 0x811c_9dc5);
+    if collision != 0 {
+        hash = fnv1a(&collision.to_le_bytes(), hash);
+    }
+    hash.to_string().bytes().map(|b| char::from(ALPHABET[usize::from(b) % ALPHABET.len()])).collect()
+}
+
+/// The name of the revision with this hash.
+pub fn revision_name(workload: &str, hash: &str) -> String {
+    let cut = workload.char_indices().map(|(at, _)| at).take_while(|at| *at <= LONGEST_PREFIX).last().unwrap_or(0);
+    let prefix = if workload.len() <= LONGEST_PREFIX { workload } else { &workload[..cut] };
+    format!("{prefix}-{hash}")
+}
+
+/// The hash in a revision's name: what follows the last dash. A hash alone is itself.
+pub fn short(name: &str) -> &str {
+    name.rsplit_once('-').map_or(name, |(_, hash)| hash)
+}
+
+/// FNV-1a, 32 bits: stable across versions and machines, which std's hasher does not promise.
+fn fnv1a(bytes: &[u8], start: u32) -> u32 {
+    bytes.iter().fold(start, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_hash_is_stable_and_safe() {
+        let template = json!({"spec": {"containers": []}, "metadata": {}});
+        // Written out, so that a release never renames the revisions of the one before.
+        assert_eq!(hash(&template, 0), hash(&json!({"metadata": {}, "spec": {"containers": []}}), 0));
+        assert_ne!(hash(&template, 0), hash(&template, 1));
+        assert!(hash(&template, 7).bytes().all(|b| ALPHABET.contains(&b)));
+    }
+
+    #[test]
+    fn names_are_cut_to_fit() {
+        assert_eq!(revision_name("web", "6d5f"), "web-6d5f");
+        let name = revision_name(&"x".repeat(250), "6d5f");
+        assert_eq!(name.len(), LONGEST_PREFIX + 5);
+        assert_eq!((short(&name), short("6d5f")), ("6d5f", "6d5f"));
+    }
+}

@@ -1,0 +1,126 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn pods(old: usize, updated: usize) -> Vec<Held> {
+    let pod = |updated| Held { updated, available: true, to_delete: false, preparing_delete: false };
+    [vec![pod(false); old], vec![pod(true); updated]].concat()
+}
+
+fn wanted(replicas: usize, partition: usize, max_unavailable: usize, max_surge: usize) -> Wanted {
+    Wanted {
+        replicas,
+        partition,
+        max_unavailable,
+        max_surge,
+        scale_max_unavailable: usize::MAX,
+        updates: true,
+        exclude_preparing_delete: false,
+    }
+}
+
+#[test]
+fn numbers_by_case() {
+    // replicas, partition, maxUnavailable, maxSurge; old, updated => create updated/old, delete old/updated, update
+    let table = [
+        ((3, 0, 1, 0), (0, 0), (3, 0, 0, 0, 0)),
+        ((3, 0, 1, 0), (3, 0), (0, 0, 0, 0, 3)),
+        ((3, 2, 1, 0), (3, 0), (0, 0, 0, 0, 1)),
+        ((3, 3, 1, 0), (3, 0), (0, 0, 0, 0, 0)),
+        ((3, 0, 0, 1), (3, 0), (1, 0, 0, 0, 3)),
+        ((3, 0, 0, 1), (3, 1), (0, 0, 0, 0, 2)),
+        ((3, 0, 0, 1), (1, 3), (0, 0, 1, 0, 0)),
+        ((5, 2, 1, 0), (1, 2), (1, 1, 0, 0, 0)),
+        ((2, 0, 1, 0), (3, 2), (0, 0, 3, 0, 0)),
+        ((2, 1, 1, 0), (3, 2), (0, 0, 2, 1, 0)),
+        ((0, 0, 1, 0), (2, 2), (0, 0, 2, 2, 0)),
+    ];
+    for ((r, p, u, s), (old, updated), (cu, co, d_old, du, up)) in table {
+        let n = numbers(&wanted(r, p, u, s), pods(old, updated).into_iter());
+        let got = (n.create_updated, n.create_old, n.delete_old, n.delete_updated, n.update);
+        assert_eq!(got, (cu, co, d_old, du, up), "replicas {r} partition {p} surge {s}: {old} old, {updated} updated");
+    }
+}
+
+#[test]
+fn pods_asked_to_go_are_replaced_first_when_surge_allows() {
+    let mut held = pods(0, 3);
+    held[0].to_delete = true;
+    let n = numbers(&wanted(3, 0, 0, 1), held.iter().copied());
+    assert_eq!((n.create_updated, n.disruptions), (1, 0));
+    held.extend(pods(0, 1));
+    let n = numbers(&wanted(3, 0, 0, 1), held.into_iter());
+    assert_eq!((n.create_updated, n.disruptions, n.delete_updated), (0, 1, 0));
+}
+
+#[test]
+fn an_old_pod_asked_to_go_is_replaced_by_an_old_one_only_inside_the_partition() {
+    for (partition, create_old) in [(3, 1), (0, 0)] {
+        let mut held = pods(3, 0);
+        held[0].to_delete = true;
+        let mut wanted = wanted(3, partition, 0, 1);
+        wanted.updates = false;
+        let n = numbers(&wanted, held.into_iter());
+        assert_eq!((n.create_old, n.create_updated), (create_old, 1 - create_old), "partition {partition}");
+    }
+}
+
+#[test]
+fn a_bad_revision_stops_by_itself() {
+    let mut held = pods(4, 2);
+    held[4].available = false;
+    held[5].available = false;
+    let n = numbers(&wanted(6, 0, 2, 0), held.iter().copied());
+    assert_eq!(admitted(&n, held[..4].iter().map(|p| p.available)), 0);
+    // Old pods that are down anyway may be updated, but only as many as may be down at the new revision.
+    let mut held = pods(6, 0);
+    held.iter_mut().for_each(|p| p.available = false);
+    let n = numbers(&wanted(6, 0, 2, 0), held.iter().copied());
+    assert_eq!(admitted(&n, held.iter().map(|p| p.available)), 2);
+}
+
+fn any_held() -> impl Strategy<Value = Held> {
+    (any::<bool>(), any::<bool>(), prop::bool::weighted(0.1), prop::bool::weighted(0.1)).prop_map(
+        |(updated, available, to_delete, preparing)| Held {
+            updated,
+            available: available && !preparing,
+            to_delete,
+            preparing_delete: preparing,
+        },
+    )
+}
+
+prop_compose! {
+    fn any_wanted()(replicas in 0usize..12)(
+        replicas in Just(replicas), partition in 0..=replicas, max_unavailable in 0usize..4, max_surge in 0usize..4,
+        scale in prop_oneof![Just(usize::MAX), 0usize..4], updates in any::<bool>(), exclude in any::<bool>(),
+    ) -> Wanted {
+        Wanted { replicas, partition, max_unavailable, max_surge, scale_max_unavailable: scale, updates, exclude_preparing_delete: exclude }
+    }
+}
+
+proptest! {
+    #[test]
+    fn limits_hold_for_any_pods(wanted in any_wanted(), held in prop::collection::vec(any_held(), 0..16)) {
+        let n = numbers(&wanted, held.iter().copied());
+        let excluded = |p: &&Held| wanted.exclude_preparing_delete && p.preparing_delete && !p.to_delete;
+        let counted = held.iter().filter(|p| !excluded(p)).count();
+        let created = n.create_old + n.create_updated;
+        prop_assert!(created == 0 || counted + created <= wanted.replicas + wanted.max_surge);
+        prop_assert!(created == 0 || n.delete_old + n.delete_updated == 0, "never both ways at once");
+        prop_assert!(n.surge <= wanted.max_surge);
+        let floor = wanted.replicas.saturating_sub(wanted.max_unavailable);
+        let available = held.iter().filter(|p| p.available).count();
+        prop_assert!(n.disruptions == 0 || available - n.disruptions >= floor);
+        let candidates: Vec<_> = held.iter().filter(|p| !p.updated && !p.preparing_delete).collect();
+        let admitted = admitted(&n, candidates.iter().map(|p| p.available));
+        let disrupted = candidates[..admitted].iter().filter(|p| p.available).count();
+        prop_assert!(disrupted <= n.disruptions);
+        prop_assert!(wanted.updates || admitted == 0);
+        let old = candidates.len();
+        prop_assert!(admitted == 0 || old - admitted >= wanted.partition, "the partition stays");
+        let deletable_old = held.iter().filter(|p| !p.updated && !p.to_delete).count();
+        let deletable_updated = held.iter().filter(|p| p.updated && !p.to_delete).count();
+        prop_assert!(n.delete_old <= deletable_old && n.delete_updated <= deletable_updated + deletable_old);
+    }
+}

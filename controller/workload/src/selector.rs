@@ -1,0 +1,146 @@
+//! Label selectors: what they match, and how they are written in one line.
+
+use std::fmt;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
+/// A label selector that has been checked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Selector(Vec<Requirement>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Requirement {
+    key: String,
+    operator: Operator,
+    values: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operator {
+    Equals,
+    In,
+    NotIn,
+    Exists,
+    DoesNotExist,
+}
+
+impl Selector {
+    /// Reads a selector.
+    ///
+    /// # Errors
+    /// The sentence names the expression that makes no sense, and what would.
+    pub fn new(selector: &LabelSelector) -> Result<Self, String> {
+        let labels = selector.match_labels.iter().flatten();
+        let mut requirements: Vec<_> = labels
+            .map(|(key, value)| Requirement {
+                key: key.clone(),
+                operator: Operator::Equals,
+                values: vec![value.clone()],
+            })
+            .collect();
+        for expression in selector.match_expressions.iter().flatten() {
+            let mut values = expression.values.clone().unwrap_or_default();
+            values.sort();
+            let (operator, needs_values) = match expression.operator.as_str() {
+                "In" => (Operator::In, true),
+                "NotIn" => (Operator::NotIn, true),
+                "Exists" => (Operator::Exists, false),
+                "DoesNotExist" => (Operator::DoesNotExist, false),
+                other => return Err(format!("operator {other:?} is none of In, NotIn, Exists and DoesNotExist")),
+            };
+            if needs_values == values.is_empty() {
+                let what = if needs_values { "needs values" } else { "takes no values" };
+                return Err(format!("the expression {} {} {what}", expression.key, expression.operator));
+            }
+            requirements.push(Requirement { key: expression.key.clone(), operator, values });
+        }
+        requirements.sort_by(|a, b| a.key.cmp(&b.key));
+        Ok(Self(requirements))
+    }
+
+    /// Matches everything.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Do the labels, looked up by key, match?
+    pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+        self.0.iter().all(|requirement| {
+            let value = label(&requirement.key);
+            let listed = value.is_some_and(|value| requirement.values.iter().any(|v| v == value));
+            match requirement.operator {
+                Operator::Equals | Operator::In => listed,
+                Operator::NotIn => !listed,
+                Operator::Exists => value.is_some(),
+                Operator::DoesNotExist => value.is_none(),
+            }
+        })
+    }
+}
+
+/// As the API's `labelSelector` query parameter takes it.
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, Requirement { key, operator, values }) in self.0.iter().enumerate() {
+            let comma = if at == 0 { "" } else { "," };
+            let values = values.join(",");
+            match operator {
+                Operator::Equals => write!(f, "{comma}{key}={values}")?,
+                Operator::In => write!(f, "{comma}{key} in ({values})")?,
+                Operator::NotIn => write!(f, "{comma}{key} notin ({values})")?,
+                Operator::Exists => write!(f, "{comma}{key}")?,
+                Operator::DoesNotExist => write!(f, "{comma}!{key}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn selector(value: Value) -> Result<Selector, String> {
+        Selector::new(&serde_json::from_value(value).unwrap())
+    }
+
+    #[test]
+    fn matching_and_writing() {
+        let given = selector(json!({
+            "matchLabels": {"app": "web"},
+            "matchExpressions": [
+                {"key": "tier", "operator": "In", "values": ["b", "a"]},
+                {"key": "zone", "operator": "NotIn", "values": ["z"]},
+                {"key": "live", "operator": "Exists"},
+                {"key": "dead", "operator": "DoesNotExist"},
+            ],
+        }))
+        .unwrap();
+        assert_eq!(given.to_string(), "app=web,!dead,live,tier in (a,b),zone notin (z)");
+        let good = [("app", "web"), ("tier", "a"), ("live", "")];
+        let matches = |labels: &[(&str, &str)]| {
+            let labels: std::collections::BTreeMap<String, String> =
+                labels.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+            given.matches(|key| labels.get(key).map(|v| &**v))
+        };
+        assert!(matches(&good));
+        for (key, value) in [("app", "other"), ("tier", "c"), ("zone", "z"), ("dead", "x")] {
+            let changed: Vec<_> = good.iter().copied().filter(|(k, _)| *k != key).chain([(key, value)]).collect();
+            assert!(!matches(&changed), "{key}={value}");
+        }
+    }
+
+    #[test]
+    fn nonsense_is_named() {
+        for (expression, says) in [
+            (json!({"key": "a", "operator": "Like", "values": ["b"]}), "\"Like\""),
+            (json!({"key": "a", "operator": "In"}), "a In needs values"),
+            (json!({"key": "a", "operator": "Exists", "values": ["b"]}), "a Exists takes no values"),
+        ] {
+            let error = selector(json!({"matchExpressions": [expression]})).unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+}

@@ -145,6 +145,27 @@ pub enum Action {
     },
 }
 
+impl Action {
+    /// The action's name, as messages and metrics have it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::ValidateTemplate { .. } => "ValidateTemplate",
+            Self::CreateRevision { .. } => "CreateRevision",
+            Self::RenumberRevision { .. } => "RenumberRevision",
+            Self::DeleteRevision { .. } => "DeleteRevision",
+            Self::CreatePod { .. } => "CreatePod",
+            Self::DeletePod { .. } => "DeletePod",
+            Self::PatchPod { .. } => "PatchPod",
+            Self::PatchPodStatus { .. } => "PatchPodStatus",
+            Self::PatchNodeImage { .. } => "PatchNodeImage",
+            Self::CreateNodeImage { .. } => "CreateNodeImage",
+            Self::DeleteNodeImage { .. } => "DeleteNodeImage",
+            Self::PatchImagePullJob { .. } => "PatchImagePullJob",
+            Self::DeleteImagePullJob { .. } => "DeleteImagePullJob",
+        }
+    }
+}
+
 /// Changes of a pod's metadata and images. `None` removes a key.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct PodPatch {

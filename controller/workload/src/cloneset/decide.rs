@@ -31,7 +31,10 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         }
     };
     let revisions = match revisions(snapshot) {
-        Ok(revisions) => revisions,
+        Ok((revisions, renumber)) => {
+            push(&mut plan, "revision", renumber.into_iter().collect());
+            revisions
+        }
         Err(stage) => {
             update::settle(snapshot, None, &mut plan, now);
             let reason = format!("waits for its revision: {}", stage.steps[0].reason);
@@ -82,8 +85,9 @@ fn refuse(plan: &mut Plan, refusal: Refusal) {
     plan.refusal = Some(refusal);
 }
 
-/// The revisions to work with, or the stage that writes the template's own.
-fn revisions(snapshot: &Snapshot) -> Result<Revisions, Stage> {
+/// The revisions to work with, with the step that makes an older one the newest; or the stage that writes the one that
+/// is missing. A rollback need not wait for its new number, and is all the more in time for it.
+fn revisions(snapshot: &Snapshot) -> Result<(Revisions, Option<Step>), Stage> {
     let template = &snapshot.set.spec.template.0;
     let step = match revision::recognise(template, &snapshot.revisions) {
         Recognised::Newest(updated) => return Ok(Revisions::new(snapshot, updated)),

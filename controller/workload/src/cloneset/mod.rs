@@ -7,6 +7,8 @@ mod status;
 mod update;
 
 #[cfg(test)]
+mod simulation;
+#[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;

@@ -25,8 +25,9 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
         conditions: old.conditions.clone(),
         ..CloneSetStatus::default()
     };
-    if let Recognised::Newest(newest) = revision::recognise(&snapshot.set.spec.template.0, &snapshot.revisions) {
-        let revisions = Revisions::new(snapshot, newest);
+    let recognised = revision::recognise(&snapshot.set.spec.template.0, &snapshot.revisions);
+    if let Recognised::Newest(updated) | Recognised::Older(updated, _) = recognised {
+        let revisions = Revisions::new(snapshot, updated);
         status.update_revision = revisions.updated.metadata.name.to_string();
         status.current_revision = revisions.current.metadata.name.to_string();
     }

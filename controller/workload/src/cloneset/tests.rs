@@ -1,1 +1,284 @@
+use std::sync::Arc;
 
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::simulation::{World, template};
+use crate::plan::{Action, Plan};
+
+fn kinds(plan: &Plan) -> Vec<&'static str> {
+    let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
+    steps.flat_map(|step| &step.actions).map(Action::kind).collect()
+}
+
+fn strategy(policy: &str, more: Value) -> Value {
+    let mut rolling = json!({"podUpdatePolicy": policy, "maxUnavailable": 1});
+    for (key, value) in more.as_object().unwrap() {
+        rolling[key] = value.clone();
+    }
+    json!({"type": "RollingUpdate", "rollingUpdate": rolling})
+}
+
+#[test]
+fn the_first_plan_writes_the_revision_the_second_the_pods() {
+    let mut world = World::new(3, template("web:1"), strategy("InPlaceIfPossible", json!({})));
+    assert_eq!(kinds(&world.step()), ["ValidateTemplate", "CreateRevision"]);
+    assert_eq!(kinds(&world.step()), ["CreatePod"; 3]);
+    assert_eq!(kinds(&world.step()), ["PatchPodStatus"; 3], "the gates of scheduled pods, one write each");
+    world.run_kubelets();
+    assert!(world.step().is_idle());
+    let status = world.status();
+    assert_eq!((status.replicas, status.available_replicas, status.updated_replicas), (3, 3, 3));
+    assert_eq!(status.current_revision, status.update_revision);
+}
+
+#[test]
+fn an_image_goes_in_place_with_three_writes_per_pod() {
+    let mut world = World::settled(4, template("web:1"), strategy("InPlaceIfPossible", json!({"maxUnavailable": 2})));
+    let before = world.identities();
+    world.set_template(template("web:2"));
+    world.step();
+    let writes = world.settle();
+    assert_eq!(world.identities(), before, "the same pods");
+    assert!(world.images().iter().all(|image| image == "web:2"));
+    assert_eq!(writes, 3 * 4);
+}
+
+#[test]
+fn metadata_alone_keeps_pods_in_service() {
+    let mut world = World::settled(3, template("web:1"), strategy("InPlaceIfPossible", json!({})));
+    let mut new = template("web:1");
+    new["metadata"]["labels"]["tier"] = json!("front");
+    world.set_template(new);
+    world.step();
+    let plan = world.step();
+    assert_eq!(kinds(&plan), ["PatchPod"], "one write, and no readiness gate");
+    world.settle();
+    assert_eq!(world.status().updated_available_replicas, 3);
+}
+
+#[test]
+fn what_cannot_go_in_place_recreates_or_is_refused_by_name() {
+    let mut env = template("web:1");
+    env["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": "1"}]);
+
+    let mut world = World::settled(2, template("web:1"), strategy("InPlaceIfPossible", json!({})));
+    world.set_template(env.clone());
+    world.step();
+    assert_eq!(kinds(&world.step()), ["DeletePod"]);
+
+    let mut world = World::settled(2, template("web:1"), strategy("InPlaceOnly", json!({})));
+    world.set_template(env);
+    world.step();
+    let plan = world.step();
+    assert!(plan.is_idle());
+    let message = plan.refusal.unwrap().message;
+    assert!(
+        message.contains("default/web") && message.contains("spec.template.spec.containers[main].env"),
+        "{message}"
+    );
+    let condition = world.status().conditions.into_iter().find(|c| c.type_ == "FailedUpdate").unwrap();
+    assert!(condition.message.contains("InPlaceIfPossible"), "the remedy: {}", condition.message);
+    // The author goes back: the condition is gone.
+    world.set_template(template("web:1"));
+    world.settle();
+    assert_eq!(world.status().conditions, []);
+}
+
+#[test]
+fn a_rollback_in_the_grace_period_restarts_nothing() {
+    let grace = json!({"inPlaceUpdateStrategy": {"gracePeriodSeconds": 30}, "maxUnavailable": "100%"});
+    let mut world = World::settled(2, template("web:1"), strategy("InPlaceIfPossible", grace));
+    let containers = world.containers();
+    world.set_template(template("web:2"));
+    world.step();
+    assert_eq!(kinds(&world.step()), ["PatchPodStatus"; 2]);
+    world.run_kubelets();
+    world.pass(10);
+    let plan = world.step();
+    assert!(plan.is_idle());
+    assert_eq!(plan.look_again.map(|wait| wait.as_secs()), Some(20));
+    world.set_template(template("web:1"));
+    world.settle();
+    assert_eq!(world.containers(), containers);
+    assert_eq!(world.status().updated_available_replicas, 2);
+}
+
+#[test]
+fn a_rollback_before_the_kubelet_saw_it_restarts_nothing() {
+    let mut world =
+        World::settled(2, template("web:1"), strategy("InPlaceIfPossible", json!({"maxUnavailable": "100%"})));
+    let containers = world.containers();
+    world.set_template(template("web:2"));
+    world.step();
+    assert_eq!(kinds(&world.step()), ["PatchPodStatus", "PatchPod", "PatchPodStatus", "PatchPod"]);
+    assert!(world.images().iter().all(|image| image == "web:2"), "patched, but no kubelet has run");
+    world.set_template(template("web:1"));
+    world.settle();
+    assert_eq!(world.containers(), containers);
+    assert_eq!(world.status().updated_available_replicas, 2);
+}
+
+#[test]
+fn a_rollback_after_the_kubelet_saw_it_ends_too() {
+    let mut world = World::settled(2, template("web:1"), strategy("InPlaceIfPossible", json!({"maxUnavailable": 2})));
+    world.set_template(template("web:2"));
+    world.step();
+    world.step();
+    world.run_kubelets();
+    world.set_template(template("web:1"));
+    world.settle();
+    assert!(world.images().iter().all(|image| image == "web:1"));
+    assert_eq!(world.status().updated_available_replicas, 2);
+}
+
+#[test]
+fn two_tags_of_one_digest_are_settled_by_the_node() {
+    let mut world = World::settled(2, template("same:1"), strategy("InPlaceIfPossible", json!({})));
+    world.set_template(template("same:2"));
+    world.settle();
+    assert_eq!(world.status().updated_available_replicas, 2);
+    let plan = world.plan();
+    assert!(plan.is_idle());
+}
+
+#[test]
+fn without_the_node_two_tags_of_one_digest_wait_and_say_so() {
+    let mut world = World::settled(1, template("same:1"), strategy("InPlaceIfPossible", json!({})));
+    world.daemons = false;
+    world.set_template(template("same:2"));
+    world.settle();
+    let plan = world.plan();
+    assert!(plan.waiting[0].reason.contains("daemon is asked"), "{:?}", plan.waiting);
+}
+
+#[test]
+fn a_broken_spec_is_refused_and_what_is_under_way_ends() {
+    let mut world = World::settled(2, template("web:1"), strategy("InPlaceIfPossible", json!({})));
+    world.set_template(template("web:2"));
+    world.step();
+    world.step();
+    Arc::make_mut(&mut world.set).spec.replicas = Some(-1);
+    world.settle();
+    let plan = world.plan();
+    let message = plan.refusal.unwrap().message;
+    assert!(message.contains("spec.replicas: -1 is negative"), "{message}");
+    assert!(world.pods().iter().all(|pod| pod.is_true("InPlaceUpdateReady")), "nobody is left out of service");
+}
+
+#[test]
+fn pods_asked_to_go_are_replaced() {
+    let mut world = World::settled(3, template("web:1"), strategy("InPlaceIfPossible", json!({})));
+    let name = world.pods()[1].metadata.name.to_string();
+    Arc::make_mut(&mut world.set).spec.scale_strategy.pods_to_delete = vec![name.clone(), "no-such-pod".to_owned()];
+    world.settle();
+    assert!(world.pods().iter().all(|pod| *pod.metadata.name != *name));
+    assert_eq!(world.status().available_replicas, 3);
+}
+
+#[test]
+fn history_is_kept_to_the_limit() {
+    let mut world = World::settled(1, template("web:0"), strategy("InPlaceIfPossible", json!({})));
+    Arc::make_mut(&mut world.set).spec.revision_history_limit = Some(2);
+    for n in 1..6 {
+        world.set_template(template(&format!("web:{n}")));
+        world.settle();
+    }
+    assert_eq!(world.revisions(), 3, "the one in use, and two");
+}
+
+#[derive(Debug, Clone)]
+enum Change {
+    Image(u8),
+    Env(u8),
+    Replicas(i32),
+    Partition(i32),
+    Pause(bool),
+    Kubelets,
+    OneKubelet(usize),
+    Crash(usize),
+    Time(i64),
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        3 => (0u8..4).prop_map(Change::Image),
+        1 => (0u8..2).prop_map(Change::Env),
+        2 => (0i32..7).prop_map(Change::Replicas),
+        2 => (0i32..7).prop_map(Change::Partition),
+        1 => any::<bool>().prop_map(Change::Pause),
+        4 => Just(Change::Kubelets),
+        4 => (0usize..8).prop_map(Change::OneKubelet),
+        2 => (0usize..8).prop_map(Change::Crash),
+        3 => (0i64..5).prop_map(Change::Time),
+    ]
+}
+
+fn apply(world: &mut World, change: &Change) {
+    let edit = |world: &mut World, field: &str, value: Value| world.edit_rolling_update(field, value);
+    match change {
+        Change::Image(n) => world.edit_template(|t| t["spec"]["containers"][0]["image"] = json!(format!("web:{n}"))),
+        Change::Env(n) => {
+            world.edit_template(|t| t["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": n.to_string()}]));
+        }
+        Change::Replicas(n) => Arc::make_mut(&mut world.set).spec.replicas = Some(*n),
+        Change::Partition(n) => edit(world, "partition", json!(n)),
+        Change::Pause(paused) => edit(world, "paused", json!(paused)),
+        Change::Kubelets => world.run_kubelets(),
+        Change::OneKubelet(at) => world.run_kubelet(*at),
+        Change::Crash(at) => world.crash(*at),
+        Change::Time(seconds) => world.pass(*seconds),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    /// Whatever happens in between: no plan takes more out of service, or creates more, than the limits allow, and in
+    /// the end every pod runs the template.
+    #[test]
+    fn limits_hold_at_every_instant_and_every_rollout_ends(
+        changes in prop::collection::vec(change(), 1..40),
+        policy in prop_oneof![Just("InPlaceIfPossible"), Just("ReCreate")],
+        max_unavailable in 1i32..3,
+        max_surge in 0i32..3,
+        grace in prop_oneof![Just(0), Just(3)],
+    ) {
+        let more = json!({
+            "maxUnavailable": max_unavailable, "maxSurge": max_surge,
+            "inPlaceUpdateStrategy": {"gracePeriodSeconds": grace},
+        });
+        let mut world = World::settled(4, template("web:0"), strategy(policy, more));
+        for change in &changes {
+            apply(&mut world, change);
+            let before = world.tally();
+            world.step();
+            let after = world.tally();
+            let replicas = usize::try_from(world.set.spec.replicas.unwrap()).unwrap();
+            let floor = replicas.saturating_sub(usize::try_from(max_unavailable).unwrap());
+            prop_assert!(
+                after.available >= before.available.min(floor),
+                "{change:?}: {before:?} -> {after:?}, replicas {replicas}"
+            );
+            let ceiling = replicas + usize::try_from(max_surge).unwrap();
+            prop_assert!(after.pods <= before.pods.max(ceiling), "{change:?}: {before:?} -> {after:?}");
+            if before.pods >= replicas {
+                let partition = world.partition().min(replicas);
+                prop_assert!(after.old >= before.old.min(partition), "{change:?}: {before:?} -> {after:?}");
+            }
+        }
+        world.edit_rolling_update("paused", json!(false));
+        world.edit_rolling_update("partition", json!(0));
+        world.settle();
+        let status = world.status();
+        let replicas = world.set.spec.replicas.unwrap();
+        prop_assert_eq!(
+            (status.replicas, status.updated_replicas, status.updated_available_replicas),
+            (replicas, replicas, replicas)
+        );
+        let image = world.template_image();
+        prop_assert!(world.images().iter().all(|i| *i == image));
+        prop_assert!(world.created_from().iter().all(|i| *i == image), "what runs is what the spec says");
+        prop_assert!(world.plan().is_idle());
+    }
+}

@@ -1,0 +1,346 @@
+//! A small world for tests: an apiserver that applies plans, and kubelets that follow.
+//!
+//! Pods are JSON, patched as the server patches, and decoded as the feed decodes them. A kubelet runs only when told
+//! to, so that tests reach every state between two writes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use berth_api::v1beta1::cloneset::{CloneSet, CloneSetStatus};
+use berth_api::v1beta1::nodeimage::{InspectedContainer, InspectedPod, NodeImage};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::{Gates, Snapshot, decide, status};
+use crate::inplace::kubelet_hash::kubelet_hash;
+use crate::plan::{Action, Outcome, Plan, PodPatch};
+use crate::pod::{Pod, availability};
+use crate::revision::{self, Revision};
+
+pub(super) struct World {
+    pub(super) set: Arc<CloneSet>,
+    /// Do daemons answer what containers were created from?
+    pub(super) daemons: bool,
+    pods: BTreeMap<String, Value>,
+    revisions: BTreeMap<String, Value>,
+    now: Timestamp,
+    counter: u64,
+    last: Plan,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tally {
+    pub(super) pods: usize,
+    pub(super) available: usize,
+    pub(super) old: usize,
+}
+
+pub(super) fn template(image: &str) -> Value {
+    json!({
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "main", "image": image}]},
+    })
+}
+
+impl World {
+    pub(super) fn new(replicas: i32, template: Value, update_strategy: Value) -> Self {
+        let set = serde_json::from_value(json!({
+            "apiVersion": "apps.kruise.io/v1beta1",
+            "kind": "CloneSet",
+            "metadata": {"name": "web", "namespace": "default", "uid": "set", "generation": 1},
+            "spec": {
+                "replicas": replicas, "selector": {"matchLabels": {"app": "web"}},
+                "template": template, "updateStrategy": update_strategy,
+            },
+        }));
+        Self {
+            set: Arc::new(set.unwrap()),
+            daemons: true,
+            pods: BTreeMap::new(),
+            revisions: BTreeMap::new(),
+            now: Timestamp::from_second(1_000_000).unwrap(),
+            counter: 0,
+            last: Plan::default(),
+        }
+    }
+
+    pub(super) fn settled(replicas: i32, template: Value, update_strategy: Value) -> Self {
+        let mut world = Self::new(replicas, template, update_strategy);
+        world.settle();
+        world
+    }
+
+    fn next(&mut self) -> u64 {
+        self.counter += 1;
+        self.counter
+    }
+
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let decode = |value: &Value| -> Arc<Revision> { Arc::new(serde_json::from_value(value.clone()).unwrap()) };
+        let mut revisions: Vec<_> = self.revisions.values().map(decode).collect();
+        revision::sort(&mut revisions);
+        Snapshot {
+            set: self.set.clone(),
+            pods: self.pods(),
+            revisions,
+            nodes: if self.daemons { self.nodes() } else { BTreeMap::new() },
+            gates: Gates::default(),
+            seed: self.counter,
+        }
+    }
+
+    /// What a daemon reports: every container with the hash of the image that it was created from.
+    fn nodes(&self) -> BTreeMap<Box<str>, Arc<NodeImage>> {
+        let mut node = NodeImage::default();
+        let inspect = |pod: &Value| InspectedPod {
+            uid: pod["metadata"]["uid"].as_str().unwrap().to_owned(),
+            containers: vec![InspectedContainer {
+                name: "main".to_owned(),
+                container_id: pod["status"]["containerStatuses"][0]["containerID"].as_str().unwrap_or("").to_owned(),
+                hash: kubelet_hash("main", pod["createdFrom"].as_str().unwrap_or_default()),
+                ..InspectedContainer::default()
+            }],
+            observed_at: None,
+        };
+        node.status.get_or_insert_default().inspected_pods = self.pods.values().map(inspect).collect();
+        [("node".into(), Arc::new(node))].into()
+    }
+
+    pub(super) fn plan(&self) -> Plan {
+        decide(&self.snapshot(), self.now)
+    }
+
+    /// Decides, writes, and updates the status, as the controller does.
+    pub(super) fn step(&mut self) -> Plan {
+        let plan = self.plan();
+        for action in plan.stages.iter().flat_map(|stage| &stage.steps).flat_map(|step| &step.actions) {
+            self.write(action);
+        }
+        self.last = plan.clone();
+        let status = self.status();
+        Arc::make_mut(&mut self.set).status = Some(status);
+        self.schedule();
+        plan
+    }
+
+    pub(super) fn status(&self) -> CloneSetStatus {
+        status(&self.snapshot(), &self.last, &Outcome::default(), self.now)
+    }
+
+    /// Runs everything until nothing happens. Returns the writes to pods.
+    pub(super) fn settle(&mut self) -> usize {
+        let mut writes = 0;
+        for _ in 0..200 {
+            let plan = self.step();
+            let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
+            let on_pods = |action: &&Action| action.kind().contains("Pod");
+            writes += steps.flat_map(|step| &step.actions).filter(on_pods).count();
+            self.run_kubelets();
+            self.pass(1);
+            if plan.is_idle() && plan.look_again.is_none() && self.plan().is_idle() {
+                return writes;
+            }
+        }
+        panic!("it does not come to rest: {:#?}", self.plan());
+    }
+
+    fn write(&mut self, action: &Action) {
+        match action {
+            Action::CreatePod { body } => {
+                let mut pod = body.clone();
+                let id = self.next();
+                pod["metadata"]["uid"] = json!(format!("uid-{id}"));
+                pod["metadata"]["generation"] = json!(1);
+                pod["metadata"]["creationTimestamp"] = json!(self.now);
+                pod["status"] = json!({"phase": "Pending"});
+                self.pods.insert(pod["metadata"]["name"].as_str().unwrap().to_owned(), pod);
+            }
+            Action::DeletePod { target } => {
+                self.pods.remove(&target.name);
+            }
+            Action::PatchPod { target, patch } => {
+                let pod = self.pods.get_mut(&target.name).unwrap();
+                patch_metadata(pod, patch);
+                let before = pod["spec"].clone();
+                for container in pod["spec"]["containers"].as_array_mut().unwrap() {
+                    if let Some(image) = patch.images.get(container["name"].as_str().unwrap()) {
+                        container["image"] = json!(image);
+                    }
+                }
+                let generation = pod["metadata"]["generation"].as_i64().unwrap();
+                pod["metadata"]["generation"] = json!(generation + i64::from(pod["spec"] != before));
+            }
+            Action::PatchPodStatus { target, conditions, patch } => {
+                let pod = self.pods.get_mut(&target.name).unwrap();
+                assert!(patch.images.is_empty(), "the status subresource carries no spec");
+                patch_metadata(pod, patch);
+                for condition in conditions {
+                    set_condition(pod, serde_json::to_value(condition).unwrap());
+                }
+            }
+            Action::CreateRevision { body } => {
+                let name = body["metadata"]["name"].as_str().unwrap().to_owned();
+                let mut body = body.clone();
+                body["metadata"]["uid"] = json!(name);
+                assert!(self.revisions.insert(name, body).is_none(), "a name is taken once");
+            }
+            Action::RenumberRevision { target, revision } => {
+                self.revisions.get_mut(&target.name).unwrap()["revision"] = json!(revision);
+            }
+            Action::DeleteRevision { target } => {
+                self.revisions.remove(&target.name);
+            }
+            Action::ValidateTemplate { .. } => {}
+            other => panic!("no CloneSet writes {}", other.kind()),
+        }
+    }
+
+    fn schedule(&mut self) {
+        for pod in self.pods.values_mut() {
+            pod["spec"]["nodeName"] = json!("node");
+        }
+    }
+
+    pub(super) fn run_kubelets(&mut self) {
+        for at in 0..self.pods.len() {
+            self.run_kubelet(at);
+        }
+    }
+
+    /// One sync of the kubelet for the pod at this place, if there is one.
+    pub(super) fn run_kubelet(&mut self, at: usize) {
+        let Some(name) = self.pods.keys().nth(at).cloned() else { return };
+        let (id, now) = (self.next(), self.now);
+        let Some(pod) = self.pods.get_mut(&name).filter(|pod| pod["spec"]["nodeName"].is_string()) else { return };
+        let image = pod["spec"]["containers"][0]["image"].clone();
+        if pod["createdFrom"] != image {
+            pod["createdFrom"] = image.clone();
+            start_container(pod, id);
+        }
+        pod["status"]["phase"] = json!("Running");
+        pod["status"]["observedGeneration"] = pod["metadata"]["generation"].clone();
+        let typed: Pod = serde_json::from_value(pod.clone()).unwrap();
+        let gates_open = typed.spec.readiness_gates.iter().all(|gate| typed.is_true(&gate.condition_type));
+        if typed.is_true("Ready") != gates_open {
+            let status = if gates_open { "True" } else { "False" };
+            set_condition(pod, json!({"type": "Ready", "status": status, "lastTransitionTime": now}));
+        }
+    }
+
+    /// The container dies and is started again from what it was created from; the kubelet reports no more than that.
+    pub(super) fn crash(&mut self, at: usize) {
+        let id = self.next();
+        let Some(pod) = self.pods.values_mut().nth(at).filter(|pod| pod["createdFrom"].is_string()) else { return };
+        start_container(pod, id);
+    }
+
+    pub(super) fn pass(&mut self, seconds: i64) {
+        self.now += SignedDuration::from_secs(seconds);
+    }
+
+    pub(super) fn pods(&self) -> Vec<Arc<Pod>> {
+        self.pods.values().map(|pod| Arc::new(serde_json::from_value(pod.clone()).unwrap())).collect()
+    }
+
+    pub(super) fn set_template(&mut self, template: Value) {
+        Arc::make_mut(&mut self.set).spec.template.0 = template;
+    }
+
+    pub(super) fn edit_template(&mut self, edit: impl FnOnce(&mut Value)) {
+        edit(&mut Arc::make_mut(&mut self.set).spec.template.0);
+    }
+
+    pub(super) fn edit_rolling_update(&mut self, field: &str, value: Value) {
+        let strategy = &mut Arc::make_mut(&mut self.set).spec.update_strategy;
+        let mut json = serde_json::to_value(&*strategy).unwrap();
+        json["rollingUpdate"][field] = value;
+        *strategy = serde_json::from_value(json).unwrap();
+    }
+
+    pub(super) fn partition(&self) -> usize {
+        let strategy = serde_json::to_value(&self.set.spec.update_strategy).unwrap();
+        usize::try_from(strategy["rollingUpdate"]["partition"].as_u64().unwrap_or(0)).unwrap()
+    }
+
+    pub(super) fn tally(&self) -> Tally {
+        let pods = self.pods();
+        let available = |pod: &&Arc<Pod>| availability(pod, 0, self.now).is_available();
+        let template = &self.set.spec.template.0;
+        let snapshot = self.snapshot();
+        let updated = match revision::recognise(template, &snapshot.revisions) {
+            revision::Recognised::Newest(r) | revision::Recognised::Older(r, _) => r.metadata.name.to_string(),
+            revision::Recognised::New(_) => String::new(),
+        };
+        let is_old = |pod: &&Arc<Pod>| {
+            !revision::same(pod.metadata.label(revision::REVISION_LABEL).unwrap_or_default(), &updated)
+        };
+        Tally {
+            pods: pods.len(),
+            available: pods.iter().filter(available).count(),
+            old: pods.iter().filter(is_old).count(),
+        }
+    }
+
+    fn each<T>(&self, read: impl Fn(&Value) -> T) -> Vec<T> {
+        self.pods.values().map(read).collect()
+    }
+
+    pub(super) fn identities(&self) -> Vec<String> {
+        self.each(|pod| pod["metadata"]["uid"].to_string())
+    }
+
+    pub(super) fn containers(&self) -> Vec<String> {
+        self.each(|pod| pod["status"]["containerStatuses"][0]["containerID"].to_string())
+    }
+
+    pub(super) fn images(&self) -> Vec<String> {
+        self.each(|pod| pod["spec"]["containers"][0]["image"].as_str().unwrap().to_owned())
+    }
+
+    pub(super) fn created_from(&self) -> Vec<String> {
+        self.each(|pod| pod["createdFrom"].as_str().unwrap_or_default().to_owned())
+    }
+
+    pub(super) fn template_image(&self) -> String {
+        self.set.spec.template.0["spec"]["containers"][0]["image"].as_str().unwrap().to_owned()
+    }
+
+    pub(super) fn revisions(&self) -> usize {
+        self.revisions.len()
+    }
+}
+
+/// A new container of the image in `createdFrom`. Images named `same` share one digest.
+fn start_container(pod: &mut Value, id: u64) {
+    let image = pod["createdFrom"].as_str().unwrap().to_owned();
+    let digest = if image.starts_with("same:") { "sha256:same".to_owned() } else { format!("sha256:{image}") };
+    pod["status"]["containerStatuses"] = json!([{
+        "name": "main", "image": image, "imageID": digest, "containerID": format!("containerd://{id}"), "ready": true,
+    }]);
+}
+
+fn patch_metadata(pod: &mut Value, patch: &PodPatch) {
+    for (field, changes) in [("labels", &patch.labels), ("annotations", &patch.annotations)] {
+        for (key, value) in changes {
+            match value {
+                Some(value) => pod["metadata"][field][key] = json!(value),
+                None => {
+                    if let Some(map) = pod["metadata"][field].as_object_mut() {
+                        map.remove(key);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn set_condition(pod: &mut Value, condition: Value) {
+    if pod["status"]["conditions"].is_null() {
+        pod["status"]["conditions"] = json!([]);
+    }
+    let conditions = pod["status"]["conditions"].as_array_mut().unwrap();
+    match conditions.iter_mut().find(|c| c["type"] == condition["type"]) {
+        Some(old) => *old = condition,
+        None => conditions.push(condition),
+    }
+}

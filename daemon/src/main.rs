@@ -1,3 +1,47 @@
-//! The node agent: NodeImage facts, image pulls, container facts.
+//! The node's daemon: flags and wiring.
 
-fn main() {}
+use std::sync::Arc;
+
+use anyhow::Context;
+use berth_daemon::flags::{Flags, LogFormat};
+use berth_daemon::metrics::Metrics;
+use berth_daemon::{agent, http};
+use clap::Parser;
+use kube::{Api, Client};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::info;
+use tracing_subscriber::EnvFilter;
+
+fn main() -> anyhow::Result<()> {
+    let flags = Flags::parse();
+    let filter = EnvFilter::try_new(&flags.log_level).with_context(|| format!("--log-level={}", flags.log_level))?;
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match flags.log_format {
+        LogFormat::Json => log.json().flatten_event(true).init(),
+        LogFormat::Text => log.init(),
+    }
+    // One thread: the daemon waits most of the time, and threads cost memory on every node.
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(run(flags))
+}
+
+async fn run(flags: Flags) -> anyhow::Result<()> {
+    let client = Client::try_default().await.context("no way to the apiserver")?;
+    let listener = TcpListener::bind(flags.http_address)
+        .await
+        .with_context(|| format!("--http-address={} cannot be listened on", flags.http_address))?;
+    let metrics = Arc::new(Metrics::default());
+    info!(node = flags.node_name, version = env!("CARGO_PKG_VERSION"), "the daemon begins");
+    let server = tokio::spawn(http::serve(listener, metrics.clone()));
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let end = async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
+    agent::run(flags.settings(), Api::all(client), metrics, end).await;
+    server.abort();
+    Ok(())
+}

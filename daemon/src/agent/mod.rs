@@ -1,0 +1,328 @@
+//! The loop that connects decisions and adapters: news come in, the state is stepped, pulls and looks begin and end, and
+//! the status is written when it differs.
+
+mod jobs;
+mod publish;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use berth_api::v1beta1::NodeImage;
+use berth_api::v1beta1::nodeimage::{ImageFact, InspectedPod, NodeImageSpec, NodeImageStatus};
+use jiff::Timestamp;
+use kube::Api;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+
+use crate::manifest::Bytes;
+use crate::metrics::Metrics;
+use crate::nodeimage;
+use crate::pull::Try;
+use crate::pull_secrets::PullSecrets;
+use crate::runtime::{self, Runtime, RuntimeEvent, SocketChoice};
+use crate::tasks::{Key, Limits, Outcome, Plan, Tasks};
+
+use jobs::Done;
+use publish::Publisher;
+
+/// What the daemon was told at its start.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The node's name, which is the NodeImage's.
+    pub node_name: String,
+    /// Which runtime to use.
+    pub socket: SocketChoice,
+    /// Where pull secrets come from.
+    pub secrets: Option<PullSecrets>,
+    /// Bounds of pulls.
+    pub limits: Limits,
+    /// Seconds between two writes that tell of progress alone.
+    pub progress_interval: Duration,
+}
+
+/// The state of the loop.
+struct Agent {
+    settings: Settings,
+    metrics: Arc<Metrics>,
+    publisher: Publisher,
+    node: Option<Box<NodeImage>>,
+    runtime: Connection,
+    tasks: Tasks,
+    pulls: HashMap<u64, JoinHandle<()>>,
+    inspection: Inspection,
+    /// Whether pods are to be inspected, for the watch over the runtime.
+    waiting: watch::Sender<bool>,
+    done: mpsc::Sender<Done>,
+    progress: mpsc::Sender<(u64, Bytes)>,
+}
+
+/// What is known about the runtime.
+enum Connection {
+    Unknown,
+    Ready(Arc<Runtime>),
+    Lost(String),
+}
+
+#[derive(Default)]
+struct Inspection {
+    under_way: bool,
+    /// Something changed since the one that is under way began, or none has been yet.
+    due: bool,
+    pods: Vec<InspectedPod>,
+    facts: Vec<ImageFact>,
+}
+
+/// Runs until the process is to end. Pulls that are under way then are stopped, and taken up by the next daemon.
+pub async fn run(settings: Settings, api: Api<NodeImage>, metrics: Arc<Metrics>, end: impl Future<Output = ()>) {
+    let (node_tell, mut nodes) = mpsc::channel(4);
+    let (runtime_tell, mut runtimes) = mpsc::channel(64);
+    let (done, mut dones) = mpsc::channel(64);
+    let (progress, mut progresses) = mpsc::channel(64);
+    let (waiting, waited) = watch::channel(false);
+    let watches = [
+        tokio::spawn(nodeimage::watch(api.clone(), settings.node_name.clone(), node_tell)),
+        tokio::spawn(runtime::watch(settings.socket.clone(), waited, runtime_tell)),
+    ];
+    let mut agent = Agent {
+        publisher: Publisher::new(api, settings.progress_interval),
+        settings,
+        metrics,
+        node: None,
+        runtime: Connection::Unknown,
+        tasks: Tasks::default(),
+        pulls: HashMap::new(),
+        inspection: Inspection::default(),
+        waiting,
+        done,
+        progress,
+    };
+    tokio::pin!(end);
+    let mut wake = None;
+    loop {
+        tokio::select! {
+            () = &mut end => break,
+            Some(node) = nodes.recv() => agent.on_node(node),
+            Some(event) = runtimes.recv() => agent.on_runtime(event),
+            Some(done) = dones.recv() => agent.on_done(done),
+            Some((attempt, bytes)) = progresses.recv() => agent.tasks.progressed(attempt, bytes),
+            () = sleep_until(wake) => {}
+        }
+        // What else is there already is taken along, so that a burst of news costs one step and one write.
+        while let Ok(event) = runtimes.try_recv() {
+            agent.on_runtime(event);
+        }
+        while let Ok(done) = dones.try_recv() {
+            agent.on_done(done);
+        }
+        wake = agent.step();
+    }
+    agent.forget();
+    for watch in watches {
+        watch.abort();
+    }
+    info!("the daemon ends");
+}
+
+async fn sleep_until(wake: Option<Instant>) {
+    match wake {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The time, in the whole seconds that the API knows.
+fn now() -> Timestamp {
+    let now = Timestamp::now();
+    Timestamp::from_second(now.as_second()).unwrap_or(now)
+}
+
+impl Agent {
+    fn on_node(&mut self, node: Option<Box<NodeImage>>) {
+        self.metrics.watching.store(true, Ordering::Relaxed);
+        let uid = |n: &Option<Box<NodeImage>>| n.as_ref().and_then(|n| n.metadata.uid.clone());
+        if uid(&self.node) != uid(&node) {
+            // Another object by the same name, the first one, or none.
+            info!(node = self.settings.node_name, found = node.is_some(), "the NodeImage changed");
+            self.forget();
+            self.publisher.reset();
+        }
+        if let Some(node) = &node {
+            self.publisher.observed(node);
+        }
+        let pods = |n: &Option<Box<NodeImage>>| n.as_ref().map(|n| n.spec.inspect_pods.clone()).unwrap_or_default();
+        let wanted = pods(&node);
+        self.inspection.due |= wanted != pods(&self.node);
+        self.waiting.send_if_modified(|waiting| std::mem::replace(waiting, !wanted.is_empty()) == wanted.is_empty());
+        self.node = node;
+    }
+
+    fn on_runtime(&mut self, event: RuntimeEvent) {
+        match event {
+            RuntimeEvent::Ready(runtime) => {
+                self.runtime = Connection::Ready(runtime);
+                self.tasks.images_changed();
+                self.inspection.due = true;
+            }
+            RuntimeEvent::Lost(why) => self.runtime = Connection::Lost(why),
+            RuntimeEvent::Images => {
+                self.tasks.images_changed();
+                self.inspection.due = true;
+            }
+            RuntimeEvent::Containers => self.inspection.due = true,
+        }
+        self.metrics.runtime_ready.set(i64::from(matches!(self.runtime, Connection::Ready(_))));
+    }
+
+    fn on_done(&mut self, done: Done) {
+        match done {
+            Done::Looked(key, Ok(found)) => self.tasks.looked(&key, found, now()),
+            Done::Looked(key, Err(error)) => {
+                debug!(image = key.reference(), %error, "the node could not be asked for an image");
+                self.tasks.not_looked(&key);
+                // The connection says whether that was the image or the runtime; a refused name fails in its pull.
+                if matches!(error, crate::cri::CriError::Refused(_)) {
+                    self.tasks.looked(&key, None, now());
+                }
+            }
+            Done::Ended(attempt, outcome) => {
+                if self.pulls.remove(&attempt).is_some() {
+                    self.count(&outcome);
+                    self.tasks.ended(attempt, outcome, now());
+                }
+            }
+            Done::Inspected(answer) => {
+                self.inspection.under_way = false;
+                match answer {
+                    Ok((pods, facts)) => (self.inspection.pods, self.inspection.facts) = (pods, facts),
+                    // The next event, or the poll while somebody waits, looks again.
+                    Err(error) => warn!(%error, "containers could not be inspected"),
+                }
+            }
+            Done::Written(result) => self.publisher.written(result, self.node.as_deref(), &self.metrics),
+        }
+    }
+
+    fn count(&self, outcome: &Outcome) {
+        let (result, why) = match outcome {
+            Outcome::Pulled(_) => ("succeeded", ""),
+            Outcome::Failed(why) => ("failed", why.as_str()),
+            Outcome::Held(why) => ("held", why.as_str()),
+        };
+        self.metrics.pulled(result);
+        if !why.is_empty() {
+            warn!(result, why, "a pull ended without an image");
+        }
+    }
+
+    /// Does what is to be done now, and says when to look again.
+    fn step(&mut self) -> Option<Instant> {
+        let node = self.node.take()?;
+        let runtime = match &self.runtime {
+            Connection::Ready(runtime) => Some(runtime.clone()),
+            _ => None,
+        };
+        let previous = self.publisher.known().clone();
+        let plan = self.tasks.step(&node.spec, &previous, runtime.is_some(), self.settings.limits, now());
+        let wake = plan.wake_at.map(instant);
+        if let Some(runtime) = &runtime {
+            self.act(plan, &node.spec, runtime);
+            self.inspect(&node.spec, runtime);
+        } else {
+            self.cancel(&plan.cancel);
+        }
+        if node.spec.inspect_pods.is_empty() {
+            (self.inspection.pods, self.inspection.facts) = (Vec::new(), Vec::new());
+        }
+        self.metrics.running.set(i64::try_from(self.pulls.len()).unwrap_or(i64::MAX));
+        let status = self.report(&previous);
+        let publish = status.and_then(|status| self.publisher.publish(&node, status, &self.done));
+        self.node = Some(node);
+        [wake, publish].into_iter().flatten().min()
+    }
+
+    /// The status as it should be. `None` as long as nothing is known about the runtime.
+    fn report(&self, previous: &NodeImageStatus) -> Option<NodeImageStatus> {
+        let (ready, message) = match &self.runtime {
+            Connection::Unknown => return None,
+            Connection::Ready(runtime) => (true, format!("{} {}", runtime.cri.name(), runtime.cri.version())),
+            Connection::Lost(why) => (false, why.clone()),
+        };
+        Some(NodeImageStatus {
+            conditions: vec![publish::runtime_condition(&previous.conditions, ready, message, now())],
+            inspected_pods: self.inspection.pods.clone(),
+            image_facts: self.inspection.facts.clone(),
+            ..self.tasks.status()
+        })
+    }
+
+    fn act(&mut self, plan: Plan, spec: &NodeImageSpec, runtime: &Arc<Runtime>) {
+        self.cancel(&plan.cancel);
+        for key in plan.look {
+            tokio::spawn(jobs::look(runtime.clone(), key, self.done.clone()));
+        }
+        for start in plan.start {
+            let attempt = start.attempt;
+            info!(image = start.key.reference(), attempt, "pulling");
+            let pull = self.attempt(start.key, attempt, spec, runtime.clone());
+            let done = self.done.clone();
+            let job = async move {
+                // Nobody listens only when the daemon ends.
+                let _ = done.send(Done::Ended(attempt, pull.run().await)).await;
+            };
+            self.pulls.insert(attempt, tokio::spawn(job));
+        }
+    }
+
+    fn attempt(&self, key: Key, attempt: u64, spec: &NodeImageSpec, runtime: Arc<Runtime>) -> Try {
+        let image = spec.images.get(&key.image);
+        Try {
+            attempt,
+            sandbox: image.and_then(|image| image.sandbox_config.clone()),
+            has_secrets: image.is_some_and(|image| !image.pull_secrets.is_empty()),
+            key,
+            runtime,
+            secrets: self.settings.secrets.clone(),
+            progress: self.progress.clone(),
+        }
+    }
+
+    fn inspect(&mut self, spec: &NodeImageSpec, runtime: &Arc<Runtime>) {
+        let due = self.inspection.due && !self.inspection.under_way && !spec.inspect_pods.is_empty();
+        if !due {
+            return;
+        }
+        self.inspection.due = false;
+        self.inspection.under_way = true;
+        let names = crate::tasks::names(spec);
+        let before = self.inspection.pods.clone();
+        let job = jobs::inspect(runtime.clone(), spec.inspect_pods.clone(), names, before, self.done.clone());
+        tokio::spawn(job);
+    }
+
+    fn cancel(&mut self, attempts: &[u64]) {
+        for attempt in attempts {
+            if let Some(pull) = self.pulls.remove(attempt) {
+                info!(attempt, "pull cancelled");
+                pull.abort();
+                self.metrics.pulled("cancelled");
+            }
+        }
+    }
+
+    fn forget(&mut self) {
+        let all: Vec<u64> = self.pulls.keys().copied().collect();
+        self.cancel(&all);
+        self.tasks.clear();
+        self.inspection = Inspection { under_way: self.inspection.under_way, due: true, ..Inspection::default() };
+    }
+}
+
+/// The instant of a time of day, no earlier than now.
+fn instant(at: Timestamp) -> Instant {
+    let wait = Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default();
+    Instant::now() + wait
+}

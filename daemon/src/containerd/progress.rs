@@ -1,0 +1,166 @@
+//! The bytes of a pull that is under way, read from containerd's content store.
+//!
+//! CRI says nothing about a pull until it is over. containerd, however, writes blobs as they come, names each unfinished
+//! one by its digest, and labels each finished one with the repository it came from: so the pull's manifest can be found
+//! as soon as it is here, and with it the sizes of all blobs.
+
+use std::collections::{BTreeSet, HashMap};
+
+use containerd_client::services::v1::{Info, Status};
+use jiff::Timestamp;
+
+use super::Containerd;
+use crate::manifest::{Blob, Bytes, Document};
+use crate::reference::Reference;
+
+/// The label of a blob that says where it came from; the registry's host follows.
+const SOURCE_LABEL: &str = "containerd.io/distribution.source";
+/// The label of a manifest that names its config.
+const CONFIG_LABEL: &str = "containerd.io/gc.ref.content.config";
+/// Labels of a manifest or an index that name blobs.
+const CONTENT_LABEL: &str = "containerd.io/gc.ref.content.";
+
+/// Follows one pull. Two pulls from one repository at once cannot be told apart, so there must not be two.
+#[derive(Debug)]
+pub struct PullWatch {
+    containerd: Containerd,
+    reference: Reference,
+    since: Timestamp,
+    blobs: Option<Vec<Blob>>,
+    complete: BTreeSet<String>,
+}
+
+impl PullWatch {
+    /// A watch over the pull of `reference`, begun at `since`.
+    pub fn new(containerd: Containerd, reference: &str, since: Timestamp) -> PullWatch {
+        let reference = Reference::parse(reference);
+        PullWatch { containerd, reference, since, blobs: None, complete: BTreeSet::new() }
+    }
+
+    /// The bytes by now. `None` as long as the manifest is not here.
+    ///
+    /// # Errors
+    /// When containerd does not answer.
+    pub async fn look(&mut self) -> Result<Option<Bytes>, tonic::Status> {
+        let ingests = self.containerd.ingests().await?;
+        if self.blobs.is_none() {
+            self.blobs = self.find(&ingests).await?;
+        }
+        let Some(blobs) = &self.blobs else { return Ok(None) };
+        for blob in blobs {
+            if !self.complete.contains(&blob.digest) && self.containerd.info(&blob.digest).await?.is_some() {
+                self.complete.insert(blob.digest.clone());
+            }
+        }
+        let under_way = offsets(&ingests);
+        Ok(Some(Bytes::of(blobs, |blob| match self.complete.contains(&blob.digest) {
+            true => blob.size,
+            false => under_way.get(blob.digest.as_str()).copied().unwrap_or_default(),
+        })))
+    }
+
+    /// Finds the manifest of this pull and the blobs that it names.
+    async fn find(&self, ingests: &[Status]) -> Result<Option<Vec<Blob>>, tonic::Status> {
+        let host = self.reference.registry_host();
+        let here = self.containerd.list(format!("labels.{}", quoted(&format!("{SOURCE_LABEL}.{host}")))).await?;
+        let digests = match &self.reference.digest {
+            Some(digest) => self.below(digest).await?,
+            None => manifest_of(&here, host, &self.reference.path, self.since, ingests).into_iter().collect(),
+        };
+        for digest in digests {
+            if let Some(Document::Manifest { config, mut layers }) = self.containerd.document(&digest).await? {
+                layers.push(config);
+                return Ok(Some(layers));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The digest itself, and the manifests of it if it is an index.
+    async fn below(&self, digest: &str) -> Result<Vec<String>, tonic::Status> {
+        let mut digests = vec![digest.to_owned()];
+        if let Some(Document::Index { manifests }) = self.containerd.document(digest).await? {
+            digests.extend(manifests.into_iter().map(|blob| blob.digest));
+        }
+        Ok(digests)
+    }
+}
+
+/// Of all blobs here, the manifest that a pull from `path` at `host` works on: the newest that came since it began, or
+/// else one that was here already and whose blobs are being written.
+fn manifest_of(here: &[Info], host: &str, path: &str, since: Timestamp, ingests: &[Status]) -> Option<String> {
+    let source = format!("{SOURCE_LABEL}.{host}");
+    let from_path = |info: &&Info| info.labels.get(&source).is_some_and(|paths| paths.split(',').any(|p| p == path));
+    let manifests: Vec<&Info> =
+        here.iter().filter(|info| info.labels.contains_key(CONFIG_LABEL)).filter(from_path).collect();
+    let newest =
+        |infos: &mut dyn Iterator<Item = &&Info>| infos.max_by_key(|info| created(info)).map(|i| i.digest.clone());
+    let under_way = offsets(ingests);
+    let fetching = |info: &&&Info| {
+        let mut children =
+            info.labels.iter().filter(|(key, _)| key.starts_with(CONTENT_LABEL)).map(|(_, digest)| digest);
+        children.any(|digest| under_way.contains_key(digest.as_str()))
+    };
+    newest(&mut manifests.iter().filter(|info| created(info).is_some_and(|at| at >= since)))
+        .or_else(|| newest(&mut manifests.iter().filter(fetching)))
+}
+
+fn created(info: &Info) -> Option<Timestamp> {
+    let at = info.created_at.as_ref()?;
+    Timestamp::new(at.seconds, at.nanos).ok()
+}
+
+/// Bytes by digest of the blobs that are being written. Their names are like `layer-sha256:…`.
+fn offsets(ingests: &[Status]) -> HashMap<&str, u64> {
+    (ingests.iter()).filter_map(|s| Some((s.r#ref.split_once('-')?.1, u64::try_from(s.offset).ok()?))).collect()
+}
+
+/// A string of containerd's filter language.
+fn quoted(text: &str) -> String {
+    format!("{text:?}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(digest: &str, created: i64, labels: &[(&str, &str)]) -> Info {
+        let mut info = Info { digest: digest.into(), ..Info::default() };
+        let at = Timestamp::from_second(created).unwrap();
+        info.created_at = Some(Default::default());
+        if let Some(time) = &mut info.created_at {
+            time.seconds = at.as_second();
+        }
+        info.labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        info
+    }
+
+    fn ingest(name: &str, offset: i64) -> Status {
+        Status { r#ref: name.into(), offset, ..Status::default() }
+    }
+
+    #[test]
+    fn the_manifest_of_a_pull_is_found() {
+        const SOURCE: &str = "containerd.io/distribution.source.docker.io";
+        const LAYER: &str = "containerd.io/gc.ref.content.l.0";
+        let here = [
+            info("old", 10, &[(SOURCE, "library/app,team/app"), (CONFIG_LABEL, "c1"), (LAYER, "sha256:l1")]),
+            info("new", 100, &[(SOURCE, "library/app"), (CONFIG_LABEL, "c2"), (LAYER, "sha256:l2")]),
+            info("layer", 101, &[(SOURCE, "library/app")]),
+            info("other", 102, &[(SOURCE, "library/application"), (CONFIG_LABEL, "c3")]),
+        ];
+        let none: [Status; 0] = [];
+        let writing = [ingest("layer-sha256:l1", 5)];
+        let table = [
+            ("the one that came since", "library/app", 100, &none[..], Some("new")),
+            ("an old one, whose layers come again", "library/app", 200, &writing[..], Some("old")),
+            ("nothing yet", "library/app", 200, &none[..], None),
+            ("one that came from two repositories", "team/app", 5, &none[..], Some("old")),
+            ("another repository", "library/none", 0, &writing[..], None),
+        ];
+        for (what, path, since, ingests, expected) in table {
+            let since = Timestamp::from_second(since).unwrap();
+            assert_eq!(manifest_of(&here, "docker.io", path, since, ingests).as_deref(), expected, "{what}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The daemon's flags. Each can be given as an environment variable too.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+
+use crate::agent::Settings;
+use crate::pull_secrets::PullSecrets;
+use crate::runtime::SocketChoice;
+use crate::tasks::Limits;
+
+/// Pulls the images that the NodeImage of its node asks for, and reports what the node has.
+#[derive(Debug, Parser)]
+#[command(name = "berth-daemon", version)]
+pub struct Flags {
+    /// Name of the node, and of its NodeImage.
+    #[arg(long, env = "NODE_NAME")]
+    pub node_name: String,
+    /// Socket of the container runtime, as a path of the host. Without it the sockets of containerd, CRI-O and
+    /// cri-dockerd are tried.
+    #[arg(long, env = "CRI_SOCKET")]
+    pub cri_socket: Option<String>,
+    /// Where the host's directories are mounted.
+    #[arg(long, env = "HOST_ROOT", default_value = "/")]
+    pub host_root: PathBuf,
+    /// The controller's service for pull secrets, host:port. Without it pulls that name secrets are held.
+    #[arg(long, env = "CONTROLLER")]
+    pub controller: Option<String>,
+    /// Name in the controller's certificate. Without it the host of --controller.
+    #[arg(long, env = "CONTROLLER_SERVER_NAME")]
+    pub controller_server_name: Option<String>,
+    /// CA certificate that the controller's certificate is checked against. Read with every call.
+    #[arg(long, env = "CONTROLLER_CA", default_value = "/var/run/berth/ca/ca.crt")]
+    pub controller_ca: PathBuf,
+    /// The daemon's own service account token for the audience berth-controller. Read with every call.
+    #[arg(long, env = "TOKEN_FILE", default_value = "/var/run/secrets/berth/token")]
+    pub token_file: PathBuf,
+    /// Most pulls at once.
+    #[arg(long, env = "MAX_PARALLEL_PULLS", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    pub max_parallel_pulls: u16,
+    /// Seconds between two writes of the status that tell of progress alone.
+    #[arg(long, env = "PROGRESS_INTERVAL", default_value_t = 3)]
+    pub progress_interval: u16,
+    /// Where /healthz, /readyz and /metrics are served.
+    #[arg(long, env = "HTTP_ADDRESS", default_value = "0.0.0.0:10221")]
+    pub http_address: SocketAddr,
+    /// Form of the log.
+    #[arg(long, env = "LOG_FORMAT", value_enum, default_value_t = LogFormat::Json)]
+    pub log_format: LogFormat,
+    /// What is logged, as a filter of tracing: a level, or module=level,…
+    #[arg(long, env = "LOG_LEVEL", default_value = "info")]
+    pub log_level: String,
+}
+
+/// Form of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// A JSON object a line.
+    Json,
+    /// For people.
+    Text,
+}
+
+impl Flags {
+    /// The flags as the agent takes them.
+    pub fn settings(&self) -> Settings {
+        let secrets =
+            self.controller.as_ref().filter(|controller| !controller.is_empty()).map(|controller| PullSecrets {
+                controller: controller.clone(),
+                server_name: self.controller_server_name.clone().filter(|name| !name.is_empty()),
+                ca: self.controller_ca.clone(),
+                token: self.token_file.clone(),
+            });
+        Settings {
+            node_name: self.node_name.clone(),
+            socket: SocketChoice {
+                host_root: self.host_root.clone(),
+                socket: self.cri_socket.clone().filter(|socket| !socket.is_empty()),
+            },
+            secrets,
+            limits: Limits { parallel: self.max_parallel_pulls.into() },
+            progress_interval: Duration::from_secs(self.progress_interval.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn every_flag_has_a_variable() {
+        Flags::command().debug_assert();
+        for argument in Flags::command().get_arguments() {
+            let name = argument.get_long().unwrap_or_default();
+            if name.is_empty() || name == "help" || name == "version" {
+                continue;
+            }
+            let variable = argument.get_env().map(|v| v.to_string_lossy().into_owned());
+            assert_eq!(variable.as_deref(), Some(name.replace('-', "_").to_uppercase().as_str()));
+        }
+    }
+
+    #[test]
+    fn empty_values_are_no_values() {
+        let flags = Flags::parse_from(["berth-daemon", "--node-name=n", "--cri-socket=", "--controller="]);
+        let settings = flags.settings();
+        assert!(settings.socket.socket.is_none() && settings.secrets.is_none());
+    }
+}

@@ -1,0 +1,174 @@
+//! One try to pull an image.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_api::v1beta1::nodeimage::SandboxConfig;
+use berth_grpc::v1::Credential;
+use jiff::{SignedDuration, Timestamp};
+use k8s_cri::v1::{AuthConfig, PodSandboxConfig};
+use tokio::sync::mpsc;
+use tracing::{debug, warn};
+
+use crate::containerd::PullWatch;
+use crate::cri::CriError;
+use crate::manifest::Bytes;
+use crate::pull_secrets::PullSecrets;
+use crate::runtime::Runtime;
+use crate::space;
+use crate::tasks::{Key, Outcome};
+
+/// How often the bytes of a pull are looked at.
+const PROGRESS: Duration = Duration::from_millis(500);
+/// In the sandbox config of every pull: some runtimes fail without any annotation there, and it says who asks.
+const PULLER_ANNOTATION: (&str, &str) = (berth_api::names::annotation::PULLING_IMAGE_BY, "berth-daemon");
+
+/// What to pull, and with what.
+#[derive(Debug)]
+pub struct Try {
+    /// The number by which this try is known.
+    pub attempt: u64,
+    /// What to pull.
+    pub key: Key,
+    /// Handed to the runtime along with it.
+    pub sandbox: Option<SandboxConfig>,
+    /// The spec names secrets for it.
+    pub has_secrets: bool,
+    /// The node's runtime.
+    pub runtime: Arc<Runtime>,
+    /// Where credentials come from; `None` where the daemon was not told of a controller.
+    pub secrets: Option<PullSecrets>,
+    /// Takes the bytes as they come.
+    pub progress: mpsc::Sender<(u64, Bytes)>,
+}
+
+impl Try {
+    /// Pulls. Dropping the future stops the pull.
+    pub async fn run(self) -> Outcome {
+        let (credentials, problems) = match self.credentials().await {
+            Ok(found) => found,
+            Err(why) => return Outcome::Held(why),
+        };
+        // As the kubelet does: each credential that applies, and nobody's only where none does.
+        let mut auths: Vec<Option<AuthConfig>> = credentials.into_iter().map(|c| Some(auth(c))).collect();
+        if auths.is_empty() {
+            auths.push(None);
+        }
+        let mut errors: Vec<String> = Vec::new();
+        for auth in auths {
+            match self.pull(auth).await {
+                Ok(id) => return self.resolve(id).await,
+                Err(Stopped::Final(outcome)) => return outcome,
+                Err(Stopped::Refused(why)) if errors.contains(&why) => {}
+                Err(Stopped::Refused(why)) => errors.push(why),
+            }
+        }
+        errors.extend(problems);
+        Outcome::Failed(errors.join("; "))
+    }
+
+    async fn credentials(&self) -> Result<(Vec<Credential>, Vec<String>), String> {
+        match (&self.secrets, self.has_secrets) {
+            (_, false) => Ok((Vec::new(), Vec::new())),
+            (Some(secrets), true) => secrets.get(&self.key).await.map(|answer| (answer.credentials, answer.problems)),
+            (None, true) => {
+                Err("the pull names secrets, but this daemon has no controller to ask for them; set --controller"
+                    .into())
+            }
+        }
+    }
+
+    async fn pull(&self, auth: Option<AuthConfig>) -> Result<String, Stopped> {
+        let reference = self.key.reference();
+        let pull = self.runtime.cri.pull(&reference, auth, Some(sandbox(self.sandbox.as_ref())));
+        tokio::pin!(pull);
+        // A margin for the clock: containerd's stamps and ours are of one host, but not of one instant.
+        let since = Timestamp::now().checked_sub(SignedDuration::from_millis(100)).unwrap_or_default();
+        let mut watch = self.runtime.containerd.clone().map(|c| PullWatch::new(c, &reference, since));
+        let mut measured = false;
+        let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + PROGRESS, PROGRESS);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            let tick = async {
+                match &mut watch {
+                    None => std::future::pending().await,
+                    Some(watch) => {
+                        ticks.tick().await;
+                        watch.look().await
+                    }
+                }
+            };
+            let bytes = tokio::select! {
+                done = &mut pull => return done.map_err(Stopped::from),
+                seen = tick => match seen {
+                    Ok(Some(bytes)) => bytes,
+                    Ok(None) => continue,
+                    Err(error) => {
+                        debug!(image = reference, %error, "the progress of a pull cannot be seen");
+                        continue;
+                    }
+                },
+            };
+            if !std::mem::replace(&mut measured, true)
+                && let Some(space) = self.runtime.space()
+                && let Err(why) = space::check(&reference, bytes.missing(), bytes.total, &space)
+            {
+                // Dropping the pull stops it.
+                return Err(Stopped::Final(Outcome::Failed(why)));
+            }
+            // Nobody listens only when the daemon ends.
+            let _ = self.progress.send((self.attempt, bytes)).await;
+        }
+    }
+
+    async fn resolve(&self, id: String) -> Outcome {
+        match self.runtime.resolve(&self.key.reference()).await {
+            Ok(Some(resolved)) => Outcome::Pulled(resolved),
+            // The runtime's word that it pulled the image counts; what it is called comes with the next look.
+            Ok(None) | Err(_) => {
+                warn!(image = self.key.reference(), id, "pulled, but the runtime does not know the image by its name");
+                Outcome::Pulled(crate::tasks::Resolved { ids: vec![id.clone()], id, bytes: None })
+            }
+        }
+    }
+}
+
+/// Why a pull ended without an image.
+enum Stopped {
+    /// Other credentials may help.
+    Refused(String),
+    /// Nothing else is to be tried now.
+    Final(Outcome),
+}
+
+impl From<CriError> for Stopped {
+    fn from(error: CriError) -> Stopped {
+        match error {
+            CriError::Refused(why) => Stopped::Refused(why),
+            CriError::Away { .. } => Stopped::Final(Outcome::Held(error.to_string())),
+        }
+    }
+}
+
+fn auth(credential: Credential) -> AuthConfig {
+    AuthConfig {
+        username: credential.username,
+        password: credential.password,
+        server_address: credential.registry,
+        identity_token: credential.identity_token,
+        registry_token: credential.registry_token,
+        ..AuthConfig::default()
+    }
+}
+
+fn sandbox(wanted: Option<&SandboxConfig>) -> PodSandboxConfig {
+    let wanted = wanted.cloned().unwrap_or_default();
+    let mut config = PodSandboxConfig {
+        labels: wanted.labels.unwrap_or_default().into_iter().collect(),
+        annotations: wanted.annotations.unwrap_or_default().into_iter().collect(),
+        ..PodSandboxConfig::default()
+    };
+    let (key, value) = PULLER_ANNOTATION;
+    config.annotations.entry(key.to_owned()).or_insert_with(|| value.to_owned());
+    config
+}

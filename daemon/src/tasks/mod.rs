@@ -1,0 +1,254 @@
+//! The pulls of a node, as a state machine without I/O: what the spec asks for and what happened go in, what to do and
+//! what to report come out.
+//!
+//! [`Tasks::step`] decides, and the events [`Tasks::looked`], [`Tasks::progressed`] and [`Tasks::ended`] tell how it went.
+
+mod status;
+mod step;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use berth_api::v1beta1::nodeimage::{
+    DEFAULT_BACKOFF_LIMIT, DEFAULT_TIMEOUT_SECONDS, ImagePullPolicy, ImageTagSpec, NodeImageSpec, SyncStatus,
+};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::manifest::Bytes;
+use crate::reference;
+
+pub use step::{Plan, Start};
+
+/// The first pause after a failed try; it doubles with every further one.
+const BACKOFF: SignedDuration = SignedDuration::from_secs(1);
+/// The longest pause between two tries.
+const BACKOFF_MAX: SignedDuration = SignedDuration::from_secs(30);
+/// Longer messages of runtimes and registries are cut.
+const MESSAGE_MAX: usize = 1024;
+
+/// One pull: an image's name and its tag or digest, as in the spec.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// The image's name without tag, the key in `spec.images`.
+    pub image: String,
+    /// The tag or digest.
+    pub tag: String,
+}
+
+impl Key {
+    /// The image reference that is pulled.
+    pub fn reference(&self) -> String {
+        reference::join(&self.image, &self.tag)
+    }
+}
+
+/// An image as the node has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Resolved {
+    /// The runtime's own id of it.
+    pub id: String,
+    /// All digests that it is known by: of its config, its manifest and its index.
+    pub ids: Vec<String>,
+    /// Bytes of its blobs, where the runtime tells.
+    pub bytes: Option<u64>,
+}
+
+/// How a try ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The node has the image.
+    Pulled(Resolved),
+    /// The image, the registry or the credentials are at fault: counts against the back-off limit.
+    Failed(String),
+    /// Something is away that every pull needs, the runtime or the controller: tried again until it is back.
+    Held(String),
+}
+
+/// Bounds that hold for a node.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Pulls under way at once. Tags of one image are pulled one after the other whatever this says, so that they share
+    /// their layers and the progress of each can be told.
+    pub parallel: usize,
+}
+
+/// All pulls of a node.
+#[derive(Debug, Default)]
+pub struct Tasks {
+    tasks: BTreeMap<Key, Task>,
+    attempts: u64,
+    first_sync: Option<SyncStatus>,
+}
+
+#[derive(Debug)]
+struct Task {
+    version: i64,
+    policy: Policy,
+    created: Option<Timestamp>,
+    /// When the first try began.
+    started: Option<Timestamp>,
+    /// Tries that count against the limit.
+    failures: u32,
+    /// Tries in a row that were held.
+    holds: u32,
+    /// What the last try said.
+    error: String,
+    image: Option<Resolved>,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Whether the node has the image is not known yet.
+    Unseen { asked: bool },
+    /// To be pulled, not before a time.
+    Absent { not_before: Option<Timestamp> },
+    /// A try is under way.
+    Running { attempt: u64, since: Timestamp, bytes: Option<Bytes> },
+    /// Over.
+    Done { succeeded: bool, at: Timestamp, stale: bool },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Policy {
+    timeout: SignedDuration,
+    backoff_limit: u32,
+    deadline: Option<SignedDuration>,
+    always: bool,
+}
+
+impl Policy {
+    fn of(tag: &ImageTagSpec) -> Policy {
+        let policy = tag.pull_policy.clone().unwrap_or_default();
+        let timeout = policy.timeout_seconds.filter(|s| *s > 0).unwrap_or(DEFAULT_TIMEOUT_SECONDS);
+        let limit = policy.backoff_limit.filter(|n| *n >= 0).unwrap_or(DEFAULT_BACKOFF_LIMIT);
+        Policy {
+            timeout: SignedDuration::from_secs(timeout.into()),
+            backoff_limit: limit.unsigned_abs(),
+            deadline: policy.active_deadline_seconds.filter(|s| *s > 0).map(SignedDuration::from_secs),
+            always: tag.image_pull_policy == Some(ImagePullPolicy::Always),
+        }
+    }
+}
+
+impl Tasks {
+    /// The node was asked for an image: it has it, or not.
+    pub fn looked(&mut self, key: &Key, found: Option<Resolved>, now: Timestamp) {
+        let Some(task) = self.tasks.get_mut(key) else { return };
+        match &task.state {
+            State::Unseen { .. } if found.is_some() && !task.policy.always => {
+                task.image = found;
+                task.finish(true, now);
+            }
+            State::Unseen { .. } => task.state = State::Absent { not_before: None },
+            State::Done { succeeded: true, .. } => {
+                let bytes = task.image.take().and_then(|image| image.bytes);
+                task.image = found.map(|image| Resolved { bytes: image.bytes.or(bytes), ..image });
+            }
+            State::Absent { .. } | State::Running { .. } | State::Done { .. } => {}
+        }
+    }
+
+    /// The node could not be asked for an image; it is asked again.
+    pub fn not_looked(&mut self, key: &Key) {
+        match self.tasks.get_mut(key).map(|task| &mut task.state) {
+            Some(State::Unseen { asked }) => *asked = false,
+            Some(State::Done { stale, .. }) => *stale = true,
+            _ => {}
+        }
+    }
+
+    /// Images came, went or got other names on the node: what is known about them is read again.
+    pub fn images_changed(&mut self) {
+        for task in self.tasks.values_mut() {
+            if let State::Done { stale, .. } = &mut task.state {
+                *stale = true;
+            }
+        }
+    }
+
+    /// A try got on.
+    pub fn progressed(&mut self, of: u64, now_here: Bytes) {
+        if let Some(Task { state: State::Running { bytes, .. }, .. }) = self.running(of) {
+            *bytes = Some(now_here);
+        }
+    }
+
+    /// A try is over. One that was cancelled is forgotten, whatever it says.
+    pub fn ended(&mut self, of: u64, outcome: Outcome, now: Timestamp) {
+        let Some(task) = self.running(of) else { return };
+        match outcome {
+            Outcome::Pulled(image) => {
+                task.image = Some(image);
+                task.finish(true, now);
+            }
+            Outcome::Failed(error) => task.fail(error, now),
+            Outcome::Held(error) => task.hold(error, now),
+        }
+    }
+
+    /// Forgets everything but the numbers of tries, so that a late answer to an old one is not taken for a new one's.
+    pub fn clear(&mut self) {
+        *self = Tasks { attempts: self.attempts, ..Tasks::default() };
+    }
+
+    /// Tries under way.
+    pub fn under_way(&self) -> usize {
+        self.tasks.values().filter(|task| matches!(task.state, State::Running { .. })).count()
+    }
+
+    fn running(&mut self, of: u64) -> Option<&mut Task> {
+        self.tasks.values_mut().find(|task| matches!(task.state, State::Running { attempt, .. } if attempt == of))
+    }
+}
+
+impl Task {
+    fn finish(&mut self, succeeded: bool, now: Timestamp) {
+        self.started.get_or_insert(now);
+        if succeeded {
+            self.error.clear();
+        }
+        self.state = State::Done { succeeded, at: now, stale: false };
+    }
+
+    fn fail(&mut self, error: String, now: Timestamp) {
+        self.error = shortened(error);
+        self.failures += 1;
+        self.holds = 0;
+        if self.failures > self.policy.backoff_limit {
+            self.finish(false, now);
+        } else {
+            self.state = State::Absent { not_before: later(now, pause(self.failures)) };
+        }
+    }
+
+    fn hold(&mut self, error: String, now: Timestamp) {
+        self.error = shortened(error);
+        self.holds += 1;
+        self.state = State::Absent { not_before: later(now, pause(self.holds)) };
+    }
+}
+
+/// The pause after the n-th failure in a row.
+fn pause(failures: u32) -> SignedDuration {
+    BACKOFF.checked_mul(1 << failures.saturating_sub(1).min(5)).unwrap_or(BACKOFF_MAX).min(BACKOFF_MAX)
+}
+
+fn later(now: Timestamp, pause: SignedDuration) -> Option<Timestamp> {
+    now.checked_add(pause).ok()
+}
+
+fn shortened(mut text: String) -> String {
+    if text.len() > MESSAGE_MAX {
+        let end = (0..=MESSAGE_MAX).rev().find(|i| text.is_char_boundary(*i)).unwrap_or_default();
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+/// The references that a spec names, as it spells them.
+pub fn names(spec: &NodeImageSpec) -> Vec<String> {
+    step::entries(spec).keys().map(Key::reference).collect()
+}

@@ -1,0 +1,96 @@
+//! What to report.
+
+use berth_api::v1beta1::nodeimage::{ImagePullPhase, ImageTagStatus, NodeImageStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::{Key, Resolved, State, Task, Tasks};
+use crate::manifest::Bytes;
+
+impl Tasks {
+    /// The part of the status that speaks of pulls.
+    pub fn status(&self) -> NodeImageStatus {
+        let mut status = NodeImageStatus { first_sync_status: self.first_sync.clone(), ..NodeImageStatus::default() };
+        for (key, task) in &self.tasks {
+            let tag = task.status(key);
+            status.desired += 1;
+            *match tag.phase {
+                ImagePullPhase::Waiting => &mut status.waiting,
+                ImagePullPhase::Pulling => &mut status.pulling,
+                ImagePullPhase::Succeeded => &mut status.succeeded,
+                ImagePullPhase::Failed => &mut status.failed,
+            } += 1;
+            status.image_statuses.entry(key.image.clone()).or_default().tags.push(tag);
+        }
+        status
+    }
+}
+
+impl Task {
+    fn status(&self, key: &Key) -> ImageTagStatus {
+        let mut status = ImageTagStatus {
+            tag: key.tag.clone(),
+            version: self.version,
+            start_time: self.started.map(Time),
+            message: self.error.clone(),
+            ..ImageTagStatus::default()
+        };
+        let tries = self.policy.backoff_limit.saturating_add(1);
+        match &self.state {
+            State::Unseen { .. } | State::Absent { .. } if self.started.is_none() => {
+                status.phase = ImagePullPhase::Waiting;
+            }
+            State::Unseen { .. } | State::Absent { not_before: None } => status.phase = ImagePullPhase::Pulling,
+            State::Absent { not_before: Some(at) } if self.holds > 0 => {
+                status.phase = ImagePullPhase::Pulling;
+                status.message = format!("held, tried again from {at:.0}: {}", self.error);
+            }
+            State::Absent { not_before: Some(at) } => {
+                status.phase = ImagePullPhase::Pulling;
+                status.message =
+                    format!("try {} of {tries} failed, the next begins at {at:.0}: {}", self.failures, self.error);
+            }
+            State::Running { bytes, .. } => {
+                status.phase = ImagePullPhase::Pulling;
+                if self.failures > 0 {
+                    status.message = format!("try {} of {tries}; the last one: {}", self.failures + 1, self.error);
+                }
+                if let Some(bytes) = bytes {
+                    status.report(*bytes);
+                }
+            }
+            State::Done { succeeded, at, .. } => {
+                status.phase = if *succeeded { ImagePullPhase::Succeeded } else { ImagePullPhase::Failed };
+                status.completion_time = Some(Time(*at));
+                if let (true, Some(image)) = (succeeded, &self.image) {
+                    status.identify(key, image);
+                }
+                status.progress = if *succeeded { 100 } else { 0 };
+            }
+        }
+        status
+    }
+}
+
+/// Filling a tag's status from the runtime's facts.
+trait Facts {
+    fn report(&mut self, bytes: Bytes);
+    fn identify(&mut self, key: &Key, image: &Resolved);
+}
+
+impl Facts for ImageTagStatus {
+    fn report(&mut self, bytes: Bytes) {
+        self.progress = bytes.percent();
+        self.bytes_done = i64::try_from(bytes.done).ok();
+        self.bytes_total = i64::try_from(bytes.total).ok();
+    }
+
+    fn identify(&mut self, key: &Key, image: &Resolved) {
+        if !image.id.is_empty() {
+            // OpenKruise's form: the name, and the runtime's id behind an @.
+            self.image_id = format!("{}@{}", key.image, image.id);
+        }
+        self.image_ids.clone_from(&image.ids);
+        self.bytes_total = image.bytes.and_then(|n| i64::try_from(n).ok());
+        self.bytes_done = self.bytes_total;
+    }
+}

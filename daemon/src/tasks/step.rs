@@ -1,0 +1,243 @@
+//! What to do next.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_api::v1beta1::nodeimage::{
+    ImagePullPhase, ImageTagSpec, ImageTagStatus, NodeImageSpec, NodeImageStatus, SyncStatus, SyncStatusPhase,
+};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::{Key, Limits, Policy, Resolved, State, Task, Tasks, later};
+
+/// What to do, and when to look again.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Ask the node for these images; answer with [`Tasks::looked`] or [`Tasks::not_looked`].
+    pub look: Vec<Key>,
+    /// Begin these tries; answer with [`Tasks::ended`].
+    pub start: Vec<Start>,
+    /// Stop these tries. Nothing is waited for.
+    pub cancel: Vec<u64>,
+    /// Step again at this time, if nothing happens before.
+    pub wake_at: Option<Timestamp>,
+}
+
+/// A try to begin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Start {
+    /// What to pull.
+    pub key: Key,
+    /// The number of the try, unique in the life of the process.
+    pub attempt: u64,
+}
+
+impl Tasks {
+    /// Brings the tasks in line with the spec and decides what to do now. `previous` is the status that the NodeImage
+    /// has: tasks that are over by it are not begun again.
+    pub fn step(
+        &mut self,
+        spec: &NodeImageSpec,
+        previous: &NodeImageStatus,
+        runtime_ready: bool,
+        limits: Limits,
+        now: Timestamp,
+    ) -> Plan {
+        let mut plan = Plan::default();
+        self.follow(spec, previous, &mut plan);
+        self.expire(&mut plan, now);
+        if runtime_ready {
+            self.look(&mut plan);
+            self.start(&mut plan, limits, now);
+        }
+        self.note_first_sync(previous, now);
+        plan.wake_at = self.tasks.values().filter_map(|task| task.next_event(runtime_ready, now)).min();
+        plan
+    }
+
+    fn follow(&mut self, spec: &NodeImageSpec, previous: &NodeImageStatus, plan: &mut Plan) {
+        let wanted = entries(spec);
+        self.tasks.retain(|key, task| {
+            let keep = wanted.get(key).is_some_and(|tag| tag.version == task.version);
+            if let (false, State::Running { attempt, .. }) = (keep, &task.state) {
+                plan.cancel.push(*attempt);
+            }
+            keep
+        });
+        for (key, tag) in wanted {
+            match self.tasks.get_mut(&key) {
+                Some(task) => task.policy = Policy::of(tag),
+                None => {
+                    let before = previous.image_statuses.get(&key.image);
+                    let before = before.and_then(|image| image.tags.iter().find(|t| t.tag == key.tag));
+                    self.tasks.insert(key, Task::recall(tag, before.filter(|t| t.version == tag.version)));
+                }
+            }
+        }
+    }
+
+    fn expire(&mut self, plan: &mut Plan, now: Timestamp) {
+        for task in self.tasks.values_mut() {
+            if matches!(task.state, State::Done { .. }) {
+                continue;
+            }
+            let overdue = task.deadline().is_some_and(|at| at <= now);
+            let timed_out = task.times_out().is_some_and(|at| at <= now);
+            if !overdue && !timed_out {
+                continue;
+            }
+            let progress = match &task.state {
+                State::Running { attempt, bytes, .. } => {
+                    plan.cancel.push(*attempt);
+                    bytes.map_or(String::new(), |b| format!(", at {} of {} bytes", b.done, b.total))
+                }
+                _ => String::new(),
+            };
+            if overdue {
+                let seconds = task.policy.deadline.map_or(0, |d| d.as_secs());
+                let last = if task.error.is_empty() { String::new() } else { format!("; last: {}", task.error) };
+                task.error =
+                    super::shortened(format!("not done within activeDeadlineSeconds={seconds}{progress}{last}"));
+                task.finish(false, now);
+            } else {
+                task.fail(format!("not done within timeoutSeconds={}{progress}", task.policy.timeout.as_secs()), now);
+            }
+        }
+    }
+
+    fn look(&mut self, plan: &mut Plan) {
+        for (key, task) in &mut self.tasks {
+            let open = match &mut task.state {
+                State::Unseen { asked } => !std::mem::replace(asked, true),
+                State::Done { succeeded: true, stale, .. } => std::mem::replace(stale, false),
+                _ => false,
+            };
+            if open {
+                plan.look.push(key.clone());
+            }
+        }
+    }
+
+    fn start(&mut self, plan: &mut Plan, limits: Limits, now: Timestamp) {
+        let mut busy: BTreeSet<String> = BTreeSet::new();
+        let mut slots = limits.parallel.max(1);
+        let mut open: Vec<(Option<Timestamp>, Key)> = Vec::new();
+        for (key, task) in &self.tasks {
+            match &task.state {
+                State::Running { .. } => {
+                    busy.insert(key.image.clone());
+                    slots = slots.saturating_sub(1);
+                }
+                State::Absent { not_before } if not_before.is_none_or(|at| at <= now) => {
+                    open.push((task.created, key.clone()));
+                }
+                _ => {}
+            }
+        }
+        open.sort();
+        for (_, key) in open {
+            if slots == 0 {
+                break;
+            }
+            if let Some(task) = self.tasks.get_mut(&key)
+                && busy.insert(key.image.clone())
+            {
+                self.attempts += 1;
+                slots -= 1;
+                task.started.get_or_insert(now);
+                task.state = State::Running { attempt: self.attempts, since: now, bytes: None };
+                plan.start.push(Start { key, attempt: self.attempts });
+            }
+        }
+    }
+
+    fn note_first_sync(&mut self, previous: &NodeImageStatus, now: Timestamp) {
+        if self.first_sync.is_none() {
+            self.first_sync.clone_from(&previous.first_sync_status);
+        }
+        let over = |task: &Task| matches!(task.state, State::Done { .. });
+        if self.first_sync.is_some() || self.tasks.is_empty() || !self.tasks.values().all(over) {
+            return;
+        }
+        let failed: Vec<String> = (self.tasks.iter())
+            .filter(|(_, task)| matches!(task.state, State::Done { succeeded: false, .. }))
+            .map(|(key, _)| key.reference())
+            .collect();
+        let (status, message) = match failed.len() {
+            0 => (SyncStatusPhase::Succeeded, String::new()),
+            n => (SyncStatusPhase::Failed, super::shortened(format!("{n} not pulled: {}", failed.join(", ")))),
+        };
+        self.first_sync = Some(SyncStatus { sync_at: Some(Time(now)), status: Some(status), message });
+    }
+}
+
+impl Task {
+    /// A task for an entry of the spec. `before` is what the status says about this very version of it.
+    fn recall(tag: &ImageTagSpec, before: Option<&ImageTagStatus>) -> Task {
+        let mut task = Task {
+            version: tag.version,
+            policy: Policy::of(tag),
+            created: tag.created_at.as_ref().map(|t| t.0),
+            started: before.and_then(|b| b.start_time.as_ref()).map(|t| t.0),
+            failures: 0,
+            holds: 0,
+            error: String::new(),
+            image: None,
+            state: State::Unseen { asked: false },
+        };
+        let Some(before) = before else { return task };
+        // An entry that was dropped and asked for again speaks of a pull that is still to come.
+        let asked_again = before.completion_time.is_some() && tag.created_at > before.completion_time;
+        if asked_again {
+            task.started = None;
+            return task;
+        }
+        if let (Some(at), ImagePullPhase::Succeeded | ImagePullPhase::Failed) = (&before.completion_time, before.phase)
+        {
+            let succeeded = before.phase == ImagePullPhase::Succeeded;
+            task.error.clone_from(&before.message);
+            task.state = State::Done { succeeded, at: at.0, stale: true };
+            task.image = succeeded.then(|| Resolved {
+                id: before.image_id.rsplit_once('@').map_or(before.image_id.as_str(), |(_, id)| id).to_owned(),
+                ids: before.image_ids.clone(),
+                bytes: before.bytes_total.and_then(|n| u64::try_from(n).ok()),
+            });
+        }
+        task
+    }
+
+    fn deadline(&self) -> Option<Timestamp> {
+        later(self.started?, self.policy.deadline?)
+    }
+
+    fn times_out(&self) -> Option<Timestamp> {
+        match &self.state {
+            State::Running { since, .. } => later(*since, self.policy.timeout),
+            _ => None,
+        }
+    }
+
+    /// When time alone changes something about this task.
+    fn next_event(&self, runtime_ready: bool, now: Timestamp) -> Option<Timestamp> {
+        let retry = match &self.state {
+            State::Done { .. } => return None,
+            State::Absent { not_before } if runtime_ready => not_before.filter(|at| *at > now),
+            _ => None,
+        };
+        [retry, self.deadline(), self.times_out()].into_iter().flatten().min()
+    }
+}
+
+/// The spec's entries. Of two for one tag the newer version counts.
+pub(super) fn entries(spec: &NodeImageSpec) -> BTreeMap<Key, &ImageTagSpec> {
+    let mut entries: BTreeMap<Key, &ImageTagSpec> = BTreeMap::new();
+    for (image, of) in &spec.images {
+        for tag in &of.tags {
+            let entry = entries.entry(Key { image: image.clone(), tag: tag.tag.clone() }).or_insert(tag);
+            if tag.version > entry.version {
+                *entry = tag;
+            }
+        }
+    }
+    entries
+}

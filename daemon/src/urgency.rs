@@ -1,0 +1,72 @@
+//! When a changed status is worth a write.
+
+use berth_api::v1beta1::nodeimage::{ImagePullPhase, NodeImageStatus};
+
+/// How soon a status must be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Urgency {
+    /// Nothing changed.
+    Not,
+    /// Pulls got on, and nothing else: a write every few seconds is enough.
+    Progress,
+    /// At once.
+    Now,
+}
+
+/// Compares what was written with what is to be reported.
+pub fn urgency(written: &NodeImageStatus, wanted: &NodeImageStatus) -> Urgency {
+    if written == wanted {
+        Urgency::Not
+    } else if without_progress(written) == without_progress(wanted) {
+        Urgency::Progress
+    } else {
+        Urgency::Now
+    }
+}
+
+fn without_progress(status: &NodeImageStatus) -> NodeImageStatus {
+    let mut status = status.clone();
+    for tag in status.image_statuses.values_mut().flat_map(|image| &mut image.tags) {
+        if tag.phase == ImagePullPhase::Pulling {
+            tag.progress = 0;
+            tag.bytes_done = None;
+            tag.bytes_total = None;
+        }
+    }
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_api::v1beta1::nodeimage::{ImageStatus, ImageTagStatus};
+
+    use super::*;
+
+    fn status(phase: ImagePullPhase, progress: i32, message: &str) -> NodeImageStatus {
+        let tag = ImageTagStatus {
+            phase,
+            progress,
+            bytes_done: Some(progress.into()),
+            message: message.into(),
+            ..ImageTagStatus::default()
+        };
+        let images = [("app".to_owned(), ImageStatus { tags: vec![tag] })].into();
+        NodeImageStatus { desired: 1, image_statuses: images, ..NodeImageStatus::default() }
+    }
+
+    #[test]
+    fn only_progress_can_wait() {
+        use ImagePullPhase::{Pulling, Succeeded};
+        let old = status(Pulling, 10, "");
+        let table = [
+            (status(Pulling, 10, ""), Urgency::Not),
+            (status(Pulling, 20, ""), Urgency::Progress),
+            (status(Pulling, 20, "try 2 of 4"), Urgency::Now),
+            (status(Succeeded, 100, ""), Urgency::Now),
+            (NodeImageStatus::default(), Urgency::Now),
+        ];
+        for (new, expected) in table {
+            assert_eq!(urgency(&old, &new), expected, "{new:?}");
+        }
+    }
+}

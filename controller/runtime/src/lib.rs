@@ -1,1 +1,24 @@
-//! How Berth sees and acts: the pod feed, the driver, the executor, leader election, metrics.
+//! How Berth sees and acts.
+//!
+//! [`feed`] keeps a [`Store`] of slim objects equal to what the apiserver has and tells the store's subscribers what changed; they
+//! add keys to a [`queue::Queue`]; a [`driver::Driver`] runs one reconcile per key at a time while this process leads
+//! ([`election`]); the [`executor::Executor`] carries out a plan, and [`expectations::Expectations`] keep a workload from being
+//! decided on before the store has seen what was written for it.
+
+pub mod client;
+pub mod driver;
+pub mod election;
+pub mod events;
+pub mod executor;
+pub mod expectations;
+pub mod feed;
+pub mod http;
+pub mod metrics;
+pub mod object;
+pub mod queue;
+pub mod status;
+pub mod store;
+
+pub use object::{Key, Object, Resource};
+pub use store::{Change, Index, Store};
+pub use tokio_util::sync::CancellationToken;

@@ -1,0 +1,141 @@
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::*;
+use crate::metrics::{Metrics, QueueMetrics};
+use crate::queue::Backoff;
+
+struct Rig {
+    queue: Arc<Queue<u8>>,
+    metrics: Arc<Metrics>,
+    stop: CancellationToken,
+}
+
+fn rig() -> Rig {
+    let queue = Queue::new(Backoff::default(), QueueMetrics::unread());
+    Rig { queue, metrics: Metrics::new(|_| {}), stop: CancellationToken::new() }
+}
+
+impl Rig {
+    fn driver(&self, leadership: Leadership, stores: Vec<SyncState>) -> Driver<u8> {
+        let metrics = self.metrics.driver("test", 2);
+        Driver { controller: "test", queue: self.queue.clone(), workers: 2, leadership, stores, metrics }
+    }
+
+    /// Runs everything that can run without time passing for long.
+    async fn run_for(&self, driver: Driver<u8>, time: Duration, reconcile: impl AsyncFn(u8) -> Next) {
+        let stop = self.stop.clone();
+        let end = async {
+            tokio::time::sleep(time).await;
+            stop.cancel();
+        };
+        tokio::join!(driver.run(self.stop.clone(), &reconcile), end);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_object_does_not_stop_its_neighbours() {
+    let rig = rig();
+    let (runs, bad) = (AtomicU32::new(0), AtomicU32::new(0));
+    (0..10).for_each(|key| rig.queue.add(key));
+    let driver = rig.driver(Leadership::always(), Vec::new());
+    rig.run_for(driver, Duration::from_secs(10), async |key| match key {
+        3 => {
+            bad.fetch_add(1, Ordering::Relaxed);
+            panic!("odd object");
+        }
+        4 => {
+            bad.fetch_add(1, Ordering::Relaxed);
+            Next::Retry("refused".into())
+        }
+        _ => {
+            runs.fetch_add(1, Ordering::Relaxed);
+            Next::Done
+        }
+    })
+    .await;
+    assert_eq!(runs.load(Ordering::Relaxed), 8);
+    // 20 ms · 2ⁿ: the tenth retry is due after 10.2 s at the latest.
+    assert_eq!(bad.load(Ordering::Relaxed), 2 * 9);
+    let text = rig.metrics.encode();
+    assert!(text.contains(r#"controller_runtime_reconcile_errors_total{controller="test"} 18"#), "{text}");
+    assert!(text.contains(r#"controller_runtime_reconcile_panics_total{controller="test"} 9"#), "{text}");
+    assert!(text.contains(r#"controller_runtime_reconcile_total{controller="test",result="success"} 8"#), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn looking_again_is_no_failure() {
+    let rig = rig();
+    let times = Mutex::new(Vec::new());
+    let start = Instant::now();
+    rig.queue.add(1);
+    let driver = rig.driver(Leadership::always(), Vec::new());
+    rig.run_for(driver, Duration::from_secs(16), async |_| {
+        times.lock().unwrap().push(start.elapsed().as_secs());
+        Next::After(Duration::from_secs(5))
+    })
+    .await;
+    assert_eq!(*times.lock().unwrap(), [0, 5, 10, 15]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_decided_before_the_stores_hold_everything() {
+    let rig = rig();
+    let (synced, state) = watch::channel(false);
+    let start = Instant::now();
+    rig.queue.add(1);
+    let driver = rig.driver(Leadership::always(), vec![state]);
+    let sync = async {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        synced.send_replace(true);
+    };
+    let run = rig.run_for(driver, Duration::from_secs(5), async |_| {
+        assert!(start.elapsed().as_secs() >= 3);
+        Next::Done
+    });
+    tokio::join!(run, sync);
+    assert!(rig.queue.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_works_only_while_it_leads() {
+    let rig = rig();
+    let start = Instant::now();
+    let (term, leadership) = Leadership::with_term();
+    let ran = Mutex::new(Vec::new());
+    let driver = rig.driver(leadership, Vec::new());
+    rig.queue.add(1);
+    let story = async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        // Leads from the second to the fourth second, unrenewed.
+        term.send_replace(Some(Instant::now() + Duration::from_secs(2)));
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        rig.queue.add(2);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        term.send_replace(Some(Instant::now() + Duration::from_secs(2)));
+    };
+    let run = rig.run_for(driver, Duration::from_secs(10), async |key| {
+        ran.lock().unwrap().push((key, start.elapsed().as_secs()));
+        Next::Done
+    });
+    tokio::join!(run, story);
+    assert_eq!(*ran.lock().unwrap(), [(1, 2), (2, 7)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopping_lets_a_reconcile_end() {
+    let rig = rig();
+    let ended = AtomicU32::new(0);
+    rig.queue.add(1);
+    let driver = rig.driver(Leadership::always(), Vec::new());
+    rig.run_for(driver, Duration::from_secs(1), async |_| {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        ended.fetch_add(1, Ordering::Relaxed);
+        Next::Done
+    })
+    .await;
+    assert_eq!(ended.load(Ordering::Relaxed), 1);
+}

@@ -1,0 +1,72 @@
+use berth_workload::plan::{Action, PodPatch, Target};
+use serde_json::json;
+
+use super::*;
+
+fn patch() -> Write {
+    let target = Target { namespace: "ns".into(), name: "a".into(), uid: "u1".into(), resource_version: None };
+    Write::of(&Action::PatchPod { target, patch: PodPatch::default() })
+}
+
+fn pod(owner: Option<&str>) -> Value {
+    let owners: Vec<_> = owner.into_iter().map(|uid| json!({"uid": uid, "controller": true})).collect();
+    json!({"metadata": {"namespace": "ns", "name": "a", "ownerReferences": owners}})
+}
+
+fn failed(code: u16, message: &str, causes: &[(&str, &str)]) -> Failed {
+    let causes = causes.iter().map(|(field, message)| ((*field).to_owned(), (*message).to_owned())).collect();
+    Failed { code, message: message.into(), causes, ..Failed::default() }
+}
+
+#[test]
+fn what_is_permanent() {
+    for (code, message, permanent) in [
+        (400, "bad", true),
+        (403, "forbidden: user cannot patch", true),
+        (403, "pods \"a\" is forbidden: exceeded quota: q, requested: pods=1", false),
+        (403, "unable to create new content in namespace ns because it is being terminated", false),
+        (404, "not found", false),
+        (409, "modified", false),
+        (422, "invalid", true),
+        (429, "slow down", false),
+        (500, "oh", false),
+        (0, "connection refused", false),
+    ] {
+        assert_eq!(failure(&patch(), failed(code, message, &[])).permanent, permanent, "{code} {message}");
+    }
+}
+
+#[test]
+fn another_object_of_the_name_is_a_conflict() {
+    let answer = failed(422, "invalid", &[("metadata.uid", "field is immutable")]);
+    let failure = failure(&patch(), answer);
+    assert_eq!((failure.code, failure.permanent), (409, false));
+    assert!(failure.message.contains("\"a\"") && failure.message.contains("u1"), "{}", failure.message);
+}
+
+#[test]
+fn template_errors_name_the_workloads_fields() {
+    let write = Write::of(&Action::ValidateTemplate { namespace: "ns".into(), template: json!({}) });
+    let causes =
+        [("template.spec.containers[0].image", "Required value"), ("template.spec.restartPolicy", "Unsupported value")];
+    let failure = failure(&write, failed(422, "PodTemplate \"berth-validate-x\" is invalid", &causes));
+    let expected =
+        "spec.template.spec.containers[0].image: Required value; spec.template.spec.restartPolicy: Unsupported value";
+    assert_eq!((failure.message.as_str(), failure.permanent), (expected, true));
+}
+
+#[test]
+fn an_existing_pod_is_ours_or_in_the_way() {
+    let create = Write::of(&Action::CreatePod { body: pod(Some("o1")) });
+    assert!(existing(&create, &pod(Some("o1"))).is_ok());
+    for (object, word) in [(pod(Some("o2")), "o2"), (pod(None), "nobody")] {
+        let failed = existing(&create, &object).unwrap_err();
+        assert_eq!(failed.code, 409);
+        assert!(failed.message.contains(word), "{failed}");
+    }
+    let mut going = pod(Some("o1"));
+    going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    assert!(existing(&create, &going).unwrap_err().message.contains("being deleted"));
+    // Nobody's object never equals nobody's wish.
+    assert!(existing(&Write::of(&Action::CreatePod { body: pod(None) }), &pod(None)).is_err());
+}

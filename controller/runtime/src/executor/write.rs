@@ -1,0 +1,193 @@
+//! An action as a request to the apiserver.
+
+use berth_workload::plan::{Action, PodPatch, Target};
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use crate::object::{CONTROLLER_REVISIONS, IMAGE_PULL_JOBS, NODE_IMAGES, POD_TEMPLATES, PODS, Resource};
+
+const JSON: &str = "application/json";
+const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+
+/// What kind of write it is, for what its answer means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Of an object that belongs to the owner.
+    Create,
+    /// Of an object that may exist already, whoever made it.
+    Ensure,
+    /// Of nothing: the server only says whether it would.
+    DryRun,
+    Patch,
+    Delete,
+}
+
+/// A write, ready to be sent.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Write {
+    pub(super) action: &'static str,
+    pub(super) kind: Kind,
+    pub(super) resource: Resource,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    /// Empty for creates.
+    pub(super) uid: String,
+    pub(super) subresource: &'static str,
+    pub(super) content: &'static str,
+    pub(super) body: Value,
+}
+
+impl Write {
+    pub(super) fn method(&self) -> Method {
+        match self.kind {
+            Kind::Create | Kind::Ensure | Kind::DryRun => Method::POST,
+            Kind::Patch => Method::PATCH,
+            Kind::Delete => Method::DELETE,
+        }
+    }
+
+    /// Path and query. The server gives the request up after `timeout_ms`: it must not carry it out when nobody counts on it.
+    pub(super) fn uri(&self, manager: &str, timeout_ms: u128) -> String {
+        let path = match self.kind {
+            Kind::Create | Kind::Ensure | Kind::DryRun => self.resource.collection(&self.namespace),
+            Kind::Patch | Kind::Delete => self.resource.path(&self.namespace, &self.name),
+        };
+        let slash = if self.subresource.is_empty() { "" } else { "/" };
+        let rest = match self.kind {
+            Kind::Delete => String::new(),
+            Kind::DryRun => format!("&fieldManager={manager}&dryRun=All"),
+            _ => format!("&fieldManager={manager}"),
+        };
+        format!("{path}{slash}{}?timeout={timeout_ms}ms{rest}", self.subresource)
+    }
+
+    pub(super) fn of(action: &Action) -> Self {
+        match action {
+            Action::ValidateTemplate { namespace, template } => {
+                let body = json!({
+                    "apiVersion": "v1", "kind": "PodTemplate",
+                    "metadata": {"generateName": "berth-validate-", "namespace": namespace},
+                    "template": template,
+                });
+                Self::create("ValidateTemplate", Kind::DryRun, POD_TEMPLATES, &body)
+            }
+            Action::CreateRevision { body } => Self::create("CreateRevision", Kind::Create, CONTROLLER_REVISIONS, body),
+            Action::RenumberRevision { target, revision } => {
+                let patch = json!({"revision": revision});
+                Self::patch("RenumberRevision", CONTROLLER_REVISIONS, target, MERGE, patch)
+            }
+            Action::DeleteRevision { target } => Self::delete("DeleteRevision", CONTROLLER_REVISIONS, target),
+            Action::CreatePod { body } => Self::create("CreatePod", Kind::Create, PODS, body),
+            Action::DeletePod { target } => Self::delete("DeletePod", PODS, target),
+            Action::PatchPod { target, patch } => {
+                let mut body = metadata(patch);
+                if !patch.images.is_empty() {
+                    let images = patch.images.iter();
+                    let containers: Vec<_> =
+                        images.map(|(name, image)| json!({"name": name, "image": image})).collect();
+                    body["spec"] = json!({"containers": containers});
+                }
+                Self::patch("PatchPod", PODS, target, STRATEGIC, body)
+            }
+            Action::PatchPodStatus { target, conditions, patch } => {
+                let mut body = metadata(patch);
+                if !conditions.is_empty() {
+                    body["status"] = json!({"conditions": conditions});
+                }
+                let write = Self::patch("PatchPodStatus", PODS, target, STRATEGIC, body);
+                Self { subresource: "status", ..write }
+            }
+            Action::PatchNodeImage { target, patch } => {
+                Self::patch("PatchNodeImage", NODE_IMAGES, target, MERGE, patch.clone())
+            }
+            Action::CreateNodeImage { body } => Self::create("CreateNodeImage", Kind::Ensure, NODE_IMAGES, body),
+            Action::DeleteNodeImage { target } => Self::delete("DeleteNodeImage", NODE_IMAGES, target),
+            Action::PatchImagePullJob { target, patch } => {
+                Self::patch("PatchImagePullJob", IMAGE_PULL_JOBS, target, MERGE, patch.clone())
+            }
+            Action::DeleteImagePullJob { target } => Self::delete("DeleteImagePullJob", IMAGE_PULL_JOBS, target),
+        }
+    }
+
+    /// A merge patch of a status subresource.
+    pub(super) fn status(resource: &Resource, target: &Target, status: Value) -> Self {
+        let write = Self::patch("WriteStatus", *resource, target, MERGE, json!({"status": status}));
+        Self { subresource: "status", ..write }
+    }
+
+    fn create(action: &'static str, kind: Kind, resource: Resource, body: &Value) -> Self {
+        let text = |field: &str| body["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let name = text("name");
+        let name = if name.is_empty() { text("generateName") } else { name };
+        Self {
+            action,
+            kind,
+            resource,
+            namespace: text("namespace"),
+            name,
+            uid: String::new(),
+            subresource: "",
+            content: JSON,
+            body: body.clone(),
+        }
+    }
+
+    fn patch(
+        action: &'static str,
+        resource: Resource,
+        target: &Target,
+        content: &'static str,
+        mut body: Value,
+    ) -> Self {
+        if !body.is_object() {
+            body = Value::Object(Map::new());
+        }
+        if !body["metadata"].is_object() {
+            body["metadata"] = Value::Object(Map::new());
+        }
+        for (field, value) in preconditions(target) {
+            body["metadata"][field] = value;
+        }
+        Self { action, kind: Kind::Patch, resource, content, body, ..Self::on(target) }
+    }
+
+    fn delete(action: &'static str, resource: Resource, target: &Target) -> Self {
+        let preconditions: Map<_, _> = preconditions(target).collect();
+        let body = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions});
+        Self { action, kind: Kind::Delete, resource, content: JSON, body, ..Self::on(target) }
+    }
+
+    fn on(target: &Target) -> Self {
+        Self {
+            action: "",
+            kind: Kind::Patch,
+            resource: PODS,
+            namespace: target.namespace.clone(),
+            name: target.name.clone(),
+            uid: target.uid.clone(),
+            subresource: "",
+            content: "",
+            body: Value::Null,
+        }
+    }
+}
+
+fn preconditions(target: &Target) -> impl Iterator<Item = (String, Value)> {
+    let uid = (!target.uid.is_empty()).then(|| ("uid".to_owned(), json!(target.uid)));
+    let version = target.resource_version.as_ref().map(|version| ("resourceVersion".to_owned(), json!(version)));
+    uid.into_iter().chain(version)
+}
+
+fn metadata(patch: &PodPatch) -> Value {
+    let mut metadata = Map::new();
+    for (field, entries) in [("labels", &patch.labels), ("annotations", &patch.annotations)] {
+        if !entries.is_empty() {
+            metadata.insert(field.to_owned(), json!(entries));
+        }
+    }
+    json!({"metadata": metadata})
+}
+
+#[cfg(test)]
+mod tests;

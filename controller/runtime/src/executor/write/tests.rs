@@ -1,0 +1,96 @@
+use berth_workload::pod::Condition;
+
+use super::*;
+
+fn target(version: Option<&str>) -> Target {
+    Target { namespace: "ns".into(), name: "a".into(), uid: "u".into(), resource_version: version.map(Into::into) }
+}
+
+fn patch() -> PodPatch {
+    PodPatch {
+        labels: [("l".to_owned(), Some("1".to_owned())), ("gone".to_owned(), None)].into(),
+        annotations: [("n".to_owned(), Some("2".to_owned()))].into(),
+        images: [("main".to_owned(), "x:2".to_owned())].into(),
+    }
+}
+
+#[test]
+fn a_pod_patch_is_strategic_and_carries_its_preconditions() {
+    let write = Write::of(&Action::PatchPod { target: target(Some("7")), patch: patch() });
+    assert_eq!(
+        write.body,
+        json!({
+            "metadata": {"uid": "u", "resourceVersion": "7", "labels": {"l": "1", "gone": null}, "annotations": {"n": "2"}},
+            "spec": {"containers": [{"name": "main", "image": "x:2"}]},
+        })
+    );
+    assert_eq!((write.method(), write.content), (Method::PATCH, STRATEGIC));
+    assert_eq!(write.uri("m", 900), "/api/v1/namespaces/ns/pods/a?timeout=900ms&fieldManager=m");
+}
+
+#[test]
+fn a_status_patch_may_carry_labels() {
+    let condition = Condition { type_: "InPlaceUpdateReady".into(), status: "False".into(), ..Condition::default() };
+    let patch = PodPatch { images: Default::default(), annotations: Default::default(), ..patch() };
+    let write = Write::of(&Action::PatchPodStatus { target: target(None), conditions: vec![condition], patch });
+    assert_eq!(
+        write.body,
+        json!({
+            "metadata": {"uid": "u", "labels": {"l": "1", "gone": null}},
+            "status": {"conditions": [{"type": "InPlaceUpdateReady", "status": "False"}]},
+        })
+    );
+    assert_eq!(write.uri("m", 1), "/api/v1/namespaces/ns/pods/a/status?timeout=1ms&fieldManager=m");
+}
+
+#[test]
+fn a_delete_has_preconditions_and_no_grace_period_of_its_own() {
+    let write = Write::of(&Action::DeletePod { target: target(Some("7")) });
+    let preconditions = json!({"uid": "u", "resourceVersion": "7"});
+    assert_eq!(write.body, json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}));
+    assert_eq!((write.method(), write.uid.as_str()), (Method::DELETE, "u"));
+    assert_eq!(write.uri("m", 5), "/api/v1/namespaces/ns/pods/a?timeout=5ms");
+}
+
+#[test]
+fn a_template_is_validated_by_a_dry_run() {
+    let template = json!({"spec": {"containers": []}});
+    let write = Write::of(&Action::ValidateTemplate { namespace: "ns".into(), template: template.clone() });
+    assert_eq!(write.body["template"], template);
+    assert_eq!(write.uri("m", 5), "/api/v1/namespaces/ns/podtemplates?timeout=5ms&fieldManager=m&dryRun=All");
+    assert_eq!((write.method(), write.kind), (Method::POST, Kind::DryRun));
+}
+
+#[test]
+fn merge_patches_keep_their_own_metadata() {
+    let body = json!({"metadata": {"finalizers": null}});
+    let write = Write::of(&Action::PatchImagePullJob { target: target(Some("7")), patch: body });
+    assert_eq!(write.body, json!({"metadata": {"finalizers": null, "uid": "u", "resourceVersion": "7"}}));
+    assert_eq!(write.content, MERGE);
+    let cluster = Target { namespace: String::new(), ..target(Some("7")) };
+    let write = Write::of(&Action::PatchNodeImage { target: cluster, patch: json!({"spec": {"images": {}}}) });
+    assert_eq!(write.body["spec"], json!({"images": {}}));
+    assert_eq!(write.uri("m", 5), "/apis/apps.kruise.io/v1beta1/nodeimages/a?timeout=5ms&fieldManager=m");
+}
+
+#[test]
+fn every_action_names_its_resource() {
+    let body = json!({"metadata": {"namespace": "ns", "name": "a"}});
+    let target = target(None);
+    let patch = json!({});
+    for (action, kind, resource) in [
+        (Action::CreateRevision { body: body.clone() }, Kind::Create, CONTROLLER_REVISIONS),
+        (Action::RenumberRevision { target: target.clone(), revision: 3 }, Kind::Patch, CONTROLLER_REVISIONS),
+        (Action::DeleteRevision { target: target.clone() }, Kind::Delete, CONTROLLER_REVISIONS),
+        (Action::CreatePod { body: body.clone() }, Kind::Create, PODS),
+        (Action::PatchNodeImage { target: target.clone(), patch: patch.clone() }, Kind::Patch, NODE_IMAGES),
+        (Action::CreateNodeImage { body }, Kind::Ensure, NODE_IMAGES),
+        (Action::DeleteNodeImage { target: target.clone() }, Kind::Delete, NODE_IMAGES),
+        (Action::PatchImagePullJob { target: target.clone(), patch }, Kind::Patch, IMAGE_PULL_JOBS),
+        (Action::DeleteImagePullJob { target }, Kind::Delete, IMAGE_PULL_JOBS),
+    ] {
+        let write = Write::of(&action);
+        assert_eq!((write.kind, write.resource, write.name.as_str()), (kind, resource, "a"), "{action:?}");
+        assert!(format!("{action:?}").starts_with(write.action), "{action:?}");
+    }
+}

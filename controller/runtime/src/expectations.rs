@@ -1,0 +1,277 @@
+//! What was written and has not come back through the feed yet.
+//!
+//! A workload must not be decided on from a store that lacks its own last writes: it would create the same pod twice. So every
+//! write is entered here before it is sent, confirmed with the server's answer, or taken back if the server refused it. An entry
+//! is settled when the store has the object in the written version or a later one, or, for an object that came and went in
+//! between, when the store has passed that version. No event can be missed that way: the store is asked, not told.
+//!
+//! A write without an answer may have happened or not, and a feed can fall behind. After a time in doubt the object is read from
+//! the apiserver and put into the store, which settles the entry either way.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use kube::Client;
+use tokio::time::Instant;
+
+use crate::client::{self, Failed};
+use crate::object::{Object, Resource, compare_versions};
+use crate::store::Store;
+
+/// What is expected, by the uid of the owner that is decided on.
+pub struct Expectations {
+    owners: Mutex<HashMap<Box<str>, Vec<Entry>>>,
+    followed: Mutex<HashMap<Resource, Arc<dyn Followed>>>,
+    doubt: Duration,
+}
+
+/// How things stand with an owner's writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// The stores have everything: decide.
+    Settled,
+    /// Do not decide yet. The object's event wakes the key; look again after this time in case it never comes.
+    Waiting(Duration),
+    /// In doubt for too long: call [`Expectations::settle`].
+    Doubtful,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Entry {
+    id: u64,
+    resource: Resource,
+    namespace: Box<str>,
+    name: Box<str>,
+    want: Want,
+    doubt_at: Instant,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Want {
+    /// Sent, not answered.
+    Answer,
+    /// No answer will come: it may have happened.
+    Unknown,
+    /// This version of the object, a later one, or its end.
+    Version { uid: Box<str>, version: Box<str> },
+    /// The object's end, or that it is being deleted.
+    Gone { uid: Box<str> },
+}
+
+/// A write under way. Dropped without an answer it stays in doubt until the object is read.
+#[must_use]
+pub struct Ticket {
+    expectations: Arc<Expectations>,
+    owner: Box<str>,
+    deadline: Instant,
+    /// 0 when nobody follows the resource.
+    id: u64,
+}
+
+/// A store as expectations see it, whatever it holds.
+trait Followed: Send + Sync {
+    fn state(&self, namespace: &str, name: &str) -> Option<Seen>;
+    fn position(&self) -> Option<Box<str>>;
+    fn read<'a>(&'a self, client: &'a Client, namespace: &'a str, name: &'a str) -> BoxFuture<'a, Result<(), Failed>>;
+}
+
+struct Seen {
+    uid: Box<str>,
+    version: Box<str>,
+    terminating: bool,
+}
+
+impl<T: Object> Followed for Store<T> {
+    fn state(&self, namespace: &str, name: &str) -> Option<Seen> {
+        self.get(namespace, name).map(|object| Seen {
+            uid: object.uid().into(),
+            version: object.resource_version().into(),
+            terminating: object.terminating(),
+        })
+    }
+
+    fn position(&self) -> Option<Box<str>> {
+        self.position()
+    }
+
+    fn read<'a>(&'a self, client: &'a Client, namespace: &'a str, name: &'a str) -> BoxFuture<'a, Result<(), Failed>> {
+        Box::pin(async move {
+            match client::get::<T>(client, &T::RESOURCE.path(namespace, name)).await {
+                Ok(object) => self.apply(object),
+                Err(failed) if failed.code == 404 => self.remove(namespace, name, None),
+                Err(failed) => return Err(failed),
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Expectations {
+    /// Nothing expected. An entry is in doubt after `doubt` (30 s is a good value).
+    pub fn new(doubt: Duration) -> Arc<Self> {
+        Arc::new(Self { owners: Mutex::default(), followed: Mutex::default(), doubt })
+    }
+
+    /// From now on writes of this resource are expected in this store, which a feed must keep. Writes of other resources are not
+    /// waited for.
+    pub fn follow<T: Object>(&self, store: &Arc<Store<T>>) {
+        self.followed.lock().unwrap_or_else(PoisonError::into_inner).insert(T::RESOURCE, store.clone());
+    }
+
+    /// Enters a write of an object, for an owner, before it is sent. After `deadline` the server does not carry it out any more.
+    pub fn enter(
+        self: &Arc<Self>,
+        owner: &str,
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+        deadline: Instant,
+    ) -> Ticket {
+        let mut ticket = Ticket { expectations: self.clone(), owner: owner.into(), deadline, id: 0 };
+        if self.followed_store(resource).is_some() {
+            ticket.id = fastrand::u64(1..);
+            let entry = Entry {
+                id: ticket.id,
+                resource: *resource,
+                namespace: namespace.into(),
+                name: name.into(),
+                want: Want::Answer,
+                doubt_at: deadline + self.doubt,
+            };
+            self.lock().entry(owner.into()).or_default().push(entry);
+        }
+        ticket
+    }
+
+    /// Whether the owner may be decided on. Drops what is settled.
+    pub fn standing(&self, owner: &str) -> Standing {
+        let mut owners = self.lock();
+        let Some(entries) = owners.get_mut(owner) else { return Standing::Settled };
+        entries.retain(|entry| {
+            let store = self.followed_store(&entry.resource);
+            store.is_some_and(|store| !is_settled(entry, &*store))
+        });
+        let Some(doubt_at) = entries.iter().map(|entry| entry.doubt_at).min() else {
+            owners.remove(owner);
+            return Standing::Settled;
+        };
+        match doubt_at.saturating_duration_since(Instant::now()) {
+            Duration::ZERO => Standing::Doubtful,
+            left => Standing::Waiting(left),
+        }
+    }
+
+    /// Reads what is in doubt for too long from the apiserver into the stores, and forgets it.
+    pub async fn settle(&self, client: &Client, owner: &str) -> Result<(), Failed> {
+        let doubtful: Vec<Entry> = {
+            let owners = self.lock();
+            let entries = owners.get(owner).into_iter().flatten();
+            entries.filter(|entry| entry.doubt_at <= Instant::now()).cloned().collect()
+        };
+        for entry in doubtful {
+            let Some(store) = self.followed_store(&entry.resource) else { continue };
+            let (kind, namespace, name) = (entry.resource.kind, &*entry.namespace, &*entry.name);
+            tracing::warn!(kind, namespace, name, owner, want = ?entry.want, "the feed has not shown a write, reading the object");
+            store.read(client, namespace, name).await?;
+            self.drop_entry(owner, entry.id);
+        }
+        Ok(())
+    }
+
+    /// `Settled` for good: `None` if the owner may be decided on now, else how long to wait. Settles what is in doubt.
+    pub async fn ready(&self, client: &Client, owner: &str) -> Result<Option<Duration>, Failed> {
+        if self.standing(owner) == Standing::Doubtful {
+            self.settle(client, owner).await?;
+        }
+        Ok(match self.standing(owner) {
+            Standing::Settled => None,
+            Standing::Waiting(wait) => Some(wait),
+            Standing::Doubtful => Some(Duration::ZERO),
+        })
+    }
+
+    /// The owner is gone.
+    pub fn forget(&self, owner: &str) {
+        self.lock().remove(owner);
+    }
+
+    fn set(&self, owner: &str, id: u64, want: Want, doubt_at: Instant) {
+        if let Some(entry) = self.lock().get_mut(owner).into_iter().flatten().find(|entry| entry.id == id) {
+            (entry.want, entry.doubt_at) = (want, doubt_at);
+        }
+    }
+
+    fn drop_entry(&self, owner: &str, id: u64) {
+        let mut owners = self.lock();
+        if let Some(entries) = owners.get_mut(owner) {
+            entries.retain(|entry| entry.id != id);
+            if entries.is_empty() {
+                owners.remove(owner);
+            }
+        }
+    }
+
+    fn followed_store(&self, resource: &Resource) -> Option<Arc<dyn Followed>> {
+        self.followed.lock().unwrap_or_else(PoisonError::into_inner).get(resource).cloned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Vec<Entry>>> {
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Ticket {
+    /// The server answered with this version of the object.
+    pub fn written(mut self, uid: &str, version: &str) {
+        self.answered(Want::Version { uid: uid.into(), version: version.into() });
+    }
+
+    /// The server deleted the object, or began to.
+    pub fn deleted(mut self, uid: &str) {
+        self.answered(Want::Gone { uid: uid.into() });
+    }
+
+    /// The server refused: nothing happened.
+    pub fn refused(mut self) {
+        let id = std::mem::take(&mut self.id);
+        self.expectations.drop_entry(&self.owner, id);
+    }
+
+    fn answered(&mut self, want: Want) {
+        let doubt_at = Instant::now() + self.expectations.doubt;
+        self.end(want, doubt_at);
+    }
+
+    fn end(&mut self, want: Want, doubt_at: Instant) {
+        let id = std::mem::take(&mut self.id);
+        if id != 0 {
+            self.expectations.set(&self.owner, id, want, doubt_at);
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.end(Want::Unknown, self.deadline);
+    }
+}
+
+fn is_settled(entry: &Entry, store: &dyn Followed) -> bool {
+    let seen = store.state(&entry.namespace, &entry.name);
+    match (&entry.want, seen) {
+        (Want::Answer | Want::Unknown, _) => false,
+        (Want::Gone { uid }, seen) => seen.is_none_or(|seen| seen.uid != *uid || seen.terminating),
+        (Want::Version { uid, version }, Some(seen)) if seen.uid == *uid => reaches(&seen.version, version),
+        // Not there: not yet, or no more.
+        (Want::Version { version, .. }, _) => store.position().is_some_and(|position| reaches(&position, version)),
+    }
+}
+
+fn reaches(have: &str, want: &str) -> bool {
+    compare_versions(have, want).is_some_and(std::cmp::Ordering::is_ge)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::object::{CONTROLLER_REVISIONS, PODS};
+use berth_workload::pod::Pod;
+
+struct Rig {
+    pods: Arc<Store<Pod>>,
+    expectations: Arc<Expectations>,
+}
+
+fn rig() -> Rig {
+    let (pods, expectations) = (Store::new(&[]), Expectations::new(Duration::from_secs(30)));
+    expectations.follow(&pods);
+    pods.begin_list(false);
+    pods.end_list("100");
+    Rig { pods, expectations }
+}
+
+impl Rig {
+    fn enter(&self, name: &str) -> Ticket {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        self.expectations.enter("owner", &PODS, "ns", name, deadline)
+    }
+
+    fn show(&self, name: &str, uid: &str, version: &str, terminating: bool) {
+        let deletion = if terminating { r#","deletionTimestamp":"2026-01-01T00:00:00Z""# } else { "" };
+        let pod = format!(
+            r#"{{"metadata":{{"namespace":"ns","name":"{name}","uid":"{uid}","resourceVersion":"{version}"{deletion}}}}}"#
+        );
+        self.pods.apply(serde_json::from_str(&pod).unwrap());
+    }
+
+    fn settled(&self) -> bool {
+        self.expectations.standing("owner") == Standing::Settled
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_created_pod_is_waited_for() {
+    let rig = rig();
+    assert!(rig.settled());
+    let ticket = rig.enter("a");
+    assert!(!rig.settled(), "under way");
+    // The event may come before the answer.
+    rig.show("a", "1", "105", false);
+    assert!(!rig.settled(), "which pod it is only the answer tells");
+    ticket.written("1", "105");
+    assert!(rig.settled());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_older_version_or_another_pod_does_not_do() {
+    let rig = rig();
+    rig.show("a", "1", "101", false);
+    rig.enter("a").written("1", "105");
+    assert!(!rig.settled());
+    rig.show("a", "1", "104", false);
+    assert!(!rig.settled());
+    rig.show("a", "1", "106", false);
+    assert!(rig.settled(), "a later version contains the write");
+    rig.enter("a").written("2", "110");
+    assert!(!rig.settled());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_patch_that_changed_nothing_is_settled_at_once() {
+    let rig = rig();
+    rig.show("a", "1", "101", false);
+    rig.enter("a").written("1", "101");
+    assert!(rig.settled());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_came_and_went_is_not_waited_for() {
+    let rig = rig();
+    rig.enter("a").written("1", "105");
+    rig.pods.advance("104");
+    assert!(!rig.settled());
+    rig.pods.advance("107");
+    assert!(rig.settled(), "the feed has passed the version without showing the pod: it is gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_is_waited_for_until_the_pod_terminates_or_is_gone() {
+    for terminates in [true, false] {
+        let rig = rig();
+        rig.show("a", "1", "101", false);
+        rig.enter("a").deleted("1");
+        assert!(!rig.settled());
+        rig.show("a", "1", "102", false);
+        assert!(!rig.settled(), "an event from before the deletion");
+        if terminates {
+            rig.show("a", "1", "103", true)
+        } else {
+            rig.pods.remove("ns", "a", Some("1"))
+        }
+        assert!(rig.settled());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_write_is_not_waited_for() {
+    let rig = rig();
+    rig.enter("a").refused();
+    assert!(rig.settled());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_without_an_answer_is_in_doubt_when_the_server_has_given_it_up() {
+    let rig = rig();
+    drop(rig.enter("a"));
+    assert_eq!(rig.expectations.standing("owner"), Standing::Waiting(Duration::from_secs(10)));
+    tokio::time::advance(Duration::from_secs(10)).await;
+    assert_eq!(rig.expectations.standing("owner"), Standing::Doubtful);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_never_comes_is_not_waited_for_for_ever() {
+    let rig = rig();
+    rig.enter("a").written("1", "105");
+    rig.enter("b").written("2", "106");
+    tokio::time::advance(Duration::from_secs(29)).await;
+    assert_eq!(rig.expectations.standing("owner"), Standing::Waiting(Duration::from_secs(1)));
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!(rig.expectations.standing("owner"), Standing::Doubtful);
+    rig.pods.advance("200");
+    assert!(rig.settled());
+}
+
+#[tokio::test(start_paused = true)]
+async fn versions_that_are_no_numbers_count_when_equal() {
+    let rig = rig();
+    rig.enter("a").written("1", "x");
+    rig.show("a", "1", "w", false);
+    assert!(!rig.settled());
+    rig.show("a", "1", "x", false);
+    assert!(rig.settled());
+}
+
+#[tokio::test(start_paused = true)]
+async fn owners_do_not_wait_for_each_other() {
+    let rig = rig();
+    rig.enter("a").written("1", "105");
+    assert_eq!(rig.expectations.standing("another"), Standing::Settled);
+    rig.expectations.forget("owner");
+    assert!(rig.settled());
+    assert!(rig.expectations.lock().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_follows_is_not_waited_for() {
+    let rig = rig();
+    let deadline = Instant::now();
+    rig.expectations.enter("owner", &CONTROLLER_REVISIONS, "ns", "a", deadline).written("1", "105");
+    assert!(rig.settled());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_behind() {
+    let rig = rig();
+    for name in ["a", "b", "c"] {
+        rig.enter(name).written(name, "101");
+    }
+    rig.enter("d").refused();
+    rig.pods.advance("101");
+    assert!(rig.settled());
+    assert!(rig.expectations.lock().is_empty());
+}

@@ -1,0 +1,42 @@
+//! A list in pages.
+
+use std::time::Duration;
+
+use http::Method;
+use tokio::time::Instant;
+
+use super::event::page;
+use super::{End, Feed};
+use crate::client;
+use crate::object::Object;
+
+/// For one page.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+impl<T: Object> Feed<T> {
+    /// Lists everything into the store. Returns the version to watch from.
+    pub(super) async fn list(&mut self) -> Result<String, End> {
+        self.store.begin_list(self.force);
+        let mut next = String::new();
+        loop {
+            let mut query = self.query();
+            query.append_pair("limit", &self.options.page.to_string());
+            if !next.is_empty() {
+                query.append_pair("continue", &next);
+            }
+            let request = client::request(Method::GET, &query.finish(), "", Vec::new())?;
+            let page = page::<T>(&client::send(&self.client, request, Instant::now() + TIMEOUT).await?)?;
+            for odd in page.odd {
+                let (kind, name) = (T::RESOURCE.kind, odd.name);
+                tracing::error!(kind, name, error = odd.error, "cannot decode an object, skipped");
+            }
+            for item in page.items {
+                self.take(item);
+            }
+            next = page.next;
+            if next.is_empty() {
+                return if self.listed(&page.version) { Ok(page.version) } else { Err(End::Expired) };
+            }
+        }
+    }
+}

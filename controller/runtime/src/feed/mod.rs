@@ -1,0 +1,225 @@
+//! Keeps a store equal to what the apiserver has: a list, then a watch, for any slim type.
+//!
+//! Where the server streams lists, both are one request and no page is ever held in memory. A connection that breaks is resumed
+//! where it was; when the server no longer knows that place, everything is listed again, and what is gone is told as deleted.
+
+mod event;
+mod lines;
+mod list;
+mod watch;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::client::Failed;
+use crate::metrics::FeedMetrics;
+use crate::object::Object;
+use crate::store::Store;
+
+/// What a feed follows, and how.
+#[derive(Clone)]
+pub struct Options<T> {
+    /// One namespace, or all if empty.
+    pub namespace: String,
+    /// Label selector; empty for everything.
+    pub labels: String,
+    /// Field selector; empty for everything.
+    pub fields: String,
+    /// Objects for which this is false are not stored; one that stops being kept is deleted from the store.
+    pub keep: fn(&T) -> bool,
+    /// Objects in a page of a list, where the server has no streaming lists.
+    pub page: u32,
+    /// Ask for a streaming list first.
+    pub streaming: bool,
+    /// A watch without a byte for so long is given up. The apiserver sends a bookmark about every minute.
+    pub idle: Duration,
+    /// From [`crate::metrics::Metrics::feed`].
+    pub metrics: FeedMetrics,
+}
+
+impl<T> Default for Options<T> {
+    fn default() -> Self {
+        Self {
+            namespace: String::new(),
+            labels: String::new(),
+            fields: String::new(),
+            keep: |_| true,
+            page: 500,
+            streaming: true,
+            idle: Duration::from_secs(150),
+            metrics: FeedMetrics::default(),
+        }
+    }
+}
+
+/// Follows until `stop`. Errors are logged and tried again for ever: whether there is news shows in [`Store::sync_state`].
+pub async fn run<T: Object>(client: Client, store: Arc<Store<T>>, options: Options<T>, stop: CancellationToken) {
+    let mut feed = Feed { client, store, streaming: options.streaming, options, force: false, progress: false };
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = feed.follow() => {}
+    }
+}
+
+/// Lists once into the store, without a watch: for commands that look and leave.
+///
+/// # Errors
+/// The server's answer, or what went wrong on the way.
+pub async fn load<T: Object>(client: Client, store: Arc<Store<T>>, options: Options<T>) -> Result<(), Failed> {
+    let mut feed = Feed { client, store, streaming: false, options, force: false, progress: false };
+    match feed.list().await {
+        Ok(_) => Ok(()),
+        Err(End::Failed(failed)) => Err(failed),
+        Err(end) => {
+            Err(Failed { message: format!("the list of {} ended: {end:?}", T::RESOURCE.plural), ..Failed::default() })
+        }
+    }
+}
+
+struct Feed<T> {
+    client: Client,
+    store: Arc<Store<T>>,
+    options: Options<T>,
+    streaming: bool,
+    /// Believe the next list even where it shows older versions than the store has: the server's history went backwards.
+    force: bool,
+    /// Something was received since the last failure.
+    progress: bool,
+}
+
+/// Why a list or watch ended.
+#[derive(Debug)]
+enum End {
+    /// The server closed it, as it does every few minutes.
+    Closed,
+    /// The server does not know the version to go on from: list again.
+    Expired,
+    /// The server does not stream lists.
+    NotStreaming,
+    /// Try again.
+    Failed(Failed),
+}
+
+impl From<Failed> for End {
+    fn from(failed: Failed) -> Self {
+        let too_new = failed.message.contains("Too large resource version");
+        if failed.code == 410 || too_new { Self::Expired } else { Self::Failed(failed) }
+    }
+}
+
+impl<T: Object> Feed<T> {
+    async fn follow(&mut self) {
+        let kind = T::RESOURCE.kind;
+        let mut position: Option<String> = None;
+        let mut failures = 0;
+        loop {
+            let started = Instant::now();
+            let end = self.once(&mut position).await;
+            if std::mem::take(&mut self.progress) {
+                failures = 0;
+            }
+            match end {
+                End::Closed if started.elapsed() >= MIN_WATCH => continue,
+                End::Closed => failures += 1,
+                End::Expired => {
+                    tracing::info!(kind, ?position, "the server forgot this version, listing again");
+                    position = None;
+                    failures += 1;
+                }
+                End::NotStreaming => {
+                    tracing::info!(kind, "no streaming list from this server, using pages");
+                    self.streaming = false;
+                    continue;
+                }
+                End::Failed(failed) => {
+                    failures += 1;
+                    let (wait, remedy) = (pause(failures), remedy(failed.code));
+                    tracing::warn!(kind, error = %failed, code = failed.code, failures, ?wait, remedy, "feed interrupted");
+                    if let Some(wait) = failed.retry_after {
+                        tokio::time::sleep(wait).await;
+                    }
+                }
+            }
+            tokio::time::sleep(jittered(pause(failures))).await;
+        }
+    }
+
+    async fn once(&mut self, position: &mut Option<String>) -> End {
+        if position.is_none() && !self.streaming {
+            match self.list().await {
+                Ok(version) => *position = Some(version),
+                Err(end) => return end,
+            }
+        }
+        self.watch(position).await
+    }
+
+    /// A list has ended at this version.
+    fn listed(&mut self, version: &str) -> bool {
+        let before = self.store.position();
+        self.store.end_list(version);
+        self.progress = true;
+        self.options.metrics.lists.inc();
+        let kind = T::RESOURCE.kind;
+        tracing::debug!(kind, objects = self.store.len(), version, "listed");
+        let went_back = before.is_some_and(|before| {
+            crate::object::compare_versions(version, &before).is_some_and(std::cmp::Ordering::is_lt)
+        });
+        if went_back && !self.force {
+            tracing::warn!(kind, version, "the server's history went backwards, was etcd restored? Listing again");
+            self.force = true;
+            return false;
+        }
+        self.force = false;
+        true
+    }
+
+    fn take(&self, object: T) {
+        if (self.options.keep)(&object) {
+            self.store.apply(object);
+        } else {
+            self.store.remove(object.namespace(), object.name(), None);
+        }
+    }
+
+    fn query(&self) -> form_urlencoded::Serializer<'static, String> {
+        let mut query =
+            form_urlencoded::Serializer::new(format!("{}?", T::RESOURCE.collection(&self.options.namespace)));
+        for (name, value) in [("labelSelector", &self.options.labels), ("fieldSelector", &self.options.fields)] {
+            if !value.is_empty() {
+                query.append_pair(name, value);
+            }
+        }
+        query
+    }
+}
+
+/// A watch that the server ends sooner is a sign of trouble.
+const MIN_WATCH: Duration = Duration::from_secs(5);
+
+/// Doubles from 100 ms to 10 s.
+fn pause(failures: u32) -> Duration {
+    const MOST: Duration = Duration::from_secs(10);
+    Duration::from_millis(50).saturating_mul(1 << failures.min(10)).min(MOST)
+}
+
+/// Between half and all of it, so that many clients do not come back at once.
+fn jittered(wait: Duration) -> Duration {
+    wait.mul_f64(0.5 + fastrand::f64() / 2.0)
+}
+
+fn remedy(code: u16) -> &'static str {
+    match code {
+        401 => "the credentials are not accepted: are they still valid?",
+        403 => "the service account lacks the right to list and watch: install the chart's RBAC",
+        404 => "the server does not know this kind: install the chart's CRDs",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+//! A watch, begun by a streaming list where the server has that.
+
+use std::time::Duration;
+
+use http::Method;
+use hyper::body::Bytes;
+
+use super::event::{Event, event};
+use super::lines::Lines;
+use super::{End, Feed};
+use crate::client::{self, Failed};
+use crate::object::Object;
+
+/// Until the answer's headers are there.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
+/// A server that ignores the wish for a streaming list, or whose etcd is too old for it, sends the objects and never an end mark.
+const STREAM_IDLE: Duration = Duration::from_secs(10);
+
+impl<T: Object> Feed<T> {
+    /// Watches from `position`, or streams a list first if there is none. Moves `position` on.
+    pub(super) async fn watch(&mut self, position: &mut Option<String>) -> End {
+        match self.follow_watch(position).await {
+            Ok(()) => End::Closed,
+            Err(end) => end,
+        }
+    }
+
+    async fn follow_watch(&mut self, position: &mut Option<String>) -> Result<(), End> {
+        let mut streaming = position.is_none();
+        if streaming {
+            self.store.begin_list(self.force);
+        }
+        let mut lines = self.open(position.as_deref()).await?;
+        while let Some(line) = self.next_line(&mut lines, streaming).await? {
+            match event::<T>(&line)? {
+                Event::Applied(object) => {
+                    let version = object.resource_version().to_owned();
+                    self.take(object);
+                    self.passed(position, version, streaming);
+                }
+                Event::Deleted(object) => {
+                    let version = object.resource_version().to_owned();
+                    self.store.remove(object.namespace(), object.name(), Some(object.uid()));
+                    self.passed(position, version, streaming);
+                }
+                Event::Odd(odd) => {
+                    let (kind, name) = (T::RESOURCE.kind, odd.name);
+                    tracing::error!(kind, name, error = odd.error, "cannot decode an object, skipped");
+                    self.passed(position, odd.version, streaming);
+                }
+                Event::Bookmark { version, initial_end } if streaming => {
+                    if initial_end {
+                        if !self.listed(&version) {
+                            return Err(End::Expired);
+                        }
+                        streaming = false;
+                        *position = Some(version);
+                    }
+                }
+                Event::Bookmark { version, .. } => self.passed(position, version, false),
+                Event::Error(failed) => return Err(failed.into()),
+            }
+        }
+        Ok(())
+    }
+
+    async fn open(&self, position: Option<&str>) -> Result<Lines, End> {
+        let seconds = 290 + fastrand::u32(..290);
+        let mut query = self.query();
+        query.append_pair("watch", "true").append_pair("allowWatchBookmarks", "true");
+        query.append_pair("timeoutSeconds", &seconds.to_string());
+        match position {
+            Some(version) => query.append_pair("resourceVersion", version),
+            None => query.append_pair("sendInitialEvents", "true").append_pair("resourceVersionMatch", "NotOlderThan"),
+        };
+        let request = client::request(Method::GET, &query.finish(), "", Vec::new())?;
+        let opened = tokio::time::timeout(OPEN_TIMEOUT, client::open(&self.client, request)).await;
+        match opened {
+            Err(_) if position.is_none() => Err(End::NotStreaming),
+            Err(_) => Err(End::Failed(Failed { message: "no answer to a watch".to_owned(), ..Failed::default() })),
+            // Servers without the feature call its parameters invalid.
+            Ok(Err(failed)) if position.is_none() && matches!(failed.code, 400 | 422) => Err(End::NotStreaming),
+            Ok(Err(failed)) => Err(failed.into()),
+            Ok(Ok(response)) => Ok(Lines::new(response.into_body())),
+        }
+    }
+
+    async fn next_line(&self, lines: &mut Lines, streaming: bool) -> Result<Option<Bytes>, End> {
+        let idle = if streaming { STREAM_IDLE } else { self.options.idle };
+        match tokio::time::timeout(idle, lines.next()).await {
+            Ok(line) => Ok(line?),
+            Err(_) if streaming => Err(End::NotStreaming),
+            Err(_) => {
+                let message = format!("nothing received for {idle:?}, the connection may be dead");
+                Err(End::Failed(Failed { message, ..Failed::default() }))
+            }
+        }
+    }
+
+    fn passed(&mut self, position: &mut Option<String>, version: String, streaming: bool) {
+        self.progress = true;
+        self.options.metrics.events.inc();
+        // The objects of a list come in no order.
+        if !streaming && !version.is_empty() {
+            self.store.advance(&version);
+            *position = Some(version);
+        }
+    }
+}

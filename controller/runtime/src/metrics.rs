@@ -1,0 +1,254 @@
+//! Metrics, in controller-runtime's names where they fit, so that dashboards made for other controllers work.
+
+use std::sync::Arc;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+/// The controller that a series is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ControllerLabels {
+    controller: &'static str,
+}
+
+/// The controller and how a reconcile ended: `success`, `requeue_after` or `error`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ResultLabels {
+    controller: &'static str,
+    result: &'static str,
+}
+
+/// The queue or the lease that a series is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct NameLabels {
+    name: String,
+}
+
+/// A kind of object.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct KindLabels {
+    kind: &'static str,
+}
+
+/// A request to the apiserver.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct RequestLabels {
+    code: String,
+    method: String,
+    resource: String,
+}
+
+/// All metrics of the process. Cheap to share in an `Arc`.
+pub struct Metrics {
+    registry: Registry,
+    reconciles: Family<ResultLabels, Counter>,
+    reconcile_errors: Family<ControllerLabels, Counter>,
+    reconcile_panics: Family<ControllerLabels, Counter>,
+    reconcile_time: Family<ControllerLabels, Histogram>,
+    active_workers: Family<ControllerLabels, Gauge>,
+    workers: Family<ControllerLabels, Gauge>,
+    queue_depth: Family<NameLabels, Gauge>,
+    queue_adds: Family<NameLabels, Counter>,
+    queue_retries: Family<NameLabels, Counter>,
+    queue_duration: Family<NameLabels, Histogram>,
+    work_duration: Family<NameLabels, Histogram>,
+    requests: Family<RequestLabels, Counter>,
+    leader: Family<NameLabels, Gauge>,
+    feed_events: Family<KindLabels, Counter>,
+    feed_lists: Family<KindLabels, Counter>,
+    pub(crate) events_dropped: Counter,
+}
+
+/// What a driver counts.
+#[derive(Clone)]
+pub struct DriverMetrics {
+    pub(crate) done: Counter,
+    pub(crate) later: Counter,
+    pub(crate) failed: Counter,
+    pub(crate) errors: Counter,
+    pub(crate) panics: Counter,
+    pub(crate) time: Histogram,
+    pub(crate) active: Gauge,
+}
+
+/// What a queue counts.
+#[derive(Clone)]
+pub struct QueueMetrics {
+    pub(crate) depth: Gauge,
+    pub(crate) adds: Counter,
+    pub(crate) retries: Counter,
+    pub(crate) queue_duration: Histogram,
+    pub(crate) work_duration: Histogram,
+}
+
+impl QueueMetrics {
+    /// Metrics that nobody reads.
+    pub fn unread() -> Self {
+        Self {
+            depth: Gauge::default(),
+            adds: Counter::default(),
+            retries: Counter::default(),
+            queue_duration: latency(),
+            work_duration: latency(),
+        }
+    }
+}
+
+/// What a feed counts.
+#[derive(Clone, Default)]
+pub struct FeedMetrics {
+    pub(crate) events: Counter,
+    pub(crate) lists: Counter,
+}
+
+fn latency() -> Histogram {
+    const BOUNDS: [f64; 13] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0];
+    Histogram::new(BOUNDS)
+}
+
+impl Metrics {
+    /// Registers everything; `extend` adds series of the caller's own, e.g. the progress of rollouts.
+    pub fn new(extend: impl FnOnce(&mut Registry)) -> Arc<Self> {
+        let mut registry = Registry::default();
+        let r = &mut registry;
+        let metrics = Self {
+            reconciles: family(r, "controller_runtime_reconcile", "Reconciles by controller and result"),
+            reconcile_errors: family(r, "controller_runtime_reconcile_errors", "Reconciles that failed"),
+            reconcile_panics: family(r, "controller_runtime_reconcile_panics", "Reconciles that panicked"),
+            reconcile_time: histogram(r, "controller_runtime_reconcile_time_seconds", "Length of a reconcile"),
+            active_workers: family(r, "controller_runtime_active_workers", "Workers that are reconciling"),
+            workers: family(r, "controller_runtime_max_concurrent_reconciles", "Workers at most"),
+            queue_depth: family(r, "workqueue_depth", "Keys that wait for a worker"),
+            queue_adds: family(r, "workqueue_adds", "Keys added"),
+            queue_retries: family(r, "workqueue_retries", "Keys added again after a failure"),
+            queue_duration: histogram(r, "workqueue_queue_duration_seconds", "Wait of a key for a worker"),
+            work_duration: histogram(r, "workqueue_work_duration_seconds", "Time of a worker for a key"),
+            requests: family(r, "rest_client_requests", "Requests to the apiserver by code, method and resource"),
+            leader: family(r, "leader_election_master_status", "1 while this process leads"),
+            feed_events: family(r, "berth_feed_events", "Watch events received"),
+            feed_lists: family(r, "berth_feed_lists", "Full lists read"),
+            events_dropped: Counter::default(),
+            registry: Registry::default(),
+        };
+        r.register("berth_events_dropped", "Events not sent for lack of room or rate", metrics.events_dropped.clone());
+        r.register_collector(Box::new(Process));
+        extend(r);
+        Arc::new(Self { registry, ..metrics })
+    }
+
+    /// The driver metrics of a controller with this many workers.
+    pub fn driver(&self, controller: &'static str, workers: usize) -> DriverMetrics {
+        let labels = ControllerLabels { controller };
+        let result = |result| self.reconciles.get_or_create_owned(&ResultLabels { controller, result });
+        self.workers.get_or_create_owned(&labels).set(workers as i64);
+        DriverMetrics {
+            done: result("success"),
+            later: result("requeue_after"),
+            failed: result("error"),
+            errors: self.reconcile_errors.get_or_create_owned(&labels),
+            panics: self.reconcile_panics.get_or_create_owned(&labels),
+            time: self.reconcile_time.get_or_create_owned(&labels),
+            active: self.active_workers.get_or_create_owned(&labels),
+        }
+    }
+
+    /// The metrics of a queue.
+    pub fn queue(&self, name: &'static str) -> QueueMetrics {
+        let labels = NameLabels { name: name.to_owned() };
+        QueueMetrics {
+            depth: self.queue_depth.get_or_create_owned(&labels),
+            adds: self.queue_adds.get_or_create_owned(&labels),
+            retries: self.queue_retries.get_or_create_owned(&labels),
+            queue_duration: self.queue_duration.get_or_create_owned(&labels),
+            work_duration: self.work_duration.get_or_create_owned(&labels),
+        }
+    }
+
+    /// The metrics of a feed.
+    pub fn feed(&self, kind: &'static str) -> FeedMetrics {
+        let labels = KindLabels { kind };
+        FeedMetrics {
+            events: self.feed_events.get_or_create_owned(&labels),
+            lists: self.feed_lists.get_or_create_owned(&labels),
+        }
+    }
+
+    pub(crate) fn leader(&self, lease: &str) -> Gauge {
+        self.leader.get_or_create_owned(&NameLabels { name: lease.to_owned() })
+    }
+
+    pub(crate) fn request(&self, code: &str, method: &str, resource: &str) {
+        let labels = RequestLabels { code: code.into(), method: method.into(), resource: resource.into() };
+        self.requests.get_or_create(&labels).inc();
+    }
+
+    /// Everything in the OpenMetrics text format.
+    pub fn encode(&self) -> String {
+        let mut text = String::with_capacity(16 * 1024);
+        if let Err(error) = prometheus_client::encoding::text::encode(&mut text, &self.registry) {
+            tracing::error!(%error, "cannot encode metrics");
+        }
+        text
+    }
+}
+
+fn family<L, M>(registry: &mut Registry, name: &str, help: &str) -> Family<L, M>
+where
+    Family<L, M>: prometheus_client::registry::Metric + Default + Clone,
+{
+    let family = Family::<L, M>::default();
+    registry.register(name, help, family.clone());
+    family
+}
+
+fn histogram<L>(registry: &mut Registry, name: &str, help: &str) -> Family<L, Histogram>
+where
+    L: EncodeLabelSet + Clone + std::hash::Hash + Eq + Send + Sync + std::fmt::Debug + 'static,
+{
+    let family = Family::<L, Histogram>::new_with_constructor(latency);
+    registry.register(name, help, family.clone());
+    family
+}
+
+/// Memory and CPU of the process, read from /proc when asked for.
+#[derive(Debug)]
+struct Process;
+
+impl Collector for Process {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        if let Some(kib) = resident_kib() {
+            let gauge = ConstGauge::<i64>::new(kib * 1024);
+            let name = "process_resident_memory_bytes";
+            gauge.encode(encoder.encode_descriptor(name, "Resident memory", None, gauge.metric_type())?)?;
+        }
+        if let Some(seconds) = cpu_seconds() {
+            let counter = ConstCounter::<f64>::new(seconds);
+            let name = "process_cpu_seconds";
+            counter.encode(encoder.encode_descriptor(name, "CPU time used", None, counter.metric_type())?)?;
+        }
+        Ok(())
+    }
+}
+
+fn resident_kib() -> Option<i64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse().ok()
+}
+
+/// User and system time. Linux counts them in hundredths of a second in this file, whatever the kernel's own tick is.
+fn cpu_seconds() -> Option<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The command's name, in brackets, may hold spaces.
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
+    let ticks = fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?;
+    Some(ticks as f64 / 100.0)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,241 @@
+//! A queue of keys: each is in it at most once, and no two workers have the same key at a time.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::metrics::QueueMetrics;
+
+/// How long a key waits after a failure: `first · 2ⁿ`, at most `most`.
+#[derive(Debug, Clone, Copy)]
+pub struct Backoff {
+    /// After the first failure.
+    pub first: Duration,
+    /// At most.
+    pub most: Duration,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self { first: Duration::from_millis(20), most: Duration::from_secs(120) }
+    }
+}
+
+impl Backoff {
+    /// The wait after this many failures in a row (at least one).
+    pub fn after(&self, failures: u32) -> Duration {
+        let factor = 1u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
+        self.first.saturating_mul(factor).min(self.most)
+    }
+}
+
+/// A work queue. First in, first out; a key that is added while a worker has it comes again after that.
+pub struct Queue<K> {
+    state: Mutex<State<K>>,
+    wake: Notify,
+    backoff: Backoff,
+    metrics: QueueMetrics,
+}
+
+struct State<K> {
+    ready: VecDeque<(K, Instant)>,
+    /// Waiting in `ready`, or to be put there when its worker is done.
+    dirty: HashSet<K>,
+    running: HashSet<K>,
+    later: BTreeMap<(Instant, u64), K>,
+    later_of: HashMap<K, (Instant, u64)>,
+    failures: HashMap<K, u32>,
+    sequence: u64,
+    closed: bool,
+}
+
+/// A key that a worker has taken. Dropping it gives the key back to the queue.
+pub struct Work<K: Clone + Eq + Hash> {
+    /// The key.
+    pub key: K,
+    /// How many times in a row it has failed before.
+    pub failures: u32,
+    queue: Arc<Queue<K>>,
+    since: Instant,
+}
+
+impl<K: Clone + Eq + Hash> Queue<K> {
+    /// An empty queue.
+    pub fn new(backoff: Backoff, metrics: QueueMetrics) -> Arc<Self> {
+        let state = State {
+            ready: VecDeque::new(),
+            dirty: HashSet::new(),
+            running: HashSet::new(),
+            later: BTreeMap::new(),
+            later_of: HashMap::new(),
+            failures: HashMap::new(),
+            sequence: 0,
+            closed: false,
+        };
+        Arc::new(Self { state: Mutex::new(state), wake: Notify::new(), backoff, metrics })
+    }
+
+    /// Adds a key, unless it waits already.
+    pub fn add(&self, key: K) {
+        let mut state = self.lock();
+        if state.closed || !state.dirty.insert(key.clone()) {
+            return;
+        }
+        self.metrics.adds.inc();
+        if !state.running.contains(&key) {
+            self.push(&mut state, key);
+        }
+    }
+
+    /// Adds a key after a while. Of several such wishes the earliest counts; taking the key clears it.
+    pub fn add_after(&self, key: K, wait: Duration) {
+        if wait.is_zero() {
+            return self.add(key);
+        }
+        let mut state = self.lock();
+        if !state.closed {
+            state.schedule(key, Instant::now() + wait);
+            self.wake.notify_one();
+        }
+    }
+
+    /// Adds a key after its back-off, which doubles with every failure in a row. Returns the wait.
+    pub fn retry(&self, key: K) -> Duration {
+        let failures = {
+            let mut state = self.lock();
+            let failures = state.failures.entry(key.clone()).or_insert(0);
+            *failures = failures.saturating_add(1);
+            *failures
+        };
+        self.metrics.retries.inc();
+        let wait = self.backoff.after(failures);
+        self.add_after(key, wait);
+        wait
+    }
+
+    /// The key did well: its back-off starts from the beginning again.
+    pub fn forget(&self, key: &K) {
+        self.lock().failures.remove(key);
+    }
+
+    /// How many keys are ready and wait for a worker.
+    pub fn len(&self) -> usize {
+        self.lock().ready.len()
+    }
+
+    /// True when no key waits for a worker.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The next key, when there is one. `None` once the queue is closed.
+    pub async fn take(self: &Arc<Self>) -> Option<Work<K>> {
+        loop {
+            let next = {
+                let mut state = self.lock();
+                if state.closed {
+                    return None;
+                }
+                self.ripen(&mut state);
+                if let Some((key, added)) = state.ready.pop_front() {
+                    return Some(self.start(&mut state, key, added));
+                }
+                state.later.first_key_value().map(|((at, _), _)| *at)
+            };
+            match next {
+                Some(at) => {
+                    tokio::select! {
+                        () = self.wake.notified() => {}
+                        () = tokio::time::sleep_until(at) => {}
+                    }
+                }
+                None => self.wake.notified().await,
+            }
+        }
+    }
+
+    /// Ends it: nothing is added or taken any more.
+    pub fn close(&self) {
+        self.lock().closed = true;
+        self.metrics.depth.set(0);
+        // One permit for a worker that is about to wait, and a call for those that do.
+        self.wake.notify_one();
+        self.wake.notify_waiters();
+    }
+
+    fn start(self: &Arc<Self>, state: &mut State<K>, key: K, added: Instant) -> Work<K> {
+        state.dirty.remove(&key);
+        state.running.insert(key.clone());
+        if let Some(at) = state.later_of.remove(&key) {
+            state.later.remove(&at);
+        }
+        let now = Instant::now();
+        self.metrics.depth.set(state.ready.len() as i64);
+        self.metrics.queue_duration.observe((now - added).as_secs_f64());
+        if !state.ready.is_empty() {
+            self.wake.notify_one();
+        }
+        let failures = state.failures.get(&key).copied().unwrap_or(0);
+        Work { key, failures, queue: self.clone(), since: now }
+    }
+
+    fn ripen(&self, state: &mut State<K>) {
+        let now = Instant::now();
+        while let Some(entry) = state.later.first_entry() {
+            if entry.key().0 > now {
+                break;
+            }
+            let key = entry.remove();
+            state.later_of.remove(&key);
+            if state.dirty.insert(key.clone()) {
+                self.metrics.adds.inc();
+                if !state.running.contains(&key) {
+                    self.push(state, key);
+                }
+            }
+        }
+    }
+
+    fn push(&self, state: &mut State<K>, key: K) {
+        state.ready.push_back((key, Instant::now()));
+        self.metrics.depth.set(state.ready.len() as i64);
+        self.wake.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<K>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Clone + Eq + Hash> State<K> {
+    fn schedule(&mut self, key: K, at: Instant) {
+        if let Some(old) = self.later_of.get(&key) {
+            if old.0 <= at {
+                return;
+            }
+            self.later.remove(old);
+        }
+        self.sequence += 1;
+        self.later.insert((at, self.sequence), key.clone());
+        self.later_of.insert(key, (at, self.sequence));
+    }
+}
+
+impl<K: Clone + Eq + Hash> Drop for Work<K> {
+    fn drop(&mut self) {
+        let queue = &self.queue;
+        let mut state = queue.lock();
+        state.running.remove(&self.key);
+        queue.metrics.work_duration.observe(self.since.elapsed().as_secs_f64());
+        if !state.closed && state.dirty.contains(&self.key) {
+            queue.push(&mut state, self.key.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,330 @@
+//! Objects in memory, as the apiserver last showed them.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+use tokio::sync::watch;
+
+use crate::object::{Object, compare_versions};
+
+/// What happened to an object. Subscribers see it after the store has changed.
+#[derive(Debug, Clone)]
+pub enum Change<T> {
+    /// The object is new or differs from the one before.
+    Applied {
+        /// The version before, if the store had one.
+        old: Option<Arc<T>>,
+        /// What the store has now.
+        new: Arc<T>,
+    },
+    /// The object is gone, or the feed's filter no longer keeps it.
+    Deleted {
+        /// Its last known version.
+        old: Arc<T>,
+    },
+    /// A list has ended: the store now holds everything that existed at one moment. Sent again after every relist.
+    Synced,
+}
+
+/// A secondary index: the objects that share a value.
+pub struct Index<T> {
+    /// Names the index within its store.
+    pub name: &'static str,
+    /// The value under which an object is found; `None` or empty leaves it out.
+    pub key: fn(&T) -> Option<&str>,
+}
+
+impl<T> Clone for Index<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Index<T> {}
+
+impl<T> Index<T> {
+    /// Declares an index.
+    pub const fn new(name: &'static str, key: fn(&T) -> Option<&str>) -> Self {
+        Self { name, key }
+    }
+
+    fn value<'a>(&self, object: &'a T) -> Option<&'a str> {
+        (self.key)(object).filter(|value| !value.is_empty())
+    }
+}
+
+/// Indexes of pods.
+pub mod pods {
+    use super::Index;
+    use berth_workload::pod::Pod;
+
+    /// By the uid of the owner that manages the pod.
+    pub const BY_OWNER: Index<Pod> = Index::new("owner", |pod| pod.metadata.controller().map(|owner| &*owner.uid));
+    /// By the node that the pod is bound to.
+    pub const BY_NODE: Index<Pod> = Index::new("node", |pod| Some(&*pod.spec.node_name));
+    /// By namespace.
+    pub const BY_NAMESPACE: Index<Pod> = Index::new("namespace", |pod| Some(&*pod.metadata.namespace));
+}
+
+/// Tells when a store holds everything for the first time. See [`Store::sync_state`].
+pub type SyncState = watch::Receiver<bool>;
+
+type Hook<T> = Arc<dyn Fn(&Change<T>) + Send + Sync>;
+
+struct Held<T> {
+    object: Arc<T>,
+    /// The list that showed it last; what a later list does not show is gone.
+    list: u32,
+}
+
+struct Inner<T> {
+    objects: HashTable<Held<T>>,
+    indexed: Vec<HashMap<Box<str>, HashTable<Arc<T>>>>,
+    list: u32,
+    /// The list under way is believed even where it shows older versions.
+    force: bool,
+    position: Option<Box<str>>,
+}
+
+/// Objects by namespace and name, with secondary indexes. All calls are short and never wait for I/O.
+pub struct Store<T> {
+    inner: RwLock<Inner<T>>,
+    indexes: Vec<Index<T>>,
+    hooks: RwLock<Vec<Hook<T>>>,
+    hasher: RandomState,
+    synced: watch::Sender<bool>,
+}
+
+impl<T: Object> Store<T> {
+    /// An empty store with these indexes.
+    pub fn new(indexes: &[Index<T>]) -> Arc<Self> {
+        Arc::new(Self {
+            inner: RwLock::new(Inner {
+                objects: HashTable::new(),
+                indexed: indexes.iter().map(|_| HashMap::new()).collect(),
+                list: 0,
+                force: false,
+                position: None,
+            }),
+            indexes: indexes.to_vec(),
+            hooks: RwLock::default(),
+            hasher: RandomState::new(),
+            synced: watch::Sender::new(false),
+        })
+    }
+
+    /// Calls `hook` after every change. Subscribe before the feed starts; a hook must be quick and must not block.
+    pub fn on_change(&self, hook: impl Fn(&Change<T>) + Send + Sync + 'static) {
+        self.hooks.write().unwrap_or_else(PoisonError::into_inner).push(Arc::new(hook));
+    }
+
+    /// The object of this name.
+    pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<T>> {
+        let inner = self.read();
+        let found = inner.objects.find(self.hash(namespace, name), |held| is_at(&*held.object, namespace, name));
+        found.map(|held| held.object.clone())
+    }
+
+    /// The objects that share `value` in an index, in no order. An index that the store was not built with costs a scan.
+    pub fn by_index(&self, index: &Index<T>, value: &str) -> Vec<Arc<T>> {
+        let inner = self.read();
+        match self.indexes.iter().position(|known| known.name == index.name) {
+            Some(at) => inner.indexed[at].get(value).map(|set| set.iter().cloned().collect()).unwrap_or_default(),
+            None => {
+                let all = inner.objects.iter().map(|held| &held.object);
+                all.filter(|object| index.value(object) == Some(value)).cloned().collect()
+            }
+        }
+    }
+
+    /// Every object, in no order.
+    pub fn all(&self) -> Vec<Arc<T>> {
+        self.read().objects.iter().map(|held| held.object.clone()).collect()
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.read().objects.len()
+    }
+
+    /// True when there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// True once a first list has ended.
+    pub fn is_synced(&self) -> bool {
+        *self.synced.borrow()
+    }
+
+    /// A handle on which to wait for the first list's end.
+    pub fn sync_state(&self) -> SyncState {
+        self.synced.subscribe()
+    }
+
+    /// The resource version up to which the store has seen every change. `None` until a first list has ended.
+    pub fn position(&self) -> Option<Box<str>> {
+        self.read().position.clone()
+    }
+
+    /// Puts an object in, as a feed does. An older version of an object that is there is ignored.
+    pub fn apply(&self, object: T) {
+        let changes = self.put(object);
+        self.tell(changes);
+    }
+
+    /// Takes an object out, as a feed does. With a uid, only that very object.
+    pub fn remove(&self, namespace: &str, name: &str, uid: Option<&str>) {
+        let old = {
+            let mut inner = self.write();
+            let is_it = |held: &Held<T>| {
+                is_at(&*held.object, namespace, name) && uid.is_none_or(|uid| held.object.uid() == uid)
+            };
+            let Ok(entry) = inner.objects.find_entry(self.hash(namespace, name), is_it) else { return };
+            let (held, _) = entry.remove();
+            self.unindex(&mut inner, &held.object);
+            held.object
+        };
+        self.tell([Change::Deleted { old }]);
+    }
+
+    /// The feed is about to show every object that exists. With `force` it is believed even where it shows older versions.
+    pub(crate) fn begin_list(&self, force: bool) {
+        let mut inner = self.write();
+        inner.list = inner.list.wrapping_add(1);
+        inner.force = force;
+    }
+
+    /// The list has ended: what it did not show is gone.
+    pub(crate) fn end_list(&self, version: &str) {
+        let gone = {
+            let mut inner = self.write();
+            let list = inner.list;
+            let gone: Vec<_> = inner.objects.extract_if(|held| held.list != list).map(|held| held.object).collect();
+            for object in &gone {
+                self.unindex(&mut inner, object);
+            }
+            // A burst at the start would otherwise be paid for ever.
+            let (inner, hash) = (&mut *inner, |held: &Held<T>| self.hash_of(&*held.object));
+            inner.objects.shrink_to_fit(hash);
+            (inner.position, inner.force) = (Some(version.into()), false);
+            gone
+        };
+        self.tell(gone.into_iter().map(|old| Change::Deleted { old }));
+        self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
+        self.tell([Change::Synced]);
+    }
+
+    /// Every change up to this version has been applied.
+    pub(crate) fn advance(&self, version: &str) {
+        let mut inner = self.write();
+        if inner.position.as_deref() != Some(version) {
+            inner.position = Some(version.into());
+        }
+    }
+
+    fn put(&self, object: T) -> Vec<Change<T>> {
+        let hash = self.hash(object.namespace(), object.name());
+        let mut inner = self.write();
+        let (list, force) = (inner.list, inner.force);
+        let is_it = |held: &Held<T>| is_at(&*held.object, object.namespace(), object.name());
+        let (old, new) = match inner.objects.entry(hash, is_it, |held| self.hash_of(&*held.object)) {
+            Entry::Occupied(mut entry) => {
+                let held = entry.get_mut();
+                held.list = list;
+                if held.object.uid() == object.uid() && !is_news(&*held.object, &object, force) {
+                    return Vec::new();
+                }
+                let new = Arc::new(object);
+                (Some(std::mem::replace(&mut held.object, new.clone())), new)
+            }
+            Entry::Vacant(entry) => {
+                let new = Arc::new(object);
+                entry.insert(Held { object: new.clone(), list });
+                (None, new)
+            }
+        };
+        if let Some(old) = &old {
+            self.unindex(&mut inner, old);
+        }
+        self.index(&mut inner, &new);
+        match old {
+            // Deleted and created again under one name, between two looks.
+            Some(old) if old.uid() != new.uid() => {
+                vec![Change::Deleted { old }, Change::Applied { old: None, new }]
+            }
+            old => vec![Change::Applied { old, new }],
+        }
+    }
+
+    fn index(&self, inner: &mut Inner<T>, object: &Arc<T>) {
+        for (index, sets) in self.indexes.iter().zip(&mut inner.indexed) {
+            let Some(value) = index.value(object) else { continue };
+            let insert = |set: &mut HashTable<Arc<T>>| {
+                set.insert_unique(self.hash_of(&**object), object.clone(), |o| self.hash_of(&**o));
+            };
+            match sets.get_mut(value) {
+                Some(set) => insert(set),
+                None => insert(sets.entry(value.into()).or_default()),
+            }
+        }
+    }
+
+    fn unindex(&self, inner: &mut Inner<T>, object: &Arc<T>) {
+        for (index, sets) in self.indexes.iter().zip(&mut inner.indexed) {
+            let Some(value) = index.value(object) else { continue };
+            let Some(set) = sets.get_mut(value) else { continue };
+            if let Ok(entry) = set.find_entry(self.hash_of(&**object), |held| Arc::ptr_eq(held, object)) {
+                entry.remove();
+            }
+            if set.is_empty() {
+                sets.remove(value);
+            }
+        }
+    }
+
+    fn tell(&self, changes: impl IntoIterator<Item = Change<T>>) {
+        let hooks = self.hooks.read().unwrap_or_else(PoisonError::into_inner).clone();
+        for change in changes {
+            for hook in &hooks {
+                hook(&change);
+            }
+        }
+    }
+
+    fn hash(&self, namespace: &str, name: &str) -> u64 {
+        self.hasher.hash_one((namespace, name))
+    }
+
+    fn hash_of(&self, object: &T) -> u64 {
+        self.hash(object.namespace(), object.name())
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Inner<T>> {
+        self.inner.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Inner<T>> {
+        self.inner.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_at<T: Object>(object: &T, namespace: &str, name: &str) -> bool {
+    object.name() == name && object.namespace() == namespace
+}
+
+/// False where the versions say that nothing changed, or, unless forced, that `new` is the older one.
+fn is_news<T: Object>(old: &T, new: &T, force: bool) -> bool {
+    match compare_versions(old.resource_version(), new.resource_version()) {
+        Some(Ordering::Less) | None => true,
+        Some(Ordering::Equal) => false,
+        Some(Ordering::Greater) => force,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Mutex;
+
+use proptest::prelude::*;
+use serde::Deserialize;
+
+use super::*;
+use crate::object::Resource;
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+struct Thing {
+    namespace: String,
+    name: String,
+    uid: String,
+    version: String,
+    node: String,
+}
+
+impl Object for Thing {
+    const RESOURCE: Resource = Resource::new("", "v1", "things", "Thing");
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+    fn resource_version(&self) -> &str {
+        &self.version
+    }
+    fn terminating(&self) -> bool {
+        false
+    }
+}
+
+const BY_NODE: Index<Thing> = Index::new("node", |thing| Some(&thing.node));
+const BY_UID: Index<Thing> = Index::new("uid", |thing| Some(&thing.uid));
+
+fn thing(name: &str, uid: &str, version: u32, node: &str) -> Thing {
+    Thing {
+        namespace: "ns".into(),
+        name: name.into(),
+        uid: uid.into(),
+        version: version.to_string(),
+        node: node.into(),
+    }
+}
+
+/// What a subscriber would believe that the store holds, from the changes alone, and how many lists it saw end.
+#[derive(Default)]
+struct Mirror {
+    things: BTreeMap<String, Thing>,
+    told: Vec<String>,
+}
+
+fn mirrored(indexes: &[Index<Thing>]) -> (Arc<Store<Thing>>, Arc<Mutex<Mirror>>) {
+    let (store, mirror) = (Store::new(indexes), Arc::new(Mutex::new(Mirror::default())));
+    let hook = mirror.clone();
+    store.on_change(move |change| {
+        let mut mirror = hook.lock().unwrap();
+        match change {
+            Change::Applied { old, new } => {
+                let before = mirror.things.insert(new.name.clone(), (**new).clone());
+                assert_eq!(before.as_ref(), old.as_deref(), "the old version told is the one told before");
+                mirror.told.push(format!("+{}:{}", new.name, new.uid));
+            }
+            Change::Deleted { old } => {
+                assert_eq!(mirror.things.remove(&old.name).as_ref(), Some(&**old));
+                mirror.told.push(format!("-{}:{}", old.name, old.uid));
+            }
+            Change::Synced => mirror.told.push("=".into()),
+        }
+    });
+    (store, mirror)
+}
+
+fn told(mirror: &Mutex<Mirror>) -> Vec<String> {
+    std::mem::take(&mut mirror.lock().unwrap().told)
+}
+
+#[test]
+fn what_a_list_does_not_show_is_told_as_deleted() {
+    let (store, mirror) = mirrored(&[]);
+    store.begin_list(false);
+    store.apply(thing("a", "1", 1, ""));
+    store.apply(thing("b", "2", 2, ""));
+    assert!(!store.is_synced() && store.position().is_none());
+    store.end_list("2");
+    assert!(store.is_synced());
+    assert_eq!(told(&mirror), ["+a:1", "+b:2", "="]);
+
+    store.begin_list(false);
+    store.apply(thing("b", "2", 2, ""));
+    store.apply(thing("c", "3", 5, ""));
+    store.end_list("6");
+    // Nothing is told of b, which has not changed.
+    assert_eq!(told(&mirror), ["+c:3", "-a:1", "="]);
+    assert_eq!(store.position().as_deref(), Some("6"));
+}
+
+#[test]
+fn a_new_object_under_an_old_name_is_a_deletion_too() {
+    let (store, mirror) = mirrored(&[BY_UID]);
+    store.apply(thing("a", "1", 1, ""));
+    store.apply(thing("a", "2", 9, ""));
+    assert_eq!(told(&mirror), ["+a:1", "-a:1", "+a:2"]);
+    assert!(store.by_index(&BY_UID, "1").is_empty());
+    assert_eq!(store.by_index(&BY_UID, "2").len(), 1);
+}
+
+#[test]
+fn older_versions_are_ignored_unless_the_list_is_forced() {
+    let (store, mirror) = mirrored(&[]);
+    store.apply(thing("a", "1", 10, "new"));
+    store.apply(thing("a", "1", 9, "old"));
+    store.apply(thing("a", "1", 10, "same version"));
+    assert_eq!(store.get("ns", "a").unwrap().node, "new");
+    assert_eq!(told(&mirror).len(), 1);
+    store.begin_list(true);
+    store.apply(thing("a", "1", 9, "restored"));
+    store.end_list("9");
+    assert_eq!(store.get("ns", "a").unwrap().node, "restored");
+    store.apply(thing("a", "1", 8, "old"));
+    assert_eq!(store.get("ns", "a").unwrap().node, "restored");
+}
+
+#[test]
+fn versions_that_are_no_numbers_always_apply() {
+    let (store, _) = mirrored(&[]);
+    let odd = |version: &str, node: &str| Thing { version: version.into(), ..thing("a", "1", 0, node) };
+    store.apply(odd("x", "first"));
+    store.apply(odd("w", "second"));
+    assert_eq!(store.get("ns", "a").unwrap().node, "second");
+}
+
+#[test]
+fn a_deletion_of_another_object_of_the_name_is_ignored() {
+    let (store, _) = mirrored(&[]);
+    store.apply(thing("a", "2", 5, ""));
+    store.remove("ns", "a", Some("1"));
+    assert_eq!(store.len(), 1);
+    store.remove("ns", "a", Some("2"));
+    assert!(store.is_empty());
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    Apply { name: u8, uid: u8, version: u32, node: u8 },
+    Remove { name: u8 },
+    Relist { shown: Vec<(u8, u8, u32, u8)> },
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let object = (0..5u8, 0..3u8, 0..20u32, 0..3u8);
+    prop_oneof![
+        5 => object.clone().prop_map(|(name, uid, version, node)| Op::Apply { name, uid, version, node }),
+        2 => (0..5u8).prop_map(|name| Op::Remove { name }),
+        1 => prop::collection::vec(object, 0..4).prop_map(|shown| Op::Relist { shown }),
+    ]
+}
+
+proptest! {
+    /// Whatever happens, subscribers and indexes agree with the store, and after a list the store has just the list's names.
+    #[test]
+    fn subscribers_and_indexes_agree_with_the_store(ops in prop::collection::vec(op(), 0..40)) {
+        let (store, mirror) = mirrored(&[BY_NODE]);
+        let make = |(name, uid, version, node): (u8, u8, u32, u8)| {
+            let node = if node == 0 { String::new() } else { node.to_string() };
+            thing(&name.to_string(), &uid.to_string(), version, &node)
+        };
+        for op in ops {
+            match op {
+                Op::Apply { name, uid, version, node } => store.apply(make((name, uid, version, node))),
+                Op::Remove { name } => store.remove("ns", &name.to_string(), None),
+                Op::Relist { shown } => {
+                    store.begin_list(false);
+                    let names: std::collections::BTreeSet<_> = shown.iter().map(|shown| shown.0.to_string()).collect();
+                    shown.into_iter().for_each(|shown| store.apply(make(shown)));
+                    store.end_list("1");
+                    let held: std::collections::BTreeSet<_> = store.all().iter().map(|thing| thing.name.clone()).collect();
+                    prop_assert_eq!(held, names);
+                }
+            }
+            let held: BTreeMap<_, _> = store.all().iter().map(|thing| (thing.name.clone(), (**thing).clone())).collect();
+            prop_assert_eq!(&held, &mirror.lock().unwrap().things);
+            prop_assert_eq!(held.len(), store.len());
+            let mut nodes: HashMap<&str, Vec<&Thing>> = HashMap::new();
+            held.values().for_each(|thing| nodes.entry(&thing.node).or_default().push(thing));
+            for node in ["", "1", "2"] {
+                let mut found: Vec<_> = store.by_index(&BY_NODE, node).iter().map(|thing| thing.name.clone()).collect();
+                found.sort();
+                let expected = if node.is_empty() { Vec::new() } else { nodes.remove(node).unwrap_or_default() };
+                prop_assert_eq!(found, expected.iter().map(|thing| thing.name.clone()).collect::<Vec<_>>());
+                // An index that the store does not have gives the same by a scan.
+                let mut scanned: Vec<_> = store.by_index(&Index { name: "other", ..BY_NODE }, node).iter().map(|t| t.name.clone()).collect();
+                scanned.sort();
+                let mut found: Vec<_> = store.by_index(&BY_NODE, node).iter().map(|thing| thing.name.clone()).collect();
+                found.sort();
+                prop_assert_eq!(scanned, found);
+            }
+        }
+    }
+}

@@ -89,25 +89,22 @@ fn refuse(plan: &mut Plan, refusal: Refusal) {
 /// is missing. A rollback need not wait for its new number, and is all the more in time for it.
 fn revisions(snapshot: &Snapshot) -> Result<(Revisions, Option<Step>), Stage> {
     let template = &snapshot.set.spec.template.0;
-    let step = match revision::recognise(template, &snapshot.revisions) {
-        Recognised::Newest(updated) => return Ok(Revisions::new(snapshot, updated)),
+    let number = match revision::recognise(template, &snapshot.revisions) {
+        Recognised::Newest(updated) => return Ok((Revisions::new(snapshot, updated), None)),
         Recognised::Older(updated, number) => {
             let action = Action::RenumberRevision { target: updated.target(), revision: number };
-            step(
-                action,
-                format!("the template is that of revision {}, which becomes the newest", updated.metadata.name),
-            )
+            let reason =
+                format!("the template is that of revision {}, which becomes the newest", updated.metadata.name);
+            return Ok((Revisions::new(snapshot, updated), Some(step(action, reason))));
         }
-        Recognised::New(number) => {
-            let namespace = snapshot.set.metadata.namespace.clone().unwrap_or_default();
-            let validate = Action::ValidateTemplate { namespace, template: template.clone() };
-            let mut step = step(validate, format!("the template is new, and becomes revision {number}"));
-            step.actions.push(Action::CreateRevision { body: new_revision(snapshot, template, number) });
-            let message = "failed to take over spec.template".to_owned();
-            step.failed = Some(Event { warning: true, reason: "FailedCreateRevision", message });
-            step
-        }
+        Recognised::New(number) => number,
     };
+    let namespace = snapshot.set.metadata.namespace.clone().unwrap_or_default();
+    let validate = Action::ValidateTemplate { namespace, template: template.clone() };
+    let mut step = step(validate, format!("the template is new, and becomes revision {number}"));
+    step.actions.push(Action::CreateRevision { body: new_revision(snapshot, template, number) });
+    let message = "failed to take over spec.template".to_owned();
+    step.failed = Some(Event { warning: true, reason: "FailedCreateRevision", message });
     Err(Stage { name: "revision", required: true, steps: vec![step] })
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use berth_api::names::condition;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -26,7 +27,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         Ok(settings) => settings,
         Err(refusal) => {
             update::settle(snapshot, None, &mut plan, now);
-            refuse(&mut plan, refusal);
+            refuse(snapshot, &mut plan, refusal);
             return plan;
         }
     };
@@ -79,8 +80,13 @@ pub(super) fn is_to_delete(snapshot: &Snapshot, pod: &Pod) -> bool {
         || snapshot.set.spec.scale_strategy.pods_to_delete.iter().any(|name| **name == *pod.metadata.name)
 }
 
-fn refuse(plan: &mut Plan, refusal: Refusal) {
-    plan.events.push(Event { warning: true, reason: refusal.reason, message: refusal.message.clone() });
+/// The workload waits for its author: an event once, and a condition for as long as it lasts.
+pub(super) fn refuse(snapshot: &Snapshot, plan: &mut Plan, refusal: Refusal) {
+    let conditions = snapshot.set.status.iter().flat_map(|status| &status.conditions);
+    let told = conditions.into_iter().any(|c| c.type_ == condition::FAILED_UPDATE && c.message == refusal.message);
+    if !told {
+        plan.events.push(Event { warning: true, reason: refusal.reason, message: refusal.message.clone() });
+    }
     plan.waiting.push(Waiting { pod: String::new(), reason: refusal.message.clone() });
     plan.refusal = Some(refusal);
 }

@@ -234,6 +234,13 @@ impl World {
         start_container(pod, id);
     }
 
+    /// Every pod that is to run this image stands still with a container that waits for it.
+    pub(super) fn refuse_image(&mut self, image: &str) {
+        for pod in self.pods.values_mut().filter(|pod| pod["spec"]["containers"][0]["image"] == image) {
+            pod["status"]["containerStatuses"][0]["state"] = json!({"waiting": {"reason": "ImagePullBackOff"}});
+        }
+    }
+
     pub(super) fn pass(&mut self, seconds: i64) {
         self.now += SignedDuration::from_secs(seconds);
     }

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::settings::settings;
 use super::{Snapshot, update::Revisions};
 use crate::plan::{Outcome, Plan};
-use crate::pod::{Pod, availability};
+use crate::pod::{ContainerStatus, Pod, availability};
 use crate::revision::{self, Recognised};
 use crate::selector::Selector;
 
@@ -39,8 +39,39 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
             status.current_revision = status.update_revision.clone();
         }
     }
-    conditions(plan, outcome, &mut status.conditions, now);
+    let stuck = stuck_image(snapshot, &status.update_revision);
+    conditions(plan, outcome, stuck, &mut status.conditions, now);
     status
+}
+
+/// An updated pod whose image cannot be had: the user's to mend, and gone by itself once the image can be had.
+fn stuck_image(snapshot: &Snapshot, update_revision: &str) -> Option<(&'static str, String)> {
+    let updated = snapshot.pods.iter().filter(|pod| {
+        let label = pod.metadata.label(revision::REVISION_LABEL).unwrap_or_default();
+        pod.is_active() && revision::same(label, update_revision)
+    });
+    let mut stuck = updated.flat_map(|pod| {
+        let images = pod.status.container_statuses.iter().filter_map(image_problem);
+        images.map(move |(container, problem)| (pod, container, problem))
+    });
+    let (pod, container, problem) = stuck.next()?;
+    let image = pod.spec.containers.iter().find(|c| *c.name == *container).map_or("", |c| &*c.image);
+    let message = format!(
+        "CloneSet {}: spec.template.spec.containers[{container}].image: {image:?} cannot be had by pod {} on node {}: \
+         {problem}; correct the image, its registry or imagePullSecrets",
+        snapshot.name(),
+        pod.metadata.name,
+        pod.spec.node_name
+    );
+    Some(("ImageUnavailable", message))
+}
+
+fn image_problem(status: &ContainerStatus) -> Option<(&str, String)> {
+    let waiting = status.state.waiting.as_ref()?;
+    let ours = ["ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"];
+    // The back-off's own message changes with every try; the reason is enough of it, so that the condition rests.
+    let problem = if &*waiting.reason == "ErrImagePull" { "ImagePullBackOff" } else { &waiting.reason };
+    ours.contains(&&*waiting.reason).then(|| (&*status.name, problem.to_owned()))
 }
 
 fn count(snapshot: &Snapshot, status: &mut CloneSetStatus, now: Timestamp) {
@@ -60,7 +91,13 @@ fn count(snapshot: &Snapshot, status: &mut CloneSetStatus, now: Timestamp) {
 }
 
 /// A condition per side of the work, True while it fails, gone once it does not.
-fn conditions(plan: &Plan, outcome: &Outcome, conditions: &mut Vec<CloneSetCondition>, now: Timestamp) {
+fn conditions(
+    plan: &Plan,
+    outcome: &Outcome,
+    stuck: Option<(&'static str, String)>,
+    conditions: &mut Vec<CloneSetCondition>,
+    now: Timestamp,
+) {
     let failed = |scale: bool| {
         let ours = outcome.failures.iter().filter(|f| matches!(f.action, "CreatePod" | "DeletePod") == scale);
         let mut texts: Vec<_> = ours.map(|f| format!("{} {}: {}", f.action, f.object, f.message)).collect();
@@ -73,7 +110,7 @@ fn conditions(plan: &Plan, outcome: &Outcome, conditions: &mut Vec<CloneSetCondi
     };
     let refusal = plan.refusal.as_ref().map(|refusal| (refusal.reason, refusal.message.clone()));
     set(conditions, condition::FAILED_SCALE, failed(true), now);
-    set(conditions, condition::FAILED_UPDATE, refusal.or_else(|| failed(false)), now);
+    set(conditions, condition::FAILED_UPDATE, refusal.or_else(|| failed(false)).or(stuck), now);
 }
 
 fn set(conditions: &mut Vec<CloneSetCondition>, type_: &str, failure: Option<(&str, String)>, now: Timestamp) {

@@ -282,3 +282,32 @@ proptest! {
         prop_assert!(world.plan().is_idle());
     }
 }
+
+#[test]
+fn an_image_that_cannot_be_had_is_a_condition_that_goes_by_itself() {
+    let mut world = World::settled(2, template("web:1"), strategy("InPlaceIfPossible", json!({})));
+    world.set_template(template("web:gone"));
+    world.step();
+    world.step();
+    world.refuse_image("web:gone");
+    world.step();
+    let condition = world.status().conditions.into_iter().find(|c| c.type_ == "FailedUpdate").unwrap();
+    assert_eq!(condition.reason, "ImageUnavailable");
+    for part in
+        ["default/web", "spec.template.spec.containers[main].image", "\"web:gone\"", "node", "correct the image"]
+    {
+        assert!(condition.message.contains(part), "{part}: {}", condition.message);
+    }
+    world.set_template(template("web:2"));
+    world.settle();
+    assert_eq!(world.status().conditions, []);
+    assert_eq!(world.status().updated_available_replicas, 2);
+}
+
+#[test]
+fn a_refusal_is_told_once() {
+    let mut world = World::settled(1, template("web:1"), strategy("InPlaceIfPossible", json!({})));
+    Arc::make_mut(&mut world.set).spec.replicas = Some(-1);
+    assert_eq!(world.step().events.len(), 1);
+    assert_eq!(world.step().events.len(), 0);
+}

@@ -1,13 +1,13 @@
 //! Bringing pods to another revision: which, and how.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::v1beta1::cloneset::CloneSetPodUpdateStrategyType as Policy;
 use jiff::Timestamp;
 
 use super::Snapshot;
-use super::decide::{is_to_delete, push, step};
+use super::decide::{is_to_delete, push, refuse, step};
 use super::settings::Settings;
 use crate::inplace::change::Change;
 use crate::inplace::exact::Verdict;
@@ -43,6 +43,8 @@ impl Revisions {
 pub(super) struct Chosen {
     /// Those whose turn it is.
     now: Vec<Arc<Pod>>,
+    /// The uids of those.
+    uids: BTreeSet<Box<str>>,
     /// Those that wait for maxUnavailable.
     later: Vec<Arc<Pod>>,
     /// Those inside the partition.
@@ -51,7 +53,7 @@ pub(super) struct Chosen {
 
 impl Chosen {
     fn has(&self, pod: &Pod) -> bool {
-        self.now.iter().any(|chosen| chosen.metadata.uid == pod.metadata.uid)
+        self.uids.contains(&pod.metadata.uid)
     }
 }
 
@@ -77,7 +79,8 @@ pub(super) fn choose(
     let admitted = rollout::admitted(numbers, candidates.iter().map(available));
     let mut later = candidates.split_off(admitted);
     let staying = later.split_off(later.len().min(numbers.update.saturating_sub(admitted)));
-    Chosen { now: candidates, later, staying }
+    let uids = candidates.iter().map(|pod| pod.metadata.uid.clone()).collect();
+    Chosen { now: candidates, uids, later, staying }
 }
 
 /// Puts pods whose in-place update is proven back into service, and undoes what is not wanted any more: pods out of
@@ -128,7 +131,8 @@ pub(super) fn update(
         match ways.of(pod) {
             Way::InPlace(patch) => in_place.extend(advance(snapshot, settings, revisions, pod, patch, plan, now)),
             Way::Recreate(reason) => recreate.push(replace(pod, revisions, reason)),
-            Way::Refused(refusal) => refused(plan, pod, refusal),
+            Way::Refused(refusal) if plan.refusal.is_none() => refuse(snapshot, plan, refusal.clone()),
+            Way::Refused(_) => {}
         }
     }
     push(plan, "update in place", in_place);
@@ -207,14 +211,6 @@ fn refusal(snapshot: &Snapshot, label: &str, change: &Result<Change, String>) ->
             snapshot.name()
         ),
     })
-}
-
-fn refused(plan: &mut Plan, pod: &Pod, refusal: &Refusal) {
-    wait(plan, pod, refusal.message.clone());
-    if plan.refusal.is_none() {
-        plan.events.push(Event { warning: true, reason: "FailedUpdatePodInPlace", message: refusal.message.clone() });
-        plan.refusal = Some(refusal.clone());
-    }
 }
 
 fn advance(

@@ -152,6 +152,26 @@ pub struct ContainerStatus {
     pub ready: bool,
     /// Restarts.
     pub restart_count: i32,
+    /// What it is doing.
+    pub state: ContainerState,
+}
+
+/// What a container is doing, as far as decisions ask: why it does not run.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct ContainerState {
+    /// Set while it waits to run.
+    pub waiting: Option<Box<ContainerWaiting>>,
+}
+
+/// Why a container waits.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct ContainerWaiting {
+    /// CamelCase, e.g. `ImagePullBackOff`.
+    pub reason: Box<str>,
+    /// The runtime's words.
+    pub message: Box<str>,
 }
 
 impl Metadata {

@@ -1,0 +1,66 @@
+//! The certificate that is served now, swapped without a restart.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+
+/// Answers every handshake with the certificate that was loaded last; none before the first.
+#[derive(Debug, Default)]
+pub struct Resolver {
+    current: RwLock<Option<Arc<CertifiedKey>>>,
+}
+
+/// Why a certificate could not be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The text is no PEM, or holds no certificate or key.
+    #[error("no certificate or key in the PEM text: {0}")]
+    Pem(#[from] rustls::pki_types::pem::Error),
+    /// The key is of no use, or not this certificate's.
+    #[error("certificate and key do not fit: {0}")]
+    Key(#[from] rustls::Error),
+}
+
+impl Resolver {
+    /// Serves this certificate from the next handshake on.
+    ///
+    /// # Errors
+    /// When either text cannot be read or the key is not the certificate's. The old certificate then stays.
+    pub fn load(&self, cert: &str, key: &str, provider: &CryptoProvider) -> Result<(), LoadError> {
+        let chain = CertificateDer::pem_slice_iter(cert.as_bytes()).collect::<Result<Vec<_>, _>>()?;
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes())?;
+        let certified = CertifiedKey::from_der(chain, key, provider)?;
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(certified));
+        Ok(())
+    }
+}
+
+impl ResolvesServerCert for Resolver {
+    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The TLS side of a server that answers with the resolver's certificate and speaks the given protocol (ALPN).
+///
+/// # Errors
+/// When the crypto provider supports no protocol version.
+pub fn server_config(
+    resolver: Arc<Resolver>,
+    provider: Arc<CryptoProvider>,
+    protocol: &str,
+) -> Result<Arc<rustls::ServerConfig>, rustls::Error> {
+    let mut config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_cert_resolver(resolver);
+    config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+    // Every connection proves the certificate that is served now; nothing is kept of the connections before it.
+    config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    Ok(Arc::new(config))
+}

@@ -1,0 +1,195 @@
+//! Keeps the Secret, what is served, and what clients trust in step: one pass after every change that is seen, and
+//! whenever the plan asks for one.
+
+mod pass;
+mod publish;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::TryStreamExt;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ApiResource, DynamicObject, PatchParams, PostParams, WatchParams};
+use kube::core::Object;
+use kube::{Api, Client};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+
+use crate::places::{self, CrdSpec, CrdStatus};
+use crate::proof::{EarlyEndpoint, SLICE_STAYS, conversion_works};
+use crate::server::Phase;
+use crate::{Config, Readiness};
+
+pub(crate) use pass::Keeper;
+
+/// Who we are in `managedFields`.
+pub(crate) const FIELD_MANAGER: &str = "berth-controller";
+/// The longest time between two passes, for what no watch tells.
+const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(300);
+/// The shortest, so that a quarrel with another writer is no busy loop.
+const LOOK_AT_MOST_EVERY: Duration = Duration::from_millis(100);
+/// The wait after a pass that failed.
+const RETRY: Duration = Duration::from_secs(1);
+/// The wait between two proofs.
+const PROVE_AGAIN: Duration = Duration::from_millis(250);
+
+/// A CRD without its schemas.
+pub(crate) type Crd = Object<CrdSpec, CrdStatus>;
+
+/// The CRDs' API, decoded to [`Crd`].
+pub(crate) fn crds(client: &Client) -> Api<Crd> {
+    Api::all_with(client.clone(), &ApiResource::erase::<CustomResourceDefinition>(&()))
+}
+
+pub(crate) fn posting() -> PostParams {
+    PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() }
+}
+
+pub(crate) fn patching() -> PatchParams {
+    PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() }
+}
+
+/// Keeps everything in step until the phase is [`Phase::Ending`].
+pub(crate) async fn keep(mut keeper: Keeper, config: Config, readiness: Readiness, mut phase: watch::Receiver<Phase>) {
+    let changed = Arc::new(Notify::new());
+    let mut watches = watch_all(&keeper, &changed);
+    let mut ready = Ready::new(readiness, EarlyEndpoint::new(&keeper.client, &config));
+    loop {
+        let wait = match keeper.pass().await {
+            Ok(passed) => ready.after(&keeper.client, passed.missing).await.unwrap_or(passed.look_again),
+            Err(error) if error.is_conflict() => LOOK_AT_MOST_EVERY,
+            Err(error) => {
+                warn!(%error, "the webhook's certificates cannot be kept");
+                ready.failed(error.to_string());
+                RETRY
+            }
+        };
+        tokio::select! {
+            () = tokio::time::sleep(wait.clamp(LOOK_AT_MOST_EVERY, LOOK_AT_LEAST_EVERY)) => {}
+            () = changed.notified() => {}
+            _ = phase.wait_for(|phase| *phase == Phase::Ending) => break,
+        }
+    }
+    watches.shutdown().await;
+    ready.end().await;
+}
+
+/// This replica's way to readiness. Once ready it stays so: to take it out of service because a caBundle was wiped
+/// would make fewer replicas convert, not more.
+struct Ready {
+    readiness: Readiness,
+    early: Option<EarlyEndpoint>,
+    proven: bool,
+    remove_early_at: Option<Instant>,
+}
+
+impl Ready {
+    fn new(readiness: Readiness, early: Option<EarlyEndpoint>) -> Self {
+        Self { readiness, early, proven: false, remove_early_at: None }
+    }
+
+    /// Goes on after a pass; says when to look again if that is sooner than the pass thinks.
+    async fn after(&mut self, client: &Client, missing: Option<String>) -> Option<Duration> {
+        if let Some(missing) = missing {
+            warn!(missing, "the webhook cannot be trusted by its clients");
+            self.failed(missing);
+            return Some(RETRY);
+        }
+        if self.proven {
+            return self.drop_early().await;
+        }
+        match conversion_works(client).await {
+            Ok(()) => {
+                info!("conversion works by way of the apiserver");
+                self.proven = true;
+                self.readiness.set(None);
+                self.remove_early_at = Some(Instant::now() + SLICE_STAYS);
+                Some(SLICE_STAYS)
+            }
+            Err(why) => {
+                debug!(why, "conversion does not work yet");
+                self.readiness.set(Some(why));
+                if let Some(early) = &mut self.early
+                    && let Err(error) = early.add().await
+                {
+                    warn!(%error, "this pod cannot be made an endpoint before it is ready");
+                }
+                Some(PROVE_AGAIN)
+            }
+        }
+    }
+
+    fn failed(&self, why: String) {
+        if !self.proven {
+            self.readiness.set(Some(why));
+        }
+    }
+
+    async fn drop_early(&mut self) -> Option<Duration> {
+        let left = self.remove_early_at?.saturating_duration_since(Instant::now());
+        if !left.is_zero() {
+            return Some(left);
+        }
+        match self.early.as_mut()?.remove().await {
+            Ok(()) => {
+                self.remove_early_at = None;
+                None
+            }
+            Err(error) => {
+                warn!(%error, "the early endpoint stays");
+                Some(RETRY)
+            }
+        }
+    }
+
+    async fn end(mut self) {
+        if self.remove_early_at.is_some()
+            && let Some(early) = &mut self.early
+            && let Err(error) = early.remove().await
+        {
+            warn!(%error, "the early endpoint stays until the pod goes");
+        }
+    }
+}
+
+/// Watches the Secret and everything that holds the bundle, each by name, and notifies of every change.
+fn watch_all(keeper: &Keeper, changed: &Arc<Notify>) -> JoinSet<()> {
+    let secret = Api::namespaced_with(keeper.client.clone(), &keeper.namespace, &ApiResource::erase::<Secret>(&()));
+    let crds: Api<DynamicObject> =
+        Api::all_with(keeper.client.clone(), &ApiResource::erase::<CustomResourceDefinition>(&()));
+    let validating = Api::all_with(keeper.client.clone(), &ApiResource::erase::<ValidatingWebhookConfiguration>(&()));
+    let mut watches = JoinSet::new();
+    watches.spawn(watch_one(secret, keeper.secret.clone(), Arc::clone(changed)));
+    watches.spawn(watch_one(validating, places::VALIDATING.to_owned(), Arc::clone(changed)));
+    for name in places::CRDS {
+        watches.spawn(watch_one(crds.clone(), name.to_owned(), Arc::clone(changed)));
+    }
+    watches
+}
+
+/// Watches one object by its name, metadata only: an event says that it is time for a pass, which reads it.
+async fn watch_one(api: Api<DynamicObject>, name: String, changed: Arc<Notify>) {
+    let params = WatchParams::default().fields(&format!("metadata.name={name}")).disable_bookmarks();
+    loop {
+        // From version 0 the watch begins with the object as it is, so nothing between two watches is missed.
+        let ended = async {
+            let stream = api.watch_metadata(&params, "0").await?;
+            stream
+                .try_for_each(|_| {
+                    changed.notify_one();
+                    async { Ok(()) }
+                })
+                .await
+        };
+        if let Err(error) = ended.await {
+            debug!(name, %error, "a watch ended");
+        }
+        tokio::time::sleep(RETRY).await;
+        // A deletion between two watches is seen by a pass only.
+        changed.notify_one();
+    }
+}

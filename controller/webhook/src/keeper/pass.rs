@@ -1,0 +1,139 @@
+//! One pass: read the Secret, serve it, publish its authorities, and make the change that is due.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::ObjectMeta;
+use kube::{Api, Client};
+use rustls::crypto::CryptoProvider;
+use tracing::{info, warn};
+
+use super::{FIELD_MANAGER, posting};
+use crate::Error;
+use crate::certs::plan::{Policy, plan};
+use crate::certs::resolver::Resolver;
+use crate::certs::store::Material;
+use crate::places::Endpoint;
+
+/// What a pass found.
+#[derive(Debug)]
+pub(crate) struct Passed {
+    /// Why clients cannot trust us yet; `None`: every place holds the authority of what is served.
+    pub(crate) missing: Option<String>,
+    /// How long until the next change may be due.
+    pub(crate) look_again: Duration,
+}
+
+/// What a pass needs, and what it remembers for the next.
+pub(crate) struct Keeper {
+    pub(crate) client: Client,
+    pub(crate) namespace: String,
+    pub(crate) secret: String,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) policy: Policy,
+    pub(crate) resolver: Arc<Resolver>,
+    pub(crate) provider: Arc<CryptoProvider>,
+    /// The serving certificate that is loaded.
+    pub(crate) loaded: Option<String>,
+    /// The bundle that every place was seen to hold, and since when.
+    pub(crate) published: Option<(String, Timestamp)>,
+}
+
+/// The most changes in one pass; more would mean that two replicas quarrel.
+const CHANGES_PER_PASS: usize = 4;
+
+impl Keeper {
+    /// Looks at everything once, makes the changes that are due, and says when to look again.
+    pub(crate) async fn pass(&mut self) -> Result<Passed, Error> {
+        for _ in 0..CHANGES_PER_PASS {
+            let (stored, material) = self.read_secret().await?;
+            self.load(&material);
+            let missing = if material.authorities.is_empty() { None } else { self.publish(&material.bundle()).await? };
+            let now = Timestamp::now();
+            self.note_published(&material, missing.is_none(), now);
+            let since = self.published.as_ref().map(|(_, since)| *since);
+            let plan = plan(now, &material.facts(), since, &self.policy);
+            let Some(change) = plan.change else {
+                let look_again = plan.look_again.duration_since(now).try_into().unwrap_or_default();
+                return Ok(Passed { missing: missing.or_else(|| self.not_loaded()), look_again });
+            };
+            let next = material.after(change, now, &self.policy)?;
+            if self.write_secret(stored, &next).await? {
+                info!(secret = self.secret, ?change, reason = plan.reason, "changed the certificates");
+            }
+        }
+        Ok(Passed { missing: Some("the certificates are changing".to_owned()), look_again: Duration::from_secs(1) })
+    }
+
+    async fn read_secret(&self) -> Result<(Option<Secret>, Material), Error> {
+        let stored = self.secrets().get_opt(&self.secret).await.map_err(|source| self.failed("read", source))?;
+        let material = stored.as_ref().and_then(|secret| secret.data.as_ref()).map(Material::from_data);
+        Ok((stored, material.unwrap_or_default()))
+    }
+
+    /// Writes the Secret if it is still as it was read; `false`: another replica was first, look again.
+    async fn write_secret(&self, stored: Option<Secret>, next: &Material) -> Result<bool, Error> {
+        let written = match stored {
+            None => {
+                let metadata = self.metadata(&self.secret);
+                let secret = Secret { metadata, data: Some(next.to_data()), ..Secret::default() };
+                self.secrets().create(&posting(), &secret).await
+            }
+            Some(mut secret) => {
+                secret.data.get_or_insert_default().extend(next.to_data());
+                self.secrets().replace(&self.secret, &posting(), &secret).await
+            }
+        };
+        match written {
+            Ok(_) => Ok(true),
+            Err(kube::Error::Api(status)) if status.is_conflict() || status.is_already_exists() => Ok(false),
+            Err(source) => Err(self.failed("write", source)),
+        }
+    }
+
+    fn load(&mut self, material: &Material) {
+        if material.tls_cert.is_empty() || self.loaded.as_ref() == Some(&material.tls_cert) {
+            return;
+        }
+        match self.resolver.load(&material.tls_cert, &material.tls_key, &self.provider) {
+            Ok(()) => {
+                info!(secret = self.secret, "serving the certificate of the Secret");
+                self.loaded = Some(material.tls_cert.clone());
+            }
+            // The plan replaces what is of no use.
+            Err(error) => warn!(secret = self.secret, %error, "the Secret's certificate cannot be served"),
+        }
+    }
+
+    fn not_loaded(&self) -> Option<String> {
+        self.loaded.is_none().then(|| format!("no certificate of Secret {} could be loaded", self.secret))
+    }
+
+    fn note_published(&mut self, material: &Material, everywhere: bool, now: Timestamp) {
+        let bundle = material.bundle();
+        self.published = match self.published.take() {
+            Some((held, since)) if everywhere && held == bundle => Some((held, since)),
+            _ => everywhere.then_some((bundle, now)),
+        };
+    }
+
+    /// Metadata of what we make ourselves.
+    pub(super) fn metadata(&self, name: &str) -> ObjectMeta {
+        ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: Some(self.namespace.clone()),
+            labels: Some([("app.kubernetes.io/managed-by".to_owned(), FIELD_MANAGER.to_owned())].into()),
+            ..ObjectMeta::default()
+        }
+    }
+
+    fn secrets(&self) -> Api<Secret> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    fn failed(&self, verb: &'static str, source: kube::Error) -> Error {
+        Error::api(verb, "Secret", &format!("{}/{}", self.namespace, self.secret), source)
+    }
+}

@@ -1,0 +1,86 @@
+//! Writing the bundle wherever it is not.
+
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::{ObjectMeta, Patch};
+use serde_json::{Value, json};
+use tracing::info;
+
+use super::pass::Keeper;
+use super::{crds, patching, posting};
+use crate::Error;
+use crate::certs::store::CA_CERT;
+use crate::places;
+
+impl Keeper {
+    /// Writes the bundle wherever it is not; says what is missing when a place is not there.
+    ///
+    /// Call it with the bundle of a Secret that was read just before: each write fails when its place has changed since
+    /// it was read, and it is read after the Secret. So a replica that slept never undoes what another has published.
+    pub(super) async fn publish(&self, bundle: &str) -> Result<Option<String>, Error> {
+        let mut missing = None;
+        for name in places::CRDS {
+            if !self.publish_to_crd(name, bundle).await? {
+                missing = Some(format!("CustomResourceDefinition {name} is not there: install the chart's CRDs"));
+            }
+        }
+        self.publish_to_validating(bundle).await?;
+        self.publish_to_config_map(bundle).await?;
+        Ok(missing)
+    }
+
+    async fn publish_to_crd(&self, name: &str, bundle: &str) -> Result<bool, Error> {
+        let failed = |verb, source| Error::api(verb, "CustomResourceDefinition", name, source);
+        let api = crds(&self.client);
+        let Some(crd) = api.get_opt(name).await.map_err(|source| failed("read", source))? else {
+            return Ok(false);
+        };
+        if let Some(patch) = places::crd_patch(&crd.spec, &self.endpoint, bundle) {
+            let patch = Patch::Merge(preconditioned(patch, &crd.metadata));
+            api.patch(name, &patching(), &patch).await.map_err(|source| failed("patch", source))?;
+            info!(crd = name, "wrote spec.conversion of the CustomResourceDefinition");
+        }
+        Ok(true)
+    }
+
+    /// The ValidatingWebhookConfiguration may be left out, and then nothing is to be done.
+    async fn publish_to_validating(&self, bundle: &str) -> Result<(), Error> {
+        let name = places::VALIDATING;
+        let failed = |verb, source| Error::api(verb, "ValidatingWebhookConfiguration", name, source);
+        let api: Api<ValidatingWebhookConfiguration> = Api::all(self.client.clone());
+        let Some(found) = api.get_opt(name).await.map_err(|source| failed("read", source))? else {
+            return Ok(());
+        };
+        let webhooks = found.webhooks.unwrap_or_default();
+        if let Some(patch) = places::validating_patch(&webhooks, &self.endpoint, bundle) {
+            let patch = Patch::Strategic(preconditioned(patch, &found.metadata));
+            api.patch(name, &patching(), &patch).await.map_err(|source| failed("patch", source))?;
+            info!(name, "wrote clientConfig of the ValidatingWebhookConfiguration");
+        }
+        Ok(())
+    }
+
+    async fn publish_to_config_map(&self, bundle: &str) -> Result<(), Error> {
+        let name = places::CA_CONFIG_MAP;
+        let failed = |verb, source| Error::api(verb, "ConfigMap", &format!("{}/{name}", self.namespace), source);
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.namespace);
+        let Some(found) = api.get_opt(name).await.map_err(|source| failed("read", source))? else {
+            let data = Some([(CA_CERT.to_owned(), bundle.to_owned())].into());
+            let map = ConfigMap { metadata: self.metadata(name), data, ..ConfigMap::default() };
+            return api.create(&posting(), &map).await.map(drop).map_err(|source| failed("create", source));
+        };
+        let held = found.data.as_ref().and_then(|data| data.get(CA_CERT));
+        if held.map(String::as_str) != Some(bundle) {
+            let patch = preconditioned(json!({"data": {CA_CERT: bundle}}), &found.metadata);
+            api.patch(name, &patching(), &Patch::Merge(patch)).await.map_err(|source| failed("patch", source))?;
+        }
+        Ok(())
+    }
+}
+
+/// The patch, made to fail when the object has changed since it was read.
+fn preconditioned(mut patch: Value, read: &ObjectMeta) -> Value {
+    patch["metadata"] = json!({"resourceVersion": read.resource_version});
+    patch
+}

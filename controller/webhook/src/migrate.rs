@@ -1,0 +1,160 @@
+//! Storage migration: every object of ours is stored in v1beta1, and the CRDs say so.
+//!
+//! After a version is no longer the one that is stored, objects written before stay as they are until someone writes
+//! them. Only when all have been written again may the old version ever be taken out of a CRD.
+
+use std::time::Duration;
+
+use berth_api::names::{GROUP, V1BETA1};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch};
+use kube::core::PartialObjectMeta;
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+use tracing::{info, warn};
+
+use crate::Error;
+use crate::keeper::{Crd, crds, patching};
+
+/// Our kinds, with the plural that their CRDs are named by.
+const KINDS: [(&str, &str); 3] =
+    [("clonesets", "CloneSet"), ("imagepulljobs", "ImagePullJob"), ("nodeimages", "NodeImage")];
+/// How many objects are listed at once.
+const PAGE: u32 = 200;
+/// The wait after a failure doubles from here.
+const BACKOFF_MIN: Duration = Duration::from_secs(1);
+/// It doubles up to here.
+const BACKOFF_MAX: Duration = Duration::from_secs(60);
+
+/// What a migration did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Migrated {
+    /// How many CRDs said that objects of another version may be stored.
+    pub crds: usize,
+    /// How many objects were written again.
+    pub objects: usize,
+}
+
+/// Migrates all of our CRDs, and tries again until it is done; drop the future to give up. Nothing is lost by that:
+/// the next one starts where a CRD still names another version.
+pub async fn migrate(client: &Client) -> Migrated {
+    let mut done = Migrated::default();
+    for (plural, kind) in KINDS {
+        let mut wait = BACKOFF_MIN;
+        loop {
+            match migrate_kind(client, plural, kind).await {
+                Ok(None) => break,
+                Ok(Some(objects)) => {
+                    done.crds += 1;
+                    done.objects += objects;
+                    break;
+                }
+                Err(error) => {
+                    warn!(kind, %error, seconds = wait.as_secs(), "the storage migration failed; trying again");
+                    tokio::time::sleep(wait).await;
+                    wait = (wait * 2).min(BACKOFF_MAX);
+                }
+            }
+        }
+    }
+    done
+}
+
+/// What a CRD needs.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// Nothing: only v1beta1 has ever been stored, or all was migrated.
+    Nothing,
+    /// Its objects must be written again.
+    Rewrite,
+    /// It is another version's CRD, which stores something else: not ours to migrate.
+    OtherStorage(String),
+}
+
+pub(crate) fn need(crd: &Crd) -> Need {
+    let storage = crd.spec.versions.iter().find(|version| version.storage).map(|version| version.name.as_str());
+    if storage != Some(V1BETA1) {
+        return Need::OtherStorage(storage.unwrap_or_default().to_owned());
+    }
+    let stored = crd.status.as_ref().map(|status| status.stored_versions.as_slice()).unwrap_or_default();
+    if stored.iter().any(|version| version != V1BETA1) { Need::Rewrite } else { Need::Nothing }
+}
+
+/// Migrates one kind; `None` when there was nothing to do.
+async fn migrate_kind(client: &Client, plural: &str, kind: &str) -> Result<Option<usize>, Error> {
+    let name = format!("{plural}.{GROUP}");
+    let failed = |verb, source| Error::api(verb, "CustomResourceDefinition", &name, source);
+    let crds = crds(client);
+    let crd = crds.get(&name).await.map_err(|source| failed("read", source))?;
+    match need(&crd) {
+        Need::Nothing => return Ok(None),
+        Need::OtherStorage(version) => return Err(Error::OtherStorage { crd: name, version }),
+        Need::Rewrite => {}
+    }
+    let stored = crd.status.as_ref().map(|status| status.stored_versions.join(",")).unwrap_or_default();
+    info!(kind, stored, "migrating the stored objects to {V1BETA1}");
+    let objects = rewrite_all(client, plural, kind).await?;
+    // The precondition makes sure that no other version became the stored one meanwhile.
+    let patch = json!({
+        "metadata": {"resourceVersion": settled_version(&crds, &name, &crd).await?},
+        "status": {"storedVersions": [V1BETA1]},
+    });
+    let params = patching();
+    crds.patch_status(&name, &params, &Patch::Merge(patch))
+        .await
+        .map_err(|source| failed("patch the status of", source))?;
+    info!(kind, objects, "all stored objects are {V1BETA1}");
+    Ok(Some(objects))
+}
+
+/// The CRD's resourceVersion now, if its storage is still as it was before the objects were written: caBundles and
+/// conditions change all the time, and must not make the migration start again.
+async fn settled_version(crds: &Api<Crd>, name: &str, before: &Crd) -> Result<Option<String>, Error> {
+    let now = crds.get(name).await.map_err(|source| Error::api("read", "CustomResourceDefinition", name, source))?;
+    let same = need(&now) == Need::Rewrite && now.metadata.uid == before.metadata.uid;
+    if same { Ok(now.metadata.resource_version) } else { Err(Error::StorageChanged { crd: name.to_owned() }) }
+}
+
+async fn rewrite_all(client: &Client, plural: &str, kind: &str) -> Result<usize, Error> {
+    let gvk = GroupVersionKind::gvk(GROUP, V1BETA1, kind);
+    let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
+    let all: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    let mut params = ListParams::default().limit(PAGE);
+    let mut done = 0;
+    loop {
+        let page = all.list_metadata(&params).await.map_err(|source| Error::api("list", kind, "", source))?;
+        for object in &page.items {
+            rewrite(client, &resource, kind, object).await?;
+            done += 1;
+        }
+        let left = page.metadata.remaining_item_count.unwrap_or_default();
+        info!(kind, done, left, "migrating");
+        match page.metadata.continue_ {
+            Some(token) if !token.is_empty() => params = params.continue_token(&token),
+            _ => return Ok(done),
+        }
+    }
+}
+
+/// Writes one object as it is. The apiserver compares what it would store with what is stored, the version included,
+/// so an empty patch writes what is in another version and costs nothing for the rest.
+async fn rewrite(
+    client: &Client,
+    resource: &ApiResource,
+    kind: &str,
+    object: &PartialObjectMeta<DynamicObject>,
+) -> Result<(), Error> {
+    let name = object.name_any();
+    let api: Api<DynamicObject> = match object.namespace() {
+        Some(namespace) => Api::namespaced_with(client.clone(), &namespace, resource),
+        None => Api::all_with(client.clone(), resource),
+    };
+    let params = patching();
+    match api.patch_metadata(&name, &params, &Patch::Merge(json!({}))).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+        Err(source) => {
+            let namespace = object.namespace().unwrap_or_default();
+            Err(Error::api("rewrite", kind, &format!("{namespace}/{name}"), source))
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The proof that conversion works by way of the apiserver, and the endpoint that makes the first proof possible.
+//!
+//! A Service sends the apiserver to ready pods only, and a replica is ready only when the apiserver reached it. While
+//! no replica serves yet, a replica therefore adds an EndpointSlice of its own to the Service, and takes it away
+//! when Kubernetes' own slice has it. (`publishNotReadyAddresses` would do too, but would for ever after send
+//! conversions to pods that still pull their image, crash, or have ended.)
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use berth_api::names::{GROUP, V1ALPHA1, label};
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ObjectMeta, PostParams};
+use kube::{Api, Client};
+use serde_json::json;
+
+use crate::keeper::{FIELD_MANAGER, posting};
+use crate::{Config, Error};
+
+/// The name of the Service's port, which the slice's port must share.
+pub const PORT_NAME: &str = "webhook";
+/// How long the slice outlives readiness: until Kubernetes' own slice has reached every node and apiserver.
+pub(crate) const SLICE_STAYS: Duration = Duration::from_secs(20);
+/// The longest that one proof may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Asks the apiserver for something that only a working conversion can answer: the dry-run creation of an object in
+/// v1alpha1. Says in words why it failed.
+pub(crate) async fn conversion_works(client: &Client) -> Result<(), String> {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, V1ALPHA1, "NodeImage"));
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    let mut object = DynamicObject::new("", &resource).data(json!({"spec": {}}));
+    object.metadata = ObjectMeta {
+        generate_name: Some("berth-conversion-proof-".to_owned()),
+        labels: Some([(label::FAKE_NODE_IMAGE.to_owned(), "true".to_owned())].into()),
+        ..ObjectMeta::default()
+    };
+    let params = PostParams { dry_run: true, ..posting() };
+    match tokio::time::timeout(PATIENCE, api.create(&params, &object)).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(kube::Error::Api(status))) if status.is_forbidden() => Err(format!(
+            "the proof that {V1ALPHA1} works, a dry-run creation of a NodeImage, is not allowed: {}; grant create on nodeimages.{GROUP}",
+            status.message
+        )),
+        Ok(Err(kube::Error::Api(status))) => Err(format!("{V1ALPHA1} does not work yet: {}", status.message)),
+        Ok(Err(error)) => Err(format!("{V1ALPHA1} cannot be tried: {error}")),
+        Err(_) => Err(format!(
+            "{V1ALPHA1} does not work yet: no answer in {} s; may the apiserver open connections to the webhook's port?",
+            PATIENCE.as_secs()
+        )),
+    }
+}
+
+/// This pod as an endpoint of the webhook's Service, before it is ready.
+pub(crate) struct EarlyEndpoint {
+    api: Api<EndpointSlice>,
+    slice: EndpointSlice,
+    name: String,
+    exists: bool,
+}
+
+impl EarlyEndpoint {
+    /// `None` when we run outside the cluster: then there is no Service in the way.
+    pub(crate) fn new(client: &Client, config: &Config) -> Option<Self> {
+        let pod = config.pod.as_ref().filter(|_| config.host.is_none())?;
+        let name = format!("{}-early-{}", config.service, pod.uid);
+        let metadata = ObjectMeta {
+            name: Some(name.clone()),
+            namespace: Some(config.namespace.clone()),
+            labels: Some(
+                [
+                    ("kubernetes.io/service-name".to_owned(), config.service.clone()),
+                    ("endpointslice.kubernetes.io/managed-by".to_owned(), FIELD_MANAGER.to_owned()),
+                ]
+                .into(),
+            ),
+            // The slice goes with the pod, should we end before we take it away.
+            owner_references: Some(vec![OwnerReference {
+                api_version: "v1".to_owned(),
+                kind: "Pod".to_owned(),
+                name: pod.name.clone(),
+                uid: pod.uid.clone(),
+                ..OwnerReference::default()
+            }]),
+            ..ObjectMeta::default()
+        };
+        let endpoint = Endpoint {
+            addresses: vec![pod.ip.to_string()],
+            conditions: Some(EndpointConditions { ready: Some(true), ..EndpointConditions::default() }),
+            target_ref: Some(ObjectReference {
+                kind: Some("Pod".to_owned()),
+                namespace: Some(config.namespace.clone()),
+                name: Some(pod.name.clone()),
+                uid: Some(pod.uid.clone()),
+                ..ObjectReference::default()
+            }),
+            ..Endpoint::default()
+        };
+        let slice = EndpointSlice {
+            metadata,
+            address_type: match pod.ip {
+                IpAddr::V4(_) => "IPv4".to_owned(),
+                IpAddr::V6(_) => "IPv6".to_owned(),
+            },
+            endpoints: vec![endpoint],
+            ports: Some(vec![EndpointPort {
+                name: Some(PORT_NAME.to_owned()),
+                port: Some(i32::from(config.bind.port())),
+                protocol: Some("TCP".to_owned()),
+                ..EndpointPort::default()
+            }]),
+        };
+        let api = Api::namespaced(client.clone(), &config.namespace);
+        Some(Self { api, slice, name, exists: false })
+    }
+
+    /// Adds the slice; one left by an earlier life of this pod is replaced, for its address may be another's by now.
+    pub(crate) async fn add(&mut self) -> Result<(), Error> {
+        if self.exists {
+            return Ok(());
+        }
+        self.delete("replace").await?;
+        self.api.create(&posting(), &self.slice).await.map_err(|source| self.failed("create", source))?;
+        self.exists = true;
+        Ok(())
+    }
+
+    /// Takes the slice away, also one of an earlier life of this pod.
+    pub(crate) async fn remove(&mut self) -> Result<(), Error> {
+        self.delete("delete").await?;
+        self.exists = false;
+        Ok(())
+    }
+
+    async fn delete(&self, verb: &'static str) -> Result<(), Error> {
+        match self.api.delete(&self.name, &DeleteParams::default()).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+            Err(source) => Err(self.failed(verb, source)),
+        }
+    }
+
+    fn failed(&self, verb: &'static str, source: kube::Error) -> Error {
+        Error::api(verb, "EndpointSlice", &self.name, source)
+    }
+}

@@ -4,13 +4,16 @@
 //! manifests. Both are field for field OpenKruise's; what Berth adds says *Berth* in its description.
 
 mod absent;
+pub mod conversion;
+pub mod crd;
 pub mod inplace;
 pub mod lifecycle;
 pub mod names;
-mod schema;
+
 pub mod template;
 pub mod update_order;
 pub mod v1alpha1;
 pub mod v1beta1;
+pub mod validation;
 
 pub use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;

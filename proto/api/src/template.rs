@@ -1,7 +1,9 @@
 //! Pod and claim templates: kept as they were written, whatever fields a newer Kubernetes adds.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -41,6 +43,26 @@ impl VolumeClaimTemplate {
     /// `metadata.name`, empty when there is none.
     pub fn name(&self) -> &str {
         self.0.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()
+    }
+}
+
+impl JsonSchema for PodTemplate {
+    fn schema_name() -> Cow<'static, str> {
+        "PodTemplate".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
+    }
+}
+
+impl JsonSchema for VolumeClaimTemplate {
+    fn schema_name() -> Cow<'static, str> {
+        "VolumeClaimTemplate".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
     }
 }
 

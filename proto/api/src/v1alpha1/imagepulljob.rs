@@ -20,33 +20,7 @@ pub use crate::v1beta1::imagepulljob::{
     status = "ImagePullJobStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "ImagePullJob pulls one image on many nodes, so that pods which need it later start at once.",
-    printcolumn(
-        name = "TOTAL",
-        type_ = "integer",
-        json_path = ".status.desired",
-        description = "Nodes that shall pull."
-    ),
-    printcolumn(
-        name = "ACTIVE",
-        type_ = "integer",
-        json_path = ".status.active",
-        description = "Nodes that are pulling."
-    ),
-    printcolumn(
-        name = "SUCCEED",
-        type_ = "integer",
-        json_path = ".status.succeeded",
-        description = "Nodes that have the image."
-    ),
-    printcolumn(name = "FAILED", type_ = "integer", json_path = ".status.failed", description = "Nodes that gave up."),
-    printcolumn(
-        name = "AGE",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp",
-        description = "Time since the job was created."
-    ),
-    printcolumn(name = "MESSAGE", type_ = "string", json_path = ".status.message", description = "What is going on.")
+    doc = "ImagePullJob pulls one image on many nodes, so that pods which need it later start at once."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ImagePullJobSpec {

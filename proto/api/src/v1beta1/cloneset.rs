@@ -33,64 +33,6 @@ pub const DEFAULT_REVISION_HISTORY_LIMIT: i32 = 10;
         spec_replicas_path = ".spec.replicas",
         status_replicas_path = ".status.replicas",
         label_selector_path = ".status.labelSelector"
-    ),
-    printcolumn(
-        name = "DESIRED",
-        type_ = "integer",
-        json_path = ".spec.replicas",
-        description = "Pods that are wanted."
-    ),
-    printcolumn(
-        name = "UPDATED",
-        type_ = "integer",
-        json_path = ".status.updatedReplicas",
-        description = "Pods of the update revision."
-    ),
-    printcolumn(
-        name = "UPDATED_READY",
-        type_ = "integer",
-        json_path = ".status.updatedReadyReplicas",
-        description = "Pods of the update revision that are ready."
-    ),
-    printcolumn(
-        name = "UPDATED_AVAILABLE",
-        type_ = "integer",
-        json_path = ".status.updatedAvailableReplicas",
-        description = "Pods of the update revision that are available."
-    ),
-    printcolumn(
-        name = "READY",
-        type_ = "integer",
-        json_path = ".status.readyReplicas",
-        description = "Pods that are ready."
-    ),
-    printcolumn(name = "TOTAL", type_ = "integer", json_path = ".status.replicas", description = "Pods that exist."),
-    printcolumn(
-        name = "AGE",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp",
-        description = "Time since the CloneSet was created."
-    ),
-    printcolumn(
-        name = "CONTAINERS",
-        type_ = "string",
-        priority = 1,
-        json_path = ".spec.template.spec.containers[*].name",
-        description = "The template's containers."
-    ),
-    printcolumn(
-        name = "IMAGES",
-        type_ = "string",
-        priority = 1,
-        json_path = ".spec.template.spec.containers[*].image",
-        description = "The template's images."
-    ),
-    printcolumn(
-        name = "SELECTOR",
-        type_ = "string",
-        priority = 1,
-        json_path = ".status.labelSelector",
-        description = "The selector of the pods."
     )
 )]
 #[serde(rename_all = "camelCase")]

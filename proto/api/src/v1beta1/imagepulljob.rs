@@ -18,32 +18,7 @@ pub use super::nodeimage::{ImagePullPolicy, SandboxConfig};
     status = "ImagePullJobStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "ImagePullJob pulls one image on many nodes, so that pods which need it later start at once.",
-    printcolumn(
-        name = "TOTAL",
-        type_ = "integer",
-        json_path = ".status.desired",
-        description = "Nodes that shall pull."
-    ),
-    printcolumn(
-        name = "ACTIVE",
-        type_ = "integer",
-        json_path = ".status.active",
-        description = "Nodes that are pulling."
-    ),
-    printcolumn(
-        name = "SUCCEED",
-        type_ = "integer",
-        json_path = ".status.succeeded",
-        description = "Nodes that have the image."
-    ),
-    printcolumn(name = "FAILED", type_ = "integer", json_path = ".status.failed", description = "Nodes that gave up."),
-    printcolumn(
-        name = "AGE",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp",
-        description = "Time since the job was created."
-    )
+    doc = "ImagePullJob pulls one image on many nodes, so that pods which need it later start at once."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ImagePullJobSpec {

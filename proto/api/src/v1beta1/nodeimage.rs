@@ -33,32 +33,7 @@ pub const REFERENCE_MODE_BATCH: &str = "batch";
     status = "NodeImageStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "NodeImage has the name of a node, and says which images that node shall pull and how far it is with them.",
-    printcolumn(
-        name = "DESIRED",
-        type_ = "integer",
-        json_path = ".status.desired",
-        description = "Images that are wanted."
-    ),
-    printcolumn(
-        name = "PULLING",
-        type_ = "integer",
-        json_path = ".status.pulling",
-        description = "Pulls that are going on."
-    ),
-    printcolumn(
-        name = "SUCCEED",
-        type_ = "integer",
-        json_path = ".status.succeeded",
-        description = "Pulls that succeeded."
-    ),
-    printcolumn(name = "FAILED", type_ = "integer", json_path = ".status.failed", description = "Pulls that failed."),
-    printcolumn(
-        name = "AGE",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp",
-        description = "Time since the NodeImage was created."
-    )
+    doc = "NodeImage has the name of a node, and says which images that node shall pull and how far it is with them."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct NodeImageSpec {

@@ -1,0 +1,382 @@
+//! Defaults and validation of every kind, by field path.
+//!
+//! A message says what is wrong with which value and what to do; the apiserver puts the field before it. Rules that look at
+//! several fields stand at the smallest object that has them all: the apiserver forgives an old object its faults only as
+//! long as that object does not change.
+
+use serde_json::{Value, json};
+
+use super::patch::Patch;
+use super::template;
+use crate::names::V1ALPHA1;
+use crate::v1beta1::cloneset::{DEFAULT_MAX_UNAVAILABLE, DEFAULT_REVISION_HISTORY_LIMIT};
+use crate::v1beta1::nodeimage::{DEFAULT_BACKOFF_LIMIT, DEFAULT_TIMEOUT_SECONDS, MAX_IMAGES, MAX_INSPECTED_PODS};
+
+/// The longest label value, and the longest label key: prefix, slash and name.
+const LABEL_VALUE: u32 = 63;
+const LABEL_KEY: u32 = 253 + 1 + 63;
+
+/// An image reference: an optional registry with port, a name of several parts, a tag, a digest.
+const IMAGE: &str = "^(([a-zA-Z0-9.-]+|\\\\[[0-9a-fA-F:]+\\\\])(:[0-9]+)?/)?[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*\
+                     (:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@[A-Za-z][A-Za-z0-9._+-]*:[0-9a-fA-F]{32,})?$";
+
+/// The rules of one version of one kind.
+pub(super) fn of(kind: &str, version: &str) -> Vec<Patch> {
+    match kind {
+        "CloneSet" => cloneset(version),
+        "ImagePullJob" => imagepulljob(),
+        "NodeImage" => nodeimage(),
+        _ => Vec::new(),
+    }
+}
+
+fn at(path: impl Into<String>, keywords: Value) -> Patch {
+    let keywords = if let Value::Object(keywords) = keywords { keywords } else { serde_json::Map::new() };
+    Patch { path: path.into(), keywords }
+}
+
+/// A CEL rule whose message is an expression.
+fn rule(rule: impl Into<String>, message: impl Into<String>) -> Value {
+    json!({"rule": rule.into(), "messageExpression": message.into()})
+}
+
+fn check(rules: &[Value]) -> Value {
+    json!({"x-kubernetes-validations": rules})
+}
+
+/// The same, reported at a field below.
+fn reported_at(field_path: &str, mut rule: Value) -> Value {
+    if let Some(rule) = rule.as_object_mut() {
+        rule.insert("fieldPath".to_owned(), json!(field_path));
+    }
+    rule
+}
+
+/// An expression: is this number or percentage 0?
+fn is_zero(field: &str) -> String {
+    format!("(type({field}) == int ? {field} == 0 : {field}.matches('^0+([.]0+)?%$'))")
+}
+
+/// A number or percentage that is not negative.
+fn int_or_percent(path: impl Into<String>) -> Patch {
+    let valid = "type(self) == int ? self >= 0 : self.matches('^[0-9]+([.][0-9]+)?%$')";
+    let message = "'is \"%s\", but must be a number from 0 or a percentage such as \"25%%\"'.format([self])";
+    at(path, check(&[rule(valid, message)]))
+}
+
+fn not_negative(path: impl Into<String>) -> Patch {
+    at(path, json!({"minimum": 0}))
+}
+
+fn positive(path: impl Into<String>) -> Patch {
+    at(path, json!({"minimum": 1}))
+}
+
+/// What a label selector's fields mean, how long they may be, and which operator takes values.
+fn label_selector(path: &str) -> Vec<Patch> {
+    let values = "self.operator in ['In', 'NotIn'] ? has(self.values) && size(self.values) > 0 : \
+                  !has(self.values) || size(self.values) == 0";
+    let message = "(self.operator in ['In', 'NotIn'] ? 'operator %s of key \"%s\" needs values: add at least one' : \
+                   'operator %s of key \"%s\" takes no values: remove them').format([self.operator, self.key])";
+    vec![
+        at(path, json!({"x-kubernetes-map-type": "atomic"})),
+        at(
+            format!("{path}.matchLabels"),
+            json!({
+                "description": "Labels that must be there with these values.",
+                "maxProperties": 100,
+                "additionalProperties": {"type": "string", "maxLength": LABEL_VALUE},
+            }),
+        ),
+        at(
+            format!("{path}.matchExpressions"),
+            json!({"description": "Conditions on labels, all of which must hold.", "maxItems": 100,
+                   "x-kubernetes-list-type": "atomic"}),
+        ),
+        at(
+            format!("{path}.matchExpressions[]"),
+            json!({"description": "One condition.", "x-kubernetes-validations": [rule(values, message)]}),
+        ),
+        at(
+            format!("{path}.matchExpressions[].key"),
+            json!({"description": "The label's key.", "minLength": 1, "maxLength": LABEL_KEY}),
+        ),
+        at(
+            format!("{path}.matchExpressions[].operator"),
+            json!({
+                "description": "In or NotIn one of the values; Exists or DoesNotExist with any value.",
+                "enum": ["In", "NotIn", "Exists", "DoesNotExist"],
+            }),
+        ),
+        at(
+            format!("{path}.matchExpressions[].values"),
+            json!({
+                "description": "Values for In and NotIn.",
+                "maxItems": 500,
+                "items": {"type": "string", "maxLength": LABEL_VALUE},
+                "x-kubernetes-list-type": "atomic",
+            }),
+        ),
+    ]
+}
+
+fn cloneset(version: &str) -> Vec<Patch> {
+    let alpha = version == V1ALPHA1;
+    let update = if alpha { "spec.updateStrategy" } else { "spec.updateStrategy.rollingUpdate" };
+    let mut rules = vec![
+        at("spec.replicas", json!({"default": 1, "minimum": 0})),
+        at("spec.revisionHistoryLimit", json!({"default": DEFAULT_REVISION_HISTORY_LIMIT, "minimum": 0})),
+        not_negative("spec.minReadySeconds"),
+        not_negative("spec.progressDeadlineSeconds"),
+        at("spec.template", template::pod()),
+        at("spec.volumeClaimTemplates[]", template::claim()),
+        at("spec.scaleStrategy", json!({"default": {}})),
+        at(
+            "spec.scaleStrategy.podsToDelete",
+            json!({"x-kubernetes-list-type": "set", "items": {"type": "string", "minLength": 1, "maxLength": 253}}),
+        ),
+        int_or_percent("spec.scaleStrategy.maxUnavailable"),
+        at("spec.updateStrategy", json!({"default": {}})),
+        at(format!("{update}.partition"), json!({"default": 0})),
+        int_or_percent(format!("{update}.partition")),
+        at(format!("{update}.maxUnavailable"), json!({"default": DEFAULT_MAX_UNAVAILABLE})),
+        int_or_percent(format!("{update}.maxUnavailable")),
+        at(format!("{update}.maxSurge"), json!({"default": 0})),
+        int_or_percent(format!("{update}.maxSurge")),
+        int_or_percent(format!("{update}.inPlaceUpdateStrategy.imagePreDownloadParallelism")),
+        not_negative(format!("{update}.inPlaceUpdateStrategy.gracePeriodSeconds")),
+        not_negative(format!("{update}.inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds")),
+        not_negative(format!("{update}.inPlaceUpdateStrategy.imagePreDownloadMinUpdatedReadyPods")),
+        at(
+            "status",
+            json!({"required": ["availableReplicas", "readyReplicas", "replicas", "updatedReadyReplicas", "updatedReplicas"]}),
+        ),
+    ];
+    if alpha {
+        rules.push(at("spec.scaleStrategy.disablePVCReuse", json!({"default": false})));
+        rules.push(at(format!("{update}.type"), json!({"default": "ReCreate"})));
+        rules.push(at(update, check(&[surge_in_place("type")])));
+    } else {
+        rules.push(at("spec.scaleStrategy.enablePVCReuse", json!({"default": false})));
+        rules.push(at("spec.scaleStrategy.excludePreparingDelete", json!({"default": false})));
+        rules.push(at("spec.updateStrategy.type", json!({"default": "RollingUpdate"})));
+        rules.push(at(update, json!({"default": {}})));
+        rules.push(at(format!("{update}.podUpdatePolicy"), json!({"default": "ReCreate"})));
+        rules.push(at(update, check(&[surge_in_place("podUpdatePolicy")])));
+    }
+    rules.extend(cloneset_selector());
+    rules.extend(update_order(update));
+    rules.push(at("spec", check(&[no_way_to_update(alpha), deadline_after_ready()])));
+    rules
+}
+
+/// The selector: not empty, never changed, matching the template.
+fn cloneset_selector() -> Vec<Patch> {
+    let not_empty = "(has(self.matchLabels) && size(self.matchLabels) > 0) || \
+                     (has(self.matchExpressions) && size(self.matchExpressions) > 0)";
+    let mut rules = label_selector("spec.selector");
+    rules.push(at(
+        "spec.selector",
+        check(&[
+            json!({"rule": not_empty, "message": "is empty and would select every pod of the namespace: set matchLabels or matchExpressions"}),
+            json!({"rule": "self == oldSelf", "reason": "FieldValueForbidden",
+                   "message": "cannot be changed, the pods it selected would be left behind: create another CloneSet with the new selector"}),
+        ]),
+    ));
+    let labels = "self.template.?metadata.?labels";
+    let missing = format!("!({labels}[?k].orValue('') == self.selector.matchLabels[k] && {labels}[?k].hasValue())");
+    let by_labels = format!("!has(self.selector.matchLabels) || !self.selector.matchLabels.exists(k, {missing})");
+    let wanted = "'must have what spec.selector.matchLabels asks for, %s: set the same labels in both'.format([self.selector.matchLabels])";
+    let value = format!("{labels}[?e.key]");
+    let holds = format!(
+        "e.operator == 'Exists' ? {value}.hasValue() : e.operator == 'DoesNotExist' ? !{value}.hasValue() : \
+         (e.operator == 'In') == ({value}.hasValue() && has(e.values) && {value}.value() in e.values)"
+    );
+    let by_expressions =
+        format!("!has(self.selector.matchExpressions) || self.selector.matchExpressions.all(e, {holds})");
+    let failing = format!(
+        "'must fulfil spec.selector.matchExpressions, but does not for %s: change these labels or the selector'\
+         .format([self.selector.matchExpressions.filter(e, !({holds})).map(e, e.key)])"
+    );
+    rules.push(at(
+        "spec",
+        check(&[
+            reported_at(".template.metadata.labels", rule(by_labels, wanted)),
+            reported_at(".template.metadata.labels", rule(by_expressions, failing)),
+        ]),
+    ));
+    rules
+}
+
+/// InPlaceOnly creates no pods, so it can have none beyond the replicas.
+fn surge_in_place(policy: &str) -> Value {
+    let valid = format!(
+        "!has(self.{policy}) || self.{policy} != 'InPlaceOnly' || !has(self.maxSurge) || {}",
+        is_zero("self.maxSurge")
+    );
+    let message = format!(
+        "'is \"%s\", but InPlaceOnly creates no pods: set it to 0, or {policy} to InPlaceIfPossible'.format([self.maxSurge])"
+    );
+    reported_at(".maxSurge", rule(valid, message))
+}
+
+/// With neither a pod to miss nor one to add, no update could begin.
+fn no_way_to_update(alpha: bool) -> Value {
+    let strategy = "self.updateStrategy";
+    let (there, update, path) = if alpha {
+        (format!("has({strategy})"), strategy.to_owned(), ".updateStrategy.maxUnavailable")
+    } else {
+        let update = format!("{strategy}.rollingUpdate");
+        (format!("has({strategy}) && has({update})"), update, ".updateStrategy.rollingUpdate.maxUnavailable")
+    };
+    let on_delete = format!("has({strategy}.type) && {strategy}.type == 'OnDelete'");
+    let (unavailable, surge) = (format!("{update}.maxUnavailable"), format!("{update}.maxSurge"));
+    let stuck = format!("has({unavailable}) && {} && (!has({surge}) || {})", is_zero(&unavailable), is_zero(&surge));
+    let valid = format!("(has(self.replicas) && self.replicas == 0) || !({there}) || ({on_delete}) || !({stuck})");
+    let message = "is 0 and so is maxSurge, which leaves no way to update a pod: set one of them to at least 1";
+    reported_at(path, json!({"rule": valid, "message": message}))
+}
+
+fn deadline_after_ready() -> Value {
+    let valid = "!has(self.progressDeadlineSeconds) || !has(self.minReadySeconds) || \
+                 self.progressDeadlineSeconds == 2147483647 || self.progressDeadlineSeconds > self.minReadySeconds";
+    let message = "'is %d, but must be more than minReadySeconds, which is %d: no pod could be available in time'\
+                   .format([self.progressDeadlineSeconds, self.minReadySeconds])";
+    reported_at(".progressDeadlineSeconds", rule(valid, message))
+}
+
+fn update_order(update: &str) -> Vec<Patch> {
+    let priority = format!("{update}.priorityStrategy");
+    let one = "!(has(self.orderPriority) && size(self.orderPriority) > 0 && has(self.weightPriority) && size(self.weightPriority) > 0)";
+    let not_empty = "(has(self.matchLabels) && size(self.matchLabels) > 0) || \
+                     (has(self.matchExpressions) && size(self.matchExpressions) > 0)";
+    let mut rules = label_selector(&format!("{priority}.weightPriority[].matchSelector"));
+    rules.extend([
+        at(&priority, check(&[json!({"rule": one, "message": "has both orderPriority and weightPriority: remove one of them"})])),
+        at(format!("{priority}.orderPriority"), json!({"maxItems": 100})),
+        at(format!("{priority}.orderPriority[].orderedKey"), json!({"minLength": 1, "maxLength": LABEL_KEY})),
+        at(format!("{priority}.weightPriority"), json!({"maxItems": 100})),
+        at(format!("{priority}.weightPriority[].weight"), json!({"minimum": 0, "maximum": 100})),
+        at(
+            format!("{priority}.weightPriority[].matchSelector"),
+            json!({
+                "description": "The pods that get the weight, by their labels.",
+                "x-kubernetes-validations": [{"rule": not_empty, "message": "is empty: set matchLabels or matchExpressions"}],
+            }),
+        ),
+        at(
+            format!("{update}.scatterStrategy"),
+            json!({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["key", "value"]}),
+        ),
+        at(format!("{update}.scatterStrategy[].key"), json!({"minLength": 1, "maxLength": LABEL_KEY})),
+    ]);
+    rules
+}
+
+fn imagepulljob() -> Vec<Patch> {
+    let both = "!(has(self.selector) && has(self.podSelector))";
+    let secrets = "has(self.pullSecrets) == has(oldSelf.pullSecrets) && (!has(self.pullSecrets) || self.pullSecrets == oldSelf.pullSecrets)";
+    let deadline = "!has(self.completionPolicy) || !has(self.completionPolicy.activeDeadlineSeconds) || \
+                    !has(self.pullPolicy) || !has(self.pullPolicy.timeoutSeconds) || \
+                    self.completionPolicy.activeDeadlineSeconds >= self.pullPolicy.timeoutSeconds";
+    let deadline_message = "'is %d, but must be at least pullPolicy.timeoutSeconds, which is %d (600 where nothing is said): \
+                            raise the one or lower the other'\
+                            .format([self.completionPolicy.activeDeadlineSeconds, self.pullPolicy.timeoutSeconds])";
+    let names = "!(has(self.names) && (has(self.matchLabels) || has(self.matchExpressions)))";
+    let never = "!has(self.type) || self.type != 'Never' || !(has(self.activeDeadlineSeconds) || has(self.ttlSecondsAfterFinished))";
+    let message =
+        "'is \"%s\", but an image is [registry/]name[:tag][@digest] in lower case and without blanks'.format([self])";
+    let mut rules = vec![
+        at(
+            "spec",
+            check(&[
+                reported_at(
+                    ".podSelector",
+                    json!({"rule": both, "message": "is set and so is selector: remove one of them"}),
+                ),
+                reported_at(
+                    ".pullSecrets",
+                    json!({"rule": secrets, "reason": "FieldValueForbidden", "message": "cannot be changed: create another job"}),
+                ),
+                reported_at(".completionPolicy.activeDeadlineSeconds", rule(deadline, deadline_message)),
+            ]),
+        ),
+        at("spec.image", json!({"minLength": 1, "maxLength": 1024})),
+        at("spec.image", check(&[rule(format!("self.matches('{IMAGE}')"), message)])),
+        at("spec.pullSecrets", json!({"maxItems": 256, "items": {"type": "string", "minLength": 1, "maxLength": 253}})),
+        at(
+            "spec.selector",
+            check(&[
+                json!({"rule": names, "message": "has names and labels: remove names, or matchLabels and matchExpressions"}),
+            ]),
+        ),
+        at("spec.selector.names", json!({"x-kubernetes-list-type": "set"})),
+        int_or_percent("spec.parallelism"),
+        at("spec.pullPolicy", json!({"default": {}})),
+        at("spec.pullPolicy.timeoutSeconds", json!({"default": DEFAULT_TIMEOUT_SECONDS, "minimum": 1})),
+        at("spec.pullPolicy.backoffLimit", json!({"default": DEFAULT_BACKOFF_LIMIT, "minimum": 0})),
+        at("spec.completionPolicy", json!({"default": {}})),
+        at(
+            "spec.completionPolicy",
+            check(&[json!({
+                "rule": never,
+                "message": "has type Never, which knows neither activeDeadlineSeconds nor ttlSecondsAfterFinished: remove them, or set type to Always"
+            })]),
+        ),
+        at("spec.completionPolicy.type", json!({"default": "Always"})),
+        positive("spec.completionPolicy.activeDeadlineSeconds"),
+        not_negative("spec.completionPolicy.ttlSecondsAfterFinished"),
+        at("spec.imagePullPolicy", json!({"default": "IfNotPresent"})),
+        at("status", json!({"required": ["desired"]})),
+    ];
+    rules.extend(label_selector("spec.selector"));
+    rules.extend(label_selector("spec.podSelector"));
+    rules
+}
+
+fn nodeimage() -> Vec<Patch> {
+    let tags = "spec.images{}.tags[]";
+    let by = |keys: &[&str]| json!({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys});
+    let mut rules = vec![
+        at("", json!({"required": null})),
+        at("spec", json!({"default": {}})),
+        at("spec.images", json!({"maxProperties": MAX_IMAGES})),
+        at(
+            "spec.images",
+            check(&[json!({"rule": "!('' in self)", "message": "has an image without a name: name it or remove it"})]),
+        ),
+        at("spec.images{}", json!({"required": ["tags"]})),
+        at("spec.images{}.tags", by(&["tag"])),
+        at(format!("{tags}.tag"), json!({"minLength": 1})),
+        not_negative(format!("{tags}.version")),
+        at(format!("{tags}.pullPolicy"), json!({"default": {}})),
+        at(format!("{tags}.pullPolicy.timeoutSeconds"), json!({"default": DEFAULT_TIMEOUT_SECONDS, "minimum": 1})),
+        at(format!("{tags}.pullPolicy.backoffLimit"), json!({"default": DEFAULT_BACKOFF_LIMIT, "minimum": 0})),
+        not_negative(format!("{tags}.pullPolicy.ttlSecondsAfterFinished")),
+        positive(format!("{tags}.pullPolicy.activeDeadlineSeconds")),
+        at("spec.inspectPods", by(&["uid"])),
+        at("spec.inspectPods", json!({"maxItems": MAX_INSPECTED_PODS})),
+        at("status", json!({"required": ["desired"]})),
+        at("status.imageStatuses{}", json!({"required": ["tags"]})),
+        at("status.conditions", by(&["type"])),
+        at("status.inspectedPods", by(&["uid"])),
+        at("status.inspectedPods[].containers", by(&["name"])),
+        at("status.imageFacts", by(&["image"])),
+    ];
+    rules.push(at(
+        format!("{tags}.ownerReferences[]"),
+        json!({"description": "An object that asked for the pull.", "x-kubernetes-map-type": "atomic"}),
+    ));
+    for (field, description) in [
+        ("apiVersion", "The object's API version."),
+        ("fieldPath", "The part of the object that is meant; unused."),
+        ("kind", "The object's kind."),
+        ("name", "The object's name."),
+        ("namespace", "The object's namespace."),
+        ("resourceVersion", "The object's resourceVersion; unused."),
+        ("uid", "The object's uid."),
+    ] {
+        rules.push(at(format!("{tags}.ownerReferences[].{field}"), json!({"description": description})));
+    }
+    rules
+}

@@ -1,0 +1,79 @@
+//! The schema of templates: every field is kept, the few that rules and columns look at are named.
+
+use serde_json::{Value, json};
+
+/// A pod template.
+pub(super) fn pod() -> Value {
+    let strings = |description: &str| json!({"description": description, "type": "object", "additionalProperties": {"type": "string"}});
+    let containers = |description: &str| {
+        json!({
+            "description": description,
+            "type": "array",
+            "items": {
+                "type": "object",
+                "x-kubernetes-preserve-unknown-fields": true,
+                "properties": {
+                    "name": {"type": "string", "description": "The container's name, unique in the pod."},
+                    "image": {"type": "string", "description": "The container's image."},
+                },
+            },
+        })
+    };
+    json!({
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": true,
+        "properties": {
+            "metadata": {
+                "description": "Labels and annotations of the pods.",
+                "type": "object",
+                "x-kubernetes-preserve-unknown-fields": true,
+                "properties": {
+                    "labels": strings("Labels of the pods. They must match the selector. A change can be made in place."),
+                    "annotations": strings("Annotations of the pods. A change can be made in place."),
+                },
+            },
+            "spec": {
+                "description": "The pods' spec: see `kubectl explain pod.spec` for its fields, all of which may be used.",
+                "type": "object",
+                "x-kubernetes-preserve-unknown-fields": true,
+                "properties": {
+                    "restartPolicy": {"type": "string", "description": "Always; a CloneSet knows no other."},
+                    "activeDeadlineSeconds": {
+                        "type": "integer", "format": "int64",
+                        "description": "Cannot be used: a CloneSet's pods are meant to stay.",
+                    },
+                    "containers": containers("See `kubectl explain pod.spec.containers`. A change of images alone can be made in place."),
+                    "initContainers": containers("See `kubectl explain pod.spec.initContainers`. A change replaces pods."),
+                },
+                "x-kubernetes-validations": [
+                    {
+                        "rule": "!has(self.restartPolicy) || self.restartPolicy == 'Always'",
+                        "messageExpression": "'is \"%s\", but the pods of a CloneSet must restart: set it to Always or remove it'.format([self.restartPolicy])",
+                        "fieldPath": ".restartPolicy",
+                    },
+                    {
+                        "rule": "!has(self.activeDeadlineSeconds)",
+                        "message": "is set, but a CloneSet's pods are meant to stay: remove it",
+                        "fieldPath": ".activeDeadlineSeconds",
+                    },
+                ],
+            },
+        },
+    })
+}
+
+/// A claim template.
+pub(super) fn claim() -> Value {
+    json!({
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": true,
+        "properties": {
+            "metadata": {
+                "description": "The name that pods mount the claim by, and labels and annotations of the claims.",
+                "type": "object",
+                "x-kubernetes-preserve-unknown-fields": true,
+                "properties": {"name": {"type": "string", "description": "The name that pods mount the claim by."}},
+            },
+        },
+    })
+}

@@ -1,0 +1,248 @@
+//! What neither the schema nor its rules can say: the syntax of labels and names.
+//!
+//! Everything else is validated by the apiserver itself, see [`crate::crd`].
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+/// One fault of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The field, as `kubectl explain` has it, with indexes and keys.
+    pub field: String,
+    /// Its value.
+    pub value: String,
+    /// What is wrong with it, and the remedy.
+    pub message: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: Invalid value: {:?}: {}", self.field, self.value, self.message)
+    }
+}
+
+/// The faults of a CloneSet, ImagePullJob or NodeImage of any version. Empty for other kinds.
+pub fn violations(object: &Value) -> Vec<Violation> {
+    let mut found = Violations(Vec::new());
+    match object.get("kind").and_then(Value::as_str) {
+        Some("CloneSet") => cloneset(object, &mut found),
+        Some("ImagePullJob") => {
+            for selector in ["spec.selector", "spec.podSelector"] {
+                found.selector(selector, at(object, selector));
+            }
+            found.names("spec.selector.names", at(object, "spec.selector.names"));
+            found.names("spec.pullSecrets", at(object, "spec.pullSecrets"));
+        }
+        _ => {}
+    }
+    found.0
+}
+
+fn cloneset(object: &Value, found: &mut Violations) {
+    found.selector("spec.selector", at(object, "spec.selector"));
+    found.names("spec.scaleStrategy.podsToDelete", at(object, "spec.scaleStrategy.podsToDelete"));
+    for update in ["spec.updateStrategy", "spec.updateStrategy.rollingUpdate"] {
+        for (index, term) in list(at(object, &format!("{update}.priorityStrategy.weightPriority"))) {
+            let field = format!("{update}.priorityStrategy.weightPriority[{index}].matchSelector");
+            found.selector(&field, term.get("matchSelector"));
+        }
+        for (index, term) in list(at(object, &format!("{update}.priorityStrategy.orderPriority"))) {
+            found
+                .key(&format!("{update}.priorityStrategy.orderPriority[{index}].orderedKey"), text(term, "orderedKey"));
+        }
+        for (index, term) in list(at(object, &format!("{update}.scatterStrategy"))) {
+            let field = format!("{update}.scatterStrategy[{index}]");
+            found.key(&format!("{field}.key"), text(term, "key"));
+            found.value(&format!("{field}.value"), text(term, "value"));
+        }
+    }
+    let mut names = BTreeSet::new();
+    for (index, claim) in list(at(object, "spec.volumeClaimTemplates")) {
+        let field = format!("spec.volumeClaimTemplates[{index}].metadata.name");
+        let name = claim.get("metadata").map_or("", |metadata| text(metadata, "name"));
+        if !is_dns_label(name) {
+            found.add(&field, name, "pods mount the claim by this name: use at most 63 of a-z, 0-9 and -, with a letter or digit at both ends");
+        } else if !names.insert(name) {
+            found.add(&field, name, "another claim template has this name: use another");
+        }
+    }
+}
+
+struct Violations(Vec<Violation>);
+
+impl Violations {
+    fn add(&mut self, field: &str, value: &str, message: &str) {
+        self.0.push(Violation { field: field.to_owned(), value: value.to_owned(), message: message.to_owned() });
+    }
+
+    fn selector(&mut self, field: &str, selector: Option<&Value>) {
+        let Some(selector) = selector else { return };
+        for (key, value) in selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten() {
+            self.key(&format!("{field}.matchLabels"), key);
+            self.value(&format!("{field}.matchLabels[{key}]"), value.as_str().unwrap_or_default());
+        }
+        for (index, expression) in list(selector.get("matchExpressions")) {
+            self.key(&format!("{field}.matchExpressions[{index}].key"), text(expression, "key"));
+            for (at, value) in list(expression.get("values")) {
+                let field = format!("{field}.matchExpressions[{index}].values[{at}]");
+                self.value(&field, value.as_str().unwrap_or_default());
+            }
+        }
+    }
+
+    fn key(&mut self, field: &str, key: &str) {
+        let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
+        if !is_label_name(name) || !prefix.is_none_or(is_dns_subdomain) {
+            let message = "is no label key: use a name of at most 63 of letters, digits, -, _ and ., with a letter or digit at both ends; \
+                           a DNS name and / may stand before it";
+            self.add(field, key, message);
+        }
+    }
+
+    fn value(&mut self, field: &str, value: &str) {
+        if !value.is_empty() && !is_label_name(value) {
+            let message = "is no label value: use at most 63 of letters, digits, -, _ and ., with a letter or digit at both ends, or nothing";
+            self.add(field, value, message);
+        }
+    }
+
+    fn names(&mut self, field: &str, names: Option<&Value>) {
+        for (index, name) in list(names) {
+            let name = name.as_str().unwrap_or_default();
+            if !is_dns_subdomain(name) {
+                let message = "is no object's name: use at most 253 of a-z, 0-9, - and ., with a letter or digit at both ends of each part";
+                self.add(&format!("{field}[{index}]"), name, message);
+            }
+        }
+    }
+}
+
+fn at<'a>(object: &'a Value, field: &str) -> Option<&'a Value> {
+    field.split('.').try_fold(object, |value, name| value.get(name))
+}
+
+fn list(value: Option<&Value>) -> impl Iterator<Item = (usize, &Value)> {
+    value.and_then(Value::as_array).into_iter().flatten().enumerate()
+}
+
+fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+    value.as_object().and_then(|map: &Map<_, _>| map.get(field)).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A label's value, or its key without prefix.
+fn is_label_name(name: &str) -> bool {
+    let ends = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
+    name.len() <= 63
+        && ends(name.bytes().next())
+        && ends(name.bytes().last())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+}
+
+fn is_dns_subdomain(name: &str) -> bool {
+    name.len() <= 253 && name.split('.').all(is_dns_part)
+}
+
+fn is_dns_label(name: &str) -> bool {
+    name.len() <= 63 && is_dns_part(name)
+}
+
+fn is_dns_part(part: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    part.bytes().next().is_some_and(inner)
+        && part.bytes().last().is_some_and(inner)
+        && part.bytes().all(|byte| inner(byte) || byte == b'-')
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn fields(object: Value) -> Vec<String> {
+        violations(&object).into_iter().map(|violation| violation.field).collect()
+    }
+
+    #[test]
+    fn sound_objects_have_no_faults() {
+        let long = "a".repeat(63);
+        let selector = json!({
+            "matchLabels": {"app": "demo", "example.com/Tier_1.x": long, "empty": ""},
+            "matchExpressions": [{"key": "a", "operator": "In", "values": ["b", ""]}],
+        });
+        let order = json!({
+            "priorityStrategy": {"weightPriority": [{"weight": 1, "matchSelector": selector}], "orderPriority": [{"orderedKey": "a.b/c"}]},
+            "scatterStrategy": [{"key": "a", "value": "b"}],
+        });
+        let cloneset = |update: Value| {
+            json!({"kind": "CloneSet", "spec": {
+                "selector": selector, "updateStrategy": update, "scaleStrategy": {"podsToDelete": ["demo-x1"]},
+                "volumeClaimTemplates": [{"metadata": {"name": "data"}}, {"metadata": {"name": "data-2"}}],
+            }})
+        };
+        assert_eq!(violations(&cloneset(order.clone())), []);
+        assert_eq!(violations(&cloneset(json!({"rollingUpdate": order}))), []);
+        let job = json!({"kind": "ImagePullJob", "spec": {"selector": {"names": ["node-1.example.com"]}, "podSelector": selector}});
+        assert_eq!(violations(&job), []);
+        assert_eq!(violations(&json!({"kind": "NodeImage", "spec": {}})), []);
+        assert_eq!(violations(&json!(null)), []);
+    }
+
+    #[test]
+    fn every_fault_names_its_field() {
+        let update = json!({
+            "priorityStrategy": {
+                "weightPriority": [{"matchSelector": {"matchLabels": {"ok": "-"}}}],
+                "orderPriority": [{"orderedKey": "a/b/c"}],
+            },
+            "scatterStrategy": [{"key": "", "value": "ok"}],
+        });
+        let cloneset = json!({"kind": "CloneSet", "spec": {
+            "selector": {"matchLabels": {"-app": "demo"}, "matchExpressions": [{"key": "A_/b", "values": ["ok", "not ok"]}]},
+            "updateStrategy": {"rollingUpdate": update},
+            "scaleStrategy": {"podsToDelete": ["ok", "Not"]},
+            "volumeClaimTemplates": [{}, {"metadata": {"name": "data"}}, {"metadata": {"name": "data"}}, {"metadata": {"name": "a.b"}}],
+        }});
+        assert_eq!(
+            fields(cloneset),
+            [
+                "spec.selector.matchLabels",
+                "spec.selector.matchExpressions[0].key",
+                "spec.selector.matchExpressions[0].values[1]",
+                "spec.scaleStrategy.podsToDelete[1]",
+                "spec.updateStrategy.rollingUpdate.priorityStrategy.weightPriority[0].matchSelector.matchLabels[ok]",
+                "spec.updateStrategy.rollingUpdate.priorityStrategy.orderPriority[0].orderedKey",
+                "spec.updateStrategy.rollingUpdate.scatterStrategy[0].key",
+                "spec.volumeClaimTemplates[0].metadata.name",
+                "spec.volumeClaimTemplates[2].metadata.name",
+                "spec.volumeClaimTemplates[3].metadata.name",
+            ]
+        );
+        let job = json!({"kind": "ImagePullJob", "spec": {
+            "selector": {"names": ["node_1"], "matchLabels": {"a": "x".repeat(64)}}, "podSelector": {"matchLabels": {"a b": ""}}, "pullSecrets": [""],
+        }});
+        assert_eq!(
+            fields(job),
+            [
+                "spec.selector.matchLabels[a]",
+                "spec.podSelector.matchLabels",
+                "spec.selector.names[0]",
+                "spec.pullSecrets[0]"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_fault_reads_like_the_apiservers() {
+        let cloneset = json!({"kind": "CloneSet", "spec": {"selector": {"matchLabels": {"app": "a b"}}}});
+        let message = violations(&cloneset).first().unwrap().to_string();
+        assert!(
+            message.starts_with(
+                "spec.selector.matchLabels[app]: Invalid value: \"a b\": is no label value: use at most 63"
+            )
+        );
+    }
+}

@@ -1,0 +1,93 @@
+//! What a cluster has from the start beside its components: the default StorageClass, and the Service, the endpoint
+//! and the rights of cluster DNS.
+
+use crate::address;
+use serde_json::{Value, json};
+
+/// The name of the default StorageClass.
+pub(crate) const STORAGE_CLASS: &str = "standard";
+
+/// The objects, as one list for `kubectl create`.
+pub(crate) fn objects() -> Value {
+    json!({"apiVersion": "v1", "kind": "List", "items": [
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": {
+                "name": STORAGE_CLASS,
+                "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
+            },
+            "provisioner": "kubernetes.io/host-path",
+            "reclaimPolicy": "Delete",
+            "volumeBindingMode": "Immediate",
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "kube-dns", "namespace": "kube-system", "labels": {"k8s-app": "kube-dns"}},
+            "spec": {
+                "clusterIP": address::DNS_SERVICE,
+                "ports": [{"name": "dns", "port": 53, "protocol": "UDP"}, {"name": "dns-tcp", "port": 53}],
+            },
+        },
+        {
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": {
+                "name": "kube-dns",
+                "namespace": "kube-system",
+                "labels": {"kubernetes.io/service-name": "kube-dns"},
+            },
+            "addressType": "IPv4",
+            "ports": [{"name": "dns", "port": 53, "protocol": "UDP"}, {"name": "dns-tcp", "port": 53}],
+            "endpoints": [{"addresses": [address::CONTROL_PLANE], "conditions": {"ready": true}}],
+        },
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": "system:coredns"},
+            "rules": [
+                {"apiGroups": [""], "resources": ["services", "pods", "namespaces"], "verbs": ["list", "watch"]},
+                {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]},
+            ],
+        },
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": "system:coredns"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:coredns"},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "system:coredns"}],
+        },
+    ]})
+}
+
+/// The configuration of CoreDNS: it answers for the cluster alone and asks nobody.
+pub(crate) fn corefile(kubeconfig: &str) -> String {
+    format!(
+        ".:53 {{
+    errors
+    health 127.0.0.1:8080
+    ready 127.0.0.1:8181
+    kubernetes {} in-addr.arpa ip6.arpa {{
+        kubeconfig {kubeconfig}
+        pods insecure
+        ttl 5
+    }}
+    cache 5
+    loop
+    reload
+}}
+",
+        address::CLUSTER_DOMAIN
+    )
+}
+
+/// The audit policy: who did what to which object, once per request.
+pub(crate) fn audit_policy() -> Value {
+    json!({
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived", "ResponseStarted"],
+        "rules": [{"level": "Metadata"}],
+    })
+}

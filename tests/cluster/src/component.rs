@@ -1,0 +1,300 @@
+//! The components of a cluster: their names, where they run, and their command lines.
+
+use crate::address;
+use anyhow::{Context, Result, bail};
+use std::{fmt, path::Path, str::FromStr};
+
+/// Where something runs: the control plane's namespaces or a node's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Place {
+    /// The control plane.
+    ControlPlane,
+    /// The node with this number, from 1.
+    Node(u8),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ControlPlane => f.write_str("control-plane"),
+            Self::Node(number) => write!(f, "node-{number}"),
+        }
+    }
+}
+
+impl FromStr for Place {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if text == "control-plane" {
+            return Ok(Self::ControlPlane);
+        }
+        let number = text.strip_prefix("node-").and_then(|number| number.parse().ok()).filter(|number| *number > 0);
+        number.map(Self::Node).with_context(|| format!("{text:?} is no place: use control-plane, node-1, node-2, …"))
+    }
+}
+
+/// A component that can be killed, stopped and started by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Component {
+    /// etcd, the apiserver's store.
+    Etcd,
+    /// kube-apiserver.
+    Apiserver,
+    /// kube-controller-manager.
+    ControllerManager,
+    /// kube-scheduler.
+    Scheduler,
+    /// The registry that every node pulls every image from.
+    Registry,
+    /// CoreDNS.
+    Dns,
+    /// The containerd of this node.
+    Containerd(u8),
+    /// The kubelet of this node.
+    Kubelet(u8),
+    /// The kube-proxy of this node.
+    KubeProxy(u8),
+}
+
+impl Component {
+    /// Every component of a cluster with this many nodes, in the order in which they start.
+    #[must_use]
+    pub fn all(nodes: u8) -> Vec<Self> {
+        let mut all = vec![Self::Etcd, Self::Apiserver, Self::ControllerManager, Self::Scheduler, Self::Registry];
+        if nodes > 0 {
+            all.push(Self::Dns);
+        }
+        all.extend((1..=nodes).flat_map(|node| [Self::Containerd(node), Self::Kubelet(node), Self::KubeProxy(node)]));
+        all
+    }
+
+    /// Where it runs.
+    #[must_use]
+    pub fn place(self) -> Place {
+        match self {
+            Self::Containerd(node) | Self::Kubelet(node) | Self::KubeProxy(node) => Place::Node(node),
+            _ => Place::ControlPlane,
+        }
+    }
+
+    fn kind(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::Apiserver => "apiserver",
+            Self::ControllerManager => "controller-manager",
+            Self::Scheduler => "scheduler",
+            Self::Registry => "registry",
+            Self::Dns => "dns",
+            Self::Containerd(_) => "containerd",
+            Self::Kubelet(_) => "kubelet",
+            Self::KubeProxy(_) => "kube-proxy",
+        }
+    }
+
+    /// Reads `COMPONENT` or `COMPONENT@NODE`; the node may be left out where there is one.
+    ///
+    /// # Errors
+    /// For a name that no component of a cluster with this many nodes has; the error lists those it has.
+    pub fn parse(text: &str, nodes: u8) -> Result<Self> {
+        let all = Self::all(nodes);
+        let mut matching = all.iter().filter(|one| one.to_string() == text || one.kind() == text);
+        match (matching.next(), matching.next()) {
+            (Some(one), None) => Ok(*one),
+            (Some(_), Some(_)) => bail!("{text} runs on every node: say which, as in {text}@node-1"),
+            _ => {
+                let names: Vec<_> = all.iter().map(ToString::to_string).collect();
+                bail!("the cluster has no component {text:?}; it has {}", names.join(", "))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Component {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.place() {
+            Place::ControlPlane => f.write_str(self.kind()),
+            place @ Place::Node(_) => write!(f, "{}@{place}", self.kind()),
+        }
+    }
+}
+
+/// What command lines depend on.
+pub(crate) struct Setting<'a> {
+    /// The cluster's directory.
+    pub(crate) directory: &'a Path,
+    /// Whether the apiserver writes an audit log.
+    pub(crate) audit: bool,
+    /// Whether packets between the pods of one node pass the node's rules, as Services need.
+    pub(crate) bridged_packets_filtered: bool,
+}
+
+/// The name of the program and its arguments.
+pub(crate) fn command_line(component: Component, setting: &Setting<'_>) -> (&'static str, Vec<String>) {
+    let file = |path: &str| setting.directory.join(path).display().to_string();
+    match component {
+        Component::Etcd => ("etcd", etcd(&file)),
+        Component::Apiserver => ("kube-apiserver", apiserver(&file, setting.audit)),
+        Component::ControllerManager => ("kube-controller-manager", controller_manager(&file)),
+        Component::Scheduler => ("kube-scheduler", scheduler(&file)),
+        Component::Registry => ("docker-registry", vec!["serve".into(), file("registry.yaml")]),
+        Component::Dns => ("coredns", vec![file("Corefile")]),
+        Component::Containerd(_) => ("containerd", vec!["--config=/etc/containerd/config.toml".into()]),
+        Component::Kubelet(node) => ("kubelet", kubelet(&file, node)),
+        Component::KubeProxy(node) => ("kube-proxy", kube_proxy(&file, node, setting.bridged_packets_filtered)),
+    }
+}
+
+fn etcd(file: &dyn Fn(&str) -> String) -> Vec<String> {
+    vec![
+        format!("--data-dir={}", file("etcd")),
+        "--listen-client-urls=http://127.0.0.1:2379".into(),
+        "--advertise-client-urls=http://127.0.0.1:2379".into(),
+        "--listen-peer-urls=http://127.0.0.1:2380".into(),
+        "--quota-backend-bytes=8589934592".into(),
+        // The data need not outlive a power cut of the machine; a killed etcd loses nothing by it.
+        "--unsafe-no-fsync".into(),
+        "--log-level=warn".into(),
+    ]
+}
+
+fn apiserver(file: &dyn Fn(&str) -> String, audit: bool) -> Vec<String> {
+    let pki = |name: &str| file(&format!("pki/{name}"));
+    let mut arguments = vec![
+        "--etcd-servers=http://127.0.0.1:2379".into(),
+        "--bind-address=0.0.0.0".into(),
+        format!("--advertise-address={}", address::CONTROL_PLANE),
+        format!("--secure-port={}", address::APISERVER_PORT),
+        format!("--client-ca-file={}", pki("ca.crt")),
+        format!("--tls-cert-file={}", pki("apiserver.crt")),
+        format!("--tls-private-key-file={}", pki("apiserver.key")),
+        format!("--service-account-key-file={}", pki("service-account.pub")),
+        format!("--service-account-signing-key-file={}", pki("service-account.key")),
+        "--service-account-issuer=https://kubernetes.default.svc".into(),
+        format!("--service-cluster-ip-range={}", address::SERVICES),
+        "--authorization-mode=Node,RBAC".into(),
+        "--enable-admission-plugins=NodeRestriction".into(),
+        // The apiserver calls webhooks by endpoint, so its own namespace needs no kube-proxy.
+        "--enable-aggregator-routing=true".into(),
+        format!("--kubelet-certificate-authority={}", pki("ca.crt")),
+        format!("--kubelet-client-certificate={}", pki("apiserver-kubelet-client.crt")),
+        format!("--kubelet-client-key={}", pki("apiserver-kubelet-client.key")),
+        "--kubelet-preferred-address-types=InternalIP".into(),
+        format!("--requestheader-client-ca-file={}", pki("ca.crt")),
+        "--requestheader-allowed-names=front-proxy-client".into(),
+        "--requestheader-username-headers=X-Remote-User".into(),
+        "--requestheader-group-headers=X-Remote-Group".into(),
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-".into(),
+        format!("--proxy-client-cert-file={}", pki("front-proxy-client.crt")),
+        format!("--proxy-client-key-file={}", pki("front-proxy-client.key")),
+        "--allow-privileged=true".into(),
+        "--max-requests-inflight=2000".into(),
+        "--max-mutating-requests-inflight=1000".into(),
+    ];
+    if audit {
+        arguments.push(format!("--audit-policy-file={}", file("audit-policy.json")));
+        arguments.push(format!("--audit-log-path={}", file("audit.log")));
+    }
+    arguments
+}
+
+fn controller_manager(file: &dyn Fn(&str) -> String) -> Vec<String> {
+    let pki = |name: &str| file(&format!("pki/{name}"));
+    let mut arguments = client_of_apiserver(&file("controller-manager.kubeconfig"));
+    arguments.extend([
+        format!("--service-account-private-key-file={}", pki("service-account.key")),
+        format!("--root-ca-file={}", pki("ca.crt")),
+        format!("--cluster-signing-cert-file={}", pki("ca.crt")),
+        format!("--cluster-signing-key-file={}", pki("ca.key")),
+        "--use-service-account-credentials=true".into(),
+        // Makes a directory for each claim of the default StorageClass, in what all nodes share.
+        "--enable-hostpath-provisioner=true".into(),
+    ]);
+    arguments
+}
+
+fn scheduler(file: &dyn Fn(&str) -> String) -> Vec<String> {
+    client_of_apiserver(&file("scheduler.kubeconfig"))
+}
+
+fn client_of_apiserver(kubeconfig: &str) -> Vec<String> {
+    vec![
+        format!("--kubeconfig={kubeconfig}"),
+        format!("--authentication-kubeconfig={kubeconfig}"),
+        format!("--authorization-kubeconfig={kubeconfig}"),
+        "--leader-elect=false".into(),
+        "--bind-address=127.0.0.1".into(),
+        "--kube-api-qps=500".into(),
+        "--kube-api-burst=1000".into(),
+    ]
+}
+
+fn kubelet(file: &dyn Fn(&str) -> String, node: u8) -> Vec<String> {
+    let place = Place::Node(node);
+    vec![
+        format!("--kubeconfig={}", file(&format!("{place}.kubeconfig"))),
+        "--config=/etc/kubernetes/kubelet.json".into(),
+        format!("--hostname-override={place}"),
+        format!("--node-ip={}", address::node(node)),
+    ]
+}
+
+fn kube_proxy(file: &dyn Fn(&str) -> String, node: u8, bridged_packets_filtered: bool) -> Vec<String> {
+    let mut arguments = vec![
+        format!("--kubeconfig={}", file("kube-proxy.kubeconfig")),
+        "--proxy-mode=iptables".into(),
+        format!("--cluster-cidr={}", address::PODS),
+        format!("--hostname-override={}", Place::Node(node)),
+        // The table of connections is the host's to size, and only the first network namespace may.
+        "--conntrack-max-per-core=0".into(),
+        "--conntrack-tcp-timeout-established=0".into(),
+        "--conntrack-tcp-timeout-close-wait=0".into(),
+        "--oom-score-adj=0".into(),
+    ];
+    if !bridged_packets_filtered {
+        // Else the answer of a pod on the same node would bypass the node and with it the translation back.
+        arguments.push("--masquerade-all".into());
+    }
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_component_is_read_as_it_is_written() {
+        for component in Component::all(3) {
+            assert_eq!(Component::parse(&component.to_string(), 3).unwrap(), component);
+        }
+        assert_eq!(Component::parse("kubelet", 1).unwrap(), Component::Kubelet(1));
+    }
+
+    #[test]
+    fn a_component_that_is_not_there_is_refused_with_those_that_are() {
+        let refusal = |text, nodes| Component::parse(text, nodes).unwrap_err().to_string();
+        assert!(refusal("kubelet", 3).contains("kubelet@node-1"));
+        assert!(refusal("kubelet@node-4", 3).contains("kubelet@node-3"));
+        assert!(refusal("kubelet", 0).contains("apiserver"));
+        assert!(refusal("", 3).contains("etcd"));
+    }
+
+    #[test]
+    fn a_place_is_read_as_it_is_written() {
+        for place in [Place::ControlPlane, Place::Node(1), Place::Node(100)] {
+            assert_eq!(place.to_string().parse::<Place>().unwrap(), place);
+        }
+        for text in ["", "node", "node-", "node-0", "node-x", "host"] {
+            assert!(text.parse::<Place>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_audit_log_is_written_on_request_only() {
+        for audit in [false, true] {
+            let setting = Setting { directory: Path::new("/d"), audit, bridged_packets_filtered: true };
+            let (_, arguments) = command_line(Component::Apiserver, &setting);
+            assert_eq!(arguments.contains(&"--audit-log-path=/d/audit.log".to_owned()), audit);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Components killed, stopped and started one by one.
+
+use crate::{
+    cluster::Cluster,
+    component::Component,
+    process::Process,
+    state::process_file,
+};
+use anyhow::{Context, Result, bail};
+use std::time::Duration;
+
+/// How long a component may take to end after SIGTERM. The apiserver waits for requests under way.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+impl Cluster {
+    /// Whether the component runs.
+    #[must_use]
+    pub fn runs(&self, component: Component) -> bool {
+        self.process(component).is_some_and(Process::runs)
+    }
+
+    /// Ends a component with SIGKILL and returns when it is gone. Containers outlive their containerd, as ever.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn kill(&self, component: Component) -> Result<()> {
+        self.running(component)?.kill().with_context(|| component.to_string())
+    }
+
+    /// Asks a component to end and returns when it is gone.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn stop(&self, component: Component) -> Result<()> {
+        self.running(component)?.stop(PATIENCE).with_context(|| component.to_string())
+    }
+
+    /// Starts a component that was killed or stopped. Returns when an apiserver is ready; of others, when they run.
+    ///
+    /// # Errors
+    /// When it runs already.
+    pub fn start(&self, component: Component) -> Result<()> {
+        if self.runs(component) {
+            bail!("{component} runs already");
+        }
+        self.launch(component)?;
+        if component == Component::Apiserver { self.wait_for_apiserver() } else { Ok(()) }
+    }
+
+    /// Stops a component, and starts it again.
+    ///
+    /// # Errors
+    /// As for [`Cluster::start`].
+    pub fn restart(&self, component: Component) -> Result<()> {
+        if self.runs(component) {
+            self.stop(component)?;
+        }
+        self.start(component)
+    }
+
+    /// Every component of this cluster.
+    #[must_use]
+    pub fn components(&self) -> Vec<Component> {
+        Component::all(self.settings.nodes)
+    }
+
+    fn process(&self, component: Component) -> Option<Process> {
+        Process::recorded(&process_file(&self.directory, &component.to_string()))
+    }
+
+    fn running(&self, component: Component) -> Result<Process> {
+        let process = self.process(component).filter(|process| process.runs());
+        process.with_context(|| format!("{component} of cluster {} does not run", self.name()))
+    }
+}

@@ -1,3 +1,43 @@
 //! The controller: flags and wiring.
 
-fn main() {}
+mod acting;
+mod cloneset;
+mod explain;
+mod flags;
+mod gates;
+mod nodeimage;
+mod run;
+mod stores;
+mod watched;
+
+use anyhow::Context;
+use clap::Parser;
+use tracing_subscriber::EnvFilter;
+
+use crate::flags::{Cli, Command, LogFormat};
+
+fn main() -> anyhow::Result<()> {
+    let cli = Cli::parse();
+    log(cli.log_format);
+    // Two threads: one decodes and decides while the other serves the webhooks.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(async {
+        let config = kube::Config::infer()
+            .await
+            .context("no cluster: set KUBECONFIG, or run in a pod with a service account")?;
+        let gates = gates::parse(&cli.run.feature_gates).map_err(anyhow::Error::msg)?;
+        match &cli.command {
+            Some(Command::Explain(explain)) => explain::explain(explain, config, gates).await,
+            None => run::run(&cli.run, config, gates).await,
+        }
+    })
+}
+
+fn log(format: LogFormat) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match format {
+        LogFormat::Json => lines.json().flatten_event(true).init(),
+        LogFormat::Text => lines.init(),
+    }
+}

@@ -47,11 +47,7 @@ where
     K: Clone + Eq + Hash + Display + Send + 'static,
 {
     /// Works until `stop`, then lets the reconciles that are under way end.
-    pub async fn run<F, Fut>(mut self, stop: CancellationToken, reconcile: F)
-    where
-        F: Fn(K) -> Fut,
-        Fut: Future<Output = Next>,
-    {
+    pub async fn run(mut self, stop: CancellationToken, reconcile: impl AsyncFn(K) -> Next) {
         for store in &mut self.stores {
             tokio::select! {
                 // An error means that the store is gone, and with it the process.
@@ -62,11 +58,7 @@ where
         join_all((0..self.workers.max(1)).map(|_| self.work(&stop, &reconcile))).await;
     }
 
-    async fn work<F, Fut>(&self, stop: &CancellationToken, reconcile: &F)
-    where
-        F: Fn(K) -> Fut,
-        Fut: Future<Output = Next>,
-    {
+    async fn work(&self, stop: &CancellationToken, reconcile: &impl AsyncFn(K) -> Next) {
         loop {
             let work = tokio::select! {
                 biased;
@@ -88,11 +80,7 @@ where
         }
     }
 
-    async fn one<F, Fut>(&self, work: Work<K>, reconcile: &F)
-    where
-        F: Fn(K) -> Fut,
-        Fut: Future<Output = Next>,
-    {
+    async fn one(&self, work: Work<K>, reconcile: &impl AsyncFn(K) -> Next) {
         let started = tokio::time::Instant::now();
         self.metrics.active.inc();
         // A bug that an odd object brings to light must not stop the others.

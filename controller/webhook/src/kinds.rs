@@ -6,9 +6,8 @@ use serde_json::Value;
 ///
 /// # Errors
 /// Why not, for a person.
-pub(crate) fn convert(mut object: Value, desired: &str) -> Result<Value, String> {
-    object["apiVersion"] = Value::from(desired);
-    Ok(object)
+pub(crate) fn convert(object: Value, desired: &str) -> Result<Value, String> {
+    berth_api::conversion::convert(object, desired).map_err(|error| error.to_string())
 }
 
 /// Looks at an object of one of our kinds.

@@ -1,3 +1,5 @@
+use tokio::io::AsyncReadExt;
+
 use super::*;
 
 fn headers(retry_after: Option<&str>) -> HeaderMap {
@@ -47,10 +49,8 @@ async fn a_connection_that_breaks_after_the_request_leaves_doubt() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let server = tokio::spawn(async move {
-        let (stream, _) = listener.accept().await.unwrap();
-        stream.readable().await.unwrap();
-        let mut buffer = [0; 4096];
-        stream.try_read(&mut buffer).unwrap();
+        let (mut stream, _) = listener.accept().await.unwrap();
+        assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
     });
     let client = connect(Config::new(format!("http://{address}").parse().unwrap()), Metrics::new(|_| {})).unwrap();
     let request = request(Method::POST, "/api/v1/namespaces/a/pods", "application/json", b"{}".to_vec()).unwrap();

@@ -108,15 +108,17 @@ impl Executor {
         Self { client, leadership, expectations, recorder, settings, permits, quiet_until }
     }
 
-    /// Carries out a plan for an owner and records its events. Stops at the first stage with a failure.
+    /// Carries out a plan for an owner and records its events. Stops at the first required stage with a failure.
     pub async fn act(&self, plan: &Plan, owner: &Owner) -> Outcome {
         for event in &plan.events {
             self.recorder.record(owner, event);
         }
         let mut outcome = Outcome::default();
         for stage in &plan.stages {
-            outcome.failures = self.stage(stage, owner).await;
-            if !outcome.failures.is_empty() {
+            let failures = self.stage(stage, owner).await;
+            let stop = stage.required && !failures.is_empty();
+            outcome.failures.extend(failures);
+            if stop || !self.leadership.is_leader() {
                 break;
             }
         }

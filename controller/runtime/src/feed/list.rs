@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use http::Method;
 use tokio::time::Instant;
 
 use super::event::page;
@@ -19,12 +18,7 @@ impl<T: Object> Feed<T> {
         self.store.begin_list(self.force);
         let mut next = String::new();
         loop {
-            let mut query = self.query();
-            query.append_pair("limit", &self.options.page.to_string());
-            if !next.is_empty() {
-                query.append_pair("continue", &next);
-            }
-            let request = client::request(Method::GET, &query.finish(), "", Vec::new())?;
+            let request = self.request(&[("limit", &self.options.page.to_string()), ("continue", &next)])?;
             let page = page::<T>(&client::send(&self.client, request, Instant::now() + TIMEOUT).await?)?;
             for odd in page.odd {
                 let (kind, name) = (T::RESOURCE.kind, odd.name);

@@ -11,11 +11,12 @@ mod watch;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::{Method, Request};
 use kube::Client;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::client::Failed;
+use crate::client::{self, Failed};
 use crate::metrics::FeedMetrics;
 use crate::object::Object;
 use crate::store::Store;
@@ -186,15 +187,14 @@ impl<T: Object> Feed<T> {
         }
     }
 
-    fn query(&self) -> form_urlencoded::Serializer<'static, String> {
-        let mut query =
-            form_urlencoded::Serializer::new(format!("{}?", T::RESOURCE.collection(&self.options.namespace)));
-        for (name, value) in [("labelSelector", &self.options.labels), ("fieldSelector", &self.options.fields)] {
-            if !value.is_empty() {
-                query.append_pair(name, value);
-            }
+    /// A read of what the options choose.
+    fn request(&self, parameters: &[(&str, &str)]) -> Result<Request<Vec<u8>>, Failed> {
+        let mut uri = form_urlencoded::Serializer::new(format!("{}?", T::RESOURCE.collection(&self.options.namespace)));
+        let selectors = [("labelSelector", &*self.options.labels), ("fieldSelector", &*self.options.fields)];
+        for (name, value) in selectors.iter().chain(parameters).filter(|(_, value)| !value.is_empty()) {
+            uri.append_pair(name, value);
         }
-        query
+        client::request(Method::GET, &uri.finish(), "", Vec::new())
     }
 }
 

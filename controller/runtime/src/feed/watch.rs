@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use http::Method;
 use hyper::body::Bytes;
 
 use super::event::{Event, event};
@@ -65,15 +64,17 @@ impl<T: Object> Feed<T> {
     }
 
     async fn open(&self, position: Option<&str>) -> Result<Lines, End> {
-        let seconds = 290 + fastrand::u32(..290);
-        let mut query = self.query();
-        query.append_pair("watch", "true").append_pair("allowWatchBookmarks", "true");
-        query.append_pair("timeoutSeconds", &seconds.to_string());
-        match position {
-            Some(version) => query.append_pair("resourceVersion", version),
-            None => query.append_pair("sendInitialEvents", "true").append_pair("resourceVersionMatch", "NotOlderThan"),
+        let (name, value) = match position {
+            Some(version) => ("resourceVersion", version),
+            None => ("sendInitialEvents", "true"),
         };
-        let request = client::request(Method::GET, &query.finish(), "", Vec::new())?;
+        let request = self.request(&[
+            ("watch", "true"),
+            ("allowWatchBookmarks", "true"),
+            ("timeoutSeconds", &(290 + fastrand::u32(..290)).to_string()),
+            (name, value),
+            ("resourceVersionMatch", if position.is_none() { "NotOlderThan" } else { "" }),
+        ])?;
         let opened = tokio::time::timeout(OPEN_TIMEOUT, client::open(&self.client, request)).await;
         match opened {
             Err(_) if position.is_none() => Err(End::NotStreaming),

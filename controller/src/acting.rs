@@ -1,0 +1,78 @@
+//! What every controller needs to act, and what it does when it has acted.
+
+use std::sync::Arc;
+
+use berth_runtime::driver::Next;
+use berth_runtime::executor::{Executor, Owner};
+use berth_runtime::expectations::Expectations;
+use berth_runtime::{Object, Resource};
+use berth_workload::cloneset::Gates;
+use berth_workload::plan::{Failure, Outcome, Plan, Target};
+use kube::Client;
+use serde::Serialize;
+
+use crate::stores::Stores;
+
+/// Shared by all controllers.
+pub(crate) struct Acting {
+    /// The apiserver.
+    pub(crate) client: Client,
+    /// What is seen.
+    pub(crate) stores: Stores,
+    /// Writes that the stores have not seen yet.
+    pub(crate) expectations: Arc<Expectations>,
+    /// The only place that writes.
+    pub(crate) executor: Executor,
+    /// Feature gates.
+    pub(crate) gates: Gates,
+}
+
+impl Acting {
+    /// The workload that a plan is for.
+    pub(crate) fn owner<T: Object>(&self, object: &T) -> Owner {
+        Owner::of(object)
+    }
+
+    /// Writes what differs between two statuses.
+    ///
+    /// # Errors
+    /// The server's answer.
+    pub(crate) async fn write_status<S: Serialize>(
+        &self,
+        resource: &Resource,
+        target: &Target,
+        old: &S,
+        new: &S,
+    ) -> Result<bool, Failure> {
+        let json = |status: &S| {
+            serde_json::to_value(status).map_err(|error| Failure {
+                action: "Status",
+                object: target.name.clone(),
+                message: error.to_string(),
+                code: 0,
+                permanent: true,
+            })
+        };
+        self.executor.write_status(resource, target, &json(old)?, &json(new)?).await
+    }
+}
+
+/// An object as the target of a write, whatever version it has by then.
+pub(crate) fn target<T: Object>(object: &T) -> Target {
+    Target {
+        namespace: object.namespace().to_owned(),
+        name: object.name().to_owned(),
+        uid: object.uid().to_owned(),
+        resource_version: None,
+    }
+}
+
+/// When to look again. What failed for good waits for a change; everything else is tried again, ever more slowly.
+pub(crate) fn next(plan: &Plan, outcome: &Outcome, status: Result<bool, Failure>) -> Next {
+    let failed = outcome.failures.iter().chain(status.as_ref().err()).find(|failure| !failure.permanent);
+    match (failed, plan.look_again) {
+        (Some(failure), _) => Next::Retry(format!("{} {}: {}", failure.action, failure.object, failure.message)),
+        (None, Some(wait)) => Next::After(wait.unsigned_abs()),
+        (None, None) => Next::Done,
+    }
+}

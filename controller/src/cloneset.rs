@@ -1,0 +1,100 @@
+//! The CloneSet controller: observe, decide, act, status.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+
+use berth_api::v1beta1::cloneset::CloneSet;
+use berth_runtime::driver::Next;
+use berth_runtime::queue::Queue;
+use berth_runtime::store::pods;
+use berth_runtime::{Change, Key, Object, object};
+use berth_workload::cloneset::{Gates, Snapshot, decide, status};
+use berth_workload::plan::Plan;
+use berth_workload::pod::Metadata;
+use berth_workload::revision;
+use jiff::Timestamp;
+
+use crate::acting::{Acting, next, target};
+use crate::stores::{REVISIONS_BY_OWNER, Stores};
+use crate::watched::Watched;
+
+/// Wakes a CloneSet when it, one of its pods or one of its revisions changes.
+pub(crate) fn wake(stores: &Stores, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
+    let (to, acting) = (queue.clone(), acting.clone());
+    stores.clonesets.on_change(move |change| match change {
+        Change::Applied { new, .. } => to.add(Key::of(&**new)),
+        Change::Deleted { old } => acting.expectations.forget(old.uid()),
+        Change::Synced => {}
+    });
+    let to = queue.clone();
+    stores.pods.on_change(move |change| each(change, |pod| wake_owner(&to, &pod.metadata)));
+    let to = queue.clone();
+    stores.revisions.on_change(move |change| each(change, |revision| wake_owner(&to, &revision.0.metadata)));
+    let (to, pods) = (queue.clone(), stores.pods.clone());
+    // A daemon's answer about containers is for the pods whose update waits for it.
+    stores.nodeimages.on_change(move |change| {
+        let Change::Applied { new, .. } = change else { return };
+        let Some(status) = new.0.status.as_ref().filter(|status| !status.inspected_pods.is_empty()) else { return };
+        let on_node = pods.by_index(&pods::BY_NODE, new.name());
+        for pod in on_node.iter().filter(|pod| status.inspected_pods.iter().any(|p| *p.uid == *pod.metadata.uid)) {
+            wake_owner(&to, &pod.metadata);
+        }
+    });
+}
+
+/// Both sides of a change: an object that changes its owner concerns both.
+pub(crate) fn each<T>(change: &Change<T>, mut concerns: impl FnMut(&T)) {
+    match change {
+        Change::Applied { old, new } => {
+            old.iter().for_each(|old| concerns(old));
+            concerns(new);
+        }
+        Change::Deleted { old } => concerns(old),
+        Change::Synced => {}
+    }
+}
+
+fn wake_owner(queue: &Queue<Key>, metadata: &Metadata) {
+    let Some(owner) = metadata.controller() else { return };
+    if &*owner.kind == "CloneSet" && owner.api_version.starts_with("apps.kruise.io/") {
+        queue.add(Key::new(&metadata.namespace, &owner.name));
+    }
+}
+
+/// Everything that a decision about this CloneSet reads, from the stores alone.
+pub(crate) fn observe(stores: &Stores, set: &Watched<CloneSet>, gates: Gates) -> Snapshot {
+    let pods = stores.pods.by_index(&pods::BY_OWNER, set.uid());
+    let owned = stores.revisions.by_index(&REVISIONS_BY_OWNER, set.uid());
+    let mut revisions: Vec<_> = owned.iter().map(|revision| revision.0.clone()).collect();
+    revision::sort(&mut revisions);
+    let mut nodes = BTreeMap::new();
+    for pod in &pods {
+        let name = &pod.spec.node_name;
+        if !nodes.contains_key(name)
+            && let Some(node) = stores.nodeimages.get("", name)
+        {
+            nodes.insert(name.clone(), node.0.clone());
+        }
+    }
+    // Seeded by the operating system, anew for every hasher.
+    let seed = RandomState::new().build_hasher().finish();
+    Snapshot { set: set.0.clone(), pods, revisions, nodes, gates, seed }
+}
+
+/// One round for one CloneSet.
+pub(crate) async fn reconcile(acting: &Acting, key: Key) -> Next {
+    let Some(set) = acting.stores.clonesets.get(&key.namespace, &key.name) else { return Next::Done };
+    match acting.expectations.ready(&acting.client, set.uid()).await {
+        Ok(None) => {}
+        Ok(Some(wait)) => return Next::After(wait),
+        Err(failed) => return Next::Retry(failed.to_string()),
+    }
+    let now = Timestamp::now();
+    let snapshot = observe(&acting.stores, &set, acting.gates);
+    let plan: Plan = decide(&snapshot, now);
+    let outcome = acting.executor.act(&plan, &acting.owner(&*set)).await;
+    let status = status(&snapshot, &plan, &outcome, now);
+    let written = acting.write_status(&object::CLONE_SETS, &target(&*set), &snapshot.set.status, &Some(status)).await;
+    next(&plan, &outcome, written)
+}

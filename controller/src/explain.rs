@@ -1,0 +1,61 @@
+//! `explain`: the controller's own observe and decide, printed instead of executed.
+
+use anyhow::{Context, bail};
+use berth_runtime::metrics::Metrics;
+use berth_workload::cloneset::{Gates, Snapshot, decide};
+use berth_workload::plan::{Action, Plan, Step};
+use jiff::Timestamp;
+
+use crate::cloneset::observe;
+use crate::flags::{Explain, ExplainKind, Output};
+use crate::stores::Stores;
+
+/// Prints the plan for one object.
+///
+/// # Errors
+/// The object does not exist, or the apiserver did not answer.
+pub(crate) async fn explain(explain: &Explain, config: kube::Config, gates: Gates) -> anyhow::Result<()> {
+    let ExplainKind::Cloneset = explain.kind;
+    let namespace = explain.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+    let client = berth_runtime::client::connect(config, Metrics::new(|_| {}))?;
+    let stores = Stores::new();
+    stores.look(&client, &namespace).await.context("cannot read the cluster's state")?;
+    let Some(set) = stores.clonesets.get(&namespace, &explain.name) else {
+        bail!("there is no CloneSet {:?} in namespace {namespace:?}; see `kubectl get clonesets -A`", explain.name);
+    };
+    let snapshot = observe(&stores, &set, gates);
+    let plan = decide(&snapshot, Timestamp::now());
+    match explain.output {
+        Output::Json => println!("{}", serde_json::to_string_pretty(&plan)?),
+        Output::Text => print!("{}", text(&snapshot, &plan)),
+    }
+    Ok(())
+}
+
+/// The plan in sentences.
+fn text(snapshot: &Snapshot, plan: &Plan) -> String {
+    let mut lines = vec![format!("CloneSet {}", snapshot.name())];
+    let now = if plan.is_idle() { "Now: nothing to do." } else { "Now:" };
+    lines.push(now.to_owned());
+    for stage in &plan.stages {
+        lines.push(format!("  {} ({})", stage.name, stage.steps.len()));
+        lines.extend(stage.steps.iter().map(step));
+    }
+    if !plan.waiting.is_empty() {
+        lines.push("Waits:".to_owned());
+        for waiting in &plan.waiting {
+            let who = if waiting.pod.is_empty() { "the CloneSet" } else { &waiting.pod };
+            lines.push(format!("  {who}: {}", waiting.reason));
+        }
+    }
+    if let Some(wait) = plan.look_again {
+        lines.push(format!("Looks again in {:.1} s, or when something changes.", wait.as_secs_f64()));
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+fn step(step: &Step) -> String {
+    let kinds: Vec<_> = step.actions.iter().map(Action::kind).collect();
+    format!("    - {} [{}]", step.reason, kinds.join(", "))
+}

@@ -1,0 +1,188 @@
+//! The command line.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Keeps Kubernetes workloads moored: pods are upgraded in place, on their node, with their IP, and every step is verified.
+#[derive(Debug, Parser)]
+#[command(name = "berth-controller", version)]
+pub(crate) struct Cli {
+    /// What to do; without a command, run the controller.
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    /// Flags of the controller.
+    #[command(flatten)]
+    pub(crate) run: Run,
+    /// `json` for machines, `text` for people.
+    #[arg(long, env = "LOG_FORMAT", value_enum, default_value = "json", global = true)]
+    pub(crate) log_format: LogFormat,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// One JSON object per line.
+    Json,
+    /// Plain text.
+    Text,
+}
+
+/// Commands beside running.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Print what the controller would do now for an object, and what it waits for, pod by pod. Changes nothing.
+    Explain(Explain),
+}
+
+/// What to explain.
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    /// The kind.
+    #[arg(value_enum)]
+    pub(crate) kind: ExplainKind,
+    /// The object's name.
+    pub(crate) name: String,
+    /// Its namespace; without it, that of the kubeconfig's context.
+    #[arg(short, long)]
+    pub(crate) namespace: Option<String>,
+    /// `text` for people, `json` for the plan as data.
+    #[arg(short, long, value_enum, default_value = "text")]
+    pub(crate) output: Output,
+}
+
+/// Kinds that can be explained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExplainKind {
+    /// `clonesets.apps.kruise.io`
+    #[value(alias = "clonesets", alias = "clone")]
+    Cloneset,
+}
+
+/// How a plan is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// Sentences.
+    Text,
+    /// The plan as data.
+    Json,
+}
+
+/// Flags of the controller.
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// Stand for election before acting, so that one replica acts at a time.
+    #[arg(long, env = "LEADER_ELECT", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    pub(crate) leader_elect: bool,
+    /// Our namespace: of the lease, the certificates' Secret and the Services.
+    #[arg(long, env = "POD_NAMESPACE", default_value = "kruise-system")]
+    pub(crate) namespace: String,
+    /// Namespace of the lease, if another.
+    #[arg(long)]
+    pub(crate) leader_elect_namespace: Option<String>,
+    /// Name of the lease.
+    #[arg(long, default_value = "kruise-manager")]
+    pub(crate) leader_elect_name: String,
+    /// How long others leave a lease alone that is not renewed, in seconds.
+    #[arg(long, default_value = "15", value_parser = seconds)]
+    pub(crate) lease_duration: Duration,
+    /// How long the leader goes on without a renewal, in seconds.
+    #[arg(long, default_value = "10", value_parser = seconds)]
+    pub(crate) renew_deadline: Duration,
+    /// How often the lease is renewed or tried, in seconds.
+    #[arg(long, default_value = "2", value_parser = seconds)]
+    pub(crate) retry_period: Duration,
+    /// Where `/metrics` is served.
+    #[arg(long, env = "METRICS_BIND_ADDRESS", default_value = ":8080", value_parser = address)]
+    pub(crate) metrics_bind_address: SocketAddr,
+    /// Where `/healthz` and `/readyz` are served.
+    #[arg(long, env = "HEALTH_PROBE_BIND_ADDRESS", default_value = ":8081", value_parser = address)]
+    pub(crate) health_probe_bind_address: SocketAddr,
+    /// Port of the conversion and validation webhooks.
+    #[arg(long, env = "WEBHOOK_PORT", default_value_t = 9876)]
+    pub(crate) webhook_port: u16,
+    /// Host name or address at which the apiserver reaches the webhooks of a controller outside the cluster.
+    #[arg(long, env = "WEBHOOK_HOST")]
+    pub(crate) webhook_host: Option<String>,
+    /// The Service of the webhooks.
+    #[arg(long, default_value = "kruise-webhook-service")]
+    pub(crate) webhook_service: String,
+    /// The Secret of the webhooks' certificates.
+    #[arg(long, default_value = "kruise-webhook-certs")]
+    pub(crate) webhook_secret: String,
+    /// Port of the daemons' gRPC service.
+    #[arg(long, env = "GRPC_PORT", default_value_t = 9877)]
+    pub(crate) grpc_port: u16,
+    /// The Service of the daemons' gRPC service.
+    #[arg(long, default_value = "kruise-manager-grpc")]
+    pub(crate) grpc_service: String,
+    /// Service account that daemons run as.
+    #[arg(long, default_value = "kruise-daemon")]
+    pub(crate) daemon_service_account: String,
+    /// How long a serving certificate is valid, in seconds.
+    #[arg(long, default_value = "31536000", value_parser = seconds)]
+    pub(crate) cert_validity: Duration,
+    /// How long a certificate authority is valid, in seconds.
+    #[arg(long, default_value = "315360000", value_parser = seconds)]
+    pub(crate) ca_validity: Duration,
+    /// Objects of one kind that are worked on at the same time.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) concurrent_reconciles: u16,
+    /// Feature gates, e.g. `CloneSetShortHash=true`.
+    #[arg(long, env = "FEATURE_GATES", default_value = "")]
+    pub(crate) feature_gates: String,
+    /// The pod that the controller runs in: its name.
+    #[arg(long, env = "POD_NAME", hide = true)]
+    pub(crate) pod_name: Option<String>,
+    /// Its uid.
+    #[arg(long, env = "POD_UID", hide = true)]
+    pub(crate) pod_uid: Option<String>,
+    /// Its address.
+    #[arg(long, env = "POD_IP", hide = true)]
+    pub(crate) pod_ip: Option<std::net::IpAddr>,
+}
+
+/// A number of seconds; Go's `15s` is understood as well, as manifests for other controllers have it.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let number = text.strip_suffix('s').unwrap_or(text).parse().ok().filter(|seconds| *seconds > 0);
+    number
+        .map(Duration::from_secs)
+        .ok_or_else(|| format!("{text:?} is not a number of seconds above 0, such as 15 or 15s"))
+}
+
+/// An address; `:8080` means all of the machine's, as in Go.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let full = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
+    full.parse().map_err(|_| format!("{text:?} is not an address such as :8080 or 127.0.0.1:8080"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_read_as_manifests_write_them() {
+        let cli = Cli::try_parse_from([
+            "berth-controller",
+            "--leader-elect=false",
+            "--lease-duration=15s",
+            "--metrics-bind-address=:0",
+            "--log-format=text",
+        ])
+        .unwrap();
+        assert!(!cli.run.leader_elect);
+        assert_eq!(cli.run.lease_duration, Duration::from_secs(15));
+        assert_eq!(cli.run.metrics_bind_address.to_string(), "0.0.0.0:0");
+        assert_eq!(cli.log_format, LogFormat::Text);
+        assert!(Cli::try_parse_from(["berth-controller", "--leader-elect"]).unwrap().run.leader_elect);
+    }
+
+    #[test]
+    fn mistakes_are_explained() {
+        for (flag, says) in [("--lease-duration=0", "above 0"), ("--metrics-bind-address=8080", "such as :8080")] {
+            let error = Cli::try_parse_from(["berth-controller", flag]).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The ImagePullJob controller: spreads a job's image over the NodeImages of the nodes that it selects.
+
+use std::sync::Arc;
+
+use berth_api::v1beta1::imagepulljob::ImagePullJob;
+use berth_runtime::driver::Next;
+use berth_runtime::queue::Queue;
+use berth_runtime::store::pods;
+use berth_runtime::{Change, Key, Object, object};
+use berth_workload::imagepulljob::{Snapshot, concerns, concerns_pod, decide, needs_pods, status};
+use berth_workload::plan::{Action, Plan};
+use jiff::Timestamp;
+
+use crate::acting::{Acting, next, target};
+use crate::stores::Stores;
+use crate::watched::Watched;
+
+/// Wakes a job when it, or a NodeImage or pod that bears on it, changes.
+pub(crate) fn wake(stores: &Stores, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
+    let (to, acting) = (queue.clone(), acting.clone());
+    stores.jobs.on_change(move |change| match change {
+        Change::Applied { new, .. } => to.add(Key::of(&**new)),
+        Change::Deleted { old } => acting.expectations.forget(old.uid()),
+        Change::Synced => {}
+    });
+    let (to, jobs) = (queue.clone(), stores.jobs.clone());
+    stores.nodeimages.on_change(move |change| {
+        let Some((old, new)) = sides(change) else { return };
+        let (old, new) = (old.map(|old| &*old.0), new.map(|new| &*new.0));
+        for job in jobs.all().iter().filter(|job| concerns(&job.0, old, new)) {
+            to.add(Key::of(&**job));
+        }
+    });
+    let (to, jobs) = (queue.clone(), stores.jobs.clone());
+    stores.pods.on_change(move |change| {
+        let Some((old, new)) = sides(change) else { return };
+        // Pods change all the time and jobs are few: most clusters have none, and then nothing is looked at.
+        if jobs.is_empty() {
+            return;
+        }
+        let Some(namespace) = new.or(old).map(|pod| &pod.metadata.namespace) else { return };
+        let of_namespace = |job: &&Arc<Watched<ImagePullJob>>| job.namespace() == &**namespace;
+        for job in jobs.all().iter().filter(of_namespace).filter(|job| concerns_pod(&job.0, old, new)) {
+            to.add(Key::of(&**job));
+        }
+    });
+}
+
+/// Both sides of a change.
+fn sides<T>(change: &Change<T>) -> Option<(Option<&T>, Option<&T>)> {
+    match change {
+        Change::Applied { old, new } => Some((old.as_deref(), Some(&**new))),
+        Change::Deleted { old } => Some((Some(&**old), None)),
+        Change::Synced => None,
+    }
+}
+
+/// One round for one job.
+pub(crate) async fn reconcile(acting: &Acting, key: Key) -> Next {
+    let stores = &acting.stores;
+    let Some(job) = stores.jobs.get(&key.namespace, &key.name) else { return Next::Done };
+    match acting.expectations.ready(&acting.client, job.uid()).await {
+        Ok(None) => {}
+        Ok(Some(wait)) => return Next::After(wait),
+        Err(failed) => return Next::Retry(failed.to_string()),
+    }
+    let of_namespace = || stores.pods.by_index(&pods::BY_NAMESPACE, &key.namespace);
+    let snapshot = Snapshot {
+        job: job.0.clone(),
+        node_images: stores.nodeimages.all().iter().map(|image| image.0.clone()).collect(),
+        pods: if needs_pods(&job.0) { of_namespace() } else { Vec::new() },
+    };
+    let now = Timestamp::now();
+    let plan = decide(&snapshot, now);
+    let outcome = acting.executor.act(&plan, &acting.owner(&*job)).await;
+    let written = if outcome.failures.is_empty() && ends(&job.0, &plan) {
+        Ok(false)
+    } else {
+        let status = status(&snapshot, &plan, &outcome, now);
+        acting.write_status(&object::IMAGE_PULL_JOBS, &target(&*job), &job.0.status, &Some(status)).await.map(|_| true)
+    };
+    next(&plan, &outcome, written)
+}
+
+/// After this plan there is no job any more to have a status.
+fn ends(job: &ImagePullJob, plan: &Plan) -> bool {
+    let mut actions = plan.stages.iter().flat_map(|stage| &stage.steps).flat_map(|step| &step.actions);
+    actions.any(|action| match action {
+        Action::DeleteImagePullJob { .. } => true,
+        Action::PatchImagePullJob { .. } => job.metadata.deletion_timestamp.is_some(),
+        _ => false,
+    })
+}

@@ -1,0 +1,86 @@
+//! The NodeImage controller: NodeImages come and go with nodes, and lose what nobody asks for any more.
+
+use std::sync::Arc;
+
+use berth_api::v1beta1::imagepulljob::ImagePullJob;
+use berth_runtime::driver::Next;
+use berth_runtime::queue::Queue;
+use berth_runtime::store::pods;
+use berth_runtime::{Change, Key, Object};
+use berth_workload::inplace::lifecycle;
+use berth_workload::nodeimage::{Node, Snapshot, decide, is_asked_by, owners};
+use jiff::Timestamp;
+
+use crate::acting::{Acting, next};
+use crate::cloneset::each;
+use crate::stores::Stores;
+use crate::watched::Watched;
+
+/// Wakes a NodeImage when it, its node, a pod of its node that is being updated, or a job that asks for its images changes.
+pub(crate) fn wake(stores: &Stores, queue: &Arc<Queue<Key>>) {
+    let to = queue.clone();
+    stores.nodes.on_change(move |change| match change {
+        Change::Applied { old, new } if Node::concerns(old.as_ref().map(|old| &*old.0), &new.0) => {
+            to.add(Key::of(&**new))
+        }
+        Change::Deleted { old } => to.add(Key::of(&**old)),
+        Change::Applied { .. } | Change::Synced => {}
+    });
+    let to = queue.clone();
+    stores.nodeimages.on_change(move |change| each(change, |image| to.add(Key::of(image))));
+    let to = queue.clone();
+    stores.pods.on_change(move |change| {
+        let updating = |pod: &berth_workload::pod::Pod| lifecycle::state(pod) == lifecycle::UPDATING;
+        let concerned = match change {
+            Change::Applied { old, new } => old.as_ref().is_some_and(|old| updating(old)) || updating(new),
+            Change::Deleted { old } => updating(old),
+            Change::Synced => false,
+        };
+        if concerned {
+            each(change, |pod| to.add(Key::new("", &pod.spec.node_name)));
+        }
+    });
+    let (to, images) = (queue.clone(), stores.nodeimages.clone());
+    stores.jobs.on_change(move |change| {
+        let ended = |job: &ImagePullJob| job.status.as_ref().is_some_and(|status| status.completion_time.is_some());
+        let policy = |job: &Watched<ImagePullJob>| job.0.spec.template.completion_policy.clone();
+        let job = match change {
+            Change::Deleted { old } => old,
+            Change::Applied { old: Some(old), new } if ended(&old.0) != ended(&new.0) || policy(old) != policy(new) => {
+                new
+            }
+            Change::Applied { .. } | Change::Synced => return,
+        };
+        for image in images.all().iter().filter(|image| is_asked_by(&image.0, job.uid())) {
+            to.add(Key::of(&**image));
+        }
+    });
+}
+
+/// One round for one node.
+pub(crate) async fn reconcile(acting: &Acting, key: Key) -> Next {
+    let stores = &acting.stores;
+    let (node, image) = (stores.nodes.get("", &key.name), stores.nodeimages.get("", &key.name));
+    let owner = match (&image, &node) {
+        (Some(image), _) => acting.owner(&**image),
+        (None, Some(node)) => acting.owner(&**node),
+        (None, None) => return Next::Done,
+    };
+    match acting.expectations.ready(&acting.client, &owner.uid).await {
+        Ok(None) => {}
+        Ok(Some(wait)) => return Next::After(wait),
+        Err(failed) => return Next::Retry(failed.to_string()),
+    }
+    let asked = image.iter().flat_map(|image| owners(&image.0));
+    let jobs = asked.filter_map(|(namespace, name)| Some(stores.jobs.get(namespace, name)?.0.clone())).collect();
+    let snapshot = Snapshot {
+        name: key.name.to_string(),
+        node: node.map(|node| node.0.clone()),
+        image: image.as_ref().map(|image| image.0.clone()),
+        pods: stores.pods.by_index(&pods::BY_NODE, &key.name),
+        jobs,
+    };
+    let plan = decide(&snapshot, Timestamp::now());
+    let outcome = acting.executor.act(&plan, &owner).await;
+    next(&plan, &outcome, Ok(false))
+}

@@ -1,0 +1,211 @@
+//! A running controller: who acts, what is seen, what is served, and how it all ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use berth_controller::secrets::{self, PullSecretsService};
+use berth_runtime::driver::Driver;
+use berth_runtime::election::{self, Leadership};
+use berth_runtime::events::Recorder;
+use berth_runtime::executor::{self, Executor};
+use berth_runtime::expectations::Expectations;
+use berth_runtime::metrics::Metrics;
+use berth_runtime::queue::{Backoff, Queue};
+use berth_runtime::{CancellationToken, Key, client, http};
+use berth_webhook::{PodIdentity, Readiness};
+use berth_workload::cloneset::Gates;
+use kube::Client;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::acting::Acting;
+use crate::flags::Run;
+use crate::stores::Stores;
+use crate::{cloneset, nodeimage};
+
+/// How long a write may stay unseen before the object is read again.
+const DOUBT: Duration = Duration::from_secs(30);
+/// How long a replica in a cluster serves webhooks on after it was asked to end: until no apiserver calls it any more.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// Runs until a signal.
+///
+/// # Errors
+/// A port is taken, or the client cannot be made. Everything else is tried again.
+pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyhow::Result<()> {
+    let stop = CancellationToken::new();
+    tokio::spawn(end_on_signal(stop.clone())?);
+    let metrics = Metrics::new(|_| {});
+    let client = client::connect(config, metrics.clone())?;
+    let webhook = berth_webhook::run(webhook_config(flags), client.clone(), stop.clone().cancelled_owned()).await?;
+    serve_http(flags, webhook.readiness(), &metrics, &stop).await?;
+    let pull_secrets = serve_pull_secrets(flags, &client, webhook.tls(), &stop).await?;
+
+    let stop_election = CancellationToken::new();
+    let (leadership, election) = elect(flags, &client, &metrics, &stop_election);
+    let (recorder, events) =
+        Recorder::new(client.clone(), "berth-controller", &identity(flags), metrics.clone(), stop.clone());
+    let (election, events) = (tokio::spawn(election), tokio::spawn(events));
+
+    let acting = acting(&client, &leadership, recorder, gates);
+    let drivers = drivers(flags, &acting, &leadership, &metrics, &stop);
+    acting.stores.follow(&client, &metrics, &stop);
+    tokio::spawn(migrate(client.clone(), leadership.clone(), stop.clone()));
+    drivers.await;
+
+    // The lease is given back only when the last write has ended.
+    stop_election.cancel();
+    election.await?;
+    events.await?;
+    pull_secrets.await?;
+    webhook.join().await?;
+    tracing::info!("ended");
+    Ok(())
+}
+
+fn acting(client: &Client, leadership: &Leadership, recorder: Recorder, gates: Gates) -> Arc<Acting> {
+    let stores = Stores::new();
+    let expectations = Expectations::new(DOUBT);
+    expectations.follow(&stores.pods);
+    expectations.follow(&stores.clonesets);
+    expectations.follow(&stores.revisions);
+    expectations.follow(&stores.nodeimages);
+    expectations.follow(&stores.jobs);
+    let settings = executor::Settings::default();
+    let executor = Executor::new(client.clone(), leadership.clone(), expectations.clone(), recorder, settings);
+    Arc::new(Acting { client: client.clone(), stores, expectations, executor, gates })
+}
+
+/// Registers the hooks of every controller, and returns the future that runs them until `stop`.
+fn drivers(
+    flags: &Run,
+    acting: &Arc<Acting>,
+    leadership: &Leadership,
+    metrics: &Arc<Metrics>,
+    stop: &CancellationToken,
+) -> impl Future<Output = ()> + use<> {
+    let workers = usize::from(flags.concurrent_reconciles);
+    let stores = &acting.stores;
+    let driver = |controller| Driver {
+        controller,
+        queue: Queue::<Key>::new(Backoff::default(), metrics.queue(controller)),
+        workers,
+        leadership: leadership.clone(),
+        stores: stores.sync_states(),
+        metrics: metrics.driver(controller, workers),
+    };
+    let (clonesets, nodeimages) = (driver("cloneset"), driver("nodeimage"));
+    cloneset::wake(stores, &clonesets.queue, acting);
+    nodeimage::wake(stores, &nodeimages.queue);
+    let (acting, stop) = (acting.clone(), stop.clone());
+    async move {
+        tokio::join!(
+            clonesets.run(stop.clone(), |key| cloneset::reconcile(&acting, key)),
+            nodeimages.run(stop.clone(), |key| nodeimage::reconcile(&acting, key)),
+        );
+    }
+}
+
+fn elect(
+    flags: &Run,
+    client: &Client,
+    metrics: &Arc<Metrics>,
+    stop: &CancellationToken,
+) -> (Leadership, std::pin::Pin<Box<dyn Future<Output = ()> + Send>>) {
+    if !flags.leader_elect {
+        return (Leadership::always(), Box::pin(std::future::ready(())));
+    }
+    let namespace = flags.leader_elect_namespace.as_ref().unwrap_or(&flags.namespace);
+    let settings = election::Settings {
+        lease: flags.lease_duration,
+        renew: flags.renew_deadline,
+        retry: flags.retry_period,
+        ..election::Settings::new(namespace, &flags.leader_elect_name, &identity(flags))
+    };
+    let (leadership, standing) = election::run(client.clone(), settings, metrics.clone(), stop.clone());
+    (leadership, Box::pin(standing))
+}
+
+/// Who this process is: the pod's name, or the machine's, and the process.
+fn identity(flags: &Run) -> String {
+    let name = flags.pod_name.clone().or_else(|| std::env::var("HOSTNAME").ok());
+    format!("{}_{}", name.unwrap_or_else(|| "berth-controller".to_owned()), std::process::id())
+}
+
+fn webhook_config(flags: &Run) -> berth_webhook::Config {
+    let pod = match (&flags.pod_name, &flags.pod_uid, flags.pod_ip) {
+        (Some(name), Some(uid), Some(ip)) => Some(PodIdentity { name: name.clone(), uid: uid.clone(), ip }),
+        _ => None,
+    };
+    berth_webhook::Config {
+        namespace: flags.namespace.clone(),
+        service: flags.webhook_service.clone(),
+        extra_services: vec![flags.grpc_service.clone()],
+        secret: flags.webhook_secret.clone(),
+        bind: ([0, 0, 0, 0], flags.webhook_port).into(),
+        host: flags.webhook_host.clone(),
+        cert_validity: flags.cert_validity,
+        ca_validity: flags.ca_validity,
+        drain: if pod.is_some() { DRAIN } else { Duration::ZERO },
+        pod,
+    }
+}
+
+/// Probes and metrics, on one address or two.
+async fn serve_http(
+    flags: &Run,
+    readiness: Readiness,
+    metrics: &Arc<Metrics>,
+    stop: &CancellationToken,
+) -> anyhow::Result<()> {
+    let (probes, scrapes) = (flags.health_probe_bind_address, flags.metrics_bind_address);
+    let addresses = if probes == scrapes && probes.port() != 0 { vec![probes] } else { vec![probes, scrapes] };
+    for address in addresses {
+        let listener = TcpListener::bind(address).await.with_context(|| {
+            format!(
+                "cannot listen on {address}; choose others with --metrics-bind-address and --health-probe-bind-address"
+            )
+        })?;
+        let readiness = readiness.clone();
+        let server = http::Server { ready: Box::new(move || readiness.check()), metrics: metrics.clone() };
+        tokio::spawn(http::serve(listener, server, stop.clone()));
+    }
+    Ok(())
+}
+
+/// The daemons' service, on every replica.
+async fn serve_pull_secrets(
+    flags: &Run,
+    client: &Client,
+    tls: Arc<tokio_rustls::rustls::ServerConfig>,
+    stop: &CancellationToken,
+) -> anyhow::Result<tokio::task::JoinHandle<()>> {
+    let port = flags.grpc_port;
+    let listener = TcpListener::bind(("0.0.0.0", port))
+        .await
+        .with_context(|| format!("cannot listen on port {port} for daemons; choose another with --grpc-port"))?;
+    let service = PullSecretsService::new(client.clone(), &flags.namespace, &flags.daemon_service_account);
+    Ok(tokio::spawn(secrets::serve(listener, tls, service, stop.clone().cancelled_owned())))
+}
+
+/// The leader rewrites what is still stored in an older version.
+async fn migrate(client: Client, leadership: Leadership, stop: CancellationToken) {
+    leadership.acquired().await;
+    tokio::select! {
+        () = stop.cancelled() => {}
+        _ = berth_webhook::migrate(&client) => {}
+    }
+}
+
+fn end_on_signal(stop: CancellationToken) -> anyhow::Result<impl Future<Output = ()> + Send + 'static> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("asked to end: lets the work under way end, then gives the lease back");
+        stop.cancel();
+    })
+}

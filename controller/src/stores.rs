@@ -1,0 +1,116 @@
+//! Everything that the controller sees, and the feeds that keep it so.
+
+use std::sync::Arc;
+
+use berth_api::v1beta1::cloneset::CloneSet;
+use berth_api::v1beta1::imagepulljob::ImagePullJob;
+use berth_api::v1beta1::nodeimage::NodeImage;
+use berth_runtime::client::Failed;
+use berth_runtime::metrics::Metrics;
+use berth_runtime::store::{SyncState, pods};
+use berth_runtime::{CancellationToken, Index, Object, Store, feed};
+use berth_workload::nodeimage::Node;
+use berth_workload::pod::{Metadata, Pod};
+use berth_workload::revision::Revision;
+use kube::Client;
+
+use crate::watched::Watched;
+
+/// Revisions by the uid of the workload that they belong to.
+pub(crate) const REVISIONS_BY_OWNER: Index<Watched<Revision>> =
+    Index::new("owner", |revision| revision.0.metadata.controller().map(|owner| &*owner.uid));
+
+/// One store per kind, shared by all controllers.
+#[derive(Clone)]
+pub(crate) struct Stores {
+    /// All pods.
+    pub(crate) pods: Arc<Store<Pod>>,
+    /// All CloneSets.
+    pub(crate) clonesets: Arc<Store<Watched<CloneSet>>>,
+    /// The revisions of CloneSets.
+    pub(crate) revisions: Arc<Store<Watched<Revision>>>,
+    /// All NodeImages.
+    pub(crate) nodeimages: Arc<Store<Watched<NodeImage>>>,
+    /// All ImagePullJobs.
+    pub(crate) jobs: Arc<Store<Watched<ImagePullJob>>>,
+    /// All nodes.
+    pub(crate) nodes: Arc<Store<Watched<Node>>>,
+}
+
+impl Stores {
+    /// Empty stores.
+    pub(crate) fn new() -> Self {
+        Self {
+            pods: Store::new(&[pods::BY_OWNER, pods::BY_NODE, pods::BY_NAMESPACE]),
+            clonesets: Store::new(&[]),
+            revisions: Store::new(&[REVISIONS_BY_OWNER]),
+            nodeimages: Store::new(&[]),
+            jobs: Store::new(&[]),
+            nodes: Store::new(&[]),
+        }
+    }
+
+    /// Starts the feeds. Register every hook before.
+    pub(crate) fn follow(&self, client: &Client, metrics: &Metrics, stop: &CancellationToken) {
+        let follow = Follow { client, metrics, stop };
+        follow.one(&self.pods, |_| true);
+        follow.one(&self.clonesets, |_| true);
+        follow.one(&self.revisions, |revision| is_ours(&revision.0.metadata));
+        follow.one(&self.nodeimages, |_| true);
+        follow.one(&self.jobs, |_| true);
+        follow.one(&self.nodes, |_| true);
+    }
+
+    /// Set for each store once it holds everything. A decision made on less would take for gone what is only not seen yet.
+    pub(crate) fn sync_states(&self) -> Vec<SyncState> {
+        vec![
+            self.pods.sync_state(),
+            self.clonesets.sync_state(),
+            self.revisions.sync_state(),
+            self.nodeimages.sync_state(),
+            self.jobs.sync_state(),
+            self.nodes.sync_state(),
+        ]
+    }
+
+    /// Looks once at what decisions about CloneSets of one namespace read.
+    ///
+    /// # Errors
+    /// The server's answer.
+    pub(crate) async fn look(&self, client: &Client, namespace: &str) -> Result<(), Failed> {
+        load(client, &self.pods, namespace, |_| true).await?;
+        load(client, &self.clonesets, namespace, |_| true).await?;
+        load(client, &self.revisions, namespace, |revision| is_ours(&revision.0.metadata)).await?;
+        load(client, &self.nodeimages, "", |_| true).await
+    }
+}
+
+/// Revisions of other workloads are never held: there are as many as ten of each.
+fn is_ours(metadata: &Metadata) -> bool {
+    metadata
+        .controller()
+        .is_some_and(|owner| owner.api_version.starts_with("apps.kruise.io/") && &*owner.kind == "CloneSet")
+}
+
+struct Follow<'a> {
+    client: &'a Client,
+    metrics: &'a Metrics,
+    stop: &'a CancellationToken,
+}
+
+impl Follow<'_> {
+    fn one<T: Object>(&self, store: &Arc<Store<T>>, keep: fn(&T) -> bool) {
+        let options = feed::Options { keep, metrics: self.metrics.feed(T::RESOURCE.kind), ..feed::Options::default() };
+        tokio::spawn(feed::run(self.client.clone(), store.clone(), options, self.stop.clone()));
+    }
+}
+
+async fn load<T: Object>(
+    client: &Client,
+    store: &Arc<Store<T>>,
+    namespace: &str,
+    keep: fn(&T) -> bool,
+) -> Result<(), Failed> {
+    let options = feed::Options { keep, namespace: namespace.to_owned(), ..feed::Options::default() };
+    feed::load(client.clone(), store.clone(), options).await
+}

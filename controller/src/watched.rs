@@ -1,0 +1,104 @@
+//! The kinds that the controller watches, as the stores hold them.
+
+use std::sync::Arc;
+
+use berth_api::v1beta1::cloneset::CloneSet;
+use berth_api::v1beta1::imagepulljob::ImagePullJob;
+use berth_api::v1beta1::nodeimage::NodeImage;
+use berth_runtime::{Object, Resource, object};
+use berth_workload::nodeimage::Node;
+use berth_workload::revision::Revision;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, Deserializer};
+
+/// An object in a store, shared with the snapshots that are made of it.
+#[derive(Debug)]
+pub(crate) struct Watched<T>(pub(crate) Arc<T>);
+
+/// A kind that is watched.
+pub(crate) trait Kind: DeserializeOwned + Send + Sync + 'static {
+    /// Where it is served.
+    const RESOURCE: Resource;
+
+    /// Namespace, name, uid and resource version; empty where missing.
+    fn identity(&self) -> [&str; 4];
+    /// It is being deleted.
+    fn terminating(&self) -> bool;
+    /// Drops what nothing reads.
+    fn strip(&mut self) {}
+}
+
+impl<'de, T: Kind> Deserialize<'de> for Watched<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut object = T::deserialize(deserializer)?;
+        object.strip();
+        Ok(Self(Arc::new(object)))
+    }
+}
+
+impl<T: Kind> Object for Watched<T> {
+    const RESOURCE: Resource = T::RESOURCE;
+
+    fn namespace(&self) -> &str {
+        self.0.identity()[0]
+    }
+    fn name(&self) -> &str {
+        self.0.identity()[1]
+    }
+    fn uid(&self) -> &str {
+        self.0.identity()[2]
+    }
+    fn resource_version(&self) -> &str {
+        self.0.identity()[3]
+    }
+    fn terminating(&self) -> bool {
+        self.0.terminating()
+    }
+}
+
+fn identity(metadata: &ObjectMeta) -> [&str; 4] {
+    [&metadata.namespace, &metadata.name, &metadata.uid, &metadata.resource_version]
+        .map(|part| part.as_deref().unwrap_or_default())
+}
+
+macro_rules! custom_resource {
+    ($kind:ty, $resource:expr) => {
+        impl Kind for $kind {
+            const RESOURCE: Resource = $resource;
+
+            fn identity(&self) -> [&str; 4] {
+                identity(&self.metadata)
+            }
+            fn terminating(&self) -> bool {
+                self.metadata.deletion_timestamp.is_some()
+            }
+            fn strip(&mut self) {
+                self.metadata.managed_fields = None;
+            }
+        }
+    };
+}
+
+custom_resource!(CloneSet, object::CLONE_SETS);
+custom_resource!(NodeImage, object::NODE_IMAGES);
+custom_resource!(ImagePullJob, object::IMAGE_PULL_JOBS);
+
+macro_rules! slim {
+    ($kind:ty, $resource:expr) => {
+        impl Kind for $kind {
+            const RESOURCE: Resource = $resource;
+
+            fn identity(&self) -> [&str; 4] {
+                let metadata = &self.metadata;
+                [&metadata.namespace, &metadata.name, &metadata.uid, &metadata.resource_version].map(|part| &**part)
+            }
+            fn terminating(&self) -> bool {
+                self.metadata.deletion_timestamp.is_some()
+            }
+        }
+    };
+}
+
+slim!(Revision, object::CONTROLLER_REVISIONS);
+slim!(Node, object::NODES);

@@ -1,0 +1,79 @@
+//! A daemon's token against everything.
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::json;
+
+use crate::stage::{NAMESPACE, Stage, node_image, node_images, until};
+
+fn refused<T>(what: &str, answer: Result<T, kube::Error>, says: &str) -> Result<()> {
+    match answer {
+        Ok(_) => anyhow::bail!("{what} was allowed"),
+        Err(kube::Error::Api(status)) => {
+            ensure!(status.code == 403, "{what}: {status:?}");
+            ensure!(status.message.contains(says), "{what}: {:?} does not say {says:?}", status.message);
+            Ok(())
+        }
+        Err(error) => Err(error).with_context(|| what.to_owned()),
+    }
+}
+
+fn status_patch() -> Patch<serde_json::Value> {
+    Patch::Merge(json!({"status": {"desired": 1, "succeeded": 1, "failed": 0, "pulling": 0}}))
+}
+
+async fn report(client: &Client, name: &str) -> Result<DynamicObject, kube::Error> {
+    node_images(client, "v1beta1").patch_status(name, &PatchParams::default(), &status_patch()).await
+}
+
+#[test]
+fn a_daemon_writes_the_status_of_its_own_nodes_image_and_nothing_else() -> Result<()> {
+    let stage = Stage::with_chart()?;
+    stage.run(async |admin| {
+        for node in ["mine", "theirs"] {
+            node_images(&admin, "v1beta1").create(&PostParams::default(), &node_image("v1beta1", node, "1")).await?;
+        }
+        // A pod that a scheduler put onto node "mine"; the token is bound to it, as a kubelet would ask for it.
+        let pods: Api<Pod> = Api::namespaced(admin.clone(), NAMESPACE);
+        let pod = serde_json::from_value(json!({
+            "metadata": {"name": "daemon"},
+            "spec": {"nodeName": "mine", "serviceAccountName": "kruise-daemon", "containers": [{"name": "daemon", "image": "none"}]},
+        }))?;
+        pods.create(&PostParams::default(), &pod).await?;
+        let stolen = stage.token("kruise-daemon", &["--bound-object-kind=Pod", "--bound-object-name=daemon"])?;
+        let daemon = stage.client(Some(stolen)).await?;
+        until("the daemon may write its own status", async || Ok(report(&daemon, "mine").await?)).await?;
+        until("the policy is in force", async || refused("another node's status", report(&daemon, "theirs").await, "node mine")).await?;
+
+        let images = node_images(&daemon, "v1beta1");
+        let spec = Patch::Merge(json!({"spec": {"images": {}}}));
+        refused("its own spec", images.patch("mine", &PatchParams::default(), &spec).await, "cannot patch")?;
+        let secrets: Api<Secret> = Api::namespaced(daemon.clone(), NAMESPACE);
+        refused("reading secrets", secrets.list(&ListParams::default()).await, "cannot list")?;
+        refused("reading the certificates", secrets.get("kruise-webhook-certs").await, "cannot get")?;
+        refused("reading pods", Api::<Pod>::all(daemon.clone()).list(&ListParams::default()).await, "cannot list")?;
+
+        // Should someone give it every right there is, the policy still stands.
+        let binding = "--serviceaccount=kruise-system:kruise-daemon";
+        stage.kubectl(&["create", "clusterrolebinding", "careless", "--clusterrole=cluster-admin", binding], None)?;
+        let says = "may write the status of NodeImage mine and nothing else";
+        until("the rights are there", async || Ok(secrets.list(&ListParams::default()).await?)).await?;
+        refused("its own spec with rights", images.patch("mine", &PatchParams::default(), &spec).await, says)?;
+        refused("another's status with rights", report(&daemon, "theirs").await, says)?;
+        let old = node_images(&daemon, "v1alpha1");
+        let other = old.patch_status("theirs", &PatchParams::default(), &status_patch()).await;
+        ensure!(other.is_err(), "another node's status was written in v1alpha1");
+        refused("a new NodeImage", images.create(&PostParams::default(), &node_image("v1beta1", "new", "1")).await, says)?;
+        refused("deleting one", images.delete("theirs", &kube::api::DeleteParams::default()).await, says)?;
+        let maps: Api<ConfigMap> = Api::namespaced(daemon.clone(), "default");
+        let map = ConfigMap { metadata: kube::api::ObjectMeta { name: Some("any".into()), ..Default::default() }, ..Default::default() };
+        refused("a ConfigMap", maps.create(&PostParams::default(), &map).await, says)?;
+
+        // A token that no kubelet gave out names no node.
+        let loose = stage.client(Some(stage.token("kruise-daemon", &[])?)).await?;
+        refused("a token without a node", report(&loose, "mine").await, "names no node")?;
+        Ok(())
+    })
+}

@@ -1,0 +1,231 @@
+//! A control plane with the chart installed, and replicas of the webhooks as its pods.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::io::Write;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use berth_cluster::{Cluster, Options, Place, address};
+use berth_webhook::{Config, Handle, PodIdentity};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
+use kube::{Client, ResourceExt};
+use secrecy::SecretString;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+pub(crate) const NAMESPACE: &str = "kruise-system";
+pub(crate) const SERVICE: &str = "kruise-webhook-service";
+const KUBECONFIG: &str = "kubeconfig";
+pub(crate) const SECRET: &str = "kruise-webhook-certs";
+/// The longest that anything here may take before a test gives up. Nothing is asserted about it.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+pub(crate) struct Stage {
+    pub(crate) cluster: Cluster,
+    /// Has the administrator's kubeconfig with the apiserver's address inside the cluster, and kubectl's cache.
+    directory: TempDir,
+}
+
+impl Stage {
+    /// A control plane with the chart in it. It has no nodes: the chart's own pods stay pending, and the test's
+    /// replicas take their place.
+    pub(crate) fn with_chart() -> Result<Self> {
+        let stage = Self::bare()?;
+        stage.helm(&["install", "berth", CHART, "--namespace", NAMESPACE, "--create-namespace", "--set", REGISTRY])?;
+        Ok(stage)
+    }
+
+    pub(crate) fn bare() -> Result<Self> {
+        let cluster = Cluster::up(&Options::default())?;
+        let mut config = Kubeconfig::read_from(cluster.kubeconfig())?;
+        for entry in config.clusters.iter_mut().filter_map(|entry| entry.cluster.as_mut()) {
+            entry.server = Some(format!("https://{}:{}", address::CONTROL_PLANE, address::APISERVER_PORT));
+        }
+        let directory = TempDir::new()?;
+        std::fs::write(directory.path().join(KUBECONFIG), serde_json::to_vec(&config)?)?;
+        Ok(Self { cluster, directory })
+    }
+
+    pub(crate) fn helm(&self, arguments: &[&str]) -> Result<String> {
+        self.program("helm", arguments, None)
+    }
+
+    pub(crate) fn kubectl(&self, arguments: &[&str], input: Option<&str>) -> Result<String> {
+        self.program("kubectl", arguments, input)
+    }
+
+    /// Runs a program inside the cluster's network, from wherever it is called.
+    fn program(&self, name: &str, arguments: &[&str], input: Option<&str>) -> Result<String> {
+        let mut command = self.cluster.command(Place::ControlPlane, self.cluster.programs().path(name))?;
+        command.env("KUBECONFIG", self.directory.path().join(KUBECONFIG)).args(arguments);
+        command.env("KUBECACHEDIR", self.directory.path().join("cache"));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().with_context(|| format!("cannot run {command:?}"))?;
+        child.stdin.take().context("no standard input")?.write_all(input.unwrap_or_default().as_bytes())?;
+        let output = child.wait_with_output()?;
+        let error = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{name} {arguments:?}: {error}");
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Runs the work where the apiserver can reach us.
+    pub(crate) fn run<T: Send>(&self, work: impl AsyncFnOnce(Client) -> Result<T> + Send) -> Result<T> {
+        self.cluster.in_network(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(async { work(self.client(None).await?).await })
+        })?
+    }
+
+    /// A client inside the cluster's network: the administrator, or the bearer of a token.
+    pub(crate) async fn client(&self, token: Option<String>) -> Result<Client> {
+        let kubeconfig = Kubeconfig::read_from(self.directory.path().join(KUBECONFIG))?;
+        let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        if let Some(token) = token {
+            config.auth_info = AuthInfo { token: Some(SecretString::from(token)), ..AuthInfo::default() };
+        }
+        Ok(Client::try_from(config)?)
+    }
+
+    /// A client with the rights that the chart gives to the controller.
+    pub(crate) async fn manager(&self) -> Result<Client> {
+        self.client(Some(self.token("kruise-manager", &[])?)).await
+    }
+
+    /// A token of a service account of the chart.
+    pub(crate) fn token(&self, account: &str, more: &[&str]) -> Result<String> {
+        let arguments = ["create", "token", account, "--namespace", NAMESPACE];
+        Ok(self.kubectl(&[&arguments, more].concat(), None)?.trim().to_owned())
+    }
+}
+
+pub(crate) const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../charts/berth");
+pub(crate) const REGISTRY: &str = "image.registry=registry.test/berth";
+
+/// A replica, and the part of a kubelet that it needs: its pod gets an address, and is ready when the replica is.
+pub(crate) struct Replica {
+    pub(crate) handle: Handle,
+    shutdown: oneshot::Sender<()>,
+    kubelet: JoinHandle<()>,
+}
+
+/// How long certificates live.
+#[derive(Clone, Copy)]
+pub(crate) struct Validity {
+    pub(crate) cert: Duration,
+    pub(crate) ca: Duration,
+}
+
+/// Long enough for nothing to be rotated.
+pub(crate) const LONG: Validity = Validity { cert: Duration::from_secs(86_400), ca: Duration::from_secs(864_000) };
+
+impl Replica {
+    /// Starts a replica with the rights that the chart gives to the controller.
+    pub(crate) async fn start(admin: &Client, manager: Client, port: u16, validity: Validity) -> Result<Self> {
+        let pods: Api<Pod> = Api::namespaced(admin.clone(), NAMESPACE);
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": {
+                "name": format!("replica-{port}"),
+                "labels": {"app.kubernetes.io/name": "berth", "app.kubernetes.io/component": "controller"},
+            },
+            "spec": {
+                "containers": [{"name": "manager", "image": "none", "ports": [{"name": "webhook", "containerPort": port}]}],
+                "automountServiceAccountToken": false,
+            },
+        }))?;
+        let pod = pods.create(&PostParams::default(), &pod).await?;
+        let ip = address::CONTROL_PLANE;
+        let identity =
+            PodIdentity { name: pod.name_any(), uid: pod.uid().unwrap_or_default(), ip: ip.into() };
+        let (shutdown, stop) = oneshot::channel();
+        let stop = async move { drop(stop.await) };
+        let handle = berth_webhook::run(config(port, validity, Some(identity)), manager, stop).await?;
+        let readiness = handle.readiness();
+        let kubelet = tokio::spawn(async move {
+            while readiness.check().is_err() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            set_ready(&pods, &pod.name_any(), ip).await.unwrap();
+        });
+        Ok(Self { handle, shutdown, kubelet })
+    }
+
+    /// Waits until it is ready and its pod says so.
+    pub(crate) async fn ready(&mut self) -> Result<()> {
+        let readiness = self.handle.readiness();
+        let waited = tokio::time::timeout(PATIENCE, &mut self.kubelet).await;
+        waited.with_context(|| format!("never ready: {:?}", readiness.check()))??;
+        Ok(())
+    }
+
+    /// Ends it as a kubelet would, and waits until it has ended.
+    pub(crate) async fn end(self) -> Result<()> {
+        let _ = self.shutdown.send(());
+        self.kubelet.abort();
+        Ok(self.handle.join().await?)
+    }
+}
+
+pub(crate) fn config(port: u16, validity: Validity, pod: Option<PodIdentity>) -> Config {
+    Config {
+        namespace: NAMESPACE.to_owned(),
+        service: SERVICE.to_owned(),
+        extra_services: vec!["kruise-manager-grpc".to_owned()],
+        secret: SECRET.to_owned(),
+        bind: SocketAddr::from((address::CONTROL_PLANE, port)),
+        host: None,
+        cert_validity: validity.cert,
+        ca_validity: validity.ca,
+        pod,
+        drain: Duration::from_millis(500),
+    }
+}
+
+async fn set_ready(pods: &Api<Pod>, name: &str, ip: Ipv4Addr) -> Result<()> {
+    let status = json!({"status": {
+        "phase": "Running",
+        "podIP": ip,
+        "podIPs": [{"ip": ip}],
+        "conditions": [{"type": "Ready", "status": "True"}],
+    }});
+    pods.patch_status(name, &PatchParams::default(), &Patch::Strategic(status)).await?;
+    Ok(())
+}
+
+/// Tries until it works; the error after too long is the last one.
+pub(crate) async fn until<T>(what: &str, mut attempt: impl AsyncFnMut() -> Result<T>) -> Result<T> {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        match attempt().await {
+            Ok(value) => return Ok(value),
+            Err(error) if tokio::time::Instant::now() > deadline => return Err(error.context(format!("not yet: {what}"))),
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+/// NodeImages in a version.
+pub(crate) fn node_images(client: &Client, version: &str) -> Api<DynamicObject> {
+    let gvk = GroupVersionKind::gvk("apps.kruise.io", version, "NodeImage");
+    Api::all_with(client.clone(), &ApiResource::from_gvk(&gvk))
+}
+
+/// A NodeImage that pulls one tag.
+pub(crate) fn node_image(version: &str, name: &str, tag: &str) -> DynamicObject {
+    let object: Value = json!({
+        "apiVersion": format!("apps.kruise.io/{version}"),
+        "kind": "NodeImage",
+        "metadata": {"name": name, "labels": {"apps.kruise.io/fake-nodeimage": "true"}},
+        "spec": {"images": {"nginx": {"tags": [{"tag": tag, "createdAt": "2026-01-01T00:00:00Z", "version": 1}]}}},
+    });
+    serde_json::from_value(object).unwrap()
+}
+
+/// The tags of a NodeImage.
+pub(crate) fn tag_of(object: &DynamicObject) -> Option<&str> {
+    object.data.pointer("/spec/images/nginx/tags/0/tag").and_then(Value::as_str)
+}

@@ -1,0 +1,71 @@
+//! Two replicas at once: one Secret, both ready only when conversion works, both serving the same certificate.
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::Api;
+use kube::api::{ListParams, PostParams};
+
+use crate::rotation::handshake;
+use crate::stage::{LONG, NAMESPACE, Replica, SECRET, Stage, node_image, node_images, tag_of};
+
+#[test]
+fn two_replicas_that_start_at_once_agree_on_one_secret_and_are_ready_when_v1alpha1_works() -> Result<()> {
+    let stage = Stage::with_chart()?;
+    stage.run(async |admin| {
+        let before = node_images(&admin, "v1alpha1").create(&PostParams::default(), &node_image("v1alpha1", "early", "1")).await;
+        ensure!(before.is_err(), "v1alpha1 must not work before there is a webhook");
+        let manager = stage.manager().await?;
+        let (first, second) = tokio::join!(
+            Replica::start(&admin, manager.clone(), 9876, LONG),
+            Replica::start(&admin, manager.clone(), 9976, LONG)
+        );
+        let (mut first, mut second) = (first?, second?);
+        // The moment that either is ready, v1alpha1 works, without another try.
+        tokio::select! { done = first.ready() => done?, done = second.ready() => done? }
+        node_images(&admin, "v1alpha1").create(&PostParams::default(), &node_image("v1alpha1", "one", "1")).await?;
+        let read = node_images(&admin, "v1beta1").get("one").await?;
+        ensure!(tag_of(&read) == Some("1"), "the object lost its tag: {read:?}");
+
+        let secrets: Api<Secret> = Api::namespaced(admin.clone(), NAMESPACE);
+        let secret = secrets.get(SECRET).await?;
+        let bundle = secret.data.as_ref().and_then(|data| data.get("ca.crt")).cloned().unwrap_or_default();
+        let cert = secret.data.as_ref().and_then(|data| data.get("tls.crt")).cloned().unwrap_or_default();
+        for replica in [&first, &second] {
+            let served = crate::stage::until("both serve the Secret's certificate", async || {
+                let served = handshake(replica.handle.address(), &String::from_utf8_lossy(&bundle.0)).await?;
+                Ok(served)
+            })
+            .await?;
+            let expected = pem::parse(&cert.0)?;
+            ensure!(served == expected.contents(), "a replica serves another certificate than the Secret's");
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_replica_alone_is_an_endpoint_only_until_kubernetes_has_it() -> Result<()> {
+    let stage = Stage::with_chart()?;
+    stage.run(async |admin| {
+        let manager = stage.manager().await?;
+        let slices: Api<EndpointSlice> = Api::namespaced(admin.clone(), NAMESPACE);
+        let ours = ListParams::default().labels("endpointslice.kubernetes.io/managed-by=berth-controller");
+        let mut replica = Replica::start(&admin, manager.clone(), 9876, LONG).await?;
+        replica.ready().await?;
+        ensure!(slices.list(&ours).await?.items.len() == 1, "the first replica needs an endpoint of its own");
+        // A second one finds conversion working, and adds nothing.
+        let mut second = Replica::start(&admin, manager, 9976, LONG).await?;
+        second.ready().await?;
+        ensure!(slices.list(&ours).await?.items.len() == 1, "a second replica needs none");
+        second.end().await?;
+        crate::stage::until("the early endpoint is taken away", async || {
+            let left = slices.list(&ours).await?.items.len();
+            ensure!(left == 0, "{left} are left");
+            Ok(())
+        })
+        .await?;
+        node_images(&admin, "v1alpha1").create(&PostParams::default(), &node_image("v1alpha1", "one", "1")).await?;
+        replica.end().await
+    })
+}

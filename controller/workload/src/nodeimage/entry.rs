@@ -1,0 +1,223 @@
+//! The pulls that a NodeImage's spec lists: asking for one, how far it is, and giving it up.
+//!
+//! An entry belongs to all who asked for it, and goes with the last of them. Its version counts the rounds: whoever asks
+//! for an image that was pulled before begins another round, and a status of an earlier one says nothing about it.
+
+use std::collections::BTreeSet;
+
+use berth_api::names;
+use berth_api::v1beta1::nodeimage::{
+    DEFAULT_BACKOFF_LIMIT, DEFAULT_TIMEOUT_SECONDS, ImagePullPhase, ImagePullPolicy, ImageSpec, ImageTagPullPolicy,
+    ImageTagSpec, ImageTagStatus, NodeImage, ReferenceObject, SandboxConfig,
+};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::{Map, Value, json};
+
+use super::merge;
+
+/// After this time without a word from the node's daemon, a pull counts as failed.
+pub const RESPONSE_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
+const SILENT: &str = "the node's daemon has not answered for 10 minutes; is it running there?";
+
+/// A pull that is asked for.
+#[derive(Debug, Clone)]
+pub struct Ask<'a> {
+    /// The image's name, as NodeImages have it.
+    pub image: &'a str,
+    /// Its tag or digest.
+    pub tag: &'a str,
+    /// Who asks.
+    pub owner: &'a ObjectReference,
+    /// Limits of the pull.
+    pub limits: ImageTagPullPolicy,
+    /// Whether the registry is asked for an image that the node has.
+    pub policy: ImagePullPolicy,
+    /// Secrets for the registry.
+    pub secrets: &'a [ReferenceObject],
+    /// What is handed to the runtime.
+    pub sandbox: Option<&'a SandboxConfig>,
+}
+
+/// How far a node is with a pull that somebody asked for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Standing<'a> {
+    /// It is not asked for it.
+    NotAsked,
+    /// It is asked and not done.
+    Active {
+        /// From when on it counts as failed if nothing is heard of it.
+        silent_from: Option<Timestamp>,
+    },
+    /// It has the image.
+    Succeeded,
+    /// It gave up, or its daemon keeps silent; with the reason.
+    Failed(&'a str),
+}
+
+/// How far the node is with the pull, as far as the owner with this uid asked for it.
+pub fn standing<'a>(node: &'a NodeImage, image: &str, tag: &str, uid: &str, now: Timestamp) -> Standing<'a> {
+    let Some(entry) = find(node, image, tag).filter(|entry| entry.owner_references.iter().any(|o| is(o, uid))) else {
+        return Standing::NotAsked;
+    };
+    let status = status(node, image, entry);
+    let deadline = entry.pull_policy.as_ref().and_then(|policy| policy.active_deadline_seconds);
+    let silence = match status.map(|status| status.phase) {
+        Some(ImagePullPhase::Succeeded) => return Standing::Succeeded,
+        Some(ImagePullPhase::Failed) => return Standing::Failed(status.map_or("", |status| &status.message)),
+        None => Some(RESPONSE_TIMEOUT),
+        Some(_) => deadline.and_then(|seconds| SignedDuration::from_secs(seconds).checked_add(RESPONSE_TIMEOUT)),
+    };
+    let created = entry.created_at.as_ref().map(|at| at.0);
+    let silent_from = created.zip(silence).and_then(|(created, silence)| created.checked_add(silence).ok());
+    if silent_from.is_some_and(|at| at <= now) { Standing::Failed(SILENT) } else { Standing::Active { silent_from } }
+}
+
+/// The entry for the pull.
+pub fn find<'a>(node: &'a NodeImage, image: &str, tag: &str) -> Option<&'a ImageTagSpec> {
+    node.spec.images.get(image)?.tags.iter().find(|entry| entry.tag == tag)
+}
+
+/// What the daemon says about this very round of the entry.
+pub fn status<'a>(node: &'a NodeImage, image: &str, entry: &ImageTagSpec) -> Option<&'a ImageTagStatus> {
+    any_round(node, image, &entry.tag).filter(|status| status.version == entry.version)
+}
+
+/// Succeeded or failed, as the daemon says.
+pub fn is_over(node: &NodeImage, image: &str, entry: &ImageTagSpec) -> bool {
+    let phase = status(node, image, entry).map(|status| status.phase);
+    matches!(phase, Some(ImagePullPhase::Succeeded | ImagePullPhase::Failed))
+}
+
+fn any_round<'a>(node: &'a NodeImage, image: &str, tag: &str) -> Option<&'a ImageTagStatus> {
+    node.status.as_ref()?.image_statuses.get(image)?.tags.iter().find(|status| status.tag == tag)
+}
+
+/// Every owner of every entry.
+pub fn all_owners(node: &NodeImage) -> impl Iterator<Item = &ObjectReference> {
+    node.spec.images.values().flat_map(|image| &image.tags).flat_map(|entry| &entry.owner_references)
+}
+
+/// Is the owner the object with this uid?
+pub fn is(owner: &ObjectReference, uid: &str) -> bool {
+    owner.uid.as_deref() == Some(uid)
+}
+
+/// Is the owner an ImagePullJob?
+pub fn is_job(owner: &ObjectReference) -> bool {
+    let group = owner.api_version.as_deref().and_then(|version| version.split_once('/')).map(|(group, _)| group);
+    owner.kind.as_deref() == Some("ImagePullJob") && group == Some(names::GROUP)
+}
+
+/// The merge patch that asks the node for a pull.
+pub fn ask(node: &NodeImage, ask: &Ask<'_>, now: Timestamp) -> Value {
+    let old = node.spec.images.get(ask.image);
+    let mut new = old.cloned().unwrap_or_default();
+    match new.tags.iter_mut().find(|entry| entry.tag == ask.tag) {
+        Some(entry) => join(node, entry, ask, now),
+        None => new.tags.push(ImageTagSpec {
+            tag: ask.tag.to_owned(),
+            created_at: Some(Time(now)),
+            pull_policy: Some(ask.limits.clone()),
+            owner_references: vec![ask.owner.clone()],
+            // A daemon that has not seen yet that an earlier entry is gone must not answer for it.
+            version: any_round(node, ask.image, ask.tag).map_or(0, |status| status.version + 1),
+            image_pull_policy: Some(ask.policy),
+        }),
+    }
+    for secret in ask.secrets {
+        if !new.pull_secrets.iter().any(|s| s.namespace == secret.namespace && s.name == secret.name) {
+            new.pull_secrets.push(secret.clone());
+        }
+    }
+    if let Some(sandbox) = ask.sandbox {
+        new.sandbox_config = Some(sandbox.clone());
+    }
+    json!({"spec": {"images": {ask.image: change(old, Some(&new))}}})
+}
+
+/// One more who asks for a pull. A pull that is still under way serves the newcomer, too, unless the registry is to be
+/// asked anew; else another round begins.
+fn join(node: &NodeImage, entry: &mut ImageTagSpec, ask: &Ask<'_>, now: Timestamp) {
+    if ask.policy == ImagePullPolicy::Always || is_over(node, ask.image, entry) {
+        let answered = any_round(node, ask.image, ask.tag).map_or(0, |status| status.version);
+        entry.version = entry.version.max(answered) + 1;
+        entry.image_pull_policy = Some(ask.policy);
+    }
+    if entry.owner_references.is_empty() {
+        // Somebody put it in by hand: it must stay when the newcomer leaves, so it gets an owner that does.
+        entry.owner_references.push(ObjectReference {
+            api_version: Some(format!("{}/{}", names::GROUP, names::V1BETA1)),
+            kind: Some("NodeImage".to_owned()),
+            name: node.metadata.name.clone(),
+            uid: node.metadata.uid.clone(),
+            ..ObjectReference::default()
+        });
+    }
+    entry.owner_references.push(ask.owner.clone());
+    entry.created_at = Some(Time(now));
+    entry.pull_policy = Some(widest(&entry.pull_policy.take().unwrap_or_default(), &ask.limits));
+}
+
+/// Limits that cut nobody short.
+fn widest(a: &ImageTagPullPolicy, b: &ImageTagPullPolicy) -> ImageTagPullPolicy {
+    let timeout = |limits: &ImageTagPullPolicy| limits.timeout_seconds.unwrap_or(DEFAULT_TIMEOUT_SECONDS);
+    let backoff = |limits: &ImageTagPullPolicy| limits.backoff_limit.unwrap_or(DEFAULT_BACKOFF_LIMIT);
+    ImageTagPullPolicy {
+        timeout_seconds: Some(timeout(a).max(timeout(b))),
+        backoff_limit: Some(backoff(a).max(backoff(b))),
+        ttl_seconds_after_finished: a.ttl_seconds_after_finished.zip(b.ttl_seconds_after_finished).map(|(a, b)| a.max(b)),
+        active_deadline_seconds: a.active_deadline_seconds.zip(b.active_deadline_seconds).map(|(a, b)| a.max(b)),
+    }
+}
+
+/// The merge patch of `spec.images` that drops owners and entries. An entry goes with its last owner; one that never had
+/// any goes only by `keep_entry`. `None` when everything stays.
+pub fn prune(
+    node: &NodeImage,
+    keep_owner: impl Fn(&str, &ImageTagSpec, &ObjectReference) -> bool,
+    keep_entry: impl Fn(&str, &ImageTagSpec) -> bool,
+) -> Option<Value> {
+    let mut images = Map::new();
+    for (name, image) in &node.spec.images {
+        let stays = |entry: &ImageTagSpec| {
+            keep_entry(name, entry) && entry.owner_references.iter().all(|owner| keep_owner(name, entry, owner))
+        };
+        if !image.tags.is_empty() && image.tags.iter().all(stays) {
+            continue;
+        }
+        let mut tags = Vec::with_capacity(image.tags.len());
+        for entry in image.tags.iter().filter(|entry| keep_entry(name, entry)) {
+            let owners: Vec<_> = entry.owner_references.iter().filter(|o| keep_owner(name, entry, o)).cloned().collect();
+            if !owners.is_empty() || entry.owner_references.is_empty() {
+                tags.push(ImageTagSpec { owner_references: owners, ..entry.clone() });
+            }
+        }
+        let pull_secrets = still_needed(image, &tags);
+        let new = ImageSpec { tags, pull_secrets, sandbox_config: image.sandbox_config.clone() };
+        images.insert(name.clone(), change(Some(image), (!new.tags.is_empty()).then_some(&new)));
+    }
+    (!images.is_empty()).then_some(Value::Object(images))
+}
+
+/// Secrets of a namespace go when the last entry does that somebody from there asked for: no node may ask for secrets that
+/// none of its pulls needs.
+fn still_needed(old: &ImageSpec, tags: &[ImageTagSpec]) -> Vec<ReferenceObject> {
+    let namespaces = |tags: &[ImageTagSpec]| -> BTreeSet<String> {
+        tags.iter().flat_map(|entry| &entry.owner_references).filter_map(|owner| owner.namespace.clone()).collect()
+    };
+    let gone = &namespaces(&old.tags) - &namespaces(tags);
+    old.pull_secrets.iter().filter(|secret| !gone.contains(&secret.namespace)).cloned().collect()
+}
+
+/// The merge patch from one state of an image's spec to another; sorted, so that the same wishes make the same spec.
+fn change(old: Option<&ImageSpec>, new: Option<&ImageSpec>) -> Value {
+    let Some(new) = new else { return Value::Null };
+    let mut new = new.clone();
+    new.tags.sort_by(|a, b| a.tag.cmp(&b.tag));
+    // Plain data with string keys always serialises.
+    let value = |image: &ImageSpec| serde_json::to_value(image).unwrap_or_default();
+    let old = old.map(value).unwrap_or_else(|| json!({}));
+    merge::difference(&old, &value(&new)).unwrap_or_else(|| json!({}))
+}

@@ -1,0 +1,44 @@
+//! Which pods the daemon is asked about.
+
+use std::collections::BTreeSet;
+
+use berth_api::v1beta1::nodeimage::{InspectPod, MAX_INSPECTED_PODS, NodeImage};
+
+use super::{Snapshot, facts};
+use crate::inplace::exact::Verdict;
+use crate::inplace::lifecycle;
+use crate::inplace::steps::{Phase, phase};
+use crate::pod::Pod;
+
+/// The pods whose in-place update only the node can prove. Once asked about, a pod stays in the list until its update is
+/// settled: the answer must last until whoever waits for it has used it.
+pub(super) fn wanted(snapshot: &Snapshot, image: &NodeImage) -> Vec<InspectPod> {
+    let asked: BTreeSet<&str> = image.spec.inspect_pods.iter().map(|pod| pod.uid.as_str()).collect();
+    let unsettled = |pod: &Pod| {
+        // Facts are costly to gather: only for the few pods that are being updated.
+        if !pod.is_active() || lifecycle::state(pod) != lifecycle::UPDATING {
+            return false;
+        }
+        match phase(pod, &facts(image, &pod.metadata.uid)) {
+            Phase::Patched(_, Verdict::AskNode(_)) => true,
+            Phase::Patched(..) => asked.contains(&*pod.metadata.uid),
+            Phase::Idle | Phase::Draining => false,
+        }
+    };
+    let mut pods: Vec<_> = snapshot.pods.iter().filter(|pod| unsettled(pod)).map(|pod| listed(pod)).collect();
+    let by_name = |pod: &InspectPod| (pod.namespace.clone(), pod.name.clone(), pod.uid.clone());
+    if pods.len() > MAX_INSPECTED_PODS {
+        pods.sort_by_key(|pod| (!asked.contains(pod.uid.as_str()), by_name(pod)));
+        pods.truncate(MAX_INSPECTED_PODS);
+    }
+    pods.sort_by_key(by_name);
+    pods
+}
+
+fn listed(pod: &Pod) -> InspectPod {
+    InspectPod {
+        namespace: pod.metadata.namespace.to_string(),
+        name: pod.metadata.name.to_string(),
+        uid: pod.metadata.uid.to_string(),
+    }
+}

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use jiff::SignedDuration;
 
 /// Keeps Kubernetes workloads moored: pods are upgraded in place, on their node, with their IP, and every step is verified.
 #[derive(Debug, Parser)]
@@ -84,14 +85,14 @@ pub(crate) struct Run {
     /// Name of the lease.
     #[arg(long, default_value = "kruise-manager")]
     pub(crate) leader_elect_name: String,
-    /// How long others leave a lease alone that is not renewed, in seconds.
-    #[arg(long, default_value = "15", value_parser = seconds)]
+    /// How long others leave a lease alone that is not renewed.
+    #[arg(long, default_value = "15s", value_parser = duration)]
     pub(crate) lease_duration: Duration,
-    /// How long the leader goes on without a renewal, in seconds.
-    #[arg(long, default_value = "10", value_parser = seconds)]
+    /// How long the leader goes on without a renewal.
+    #[arg(long, default_value = "10s", value_parser = duration)]
     pub(crate) renew_deadline: Duration,
-    /// How often the lease is renewed or tried, in seconds.
-    #[arg(long, default_value = "2", value_parser = seconds)]
+    /// How often the lease is renewed or tried.
+    #[arg(long, default_value = "2s", value_parser = duration)]
     pub(crate) retry_period: Duration,
     /// Where `/metrics` is served.
     #[arg(long, env = "METRICS_BIND_ADDRESS", default_value = ":8080", value_parser = address)]
@@ -120,11 +121,11 @@ pub(crate) struct Run {
     /// Service account that daemons run as.
     #[arg(long, default_value = "kruise-daemon")]
     pub(crate) daemon_service_account: String,
-    /// How long a serving certificate is valid, in seconds.
-    #[arg(long, default_value = "31536000", value_parser = seconds)]
+    /// How long a serving certificate is valid.
+    #[arg(long, default_value = "8760h", value_parser = duration)]
     pub(crate) cert_validity: Duration,
-    /// How long a certificate authority is valid, in seconds.
-    #[arg(long, default_value = "315360000", value_parser = seconds)]
+    /// How long a certificate authority is valid.
+    #[arg(long, default_value = "87600h", value_parser = duration)]
     pub(crate) ca_validity: Duration,
     /// Objects of one kind that are worked on at the same time.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
@@ -143,12 +144,12 @@ pub(crate) struct Run {
     pub(crate) pod_ip: Option<std::net::IpAddr>,
 }
 
-/// A number of seconds; Go's `15s` is understood as well, as manifests for other controllers have it.
-fn seconds(text: &str) -> Result<Duration, String> {
-    let number = text.strip_suffix('s').unwrap_or(text).parse().ok().filter(|seconds| *seconds > 0);
-    number
-        .map(Duration::from_secs)
-        .ok_or_else(|| format!("{text:?} is not a number of seconds above 0, such as 15 or 15s"))
+/// A time above zero, as Go and Kubernetes write it (`15s`, `1m30s`, `8760h`), or a bare number of seconds.
+fn duration(text: &str) -> Result<Duration, String> {
+    let bare = text.parse().ok().map(SignedDuration::from_secs);
+    let parsed = bare.or_else(|| text.parse().ok()).filter(SignedDuration::is_positive);
+    let wrong = || format!("{text:?} is not a time above 0, such as 15s, 1m30s or 8760h");
+    parsed.map(SignedDuration::unsigned_abs).ok_or_else(wrong)
 }
 
 /// An address; `:8080` means all of the machine's, as in Go.
@@ -173,6 +174,9 @@ mod tests {
         .unwrap();
         assert!(!cli.run.leader_elect);
         assert_eq!(cli.run.lease_duration, Duration::from_secs(15));
+        for (text, seconds) in [("8760h", 31_536_000), ("1m30s", 90), ("7", 7)] {
+            assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
         assert_eq!(cli.run.metrics_bind_address.to_string(), "0.0.0.0:0");
         assert_eq!(cli.log_format, LogFormat::Text);
         assert!(Cli::try_parse_from(["berth-controller", "--leader-elect"]).unwrap().run.leader_elect);

@@ -88,6 +88,8 @@ fn tidy(schema: &mut Value) {
     for key in ["items", "additionalProperties"] {
         if let Some(inner) = object.get_mut(key) {
             tidy(inner);
+            // `kubectl explain` would print it below the field's own.
+            inner.as_object_mut().and_then(|inner| inner.remove("description"));
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Defaults and validation of every kind, by field path.
 //!
-//! A message says what is wrong with which value and what to do; the apiserver puts the field before it. Rules that look at
-//! several fields stand at the smallest object that has them all: the apiserver forgives an old object its faults only as
-//! long as that object does not change.
+//! A message says what is wrong with which value and what to do; the apiserver puts the field before it.
+//!
+//! An object that has a fault already, from before a rule, must stay usable: its status is still written, its labels still
+//! change. The apiserver sees to it where the field or object that a rule stands at did not change. It cannot tell for
+//! anything that has a pod template in it, so rules that stand there compare for themselves, see [`unless_unchanged`].
 
 use serde_json::{Value, json};
 
@@ -52,6 +54,28 @@ fn reported_at(field_path: &str, mut rule: Value) -> Value {
     rule
 }
 
+/// Makes a rule of the CloneSet's spec forgive a fault as long as none of the fields it looks at changes.
+fn unless_unchanged(fields: &[&str], mut rule: Value) -> Value {
+    let same: Vec<_> = fields.iter().map(|field| is_same("", field)).collect();
+    if let Some(rule) = rule.as_object_mut() {
+        let valid = rule.get("rule").and_then(Value::as_str).unwrap_or_default();
+        let valid = format!("(oldSelf.hasValue() && {}) || ({valid})", same.join(" && "));
+        rule.insert("rule".to_owned(), json!(valid));
+        rule.insert("optionalOldSelf".to_owned(), json!(true));
+    }
+    rule
+}
+
+/// An expression: is a field the same as before? Each step may be missing. (Optional chaining would be shorter, but the
+/// apiserver takes what it yields for unbounded and refuses the rule as too costly.)
+fn is_same(parent: &str, field: &str) -> String {
+    let (name, rest) = field.split_once('.').map_or((field, None), |(name, rest)| (name, Some(rest)));
+    let path = format!("{parent}.{name}");
+    let (new, old) = (format!("self{path}"), format!("oldSelf.value(){path}"));
+    let same = rest.map_or_else(|| format!("{new} == {old}"), |rest| is_same(&path, rest));
+    format!("(has({new}) ? has({old}) && {same} : !has({old}))")
+}
+
 /// An expression: is this number or percentage 0?
 fn is_zero(field: &str) -> String {
     format!("(type({field}) == int ? {field} == 0 : {field}.matches('^0+([.]0+)?%$'))")
@@ -93,10 +117,7 @@ fn label_selector(path: &str) -> Vec<Patch> {
             json!({"description": "Conditions on labels, all of which must hold.", "maxItems": 100,
                    "x-kubernetes-list-type": "atomic"}),
         ),
-        at(
-            format!("{path}.matchExpressions[]"),
-            json!({"description": "One condition.", "x-kubernetes-validations": [rule(values, message)]}),
-        ),
+        at(format!("{path}.matchExpressions[]"), check(&[rule(values, message)])),
         at(
             format!("{path}.matchExpressions[].key"),
             json!({"description": "The label's key.", "minLength": 1, "maxLength": LABEL_KEY}),
@@ -166,7 +187,22 @@ fn cloneset(version: &str) -> Vec<Patch> {
     }
     rules.extend(cloneset_selector());
     rules.extend(update_order(update));
-    rules.push(at("spec", check(&[no_way_to_update(alpha), deadline_after_ready()])));
+    let limits = if alpha { "updateStrategy" } else { "updateStrategy.rollingUpdate" };
+    rules.push(at(
+        "spec",
+        check(&[
+            unless_unchanged(
+                &[
+                    "replicas",
+                    &format!("{limits}.maxUnavailable"),
+                    &format!("{limits}.maxSurge"),
+                    "updateStrategy.type",
+                ],
+                no_way_to_update(alpha),
+            ),
+            unless_unchanged(&["minReadySeconds", "progressDeadlineSeconds"], deadline_after_ready()),
+        ]),
+    ));
     rules
 }
 
@@ -192,6 +228,7 @@ fn cloneset_selector() -> Vec<Patch> {
         "e.operator == 'Exists' ? {value}.hasValue() : e.operator == 'DoesNotExist' ? !{value}.hasValue() : \
          (e.operator == 'In') == ({value}.hasValue() && has(e.values) && {value}.value() in e.values)"
     );
+    let inputs = ["selector", "template.metadata.labels"];
     let by_expressions =
         format!("!has(self.selector.matchExpressions) || self.selector.matchExpressions.all(e, {holds})");
     let failing = format!(
@@ -201,8 +238,8 @@ fn cloneset_selector() -> Vec<Patch> {
     rules.push(at(
         "spec",
         check(&[
-            reported_at(".template.metadata.labels", rule(by_labels, wanted)),
-            reported_at(".template.metadata.labels", rule(by_expressions, failing)),
+            unless_unchanged(&inputs, reported_at(".template.metadata.labels", rule(by_labels, wanted))),
+            unless_unchanged(&inputs, reported_at(".template.metadata.labels", rule(by_expressions, failing))),
         ]),
     ));
     rules
@@ -363,10 +400,7 @@ fn nodeimage() -> Vec<Patch> {
         at("status.inspectedPods[].containers", by(&["name"])),
         at("status.imageFacts", by(&["image"])),
     ];
-    rules.push(at(
-        format!("{tags}.ownerReferences[]"),
-        json!({"description": "An object that asked for the pull.", "x-kubernetes-map-type": "atomic"}),
-    ));
+    rules.push(at(format!("{tags}.ownerReferences[]"), json!({"x-kubernetes-map-type": "atomic"})));
     for (field, description) in [
         ("apiVersion", "The object's API version."),
         ("fieldPath", "The part of the object that is meant; unused."),

@@ -37,26 +37,25 @@ pub(super) fn pod() -> Value {
                 "type": "object",
                 "x-kubernetes-preserve-unknown-fields": true,
                 "properties": {
-                    "restartPolicy": {"type": "string", "description": "Always; a CloneSet knows no other."},
+                    "restartPolicy": {
+                        "type": "string",
+                        "description": "Always; a CloneSet knows no other.",
+                        "x-kubernetes-validations": [{
+                            "rule": "self == 'Always'",
+                            "messageExpression": "'is \"%s\", but the pods of a CloneSet must restart: set it to Always or remove it'.format([self])",
+                        }],
+                    },
                     "activeDeadlineSeconds": {
                         "type": "integer", "format": "int64",
-                        "description": "Cannot be used: a CloneSet's pods are meant to stay.",
+                        "description": "Cannot be used: the pods of a CloneSet are meant to stay.",
+                        "x-kubernetes-validations": [{
+                            "rule": "false",
+                            "message": "cannot be used, the pods of a CloneSet are meant to stay: remove it",
+                        }],
                     },
                     "containers": containers("See `kubectl explain pod.spec.containers`. A change of images alone can be made in place."),
                     "initContainers": containers("See `kubectl explain pod.spec.initContainers`. A change replaces pods."),
                 },
-                "x-kubernetes-validations": [
-                    {
-                        "rule": "!has(self.restartPolicy) || self.restartPolicy == 'Always'",
-                        "messageExpression": "'is \"%s\", but the pods of a CloneSet must restart: set it to Always or remove it'.format([self.restartPolicy])",
-                        "fieldPath": ".restartPolicy",
-                    },
-                    {
-                        "rule": "!has(self.activeDeadlineSeconds)",
-                        "message": "is set, but a CloneSet's pods are meant to stay: remove it",
-                        "fieldPath": ".activeDeadlineSeconds",
-                    },
-                ],
             },
         },
     })

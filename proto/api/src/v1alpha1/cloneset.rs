@@ -50,7 +50,8 @@ pub struct CloneSetSpec {
     /// How the number of pods changes.
     #[serde(default)]
     pub scale_strategy: CloneSetScaleStrategy,
-    /// How a changed template reaches the pods.
+    /// How a changed template reaches the pods: how many at a time (maxUnavailable, maxSurge), how far (partition,
+    /// paused), in which order (priorityStrategy, scatterStrategy), and whether in place (type, inPlaceUpdateStrategy).
     #[serde(default)]
     pub update_strategy: CloneSetUpdateStrategy,
     /// How many old revisions of the template are kept to roll back to. Defaults to 10.

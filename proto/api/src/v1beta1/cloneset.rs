@@ -53,7 +53,9 @@ pub struct CloneSetSpec {
     /// How the number of pods changes.
     #[serde(default)]
     pub scale_strategy: CloneSetScaleStrategy,
-    /// How a changed template reaches the pods.
+    /// How a changed template reaches the pods: by the controller, a few pods at a time as rollingUpdate says, or by
+    /// whoever deletes pods. To have new images in running pods, without new pods, nodes and addresses, set
+    /// rollingUpdate.podUpdatePolicy to InPlaceIfPossible.
     #[serde(default)]
     pub update_strategy: CloneSetUpdateStrategy,
     /// How many old revisions of the template are kept to roll back to. Defaults to 10.
@@ -102,7 +104,8 @@ pub struct CloneSetUpdateStrategy {
     /// back with the change. Defaults to RollingUpdate.
     #[serde(default, rename = "type")]
     pub type_: CloneSetUpdateStrategyType,
-    /// How many pods at a time, how far, in which order, and whether in place.
+    /// How many pods at a time (maxUnavailable, maxSurge), how far (partition, paused), in which order (priorityStrategy,
+    /// scatterStrategy), and whether in place (podUpdatePolicy, inPlaceUpdateStrategy).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rolling_update: Option<RollingUpdateCloneSetStrategy>,
 }

@@ -21,11 +21,10 @@ pub fn resolve(value: &IntOrString, total: usize, round: Round) -> Result<usize,
             usize::try_from(*number).map_err(|_| format!("{number} is negative; use 0 or more, or a percentage"))
         }
         IntOrString::String(text) => {
-            let percent = percent(text)?;
-            let hundredths = total * percent;
+            let (number, of) = percent(text)?;
             Ok(match round {
-                Round::Up => hundredths.div_ceil(100),
-                Round::Down => hundredths / 100,
+                Round::Up => (total * number).div_ceil(of),
+                Round::Down => total * number / of,
             })
         }
     }
@@ -38,16 +37,29 @@ pub fn resolve(value: &IntOrString, total: usize, round: Round) -> Result<usize,
 pub fn partition(value: Option<&IntOrString>, replicas: usize) -> Result<usize, String> {
     let Some(value) = value else { return Ok(0) };
     let pods = resolve(value, replicas, Round::Up)?.min(replicas);
-    let all =
-        matches!(value, IntOrString::Int(_)) || matches!(value, IntOrString::String(text) if percent(text)? >= 100);
+    let all = match value {
+        IntOrString::Int(_) => true,
+        IntOrString::String(text) => percent(text).map(|(number, of)| number >= of)?,
+    };
     Ok(if pods == replicas && replicas > 1 && !all { replicas - 1 } else { pods })
 }
 
-fn percent(text: &str) -> Result<usize, String> {
-    let digits = text.strip_suffix('%').filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
-    // Three digits are ample; more could overflow when multiplied by the replicas.
-    let number = digits.filter(|digits| digits.len() <= 3).and_then(|digits| digits.parse().ok());
-    number.ok_or_else(|| format!("{text:?} is not a percentage; write a number such as 2, or a string such as \"20%\""))
+/// A percentage as a fraction. The CRD's rule allows the same digits: three before the point and four after it are ample;
+/// more could overflow when multiplied by the replicas.
+fn percent(text: &str) -> Result<(usize, usize), String> {
+    let fraction = |text: &str| {
+        let digits = text.strip_suffix('%')?;
+        let (whole, decimals) = digits.split_once('.').map_or((digits, None), |(whole, rest)| (whole, Some(rest)));
+        let lengths = (1..=3).contains(&whole.len()) && decimals.is_none_or(|rest| (1..=4).contains(&rest.len()));
+        let digits = [whole, decimals.unwrap_or_default()].concat();
+        let sound = lengths && digits.bytes().all(|b| b.is_ascii_digit());
+        let of = 10_usize.pow(u32::try_from(digits.len() - whole.len()).ok()?) * 100;
+        Some((digits.parse().ok().filter(|_| sound)?, of))
+    };
+    // Before the power is taken, so that it cannot overflow.
+    let fraction = Some(text).filter(|text| text.len() <= 9).and_then(fraction);
+    fraction
+        .ok_or_else(|| format!("{text:?} is not a percentage; write a number such as 2, or a string such as \"20%\""))
 }
 
 #[cfg(test)]
@@ -66,11 +78,24 @@ mod tests {
             (text("20%"), 3, Round::Down, Ok(0)),
             (text("100%"), 7, Round::Down, Ok(7)),
             (text("0%"), 7, Round::Up, Ok(0)),
+            (text("12.5%"), 1000, Round::Down, Ok(125)),
+            (text("0.05%"), 2001, Round::Up, Ok(2)),
+            (text("0.05%"), 2001, Round::Down, Ok(1)),
         ];
         for (value, total, round, expected) in table {
             assert_eq!(resolve(&value, total, round), expected, "{value:?} of {total}");
         }
-        for bad in [IntOrString::Int(-1), text("20"), text("%"), text("-5%"), text("a%"), text("99999%")] {
+        for bad in [
+            IntOrString::Int(-1),
+            text("20"),
+            text("%"),
+            text("-5%"),
+            text("a%"),
+            text("99999%"),
+            text("1.%"),
+            text(".5%"),
+            text("1.2.3%"),
+        ] {
             assert!(resolve(&bad, 10, Round::Up).is_err(), "{bad:?}");
         }
     }
@@ -83,6 +108,8 @@ mod tests {
             (Some(text("99%")), 1, 1),
             (Some(text("100%")), 5, 5),
             (Some(text("1%")), 5, 1),
+            (Some(text("99.9%")), 5, 4),
+            (Some(text("100.0%")), 5, 5),
             (Some(IntOrString::Int(9)), 5, 5),
         ];
         for (value, replicas, expected) in table {

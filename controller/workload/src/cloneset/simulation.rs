@@ -117,14 +117,14 @@ impl World {
             self.write(action);
         }
         self.last = plan.clone();
-        let status = self.status();
-        Arc::make_mut(&mut self.set).status = Some(status);
+        let status = status(&self.snapshot(), &plan, &Outcome::default(), self.now);
+        Arc::make_mut(&mut self.set).status = status;
         self.schedule();
         plan
     }
 
     pub(super) fn status(&self) -> CloneSetStatus {
-        status(&self.snapshot(), &self.last, &Outcome::default(), self.now)
+        status(&self.snapshot(), &self.last, &Outcome::default(), self.now).unwrap_or_default()
     }
 
     /// Runs everything until nothing happens. Returns the writes to pods.
@@ -243,6 +243,10 @@ impl World {
 
     pub(super) fn pass(&mut self, seconds: i64) {
         self.now += SignedDuration::from_secs(seconds);
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.now
     }
 
     pub(super) fn pods(&self) -> Vec<Arc<Pod>> {

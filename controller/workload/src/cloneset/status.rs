@@ -12,8 +12,15 @@ use crate::pod::{ContainerStatus, Pod, availability};
 use crate::revision::{self, Recognised};
 use crate::selector::Selector;
 
-/// The status to write. Equal to the one that the CloneSet has when nothing changed.
-pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestamp) -> CloneSetStatus {
+/// The status to write: equal to the one that the CloneSet has when nothing changed. While the revision of a new template
+/// is being written, nothing is said of the new generation yet: whoever waits for it must not take the old revision's
+/// numbers for the new one's.
+pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestamp) -> Option<CloneSetStatus> {
+    let recognised = revision::recognise(&snapshot.set.spec.template.0, &snapshot.revisions);
+    let is_new = matches!(recognised, Recognised::New(_));
+    if is_new && plan.refusal.is_none() && outcome.failures.is_empty() {
+        return snapshot.set.status.clone();
+    }
     let old = snapshot.set.status.clone().unwrap_or_default();
     let mut status = CloneSetStatus {
         observed_generation: snapshot.set.metadata.generation.unwrap_or_default(),
@@ -25,13 +32,14 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
         conditions: old.conditions.clone(),
         ..CloneSetStatus::default()
     };
-    let recognised = revision::recognise(&snapshot.set.spec.template.0, &snapshot.revisions);
     if let Recognised::Newest(updated) | Recognised::Older(updated, _) = recognised {
         let revisions = Revisions::new(snapshot, updated);
         status.update_revision = revisions.updated.metadata.name.to_string();
         status.current_revision = revisions.current.metadata.name.to_string();
     }
-    count(snapshot, &mut status, now);
+    // A template that could not become a revision has no pods, whatever revision was the newest before.
+    let updated = if is_new { String::new() } else { status.update_revision.clone() };
+    count(snapshot, &updated, &mut status, now);
     if let Ok(settings) = settings(snapshot) {
         let wanted = settings.wanted;
         status.expected_updated_replicas = number(wanted.replicas - wanted.partition);
@@ -39,9 +47,9 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
             status.current_revision = status.update_revision.clone();
         }
     }
-    let stuck = stuck_image(snapshot, &status.update_revision);
+    let stuck = stuck_image(snapshot, &updated);
     conditions(plan, outcome, stuck, &mut status.conditions, now);
-    status
+    Some(status)
 }
 
 /// An updated pod whose image cannot be had: the user's to mend, and gone by itself once the image can be had.
@@ -74,7 +82,7 @@ fn image_problem(status: &ContainerStatus) -> Option<(&str, String)> {
     ours.contains(&&*waiting.reason).then(|| (&*status.name, problem.to_owned()))
 }
 
-fn count(snapshot: &Snapshot, status: &mut CloneSetStatus, now: Timestamp) {
+fn count(snapshot: &Snapshot, updated: &str, status: &mut CloneSetStatus, now: Timestamp) {
     for pod in snapshot.pods.iter().filter(|pod| pod.is_active()) {
         let availability = availability(pod, snapshot.set.spec.min_ready_seconds, now);
         let (ready, available) = (i32::from(availability.is_ready()), i32::from(availability.is_available()));
@@ -82,7 +90,7 @@ fn count(snapshot: &Snapshot, status: &mut CloneSetStatus, now: Timestamp) {
         status.ready_replicas += ready;
         status.available_replicas += available;
         let label = pod.metadata.label(revision::REVISION_LABEL).unwrap_or_default();
-        if revision::same(label, &status.update_revision) {
+        if revision::same(label, updated) {
             status.updated_replicas += 1;
             status.updated_ready_replicas += ready;
             status.updated_available_replicas += available;

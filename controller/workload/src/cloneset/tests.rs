@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::simulation::{World, template};
-use crate::plan::{Action, Plan};
+use crate::plan::{Action, Failure, Outcome, Plan};
 
 fn kinds(plan: &Plan) -> Vec<&'static str> {
     let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
@@ -232,7 +232,7 @@ fn apply(world: &mut World, change: &Change) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
     /// Whatever happens in between: no plan takes more out of service, or creates more, than the limits allow, and in
     /// the end every pod runs the template.
@@ -310,4 +310,27 @@ fn a_refusal_is_told_once() {
     Arc::make_mut(&mut world.set).spec.replicas = Some(-1);
     assert_eq!(world.step().events.len(), 1);
     assert_eq!(world.step().events.len(), 0);
+}
+
+#[test]
+fn nothing_is_said_of_a_generation_before_its_revision_is_known() {
+    let mut world = World::settled(2, template("web:1"), strategy("InPlaceIfPossible", json!({})));
+    Arc::make_mut(&mut world.set).metadata.generation = Some(2);
+    world.set_template(template("web:2"));
+    // The status of the round that writes the revision, as of before the write.
+    let (snapshot, plan) = (world.snapshot(), world.plan());
+    let pending = super::status(&snapshot, &plan, &Outcome::default(), world.now()).unwrap();
+    assert_eq!((pending.observed_generation, pending.updated_replicas), (1, 2));
+    let failure = Failure {
+        action: "ValidateTemplate",
+        object: "web".to_owned(),
+        message: "spec.containers[0].image: Required value".to_owned(),
+        code: 422,
+        permanent: true,
+    };
+    let refused = super::status(&snapshot, &plan, &Outcome { failures: vec![failure] }, world.now()).unwrap();
+    assert_eq!((refused.observed_generation, refused.updated_replicas, refused.replicas), (2, 0, 2));
+    assert!(refused.conditions[0].message.contains("Required value"), "{:?}", refused.conditions);
+    world.settle();
+    assert_eq!((world.status().observed_generation, world.status().updated_replicas), (2, 2));
 }

@@ -104,12 +104,7 @@ fn release(node: &NodeImage, uid: &str, stays: impl Fn(&str, &ImageTagSpec) -> b
 }
 
 /// Takes the job's entries out of all NodeImages, then its finalizer off. A job without one has nothing to take out.
-fn leave(
-    snapshot: &Snapshot,
-    plan: &mut Plan,
-    why: &str,
-    stays: impl Fn(&NodeImage, &str, &ImageTagSpec) -> bool,
-) {
+fn leave(snapshot: &Snapshot, plan: &mut Plan, why: &str, stays: impl Fn(&NodeImage, &str, &ImageTagSpec) -> bool) {
     let job = &snapshot.job;
     let finalizers = job.metadata.finalizers.as_deref().unwrap_or_default();
     if !finalizers.iter().any(|name| name == finalizer::PROTECTION) {

@@ -21,7 +21,9 @@ pub(super) fn split(reference: &str) -> Result<(String, String), String> {
         return wrong(format!("{registry:?} is no registry; write it like registry.example.com:5000"));
     }
     if path.is_empty() || !path.split('/').all(is_path_component) {
-        return wrong(format!("{path:?} is no repository; use lower case letters, digits, and single . _ - between them"));
+        return wrong(format!(
+            "{path:?} is no repository; use lower case letters, digits, and single . _ - between them"
+        ));
     }
     if repository.len() > MAX_NAME || registry.is_none() && is_identifier(path) {
         return wrong(format!("{path:?} is too long a name, or an id; name the image's repository"));

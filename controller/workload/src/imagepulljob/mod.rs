@@ -10,7 +10,9 @@ mod settings;
 mod status;
 
 #[cfg(test)]
-mod simulation;
+mod properties;
+#[cfg(test)]
+pub(crate) mod simulation;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +22,7 @@ use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::NodeImage;
 
 use crate::nodeimage::entry;
+use crate::plan::Refusal;
 use crate::pod::Pod;
 use crate::selector::Selector;
 
@@ -36,6 +39,14 @@ pub struct Snapshot {
     pub node_images: Vec<Arc<NodeImage>>,
     /// The pods of the job's namespace, if it [needs them](needs_pods).
     pub pods: Vec<Arc<Pod>>,
+}
+
+/// Does the spec make sense? A job whose spec does not is not acted on.
+///
+/// # Errors
+/// The refusal names the object, the field, the value and the remedy.
+pub fn validate(job: &ImagePullJob) -> Result<(), Refusal> {
+    settings::settings(job).map(drop)
 }
 
 /// Must the snapshot of this job have pods?
@@ -69,9 +80,7 @@ pub fn concerns_pod(job: &ImagePullJob, old: Option<&Pod>, new: Option<&Pod>) ->
     let node = |pod: Option<&Pod>| {
         let counts = pod.filter(|pod| {
             let namespace = &pod.metadata.namespace;
-            pod.is_active()
-                && round::in_namespace(job, namespace)
-                && selector.matches(|key| pod.metadata.label(key))
+            pod.is_active() && round::in_namespace(job, namespace) && selector.matches(|key| pod.metadata.label(key))
         });
         counts.map_or_else(String::new, |pod| pod.spec.node_name.to_string())
     };

@@ -107,7 +107,8 @@ pub(super) fn is_full(node: &NodeImage, image: &str) -> bool {
 fn has_strays(node: &NodeImage, settings: &Settings<'_>, uid: &str) -> bool {
     node.spec.images.iter().any(|(image, of)| {
         of.tags.iter().any(|tag| {
-            (*image != settings.image || tag.tag != settings.tag) && tag.owner_references.iter().any(|o| entry::is(o, uid))
+            (*image != settings.image || tag.tag != settings.tag)
+                && tag.owner_references.iter().any(|o| entry::is(o, uid))
         })
     })
 }

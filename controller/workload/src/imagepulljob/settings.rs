@@ -180,7 +180,8 @@ fn check_completion(template: &ImagePullJobTemplate) -> Result<(), Problem> {
     }
     match deadline.zip(timeout.map(i64::from)) {
         Some((deadline, timeout)) if deadline < timeout => {
-            let problem = format!("is {deadline}, less than pullPolicy.timeoutSeconds {timeout}; raise it, or lower that");
+            let problem =
+                format!("is {deadline}, less than pullPolicy.timeoutSeconds {timeout}; raise it, or lower that");
             Err(("completionPolicy.activeDeadlineSeconds", problem))
         }
         _ => Ok(()),

@@ -67,7 +67,9 @@ fn begun(plan: &Plan, outcome: &Outcome) -> usize {
     let stage = plan.stages.iter().filter(|stage| protected && stage.name == PULL);
     let asked = stage.flat_map(|stage| &stage.steps).flat_map(|step| &step.actions);
     asked
-        .filter(|action| matches!(action, Action::PatchNodeImage { target, .. } if !failed.contains(target.name.as_str())))
+        .filter(
+            |action| matches!(action, Action::PatchNodeImage { target, .. } if !failed.contains(target.name.as_str())),
+        )
         .count()
 }
 

@@ -91,12 +91,11 @@ fn relabel(image: &NodeImage, node: &Node) -> Option<Value> {
 /// Drops owners that are gone, entries whose owners are all gone, and entries that were over long enough ago.
 fn prune(snapshot: &Snapshot, image: &NodeImage, plan: &mut Plan, now: Timestamp) -> Option<Value> {
     let of = |owner: &ObjectReference| {
-        let is = |job: &&std::sync::Arc<ImagePullJob>| job.metadata.uid.as_deref().is_some_and(|uid| entry::is(owner, uid));
+        let is =
+            |job: &&std::sync::Arc<ImagePullJob>| job.metadata.uid.as_deref().is_some_and(|uid| entry::is(owner, uid));
         snapshot.jobs.iter().find(is)
     };
-    let needed = |entry: &ImageTagSpec| {
-        entry.owner_references.iter().filter_map(of).any(|job| still_counts(job))
-    };
+    let needed = |entry: &ImageTagSpec| entry.owner_references.iter().filter_map(of).any(|job| still_counts(job));
     let mut soonest: Option<SignedDuration> = None;
     for (name, of) in &image.spec.images {
         let left = of.tags.iter().filter(|entry| !needed(entry)).filter_map(|entry| time_left(image, name, entry, now));

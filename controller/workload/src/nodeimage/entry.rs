@@ -19,7 +19,10 @@ use super::merge;
 
 /// After this time without a word from the node's daemon, a pull counts as failed.
 pub const RESPONSE_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
+/// The longest pause that a daemon makes between two tries.
+const LONGEST_PAUSE: SignedDuration = SignedDuration::from_secs(30);
 const SILENT: &str = "the node's daemon has not answered for 10 minutes; is it running there?";
+const UNENDING: &str = "the node's daemon has neither finished nor given up in time; is it still running there?";
 
 /// A pull that is asked for.
 #[derive(Debug, Clone)]
@@ -61,17 +64,26 @@ pub fn standing<'a>(node: &'a NodeImage, image: &str, tag: &str, uid: &str, now:
     let Some(entry) = find(node, image, tag).filter(|entry| entry.owner_references.iter().any(|o| is(o, uid))) else {
         return Standing::NotAsked;
     };
-    let status = status(node, image, entry);
-    let deadline = entry.pull_policy.as_ref().and_then(|policy| policy.active_deadline_seconds);
-    let silence = match status.map(|status| status.phase) {
-        Some(ImagePullPhase::Succeeded) => return Standing::Succeeded,
-        Some(ImagePullPhase::Failed) => return Standing::Failed(status.map_or("", |status| &status.message)),
-        None => Some(RESPONSE_TIMEOUT),
-        Some(_) => deadline.and_then(|seconds| SignedDuration::from_secs(seconds).checked_add(RESPONSE_TIMEOUT)),
+    let (since, wait, why) = match status(node, image, entry) {
+        Some(status) if status.phase == ImagePullPhase::Succeeded => return Standing::Succeeded,
+        Some(status) if status.phase == ImagePullPhase::Failed => return Standing::Failed(&status.message),
+        // A pull that has not begun may wait for others of its node for as long as they take.
+        Some(status) => (status.start_time.as_ref(), longest(entry), UNENDING),
+        None => (entry.created_at.as_ref(), RESPONSE_TIMEOUT, SILENT),
     };
-    let created = entry.created_at.as_ref().map(|at| at.0);
-    let silent_from = created.zip(silence).and_then(|(created, silence)| created.checked_add(silence).ok());
-    if silent_from.is_some_and(|at| at <= now) { Standing::Failed(SILENT) } else { Standing::Active { silent_from } }
+    let silent_from = since.and_then(|since| since.0.checked_add(wait).ok());
+    if silent_from.is_some_and(|at| at <= now) { Standing::Failed(why) } else { Standing::Active { silent_from } }
+}
+
+/// The longest that a daemon takes for a pull from its begin, and some time more.
+fn longest(entry: &ImageTagSpec) -> SignedDuration {
+    let limits = entry.pull_policy.clone().unwrap_or_default();
+    let tries = limits.backoff_limit.unwrap_or(DEFAULT_BACKOFF_LIMIT).saturating_add(1);
+    let timeout = limits.timeout_seconds.unwrap_or(DEFAULT_TIMEOUT_SECONDS);
+    let one = SignedDuration::from_secs(i64::from(timeout)) + LONGEST_PAUSE;
+    let all = one.checked_mul(tries).unwrap_or(SignedDuration::MAX);
+    let deadline = limits.active_deadline_seconds.map_or(SignedDuration::MAX, SignedDuration::from_secs);
+    all.min(deadline).saturating_add(RESPONSE_TIMEOUT)
 }
 
 /// The entry for the pull.
@@ -167,7 +179,10 @@ fn widest(a: &ImageTagPullPolicy, b: &ImageTagPullPolicy) -> ImageTagPullPolicy 
     ImageTagPullPolicy {
         timeout_seconds: Some(timeout(a).max(timeout(b))),
         backoff_limit: Some(backoff(a).max(backoff(b))),
-        ttl_seconds_after_finished: a.ttl_seconds_after_finished.zip(b.ttl_seconds_after_finished).map(|(a, b)| a.max(b)),
+        ttl_seconds_after_finished: a
+            .ttl_seconds_after_finished
+            .zip(b.ttl_seconds_after_finished)
+            .map(|(a, b)| a.max(b)),
         active_deadline_seconds: a.active_deadline_seconds.zip(b.active_deadline_seconds).map(|(a, b)| a.max(b)),
     }
 }
@@ -189,7 +204,8 @@ pub fn prune(
         }
         let mut tags = Vec::with_capacity(image.tags.len());
         for entry in image.tags.iter().filter(|entry| keep_entry(name, entry)) {
-            let owners: Vec<_> = entry.owner_references.iter().filter(|o| keep_owner(name, entry, o)).cloned().collect();
+            let owners: Vec<_> =
+                entry.owner_references.iter().filter(|o| keep_owner(name, entry, o)).cloned().collect();
             if !owners.is_empty() || entry.owner_references.is_empty() {
                 tags.push(ImageTagSpec { owner_references: owners, ..entry.clone() });
             }

@@ -1,0 +1,12 @@
+//! Berth on a real cluster: what the demo and the end-to-end tests share.
+
+pub mod ask;
+pub mod demo;
+pub mod images;
+pub mod install;
+pub mod limits;
+pub mod objects;
+pub mod outage;
+pub mod record;
+pub mod site;
+pub mod watch;

@@ -1,3 +1,0 @@
-//! Berth on a real cluster: the demo and the end-to-end tests.
-
-fn main() {}

@@ -1,0 +1,221 @@
+//! Objects as manifests.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::ask::PORT;
+use crate::install;
+
+/// The label of all pods that [`clone_set`] makes, with the CloneSet's name.
+pub const APP: &str = "app";
+/// The name of their container.
+pub const CONTAINER: &str = "main";
+
+/// An API by the `apiVersion` and `kind` of a manifest.
+///
+/// # Errors
+/// When the manifest has none.
+pub fn api_of(client: &Client, namespace: &str, manifest: &Value) -> Result<Api<DynamicObject>> {
+    let text = |key: &str| manifest[key].as_str().with_context(|| format!("the manifest has no {key}: {manifest}"));
+    let (version, kind) = (text("apiVersion")?, text("kind")?);
+    let (group, version) = version.split_once('/').unwrap_or(("", version));
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+    // Namespaces and NodeImages have no namespace.
+    Ok(match kind {
+        "Namespace" | "NodeImage" => Api::all_with(client.clone(), &resource),
+        _ => Api::namespaced_with(client.clone(), namespace, &resource),
+    })
+}
+
+/// Creates an object and gives it as the server stored it.
+///
+/// # Errors
+/// The server's, unchanged.
+pub async fn create(client: &Client, namespace: &str, manifest: &Value) -> Result<Value> {
+    let object: DynamicObject = serde_json::from_value(manifest.clone())?;
+    let created = api_of(client, namespace, manifest)?.create(&PostParams::default(), &object).await?;
+    Ok(serde_json::to_value(created)?)
+}
+
+/// Changes an object by a merge patch. `kind` is `GROUP/VERSION/KIND` or `VERSION/KIND`.
+///
+/// # Errors
+/// The server's, unchanged.
+pub async fn patch(client: &Client, namespace: &str, kind: &str, name: &str, patch: &Value) -> Result<Value> {
+    let api = api_by_kind(client, namespace, kind)?;
+    let patched = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+    Ok(serde_json::to_value(patched)?)
+}
+
+/// Reads an object.
+///
+/// # Errors
+/// The server's, unchanged.
+pub async fn get(client: &Client, namespace: &str, kind: &str, name: &str) -> Result<Value> {
+    Ok(serde_json::to_value(api_by_kind(client, namespace, kind)?.get(name).await?)?)
+}
+
+/// Lists objects with these labels; all, when there are none.
+///
+/// # Errors
+/// The server's, unchanged.
+pub async fn list(client: &Client, namespace: &str, kind: &str, labels: &str) -> Result<Vec<Value>> {
+    let list = api_by_kind(client, namespace, kind)?.list(&ListParams::default().labels(labels)).await?;
+    list.items.into_iter().map(|object| Ok(serde_json::to_value(object)?)).collect()
+}
+
+fn api_by_kind(client: &Client, namespace: &str, kind: &str) -> Result<Api<DynamicObject>> {
+    let (version, kind) = kind.rsplit_once('/').with_context(|| format!("{kind:?} is not GROUP/VERSION/KIND"))?;
+    api_of(client, namespace, &json!({"apiVersion": version, "kind": kind}))
+}
+
+/// Kinds, for [`get`], [`list`] and [`patch`].
+pub mod kind {
+    /// CloneSet as it is stored.
+    pub const CLONE_SET: &str = "apps.kruise.io/v1beta1/CloneSet";
+    /// CloneSet as older manifests have it.
+    pub const CLONE_SET_V1ALPHA1: &str = "apps.kruise.io/v1alpha1/CloneSet";
+    /// ImagePullJob.
+    pub const IMAGE_PULL_JOB: &str = "apps.kruise.io/v1beta1/ImagePullJob";
+    /// NodeImage.
+    pub const NODE_IMAGE: &str = "apps.kruise.io/v1beta1/NodeImage";
+    /// Pod.
+    pub const POD: &str = "v1/Pod";
+    /// Event.
+    pub const EVENT: &str = "v1/Event";
+}
+
+/// Reads an object again and again until it is as wanted, and gives it.
+///
+/// # Errors
+/// When it is not so within `patience`; the error has the object.
+pub async fn until(
+    client: &Client,
+    namespace: &str,
+    kind: &str,
+    name: &str,
+    patience: Duration,
+    as_wanted: impl Fn(&Value) -> bool,
+) -> Result<Value> {
+    let deadline = Instant::now() + patience;
+    loop {
+        let object = get(client, namespace, kind, name).await;
+        match object {
+            Ok(object) if as_wanted(&object) => return Ok(object),
+            Ok(object) if Instant::now() > deadline => {
+                bail!("{kind} {namespace}/{name} is not as wanted after {patience:?}: {object}")
+            }
+            Err(error) if Instant::now() > deadline => return Err(error),
+            _ => sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+/// A namespace of its own, that takes all it holds with it.
+///
+/// # Errors
+/// When it cannot be made.
+pub async fn make_namespace(client: &Client, name: &str) -> Result<()> {
+    let manifest = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    create(client, "", &manifest).await.with_context(|| format!("cannot make namespace {name}"))?;
+    Ok(())
+}
+
+/// Asks for the end of a namespace and does not wait for it.
+///
+/// # Errors
+/// When the server refuses.
+pub async fn delete_namespace(client: &Client, name: &str) -> Result<()> {
+    install::delete(&Api::<Namespace>::all(client.clone()), name).await
+}
+
+/// A CloneSet whose pods serve the name of their image. `rolling_update` is what is under `spec.updateStrategy.rollingUpdate`.
+pub fn clone_set(name: &str, replicas: usize, image: &str, rolling_update: &Value) -> Value {
+    json!({
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "CloneSet",
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {APP: name}},
+            "template": {
+                "metadata": {"labels": {APP: name}},
+                "spec": {
+                    "automountServiceAccountToken": false,
+                    "terminationGracePeriodSeconds": 5,
+                    "containers": [{
+                        "name": CONTAINER,
+                        "image": image,
+                        "ports": [{"containerPort": PORT}],
+                        "readinessProbe": {"tcpSocket": {"port": PORT}, "periodSeconds": 1},
+                    }],
+                },
+            },
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling_update},
+        },
+    })
+}
+
+/// The service of the pods of [`clone_set`].
+pub fn service(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name},
+        "spec": {"selector": {APP: name}, "ports": [{"port": PORT}]},
+    })
+}
+
+/// What changes the image of a CloneSet.
+pub fn image_patch(clone_set: &Value, image: &str) -> Value {
+    let mut containers = clone_set["spec"]["template"]["spec"]["containers"].clone();
+    containers[0]["image"] = image.into();
+    json!({"spec": {"template": {"spec": {"containers": containers}}}})
+}
+
+/// Whether the status speaks of this very spec, and says that all replicas are updated and ready.
+pub fn is_done(clone_set: &Value) -> bool {
+    let (status, replicas) = (&clone_set["status"], &clone_set["spec"]["replicas"]);
+    let all = |count: &str| status[count] == *replicas;
+    status["observedGeneration"] == clone_set["metadata"]["generation"]
+        && ["replicas", "readyReplicas", "updatedReplicas", "updatedReadyReplicas"].iter().all(|count| all(count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_patch_keeps_the_rest_of_the_container() {
+        let set = clone_set("web", 3, "hello:1", &json!({}));
+        let patch = image_patch(&set, "hello:2");
+        let container = &patch["spec"]["template"]["spec"]["containers"][0];
+        assert_eq!(container["image"], "hello:2");
+        assert_eq!(container["readinessProbe"], set["spec"]["template"]["spec"]["containers"][0]["readinessProbe"]);
+    }
+
+    #[test]
+    fn done_is_said_of_this_generation_by_every_count() {
+        let done = json!({
+            "metadata": {"generation": 2},
+            "spec": {"replicas": 2},
+            "status": {"observedGeneration": 2, "replicas": 2, "readyReplicas": 2, "updatedReplicas": 2, "updatedReadyReplicas": 2},
+        });
+        assert!(is_done(&done));
+        for (count, value) in
+            [("observedGeneration", 1), ("replicas", 3), ("readyReplicas", 1), ("updatedReadyReplicas", 0)]
+        {
+            let mut not_yet = done.clone();
+            not_yet["status"][count] = value.into();
+            assert!(!is_done(&not_yet), "{count}");
+        }
+        assert!(!is_done(&clone_set("web", 3, "hello:1", &json!({}))));
+    }
+}

@@ -1,0 +1,175 @@
+//! Where things run: a cluster that is made for them, or one that the user has.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail, ensure};
+use berth_cluster::{Cluster, Image, Options, Registry};
+use kube::Client;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+
+use crate::ask::Way;
+use crate::images;
+
+/// A cluster to work in.
+pub struct Site {
+    cluster: Option<Arc<Cluster>>,
+    client: Client,
+    /// Where images are pushed to, and how pods name that place.
+    registry: Registry,
+    named: String,
+}
+
+/// The user's cluster as the current context of the kubeconfig says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserContext {
+    /// The context's name.
+    pub name: String,
+    /// The apiserver's address.
+    pub server: String,
+}
+
+impl Site {
+    /// Makes a cluster on this machine. It ends with this value.
+    ///
+    /// # Errors
+    /// As for [`Cluster::up`].
+    pub async fn make(nodes: u8) -> Result<Site> {
+        let options = Options { nodes, ..Options::default() };
+        let up = tokio::task::spawn_blocking(move || Cluster::up(&options));
+        let cluster = up.await.context("cannot bring a cluster up")??;
+        let kubeconfig = Kubeconfig::read_from(cluster.kubeconfig())?;
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        Ok(Site {
+            client: Client::try_from(config)?,
+            registry: cluster.registry(),
+            named: cluster.registry_inside(),
+            cluster: Some(Arc::new(cluster)),
+        })
+    }
+
+    /// Uses the cluster of the user's kubeconfig, and a registry that its nodes can pull from.
+    ///
+    /// # Errors
+    /// When there is no kubeconfig, or the cluster does not answer.
+    pub async fn of_user(registry: &str, plain_http: bool) -> Result<Site> {
+        let config = kube::Config::from_kubeconfig(&KubeConfigOptions::default()).await?;
+        let client = Client::try_from(config)?;
+        let version = client.apiserver_version().await.context("the cluster does not answer")?;
+        let (major, minor) = (number(&version.major), number(&version.minor));
+        ensure!(
+            (major, minor) >= (1, 34),
+            "the cluster runs Kubernetes {major}.{minor}; Berth needs 1.34 or later, for the generation that kubelets report"
+        );
+        let registry = Registry::at(registry, plain_http);
+        let named = registry.address.clone();
+        Ok(Site { cluster: None, client, registry, named })
+    }
+
+    /// A client for the apiserver.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The cluster, if it was made for this.
+    pub fn cluster(&self) -> Option<&Arc<Cluster>> {
+        self.cluster.as_ref()
+    }
+
+    /// `HOST/PATH` under which pods find what [`Site::push`] pushes.
+    pub fn registry(&self) -> &str {
+        &self.named
+    }
+
+    /// How pods name the image that is pushed as `REPOSITORY:TAG`.
+    pub fn image(&self, name: &str) -> String {
+        format!("{}/{name}", self.named)
+    }
+
+    /// Pushes an image under names `REPOSITORY:TAG`, and gives its digest.
+    ///
+    /// # Errors
+    /// As for [`Registry::push`].
+    pub fn push(&self, image: &Image, names: &[&str]) -> Result<String> {
+        self.registry.push_all(image, names)
+    }
+
+    /// Builds Berth and pushes its images; gives their names.
+    ///
+    /// # Errors
+    /// As for [`images::push`].
+    pub fn push_berth(&self, release: bool) -> Result<Vec<String>> {
+        let pushed = images::push(&self.registry, images::TAG, release)?;
+        Ok(pushed.into_iter().map(|(name, _)| name).collect())
+    }
+
+    /// How a watcher reaches pods.
+    pub fn way(&self, namespace: &str) -> Way {
+        match &self.cluster {
+            Some(cluster) => Way::Direct(Arc::clone(cluster)),
+            None => Way::Proxy { client: self.client.clone(), namespace: namespace.to_owned() },
+        }
+    }
+
+    /// Runs helm against the cluster, and gives what it prints.
+    ///
+    /// # Errors
+    /// When helm is not there or fails; the error has its own words.
+    pub fn helm(&self, arguments: &[&str]) -> Result<String> {
+        self.run("helm", arguments)
+    }
+
+    /// Runs kubectl against the cluster, and gives what it prints.
+    ///
+    /// # Errors
+    /// When kubectl is not there or fails; the error has its own words.
+    pub fn kubectl(&self, arguments: &[&str]) -> Result<String> {
+        match &self.cluster {
+            Some(cluster) => cluster.kubectl(arguments),
+            None => self.run("kubectl", arguments),
+        }
+    }
+
+    fn run(&self, program: &str, arguments: &[&str]) -> Result<String> {
+        let path = self.cluster.as_ref().map_or_else(|| PathBuf::from(program), |c| c.programs().path(program));
+        let mut command = Command::new(path);
+        if let Some(cluster) = &self.cluster {
+            command.env("KUBECONFIG", cluster.kubeconfig());
+        }
+        let output = command
+            .args(arguments)
+            .output()
+            .with_context(|| format!("cannot run {program}: install it, or put it into PATH"))?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            bail!("{program} {} failed: {}", arguments.join(" "), said.trim());
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+}
+
+/// Minor versions of some providers have a plus sign at the end.
+fn number(version: &str) -> u32 {
+    version.trim_end_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(0)
+}
+
+/// The user's current context; none when the user has set no KUBECONFIG.
+///
+/// # Errors
+/// When the kubeconfig cannot be read or has no current context.
+pub fn user_context() -> Result<Option<UserContext>> {
+    if env::var_os("KUBECONFIG").is_none_or(|value| value.is_empty()) {
+        return Ok(None);
+    }
+    let kubeconfig = Kubeconfig::read().context("cannot read the file that KUBECONFIG names")?;
+    let name = kubeconfig.current_context.clone().filter(|name| !name.is_empty());
+    let name =
+        name.context("the kubeconfig has no current context: choose one with `kubectl config use-context NAME`")?;
+    let context = kubeconfig.contexts.iter().find(|c| c.name == name).and_then(|c| c.context.clone());
+    let context = context.with_context(|| format!("the kubeconfig has no context {name}, its current one"))?;
+    let cluster = kubeconfig.clusters.iter().find(|c| c.name == context.cluster).and_then(|c| c.cluster.clone());
+    let server = cluster.and_then(|c| c.server).unwrap_or_default();
+    Ok(Some(UserContext { name, server }))
+}

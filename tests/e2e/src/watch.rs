@@ -1,0 +1,241 @@
+//! Records what the server shows.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::serde::de::DeserializeOwned;
+use kube::api::{ListParams, WatchEvent, WatchParams};
+use kube::{Api, Client};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::record::{Change, Moment, PodView, Record};
+
+/// A record in the making. It ends with this value.
+pub struct PodWatch {
+    shared: Arc<Shared>,
+    changed: watch::Receiver<()>,
+    task: JoinHandle<()>,
+}
+
+struct Shared {
+    began: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    record: Record,
+    /// The pods that there are, by uid.
+    now: BTreeMap<String, PodView>,
+    /// Why the record is not whole.
+    broken: Option<String>,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PodWatch {
+    /// Begins to record the pods with these labels (`app=web`). Times count from `began`.
+    ///
+    /// # Errors
+    /// When the pods cannot be listed.
+    pub async fn start(client: &Client, namespace: &str, labels: &str, began: Instant) -> Result<PodWatch> {
+        let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
+        let list = api.list(&ListParams::default().labels(labels)).await.context("cannot list pods")?;
+        let pods: Vec<PodView> = list.items.iter().map(PodView::of).collect();
+        let now = pods.iter().map(|pod| (pod.uid.clone(), pod.clone())).collect();
+        let state = State { record: Record::starting_with(pods), now, broken: None };
+        let shared = Arc::new(Shared { began, state: Mutex::new(state) });
+        let (announce, changed) = watch::channel(());
+        let version = list.metadata.resource_version.unwrap_or_default();
+        let labels = labels.to_owned();
+        let sink = Arc::clone(&shared);
+        let task = tokio::spawn(async move {
+            let store = |pod: Pod, gone: bool| {
+                let view = PodView::of(&pod);
+                let mut state = sink.state();
+                let change = if gone {
+                    state.now.remove(&view.uid);
+                    Change::Gone(view.uid)
+                } else {
+                    state.now.insert(view.uid.clone(), view.clone());
+                    Change::Is(view)
+                };
+                // Taken under the lock, so that times never go back.
+                let at = sink.began.elapsed();
+                state.record.push(at, change);
+                drop(state);
+                announce.send_replace(());
+            };
+            if let Err(error) = follow(&api, &labels, version, store).await {
+                sink.state().broken = Some(format!("{error:#}"));
+                announce.send_replace(());
+            }
+        });
+        Ok(PodWatch { shared, changed, task })
+    }
+
+    /// When the record began.
+    pub fn began(&self) -> Instant {
+        self.shared.began
+    }
+
+    /// The record so far.
+    ///
+    /// # Errors
+    /// When the watch had a gap: then the record proves nothing.
+    pub fn record(&self) -> Result<Record> {
+        self.whole(|state| state.record.clone())
+    }
+
+    /// The pods that there are now.
+    ///
+    /// # Errors
+    /// When the watch had a gap.
+    pub fn pods(&self) -> Result<Vec<PodView>> {
+        self.whole(|state| state.now.values().cloned().collect())
+    }
+
+    fn whole<T>(&self, read: impl FnOnce(&State) -> T) -> Result<T> {
+        let state = self.shared.state();
+        match &state.broken {
+            Some(why) => bail!("the record of pods is not whole: {why}"),
+            None => Ok(read(&state)),
+        }
+    }
+
+    /// Waits until the pods are as `as_wanted` says, and gives that time.
+    ///
+    /// # Errors
+    /// When the watch had a gap, and when the pods are not so within `patience`; the error says how they are.
+    pub async fn until(
+        &self,
+        what: &str,
+        patience: Duration,
+        as_wanted: impl Fn(&Moment<'_>) -> bool,
+    ) -> Result<Duration> {
+        let mut changed = self.changed.clone();
+        let wait = async {
+            loop {
+                changed.borrow_and_update();
+                let found = self.whole(|state| {
+                    let last = state.record.last();
+                    as_wanted(&last).then_some(last.at)
+                })?;
+                if let Some(at) = found {
+                    return anyhow::Ok(at);
+                }
+                changed.changed().await.context("the watch of pods ended")?;
+            }
+        };
+        match tokio::time::timeout(patience, wait).await {
+            Ok(found) => found,
+            Err(_) => bail!("waited {patience:?} in vain until {what}: {}", self.record()?.last().describe()),
+        }
+    }
+}
+
+impl Drop for PodWatch {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Which IPs the EndpointSlices of a service call ready, as a client with a watch knows it. It ends with this value.
+pub struct ReadyIps {
+    ready: Arc<Mutex<BTreeMap<String, EndpointSlice>>>,
+    task: JoinHandle<()>,
+}
+
+impl ReadyIps {
+    /// Begins to follow the EndpointSlices of a service.
+    ///
+    /// # Errors
+    /// When they cannot be listed.
+    pub async fn start(client: &Client, namespace: &str, service: &str) -> Result<ReadyIps> {
+        let api: Api<EndpointSlice> = Api::namespaced(client.clone(), namespace);
+        let labels = format!("kubernetes.io/service-name={service}");
+        let list = api.list(&ListParams::default().labels(&labels)).await.context("cannot list EndpointSlices")?;
+        let name = |slice: &EndpointSlice| slice.metadata.name.clone().unwrap_or_default();
+        let slices: BTreeMap<_, _> = list.items.into_iter().map(|slice| (name(&slice), slice)).collect();
+        let ready = Arc::new(Mutex::new(slices));
+        let version = list.metadata.resource_version.unwrap_or_default();
+        let sink = Arc::clone(&ready);
+        let task = tokio::spawn(async move {
+            let store = |slice: EndpointSlice, gone: bool| {
+                let mut slices = sink.lock().unwrap_or_else(PoisonError::into_inner);
+                match gone {
+                    true => slices.remove(&name(&slice)),
+                    false => slices.insert(name(&slice), slice),
+                };
+            };
+            if follow(&api, &labels, version, store).await.is_err() {
+                // Nothing is called ready any more: a request is not judged by what may be out of date.
+                sink.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            }
+        });
+        Ok(ReadyIps { ready, task })
+    }
+
+    /// The IPs that are called ready now.
+    pub fn now(&self) -> Vec<String> {
+        let slices = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        slices.values().flat_map(ready_ips).collect()
+    }
+}
+
+impl Drop for ReadyIps {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Kubernetes' rule: an endpoint without a word about `ready` is ready.
+fn ready_ips(slice: &EndpointSlice) -> impl Iterator<Item = String> {
+    let ready = slice.endpoints.iter().filter(|e| e.conditions.as_ref().and_then(|c| c.ready).unwrap_or(true));
+    ready.flat_map(|endpoint| endpoint.addresses.clone())
+}
+
+/// Hands every change after `version` to `store`, without a gap, until the server says that there is one.
+async fn follow<K>(api: &Api<K>, labels: &str, mut version: String, mut store: impl FnMut(K, bool)) -> Result<()>
+where
+    K: kube::Resource + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let params = WatchParams::default().labels(labels).timeout(290);
+    loop {
+        let mut events = match api.watch(&params, &version).await {
+            Ok(events) => events.boxed(),
+            // The same version is asked for again, so nothing is missed.
+            Err(kube::Error::Api(status)) if status.code == 410 => bail!("version {version} is gone"),
+            Err(_) => {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        while let Ok(Some(event)) = events.try_next().await {
+            let (object, gone) = match event {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, false),
+                WatchEvent::Deleted(object) => (object, true),
+                WatchEvent::Bookmark(bookmark) => {
+                    version = bookmark.metadata.resource_version;
+                    continue;
+                }
+                WatchEvent::Error(status) if status.code == 410 => bail!("version {version} is gone"),
+                WatchEvent::Error(_) => break,
+            };
+            if let Some(seen) = object.meta().resource_version.clone() {
+                version = seen;
+            }
+            store(object, gone);
+        }
+    }
+}

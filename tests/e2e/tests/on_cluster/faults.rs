@@ -1,0 +1,72 @@
+//! Berth's own programs die in the middle of a rollout.
+
+use anyhow::{Context, Result, ensure};
+use berth_e2e::install;
+use berth_e2e::limits::Limits;
+use berth_e2e::objects::{self, kind};
+use berth_e2e::record::Moment;
+use serde_json::json;
+
+use crate::world::{Case, PATIENCE, ensure_in_place};
+
+pub(crate) async fn a_killed_controller_is_replaced(case: &Case) -> Result<()> {
+    ends_as_it_would_have(case, "controller").await
+}
+
+/// Two tags of one digest, so that the rollout needs the daemons.
+pub(crate) async fn a_killed_daemon_goes_on(case: &Case) -> Result<()> {
+    ends_as_it_would_have(case, "daemon").await
+}
+
+async fn ends_as_it_would_have(case: &Case, component: &str) -> Result<()> {
+    let [one, two] = case.images("same", ["one", "two"]).await?;
+    let strategy = json!({
+        "podUpdatePolicy": "InPlaceIfPossible",
+        "maxUnavailable": 2,
+        "inPlaceUpdateStrategy": {"gracePeriodSeconds": 1},
+    });
+    case.clone_set("web", 6, &one, strategy).await?;
+    let before = case.pods("web").await?;
+    let watch = case.watch("web").await?;
+    case.set_image("web", &two).await?;
+    // Once with pods in their grace period, and once with pods whose container is being replaced.
+    let held = |now: &Moment<'_>| now.pods.values().any(|s| !s.pod.gates);
+    let patched = |now: &Moment<'_>| {
+        let wants = |s: &&berth_e2e::record::Standing<'_>| s.pod.containers.values().any(|c| c.wanted == two);
+        now.pods.values().filter(wants).count() >= 3
+    };
+    watch.until("a pod is in its grace period", PATIENCE, held).await?;
+    kill(case, component).await?;
+    watch.until("half of the pods are patched", PATIENCE, patched).await?;
+    kill(case, component).await?;
+    case.done("web").await?;
+
+    ensure_in_place(&before, &case.pods("web").await?, 1)?;
+    let violations = Limits { available: 4, active: 6, ..Limits::default() }.violations(&watch.record()?);
+    ensure!(violations.is_empty(), "{} moments break a promise: {:?}", violations.len(), violations.first());
+    Ok(())
+}
+
+/// SIGKILL for all processes of this component.
+async fn kill(case: &Case, component: &str) -> Result<()> {
+    let selector = format!("app.kubernetes.io/component={component}");
+    let pods = objects::list(case.client(), install::NAMESPACE, kind::POD, &selector).await?;
+    let mut killed = 0;
+    for pod in &pods {
+        let status = &pod["status"]["containerStatuses"][0];
+        let running = !status["state"]["running"].is_null();
+        let id = status["containerID"].as_str().and_then(|id| id.rsplit('/').next()).unwrap_or_default().to_owned();
+        if !running || id.is_empty() {
+            continue;
+        }
+        let place = pod["spec"]["nodeName"].as_str().context("a running pod has no node")?.parse()?;
+        let cluster = case.cluster()?;
+        let kill = move |_: &_| cluster.exec(place, &["ctr", "-n", "k8s.io", "task", "kill", "-s", "SIGKILL", &id]);
+        // It may have ended since it was listed.
+        if case.blocking(kill).await.is_ok() {
+            killed += 1;
+        }
+    }
+    ensure!(killed > 0, "no {component} runs that could be killed");
+    Ok(())
+}

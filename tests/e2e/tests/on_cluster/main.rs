@@ -1,0 +1,112 @@
+//! Berth on a real cluster of three nodes, from the chart to every promise of a rollout.
+//!
+//! All tests share one cluster and run one after the other. Needs root, as the cluster does.
+
+mod bad_input;
+mod exactness;
+mod faults;
+mod limits;
+mod no_controller;
+mod rollout;
+mod trust;
+mod wording;
+mod world;
+
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Result, anyhow};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use libtest_mimic::{Arguments, Failed, Trial};
+use tokio::runtime::Runtime;
+use world::{Case, World};
+
+type Test = for<'a> fn(&'a Case) -> BoxFuture<'a, Result<()>>;
+
+macro_rules! tests {
+    ($($module:ident::$name:ident,)*) => {
+        &[$((concat!(stringify!($module), "::", stringify!($name)), |case| $module::$name(case).boxed()),)*]
+    };
+}
+
+/// In the order in which they run: what breaks things comes last.
+const TESTS: &[(&str, Test)] = tests![
+    rollout::an_image_changes_in_place,
+    rollout::a_new_environment_variable_recreates,
+    rollout::labels_and_annotations_change_without_a_restart,
+    rollout::a_rollback_is_recognised,
+    rollout::a_paused_rollout_waits,
+    rollout::both_versions_of_the_api_work,
+    rollout::a_request_to_a_ready_pod_is_answered,
+    limits::in_place_with_max_unavailable,
+    limits::in_place_with_partition,
+    limits::in_place_with_surge,
+    limits::in_place_with_min_ready_seconds,
+    limits::recreate_with_max_unavailable,
+    limits::recreate_with_surge_alone,
+    limits::recreate_with_surge_and_partition,
+    exactness::two_tags_of_one_digest,
+    exactness::a_rollback_in_the_grace_period,
+    exactness::back_before_the_kubelet_saw_it,
+    exactness::back_after_the_kubelet_saw_it,
+    exactness::a_crash_loop_is_left_by_an_update,
+    exactness::a_moved_tag_is_reported,
+    wording::kubectl_get_reads_like_the_peers,
+    wording::kubectl_explain_helps,
+    wording::explain_says_what_is_waited_for,
+    bad_input::refused_by_the_server,
+    bad_input::an_invalid_pod_template,
+    bad_input::in_place_only_names_the_field,
+    bad_input::an_image_that_does_not_exist,
+    bad_input::a_wrong_secret,
+    bad_input::a_registry_that_is_down,
+    trust::a_daemon_writes_its_own_node_only,
+    trust::a_daemon_gets_its_own_secrets_only,
+    faults::a_killed_controller_is_replaced,
+    faults::a_killed_daemon_goes_on,
+    no_controller::pods_come_and_go,
+];
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = Some(1);
+    let runtime = match Runtime::new() {
+        Ok(runtime) => Arc::new(runtime),
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let shared = Arc::new(Mutex::new(None));
+    let trial = |(name, test): &(&'static str, Test)| {
+        let (name, test) = (*name, *test);
+        let (runtime, shared) = (Arc::clone(&runtime), Arc::clone(&shared));
+        Trial::test(name, move || runtime.block_on(run(name, test, &shared)).map_err(Failed::from))
+    };
+    let conclusion = libtest_mimic::run(&arguments, TESTS.iter().map(trial).collect());
+    // The cluster ends here, before the process does.
+    drop(shared.lock().unwrap_or_else(PoisonError::into_inner).take());
+    conclusion.exit_code()
+}
+
+/// The cluster, once a test needs it; a failure to bring it up is every test's.
+type Shared = Mutex<Option<Result<Arc<World>, String>>>;
+
+async fn run(name: &str, test: Test, shared: &Shared) -> Result<(), String> {
+    let world = shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let world = match world {
+        Some(world) => world,
+        None => {
+            let up = World::up().await.map(Arc::new).map_err(|error| format!("no cluster: {error:#}"));
+            shared.lock().unwrap_or_else(PoisonError::into_inner).insert(up).clone()
+        }
+    }?;
+    let tested = async {
+        let case = Case::begin(&world, name).await?;
+        let tested = std::panic::AssertUnwindSafe(test(&case)).catch_unwind().await;
+        let tested = tested.unwrap_or_else(|_| Err(anyhow!("it panicked")));
+        tested.and(case.end().await)
+    };
+    tested.await.map_err(|error| format!("{error:#}\n{}", world.logs()))
+}

@@ -1,0 +1,89 @@
+//! What people read.
+
+use anyhow::{Context, Result, ensure};
+use berth_e2e::install;
+use berth_e2e::objects::kind;
+use serde_json::{Value, json};
+
+use crate::world::Case;
+
+/// Columns as OpenKruise prints them.
+const COLUMNS: [(&str, &str); 3] = [
+    ("clonesets", "NAME DESIRED UPDATED UPDATED_READY UPDATED_AVAILABLE READY TOTAL AGE"),
+    ("nodeimages", "NAME DESIRED PULLING SUCCEED FAILED AGE"),
+    ("imagepulljobs", "NAME TOTAL ACTIVE SUCCEED FAILED AGE MESSAGE"),
+];
+
+pub(crate) async fn kubectl_get_reads_like_the_peers(case: &Case) -> Result<()> {
+    let image = case.image("v1").await?;
+    case.clone_set("web", 2, &image, json!({})).await?;
+    let job = json!({
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "ImagePullJob",
+        "metadata": {"name": "pull"},
+        "spec": {"image": image, "completionPolicy": {"type": "Always"}},
+    });
+    case.create(&job).await?;
+    case.until(kind::IMAGE_PULL_JOB, "pull", |job| !job["status"]["completionTime"].is_null()).await?;
+    for version in ["v1beta1", "v1alpha1"] {
+        for (kind, columns) in COLUMNS {
+            let table =
+                case.kubectl(&["get", &format!("{kind}.{version}.apps.kruise.io"), "-n", &case.namespace]).await?;
+            let header = table.lines().next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+            ensure!(header == columns, "kubectl get {kind} of {version} has columns {header}, not {columns}");
+            ensure!(table.lines().count() > 1, "kubectl get {kind} shows nothing:\n{table}");
+        }
+    }
+    let row = case.kubectl(&["get", "clone", "web", "-n", &case.namespace, "--no-headers"]).await?;
+    let cells: Vec<_> = row.split_whitespace().take(7).collect();
+    ensure!(cells == ["web", "2", "2", "2", "2", "2", "2"], "{row}");
+    Ok(())
+}
+
+pub(crate) async fn kubectl_explain_helps(case: &Case) -> Result<()> {
+    for (field, words) in [
+        ("cloneset.spec.updateStrategy", &["rollingUpdate", "OnDelete"][..]),
+        ("cloneset.spec.updateStrategy.rollingUpdate", &["partition", "maxSurge", "InPlaceIfPossible"]),
+        ("cloneset.spec.template", &["kubectl explain pod.spec"]),
+        ("nodeimage.status", &["imageStatuses"]),
+        ("imagepulljob.spec", &["parallelism", "percentage"]),
+    ] {
+        let text = case.kubectl(&["explain", field]).await?;
+        let missing: Vec<_> = words.iter().filter(|word| !text.contains(**word)).collect();
+        ensure!(missing.is_empty(), "kubectl explain {field} says nothing of {missing:?}:\n{text}");
+        let silent = text.lines().filter(|line| line.contains("<no description>")).count();
+        ensure!(silent == 0, "kubectl explain {field} leaves {silent} fields without a word:\n{text}");
+    }
+    Ok(())
+}
+
+pub(crate) async fn explain_says_what_is_waited_for(case: &Case) -> Result<()> {
+    let (one, two) = (case.image("v1").await?, case.image("v2").await?);
+    let strategy = json!({
+        "podUpdatePolicy": "InPlaceIfPossible",
+        "maxUnavailable": 1,
+        "inPlaceUpdateStrategy": {"gracePeriodSeconds": 120},
+    });
+    case.clone_set("web", 2, &one, strategy).await?;
+    let watch = case.watch("web").await?;
+    case.set_image("web", &two).await?;
+    let held = |now: &berth_e2e::record::Moment<'_>| now.pods.values().filter(|s| !s.pod.gates).count() == 1;
+    watch.until("one pod is in its grace period", crate::world::PATIENCE, held).await?;
+    let before = case.get(kind::CLONE_SET, "web").await?;
+    let explain = |output: &'static str| {
+        let arguments = ["exec", "-n", install::NAMESPACE, "deploy/kruise-controller-manager", "--"];
+        let command = ["/berth-controller", "explain", "cloneset", "web", "-n", &case.namespace, "-o", output];
+        let all: Vec<String> = arguments.iter().chain(&command).map(ToString::to_string).collect();
+        async move { case.kubectl(&all.iter().map(String::as_str).collect::<Vec<_>>()).await }
+    };
+    let text = explain("text").await?;
+    let held: Vec<_> = watch.pods()?.into_iter().filter(|pod| !pod.gates).collect();
+    let pod = held.first().context("no pod is held back any more")?;
+    ensure!(text.contains(&pod.name) && text.contains("gracePeriodSeconds"), "{text}");
+    let plan: Value = serde_json::from_str(&explain("json").await?)?;
+    ensure!(plan["waiting"].as_array().is_some_and(|waiting| !waiting.is_empty()), "{plan}");
+    let after = case.get(kind::CLONE_SET, "web").await?;
+    let version = |set: &Value| set["metadata"]["resourceVersion"].clone();
+    ensure!(version(&before) == version(&after), "explaining changed the CloneSet");
+    Ok(())
+}

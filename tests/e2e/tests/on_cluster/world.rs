@@ -1,0 +1,241 @@
+//! The cluster that all tests share, and what each test has for its own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use berth_cluster::{Cluster, Image};
+use berth_e2e::ask::{Asker, Target, Targets};
+use berth_e2e::install;
+use berth_e2e::objects::{self, APP, kind};
+use berth_e2e::outage::Requests;
+use berth_e2e::record::{PodView, Record};
+use berth_e2e::site::Site;
+use berth_e2e::watch::{PodWatch, ReadyIps};
+use kube::Client;
+use serde_json::{Value, json};
+
+/// How long anything may take on a busy machine. Nothing is asserted about time.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+const NODES: u8 = 3;
+
+/// The cluster, with Berth installed.
+pub(crate) struct World {
+    pub(crate) site: Arc<Site>,
+}
+
+impl World {
+    /// Brings the cluster up and installs the chart.
+    pub(crate) async fn up() -> Result<World> {
+        let site = Arc::new(Site::make(NODES).await?);
+        let installing = Arc::clone(&site);
+        let installed = tokio::task::spawn_blocking(move || {
+            installing.push_berth(false)?;
+            install::install(&installing, &["controller.log=debug", "daemon.log=debug"])
+        });
+        let world = World { site };
+        installed.await?.with_context(|| world.logs())?;
+        Ok(world)
+    }
+
+    /// What Berth's own pods say, for a failure.
+    pub(crate) fn logs(&self) -> String {
+        let of = |component: &str| {
+            let selector = format!("app.kubernetes.io/component={component}");
+            let kubectl =
+                |arguments: &[&str]| self.site.kubectl(arguments).unwrap_or_else(|error| format!("{error:#}\n"));
+            let namespace = ["--namespace", install::NAMESPACE];
+            let pods = kubectl(&[&["get", "pods", "-o", "wide", "-l", &selector], &namespace[..]].concat());
+            let logs = kubectl(&[&["logs", "--prefix", "--tail=60", "-l", &selector], &namespace[..]].concat());
+            format!("{pods}{logs}")
+        };
+        format!("{}\n{}", of("controller"), of("daemon"))
+    }
+}
+
+/// One test: a namespace and images of its own.
+pub(crate) struct Case {
+    pub(crate) site: Arc<Site>,
+    pub(crate) namespace: String,
+}
+
+impl Case {
+    /// A test of this name. The namespace is made.
+    pub(crate) async fn begin(world: &World, name: &str) -> Result<Case> {
+        let namespace = name.replace("::", "-").replace('_', "-");
+        let case = Case { site: Arc::clone(&world.site), namespace };
+        objects::make_namespace(case.client(), &case.namespace).await?;
+        Ok(case)
+    }
+
+    /// Removes the namespace with all that is in it, and waits for that, so that the next test has the nodes to itself.
+    pub(crate) async fn end(self) -> Result<()> {
+        objects::delete_namespace(self.client(), &self.namespace).await?;
+        let namespace = self.namespace.clone();
+        self.blocking(move |site| {
+            site.kubectl(&["wait", "--for=delete", "--timeout=120s", &format!("namespace/{namespace}")]).map(|_| ())
+        })
+        .await
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        self.site.client()
+    }
+
+    pub(crate) fn cluster(&self) -> Result<Arc<Cluster>> {
+        self.site.cluster().cloned().context("the tests run on a cluster of their own")
+    }
+
+    /// Runs what blocks where it holds nothing else up.
+    pub(crate) async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Site) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let site = Arc::clone(&self.site);
+        tokio::task::spawn_blocking(move || work(&site)).await?
+    }
+
+    pub(crate) async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
+        let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+        self.blocking(move |site| site.kubectl(&arguments.iter().map(String::as_str).collect::<Vec<_>>())).await
+    }
+
+    /// Pushes an image that answers `says`, under each of these tags of a repository of this test; gives their names.
+    pub(crate) async fn images<const N: usize>(&self, says: &str, tags: [&str; N]) -> Result<[String; N]> {
+        let says = says.to_owned();
+        let names = tags.map(|tag| format!("{}:{tag}", self.namespace));
+        let pushed = names.clone();
+        self.blocking(move |site| {
+            let names: Vec<&str> = pushed.iter().map(String::as_str).collect();
+            site.push(&Image::hello(&says)?, &names)
+        })
+        .await?;
+        Ok(names.map(|name| self.site.image(&name)))
+    }
+
+    /// Pushes an image that answers with its tag.
+    pub(crate) async fn image(&self, tag: &str) -> Result<String> {
+        let [image] = self.images(tag, [tag]).await?;
+        Ok(image)
+    }
+
+    pub(crate) async fn create(&self, manifest: &Value) -> Result<Value> {
+        objects::create(self.client(), &self.namespace, manifest).await
+    }
+
+    pub(crate) async fn get(&self, kind: &str, name: &str) -> Result<Value> {
+        objects::get(self.client(), &self.namespace, kind, name).await
+    }
+
+    pub(crate) async fn patch(&self, kind: &str, name: &str, patch: Value) -> Result<Value> {
+        objects::patch(self.client(), &self.namespace, kind, name, &patch).await
+    }
+
+    pub(crate) async fn until(&self, kind: &str, name: &str, as_wanted: impl Fn(&Value) -> bool) -> Result<Value> {
+        objects::until(self.client(), &self.namespace, kind, name, PATIENCE, as_wanted).await
+    }
+
+    /// Creates a CloneSet and waits until all its pods are ready.
+    pub(crate) async fn clone_set(
+        &self,
+        name: &str,
+        replicas: usize,
+        image: &str,
+        rolling_update: Value,
+    ) -> Result<Value> {
+        self.create(&objects::clone_set(name, replicas, image, &rolling_update)).await?;
+        self.done(name).await
+    }
+
+    /// Changes the image.
+    pub(crate) async fn set_image(&self, name: &str, image: &str) -> Result<Value> {
+        let clone_set = self.get(kind::CLONE_SET, name).await?;
+        self.patch(kind::CLONE_SET, name, objects::image_patch(&clone_set, image)).await
+    }
+
+    /// Changes what is under `rollingUpdate`.
+    pub(crate) async fn set_strategy(&self, name: &str, rolling_update: Value) -> Result<Value> {
+        self.patch(kind::CLONE_SET, name, json!({"spec": {"updateStrategy": {"rollingUpdate": rolling_update}}})).await
+    }
+
+    /// Waits until the status says that all pods are updated and ready.
+    pub(crate) async fn done(&self, name: &str) -> Result<Value> {
+        self.until(kind::CLONE_SET, name, objects::is_done).await
+    }
+
+    pub(crate) async fn watch(&self, name: &str) -> Result<Arc<PodWatch>> {
+        let watch = PodWatch::start(self.client(), &self.namespace, &format!("{APP}={name}"), Instant::now()).await?;
+        Ok(Arc::new(watch))
+    }
+
+    /// The pods of a CloneSet, by name.
+    pub(crate) async fn pods(&self, name: &str) -> Result<BTreeMap<String, PodView>> {
+        let pods = objects::list(self.client(), &self.namespace, kind::POD, &format!("{APP}={name}")).await?;
+        let view = |pod: Value| Ok(PodView::of(&serde_json::from_value(pod)?));
+        pods.into_iter().map(|pod| view(pod).map(|view| (view.name.clone(), view))).collect()
+    }
+
+    /// The record of in-place updates on a pod.
+    pub(crate) async fn state(&self, pod: &str) -> Result<Value> {
+        let pod = self.get(kind::POD, pod).await?;
+        let state = pod["metadata"]["annotations"][berth_api::names::annotation::INPLACE_UPDATE_STATE].as_str();
+        Ok(serde_json::from_str(state.with_context(|| format!("pod {} has no state", pod["metadata"]["name"]))?)?)
+    }
+
+    /// Events of an object, as `REASON: MESSAGE`.
+    pub(crate) async fn events(&self, name: &str) -> Result<Vec<String>> {
+        let events = objects::list(self.client(), &self.namespace, kind::EVENT, "").await?;
+        let of_object = events.into_iter().filter(|event| event["involvedObject"]["name"] == name);
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        Ok(of_object.map(|event| format!("{}: {}", text(&event["reason"]), text(&event["message"]))).collect())
+    }
+
+    /// Begins to ask all pods of a CloneSet over HTTP.
+    pub(crate) async fn ask(&self, name: &str, watch: &Arc<PodWatch>) -> Result<Asker> {
+        self.create(&objects::service(name)).await?;
+        let ready = ReadyIps::start(self.client(), &self.namespace, name).await?;
+        let pods = Arc::clone(watch);
+        let targets: Targets = Arc::new(move || {
+            let ready = ready.now();
+            let pods = pods.pods().unwrap_or_default().into_iter().filter(|pod| !pod.ip.is_empty());
+            pods.map(|pod| Target { called_ready: ready.contains(&pod.ip), pod: pod.name, ip: pod.ip }).collect()
+        });
+        Ok(Asker::start(self.site.way(&self.namespace), targets, watch.began()))
+    }
+
+    /// Ends asking.
+    pub(crate) async fn answers(&self, asker: Asker) -> Result<Requests> {
+        tokio::task::spawn_blocking(move || asker.stop()).await?
+    }
+}
+
+/// That the pods are the same as before: uid, node, IP, and each container restarted so many times more.
+pub(crate) fn ensure_in_place(
+    before: &BTreeMap<String, PodView>,
+    after: &BTreeMap<String, PodView>,
+    restarts: i32,
+) -> Result<()> {
+    ensure!(before.keys().eq(after.keys()), "other pods: before {:?}, after {:?}", before.keys(), after.keys());
+    for (before, after) in before.values().zip(after.values()) {
+        let identity = |pod: &PodView| (pod.uid.clone(), pod.node.clone(), pod.ip.clone());
+        ensure!(identity(before) == identity(after), "not the same pod: before {before:?}, after {after:?}");
+        let restarted = after.restarts() - before.restarts();
+        ensure!(restarted == restarts, "{} restarted {restarted} times, not {restarts}", after.name);
+    }
+    Ok(())
+}
+
+/// That no pod's wanted image changed while the pod was not held back by its gate.
+pub(crate) fn ensure_gated(record: &Record, container: &str) -> Result<()> {
+    let mut last: BTreeMap<&str, &PodView> = BTreeMap::new();
+    for entry in record.entries() {
+        let berth_e2e::record::Change::Is(pod) = &entry.change else { continue };
+        if let Some(before) = last.insert(&pod.uid, pod) {
+            let image = |pod: &PodView| pod.containers.get(container).map(|c| c.wanted.clone());
+            let changed = image(before) != image(pod);
+            ensure!(!changed || !before.gates, "{} was in service when its image was changed: {before:?}", pod.name);
+        }
+    }
+    Ok(())
+}

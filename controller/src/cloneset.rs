@@ -95,6 +95,6 @@ pub(crate) async fn reconcile(acting: &Acting, key: Key) -> Next {
     let plan: Plan = decide(&snapshot, now);
     let outcome = acting.executor.act(&plan, &acting.owner(&*set)).await;
     let status = status(&snapshot, &plan, &outcome, now);
-    let written = acting.write_status(&object::CLONE_SETS, &target(&*set), &snapshot.set.status, &Some(status)).await;
+    let written = acting.write_status(&object::CLONE_SETS, &target(&*set), &snapshot.set.status, &status).await;
     next(&plan, &outcome, written)
 }

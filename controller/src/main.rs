@@ -5,6 +5,7 @@ mod cloneset;
 mod explain;
 mod flags;
 mod gates;
+mod imagepulljob;
 mod nodeimage;
 mod run;
 mod stores;

@@ -22,7 +22,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::acting::Acting;
 use crate::flags::Run;
 use crate::stores::Stores;
-use crate::{cloneset, nodeimage};
+use crate::{cloneset, imagepulljob, nodeimage};
 
 /// How long a write may stay unseen before the object is read again.
 const DOUBT: Duration = Duration::from_secs(30);
@@ -95,14 +95,16 @@ fn drivers(
         stores: stores.sync_states(),
         metrics: metrics.driver(controller, workers),
     };
-    let (clonesets, nodeimages) = (driver("cloneset"), driver("nodeimage"));
+    let (clonesets, nodeimages, jobs) = (driver("cloneset"), driver("nodeimage"), driver("imagepulljob"));
     cloneset::wake(stores, &clonesets.queue, acting);
     nodeimage::wake(stores, &nodeimages.queue);
+    imagepulljob::wake(stores, &jobs.queue, acting);
     let (acting, stop) = (acting.clone(), stop.clone());
     async move {
         tokio::join!(
             clonesets.run(stop.clone(), |key| cloneset::reconcile(&acting, key)),
             nodeimages.run(stop.clone(), |key| nodeimage::reconcile(&acting, key)),
+            jobs.run(stop.clone(), |key| imagepulljob::reconcile(&acting, key)),
         );
     }
 }

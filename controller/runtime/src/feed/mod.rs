@@ -162,9 +162,9 @@ impl<T: Object> Feed<T> {
     /// A list has ended at this version.
     fn listed(&mut self, version: &str) -> bool {
         let before = self.store.position();
-        self.store.end_list(version);
         self.progress = true;
         self.options.metrics.lists.inc();
+        self.store.end_list(version);
         let kind = T::RESOURCE.kind;
         tracing::debug!(kind, objects = self.store.len(), version, "listed");
         let went_back = before.is_some_and(|before| {

@@ -149,7 +149,7 @@ async fn no_write_starts_without_leadership_and_none_outlives_it() {
     relay.set(Wire::Mute);
     let failures = executor.act(&create("a"), &owner).await.failures;
     assert_eq!(failures[0].code, 0);
-    // It ended with its term and not with the ten seconds of a write: a second for a slow machine.
+    // It ended with its term and not with the five seconds of a write: a second for a slow machine.
     assert!(Instant::now() < end + Duration::from_secs(1));
     relay.set(Wire::Open);
     let before = metrics.encode().lines().filter(|line| line.contains("method=\"POST\"")).collect::<String>();

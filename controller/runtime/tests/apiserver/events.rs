@@ -27,7 +27,8 @@ async fn equal_events_are_one_object_with_a_count() {
     stop.cancel();
     sender.await.unwrap();
     let list = request(&client, Method::GET, &EVENTS.collection(&namespace), &Value::Null).await.unwrap();
-    let mut events: Vec<_> = list["items"].as_array().unwrap().iter().filter(|e| e["source"]["component"] == "berth").collect();
+    let mut events: Vec<_> =
+        list["items"].as_array().unwrap().iter().filter(|e| e["source"]["component"] == "berth").collect();
     events.sort_by_key(|event| event["count"].as_i64());
     assert_eq!(events.iter().map(|event| &event["count"]).collect::<Vec<_>>(), [&json!(1), &json!(3)]);
     assert_eq!((&events[1]["message"], &events[1]["type"]), (&json!("no more pods"), &json!("Warning")));

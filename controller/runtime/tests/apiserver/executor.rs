@@ -15,23 +15,24 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-pub fn executor(client: &Client, leadership: Leadership, expectations: Arc<Expectations>) -> Executor {
+pub(crate) fn executor(client: &Client, leadership: Leadership, expectations: Arc<Expectations>) -> Executor {
     let (recorder, sender) =
         Recorder::new(client.clone(), "test", "test-0", Metrics::new(|_| {}), CancellationToken::new());
     tokio::spawn(sender);
-    Executor::new(client.clone(), leadership, expectations, recorder, Settings::default())
+    let settings = Settings { timeout: Duration::from_secs(5), ..Settings::default() };
+    Executor::new(client.clone(), leadership, expectations, recorder, settings)
 }
 
 fn alone(client: &Client) -> Executor {
     executor(client, Leadership::always(), Expectations::new(Duration::from_secs(30)))
 }
 
-pub fn owner(namespace: &str, uid: &str) -> Owner {
+pub(crate) fn owner(namespace: &str, uid: &str) -> Owner {
     Owner { resource: CLONE_SETS, namespace: namespace.into(), name: "web".into(), uid: uid.into() }
 }
 
 /// A plan with a stage of one step for each action.
-pub fn plan(actions: impl IntoIterator<Item = Action>) -> Plan {
+pub(crate) fn plan(actions: impl IntoIterator<Item = Action>) -> Plan {
     let step = |action| Step { actions: vec![action], reason: "a test".into(), done: None, failed: None };
     let stage = Stage { name: "test", required: true, steps: actions.into_iter().map(step).collect() };
     Plan { stages: vec![stage], ..Plan::default() }
@@ -64,7 +65,9 @@ async fn nothing_happens_to_another_object_or_an_unseen_version() {
     let stale = create_pod(&client, &namespace, "a", &owner.uid).await;
     let fresh = label(&client, &stale, "since").await;
     let replaced = Target { uid: uid(), resource_version: None, ..target(&fresh) };
-    for target in [target(&stale), replaced.clone(), Target { resource_version: target(&fresh).resource_version, ..replaced }] {
+    for target in
+        [target(&stale), replaced.clone(), Target { resource_version: target(&fresh).resource_version, ..replaced }]
+    {
         for action in [
             Action::PatchPod { target: target.clone(), patch: labels(Some("1")) },
             Action::PatchPodStatus { target: target.clone(), conditions: vec![], patch: labels(Some("1")) },
@@ -90,7 +93,8 @@ async fn patches_change_what_they_name_and_nothing_else() {
     let namespace = namespace(&client).await;
     let (executor, owner) = (alone(&client), owner(&namespace, &uid()));
     let pod = create_pod(&client, &namespace, "a", &owner.uid).await;
-    let gate = |status: &str| Condition { type_: "InPlaceUpdateReady".into(), status: status.into(), ..Condition::default() };
+    let gate =
+        |status: &str| Condition { type_: "InPlaceUpdateReady".into(), status: status.into(), ..Condition::default() };
     let target = Target { resource_version: None, ..target(&pod) };
     let mark = PodPatch { annotations: [("kruise.io/x".to_owned(), Some("2".to_owned()))].into(), ..labels(Some("1")) };
     let status = Action::PatchPodStatus { target: target.clone(), conditions: vec![gate("False")], patch: mark };
@@ -105,14 +109,16 @@ async fn patches_change_what_they_name_and_nothing_else() {
     run(&executor, &owner, second).await.unwrap();
     let pod = read(&client, &PODS, &namespace, "a").await.unwrap();
     assert_eq!(pod["metadata"]["labels"], json!({"app": "web"}));
-    let containers: Vec<_> = pod["spec"]["containers"].as_array().unwrap().iter().map(|c| (&c["name"], &c["image"])).collect();
+    let containers: Vec<_> =
+        pod["spec"]["containers"].as_array().unwrap().iter().map(|c| (&c["name"], &c["image"])).collect();
     assert_eq!(containers, [(&json!("first"), &json!("x:1")), (&json!("second"), &json!("y:2"))]);
     let of_type = |type_: &str| {
         let conditions = pod["status"]["conditions"].as_array().unwrap();
         conditions.iter().filter(|c| c["type"] == type_).map(|c| c["status"].clone()).collect::<Vec<_>>()
     };
     assert_eq!(of_type("InPlaceUpdateReady"), ["True"]);
-    let managers: Vec<_> = pod["metadata"]["managedFields"].as_array().unwrap().iter().map(|m| m["manager"].clone()).collect();
+    let managers: Vec<_> =
+        pod["metadata"]["managedFields"].as_array().unwrap().iter().map(|m| m["manager"].clone()).collect();
     assert!(managers.contains(&json!("berth-controller")), "{managers:?}");
 }
 
@@ -187,7 +193,8 @@ async fn the_apiserver_judges_templates() {
     let validate = |template: Value| Action::ValidateTemplate { namespace: namespace.clone(), template };
     let good = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "a", "image": "x"}]}});
     run(&executor, &owner, validate(good)).await.unwrap();
-    let bad = json!({"spec": {"containers": [{"name": "a"}, {"name": "B", "image": "x"}], "restartPolicy": "Sometimes"}});
+    let bad =
+        json!({"spec": {"containers": [{"name": "a"}, {"name": "B", "image": "x"}], "restartPolicy": "Sometimes"}});
     let failure = run(&executor, &owner, validate(bad)).await.unwrap_err();
     assert!(failure.permanent && failure.code == 422, "{failure:?}");
     for part in [
@@ -199,7 +206,8 @@ async fn the_apiserver_judges_templates() {
     }
     let failure = run(&executor, &owner, validate(json!({"spec": {"containers": "none"}}))).await.unwrap_err();
     assert!(failure.permanent && failure.message.contains("containers"), "{failure:?}");
-    let templates = request(&client, http::Method::GET, &POD_TEMPLATES.collection(&namespace), &Value::Null).await.unwrap();
+    let templates =
+        request(&client, http::Method::GET, &POD_TEMPLATES.collection(&namespace), &Value::Null).await.unwrap();
     assert_eq!(templates["items"], json!([]));
 }
 

@@ -24,13 +24,25 @@ async fn a_workload_is_not_decided_on_before_its_writes_are_seen() {
     expectations.follow(&pods);
     let stop = CancellationToken::new();
     let _stop = stop.clone().drop_guard();
-    tokio::spawn(feed::run(client.clone(), pods.clone(), Options { namespace: namespace.clone(), ..Options::default() }, stop));
+    tokio::spawn(feed::run(
+        client.clone(),
+        pods.clone(),
+        Options { namespace: namespace.clone(), ..Options::default() },
+        stop,
+    ));
     let executor = executor(&client, Leadership::always(), expectations.clone());
     let owner = owner(&namespace, &uid());
-    let ready = async || while expectations.ready(&client, &owner.uid).await.unwrap().is_some() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
+    let ready = async || {
+        while expectations.ready(&client, &owner.uid).await.unwrap().is_some() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     };
-    let names = || pods.by_index(&store::pods::BY_OWNER, &owner.uid).iter().map(|pod| pod.name().to_owned()).collect::<BTreeSet<_>>();
+    let names = || {
+        pods.by_index(&store::pods::BY_OWNER, &owner.uid)
+            .iter()
+            .map(|pod| pod.name().to_owned())
+            .collect::<BTreeSet<_>>()
+    };
     for round in 0..5 {
         let created: BTreeSet<_> = (0..20).map(|n| format!("pod-{round}-{n}")).collect();
         let creates = created.iter().map(|name| Action::CreatePod { body: pod_body(&namespace, name, &owner.uid) });
@@ -61,7 +73,9 @@ async fn doubt_ends_by_reading() {
     let namespace = namespace(&direct).await;
     let pods = Store::<Pod>::new(&[]);
     // A feed that hangs from the start: nothing but reading can settle anything.
-    feed::load(direct.clone(), pods.clone(), Options { namespace: namespace.clone(), ..Options::default() }).await.unwrap();
+    feed::load(direct.clone(), pods.clone(), Options { namespace: namespace.clone(), ..Options::default() })
+        .await
+        .unwrap();
     let expectations = Expectations::new(Duration::from_secs(30));
     expectations.follow(&pods);
     let owner = owner(&namespace, &uid());

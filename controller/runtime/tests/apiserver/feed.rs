@@ -87,7 +87,8 @@ async fn selectors_and_filters_choose() {
     let cluster = cluster();
     let client = connect(&cluster).await;
     let namespace = namespace(&client).await;
-    let [kept, other] = [create_pod(&client, &namespace, "kept", &uid()).await, create_pod(&client, &namespace, "other", &uid()).await];
+    let [kept, other] =
+        [create_pod(&client, &namespace, "kept", &uid()).await, create_pod(&client, &namespace, "other", &uid()).await];
     let fields = format!("metadata.name={}", kept.name());
     let by_field = Store::<Pod>::new(&[]);
     feed::load(client.clone(), by_field.clone(), Options { fields, ..options(&namespace) }).await.unwrap();
@@ -183,7 +184,8 @@ async fn what_was_deleted_while_nobody_looked_is_told_after_the_server_forgot() 
     let relay = Relay::before(&mut config).await;
     let metrics = Metrics::new(|_| {});
     let client = client::connect(config, metrics.clone()).unwrap();
-    let [stays, goes] = [create_pod(&direct, &namespace, "stays", &uid()).await, create_pod(&direct, &namespace, "goes", &uid()).await];
+    let [stays, goes] =
+        [create_pod(&direct, &namespace, "stays", &uid()).await, create_pod(&direct, &namespace, "goes", &uid()).await];
     let store = Store::<Pod>::new(&[]);
     let mut told = Told::by(&store);
     let _feed = start(&client, &store, Options { metrics: metrics.feed("Pod"), ..options(&namespace) });

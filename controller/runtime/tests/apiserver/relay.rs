@@ -1,6 +1,5 @@
 //! A wire to the apiserver that can be cut, frozen, or deaf on one side.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use kube::Config;
@@ -10,7 +9,7 @@ use tokio::sync::watch;
 
 /// What happens to bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wire {
+pub(crate) enum Wire {
     /// They pass.
     Open,
     /// Connections break, and new ones too.
@@ -21,14 +20,13 @@ pub enum Wire {
     Mute,
 }
 
-pub struct Relay {
-    pub address: SocketAddr,
+pub(crate) struct Relay {
     wire: Arc<watch::Sender<Wire>>,
 }
 
 impl Relay {
     /// A wire to the apiserver of this configuration, which is changed to lead through it.
-    pub async fn before(config: &mut Config) -> Self {
+    pub(crate) async fn before(config: &mut Config) -> Self {
         let target = format!("{}:{}", config.cluster_url.host().unwrap(), config.cluster_url.port_u16().unwrap());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -42,10 +40,10 @@ impl Relay {
                 }
             }
         });
-        Self { address, wire }
+        Self { wire }
     }
 
-    pub fn set(&self, wire: Wire) {
+    pub(crate) fn set(&self, wire: Wire) {
         self.wire.send_replace(wire);
     }
 }

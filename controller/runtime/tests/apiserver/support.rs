@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 /// How long something may take that has to happen. Long, because it says only that it will never happen.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The control plane of all tests that leave it as it is. The last test that holds it takes it down.
-pub fn cluster() -> Arc<Cluster> {
+pub(crate) fn cluster() -> Arc<Cluster> {
     static SHARED: Mutex<Weak<Cluster>> = Mutex::new(Weak::new());
     let mut shared = SHARED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     if let Some(cluster) = shared.upgrade() {
@@ -31,20 +31,20 @@ pub fn cluster() -> Arc<Cluster> {
 }
 
 /// A control plane that the test may break.
-pub fn own_cluster() -> Cluster {
+pub(crate) fn own_cluster() -> Cluster {
     Cluster::up(&Options::default()).expect("a control plane")
 }
 
-pub async fn config(kubeconfig: &Path) -> Config {
+pub(crate) async fn config(kubeconfig: &Path) -> Config {
     let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
     Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap()
 }
 
-pub async fn connect(cluster: &Cluster) -> Client {
+pub(crate) async fn connect(cluster: &Cluster) -> Client {
     client::connect(config(&cluster.kubeconfig()).await, Metrics::new(|_| {})).unwrap()
 }
 
-pub async fn request(client: &Client, method: Method, path: &str, body: &Value) -> kube::Result<Value> {
+pub(crate) async fn request(client: &Client, method: Method, path: &str, body: &Value) -> kube::Result<Value> {
     let content = match method {
         Method::PATCH => "application/merge-patch+json",
         _ => "application/json",
@@ -54,12 +54,12 @@ pub async fn request(client: &Client, method: Method, path: &str, body: &Value) 
     client.request(request).await
 }
 
-pub async fn read(client: &Client, resource: &Resource, namespace: &str, name: &str) -> kube::Result<Value> {
+pub(crate) async fn read(client: &Client, resource: &Resource, namespace: &str, name: &str) -> kube::Result<Value> {
     request(client, Method::GET, &resource.path(namespace, name), &Value::Null).await
 }
 
 /// A namespace of the test's own, in which pods can be created.
-pub async fn namespace(client: &Client) -> String {
+pub(crate) async fn namespace(client: &Client) -> String {
     let body = json!({"metadata": {"generateName": "test-"}});
     let made = request(client, Method::POST, "/api/v1/namespaces", &body).await.unwrap();
     let namespace = made["metadata"]["name"].as_str().unwrap().to_owned();
@@ -70,46 +70,48 @@ pub async fn namespace(client: &Client) -> String {
 }
 
 /// A pod of two containers that belongs to an owner.
-pub fn pod_body(namespace: &str, name: &str, owner: &str) -> Value {
+pub(crate) fn pod_body(namespace: &str, name: &str, owner: &str) -> Value {
     let owner = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web", "uid": owner, "controller": true});
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"namespace": namespace, "name": name, "labels": {"app": "web"}, "ownerReferences": [owner]},
         "spec": {
             "automountServiceAccountToken": false,
+            // Nobody writes to it behind the test's back.
+            "schedulerName": "nobody",
             "containers": [{"name": "first", "image": "x:1"}, {"name": "second", "image": "y:1"}],
         },
     })
 }
 
 /// Creates a pod and returns it slim.
-pub async fn create_pod(client: &Client, namespace: &str, name: &str, owner: &str) -> Pod {
+pub(crate) async fn create_pod(client: &Client, namespace: &str, name: &str, owner: &str) -> Pod {
     let body = pod_body(namespace, name, owner);
     let made = request(client, Method::POST, &PODS.collection(namespace), &body).await.unwrap();
     serde_json::from_value(made).unwrap()
 }
 
-pub async fn label(client: &Client, pod: &Pod, value: &str) -> Pod {
+pub(crate) async fn label(client: &Client, pod: &Pod, value: &str) -> Pod {
     let patch = json!({"metadata": {"labels": {"changed": value}}});
     let path = PODS.path(pod.namespace(), pod.name());
     serde_json::from_value(request(client, Method::PATCH, &path, &patch).await.unwrap()).unwrap()
 }
 
-pub async fn delete(client: &Client, pod: &Pod) {
+pub(crate) async fn delete(client: &Client, pod: &Pod) {
     let now = json!({"gracePeriodSeconds": 0});
     request(client, Method::DELETE, &PODS.path(pod.namespace(), pod.name()), &now).await.unwrap();
 }
 
 /// A uid that no object has.
-pub fn uid() -> String {
+pub(crate) fn uid() -> String {
     format!("00000000-0000-4000-8000-{:012x}", fastrand::u64(..1 << 48))
 }
 
 /// Everything that a store tells, in order.
-pub struct Told<T>(mpsc::UnboundedReceiver<Change<T>>);
+pub(crate) struct Told<T>(mpsc::UnboundedReceiver<Change<T>>);
 
 impl<T: Object> Told<T> {
-    pub fn by(store: &Store<T>) -> Self {
+    pub(crate) fn by(store: &Store<T>) -> Self {
         let (sender, told) = mpsc::unbounded_channel();
         store.on_change(move |change| {
             let change = match change {
@@ -123,7 +125,7 @@ impl<T: Object> Told<T> {
     }
 
     /// Waits for the next change that `wanted` accepts; others before it are dropped.
-    pub async fn next<R>(&mut self, what: &str, wanted: impl Fn(Change<T>) -> Option<R>) -> R {
+    pub(crate) async fn next<R>(&mut self, what: &str, wanted: impl Fn(Change<T>) -> Option<R>) -> R {
         let search = async {
             loop {
                 let change = self.0.recv().await.expect("the store is gone");
@@ -135,12 +137,12 @@ impl<T: Object> Told<T> {
         tokio::time::timeout(PATIENCE, search).await.unwrap_or_else(|_| panic!("never told: {what}"))
     }
 
-    pub async fn synced(&mut self) {
+    pub(crate) async fn synced(&mut self) {
         self.next("synced", |change| matches!(change, Change::Synced).then_some(())).await;
     }
 
     /// Waits until this object is applied, and returns it with what was there before.
-    pub async fn applied(&mut self, name: &str) -> (Option<Arc<T>>, Arc<T>) {
+    pub(crate) async fn applied(&mut self, name: &str) -> (Option<Arc<T>>, Arc<T>) {
         self.next(&format!("{name} applied"), |change| match change {
             Change::Applied { old, new } if new.name() == name => Some((old, new)),
             _ => None,
@@ -148,7 +150,7 @@ impl<T: Object> Told<T> {
         .await
     }
 
-    pub async fn deleted(&mut self, name: &str) -> Arc<T> {
+    pub(crate) async fn deleted(&mut self, name: &str) -> Arc<T> {
         self.next(&format!("{name} deleted"), |change| match change {
             Change::Deleted { old } if old.name() == name => Some(old),
             _ => None,
@@ -158,7 +160,7 @@ impl<T: Object> Told<T> {
 }
 
 /// Waits until it is so.
-pub async fn eventually(what: &str, is_so: impl AsyncFn() -> bool) {
+pub(crate) async fn eventually(what: &str, is_so: impl AsyncFn() -> bool) {
     let wait = async {
         while !is_so().await {
             tokio::time::sleep(Duration::from_millis(50)).await;

@@ -1,0 +1,332 @@
+//! The adapters on a real containerd and a real registry. Needs root.
+
+mod node;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_api::v1beta1::nodeimage::InspectPod;
+use berth_daemon::container_hash::{self, container_hash};
+use berth_daemon::cri::Cri;
+use berth_daemon::inspect::{self, Facts, POD_UID_LABEL};
+use berth_daemon::manifest::Bytes;
+use berth_daemon::pull::Try;
+use berth_daemon::runtime::{self, Runtime, RuntimeEvent, SocketChoice};
+use berth_daemon::tasks::{Key, Outcome};
+use jiff::Timestamp;
+use k8s_cri::v1::runtime_service_client::RuntimeServiceClient;
+use k8s_cri::v1::{
+    AuthConfig, ContainerConfig, ContainerMetadata, CreateContainerRequest, ImageSpec, LinuxPodSandboxConfig,
+    LinuxSandboxSecurityContext, NamespaceMode, NamespaceOption, PodSandboxConfig, PodSandboxMetadata,
+    RunPodSandboxRequest,
+};
+use node::oci::{Content, Layout};
+use node::{Containerd, Node, Registry, wait};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+const MIB: usize = 1 << 20;
+
+fn layout(layers: &[usize], seed: u64) -> Layout {
+    Layout::write(&Content { layers, seed, ..Content::default() })
+}
+
+async fn connect(containerd: &Containerd) -> Arc<Runtime> {
+    Arc::new(Runtime::connect(&containerd.socket(), Path::new("/")).await.unwrap())
+}
+
+/// A pull that has begun.
+struct Pull {
+    progress: mpsc::Receiver<(u64, Bytes)>,
+    outcome: JoinHandle<Outcome>,
+}
+
+fn pull(runtime: &Arc<Runtime>, image: &str, tag: &str) -> Pull {
+    let (tell, progress) = mpsc::channel(1);
+    let attempt = Try {
+        attempt: 7,
+        key: Key { image: image.into(), tag: tag.into() },
+        sandbox: None,
+        has_secrets: false,
+        runtime: runtime.clone(),
+        secrets: None,
+        progress: tell,
+    };
+    Pull { progress, outcome: tokio::spawn(attempt.run()) }
+}
+
+impl Pull {
+    /// The first report that satisfies the condition.
+    async fn until(&mut self, so: impl Fn(Bytes) -> bool) -> Bytes {
+        loop {
+            let (attempt, bytes) = in_time("progress", self.progress.recv()).await.expect("the pull ended");
+            assert_eq!(attempt, 7);
+            if so(bytes) {
+                return bytes;
+            }
+        }
+    }
+
+    async fn end(mut self) -> Outcome {
+        self.progress.close();
+        in_time("the end of the pull", self.outcome).await.unwrap()
+    }
+}
+
+async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(60), future)
+        .await
+        .unwrap_or_else(|_| panic!("{what}: not within a minute"))
+}
+
+#[tokio::test]
+async fn the_bytes_of_a_pull_grow_and_every_id_is_known() {
+    let node = Node::start();
+    let layout =
+        Layout::write(&Content { layers: &[3 * MIB, 2 * MIB, MIB], seed: 1, indexed: true, ..Content::default() });
+    node.registry.push(&layout, "library/app:1");
+    let runtime = connect(&node.containerd).await;
+    assert_eq!(runtime.resolve("app:1").await.unwrap(), None);
+
+    node.relay.allow_only(MIB as i64);
+    let mut pull = pull(&runtime, "app", "1");
+    let first = pull.until(|bytes| bytes.done > 0).await;
+    assert_eq!(first.total, layout.bytes);
+    assert!(first.done < 2 * MIB as u64, "{first:?}");
+    node.relay.allow(2 * MIB as i64);
+    let second = pull.until(|bytes| bytes.done > first.done + MIB as u64).await;
+    assert!(second.total == layout.bytes && second.done < 4 * MIB as u64, "{second:?}");
+    node.relay.open();
+    let Outcome::Pulled(resolved) = pull.end().await else { panic!("not pulled") };
+    let mut ids = vec![layout.config.clone(), layout.manifest.clone(), layout.index.clone().unwrap()];
+    ids.sort();
+    assert_eq!((resolved.id, resolved.ids, resolved.bytes), (layout.config.clone(), ids, Some(layout.bytes)));
+    // By whatever name.
+    for name in ["docker.io/library/app:1".to_owned(), format!("app@{}", layout.index.clone().unwrap())] {
+        assert_eq!(runtime.resolve(&name).await.unwrap().unwrap().id, layout.config, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn only_what_is_missing_is_counted_as_to_come() {
+    let node = Node::start();
+    // The second image shares its first layer with the first one.
+    let (small, large) = (layout(&[2 * MIB], 5), layout(&[2 * MIB, 3 * MIB], 5));
+    node.registry.push(&small, "team/app:1");
+    node.registry.push(&large, "team/app:2");
+    let runtime = connect(&node.containerd).await;
+    assert!(matches!(pull(&runtime, "team/app", "1").end().await, Outcome::Pulled(_)));
+    node.relay.allow_only(64 << 10);
+    let mut second = pull(&runtime, "team/app", "2");
+    let bytes = second.until(|_| true).await;
+    assert_eq!(bytes.total, large.bytes);
+    assert!(bytes.done >= 2 * MIB as u64 && bytes.done < 3 * MIB as u64, "{bytes:?}");
+    node.relay.open();
+    assert!(matches!(second.end().await, Outcome::Pulled(_)));
+}
+
+#[tokio::test]
+async fn a_pull_that_is_dropped_stops() {
+    let node = Node::start();
+    node.registry.push(&layout(&[8 * MIB], 2), "library/app:1");
+    let runtime = connect(&node.containerd).await;
+    node.relay.allow_only(MIB as i64);
+    let mut pull = pull(&runtime, "app", "1");
+    pull.until(|bytes| bytes.done > 0).await;
+    assert!(node.relay.connections() > 0);
+    pull.outcome.abort();
+    tokio::task::spawn_blocking(move || {
+        wait("the runtime lets go of the registry", || node.relay.connections() == 0);
+        assert!(node.relay.passed() < 2 * MIB as u64);
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn an_image_that_cannot_fit_is_given_up_before_it_is_here() {
+    let registry = Registry::start(false);
+    let relay = node::relay::Relay::start(registry.port);
+    let containerd = Containerd::start_small(relay.port, 12 * MIB as u64);
+    registry.push(&layout(&[20 * MIB, 10 * MIB], 3), "library/huge:1");
+    registry.push(&layout(&[MIB], 4), "library/small:1");
+    let runtime = connect(&containerd).await;
+    let space = runtime.space().expect("containerd tells its image file system");
+    assert_eq!(space.total, 12 * MIB as u64, "{space:?}");
+
+    relay.allow_only(MIB as i64);
+    let Outcome::Failed(why) = pull(&runtime, "huge", "1").end().await else { panic!("not given up") };
+    for part in ["huge:1", "30.0 MiB", "free of 12.0 MiB", "free space on the node"] {
+        assert!(why.contains(part), "{part} is not in: {why}");
+    }
+    assert!(relay.passed() < 2 * MIB as u64, "given up by the manifest, not by a full disk");
+    relay.open();
+    assert!(matches!(pull(&runtime, "small", "1").end().await, Outcome::Pulled(_)), "others go on");
+}
+
+#[tokio::test]
+async fn what_the_registry_refuses_is_told() {
+    let node = Node::start();
+    let runtime = connect(&node.containerd).await;
+    let Outcome::Failed(why) = pull(&runtime, "library/none", "1").end().await else { panic!("pulled") };
+    assert!(why.contains("not found") && why.contains("library/none:1"), "{why}");
+    // A registry that is down is no fault of the runtime's.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let containerd = Containerd::start(silent);
+    let runtime = connect(&containerd).await;
+    let Outcome::Failed(why) = pull(&runtime, "library/none", "1").end().await else { panic!("pulled") };
+    assert!(why.contains("connection refused"), "{why}");
+}
+
+#[tokio::test]
+async fn credentials_open_a_registry() {
+    let registry = Registry::start(true);
+    registry.push(&layout(&[1000], 6), "team/private:1");
+    let containerd = Containerd::start(registry.port);
+    let runtime = connect(&containerd).await;
+    let Outcome::Failed(why) = pull(&runtime, "team/private", "1").end().await else { panic!("pulled") };
+    assert!(why.contains("authorization") || why.contains("401"), "{why}");
+    let auth =
+        |password: &str| AuthConfig { username: "robot".into(), password: password.into(), ..AuthConfig::default() };
+    assert!(runtime.cri.pull("team/private:1", Some(auth("wrong")), None).await.is_err());
+    runtime.cri.pull("team/private:1", Some(auth("secret")), None).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_runtime_that_comes_and_goes_is_followed() {
+    let mut node = Node::start();
+    node.registry.push(&layout(&[1000], 8), "library/app:1");
+    node.containerd.stop();
+    let (tell, mut events) = mpsc::channel(16);
+    let (_waiting, waited) = watch::channel(false);
+    let socket = node.containerd.socket().display().to_string();
+    let choice = SocketChoice { host_root: "/".into(), socket: Some(socket.clone()) };
+    let watching = tokio::spawn(runtime::watch(choice, waited, tell));
+
+    let RuntimeEvent::Lost(why) = in_time("bad news", events.recv()).await.unwrap() else { panic!("not lost") };
+    assert!(why.contains(&socket) && why.contains("does not exist") && why.contains("--cri-socket"), "{why}");
+    node.containerd.run();
+    let RuntimeEvent::Ready(runtime) = in_time("good news", events.recv()).await.unwrap() else { panic!("not ready") };
+    // A pull that the runtime's end cuts off is held against nobody.
+    node.relay.allow_only(0);
+    let cut = pull(&runtime, "app", "1");
+    tokio::task::yield_now().await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    node.containerd.stop();
+    let Outcome::Held(why) = cut.end().await else { panic!("not held") };
+    assert!(why.contains("does not answer"), "{why}");
+    let RuntimeEvent::Lost(_) = in_time("bad news", events.recv()).await.unwrap() else { panic!("not lost") };
+    node.relay.open();
+    node.containerd.run();
+    let RuntimeEvent::Ready(runtime) = in_time("good news", events.recv()).await.unwrap() else { panic!("not ready") };
+    // The old connection finds the new socket, too.
+    assert!(matches!(pull(&runtime, "app", "1").end().await, Outcome::Pulled(_)));
+    loop {
+        if matches!(in_time("news of an image", events.recv()).await.unwrap(), RuntimeEvent::Images) {
+            break;
+        }
+    }
+    watching.abort();
+}
+
+#[tokio::test]
+async fn what_is_no_runtime_is_no_crash() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = directory.path().join("run/containerd");
+    std::fs::create_dir_all(&path).unwrap();
+    let listener = std::os::unix::net::UnixListener::bind(path.join("containerd.sock")).unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            drop(stream);
+        }
+    });
+    let choice = SocketChoice { host_root: directory.path().into(), socket: None };
+    let why = in_time("an answer", Runtime::find(&choice)).await.unwrap_err();
+    for part in [
+        "/run/containerd/containerd.sock: the runtime does not answer",
+        "/run/crio/crio.sock does not exist",
+        "cri-dockerd",
+        "--cri-socket",
+    ] {
+        assert!(why.contains(part), "{part} is not in: {why}");
+    }
+}
+
+#[tokio::test]
+async fn two_tags_of_one_digest_are_told_apart() {
+    let node = Node::start();
+    let program = Path::new("/bin/busybox");
+    let content = |words| Content { program: Some((program, words)), ..Content::default() };
+    let pause = Layout::write(&content(&["sleep", "100000"]));
+    for name in ["test/pause:1", "library/app:1", "library/app:1-same"] {
+        node.registry.push(&pause, name);
+    }
+    let runtime = connect(&node.containerd).await;
+    for tag in ["1", "1-same"] {
+        assert!(matches!(pull(&runtime, "app", tag).end().await, Outcome::Pulled(_)));
+    }
+    let pod = Pod::run(&runtime.cri).await;
+    for (attempt, image) in ["app:1", "app:1-same", "docker.io/app:1"].into_iter().enumerate() {
+        let id = pod.create("c", attempt as u32, image).await;
+        let containers = runtime.cri.containers(Some("uid-1")).await.unwrap();
+        let images = runtime.cri.images().await.unwrap();
+        let facts = Facts { runtime: runtime.cri.name(), containers: &containers, images: &images, names: &[] };
+        let asked = InspectPod { namespace: "default".into(), name: "p".into(), uid: "uid-1".into() };
+        let answer = inspect::inspect(&[asked], facts, &[], Timestamp::now());
+        let [container] = answer[0].containers.as_slice() else { panic!("{answer:?}") };
+        assert_eq!((container.name.as_str(), container.image.as_str()), ("c", image));
+        assert_eq!(container.container_id, format!("containerd://{id}"));
+        assert_eq!(container.image_id, pause.config);
+    }
+    assert!(runtime.cri.containers(Some("uid-2")).await.unwrap().is_empty());
+}
+
+/// A sandbox, and containers in it that are created and not started, as a kubelet would create them.
+struct Pod {
+    client: RuntimeServiceClient<tonic::transport::Channel>,
+    cri: Cri,
+    sandbox: PodSandboxConfig,
+    id: String,
+}
+
+impl Pod {
+    async fn run(cri: &Cri) -> Pod {
+        let host = NamespaceOption { network: NamespaceMode::Node.into(), ..NamespaceOption::default() };
+        let security = LinuxSandboxSecurityContext { namespace_options: Some(host), ..Default::default() };
+        let sandbox = PodSandboxConfig {
+            metadata: Some(PodSandboxMetadata {
+                name: "p".into(),
+                uid: "uid-1".into(),
+                namespace: "default".into(),
+                attempt: 0,
+            }),
+            linux: Some(LinuxPodSandboxConfig { security_context: Some(security), ..Default::default() }),
+            ..PodSandboxConfig::default()
+        };
+        let mut client = RuntimeServiceClient::new(containerd_client::connect(cri.socket()).await.unwrap());
+        let request = RunPodSandboxRequest { config: Some(sandbox.clone()), runtime_handler: String::new() };
+        let id = client.run_pod_sandbox(request).await.unwrap().into_inner().pod_sandbox_id;
+        Pod { client, cri: cri.clone(), sandbox, id }
+    }
+
+    async fn create(&self, name: &str, attempt: u32, image: &str) -> String {
+        // The kubelet resolves the image and hands over its id, and the name that the pod's spec has.
+        let resolved = self.cri.image(image).await.unwrap().unwrap().id;
+        let image_spec = ImageSpec { image: resolved, user_specified_image: image.into(), ..ImageSpec::default() };
+        let config = ContainerConfig {
+            metadata: Some(ContainerMetadata { name: name.into(), attempt }),
+            image: Some(image_spec),
+            labels: HashMap::from([(POD_UID_LABEL.to_owned(), "uid-1".to_owned())]),
+            annotations: HashMap::from([(container_hash::ANNOTATION.to_owned(), container_hash(name, image))]),
+            ..ContainerConfig::default()
+        };
+        let request = CreateContainerRequest {
+            pod_sandbox_id: self.id.clone(),
+            config: Some(config),
+            sandbox_config: Some(self.sandbox.clone()),
+        };
+        self.client.clone().create_container(request).await.unwrap().into_inner().container_id
+    }
+}

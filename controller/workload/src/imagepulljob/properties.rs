@@ -82,7 +82,7 @@ fn apply(world: &mut World, change: &Change) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     /// Whatever happens in between: no job makes more nodes pull than it may, every job ends, and none leaves anything
     /// behind but what others want.

@@ -53,9 +53,11 @@ impl<'a> Round<'a> {
         nodes.retain(|node| node.metadata.deletion_timestamp.is_none());
         nodes.sort_unstable_by_key(|node| name(node));
         let mut round = Self { missing: wanted.missing(&nodes), ..Self::default() };
+        // The entries of thousands of nodes are walked only where there can be strays.
+        let edited = snapshot.job.metadata.generation != Some(1);
         for node in nodes {
             let wanted = wanted.has(node);
-            let stray = if wanted { has_strays(node, settings, uid) } else { is_asked_by(node, uid) };
+            let stray = if wanted { edited && has_strays(node, settings, uid) } else { is_asked_by(node, uid) };
             if wanted {
                 round.add(node, stray, settings, uid, now);
             }

@@ -1,6 +1,6 @@
 //! A small world for tests: an apiserver that applies plans, with its preconditions, and daemons that pull when told to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::v1beta1::imagepulljob::{ImagePullJob, ImagePullJobStatus};
@@ -98,7 +98,7 @@ impl World {
     pub(super) fn create(&mut self, name: &str, spec: &Value) {
         let mut job = json!({
             "apiVersion": "apps.kruise.io/v1beta1", "kind": "ImagePullJob",
-            "metadata": {"name": name, "namespace": "default", "uid": format!("{name}-{}", self.counter)},
+            "metadata": {"name": name, "namespace": "default", "uid": format!("{name}-{}", self.counter), "generation": 1},
             "spec": {"image": "app:1"},
         });
         apply_merge(&mut job["spec"], spec);
@@ -107,7 +107,10 @@ impl World {
     }
 
     pub(super) fn edit(&mut self, name: &str, spec: &Value) {
-        self.edit_job(name, |job| apply_merge(&mut job["spec"], spec));
+        self.edit_job(name, |job| {
+            apply_merge(&mut job["spec"], spec);
+            job["metadata"]["generation"] = json!(job["metadata"]["generation"].as_i64().unwrap() + 1);
+        });
     }
 
     pub(super) fn edit_node(&mut self, name: &str, edit: impl FnOnce(&mut Value)) {
@@ -216,6 +219,16 @@ impl World {
     }
 
     fn execute(&mut self, plan: &Plan) -> Outcome {
+        let actions = plan.stages.iter().flat_map(|stage| &stage.steps).flat_map(|step| &step.actions);
+        let patched = actions.filter_map(|action| match action {
+            Action::PatchNodeImage { target, .. } => Some(&target.name),
+            _ => None,
+        });
+        let (count, names) = patched.fold((0, BTreeSet::new()), |(count, mut names), name| {
+            names.insert(name);
+            (count + 1, names)
+        });
+        assert_eq!(count, names.len(), "of two patches of one version the second fails");
         let mut outcome = Outcome::default();
         for stage in &plan.stages {
             let before = outcome.failures.len();

@@ -1,12 +1,14 @@
 //! Tests of decisions about jobs, in a small world.
 
+mod spec;
+
 use std::sync::Arc;
 
 use berth_api::v1beta1::nodeimage::MAX_IMAGES;
 use serde_json::{Value, json};
 
 use super::simulation::{Daemon, World};
-use super::{MAX_FAILED_NODES, concerns, concerns_pod, needs_pods, validate};
+use super::{MAX_FAILED_NODES, concerns, concerns_pod};
 use crate::pod::Pod;
 
 fn pod(name: &str, node: &str, app: &str, phase: &str) -> Arc<Pod> {
@@ -96,80 +98,6 @@ fn the_list_of_failed_nodes_is_bounded() {
     assert_eq!(status.failed_nodes.len(), MAX_FAILED_NODES);
     assert_eq!(usize::try_from(status.failed).unwrap(), nodes);
     assert!(status.failed_nodes.is_sorted());
-}
-
-#[test]
-fn nodes_are_chosen() {
-    let table = [
-        (json!({}), 4),
-        (json!({"selector": {}}), 4),
-        (json!({"selector": {"names": ["n1", "n3"]}}), 2),
-        (json!({"selector": {"names": ["n1", "n9"]}}), 1),
-        (json!({"selector": {"matchLabels": {"number": "2"}}}), 1),
-        (json!({"selector": {"matchExpressions": [{"key": "number", "operator": "NotIn", "values": ["2"]}]}}), 3),
-        (json!({"selector": {"matchLabels": {"number": "7"}}}), 0),
-        (json!({"podSelector": {"matchLabels": {"app": "web"}}}), 2),
-        (json!({"podSelector": {}}), 3),
-    ];
-    for (spec, desired) in table {
-        let mut world = World::new(4);
-        world.pods = vec![
-            pod("a", "n0", "web", "Running"),
-            pod("b", "n0", "web", "Pending"),
-            pod("c", "n1", "web", "Running"),
-            pod("d", "n2", "web", "Succeeded"),
-            pod("e", "n3", "db", "Running"),
-            pod("f", "", "web", "Pending"),
-        ];
-        world.create("job", &spec);
-        assert_eq!(needs_pods(&world.job("job")), spec["podSelector"].is_object());
-        world.run(10);
-        assert_eq!(numbers(&world, "job"), [desired, 0, desired, 0], "{spec}");
-        assert!(world.status("job").completion_time.is_some(), "{spec}");
-    }
-}
-
-#[test]
-fn a_name_without_a_node_is_said() {
-    let mut world = World::new(1);
-    world.create("job", &json!({"selector": {"names": ["n0", "x1", "x2", "x3", "x4"]}}));
-    world.run(5);
-    let message = world.status("job").message;
-    assert_eq!(message, "1 of 1 nodes have the image; completed; there is no NodeImage x1, x2, x3 and 1 more");
-}
-
-#[test]
-fn nonsense_is_refused_once_and_named() {
-    let digest = json!({"image": "app@sha256:1"});
-    for (spec, says) in [
-        (digest, "spec.image: \"app@sha256:1\" is no image reference"),
-        (json!({"parallelism": -1}), "spec.parallelism: -1 is negative"),
-        (json!({"parallelism": "many"}), "spec.parallelism: \"many\" is not a percentage"),
-        (json!({"selector": {}, "podSelector": {}}), "spec.podSelector: is set and so is selector"),
-        (json!({"selector": {"names": ["a"], "matchLabels": {"a": "b"}}}), "spec.selector: has names and labels"),
-        (json!({"selector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}), "spec.selector: operator"),
-        (json!({"podSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}), "spec.podSelector: the"),
-        (json!({"completionPolicy": {"type": "Never", "activeDeadlineSeconds": 9}}), "spec.completionPolicy: has"),
-        (json!({"completionPolicy": {"activeDeadlineSeconds": 0}}), "activeDeadlineSeconds: is 0"),
-        (json!({"completionPolicy": {"ttlSecondsAfterFinished": -1}}), "ttlSecondsAfterFinished: is -1"),
-        (json!({"pullPolicy": {"timeoutSeconds": 0}}), "spec.pullPolicy.timeoutSeconds: is 0"),
-        (json!({"pullPolicy": {"backoffLimit": -1}}), "spec.pullPolicy.backoffLimit: is -1"),
-        (
-            json!({"completionPolicy": {"activeDeadlineSeconds": 9}, "pullPolicy": {"timeoutSeconds": 10}}),
-            "activeDeadlineSeconds: is 9, less than pullPolicy.timeoutSeconds 10",
-        ),
-    ] {
-        let mut world = World::new(2);
-        world.create("job", &spec);
-        let refusal = world.step("job").refusal.unwrap();
-        assert!(refusal.message.starts_with("ImagePullJob default/job: spec."), "{}", refusal.message);
-        assert!(refusal.message.contains(says), "{spec}: {}", refusal.message);
-        assert_eq!(world.status("job").message, refusal.message);
-        assert_eq!(validate(&world.job("job")), Err(refusal));
-        world.step("job");
-        assert_eq!(world.events.len(), 1, "{spec}");
-        assert_eq!(world.entries(), Vec::<String>::new());
-    }
 }
 
 #[test]
@@ -310,61 +238,6 @@ fn a_deleted_job_takes_its_entries_along_and_no_others() {
 }
 
 #[test]
-fn what_the_daemon_needs_is_in_the_entry() {
-    let mut world = World::new(1);
-    world.create(
-        "job",
-        &json!({
-            "image": "docker.io/library/app:1", "pullSecrets": ["a", "b"], "imagePullPolicy": "Always",
-            "sandboxConfig": {"labels": {"l": "1"}, "annotations": {"a": "1"}},
-            "pullPolicy": {"timeoutSeconds": 20, "backoffLimit": 7},
-            "completionPolicy": {"activeDeadlineSeconds": 90, "ttlSecondsAfterFinished": 1000},
-        }),
-    );
-    let plan = world.step("job");
-    let names: Vec<_> = plan.stages.iter().map(|stage| (stage.name, stage.required)).collect();
-    assert_eq!(names, [("protect", true), ("pull", false)], "no entry before the finalizer");
-    let mut spec = json!(world.node("n0").spec);
-    let ttl = spec["images"]["app"]["tags"][0]["pullPolicy"]["ttlSecondsAfterFinished"].take();
-    assert!((1300..1600).contains(&ttl.as_i64().unwrap()), "{ttl}");
-    let expected = json!({"images": {"app": {
-        "pullSecrets": [{"namespace": "default", "name": "a"}, {"namespace": "default", "name": "b"}],
-        "sandboxConfig": {"labels": {"l": "1"}, "annotations": {"a": "1"}},
-        "tags": [{
-            "tag": "1", "createdAt": "1970-01-12T13:46:40Z", "imagePullPolicy": "Always",
-            "ownerReferences": [{
-                "apiVersion": "apps.kruise.io/v1beta1", "kind": "ImagePullJob", "namespace": "default", "name": "job",
-                "uid": "job-1",
-            }],
-            "pullPolicy": {
-                "timeoutSeconds": 20, "backoffLimit": 7, "activeDeadlineSeconds": 90, "ttlSecondsAfterFinished": null,
-            },
-        }],
-    }}});
-    assert_eq!(spec, expected);
-}
-
-#[test]
-fn limits_follow_the_completion_policy() {
-    let table = [
-        (json!({}), 1800 + 300, None),
-        (json!({"completionPolicy": {"activeDeadlineSeconds": 700}}), 700 + 300, Some(700)),
-        (json!({"completionPolicy": {"ttlSecondsAfterFinished": 5}}), 5 + 300, None),
-        (json!({"completionPolicy": {"type": "Never"}}), 24 * 3600 - 150, Some(1800)),
-        (json!({"completionPolicy": {"type": "Never"}, "pullPolicy": {"timeoutSeconds": 4000}}), 86250, Some(4000)),
-    ];
-    for (spec, ttl, deadline) in table {
-        let mut world = World::new(1);
-        world.create("job", &spec);
-        world.step("job");
-        let limits = world.node("n0").spec.images["app"].tags[0].pull_policy.clone().unwrap();
-        let at_least = limits.ttl_seconds_after_finished.unwrap() - ttl;
-        assert!((0..300).contains(&at_least), "{spec}: {limits:?}");
-        assert_eq!(limits.active_deadline_seconds, deadline, "{spec}");
-    }
-}
-
-#[test]
 fn a_conflict_loses_nothing() {
     let mut world = World::new(2);
     world.create("job", &json!({"parallelism": 2}));
@@ -375,6 +248,22 @@ fn a_conflict_loses_nothing() {
     assert_eq!(numbers(&world, "job"), [2, 1, 0, 0]);
     world.run(10);
     assert_eq!(numbers(&world, "job"), [2, 0, 2, 0]);
+}
+
+#[test]
+fn a_job_stays_until_every_entry_is_gone() {
+    let mut world = World::new(2);
+    world.create("job", &json!({"parallelism": 2}));
+    world.step("job");
+    world.delete("job");
+    let old = world.snapshot("job");
+    world.run_daemon("n1");
+    world.act(&old);
+    assert_eq!(world.entries(), ["n1 app:1 0"], "n1 has changed since");
+    assert!(world.exists("job"));
+    world.step("job");
+    assert_eq!(world.entries(), Vec::<String>::new());
+    assert!(!world.exists("job"));
 }
 
 #[test]
@@ -403,7 +292,12 @@ fn another_image_or_other_nodes_leave_no_old_entries() {
     assert_eq!(numbers(&world, "job"), [3, 0, 3, 0]);
 
     let mut world = World::new(3);
-    world.create("job", &json!({"parallelism": 3}));
+    world.create("job", &json!({"parallelism": 9}));
+    world.step("job");
+    world.edit("job", &json!({"image": "app:2"}));
+    world.step("job");
+    assert_eq!(world.active("job"), 0, "one patch per node and round");
+    world.edit("job", &json!({"image": "app:1"}));
     world.step("job");
     world.edit("job", &json!({"selector": {"names": ["n1"]}}));
     world.step("job");

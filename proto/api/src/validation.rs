@@ -41,6 +41,14 @@ pub fn violations(object: &Value) -> Vec<Violation> {
     found.0
 }
 
+/// The faults that a change brings: an object may keep those it had.
+pub fn new_violations(object: &Value, old: Option<&Value>) -> Vec<Violation> {
+    let old = old.map(violations).unwrap_or_default();
+    let mut found = violations(object);
+    found.retain(|violation| !old.contains(violation));
+    found
+}
+
 fn cloneset(object: &Value, found: &mut Violations) {
     found.selector("spec.selector", at(object, "spec.selector"));
     found.names("spec.scaleStrategy.podsToDelete", at(object, "spec.scaleStrategy.podsToDelete"));
@@ -233,6 +241,14 @@ mod tests {
                 "spec.pullSecrets[0]"
             ]
         );
+    }
+
+    #[test]
+    fn an_object_may_keep_its_faults() {
+        let of = |value: &str| json!({"kind": "CloneSet", "spec": {"selector": {"matchLabels": {"a": value}}}});
+        assert_eq!(new_violations(&of("a b"), Some(&of("a b"))), []);
+        assert_eq!(new_violations(&of("a b"), Some(&of("c d"))).len(), 1);
+        assert_eq!(new_violations(&of("a b"), None).len(), 1);
     }
 
     #[test]

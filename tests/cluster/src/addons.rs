@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 /// The name of the default StorageClass.
 pub(crate) const STORAGE_CLASS: &str = "standard";
 
+/// Where CoreDNS says over HTTP, in the control plane's network, whether it is ready.
+pub(crate) const DNS_READINESS: &str = "127.0.0.1:8181";
+
 /// The objects, as one list for `kubectl create`.
 pub(crate) fn objects() -> Value {
     json!({"apiVersion": "v1", "kind": "List", "items": [
@@ -61,24 +64,29 @@ pub(crate) fn objects() -> Value {
     ]})
 }
 
-/// The configuration of CoreDNS: it answers for the cluster alone and asks nobody.
+/// The configuration of CoreDNS: it answers for the cluster, and says of every other name that there is none.
 pub(crate) fn corefile(kubeconfig: &str) -> String {
+    let zones = format!("{} in-addr.arpa ip6.arpa", address::CLUSTER_DOMAIN);
     format!(
-        ".:53 {{
+        "{zones} {{
     errors
     health 127.0.0.1:8080
-    ready 127.0.0.1:8181
-    kubernetes {} in-addr.arpa ip6.arpa {{
+    ready {DNS_READINESS}
+    kubernetes {zones} {{
         kubeconfig {kubeconfig}
         pods insecure
         ttl 5
     }}
     cache 5
-    loop
     reload
 }}
-",
-        address::CLUSTER_DOMAIN
+. {{
+    errors
+    template ANY ANY {{
+        rcode NXDOMAIN
+    }}
+}}
+"
     )
 }
 

@@ -16,13 +16,15 @@ use std::{
 };
 
 const MOUNT: &str = "/sys/fs/cgroup";
-/// Controllers that a kubelet needs on cgroup v2.
-const KUBELET_CONTROLLERS: &str = "+cpuset +cpu +io +memory +pids";
+/// Controllers of cgroup v2 for a kubelet and its containers. The kubelet insists on each of these but `io` that the
+/// machine has.
+const KUBELET_CONTROLLERS: [&str; 6] = ["cpuset", "cpu", "io", "memory", "hugetlb", "pids"];
 
 /// The cgroups of one cluster, in every hierarchy that the machine has.
 #[derive(Debug)]
 pub(crate) struct Cgroups {
-    /// Version 2 has one hierarchy; version 1 one for each controller. The first one holds the components.
+    /// Version 2 has one hierarchy; version 1 one for each controller, and may have one of version 2 beside them, where
+    /// runc makes cgroups of its own accord. The first one holds the components.
     hierarchies: Vec<PathBuf>,
     unified: bool,
     name: String,
@@ -59,7 +61,7 @@ impl Cgroups {
         if self.unified {
             enable_controllers(&self.hierarchies[0])?;
         }
-        for hierarchy in &self.hierarchies {
+        for hierarchy in self.hierarchies.iter().filter(|path| self.unified || !is_cgroup2(path)) {
             let root = hierarchy.join(&self.name);
             self.create_one(&root)?;
             for node in nodes {
@@ -125,18 +127,20 @@ fn version_1_hierarchies() -> Result<Vec<PathBuf>> {
     for entry in fs::read_dir(MOUNT).with_context(|| format!("cannot list {MOUNT}"))? {
         let entry = entry?;
         // `cpu` and `cpuacct` are links to one directory on most machines.
-        if entry.file_type()?.is_dir() && entry.path().join("cgroup.procs").exists() && !is_cgroup2(&entry.path()) {
+        if entry.file_type()?.is_dir() && entry.path().join("cgroup.procs").exists() {
             found.push(entry.path());
         }
     }
-    found.sort_by_key(|path| (!path.ends_with("pids"), path.clone()));
+    found.sort_by_key(|path| (!path.ends_with("pids"), is_cgroup2(path), path.clone()));
     Ok(found)
 }
 
 /// Lets the children of a version 2 cgroup use the controllers.
 fn enable_controllers(path: &Path) -> Result<()> {
-    let file = path.join("cgroup.subtree_control");
-    match fs::write(&file, KUBELET_CONTROLLERS) {
+    let available = fs::read_to_string(path.join("cgroup.controllers"))
+        .with_context(|| format!("cannot read the controllers of {}", path.display()))?;
+    let (file, enable) = (path.join("cgroup.subtree_control"), enabling(&available));
+    match fs::write(&file, &enable) {
         // In a container the root of the view is no real root, and may not have both members and controllers.
         Err(error) if error.kind() == io::ErrorKind::ResourceBusy && path == Path::new(MOUNT) => {
             let leaf = path.join("init");
@@ -144,11 +148,18 @@ fn enable_controllers(path: &Path) -> Result<()> {
             for pid in fs::read_to_string(path.join("cgroup.procs"))?.lines() {
                 let _ = fs::write(leaf.join("cgroup.procs"), pid);
             }
-            fs::write(&file, KUBELET_CONTROLLERS)
+            fs::write(&file, &enable)
         }
         other => other,
     }
-    .with_context(|| format!("cannot enable {KUBELET_CONTROLLERS} in {}", file.display()))
+    .with_context(|| format!("cannot write {enable:?} to {}", file.display()))
+}
+
+/// What `cgroup.subtree_control` takes, which is all or nothing, to enable what a kubelet needs of these controllers.
+fn enabling(available: &str) -> String {
+    let available: Vec<_> = available.split_whitespace().collect();
+    let wanted = KUBELET_CONTROLLERS.iter().filter(|controller| available.contains(controller));
+    wanted.map(|controller| format!("+{controller}")).collect::<Vec<_>>().join(" ")
 }
 
 /// Every process in this cgroup and those below it.
@@ -181,5 +192,20 @@ fn remove_tree(root: &Path) -> Result<()> {
             }
             other => return other.with_context(|| format!("cannot remove the cgroup {}", root.display())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_controllers_that_are_there_are_enabled() {
+        assert_eq!(
+            enabling("cpuset cpu io memory hugetlb pids rdma misc\n"),
+            "+cpuset +cpu +io +memory +hugetlb +pids"
+        );
+        assert_eq!(enabling("memory pids cpu\n"), "+cpu +memory +pids");
+        assert_eq!(enabling("\n"), "");
     }
 }

@@ -1,16 +1,11 @@
 //! Components killed, stopped and started one by one.
 
-use crate::{
-    cluster::Cluster,
-    component::Component,
-    process::Process,
-    state::process_file,
-};
+use crate::{cluster::Cluster, component::Component, process::Process, state::process_file};
 use anyhow::{Context, Result, bail};
 use std::time::Duration;
 
-/// How long a component may take to end after SIGTERM. The apiserver waits for requests under way.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// How long a component may take to end after SIGTERM. The apiserver would wait a minute for its watches to end.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Cluster {
     /// Whether the component runs.
@@ -27,7 +22,7 @@ impl Cluster {
         self.running(component)?.kill().with_context(|| component.to_string())
     }
 
-    /// Asks a component to end and returns when it is gone.
+    /// Asks a component to end, kills it when it has not after five seconds, and returns when it is gone.
     ///
     /// # Errors
     /// When it does not run.

@@ -8,8 +8,9 @@ use flate2::{Compression, GzBuilder};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::{
-    env, fs,
+    env,
     fmt::Write as _,
+    fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
@@ -170,8 +171,7 @@ impl Image {
             layers.push(write_blob(&blobs, &compress(&archive)?, LAYER_TYPE)?);
         }
         let config = write_blob(&blobs, self.config(&unpacked).to_string().as_bytes(), CONFIG_TYPE)?;
-        let manifest =
-            json!({"schemaVersion": 2, "mediaType": MANIFEST_TYPE, "config": config, "layers": layers});
+        let manifest = json!({"schemaVersion": 2, "mediaType": MANIFEST_TYPE, "config": config, "layers": layers});
         let manifest = write_blob(&blobs, manifest.to_string().as_bytes(), MANIFEST_TYPE)?;
         let index = json!({"schemaVersion": 2, "manifests": [manifest]});
         fs::write(directory.join("index.json"), index.to_string())?;
@@ -400,10 +400,14 @@ mod tests {
         image.add("a/link", Entry::Link { target: "b".into() });
         let bytes = archive(&image.layers[1]).unwrap();
         let mut archive = tar::Archive::new(bytes.as_slice());
-        let found: Vec<_> = archive.entries().unwrap().map(|entry| {
-            let entry = entry.unwrap();
-            (entry.path().unwrap().into_owned(), entry.link_name().unwrap().map(|link| link.into_owned()))
-        }).collect();
+        let found: Vec<_> = archive
+            .entries()
+            .unwrap()
+            .map(|entry| {
+                let entry = entry.unwrap();
+                (entry.path().unwrap().into_owned(), entry.link_name().unwrap().map(|link| link.into_owned()))
+            })
+            .collect();
         assert_eq!(found, [("a/b".into(), None), ("a/link".into(), Some("b".into()))]);
     }
 }

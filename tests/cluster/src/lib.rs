@@ -15,8 +15,8 @@
 //!
 //! Needs root, cgroup v1 or v2, and the packages that `cluster install-prerequisites` installs.
 
-pub mod address;
 mod addons;
+pub mod address;
 mod cgroup;
 mod cluster;
 pub mod component;
@@ -29,6 +29,7 @@ pub mod prerequisites;
 mod process;
 pub mod programs;
 mod relay;
+mod start;
 mod state;
 
 pub use cluster::{Cluster, Options};

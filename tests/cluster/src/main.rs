@@ -1,9 +1,16 @@
 //! The command `cluster`: a real multi-node Kubernetes on this machine.
 
 use anyhow::{Context, Result, bail, ensure};
-use berth_cluster::{Cluster, Component, Image, Options, Place, Registry, image::mirrored_name, prerequisites, programs::Programs};
+use berth_cluster::{
+    Cluster, Component, Image, Options, Place, Registry, image::mirrored_name, prerequisites, programs::Programs,
+};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use std::{path::Path, process::ExitCode, time::Instant};
+use std::{
+    io::{self, Write},
+    path::Path,
+    process::ExitCode,
+    time::Instant,
+};
 
 /// A real multi-node Kubernetes on this machine.
 #[derive(Parser)]
@@ -182,7 +189,8 @@ impl Target {
 fn up(name: String, nodes: u8, audit: bool) -> Result<()> {
     let started = Instant::now();
     let cluster = Cluster::up(&Options { name, nodes, audit, wait_turn: false })?;
-    println!("cluster {} is up after {:.1} s", cluster.name(), started.elapsed().as_secs_f32());
+    let (name, seconds, version) = (cluster.name(), started.elapsed().as_secs_f32(), cluster.cgroup_version());
+    println!("# cluster {name} is up after {seconds:.1} s, on cgroup v{version}");
     println!("export KUBECONFIG={}", cluster.kubeconfig().display());
     println!("export PATH={}:$PATH", cluster.programs().directory().display());
     println!("# registry: {} from here, {} in the cluster", cluster.registry().address, cluster.registry_inside());
@@ -190,16 +198,19 @@ fn up(name: String, nodes: u8, audit: bool) -> Result<()> {
 }
 
 fn status() -> Result<()> {
+    let mut out = io::stdout().lock();
     for summary in berth_cluster::list()? {
         let owner = summary.owner.map_or(String::new(), |pid| format!(", ends with process {pid}"));
         match Cluster::attach(&summary.name) {
             Ok(cluster) => {
-                println!("{}: {} nodes{owner}, KUBECONFIG={}", summary.name, cluster.nodes().len(), cluster.kubeconfig().display());
+                let (nodes, kubeconfig) = (cluster.nodes().len(), cluster.kubeconfig());
+                writeln!(out, "{}: {nodes} nodes{owner}, KUBECONFIG={}", summary.name, kubeconfig.display())?;
                 for component in cluster.components() {
-                    println!("  {component}: {}", if cluster.runs(component) { "runs" } else { "stopped" });
+                    let state = if cluster.runs(component) { "runs" } else { "stopped" };
+                    writeln!(out, "  {component}: {state}")?;
                 }
             }
-            Err(error) => println!("{}: {error:#}{owner}", summary.name),
+            Err(error) => writeln!(out, "{}: {error:#}{owner}", summary.name)?,
         }
     }
     Ok(())

@@ -55,7 +55,8 @@ impl Authority {
 
     /// Issues what the control plane needs.
     pub(crate) fn issue_control_plane(&self) -> Result<()> {
-        let addresses = [Ipv4Addr::LOCALHOST, address::CONTROL_PLANE, address::KUBERNETES_SERVICE].map(|a| a.to_string());
+        let addresses =
+            [Ipv4Addr::LOCALHOST, address::CONTROL_PLANE, address::KUBERNETES_SERVICE].map(|a| a.to_string());
         let mut names = vec!["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
         names.extend(addresses.iter().map(String::as_str));
         self.issue("apiserver", "kube-apiserver", None, &names)?;

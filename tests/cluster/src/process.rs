@@ -166,9 +166,10 @@ mod tests {
 
     #[test]
     fn a_killed_child_is_gone_though_nobody_waited_for_it() {
-        let child = Command::new("sleep").arg("60").spawn().unwrap();
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let process = Process::with_pid(child.id()).unwrap();
         process.kill().unwrap();
         assert!(!process.runs());
+        assert!(child.wait().is_err(), "it was reaped");
     }
 }

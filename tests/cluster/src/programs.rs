@@ -103,7 +103,8 @@ pub fn workspace_binary(package: &str, binary: &str, release: bool) -> Result<Pa
 pub(crate) fn own_binary(binary: &str) -> Result<PathBuf> {
     let running = env::current_exe().unwrap_or_default();
     // Tests run from a directory below that of the binaries.
-    let beside = running.ancestors().skip(1).take(2).map(|directory| directory.join(binary)).find(|path| path.is_file());
+    let beside =
+        running.ancestors().skip(1).take(2).map(|directory| directory.join(binary)).find(|path| path.is_file());
     beside.map_or_else(|| workspace_binary(env!("CARGO_PKG_NAME"), binary, false), Ok)
 }
 

@@ -94,7 +94,14 @@ pub(crate) struct Lock {
 impl Lock {
     /// The lock of this cluster, or the id of the process that holds it.
     pub(crate) fn of_cluster(name: &str) -> Result<Result<Self, Option<u32>>> {
-        Self::at(Path::new(ROOT).join(format!("{name}.lock")))
+        // Others take it for a moment, to see whether the cluster is a leftover.
+        for _ in 0..20 {
+            if let Ok(lock) = Self::at(lock_file(name))? {
+                return Ok(Ok(lock));
+            }
+            sleep(Duration::from_millis(50));
+        }
+        Self::at(lock_file(name))
     }
 
     /// Waits for one of `slots` turns to run a cluster with nodes; says so once when there is none.
@@ -119,11 +126,7 @@ impl Lock {
             let mut file = File::options().read(true).write(true).create(true).truncate(false).open(&path)?;
             match file.try_lock() {
                 Ok(()) => {}
-                Err(TryLockError::WouldBlock) => {
-                    let mut holder = String::new();
-                    file.read_to_string(&mut holder)?;
-                    return Ok(Err(holder.trim().parse().ok()));
-                }
+                Err(TryLockError::WouldBlock) => return Ok(Err(holder(&mut file))),
                 Err(TryLockError::Error(error)) => return Err(error.into()),
             }
             // Its last holder may have removed the file between our opening and our locking it.
@@ -143,17 +146,30 @@ impl Drop for Lock {
     }
 }
 
+fn lock_file(name: &str) -> PathBuf {
+    Path::new(ROOT).join(format!("{name}.lock"))
+}
+
+/// Who wrote its id when it took the lock.
+fn holder(file: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    file.read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+/// The process that the cluster ends with, if one has its lock.
+fn owner(name: &str) -> Option<u32> {
+    let mut file = File::open(lock_file(name)).ok()?;
+    // Shared, so that two that ask at once do not take each other for the owner.
+    matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)).then(|| holder(&mut file))?
+}
+
 /// The clusters on this machine, leftovers among them.
 ///
 /// # Errors
 /// When the directory of clusters cannot be read.
 pub fn list() -> Result<Vec<Summary>> {
-    let mut found = Vec::new();
-    for name in names()? {
-        let owner = Lock::of_cluster(&name)?.err().flatten();
-        found.push(Summary { name, owner });
-    }
-    Ok(found)
+    Ok(names()?.into_iter().map(|name| Summary { owner: owner(&name), name }).collect())
 }
 
 fn names() -> Result<Vec<String>> {
@@ -178,8 +194,13 @@ fn names() -> Result<Vec<String>> {
 pub fn remove_leftovers() -> Result<Vec<String>> {
     let mut removed = Vec::new();
     for name in names()? {
-        let Ok(_lock) = Lock::of_cluster(&name)? else { continue };
-        if !is_kept(&directory(&name)) {
+        let directory = directory(&name);
+        if is_kept(&directory) {
+            continue;
+        }
+        let Ok(_lock) = Lock::at(lock_file(&name))? else { continue };
+        // It may have been marked as kept, or have been taken down, just before the lock was ours.
+        if directory.exists() && !is_kept(&directory) {
             remove(&name)?;
             removed.push(name);
         }
@@ -199,7 +220,9 @@ pub(crate) fn remove(name: &str) -> Result<()> {
     }
     cgroups.remove()?;
     match fs::remove_dir_all(&directory) {
-        Err(error) if directory.exists() => Err(error).with_context(|| format!("cannot remove {}", directory.display())),
+        Err(error) if directory.exists() => {
+            Err(error).with_context(|| format!("cannot remove {}", directory.display()))
+        }
         _ => Ok(()),
     }
 }

@@ -1,5 +1,8 @@
 //! The crate of decisions has nothing to do I/O with.
 
+// What decisions may not do, their test has to.
+#![allow(clippy::disallowed_types)]
+
 use std::process::Command;
 
 #[test]

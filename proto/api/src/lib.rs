@@ -2,6 +2,10 @@
 //!
 //! [`v1beta1`] is what is stored and what the controller and the daemon work with; [`v1alpha1`] is served for older
 //! manifests. Both are field for field OpenKruise's; what Berth adds says *Berth* in its description.
+//!
+//! To change the API: fields and their meaning are in the types, defaults, rules and columns in [`crd`], differences
+//! between the versions in [`conversion`]. Then `WRITE_CRDS=1 cargo test -p berth-api --test manifests` writes the chart's
+//! definitions, and `cargo test -p berth-api` asks a real apiserver about them.
 
 mod absent;
 pub mod conversion;
@@ -9,7 +13,6 @@ pub mod crd;
 pub mod inplace;
 pub mod lifecycle;
 pub mod names;
-
 pub mod template;
 pub mod update_order;
 pub mod v1alpha1;

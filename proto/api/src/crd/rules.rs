@@ -245,14 +245,14 @@ fn cloneset_selector() -> Vec<Patch> {
     rules
 }
 
-/// InPlaceOnly creates no pods, so it can have none beyond the replicas.
+/// InPlaceOnly never replaces pods, so an update needs none beyond the replicas.
 fn surge_in_place(policy: &str) -> Value {
     let valid = format!(
         "!has(self.{policy}) || self.{policy} != 'InPlaceOnly' || !has(self.maxSurge) || {}",
         is_zero("self.maxSurge")
     );
     let message = format!(
-        "'is \"%s\", but InPlaceOnly creates no pods: set it to 0, or {policy} to InPlaceIfPossible'.format([self.maxSurge])"
+        "'is \"%s\", but InPlaceOnly never replaces pods: set it to 0, or {policy} to InPlaceIfPossible'.format([self.maxSurge])"
     );
     reported_at(".maxSurge", rule(valid, message))
 }

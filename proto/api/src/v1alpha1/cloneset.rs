@@ -106,7 +106,7 @@ pub struct CloneSetUpdateStrategy {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_unavailable: Option<IntOrString>,
     /// How many pods may exist beyond the replicas at a time for the update, a number or a percentage of the replicas,
-    /// rounded up. Has no place with InPlaceOnly, which creates no pods. Defaults to 0.
+    /// rounded up. Has no place with InPlaceOnly, which never replaces pods. Defaults to 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_surge: Option<IntOrString>,
     /// Stops the update where it is; scaling goes on. Defaults to false.

@@ -184,7 +184,7 @@ pub async fn run(
     let h2 = resolver::server_config(Arc::clone(&resolver), Arc::clone(&provider), "h2")?;
     let readiness = Readiness::default();
     let keeper = Keeper {
-        client,
+        client: client.clone(),
         namespace: config.namespace.clone(),
         secret: config.secret.clone(),
         endpoint: endpoint(&config),
@@ -198,7 +198,7 @@ pub async fn run(
     let address = config.bind;
     let drain = config.drain;
     let tasks = vec![
-        tokio::spawn(server::serve(listener, http1, phases.clone())),
+        tokio::spawn(server::serve(listener, http1, client, phases.clone())),
         tokio::spawn(keeper::keep(keeper, config, readiness.clone(), phases)),
         tokio::spawn(async move {
             shutdown.await;

@@ -12,17 +12,22 @@ use berth_api::names::{GROUP, V1ALPHA1, label};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ObjectMeta, PostParams};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, ObjectMeta, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::keeper::{FIELD_MANAGER, posting};
 use crate::{Config, Error};
 
 /// The name of the Service's port, which the slice's port must share.
 pub const PORT_NAME: &str = "webhook";
-/// How long the slice outlives readiness: until Kubernetes' own slice has reached every node and apiserver.
-pub(crate) const SLICE_STAYS: Duration = Duration::from_secs(20);
+/// How long our slice stays beside Kubernetes' own: until that one has reached every node and apiserver.
+const BESIDE: Duration = Duration::from_secs(10);
+/// The label of a slice that names its Service.
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+/// The label of a slice that names its writer.
+const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 /// The longest that one proof may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -58,7 +63,11 @@ pub(crate) struct EarlyEndpoint {
     api: Api<EndpointSlice>,
     slice: EndpointSlice,
     name: String,
+    service: String,
+    pod_uid: String,
     exists: bool,
+    /// Since when Kubernetes' own slice has been seen to have this pod.
+    replaced_since: Option<Instant>,
 }
 
 impl EarlyEndpoint {
@@ -70,11 +79,8 @@ impl EarlyEndpoint {
             name: Some(name.clone()),
             namespace: Some(config.namespace.clone()),
             labels: Some(
-                [
-                    ("kubernetes.io/service-name".to_owned(), config.service.clone()),
-                    ("endpointslice.kubernetes.io/managed-by".to_owned(), FIELD_MANAGER.to_owned()),
-                ]
-                .into(),
+                [(SERVICE_NAME.to_owned(), config.service.clone()), (MANAGED_BY.to_owned(), FIELD_MANAGER.to_owned())]
+                    .into(),
             ),
             // The slice goes with the pod, should we end before we take it away.
             owner_references: Some(vec![OwnerReference {
@@ -113,7 +119,8 @@ impl EarlyEndpoint {
             }]),
         };
         let api = Api::namespaced(client.clone(), &config.namespace);
-        Some(Self { api, slice, name, exists: false })
+        let (service, pod_uid) = (config.service.clone(), pod.uid.clone());
+        Some(Self { api, slice, name, service, pod_uid, exists: false, replaced_since: None })
     }
 
     /// Adds the slice; one left by an earlier life of this pod is replaced, for its address may be another's by now.
@@ -125,6 +132,32 @@ impl EarlyEndpoint {
         self.api.create(&posting(), &self.slice).await.map_err(|source| self.failed("create", source))?;
         self.exists = true;
         Ok(())
+    }
+
+    /// Takes the slice away once Kubernetes' own has had this pod for a while; says whether that is done. A slice of an
+    /// earlier life of this pod goes too.
+    pub(crate) async fn step_back(&mut self) -> Result<bool, Error> {
+        if self.exists && !self.replaced().await? {
+            return Ok(false);
+        }
+        self.remove().await?;
+        Ok(true)
+    }
+
+    async fn replaced(&mut self) -> Result<bool, Error> {
+        let theirs =
+            ListParams::default().labels(&format!("{SERVICE_NAME}={},{MANAGED_BY}!={FIELD_MANAGER}", self.service));
+        let slices = self.api.list(&theirs).await.map_err(|source| self.failed("list beside", source))?;
+        let has_us = |endpoint: &Endpoint| {
+            endpoint.target_ref.as_ref().and_then(|pod| pod.uid.as_deref()) == Some(&self.pod_uid)
+                && endpoint.conditions.as_ref().and_then(|conditions| conditions.ready) != Some(false)
+        };
+        if !slices.items.iter().flat_map(|slice| &slice.endpoints).any(has_us) {
+            self.replaced_since = None;
+            return Ok(false);
+        }
+        let since = *self.replaced_since.get_or_insert_with(Instant::now);
+        Ok(since.elapsed() >= BESIDE)
     }
 
     /// Takes the slice away, also one of an earlier life of this pod.

@@ -39,7 +39,8 @@ fn leaf(from: i64, to: i64, issuer: Option<usize>) -> Option<Leaf> {
 #[test]
 fn the_plan_by_table() {
     let good = Stored { authorities: vec![span(0, 600)], can_sign: true, leaf: leaf(0, 60, Some(0)) };
-    let rotating = Stored { authorities: vec![span(400, 1000), span(0, 600)], leaf: leaf(380, 440, Some(1)), ..good.clone() };
+    let rotating =
+        Stored { authorities: vec![span(400, 1000), span(0, 600)], leaf: leaf(380, 440, Some(1)), ..good.clone() };
     let rotated = Stored { leaf: leaf(410, 470, Some(0)), ..rotating.clone() };
     let nameless = Leaf { names: BTreeSet::new(), ..leaf(0, 60, Some(0)).unwrap() };
     let cases: [(&str, i64, Stored, Option<i64>, Option<Change>); 19] = [
@@ -51,12 +52,42 @@ fn the_plan_by_table() {
         ("the certificate ends soon, a place was repaired just now", 41, good.clone(), Some(40), None),
         ("the certificate has ended, whatever is published", 61, good.clone(), None, Some(Change::IssueLeaf)),
         ("there is no certificate", 10, Stored { leaf: None, ..good.clone() }, None, Some(Change::IssueLeaf)),
-        ("the certificate is another authority's", 10, Stored { leaf: leaf(0, 60, None), ..good.clone() }, None, Some(Change::IssueLeaf)),
+        (
+            "the certificate is another authority's",
+            10,
+            Stored { leaf: leaf(0, 60, None), ..good.clone() },
+            None,
+            Some(Change::IssueLeaf),
+        ),
         ("a name is missing", 10, Stored { leaf: Some(nameless), ..good.clone() }, Some(0), Some(Change::IssueLeaf)),
-        ("the authority ends soon", 401, Stored { leaf: leaf(380, 440, Some(0)), ..good.clone() }, Some(0), Some(Change::AddAuthority)),
-        ("the authority has ended", 601, Stored { leaf: leaf(570, 630, Some(0)), ..good.clone() }, Some(0), Some(Change::Begin)),
-        ("the authority's key is lost", 10, Stored { can_sign: false, ..good.clone() }, Some(0), Some(Change::AddAuthority)),
-        ("the authority's key and the certificate are lost", 10, Stored { can_sign: false, leaf: None, ..good }, Some(0), Some(Change::Begin)),
+        (
+            "the authority ends soon",
+            401,
+            Stored { leaf: leaf(380, 440, Some(0)), ..good.clone() },
+            Some(0),
+            Some(Change::AddAuthority),
+        ),
+        (
+            "the authority has ended",
+            601,
+            Stored { leaf: leaf(570, 630, Some(0)), ..good.clone() },
+            Some(0),
+            Some(Change::Begin),
+        ),
+        (
+            "the authority's key is lost",
+            10,
+            Stored { can_sign: false, ..good.clone() },
+            Some(0),
+            Some(Change::AddAuthority),
+        ),
+        (
+            "the authority's key and the certificate are lost",
+            10,
+            Stored { can_sign: false, leaf: None, ..good },
+            Some(0),
+            Some(Change::Begin),
+        ),
         ("the new authority is not published", 405, rotating.clone(), None, None),
         ("the new authority was published just now", 405, rotating.clone(), Some(403), None),
         ("the new authority is published", 405, rotating, Some(401), Some(Change::IssueLeaf)),

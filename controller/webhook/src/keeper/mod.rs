@@ -16,11 +16,10 @@ use kube::core::Object;
 use kube::{Api, Client};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use crate::places::{self, CrdSpec, CrdStatus};
-use crate::proof::{EarlyEndpoint, SLICE_STAYS, conversion_works};
+use crate::proof::{EarlyEndpoint, conversion_works};
 use crate::server::Phase;
 use crate::{Config, Readiness};
 
@@ -60,7 +59,10 @@ pub(crate) async fn keep(mut keeper: Keeper, config: Config, readiness: Readines
     let mut ready = Ready::new(readiness, EarlyEndpoint::new(&keeper.client, &config));
     loop {
         let wait = match keeper.pass().await {
-            Ok(passed) => ready.after(&keeper.client, passed.missing).await.unwrap_or(passed.look_again),
+            Ok(passed) => {
+                let sooner = ready.after(&keeper.client, passed.missing).await;
+                sooner.map_or(passed.look_again, |sooner| sooner.min(passed.look_again))
+            }
             Err(error) if error.is_conflict() => LOOK_AT_MOST_EVERY,
             Err(error) => {
                 warn!(%error, "the webhook's certificates cannot be kept");
@@ -84,12 +86,11 @@ struct Ready {
     readiness: Readiness,
     early: Option<EarlyEndpoint>,
     proven: bool,
-    remove_early_at: Option<Instant>,
 }
 
 impl Ready {
     fn new(readiness: Readiness, early: Option<EarlyEndpoint>) -> Self {
-        Self { readiness, early, proven: false, remove_early_at: None }
+        Self { readiness, early, proven: false }
     }
 
     /// Goes on after a pass; says when to look again if that is sooner than the pass thinks.
@@ -100,15 +101,14 @@ impl Ready {
             return Some(RETRY);
         }
         if self.proven {
-            return self.drop_early().await;
+            return self.step_back().await;
         }
         match conversion_works(client).await {
             Ok(()) => {
                 info!("conversion works by way of the apiserver");
                 self.proven = true;
                 self.readiness.set(None);
-                self.remove_early_at = Some(Instant::now() + SLICE_STAYS);
-                Some(SLICE_STAYS)
+                Some(RETRY)
             }
             Err(why) => {
                 debug!(why, "conversion does not work yet");
@@ -129,16 +129,14 @@ impl Ready {
         }
     }
 
-    async fn drop_early(&mut self) -> Option<Duration> {
-        let left = self.remove_early_at?.saturating_duration_since(Instant::now());
-        if !left.is_zero() {
-            return Some(left);
-        }
-        match self.early.as_mut()?.remove().await {
-            Ok(()) => {
-                self.remove_early_at = None;
+    /// Takes the early endpoint away when Kubernetes' own has taken over.
+    async fn step_back(&mut self) -> Option<Duration> {
+        match self.early.as_mut()?.step_back().await {
+            Ok(true) => {
+                self.early = None;
                 None
             }
+            Ok(false) => Some(RETRY),
             Err(error) => {
                 warn!(%error, "the early endpoint stays");
                 Some(RETRY)
@@ -147,8 +145,7 @@ impl Ready {
     }
 
     async fn end(mut self) {
-        if self.remove_early_at.is_some()
-            && let Some(early) = &mut self.early
+        if let Some(early) = &mut self.early
             && let Err(error) = early.remove().await
         {
             warn!(%error, "the early endpoint stays until the pod goes");

@@ -1,6 +1,8 @@
 //! AdmissionReviews of our own kinds. They only refuse; what slips through (the failure policy is Ignore) is refused
 //! by the controller, with a condition and an event.
 
+use kube::Client;
+use kube::core::Status;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -18,6 +20,8 @@ struct Request {
     uid: String,
     resource: Resource,
     #[serde(default)]
+    namespace: String,
+    #[serde(default)]
     object: Option<Value>,
     #[serde(default)]
     old_object: Option<Value>,
@@ -25,7 +29,6 @@ struct Request {
 
 #[derive(Deserialize)]
 struct Resource {
-    version: String,
     resource: String,
 }
 
@@ -43,22 +46,28 @@ struct Response {
     uid: String,
     allowed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<kube::core::Status>,
+    status: Option<Status>,
 }
 
 /// Answers an AdmissionReview.
 ///
 /// # Errors
 /// When the text is no AdmissionReview with a request.
-pub(super) fn review(body: &[u8]) -> Result<Vec<u8>, serde_json::Error> {
+pub(super) async fn review(body: &[u8], client: &Client) -> Result<Vec<u8>, serde_json::Error> {
     let Review { request } = serde_json::from_slice(body)?;
-    let Request { uid, resource, object, old_object } = request;
-    let verdict = match &object {
-        // A deletion: nothing to look at.
-        None => Ok(()),
-        Some(object) => kinds::validate(&resource.resource, &resource.version, object, old_object.as_ref()),
-    };
-    let status = verdict.err().map(|message| kube::core::Status::failure(&message, "Invalid").with_code(422));
-    let response = Response { uid, allowed: status.is_none(), status };
+    let status = judge(&request, client).await.err().map(|message| Status::failure(&message, "Invalid").with_code(422));
+    let response = Response { uid: request.uid, allowed: status.is_none(), status };
     serde_json::to_vec(&Answer { api_version: "admission.k8s.io/v1", kind: "AdmissionReview", response })
+}
+
+async fn judge(request: &Request, client: &Client) -> Result<(), String> {
+    // Of a deletion there is no object, and nothing to look at.
+    let Some(object) = &request.object else { return Ok(()) };
+    let resource = &request.resource.resource;
+    kinds::readable(resource, object)?;
+    kinds::faultless(object, request.old_object.as_ref())?;
+    match kinds::template_to_judge(resource, object, request.old_object.as_ref()) {
+        Some(template) => kinds::judge_template(client, &request.namespace, template).await,
+        None => Ok(()),
+    }
 }

@@ -15,6 +15,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
+use kube::Client;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
@@ -49,13 +50,26 @@ pub(crate) enum Phase {
 struct Shared {
     phase: watch::Receiver<Phase>,
     memory: Semaphore,
+    client: Client,
+}
+
+/// What a path leads to.
+#[derive(Clone, Copy)]
+enum Handler {
+    Convert,
+    Validate,
 }
 
 /// Serves until the phase says to end and the connections have ended.
-pub(crate) async fn serve(listener: TcpListener, tls: Arc<rustls::ServerConfig>, mut phase: watch::Receiver<Phase>) {
+pub(crate) async fn serve(
+    listener: TcpListener,
+    tls: Arc<rustls::ServerConfig>,
+    client: Client,
+    mut phase: watch::Receiver<Phase>,
+) {
     let acceptor = TlsAcceptor::from(tls);
     let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let shared = Arc::new(Shared { phase: phase.clone(), memory: Semaphore::new(BODIES_MIB as usize) });
+    let shared = Arc::new(Shared { phase: phase.clone(), memory: Semaphore::new(BODIES_MIB as usize), client });
     let graceful = GracefulShutdown::new();
     loop {
         let slot = tokio::select! {
@@ -131,8 +145,8 @@ async fn respond(request: Request<Incoming>, shared: &Shared) -> Response<Full<B
 
 async fn answer(request: Request<Incoming>, shared: &Shared) -> Result<Vec<u8>, Refusal> {
     let handler = match request.uri().path() {
-        CONVERT_PATH => conversion::review,
-        VALIDATE_PATH => admission::review,
+        CONVERT_PATH => Handler::Convert,
+        VALIDATE_PATH => Handler::Validate,
         path => return Err(Refusal(StatusCode::NOT_FOUND, format!("nothing is served at {path}"))),
     };
     if request.method() != Method::POST {
@@ -156,11 +170,13 @@ async fn answer(request: Request<Incoming>, shared: &Shared) -> Result<Vec<u8>, 
         }
         Ok(Ok(collected)) => collected.to_bytes(),
     };
-    let answered = if body.len() <= INLINE_MAX {
-        handler(&body)
-    } else {
-        let aside = tokio::task::spawn_blocking(move || handler(&body)).await;
-        aside.map_err(|error| Refusal(StatusCode::INTERNAL_SERVER_ERROR, format!("the review failed: {error}")))?
+    let answered = match handler {
+        Handler::Validate => admission::review(&body, &shared.client).await,
+        Handler::Convert if body.len() <= INLINE_MAX => conversion::review(&body),
+        Handler::Convert => {
+            let aside = tokio::task::spawn_blocking(move || conversion::review(&body)).await;
+            aside.map_err(|error| Refusal(StatusCode::INTERNAL_SERVER_ERROR, format!("the review failed: {error}")))?
+        }
     };
     answered.map_err(|error| Refusal(StatusCode::BAD_REQUEST, format!("the body is no review: {error}")))
 }

@@ -7,3 +7,4 @@ mod repair;
 mod rotation;
 mod stage;
 mod start;
+mod validation;

@@ -107,7 +107,10 @@ fn helm_and_apply_leave_the_bundle_alone_and_a_replacement_is_repaired() -> Resu
         stage.kubectl(&server_side, Some(&manifests))?;
         ensure!(bundle().await? == before, "server-side apply touched the caBundle");
         stage.helm(&[&["upgrade", "berth", CHART, "--force"], &set[..]].concat())?;
-        ensure!(bundle().await?.is_none(), "this helm keeps the caBundle even when it replaces: the README is out of date");
+        ensure!(
+            bundle().await?.is_none(),
+            "this helm keeps the caBundle even when it replaces: the README is out of date"
+        );
         converts(&admin, "replaced").await?;
         replica.end().await
     })

@@ -42,7 +42,8 @@ pub(crate) async fn handshake(address: SocketAddr, bundle: &str) -> Result<Vec<u
 async fn ca_bundle(client: &Client) -> Result<String> {
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
     let crd = crds.get("nodeimages.apps.kruise.io").await?;
-    let conversion = crd.spec.conversion.and_then(|conversion| conversion.webhook).and_then(|webhook| webhook.client_config);
+    let conversion =
+        crd.spec.conversion.and_then(|conversion| conversion.webhook).and_then(|webhook| webhook.client_config);
     let bundle = conversion.and_then(|config| config.ca_bundle).context("the CRD has no caBundle")?;
     Ok(String::from_utf8(bundle.0)?)
 }

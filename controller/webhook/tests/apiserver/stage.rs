@@ -1,7 +1,7 @@
 //! A control plane with the chart installed, and replicas of the webhooks as its pods.
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -41,6 +41,8 @@ impl Stage {
     }
 
     pub(crate) fn bare() -> Result<Self> {
+        let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into());
+        let _ = tracing_subscriber::fmt().with_env_filter(filter).with_test_writer().try_init();
         let cluster = Cluster::up(&Options::default())?;
         let mut config = Kubeconfig::read_from(cluster.kubeconfig())?;
         for entry in config.clusters.iter_mut().filter_map(|entry| entry.cluster.as_mut()) {
@@ -139,8 +141,7 @@ impl Replica {
         }))?;
         let pod = pods.create(&PostParams::default(), &pod).await?;
         let ip = address::CONTROL_PLANE;
-        let identity =
-            PodIdentity { name: pod.name_any(), uid: pod.uid().unwrap_or_default(), ip: ip.into() };
+        let identity = PodIdentity { name: pod.name_any(), uid: pod.uid().unwrap_or_default(), ip: ip.into() };
         let (shutdown, stop) = oneshot::channel();
         let stop = async move { drop(stop.await) };
         let handle = berth_webhook::run(config(port, validity, Some(identity)), manager, stop).await?;
@@ -202,7 +203,9 @@ pub(crate) async fn until<T>(what: &str, mut attempt: impl AsyncFnMut() -> Resul
     loop {
         match attempt().await {
             Ok(value) => return Ok(value),
-            Err(error) if tokio::time::Instant::now() > deadline => return Err(error.context(format!("not yet: {what}"))),
+            Err(error) if tokio::time::Instant::now() > deadline => {
+                return Err(error.context(format!("not yet: {what}")));
+            }
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }

@@ -3,17 +3,18 @@
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::Api;
 use kube::api::{ListParams, PostParams};
+use kube::{Api, ResourceExt};
 
 use crate::rotation::handshake;
-use crate::stage::{LONG, NAMESPACE, Replica, SECRET, Stage, node_image, node_images, tag_of};
+use crate::stage::{LONG, NAMESPACE, Replica, SECRET, Stage, node_image, node_images, tag_of, until};
 
 #[test]
 fn two_replicas_that_start_at_once_agree_on_one_secret_and_are_ready_when_v1alpha1_works() -> Result<()> {
     let stage = Stage::with_chart()?;
     stage.run(async |admin| {
-        let before = node_images(&admin, "v1alpha1").create(&PostParams::default(), &node_image("v1alpha1", "early", "1")).await;
+        let before =
+            node_images(&admin, "v1alpha1").create(&PostParams::default(), &node_image("v1alpha1", "early", "1")).await;
         ensure!(before.is_err(), "v1alpha1 must not work before there is a webhook");
         let manager = stage.manager().await?;
         let (first, second) = tokio::join!(
@@ -32,7 +33,7 @@ fn two_replicas_that_start_at_once_agree_on_one_secret_and_are_ready_when_v1alph
         let bundle = secret.data.as_ref().and_then(|data| data.get("ca.crt")).cloned().unwrap_or_default();
         let cert = secret.data.as_ref().and_then(|data| data.get("tls.crt")).cloned().unwrap_or_default();
         for replica in [&first, &second] {
-            let served = crate::stage::until("both serve the Secret's certificate", async || {
+            let served = until("both serve the Secret's certificate", async || {
                 let served = handshake(replica.handle.address(), &String::from_utf8_lossy(&bundle.0)).await?;
                 Ok(served)
             })
@@ -51,17 +52,26 @@ fn a_replica_alone_is_an_endpoint_only_until_kubernetes_has_it() -> Result<()> {
         let manager = stage.manager().await?;
         let slices: Api<EndpointSlice> = Api::namespaced(admin.clone(), NAMESPACE);
         let ours = ListParams::default().labels("endpointslice.kubernetes.io/managed-by=berth-controller");
+        let owners = async || -> Result<Vec<String>> {
+            let list = slices.list(&ours).await?;
+            Ok(list.items.iter().flat_map(|slice| slice.owner_references()).map(|owner| owner.name.clone()).collect())
+        };
         let mut replica = Replica::start(&admin, manager.clone(), 9876, LONG).await?;
-        replica.ready().await?;
-        ensure!(slices.list(&ours).await?.items.len() == 1, "the first replica needs an endpoint of its own");
+        let seen = until("the first replica adds an endpoint of its own", async || {
+            let owners = owners().await?;
+            ensure!(owners == ["replica-9876"], "{owners:?}");
+            Ok(())
+        });
+        let (seen, ready) = tokio::join!(seen, replica.ready());
+        seen.and(ready)?;
         // A second one finds conversion working, and adds nothing.
         let mut second = Replica::start(&admin, manager, 9976, LONG).await?;
         second.ready().await?;
-        ensure!(slices.list(&ours).await?.items.len() == 1, "a second replica needs none");
+        ensure!(!owners().await?.contains(&"replica-9976".to_owned()), "a second replica needs no early endpoint");
         second.end().await?;
-        crate::stage::until("the early endpoint is taken away", async || {
-            let left = slices.list(&ours).await?.items.len();
-            ensure!(left == 0, "{left} are left");
+        until("the early endpoint is taken away", async || {
+            let left = owners().await?;
+            ensure!(left.is_empty(), "{left:?} are left");
             Ok(())
         })
         .await?;

@@ -1,0 +1,63 @@
+//! What the validating webhook refuses, and what it stays out of.
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, PostParams};
+use serde_json::{Value, json};
+
+use crate::stage::{LONG, Replica, Stage, node_image, node_images};
+
+fn clone_set(version: &str, name: &str, container: &Value) -> Value {
+    json!({
+        "apiVersion": format!("apps.kruise.io/{version}"), "kind": "CloneSet", "metadata": {"name": name},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}},
+        },
+    })
+}
+
+#[test]
+fn a_bad_template_is_refused_in_both_versions_and_nothing_hangs_on_the_webhook() -> Result<()> {
+    let stage = Stage::with_chart()?;
+    stage.run(async |admin| {
+        let mut replica = Replica::start(&admin, stage.manager().await?, 9876, LONG).await?;
+        replica.ready().await?;
+        let create = async |version: &str, name: &str, container: Value| {
+            let gvk = GroupVersionKind::gvk("apps.kruise.io", version, "CloneSet");
+            let api: Api<DynamicObject> = Api::namespaced_with(admin.clone(), "default", &ApiResource::from_gvk(&gvk));
+            let object = serde_json::from_value(clone_set(version, name, &container)).unwrap();
+            api.create(&PostParams::default(), &object).await
+        };
+        let good = json!({"name": "web", "image": "nginx"});
+        let bad = json!({"name": "web", "image": "nginx", "ports": [{"containerPort": 99999}]});
+        for version in ["v1alpha1", "v1beta1"] {
+            create(version, &format!("good-{version}"), good.clone()).await?;
+            let refused = create(version, "bad", bad.clone()).await;
+            let Err(kube::Error::Api(status)) = refused else { anyhow::bail!("{version}: {refused:?}") };
+            let says = "spec.template.spec.containers[0].ports[0].containerPort";
+            ensure!(status.message.contains(says), "{version}: {:?} does not name the field", status.message);
+        }
+
+        // With no controller at all: pods come and go, v1beta1 is read and written, v1alpha1 says what is missing.
+        replica.end().await?;
+        let pods: Api<Pod> = Api::namespaced(admin.clone(), "default");
+        let pod = serde_json::from_value(json!({
+            "metadata": {"name": "free"},
+            "spec": {"containers": [{"name": "c", "image": "i"}], "automountServiceAccountToken": false},
+        }))?;
+        pods.create(&PostParams::default(), &pod).await?;
+        pods.delete("free", &kube::api::DeleteParams::default()).await?;
+        create("v1beta1", "slips-through", bad).await?;
+        let image =
+            node_images(&admin, "v1beta1").create(&PostParams::default(), &node_image("v1beta1", "n", "1")).await?;
+        node_images(&admin, "v1beta1").replace("n", &PostParams::default(), &image).await?;
+        let Err(kube::Error::Api(status)) = node_images(&admin, "v1alpha1").get("n").await else {
+            anyhow::bail!("v1alpha1 works without a webhook");
+        };
+        ensure!(status.message.contains("conversion webhook"), "{}", status.message);
+        Ok(())
+    })
+}

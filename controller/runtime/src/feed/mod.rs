@@ -8,6 +8,7 @@ mod lines;
 mod list;
 mod watch;
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client::{self, Failed};
 use crate::metrics::FeedMetrics;
-use crate::object::Object;
+use crate::object::{Object, compare_versions};
 use crate::store::Store;
 
 /// What a feed follows, and how.
@@ -167,9 +168,7 @@ impl<T: Object> Feed<T> {
         self.store.end_list(version);
         let kind = T::RESOURCE.kind;
         tracing::debug!(kind, objects = self.store.len(), version, "listed");
-        let went_back = before.is_some_and(|before| {
-            crate::object::compare_versions(version, &before).is_some_and(std::cmp::Ordering::is_lt)
-        });
+        let went_back = before.is_some_and(|before| is_before(version, &before));
         if went_back && !self.force {
             tracing::warn!(kind, version, "the server's history went backwards, was etcd restored? Listing again");
             self.force = true;
@@ -196,6 +195,10 @@ impl<T: Object> Feed<T> {
         }
         client::request(Method::GET, &uri.finish(), "", Vec::new())
     }
+}
+
+fn is_before(version: &str, other: &str) -> bool {
+    compare_versions(version, other).is_some_and(Ordering::is_lt)
 }
 
 /// A watch that the server ends sooner is a sign of trouble.

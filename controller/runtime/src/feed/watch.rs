@@ -6,7 +6,7 @@ use hyper::body::Bytes;
 
 use super::event::{Event, event};
 use super::lines::Lines;
-use super::{End, Feed};
+use super::{End, Feed, is_before};
 use crate::client::{self, Failed};
 use crate::object::Object;
 
@@ -101,8 +101,9 @@ impl<T: Object> Feed<T> {
     fn passed(&mut self, position: &mut Option<String>, version: String, streaming: bool) {
         self.progress = true;
         self.options.metrics.events.inc();
-        // The objects of a list come in no order.
-        if !streaming && !version.is_empty() {
+        // The objects of a list come in no order, and a server may lag behind the list that another one gave.
+        let behind = position.as_deref().is_some_and(|position| is_before(&version, position));
+        if !streaming && !behind && !version.is_empty() {
             self.store.advance(&version);
             *position = Some(version);
         }

@@ -7,10 +7,10 @@ use berth_runtime::executor::{Executor, Owner, Settings};
 use berth_runtime::expectations::Expectations;
 use berth_runtime::metrics::Metrics;
 use berth_runtime::object::{CLONE_SETS, CONTROLLER_REVISIONS, POD_TEMPLATES, PODS};
-use berth_runtime::{CancellationToken, Object};
+use berth_runtime::{CancellationToken, Object, client};
 use berth_workload::plan::{Action, Failure, Plan, PodPatch, Stage, Step, Target};
 use berth_workload::pod::{Condition, Pod};
-use kube::Client;
+use kube::{Client, Config};
 use serde_json::{Value, json};
 
 use crate::support::*;
@@ -182,6 +182,61 @@ async fn refused_creations_stop_early_and_a_quota_is_no_verdict_on_the_workload(
     let failures = executor.act(&plan(creates), &owner).await.failures;
     assert_eq!(failures.len(), 1, "one refusal is enough: {failures:?}");
     assert_eq!((failures[0].code, failures[0].permanent), (403, false), "{failures:?}");
+}
+
+/// A user whose every request the apiserver puts off with 429 and a time to wait, until the flow schema is deleted.
+async fn limited_user(cluster: &berth_cluster::Cluster, client: &Client) -> (Config, String) {
+    const FLOWS: &str = "/apis/flowcontrol.apiserver.k8s.io/v1";
+    let user = format!("limited-{}", uid());
+    let body = json!({
+        "metadata": {"name": user}, "roleRef": {"kind": "ClusterRole", "name": "cluster-admin", "apiGroup": "rbac.authorization.k8s.io"},
+        "subjects": [{"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}],
+    });
+    let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+    request(client, http::Method::POST, bindings, &body).await.unwrap();
+    let limited = json!({"nominalConcurrencyShares": 0, "lendablePercent": 0, "borrowingLimitPercent": 0, "limitResponse": {"type": "Reject"}});
+    let level = json!({"metadata": {"name": user}, "spec": {"type": "Limited", "limited": limited}});
+    request(client, http::Method::POST, &format!("{FLOWS}/prioritylevelconfigurations"), &level).await.unwrap();
+    let rule = json!({
+        "subjects": [{"kind": "User", "user": {"name": user}}],
+        "resourceRules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"], "clusterScope": true, "namespaces": ["*"]}],
+    });
+    let spec = json!({"matchingPrecedence": 2, "priorityLevelConfiguration": {"name": user}, "rules": [rule]});
+    let schema = json!({"metadata": {"name": user}, "spec": spec});
+    request(client, http::Method::POST, &format!("{FLOWS}/flowschemas"), &schema).await.unwrap();
+    let mut config = config(&cluster.kubeconfig()).await;
+    config.auth_info.impersonate = Some(user.clone());
+    (config, format!("{FLOWS}/flowschemas/{user}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_asks_for_time_gets_it() {
+    let cluster = cluster();
+    let client = connect(&cluster).await;
+    let namespace = namespace(&client).await;
+    let (config, flow_schema) = limited_user(&cluster, &client).await;
+    let metrics = Metrics::new(|_| {});
+    let limited = client::connect(config, metrics.clone()).unwrap();
+    // The schema counts once the apiserver has noticed it.
+    eventually("requests are put off", async || {
+        matches!(client::get::<Value>(&limited, "/api/v1/pods?limit=1").await, Err(failed) if failed.code == 429)
+    })
+    .await;
+    let puts_off = || metrics.encode().contains(r#"code="429",method="POST",resource="pods""#);
+    let (executor, owner) = (alone(&limited), owner(&namespace, &uid()));
+    let create = || Action::CreatePod { body: pod_body(&namespace, "a", &owner.uid) };
+    let failure = run(&executor, &owner, create()).await.unwrap_err();
+    assert_eq!((failure.code, failure.permanent), (429, false), "{failure:?}");
+    assert!(puts_off());
+    let relief = async {
+        request(&client, http::Method::DELETE, &flow_schema, &Value::Null).await.unwrap();
+    };
+    let later = async {
+        // A reconcile tries again too, on a machine so slow that four tries are over before the apiserver notices.
+        while run(&executor, &owner, create()).await.is_err() {}
+    };
+    tokio::time::timeout(PATIENCE, async { tokio::join!(later, relief) }).await.expect("the pod is created in the end");
+    read(&client, &PODS, &namespace, "a").await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,6 @@
 //! The daemon itself, against a real apiserver, kubelet and containerd. The test stands in for the controller: it writes
 //! NodeImages' specs. Needs root.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail by panicking")]
 
 use std::fs;
 use std::net::TcpListener;

@@ -1,4 +1,6 @@
 //! The adapters on a real containerd and a real registry. Needs root.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail by panicking")]
+#![allow(missing_docs, unreachable_pub, reason = "nobody else uses a test's parts")]
 
 mod node;
 

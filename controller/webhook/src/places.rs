@@ -189,3 +189,94 @@ pub fn validating_patch(found: &[ValidatingWebhook], endpoint: &Endpoint, bundle
         .collect();
     (!webhooks.is_empty()).then(|| json!({"webhooks": webhooks}))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BUNDLE: &str = "authorities";
+
+    fn service() -> Endpoint {
+        Endpoint::Service { namespace: "ns".to_owned(), name: "hook".to_owned() }
+    }
+
+    fn host(host: &str) -> Endpoint {
+        Endpoint::Host { host: host.to_owned(), port: 9876 }
+    }
+
+    /// A CRD's spec whose conversion is this, with the patch merged into it as the apiserver would.
+    fn merged(mut spec: Value, patch: &Value) -> Value {
+        fn merge(target: &mut Value, patch: &Value) {
+            let Some(entries) = patch.as_object() else {
+                *target = patch.clone();
+                return;
+            };
+            if !target.is_object() {
+                *target = json!({});
+            }
+            for (key, value) in entries {
+                match target.as_object_mut() {
+                    Some(target) if value.is_null() => drop(target.remove(key)),
+                    _ => merge(&mut target[key], value),
+                }
+            }
+        }
+        merge(&mut spec, &patch["spec"]);
+        spec
+    }
+
+    #[test]
+    fn whatever_stands_there_is_repaired_by_one_patch_and_then_left_alone() {
+        let with = |client_config: Value| json!({"conversion": {"strategy": "Webhook", "webhook": {"clientConfig": client_config}}});
+        let good = json!({"namespace": "ns", "name": "hook", "path": "/convert"});
+        let bundle = serde_json::to_value(ByteString(BUNDLE.as_bytes().to_vec())).unwrap();
+        let wrong = [
+            json!({}),
+            json!({"conversion": {"strategy": "None"}}),
+            with(json!({"service": good})),
+            with(json!({"service": good, "caBundle": "b3RoZXI="})),
+            with(json!({"service": {"namespace": "ns", "name": "other", "path": "/convert"}, "caBundle": bundle})),
+            with(json!({"service": {"namespace": "ns", "name": "hook", "path": "/", "port": 443}, "caBundle": bundle})),
+            with(
+                json!({"service": {"namespace": "ns", "name": "hook", "path": "/convert", "port": 8443}, "caBundle": bundle}),
+            ),
+            with(json!({"url": "https://10.0.0.9:9876/convert", "caBundle": bundle})),
+        ];
+        for endpoint in [service(), host("10.0.0.7"), host("::1")] {
+            for spec in &wrong {
+                let found: CrdSpec = serde_json::from_value(spec.clone()).unwrap();
+                let patch = crd_patch(&found, &endpoint, BUNDLE);
+                let repaired = merged(spec.clone(), &patch.unwrap_or_else(|| panic!("{spec} was left as it is")));
+                let repaired: CrdSpec = serde_json::from_value(repaired).unwrap();
+                assert_eq!(crd_patch(&repaired, &endpoint, BUNDLE), None, "{spec} is not repaired by one patch");
+            }
+        }
+        let found: CrdSpec = serde_json::from_value(with(json!({"service": good, "caBundle": bundle}))).unwrap();
+        assert_eq!(crd_patch(&found, &service(), BUNDLE), None, "port 443 is what no port means");
+    }
+
+    #[test]
+    fn only_wrong_webhooks_of_a_configuration_are_patched_by_their_names() {
+        let good = json!({"namespace": "ns", "name": "hook", "path": "/validate"});
+        let webhook = |name: &str, client_config: Value| -> ValidatingWebhook {
+            serde_json::from_value(json!({
+                "name": name, "clientConfig": client_config, "admissionReviewVersions": ["v1"], "sideEffects": "None",
+            }))
+            .unwrap()
+        };
+        let bundle = serde_json::to_value(ByteString(BUNDLE.as_bytes().to_vec())).unwrap();
+        let right = webhook("right", json!({"service": good, "caBundle": bundle}));
+        let wiped = webhook("wiped", json!({"service": good}));
+        let patch = validating_patch(&[right.clone(), wiped], &service(), BUNDLE).unwrap();
+        let names: Vec<_> = patch["webhooks"].as_array().unwrap().iter().map(|webhook| &webhook["name"]).collect();
+        assert_eq!(names, ["wiped"]);
+        assert_eq!(validating_patch(&[right], &service(), BUNDLE), None);
+        assert_eq!(validating_patch(&[], &service(), BUNDLE), None);
+    }
+
+    #[test]
+    fn an_address_of_version_6_is_bracketed() {
+        assert_eq!(host("::1").url("/convert").as_deref(), Some("https://[::1]:9876/convert"));
+        assert_eq!(host("box.test").url("/convert").as_deref(), Some("https://box.test:9876/convert"));
+    }
+}

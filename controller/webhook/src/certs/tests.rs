@@ -36,6 +36,9 @@ fn leaf(from: i64, to: i64, issuer: Option<usize>) -> Option<Leaf> {
     Some(Leaf { span: span(from, to), issuer, names: ["a".to_owned()].into() })
 }
 
+/// What it is about, the second, what is stored, since when it is published, and the change that is due.
+type Case = (&'static str, i64, Stored, Option<i64>, Option<Change>);
+
 #[test]
 fn the_plan_by_table() {
     let good = Stored { authorities: vec![span(0, 600)], can_sign: true, leaf: leaf(0, 60, Some(0)) };
@@ -43,7 +46,7 @@ fn the_plan_by_table() {
         Stored { authorities: vec![span(400, 1000), span(0, 600)], leaf: leaf(380, 440, Some(1)), ..good.clone() };
     let rotated = Stored { leaf: leaf(410, 470, Some(0)), ..rotating.clone() };
     let nameless = Leaf { names: BTreeSet::new(), ..leaf(0, 60, Some(0)).unwrap() };
-    let cases: [(&str, i64, Stored, Option<i64>, Option<Change>); 19] = [
+    let cases: [Case; 19] = [
         ("nothing is there", 0, Stored::default(), None, Some(Change::Begin)),
         ("all is good", 10, good.clone(), Some(0), None),
         ("all is good but for a place", 10, good.clone(), None, None),

@@ -1,8 +1,23 @@
 //! The handlers by their texts, and what they know of our kinds.
 
-use serde_json::{Value, json};
+use std::sync::Arc;
 
-use super::conversion;
+use jiff::{SignedDuration, Timestamp};
+use kube::Client;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::{Phase, conversion, serve};
+use crate::certs::plan::{Change, Policy};
+use crate::certs::resolver::{Resolver, server_config};
+use crate::certs::store::Material;
 use crate::kinds;
 
 fn converted(review: &Value) -> Value {
@@ -95,4 +110,92 @@ fn a_fault_is_refused_with_its_field_unless_it_was_there_before() {
     let error = kinds::faultless(&object("not fine!"), Some(&object("fine"))).unwrap_err();
     assert!(error.contains("spec.selector.matchLabels[app]") && error.contains("not fine!"), "{error}");
     assert_eq!(kinds::faultless(&object("not fine!"), Some(&object("not fine!"))), Ok(()));
+}
+
+/// A server on loopback with a certificate of its own, and no apiserver behind it.
+struct Served {
+    phase: watch::Sender<Phase>,
+    task: JoinHandle<()>,
+    connector: TlsConnector,
+    address: std::net::SocketAddr,
+}
+
+impl Served {
+    async fn start() -> Self {
+        let day = SignedDuration::from_hours(24);
+        let policy = Policy { ca_validity: day, cert_validity: day, names: ["localhost".to_owned()].into() };
+        let material = Material::default().after(Change::Begin, Timestamp::now(), &policy).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let resolver = Arc::new(Resolver::default());
+        resolver.load(&material.tls_cert, &material.tls_key, &provider).unwrap();
+        let tls = server_config(resolver, Arc::clone(&provider), "http/1.1").unwrap();
+        let listener = super::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+        let (phase, phases) = watch::channel(Phase::Serving);
+        let task = tokio::spawn(serve(listener, tls, client, phases));
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(material.bundle().as_bytes()).unwrap()).unwrap();
+        let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let config = config.unwrap().with_root_certificates(roots).with_no_client_auth();
+        Self { phase, task, connector: TlsConnector::from(Arc::new(config)), address }
+    }
+
+    async fn connect(&self) -> TlsStream<TcpStream> {
+        let stream = TcpStream::connect(self.address).await.unwrap();
+        self.connector.connect(ServerName::try_from("localhost").unwrap(), stream).await.unwrap()
+    }
+}
+
+/// Sends a request and reads until the answer's head is there.
+async fn ask(stream: &mut TlsStream<TcpStream>, method: &str, path: &str, length: usize, body: &str) -> String {
+    let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n{body}");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let (mut answer, mut buffer) = (String::new(), [0; 4096]);
+    while !answer.contains("\r\n\r\n") {
+        let read = stream.read(&mut buffer).await.unwrap();
+        assert!(read > 0, "the connection ended after {answer:?}");
+        answer += &String::from_utf8_lossy(&buffer[..read]);
+    }
+    answer
+}
+
+#[tokio::test]
+async fn requests_that_are_no_reviews_get_their_status() {
+    let served = Served::start().await;
+    for (method, path, length, body, status) in [
+        ("POST", "/convert", 2, "{}", "400"),
+        ("POST", "/validate", 2, "{}", "400"),
+        ("GET", "/convert", 0, "", "405"),
+        ("POST", "/mutate-pods", 2, "{}", "404"),
+        // Refused by what it announces, before anything of it is read.
+        ("POST", "/convert", 1 << 40, "", "413"),
+    ] {
+        let answer = ask(&mut served.connect().await, method, path, length, body).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{method} {path}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_drain_answers_and_sends_clients_away_and_the_end_waits_for_no_idle_one() {
+    let review = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
+        "request": {"uid": "u", "desiredAPIVersion": "apps.kruise.io/v1beta1", "objects": []},
+    });
+    let review = review.to_string();
+    let served = Served::start().await;
+    let (mut first, mut idle) = (served.connect().await, served.connect().await);
+    for stream in [&mut first, &mut idle] {
+        let answer = ask(stream, "POST", "/convert", review.len(), &review).await;
+        assert!(answer.starts_with("HTTP/1.1 200") && !answer.contains("connection: close"), "{answer}");
+    }
+    served.phase.send(Phase::Draining).unwrap();
+    let answer = ask(&mut first, "POST", "/convert", review.len(), &review).await;
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("connection: close"), "{answer}");
+    let late = ask(&mut served.connect().await, "POST", "/convert", review.len(), &review).await;
+    assert!(late.starts_with("HTTP/1.1 200"), "a new connection is served while draining: {late}");
+    served.phase.send(Phase::Ending).unwrap();
+    served.task.await.unwrap();
+    assert!(TcpStream::connect(served.address).await.is_err(), "the port is still open");
+    drop(idle);
 }

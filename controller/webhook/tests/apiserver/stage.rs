@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use berth_cluster::{Cluster, Options, Place, address};
-use berth_webhook::{Config, Handle, PodIdentity};
-use k8s_openapi::api::core::v1::Pod;
+use berth_webhook::{Config, Handle, PodIdentity, Readiness};
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, ResourceExt};
@@ -20,6 +20,8 @@ use tokio::task::JoinHandle;
 
 pub(crate) const NAMESPACE: &str = "kruise-system";
 pub(crate) const SERVICE: &str = "kruise-webhook-service";
+/// The node that all replicas are on.
+const NODE: &str = "stage";
 const KUBECONFIG: &str = "kubeconfig";
 pub(crate) const SECRET: &str = "kruise-webhook-certs";
 /// The longest that anything here may take before a test gives up. Nothing is asserted about it.
@@ -108,11 +110,12 @@ impl Stage {
 pub(crate) const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../charts/berth");
 pub(crate) const REGISTRY: &str = "image.registry=registry.test/berth";
 
-/// A replica, and the part of a kubelet that it needs: its pod gets an address, and is ready when the replica is.
+/// A replica, and the part of a kubelet that it needs: its node lives, and its pod is ready when the replica is.
 pub(crate) struct Replica {
     pub(crate) handle: Handle,
     shutdown: oneshot::Sender<()>,
-    kubelet: JoinHandle<()>,
+    ready: oneshot::Receiver<()>,
+    kubelet: JoinHandle<Result<()>>,
 }
 
 /// How long certificates live.
@@ -128,6 +131,7 @@ pub(crate) const LONG: Validity = Validity { cert: Duration::from_secs(86_400), 
 impl Replica {
     /// Starts a replica with the rights that the chart gives to the controller.
     pub(crate) async fn start(admin: &Client, manager: Client, port: u16, validity: Validity) -> Result<Self> {
+        beat(admin).await?;
         let pods: Api<Pod> = Api::namespaced(admin.clone(), NAMESPACE);
         let pod: Pod = serde_json::from_value(json!({
             "metadata": {
@@ -135,6 +139,7 @@ impl Replica {
                 "labels": {"app.kubernetes.io/name": "berth", "app.kubernetes.io/component": "controller"},
             },
             "spec": {
+                "nodeName": NODE,
                 "containers": [{"name": "manager", "image": "none", "ports": [{"name": "webhook", "containerPort": port}]}],
                 "automountServiceAccountToken": false,
             },
@@ -145,22 +150,16 @@ impl Replica {
         let (shutdown, stop) = oneshot::channel();
         let stop = async move { drop(stop.await) };
         let handle = berth_webhook::run(config(port, validity, Some(identity)), manager, stop).await?;
-        let readiness = handle.readiness();
-        let kubelet = tokio::spawn(async move {
-            while readiness.check().is_err() {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-            set_ready(&pods, &pod.name_any(), ip).await.unwrap();
-        });
-        Ok(Self { handle, shutdown, kubelet })
+        let (done, ready) = oneshot::channel();
+        let kubelet = tokio::spawn(kubelet(admin.clone(), pod.name_any(), handle.readiness(), done));
+        Ok(Self { handle, shutdown, ready, kubelet })
     }
 
     /// Waits until it is ready and its pod says so.
     pub(crate) async fn ready(&mut self) -> Result<()> {
         let readiness = self.handle.readiness();
-        let waited = tokio::time::timeout(PATIENCE, &mut self.kubelet).await;
-        waited.with_context(|| format!("never ready: {:?}", readiness.check()))??;
-        Ok(())
+        let waited = tokio::time::timeout(PATIENCE, &mut self.ready).await;
+        Ok(waited.with_context(|| format!("never ready: {:?}", readiness.check()))??)
     }
 
     /// Ends it as a kubelet would, and waits until it has ended.
@@ -169,6 +168,35 @@ impl Replica {
         self.kubelet.abort();
         Ok(self.handle.join().await?)
     }
+}
+
+/// What a kubelet would do for a replica's pod.
+async fn kubelet(admin: Client, pod: String, readiness: Readiness, done: oneshot::Sender<()>) -> Result<()> {
+    while readiness.check().is_err() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    set_ready(&Api::namespaced(admin.clone(), NAMESPACE), &pod, address::CONTROL_PLANE).await?;
+    let _ = done.send(());
+    loop {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        beat(&admin).await?;
+    }
+}
+
+/// The node of all replicas lives: without a sign of life its pods would be called unready.
+async fn beat(admin: &Client) -> Result<()> {
+    let nodes: Api<Node> = Api::all(admin.clone());
+    if nodes.get_opt(NODE).await?.is_none() {
+        let node: Node = serde_json::from_value(json!({"metadata": {"name": NODE}, "spec": {"unschedulable": true}}))?;
+        match nodes.create(&PostParams::default(), &node).await {
+            Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+            created => drop(created?),
+        }
+    }
+    let ready = json!({"type": "Ready", "status": "True", "lastHeartbeatTime": jiff::Timestamp::now()});
+    let status = json!({"status": {"conditions": [ready]}});
+    nodes.patch_status(NODE, &PatchParams::default(), &Patch::Strategic(status)).await?;
+    Ok(())
 }
 
 pub(crate) fn config(port: u16, validity: Validity, pod: Option<PodIdentity>) -> Config {
@@ -219,13 +247,12 @@ pub(crate) fn node_images(client: &Client, version: &str) -> Api<DynamicObject> 
 
 /// A NodeImage that pulls one tag.
 pub(crate) fn node_image(version: &str, name: &str, tag: &str) -> DynamicObject {
-    let object: Value = json!({
-        "apiVersion": format!("apps.kruise.io/{version}"),
-        "kind": "NodeImage",
-        "metadata": {"name": name, "labels": {"apps.kruise.io/fake-nodeimage": "true"}},
-        "spec": {"images": {"nginx": {"tags": [{"tag": tag, "createdAt": "2026-01-01T00:00:00Z", "version": 1}]}}},
-    });
-    serde_json::from_value(object).unwrap()
+    let gvk = GroupVersionKind::gvk("apps.kruise.io", version, "NodeImage");
+    let tag = json!({"tag": tag, "createdAt": "2026-01-01T00:00:00Z", "version": 1});
+    let data = json!({"spec": {"images": {"nginx": {"tags": [tag]}}}});
+    let mut object = DynamicObject::new(name, &ApiResource::from_gvk(&gvk)).data(data);
+    object.metadata.labels = Some([("apps.kruise.io/fake-nodeimage".to_owned(), "true".to_owned())].into());
+    object
 }
 
 /// The tags of a NodeImage.

@@ -1,13 +1,14 @@
 //! Two replicas at once: one Secret, both ready only when conversion works, both serving the same certificate.
 
 use anyhow::{Result, ensure};
+use berth_cluster::address::CONTROL_PLANE;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{ListParams, PostParams};
 use kube::{Api, ResourceExt};
 
 use crate::rotation::handshake;
-use crate::stage::{LONG, NAMESPACE, Replica, SECRET, Stage, node_image, node_images, tag_of, until};
+use crate::stage::{CHART, LONG, NAMESPACE, Replica, SECRET, Stage, config, node_image, node_images, tag_of, until};
 
 #[test]
 fn two_replicas_that_start_at_once_agree_on_one_secret_and_are_ready_when_v1alpha1_works() -> Result<()> {
@@ -77,5 +78,23 @@ fn a_replica_alone_is_an_endpoint_only_until_kubernetes_has_it() -> Result<()> {
         .await?;
         node_images(&admin, "v1alpha1").create(&PostParams::default(), &node_image("v1alpha1", "one", "1")).await?;
         replica.end().await
+    })
+}
+
+#[test]
+fn a_controller_outside_the_cluster_is_reached_by_its_address() -> Result<()> {
+    let stage = Stage::bare()?;
+    stage.kubectl(&["create", "namespace", NAMESPACE], None)?;
+    stage.kubectl(&["apply", "--filename", &format!("{CHART}/files/crds")], None)?;
+    stage.run(async |admin| {
+        let (shutdown, stop) = tokio::sync::oneshot::channel();
+        let config = berth_webhook::Config { host: Some(CONTROL_PLANE.to_string()), ..config(0, LONG, None) };
+        let handle =
+            berth_webhook::run(config, admin.clone(), async move { drop::<Result<(), _>>(stop.await) }).await?;
+        let readiness = handle.readiness();
+        until("it is ready", async || readiness.check().map_err(anyhow::Error::msg)).await?;
+        node_images(&admin, "v1alpha1").create(&PostParams::default(), &node_image("v1alpha1", "one", "1")).await?;
+        let _ = shutdown.send(());
+        Ok(handle.join().await?)
     })
 }

@@ -1,7 +1,7 @@
 //! Berth's own images, built without Docker from static binaries.
 
 use anyhow::{Context, Result};
-use berth_cluster::programs::workspace_binary;
+use berth_cluster::programs::workspace_binaries;
 use berth_cluster::{Image, Registry};
 
 /// The tag that the chart uses when it is told none.
@@ -14,12 +14,12 @@ const PROGRAMS: [&str; 2] = ["berth-controller", "berth-daemon"];
 /// # Errors
 /// When a program cannot be built or the registry refuses an image.
 pub fn push(registry: &Registry, tag: &str, release: bool) -> Result<Vec<(String, String)>> {
-    let pushed = PROGRAMS.map(|program| {
-        let binary = workspace_binary(program, program, release)?;
-        let image = Image::scratch().file(program, &binary)?.entrypoint([format!("/{program}")]);
+    let binaries = workspace_binaries(&PROGRAMS.map(|program| (program, program)), release)?;
+    let pushed = PROGRAMS.iter().zip(&binaries).map(|(program, binary)| {
+        let image = Image::scratch().file(program, binary)?.entrypoint([format!("/{program}")]);
         let name = format!("{program}:{tag}");
         let digest = registry.push(&image, &name).with_context(|| format!("cannot push {name}"))?;
         anyhow::Ok((format!("{}/{name}", registry.address), digest))
     });
-    pushed.into_iter().collect()
+    pushed.collect()
 }

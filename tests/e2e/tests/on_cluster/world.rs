@@ -32,7 +32,7 @@ impl World {
         let installing = Arc::clone(&site);
         let installed = tokio::task::spawn_blocking(move || {
             installing.push_berth(false)?;
-            install::install(&installing, &["controller.log=debug", "daemon.log=debug"])
+            install::install(&installing, &[])
         });
         let world = World { site };
         installed.await?.with_context(|| world.logs())?;
@@ -47,7 +47,7 @@ impl World {
                 |arguments: &[&str]| self.site.kubectl(arguments).unwrap_or_else(|error| format!("{error:#}\n"));
             let namespace = ["--namespace", install::NAMESPACE];
             let pods = kubectl(&[&["get", "pods", "-o", "wide", "-l", &selector], &namespace[..]].concat());
-            let logs = kubectl(&[&["logs", "--prefix", "--tail=60", "-l", &selector], &namespace[..]].concat());
+            let logs = kubectl(&[&["logs", "--prefix", "--tail=40", "-l", &selector], &namespace[..]].concat());
             format!("{pods}{logs}")
         };
         format!("{}\n{}", of("controller"), of("daemon"))

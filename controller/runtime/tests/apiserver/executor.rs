@@ -184,8 +184,8 @@ async fn refused_creations_stop_early_and_a_quota_is_no_verdict_on_the_workload(
     assert_eq!((failures[0].code, failures[0].permanent), (403, false), "{failures:?}");
 }
 
-/// A user whose every request the apiserver puts off with 429 and a time to wait, until the flow schema is deleted.
-async fn limited_user(cluster: &berth_cluster::Cluster, client: &Client) -> (Config, String) {
+/// A user of whose requests the apiserver serves one at a time, and puts off the others with 429 and a time to wait.
+async fn limited_user(cluster: &berth_cluster::Cluster, client: &Client) -> Config {
     const FLOWS: &str = "/apis/flowcontrol.apiserver.k8s.io/v1";
     let user = format!("limited-{}", uid());
     let body = json!({
@@ -205,8 +205,8 @@ async fn limited_user(cluster: &berth_cluster::Cluster, client: &Client) -> (Con
     let schema = json!({"metadata": {"name": user}, "spec": spec});
     request(client, http::Method::POST, &format!("{FLOWS}/flowschemas"), &schema).await.unwrap();
     let mut config = config(&cluster.kubeconfig()).await;
-    config.auth_info.impersonate = Some(user.clone());
-    (config, format!("{FLOWS}/flowschemas/{user}"))
+    config.auth_info.impersonate = Some(user);
+    config
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -214,29 +214,26 @@ async fn a_server_that_asks_for_time_gets_it() {
     let cluster = cluster();
     let client = connect(&cluster).await;
     let namespace = namespace(&client).await;
-    let (config, flow_schema) = limited_user(&cluster, &client).await;
+    let config = limited_user(&cluster, &client).await;
     let metrics = Metrics::new(|_| {});
     let limited = client::connect(config, metrics.clone()).unwrap();
-    // The schema counts once the apiserver has noticed it.
-    eventually("requests are put off", async || {
-        matches!(client::get::<Value>(&limited, "/api/v1/pods?limit=1").await, Err(failed) if failed.code == 429)
+    let (executor, owner) = (alone(&limited), owner(&namespace, &uid()));
+    let mut pods = Vec::new();
+    for n in 0..3 {
+        pods.push(create_pod(&client, &namespace, &format!("pod-{n}"), &owner.uid).await);
+    }
+    // Of three at once each round serves one at least, so a write is put off twice at most, and four tries are enough.
+    eventually("a write is put off", async || {
+        let round = fastrand::u64(..).to_string();
+        let patches = pods.iter().map(|pod| Action::PatchPod {
+            target: Target { resource_version: None, ..target(pod) },
+            patch: labels(Some(&round)),
+        });
+        let failures = executor.act(&plan(patches), &owner).await.failures;
+        assert!(failures.is_empty(), "{failures:?}");
+        metrics.encode().contains(r#"code="429",method="PATCH",resource="pods""#)
     })
     .await;
-    let puts_off = || metrics.encode().contains(r#"code="429",method="POST",resource="pods""#);
-    let (executor, owner) = (alone(&limited), owner(&namespace, &uid()));
-    let create = || Action::CreatePod { body: pod_body(&namespace, "a", &owner.uid) };
-    let failure = run(&executor, &owner, create()).await.unwrap_err();
-    assert_eq!((failure.code, failure.permanent), (429, false), "{failure:?}");
-    assert!(puts_off());
-    let relief = async {
-        request(&client, http::Method::DELETE, &flow_schema, &Value::Null).await.unwrap();
-    };
-    let later = async {
-        // A reconcile tries again too, on a machine so slow that four tries are over before the apiserver notices.
-        while run(&executor, &owner, create()).await.is_err() {}
-    };
-    tokio::time::timeout(PATIENCE, async { tokio::join!(later, relief) }).await.expect("the pod is created in the end");
-    read(&client, &PODS, &namespace, "a").await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -79,24 +79,38 @@ impl Programs {
     }
 }
 
-/// Builds a binary of this workspace with cargo, and gives its path.
+/// A binary of this workspace, built now if it is not up to date.
 ///
 /// # Errors
-/// When cargo fails; its messages are on standard error.
+/// When cargo fails; it has told why.
 pub fn workspace_binary(package: &str, binary: &str, release: bool) -> Result<PathBuf> {
+    let mut binaries = workspace_binaries(&[(package, binary)], release)?;
+    binaries.pop().with_context(|| format!("cargo built no binary {binary} in package {package}"))
+}
+
+/// Binaries of this workspace, as pairs of package and binary, built now if they are not up to date. Together, so that
+/// what they share is built once: features differ from package to package.
+///
+/// # Errors
+/// When cargo fails; it has told why.
+pub fn workspace_binaries(wanted: &[(&str, &str)], release: bool) -> Result<Vec<PathBuf>> {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(["build", "--quiet", "--message-format=json-render-diagnostics", "--package", package]);
-    command.args(["--bin", binary, "--manifest-path"]).arg(manifest);
+    command.args(["build", "--quiet", "--message-format=json-render-diagnostics", "--manifest-path"]).arg(manifest);
+    command.args(wanted.iter().flat_map(|(package, binary)| ["--package", package, "--bin", binary]));
     if release {
         command.arg("--release");
     }
     let output = command.stderr(Stdio::inherit()).output().context("cannot run cargo")?;
     if !output.status.success() {
-        bail!("cargo build --package {package} --bin {binary} failed");
+        let names: Vec<_> = wanted.iter().map(|(_, binary)| *binary).collect();
+        bail!("cargo build of {} failed", names.join(" and "));
     }
     let messages = String::from_utf8_lossy(&output.stdout);
-    executable(&messages, binary).with_context(|| format!("cargo built no binary {binary} in package {package}"))
+    let found = wanted.iter().map(|(package, binary)| {
+        executable(&messages, binary).with_context(|| format!("cargo built no binary {binary} in package {package}"))
+    });
+    found.collect()
 }
 
 /// A binary of this crate: the one beside the running program, or else built now.

@@ -1,0 +1,66 @@
+//! The figures for people.
+
+use std::fmt::Write;
+
+use crate::Figures;
+use crate::rollout::{WAYS, Way};
+
+/// The median of what was measured.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => f64::NAN,
+        odd if odd % 2 == 1 => values[middle],
+        _ => f64::midpoint(values[middle - 1], values[middle]),
+    }
+}
+
+/// Two tables: time and memory.
+pub(crate) fn text(figures: &Figures) -> String {
+    let of = |way: Way| figures.rollouts.iter().filter(|t| t.way == way.name()).map(|t| t.seconds).collect::<Vec<_>>();
+    let floor = median(of(Way::Floor));
+    let mut text =
+        format!("\nFrom the patch to {} pods ready, images on the nodes, maxUnavailable 100%:\n", figures.pods);
+    let _ = writeln!(text, "  {:<12} {:>8} {:>8} {:>8} {:>12}", "way", "min s", "median s", "max s", "to the limit");
+    for way in WAYS {
+        let seconds = of(way);
+        let (least, most) = seconds.iter().fold((f64::MAX, 0.0_f64), |(l, m), s| (l.min(*s), m.max(*s)));
+        let middle = median(seconds);
+        let _ = writeln!(text, "  {:<12} {least:>8.2} {middle:>8.2} {most:>8.2} {:>12.2}", way.name(), middle / floor);
+    }
+    let _ = writeln!(text, "\nResident memory:\n  {:<16} {:<20} {:>8} {:>8}", "process", "moment", "MiB", "peak MiB");
+    let mib = |kib: u64| kib as f64 / 1024.0;
+    for process in &figures.memory {
+        let (now, peak) = (mib(process.kib), mib(process.peak_kib));
+        let _ = writeln!(text, "  {:<16} {:<20} {now:>8.1} {peak:>8.1}", process.program, process.moment);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Resident;
+    use crate::rollout::Timed;
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(vec![4.0, 1.0]), 2.5);
+    }
+
+    #[test]
+    fn ways_are_compared_with_the_limit() {
+        let timed = |way: Way, seconds| Timed { way: way.name(), seconds };
+        let figures = Figures {
+            pods: 6,
+            nodes: 3,
+            memory: vec![Resident { program: "berth-daemon".into(), moment: "idle", kib: 10240, peak_kib: 11264 }],
+            rollouts: vec![timed(Way::InPlace, 1.5), timed(Way::Recreate, 3.0), timed(Way::Floor, 1.0)],
+        };
+        let text = text(&figures);
+        assert!(text.contains("in place         1.50     1.50     1.50         1.50"), "{text}");
+        assert!(text.contains("berth-daemon     idle                     10.0     11.0"), "{text}");
+    }
+}

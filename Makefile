@@ -1,9 +1,13 @@
 # Each target is one thin line over cargo; what they do is in the crates they name.
 CLUSTER = cargo run --quiet --package berth-cluster --bin cluster --
 
-.PHONY: test demo bench lint images prerequisites
+.PHONY: test test-full demo bench lint images prerequisites
 
+# Everything but the two suites that install the chart and kill the controller at every write: they are in test-full.
 test: prerequisites
+	cargo test --workspace --exclude berth-e2e --exclude berth-faults && cargo test --package berth-e2e --lib
+
+test-full: prerequisites
 	cargo test --workspace
 
 demo: prerequisites

@@ -4,26 +4,30 @@
 use crate::address;
 use serde_json::{Value, json};
 
-/// The name of the default StorageClass.
-pub(crate) const STORAGE_CLASS: &str = "standard";
-
 /// Where CoreDNS says over HTTP, in the control plane's network, whether it is ready.
 pub(crate) const DNS_READINESS: &str = "127.0.0.1:8181";
 
-/// The objects, as one list for `kubectl create`.
-pub(crate) fn objects() -> Value {
-    json!({"apiVersion": "v1", "kind": "List", "items": [
-        {
-            "apiVersion": "storage.k8s.io/v1",
-            "kind": "StorageClass",
-            "metadata": {
-                "name": STORAGE_CLASS,
-                "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
-            },
-            "provisioner": "kubernetes.io/host-path",
-            "reclaimPolicy": "Delete",
-            "volumeBindingMode": "Immediate",
+/// The path of [`storage_class`] in the API.
+pub(crate) const STORAGE_CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
+
+/// The default StorageClass.
+pub(crate) fn storage_class() -> Value {
+    json!({
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {
+            "name": "standard",
+            "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
         },
+        "provisioner": "kubernetes.io/host-path",
+        "reclaimPolicy": "Delete",
+        "volumeBindingMode": "Immediate",
+    })
+}
+
+/// The Service, the endpoint and the rights of cluster DNS.
+pub(crate) fn dns() -> Value {
+    json!({"apiVersion": "v1", "kind": "List", "items": [
         {
             "apiVersion": "v1",
             "kind": "Service",

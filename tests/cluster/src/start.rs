@@ -84,18 +84,25 @@ impl Cluster {
     /// Starts what needs the apiserver, once it is ready.
     fn start_when_ready(&self) -> Result<()> {
         self.wait_for_apiserver()?;
+        let class = addons::storage_class().to_string();
+        let create = ["create", "--raw", addons::STORAGE_CLASSES, "-f", "-"];
+        self.kubectl_with(&create, Some(&class))?;
         for component in Component::all(self.settings.nodes) {
-            // DNS needs rights that are among the objects; the others run already.
             use Component::{ControllerManager, KubeProxy, Kubelet, Scheduler};
             if matches!(component, ControllerManager | Scheduler | Kubelet(_) | KubeProxy(_)) {
                 self.launch(component)?;
             }
         }
-        // Not `apply`, and no validation: nothing is there yet, and both ask for a great deal first.
-        let objects = addons::objects().to_string();
-        let create = || self.kubectl_with(&["create", "--validate=false", "-f", "-"], Some(&objects));
-        retry(Duration::from_secs(20), create)?;
-        if self.settings.nodes > 0 { self.launch(Component::Dns) } else { Ok(()) }
+        if self.settings.nodes > 0 { self.start_dns() } else { Ok(()) }
+    }
+
+    /// Makes the objects that DNS needs, its own rights among them, and starts it.
+    fn start_dns(&self) -> Result<()> {
+        let objects = addons::dns().to_string();
+        let apply = ["apply", "--server-side", "--validate=false", "-f", "-"];
+        // The apiserver may be a moment late with the namespace.
+        retry(PATIENCE, || self.kubectl_with(&apply, Some(&objects)))?;
+        self.launch(Component::Dns)
     }
 
     fn relay(&self, name: &str, port: u16) -> Result<u16> {
@@ -161,7 +168,7 @@ impl Cluster {
         wait_until(|| TcpStream::connect((Ipv4Addr::LOCALHOST, self.settings.registry_port)).is_ok())
             .context("the registry does not listen")?;
         let image = Image::pause()?;
-        retry(Duration::from_secs(20), || self.registry().push(&image, PAUSE)).map(|_| ())
+        retry(PATIENCE, || self.registry().push(&image, PAUSE)).map(|_| ())
     }
 
     /// Waits until the apiserver says that it is ready.
@@ -179,7 +186,8 @@ impl Cluster {
         let nodes: Vec<String> = self.nodes().iter().map(|name| format!("node/{name}")).collect();
         let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
         let timeout = format!("--timeout={}s", PATIENCE.as_secs());
-        self.kubectl(&[&["wait", "--for=create", &timeout], nodes.as_slice()].concat())?;
+        // `wait --for=create` gives up on several names when the first look finds none of them.
+        retry(PATIENCE, || self.kubectl(&[&["get"], nodes.as_slice()].concat()))?;
         self.kubectl(&[&["wait", "--for=condition=Ready", &timeout], nodes.as_slice()].concat())?;
         wait_until(|| self.dns_is_ready().unwrap_or(false)).context("cluster DNS does not get ready")
     }

@@ -1,0 +1,105 @@
+//! Which requests are writes that count.
+
+use std::fmt;
+
+use http::{Method, Uri};
+
+/// What a workload's controller writes. Its certificates, leases and events are not part of a rollout.
+const RESOURCES: [&str; 5] = ["pods", "pods/status", "controllerrevisions", "clonesets/status", "nodeimages"];
+
+/// A request that changes something of a rollout.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Write {
+    /// POST, PATCH, PUT or DELETE.
+    pub method: Method,
+    /// The plural name, with `/` and the subresource if there is one.
+    pub resource: String,
+    /// Empty for what has no namespace.
+    pub namespace: String,
+    /// Empty for a POST.
+    pub name: String,
+}
+
+impl Write {
+    /// Reads a request; none when it changes nothing that counts.
+    pub fn of(method: &Method, uri: &Uri) -> Option<Write> {
+        if ![Method::POST, Method::PATCH, Method::PUT, Method::DELETE].contains(method) {
+            return None;
+        }
+        if uri.query().is_some_and(|query| query.split('&').any(|pair| pair.starts_with("dryRun="))) {
+            return None;
+        }
+        let mut path = uri.path().trim_matches('/').split('/');
+        let group = path.next()?;
+        // After the core group comes the version, after `apis` a group's name and the version.
+        path.nth(usize::from(group == "apis"))?;
+        let mut path: Vec<&str> = path.collect();
+        let namespace = if path.first() == Some(&"namespaces") && path.len() > 2 {
+            path.drain(..2).next_back().unwrap_or_default()
+        } else {
+            ""
+        };
+        let part = |index: usize| path.get(index).copied().unwrap_or_default();
+        let resource = [part(0), part(2)].join("/").trim_end_matches('/').to_owned();
+        RESOURCES.contains(&resource.as_str()).then(|| Write {
+            method: method.clone(),
+            resource,
+            namespace: namespace.to_owned(),
+            name: part(1).to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for Write {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Write { method, resource, name, .. } = self;
+        write!(f, "{method} {resource}")?;
+        if name.is_empty() { Ok(()) } else { write!(f, " {name}") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(method: &str, uri: &str) -> Option<(String, String)> {
+        let write = Write::of(&method.parse().unwrap(), &uri.parse().unwrap())?;
+        Some((write.to_string(), write.namespace))
+    }
+
+    #[test]
+    fn what_changes_a_rollout_counts() {
+        for (method, uri, says, namespace) in [
+            ("POST", "/api/v1/namespaces/a/pods?timeout=5s", "POST pods", "a"),
+            ("PATCH", "/api/v1/namespaces/a/pods/web-1/status?timeout=5s", "PATCH pods/status web-1", "a"),
+            ("DELETE", "/api/v1/namespaces/a/pods/web-1", "DELETE pods web-1", "a"),
+            ("POST", "/apis/apps/v1/namespaces/a/controllerrevisions", "POST controllerrevisions", "a"),
+            (
+                "PATCH",
+                "/apis/apps.kruise.io/v1beta1/namespaces/a/clonesets/web/status",
+                "PATCH clonesets/status web",
+                "a",
+            ),
+            ("PATCH", "/apis/apps.kruise.io/v1beta1/nodeimages/node-1", "PATCH nodeimages node-1", ""),
+        ] {
+            assert_eq!(read(method, uri), Some((says.to_owned(), namespace.to_owned())), "{method} {uri}");
+        }
+    }
+
+    #[test]
+    fn reads_and_what_is_beside_a_rollout_do_not() {
+        for (method, uri) in [
+            ("GET", "/api/v1/namespaces/a/pods"),
+            ("POST", "/api/v1/namespaces/a/podtemplates?dryRun=All"),
+            ("POST", "/api/v1/namespaces/a/pods?fieldManager=x&dryRun=All"),
+            ("POST", "/api/v1/namespaces/a/events"),
+            ("PUT", "/apis/coordination.k8s.io/v1/namespaces/a/leases/kruise-manager"),
+            ("POST", "/api/v1/namespaces/a/secrets"),
+            ("PATCH", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/clonesets.apps.kruise.io"),
+            ("POST", "/api/v1/namespaces"),
+            ("PATCH", "/api/v1/namespaces/pods"),
+        ] {
+            assert_eq!(read(method, uri), None, "{method} {uri}");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! One run of a scenario.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use berth_e2e::objects::{self, APP, kind};
+use berth_e2e::record::PodView;
+use berth_e2e::watch::PodWatch;
+use berth_faults::Fault;
+use kube::api::{DeleteParams, PropagationPolicy};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::ending::Ending;
+use crate::laws;
+use crate::scenario::{REPLICAS, Scenario};
+use crate::world::{ONE, PATIENCE, World};
+
+/// The name of every CloneSet, so that its revisions are named alike in every case.
+pub(crate) const SET: &str = "web";
+/// A controller that has asked for nothing for so long is at rest.
+const QUIET: Duration = Duration::from_millis(500);
+
+/// A run.
+pub(crate) struct Case<'a> {
+    world: &'a World,
+    scenario: Scenario,
+    namespace: String,
+    pub(crate) watch: PodWatch,
+}
+
+/// The ending that is waited for.
+#[derive(Clone, Copy)]
+enum Goal<'a> {
+    /// All pods serve with this image, after so many templates.
+    Good { image: &'static str, templates: usize },
+    /// It is the same as this one.
+    Same(&'a Ending),
+}
+
+/// Runs a scenario with a fault, checks everything, and gives how it ended and how many writes the controller sent.
+/// `expected` is how it ends without a fault.
+pub(crate) async fn run(
+    world: &World,
+    scenario: Scenario,
+    fault: Fault,
+    expected: Option<&Ending>,
+) -> Result<(Ending, usize)> {
+    let began = Instant::now();
+    let namespace = world.namespace(scenario);
+    objects::make_namespace(&world.client, &namespace).await?;
+    let watch = PodWatch::start(&world.client, &namespace, &format!("{APP}={SET}"), began.into_std()).await?;
+    let case = Case { world, scenario, namespace, watch };
+    let tried = case.attempt(fault, expected).await;
+    // Whatever comes now is no part of the case, and needs a controller that lives.
+    let (written, kills) = {
+        let ledger = world.controller.ledger();
+        let written: Vec<_> = ledger.entries().iter().map(ToString::to_string).collect();
+        (written, ledger.kills())
+    };
+    world.controller.begin("", Fault::None);
+    let story = || format!("namespace {}\n{}\n{}", case.namespace, written.join("\n"), world.logs());
+    let ending = tried.with_context(story)?;
+    case.clean_up().await?;
+    let fatal = match fault {
+        Fault::One(number, _) => written.get(number - 1).map_or("which was not reached", String::as_str),
+        _ => "",
+    };
+    eprintln!(
+        "{}: {fault} {fatal}: {} writes, {kills} kills, {:.1} s",
+        scenario.name(),
+        written.len(),
+        began.elapsed().as_secs_f64()
+    );
+    Ok((ending, written.len()))
+}
+
+impl Case<'_> {
+    async fn attempt(&self, fault: Fault, expected: Option<&Ending>) -> Result<Ending> {
+        let controller = &self.world.controller;
+        if self.scenario.has_pods() {
+            controller.begin(&self.namespace, Fault::None);
+            self.create(&self.scenario.clone_set()).await?;
+            self.at_rest(Goal::Good { image: ONE, templates: 1 }).await?;
+        }
+        let before = self.pods().await?;
+        let from = self.watch.began().elapsed();
+        controller.begin(&self.namespace, fault);
+        self.scenario.act(self).await?;
+        let good = Goal::Good { image: self.scenario.image(), templates: self.scenario.templates() };
+        let ending = self.at_rest(expected.map_or(good, Goal::Same)).await?;
+        let all_serve = |now: &berth_e2e::record::Moment<'_>| now.available(Duration::ZERO) == REPLICAS;
+        self.watch.until("all pods serve", PATIENCE, all_serve).await?;
+
+        laws::check_writes(self.scenario, &controller.ledger())?;
+        laws::check_record(self.scenario, &self.watch.record()?.since(from))?;
+        if self.scenario.keeps_pods() {
+            laws::check_same(&before, &self.pods().await?)?;
+        }
+        Ok(ending)
+    }
+
+    /// Waits until the end has come and the controller has nothing more to do.
+    async fn at_rest(&self, goal: Goal<'_>) -> Result<Ending> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            self.world.controller.check()?;
+            let quiet = self.is_quiet();
+            let ending = Ending::read(&self.world.client, &self.namespace, self.scenario).await?;
+            let flaw = match goal {
+                Goal::Good { image, templates } => {
+                    let digest = self.world.digests.get(image).context("no such image was pushed")?;
+                    ending.flaw(image, digest, templates)
+                }
+                Goal::Same(expected) => ending.difference(expected),
+            };
+            match flaw {
+                None if quiet => return Ok(ending),
+                Some(flaw) if Instant::now() > deadline => bail!("it does not end well in {PATIENCE:?}: {flaw}"),
+                None if Instant::now() > deadline => bail!("the controller does not rest in {PATIENCE:?}"),
+                _ => sleep(Duration::from_millis(50)).await,
+            }
+        }
+    }
+
+    /// Asked before the ending is read: what it then does is in the ending.
+    fn is_quiet(&self) -> bool {
+        self.world.controller.ledger().last_request().is_some_and(|last| last.elapsed() >= QUIET)
+    }
+
+    pub(crate) async fn create(&self, manifest: &Value) -> Result<()> {
+        objects::create(&self.world.client, &self.namespace, manifest).await.map(|_| ())
+    }
+
+    pub(crate) async fn set_image(&self, image: &str) -> Result<()> {
+        let patch = objects::image_patch(&self.scenario.clone_set(), image);
+        objects::patch(&self.world.client, &self.namespace, kind::CLONE_SET, SET, &patch).await.map(|_| ())
+    }
+
+    /// The pods by name.
+    async fn pods(&self) -> Result<BTreeMap<String, PodView>> {
+        let pods = objects::list(&self.world.client, &self.namespace, kind::POD, &format!("{APP}={SET}")).await?;
+        let view = |pod: Value| Ok(PodView::of(&serde_json::from_value(pod)?));
+        pods.into_iter().map(|pod| view(pod).map(|view| (view.name.clone(), view))).collect()
+    }
+
+    /// Deletes the CloneSet, and its pods with it. The namespace stays: it costs nothing, and its end takes long.
+    async fn clean_up(&self) -> Result<()> {
+        let manifest = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet"});
+        let api = objects::api_of(&self.world.client, &self.namespace, &manifest)?;
+        let background = Some(PropagationPolicy::Background);
+        api.delete(SET, &DeleteParams { propagation_policy: background, ..DeleteParams::default() }).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,130 @@
+//! How a case ends, without what differs from run to run: names that were drawn, uids, addresses, times.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use berth_api::names::{annotation, label};
+use berth_e2e::objects::{self, APP, CONTAINER, kind};
+use berth_e2e::record::PodView;
+use kube::Client;
+use serde_json::Value;
+
+use crate::case::SET;
+use crate::scenario::{REPLICAS, Scenario};
+
+/// Everything that a user could find to be different.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Ending {
+    status: Value,
+    /// Names and numbers, in the order of the numbers.
+    pub(crate) revisions: Vec<(i64, String)>,
+    pods: Vec<PodEnding>,
+    /// Pods that a node is still asked about.
+    inspected: usize,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct PodEnding {
+    labels: BTreeMap<String, String>,
+    image: String,
+    image_id: String,
+    /// Types and statuses.
+    conditions: BTreeMap<String, String>,
+    serves: bool,
+    /// The record of an in-place update speaks of the pod's revision, and is closed.
+    settled: bool,
+    restarts: Option<i32>,
+}
+
+impl Ending {
+    pub(crate) async fn read(client: &Client, namespace: &str, scenario: Scenario) -> Result<Ending> {
+        let set = objects::get(client, namespace, kind::CLONE_SET, SET).await?;
+        let pods = objects::list(client, namespace, kind::POD, &format!("{APP}={SET}")).await?;
+        let revisions = objects::list(client, namespace, "apps/v1/ControllerRevision", "").await?;
+        let node_image = objects::get(client, "", kind::NODE_IMAGE, "node-1").await?;
+        let mut status = set["status"].clone();
+        for condition in status["conditions"].as_array_mut().into_iter().flatten() {
+            condition["lastTransitionTime"].take();
+            condition["lastUpdateTime"].take();
+        }
+        // Said, so that a status of an older spec is no ending.
+        status["observedGeneration"] = (status["observedGeneration"] == set["metadata"]["generation"]).into();
+        let mut revisions: Vec<_> = revisions
+            .iter()
+            .map(|r| (r["revision"].as_i64().unwrap_or_default(), text(&r["metadata"]["name"])))
+            .collect();
+        revisions.sort();
+        let uids: Vec<_> = pods.iter().map(|pod| text(&pod["metadata"]["uid"])).collect();
+        let asked = node_image["spec"]["inspectPods"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let inspected = asked.iter().filter(|pod| uids.contains(&text(&pod["uid"]))).count();
+        let mut pods = pods.iter().map(|pod| PodEnding::of(pod, scenario)).collect::<Result<Vec<_>>>()?;
+        pods.sort_by(|a, b| a.labels.cmp(&b.labels));
+        Ok(Ending { status, revisions, pods, inspected })
+    }
+
+    /// Why this is no good ending; none when it is one.
+    pub(crate) fn flaw(&self, image: &str, digest: &str, templates: usize) -> Option<String> {
+        let counts = ["replicas", "readyReplicas", "availableReplicas", "updatedReplicas", "updatedReadyReplicas"];
+        let short = counts.into_iter().find(|count| self.status[count] != REPLICAS);
+        if let Some(count) = short.or((self.status["observedGeneration"] != true).then_some("observedGeneration")) {
+            return Some(format!("the status has the wrong {count}: {}", self.status));
+        }
+        if self.status["currentRevision"] != self.status["updateRevision"] {
+            return Some(format!("the status says that the rollout goes on: {}", self.status));
+        }
+        if self.revisions.len() != templates {
+            return Some(format!("there are not {templates} revisions: {:?}", self.revisions));
+        }
+        if self.pods.len() != REPLICAS {
+            return Some(format!("there are {} pods: {:?}", self.pods.len(), self.pods));
+        }
+        let flawed = self.pods.iter().find(|pod| {
+            let exact = pod.image == image && pod.image_id.ends_with(digest);
+            let gates = ["InPlaceUpdateReady", "KruisePodReady", "Ready"];
+            let open = gates.iter().all(|gate| pod.conditions.get(*gate).is_some_and(|status| status == "True"));
+            let normal = pod.labels.get(label::LIFECYCLE_STATE).is_some_and(|state| state == "Normal");
+            !(exact && open && normal && pod.serves && pod.settled)
+        });
+        if let Some(pod) = flawed {
+            return Some(format!("a pod is not as wanted: {pod:?}"));
+        }
+        (self.inspected > 0).then(|| format!("the node is still asked about {} pods", self.inspected))
+    }
+
+    /// How this differs from another ending; none when it does not.
+    pub(crate) fn difference(&self, other: &Ending) -> Option<String> {
+        (self != other).then(|| format!("it should have ended so:\n{other:?}\nand is so:\n{self:?}"))
+    }
+}
+
+impl PodEnding {
+    fn of(pod: &Value, scenario: Scenario) -> Result<PodEnding> {
+        let view = PodView::of(&serde_json::from_value(pod.clone())?);
+        let container = view.containers.get(CONTAINER).cloned().unwrap_or_default();
+        let strings = |value: &Value| -> BTreeMap<String, String> {
+            value.as_object().into_iter().flatten().map(|(key, value)| (key.clone(), text(value))).collect()
+        };
+        let mut labels = strings(&pod["metadata"]["labels"]);
+        labels.remove(label::CLONESET_INSTANCE_ID);
+        let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+        let annotations = strings(&pod["metadata"]["annotations"]);
+        Ok(PodEnding {
+            settled: annotations.get(annotation::INPLACE_UPDATE_STATE).is_none_or(|state| is_settled(state, &view)),
+            image: container.wanted,
+            image_id: container.image_id,
+            conditions: conditions.map(|c| (text(&c["type"]), text(&c["status"]))).collect(),
+            serves: view.serves(),
+            restarts: scenario.restarts_are_certain().then_some(container.restarts),
+            labels,
+        })
+    }
+}
+
+fn is_settled(state: &str, pod: &PodView) -> bool {
+    let state: Value = serde_json::from_str(state).unwrap_or_default();
+    text(&state["revision"]) == pod.revision && !text(&state["berthVerifiedBy"]).is_empty()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}

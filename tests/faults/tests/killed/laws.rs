@@ -1,0 +1,83 @@
+//! What holds at every instant of a case, whoever dies.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, ensure};
+use berth_e2e::objects::CONTAINER;
+use berth_e2e::record::{PodView, Record};
+use berth_faults::Ledger;
+use http::Method;
+
+use crate::scenario::Scenario;
+
+/// What has happened to a pod so far.
+struct Past<'a> {
+    last: &'a PodView,
+    image_changes: usize,
+    restarts: i32,
+}
+
+/// Checks the record of the pods.
+pub(crate) fn check_record(scenario: Scenario, record: &Record) -> Result<()> {
+    let violations = scenario.limits().violations(record);
+    let first = violations.first().map(ToString::to_string).unwrap_or_default();
+    ensure!(violations.is_empty(), "{} moments break a promise, the first: {first}", violations.len());
+
+    let mut pods: BTreeMap<&str, Past<'_>> = BTreeMap::new();
+    for moment in record.moments() {
+        for (uid, standing) in moment.pods {
+            let now = standing.pod;
+            let past = pods.entry(uid).or_insert(Past { last: now, image_changes: 0, restarts: 0 });
+            let last = std::mem::replace(&mut past.last, now);
+            if image(last) != image(now) {
+                past.image_changes += 1;
+                ensure!(!last.gates, "pod {} was in service when its image was changed: {last:?}", now.name);
+            }
+            past.restarts += now.restarts() - last.restarts();
+            ensure!(
+                past.image_changes <= scenario.image_changes(),
+                "the image of pod {} was changed {} times",
+                now.name,
+                past.image_changes
+            );
+            ensure!(
+                usize::try_from(past.restarts)? <= past.image_changes,
+                "pod {} restarted {} times for {} changes of its image",
+                now.name,
+                past.restarts,
+                past.image_changes
+            );
+        }
+    }
+    let before = record.moments().next().map_or(0, |moment| moment.pods.len());
+    let seen = pods.len() - before;
+    ensure!(seen == scenario.creates(), "{seen} pods were created, not {}", scenario.creates());
+    Ok(())
+}
+
+/// Checks what the controller did against what it had to do.
+pub(crate) fn check_writes(scenario: Scenario, ledger: &Ledger) -> Result<()> {
+    for (method, resource, wanted) in [
+        (Method::POST, "pods", scenario.creates()),
+        (Method::DELETE, "pods", scenario.deletes()),
+        (Method::POST, "controllerrevisions", 1),
+        (Method::DELETE, "controllerrevisions", 0),
+    ] {
+        let done = ledger.done(&method, resource);
+        ensure!(done == wanted, "{done} times {method} {resource} was carried out, not {wanted} times");
+    }
+    Ok(())
+}
+
+/// Checks that these are the pods of before.
+pub(crate) fn check_same(before: &BTreeMap<String, PodView>, after: &BTreeMap<String, PodView>) -> Result<()> {
+    let identities = |pods: &BTreeMap<String, PodView>| -> Vec<_> {
+        pods.values().map(|pod| (pod.name.clone(), pod.uid.clone(), pod.node.clone(), pod.ip.clone())).collect()
+    };
+    ensure!(identities(before) == identities(after), "not the same pods: before {before:?}, after {after:?}");
+    Ok(())
+}
+
+fn image(pod: &PodView) -> Option<&str> {
+    pod.containers.get(CONTAINER).map(|container| container.wanted.as_str())
+}

@@ -1,0 +1,134 @@
+//! What a user does with a CloneSet while the controller dies.
+
+use anyhow::Result;
+use berth_e2e::limits::Limits;
+use berth_e2e::objects::{self, CONTAINER};
+use berth_e2e::record::Moment;
+use serde_json::{Value, json};
+
+use crate::case::{Case, SET};
+use crate::world::{ONE, PATIENCE, TWO};
+
+pub(crate) const REPLICAS: usize = 3;
+
+/// A thing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Scenario {
+    /// A CloneSet is created.
+    Create,
+    /// Its image changes in place, each pod out of service for a second before.
+    InPlace,
+    /// The same, and the image changes back when the second pod is being updated.
+    Rollback,
+    /// Its image changes by new pods, with one more than wanted and never one less.
+    Recreate,
+}
+
+impl Scenario {
+    pub(crate) const ALL: [Scenario; 4] = [Scenario::Create, Scenario::InPlace, Scenario::Rollback, Scenario::Recreate];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Scenario::Create => "create",
+            Scenario::InPlace => "in_place",
+            Scenario::Rollback => "rollback",
+            Scenario::Recreate => "recreate",
+        }
+    }
+
+    /// The CloneSet at first.
+    pub(crate) fn clone_set(self) -> Value {
+        let rolling_update = match self {
+            Scenario::Create => json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 1}),
+            Scenario::InPlace | Scenario::Rollback => json!({
+                "podUpdatePolicy": "InPlaceIfPossible",
+                "maxUnavailable": 1,
+                "inPlaceUpdateStrategy": {"gracePeriodSeconds": 1},
+            }),
+            Scenario::Recreate => json!({"podUpdatePolicy": "ReCreate", "maxUnavailable": 0, "maxSurge": 1}),
+        };
+        let mut set = objects::clone_set(SET, REPLICAS, ONE, &rolling_update);
+        // Probes cost up to a second for each pod, and show nothing here.
+        if let Some(container) = set["spec"]["template"]["spec"]["containers"][0].as_object_mut() {
+            container.remove("readinessProbe");
+        }
+        set
+    }
+
+    /// Whether the pods are there before.
+    pub(crate) fn has_pods(self) -> bool {
+        self != Scenario::Create
+    }
+
+    /// Does it.
+    pub(crate) async fn act(self, case: &Case<'_>) -> Result<()> {
+        match self {
+            Scenario::Create => case.create(&self.clone_set()).await,
+            Scenario::InPlace | Scenario::Recreate => case.set_image(TWO).await,
+            Scenario::Rollback => {
+                case.set_image(TWO).await?;
+                let second = |now: &Moment<'_>| {
+                    let wants = |image: &str| image == TWO;
+                    let changed = |s: &&berth_e2e::record::Standing<'_>| {
+                        s.pod.containers.get(CONTAINER).is_some_and(|container| wants(&container.wanted))
+                    };
+                    now.pods.values().filter(changed).count() >= 2
+                };
+                case.watch.until("the second pod is updated", PATIENCE, second).await?;
+                case.set_image(ONE).await
+            }
+        }
+    }
+
+    /// The image in the end.
+    pub(crate) fn image(self) -> &'static str {
+        match self {
+            Scenario::Create | Scenario::Rollback => ONE,
+            Scenario::InPlace | Scenario::Recreate => TWO,
+        }
+    }
+
+    /// The pods are the same ones after it.
+    pub(crate) fn keeps_pods(self) -> bool {
+        matches!(self, Scenario::InPlace | Scenario::Rollback)
+    }
+
+    /// How many pods it creates.
+    pub(crate) fn creates(self) -> usize {
+        if self.keeps_pods() { 0 } else { REPLICAS }
+    }
+
+    /// How many pods it deletes.
+    pub(crate) fn deletes(self) -> usize {
+        if self == Scenario::Recreate { REPLICAS } else { 0 }
+    }
+
+    /// How many templates the CloneSet has had.
+    pub(crate) fn templates(self) -> usize {
+        if self == Scenario::Create { 1 } else { 2 }
+    }
+
+    /// How often the image of a pod changes, at most.
+    pub(crate) fn image_changes(self) -> usize {
+        match self {
+            Scenario::Create | Scenario::Recreate => 0,
+            Scenario::InPlace => 1,
+            Scenario::Rollback => 2,
+        }
+    }
+
+    /// Whether each run restarts as many containers as any other. A rollback spares those that it reaches in time.
+    pub(crate) fn restarts_are_certain(self) -> bool {
+        self != Scenario::Rollback
+    }
+
+    /// What holds at every instant.
+    pub(crate) fn limits(self) -> Limits {
+        let (available, active) = match self {
+            Scenario::Create => (0, REPLICAS),
+            Scenario::InPlace | Scenario::Rollback => (REPLICAS - 1, REPLICAS),
+            Scenario::Recreate => (REPLICAS, REPLICAS + 1),
+        };
+        Limits { available, active, ..Limits::default() }
+    }
+}

@@ -11,18 +11,27 @@ use kube::{Api, Client};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 fn main() -> anyhow::Result<()> {
     let flags = Flags::parse();
-    let filter = EnvFilter::try_new(&flags.log_level).with_context(|| format!("--log-level={}", flags.log_level))?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    match flags.log_format {
-        LogFormat::Json => log.json().flatten_event(true).init(),
-        LogFormat::Text => log.init(),
-    }
+    log_to_stderr(&flags)?;
     // One thread: the daemon waits most of the time, and threads cost memory on every node.
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(run(flags))
+}
+
+fn log_to_stderr(flags: &Flags) -> anyhow::Result<()> {
+    // Not the filter with spans and patterns: its regular expressions would be a tenth of the process.
+    let filter: Targets = flags.log_level.parse().with_context(|| format!("--log-level={}", flags.log_level))?;
+    let log = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let registry = tracing_subscriber::registry().with(filter);
+    match flags.log_format {
+        LogFormat::Json => registry.with(log.json().flatten_event(true)).init(),
+        LogFormat::Text => registry.with(log).init(),
+    }
+    Ok(())
 }
 
 async fn run(flags: Flags) -> anyhow::Result<()> {

@@ -190,7 +190,7 @@ impl Agent {
             }
             Done::Ended(attempt, outcome) => {
                 if self.pulls.remove(&attempt).is_some() {
-                    self.count(&outcome);
+                    self.count(attempt, &outcome);
                     self.tasks.ended(attempt, outcome, now());
                 }
             }
@@ -206,15 +206,20 @@ impl Agent {
         }
     }
 
-    fn count(&self, outcome: &Outcome) {
-        let (result, why) = match outcome {
-            Outcome::Pulled(_) => ("succeeded", ""),
-            Outcome::Failed(why) => ("failed", why.as_str()),
-            Outcome::Held(why) => ("held", why.as_str()),
-        };
-        self.metrics.pulled(result);
-        if !why.is_empty() {
-            warn!(result, why, "a pull ended without an image");
+    fn count(&self, attempt: u64, outcome: &Outcome) {
+        match outcome {
+            Outcome::Pulled(image) => {
+                self.metrics.pulled("succeeded");
+                info!(attempt, id = image.id, bytes = image.bytes, "pulled");
+            }
+            Outcome::Failed(why) => {
+                self.metrics.pulled("failed");
+                warn!(attempt, why, "a pull failed");
+            }
+            Outcome::Held(why) => {
+                self.metrics.pulled("held");
+                warn!(attempt, why, "a pull is held");
+            }
         }
     }
 

@@ -190,11 +190,20 @@ fn up(name: String, nodes: u8, audit: bool) -> Result<()> {
     let started = Instant::now();
     let cluster = Cluster::up(&Options { name, nodes, audit, wait_turn: false })?;
     let (name, seconds, version) = (cluster.name(), started.elapsed().as_secs_f32(), cluster.cgroup_version());
-    println!("# cluster {name} is up after {seconds:.1} s, on cgroup v{version}");
-    println!("export KUBECONFIG={}", cluster.kubeconfig().display());
-    println!("export PATH={}:$PATH", cluster.programs().directory().display());
-    println!("# registry: {} from here, {} in the cluster", cluster.registry().address, cluster.registry_inside());
-    cluster.keep()
+    let said = format!(
+        "# cluster {name} is up after {seconds:.1} s, on cgroup v{version}
+export KUBECONFIG={}
+export PATH={}:$PATH
+# registry: {} from here, {} in the cluster
+",
+        cluster.kubeconfig().display(),
+        cluster.programs().directory().display(),
+        cluster.registry().address,
+        cluster.registry_inside()
+    );
+    // Kept before it is said, for who reads may go away.
+    cluster.keep()?;
+    Ok(io::stdout().write_all(said.as_bytes())?)
 }
 
 fn status() -> Result<()> {

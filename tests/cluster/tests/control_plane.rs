@@ -58,25 +58,27 @@ fn every_request_is_in_the_audit_log() {
 fn what_a_killed_owner_left_is_removed_and_what_was_kept_is_not() {
     let program = env!("CARGO_BIN_EXE_cluster");
     let cluster = |arguments: &[&str]| Command::new(program).args(arguments).output().unwrap();
-    let kept = options("kept").name;
-    let up = cluster(&["up", "--nodes", "0", "--name", &kept]);
+    let kept = Kept(options("kept").name);
+    let up = cluster(&["up", "--nodes", "0", "--name", &kept.0]);
     assert!(up.status.success(), "{}", String::from_utf8_lossy(&up.stderr));
 
     let left = options("left").name;
     let mut owner = Command::new(program);
     let mut owner = owner.args(["up", "--nodes", "0", "--name", &left]).stdout(Stdio::null()).spawn().unwrap();
     let record = Path::new("/var/lib/berth-cluster").join(&left).join("processes/apiserver");
-    while !record.exists() {
+    let apiserver = loop {
+        let text = fs::read_to_string(&record).unwrap_or_default();
+        if let Some((pid, _)) = text.split_once(' ') {
+            break Path::new("/proc").join(pid);
+        }
         assert!(owner.try_wait().unwrap().is_none(), "the owner ended before it was killed");
         sleep(Duration::from_millis(5));
-    }
+    };
+    // A zombie has no command line.
+    let runs = || fs::read(apiserver.join("cmdline")).is_ok_and(|command_line| !command_line.is_empty());
+    assert!(runs());
     owner.kill().unwrap();
     owner.wait().unwrap();
-    let text = fs::read_to_string(&record).unwrap();
-    let orphan = Path::new("/proc").join(text.split(' ').next().unwrap());
-    // A zombie has no command line.
-    let runs = || fs::read(orphan.join("cmdline")).is_ok_and(|command_line| !command_line.is_empty());
-    assert!(runs(), "the apiserver outlives who started it");
 
     // Another test's cluster may remove it first.
     remove_leftovers().unwrap();
@@ -84,9 +86,18 @@ fn what_a_killed_owner_left_is_removed_and_what_was_kept_is_not() {
         sleep(Duration::from_millis(20));
     }
     assert!(!runs(), "the orphan is ended");
-    assert!(exists(&kept), "what was kept stays");
-    Cluster::attach(&kept).unwrap().kubectl(&["get", "namespaces"]).unwrap();
-    assert!(cluster(&["down", "--name", &kept]).status.success());
-    assert!(!exists(&kept));
-    assert!(Cluster::attach(&kept).is_err());
+    assert!(exists(&kept.0), "what was kept stays");
+    Cluster::attach(&kept.0).unwrap().kubectl(&["get", "namespaces"]).unwrap();
+    assert!(cluster(&["down", "--name", &kept.0]).status.success());
+    assert!(!exists(&kept.0));
+    assert!(Cluster::attach(&kept.0).is_err());
+}
+
+/// A cluster that only its name keeps from outliving the test, should that fail.
+struct Kept(String);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let _ = Cluster::take_down(&self.0);
+    }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use http::Method;
+use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::write::Write;
@@ -49,8 +50,17 @@ pub struct Entry {
     pub life: usize,
     /// What.
     pub write: Write,
+    /// Its content; null when that is not JSON.
+    pub body: Value,
     /// The apiserver's answer as an HTTP status; none when the write was held back, or has no answer yet.
     pub answer: Option<u16>,
+}
+
+impl Entry {
+    /// The apiserver has carried it out.
+    pub fn is_done(&self) -> bool {
+        self.answer.is_some_and(|code| (200..300).contains(&code))
+    }
 }
 
 impl fmt::Display for Entry {
@@ -129,7 +139,7 @@ impl Ledger {
     }
 
     /// A write has arrived.
-    pub(crate) fn admit(&mut self, write: Write) -> Verdict {
+    pub(crate) fn admit(&mut self, write: Write, body: Value) -> Verdict {
         if self.dying {
             return Verdict::Hold;
         }
@@ -137,7 +147,7 @@ impl Ledger {
             return Verdict::Beside;
         }
         let index = self.entries.len();
-        self.entries.push(Entry { life: self.life, write, answer: None });
+        self.entries.push(Entry { life: self.life, write, body, answer: None });
         let (fatal, side) = match self.fault {
             Fault::None => (false, Side::Before),
             Fault::One(number, side) => (index + 1 == number, side),
@@ -185,11 +195,8 @@ impl Ledger {
 
     /// How many writes of this kind the apiserver has carried out.
     pub fn done(&self, method: &Method, resource: &str) -> usize {
-        let done = |entry: &&Entry| {
-            let Entry { write, answer, .. } = entry;
-            write.method == *method && write.resource == resource && answer.is_some_and(|code| (200..300).contains(&code))
-        };
-        self.entries.iter().filter(done).count()
+        let such = |entry: &&Entry| entry.write.method == *method && entry.write.resource == resource;
+        self.entries.iter().filter(such).filter(|entry| entry.is_done()).count()
     }
 }
 
@@ -207,7 +214,7 @@ mod tests {
         ledger.begin_life();
         let mut verdicts = Vec::new();
         while verdicts.len() < most && !ledger.dying {
-            verdicts.push(ledger.admit(write("a")));
+            verdicts.push(ledger.admit(write("a"), Value::Null));
         }
         verdicts
     }
@@ -219,7 +226,7 @@ mod tests {
             let mut ledger = Ledger::new();
             ledger.begin("a", Fault::One(2, side));
             assert_eq!(life(&mut ledger, 9), [Pass(0), fatal]);
-            assert_eq!(ledger.admit(write("a")), Hold);
+            assert_eq!(ledger.admit(write("a"), Value::Null), Hold);
             assert_eq!(life(&mut ledger, 3), [Pass(2), Pass(3), Pass(4)]);
             assert_eq!(ledger.kills(), 1);
         }
@@ -242,8 +249,8 @@ mod tests {
         let mut ledger = Ledger::new();
         ledger.begin("a", Fault::One(1, Side::Before));
         ledger.begin_life();
-        assert_eq!(ledger.admit(write("b")), Verdict::Beside);
-        assert_eq!(ledger.admit(write("")), Verdict::Kill, "what has no namespace belongs to the case");
+        assert_eq!(ledger.admit(write("b"), Value::Null), Verdict::Beside);
+        assert_eq!(ledger.admit(write(""), Value::Null), Verdict::Kill, "what has no namespace belongs to the case");
     }
 
     #[test]
@@ -251,7 +258,7 @@ mod tests {
         let mut ledger = Ledger::new();
         ledger.begin("a", Fault::None);
         for answer in [Some(201), Some(409), None] {
-            let Verdict::Pass(index) = ledger.admit(write("a")) else { panic!("it must pass") };
+            let Verdict::Pass(index) = ledger.admit(write("a"), Value::Null) else { panic!("it must pass") };
             answer.into_iter().for_each(|code| ledger.answered(index, code));
         }
         assert_eq!(ledger.done(&Method::POST, "pods"), 1);

@@ -73,8 +73,11 @@ impl Proxy {
         self.ledger().requested(Instant::now());
         let (parts, body) = request.into_parts();
         let Ok(body) = body.collect().await else { return refusal("the request broke off") };
-        let request = forwarded(parts, body.to_bytes());
-        let Some(write) = write else {
+        let body = body.to_bytes();
+        let content = || serde_json::from_slice(&body).unwrap_or_default();
+        let write = write.map(|write| (write, content()));
+        let request = forwarded(parts, body);
+        let Some((write, content)) = write else {
             return match self.upstream.send(request).await {
                 Ok(response) => passed_back(response),
                 Err(error) => refusal(&error.to_string()),
@@ -82,7 +85,7 @@ impl Proxy {
         };
         // Taken before the write is admitted, so that none is admitted and then forgotten.
         let under_way = Arc::clone(&self.under_way).read_owned().await;
-        let verdict = self.ledger().admit(write);
+        let verdict = self.ledger().admit(write, content);
         let index = match verdict {
             Verdict::Hold => return pending().await,
             Verdict::Kill => {

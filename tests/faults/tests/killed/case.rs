@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use berth_e2e::objects::{self, APP, kind};
-use berth_e2e::record::PodView;
+use berth_e2e::record::{Moment, PodView};
 use berth_e2e::watch::PodWatch;
 use berth_faults::Fault;
 use kube::api::{DeleteParams, PropagationPolicy};
@@ -90,7 +90,7 @@ impl Case<'_> {
         self.scenario.act(self).await?;
         let good = Goal::Good { image: self.scenario.image(), templates: self.scenario.templates() };
         let ending = self.at_rest(expected.map_or(good, Goal::Same)).await?;
-        let all_serve = |now: &berth_e2e::record::Moment<'_>| now.available(Duration::ZERO) == REPLICAS;
+        let all_serve = |now: &Moment<'_>| now.available(Duration::ZERO) == REPLICAS;
         self.watch.until("all pods serve", PATIENCE, all_serve).await?;
 
         laws::check_writes(self.scenario, &controller.ledger())?;

@@ -1,4 +1,5 @@
-//! The real daemon on a node, outside a pod: of one that restarts containers too often the controller asks it what runs.
+//! The real daemon on a node, outside a pod. The controller asks it what runs where a pod's status does not tell: after a
+//! rollback, for one.
 
 use std::fs::{self, File};
 use std::path::Path;

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use berth_api::names::{annotation, label};
 use berth_e2e::objects::CONTAINER;
 use berth_e2e::record::{PodView, Record};
 use berth_faults::Ledger;
 use http::Method;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 
 use crate::scenario::Scenario;
 
@@ -66,7 +69,39 @@ pub(crate) fn check_writes(scenario: Scenario, ledger: &Ledger) -> Result<()> {
         let done = ledger.done(&method, resource);
         ensure!(done == wanted, "{done} times {method} {resource} was carried out, not {wanted} times");
     }
+    check_grace(scenario, ledger)
+}
+
+/// No image changes before the pod has been out of service for the grace period: by the times that the writes carry, for
+/// these are when the controller decided.
+fn check_grace(scenario: Scenario, ledger: &Ledger) -> Result<()> {
+    let grace = SignedDuration::from_secs(scenario.grace_seconds());
+    let mut out_of_service: BTreeMap<&str, Timestamp> = BTreeMap::new();
+    for entry in ledger.entries().iter().filter(|entry| entry.is_done() && entry.write.method == Method::PATCH) {
+        let (pod, metadata) = (entry.write.name.as_str(), &entry.body["metadata"]);
+        match metadata["labels"][label::LIFECYCLE_STATE].as_str() {
+            Some("Updating") => {
+                let since = time(&metadata["annotations"][annotation::LIFECYCLE_TIMESTAMP])?;
+                out_of_service.insert(pod, since);
+            }
+            Some(_) => drop(out_of_service.remove(pod)),
+            None => {}
+        }
+        if entry.write.resource != "pods" {
+            continue;
+        }
+        let state = metadata["annotations"][annotation::INPLACE_UPDATE_STATE].as_str().unwrap_or_default();
+        let state: Value = serde_json::from_str(state).with_context(|| format!("no record in {}", entry.body))?;
+        let since = out_of_service.get(pod).with_context(|| format!("pod {pod} was patched in service"))?;
+        let waited = time(&state["updateTimestamp"])?.duration_since(*since);
+        ensure!(waited >= grace, "pod {pod} was patched after {waited:#} out of service, not {grace:#}");
+    }
     Ok(())
+}
+
+fn time(value: &Value) -> Result<Timestamp> {
+    let text = value.as_str().with_context(|| format!("{value} is no time"))?;
+    text.parse().with_context(|| format!("{text:?} is no time"))
 }
 
 /// Checks that these are the pods of before.

@@ -90,9 +90,9 @@ async fn attempt(world: &World, scenario: Scenario, way: Way) -> Result<()> {
     let faults: Vec<Fault> = match way {
         Way::Undisturbed => return Ok(()),
         Way::Each(side) => vec![Fault::Each(side)],
-        // Both sides together try twice as many writes as each alone.
+        // Where not all are tried, the two sides try different ones.
         Way::One(side) => {
-            let first = if side == Side::Before { 1 } else { 1 + stride / 2 };
+            let first = if side == Side::Before { stride.div_ceil(4) } else { (3 * stride).div_ceil(4) };
             (first..=undisturbed.writes).step_by(stride).map(|number| Fault::One(number, side)).collect()
         }
     };

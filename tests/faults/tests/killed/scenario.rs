@@ -3,7 +3,7 @@
 use anyhow::Result;
 use berth_e2e::limits::Limits;
 use berth_e2e::objects::{self, CONTAINER};
-use berth_e2e::record::Moment;
+use berth_e2e::record::{Moment, Standing};
 use serde_json::{Value, json};
 
 use crate::case::{Case, SET};
@@ -43,7 +43,7 @@ impl Scenario {
             Scenario::InPlace | Scenario::Rollback => json!({
                 "podUpdatePolicy": "InPlaceIfPossible",
                 "maxUnavailable": 1,
-                "inPlaceUpdateStrategy": {"gracePeriodSeconds": 1},
+                "inPlaceUpdateStrategy": {"gracePeriodSeconds": self.grace_seconds()},
             }),
             Scenario::Recreate => json!({"podUpdatePolicy": "ReCreate", "maxUnavailable": 0, "maxSurge": 1}),
         };
@@ -67,13 +67,8 @@ impl Scenario {
             Scenario::InPlace | Scenario::Recreate => case.set_image(TWO).await,
             Scenario::Rollback => {
                 case.set_image(TWO).await?;
-                let second = |now: &Moment<'_>| {
-                    let wants = |image: &str| image == TWO;
-                    let changed = |s: &&berth_e2e::record::Standing<'_>| {
-                        s.pod.containers.get(CONTAINER).is_some_and(|container| wants(&container.wanted))
-                    };
-                    now.pods.values().filter(changed).count() >= 2
-                };
+                let wants = |s: &&Standing<'_>| s.pod.containers.get(CONTAINER).is_some_and(|c| c.wanted == TWO);
+                let second = |now: &Moment<'_>| now.pods.values().filter(wants).count() >= 2;
                 case.watch.until("the second pod is updated", PATIENCE, second).await?;
                 case.set_image(ONE).await
             }
@@ -115,6 +110,11 @@ impl Scenario {
             Scenario::InPlace => 1,
             Scenario::Rollback => 2,
         }
+    }
+
+    /// How long a pod is out of service before its image changes.
+    pub(crate) fn grace_seconds(self) -> i64 {
+        i64::from(self.keeps_pods())
     }
 
     /// Whether each run restarts as many containers as any other. A rollback spares those that it reaches in time.

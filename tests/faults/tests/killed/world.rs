@@ -27,8 +27,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// The images. Every CloneSet has pods of its own, so none of them meets the kubelet's restart back-off.
 pub(crate) const ONE: &str = "faults:one";
 pub(crate) const TWO: &str = "faults:two";
-/// So few that `make test` has time for them: each tries one write in so many.
-const STRIDE: usize = 8;
+/// Of so many writes one is tried, so that `make test` has time for it. That the controller dies at each of them in turn
+/// takes one run only, and is always tried.
+const STRIDE: usize = 16;
 const NAMESPACE: &str = "kruise-system";
 
 /// How a scenario goes without a fault.
@@ -55,7 +56,9 @@ pub(crate) struct World {
 impl World {
     pub(crate) async fn up() -> Result<World> {
         let stride = match env::var("BERTH_FAULTS_STRIDE") {
-            Ok(stride) => stride.parse().ok().filter(|stride| *stride > 0).context("BERTH_FAULTS_STRIDE is no number above 0")?,
+            Ok(stride) => {
+                stride.parse().ok().filter(|stride| *stride > 0).context("BERTH_FAULTS_STRIDE is no number above 0")?
+            }
             Err(_) => STRIDE,
         };
         let made = || {

@@ -7,6 +7,7 @@ use berth_api::v1beta1::nodeimage::NodeImageStatus;
 use futures::StreamExt;
 use kube::api::{Api, ListParams, Patch, PatchParams, WatchEvent, WatchParams};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tracing::{debug, warn};
 
 /// The pause after the first failure to watch; it doubles up to [`RETRY_MAX`].
@@ -38,7 +39,10 @@ pub enum NodeImageError {
 pub async fn watch(api: Api<NodeImage>, name: String, tell: mpsc::Sender<Option<Box<NodeImage>>>) {
     let mut retry = RETRY;
     while !tell.is_closed() {
+        let begun = Instant::now();
         match list_and_watch(&api, &name, &tell, &mut retry).await {
+            // As a rule a watch lasts; one that does not is not to be begun again and again without a pause.
+            Ok(()) if begun.elapsed() < RETRY => tokio::time::sleep(RETRY).await,
             Ok(()) => {}
             Err(error) => {
                 warn!(node = name, %error, "the NodeImage cannot be watched");

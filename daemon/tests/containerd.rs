@@ -15,8 +15,10 @@ use berth_daemon::cri::Cri;
 use berth_daemon::inspect::{self, Facts, POD_UID_LABEL};
 use berth_daemon::manifest::Bytes;
 use berth_daemon::pull::Try;
+use berth_daemon::pull_secrets::PullSecrets;
 use berth_daemon::runtime::{self, Runtime, RuntimeEvent, SocketChoice};
 use berth_daemon::tasks::{Key, Outcome};
+use berth_grpc::v1::{Credential, GetRequest, GetResponse, pull_secrets_server};
 use jiff::Timestamp;
 use k8s_cri::v1::runtime_service_client::RuntimeServiceClient;
 use k8s_cri::v1::{
@@ -28,6 +30,7 @@ use node::oci::{Content, Layout};
 use node::{Containerd, Node, Registry, wait};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
+use tonic::transport::{Identity, Server, ServerTlsConfig};
 
 const MIB: usize = 1 << 20;
 
@@ -47,16 +50,19 @@ struct Pull {
 
 fn pull(runtime: &Arc<Runtime>, image: &str, tag: &str) -> Pull {
     let (tell, progress) = mpsc::channel(1);
-    let attempt = Try {
+    Pull { progress, outcome: tokio::spawn(attempt(runtime, image, tag, tell).run()) }
+}
+
+fn attempt(runtime: &Arc<Runtime>, image: &str, tag: &str, progress: mpsc::Sender<(u64, Bytes)>) -> Try {
+    Try {
         attempt: 7,
         key: Key { image: image.into(), tag: tag.into() },
         sandbox: None,
         has_secrets: false,
         runtime: runtime.clone(),
         secrets: None,
-        progress: tell,
-    };
-    Pull { progress, outcome: tokio::spawn(attempt.run()) }
+        progress,
+    }
 }
 
 impl Pull {
@@ -194,6 +200,84 @@ async fn credentials_open_a_registry() {
         |password: &str| AuthConfig { username: "robot".into(), password: password.into(), ..AuthConfig::default() };
     assert!(runtime.cri.pull("team/private:1", Some(auth("wrong")), None).await.is_err());
     runtime.cri.pull("team/private:1", Some(auth("secret")), None).await.unwrap();
+}
+
+#[tokio::test]
+async fn credentials_from_the_controller_are_tried_in_turn() {
+    let registry = Registry::start(true);
+    registry.push(&layout(&[1000], 9), "team/private:1");
+    let containerd = Containerd::start(registry.port);
+    let runtime = connect(&containerd).await;
+    let credential =
+        |password: &str| Credential { username: "robot".into(), password: password.into(), ..Credential::default() };
+    let pull = |controller: &Controller| {
+        let mut attempt = attempt(&runtime, "team/private", "1", mpsc::channel(1).0);
+        attempt.has_secrets = true;
+        attempt.secrets = Some(controller.client.clone());
+        attempt.run()
+    };
+    let problem = "pull secret default/gone does not exist";
+    let wrong =
+        Controller::start(GetResponse { credentials: vec![credential("wrong")], problems: vec![problem.into()] });
+    let Outcome::Failed(why) = in_time("a refusal", pull(&wrong)).await else { panic!("pulled") };
+    assert!(why.contains("401") && why.contains(problem), "{why}");
+    let right =
+        Controller::start(GetResponse { credentials: ["wrong", "secret"].map(credential).into(), problems: vec![] });
+    assert!(matches!(in_time("the pull", pull(&right)).await, Outcome::Pulled(_)));
+    right.server.abort();
+    let _ = right.server.await;
+    let attempt = Try {
+        has_secrets: true,
+        secrets: Some(right.client),
+        ..attempt(&runtime, "team/private", "1", mpsc::channel(1).0)
+    };
+    let Outcome::Held(why) = in_time("an answer", attempt.run()).await else { panic!("not held") };
+    assert!(why.contains("cannot be reached"), "{why}");
+}
+
+/// Stands in for the controller, whose own side is tested with it: TLS, a token, and one answer to everything.
+struct Controller {
+    client: PullSecrets,
+    server: JoinHandle<()>,
+    _directory: tempfile::TempDir,
+}
+
+struct Answer(GetResponse);
+
+#[tonic::async_trait]
+impl pull_secrets_server::PullSecrets for Answer {
+    async fn get(&self, request: tonic::Request<GetRequest>) -> Result<tonic::Response<GetResponse>, tonic::Status> {
+        assert_eq!(request.metadata().get("authorization").unwrap(), "Bearer a-token");
+        assert_eq!((request.get_ref().image.as_str(), request.get_ref().tag.as_str()), ("team/private", "1"));
+        Ok(tonic::Response::new(self.0.clone()))
+    }
+}
+
+impl Controller {
+    fn start(answer: GetResponse) -> Controller {
+        let directory = tempfile::TempDir::new().unwrap();
+        let key = rcgen::KeyPair::generate().unwrap();
+        let certificate = rcgen::CertificateParams::new(vec!["controller".into()]).unwrap().self_signed(&key).unwrap();
+        let client = |address: std::net::SocketAddr| PullSecrets {
+            controller: address.to_string(),
+            server_name: Some("controller".into()),
+            ca: directory.path().join("ca.crt"),
+            token: directory.path().join("token"),
+        };
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = client(listener.local_addr().unwrap());
+        std::fs::write(&client.ca, certificate.pem()).unwrap();
+        std::fs::write(&client.token, "a-token\n").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let incoming =
+            tonic::transport::server::TcpIncoming::from(tokio::net::TcpListener::from_std(listener).unwrap());
+        let tls = ServerTlsConfig::new().identity(Identity::from_pem(certificate.pem(), key.serialize_pem()));
+        let mut server = Server::builder().tls_config(tls).unwrap();
+        let service = pull_secrets_server::PullSecretsServer::new(Answer(answer));
+        let server =
+            tokio::spawn(async move { server.add_service(service).serve_with_incoming(incoming).await.unwrap() });
+        Controller { client, server, _directory: directory }
+    }
 }
 
 #[tokio::test]

@@ -164,12 +164,12 @@ impl Agent {
         match event {
             RuntimeEvent::Ready(runtime) => {
                 self.runtime = Connection::Ready(runtime);
-                self.tasks.images_changed();
+                self.tasks.images_changed(now());
                 self.inspection.due = true;
             }
             RuntimeEvent::Lost(why) => self.runtime = Connection::Lost(why),
             RuntimeEvent::Images => {
-                self.tasks.images_changed();
+                self.tasks.images_changed(now());
                 self.inspection.due = true;
             }
             RuntimeEvent::Containers => self.inspection.due = true,
@@ -182,7 +182,7 @@ impl Agent {
             Done::Looked(key, Ok(found)) => self.tasks.looked(&key, found, now()),
             Done::Looked(key, Err(error)) => {
                 debug!(image = key.reference(), %error, "the node could not be asked for an image");
-                self.tasks.not_looked(&key);
+                self.tasks.not_looked(&key, now());
                 // The connection says whether that was the image or the runtime; a refused name fails in its pull.
                 if matches!(error, crate::cri::CriError::Refused(_)) {
                     self.tasks.looked(&key, None, now());

@@ -95,6 +95,8 @@ struct Task {
     /// What the last try said.
     error: String,
     image: Option<Resolved>,
+    /// The node is not asked for the image before.
+    look_after: Option<Timestamp>,
     state: State,
 }
 
@@ -150,20 +152,25 @@ impl Tasks {
         }
     }
 
-    /// The node could not be asked for an image; it is asked again.
-    pub fn not_looked(&mut self, key: &Key) {
-        match self.tasks.get_mut(key).map(|task| &mut task.state) {
-            Some(State::Unseen { asked }) => *asked = false,
-            Some(State::Done { stale, .. }) => *stale = true,
-            _ => {}
+    /// The node could not be asked for an image; it is asked again, a little later.
+    pub fn not_looked(&mut self, key: &Key, now: Timestamp) {
+        let Some(task) = self.tasks.get_mut(key) else { return };
+        match &mut task.state {
+            State::Unseen { asked } => *asked = false,
+            State::Done { stale, .. } => *stale = true,
+            State::Absent { .. } | State::Running { .. } => return,
         }
+        task.look_after = later(now, BACKOFF);
     }
 
-    /// Images came, went or got other names on the node: what is known about them is read again.
-    pub fn images_changed(&mut self) {
+    /// Images came, went or got other names on the node: what is known about them is read again, a little later, because
+    /// such changes come in bursts.
+    pub fn images_changed(&mut self, now: Timestamp) {
         for task in self.tasks.values_mut() {
-            if let State::Done { stale, .. } = &mut task.state {
-                *stale = true;
+            if let State::Done { stale, succeeded: true, .. } = &mut task.state
+                && !std::mem::replace(stale, true)
+            {
+                task.look_after = later(now, BACKOFF);
             }
         }
     }

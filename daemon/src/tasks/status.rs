@@ -40,9 +40,10 @@ impl Task {
                 status.phase = ImagePullPhase::Waiting;
             }
             State::Unseen { .. } | State::Absent { not_before: None } => status.phase = ImagePullPhase::Pulling,
-            State::Absent { not_before: Some(at) } if self.holds > 0 => {
+            // The same words while it is tried again, or every try would be two writes.
+            State::Absent { .. } | State::Running { bytes: None, .. } if self.holds > 0 => {
                 status.phase = ImagePullPhase::Pulling;
-                status.message = format!("held, tried again from {at:.0}: {}", self.error);
+                status.message = format!("held, and tried again until it works: {}", self.error);
             }
             State::Absent { not_before: Some(at) } => {
                 status.phase = ImagePullPhase::Pulling;
@@ -51,6 +52,7 @@ impl Task {
             }
             State::Running { bytes, .. } => {
                 status.phase = ImagePullPhase::Pulling;
+                status.message.clear();
                 if self.failures > 0 {
                     status.message = format!("try {} of {tries}; the last one: {}", self.failures + 1, self.error);
                 }

@@ -47,7 +47,7 @@ impl Tasks {
         self.follow(spec, previous, &mut plan);
         self.expire(&mut plan, now);
         if runtime_ready {
-            self.look(&mut plan);
+            self.look(&mut plan, now);
             self.start(&mut plan, limits, now);
         }
         self.note_first_sync(previous, now);
@@ -105,8 +105,11 @@ impl Tasks {
         }
     }
 
-    fn look(&mut self, plan: &mut Plan) {
+    fn look(&mut self, plan: &mut Plan, now: Timestamp) {
         for (key, task) in &mut self.tasks {
+            if task.look_after.is_some_and(|at| at > now) {
+                continue;
+            }
             let open = match &mut task.state {
                 State::Unseen { asked } => !std::mem::replace(asked, true),
                 State::Done { succeeded: true, stale, .. } => std::mem::replace(stale, false),
@@ -183,6 +186,7 @@ impl Task {
             holds: 0,
             error: String::new(),
             image: None,
+            look_after: None,
             state: State::Unseen { asked: false },
         };
         let Some(before) = before else { return task };
@@ -219,8 +223,11 @@ impl Task {
 
     /// When time alone changes something about this task.
     fn next_event(&self, runtime_ready: bool, now: Timestamp) -> Option<Timestamp> {
+        let look = self.look_after.filter(|at| runtime_ready && *at > now);
         let retry = match &self.state {
+            State::Done { stale: true, .. } => return look,
             State::Done { .. } => return None,
+            State::Unseen { asked: false } => look,
             State::Absent { not_before } if runtime_ready => not_before.filter(|at| *at > now),
             _ => None,
         };

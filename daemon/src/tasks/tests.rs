@@ -155,6 +155,7 @@ fn what_is_held_does_not_count_against_the_limit() {
         assert!(tag.phase == ImagePullPhase::Pulling && tag.message.contains("the controller is away"), "{tag:?}");
         plan = node.step(n * 100 + 30);
         assert_eq!(plan.start.len(), 1, "30 s are the longest pause");
+        assert_eq!(node.tag("app", "1").message, tag.message, "no write for every try");
     }
     node.tasks.ended(plan.start[0].attempt, Outcome::Failed("no".into()), at(5000));
     node.step(5000);
@@ -267,6 +268,16 @@ fn pulls_share_the_slots_and_tags_of_one_image_take_turns() {
 }
 
 #[test]
+fn a_node_that_could_not_be_asked_is_asked_again_after_a_pause() {
+    let mut node = Node::new(spec(&[("app", entry("1"))]));
+    assert_eq!(node.step(0).look.len(), 1);
+    node.tasks.not_looked(&key("app", "1"), at(0));
+    let plan = node.step(0);
+    assert_eq!((plan.look.len(), plan.wake_at), (0, Some(at(1))));
+    assert_eq!(node.step(1).look.len(), 1);
+}
+
+#[test]
 fn nothing_begins_without_a_runtime() {
     let mut node = Node::new(spec(&[("app", entry("1"))]));
     let plan = node.tasks.step(&node.spec, &node.status, false, LIMITS, at(0));
@@ -301,16 +312,19 @@ fn ids_follow_the_node() {
     node.step(0);
     node.tasks.looked(&key("app", "1"), Some(resolved("sha256:a")), at(0));
     assert!(node.step(0).look.is_empty());
-    node.tasks.images_changed();
-    assert_eq!(node.step(1).look, [key("app", "1")]);
+    node.tasks.images_changed(at(0));
+    let plan = node.step(0);
+    assert_eq!((plan.look.len(), plan.wake_at), (0, Some(at(1))), "such news come in bursts");
+    node.tasks.images_changed(at(1));
+    assert_eq!(node.step(1).look, [key("app", "1")], "more of them do not put it off");
     node.tasks.looked(&key("app", "1"), Some(Resolved { bytes: None, ..resolved("sha256:b") }), at(1));
     node.step(1);
     let tag = node.tag("app", "1");
     assert_eq!((tag.image_ids, tag.bytes_total), (vec!["sha256:b".to_owned()], Some(100)));
-    node.tasks.images_changed();
-    node.step(2);
-    node.tasks.looked(&key("app", "1"), None, at(2));
-    node.step(2);
+    node.tasks.images_changed(at(2));
+    assert_eq!(node.step(3).look.len(), 1);
+    node.tasks.looked(&key("app", "1"), None, at(3));
+    node.step(3);
     let tag = node.tag("app", "1");
     assert_eq!((tag.phase, tag.image_ids.len()), (ImagePullPhase::Succeeded, 0), "pulled, and removed since");
 }
@@ -328,6 +342,8 @@ enum Happening {
     Wait(i64),
     Spec(Vec<(u8, u8, i64)>),
     Looked(bool),
+    NotLooked,
+    ImagesChanged,
     Ended(usize, u8),
     Runtime(bool),
     Restart,
@@ -338,6 +354,8 @@ fn happening() -> impl Strategy<Value = Happening> {
         3 => (0i64..700).prop_map(Happening::Wait),
         1 => proptest::collection::vec((0u8..3, 0u8..3, 0i64..2), 0..6).prop_map(Happening::Spec),
         4 => any::<bool>().prop_map(Happening::Looked),
+        1 => Just(Happening::NotLooked),
+        1 => Just(Happening::ImagesChanged),
         4 => (any::<usize>(), 0u8..3).prop_map(|(which, how)| Happening::Ended(which, how)),
         1 => any::<bool>().prop_map(Happening::Runtime),
         1 => Just(Happening::Restart),
@@ -366,6 +384,10 @@ proptest! {
                 Happening::Looked(here) => for key in looks.drain(..) {
                     node.tasks.looked(&key, here.then(|| resolved("sha256:x")), at(second));
                 },
+                Happening::NotLooked => for key in looks.drain(..) {
+                    node.tasks.not_looked(&key, at(second));
+                },
+                Happening::ImagesChanged => node.tasks.images_changed(at(second)),
                 Happening::Ended(which, how) if !running.is_empty() => {
                     let start = running.remove(which % running.len());
                     node.tasks.ended(start.attempt, match how {

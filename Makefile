@@ -1,26 +1,29 @@
-# Each target is one thin line over cargo; what they do is in the crates they name.
-CLUSTER = cargo run --quiet --package berth-cluster --bin cluster --
+# Each target is one thin line over cargo; what they do is in the crates they name. Programs are built with the features of
+# the whole workspace (`cargo run` would take those of one package), so that nothing is built twice.
+BUILT = $${CARGO_TARGET_DIR:-target}/x86_64-unknown-linux-gnu
+CLUSTER = cargo build --quiet --workspace --bin cluster && $(BUILT)/debug/cluster
 
 .PHONY: test test-full demo bench lint images prerequisites
 
-# Everything but the two suites that install the chart and kill the controller at every write: they are in test-full.
 test: prerequisites
-	cargo test --workspace --exclude berth-e2e --exclude berth-faults && cargo test --package berth-e2e --lib
-
-test-full: prerequisites
 	cargo test --workspace
 
+# The same, and the controller killed at every single write instead of at a choice of them.
+test-full: prerequisites
+	BERTH_FAULTS_STRIDE=1 cargo test --workspace
+
+# Demo and figures are of what users install: all in one profile, so that it is built once.
 demo: prerequisites
-	cargo run --package berth-e2e --bin demo
+	cargo build --workspace --release --bin demo && $(BUILT)/release/demo
 
 bench: prerequisites
-	cargo run --package berth-bench
+	cargo build --workspace --release --bin berth-bench && $(BUILT)/release/berth-bench
 
 lint:
 	cargo fmt --all --check && cargo clippy --workspace --all-targets -- --deny warnings
 
 images:
-	cargo run --package berth-e2e --bin images -- --registry "$(REGISTRY)"
+	cargo build --workspace --release --bin images && $(BUILT)/release/images --registry "$(REGISTRY)"
 
 prerequisites:
 	command -v cc >/dev/null || (apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev)

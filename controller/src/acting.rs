@@ -6,11 +6,12 @@ use berth_runtime::driver::Next;
 use berth_runtime::executor::{Executor, Owner};
 use berth_runtime::expectations::Expectations;
 use berth_runtime::{Object, Resource};
-use berth_workload::cloneset::Gates;
+use berth_workload::gates::Gates;
 use berth_workload::plan::{Failure, Outcome, Plan, Target};
 use kube::Client;
 use serde::Serialize;
 
+use crate::early::Early;
 use crate::stores::Stores;
 
 /// Shared by all controllers.
@@ -25,6 +26,8 @@ pub(crate) struct Acting {
     pub(crate) executor: Executor,
     /// Feature gates.
     pub(crate) gates: Gates,
+    /// Questions to nodes for the sake of time.
+    pub(crate) early: Early,
 }
 
 impl Acting {

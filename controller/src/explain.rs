@@ -2,7 +2,8 @@
 
 use anyhow::{Context, bail};
 use berth_runtime::metrics::Metrics;
-use berth_workload::cloneset::{Gates, Snapshot, decide};
+use berth_workload::cloneset::{Snapshot, decide};
+use berth_workload::gates::Gates;
 use berth_workload::plan::{Action, Plan, Step};
 use jiff::Timestamp;
 

@@ -2,6 +2,7 @@
 
 mod acting;
 mod cloneset;
+mod early;
 mod explain;
 mod flags;
 mod gates;

@@ -7,8 +7,8 @@ use berth_runtime::driver::Next;
 use berth_runtime::queue::Queue;
 use berth_runtime::store::pods;
 use berth_runtime::{Change, Key, Object};
-use berth_workload::inplace::lifecycle;
-use berth_workload::nodeimage::{Node, Snapshot, decide, is_asked_by, owners};
+use berth_workload::inplace::steps;
+use berth_workload::nodeimage::{Node, Snapshot, asks_early, decide, is_asked_by, owners};
 use jiff::Timestamp;
 
 use crate::acting::{Acting, next};
@@ -30,7 +30,7 @@ pub(crate) fn wake(stores: &Stores, queue: &Arc<Queue<Key>>) {
     stores.nodeimages.on_change(move |change| each(change, |image| to.add(Key::of(image))));
     let to = queue.clone();
     stores.pods.on_change(move |change| {
-        let updating = |pod: &berth_workload::pod::Pod| lifecycle::state(pod) == lifecycle::UPDATING;
+        let updating = steps::is_under_way;
         let concerned = match change {
             Change::Applied { old, new } => old.as_ref().is_some_and(|old| updating(old)) || updating(new),
             Change::Deleted { old } => updating(old),
@@ -79,8 +79,12 @@ pub(crate) async fn reconcile(acting: &Acting, key: Key) -> Next {
         image: image.as_ref().map(|image| image.0.clone()),
         pods: stores.pods.by_index(&pods::BY_NODE, &key.name),
         jobs,
+        early: acting.early.allowed(),
     };
     let plan = decide(&snapshot, Timestamp::now());
+    if asks_early(&snapshot, &plan) {
+        acting.early.spend();
+    }
     let outcome = acting.executor.act(&plan, &owner).await;
     next(&plan, &outcome, Ok(false))
 }

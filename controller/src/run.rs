@@ -14,12 +14,13 @@ use berth_runtime::metrics::Metrics;
 use berth_runtime::queue::{Backoff, Queue};
 use berth_runtime::{CancellationToken, Key, client, http};
 use berth_webhook::{PodIdentity, Readiness};
-use berth_workload::cloneset::Gates;
+use berth_workload::gates::Gates;
 use kube::Client;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::acting::Acting;
+use crate::early::Early;
 use crate::flags::Run;
 use crate::stores::Stores;
 use crate::{cloneset, imagepulljob, nodeimage};
@@ -48,9 +49,9 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
         Recorder::new(client.clone(), "berth-controller", &identity(flags), metrics.clone(), stop.clone());
     let (election, events) = (tokio::spawn(election), tokio::spawn(events));
 
-    let acting = acting(&client, &leadership, recorder, gates);
+    let acting = acting(&client, &leadership, recorder.clone(), gates);
     let drivers = drivers(flags, &acting, &leadership, &metrics, &stop);
-    acting.stores.follow(&client, &metrics, &stop);
+    acting.stores.follow(&client, &metrics, &recorder, &stop);
     tokio::spawn(migrate(client.clone(), leadership.clone(), stop.clone()));
     drivers.await;
 
@@ -74,7 +75,7 @@ fn acting(client: &Client, leadership: &Leadership, recorder: Recorder, gates: G
     expectations.follow(&stores.jobs);
     let settings = executor::Settings::default();
     let executor = Executor::new(client.clone(), leadership.clone(), expectations.clone(), recorder, settings);
-    Arc::new(Acting { client: client.clone(), stores, expectations, executor, gates })
+    Arc::new(Acting { client: client.clone(), stores, expectations, executor, gates, early: Early::new() })
 }
 
 /// Registers the hooks of every controller, and returns the future that runs them until `stop`.

@@ -6,10 +6,13 @@ use berth_api::v1beta1::cloneset::CloneSet;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::NodeImage;
 use berth_runtime::client::Failed;
+use berth_runtime::events::Recorder;
+use berth_runtime::executor::Owner;
 use berth_runtime::metrics::Metrics;
 use berth_runtime::store::{SyncState, pods};
-use berth_runtime::{CancellationToken, Index, Object, Store, feed};
+use berth_runtime::{CancellationToken, Index, Object, Resource, Store, feed};
 use berth_workload::nodeimage::Node;
+use berth_workload::plan::Event;
 use berth_workload::pod::{Metadata, Pod};
 use berth_workload::revision::Revision;
 use kube::Client;
@@ -51,8 +54,8 @@ impl Stores {
     }
 
     /// Starts the feeds. Register every hook before.
-    pub(crate) fn follow(&self, client: &Client, metrics: &Metrics, stop: &CancellationToken) {
-        let follow = Follow { client, metrics, stop };
+    pub(crate) fn follow(&self, client: &Client, metrics: &Metrics, recorder: &Recorder, stop: &CancellationToken) {
+        let follow = Follow { client, metrics, recorder, stop };
         follow.one(&self.pods, |_| true);
         follow.one(&self.clonesets, |_| true);
         follow.one(&self.revisions, |revision| is_ours(&revision.0.metadata));
@@ -95,14 +98,30 @@ fn is_ours(metadata: &Metadata) -> bool {
 struct Follow<'a> {
     client: &'a Client,
     metrics: &'a Metrics,
+    recorder: &'a Recorder,
     stop: &'a CancellationToken,
 }
 
 impl Follow<'_> {
     fn one<T: Object>(&self, store: &Arc<Store<T>>, keep: fn(&T) -> bool) {
-        let options = feed::Options { keep, metrics: self.metrics.feed(T::RESOURCE.kind), ..feed::Options::default() };
+        let metrics = self.metrics.feed(T::RESOURCE.kind);
+        let odd = Some(unreadable(T::RESOURCE, self.recorder.clone()));
+        let options = feed::Options { keep, odd, metrics, ..feed::Options::default() };
         tokio::spawn(feed::run(self.client.clone(), store.clone(), options, self.stop.clone()));
     }
+}
+
+/// Says on the object itself that nothing is done for it: what the schema lets through and the types do not.
+fn unreadable(resource: Resource, recorder: Recorder) -> feed::OddHook {
+    Arc::new(move |odd: &feed::Odd| {
+        let feed::Odd { namespace, name, uid, error, .. } = odd.clone();
+        let message = format!(
+            "{} {name} cannot be read, and what Berth last read of it stays in force until it changes: {error}",
+            resource.kind
+        );
+        let event = Event { warning: true, reason: "Unreadable", message };
+        recorder.record(&Owner { resource, namespace, name, uid }, &event);
+    })
 }
 
 async fn load<T: Object>(

@@ -49,7 +49,8 @@ fn containers_of(uid: &str, facts: Facts<'_>) -> Vec<InspectedContainer> {
             continue;
         }
         let entry = newest.entry(&metadata.name).or_insert(container);
-        let age = |c: &Container| (c.created_at, c.metadata.as_ref().map_or(0, |m| m.attempt));
+        // The kubelet counts them; a clock may have been set back.
+        let age = |c: &Container| (c.metadata.as_ref().map_or(0, |m| m.attempt), c.created_at);
         if age(container) > age(entry) {
             *entry = container;
         }
@@ -70,6 +71,7 @@ fn describe(name: &str, container: &Container, facts: Facts<'_>) -> InspectedCon
         image,
         image_id: container.image_ref.clone(),
         hash,
+        attempt: container.metadata.as_ref().and_then(|metadata| i32::try_from(metadata.attempt).ok()),
         created_at: Timestamp::from_nanosecond(container.created_at.into()).ok().map(whole_seconds).map(Time),
     }
 }

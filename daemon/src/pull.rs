@@ -16,7 +16,7 @@ use crate::manifest::Bytes;
 use crate::pull_secrets::PullSecrets;
 use crate::runtime::Runtime;
 use crate::space;
-use crate::tasks::{Key, Outcome};
+use crate::tasks::{Key, Outcome, Resolved};
 
 /// How often the bytes of a pull are looked at.
 const PROGRESS: Duration = Duration::from_millis(500);
@@ -57,7 +57,8 @@ impl Try {
         let mut errors: Vec<String> = Vec::new();
         for auth in auths {
             match self.pull(auth).await {
-                Ok(id) => return self.resolve(id).await,
+                Ok(id) if problems.is_empty() => return Outcome::Pulled(self.resolve(id).await),
+                Ok(id) => return Outcome::PulledAlthough(self.resolve(id).await, problems.join("; ")),
                 Err(Stopped::Final(outcome)) => return outcome,
                 Err(Stopped::Refused(why)) if errors.contains(&why) => {}
                 Err(Stopped::Refused(why)) => errors.push(why),
@@ -121,13 +122,13 @@ impl Try {
         }
     }
 
-    async fn resolve(&self, id: String) -> Outcome {
+    async fn resolve(&self, id: String) -> Resolved {
         match self.runtime.resolve(&self.key.reference()).await {
-            Ok(Some(resolved)) => Outcome::Pulled(resolved),
+            Ok(Some(resolved)) => resolved,
             // The runtime's word that it pulled the image counts; what it is called comes with the next look.
             Ok(None) | Err(_) => {
                 warn!(image = self.key.reference(), id, "pulled, but the runtime does not know the image by its name");
-                Outcome::Pulled(crate::tasks::Resolved { ids: vec![id.clone()], id, bytes: None })
+                Resolved { ids: vec![id.clone()], id, bytes: None }
             }
         }
     }

@@ -5,6 +5,7 @@
 //! what came of the plan to the status to write). What several workloads share are free functions over small values.
 
 pub mod cloneset;
+pub mod gates;
 pub mod imagepulljob;
 pub mod inplace;
 pub mod intstr;

@@ -212,6 +212,10 @@ impl Agent {
                 self.metrics.pulled("succeeded");
                 info!(attempt, id = image.id, bytes = image.bytes, "pulled");
             }
+            Outcome::PulledAlthough(image, problem) => {
+                self.metrics.pulled("succeeded");
+                warn!(attempt, id = image.id, bytes = image.bytes, problem, "pulled, although something is wrong");
+            }
             Outcome::Failed(why) => {
                 self.metrics.pulled("failed");
                 warn!(attempt, why, "a pull failed");

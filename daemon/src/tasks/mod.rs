@@ -59,6 +59,8 @@ pub struct Resolved {
 pub enum Outcome {
     /// The node has the image.
     Pulled(Resolved),
+    /// The node has the image, although something about its secrets is wrong: a registry may need none.
+    PulledAlthough(Resolved, String),
     /// The image, the registry or the credentials are at fault: counts against the back-off limit.
     Failed(String),
     /// Something is away that every pull needs, the runtime or the controller: tried again until it is back.
@@ -189,6 +191,11 @@ impl Tasks {
             Outcome::Pulled(image) => {
                 task.image = Some(image);
                 task.finish(true, now);
+            }
+            Outcome::PulledAlthough(image, problem) => {
+                task.image = Some(image);
+                task.finish(true, now);
+                task.error = shortened(format!("pulled, although {problem}"));
             }
             Outcome::Failed(error) => task.fail(error, now),
             Outcome::Held(error) => task.hold(error, now),

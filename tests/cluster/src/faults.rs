@@ -1,4 +1,4 @@
-//! Components killed, stopped and started one by one.
+//! Components killed, stopped, paused and started one by one.
 
 use crate::{cluster::Cluster, component::Component, process::Process, state::process_file};
 use anyhow::{Context, Result, bail};
@@ -40,6 +40,22 @@ impl Cluster {
         }
         self.launch(component)?;
         if component == Component::Apiserver { self.wait_for_apiserver() } else { Ok(()) }
+    }
+
+    /// Lets a component stand still, as SIGSTOP does: it lives, keeps its connections, and does nothing.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn pause(&self, component: Component) -> Result<()> {
+        self.running(component)?.pause().with_context(|| component.to_string())
+    }
+
+    /// Lets a paused component go on.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn resume(&self, component: Component) -> Result<()> {
+        self.running(component)?.resume().with_context(|| component.to_string())
     }
 
     /// Stops a component, and starts it again.

@@ -71,14 +71,28 @@ impl Process {
         self.end(Signal::SIGTERM, patience).or_else(|_| self.kill())
     }
 
-    fn end(self, signal: Signal, patience: Duration) -> Result<()> {
-        let deadline = Instant::now() + patience;
+    /// Stands still until `resume`: alive, and deaf.
+    pub(crate) fn pause(self) -> Result<()> {
+        self.signal(Signal::SIGSTOP)
+    }
+
+    pub(crate) fn resume(self) -> Result<()> {
+        self.signal(Signal::SIGCONT)
+    }
+
+    fn signal(self, signal: Signal) -> Result<()> {
         if self.runs() {
             match kill(self.pid, signal) {
                 Ok(()) | Err(Errno::ESRCH) => {}
                 Err(error) => bail!("cannot send {signal} to process {}: {error}", self.pid),
             }
         }
+        Ok(())
+    }
+
+    fn end(self, signal: Signal, patience: Duration) -> Result<()> {
+        let deadline = Instant::now() + patience;
+        self.signal(signal)?;
         while self.runs() {
             if Instant::now() > deadline {
                 bail!("process {} did not end within {patience:?} after {signal}", self.pid);

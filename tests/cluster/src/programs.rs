@@ -83,33 +83,32 @@ impl Programs {
 ///
 /// # Errors
 /// When cargo fails; it has told why.
-pub fn workspace_binary(package: &str, binary: &str, release: bool) -> Result<PathBuf> {
-    let mut binaries = workspace_binaries(&[(package, binary)], release)?;
-    binaries.pop().with_context(|| format!("cargo built no binary {binary} in package {package}"))
+pub fn workspace_binary(binary: &str, release: bool) -> Result<PathBuf> {
+    let mut binaries = workspace_binaries(&[binary], release)?;
+    binaries.pop().with_context(|| format!("cargo built no binary {binary}"))
 }
 
-/// Binaries of this workspace, as pairs of package and binary, built now if they are not up to date. Together, so that
-/// what they share is built once: features differ from package to package.
+/// Binaries of this workspace, built now if they are not up to date.
 ///
 /// # Errors
 /// When cargo fails; it has told why.
-pub fn workspace_binaries(wanted: &[(&str, &str)], release: bool) -> Result<Vec<PathBuf>> {
+pub fn workspace_binaries(wanted: &[&str], release: bool) -> Result<Vec<PathBuf>> {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(["build", "--quiet", "--message-format=json-render-diagnostics", "--manifest-path"]).arg(manifest);
-    command.args(wanted.iter().flat_map(|(package, binary)| ["--package", package, "--bin", binary]));
+    // The whole workspace, of which only these are built: the features are then those of every other build.
+    command.args(["build", "--quiet", "--message-format=json-render-diagnostics", "--workspace", "--manifest-path"]);
+    command.arg(manifest).args(wanted.iter().flat_map(|binary| ["--bin", binary]));
     if release {
         command.arg("--release");
     }
     let output = command.stderr(Stdio::inherit()).output().context("cannot run cargo")?;
     if !output.status.success() {
-        let names: Vec<_> = wanted.iter().map(|(_, binary)| *binary).collect();
-        bail!("cargo build of {} failed", names.join(" and "));
+        bail!("cargo build of {} failed", wanted.join(" and "));
     }
     let messages = String::from_utf8_lossy(&output.stdout);
-    let found = wanted.iter().map(|(package, binary)| {
-        executable(&messages, binary).with_context(|| format!("cargo built no binary {binary} in package {package}"))
-    });
+    let found = wanted
+        .iter()
+        .map(|binary| executable(&messages, binary).with_context(|| format!("cargo built no binary {binary}")));
     found.collect()
 }
 
@@ -119,7 +118,7 @@ pub(crate) fn own_binary(binary: &str) -> Result<PathBuf> {
     // Tests run from a directory below that of the binaries.
     let beside =
         running.ancestors().skip(1).take(2).map(|directory| directory.join(binary)).find(|path| path.is_file());
-    beside.map_or_else(|| workspace_binary(env!("CARGO_PKG_NAME"), binary, false), Ok)
+    beside.map_or_else(|| workspace_binary(binary, false), Ok)
 }
 
 fn executable(messages: &str, binary: &str) -> Option<PathBuf> {

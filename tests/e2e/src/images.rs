@@ -14,7 +14,7 @@ const PROGRAMS: [&str; 2] = ["berth-controller", "berth-daemon"];
 /// # Errors
 /// When a program cannot be built or the registry refuses an image.
 pub fn push(registry: &Registry, tag: &str, release: bool) -> Result<Vec<(String, String)>> {
-    let binaries = workspace_binaries(&PROGRAMS.map(|program| (program, program)), release)?;
+    let binaries = workspace_binaries(&PROGRAMS, release)?;
     let pushed = PROGRAMS.iter().zip(&binaries).map(|(program, binary)| {
         let image = Image::scratch().file(program, binary)?.entrypoint([format!("/{program}")]);
         let name = format!("{program}:{tag}");

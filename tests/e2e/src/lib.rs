@@ -9,4 +9,5 @@ pub mod objects;
 pub mod outage;
 pub mod record;
 pub mod site;
+pub mod suite;
 pub mod watch;

@@ -34,6 +34,10 @@ pub struct Controller {
     proxy: Arc<Proxy>,
     directory: PathBuf,
     ended: watch::Receiver<Option<String>>,
+    /// No life begins while this is set.
+    hold: watch::Sender<bool>,
+    /// Between two lives.
+    between: watch::Receiver<bool>,
     task: JoinHandle<()>,
 }
 
@@ -43,21 +47,54 @@ impl Controller {
         let proxy = Arc::new(Proxy::new(upstream));
         let directory = program.directory.clone();
         let (end, ended) = watch::channel(None);
+        let (hold, mut held) = watch::channel(false);
+        let (is_between, between) = watch::channel(true);
         let lives = Arc::clone(&proxy);
         let task = tokio::spawn(async move {
             let why = loop {
+                is_between.send_replace(true);
+                if held.wait_for(|held| !held).await.is_err() {
+                    return;
+                }
+                is_between.send_replace(false);
                 if let Err(why) = live(&program, &lives).await {
                     break why;
                 }
             };
             end.send_replace(Some(format!("{why:#}")));
         });
-        Controller { proxy, directory, ended, task }
+        Controller { proxy, directory, ended, hold, between, task }
     }
 
     /// Begins a case: from now on writes in this namespace count.
     pub fn begin(&self, namespace: &str, fault: Fault) {
         self.ledger().begin(namespace, fault);
+    }
+
+    /// When it is killed next, it stays dead until [`Controller::release`] or [`Controller::one_life`].
+    pub fn hold(&self) {
+        self.hold.send_replace(true);
+    }
+
+    /// It lives again, and from now on each time that it was killed.
+    pub fn release(&self) {
+        self.hold.send_replace(false);
+    }
+
+    /// It lives once more; when it is killed then, it stays dead again.
+    pub async fn one_life(&self) {
+        self.hold.send_replace(false);
+        let _ = self.between.clone().wait_for(|between| !between).await;
+        self.hold.send_replace(true);
+    }
+
+    /// Waits until it is dead; it stays so only when it is [held](Controller::hold).
+    ///
+    /// # Errors
+    /// When it has ended by itself, which it never may.
+    pub async fn dead(&self) -> Result<()> {
+        let _ = self.between.clone().wait_for(|between| *between).await;
+        self.check()
     }
 
     /// The writes of the case. Holds the controller's next request up while it lives.

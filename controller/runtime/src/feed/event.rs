@@ -23,20 +23,26 @@ pub(super) enum Event<T> {
         initial_end: bool,
     },
     /// An object that the type does not fit.
-    Odd(Odd),
+    Odd(Box<Odd>),
     /// The server ends the watch with an error.
     Error(Failed),
 }
 
-/// An object that cannot be decoded.
-#[derive(Debug)]
-pub(super) struct Odd {
-    /// `namespace/name`, as far as that can be told.
-    pub(super) name: String,
-    /// Its resource version, may be empty.
-    pub(super) version: String,
+/// An object that cannot be decoded. What of its metadata cannot be told is empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Odd {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// Its resource version.
+    pub version: String,
+    /// It was deleted.
+    pub gone: bool,
     /// Why.
-    pub(super) error: String,
+    pub error: String,
 }
 
 /// A page of a list.
@@ -61,6 +67,7 @@ struct Line<'a> {
 struct Meta {
     namespace: String,
     name: String,
+    uid: String,
     resource_version: String,
     annotations: Annotations,
 }
@@ -107,7 +114,7 @@ pub(super) fn event<T: DeserializeOwned>(line: &[u8]) -> Result<Event<T>, Failed
     let text = object.get();
     Ok(match &*kind {
         "ADDED" | "MODIFIED" => one(text).map_or_else(Event::Odd, Event::Applied),
-        "DELETED" => one(text).map_or_else(Event::Odd, Event::Deleted),
+        "DELETED" => one(text).map_or_else(|odd| Event::Odd(Box::new(Odd { gone: true, ..*odd })), Event::Deleted),
         "BOOKMARK" => {
             let Named { metadata } = serde_json::from_str(text).map_err(broken)?;
             Event::Bookmark {
@@ -121,8 +128,9 @@ pub(super) fn event<T: DeserializeOwned>(line: &[u8]) -> Result<Event<T>, Failed
         }
         // None is known today. Its version is not passed by: it may come before the versions of other events.
         other => {
-            let (name, error) = (String::new(), format!("unknown event type {other:?}"));
-            Event::Odd(Odd { name, version: String::new(), error })
+            let (none, error) = (String::new(), format!("unknown event type {other:?}"));
+            let [namespace, name, uid, version] = [none.clone(), none.clone(), none.clone(), none];
+            Event::Odd(Box::new(Odd { namespace, name, uid, version, gone: false, error }))
         }
     })
 }
@@ -140,17 +148,17 @@ pub(super) fn page<T: DeserializeOwned>(body: &[u8]) -> Result<Page<T>, Failed> 
     for item in items.unwrap_or_default() {
         match one(item.get()) {
             Ok(item) => page.items.push(item),
-            Err(odd) => page.odd.push(odd),
+            Err(odd) => page.odd.push(*odd),
         }
     }
     Ok(page)
 }
 
-fn one<T: DeserializeOwned>(text: &str) -> Result<T, Odd> {
+fn one<T: DeserializeOwned>(text: &str) -> Result<T, Box<Odd>> {
     serde_json::from_str(text).map_err(|error| {
         let Named { metadata } = serde_json::from_str(text).unwrap_or_default();
-        let Meta { namespace, name, resource_version: version, .. } = metadata;
-        Odd { name: format!("{namespace}/{name}"), version, error: error.to_string() }
+        let Meta { namespace, name, uid, resource_version: version, .. } = metadata;
+        Box::new(Odd { namespace, name, uid, version, gone: false, error: error.to_string() })
     })
 }
 
@@ -185,14 +193,18 @@ mod tests {
         let odd = r#"{"metadata":{"namespace":"a","name":"odd","resourceVersion":"8"},"spec":{"containers":"none"}}"#;
         let line = format!(r#"{{"type":"MODIFIED","object":{odd}}}"#);
         let Event::Odd(found) = event::<Pod>(line.as_bytes()).unwrap() else { panic!("decoded") };
-        assert_eq!((found.name.as_str(), found.version.as_str()), ("a/odd", "8"));
+        assert_eq!((&*found.namespace, &*found.name, &*found.version, found.gone), ("a", "odd", "8", false));
+        let Event::Odd(found) = event::<Pod>(line.replace("MODIFIED", "DELETED").as_bytes()).unwrap() else {
+            panic!("decoded")
+        };
+        assert!(found.gone);
         let list = format!(
             r#"{{"metadata":{{"resourceVersion":"5","continue":"c"}},"items":[{odd},{{"metadata":{{"name":"good"}}}}]}}"#
         );
         let page = page::<Pod>(list.as_bytes()).unwrap();
         assert_eq!((page.version.as_str(), page.next.as_str()), ("5", "c"));
         assert_eq!(page.items.iter().map(|pod| &*pod.metadata.name).collect::<Vec<_>>(), ["good"]);
-        assert_eq!(page.odd.iter().map(|odd| odd.name.as_str()).collect::<Vec<_>>(), ["a/odd"]);
+        assert_eq!(page.odd.iter().map(|odd| odd.name.as_str()).collect::<Vec<_>>(), ["odd"]);
     }
 
     #[test]

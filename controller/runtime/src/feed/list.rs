@@ -20,10 +20,7 @@ impl<T: Object> Feed<T> {
         loop {
             let request = self.request(&[("limit", &self.options.page.to_string()), ("continue", &next)])?;
             let page = page::<T>(&client::send(&self.client, request, Instant::now() + TIMEOUT).await?)?;
-            for odd in page.odd {
-                let (kind, name) = (T::RESOURCE.kind, odd.name);
-                tracing::error!(kind, name, error = odd.error, "cannot decode an object, skipped");
-            }
+            page.odd.iter().for_each(|odd| self.odd(odd));
             for item in page.items {
                 self.take(item);
             }

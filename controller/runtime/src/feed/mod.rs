@@ -8,6 +8,8 @@ mod lines;
 mod list;
 mod watch;
 
+pub use event::Odd;
+
 use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,9 +41,14 @@ pub struct Options<T> {
     pub streaming: bool,
     /// A watch without a byte for so long is given up. The apiserver sends a bookmark about every minute.
     pub idle: Duration,
+    /// Told of objects that cannot be decoded. The store keeps what it had of them, if anything.
+    pub odd: Option<OddHook>,
     /// From [`crate::metrics::Metrics::feed`].
     pub metrics: FeedMetrics,
 }
+
+/// Called for an object that cannot be decoded; must be quick and must not block.
+pub type OddHook = Arc<dyn Fn(&Odd) + Send + Sync>;
 
 impl<T> Default for Options<T> {
     fn default() -> Self {
@@ -53,6 +60,7 @@ impl<T> Default for Options<T> {
             page: 500,
             streaming: true,
             idle: Duration::from_secs(150),
+            odd: None,
             metrics: FeedMetrics::default(),
         }
     }
@@ -183,6 +191,17 @@ impl<T: Object> Feed<T> {
             self.store.apply(object);
         } else {
             self.store.remove(object.namespace(), object.name(), None);
+        }
+    }
+
+    /// An object that cannot be decoded: nobody decides on it, and it takes no other with it.
+    fn odd(&self, odd: &Odd) {
+        let (kind, Odd { namespace, name, error, .. }) = (T::RESOURCE.kind, odd);
+        tracing::error!(kind, namespace, name, error, "cannot decode an object, skipped");
+        if odd.gone {
+            self.store.remove(namespace, name, None);
+        } else if let Some(hook) = &self.options.odd {
+            hook(odd);
         }
     }
 

@@ -43,8 +43,7 @@ impl<T: Object> Feed<T> {
                     self.passed(position, version, streaming);
                 }
                 Event::Odd(odd) => {
-                    let (kind, name) = (T::RESOURCE.kind, odd.name);
-                    tracing::error!(kind, name, error = odd.error, "cannot decode an object, skipped");
+                    self.odd(&odd);
                     self.passed(position, odd.version, streaming);
                 }
                 Event::Bookmark { version, initial_end } if streaming => {

@@ -86,20 +86,26 @@ struct Ready {
     readiness: Readiness,
     early: Option<EarlyEndpoint>,
     proven: bool,
+    /// What was missing when that was last logged: it may stay so for long, and is asked again every second.
+    said: Option<String>,
 }
 
 impl Ready {
     fn new(readiness: Readiness, early: Option<EarlyEndpoint>) -> Self {
-        Self { readiness, early, proven: false }
+        Self { readiness, early, proven: false, said: None }
     }
 
     /// Goes on after a pass; says when to look again if that is sooner than the pass thinks.
     async fn after(&mut self, client: &Client, missing: Option<String>) -> Option<Duration> {
         if let Some(missing) = missing {
-            warn!(missing, "the webhook cannot be trusted by its clients");
+            if self.said.as_ref() != Some(&missing) {
+                warn!(missing, "the webhook cannot be trusted by its clients");
+                self.said = Some(missing.clone());
+            }
             self.failed(missing);
             return Some(RETRY);
         }
+        self.said = None;
         if self.proven {
             return self.step_back().await;
         }

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use berth_api::v1beta1::cloneset::CloneSet;
 use berth_api::v1beta1::nodeimage::NodeImage;
 
+use crate::gates::Gates;
 use crate::inplace::exact::NodeFacts;
 use crate::nodeimage::facts;
 use crate::pod::Pod;
@@ -41,13 +42,6 @@ pub struct Snapshot {
     pub gates: Gates,
     /// Where the names of new pods come from: another number for every decision.
     pub seed: u64,
-}
-
-/// Feature gates, by the peer's names and defaults.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Gates {
-    /// `CloneSetShortHash`: pods' revision labels hold the hash alone.
-    pub short_hash: bool,
 }
 
 impl Snapshot {

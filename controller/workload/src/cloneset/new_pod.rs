@@ -6,6 +6,7 @@ use berth_api::names::label;
 use serde_json::{Map, Value, json};
 
 use super::Snapshot;
+use crate::gates::{Gate, Gates};
 use crate::inplace::lifecycle;
 use crate::pod::gates;
 use crate::revision::{REVISION_LABEL, Revision, TEMPLATE_HASH_LABEL, short};
@@ -60,7 +61,7 @@ pub(super) fn new_pod(snapshot: &Snapshot, revision: &Revision, id: &str) -> Val
     metadata.insert("namespace".into(), json!(set.namespace));
     metadata.insert("ownerReferences".into(), json!([owner(snapshot)]));
     let labels = metadata.entry("labels").or_insert_with(|| json!({}));
-    labels[REVISION_LABEL] = json!(snapshot.gates.label(&revision.metadata.name));
+    labels[REVISION_LABEL] = json!(revision_label(snapshot.gates, &revision.metadata.name));
     labels[TEMPLATE_HASH_LABEL] = json!(short(&revision.metadata.name));
     labels[label::CLONESET_INSTANCE_ID] = json!(id);
     labels[lifecycle::STATE_LABEL] = json!(lifecycle::PREPARING_NORMAL);
@@ -92,9 +93,7 @@ fn add_gates(spec: &mut Value) {
     }
 }
 
-impl super::Gates {
-    /// What the revision label of a pod holds.
-    pub(super) fn label<'a>(&self, revision: &'a str) -> &'a str {
-        if self.short_hash { short(revision) } else { revision }
-    }
+/// What the revision label of a pod holds.
+pub(super) fn revision_label(gates: Gates, revision: &str) -> &str {
+    if gates.has(Gate::CloneSetShortHash) { short(revision) } else { revision }
 }

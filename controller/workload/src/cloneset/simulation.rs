@@ -11,7 +11,8 @@ use berth_api::v1beta1::nodeimage::{InspectedContainer, InspectedPod, NodeImage}
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::{Gates, Snapshot, decide, status};
+use super::{Snapshot, decide, status};
+use crate::gates::Gates;
 use crate::inplace::kubelet_hash::kubelet_hash;
 use crate::plan::{Action, Outcome, Plan, PodPatch};
 use crate::pod::{Pod, availability};

@@ -7,6 +7,7 @@ use berth_api::v1beta1::cloneset::CloneSetPodUpdateStrategyType as Policy;
 use jiff::Timestamp;
 
 use super::Snapshot;
+use super::new_pod::revision_label;
 use super::decide::{is_to_delete, push, refuse, step};
 use super::settings::Settings;
 use crate::inplace::change::Change;
@@ -74,7 +75,7 @@ pub(super) fn choose(
         .collect();
     order::for_update(&mut candidates);
     // What is under way is finished first.
-    candidates.sort_by_key(|pod| lifecycle::state(pod) != lifecycle::UPDATING);
+    candidates.sort_by_key(|pod| !steps::is_under_way(pod));
     let available = |pod: &Arc<Pod>| availability(pod, settings.min_ready_seconds, now).is_available();
     let admitted = rollout::admitted(numbers, candidates.iter().map(available));
     let mut later = candidates.split_off(admitted);
@@ -87,7 +88,7 @@ pub(super) fn choose(
 /// service, their images unchanged, that are not among the chosen. Without a choice, all of those stay as they are.
 pub(super) fn settle(snapshot: &Snapshot, chosen: Option<&Chosen>, plan: &mut Plan, now: Timestamp) {
     let mut steps = Vec::new();
-    for pod in snapshot.pods.iter().filter(|pod| pod.is_active() && lifecycle::state(pod) == lifecycle::UPDATING) {
+    for pod in snapshot.pods.iter().filter(|pod| pod.is_active() && steps::is_under_way(pod)) {
         if chosen.is_some_and(|chosen| chosen.has(pod)) {
             continue;
         }
@@ -224,7 +225,7 @@ fn advance(
 ) -> Option<Step> {
     let phase = steps::phase(pod, &snapshot.facts(pod));
     let revision = &*revisions.updated.metadata.name;
-    let update = Update { revision, label: snapshot.gates.label(revision), patch, grace: settings.grace };
+    let update = Update { revision, label: revision_label(snapshot.gates, revision), patch, grace: settings.grace };
     match steps::advance(pod, &phase, &update, now) {
         Next::Wait(time) => {
             plan.look_again_after(time);

@@ -210,8 +210,14 @@ impl World {
                 "status": {"conditions": [{"type": "Ready", "status": "True"}]},
             }))
             .unwrap();
-            let snapshot =
-                nodeimage::Snapshot { name, node: Some(Arc::new(node)), image: Some(image), pods: Vec::new(), jobs };
+            let snapshot = nodeimage::Snapshot {
+                node: Some(Arc::new(node)),
+                image: Some(image),
+                pods: Vec::new(),
+                name,
+                jobs,
+                early: false,
+            };
             let plan = nodeimage::decide(&snapshot, self.now);
             let outcome = self.execute(&plan);
             assert_eq!(outcome, Outcome::default());

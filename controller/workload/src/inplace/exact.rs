@@ -4,7 +4,8 @@
 //! with the containers that it then finds, so a container made from the wanted image in that status stays. Whether it is
 //! made from it, two sources say, and either suffices. *The pod*: the container is the one that is recorded as created
 //! for this image already, or it runs another image than before and the wanted one is the only other it can be.
-//! *The node*: its daemon read from the runtime what the container was created from.
+//! *The node*: its daemon read from the runtime what the container was created from. That may be news to the pod's status,
+//! which shows a new container up to a second after it was created.
 //! A new container id alone proves nothing: an old image that crashes and restarts in between has one, too.
 
 use std::collections::BTreeMap;
@@ -32,9 +33,20 @@ pub struct Created {
     pub hash: String,
     /// The image as the pod's spec named it then, where the runtime keeps that; empty where not.
     pub image: String,
+    /// The id of the image that it runs; empty where that is not known.
+    pub image_id: String,
+    /// How many containers of its name the pod had before.
+    pub attempt: Option<i32>,
 }
 
 impl Created {
+    /// It is the container that the pod's status shows, or one that came after it: the runtime knows a new container up
+    /// to a second before the kubelet says so.
+    fn is_present(&self, status: &ContainerStatus) -> bool {
+        without_scheme(&self.container_id) == without_scheme(&status.container_id)
+            || self.attempt.is_some_and(|attempt| attempt > status.restart_count)
+    }
+
     fn is_from(&self, container: &str, wanted: &str) -> bool {
         self.hash == kubelet_hash(container, wanted)
             || (!self.image.is_empty() && image::normalised(&self.image) == image::normalised(wanted))
@@ -83,7 +95,9 @@ pub fn judge(pod: &Pod, state: &State, node: &NodeFacts) -> Verdict {
             One::Ask(why) => ask = Some(why),
         }
         let ids = node.image_ids.get(&image::normalised(&wanted.image));
-        if ids.is_some_and(|ids| !ids.is_empty() && !ids.iter().any(|id| image::same_id(id, &status.image_id))) {
+        let newest = node.created.get(name).filter(|c| !c.image_id.is_empty() && c.is_present(status));
+        let image_id = newest.map_or(&*status.image_id, |created| &created.image_id);
+        if ids.is_some_and(|ids| !ids.is_empty() && !ids.iter().any(|id| image::same_id(id, image_id))) {
             moved_tags.push(name.clone());
         }
     }
@@ -110,7 +124,7 @@ fn container(
         return One::Wait(format!("the kubelet has not seen the new image {wanted} of container {name} yet"));
     }
     // What a container was created from never changes: a report is as good as it is old.
-    let created = node.created.get(&**name).filter(|created| without_scheme(&created.container_id) == id);
+    let created = node.created.get(&**name).filter(|created| created.is_present(status));
     if let Some(created) = created {
         return if created.is_from(name, wanted) {
             One::Node
@@ -177,7 +191,7 @@ mod tests {
     }
 
     fn facts(id: &str, image: &str, ids: &[&str]) -> NodeFacts {
-        let created = Created { container_id: id.into(), hash: kubelet_hash("c", image), image: String::new() };
+        let created = Created { container_id: id.into(), hash: kubelet_hash("c", image), ..Created::default() };
         let ids = ids.iter().map(ToString::to_string).collect();
         NodeFacts {
             created: if id.is_empty() { BTreeMap::new() } else { [("c".to_owned(), created)].into() },
@@ -318,6 +332,37 @@ mod tests {
         for (what, pod, facts, expected) in table {
             assert_eq!(short(judge(&pod, &state, &facts)), expected, "{what}");
         }
+    }
+
+    #[test]
+    fn the_node_knows_a_container_before_the_pod_does() {
+        let present = |restarts| {
+            let mut pod = pod("b:1", 2, 2, "1", "a:1", "sha256:a");
+            pod.status.container_statuses[0].restart_count = restarts;
+            pod
+        };
+        let newer = |image: &str| {
+            let mut facts = facts("2", image, &["sha256:b"]);
+            let image_id = if image == "b:1" { "sha256:b" } else { "sha256:a" };
+            facts.created.values_mut().for_each(|created| {
+                created.attempt = Some(5);
+                created.image_id = image_id.into();
+            });
+            facts
+        };
+        let state = state("a:1", "1", "sha256:a", true);
+        let table = [
+            ("the next container, of the wanted image", 4, "b:1", Short::Node),
+            ("the next container, of the old image: a crash", 4, "a:1", Short::Wait),
+            ("an earlier container of the wanted image", 5, "b:1", Short::Wait),
+            ("a much earlier one", 9, "b:1", Short::Wait),
+        ];
+        for (what, restarts, image, expected) in table {
+            assert_eq!(short(judge(&present(restarts), &state, &newer(image))), expected, "{what}");
+        }
+        let mut unseen = present(4);
+        unseen.status.observed_generation = 1;
+        assert_eq!(short(judge(&unseen, &state, &newer("b:1"))), Short::Wait, "the kubelet has not seen the patch");
     }
 
     #[test]

@@ -1,23 +1,12 @@
 //! The lifecycle state that a pod carries in a label.
 
+pub use berth_api::names::annotation::LIFECYCLE_TIMESTAMP as TIMESTAMP_ANNOTATION;
+pub use berth_api::names::label::LIFECYCLE_STATE as STATE_LABEL;
+pub use berth_api::names::lifecycle_state::{NORMAL, PREPARING_DELETE, PREPARING_NORMAL, UPDATING};
 use jiff::Timestamp;
 
 use crate::plan::PodPatch;
 use crate::pod::Pod;
-
-/// The label.
-pub const STATE_LABEL: &str = "lifecycle.apps.kruise.io/state";
-/// Annotation: when the state last changed, RFC 3339.
-pub const TIMESTAMP_ANNOTATION: &str = "lifecycle.apps.kruise.io/timestamp";
-
-/// Created, not yet in service for the first time.
-pub const PREPARING_NORMAL: &str = "PreparingNormal";
-/// In service.
-pub const NORMAL: &str = "Normal";
-/// Being updated in place.
-pub const UPDATING: &str = "Updating";
-/// Held by a hook before its deletion.
-pub const PREPARING_DELETE: &str = "PreparingDelete";
 
 /// The pod's state; empty where it has none.
 pub fn state(pod: &Pod) -> &str {

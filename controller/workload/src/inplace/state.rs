@@ -4,14 +4,12 @@
 
 use std::collections::BTreeMap;
 
+pub use berth_api::names::annotation::INPLACE_UPDATE_STATE as ANNOTATION;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::pod::Pod;
-
-/// The annotation.
-pub const ANNOTATION: &str = "apps.kruise.io/inplace-update-state";
 
 /// The latest in-place update of a pod.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

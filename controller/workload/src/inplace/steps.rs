@@ -1,8 +1,11 @@
 //! The writes of an in-place update: out of service, the patch, back into service.
 //!
-//! Three patches per pod, each leaving a state that says by itself what is next. `Updating` with the record of another
-//! revision than the pod's label: out of service, the images not changed yet, to be resumed or undone. `Updating` with
-//! the record of the label's revision: the images are changed, to be proven.
+//! Three patches per pod, each leaving a state that says by itself what is next. `Updating`, or just a closed gate, with
+//! the record of another revision than the pod's label: out of service, the images not changed yet, to be resumed or
+//! undone. `Updating` with the record of the label's revision: the images are changed, to be proven.
+//!
+//! The kubelet syncs a pod for every change of its metadata, and looks at the runtime, at most once a second, between two
+//! syncs. So with no grace period the first patch has no metadata: the kubelet then gets to the new image at once.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -47,9 +50,24 @@ pub enum Next {
     Wait(SignedDuration),
 }
 
+/// Whether an update in place has begun and is not settled.
+pub fn is_under_way(pod: &Pod) -> bool {
+    is_marked(pod) || closed(pod).is_some()
+}
+
+fn is_marked(pod: &Pod) -> bool {
+    lifecycle::state(pod) == lifecycle::UPDATING
+}
+
+/// The gate's condition, if the gate is closed. Nobody else closes it.
+fn closed(pod: &Pod) -> Option<&Condition> {
+    let gated = gates::has_gate(pod, gates::IN_PLACE_UPDATE_READY);
+    pod.condition(gates::IN_PLACE_UPDATE_READY).filter(|gate| gated && &*gate.status == "False")
+}
+
 /// Reads the phase off the pod.
 pub fn phase(pod: &Pod, node: &NodeFacts) -> Phase {
-    if lifecycle::state(pod) != lifecycle::UPDATING {
+    if !is_under_way(pod) {
         return Phase::Idle;
     }
     let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
@@ -71,18 +89,20 @@ pub fn advance(pod: &Pod, phase: &Phase, update: &Update<'_>, now: Timestamp) ->
     let gated = gates::has_gate(pod, gates::IN_PLACE_UPDATE_READY);
     match phase {
         Phase::Idle if gated => {
-            let mut actions = vec![leave_service(pod, now)];
-            if update.grace.is_zero() {
-                actions.push(patch_spec(pod, phase, update, false, now));
+            let at_once = update.grace.is_zero();
+            let mut actions = vec![leave_service(pod, !at_once, now)];
+            if at_once {
+                actions.push(patch_spec(pod, phase, update, true, now));
             }
             Next::Write(actions)
         }
         Phase::Draining => {
-            let since = lifecycle::since(pod).unwrap_or(Timestamp::UNIX_EPOCH);
+            let marked = if is_marked(pod) { lifecycle::since(pod) } else { None };
+            let since = marked.or_else(|| closed(pod)?.last_transition_time).unwrap_or(Timestamp::UNIX_EPOCH);
             let drained = now.duration_since(since);
             // A clock that was set back must not hold the pod out of service for as long as it was wrong.
             if drained.is_negative() || drained >= update.grace {
-                Next::Write(vec![patch_spec(pod, phase, update, false, now)])
+                Next::Write(vec![patch_spec(pod, phase, update, !is_marked(pod), now)])
             } else {
                 Next::Wait(update.grace - drained)
             }
@@ -121,18 +141,21 @@ pub fn target(pod: &Pod) -> Target {
     }
 }
 
-fn leave_service(pod: &Pod, now: Timestamp) -> Action {
+/// `mark` sets the lifecycle state as well: the update goes on later.
+fn leave_service(pod: &Pod, mark: bool, now: Timestamp) -> Action {
     let mut patch = PodPatch::default();
-    lifecycle::set(&mut patch, lifecycle::UPDATING, now);
+    if mark {
+        lifecycle::set(&mut patch, lifecycle::UPDATING, now);
+    }
     let mut conditions: Vec<Condition> = vec![gates::condition(gates::IN_PLACE_UPDATE_READY, false, now)];
     if pod.is_true("Ready") {
-        conditions.push(gates::not_ready(gates::IN_PLACE_UPDATE_READY, now));
+        conditions.push(gates::not_ready(pod, gates::IN_PLACE_UPDATE_READY, now));
     }
     Action::PatchPodStatus { target: target(pod), conditions, patch }
 }
 
-/// The one patch with images, revision, template metadata and the record. `mark` sets the lifecycle state as well, for
-/// pods without a gate.
+/// The one patch with images, revision, template metadata and the record. `mark` sets the lifecycle state as well, where
+/// the pod does not have it yet.
 fn patch_spec(pod: &Pod, phase: &Phase, update: &Update<'_>, mark: bool, now: Timestamp) -> Action {
     let settled = match phase {
         Phase::Idle | Phase::Draining => true,

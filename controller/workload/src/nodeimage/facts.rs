@@ -29,6 +29,8 @@ fn created(container: &InspectedContainer) -> (String, Created) {
         container_id: container.container_id.clone(),
         hash: container.hash.clone(),
         image: container.image.clone(),
+        image_id: container.image_id.clone(),
+        attempt: container.attempt,
     };
     (container.name.clone(), created)
 }

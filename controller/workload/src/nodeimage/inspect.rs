@@ -6,26 +6,32 @@ use berth_api::v1beta1::nodeimage::{InspectPod, MAX_INSPECTED_PODS, NodeImage};
 
 use super::{Snapshot, facts};
 use crate::inplace::exact::Verdict;
-use crate::inplace::lifecycle;
-use crate::inplace::steps::{Phase, phase};
+use crate::inplace::steps::{self, Phase, phase};
 use crate::pod::Pod;
 
-/// The pods whose in-place update only the node can prove. Once asked about, a pod stays in the list until its update is
+/// The pods whose in-place update only the node can prove, and where there may be early answers, those whose update it
+/// can prove first. Once asked about, a pod stays in the list until its update is
 /// settled: the answer must last until whoever waits for it has used it.
 pub(super) fn wanted(snapshot: &Snapshot, image: &NodeImage) -> Vec<InspectPod> {
     let asked: BTreeSet<&str> = image.spec.inspect_pods.iter().map(|pod| pod.uid.as_str()).collect();
-    let unsettled = |pod: &Pod| {
+    let unsettled = |pod: &Pod, early: bool| {
         // Facts are costly to gather: only for the few pods that are being updated.
-        if !pod.is_active() || lifecycle::state(pod) != lifecycle::UPDATING {
+        if !pod.is_active() || !steps::is_under_way(pod) {
             return false;
         }
         match phase(pod, &facts(image, &pod.metadata.uid)) {
             Phase::Patched(_, Verdict::AskNode(_)) => true,
+            Phase::Patched(_, Verdict::Wait(_)) if early => true,
             Phase::Patched(..) => asked.contains(&*pod.metadata.uid),
             Phase::Idle | Phase::Draining => false,
         }
     };
-    let mut pods: Vec<_> = snapshot.pods.iter().filter(|pod| unsettled(pod)).map(|pod| listed(pod)).collect();
+    let all =
+        |early| -> Vec<_> { snapshot.pods.iter().filter(|pod| unsettled(pod, early)).map(|pod| listed(pod)).collect() };
+    let mut pods = all(snapshot.early);
+    if pods.len() > MAX_INSPECTED_PODS {
+        pods = all(false);
+    }
     let by_name = |pod: &InspectPod| (pod.namespace.clone(), pod.name.clone(), pod.uid.clone());
     if pods.len() > MAX_INSPECTED_PODS {
         pods.sort_by_key(|pod| (!asked.contains(pod.uid.as_str()), by_name(pod)));
@@ -33,6 +39,15 @@ pub(super) fn wanted(snapshot: &Snapshot, image: &NodeImage) -> Vec<InspectPod> 
     }
     pods.sort_by_key(by_name);
     pods
+}
+
+/// Is the node to be asked about a pod that it was not asked about, and need not be?
+pub(super) fn any_early(snapshot: &Snapshot, image: &NodeImage) -> bool {
+    let early = |pod: &Pod| {
+        let waits = matches!(phase(pod, &facts(image, &pod.metadata.uid)), Phase::Patched(_, Verdict::Wait(_)));
+        waits && !image.spec.inspect_pods.iter().any(|asked| *asked.uid == *pod.metadata.uid)
+    };
+    snapshot.pods.iter().any(|pod| pod.is_active() && early(pod))
 }
 
 fn listed(pod: &Pod) -> InspectPod {

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Node, Snapshot, decide, is_asked_by, owners};
+use super::{Node, Snapshot, asks_early, decide, is_asked_by, owners};
 use crate::plan::{Action, Plan};
 use crate::pod::Pod;
 
@@ -54,7 +54,7 @@ fn owner(uid: &str) -> Value {
 
 fn snapshot(node: Option<Value>, image: Option<Arc<NodeImage>>) -> Snapshot {
     let node = node.map(|node| Arc::new(serde_json::from_value(node).unwrap()));
-    Snapshot { name: "n1".to_owned(), node, image, pods: Vec::new(), jobs: Vec::new() }
+    Snapshot { name: "n1".to_owned(), node, image, pods: Vec::new(), jobs: Vec::new(), early: false }
 }
 
 fn actions(plan: &Plan) -> Vec<Action> {
@@ -242,6 +242,7 @@ fn fake() -> Value {
 }
 
 /// A pod that was patched from `same:1` to `same:2`, both of one digest.
+#[derive(Clone, Copy)]
 struct Given {
     uid: &'static str,
     state: &'static str,
@@ -312,6 +313,23 @@ fn pods_that_only_the_node_can_judge_are_listed_until_they_are_settled() {
             };
             assert_eq!(patch(&snapshot)["spec"]["inspectPods"], expected, "{what}, listed before: {was_listed}");
         }
+    }
+}
+
+#[test]
+fn the_daemon_is_asked_early_where_that_is_allowed() {
+    let waits = Given { container: "containerd://a", ..ASKS };
+    for (early, given, spec, asks, costs) in [
+        (true, waits, json!({}), true, true),
+        (false, waits, json!({}), false, false),
+        (true, waits, json!({"inspectPods": [listed("p")]}), false, false),
+        (true, ASKS, json!({}), true, false),
+    ] {
+        let image = image(&fake(), &spec, &json!(null));
+        let snapshot = Snapshot { early, pods: vec![pod(&given)], ..snapshot(None, Some(image)) };
+        let plan = decide(&snapshot, now());
+        assert_eq!(!plan.is_idle(), asks, "{early} {spec}");
+        assert_eq!(asks_early(&snapshot, &plan), costs, "{early} {spec}");
     }
 }
 

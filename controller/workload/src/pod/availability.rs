@@ -36,8 +36,9 @@ pub fn availability(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> Availa
     if wanted.is_zero() {
         return Availability::Available;
     }
-    // Without a transition time there is nothing to wait for: the condition says that it is ready.
-    let ready_for = since.map_or(wanted, |since| now.duration_since(since));
+    // Without a transition time there is nothing to wait for: the condition says that it is ready. With one, it may have
+    // become ready at the very end of that second: the API cuts off what is less.
+    let ready_for = since.map_or(wanted, |since| now.duration_since(since) - SignedDuration::from_secs(1));
     if ready_for >= wanted { Availability::Available } else { Availability::After(wanted - ready_for) }
 }
 

@@ -1,13 +1,10 @@
 //! The readiness gates that Berth gives its pods, and the conditions that open and close them.
 
+pub use berth_api::names::condition::{INPLACE_UPDATE_READY as IN_PLACE_UPDATE_READY, KRUISE_POD_READY};
 use jiff::Timestamp;
 
 use super::{Condition, Pod};
 
-/// False while a pod is updated in place.
-pub const IN_PLACE_UPDATE_READY: &str = "InPlaceUpdateReady";
-/// False while something else asked for the pod to be out of service.
-pub const KRUISE_POD_READY: &str = "KruisePodReady";
 /// The gates of every new pod.
 pub const OF_NEW_PODS: [&str; 2] = [IN_PLACE_UPDATE_READY, KRUISE_POD_READY];
 
@@ -33,13 +30,24 @@ pub fn condition(gate: &str, open: bool, now: Timestamp) -> Condition {
 }
 
 /// What closing a gate means for the pod's own `Ready` condition. Written along with the gate, so that endpoints drop
-/// the pod at once; the kubelet writes the same a moment later and is the one to set it True again.
-pub fn not_ready(gate: &str, now: Timestamp) -> Condition {
+/// the pod at once; the kubelet writes the same a moment later and is the one to set it True again. In the kubelet's very
+/// words: where they differ it syncs the pod for that alone, and the sync for the new image, a moment later, then has to
+/// wait for the next look at the runtime, up to a second.
+pub fn not_ready(pod: &Pod, closed: &str, now: Timestamp) -> Condition {
+    let why = |gate: &&str| {
+        let status = if *gate == closed { Some("False") } else { pod.condition(gate).map(|c| &*c.status) };
+        match status {
+            Some("True") => None,
+            Some(status) => Some(format!("the status of pod readiness gate \"{gate}\" is not \"True\", but {status}")),
+            None => Some(format!("corresponding condition of pod readiness gate \"{gate}\" does not exist.")),
+        }
+    };
+    let gates: Vec<&str> = pod.spec.readiness_gates.iter().map(|gate| &*gate.condition_type).collect();
     Condition {
         type_: "Ready".into(),
         status: "False".into(),
         last_transition_time: Some(now),
         reason: "ReadinessGatesNotReady".into(),
-        message: format!("corresponding condition of pod readiness gate \"{gate}\" is False").into(),
+        message: gates.iter().filter_map(why).collect::<Vec<_>>().join(", ").into(),
     }
 }

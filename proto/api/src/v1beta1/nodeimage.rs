@@ -323,6 +323,9 @@ pub struct InspectedContainer {
     /// The kubelet's hash of the container's spec, from the container's annotation.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub hash: String,
+    /// How many containers of this name the pod had before: the `restartCount` of the pod's status, once it knows this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<i32>,
     /// When it was created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_at: Option<Time>,

@@ -13,13 +13,12 @@ mod wording;
 mod world;
 
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
+use berth_e2e::suite;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use libtest_mimic::{Arguments, Failed, Trial};
-use tokio::runtime::Runtime;
 use world::{Case, World};
 
 type Test = for<'a> fn(&'a Case) -> BoxFuture<'a, Result<()>>;
@@ -69,44 +68,19 @@ const TESTS: &[(&str, Test)] = tests![
 ];
 
 fn main() -> ExitCode {
-    let mut arguments = Arguments::from_args();
-    arguments.test_threads = Some(1);
-    let runtime = match Runtime::new() {
-        Ok(runtime) => Arc::new(runtime),
-        Err(error) => {
-            eprintln!("error: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
-    let shared = Arc::new(Mutex::new(None));
-    let trial = |(name, test): &(&'static str, Test)| {
+    let tests = TESTS.iter().map(|(name, test)| {
         let (name, test) = (*name, *test);
-        let (runtime, shared) = (Arc::clone(&runtime), Arc::clone(&shared));
-        Trial::test(name, move || runtime.block_on(run(name, test, &shared)).map_err(Failed::from))
-    };
-    let conclusion = libtest_mimic::run(&arguments, TESTS.iter().map(trial).collect());
-    // The cluster ends here, before the process does.
-    drop(shared.lock().unwrap_or_else(PoisonError::into_inner).take());
-    conclusion.exit_code()
+        let run: suite::Test<World> = Box::new(move |world| run(world, name, test).boxed());
+        (name.to_owned(), run)
+    });
+    suite::run(|| World::up().boxed(), tests)
 }
 
-/// The cluster, once a test needs it; a failure to bring it up is every test's.
-type Shared = Mutex<Option<Result<Arc<World>, String>>>;
-
-async fn run(name: &str, test: Test, shared: &Shared) -> Result<(), String> {
-    let world = shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let world = match world {
-        Some(world) => world,
-        None => {
-            let up = World::up().await.map(Arc::new).map_err(|error| format!("no cluster: {error:#}"));
-            shared.lock().unwrap_or_else(PoisonError::into_inner).insert(up).clone()
-        }
-    }?;
+async fn run(world: Arc<World>, name: &str, test: Test) -> Result<()> {
     let tested = async {
         let case = Case::begin(&world, name).await?;
-        let tested = std::panic::AssertUnwindSafe(test(&case)).catch_unwind().await;
-        let tested = tested.unwrap_or_else(|_| Err(anyhow!("it panicked")));
+        let tested = suite::caught(test(&case)).await;
         tested.and(case.end().await)
     };
-    tested.await.map_err(|error| format!("{error:#}\n{}", world.logs()))
+    tested.await.map_err(|error: anyhow::Error| anyhow!("{error:#}\n{}", world.logs()))
 }

@@ -8,10 +8,13 @@ use serde_json::{Value, json};
 use crate::world::Case;
 
 /// Columns as OpenKruise prints them.
-const COLUMNS: [(&str, &str); 3] = [
-    ("clonesets", "NAME DESIRED UPDATED UPDATED_READY UPDATED_AVAILABLE READY TOTAL AGE"),
-    ("nodeimages", "NAME DESIRED PULLING SUCCEED FAILED AGE"),
-    ("imagepulljobs", "NAME TOTAL ACTIVE SUCCEED FAILED AGE MESSAGE"),
+const COLUMNS: [(&str, &str, &str); 6] = [
+    ("clonesets", "v1beta1", "NAME DESIRED UPDATED UPDATED_READY UPDATED_AVAILABLE READY TOTAL AGE"),
+    ("clonesets", "v1alpha1", "NAME DESIRED UPDATED UPDATED_READY UPDATED_AVAILABLE READY TOTAL AGE"),
+    ("nodeimages", "v1beta1", "NAME DESIRED PULLING SUCCEED FAILED AGE"),
+    ("nodeimages", "v1alpha1", "NAME DESIRED PULLING SUCCEED FAILED AGE"),
+    ("imagepulljobs", "v1beta1", "NAME TOTAL ACTIVE SUCCEED FAILED AGE"),
+    ("imagepulljobs", "v1alpha1", "NAME TOTAL ACTIVE SUCCEED FAILED AGE MESSAGE"),
 ];
 
 pub(crate) async fn kubectl_get_reads_like_the_peers(case: &Case) -> Result<()> {
@@ -25,14 +28,11 @@ pub(crate) async fn kubectl_get_reads_like_the_peers(case: &Case) -> Result<()> 
     });
     case.create(&job).await?;
     case.until(kind::IMAGE_PULL_JOB, "pull", |job| !job["status"]["completionTime"].is_null()).await?;
-    for version in ["v1beta1", "v1alpha1"] {
-        for (kind, columns) in COLUMNS {
-            let table =
-                case.kubectl(&["get", &format!("{kind}.{version}.apps.kruise.io"), "-n", &case.namespace]).await?;
-            let header = table.lines().next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
-            ensure!(header == columns, "kubectl get {kind} of {version} has columns {header}, not {columns}");
-            ensure!(table.lines().count() > 1, "kubectl get {kind} shows nothing:\n{table}");
-        }
+    for (kind, version, columns) in COLUMNS {
+        let table = case.kubectl(&["get", &format!("{kind}.{version}.apps.kruise.io"), "-n", &case.namespace]).await?;
+        let header = table.lines().next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+        ensure!(header == columns, "kubectl get {kind} of {version} has columns {header}, not {columns}");
+        ensure!(table.lines().count() > 1, "kubectl get {kind} shows nothing:\n{table}");
     }
     let row = case.kubectl(&["get", "clone", "web", "-n", &case.namespace, "--no-headers"]).await?;
     let cells: Vec<_> = row.split_whitespace().take(7).collect();
@@ -69,7 +69,9 @@ pub(crate) async fn explain_says_what_is_waited_for(case: &Case) -> Result<()> {
     case.set_image("web", &two).await?;
     let held = |now: &berth_e2e::record::Moment<'_>| now.pods.values().filter(|s| !s.pod.gates).count() == 1;
     watch.until("one pod is in its grace period", crate::world::PATIENCE, held).await?;
-    let before = case.get(kind::CLONE_SET, "web").await?;
+    // The status of a pod that is out of service follows a moment after it; nothing else is to come for two minutes.
+    let told = |set: &Value| set["status"]["readyReplicas"] == 1;
+    let before = case.until(kind::CLONE_SET, "web", told).await?;
     let explain = |output: &'static str| {
         let arguments = ["exec", "-n", install::NAMESPACE, "deploy/kruise-controller-manager", "--"];
         let command = ["/berth-controller", "explain", "cloneset", "web", "-n", &case.namespace, "-o", output];

@@ -26,13 +26,13 @@ const QUIET: Duration = Duration::from_millis(500);
 pub(crate) struct Case<'a> {
     world: &'a World,
     scenario: Scenario,
-    namespace: String,
+    pub(crate) namespace: String,
     pub(crate) watch: PodWatch,
 }
 
 /// The ending that is waited for.
 #[derive(Clone, Copy)]
-enum Goal<'a> {
+pub(crate) enum Goal<'a> {
     /// All pods serve with this image, after so many templates.
     Good { image: &'static str, templates: usize },
     /// It is the same as this one.
@@ -48,10 +48,7 @@ pub(crate) async fn run(
     expected: Option<&Ending>,
 ) -> Result<(Ending, usize)> {
     let began = Instant::now();
-    let namespace = world.namespace(scenario);
-    objects::make_namespace(&world.client, &namespace).await?;
-    let watch = PodWatch::start(&world.client, &namespace, &format!("{APP}={SET}"), began.into_std()).await?;
-    let case = Case { world, scenario, namespace, watch };
+    let case = Case::new(world, scenario).await?;
     let tried = case.attempt(fault, expected).await;
     // Whatever comes now is no part of the case, and needs a controller that lives.
     let (written, kills) = {
@@ -76,7 +73,15 @@ pub(crate) async fn run(
     Ok((ending, written.len()))
 }
 
-impl Case<'_> {
+impl<'a> Case<'a> {
+    pub(crate) async fn new(world: &'a World, scenario: Scenario) -> Result<Case<'a>> {
+        let namespace = world.namespace(scenario);
+        objects::make_namespace(&world.client, &namespace).await?;
+        let began = std::time::Instant::now();
+        let watch = PodWatch::start(&world.client, &namespace, &format!("{APP}={SET}"), began).await?;
+        Ok(Case { world, scenario, namespace, watch })
+    }
+
     async fn attempt(&self, fault: Fault, expected: Option<&Ending>) -> Result<Ending> {
         let controller = &self.world.controller;
         if self.scenario.has_pods() {
@@ -102,7 +107,7 @@ impl Case<'_> {
     }
 
     /// Waits until the end has come and the controller has nothing more to do.
-    async fn at_rest(&self, goal: Goal<'_>) -> Result<Ending> {
+    pub(crate) async fn at_rest(&self, goal: Goal<'_>) -> Result<Ending> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             self.world.controller.check()?;
@@ -125,7 +130,7 @@ impl Case<'_> {
     }
 
     /// Asked before the ending is read: what it then does is in the ending.
-    fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&self) -> bool {
         self.world.controller.ledger().last_request().is_some_and(|last| last.elapsed() >= QUIET)
     }
 
@@ -146,7 +151,7 @@ impl Case<'_> {
     }
 
     /// Deletes the CloneSet, and its pods with it. The namespace stays: it costs nothing, and its end takes long.
-    async fn clean_up(&self) -> Result<()> {
+    pub(crate) async fn clean_up(&self) -> Result<()> {
         let manifest = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet"});
         let api = objects::api_of(&self.world.client, &self.namespace, &manifest)?;
         let background = Some(PropagationPolicy::Background);

@@ -22,7 +22,7 @@ pub(crate) fn start(cluster: &Cluster, directory: &Path) -> Result<Child> {
     fs::write(&path, serde_json::to_vec(&kubeconfig)?)?;
     let log = File::create(directory.join("daemon.log"))?;
     let place = Place::Node(1);
-    let binary = workspace_binary("berth-daemon", "berth-daemon", false)?;
+    let binary = workspace_binary("berth-daemon", false)?;
     let mut command = Command::from(cluster.command(place, binary)?);
     command.arg(format!("--node-name={place}")).args(["--http-address=127.0.0.1:0", "--log-format=text"]);
     command.env("KUBECONFIG", path).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);

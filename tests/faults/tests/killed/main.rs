@@ -10,18 +10,17 @@
 mod case;
 mod daemon;
 mod ending;
+mod explained;
 mod laws;
 mod scenario;
 mod world;
 
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Result, ensure};
+use berth_e2e::suite;
 use berth_faults::{Fault, Side};
 use futures::FutureExt;
-use libtest_mimic::{Arguments, Failed, Trial};
-use tokio::runtime::Runtime;
 
 use crate::scenario::Scenario;
 use crate::world::World;
@@ -32,63 +31,42 @@ enum Way {
     Undisturbed,
     Each(Side),
     One(Side),
+    Explained,
 }
 
-const WAYS: [(&str, Way); 5] = [
+const WAYS: [(&str, Way); 6] = [
     ("undisturbed", Way::Undisturbed),
     ("killed_before_each_write", Way::Each(Side::Before)),
     ("killed_after_each_write", Way::Each(Side::After)),
     ("killed_before_one_write", Way::One(Side::Before)),
     ("killed_after_one_write", Way::One(Side::After)),
+    ("done_as_explained", Way::Explained),
 ];
 
 fn main() -> ExitCode {
-    let mut arguments = Arguments::from_args();
-    arguments.test_threads = Some(1);
-    let runtime = match Runtime::new() {
-        Ok(runtime) => Arc::new(runtime),
-        Err(error) => {
-            eprintln!("error: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
-    let shared = Arc::new(Mutex::new(None));
-    let mut trials = Vec::new();
+    let mut tests = Vec::new();
     for scenario in Scenario::ALL {
         for (name, way) in WAYS {
-            let (runtime, shared) = (Arc::clone(&runtime), Arc::clone(&shared));
-            trials.push(Trial::test(format!("{}::{name}", scenario.name()), move || {
-                runtime.block_on(run(scenario, way, &shared)).map_err(Failed::from)
-            }));
+            if matches!(way, Way::Explained) && !scenario.is_explained() {
+                continue;
+            }
+            let run: suite::Test<World> =
+                Box::new(move |world| async move { suite::caught(attempt(&world, scenario, way)).await }.boxed());
+            tests.push((format!("{}::{name}", scenario.name()), run));
         }
     }
-    let conclusion = libtest_mimic::run(&arguments, trials);
-    // The controller, the daemon and the cluster end here, before the process does.
-    drop(shared.lock().unwrap_or_else(PoisonError::into_inner).take());
-    conclusion.exit_code()
-}
-
-/// The cluster, once a test needs it; a failure to bring it up is every test's.
-type Shared = Mutex<Option<Result<Arc<World>, String>>>;
-
-async fn run(scenario: Scenario, way: Way, shared: &Shared) -> Result<(), String> {
-    let world = shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let world = match world {
-        Some(world) => world,
-        None => {
-            let up = World::up().await.map(Arc::new).map_err(|error| format!("no cluster: {error:#}"));
-            shared.lock().unwrap_or_else(PoisonError::into_inner).insert(up).clone()
-        }
-    }?;
-    let tried = std::panic::AssertUnwindSafe(attempt(&world, scenario, way)).catch_unwind().await;
-    tried.unwrap_or_else(|_| Err(anyhow!("it panicked"))).map_err(|error| format!("{error:#}"))
+    // With the world end the controller, the daemon and the cluster.
+    suite::run(|| World::up().boxed(), tests)
 }
 
 async fn attempt(world: &World, scenario: Scenario, way: Way) -> Result<()> {
+    if matches!(way, Way::Explained) {
+        return explained::try_all(world, scenario).await;
+    }
     let undisturbed = world.undisturbed(scenario).await?;
     let stride = world.stride;
     let faults: Vec<Fault> = match way {
-        Way::Undisturbed => return Ok(()),
+        Way::Undisturbed | Way::Explained => return Ok(()),
         Way::Each(side) => vec![Fault::Each(side)],
         // Where not all are tried, the two sides try different ones.
         Way::One(side) => {

@@ -103,6 +103,11 @@ impl Scenario {
         if self == Scenario::Create { 1 } else { 2 }
     }
 
+    /// Whether its plans depend on nothing that goes by while nobody acts: a grace period does.
+    pub(crate) fn is_explained(self) -> bool {
+        matches!(self, Scenario::Create | Scenario::Recreate)
+    }
+
     /// How often the image of a pod changes, at most.
     pub(crate) fn image_changes(self) -> usize {
         match self {

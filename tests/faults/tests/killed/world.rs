@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::net::TcpListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -43,7 +43,9 @@ pub(crate) struct Undisturbed {
 pub(crate) struct World {
     pub(crate) controller: Controller,
     _daemon: Child,
-    _cluster: Cluster,
+    pub(crate) cluster: Cluster,
+    /// The controller's binary.
+    pub(crate) program: PathBuf,
     pub(crate) client: Client,
     /// The digests of the images by name.
     pub(crate) digests: BTreeMap<&'static str, String>,
@@ -72,7 +74,7 @@ impl World {
             cluster.expose(port)?;
             let digests = [ONE, TWO].map(|name| anyhow::Ok((name, cluster.push_image(name, &Image::hello(name)?)?)));
             let digests = digests.into_iter().collect::<Result<_>>()?;
-            anyhow::Ok((cluster, digests, workspace_binary("berth-controller", "berth-controller", false)?, port))
+            anyhow::Ok((cluster, digests, workspace_binary("berth-controller", false)?, port))
         };
         let (cluster, digests, path, port) = tokio::task::spawn_blocking(made).await??;
         let kubeconfig = Kubeconfig::read_from(cluster.kubeconfig())?;
@@ -89,9 +91,10 @@ impl World {
             directory: directory.path().to_owned(),
         };
         let world = World {
+            program: program.path.clone(),
             controller: Controller::start(program, client.clone()),
             _daemon: daemon,
-            _cluster: cluster,
+            cluster,
             client,
             digests,
             stride,

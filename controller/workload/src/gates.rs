@@ -1,0 +1,146 @@
+//! Feature gates, by the peer's names, stages and defaults.
+
+use std::fmt;
+
+/// A feature that can be turned on or off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gate {
+    /// Pods' revision labels hold the hash alone.
+    CloneSetShortHash,
+    /// The images of a new revision are pulled ahead on the nodes that hold old pods.
+    PreDownloadImageForInPlaceUpdate,
+    /// A raised partition brings pods back to the old revision.
+    CloneSetPartitionRollback,
+    /// A container whose environment reads a changed label or annotation is restarted in place.
+    InPlaceUpdateEnvFromMetadata,
+    /// Resources of containers change in place.
+    InPlaceWorkloadVerticalScaling,
+    /// While scaling, a pod that prepares for its update counts as updated.
+    PreparingUpdateAsUpdate,
+    /// A changed volumeClaimTemplate recreates pods.
+    RecreatePodWhenChangeVCTInCloneSet,
+    /// ImagePullJobs and ImageListPullJobs are worked on.
+    ImagePullJob,
+    /// Daemons are there: what relies on them may be used.
+    KruiseDaemon,
+}
+
+/// How far a feature is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Maturity {
+    /// Turned on together by `AllAlpha`.
+    Alpha,
+    /// Turned on together by `AllBeta`.
+    Beta,
+}
+
+/// What is known of a gate.
+#[derive(Debug, Clone, Copy)]
+pub struct Known {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// Its stage.
+    pub maturity: Maturity,
+    /// On where nothing is said.
+    pub default: bool,
+    /// What it turns on or off here; or why it has no meaning here.
+    pub meaning: Result<Gate, &'static str>,
+}
+
+const fn known(name: &'static str, maturity: Maturity, default: bool, meaning: Result<Gate, &'static str>) -> Known {
+    Known { name, maturity, default, meaning }
+}
+
+/// Every gate that is accepted.
+pub const KNOWN: &[Known] = &[
+    known("CloneSetShortHash", Maturity::Alpha, false, Ok(Gate::CloneSetShortHash)),
+    known("PreDownloadImageForInPlaceUpdate", Maturity::Alpha, false, Ok(Gate::PreDownloadImageForInPlaceUpdate)),
+    known("CloneSetPartitionRollback", Maturity::Alpha, false, Ok(Gate::CloneSetPartitionRollback)),
+    known("InPlaceUpdateEnvFromMetadata", Maturity::Beta, true, Ok(Gate::InPlaceUpdateEnvFromMetadata)),
+    known("InPlaceWorkloadVerticalScaling", Maturity::Alpha, false, Ok(Gate::InPlaceWorkloadVerticalScaling)),
+    known("PreparingUpdateAsUpdate", Maturity::Alpha, false, Ok(Gate::PreparingUpdateAsUpdate)),
+    known(
+        "RecreatePodWhenChangeVCTInCloneSetGate",
+        Maturity::Alpha,
+        false,
+        Ok(Gate::RecreatePodWhenChangeVCTInCloneSet),
+    ),
+    known("ImagePullJobGate", Maturity::Alpha, false, Ok(Gate::ImagePullJob)),
+    known("KruiseDaemon", Maturity::Beta, true, Ok(Gate::KruiseDaemon)),
+    known("TemplateNoDefaults", Maturity::Alpha, false, Err("templates are kept as they are written, always")),
+    known(
+        "KruisePodReadinessGate",
+        Maturity::Alpha,
+        false,
+        Err("there is no Pod webhook: pods of Kruise workloads get the readiness gate when they are created"),
+    ),
+    known(
+        "CloneSetEventHandlerOptimization",
+        Maturity::Alpha,
+        false,
+        Err("changes of a pod are joined to one look at its CloneSet, always"),
+    ),
+    known(
+        "ForceDeleteTimeoutExpectationGate",
+        Maturity::Alpha,
+        false,
+        Err("a write that is not seen in time is read again, always"),
+    ),
+    known(
+        "InPlacePodVerticalScaling",
+        Maturity::Alpha,
+        false,
+        Err("the cluster is asked whether it resizes pods in place"),
+    ),
+];
+
+/// Which gates are on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Gates(u32);
+
+impl Gates {
+    /// Is it on?
+    pub fn has(self, gate: Gate) -> bool {
+        self.0 & bit(gate) != 0
+    }
+
+    /// With this gate on or off.
+    #[must_use]
+    pub fn with(self, gate: Gate, on: bool) -> Self {
+        Self(if on { self.0 | bit(gate) } else { self.0 & !bit(gate) })
+    }
+}
+
+impl Default for Gates {
+    fn default() -> Self {
+        let on = KNOWN.iter().filter(|known| known.default).filter_map(|known| known.meaning.ok());
+        on.fold(Self(0), |gates, gate| gates.with(gate, true))
+    }
+}
+
+impl fmt::Debug for Gates {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let gates = KNOWN.iter().filter_map(|known| known.meaning.ok());
+        formatter.debug_set().entries(gates.filter(|gate| self.has(*gate))).finish()
+    }
+}
+
+const fn bit(gate: Gate) -> u32 {
+    1 << gate as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gates_are_as_they_are_known_and_change_one_by_one() {
+        let gates = Gates::default();
+        for known in KNOWN {
+            let Ok(gate) = known.meaning else { continue };
+            assert_eq!(gates.has(gate), known.default, "{}", known.name);
+            assert_eq!(gates.with(gate, !known.default).with(gate, known.default), gates, "{}", known.name);
+            assert_ne!(gates.with(gate, !known.default), gates, "{}", known.name);
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! What `explain` says while the controller is dead is what the controller does first when it lives again.
+//!
+//! It is killed before each write of a rollout in turn. The node stands still from then on until the next life has done
+//! what there was to do, so that both see the same.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use berth_api::names::label;
+use berth_cluster::Component;
+use berth_faults::{Entry, Fault, Side};
+use http::Method;
+use serde_json::Value;
+use tokio::process::Command;
+use tokio::time::sleep;
+
+use crate::case::{Case, Goal, SET};
+use crate::scenario::Scenario;
+use crate::world::{ONE, TWO, World};
+
+const KUBELET: Component = Component::Kubelet(1);
+
+/// A write, as far as it does not differ from run to run.
+#[derive(Debug, Clone, PartialEq)]
+struct Deed {
+    /// Method, resource, and the name of what is there already.
+    what: String,
+    labels: BTreeMap<String, Value>,
+    /// By container.
+    images: BTreeMap<String, Value>,
+    /// Statuses by type.
+    conditions: BTreeMap<String, Value>,
+}
+
+/// Compares at every write of a rollout of this scenario's CloneSet.
+pub(crate) async fn try_all(world: &World, scenario: Scenario) -> Result<()> {
+    let case = Case::new(world, scenario).await?;
+    world.controller.begin(&case.namespace, Fault::None);
+    case.create(&scenario.clone_set()).await?;
+    case.at_rest(Goal::Good { image: ONE, templates: 1 }).await?;
+
+    world.controller.begin(&case.namespace, Fault::Each(Side::Before));
+    world.controller.hold();
+    let compared = roll_out(world, &case).await;
+    world.controller.begin("", Fault::None);
+    world.controller.release();
+    let resumed = world.cluster.resume(KUBELET);
+    let compared = compared.with_context(|| world.logs())?;
+    resumed?;
+    case.clean_up().await?;
+    eprintln!("{}: {compared} plans were done as they were explained", scenario.name());
+    // A revision, and two writes for each of three pods, at the least.
+    ensure!(compared >= 7, "only {compared} plans were there to compare");
+    Ok(())
+}
+
+/// Gives how many plans with something to do were compared.
+async fn roll_out(world: &World, case: &Case<'_>) -> Result<usize> {
+    case.set_image(TWO).await?;
+    let mut compared = 0;
+    loop {
+        tokio::select! {
+            dead = world.controller.dead() => dead?,
+            ending = case.at_rest(Goal::Good { image: TWO, templates: 2 }) => return ending.map(|_| compared),
+        }
+        world.cluster.pause(KUBELET)?;
+        let told = explain(world, &case.namespace).await?;
+        let did = first_deeds(world, case).await?;
+        world.cluster.resume(KUBELET)?;
+        let stages = stages(&told)?;
+        follows(&stages, &did).with_context(|| format!("explained: {told:#}\ndone: {did:#?}"))?;
+        compared += usize::from(!stages.is_empty());
+    }
+}
+
+async fn explain(world: &World, namespace: &str) -> Result<Value> {
+    let mut command = Command::new(&world.program);
+    command.args(["explain", "cloneset", SET, "--namespace", namespace, "--output", "json"]);
+    let output = command.env("KUBECONFIG", world.cluster.kubeconfig()).output().await?;
+    ensure!(output.status.success(), "explain failed: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).context("explain prints no JSON")
+}
+
+/// Begins a life, and gives what it does until it is killed, or has nothing to do while the node stands still.
+async fn first_deeds(world: &World, case: &Case<'_>) -> Result<Vec<Deed>> {
+    let life = world.controller.ledger().life() + 1;
+    world.controller.one_life().await;
+    while world.controller.ledger().life() < life || !case.is_quiet() {
+        sleep(Duration::from_millis(20)).await;
+        world.controller.check()?;
+    }
+    let ledger = world.controller.ledger();
+    Ok(ledger.entries().iter().filter(|entry| entry.life == life).filter_map(Deed::done).collect())
+}
+
+/// The stages of a plan that write something.
+fn stages(plan: &Value) -> Result<Vec<Vec<Deed>>> {
+    let list = |value: &Value, field: &str| value[field].as_array().cloned().with_context(|| format!("no {field}"));
+    let mut stages = Vec::new();
+    for stage in list(plan, "stages")? {
+        let mut deeds = Vec::new();
+        for step in list(&stage, "steps")? {
+            deeds.extend(list(&step, "actions")?.iter().filter_map(Deed::planned));
+        }
+        stages.extend((!deeds.is_empty()).then_some(deeds));
+    }
+    Ok(stages)
+}
+
+/// Stage for stage, as far as the controller came.
+fn follows(stages: &[Vec<Deed>], did: &[Deed]) -> Result<()> {
+    ensure!(stages.is_empty() == did.is_empty(), "one of them has nothing to do");
+    let mut did = did.iter();
+    for stage in stages {
+        let mut open = stage.clone();
+        while !open.is_empty() {
+            let Some(deed) = did.next() else { return Ok(()) };
+            let planned = open.iter().position(|planned| planned == deed);
+            open.swap_remove(planned.with_context(|| format!("this was not explained: {deed:?}"))?);
+        }
+    }
+    Ok(())
+}
+
+impl Deed {
+    /// What was done for a CloneSet, but for its status, which is no part of a plan.
+    fn done(entry: &Entry) -> Option<Deed> {
+        let ours = ["pods", "pods/status", "controllerrevisions"].contains(&entry.write.resource.as_str());
+        let containers = entry.body["spec"]["containers"].as_array().into_iter().flatten();
+        let images = containers.map(|c| (text(&c["name"]), c["image"].clone())).collect();
+        let conditions = &entry.body["status"]["conditions"];
+        ours.then(|| match entry.write.method {
+            Method::POST => Deed::creation(&entry.write.resource, &entry.body),
+            _ => Deed::of(&entry.write.to_string(), &entry.body["metadata"]["labels"], images, conditions),
+        })
+    }
+
+    /// What a plan's action writes; none for one that writes nothing.
+    fn planned(action: &Value) -> Option<Deed> {
+        let (kind, action) = action.as_object()?.iter().next()?;
+        let (name, patch) = (text(&action["target"]["name"]), &action["patch"]);
+        let simple = |what: &str| Deed::of(&format!("{what} {name}"), &Value::Null, BTreeMap::new(), &Value::Null);
+        match kind.as_str() {
+            "CreatePod" => Some(Deed::creation("pods", &action["body"])),
+            "CreateRevision" => Some(Deed::creation("controllerrevisions", &action["body"])),
+            "DeletePod" => Some(simple("DELETE pods")),
+            "DeleteRevision" => Some(simple("DELETE controllerrevisions")),
+            "RenumberRevision" => Some(simple("PATCH controllerrevisions")),
+            "PatchPod" => {
+                Some(Deed::of(&format!("PATCH pods {name}"), &patch["labels"], map(&patch["images"]), &Value::Null))
+            }
+            "PatchPodStatus" => {
+                let what = format!("PATCH pods/status {name}");
+                Some(Deed::of(&what, &patch["labels"], BTreeMap::new(), &action["conditions"]))
+            }
+            _ => None,
+        }
+    }
+
+    /// Names of new pods are drawn; their revision is not.
+    fn creation(resource: &str, body: &Value) -> Deed {
+        let mut labels = map(&body["metadata"]["labels"]);
+        labels.remove(label::CLONESET_INSTANCE_ID);
+        Deed { labels, ..Deed::of(&format!("POST {resource}"), &Value::Null, BTreeMap::new(), &Value::Null) }
+    }
+
+    fn of(what: &str, labels: &Value, images: BTreeMap<String, Value>, conditions: &Value) -> Deed {
+        let conditions = conditions.as_array().into_iter().flatten();
+        let conditions = conditions.map(|c| (text(&c["type"]), c["status"].clone())).collect();
+        Deed { what: what.to_owned(), labels: map(labels), images, conditions }
+    }
+}
+
+fn map(value: &Value) -> BTreeMap<String, Value> {
+    value.as_object().into_iter().flatten().map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}

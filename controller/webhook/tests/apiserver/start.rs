@@ -2,9 +2,9 @@
 
 use anyhow::{Result, ensure};
 use berth_cluster::address::CONTROL_PLANE;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Pod, Secret};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::{ListParams, PostParams};
+use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, ResourceExt};
 
 use crate::rotation::handshake;
@@ -70,13 +70,20 @@ fn a_replica_alone_is_an_endpoint_only_until_kubernetes_has_it() -> Result<()> {
         second.ready().await?;
         ensure!(!owners().await?.contains(&"replica-9976".to_owned()), "a second replica needs no early endpoint");
         second.end().await?;
+        // As its kubelet would: a pod that has ended is sent requests for as long as it exists and is called ready.
+        let pods: Api<Pod> = Api::namespaced(admin.clone(), NAMESPACE);
+        pods.delete("replica-9976", &DeleteParams::default().grace_period(0)).await?;
         until("the early endpoint is taken away", async || {
             let left = owners().await?;
             ensure!(left.is_empty(), "{left:?} are left");
             Ok(())
         })
         .await?;
-        node_images(&admin, "v1alpha1").create(&PostParams::default(), &node_image("v1alpha1", "one", "1")).await?;
+        until("v1alpha1 works by the endpoint that Kubernetes made", async || {
+            let one = node_image("v1alpha1", "one", "1");
+            Ok(node_images(&admin, "v1alpha1").create(&PostParams::default(), &one).await?)
+        })
+        .await?;
         replica.end().await
     })
 }

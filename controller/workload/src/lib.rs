@@ -9,6 +9,7 @@ pub mod gates;
 pub mod imagepulljob;
 pub mod inplace;
 pub mod intstr;
+pub mod lifecycle;
 pub mod nodeimage;
 pub mod plan;
 pub mod pod;

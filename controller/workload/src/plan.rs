@@ -173,6 +173,9 @@ pub struct PodPatch {
     pub labels: BTreeMap<String, Option<String>>,
     /// Annotations.
     pub annotations: BTreeMap<String, Option<String>>,
+    /// Finalizers to add. Those that the pod has are kept.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub finalizers: Vec<String>,
     /// Images by container name. Empty in a status patch.
     pub images: BTreeMap<String, String>,
 }

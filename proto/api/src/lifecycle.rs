@@ -7,35 +7,37 @@ use serde::{Deserialize, Serialize};
 
 use crate::absent::is_false;
 
-/// Points at which a pod waits until every label and finalizer of the hook is gone from it (or, for `inPlaceUpdate` and
-/// `preNormal`, is there again).
+/// Points at which a pod waits: before it is deleted or updated, as long as it has any label or finalizer of the hook; after
+/// it was created or updated, until it has all of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Lifecycle {
-    /// Holds a pod in state PreparingDelete before it is deleted, as long as the pod still has what the hook names.
+    /// Holds a pod in state PreparingDelete before it is deleted, as long as the pod has any of what the hook names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pre_delete: Option<LifecycleHook>,
-    /// Holds a pod in state PreparingUpdate before an in-place update, and in state Updated after it.
+    /// Holds a pod in state PreparingUpdate before an in-place update, as long as the pod has any of what the hook names,
+    /// and in state Updated after it, until the pod has all of it again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_place_update: Option<LifecycleHook>,
-    /// Holds a new pod in state PreparingNormal until the pod has what the hook names; only then is it counted as
+    /// Holds a new pod in state PreparingNormal until the pod has all of what the hook names; only then is it counted as
     /// available.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pre_normal: Option<LifecycleHook>,
 }
 
-/// What a pod must carry for the hook to hold it.
+/// By what the hook's owner holds a pod. A hook that names nothing holds no pod.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LifecycleHook {
-    /// Labels and their values. A pod is hooked while it has all of them.
+    /// Labels and their values.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels_handler: Option<BTreeMap<String, String>>,
-    /// Finalizers. A pod is hooked while it has all of them.
+    /// Finalizers: a domain, / and a name, such as example.com/in-use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub finalizers_handler: Vec<String>,
     /// Whether a pod that waits in PreparingDelete or PreparingUpdate is taken out of service meanwhile. It is put back
-    /// when the update is done. Has no effect on preNormal. Defaults to false.
+    /// when the update is done. A pod in PreparingDelete does not come back when it is wanted again, if this is set in
+    /// preDelete or inPlaceUpdate. Has no effect on preNormal. Defaults to false.
     #[serde(default, skip_serializing_if = "is_false")]
     pub mark_pod_not_ready: bool,
 }

@@ -67,6 +67,13 @@ fn cloneset(object: &Value, found: &mut Violations) {
             found.value(&format!("{field}.value"), text(term, "value"));
         }
     }
+    for hook in ["preDelete", "inPlaceUpdate", "preNormal"] {
+        let field = format!("spec.lifecycle.{hook}.labelsHandler");
+        for (key, value) in at(object, &field).and_then(Value::as_object).into_iter().flatten() {
+            found.key(&field, key);
+            found.value(&format!("{field}[{key}]"), value.as_str().unwrap_or_default());
+        }
+    }
     let mut names = BTreeSet::new();
     for (index, claim) in list(at(object, "spec.volumeClaimTemplates")) {
         let field = format!("spec.volumeClaimTemplates[{index}].metadata.name");
@@ -188,6 +195,7 @@ mod tests {
         let cloneset = |update: Value| {
             json!({"kind": "CloneSet", "spec": {
                 "selector": selector, "updateStrategy": update, "scaleStrategy": {"podsToDelete": ["demo-x1"]},
+                "lifecycle": {"inPlaceUpdate": {"labelsHandler": {"example.com/in-use": "true"}}, "preDelete": {}},
                 "volumeClaimTemplates": [{"metadata": {"name": "data"}}, {"metadata": {"name": "data-2"}}],
             }})
         };
@@ -212,6 +220,7 @@ mod tests {
             "selector": {"matchLabels": {"-app": "demo"}, "matchExpressions": [{"key": "A_/b", "values": ["ok", "not ok"]}]},
             "updateStrategy": {"rollingUpdate": update},
             "scaleStrategy": {"podsToDelete": ["ok", "Not"]},
+            "lifecycle": {"preDelete": {"labelsHandler": {"in use": "true"}}, "preNormal": {"labelsHandler": {"ok": "not ok"}}},
             "volumeClaimTemplates": [{}, {"metadata": {"name": "data"}}, {"metadata": {"name": "data"}}, {"metadata": {"name": "a.b"}}],
         }});
         assert_eq!(
@@ -224,6 +233,8 @@ mod tests {
                 "spec.updateStrategy.rollingUpdate.priorityStrategy.weightPriority[0].matchSelector.matchLabels[ok]",
                 "spec.updateStrategy.rollingUpdate.priorityStrategy.orderPriority[0].orderedKey",
                 "spec.updateStrategy.rollingUpdate.scatterStrategy[0].key",
+                "spec.lifecycle.preDelete.labelsHandler",
+                "spec.lifecycle.preNormal.labelsHandler[ok]",
                 "spec.volumeClaimTemplates[0].metadata.name",
                 "spec.volumeClaimTemplates[2].metadata.name",
                 "spec.volumeClaimTemplates[3].metadata.name",

@@ -186,6 +186,10 @@ fn metadata(patch: &PodPatch) -> Value {
             metadata.insert(field.to_owned(), json!(entries));
         }
     }
+    // Merged with those of the pod, as a set.
+    if !patch.finalizers.is_empty() {
+        metadata.insert("finalizers".to_owned(), json!(patch.finalizers));
+    }
     json!({"metadata": metadata})
 }
 

@@ -6,13 +6,15 @@ use berth_api::names::condition;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use super::hooks::{self, Uids};
 use super::new_pod::{free_ids, new_pod, owner};
 use super::settings::{Settings, settings};
 use super::update::{self, Revisions};
 use super::{Snapshot, status};
-use crate::inplace::{lifecycle, steps};
+use crate::gates::Gate;
+use crate::lifecycle;
 use crate::plan::{Action, Event, Plan, Refusal, Stage, Step, Waiting};
-use crate::pod::{Availability, Pod, availability, gates, order};
+use crate::pod::{Availability, Pod, availability, order};
 use crate::revision::{self, Recognised, Revision};
 use crate::rollout::{self, Held, Numbers};
 
@@ -27,6 +29,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         Ok(settings) => settings,
         Err(refusal) => {
             update::settle(snapshot, None, &mut plan, now);
+            hooks::proceed(snapshot, None, &Uids::new(), &snapshot.pods, &mut plan, now);
             refuse(snapshot, &mut plan, refusal);
             return plan;
         }
@@ -38,6 +41,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         }
         Err(stage) => {
             update::settle(snapshot, None, &mut plan, now);
+            hooks::proceed(snapshot, None, &Uids::new(), &snapshot.pods, &mut plan, now);
             let reason = format!("waits for its revision: {}", stage.steps[0].reason);
             plan.waiting.push(Waiting { pod: String::new(), reason });
             plan.stages.push(stage);
@@ -45,33 +49,41 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         }
     };
     let mut pods: Vec<_> = snapshot.pods.iter().filter(|pod| pod.is_active()).cloned().collect();
-    let count = |pods: &[Arc<Pod>]| {
-        rollout::numbers(&settings.wanted, pods.iter().map(|pod| held(snapshot, &revisions, pod, &settings, now)))
+    let returning = hooks::returning(snapshot, settings.wanted.replicas, &pods);
+    let count = |pods: &[Arc<Pod>], scaling: bool| {
+        let held = |pod: &Arc<Pod>| Held {
+            updated: if scaling { scales_as_updated(snapshot, &revisions, pod) } else { revisions.is_updated(pod) },
+            available: availability(pod, settings.min_ready_seconds, now).is_available(),
+            to_delete: is_to_delete(snapshot, pod),
+            preparing_delete: is_leaving(pod, &returning),
+        };
+        rollout::numbers(&settings.wanted, pods.iter().map(held))
     };
-    let numbers = count(&pods);
-    let deletions = deletions(snapshot, &settings, &revisions, &pods, &numbers, &mut plan, now);
+    let numbers = count(&pods, true);
+    let leaving = leaving(snapshot, &settings, &revisions, &pods, &returning, &numbers, &mut plan, now);
     // What goes now is no candidate for an update, and what may be disrupted is counted without it.
-    pods.retain(|pod| !deletions.iter().any(|(gone, _)| gone.metadata.uid == pod.metadata.uid));
-    let numbers_after = if deletions.is_empty() { numbers } else { count(&pods) };
-    let chosen = update::choose(snapshot, &settings, &revisions, &pods, &numbers_after, now);
+    pods.retain(|pod| !leaving.uids.contains(&pod.metadata.uid));
+    let chosen = update::choose(snapshot, &settings, &revisions, &pods, &count(&pods, false), now);
     update::settle(snapshot, Some(&chosen), &mut plan, now);
-    open_gates(&pods, &mut plan, now);
-    scale_up(snapshot, &revisions, pods.len(), &numbers, &mut plan);
-    push(&mut plan, "scale down", deletions.iter().map(|(pod, reason)| update::delete(pod, reason)).collect());
+    hooks::proceed(snapshot, Some(&chosen), &returning, &pods, &mut plan, now);
+    scale_up(snapshot, &revisions, pods.len(), &numbers, &mut plan, now);
+    push(&mut plan, "scale down", leaving.steps);
     update::update(snapshot, &settings, &revisions, &chosen, &mut plan, now);
     drop_history(snapshot, &settings, &revisions, &pods, &mut plan);
     wait_for_availability(&pods, &settings, &mut plan, now);
     plan
 }
 
-/// What counts of a pod.
-fn held(snapshot: &Snapshot, revisions: &Revisions, pod: &Pod, settings: &Settings, now: Timestamp) -> Held {
-    Held {
-        updated: revisions.is_updated(pod),
-        available: availability(pod, settings.min_ready_seconds, now).is_available(),
-        to_delete: is_to_delete(snapshot, pod),
-        preparing_delete: lifecycle::state(pod) == lifecycle::PREPARING_DELETE,
-    }
+/// Does the pod count as updated for the number of pods? One whose update a hook holds may, so that it is not scaled down
+/// first.
+fn scales_as_updated(snapshot: &Snapshot, revisions: &Revisions, pod: &Pod) -> bool {
+    let preparing = lifecycle::state(pod) == lifecycle::PREPARING_UPDATE;
+    revisions.is_updated(pod) || (preparing && snapshot.gates.has(Gate::PreparingUpdateAsUpdate))
+}
+
+/// Is the pod on its way out, held by a hook?
+fn is_leaving(pod: &Pod, returning: &Uids) -> bool {
+    lifecycle::state(pod) == lifecycle::PREPARING_DELETE && !returning.contains(&pod.metadata.uid)
 }
 
 /// Did somebody ask for the pod's deletion, by its label or by name?
@@ -138,30 +150,19 @@ fn new_revision(snapshot: &Snapshot, template: &Value, number: i64) -> Value {
     })
 }
 
-/// New pods get their gates opened once they are scheduled: one patch for both gates and the lifecycle state.
-fn open_gates(pods: &[Arc<Pod>], plan: &mut Plan, now: Timestamp) {
-    let mut steps = Vec::new();
-    for pod in pods.iter().filter(|pod| !pod.spec.node_name.is_empty()) {
-        let conditions = gates::unset(pod, now);
-        let mut patch = crate::plan::PodPatch::default();
-        if lifecycle::state(pod) == lifecycle::PREPARING_NORMAL {
-            lifecycle::set(&mut patch, lifecycle::NORMAL, now);
-        }
-        if conditions.is_empty() && patch.labels.is_empty() {
-            continue;
-        }
-        let action = Action::PatchPodStatus { target: steps::target(pod), conditions, patch };
-        steps.push(step(action, format!("pod {} is scheduled: its readiness gates open", pod.metadata.name)));
-    }
-    push(plan, "open gates", steps);
-}
-
-fn scale_up(snapshot: &Snapshot, revisions: &Revisions, have: usize, numbers: &Numbers, plan: &mut Plan) {
+fn scale_up(
+    snapshot: &Snapshot,
+    revisions: &Revisions,
+    have: usize,
+    numbers: &Numbers,
+    plan: &mut Plan,
+    now: Timestamp,
+) {
     let mut ids = free_ids(snapshot);
     let wanted = [(&revisions.current, numbers.create_old), (&revisions.updated, numbers.create_updated)];
     let mut creates = Vec::new();
     for (revision, count) in wanted {
-        creates.extend(ids.by_ref().take(count).map(|id| create(snapshot, revision, &id, have)));
+        creates.extend(ids.by_ref().take(count).map(|id| create(snapshot, revision, &id, have, now)));
     }
     push(plan, "scale up", creates);
     if numbers.create_later > 0 {
@@ -171,26 +172,37 @@ fn scale_up(snapshot: &Snapshot, revisions: &Revisions, have: usize, numbers: &N
     }
 }
 
-/// The pods to delete now, each with the reason: those that somebody asked for, then those beyond what is wanted.
-fn deletions(
+/// Pods that go now, or are to go as soon as their hooks let them.
+struct Leaving {
+    steps: Vec<Step>,
+    /// The pods of the steps.
+    uids: Uids,
+}
+
+/// The pods to delete now: those that somebody asked for or that a hook held before, then those beyond what is wanted.
+#[allow(clippy::too_many_arguments, reason = "all that a deletion depends on")]
+fn leaving(
     snapshot: &Snapshot,
     settings: &Settings,
     revisions: &Revisions,
     pods: &[Arc<Pod>],
+    returning: &Uids,
     numbers: &Numbers,
     plan: &mut Plan,
     now: Timestamp,
-) -> Vec<(Arc<Pod>, &'static str)> {
-    let (asked, staying): (Vec<_>, Vec<_>) = pods.iter().cloned().partition(|pod| is_to_delete(snapshot, pod));
-    let (mut updated, mut old): (Vec<_>, Vec<_>) = staying.into_iter().partition(|pod| revisions.is_updated(pod));
+) -> Leaving {
+    let is_first = |pod: &Arc<Pod>| is_to_delete(snapshot, pod) || is_leaving(pod, returning);
+    let (first, staying): (Vec<_>, Vec<_>) = pods.iter().cloned().partition(is_first);
+    let (mut updated, mut old): (Vec<_>, Vec<_>) =
+        staying.into_iter().partition(|pod| scales_as_updated(snapshot, revisions, pod));
     order::for_deletion(&mut old);
     order::for_deletion(&mut updated);
-    let asked = asked.into_iter().map(|pod| (pod, "its deletion was asked for"));
     let surplus = old.into_iter().take(numbers.delete_old).chain(updated.into_iter().take(numbers.delete_updated));
-    let surplus = surplus.map(|pod| (pod, "there are more pods than wanted"));
     let mut disruptions = numbers.disruptions;
-    let mut deletions = Vec::new();
-    for (pod, reason) in asked.chain(surplus) {
+    let mut leaving = Leaving { steps: Vec::new(), uids: Uids::new() };
+    for pod in first.into_iter().chain(surplus) {
+        let asked = is_to_delete(snapshot, &pod);
+        let reason = if asked { "its deletion was asked for" } else { "there are more pods than wanted" };
         let available = availability(&pod, settings.min_ready_seconds, now).is_available();
         if available && disruptions == 0 {
             let reason = format!("is to be deleted ({reason}), and waits for maxUnavailable");
@@ -198,13 +210,22 @@ fn deletions(
             continue;
         }
         disruptions -= usize::from(available);
-        deletions.push((pod, reason));
+        let step = if hooks::holds_deletion(snapshot, &pod) {
+            hooks::hold_deletion(snapshot, &pod, reason, false, now)
+        } else {
+            Some(update::delete(&pod, reason))
+        };
+        if let Some(step) = step {
+            leaving.steps.push(step);
+            leaving.uids.insert(pod.metadata.uid.clone());
+        }
     }
-    deletions
+    leaving
 }
 
-fn create(snapshot: &Snapshot, revision: &Revision, id: &str, have: usize) -> Step {
-    let body = new_pod(snapshot, revision, id);
+fn create(snapshot: &Snapshot, revision: &Revision, id: &str, have: usize, now: Timestamp) -> Step {
+    let mut body = new_pod(snapshot, revision, id);
+    lifecycle::begin(&mut body, now);
     let name = body.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
     let wanted = snapshot.set.spec.replicas.unwrap_or(1);
     Step {
@@ -250,6 +271,7 @@ fn wait_for_availability(pods: &[Arc<Pod>], settings: &Settings, plan: &mut Plan
                 soonest = Some(soonest.map_or(wait, |old| old.min(wait)));
                 format!("is ready, and available in {} s (minReadySeconds)", wait.as_secs() + 1)
             }
+            Availability::Held => format!("is in lifecycle state {}", lifecycle::state(pod)),
             Availability::NotReady => status::why_not_ready(pod),
         };
         if !plan.waiting.iter().any(|waiting| *waiting.pod == *pod.metadata.name) {

@@ -1,11 +1,14 @@
 //! CloneSet: a number of interchangeable pods, brought to a template one limit at a time.
 
 mod decide;
+mod hooks;
 mod new_pod;
 mod settings;
 mod status;
 mod update;
 
+#[cfg(test)]
+mod hooks_tests;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]

@@ -7,7 +7,6 @@ use serde_json::{Map, Value, json};
 
 use super::Snapshot;
 use crate::gates::{Gate, Gates};
-use crate::inplace::lifecycle;
 use crate::pod::gates;
 use crate::revision::{REVISION_LABEL, Revision, TEMPLATE_HASH_LABEL, short};
 
@@ -64,7 +63,6 @@ pub(super) fn new_pod(snapshot: &Snapshot, revision: &Revision, id: &str) -> Val
     labels[REVISION_LABEL] = json!(revision_label(snapshot.gates, &revision.metadata.name));
     labels[TEMPLATE_HASH_LABEL] = json!(short(&revision.metadata.name));
     labels[label::CLONESET_INSTANCE_ID] = json!(id);
-    labels[lifecycle::STATE_LABEL] = json!(lifecycle::PREPARING_NORMAL);
     let mut spec = template["spec"].take();
     add_gates(&mut spec);
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})

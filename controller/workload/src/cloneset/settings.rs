@@ -108,8 +108,5 @@ fn check_unsupported(spec: &CloneSetSpec) -> Result<(), (&'static str, String)> 
     if !spec.volume_claim_templates.is_empty() {
         return not_yet("volumeClaimTemplates", "claims per pod");
     }
-    if spec.lifecycle.is_some() {
-        return not_yet("lifecycle", "lifecycle hooks");
-    }
     Ok(())
 }

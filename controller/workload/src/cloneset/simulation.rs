@@ -3,6 +3,8 @@
 //! Pods are JSON, patched as the server patches, and decoded as the feed decodes them. A kubelet runs only when told
 //! to, so that tests reach every state between two writes.
 
+pub(super) mod owner;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -22,6 +24,7 @@ pub(super) struct World {
     pub(super) set: Arc<CloneSet>,
     /// Do daemons answer what containers were created from?
     pub(super) daemons: bool,
+    pub(super) gates: Gates,
     pods: BTreeMap<String, Value>,
     revisions: BTreeMap<String, Value>,
     now: Timestamp,
@@ -57,6 +60,7 @@ impl World {
         Self {
             set: Arc::new(set.unwrap()),
             daemons: true,
+            gates: Gates::default(),
             pods: BTreeMap::new(),
             revisions: BTreeMap::new(),
             now: Timestamp::from_second(1_000_000).unwrap(),
@@ -85,7 +89,7 @@ impl World {
             pods: self.pods(),
             revisions,
             nodes: if self.daemons { self.nodes() } else { BTreeMap::new() },
-            gates: Gates::default(),
+            gates: self.gates,
             seed: self.counter,
         }
     }
@@ -146,6 +150,7 @@ impl World {
     }
 
     fn write(&mut self, action: &Action) {
+        self.check_hooks(action);
         match action {
             Action::CreatePod { body } => {
                 let mut pod = body.clone();
@@ -157,7 +162,8 @@ impl World {
                 self.pods.insert(pod["metadata"]["name"].as_str().unwrap().to_owned(), pod);
             }
             Action::DeletePod { target } => {
-                self.pods.remove(&target.name);
+                self.pods.get_mut(&target.name).unwrap()["metadata"]["deletionTimestamp"] = json!(self.now);
+                self.reap();
             }
             Action::PatchPod { target, patch } => {
                 let pod = self.pods.get_mut(&target.name).unwrap();
@@ -332,6 +338,12 @@ fn start_container(pod: &mut Value, id: u64) {
 }
 
 fn patch_metadata(pod: &mut Value, patch: &PodPatch) {
+    if !patch.finalizers.is_empty() {
+        let mut finalizers = pod["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+        finalizers.extend(patch.finalizers.iter().map(|name| json!(name)));
+        finalizers.dedup();
+        pod["metadata"]["finalizers"] = json!(finalizers);
+    }
     for (field, changes) in [("labels", &patch.labels), ("annotations", &patch.annotations)] {
         for (key, value) in changes {
             match value {

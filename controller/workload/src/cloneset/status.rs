@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::settings::settings;
 use super::{Snapshot, update::Revisions};
-use crate::plan::{Outcome, Plan};
+use crate::plan::{Failure, Outcome, Plan};
 use crate::pod::{ContainerStatus, Pod, availability};
 use crate::revision::{self, Recognised};
 use crate::selector::Selector;
@@ -107,7 +107,10 @@ fn conditions(
     now: Timestamp,
 ) {
     let failed = |scale: bool| {
-        let ours = outcome.failures.iter().filter(|f| matches!(f.action, "CreatePod" | "DeletePod") == scale);
+        // Somebody else wrote the pod's status at the same time: it is looked at again at once.
+        let told = |f: &&Failure| (f.action, f.code) != ("PatchPodStatus", 409);
+        let ours =
+            outcome.failures.iter().filter(told).filter(|f| matches!(f.action, "CreatePod" | "DeletePod") == scale);
         let mut texts: Vec<_> = ours.map(|f| format!("{} {}: {}", f.action, f.object, f.message)).collect();
         let more = texts.len().saturating_sub(3);
         texts.truncate(3);

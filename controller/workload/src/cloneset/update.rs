@@ -7,13 +7,14 @@ use berth_api::v1beta1::cloneset::CloneSetPodUpdateStrategyType as Policy;
 use jiff::Timestamp;
 
 use super::Snapshot;
-use super::new_pod::revision_label;
 use super::decide::{is_to_delete, push, refuse, step};
+use super::hooks::{self, Turn};
+use super::new_pod::revision_label;
 use super::settings::Settings;
 use crate::inplace::change::Change;
 use crate::inplace::exact::Verdict;
-use crate::inplace::lifecycle;
 use crate::inplace::steps::{self, Next, Phase, Update};
+use crate::lifecycle;
 use crate::plan::{Action, Event, Plan, Refusal, Step, Waiting};
 use crate::pod::{Pod, availability, order};
 use crate::revision::{self, REVISION_LABEL, Revision};
@@ -53,8 +54,13 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    fn has(&self, pod: &Pod) -> bool {
+    pub(super) fn has(&self, pod: &Pod) -> bool {
         self.uids.contains(&pod.metadata.uid)
+    }
+
+    /// Is the pod's update wanted, now or when the limits allow it?
+    pub(super) fn waits(&self, pod: &Pod) -> bool {
+        self.has(pod) || self.later.iter().any(|later| later.metadata.uid == pod.metadata.uid)
     }
 }
 
@@ -74,8 +80,9 @@ pub(super) fn choose(
         .cloned()
         .collect();
     order::for_update(&mut candidates);
-    // What is under way is finished first.
-    candidates.sort_by_key(|pod| !steps::is_under_way(pod));
+    // What is under way is finished first, and what a hook was told of is under way.
+    let is_begun = |pod: &Pod| steps::is_under_way(pod) || lifecycle::state(pod) == lifecycle::PREPARING_UPDATE;
+    candidates.sort_by_key(|pod| !is_begun(pod));
     let available = |pod: &Arc<Pod>| availability(pod, settings.min_ready_seconds, now).is_available();
     let admitted = rollout::admitted(numbers, candidates.iter().map(available));
     let mut later = candidates.split_off(admitted);
@@ -100,7 +107,8 @@ pub(super) fn settle(snapshot: &Snapshot, chosen: Option<&Chosen>, plan: &mut Pl
                 {
                     plan.events.push(moved(pod, moved_tags));
                 }
-                let action = steps::finish(pod, Some(&state), Some(&verdict), now);
+                let action = steps::finish(pod, Some(&state), Some(&verdict), hooks::after_update(snapshot, pod), now);
+                let action = hooks::back_into_service(action, pod, now);
                 steps.push(step(action, format!("pod {name} runs exactly {}: back into service", state.revision)));
             }
             Phase::Patched(_, Verdict::Wait(why)) => wait(plan, pod, why),
@@ -108,7 +116,8 @@ pub(super) fn settle(snapshot: &Snapshot, chosen: Option<&Chosen>, plan: &mut Pl
                 wait(plan, pod, format!("{why}; its node's daemon is asked"));
             }
             Phase::Draining if chosen.is_some() => {
-                let action = steps::finish(pod, None, None, now);
+                let action = steps::finish(pod, None, None, hooks::after_update(snapshot, pod), now);
+                let action = hooks::back_into_service(action, pod, now);
                 steps.push(step(action, format!("pod {name} need not be updated any more: back into service")));
             }
             Phase::Draining | Phase::Idle => {}
@@ -130,8 +139,12 @@ pub(super) fn update(
     let (mut in_place, mut recreate) = (Vec::new(), Vec::new());
     for pod in &chosen.now {
         match ways.of(pod) {
-            Way::InPlace(patch) => in_place.extend(advance(snapshot, settings, revisions, pod, patch, plan, now)),
-            Way::Recreate(reason) => recreate.push(replace(pod, revisions, reason)),
+            Way::InPlace(patch) => match hooks::before_update(snapshot, pod, now) {
+                Turn::Go => in_place.extend(advance(snapshot, settings, revisions, pod, patch, plan, now)),
+                Turn::Hold(step) => in_place.push(step),
+                Turn::Held => {}
+            },
+            Way::Recreate(reason) => recreate.extend(replace(snapshot, pod, revisions, reason, now)),
             Way::Refused(refusal) if plan.refusal.is_none() => refuse(snapshot, plan, refusal.clone()),
             Way::Refused(_) => {}
         }
@@ -225,7 +238,13 @@ fn advance(
 ) -> Option<Step> {
     let phase = steps::phase(pod, &snapshot.facts(pod));
     let revision = &*revisions.updated.metadata.name;
-    let update = Update { revision, label: revision_label(snapshot.gates, revision), patch, grace: settings.grace };
+    let update = Update {
+        revision,
+        label: revision_label(snapshot.gates, revision),
+        patch,
+        grace: settings.grace,
+        announce: hooks::in_place_update(snapshot).is_some(),
+    };
     match steps::advance(pod, &phase, &update, now) {
         Next::Wait(time) => {
             plan.look_again_after(time);
@@ -266,16 +285,19 @@ fn what(phase: &Phase, patched: bool) -> &'static str {
     }
 }
 
-fn replace(pod: &Pod, revisions: &Revisions, reason: &str) -> Step {
+fn replace(snapshot: &Snapshot, pod: &Pod, revisions: &Revisions, reason: &str, now: Timestamp) -> Option<Step> {
     let revision = &revisions.updated.metadata.name;
     let reason = format!("it cannot go to {revision} in place: {reason}");
+    if hooks::holds_deletion(snapshot, pod) {
+        return hooks::hold_deletion(snapshot, pod, &reason, true, now);
+    }
     let mut step = delete(pod, &reason);
     step.done = Some(Event {
         warning: false,
         reason: "SuccessfulUpdatePodReCreate",
         message: format!("deleted pod {} for update(revision {revision})", pod.metadata.name),
     });
-    step
+    Some(step)
 }
 
 /// The step that deletes a pod.

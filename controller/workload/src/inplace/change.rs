@@ -149,6 +149,7 @@ mod tests {
             labels: [("tier".to_owned(), Some("front".to_owned()))].into(),
             annotations: [("a".to_owned(), None)].into(),
             images: [("side".to_owned(), "side:2".to_owned())].into(),
+            ..PodPatch::default()
         };
         assert_eq!(between(&template(), &new), Change::InPlace(expected));
     }

@@ -4,6 +4,5 @@ pub mod change;
 pub mod exact;
 pub mod image;
 pub mod kubelet_hash;
-pub mod lifecycle;
 pub mod state;
 pub mod steps;

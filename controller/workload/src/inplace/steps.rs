@@ -11,8 +11,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::change::{self, Change};
 use super::exact::{self, NodeFacts, Verdict};
-use super::lifecycle;
 use super::state::{self, State};
+use crate::lifecycle;
 use crate::plan::{Action, PodPatch, Target};
 use crate::pod::{Condition, Pod, gates};
 use crate::revision::{self, REVISION_LABEL, TEMPLATE_HASH_LABEL};
@@ -39,6 +39,8 @@ pub struct Update<'a> {
     pub patch: &'a PodPatch,
     /// Time out of service before the images change.
     pub grace: SignedDuration,
+    /// Somebody follows the lifecycle state: it tells of every update, even of one that leaves the pod in service.
+    pub announce: bool,
 }
 
 /// What an update writes now.
@@ -84,7 +86,7 @@ pub fn phase(pod: &Pod, node: &NodeFacts) -> Phase {
 pub fn advance(pod: &Pod, phase: &Phase, update: &Update<'_>, now: Timestamp) -> Next {
     // Labels and annotations alone restart nothing, so the pod stays in service.
     if *phase == Phase::Idle && update.patch.images.is_empty() {
-        return Next::Write(vec![patch_spec(pod, phase, update, false, now)]);
+        return Next::Write(vec![patch_spec(pod, phase, update, update.announce, now)]);
     }
     let gated = gates::has_gate(pod, gates::IN_PLACE_UPDATE_READY);
     match phase {
@@ -111,10 +113,19 @@ pub fn advance(pod: &Pod, phase: &Phase, update: &Update<'_>, now: Timestamp) ->
     }
 }
 
-/// Puts the pod back into service: its update is exact, or is not wanted any more before anything changed.
-pub fn finish(pod: &Pod, settled: Option<&State>, verdict: Option<&Verdict>, now: Timestamp) -> Action {
+/// Puts the pod back into service: its update is exact, or is not wanted any more before anything changed. It goes to
+/// the lifecycle state `to`, or stays in its own.
+pub fn finish(
+    pod: &Pod,
+    settled: Option<&State>,
+    verdict: Option<&Verdict>,
+    to: Option<&str>,
+    now: Timestamp,
+) -> Action {
     let mut patch = PodPatch::default();
-    lifecycle::set(&mut patch, lifecycle::NORMAL, now);
+    if let Some(state) = to {
+        lifecycle::set(&mut patch, state, now);
+    }
     if let (Some(state), Some(Verdict::Exact { verified_by, moved_tags })) = (settled, verdict) {
         let state = State { verified_by: (*verified_by).into(), moved_tags: moved_tags.clone(), ..state.clone() };
         patch.annotations.insert(state::ANNOTATION.into(), Some(state.to_annotation()));

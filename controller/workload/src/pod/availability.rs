@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::Pod;
-use crate::inplace::lifecycle;
+use crate::lifecycle;
 
 /// Whether a pod counts as available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,12 +12,14 @@ pub enum Availability {
     Available,
     /// It is ready and becomes available after this time if it stays so.
     After(SignedDuration),
+    /// It is ready, but its lifecycle state says that it does not serve, or not for long.
+    Held,
     /// It is not ready.
     NotReady,
 }
 
 impl Availability {
-    /// Ready, whether or not for long enough.
+    /// Ready, whether or not for long enough, and whatever its lifecycle state is.
     pub fn is_ready(self) -> bool {
         !matches!(self, Self::NotReady)
     }
@@ -32,6 +34,9 @@ impl Availability {
 /// condition follows a moment later: what the controller itself took out of service must never be counted as in service.
 pub fn availability(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> Availability {
     let Some(since) = ready_since(pod) else { return Availability::NotReady };
+    if !lifecycle::serves(pod) {
+        return Availability::Held;
+    }
     let wanted = SignedDuration::from_secs(i64::from(min_ready_seconds.max(0)));
     if wanted.is_zero() {
         return Availability::Available;
@@ -44,7 +49,7 @@ pub fn availability(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> Availa
 
 /// `None` when the pod is not ready, else the time since when it is, where that is known.
 fn ready_since(pod: &Pod) -> Option<Option<Timestamp>> {
-    if pod.metadata.deletion_timestamp.is_some() || &*pod.status.phase != "Running" || !lifecycle::serves(pod) {
+    if pod.metadata.deletion_timestamp.is_some() || &*pod.status.phase != "Running" {
         return None;
     }
     let gates_open = pod.spec.readiness_gates.iter().all(|gate| pod.is_true(&gate.condition_type));

@@ -89,16 +89,17 @@ pub fn numbers(wanted: &Wanted, pods: impl Iterator<Item = Held>) -> Numbers {
     };
     let excluded = wanted.exclude_preparing_delete;
     let counted = tally.total - if excluded { tally.preparing_delete } else { 0 };
-    // Every old pod counts here, held by a hook or not, as long as it counts towards the replicas.
+    // An old pod counts here, held by a hook or not, as long as it counts towards the replicas.
     let counted_old = tally.old + if excluded { 0 } else { tally.preparing_delete_old };
     let expected = wanted.replicas + surge;
     let expected_old = wanted.partition + surge_old;
     if counted < expected {
         scale_up(&mut numbers, wanted, &tally, expected - counted, expected_old.saturating_sub(counted_old));
     }
-    let staying = counted.saturating_sub(tally.old_to_delete + tally.updated_to_delete);
+    // What a hook holds before its deletion goes by itself, and no other pod has to go for it.
+    let staying = tally.old + tally.updated - tally.old_to_delete - tally.updated_to_delete;
     if staying > expected {
-        let old = counted_old.saturating_sub(tally.old_to_delete + expected_old);
+        let old = tally.old.saturating_sub(tally.old_to_delete + expected_old);
         numbers.delete_old = old.min(staying - expected);
         numbers.delete_updated = staying - expected - numbers.delete_old;
     }
@@ -135,8 +136,8 @@ impl Tally {
             tally.total += 1;
             tally.available += usize::from(pod.available);
             tally.updated_unavailable += usize::from(pod.updated && !pod.available);
-            // A pod that is held and asked to go counts once, as asked to go.
-            if pod.preparing_delete && !pod.to_delete {
+            // A pod that is held and asked to go counts once, as held: it is out of service already.
+            if pod.preparing_delete {
                 tally.preparing_delete += 1;
                 tally.preparing_delete_old += usize::from(!pod.updated);
                 tally.unavailable += 1;

@@ -185,6 +185,7 @@ fn cloneset(version: &str) -> Vec<Patch> {
         rules.push(at(format!("{update}.podUpdatePolicy"), json!({"default": "ReCreate"})));
         rules.push(at(update, check(&[surge_in_place("podUpdatePolicy")])));
     }
+    rules.extend(hooks());
     rules.extend(cloneset_selector());
     rules.extend(update_order(update));
     let limits = if alpha { "updateStrategy" } else { "updateStrategy.rollingUpdate" };
@@ -204,6 +205,18 @@ fn cloneset(version: &str) -> Vec<Patch> {
         ]),
     ));
     rules
+}
+
+/// Lifecycle hooks: a finalizer that no pod can have would hold pods for ever after their creation or update.
+fn hooks() -> impl Iterator<Item = Patch> {
+    let valid = "self.all(name, name.matches('^[^/]+/[^/]+$'))";
+    let message = "'has %s, but a finalizer is a domain, / and a name, such as \"example.com/in-use\"'\
+                   .format([self.filter(name, !name.matches('^[^/]+/[^/]+$'))])";
+    ["preDelete", "inPlaceUpdate", "preNormal"].into_iter().flat_map(move |hook| {
+        let path = format!("spec.lifecycle.{hook}.finalizersHandler");
+        let limits = json!({"maxItems": 100, "items": {"type": "string", "maxLength": LABEL_KEY}});
+        [at(&path, limits), at(&path, check(&[rule(valid, message)]))]
+    })
 }
 
 /// The selector: not empty, never changed, matching the template.

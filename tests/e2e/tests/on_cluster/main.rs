@@ -5,6 +5,7 @@
 mod bad_input;
 mod exactness;
 mod faults;
+mod hooks;
 mod limits;
 mod no_controller;
 mod rollout;
@@ -51,6 +52,9 @@ const TESTS: &[(&str, Test)] = tests![
     exactness::back_after_the_kubelet_saw_it,
     exactness::a_crash_loop_is_left_by_an_update,
     exactness::a_moved_tag_is_reported,
+    hooks::a_pod_is_deleted_when_its_hook_lets_it_go,
+    hooks::an_update_waits_for_its_hook_before_and_after,
+    hooks::a_new_pod_is_available_when_its_hook_says_so,
     wording::kubectl_get_reads_like_the_peers,
     wording::kubectl_explain_helps,
     wording::explain_says_what_is_waited_for,

@@ -10,6 +10,7 @@ fn patch() -> PodPatch {
     PodPatch {
         labels: [("l".to_owned(), Some("1".to_owned())), ("gone".to_owned(), None)].into(),
         annotations: [("n".to_owned(), Some("2".to_owned()))].into(),
+        finalizers: Vec::new(),
         images: [("main".to_owned(), "x:2".to_owned())].into(),
     }
 }

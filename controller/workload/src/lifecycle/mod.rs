@@ -1,9 +1,14 @@
-//! The lifecycle state that a pod carries in a label.
+//! The life of a pod: the state in its label, and the hooks that hold it between two states.
+
+pub mod hook;
 
 pub use berth_api::names::annotation::LIFECYCLE_TIMESTAMP as TIMESTAMP_ANNOTATION;
 pub use berth_api::names::label::LIFECYCLE_STATE as STATE_LABEL;
-pub use berth_api::names::lifecycle_state::{NORMAL, PREPARING_DELETE, PREPARING_NORMAL, UPDATING};
+pub use berth_api::names::lifecycle_state::{
+    NORMAL, PREPARING_DELETE, PREPARING_NORMAL, PREPARING_UPDATE, UPDATED, UPDATING,
+};
 use jiff::Timestamp;
+use serde_json::{Value, json};
 
 use crate::plan::PodPatch;
 use crate::pod::Pod;
@@ -13,7 +18,7 @@ pub fn state(pod: &Pod) -> &str {
     pod.metadata.label(STATE_LABEL).unwrap_or_default()
 }
 
-/// May a pod in this state be counted as serving?
+/// May a pod in this state be counted as available?
 pub fn serves(pod: &Pod) -> bool {
     matches!(state(pod), "" | NORMAL)
 }
@@ -22,6 +27,12 @@ pub fn serves(pod: &Pod) -> bool {
 pub fn set(patch: &mut PodPatch, state: &str, now: Timestamp) {
     patch.labels.insert(STATE_LABEL.into(), Some(state.into()));
     patch.annotations.insert(TIMESTAMP_ANNOTATION.into(), Some(now.to_string()));
+}
+
+/// The first state of a pod that is to be created.
+pub fn begin(pod: &mut Value, now: Timestamp) {
+    pod["metadata"]["labels"][STATE_LABEL] = json!(PREPARING_NORMAL);
+    pod["metadata"]["annotations"][TIMESTAMP_ANNOTATION] = json!(now.to_string());
 }
 
 /// When the state was entered, where the annotation says so.

@@ -1,0 +1,261 @@
+//! Lifecycle hooks: what holds a pod where it is, and where it goes when nothing holds it any more.
+//!
+//! A hook's owner is told by the state in the pod's label, and answers with labels and finalizers. Each change of state is
+//! one patch of the pod's status, with the readiness gates that go with it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use berth_api::lifecycle::LifecycleHook;
+use berth_api::names::label::SPECIFIED_DELETE;
+use jiff::Timestamp;
+
+use super::Snapshot;
+use super::decide::{is_to_delete, push, step};
+use super::update::Chosen;
+use crate::inplace::exact::Verdict;
+use crate::inplace::state::State;
+use crate::inplace::steps::{self, Phase};
+use crate::lifecycle::{self, NORMAL, PREPARING_DELETE, PREPARING_NORMAL, PREPARING_UPDATE, UPDATED, UPDATING, hook};
+use crate::plan::{Action, Event, Plan, PodPatch, Step, Waiting};
+use crate::pod::unready::{self, BEFORE_DELETE, BEFORE_UPDATE, Reason};
+use crate::pod::{Condition, Pod, gates, order};
+use crate::revision::{self, REVISION_LABEL};
+
+/// Uids of pods.
+pub(super) type Uids = BTreeSet<Box<str>>;
+
+/// Whether an update in place may begin.
+pub(super) enum Turn {
+    /// It may.
+    Go,
+    /// The pod is to be held first, by this step.
+    Hold(Step),
+    /// A hook holds it.
+    Held,
+}
+
+fn pre_delete(snapshot: &Snapshot) -> Option<&LifecycleHook> {
+    snapshot.set.spec.lifecycle.as_ref()?.pre_delete.as_ref()
+}
+
+fn pre_normal(snapshot: &Snapshot) -> Option<&LifecycleHook> {
+    snapshot.set.spec.lifecycle.as_ref()?.pre_normal.as_ref()
+}
+
+/// The hook around updates in place.
+pub(super) fn in_place_update(snapshot: &Snapshot) -> Option<&LifecycleHook> {
+    snapshot.set.spec.lifecycle.as_ref()?.in_place_update.as_ref()
+}
+
+/// Pods held before their deletion that are wanted again, because there are fewer others than replicas: those that would
+/// be deleted last. None where a hook takes pods out of service: their owner has sent the traffic away for good.
+pub(super) fn returning(snapshot: &Snapshot, replicas: usize, pods: &[Arc<Pod>]) -> Uids {
+    if [pre_delete(snapshot), in_place_update(snapshot)].into_iter().flatten().any(|hook| hook.mark_pod_not_ready) {
+        return Uids::new();
+    }
+    let asked = |pod: &Pod| is_to_delete(snapshot, pod);
+    let is_held = |pod: &Pod| lifecycle::state(pod) == PREPARING_DELETE;
+    let staying = pods.iter().filter(|pod| !asked(pod) && !is_held(pod)).count();
+    let mut held: Vec<_> = pods.iter().filter(|pod| is_held(pod) && !asked(pod)).cloned().collect();
+    order::for_deletion(&mut held);
+    let missing = replicas.saturating_sub(staying);
+    held.iter().rev().take(missing).map(|pod| pod.metadata.uid.clone()).collect()
+}
+
+/// Does a hook hold the pod before its deletion?
+pub(super) fn holds_deletion(snapshot: &Snapshot, pod: &Pod) -> bool {
+    hook::holds(pre_delete(snapshot), pod)
+}
+
+/// Tells the hook's owner that the pod is to be deleted. `None` when it was told already. `for_update`: to be replaced,
+/// whatever the number of pods; the label says so for as long as the pod lives.
+pub(super) fn hold_deletion(
+    snapshot: &Snapshot,
+    pod: &Pod,
+    reason: &str,
+    for_update: bool,
+    now: Timestamp,
+) -> Option<Step> {
+    let hook = pre_delete(snapshot)?;
+    let is_told = lifecycle::state(pod) == PREPARING_DELETE;
+    let mut patch = PodPatch::default();
+    if !is_told {
+        lifecycle::set(&mut patch, PREPARING_DELETE, now);
+    }
+    if for_update && pod.metadata.label(SPECIFIED_DELETE).is_none() {
+        patch.labels.insert(SPECIFIED_DELETE.to_owned(), Some("true".to_owned()));
+    }
+    let conditions = out_of_service(hook, &BEFORE_DELETE, pod, now);
+    if patch.labels.is_empty() && conditions.is_empty() {
+        return None;
+    }
+    let name = &pod.metadata.name;
+    let held_by = hook::present(hook, pod).join(", ");
+    Some(Step {
+        done: (!is_told).then(|| told("PreparingDelete", format!("pod {name} waits for hook preDelete: {held_by}"))),
+        ..step(patch_status(pod, conditions, patch), format!("pod {name}: {reason}, held by hook preDelete: {held_by}"))
+    })
+}
+
+/// May the update of a chosen pod begin or go on?
+pub(super) fn before_update(snapshot: &Snapshot, pod: &Pod, now: Timestamp) -> Turn {
+    let Some(hook) = in_place_update(snapshot) else { return Turn::Go };
+    let mut patch = PodPatch::default();
+    match lifecycle::state(pod) {
+        // Its owner has not put it back into service yet, and shall be asked again.
+        UPDATED => hook::put_on(hook, &mut patch),
+        PREPARING_UPDATE if hook::holds(Some(hook), pod) => return Turn::Held,
+        "" | PREPARING_NORMAL | NORMAL if hook::holds(Some(hook), pod) => {}
+        _ => return Turn::Go,
+    }
+    lifecycle::set(&mut patch, PREPARING_UPDATE, now);
+    let name = &pod.metadata.name;
+    let conditions = out_of_service(hook, &BEFORE_UPDATE, pod, now);
+    let reason = format!("pod {name} is to be updated in place, and held by hook inPlaceUpdate first");
+    Turn::Hold(Step {
+        done: Some(told("PreparingUpdate", format!("pod {name} waits for hook inPlaceUpdate"))),
+        ..step(patch_status(pod, conditions, patch), reason)
+    })
+}
+
+/// Where a pod goes whose update in place is done, or is undone. `None`: it stays in its state.
+pub(super) fn after_update(snapshot: &Snapshot, pod: &Pod) -> Option<&'static str> {
+    match lifecycle::state(pod) {
+        PREPARING_DELETE | PREPARING_NORMAL => None,
+        // Its hook's owner was told of no update, and is not waited for.
+        "" | NORMAL => Some(NORMAL),
+        _ if hook::is_whole(in_place_update(snapshot), pod) => Some(NORMAL),
+        _ => Some(UPDATED),
+    }
+}
+
+/// Joins to the patch of a pod's status, which puts it back into service, that no hook keeps it out any more.
+pub(super) fn back_into_service(mut action: Action, pod: &Pod, now: Timestamp) -> Action {
+    if let Action::PatchPodStatus { target, conditions, .. } = &mut action
+        && lifecycle::state(pod) != PREPARING_DELETE
+        && let Some(condition) = unready::without_hooks(pod, now)
+    {
+        conditions.push(condition);
+        target.resource_version = Some(pod.metadata.resource_version.to_string());
+    }
+    action
+}
+
+/// Opens the gates of new pods, and brings each pod on that its state and its hooks let go: one patch per pod. Without a
+/// choice of pods to update, nothing is undone. What stays where it is says what it waits for.
+pub(super) fn proceed(
+    snapshot: &Snapshot,
+    chosen: Option<&Chosen>,
+    returning: &Uids,
+    pods: &[Arc<Pod>],
+    plan: &mut Plan,
+    now: Timestamp,
+) {
+    let mut steps = Vec::new();
+    for pod in pods.iter().filter(|pod| pod.is_active()) {
+        let scheduled = !pod.spec.node_name.is_empty();
+        let mut conditions = if scheduled { gates::unset(pod, now) } else { Vec::new() };
+        let mut patch = PodPatch::default();
+        let next = next(snapshot, chosen, returning, pod);
+        if let Some((state, _)) = next {
+            lifecycle::set(&mut patch, state, now);
+            conditions.extend(unready::without_hooks(pod, now));
+        } else if let Some(reason) = waits_for(snapshot, pod) {
+            plan.waiting.push(Waiting { pod: pod.metadata.name.to_string(), reason });
+        }
+        if conditions.is_empty() && patch.labels.is_empty() {
+            continue;
+        }
+        let why = next.map_or("is scheduled: its readiness gates open", |(_, why)| why);
+        steps.push(step(patch_status(pod, conditions, patch), format!("pod {} {why}", pod.metadata.name)));
+    }
+    push(plan, "open gates", steps);
+}
+
+/// The state that a pod goes to now, and why.
+fn next(
+    snapshot: &Snapshot,
+    chosen: Option<&Chosen>,
+    returning: &Uids,
+    pod: &Pod,
+) -> Option<(&'static str, &'static str)> {
+    let is_chosen = chosen.is_some_and(|chosen| chosen.has(pod));
+    match lifecycle::state(pod) {
+        PREPARING_NORMAL if is_normal(snapshot, pod) => {
+            Some((NORMAL, "is scheduled: its readiness gates open, and it serves from when it is ready"))
+        }
+        UPDATED if !is_chosen && hook::is_whole(in_place_update(snapshot), pod) => {
+            Some((NORMAL, "is updated, and has all of hook inPlaceUpdate again"))
+        }
+        PREPARING_UPDATE if !steps::is_under_way(pod) && chosen.is_some_and(|chosen| !chosen.waits(pod)) => {
+            Some((after_update(snapshot, pod)?, "need not be updated any more"))
+        }
+        PREPARING_DELETE if returning.contains(&pod.metadata.uid) => {
+            Some((returned(snapshot, pod)?, "is wanted again, and not deleted"))
+        }
+        _ => None,
+    }
+}
+
+/// Has a pod that was not in service yet all that it needs?
+fn is_normal(snapshot: &Snapshot, pod: &Pod) -> bool {
+    !pod.spec.node_name.is_empty() && hook::is_whole(pre_normal(snapshot), pod)
+}
+
+/// The state of a pod that was held before its deletion, and is wanted again. `None`: its update in place is settled
+/// first, in this round.
+fn returned(snapshot: &Snapshot, pod: &Pod) -> Option<&'static str> {
+    if !is_interrupted(pod) {
+        return Some(if is_normal(snapshot, pod) { NORMAL } else { PREPARING_NORMAL });
+    }
+    let unproven = |phase: Phase| matches!(phase, Phase::Patched(_, Verdict::Wait(_) | Verdict::AskNode(_)));
+    let is_gated = gates::has_gate(pod, gates::IN_PLACE_UPDATE_READY);
+    (!is_gated || unproven(steps::phase(pod, &snapshot.facts(pod)))).then_some(UPDATING)
+}
+
+/// Was an update in place under way when the pod was held before its deletion? The gate tells, or else the record.
+fn is_interrupted(pod: &Pod) -> bool {
+    if gates::has_gate(pod, gates::IN_PLACE_UPDATE_READY) {
+        return steps::is_under_way(pod);
+    }
+    let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
+    State::of(pod).is_some_and(|state| !state.is_settled() && revision::same(&state.revision, label))
+}
+
+/// What the pod's state and its hooks wait for, in words.
+fn waits_for(snapshot: &Snapshot, pod: &Pod) -> Option<String> {
+    let held = |hook, name, of: fn(&LifecycleHook, &Pod) -> Vec<String>, until: &str| {
+        let parts = of(hook?, pod);
+        (!parts.is_empty()).then(|| format!("waits for hook {name}: {until} {}", parts.join(", ")))
+    };
+    let (present, missing) = (hook::present, hook::missing);
+    match lifecycle::state(pod) {
+        PREPARING_NORMAL => held(pre_normal(snapshot), "preNormal", missing, "until the pod has"),
+        PREPARING_UPDATE => held(in_place_update(snapshot), "inPlaceUpdate", present, "as long as the pod has"),
+        UPDATED => held(in_place_update(snapshot), "inPlaceUpdate", missing, "until the pod has again"),
+        PREPARING_DELETE => held(pre_delete(snapshot), "preDelete", present, "as long as the pod has"),
+        _ => None,
+    }
+}
+
+/// The conditions that take a pod out of service for a hook. Empty where the hook does not ask for it, or where it is
+/// so already.
+fn out_of_service(hook: &LifecycleHook, reason: &Reason, pod: &Pod, now: Timestamp) -> Vec<Condition> {
+    let marked = if hook.mark_pod_not_ready { unready::with(pod, reason, now) } else { None };
+    let Some(condition) = marked else { return Vec::new() };
+    let ready = pod.is_true("Ready").then(|| gates::not_ready(pod, gates::KRUISE_POD_READY, now));
+    std::iter::once(condition).chain(ready).collect()
+}
+
+/// The list of reasons is of several writers: whoever writes it must have seen it as it is.
+fn patch_status(pod: &Pod, conditions: Vec<Condition>, patch: PodPatch) -> Action {
+    let mut target = steps::target(pod);
+    let shared = conditions.iter().any(|c| &*c.type_ == gates::KRUISE_POD_READY && !c.message.is_empty());
+    target.resource_version = shared.then(|| pod.metadata.resource_version.to_string());
+    Action::PatchPodStatus { target, conditions, patch }
+}
+
+fn told(reason: &'static str, message: String) -> Event {
+    Event { warning: false, reason, message }
+}

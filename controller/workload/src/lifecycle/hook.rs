@@ -1,0 +1,86 @@
+//! A hook: labels and finalizers by which someone else holds a pod, or lets it go.
+//!
+//! Before something is done to a pod, any one of them holds it. After it, all of them must be there for the pod to go on.
+
+use berth_api::lifecycle::LifecycleHook;
+
+use crate::plan::PodPatch;
+use crate::pod::Pod;
+
+/// What of the hook the pod has, in words. Anything of it holds the pod before its deletion or its update.
+pub fn present(hook: &LifecycleHook, pod: &Pod) -> Vec<String> {
+    parts(hook, pod).filter(|(_, is_there)| *is_there).map(|(part, _)| part).collect()
+}
+
+/// What of the hook the pod lacks, in words. Anything of it keeps the pod from state Normal after its creation or update.
+pub fn missing(hook: &LifecycleHook, pod: &Pod) -> Vec<String> {
+    parts(hook, pod).filter(|(_, is_there)| !*is_there).map(|(part, _)| part).collect()
+}
+
+/// Has the pod anything of the hook? A hook that is not there, or names nothing, holds no pod.
+pub fn holds(hook: Option<&LifecycleHook>, pod: &Pod) -> bool {
+    hook.is_some_and(|hook| parts(hook, pod).any(|(_, is_there)| is_there))
+}
+
+/// Has the pod all of the hook? True for a hook that is not there, or names nothing.
+pub fn is_whole(hook: Option<&LifecycleHook>, pod: &Pod) -> bool {
+    hook.is_none_or(|hook| parts(hook, pod).all(|(_, is_there)| is_there))
+}
+
+/// Puts all of the hook on the pod, so that it holds again.
+pub fn put_on(hook: &LifecycleHook, patch: &mut PodPatch) {
+    let labels = hook.labels_handler.iter().flatten();
+    patch.labels.extend(labels.map(|(key, value)| (key.clone(), Some(value.clone()))));
+    patch.finalizers.extend(hook.finalizers_handler.iter().cloned());
+}
+
+/// Each label and finalizer in words, and whether the pod has it.
+fn parts<'a>(hook: &'a LifecycleHook, pod: &'a Pod) -> impl Iterator<Item = (String, bool)> + 'a {
+    let labels = hook.labels_handler.iter().flatten();
+    let labels =
+        labels.map(|(key, value)| (format!("label {key}={value}"), pod.metadata.label(key) == Some(value.as_str())));
+    let finalizers = hook.finalizers_handler.iter();
+    let finalizers =
+        finalizers.map(|name| (format!("finalizer {name}"), pod.metadata.finalizers.iter().any(|f| **f == **name)));
+    labels.chain(finalizers)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(labels: Value, finalizers: Value) -> Pod {
+        serde_json::from_value(json!({"metadata": {"labels": labels, "finalizers": finalizers}})).unwrap()
+    }
+
+    #[test]
+    fn any_part_holds_and_all_parts_let_go_on() {
+        let hook: LifecycleHook = serde_json::from_value(json!({
+            "labelsHandler": {"a": "1", "b": "2"}, "finalizersHandler": ["x.io/f"],
+        }))
+        .unwrap();
+        // labels, finalizers => holds, is whole
+        let table = [
+            (json!({}), json!([]), false, false),
+            (json!({"a": "1"}), json!([]), true, false),
+            (json!({"a": "other"}), json!([]), false, false),
+            (json!({}), json!(["x.io/f"]), true, false),
+            (json!({"a": "1", "b": "2"}), json!([]), true, false),
+            (json!({"a": "1", "b": "2"}), json!(["y.io/g", "x.io/f"]), true, true),
+        ];
+        for (labels, finalizers, held, whole) in table {
+            let pod = pod(labels.clone(), finalizers.clone());
+            let got = (holds(Some(&hook), &pod), is_whole(Some(&hook), &pod));
+            assert_eq!(got, (held, whole), "{labels} {finalizers}");
+            assert_eq!(present(&hook, &pod).len() + missing(&hook, &pod).len(), 3);
+        }
+        let one = pod(json!({"a": "1"}), json!([]));
+        assert_eq!(present(&hook, &one), ["label a=1"]);
+        assert_eq!(missing(&hook, &one), ["label b=2", "finalizer x.io/f"]);
+        for hook in [None, Some(&LifecycleHook::default())] {
+            assert_eq!((holds(hook, &one), is_whole(hook, &one)), (false, true), "a hook of nothing holds nothing");
+        }
+    }
+}

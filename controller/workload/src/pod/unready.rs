@@ -1,0 +1,117 @@
+//! The readiness gate `KruisePodReady`, which several writers may close: each has an entry in the condition's message, and
+//! the gate is open when the list is empty.
+
+use std::borrow::Cow;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::gates::{self, KRUISE_POD_READY};
+use super::{Condition, Pod};
+
+/// One writer's reason for which a pod is to be out of service.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Reason {
+    /// Who wants it.
+    #[serde(default)]
+    pub user_agent: Cow<'static, str>,
+    /// What for.
+    #[serde(default)]
+    pub key: Cow<'static, str>,
+}
+
+/// The entry of a `preDelete` hook with `markPodNotReady`.
+pub const BEFORE_DELETE: Reason =
+    Reason { user_agent: Cow::Borrowed("Lifecycle"), key: Cow::Borrowed("preDeleteHook") };
+/// The entry of an `inPlaceUpdate` hook with `markPodNotReady`.
+pub const BEFORE_UPDATE: Reason =
+    Reason { user_agent: Cow::Borrowed("Lifecycle"), key: Cow::Borrowed("preUpdateHook") };
+
+/// The reasons in the pod's condition. A message that is no such list holds none.
+pub fn reasons(pod: &Pod) -> Vec<Reason> {
+    let message = pod.condition(KRUISE_POD_READY).map_or("", |condition| &condition.message);
+    serde_json::from_str(message).unwrap_or_default()
+}
+
+/// The condition with this reason added. `None` when there is nothing to write: it closes the gate already, or the pod
+/// has no such gate.
+pub fn with(pod: &Pod, reason: &Reason, now: Timestamp) -> Option<Condition> {
+    let mut reasons = reasons(pod);
+    let listed = reasons.contains(reason);
+    let closed = pod.condition(KRUISE_POD_READY).is_some_and(|condition| &*condition.status == "False");
+    if !gates::has_gate(pod, KRUISE_POD_READY) || (listed && closed) {
+        return None;
+    }
+    if !listed {
+        reasons.push(reason.clone());
+    }
+    Some(condition(reasons, now))
+}
+
+/// The condition without the reasons of lifecycle hooks, those of others kept. `None` when there are none of them.
+pub fn without_hooks(pod: &Pod, now: Timestamp) -> Option<Condition> {
+    let mut reasons = reasons(pod);
+    let before = reasons.len();
+    reasons.retain(|reason| ![BEFORE_DELETE, BEFORE_UPDATE].contains(reason));
+    (reasons.len() < before && gates::has_gate(pod, KRUISE_POD_READY)).then(|| condition(reasons, now))
+}
+
+fn condition(mut reasons: Vec<Reason>, now: Timestamp) -> Condition {
+    reasons.sort();
+    // A list of strings always serialises. An empty one is written out: a patch without message would keep the old one.
+    let message = serde_json::to_string(&reasons).unwrap_or_default().into();
+    Condition { message, ..gates::condition(KRUISE_POD_READY, reasons.is_empty(), now) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(condition: Value) -> Pod {
+        let conditions = if condition.is_null() { json!([]) } else { json!([condition]) };
+        serde_json::from_value(json!({
+            "metadata": {}, "status": {"conditions": conditions},
+            "spec": {"readinessGates": [{"conditionType": KRUISE_POD_READY}]},
+        }))
+        .unwrap()
+    }
+
+    fn of(status: &str, message: &str) -> Pod {
+        pod(json!({"type": KRUISE_POD_READY, "status": status, "message": message}))
+    }
+
+    fn told(condition: Option<Condition>) -> Option<(String, String)> {
+        condition.map(|c| (c.status.into(), c.message.into()))
+    }
+
+    #[test]
+    fn reasons_come_and_go_one_by_one() {
+        let now = Timestamp::UNIX_EPOCH;
+        let update = r#"[{"userAgent":"Lifecycle","key":"preUpdateHook"}]"#;
+        let both = r#"[{"userAgent":"Lifecycle","key":"preUpdateHook"},{"userAgent":"Other","key":"b"}]"#;
+        let other = r#"[{"userAgent":"Other","key":"b"}]"#;
+        // the condition => with the reason of an update, without those of hooks
+        let table = [
+            (pod(Value::Null), Some(("False", update)), None),
+            (of("True", ""), Some(("False", update)), None),
+            (of("True", "[]"), Some(("False", update)), None),
+            (of("False", "somebody's words"), Some(("False", update)), None),
+            (of("False", update), None, Some(("True", "[]"))),
+            (of("True", update), Some(("False", update)), Some(("True", "[]"))),
+            (of("False", other), Some(("False", both)), None),
+            (of("False", both), None, Some(("False", other))),
+        ];
+        let owned = |told: Option<(&str, &str)>| told.map(|(a, b)| (a.to_owned(), b.to_owned()));
+        for (pod, added, removed) in table {
+            let condition = &pod.status.conditions;
+            assert_eq!(told(with(&pod, &BEFORE_UPDATE, now)), owned(added), "{condition:?}");
+            assert_eq!(told(without_hooks(&pod, now)), owned(removed), "{condition:?}");
+        }
+        let mut ungated = of("False", update);
+        ungated.spec.readiness_gates = [].into();
+        assert_eq!((with(&ungated, &BEFORE_DELETE, now), without_hooks(&ungated, now)), (None, None));
+    }
+}

@@ -10,8 +10,9 @@ use hyper_util::rt::TokioIo;
 use k8s_cri::v1::image_service_client::ImageServiceClient;
 use k8s_cri::v1::runtime_service_client::RuntimeServiceClient;
 use k8s_cri::v1::{
-    AuthConfig, Container, ContainerFilter, Image, ImageFsInfoRequest, ImageSpec, ImageStatusRequest,
-    ListContainersRequest, ListImagesRequest, PodSandboxConfig, PullImageRequest, StatusRequest, VersionRequest,
+    AuthConfig, Container, ContainerFilter, ContainerStatusRequest, ExecSyncRequest, Image, ImageFsInfoRequest,
+    ImageSpec, ImageStatusRequest, ListContainersRequest, ListImagesRequest, PodSandboxConfig, PullImageRequest,
+    StatusRequest, StopContainerRequest, VersionRequest,
 };
 use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint, Uri};
@@ -164,6 +165,46 @@ impl Cri {
         Ok(self.ask(client.list_containers(ListContainersRequest { filter })).await?.containers)
     }
 
+    /// What the runtime tells of one container beside its status, as JSON; `None` where it tells nothing, or the
+    /// container is gone.
+    ///
+    /// # Errors
+    /// When the runtime does not answer.
+    pub async fn container_info(&self, id: &str) -> Result<Option<String>, CriError> {
+        let mut client = self.runtime.clone();
+        let request = ContainerStatusRequest { container_id: id.to_owned(), verbose: true };
+        match self.ask(client.container_status(request)).await {
+            Ok(mut answer) => Ok(answer.info.remove("info")),
+            Err(CriError::Refused(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Stops a container: it is asked to end, and killed after `grace`.
+    ///
+    /// # Errors
+    /// What the runtime said.
+    pub async fn stop_container(&self, id: &str, grace: Duration) -> Result<(), CriError> {
+        let timeout = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
+        let mut client = self.runtime.clone();
+        let call = client.stop_container(StopContainerRequest { container_id: id.to_owned(), timeout });
+        self.ask_within(grace + ANSWER, call).await.map(drop)
+    }
+
+    /// Runs a command in a container and waits for its end, but not for longer than `limit`.
+    ///
+    /// # Errors
+    /// What the runtime said, or that the command failed.
+    pub async fn exec(&self, id: &str, command: Vec<String>, limit: Duration) -> Result<(), CriError> {
+        let timeout = i64::try_from(limit.as_secs()).unwrap_or(i64::MAX);
+        let mut client = self.runtime.clone();
+        let call = client.exec_sync(ExecSyncRequest { container_id: id.to_owned(), cmd: command, timeout });
+        match self.ask_within(limit + ANSWER, call).await?.exit_code {
+            0 => Ok(()),
+            code => Err(CriError::Refused(format!("the command ended with {code}"))),
+        }
+    }
+
     /// Where the file system for images is mounted on the host, where the runtime tells.
     ///
     /// # Errors
@@ -179,10 +220,18 @@ impl Cri {
         &self,
         call: impl Future<Output = Result<tonic::Response<T>, tonic::Status>>,
     ) -> Result<T, CriError> {
-        match tokio::time::timeout(ANSWER, call).await {
+        self.ask_within(ANSWER, call).await
+    }
+
+    async fn ask_within<T>(
+        &self,
+        limit: Duration,
+        call: impl Future<Output = Result<tonic::Response<T>, tonic::Status>>,
+    ) -> Result<T, CriError> {
+        match tokio::time::timeout(limit, call).await {
             Ok(Ok(answer)) => Ok(answer.into_inner()),
             Ok(Err(status)) => Err(self.error(&status)),
-            Err(_) => Err(self.away(format!("no answer within {} s", ANSWER.as_secs()))),
+            Err(_) => Err(self.away(format!("no answer within {} s", limit.as_secs()))),
         }
     }
 

@@ -26,19 +26,24 @@ pub struct Facts<'a> {
     pub names: &'a [String],
 }
 
-/// Answers for each pod what the newest container of each name was created from, in the order of `pods`. An answer that
-/// is the same as in `before` keeps its time.
-pub fn inspect(pods: &[InspectPod], facts: Facts<'_>, before: &[InspectedPod], now: Timestamp) -> Vec<InspectedPod> {
+/// Answers for each pod what the newest container of each name was created from, in the order of `pods`. The answers have
+/// no times yet.
+pub fn inspect(pods: &[InspectPod], facts: Facts<'_>) -> Vec<InspectedPod> {
     let mut seen = BTreeSet::new();
-    (pods.iter().filter(|pod| seen.insert(&pod.uid)))
-        .map(|pod| {
-            let containers = containers_of(&pod.uid, facts);
-            match before.iter().find(|b| b.uid == pod.uid && b.containers == containers) {
-                Some(same) => same.clone(),
-                None => InspectedPod { uid: pod.uid.clone(), containers, observed_at: Some(Time(now)) },
-            }
-        })
-        .collect()
+    let of = |pod: &InspectPod| {
+        let containers = containers_of(&pod.uid, facts);
+        InspectedPod { uid: pod.uid.clone(), containers, observed_at: None }
+    };
+    pods.iter().filter(|pod| seen.insert(&pod.uid)).map(of).collect()
+}
+
+/// Sets the times. An answer that is the same as in `before` keeps its time.
+pub fn timed(mut answers: Vec<InspectedPod>, before: &[InspectedPod], now: Timestamp) -> Vec<InspectedPod> {
+    for answer in &mut answers {
+        let same = before.iter().find(|b| b.uid == answer.uid && b.containers == answer.containers);
+        answer.observed_at = same.map_or(Some(Time(now)), |same| same.observed_at.clone());
+    }
+    answers
 }
 
 fn containers_of(uid: &str, facts: Facts<'_>) -> Vec<InspectedContainer> {
@@ -73,6 +78,7 @@ fn describe(name: &str, container: &Container, facts: Facts<'_>) -> InspectedCon
         hash,
         attempt: container.metadata.as_ref().and_then(|metadata| i32::try_from(metadata.attempt).ok()),
         created_at: Timestamp::from_nanosecond(container.created_at.into()).ok().map(whole_seconds).map(Time),
+        ..InspectedContainer::default()
     }
 }
 
@@ -128,7 +134,7 @@ mod tests {
     }
 
     fn pod(uid: &str) -> InspectPod {
-        InspectPod { namespace: "default".into(), name: "p".into(), uid: uid.into() }
+        InspectPod { namespace: "default".into(), name: "p".into(), uid: uid.into(), env: Vec::new() }
     }
 
     fn at(second: i64) -> Timestamp {
@@ -137,7 +143,7 @@ mod tests {
 
     fn image_of(container: Container, images: &[Image], names: &[String]) -> String {
         let facts = Facts { runtime: "containerd", containers: &[container], images, names };
-        inspect(&[pod("u")], facts, &[], at(0))[0].containers[0].image.clone()
+        inspect(&[pod("u")], facts)[0].containers[0].image.clone()
     }
 
     #[test]
@@ -149,7 +155,7 @@ mod tests {
             container("other", "a", "newer", 9_000_000_000, "4"),
         ];
         let facts = Facts { runtime: "cri-o", containers: &containers, images: &[], names: &[] };
-        let answer = inspect(&[pod("u"), pod("gone"), pod("u")], facts, &[], at(7));
+        let answer = inspect(&[pod("u"), pod("gone"), pod("u")], facts);
         assert_eq!(answer.len(), 2, "a pod that is asked for twice is answered once");
         let ids: Vec<&str> = answer[0].containers.iter().map(|c| c.container_id.as_str()).collect();
         assert_eq!(ids, ["cri-o://new", "cri-o://b1"]);
@@ -161,10 +167,10 @@ mod tests {
     fn an_answer_that_stays_keeps_its_time() {
         let containers = [container("u", "a", "1", 1, "h")];
         let facts = Facts { runtime: "containerd", containers: &containers, images: &[], names: &[] };
-        let first = inspect(&[pod("u")], facts, &[], at(1));
-        assert_eq!(inspect(&[pod("u")], facts, &first, at(2)), first);
+        let first = timed(inspect(&[pod("u")], facts), &[], at(1));
+        assert_eq!(timed(inspect(&[pod("u")], facts), &first, at(2)), first);
         let restarted = [container("u", "a", "2", 2, "h")];
-        let second = inspect(&[pod("u")], Facts { containers: &restarted, ..facts }, &first, at(3));
+        let second = timed(inspect(&[pod("u")], Facts { containers: &restarted, ..facts }), &first, at(3));
         assert_eq!(second[0].observed_at, Some(Time(at(3))));
     }
 

@@ -1,7 +1,7 @@
 //! The node's daemon: it pulls the images that its node's NodeImage asks for, and reports what the node has.
 //!
-//! Decisions are pure: [`tasks`] (what to pull when, what to report), [`inspect`] (what containers were created from),
-//! [`space`] (does an image fit), [`urgency`] (what is worth a write). Adapters speak to the world: [`cri`] and
+//! Decisions are pure: [`tasks`] (what to pull when, what to report), [`inspect`] (what containers were created from), [`env`]
+//! (and with which variables), [`space`] (does an image fit), [`urgency`] (what is worth a write). Adapters speak to the world: [`cri`] and
 //! [`containerd`] to the runtime that [`runtime`] finds, [`nodeimage`] to the apiserver, [`pull_secrets`] to the
 //! controller. [`agent`] is the loop that connects them.
 
@@ -9,6 +9,7 @@ pub mod agent;
 pub mod container_hash;
 pub mod containerd;
 pub mod cri;
+pub mod env;
 pub mod flags;
 pub mod http;
 pub mod inspect;

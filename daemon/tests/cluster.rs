@@ -32,6 +32,7 @@ fn the_daemon_on_a_real_node() {
     pulls_and_reports(&node);
     failures_are_told(&node);
     containers_are_inspected(&node);
+    other_variables_are_had_by_a_restart(&node);
     a_killed_daemon_goes_on(&mut node);
     a_restarted_runtime_is_found(&node);
     another_object_by_the_same_name(&node);
@@ -124,6 +125,65 @@ fn containers_are_inspected(node: &Node) {
     node.cluster.kubectl(&["delete", "pod", "p", "--wait=true"]).unwrap();
     node.patch(&json!({"spec": {"inspectPods": []}}));
     node.until("nobody is inspected", |s| s.inspected_pods.is_empty() && s.image_facts.is_empty());
+}
+
+/// The label is patched as the controller would; the daemon stops the container, and its kubelet creates it anew.
+fn other_variables_are_had_by_a_restart(node: &Node) {
+    let tier = json!({"name": "TIER", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['tier']"}}});
+    let hook = json!({"preStop": {"exec": {"command": ["touch", "/shared/stopped"]}}});
+    let mount = json!({"name": "shared", "mountPath": "/shared"});
+    let container =
+        |name: &str| json!({"name": name, "image": "app:1", "command": ["sleep", "100000"], "volumeMounts": [mount]});
+    let (mut reads, other) = (container("c"), container("other"));
+    reads["env"] = json!([tier]);
+    reads["lifecycle"] = hook;
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "e", "labels": {"tier": "a"}},
+        "spec": {
+            "terminationGracePeriodSeconds": 3, "containers": [reads, other],
+            "volumes": [{"name": "shared", "emptyDir": {}}],
+        },
+    });
+    node.cluster.kubectl_with(&["create", "-f", "-"], Some(&pod.to_string())).unwrap();
+    node.cluster.kubectl(&["wait", "--for=condition=Ready", "pod/e", "--timeout=60s"]).unwrap();
+    let uid = node.cluster.kubectl(&["get", "pod", "e", "-o", "jsonpath={.metadata.uid}"]).unwrap();
+    let of = |name: &str, path: &str| {
+        let path = format!("jsonpath={{.status.containerStatuses[?(@.name=='{name}')].{path}}}");
+        node.cluster.kubectl(&["get", "pod", "e", "-o", &path]).unwrap()
+    };
+    let ask = |update: &str, tier: &str| {
+        let values = json!({"TIER": berth_api::env_hash::of_value(tier)});
+        let env = json!([{"container": "c", "image": "app:1", "update": update, "values": values}]);
+        node.patch(&json!({"spec": {"inspectPods": [{"namespace": "default", "name": "e", "uid": uid, "env": env}]}}));
+    };
+    let container = |s: &NodeImageStatus| {
+        s.inspected_pods.first().and_then(|p| p.containers.iter().find(|c| c.name == "c")).cloned()
+    };
+    let has = |s: &NodeImageStatus, update: &str, tier: &str| {
+        let hash = berth_api::env_hash::of_value(tier);
+        container(s).is_some_and(|c| c.update == update && c.env["TIER"] == hash)
+    };
+    ask("1", "a");
+    let status = node.until("it has what is wanted", |s| has(s, "1", "a"));
+    let before = container(&status).unwrap();
+
+    node.cluster.kubectl(&["label", "pod", "e", "tier=b", "--overwrite"]).unwrap();
+    ask("2", "b");
+    let status = node.until("created anew with the new label", |s| has(s, "2", "b"));
+    let after = container(&status).unwrap();
+    assert_ne!(after.container_id, before.container_id);
+    node.wait("the kubelet tells of it", || of("c", "containerID") == after.container_id);
+    assert_eq!((of("c", "restartCount"), of("other", "restartCount")), ("1".into(), "0".into()));
+    let said = node.cluster.kubectl(&["exec", "e", "-c", "c", "--", "sh", "-c", "echo $TIER"]).unwrap();
+    assert_eq!(said.trim(), "b");
+    node.cluster.kubectl(&["exec", "e", "-c", "other", "--", "ls", "/shared/stopped"]).expect("the hook ran");
+    // The same question again restarts nothing.
+    ask("3", "b");
+    let status = node.until("answered again", |s| has(s, "3", "b"));
+    assert_eq!(container(&status).unwrap().container_id, after.container_id);
+    node.cluster.kubectl(&["delete", "pod", "e", "--wait=true", "--grace-period=1"]).unwrap();
+    node.patch(&json!({"spec": {"inspectPods": []}}));
+    node.until("nobody is inspected", |s| s.inspected_pods.is_empty());
 }
 
 fn a_killed_daemon_goes_on(node: &mut Node) {

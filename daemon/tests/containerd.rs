@@ -9,9 +9,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::v1beta1::nodeimage::InspectPod;
+use berth_api::env_hash;
+use berth_api::v1beta1::nodeimage::{InspectEnv, InspectPod};
 use berth_daemon::container_hash::{self, container_hash};
 use berth_daemon::cri::Cri;
+use berth_daemon::env;
 use berth_daemon::inspect::{self, Facts, POD_UID_LABEL};
 use berth_daemon::manifest::Bytes;
 use berth_daemon::pull::Try;
@@ -19,12 +21,11 @@ use berth_daemon::pull_secrets::PullSecrets;
 use berth_daemon::runtime::{self, Runtime, RuntimeEvent, SocketChoice};
 use berth_daemon::tasks::{Key, Outcome};
 use berth_grpc::v1::{Credential, GetRequest, GetResponse, pull_secrets_server};
-use jiff::Timestamp;
 use k8s_cri::v1::runtime_service_client::RuntimeServiceClient;
 use k8s_cri::v1::{
-    AuthConfig, ContainerConfig, ContainerMetadata, CreateContainerRequest, ImageSpec, LinuxPodSandboxConfig,
+    AuthConfig, ContainerConfig, ContainerMetadata, CreateContainerRequest, ImageSpec, KeyValue, LinuxPodSandboxConfig,
     LinuxSandboxSecurityContext, NamespaceMode, NamespaceOption, PodSandboxConfig, PodSandboxMetadata,
-    RunPodSandboxRequest,
+    RunPodSandboxRequest, StartContainerRequest,
 };
 use node::oci::{Content, Layout};
 use node::{Containerd, Node, Registry, wait};
@@ -355,18 +356,59 @@ async fn two_tags_of_one_digest_are_told_apart() {
     }
     let pod = Pod::run(&runtime.cri).await;
     for (attempt, image) in ["app:1", "app:1-same", "docker.io/app:1"].into_iter().enumerate() {
-        let id = pod.create("c", attempt as u32, image).await;
+        let id = pod.create("c", attempt as u32, image, &[]).await;
         let containers = runtime.cri.containers(Some("uid-1")).await.unwrap();
         let images = runtime.cri.images().await.unwrap();
         let facts = Facts { runtime: runtime.cri.name(), containers: &containers, images: &images, names: &[] };
-        let asked = InspectPod { namespace: "default".into(), name: "p".into(), uid: "uid-1".into() };
-        let answer = inspect::inspect(&[asked], facts, &[], Timestamp::now());
+        let asked = InspectPod { namespace: "default".into(), name: "p".into(), uid: "uid-1".into(), env: Vec::new() };
+        let answer = inspect::inspect(&[asked], facts);
         let [container] = answer[0].containers.as_slice() else { panic!("{answer:?}") };
         assert_eq!((container.name.as_str(), container.image.as_str()), ("c", image));
         assert_eq!(container.container_id, format!("containerd://{id}"));
         assert_eq!(container.image_id, pause.config);
     }
     assert!(runtime.cri.containers(Some("uid-2")).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_container_with_other_variables_is_stopped() {
+    let node = Node::start();
+    let program = Path::new("/bin/busybox");
+    let words = ["sleep", "100000"];
+    let pause = Layout::write(&Content { program: Some((program, &words)), ..Content::default() });
+    for name in ["test/pause:1", "library/app:1"] {
+        node.registry.push(&pause, name);
+    }
+    let runtime = connect(&node.containerd).await;
+    assert!(matches!(pull(&runtime, "app", "1").end().await, Outcome::Pulled(_)));
+    let pod = Pod::run(&runtime.cri).await;
+    let id = pod.create("c", 0, "app:1", &[("TIER", "a"), ("NOTE", "x=y")]).await;
+    pod.client.clone().start_container(StartContainerRequest { container_id: id.clone() }).await.unwrap();
+
+    let info = runtime.cri.container_info(&id).await.unwrap().unwrap();
+    let known = [(id.clone(), env::environment(&info).unwrap())].into();
+    let asked = |tier: &str| {
+        let values = [("TIER".to_owned(), env_hash::of_value(tier)), ("NOTE".to_owned(), String::new())].into();
+        let env = InspectEnv { container: "c".into(), image: "app:1".into(), update: "1".into(), values };
+        [InspectPod { namespace: "default".into(), name: "p".into(), uid: "uid-1".into(), env: vec![env] }]
+    };
+    let stops = async |tier: &str| {
+        let containers = runtime.cri.containers(Some("uid-1")).await.unwrap();
+        let facts = Facts { runtime: runtime.cri.name(), containers: &containers, images: &[], names: &[] };
+        let mut answers = inspect::inspect(&asked(tier), facts);
+        env::answer(&asked(tier), &mut answers, &known, |_| false);
+        assert_eq!(answers[0].containers[0].env["NOTE"], env_hash::of_value("x=y"));
+        env::to_stop(&asked(tier), &answers, &containers)
+    };
+    assert_eq!(stops("a").await, []);
+    let wanted = stops("b").await;
+    assert_eq!(wanted.iter().map(|stop| stop.id.as_str()).collect::<Vec<_>>(), [id.as_str()]);
+    runtime.cri.exec(&id, ["/bin/busybox", "true"].map(Into::into).into(), Duration::from_secs(5)).await.unwrap();
+    runtime.cri.exec(&id, ["/bin/busybox", "false"].map(Into::into).into(), Duration::from_secs(5)).await.unwrap_err();
+    runtime.cri.stop_container(&id, wanted[0].grace.min(Duration::from_secs(1))).await.unwrap();
+    assert_eq!(stops("b").await, [], "what has ended is not stopped again");
+    runtime.cri.stop_container(&id, Duration::from_secs(1)).await.expect("to stop it twice is no error");
+    assert_eq!(runtime.cri.container_info("no-such-container").await.unwrap(), None);
 }
 
 /// A sandbox, and containers in it that are created and not started, as a kubelet would create them.
@@ -397,7 +439,7 @@ impl Pod {
         Pod { client, cri: cri.clone(), sandbox, id }
     }
 
-    async fn create(&self, name: &str, attempt: u32, image: &str) -> String {
+    async fn create(&self, name: &str, attempt: u32, image: &str, env: &[(&str, &str)]) -> String {
         // The kubelet resolves the image and hands over its id, and the name that the pod's spec has.
         let resolved = self.cri.image(image).await.unwrap().unwrap().id;
         let image_spec = ImageSpec { image: resolved, user_specified_image: image.into(), ..ImageSpec::default() };
@@ -406,6 +448,7 @@ impl Pod {
             image: Some(image_spec),
             labels: HashMap::from([(POD_UID_LABEL.to_owned(), "uid-1".to_owned())]),
             annotations: HashMap::from([(container_hash::ANNOTATION.to_owned(), container_hash(name, image))]),
+            envs: env.iter().map(|(key, value)| KeyValue { key: (*key).into(), value: (*value).into() }).collect(),
             ..ContainerConfig::default()
         };
         let request = CreateContainerRequest {

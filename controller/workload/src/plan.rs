@@ -6,6 +6,7 @@ use jiff::SignedDuration;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::inplace::env::Env;
 use crate::pod::Condition;
 
 /// What a decision asks for. An empty plan means that nothing is to be done now.
@@ -178,6 +179,16 @@ pub struct PodPatch {
     pub finalizers: Vec<String>,
     /// Images by container name. Empty in a status patch.
     pub images: BTreeMap<String, String>,
+    /// The variables that containers take from these labels and annotations. Nothing of the pod itself: what must be
+    /// proven once the rest is patched.
+    pub env: Env,
+}
+
+impl PodPatch {
+    /// Does any container restart for it?
+    pub fn restarts(&self) -> bool {
+        !self.images.is_empty() || self.env.changes()
+    }
 }
 
 /// An event to record on the workload.

@@ -1,13 +1,16 @@
 //! What takes time and is done beside the loop.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use berth_api::v1beta1::nodeimage::{ImageFact, InspectPod, InspectedPod, NodeImageStatus};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tracing::warn;
 
 use super::now;
 use crate::cri::CriError;
+use crate::env::{self, Environments, Hook, Stop};
 use crate::inspect::{self, Facts};
 use crate::nodeimage::NodeImageError;
 use crate::runtime::Runtime;
@@ -20,7 +23,9 @@ pub(super) enum Done {
     /// A try to pull is over.
     Ended(u64, Outcome),
     /// Pods were inspected.
-    Inspected(Result<(Vec<InspectedPod>, Vec<ImageFact>), CriError>),
+    Inspected(Result<Found, CriError>),
+    /// The container with this id was stopped, or was not.
+    Stopped(String, Result<(), CriError>),
     /// A status was written; with the resourceVersion that came of it.
     Written(Result<(NodeImageStatus, String), NodeImageError>),
 }
@@ -32,32 +37,50 @@ pub(super) async fn look(runtime: Arc<Runtime>, key: Key, done: mpsc::Sender<Don
     let _ = done.send(Done::Looked(key, found)).await;
 }
 
+/// What was found about pods.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) pods: Vec<InspectedPod>,
+    pub(super) facts: Vec<ImageFact>,
+    /// Containers to stop.
+    pub(super) stop: Vec<Stop>,
+}
+
+/// What is asked about pods.
+pub(super) struct Question {
+    pub(super) pods: Vec<InspectPod>,
+    /// Names that images may have.
+    pub(super) names: Vec<String>,
+    /// The answers so far.
+    pub(super) before: Vec<InspectedPod>,
+    /// The ids of the containers that are being stopped.
+    pub(super) stopping: HashSet<String>,
+}
+
 /// Inspects pods.
-pub(super) async fn inspect(
-    runtime: Arc<Runtime>,
-    pods: Vec<InspectPod>,
-    names: Vec<String>,
-    before: Vec<InspectedPod>,
-    done: mpsc::Sender<Done>,
-) {
-    let answer = answer(&runtime, &pods, &names, &before).await;
+pub(super) async fn inspect(runtime: Arc<Runtime>, question: Question, done: mpsc::Sender<Done>) {
+    let answer = answer(&runtime, &question).await;
     let _ = done.send(Done::Inspected(answer)).await;
 }
 
-async fn answer(
-    runtime: &Runtime,
-    pods: &[InspectPod],
-    names: &[String],
-    before: &[InspectedPod],
-) -> Result<(Vec<InspectedPod>, Vec<ImageFact>), CriError> {
-    let one = match pods {
+async fn answer(runtime: &Runtime, question: &Question) -> Result<Found, CriError> {
+    let Question { pods, names, before, stopping } = question;
+    let one = match pods.as_slice() {
         [pod] => Some(pod.uid.as_str()),
         _ => None,
     };
     let containers = runtime.cri.containers(one).await?;
     let images = runtime.cri.images().await?;
     let facts = Facts { runtime: runtime.cri.name(), containers: &containers, images: &images, names };
-    let pods = inspect::inspect(pods, facts, before, now());
+    let mut answers = inspect::inspect(pods, facts);
+    let mut known = Environments::new();
+    for id in env::asked(pods, &answers) {
+        let info = runtime.cri.container_info(id).await?;
+        known.extend(info.and_then(|info| Some((id.to_owned(), env::environment(&info)?))));
+    }
+    env::answer(pods, &mut answers, &known, |id| stopping.contains(id));
+    let stop = env::to_stop(pods, &answers, &containers);
+    let pods = inspect::timed(answers, before, now());
     let named: BTreeSet<&String> =
         pods.iter().flat_map(|pod| &pod.containers).map(|c| &c.image).filter(|image| !image.is_empty()).collect();
     let mut facts = Vec::new();
@@ -69,5 +92,24 @@ async fn answer(
         };
         facts.push(ImageFact { image: image.clone(), image_ids: found.map(|r| r.ids).unwrap_or_default() });
     }
-    Ok((pods, facts))
+    Ok(Found { pods, facts, stop })
+}
+
+/// Ends a container as its kubelet would: its hook first, then within what is left of its grace period.
+pub(super) async fn stop(runtime: Arc<Runtime>, stop: Stop, done: mpsc::Sender<Done>) {
+    let begun = Instant::now();
+    match &stop.hook {
+        Hook::None => {}
+        Hook::Sleep(pause) => tokio::time::sleep((*pause).min(stop.grace)).await,
+        Hook::Exec(command) => {
+            if let Err(error) = runtime.cri.exec(&stop.id, command.clone(), stop.grace).await {
+                warn!(container = stop.what, %error, "the preStop hook failed");
+            }
+        }
+        Hook::Unknown => {
+            warn!(container = stop.what, "its preStop hook is neither exec nor sleep, and is not run");
+        }
+    }
+    let result = runtime.cri.stop_container(&stop.id, env::left(stop.grace, begun.elapsed())).await;
+    let _ = done.send(Done::Stopped(stop.id, result)).await;
 }

@@ -4,7 +4,7 @@
 mod jobs;
 mod publish;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,6 +18,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
+use crate::env::{self, Stop};
 use crate::manifest::Bytes;
 use crate::metrics::Metrics;
 use crate::nodeimage;
@@ -26,7 +27,7 @@ use crate::pull_secrets::PullSecrets;
 use crate::runtime::{self, Runtime, RuntimeEvent, SocketChoice};
 use crate::tasks::{Key, Limits, Outcome, Plan, Tasks};
 
-use jobs::Done;
+use jobs::{Done, Question};
 use publish::Publisher;
 
 /// What the daemon was told at its start.
@@ -74,6 +75,8 @@ struct Inspection {
     due: bool,
     pods: Vec<InspectedPod>,
     facts: Vec<ImageFact>,
+    /// The ids of the containers that are being stopped, or are, and have no successor yet.
+    stopping: HashSet<String>,
 }
 
 /// Runs until the process is to end. Pulls that are under way then are stopped, and taken up by the next daemon.
@@ -197,9 +200,22 @@ impl Agent {
             Done::Inspected(answer) => {
                 self.inspection.under_way = false;
                 match answer {
-                    Ok((pods, facts)) => (self.inspection.pods, self.inspection.facts) = (pods, facts),
+                    Ok(found) => {
+                        let newest = found.pods.iter().flat_map(|pod| &pod.containers);
+                        let newest: HashSet<&str> = newest.map(env::id).collect();
+                        self.inspection.stopping.retain(|id| newest.contains(id.as_str()));
+                        (self.inspection.pods, self.inspection.facts) = (found.pods, found.facts);
+                        self.stop(found.stop);
+                    }
                     // The next event, or the poll while somebody waits, looks again.
                     Err(error) => warn!(%error, "containers could not be inspected"),
+                }
+            }
+            Done::Stopped(id, result) => {
+                self.inspection.due = true;
+                if let Err(error) = result {
+                    self.inspection.stopping.remove(&id);
+                    warn!(id, %error, "a container could not be stopped");
                 }
             }
             Done::Written(result) => self.publisher.written(result, self.node.as_deref(), &self.metrics),
@@ -306,10 +322,25 @@ impl Agent {
         }
         self.inspection.due = false;
         self.inspection.under_way = true;
-        let names = crate::tasks::names(spec);
-        let before = self.inspection.pods.clone();
-        let job = jobs::inspect(runtime.clone(), spec.inspect_pods.clone(), names, before, self.done.clone());
-        tokio::spawn(job);
+        let question = Question {
+            pods: spec.inspect_pods.clone(),
+            names: crate::tasks::names(spec),
+            before: self.inspection.pods.clone(),
+            stopping: self.inspection.stopping.clone(),
+        };
+        tokio::spawn(jobs::inspect(runtime.clone(), question, self.done.clone()));
+    }
+
+    /// Stops containers. An answer may be of a question that is not asked any more: then there is no hurry.
+    fn stop(&mut self, stops: Vec<Stop>) {
+        let Connection::Ready(runtime) = &self.runtime else { return };
+        for stop in stops {
+            if self.inspection.due || !self.inspection.stopping.insert(stop.id.clone()) {
+                continue;
+            }
+            info!(container = stop.what, id = stop.id, "stopped, to be created anew with other variables");
+            tokio::spawn(jobs::stop(runtime.clone(), stop, self.done.clone()));
+        }
     }
 
     fn cancel(&mut self, attempts: &[u64]) {
@@ -326,7 +357,9 @@ impl Agent {
         let all: Vec<u64> = self.pulls.keys().copied().collect();
         self.cancel(&all);
         self.tasks.clear();
-        self.inspection = Inspection { under_way: self.inspection.under_way, due: true, ..Inspection::default() };
+        let stopping = std::mem::take(&mut self.inspection.stopping);
+        self.inspection =
+            Inspection { under_way: self.inspection.under_way, due: true, stopping, ..Inspection::default() };
     }
 }
 

@@ -10,6 +10,7 @@
 mod absent;
 pub mod conversion;
 pub mod crd;
+pub mod env_hash;
 pub mod inplace;
 pub mod lifecycle;
 pub mod names;

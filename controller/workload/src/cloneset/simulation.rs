@@ -9,16 +9,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_api::v1beta1::cloneset::{CloneSet, CloneSetStatus};
-use berth_api::v1beta1::nodeimage::{InspectedContainer, InspectedPod, NodeImage};
+use berth_api::v1beta1::nodeimage::{InspectedPod, NodeImage};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::{Snapshot, decide, status};
 use crate::gates::Gates;
-use crate::inplace::kubelet_hash::kubelet_hash;
 use crate::plan::{Action, Outcome, Plan, PodPatch};
 use crate::pod::{Pod, availability};
 use crate::revision::{self, Revision};
+
+mod containers;
 
 pub(super) struct World {
     pub(super) set: Arc<CloneSet>,
@@ -94,21 +95,23 @@ impl World {
         }
     }
 
-    /// What a daemon reports: every container with the hash of the image that it was created from.
+    /// What a daemon reports: every container with what it was created from.
     fn nodes(&self) -> BTreeMap<Box<str>, Arc<NodeImage>> {
         let mut node = NodeImage::default();
         let inspect = |pod: &Value| InspectedPod {
             uid: pod["metadata"]["uid"].as_str().unwrap().to_owned(),
-            containers: vec![InspectedContainer {
-                name: "main".to_owned(),
-                container_id: pod["status"]["containerStatuses"][0]["containerID"].as_str().unwrap_or("").to_owned(),
-                hash: kubelet_hash("main", pod["createdFrom"].as_str().unwrap_or_default()),
-                ..InspectedContainer::default()
-            }],
+            containers: containers::inspected(pod),
             observed_at: None,
         };
         node.status.get_or_insert_default().inspected_pods = self.pods.values().map(inspect).collect();
         [("node".into(), Arc::new(node))].into()
+    }
+
+    /// The daemons stop the containers that were created with other variables than are wanted.
+    pub(super) fn run_daemons(&mut self) {
+        if self.daemons {
+            self.pods.values_mut().for_each(containers::stop);
+        }
     }
 
     pub(super) fn plan(&self) -> Plan {
@@ -140,6 +143,7 @@ impl World {
             let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
             let on_pods = |action: &&Action| action.kind().contains("Pod");
             writes += steps.flat_map(|step| &step.actions).filter(on_pods).count();
+            self.run_daemons();
             self.run_kubelets();
             self.pass(1);
             if plan.is_idle() && plan.look_again.is_none() && self.plan().is_idle() {
@@ -219,11 +223,7 @@ impl World {
         let Some(name) = self.pods.keys().nth(at).cloned() else { return };
         let (id, now) = (self.next(), self.now);
         let Some(pod) = self.pods.get_mut(&name).filter(|pod| pod["spec"]["nodeName"].is_string()) else { return };
-        let image = pod["spec"]["containers"][0]["image"].clone();
-        if pod["createdFrom"] != image {
-            pod["createdFrom"] = image.clone();
-            start_container(pod, id);
-        }
+        containers::sync(pod, id);
         pod["status"]["phase"] = json!("Running");
         pod["status"]["observedGeneration"] = pod["metadata"]["generation"].clone();
         let typed: Pod = serde_json::from_value(pod.clone()).unwrap();
@@ -237,8 +237,9 @@ impl World {
     /// The container dies and is started again from what it was created from; the kubelet reports no more than that.
     pub(super) fn crash(&mut self, at: usize) {
         let id = self.next();
-        let Some(pod) = self.pods.values_mut().nth(at).filter(|pod| pod["createdFrom"].is_string()) else { return };
-        start_container(pod, id);
+        if let Some(pod) = self.pods.values_mut().nth(at) {
+            containers::crash(pod, id);
+        }
     }
 
     /// Every pod that is to run this image stands still with a container that waits for it.
@@ -316,25 +317,33 @@ impl World {
     }
 
     pub(super) fn created_from(&self) -> Vec<String> {
-        self.each(|pod| pod["createdFrom"].as_str().unwrap_or_default().to_owned())
+        self.each(|pod| pod["created"]["main"]["image"].as_str().unwrap_or_default().to_owned())
     }
 
     pub(super) fn template_image(&self) -> String {
         self.set.spec.template.0["spec"]["containers"][0]["image"].as_str().unwrap().to_owned()
     }
 
+    /// The environment that each pod's container of this name was created with.
+    pub(super) fn environments(&self, container: &str) -> Vec<Value> {
+        self.each(|pod| pod["created"][container]["env"].clone())
+    }
+
+    /// How often each pod's container of this name was restarted.
+    pub(super) fn restarts(&self, container: &str) -> Vec<u64> {
+        self.each(|pod| {
+            let statuses = pod["status"]["containerStatuses"].as_array().unwrap();
+            statuses.iter().find(|status| status["name"] == container).unwrap()["restartCount"].as_u64().unwrap()
+        })
+    }
+
+    pub(super) fn annotations(&self, key: &str) -> Vec<Value> {
+        self.each(|pod| pod["metadata"]["annotations"][key].clone())
+    }
+
     pub(super) fn revisions(&self) -> usize {
         self.revisions.len()
     }
-}
-
-/// A new container of the image in `createdFrom`. Images named `same` share one digest.
-fn start_container(pod: &mut Value, id: u64) {
-    let image = pod["createdFrom"].as_str().unwrap().to_owned();
-    let digest = if image.starts_with("same:") { "sha256:same".to_owned() } else { format!("sha256:{image}") };
-    pod["status"]["containerStatuses"] = json!([{
-        "name": "main", "image": image, "imageID": digest, "containerID": format!("containerd://{id}"), "ready": true,
-    }]);
 }
 
 fn patch_metadata(pod: &mut Value, patch: &PodPatch) {

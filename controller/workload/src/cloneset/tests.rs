@@ -1,3 +1,5 @@
+mod env;
+
 use std::sync::Arc;
 
 use proptest::prelude::*;

@@ -12,6 +12,7 @@ use super::hooks::{self, Turn};
 use super::new_pod::revision_label;
 use super::settings::Settings;
 use crate::inplace::change::Change;
+use crate::inplace::env;
 use crate::inplace::exact::Verdict;
 use crate::inplace::steps::{self, Next, Phase, Update};
 use crate::lifecycle;
@@ -100,7 +101,8 @@ pub(super) fn settle(snapshot: &Snapshot, chosen: Option<&Chosen>, plan: &mut Pl
             continue;
         }
         let name = &pod.metadata.name;
-        match steps::phase(pod, &snapshot.facts(pod)) {
+        let facts = snapshot.facts(pod);
+        match steps::phase(pod, &facts) {
             Phase::Patched(state, verdict @ Verdict::Exact { .. }) => {
                 if let Verdict::Exact { moved_tags, .. } = &verdict
                     && !moved_tags.is_empty()
@@ -108,7 +110,8 @@ pub(super) fn settle(snapshot: &Snapshot, chosen: Option<&Chosen>, plan: &mut Pl
                     plan.events.push(moved(pod, moved_tags));
                 }
                 let action = steps::finish(pod, Some(&state), Some(&verdict), hooks::after_update(snapshot, pod), now);
-                let action = hooks::back_into_service(action, pod, now);
+                let mut action = hooks::back_into_service(action, pod, now);
+                env::report(&mut action, pod, &state, &facts);
                 steps.push(step(action, format!("pod {name} runs exactly {}: back into service", state.revision)));
             }
             Phase::Patched(_, Verdict::Wait(why)) => wait(plan, pod, why),
@@ -186,7 +189,7 @@ impl Ways {
                 continue;
             }
             let old = revision::of_label(label, &snapshot.revisions);
-            let change = old.map(|old| steps::change(old, &revisions.updated));
+            let change = old.map(|old| env::gated(steps::change(old, &revisions.updated), snapshot.gates));
             let change = change.ok_or_else(|| format!("revision {label} is not in the history any more"));
             if settings.policy == Policy::InPlaceOnly
                 && let Some(refusal) = refusal(snapshot, label, &change)

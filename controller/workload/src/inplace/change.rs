@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use super::env::Env;
 use crate::plan::PodPatch;
 
 /// The way from one template to another.
@@ -30,6 +31,7 @@ pub fn between(old: &Value, new: &Value) -> Change {
             _ => differing(key, old, new, &mut fields),
         }
     }
+    patch.env = Env::read_by(new, &patch);
     if fields.is_empty() { Change::InPlace(patch) } else { Change::Recreate { fields } }
 }
 

@@ -10,9 +10,9 @@
 
 use std::collections::BTreeMap;
 
-use super::image;
 use super::kubelet_hash::kubelet_hash;
 use super::state::{Before, State};
+use super::{env, image};
 use crate::pod::{ContainerStatus, Pod};
 
 /// What a node's daemon reported that bears on one pod.
@@ -37,6 +37,12 @@ pub struct Created {
     pub image_id: String,
     /// How many containers of its name the pod had before.
     pub attempt: Option<i32>,
+    /// The update that the node was asked about with the variables; empty while it stops the container.
+    pub update: String,
+    /// By variable that was asked for: the hash of the value that it was created with.
+    pub env: BTreeMap<String, String>,
+    /// The hash of those together, as OpenKruise counts it; empty where nothing was asked.
+    pub env_hash: String,
 }
 
 impl Created {
@@ -79,6 +85,10 @@ enum One {
 
 /// Judges the update that `state` records. `node` is empty where nothing is known.
 pub fn judge(pod: &Pod, state: &State, node: &NodeFacts) -> Verdict {
+    env::joined(images(pod, state, node), env::judge(pod, state, node))
+}
+
+fn images(pod: &Pod, state: &State, node: &NodeFacts) -> Verdict {
     let observed = pod.status.observed_generation >= pod.metadata.generation;
     let mut verified_by = "pod";
     let mut moved_tags = Vec::new();
@@ -151,7 +161,7 @@ fn container(
 }
 
 /// The runtime's own id: `containerd://abc` is `abc`.
-fn without_scheme(container_id: &str) -> &str {
+pub(super) fn without_scheme(container_id: &str) -> &str {
     container_id.rsplit_once("://").map_or(container_id, |(_, id)| id)
 }
 

@@ -1,6 +1,7 @@
 //! Updating a pod in place: what may change, the records on the pod, and when the change is exact.
 
 pub mod change;
+pub mod env;
 pub mod exact;
 pub mod image;
 pub mod kubelet_hash;

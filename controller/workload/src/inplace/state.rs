@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::env::Env;
 use crate::pod::Pod;
 
 /// The latest in-place update of a pod.
@@ -25,6 +26,12 @@ pub struct State {
     /// Images change, not only metadata.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub update_images: bool,
+    /// A container restarts because a variable of its environment reads a label or annotation that changes.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub update_env_from_metadata: bool,
+    /// Berth: the variables that the pod's containers take from its labels and annotations, where any of them changes.
+    #[serde(rename = "berthEnv", skip_serializing_if = "Env::is_empty")]
+    pub env: Env,
     /// Berth: the update before this one was settled when this one began, so that a container with another image can
     /// only be the wanted one.
     #[serde(rename = "berthFromSettled", skip_serializing_if = "std::ops::Not::not")]

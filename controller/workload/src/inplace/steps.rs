@@ -10,6 +10,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::change::{self, Change};
+use super::env;
 use super::exact::{self, NodeFacts, Verdict};
 use super::state::{self, State};
 use crate::lifecycle;
@@ -19,6 +20,7 @@ use crate::revision::{self, REVISION_LABEL, TEMPLATE_HASH_LABEL};
 
 /// Where a pod is in its in-place update.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "lives for one decision about one pod")]
 pub enum Phase {
     /// No update is under way.
     Idle,
@@ -84,8 +86,8 @@ pub fn phase(pod: &Pod, node: &NodeFacts) -> Phase {
 
 /// The writes that bring the pod to the revision.
 pub fn advance(pod: &Pod, phase: &Phase, update: &Update<'_>, now: Timestamp) -> Next {
-    // Labels and annotations alone restart nothing, so the pod stays in service.
-    if *phase == Phase::Idle && update.patch.images.is_empty() {
+    // Labels and annotations that no container reads restart nothing, so the pod stays in service.
+    if *phase == Phase::Idle && !update.patch.restarts() {
         return Next::Write(vec![patch_spec(pod, phase, update, update.announce, now)]);
     }
     let gated = gates::has_gate(pod, gates::IN_PLACE_UPDATE_READY);
@@ -173,7 +175,9 @@ fn patch_spec(pod: &Pod, phase: &Phase, update: &Update<'_>, mark: bool, now: Ti
         Phase::Patched(_, verdict) => matches!(verdict, Verdict::Exact { .. }),
     };
     let mut patch = update.patch.clone();
-    let state = State::begin(pod, update.revision, changed(pod, phase, update), settled, now);
+    let mut state = State::begin(pod, update.revision, changed(pod, phase, update), settled, now);
+    state.env = env::to_prove(phase, &patch);
+    state.update_env_from_metadata = state.env.changes();
     patch.annotations.insert(state::ANNOTATION.into(), Some(state.to_annotation()));
     patch.labels.insert(REVISION_LABEL.into(), Some(update.label.into()));
     patch.labels.insert(TEMPLATE_HASH_LABEL.into(), Some(revision::short(update.revision).into()));

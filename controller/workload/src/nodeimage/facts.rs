@@ -31,6 +31,9 @@ fn created(container: &InspectedContainer) -> (String, Created) {
         image: container.image.clone(),
         image_id: container.image_id.clone(),
         attempt: container.attempt,
+        update: container.update.clone(),
+        env: container.env.clone(),
+        env_hash: container.env_hash.clone(),
     };
     (container.name.clone(), created)
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use berth_api::v1beta1::nodeimage::{InspectPod, MAX_INSPECTED_PODS, NodeImage};
 
 use super::{Snapshot, facts};
+use crate::inplace::env;
 use crate::inplace::exact::Verdict;
 use crate::inplace::steps::{self, Phase, phase};
 use crate::pod::Pod;
@@ -26,8 +27,9 @@ pub(super) fn wanted(snapshot: &Snapshot, image: &NodeImage) -> Vec<InspectPod> 
             Phase::Idle | Phase::Draining => false,
         }
     };
-    let all =
-        |early| -> Vec<_> { snapshot.pods.iter().filter(|pod| unsettled(pod, early)).map(|pod| listed(pod)).collect() };
+    let all = |early| -> Vec<_> {
+        snapshot.pods.iter().filter(|pod| unsettled(pod, early)).map(|pod| question(pod)).collect()
+    };
     let mut pods = all(snapshot.early);
     if pods.len() > MAX_INSPECTED_PODS {
         pods = all(false);
@@ -50,10 +52,12 @@ pub(super) fn any_early(snapshot: &Snapshot, image: &NodeImage) -> bool {
     snapshot.pods.iter().any(|pod| pod.is_active() && early(pod))
 }
 
-fn listed(pod: &Pod) -> InspectPod {
+/// What the daemon is asked about a pod.
+pub fn question(pod: &Pod) -> InspectPod {
     InspectPod {
         namespace: pod.metadata.namespace.to_string(),
         name: pod.metadata.name.to_string(),
         uid: pod.metadata.uid.to_string(),
+        env: env::question(pod),
     }
 }

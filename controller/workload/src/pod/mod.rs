@@ -226,6 +226,10 @@ mod pairs {
 
     fn is_known(key: &str) -> bool {
         let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+        // Long, and of no use here: what it says is known from the node.
+        if key == berth_api::names::annotation::RUNTIME_CONTAINERS_META {
+            return false;
+        }
         domain == "kruise.io" || domain.ends_with(".kruise.io") || key == "controller.kubernetes.io/pod-deletion-cost"
     }
 

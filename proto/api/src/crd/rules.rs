@@ -406,6 +406,7 @@ fn nodeimage() -> Vec<Patch> {
         positive(format!("{tags}.pullPolicy.activeDeadlineSeconds")),
         at("spec.inspectPods", by(&["uid"])),
         at("spec.inspectPods", json!({"maxItems": MAX_INSPECTED_PODS})),
+        at("spec.inspectPods[].env", by(&["container"])),
         at("status", json!({"required": ["desired"]})),
         at("status.imageStatuses{}", json!({"required": ["tags"]})),
         at("status.conditions", by(&["type"])),

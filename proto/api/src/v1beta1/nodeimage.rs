@@ -149,6 +149,26 @@ pub struct InspectPod {
     pub name: String,
     /// The pod's uid.
     pub uid: String,
+    /// The variables that its containers take from its labels and annotations, while an update changes any of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<InspectEnv>,
+}
+
+/// Berth: the variables that a container takes from its pod's labels and annotations. The daemon tells what the container
+/// was created with, and stops it where that is not what is wanted: the kubelet creates it anew.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InspectEnv {
+    /// The container's name.
+    pub container: String,
+    /// The image in the pod's spec. A container of another one is not stopped: the kubelet does that by itself.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub image: String,
+    /// Names the update. The answer has it, too: only then does the daemon know what it is to stop.
+    pub update: String,
+    /// By variable: the hash of the value that is wanted; empty where any will do.
+    #[serde(default)]
+    pub values: BTreeMap<String, String>,
 }
 
 /// What the node's daemon found and did. Written by the daemon of that node alone.
@@ -329,6 +349,15 @@ pub struct InspectedContainer {
     /// When it was created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_at: Option<Time>,
+    /// The update of spec.inspectPods[].env that the next two answer; empty while the container is being stopped.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub update: String,
+    /// By variable that spec.inspectPods names for the container: the hash of the value that it was created with.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// The hash of those variables together, in hex, as in the annotation apps.kruise.io/runtime-containers-meta.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub env_hash: String,
 }
 
 /// Berth: all ids of an image.

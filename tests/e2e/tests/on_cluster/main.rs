@@ -3,6 +3,7 @@
 //! All tests share one cluster and run one after the other. Needs root, as the cluster does.
 
 mod bad_input;
+mod containers;
 mod exactness;
 mod faults;
 mod hooks;
@@ -55,6 +56,7 @@ const TESTS: &[(&str, Test)] = tests![
     hooks::a_pod_is_deleted_when_its_hook_lets_it_go,
     hooks::an_update_waits_for_its_hook_before_and_after,
     hooks::a_new_pod_is_available_when_its_hook_says_so,
+    containers::a_label_restarts_the_container_that_reads_it,
     wording::kubectl_get_reads_like_the_peers,
     wording::kubectl_explain_helps,
     wording::explain_says_what_is_waited_for,

@@ -12,6 +12,7 @@ fn patch() -> PodPatch {
         annotations: [("n".to_owned(), Some("2".to_owned()))].into(),
         finalizers: Vec::new(),
         images: [("main".to_owned(), "x:2".to_owned())].into(),
+        ..PodPatch::default()
     }
 }
 

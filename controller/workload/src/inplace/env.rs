@@ -1,0 +1,243 @@
+//! Environment variables that containers take from their pod's labels and annotations.
+//!
+//! The kubelet reads them when it creates a container, and restarts none when they change. So the node's daemon, asked in
+//! its NodeImage, tells what a container was created with and stops it where that is not what is wanted. The proof is the
+//! node's alone: nothing in a pod's status changes with such a variable.
+
+use std::collections::BTreeMap;
+
+use berth_api::env_hash;
+use berth_api::inplace::{RuntimeContainerHashes, RuntimeContainerMeta, RuntimeContainerMetaSet};
+use berth_api::names::annotation;
+use berth_api::v1beta1::nodeimage::InspectEnv;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::change::Change;
+use super::exact::{Created, NodeFacts, Verdict, without_scheme};
+use super::state::State;
+use super::steps::Phase;
+use crate::gates::{Gate, Gates};
+use crate::plan::{Action, PodPatch};
+use crate::pod::Pod;
+
+/// Set by OpenKruise's SidecarSets when they upgrade a container; it restarts nothing.
+const NEVER_RESTART: [&str; 2] = ["SIDECARSET_VERSION", "SIDECARSET_VERSION_ALT"];
+
+/// By container and variable: the hash of the value that a change asks for, empty where the value does not change.
+/// Empty altogether when no value changes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Env(BTreeMap<String, BTreeMap<String, String>>);
+
+impl Env {
+    /// Nothing is known or asked for.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Does any value change?
+    pub fn changes(&self) -> bool {
+        self.containers().next().is_some()
+    }
+
+    /// The containers that must be created anew, or be proven to have the values already.
+    pub fn containers(&self) -> impl Iterator<Item = &String> {
+        self.0.iter().filter(|(_, values)| values.values().any(|hash| !hash.is_empty())).map(|(name, _)| name)
+    }
+
+    /// The variables of the template's containers that read what the patch changes.
+    pub(super) fn read_by(template: &Value, patch: &PodPatch) -> Self {
+        let containers = template["spec"]["containers"].as_array().map_or(&[][..], Vec::as_slice);
+        let all = containers.iter().map(|container| {
+            let name = container["name"].as_str().unwrap_or_default().to_owned();
+            let wanted = |(variable, source): (String, Source)| (variable, source.wanted(patch));
+            (name, sources(container).into_iter().map(wanted).collect::<BTreeMap<_, _>>())
+        });
+        let env = Self(all.filter(|(_, values)| !values.is_empty()).collect());
+        if env.changes() { env } else { Self::default() }
+    }
+
+    /// With the values of a later change.
+    fn overlaid(mut self, later: &Self) -> Self {
+        for (container, values) in &later.0 {
+            let known = self.0.entry(container.clone()).or_default();
+            for (variable, hash) in values {
+                let entry = known.entry(variable.clone()).or_default();
+                if !hash.is_empty() {
+                    entry.clone_from(hash);
+                }
+            }
+        }
+        self
+    }
+}
+
+/// Where a variable comes from.
+enum Source {
+    Label(String),
+    Annotation(String),
+}
+
+impl Source {
+    /// `metadata.labels['key']` or `metadata.annotations['key']`.
+    fn parse(path: &str) -> Option<Self> {
+        let key = |field: &str| path.strip_prefix(field)?.strip_prefix("['")?.strip_suffix("']").map(str::to_owned);
+        key("metadata.labels").map(Self::Label).or_else(|| key("metadata.annotations").map(Self::Annotation))
+    }
+
+    /// The hash of the value that the patch gives it; empty where it gives none. A key that goes leaves an empty value.
+    fn wanted(&self, patch: &PodPatch) -> String {
+        let changed = match self {
+            Self::Label(key) => patch.labels.get(key),
+            Self::Annotation(key) => patch.annotations.get(key),
+        };
+        changed.map_or_else(String::new, |value| env_hash::of_value(value.as_deref().unwrap_or_default()))
+    }
+}
+
+/// The variables of a container that read its pod's labels and annotations. Of two of one name the last one counts.
+fn sources(container: &Value) -> BTreeMap<String, Source> {
+    let mut sources = BTreeMap::new();
+    for variable in container["env"].as_array().into_iter().flatten() {
+        let name = variable["name"].as_str().unwrap_or_default();
+        let path = variable["valueFrom"]["fieldRef"]["fieldPath"].as_str();
+        match path.and_then(Source::parse).filter(|_| !NEVER_RESTART.contains(&name)) {
+            Some(source) => sources.insert(name.to_owned(), source),
+            None => sources.remove(name),
+        };
+    }
+    sources
+}
+
+/// The change as the feature gates allow it: without the gate, or without daemons, labels and annotations restart nothing.
+pub fn gated(mut change: Change, gates: Gates) -> Change {
+    if let Change::InPlace(patch) = &mut change
+        && !(gates.has(Gate::InPlaceUpdateEnvFromMetadata) && gates.has(Gate::KruiseDaemon))
+    {
+        patch.env = Env::default();
+    }
+    change
+}
+
+/// What is to be proven once the patch is written: what it changes, and what an unproven update before it changed.
+pub(super) fn to_prove(phase: &Phase, patch: &PodPatch) -> Env {
+    match phase {
+        Phase::Patched(state, verdict) if !matches!(verdict, Verdict::Exact { .. }) => {
+            state.env.clone().overlaid(&patch.env)
+        }
+        _ => patch.env.clone(),
+    }
+}
+
+/// What the node's daemon is asked and told about the pod. Empty unless an update is to be proven.
+pub fn question(pod: &Pod) -> Vec<InspectEnv> {
+    let Some(state) = State::of(pod).filter(|state| !state.is_settled() && state.env.changes()) else {
+        return Vec::new();
+    };
+    let image = |name: &str| pod.spec.containers.iter().find(|c| &*c.name == name).map(|c| c.image.to_string());
+    let update = update_of(&state);
+    let of = |(container, values): (String, _)| {
+        Some(InspectEnv { image: image(&container)?, container, update: update.clone(), values })
+    };
+    state.env.0.into_iter().filter_map(of).collect()
+}
+
+/// What tells the update from the one before and the one after.
+fn update_of(state: &State) -> String {
+    state.update_timestamp.map_or_else(String::new, |time| time.to_string())
+}
+
+/// Whether the containers have the values that are wanted.
+pub(super) enum Judged {
+    /// There are none to have.
+    Nothing,
+    /// All of them do.
+    Proven,
+    /// One of them does not, or the kubelet has not told of the one that does.
+    Wait(String),
+    /// The node has not said.
+    Ask(String),
+}
+
+/// Judges by what the node says.
+pub(super) fn judge(pod: &Pod, state: &State, node: &NodeFacts) -> Judged {
+    let update = update_of(state);
+    let mut judged = Judged::Nothing;
+    for name in state.env.containers() {
+        if !pod.spec.containers.iter().any(|c| *c.name == **name) {
+            continue;
+        }
+        // An answer about the update before is none: the container may be about to be stopped for that one.
+        let created = node.created.get(name).filter(|created| created.update == update);
+        let Some(created) = created else {
+            return Judged::Ask(format!("the pod's status does not tell what variables container {name} has"));
+        };
+        judged = match (judged, container(pod, name, &state.env.0[name], created)) {
+            (Judged::Wait(why), _) => Judged::Wait(why),
+            (_, one) => one,
+        };
+    }
+    judged
+}
+
+fn container(pod: &Pod, name: &str, values: &BTreeMap<String, String>, created: &Created) -> Judged {
+    let differs = |(variable, wanted): &(&String, &String)| {
+        !wanted.is_empty() && created.env.get(*variable).is_none_or(|hash| hash != *wanted)
+    };
+    if let Some((variable, _)) = values.iter().find(differs) {
+        return Judged::Wait(format!(
+            "container {name} was created with another {variable} than the pod's metadata has now; the daemon restarts it"
+        ));
+    }
+    // Until the kubelet tells of the new container, `ready` in the status is that of the one before.
+    let told = pod.container_status(name).map_or("", |status| without_scheme(&status.container_id));
+    if told == without_scheme(&created.container_id) {
+        Judged::Proven
+    } else {
+        Judged::Wait(format!("the kubelet has not told of the new container {name} yet"))
+    }
+}
+
+/// The verdict on images and variables together. The node is asked while the kubelet is still busy.
+pub(super) fn joined(images: Verdict, env: Judged) -> Verdict {
+    match (images, env) {
+        (verdict, Judged::Nothing) => verdict,
+        (Verdict::Exact { moved_tags, .. }, Judged::Proven) => Verdict::Exact { verified_by: "node", moved_tags },
+        (verdict, Judged::Proven) => verdict,
+        (_, Judged::Ask(why)) => Verdict::AskNode(why),
+        (Verdict::AskNode(why), Judged::Wait(_)) => Verdict::AskNode(why),
+        (Verdict::Exact { .. }, Judged::Wait(why)) | (Verdict::Wait(why), Judged::Wait(_)) => Verdict::Wait(why),
+    }
+}
+
+/// Adds the annotation with what the pod's containers were created from to the write that ends such an update: for the
+/// peer's users, and for its controller, should it take over.
+pub fn report(action: &mut Action, pod: &Pod, state: &State, node: &NodeFacts) {
+    let (Action::PatchPod { patch, .. } | Action::PatchPodStatus { patch, .. }) = action else { return };
+    if !state.env.changes() {
+        return;
+    }
+    let none = env_hash::of_all(&BTreeMap::new());
+    let described = pod.spec.containers.iter().filter_map(|container| {
+        let created = node.created.get(&*container.name)?;
+        let status = pod.container_status(&container.name)?;
+        let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+        Some(RuntimeContainerMeta {
+            name: container.name.to_string(),
+            container_id: created.container_id.clone(),
+            restart_count: created.attempt.unwrap_or(status.restart_count),
+            hashes: RuntimeContainerHashes {
+                plain_hash: hex(&created.hash).unwrap_or(0),
+                extracted_env_from_metadata_hash: hex(&created.env_hash).unwrap_or(none.into()),
+            },
+        })
+    });
+    let meta = RuntimeContainerMetaSet { containers: described.collect() };
+    // Names and numbers always serialise.
+    let text = serde_json::to_string(&meta).unwrap_or_default();
+    patch.annotations.insert(annotation::RUNTIME_CONTAINERS_META.into(), Some(text));
+}
+
+#[cfg(test)]
+mod tests;

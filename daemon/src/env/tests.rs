@@ -1,0 +1,97 @@
+use super::*;
+
+#[test]
+fn variables_are_read_from_the_spec_that_the_runtime_made() {
+    let info = r#"{"pid": 1, "runtimeSpec": {"process": {"args": ["x"], "env": ["PATH=/bin", "TIER=a=b", "EMPTY="]}}}"#;
+    let read = environment(info).unwrap();
+    assert_eq!((read["TIER"].as_str(), read["EMPTY"].as_str()), ("a=b", ""));
+    assert_eq!(environment("{}"), None);
+    assert_eq!(environment("no JSON"), None);
+}
+
+fn question(update: &str, tier: &str) -> Vec<InspectPod> {
+    let values = [("TIER".to_owned(), env_hash::of_value(tier)), ("ANY".to_owned(), String::new())].into();
+    let env = InspectEnv { container: "c".into(), image: "app:1".into(), update: update.into(), values };
+    vec![InspectPod { namespace: "default".into(), name: "p".into(), uid: "u".into(), env: vec![env] }]
+}
+
+fn inspected() -> Vec<InspectedPod> {
+    let container = |name: &str| InspectedContainer {
+        name: name.into(),
+        container_id: format!("containerd://{name}1"),
+        hash: container_hash(name, "app:1"),
+        ..InspectedContainer::default()
+    };
+    let containers = vec![container("c"), container("other")];
+    vec![InspectedPod { uid: "u".into(), containers, observed_at: None }]
+}
+
+fn known(tier: &str) -> Environments {
+    [("c1".to_owned(), [("TIER".to_owned(), tier.to_owned())].into())].into()
+}
+
+fn running(annotations: &[(&str, &str)]) -> Container {
+    Container {
+        id: "c1".into(),
+        state: ContainerState::ContainerRunning as i32,
+        annotations: annotations.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+        ..Container::default()
+    }
+}
+
+#[test]
+fn the_answer_is_for_the_container_that_is_asked_about() {
+    let pods = question("1", "b");
+    let mut answers = inspected();
+    assert_eq!(asked(&pods, &answers).collect::<Vec<_>>(), ["c1"]);
+    answer(&pods, &mut answers, &known("a"), |_| false);
+    let [c, other] = answers[0].containers.as_slice() else { panic!() };
+    assert_eq!((c.update.as_str(), other.update.as_str()), ("1", ""));
+    let hashes = [("ANY".to_owned(), env_hash::of_value("")), ("TIER".to_owned(), env_hash::of_value("a"))];
+    assert_eq!(c.env, hashes.into());
+    assert_eq!(c.env_hash, format!("{:x}", env_hash::of_all(&[("ANY", ""), ("TIER", "a")].into())));
+    let mut answers = inspected();
+    answer(&pods, &mut answers, &known("a"), |id| id == "c1");
+    assert_eq!(answers, inspected(), "nothing is said of a container that is being stopped");
+}
+
+#[test]
+fn what_was_created_with_other_variables_is_stopped() {
+    type Edit = fn(&mut InspectPod, &mut InspectedPod, &mut Container);
+    let table: [(&str, &str, Edit, bool); 6] = [
+        ("another value", "a", |_, _, _| {}, true),
+        ("the value", "b", |_, _, _| {}, false),
+        ("another image: the kubelet's", "a", |pod, _, _| pod.env[0].image = "app:2".into(), false),
+        ("an image that is not told", "a", |pod, _, _| pod.env[0].image = String::new(), true),
+        ("it has ended", "a", |_, _, c| c.state = ContainerState::ContainerExited as i32, false),
+        ("it is not known what it has", "a", |_, pod, _| pod.containers[0].update = String::new(), false),
+    ];
+    for (what, has, edit, stopped) in table {
+        let mut pods = question("1", "b");
+        let mut answers = inspected();
+        answer(&pods, &mut answers, &known(has), |_| false);
+        let mut container = running(&[]);
+        edit(&mut pods[0], &mut answers[0], &mut container);
+        assert_eq!(!to_stop(&pods, &answers, &[container]).is_empty(), stopped, "{what}");
+    }
+}
+
+#[test]
+fn it_ends_as_the_kubelet_would_end_it() {
+    let stop = |annotations: &[(&str, &str)]| {
+        let pods = question("1", "b");
+        let mut answers = inspected();
+        answer(&pods, &mut answers, &known("a"), |_| false);
+        let stop = to_stop(&pods, &answers, &[running(annotations)]).remove(0);
+        (stop.grace.as_secs(), stop.hook)
+    };
+    assert_eq!(stop(&[]), (30, Hook::None));
+    assert_eq!(stop(&[(GRACE_ANNOTATION, "60")]), (60, Hook::None));
+    assert_eq!(stop(&[(GRACE_ANNOTATION, "0")]), (2, Hook::None));
+    let hook = |json| stop(&[(HOOK_ANNOTATION, json)]).1;
+    assert_eq!(hook(r#"{"exec":{"command":["sh","-c","x"]}}"#), Hook::Exec(["sh", "-c", "x"].map(Into::into).into()));
+    assert_eq!(hook(r#"{"sleep":{"seconds":5}}"#), Hook::Sleep(Duration::from_secs(5)));
+    assert_eq!(hook(r#"{"httpGet":{"path":"/","port":80}}"#), Hook::Unknown);
+    assert_eq!(left(Duration::from_secs(30), Duration::from_secs(10)).as_secs(), 20);
+    assert_eq!(left(Duration::from_secs(30), Duration::from_secs(40)).as_secs(), 2);
+}

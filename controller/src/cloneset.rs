@@ -9,16 +9,16 @@ use berth_runtime::driver::Next;
 use berth_runtime::queue::Queue;
 use berth_runtime::store::pods;
 use berth_runtime::{Change, Key, Object, object};
-use berth_workload::cloneset::{Snapshot, decide, status};
-use berth_workload::gates::Gates;
+use berth_workload::cloneset::{Snapshot, brings_images, decide, status, waits_for_images};
+use berth_workload::gates::{Gate, Gates};
 use berth_workload::plan::Plan;
 use berth_workload::pod::Metadata;
 use berth_workload::revision;
 use jiff::Timestamp;
 
 use crate::acting::{Acting, next, target};
-use crate::stores::{REVISIONS_BY_OWNER, Stores};
-use crate::watched::Watched;
+use crate::stores::{JOBS_BY_OWNER, REVISIONS_BY_OWNER, Stores};
+use crate::watched::{Watched, controller};
 
 /// Wakes a CloneSet when it, one of its pods or one of its revisions changes.
 pub(crate) fn wake(stores: &Stores, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
@@ -32,6 +32,7 @@ pub(crate) fn wake(stores: &Stores, queue: &Arc<Queue<Key>>, acting: &Arc<Acting
     stores.pods.on_change(move |change| each(change, |pod| wake_owner(&to, &pod.metadata)));
     let to = queue.clone();
     stores.revisions.on_change(move |change| each(change, |revision| wake_owner(&to, &revision.0.metadata)));
+    wake_for_images(stores, queue);
     let (to, pods) = (queue.clone(), stores.pods.clone());
     // A daemon's answer about containers is for the pods whose update waits for it.
     stores.nodeimages.on_change(move |change| {
@@ -40,6 +41,36 @@ pub(crate) fn wake(stores: &Stores, queue: &Arc<Queue<Key>>, acting: &Arc<Acting
         let on_node = pods.by_index(&pods::BY_NODE, new.name());
         for pod in on_node.iter().filter(|pod| status.inspected_pods.iter().any(|p| *p.uid == *pod.metadata.uid)) {
             wake_owner(&to, &pod.metadata);
+        }
+    });
+}
+
+/// Wakes a CloneSet when an ImagePullJob of it comes or goes, and when a node gets an image that its updates may wait for.
+fn wake_for_images(stores: &Stores, queue: &Arc<Queue<Key>>) {
+    let to = queue.clone();
+    stores.jobs.on_change(move |change| {
+        let job = match change {
+            Change::Deleted { old } => old,
+            Change::Applied { old, new } if old.as_ref().is_none_or(|old| old.terminating() != new.terminating()) => {
+                new
+            }
+            Change::Applied { .. } | Change::Synced => return,
+        };
+        if let Some(set) = controller(&job.0.metadata).filter(|owner| owner.kind == "CloneSet") {
+            to.add(Key::new(job.namespace(), &set.name));
+        }
+    });
+    let (to, pods, sets) = (queue.clone(), stores.pods.clone(), stores.clonesets.clone());
+    stores.nodeimages.on_change(move |change| {
+        let Change::Applied { old, new } = change else { return };
+        if !brings_images(old.as_ref().map(|old| &*old.0), &new.0) {
+            return;
+        }
+        for pod in pods.by_index(&pods::BY_NODE, new.name()) {
+            let Some(owner) = pod.metadata.controller().filter(|owner| &*owner.kind == "CloneSet") else { continue };
+            if sets.get(&pod.metadata.namespace, &owner.name).is_some_and(|set| waits_for_images(&set.0)) {
+                wake_owner(&to, &pod.metadata);
+            }
         }
     });
 }
@@ -72,7 +103,9 @@ pub(crate) fn observe(stores: &Stores, set: &Watched<CloneSet>, gates: Gates) ->
     let mut nodes = BTreeMap::new();
     for pod in &pods {
         let name = &pod.spec.node_name;
-        if !nodes.contains_key(name)
+        // Without daemons, what a NodeImage says is of another time.
+        if gates.has(Gate::KruiseDaemon)
+            && !nodes.contains_key(name)
             && let Some(node) = stores.nodeimages.get("", name)
         {
             nodes.insert(name.clone(), node.0.clone());
@@ -80,7 +113,9 @@ pub(crate) fn observe(stores: &Stores, set: &Watched<CloneSet>, gates: Gates) ->
     }
     // Seeded by the operating system, anew for every hasher.
     let seed = RandomState::new().build_hasher().finish();
-    Snapshot { set: set.0.clone(), pods, revisions, nodes, gates, seed }
+    let jobs = || stores.jobs.by_index(&JOBS_BY_OWNER, set.uid()).iter().map(|job| job.0.clone()).collect();
+    let jobs = (!stores.jobs.is_missing()).then(jobs);
+    Snapshot { set: set.0.clone(), pods, revisions, nodes, jobs, gates, seed }
 }
 
 /// One round for one CloneSet.

@@ -133,6 +133,9 @@ pub(crate) struct Run {
     /// Feature gates, e.g. `CloneSetShortHash=true`.
     #[arg(long, env = "FEATURE_GATES", default_value = "")]
     pub(crate) feature_gates: String,
+    /// Kinds to work on, e.g. `CloneSet,NodeImage,ImagePullJob`; all where nothing is said.
+    #[arg(long, env = "CUSTOM_RESOURCE_ENABLE", default_value = "")]
+    pub(crate) custom_resource_enable: String,
     /// The pod that the controller runs in: its name.
     #[arg(long, env = "POD_NAME", hide = true)]
     pub(crate) pod_name: Option<String>,

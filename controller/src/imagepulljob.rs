@@ -69,6 +69,7 @@ pub(crate) async fn reconcile(acting: &Acting, key: Key) -> Next {
         job: job.0.clone(),
         node_images: stores.nodeimages.all().iter().map(|image| image.0.clone()).collect(),
         pods: if needs_pods(&job.0) { of_namespace() } else { Vec::new() },
+        gates: acting.gates,
     };
     let now = Timestamp::now();
     let plan = decide(&snapshot, now);

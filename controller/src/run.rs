@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use berth_controller::secrets::{self, PullSecretsService};
-use berth_runtime::driver::Driver;
+use berth_runtime::driver::{Driver, Next};
 use berth_runtime::election::{self, Leadership};
 use berth_runtime::events::Recorder;
 use berth_runtime::executor::{self, Executor};
@@ -22,8 +22,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::acting::Acting;
 use crate::early::Early;
 use crate::flags::Run;
+use crate::kinds::{Kind, Kinds};
 use crate::stores::Stores;
-use crate::{cloneset, imagepulljob, nodeimage};
+use crate::{cloneset, imagelistpulljob, imagepulljob, nodeimage};
 
 /// How long a write may stay unseen before the object is read again.
 const DOUBT: Duration = Duration::from_secs(30);
@@ -39,7 +40,9 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     tokio::spawn(end_on_signal(stop.clone())?);
     let metrics = Metrics::new(|_| {});
     let client = client::connect(config, metrics.clone())?;
-    let webhook = berth_webhook::run(webhook_config(flags), client.clone(), stop.clone().cancelled_owned()).await?;
+    let kinds = Kinds::parse(&flags.custom_resource_enable, gates);
+    let webhook =
+        berth_webhook::run(webhook_config(flags, gates), client.clone(), stop.clone().cancelled_owned()).await?;
     serve_http(flags, webhook.readiness(), &metrics, &stop).await?;
     let pull_secrets = serve_pull_secrets(flags, &client, webhook.tls(), &stop).await?;
 
@@ -50,8 +53,8 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     let (election, events) = (tokio::spawn(election), tokio::spawn(events));
 
     let acting = acting(&client, &leadership, recorder.clone(), gates);
-    let drivers = drivers(flags, &acting, &leadership, &metrics, &stop);
-    acting.stores.follow(&client, &metrics, &recorder, &stop);
+    let drivers = drivers(flags, &kinds, &acting, &leadership, &metrics, &stop);
+    acting.stores.follow(&kinds, &client, &metrics, &recorder, &stop);
     tokio::spawn(migrate(client.clone(), leadership.clone(), stop.clone()));
     drivers.await;
 
@@ -73,14 +76,16 @@ fn acting(client: &Client, leadership: &Leadership, recorder: Recorder, gates: G
     expectations.follow(&stores.revisions);
     expectations.follow(&stores.nodeimages);
     expectations.follow(&stores.jobs);
+    expectations.follow(&stores.lists);
     let settings = executor::Settings::default();
     let executor = Executor::new(client.clone(), leadership.clone(), expectations.clone(), recorder, settings);
     Arc::new(Acting { client: client.clone(), stores, expectations, executor, gates, early: Early::new() })
 }
 
-/// Registers the hooks of every controller, and returns the future that runs them until `stop`.
+/// Registers the hooks of every controller whose kind is worked on, and returns the future that runs them until `stop`.
 fn drivers(
     flags: &Run,
+    kinds: &Kinds,
     acting: &Arc<Acting>,
     leadership: &Leadership,
     metrics: &Arc<Metrics>,
@@ -88,25 +93,37 @@ fn drivers(
 ) -> impl Future<Output = ()> + use<> {
     let workers = usize::from(flags.concurrent_reconciles);
     let stores = &acting.stores;
-    let driver = |controller| Driver {
-        controller,
-        queue: Queue::<Key>::new(Backoff::default(), metrics.queue(controller)),
-        workers,
-        leadership: leadership.clone(),
-        stores: stores.sync_states(),
-        metrics: metrics.driver(controller, workers),
+    let driver = |kind, controller| {
+        kinds.has(kind).then(|| Driver {
+            controller,
+            queue: Queue::<Key>::new(Backoff::default(), metrics.queue(controller)),
+            workers,
+            leadership: leadership.clone(),
+            stores: stores.sync_states(kind),
+            metrics: metrics.driver(controller, workers),
+        })
     };
-    let (clonesets, nodeimages, jobs) = (driver("cloneset"), driver("nodeimage"), driver("imagepulljob"));
-    cloneset::wake(stores, &clonesets.queue, acting);
-    nodeimage::wake(stores, &nodeimages.queue);
-    imagepulljob::wake(stores, &jobs.queue, acting);
+    let clonesets = driver(Kind::CloneSet, "cloneset").inspect(|d| cloneset::wake(stores, &d.queue, acting));
+    let nodeimages = driver(Kind::NodeImage, "nodeimage").inspect(|d| nodeimage::wake(stores, &d.queue));
+    let jobs = driver(Kind::ImagePullJob, "imagepulljob").inspect(|d| imagepulljob::wake(stores, &d.queue, acting));
+    let lists = driver(Kind::ImageListPullJob, "imagelistpulljob")
+        .inspect(|d| imagelistpulljob::wake(stores, &d.queue, acting));
     let (acting, stop) = (acting.clone(), stop.clone());
     async move {
         tokio::join!(
-            clonesets.run(stop.clone(), |key| cloneset::reconcile(&acting, key)),
-            nodeimages.run(stop.clone(), |key| nodeimage::reconcile(&acting, key)),
-            jobs.run(stop.clone(), |key| imagepulljob::reconcile(&acting, key)),
+            work(clonesets, &stop, |key| cloneset::reconcile(&acting, key)),
+            work(nodeimages, &stop, |key| nodeimage::reconcile(&acting, key)),
+            work(jobs, &stop, |key| imagepulljob::reconcile(&acting, key)),
+            work(lists, &stop, |key| imagelistpulljob::reconcile(&acting, key)),
         );
+    }
+}
+
+/// Runs a controller until `stop`; one that shall not run just waits for that.
+async fn work(driver: Option<Driver<Key>>, stop: &CancellationToken, reconcile: impl AsyncFn(Key) -> Next) {
+    match driver {
+        Some(driver) => driver.run(stop.clone(), reconcile).await,
+        None => stop.cancelled().await,
     }
 }
 
@@ -136,12 +153,15 @@ fn identity(flags: &Run) -> String {
     format!("{}_{}", name.unwrap_or_else(|| "berth-controller".to_owned()), std::process::id())
 }
 
-fn webhook_config(flags: &Run) -> berth_webhook::Config {
+fn webhook_config(flags: &Run, gates: Gates) -> berth_webhook::Config {
     let pod = match (&flags.pod_name, &flags.pod_uid, flags.pod_ip) {
         (Some(name), Some(uid), Some(ip)) => Some(PodIdentity { name: name.clone(), uid: uid.clone(), ip }),
         _ => None,
     };
+    let jobs = berth_workload::imagepulljob::closed(gates);
+    let closed = ["imagepulljobs", "imagelistpulljobs"].into_iter().filter_map(|plural| Some((plural, jobs.clone()?)));
     berth_webhook::Config {
+        closed: closed.collect(),
         namespace: flags.namespace.clone(),
         service: flags.webhook_service.clone(),
         extra_services: vec![flags.grpc_service.clone()],

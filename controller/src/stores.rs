@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use berth_api::v1beta1::cloneset::CloneSet;
+use berth_api::v1beta1::imagelistpulljob::ImageListPullJob;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::NodeImage;
 use berth_runtime::client::Failed;
@@ -17,11 +18,16 @@ use berth_workload::pod::{Metadata, Pod};
 use berth_workload::revision::Revision;
 use kube::Client;
 
-use crate::watched::Watched;
+use crate::kinds::{Kind, Kinds};
+use crate::watched::{Watched, controller_uid};
 
 /// Revisions by the uid of the workload that they belong to.
 pub(crate) const REVISIONS_BY_OWNER: Index<Watched<Revision>> =
     Index::new("owner", |revision| revision.0.metadata.controller().map(|owner| &*owner.uid));
+
+/// ImagePullJobs by the uid of the object that made them.
+pub(crate) const JOBS_BY_OWNER: Index<Watched<ImagePullJob>> =
+    Index::new("owner", |job| controller_uid(&job.0.metadata));
 
 /// One store per kind, shared by all controllers.
 #[derive(Clone)]
@@ -36,6 +42,8 @@ pub(crate) struct Stores {
     pub(crate) nodeimages: Arc<Store<Watched<NodeImage>>>,
     /// All ImagePullJobs.
     pub(crate) jobs: Arc<Store<Watched<ImagePullJob>>>,
+    /// All ImageListPullJobs.
+    pub(crate) lists: Arc<Store<Watched<ImageListPullJob>>>,
     /// All nodes.
     pub(crate) nodes: Arc<Store<Watched<Node>>>,
 }
@@ -48,32 +56,60 @@ impl Stores {
             clonesets: Store::new(&[]),
             revisions: Store::new(&[REVISIONS_BY_OWNER]),
             nodeimages: Store::new(&[]),
-            jobs: Store::new(&[]),
+            jobs: Store::new(&[JOBS_BY_OWNER]),
+            lists: Store::new(&[]),
             nodes: Store::new(&[]),
         }
     }
 
-    /// Starts the feeds. Register every hook before.
-    pub(crate) fn follow(&self, client: &Client, metrics: &Metrics, recorder: &Recorder, stop: &CancellationToken) {
+    /// Starts the feeds of what the controllers of these kinds read. Register every hook before.
+    pub(crate) fn follow(
+        &self,
+        kinds: &Kinds,
+        client: &Client,
+        metrics: &Metrics,
+        recorder: &Recorder,
+        stop: &CancellationToken,
+    ) {
         let follow = Follow { client, metrics, recorder, stop };
-        follow.one(&self.pods, |_| true);
-        follow.one(&self.clonesets, |_| true);
-        follow.one(&self.revisions, |revision| is_ours(&revision.0.metadata));
-        follow.one(&self.nodeimages, |_| true);
-        follow.one(&self.jobs, |_| true);
-        follow.one(&self.nodes, |_| true);
+        let any = |of: &[Kind]| of.iter().any(|kind| kinds.has(*kind));
+        if any(&[Kind::CloneSet, Kind::NodeImage, Kind::ImagePullJob]) {
+            follow.one(&self.pods, |_| true);
+            follow.one(&self.nodeimages, |_| true);
+        }
+        if any(&[Kind::CloneSet]) {
+            follow.one(&self.clonesets, |_| true);
+            follow.one(&self.revisions, |revision| is_ours(&revision.0.metadata));
+        }
+        if any(&[Kind::NodeImage]) {
+            follow.one(&self.nodes, |_| true);
+        }
+        if any(&[Kind::CloneSet, Kind::NodeImage, Kind::ImagePullJob, Kind::ImageListPullJob]) {
+            follow.one(&self.jobs, |_| true);
+        }
+        if any(&[Kind::ImageListPullJob]) {
+            follow.one(&self.lists, |_| true);
+        }
     }
 
-    /// Set for each store once it holds everything. A decision made on less would take for gone what is only not seen yet.
-    pub(crate) fn sync_states(&self) -> Vec<SyncState> {
-        vec![
-            self.pods.sync_state(),
-            self.clonesets.sync_state(),
-            self.revisions.sync_state(),
-            self.nodeimages.sync_state(),
-            self.jobs.sync_state(),
-            self.nodes.sync_state(),
-        ]
+    /// Set for each store that the controller of a kind reads, once it holds everything. A decision made on less would
+    /// take for gone what is only not seen yet. A kind that the server does not know holds nothing up: there is none of it.
+    pub(crate) fn sync_states(&self, kind: Kind) -> Vec<SyncState> {
+        let (pods, jobs, nodeimages) = (&self.pods, &self.jobs, &self.nodeimages);
+        match kind {
+            Kind::CloneSet => vec![
+                pods.sync_state(),
+                self.clonesets.sync_state(),
+                self.revisions.sync_state(),
+                nodeimages.sync_state(),
+                jobs.sync_state(),
+            ],
+            Kind::NodeImage => {
+                vec![pods.sync_state(), nodeimages.sync_state(), jobs.sync_state(), self.nodes.sync_state()]
+            }
+            Kind::ImagePullJob => vec![pods.sync_state(), nodeimages.sync_state(), jobs.sync_state()],
+            Kind::ImageListPullJob => vec![self.lists.sync_state(), jobs.sync_state()],
+        }
     }
 
     /// Looks once at what decisions about CloneSets of one namespace read.
@@ -84,6 +120,7 @@ impl Stores {
         load(client, &self.pods, namespace, |_| true).await?;
         load(client, &self.clonesets, namespace, |_| true).await?;
         load(client, &self.revisions, namespace, |revision| is_ours(&revision.0.metadata)).await?;
+        load(client, &self.jobs, namespace, |_| true).await?;
         load(client, &self.nodeimages, "", |_| true).await
     }
 }

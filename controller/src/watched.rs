@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use berth_api::v1beta1::cloneset::CloneSet;
+use berth_api::v1beta1::imagelistpulljob::ImageListPullJob;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::NodeImage;
 use berth_runtime::{Object, Resource, object};
 use berth_workload::nodeimage::Node;
 use berth_workload::revision::Revision;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer};
 
@@ -62,6 +63,16 @@ fn identity(metadata: &ObjectMeta) -> [&str; 4] {
         .map(|part| part.as_deref().unwrap_or_default())
 }
 
+/// The owner that controls an object.
+pub(crate) fn controller(metadata: &ObjectMeta) -> Option<&OwnerReference> {
+    metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
+}
+
+/// Its uid.
+pub(crate) fn controller_uid(metadata: &ObjectMeta) -> Option<&str> {
+    controller(metadata).map(|owner| owner.uid.as_str())
+}
+
 macro_rules! custom_resource {
     ($kind:ty, $resource:expr) => {
         impl Kind for $kind {
@@ -83,6 +94,7 @@ macro_rules! custom_resource {
 custom_resource!(CloneSet, object::CLONE_SETS);
 custom_resource!(NodeImage, object::NODE_IMAGES);
 custom_resource!(ImagePullJob, object::IMAGE_PULL_JOBS);
+custom_resource!(ImageListPullJob, object::IMAGE_LIST_PULL_JOBS);
 
 macro_rules! slim {
     ($kind:ty, $resource:expr) => {

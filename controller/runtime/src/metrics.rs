@@ -61,6 +61,7 @@ pub struct Metrics {
     leader: Family<NameLabels, Gauge>,
     feed_events: Family<KindLabels, Counter>,
     feed_lists: Family<KindLabels, Counter>,
+    feed_missing: Family<KindLabels, Gauge>,
     pub(crate) events_dropped: Counter,
 }
 
@@ -104,6 +105,7 @@ impl QueueMetrics {
 pub struct FeedMetrics {
     pub(crate) events: Counter,
     pub(crate) lists: Counter,
+    pub(crate) missing: Gauge,
 }
 
 fn latency() -> Histogram {
@@ -132,6 +134,7 @@ impl Metrics {
             leader: family(r, "leader_election_master_status", "1 while this process leads"),
             feed_events: family(r, "berth_feed_events", "Watch events received"),
             feed_lists: family(r, "berth_feed_lists", "Full lists read"),
+            feed_missing: family(r, "berth_feed_missing", "1 while the kind is not served, and waited for"),
             events_dropped: Counter::default(),
             registry: Registry::default(),
         };
@@ -175,6 +178,7 @@ impl Metrics {
         FeedMetrics {
             events: self.feed_events.get_or_create_owned(&labels),
             lists: self.feed_lists.get_or_create_owned(&labels),
+            missing: self.feed_missing.get_or_create_owned(&labels),
         }
     }
 

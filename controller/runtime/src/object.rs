@@ -39,6 +39,9 @@ pub const CLONE_SETS: Resource = Resource::new("apps.kruise.io", "v1beta1", "clo
 /// NodeImages.
 pub const NODE_IMAGES: Resource =
     Resource::new("apps.kruise.io", "v1beta1", "nodeimages", "NodeImage").cluster_scoped();
+/// ImageListPullJobs.
+pub const IMAGE_LIST_PULL_JOBS: Resource =
+    Resource::new("apps.kruise.io", "v1beta1", "imagelistpulljobs", "ImageListPullJob");
 /// ImagePullJobs.
 pub const IMAGE_PULL_JOBS: Resource = Resource::new("apps.kruise.io", "v1beta1", "imagepulljobs", "ImagePullJob");
 

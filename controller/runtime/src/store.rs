@@ -73,6 +73,9 @@ pub mod pods {
 /// Tells when a store holds everything for the first time. See [`Store::sync_state`].
 pub type SyncState = watch::Receiver<bool>;
 
+/// Before the version of any object.
+const NO_VERSION: &str = "0";
+
 type Hook<T> = Arc<dyn Fn(&Change<T>) + Send + Sync>;
 
 struct Held<T> {
@@ -88,6 +91,8 @@ struct Inner<T> {
     /// The list under way is believed even where it shows older versions.
     force: bool,
     position: Option<Box<str>>,
+    /// The server does not know the kind.
+    missing: bool,
 }
 
 /// Objects by namespace and name, with secondary indexes. All calls are short and never wait for I/O.
@@ -109,6 +114,7 @@ impl<T: Object> Store<T> {
                 list: 0,
                 force: false,
                 position: None,
+                missing: false,
             }),
             indexes: indexes.to_vec(),
             hooks: RwLock::default(),
@@ -171,6 +177,11 @@ impl<T: Object> Store<T> {
         self.read().position.clone()
     }
 
+    /// True while the server does not know the kind, because its definition is not installed: the store is empty then.
+    pub fn is_missing(&self) -> bool {
+        self.read().missing
+    }
+
     /// Puts an object in, as a feed does. An older version of an object that is there is ignored.
     pub fn apply(&self, object: T) {
         let changes = self.put(object);
@@ -199,6 +210,13 @@ impl<T: Object> Store<T> {
         inner.force = force;
     }
 
+    /// The server does not know the kind: there is none of it, and whoever waits for the first list need not.
+    pub(crate) fn set_missing(&self) {
+        self.begin_list(false);
+        self.write().missing = true;
+        self.end_list(NO_VERSION);
+    }
+
     /// The list has ended: what it did not show is gone.
     pub(crate) fn end_list(&self, version: &str) {
         let gone = {
@@ -212,6 +230,7 @@ impl<T: Object> Store<T> {
             let (inner, hash) = (&mut *inner, |held: &Held<T>| self.hash_of(&*held.object));
             inner.objects.shrink_to_fit(hash);
             (inner.position, inner.force) = (Some(version.into()), false);
+            inner.missing &= version == NO_VERSION;
             gone
         };
         self.tell(gone.into_iter().map(|old| Change::Deleted { old }));

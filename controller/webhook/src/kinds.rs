@@ -37,10 +37,16 @@ pub(crate) fn readable(resource: &str, object: &Value) -> Result<(), String> {
     }
     match resource {
         "clonesets" => read::<v1beta1::CloneSet>(object),
+        "imagelistpulljobs" => read::<v1beta1::ImageListPullJob>(object),
         "imagepulljobs" => read::<v1beta1::ImagePullJob>(object),
         "nodeimages" => read::<v1beta1::NodeImage>(object),
         _ => Ok(()),
     }
+}
+
+/// Whether an object asks for anything that it did not ask for before. Its end never does.
+pub(crate) fn asks(new: &Value, old: Option<&Value>) -> bool {
+    old.is_none_or(|old| old.get("spec") != new.get("spec"))
 }
 
 /// Whether an object has no fault that it did not have before.

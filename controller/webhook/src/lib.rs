@@ -12,6 +12,7 @@ mod proof;
 mod readiness;
 mod server;
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +54,8 @@ pub struct Config {
     pub ca_validity: Duration,
     /// The pod that we run in, if we do.
     pub pod: Option<PodIdentity>,
+    /// Resources, by plural, of which no object is taken in, each with the reason for whoever sends one.
+    pub closed: BTreeMap<&'static str, String>,
     /// How long to serve on after the shutdown was asked for: until no apiserver sends requests here any more.
     pub drain: Duration,
 }
@@ -194,11 +197,12 @@ pub async fn run(
         loaded: None,
         published: None,
     };
+    let judge = server::Judge { client, closed: std::mem::take(&mut config.closed) };
     let (phase, phases) = watch::channel(Phase::Serving);
     let address = config.bind;
     let drain = config.drain;
     let tasks = vec![
-        tokio::spawn(server::serve(listener, http1, client, phases.clone())),
+        tokio::spawn(server::serve(listener, http1, judge, phases.clone())),
         tokio::spawn(keeper::keep(keeper, config, readiness.clone(), phases)),
         tokio::spawn(async move {
             shutdown.await;

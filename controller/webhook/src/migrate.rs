@@ -16,8 +16,12 @@ use crate::Error;
 use crate::keeper::{Crd, crds, patching};
 
 /// Our kinds, with the plural that their CRDs are named by.
-const KINDS: [(&str, &str); 3] =
-    [("clonesets", "CloneSet"), ("imagepulljobs", "ImagePullJob"), ("nodeimages", "NodeImage")];
+const KINDS: [(&str, &str); 4] = [
+    ("clonesets", "CloneSet"),
+    ("imagelistpulljobs", "ImageListPullJob"),
+    ("imagepulljobs", "ImagePullJob"),
+    ("nodeimages", "NodeImage"),
+];
 /// How many objects are listed at once.
 const PAGE: u32 = 200;
 /// The wait after a failure doubles from here.
@@ -84,7 +88,8 @@ async fn migrate_kind(client: &Client, plural: &str, kind: &str) -> Result<Optio
     let name = format!("{plural}.{GROUP}");
     let failed = |verb, source| Error::api(verb, "CustomResourceDefinition", &name, source);
     let crds = crds(client);
-    let crd = crds.get(&name).await.map_err(|source| failed("read", source))?;
+    // One that is installed later stores the new version from its beginning.
+    let Some(crd) = crds.get_opt(&name).await.map_err(|source| failed("read", source))? else { return Ok(None) };
     match need(&crd) {
         Need::Nothing => return Ok(None),
         Need::OtherStorage(version) => return Err(Error::OtherStorage { crd: name, version }),

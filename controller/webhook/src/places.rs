@@ -9,7 +9,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// The CRDs that are served in two versions.
-pub const CRDS: [&str; 3] = ["clonesets.apps.kruise.io", "imagepulljobs.apps.kruise.io", "nodeimages.apps.kruise.io"];
+pub const CRDS: [&str; 4] = [
+    "clonesets.apps.kruise.io",
+    "imagelistpulljobs.apps.kruise.io",
+    "imagepulljobs.apps.kruise.io",
+    "nodeimages.apps.kruise.io",
+];
 /// The ValidatingWebhookConfiguration of the chart.
 pub const VALIDATING: &str = "kruise-validating-webhook-configuration";
 /// The ConfigMap from which daemons take the authorities.

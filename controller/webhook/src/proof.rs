@@ -17,7 +17,7 @@ use kube::{Api, Client};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::keeper::{FIELD_MANAGER, posting};
+use crate::keeper::{FIELD_MANAGER, crds, posting};
 use crate::{Config, Error};
 
 /// The name of the Service's port, which the slice's port must share.
@@ -32,21 +32,37 @@ const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Asks the apiserver for something that only a working conversion can answer: the dry-run creation of an object in
-/// v1alpha1. Says in words why it failed.
-pub(crate) async fn conversion_works(client: &Client) -> Result<(), String> {
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, V1ALPHA1, "NodeImage"));
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-    let mut object = DynamicObject::new("", &resource).data(json!({"spec": {}}));
+/// v1alpha1. Says in words why it failed. Where neither of the kinds that are tried is installed, nothing can be proven,
+/// and nothing is.
+pub(crate) async fn conversion_works(client: &Client, namespace: &str) -> Result<(), String> {
+    for (kind, spec) in [("NodeImage", json!({})), ("ImagePullJob", json!({"image": "proof"}))] {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, V1ALPHA1, kind));
+        let crd = format!("{}.{GROUP}", resource.plural);
+        let installed = crds(client).get_opt(&crd).await.map_err(|error| format!("{crd} cannot be read: {error}"))?;
+        if installed.is_none() {
+            continue;
+        }
+        let api: Api<DynamicObject> = match kind {
+            "NodeImage" => Api::all_with(client.clone(), &resource),
+            _ => Api::namespaced_with(client.clone(), namespace, &resource),
+        };
+        return try_kind(&api, DynamicObject::new("", &resource).data(json!({"spec": spec}))).await;
+    }
+    Ok(())
+}
+
+async fn try_kind(api: &Api<DynamicObject>, mut object: DynamicObject) -> Result<(), String> {
     object.metadata = ObjectMeta {
         generate_name: Some("berth-conversion-proof-".to_owned()),
         labels: Some([(label::FAKE_NODE_IMAGE.to_owned(), "true".to_owned())].into()),
         ..ObjectMeta::default()
     };
     let params = PostParams { dry_run: true, ..posting() };
+    let kind = object.types.as_ref().map_or("", |types| types.kind.as_str());
     match tokio::time::timeout(PATIENCE, api.create(&params, &object)).await {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(kube::Error::Api(status))) if status.is_forbidden() => Err(format!(
-            "the proof that {V1ALPHA1} works, a dry-run creation of a NodeImage, is not allowed: {}; grant create on nodeimages.{GROUP}",
+            "the proof that {V1ALPHA1} works, a dry-run creation of one {kind}, is not allowed: {}; grant create on that kind of {GROUP}",
             status.message
         )),
         Ok(Err(kube::Error::Api(status))) => Err(format!("{V1ALPHA1} does not work yet: {}", status.message)),

@@ -6,6 +6,7 @@
 
 pub mod cloneset;
 pub mod gates;
+pub mod imagelistpulljob;
 pub mod imagepulljob;
 pub mod inplace;
 pub mod intstr;

@@ -84,6 +84,13 @@ pub enum Action {
         /// The new number.
         revision: i64,
     },
+    /// A merge patch of a `ControllerRevision`'s metadata (its labels).
+    PatchRevision {
+        /// The revision.
+        target: Target,
+        /// The JSON merge patch.
+        patch: Value,
+    },
     /// Delete a `ControllerRevision` that the history limit drops.
     DeleteRevision {
         /// The revision.
@@ -132,6 +139,11 @@ pub enum Action {
         /// The object; its namespace is empty.
         target: Target,
     },
+    /// Create an `ImagePullJob`. One that exists already with the same owner is success.
+    CreateImagePullJob {
+        /// The whole object.
+        body: Value,
+    },
     /// A merge patch of an `ImagePullJob`'s metadata (its finalizers).
     PatchImagePullJob {
         /// The job.
@@ -139,8 +151,13 @@ pub enum Action {
         /// The JSON merge patch.
         patch: Value,
     },
-    /// Delete an `ImagePullJob` whose time to live is over.
+    /// Delete an `ImagePullJob`.
     DeleteImagePullJob {
+        /// The job.
+        target: Target,
+    },
+    /// Delete an `ImageListPullJob` whose time to live is over.
+    DeleteImageListPullJob {
         /// The job.
         target: Target,
     },
@@ -153,6 +170,7 @@ impl Action {
             Self::ValidateTemplate { .. } => "ValidateTemplate",
             Self::CreateRevision { .. } => "CreateRevision",
             Self::RenumberRevision { .. } => "RenumberRevision",
+            Self::PatchRevision { .. } => "PatchRevision",
             Self::DeleteRevision { .. } => "DeleteRevision",
             Self::CreatePod { .. } => "CreatePod",
             Self::DeletePod { .. } => "DeletePod",
@@ -161,8 +179,10 @@ impl Action {
             Self::PatchNodeImage { .. } => "PatchNodeImage",
             Self::CreateNodeImage { .. } => "CreateNodeImage",
             Self::DeleteNodeImage { .. } => "DeleteNodeImage",
+            Self::CreateImagePullJob { .. } => "CreateImagePullJob",
             Self::PatchImagePullJob { .. } => "PatchImagePullJob",
             Self::DeleteImagePullJob { .. } => "DeleteImagePullJob",
+            Self::DeleteImageListPullJob { .. } => "DeleteImageListPullJob",
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -18,11 +19,11 @@ pub struct InPlaceUpdateStrategy {
     /// restarts. Defaults to 0.
     #[serde(default, skip_serializing_if = "is_zero_i32")]
     pub grace_period_seconds: i32,
-    /// How many nodes pull the new images at once ahead of the update: a number or a percentage of the nodes. 0 pauses
+    /// How many nodes pull the new images at once ahead of the update: a number or a percentage of the nodes; 1 where nothing is said. 0 pauses
     /// pulling ahead. In v1alpha1 this is the annotation apps.kruise.io/image-predownload-parallelism.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_pre_download_parallelism: Option<IntOrString>,
-    /// Seconds after which pulling an image ahead counts as failed on a node; 600 where nothing is said. In v1alpha1 this
+    /// Seconds after which pulling an image ahead counts as failed on a node; 300 where nothing is said. In v1alpha1 this
     /// is the annotation apps.kruise.io/image-predownload-timeout-seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_pre_download_timeout_seconds: Option<i32>,
@@ -30,6 +31,16 @@ pub struct InPlaceUpdateStrategy {
     /// annotation apps.kruise.io/image-predownload-min-updated-ready-pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_pre_download_min_updated_ready_pods: Option<i32>,
+}
+
+/// Reads the annotation [`crate::names::annotation::INPLACE_UPDATE_WAIT_FOR_IMAGE`]: the longest that a pod's update in
+/// place waits for its image.
+///
+/// # Errors
+/// What is wrong with the value, and the remedy.
+pub fn wait_for_image(text: &str) -> Result<SignedDuration, &'static str> {
+    let time = text.parse::<SignedDuration>().ok().filter(SignedDuration::is_positive);
+    time.ok_or("is no time above 0: write it like 90s, 5m or 1h30m, or remove the annotation")
 }
 
 /// The value of the annotation [`crate::names::annotation::INPLACE_UPDATE_STATE`]: the last in-place update of a pod, as

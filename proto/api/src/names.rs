@@ -3,7 +3,7 @@
 //! The names are OpenKruise's, so that manifests, scripts and dashboards written for it keep working. What Berth adds is
 //! marked *Berth*.
 
-/// The API group of CloneSet, NodeImage and ImagePullJob.
+/// The API group of CloneSet, NodeImage, ImagePullJob and ImageListPullJob.
 pub const GROUP: &str = "apps.kruise.io";
 /// The version that is served for older manifests.
 pub const V1ALPHA1: &str = "v1alpha1";
@@ -66,6 +66,9 @@ pub mod annotation {
     /// field of `inPlaceUpdateStrategy`.
     pub const IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS: &str =
         "apps.kruise.io/image-predownload-min-updated-ready-pods";
+    /// *Berth.* On a CloneSet: how long a pod's in-place update waits for its node to have the new image, at most, such
+    /// as `5m`. With it, images are pulled ahead for small and for one-batch rollouts, too.
+    pub const INPLACE_UPDATE_WAIT_FOR_IMAGE: &str = "apps.kruise.io/inplace-update-wait-for-image";
     /// On a claim of a CloneSet: the hash of the claim template it was made from.
     pub const VOLUME_CLAIM_TEMPLATE_HASH: &str = "kruise.io/cloneset-volumeclaimtemplate-hash";
     /// In the sandbox config of a pull: the ImagePullJob that asked for it.

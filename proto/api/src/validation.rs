@@ -7,6 +7,12 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
+use crate::inplace::wait_for_image;
+use crate::names::annotation::{
+    IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS, IMAGE_PREDOWNLOAD_PARALLELISM, IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS,
+    INPLACE_UPDATE_WAIT_FOR_IMAGE,
+};
+
 /// One fault of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
@@ -24,12 +30,12 @@ impl fmt::Display for Violation {
     }
 }
 
-/// The faults of a CloneSet, ImagePullJob or NodeImage of any version. Empty for other kinds.
+/// The faults of a CloneSet, ImageListPullJob, ImagePullJob or NodeImage of any version. Empty for other kinds.
 pub fn violations(object: &Value) -> Vec<Violation> {
     let mut found = Violations(Vec::new());
     match object.get("kind").and_then(Value::as_str) {
         Some("CloneSet") => cloneset(object, &mut found),
-        Some("ImagePullJob") => {
+        Some("ImagePullJob" | "ImageListPullJob") => {
             for selector in ["spec.selector", "spec.podSelector"] {
                 found.selector(selector, at(object, selector));
             }
@@ -49,7 +55,32 @@ pub fn new_violations(object: &Value, old: Option<&Value>) -> Vec<Violation> {
     found
 }
 
+/// Annotations that mean something, and those of v1alpha1 that a conversion could not turn into fields.
+fn annotations(object: &Value, found: &mut Violations) {
+    let annotations = at(object, "metadata.annotations").and_then(Value::as_object);
+    for (key, value) in annotations.into_iter().flatten() {
+        let value = value.as_str().unwrap_or_default();
+        let problem = match key.as_str() {
+            INPLACE_UPDATE_WAIT_FOR_IMAGE => wait_for_image(value).err(),
+            IMAGE_PREDOWNLOAD_PARALLELISM => (!is_number(value.strip_suffix('%').unwrap_or(value)))
+                .then_some("is neither a number from 0 nor a percentage such as 25%: correct or remove it"),
+            IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS | IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS => {
+                (!is_number(value)).then_some("is no number from 0: correct or remove it")
+            }
+            _ => None,
+        };
+        if let Some(problem) = problem {
+            found.add(&format!("metadata.annotations[{key}]"), value, problem);
+        }
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<i32>().is_ok()
+}
+
 fn cloneset(object: &Value, found: &mut Violations) {
+    annotations(object, found);
     found.selector("spec.selector", at(object, "spec.selector"));
     found.names("spec.scaleStrategy.podsToDelete", at(object, "spec.scaleStrategy.podsToDelete"));
     for update in ["spec.updateStrategy", "spec.updateStrategy.rollingUpdate"] {

@@ -15,13 +15,13 @@ pub const NAMESPACE: &str = "kruise-system";
 /// The release's name.
 pub const RELEASE: &str = "berth";
 /// The chart keeps its CRDs when it is uninstalled: whoever made them for a moment removes them.
-const KINDS: [&str; 3] = ["clonesets", "imagepulljobs", "nodeimages"];
+const KINDS: [&str; 4] = ["clonesets", "imagelistpulljobs", "imagepulljobs", "nodeimages"];
 
 fn chart() -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/berth").display().to_string()
 }
 
-fn crd_names() -> [String; 3] {
+fn crd_names() -> [String; KINDS.len()] {
     KINDS.map(|kind| format!("{kind}.{}", berth_api::names::GROUP))
 }
 

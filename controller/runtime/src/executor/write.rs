@@ -4,7 +4,9 @@ use berth_workload::plan::{Action, PodPatch, Target};
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use crate::object::{CONTROLLER_REVISIONS, IMAGE_PULL_JOBS, NODE_IMAGES, POD_TEMPLATES, PODS, Resource};
+use crate::object::{
+    CONTROLLER_REVISIONS, IMAGE_LIST_PULL_JOBS, IMAGE_PULL_JOBS, NODE_IMAGES, POD_TEMPLATES, PODS, Resource,
+};
 
 const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
@@ -77,6 +79,9 @@ impl Write {
                 let patch = json!({"revision": revision});
                 Self::patch("RenumberRevision", CONTROLLER_REVISIONS, target, MERGE, patch)
             }
+            Action::PatchRevision { target, patch } => {
+                Self::patch("PatchRevision", CONTROLLER_REVISIONS, target, MERGE, patch.clone())
+            }
             Action::DeleteRevision { target } => Self::delete("DeleteRevision", CONTROLLER_REVISIONS, target),
             Action::CreatePod { body } => Self::create("CreatePod", Kind::Create, PODS, body),
             Action::DeletePod { target } => Self::delete("DeletePod", PODS, target),
@@ -103,10 +108,16 @@ impl Write {
             }
             Action::CreateNodeImage { body } => Self::create("CreateNodeImage", Kind::Ensure, NODE_IMAGES, body),
             Action::DeleteNodeImage { target } => Self::delete("DeleteNodeImage", NODE_IMAGES, target),
+            Action::CreateImagePullJob { body } => {
+                Self::create("CreateImagePullJob", Kind::Create, IMAGE_PULL_JOBS, body)
+            }
             Action::PatchImagePullJob { target, patch } => {
                 Self::patch("PatchImagePullJob", IMAGE_PULL_JOBS, target, MERGE, patch.clone())
             }
             Action::DeleteImagePullJob { target } => Self::delete("DeleteImagePullJob", IMAGE_PULL_JOBS, target),
+            Action::DeleteImageListPullJob { target } => {
+                Self::delete("DeleteImageListPullJob", IMAGE_LIST_PULL_JOBS, target)
+            }
         }
     }
 

@@ -68,7 +68,8 @@ impl<T> Default for Options<T> {
 
 /// Follows until `stop`. Errors are logged and tried again for ever: whether there is news shows in [`Store::sync_state`].
 pub async fn run<T: Object>(client: Client, store: Arc<Store<T>>, options: Options<T>, stop: CancellationToken) {
-    let mut feed = Feed { client, store, streaming: options.streaming, options, force: false, progress: false };
+    let streaming = options.streaming;
+    let mut feed = Feed { client, store, streaming, options, force: false, progress: false, unknown: 0 };
     tokio::select! {
         () = stop.cancelled() => {}
         () = feed.follow() => {}
@@ -80,9 +81,13 @@ pub async fn run<T: Object>(client: Client, store: Arc<Store<T>>, options: Optio
 /// # Errors
 /// The server's answer, or what went wrong on the way.
 pub async fn load<T: Object>(client: Client, store: Arc<Store<T>>, options: Options<T>) -> Result<(), Failed> {
-    let mut feed = Feed { client, store, streaming: false, options, force: false, progress: false };
+    let mut feed = Feed { client, store, streaming: false, options, force: false, progress: false, unknown: 0 };
     match feed.list().await {
         Ok(_) => Ok(()),
+        Err(End::Failed(failed)) if failed.code == 404 => {
+            feed.store.set_missing();
+            Ok(())
+        }
         Err(End::Failed(failed)) => Err(failed),
         Err(end) => {
             Err(Failed { message: format!("the list of {} ended: {end:?}", T::RESOURCE.plural), ..Failed::default() })
@@ -99,6 +104,8 @@ struct Feed<T> {
     force: bool,
     /// Something was received since the last failure.
     progress: bool,
+    /// How often in a row the server said that it does not know the kind.
+    unknown: u32,
 }
 
 /// Why a list or watch ended.
@@ -131,6 +138,7 @@ impl<T: Object> Feed<T> {
             let end = self.once(&mut position).await;
             if std::mem::take(&mut self.progress) {
                 failures = 0;
+                self.unknown = 0;
             }
             match end {
                 End::Closed if started.elapsed() >= MIN_WATCH => continue,
@@ -145,6 +153,11 @@ impl<T: Object> Feed<T> {
                     self.streaming = false;
                     continue;
                 }
+                End::Failed(failed) if failed.code == 404 => {
+                    failures += 1;
+                    position = None;
+                    self.not_served(&failed);
+                }
                 End::Failed(failed) => {
                     failures += 1;
                     let (wait, remedy) = (pause(failures), remedy(failed.code));
@@ -156,6 +169,20 @@ impl<T: Object> Feed<T> {
             }
             tokio::time::sleep(jittered(pause(failures))).await;
         }
+    }
+
+    /// The kind is not served: its CustomResourceDefinition is not installed, or not yet. One such answer may come from
+    /// a server that is just starting; from the second on there is nothing of this kind, and the feed waits for it.
+    fn not_served(&mut self, failed: &Failed) {
+        self.unknown += 1;
+        if self.unknown != NOT_SERVED_AFTER {
+            return;
+        }
+        let (kind, crd) = (T::RESOURCE.kind, format!("{}.{}", T::RESOURCE.plural, T::RESOURCE.group));
+        tracing::warn!(kind, crd, error = %failed, "the server does not know this kind: nothing is done for it until its \
+                       definition is installed");
+        self.options.metrics.missing.set(1);
+        self.store.set_missing();
     }
 
     async fn once(&mut self, position: &mut Option<String>) -> End {
@@ -173,8 +200,12 @@ impl<T: Object> Feed<T> {
         let before = self.store.position();
         self.progress = true;
         self.options.metrics.lists.inc();
-        self.store.end_list(version);
         let kind = T::RESOURCE.kind;
+        if self.store.is_missing() {
+            tracing::info!(kind, "the kind is served now");
+        }
+        self.options.metrics.missing.set(0);
+        self.store.end_list(version);
         tracing::debug!(kind, objects = self.store.len(), version, "listed");
         let went_back = before.is_some_and(|before| is_before(version, &before));
         if went_back && !self.force {
@@ -220,6 +251,8 @@ fn is_before(version: &str, other: &str) -> bool {
     compare_versions(version, other).is_some_and(Ordering::is_lt)
 }
 
+/// How many answers in a row that the kind is not known are believed.
+const NOT_SERVED_AFTER: u32 = 2;
 /// A watch that the server ends sooner is a sign of trouble.
 const MIN_WATCH: Duration = Duration::from_secs(5);
 
@@ -238,7 +271,6 @@ fn remedy(code: u16) -> &'static str {
     match code {
         401 => "the credentials are not accepted: are they still valid?",
         403 => "the service account lacks the right to list and watch: install the chart's RBAC",
-        404 => "the server does not know this kind: install the chart's CRDs",
         _ => "",
     }
 }

@@ -60,7 +60,7 @@ pub(crate) async fn keep(mut keeper: Keeper, config: Config, readiness: Readines
     loop {
         let wait = match keeper.pass().await {
             Ok(passed) => {
-                let sooner = ready.after(&keeper.client, passed.missing).await;
+                let sooner = ready.after(&keeper, passed.missing).await;
                 sooner.map_or(passed.look_again, |sooner| sooner.min(passed.look_again))
             }
             Err(error) if error.is_conflict() => LOOK_AT_MOST_EVERY,
@@ -96,7 +96,7 @@ impl Ready {
     }
 
     /// Goes on after a pass; says when to look again if that is sooner than the pass thinks.
-    async fn after(&mut self, client: &Client, missing: Option<String>) -> Option<Duration> {
+    async fn after(&mut self, keeper: &Keeper, missing: Option<String>) -> Option<Duration> {
         if let Some(missing) = missing {
             if self.said.as_ref() != Some(&missing) {
                 warn!(missing, "the webhook cannot be trusted by its clients");
@@ -109,7 +109,7 @@ impl Ready {
         if self.proven {
             return self.step_back().await;
         }
-        match conversion_works(client).await {
+        match conversion_works(&keeper.client, &keeper.namespace).await {
             Ok(()) => {
                 info!("conversion works by way of the apiserver");
                 self.proven = true;

@@ -14,17 +14,18 @@ use crate::certs::store::CA_CERT;
 use crate::places;
 
 impl Keeper {
-    /// Writes the bundle wherever it is not; says what is missing when a place is not there.
+    /// Writes the bundle wherever it is not; says what is missing when there is no place at all.
     ///
     /// Call it with the bundle of a Secret that was read just before: each write fails when its place has changed since
     /// it was read, and it is read after the Secret. So a replica that slept never undoes what another has published.
     pub(super) async fn publish(&self, bundle: &str) -> Result<Option<String>, Error> {
-        let mut missing = None;
+        let mut there = 0;
         for name in places::CRDS {
-            if !self.publish_to_crd(name, bundle).await? {
-                missing = Some(format!("CustomResourceDefinition {name} is not there: install the chart's CRDs"));
-            }
+            there += usize::from(self.publish_to_crd(name, bundle).await?);
         }
+        // Some of them are enough: who leaves a kind out does not want it, and one that comes later is seen to then.
+        let names = places::CRDS.join(", ");
+        let missing = (there == 0).then(|| format!("none of {names} is there: install the chart's CRDs"));
         self.publish_to_validating(bundle).await?;
         self.publish_to_config_map(bundle).await?;
         Ok(missing)

@@ -3,6 +3,7 @@
 mod admission;
 mod conversion;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +51,15 @@ pub(crate) enum Phase {
 struct Shared {
     phase: watch::Receiver<Phase>,
     memory: Semaphore,
-    client: Client,
+    judge: Judge,
+}
+
+/// What the validation of an object needs besides the object.
+pub(crate) struct Judge {
+    /// To ask the apiserver about pod templates.
+    pub(crate) client: Client,
+    /// Resources that are not taken in, with the reason.
+    pub(crate) closed: BTreeMap<&'static str, String>,
 }
 
 /// What a path leads to.
@@ -64,12 +73,12 @@ enum Handler {
 pub(crate) async fn serve(
     listener: TcpListener,
     tls: Arc<rustls::ServerConfig>,
-    client: Client,
+    judge: Judge,
     mut phase: watch::Receiver<Phase>,
 ) {
     let acceptor = TlsAcceptor::from(tls);
     let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let shared = Arc::new(Shared { phase: phase.clone(), memory: Semaphore::new(BODIES_MIB as usize), client });
+    let shared = Arc::new(Shared { phase: phase.clone(), memory: Semaphore::new(BODIES_MIB as usize), judge });
     let graceful = GracefulShutdown::new();
     loop {
         let slot = tokio::select! {
@@ -171,7 +180,7 @@ async fn answer(request: Request<Incoming>, shared: &Shared) -> Result<Vec<u8>, 
         Ok(Ok(collected)) => collected.to_bytes(),
     };
     let answered = match handler {
-        Handler::Validate => admission::review(&body, &shared.client).await,
+        Handler::Validate => admission::review(&body, &shared.judge).await,
         Handler::Convert if body.len() <= INLINE_MAX => conversion::review(&body),
         Handler::Convert => {
             let aside = tokio::task::spawn_blocking(move || conversion::review(&body)).await;

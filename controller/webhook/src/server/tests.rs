@@ -1,5 +1,6 @@
 //! The handlers by their texts, and what they know of our kinds.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -14,7 +15,7 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::{Phase, conversion, serve};
+use super::{Judge, Phase, conversion, serve};
 use crate::certs::plan::{Change, Policy};
 use crate::certs::resolver::{Resolver, server_config};
 use crate::certs::store::Material;
@@ -90,6 +91,14 @@ fn a_refusal_names_the_fields_of_the_cloneset() {
 }
 
 #[test]
+fn only_a_new_wish_is_refused_where_nothing_is_taken_in() {
+    let old = json!({"metadata": {"finalizers": ["a"]}, "spec": {"image": "a"}});
+    assert!(kinds::asks(&old, None));
+    assert!(kinds::asks(&json!({"spec": {"image": "b"}}), Some(&old)));
+    assert!(!kinds::asks(&json!({"metadata": {}, "spec": {"image": "a"}}), Some(&old)), "its finalizer comes off");
+}
+
+#[test]
 fn an_object_that_our_types_cannot_read_is_refused() {
     let good =
         json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "NodeImage", "metadata": {"name": "a"}, "spec": {}});
@@ -133,7 +142,7 @@ impl Served {
         let address = listener.local_addr().unwrap();
         let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
         let (phase, phases) = watch::channel(Phase::Serving);
-        let task = tokio::spawn(serve(listener, tls, client, phases));
+        let task = tokio::spawn(serve(listener, tls, Judge { client, closed: BTreeMap::new() }, phases));
         let mut roots = rustls::RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(material.bundle().as_bytes()).unwrap()).unwrap();
         let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();

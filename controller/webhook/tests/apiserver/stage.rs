@@ -201,6 +201,7 @@ async fn beat(admin: &Client) -> Result<()> {
 
 pub(crate) fn config(port: u16, validity: Validity, pod: Option<PodIdentity>) -> Config {
     Config {
+        closed: Default::default(),
         namespace: NAMESPACE.to_owned(),
         service: SERVICE.to_owned(),
         extra_services: vec!["kruise-manager-grpc".to_owned()],

@@ -10,7 +10,7 @@ use super::hooks::{self, Uids};
 use super::new_pod::{free_ids, new_pod, owner};
 use super::settings::{Settings, settings};
 use super::update::{self, Revisions};
-use super::{Snapshot, status};
+use super::{Snapshot, predownload, status};
 use crate::gates::Gate;
 use crate::lifecycle;
 use crate::plan::{Action, Event, Plan, Refusal, Stage, Step, Waiting};
@@ -63,12 +63,14 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let leaving = leaving(snapshot, &settings, &revisions, &pods, &returning, &numbers, &mut plan, now);
     // What goes now is no candidate for an update, and what may be disrupted is counted without it.
     pods.retain(|pod| !leaving.uids.contains(&pod.metadata.uid));
-    let chosen = update::choose(snapshot, &settings, &revisions, &pods, &count(&pods, false), now);
+    let holding = predownload::Holding::new(snapshot, &settings, &revisions, &pods, now);
+    let chosen = update::choose(snapshot, &settings, &revisions, &pods, &count(&pods, false), &holding, now);
     update::settle(snapshot, Some(&chosen), &mut plan, now);
     hooks::proceed(snapshot, Some(&chosen), &returning, &pods, &mut plan, now);
     scale_up(snapshot, &revisions, pods.len(), &numbers, &mut plan, now);
     push(&mut plan, "scale down", leaving.steps);
-    update::update(snapshot, &settings, &revisions, &chosen, &mut plan, now);
+    predownload::plan(snapshot, &settings, &revisions, &pods, &mut plan, now);
+    update::update(snapshot, &settings, &revisions, &chosen, &holding, &mut plan, now);
     drop_history(snapshot, &settings, &revisions, &pods, &mut plan);
     wait_for_availability(&pods, &settings, &mut plan, now);
     plan

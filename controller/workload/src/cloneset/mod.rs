@@ -3,6 +3,7 @@
 mod decide;
 mod hooks;
 mod new_pod;
+mod predownload;
 mod settings;
 mod status;
 mod update;
@@ -18,6 +19,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_api::v1beta1::cloneset::CloneSet;
+use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::NodeImage;
 
 use crate::gates::Gates;
@@ -27,6 +29,7 @@ use crate::pod::Pod;
 use crate::revision::Revision;
 
 pub use decide::decide;
+pub use predownload::{brings_images, waits_for_images};
 pub use settings::{Settings, settings};
 pub use status::status;
 
@@ -41,6 +44,8 @@ pub struct Snapshot {
     pub revisions: Vec<Arc<Revision>>,
     /// By node name: what the daemons report, for the nodes of the pods.
     pub nodes: BTreeMap<Box<str>, Arc<NodeImage>>,
+    /// Every ImagePullJob that it controls, those being deleted included; `None` where there is no such kind.
+    pub jobs: Option<Vec<Arc<ImagePullJob>>>,
     /// Feature gates.
     pub gates: Gates,
     /// Where the names of new pods come from: another number for every decision.

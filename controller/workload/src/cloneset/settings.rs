@@ -7,7 +7,7 @@ use berth_api::v1beta1::cloneset::{
 };
 use jiff::SignedDuration;
 
-use super::Snapshot;
+use super::{Snapshot, predownload};
 use crate::intstr::{self, Round};
 use crate::plan::Refusal;
 use crate::rollout::Wanted;
@@ -41,6 +41,7 @@ pub fn settings(snapshot: &Snapshot) -> Result<Settings, Refusal> {
     };
     check_unsupported(spec).map_err(refuse)?;
     check_selector(spec).map_err(refuse)?;
+    predownload::check(snapshot)?;
     let rolling = spec.update_strategy.rolling_update.clone().unwrap_or_default();
     Ok(Settings {
         wanted: wanted(spec, &rolling).map_err(refuse)?,

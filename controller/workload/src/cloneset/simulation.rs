@@ -23,9 +23,13 @@ mod containers;
 
 pub(super) struct World {
     pub(super) set: Arc<CloneSet>,
+    pub(super) gates: Gates,
+    /// ImagePullJobs by name; nobody works on them but the test.
+    pub(super) jobs: BTreeMap<String, Value>,
+    /// What the NodeImage of the one node has besides the answers about containers.
+    pub(super) node: Value,
     /// Do daemons answer what containers were created from?
     pub(super) daemons: bool,
-    pub(super) gates: Gates,
     pods: BTreeMap<String, Value>,
     revisions: BTreeMap<String, Value>,
     now: Timestamp,
@@ -60,8 +64,10 @@ impl World {
         }));
         Self {
             set: Arc::new(set.unwrap()),
-            daemons: true,
             gates: Gates::default(),
+            jobs: BTreeMap::new(),
+            node: json!({"metadata": {"name": "node"}, "spec": {}}),
+            daemons: true,
             pods: BTreeMap::new(),
             revisions: BTreeMap::new(),
             now: Timestamp::from_second(1_000_000).unwrap(),
@@ -90,6 +96,7 @@ impl World {
             pods: self.pods(),
             revisions,
             nodes: if self.daemons { self.nodes() } else { BTreeMap::new() },
+            jobs: Some(self.jobs.values().map(|job| Arc::new(serde_json::from_value(job.clone()).unwrap())).collect()),
             gates: self.gates,
             seed: self.counter,
         }
@@ -97,7 +104,7 @@ impl World {
 
     /// What a daemon reports: every container with what it was created from.
     fn nodes(&self) -> BTreeMap<Box<str>, Arc<NodeImage>> {
-        let mut node = NodeImage::default();
+        let mut node: NodeImage = serde_json::from_value(self.node.clone()).unwrap();
         let inspect = |pod: &Value| InspectedPod {
             uid: pod["metadata"]["uid"].as_str().unwrap().to_owned(),
             containers: containers::inspected(pod),
@@ -193,10 +200,25 @@ impl World {
                 let name = body["metadata"]["name"].as_str().unwrap().to_owned();
                 let mut body = body.clone();
                 body["metadata"]["uid"] = json!(name);
+                body["metadata"]["creationTimestamp"] = json!(self.now);
                 assert!(self.revisions.insert(name, body).is_none(), "a name is taken once");
             }
             Action::RenumberRevision { target, revision } => {
                 self.revisions.get_mut(&target.name).unwrap()["revision"] = json!(revision);
+            }
+            Action::PatchRevision { target, patch } => {
+                crate::imagepulljob::simulation::apply_merge(self.revisions.get_mut(&target.name).unwrap(), patch);
+            }
+            Action::CreateImagePullJob { body } => {
+                let mut job = body.clone();
+                let id = self.next();
+                job["metadata"]["uid"] = json!(format!("job-{id}"));
+                job["metadata"]["creationTimestamp"] = json!(self.now);
+                let name = job["metadata"]["name"].as_str().unwrap().to_owned();
+                assert!(self.jobs.insert(name, job).is_none(), "a name is taken once");
+            }
+            Action::DeleteImagePullJob { target } => {
+                assert_eq!(self.jobs.remove(&target.name).unwrap()["metadata"]["uid"], json!(target.uid));
             }
             Action::DeleteRevision { target } => {
                 self.revisions.remove(&target.name);
@@ -339,6 +361,12 @@ impl World {
 
     pub(super) fn annotations(&self, key: &str) -> Vec<Value> {
         self.each(|pod| pod["metadata"]["annotations"][key].clone())
+    }
+
+    /// By revision name: a label.
+    pub(super) fn revision_labels(&self, label: &str) -> Vec<String> {
+        let with = |revision: &&Value| revision["metadata"]["labels"][label].is_string();
+        self.revisions.values().filter(with).map(|r| r["metadata"]["name"].as_str().unwrap().to_owned()).collect()
     }
 
     pub(super) fn revisions(&self) -> usize {

@@ -10,6 +10,7 @@ use super::Snapshot;
 use super::decide::{is_to_delete, push, refuse, step};
 use super::hooks::{self, Turn};
 use super::new_pod::revision_label;
+use super::predownload::Holding;
 use super::settings::Settings;
 use crate::inplace::change::Change;
 use crate::inplace::env;
@@ -72,6 +73,7 @@ pub(super) fn choose(
     revisions: &Revisions,
     pods: &[Arc<Pod>],
     numbers: &Numbers,
+    holding: &Holding<'_>,
     now: Timestamp,
 ) -> Chosen {
     let mut candidates: Vec<_> = pods
@@ -84,6 +86,8 @@ pub(super) fn choose(
     // What is under way is finished first, and what a hook was told of is under way.
     let is_begun = |pod: &Pod| steps::is_under_way(pod) || lifecycle::state(pod) == lifecycle::PREPARING_UPDATE;
     candidates.sort_by_key(|pod| !is_begun(pod));
+    let turn = numbers.update.min(candidates.len());
+    holding.sort_last(&mut candidates[..turn]);
     let available = |pod: &Arc<Pod>| availability(pod, settings.min_ready_seconds, now).is_available();
     let admitted = rollout::admitted(numbers, candidates.iter().map(available));
     let mut later = candidates.split_off(admitted);
@@ -135,21 +139,23 @@ pub(super) fn update(
     settings: &Settings,
     revisions: &Revisions,
     chosen: &Chosen,
+    holding: &Holding<'_>,
     plan: &mut Plan,
     now: Timestamp,
 ) {
     let ways = Ways::new(snapshot, settings, revisions);
     let (mut in_place, mut recreate) = (Vec::new(), Vec::new());
     for pod in &chosen.now {
-        match ways.of(pod) {
-            Way::InPlace(patch) => match hooks::before_update(snapshot, pod, now) {
+        match (ways.of(pod), holding.of(pod)) {
+            (Way::InPlace(_), Some(held)) => held.wait(pod, plan),
+            (Way::InPlace(patch), None) => match hooks::before_update(snapshot, pod, now) {
                 Turn::Go => in_place.extend(advance(snapshot, settings, revisions, pod, patch, plan, now)),
                 Turn::Hold(step) => in_place.push(step),
                 Turn::Held => {}
             },
-            Way::Recreate(reason) => recreate.extend(replace(snapshot, pod, revisions, reason, now)),
-            Way::Refused(refusal) if plan.refusal.is_none() => refuse(snapshot, plan, refusal.clone()),
-            Way::Refused(_) => {}
+            (Way::Recreate(reason), _) => recreate.extend(replace(snapshot, pod, revisions, reason, now)),
+            (Way::Refused(refusal), _) if plan.refusal.is_none() => refuse(snapshot, plan, refusal.clone()),
+            (Way::Refused(_), _) => {}
         }
     }
     push(plan, "update in place", in_place);

@@ -8,10 +8,10 @@ use berth_api::v1beta1::nodeimage::{ImageTagSpec, NodeImage};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::Snapshot;
 use super::round::{Round, Stray};
 use super::settings::{Settings, settings};
 use super::status::{MAX_FAILED_NODES, deadline_passed};
+use super::{Snapshot, full_name, permitted};
 use crate::nodeimage::entry::{self, Ask};
 use crate::nodeimage::{is_asked_by, name, target};
 use crate::plan::{Action, Event, Plan, Refusal, Stage, Step, Target, Waiting};
@@ -38,7 +38,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         expire(job, &mut plan, now.duration_since(completed.0));
         return plan;
     }
-    match settings(job) {
+    match permitted(snapshot.gates, "ImagePullJob", &full_name(job)).and_then(|()| settings(job)) {
         Ok(settings) => go_on(snapshot, &settings, &status, &mut plan, now),
         Err(refusal) => refuse(&status, &mut plan, refusal),
     }

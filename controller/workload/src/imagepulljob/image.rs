@@ -5,7 +5,7 @@
 ///
 /// # Errors
 /// The sentence says which part is no part of a reference.
-pub(super) fn split(reference: &str) -> Result<(String, String), String> {
+pub(crate) fn split(reference: &str) -> Result<(String, String), String> {
     let wrong = |what: String| Err(format!("{reference:?} is no image reference: {what}"));
     let (tagged, digest) = match reference.split_once('@') {
         Some((tagged, digest)) => (tagged, Some(digest)),

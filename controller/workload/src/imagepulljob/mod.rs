@@ -4,7 +4,7 @@
 //! entries are exactly those of its nodes and its image; while it has any that are not over, it has a finalizer.
 
 mod decide;
-mod image;
+pub(crate) mod image;
 mod round;
 mod settings;
 mod status;
@@ -21,6 +21,7 @@ use std::sync::Arc;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::NodeImage;
 
+use crate::gates::{Gate, Gates};
 use crate::nodeimage::entry;
 use crate::plan::Refusal;
 use crate::pod::Pod;
@@ -39,6 +40,8 @@ pub struct Snapshot {
     pub node_images: Vec<Arc<NodeImage>>,
     /// The pods of the job's namespace, if it [needs them](needs_pods).
     pub pods: Vec<Arc<Pod>>,
+    /// Feature gates.
+    pub gates: Gates,
 }
 
 /// Does the spec make sense? A job whose spec does not is not acted on.
@@ -47,6 +50,33 @@ pub struct Snapshot {
 /// The refusal names the object, the field, the value and the remedy.
 pub fn validate(job: &ImagePullJob) -> Result<(), Refusal> {
     settings::settings(job).map(drop)
+}
+
+/// The same, as field and problem.
+pub(crate) fn check(job: &ImagePullJob) -> Result<(), (&'static str, String)> {
+    settings::read(job).map(drop)
+}
+
+/// Is the job worked on at all? While its gate is off, only what was begun for it is taken back when it goes.
+///
+/// # Errors
+/// The refusal names the job, the gate and the remedy.
+pub(crate) fn permitted(gates: Gates, kind: &str, name: &str) -> Result<(), Refusal> {
+    closed(gates).map_or(Ok(()), |why| Err(Refusal { reason: "GateOff", message: format!("{kind} {name}: {why}") }))
+}
+
+/// Why no job may be created; `None` if they may.
+pub fn closed(gates: Gates) -> Option<String> {
+    let remedy = if !gates.has(Gate::KruiseDaemon) {
+        "feature gate KruiseDaemon is off: without daemons no image is pulled; remove KruiseDaemon=false from \
+         --feature-gates, and set ImagePullJobGate=true there"
+    } else if !gates.has(Gate::ImagePullJob) {
+        "feature gate ImagePullJobGate is off: no image is pulled; set ImagePullJobGate=true in the controller's \
+         --feature-gates"
+    } else {
+        return None;
+    };
+    Some(remedy.to_owned())
 }
 
 /// Must the snapshot of this job have pods?

@@ -99,7 +99,7 @@ pub(super) fn settings(job: &ImagePullJob) -> Result<Settings<'_>, Refusal> {
 
 type Problem = (&'static str, String);
 
-fn read(job: &ImagePullJob) -> Result<Settings<'_>, Problem> {
+pub(super) fn read(job: &ImagePullJob) -> Result<Settings<'_>, Problem> {
     let spec = &job.spec;
     let template = &spec.template;
     let (image, tag) = image::split(&spec.image).map_err(|problem| ("image", problem))?;

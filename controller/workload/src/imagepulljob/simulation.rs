@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
 use super::{Snapshot, decide, status};
+use crate::gates::{Gate, Gates};
 use crate::nodeimage::{
     self,
     entry::{self, Standing},
@@ -27,6 +28,7 @@ pub(super) enum Daemon {
 
 pub(super) struct World {
     pub(super) now: Timestamp,
+    pub(super) gates: Gates,
     pub(super) daemons: BTreeMap<String, Daemon>,
     pub(super) pods: Vec<Arc<Pod>>,
     /// Events since somebody last looked.
@@ -58,6 +60,7 @@ impl World {
     pub(super) fn new(nodes: usize) -> Self {
         let mut world = Self {
             now: Timestamp::from_second(1_000_000).unwrap(),
+            gates: Gates::default().with(Gate::ImagePullJob, true),
             daemons: BTreeMap::new(),
             pods: Vec::new(),
             events: Vec::new(),
@@ -166,7 +169,7 @@ impl World {
 
     pub(super) fn snapshot(&self, name: &str) -> Snapshot {
         let node_images = self.nodes.keys().rev().map(|node| self.node(node)).collect();
-        Snapshot { job: self.job(name), node_images, pods: self.pods.clone() }
+        Snapshot { job: self.job(name), node_images, pods: self.pods.clone(), gates: self.gates }
     }
 
     pub(super) fn plan(&self, name: &str) -> Plan {

@@ -6,10 +6,10 @@ use berth_api::v1beta1::imagepulljob::ImagePullJobStatus;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::Snapshot;
 use super::decide::PULL;
 use super::round::Round;
 use super::settings::{Settings, settings};
+use super::{Snapshot, full_name, permitted};
 use crate::nodeimage::name;
 use crate::plan::{Action, Outcome, Plan};
 
@@ -25,7 +25,7 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
     if old.completion_time.is_some() || job.metadata.deletion_timestamp.is_some() {
         return old;
     }
-    let settings = match settings(job) {
+    let settings = match permitted(snapshot.gates, "ImagePullJob", &full_name(job)).and_then(|()| settings(job)) {
         Ok(settings) => settings,
         Err(refusal) => return ImagePullJobStatus { message: refusal.message, ..old },
     };

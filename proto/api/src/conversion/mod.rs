@@ -26,7 +26,9 @@ pub enum ConversionError {
         desired: String,
     },
     /// A kind that has no versions here.
-    #[error("kind {kind} of {api_version} cannot be converted: only CloneSet, ImagePullJob and NodeImage can")]
+    #[error(
+        "kind {kind} of {api_version} cannot be converted: only CloneSet, ImageListPullJob, ImagePullJob and NodeImage can"
+    )]
     UnknownKind {
         /// The object's apiVersion.
         api_version: String,
@@ -70,7 +72,7 @@ impl Version {
     }
 }
 
-/// Converts a CloneSet, ImagePullJob or NodeImage to another version. Of the metadata, only labels and annotations may
+/// Converts a CloneSet, ImageListPullJob, ImagePullJob or NodeImage to another version. Of the metadata, only labels and annotations may
 /// change.
 ///
 /// # Errors
@@ -110,7 +112,7 @@ impl Mapping {
         match kind {
             "CloneSet" => Some(cloneset::MAPPING),
             "NodeImage" => Some(nodeimage::MAPPING),
-            "ImagePullJob" => Some(Self { to_v1beta1: |_| (), to_v1alpha1: |_| (), touches: &[] }),
+            "ImagePullJob" | "ImageListPullJob" => Some(Self { to_v1beta1: |_| (), to_v1alpha1: |_| (), touches: &[] }),
             _ => None,
         }
     }

@@ -40,6 +40,13 @@ const IMAGEPULLJOB: [(&str, &str, &str, &str); 5] = [
 /// The column of ImagePullJob that only v1alpha1 has.
 const IMAGEPULLJOB_V1ALPHA1: (&str, &str, &str, &str) = ("MESSAGE", "string", ".status.message", "What is going on.");
 
+const IMAGELISTPULLJOB: [(&str, &str, &str, &str); 4] = [
+    ("TOTAL", "integer", ".status.desired", "Images to pull."),
+    ("SUCCEEDED", "integer", ".status.succeeded", "Images that all nodes have."),
+    ("COMPLETED", "integer", ".status.completed", "Images that all nodes have or gave up."),
+    AGE,
+];
+
 const NODEIMAGE: [(&str, &str, &str, &str); 5] = [
     ("DESIRED", "integer", ".status.desired", "Pulls that are wanted."),
     ("PULLING", "integer", ".status.pulling", "Pulls that are going on."),
@@ -57,6 +64,7 @@ pub(super) fn of(kind: &str, version: &str) -> Vec<Value> {
             [columns(&IMAGEPULLJOB, 0), columns(&[IMAGEPULLJOB_V1ALPHA1], 0)].concat()
         }
         "ImagePullJob" => columns(&IMAGEPULLJOB, 0),
+        "ImageListPullJob" => columns(&IMAGELISTPULLJOB, 0),
         "NodeImage" => columns(&NODEIMAGE, 0),
         _ => Vec::new(),
     }

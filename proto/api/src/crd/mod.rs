@@ -45,6 +45,7 @@ pub enum CrdError {
 pub fn definitions() -> Result<Vec<Value>, CrdError> {
     Ok(vec![
         definition(v1beta1::CloneSet::crd(), v1alpha1::CloneSet::crd())?,
+        definition(v1beta1::ImageListPullJob::crd(), v1alpha1::ImageListPullJob::crd())?,
         definition(v1beta1::ImagePullJob::crd(), v1alpha1::ImagePullJob::crd())?,
         definition(v1beta1::NodeImage::crd(), v1alpha1::NodeImage::crd())?,
     ])

@@ -12,6 +12,7 @@ use super::patch::Patch;
 use super::template;
 use crate::names::V1ALPHA1;
 use crate::v1beta1::cloneset::{DEFAULT_MAX_UNAVAILABLE, DEFAULT_REVISION_HISTORY_LIMIT};
+use crate::v1beta1::imagelistpulljob::MAX_LISTED_IMAGES;
 use crate::v1beta1::nodeimage::{DEFAULT_BACKOFF_LIMIT, DEFAULT_TIMEOUT_SECONDS, MAX_IMAGES, MAX_INSPECTED_PODS};
 
 /// The longest label value, and the longest label key: prefix, slash and name.
@@ -26,6 +27,7 @@ const IMAGE: &str = "^(([a-zA-Z0-9.-]+|\\\\[[0-9a-fA-F:]+\\\\])(:[0-9]+)?/)?[a-z
 pub(super) fn of(kind: &str, version: &str) -> Vec<Patch> {
     match kind {
         "CloneSet" => cloneset(version),
+        "ImageListPullJob" => imagelistpulljob(),
         "ImagePullJob" => imagepulljob(),
         "NodeImage" => nodeimage(),
         _ => Vec::new(),
@@ -324,8 +326,39 @@ fn update_order(update: &str) -> Vec<Patch> {
 }
 
 fn imagepulljob() -> Vec<Patch> {
-    let both = "!(has(self.selector) && has(self.podSelector))";
     let secrets = "has(self.pullSecrets) == has(oldSelf.pullSecrets) && (!has(self.pullSecrets) || self.pullSecrets == oldSelf.pullSecrets)";
+    let fixed =
+        json!({"rule": secrets, "reason": "FieldValueForbidden", "message": "cannot be changed: create another job"});
+    let mut rules = pull_template();
+    rules.extend([
+        at("spec", check(&[reported_at(".pullSecrets", fixed)])),
+        at("spec.image", json!({"minLength": 1, "maxLength": 1024})),
+        at("spec.image", check(&[is_image()])),
+    ]);
+    rules
+}
+
+fn imagelistpulljob() -> Vec<Patch> {
+    let list = json!({"minItems": 1, "maxItems": MAX_LISTED_IMAGES, "x-kubernetes-list-type": "set"});
+    let mut rules = pull_template();
+    rules.extend([
+        at("spec.images", list),
+        at("spec.images[]", json!({"minLength": 1, "maxLength": 1024})),
+        at("spec.images[]", check(&[is_image()])),
+        at("spec.pullSecrets", json!({"description": "Names of secrets for the registry, in the job's namespace."})),
+    ]);
+    rules
+}
+
+fn is_image() -> Value {
+    let message =
+        "'is \"%s\", but an image is [registry/]name[:tag][@digest] in lower case and without blanks'.format([self])";
+    rule(format!("self.matches('{IMAGE}')"), message)
+}
+
+/// What the jobs of one image and of many share.
+fn pull_template() -> Vec<Patch> {
+    let both = "!(has(self.selector) && has(self.podSelector))";
     let deadline = "!has(self.completionPolicy) || !has(self.completionPolicy.activeDeadlineSeconds) || \
                     !has(self.pullPolicy) || !has(self.pullPolicy.timeoutSeconds) || \
                     self.completionPolicy.activeDeadlineSeconds >= self.pullPolicy.timeoutSeconds";
@@ -334,8 +367,6 @@ fn imagepulljob() -> Vec<Patch> {
                             .format([self.completionPolicy.activeDeadlineSeconds, self.pullPolicy.timeoutSeconds])";
     let names = "!(has(self.names) && (has(self.matchLabels) || has(self.matchExpressions)))";
     let never = "!has(self.type) || self.type != 'Never' || !(has(self.activeDeadlineSeconds) || has(self.ttlSecondsAfterFinished))";
-    let message =
-        "'is \"%s\", but an image is [registry/]name[:tag][@digest] in lower case and without blanks'.format([self])";
     let mut rules = vec![
         at(
             "spec",
@@ -344,15 +375,9 @@ fn imagepulljob() -> Vec<Patch> {
                     ".podSelector",
                     json!({"rule": both, "message": "is set and so is selector: remove one of them"}),
                 ),
-                reported_at(
-                    ".pullSecrets",
-                    json!({"rule": secrets, "reason": "FieldValueForbidden", "message": "cannot be changed: create another job"}),
-                ),
                 reported_at(".completionPolicy.activeDeadlineSeconds", rule(deadline, deadline_message)),
             ]),
         ),
-        at("spec.image", json!({"minLength": 1, "maxLength": 1024})),
-        at("spec.image", check(&[rule(format!("self.matches('{IMAGE}')"), message)])),
         at("spec.pullSecrets", json!({"maxItems": 256, "items": {"type": "string", "minLength": 1, "maxLength": 253}})),
         at(
             "spec.selector",

@@ -1,9 +1,11 @@
 //! The version of older manifests. What is the same in [`crate::v1beta1`] is taken from there.
 
 pub mod cloneset;
+pub mod imagelistpulljob;
 pub mod imagepulljob;
 pub mod nodeimage;
 
 pub use cloneset::CloneSet;
+pub use imagelistpulljob::ImageListPullJob;
 pub use imagepulljob::ImagePullJob;
 pub use nodeimage::NodeImage;

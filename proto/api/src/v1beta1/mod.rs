@@ -1,9 +1,11 @@
 //! The stored version.
 
 pub mod cloneset;
+pub mod imagelistpulljob;
 pub mod imagepulljob;
 pub mod nodeimage;
 
 pub use cloneset::CloneSet;
+pub use imagelistpulljob::ImageListPullJob;
 pub use imagepulljob::ImagePullJob;
 pub use nodeimage::NodeImage;

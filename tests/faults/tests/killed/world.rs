@@ -148,6 +148,7 @@ fn install(cluster: &Cluster) -> Result<()> {
 fn arguments(webhook_port: u16) -> Vec<String> {
     let flags = [
         "--leader-elect=false",
+        "--feature-gates=ImagePullJobGate=true",
         "--log-format=text",
         "--metrics-bind-address=127.0.0.1:0",
         "--health-probe-bind-address=127.0.0.1:0",

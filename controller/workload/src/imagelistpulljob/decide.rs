@@ -1,0 +1,107 @@
+//! From a snapshot to a plan.
+
+use berth_api::v1beta1::imagepulljob::ImagePullJob;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::children::{Children, new_job};
+use super::{Snapshot, status, validate};
+use crate::plan::{Action, Event, Outcome, Plan, Stage, Step, Target, Waiting};
+
+/// Decides what to do for a list now.
+pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
+    let mut plan = Plan::default();
+    let list = &snapshot.list;
+    if list.metadata.deletion_timestamp.is_some() {
+        return plan;
+    }
+    if let Some(completed) = list.status.as_ref().and_then(|status| status.completion_time.as_ref()) {
+        expire(snapshot, &mut plan, now.duration_since(completed.0));
+        return plan;
+    }
+    if let Err(refusal) = validate(snapshot) {
+        plan.events.push(Event { warning: true, reason: refusal.reason, message: refusal.message.clone() });
+        plan.waiting.push(Waiting { pod: String::new(), reason: refusal.message.clone() });
+        plan.refusal = Some(refusal);
+        return plan;
+    }
+    let children = Children::of(snapshot);
+    let unwanted = children.unwanted.iter().map(|(job, why)| delete(job, why)).collect();
+    push(&mut plan, "drop jobs", unwanted);
+    let mut creates = Vec::new();
+    for image in &children.missing {
+        match new_job(snapshot, image) {
+            Some(body) => creates.push(create(image, body)),
+            None => wait(&mut plan, format!("the job of image {image} is being deleted, and made again after that")),
+        }
+    }
+    push(&mut plan, "create jobs", creates);
+    for (image, job) in children.kept.iter().filter(|(_, job)| !status::is_completed(job)) {
+        wait(&mut plan, format!("ImagePullJob {} pulls {image}", name(&job.metadata)));
+    }
+    let next = status(snapshot, &plan, &Outcome::default(), now);
+    if next.completion_time.is_some() {
+        let message = format!("{} of {} images are on all nodes", next.succeeded, next.desired);
+        plan.events.push(Event { warning: false, reason: "Completed", message });
+    }
+    plan
+}
+
+fn create(image: &str, body: serde_json::Value) -> Step {
+    let name = body.pointer("/metadata/name").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
+    let event = |warning, reason, message| Some(Event { warning, reason, message });
+    Step {
+        actions: vec![Action::CreateImagePullJob { body }],
+        reason: format!("image {image} has no job yet"),
+        done: event(false, "SuccessfulCreate", format!("created ImagePullJob {name} for image {image}")),
+        failed: event(true, "FailedCreate", format!("failed to create ImagePullJob {name} for image {image}")),
+    }
+}
+
+fn delete(job: &ImagePullJob, why: &str) -> Step {
+    let target = target(&job.metadata);
+    let name = &target.name;
+    let event = |warning, reason, message| Some(Event { warning, reason, message });
+    Step {
+        reason: format!("ImagePullJob {name} goes: {why}"),
+        done: event(false, "SuccessfulDelete", format!("deleted ImagePullJob {name}: {why}")),
+        failed: event(true, "FailedDelete", format!("failed to delete ImagePullJob {name}")),
+        actions: vec![Action::DeleteImagePullJob { target }],
+    }
+}
+
+fn expire(snapshot: &Snapshot, plan: &mut Plan, age: SignedDuration) {
+    let list = &snapshot.list;
+    let Some(ttl) = list.spec.template.completion_policy.ttl_seconds_after_finished else { return };
+    let left = SignedDuration::from_secs(i64::from(ttl)) - age;
+    if left.is_positive() {
+        plan.look_again_after(left);
+        return;
+    }
+    let action = Action::DeleteImageListPullJob { target: target(&list.metadata) };
+    let reason = format!("ttlSecondsAfterFinished {ttl} has passed");
+    push(plan, "expire", vec![Step { actions: vec![action], reason, done: None, failed: None }]);
+}
+
+fn target(metadata: &ObjectMeta) -> Target {
+    Target {
+        namespace: metadata.namespace.clone().unwrap_or_default(),
+        name: name(metadata).to_owned(),
+        uid: metadata.uid.clone().unwrap_or_default(),
+        resource_version: None,
+    }
+}
+
+pub(super) fn name(metadata: &ObjectMeta) -> &str {
+    metadata.name.as_deref().unwrap_or_default()
+}
+
+fn wait(plan: &mut Plan, reason: String) {
+    plan.waiting.push(Waiting { pod: String::new(), reason });
+}
+
+fn push(plan: &mut Plan, name: &'static str, steps: Vec<Step>) {
+    if !steps.is_empty() {
+        plan.stages.push(Stage { name, required: false, steps });
+    }
+}

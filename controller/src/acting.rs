@@ -1,6 +1,7 @@
 //! What every controller needs to act, and what it does when it has acted.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use berth_runtime::driver::Next;
 use berth_runtime::executor::{Executor, Owner};
@@ -23,7 +24,7 @@ pub(crate) struct Acting {
     /// Writes that the stores have not seen yet.
     pub(crate) expectations: Arc<Expectations>,
     /// The only place that writes.
-    pub(crate) executor: Executor,
+    pub(crate) executor: Arc<Executor>,
     /// Feature gates.
     pub(crate) gates: Gates,
     /// Questions to nodes for the sake of time.
@@ -70,12 +71,19 @@ pub(crate) fn target<T: Object>(object: &T) -> Target {
     }
 }
 
-/// When to look again. What failed for good waits for a change; everything else is tried again, ever more slowly.
+/// How long until something is tried again that the server refused for what is not in the workload: a policy, a right.
+const REFUSED: Duration = Duration::from_secs(60);
+
+/// When to look again. A refused template waits for a change; what is refused otherwise is tried again now and then, for
+/// nothing tells when a policy is mended; everything else is tried again, ever more slowly.
 pub(crate) fn next(plan: &Plan, outcome: &Outcome, status: Result<bool, Failure>) -> Next {
     let failed = outcome.failures.iter().chain(status.as_ref().err()).find(|failure| !failure.permanent);
+    let refused = outcome.failures.iter().any(|failure| failure.action != "ValidateTemplate");
     match (failed, plan.look_again) {
         (Some(failure), _) => Next::Retry(format!("{} {}: {}", failure.action, failure.object, failure.message)),
+        (None, Some(wait)) if refused => Next::After(wait.unsigned_abs().min(REFUSED)),
         (None, Some(wait)) => Next::After(wait.unsigned_abs()),
+        (None, None) if refused => Next::After(REFUSED),
         (None, None) => Next::Done,
     }
 }

@@ -17,6 +17,7 @@ use berth_workload::revision;
 use jiff::Timestamp;
 
 use crate::acting::{Acting, next, target};
+use crate::overlapping;
 use crate::stores::{JOBS_BY_OWNER, REVISIONS_BY_OWNER, Stores};
 use crate::watched::{Watched, controller};
 
@@ -28,6 +29,7 @@ pub(crate) fn wake(stores: &Stores, queue: &Arc<Queue<Key>>, acting: &Arc<Acting
         Change::Deleted { old } => acting.expectations.forget(old.uid()),
         Change::Synced => {}
     });
+    overlapping::wake(&stores.clonesets, queue);
     let to = queue.clone();
     stores.pods.on_change(move |change| each(change, |pod| wake_owner(&to, &pod.metadata)));
     let to = queue.clone();
@@ -115,7 +117,8 @@ pub(crate) fn observe(stores: &Stores, set: &Watched<CloneSet>, gates: Gates) ->
     let seed = RandomState::new().build_hasher().finish();
     let jobs = || stores.jobs.by_index(&JOBS_BY_OWNER, set.uid()).iter().map(|job| job.0.clone()).collect();
     let jobs = (!stores.jobs.is_missing()).then(jobs);
-    Snapshot { set: set.0.clone(), pods, revisions, nodes, jobs, gates, seed }
+    let overlapping = overlapping::names(&stores.clonesets, set);
+    Snapshot { set: set.0.clone(), pods, revisions, nodes, jobs, overlapping, gates, seed }
 }
 
 /// One round for one CloneSet.

@@ -1,11 +1,14 @@
 //! `explain`: the controller's own observe and decide, printed instead of executed.
 
 use anyhow::{Context, bail};
+use berth_api::names::condition;
+use berth_api::v1beta1::cloneset::{CloneSetCondition, CloneSetStatus};
 use berth_runtime::metrics::Metrics;
-use berth_workload::cloneset::{Snapshot, decide};
+use berth_workload::cloneset::{Snapshot, decide, status};
 use berth_workload::gates::Gates;
-use berth_workload::plan::{Action, Plan, Step};
+use berth_workload::plan::{Action, Outcome, Plan, Step};
 use jiff::Timestamp;
+use serde::Serialize;
 
 use crate::cloneset::observe;
 use crate::flags::{Explain, ExplainKind, Output};
@@ -25,17 +28,38 @@ pub(crate) async fn explain(explain: &Explain, config: kube::Config, gates: Gate
         bail!("there is no CloneSet {:?} in namespace {namespace:?}; see `kubectl get clonesets -A`", explain.name);
     };
     let snapshot = observe(&stores, &set, gates);
-    let plan = decide(&snapshot, Timestamp::now());
+    let now = Timestamp::now();
+    let plan = decide(&snapshot, now);
+    let blocked = blocked(&snapshot, &plan, now);
     match explain.output {
-        Output::Json => println!("{}", serde_json::to_string_pretty(&plan)?),
-        Output::Text => print!("{}", text(&snapshot, &plan)),
+        Output::Json => println!("{}", serde_json::to_string_pretty(&Explained { blocked: &blocked, plan: &plan })?),
+        Output::Text => print!("{}", text(&snapshot, blocked.as_ref(), &plan)),
     }
     Ok(())
 }
 
+/// What is printed as JSON.
+#[derive(Serialize)]
+struct Explained<'a> {
+    blocked: &'a Option<CloneSetCondition>,
+    #[serde(flatten)]
+    plan: &'a Plan,
+}
+
+/// The cause that holds the CloneSet back: as it shows now, or, where it shows only when something is written, as it was
+/// told when that was tried.
+fn blocked(snapshot: &Snapshot, plan: &Plan, now: Timestamp) -> Option<CloneSetCondition> {
+    let of = |status: Option<CloneSetStatus>| {
+        status.into_iter().flat_map(|status| status.conditions).find(|c| c.type_ == condition::BLOCKED)
+    };
+    let told = of(snapshot.set.status.clone()).filter(|_| !plan.is_idle());
+    of(status(snapshot, plan, &Outcome::default(), now)).or(told)
+}
+
 /// The plan in sentences.
-fn text(snapshot: &Snapshot, plan: &Plan) -> String {
+fn text(snapshot: &Snapshot, blocked: Option<&CloneSetCondition>, plan: &Plan) -> String {
     let mut lines = vec![format!("CloneSet {}", snapshot.name())];
+    lines.extend(blocked.map(|condition| format!("Blocked ({}): {}", condition.reason, condition.message)));
     let now = if plan.is_idle() { "Now: nothing to do." } else { "Now:" };
     lines.push(now.to_owned());
     for stage in &plan.stages {

@@ -10,8 +10,10 @@ mod imagelistpulljob;
 mod imagepulljob;
 mod kinds;
 mod nodeimage;
+mod overlapping;
 mod run;
 mod stores;
+mod unreadable;
 mod watched;
 
 use anyhow::Context;

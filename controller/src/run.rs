@@ -24,7 +24,7 @@ use crate::early::Early;
 use crate::flags::Run;
 use crate::kinds::{Kind, Kinds};
 use crate::stores::Stores;
-use crate::{cloneset, imagelistpulljob, imagepulljob, nodeimage};
+use crate::{cloneset, imagelistpulljob, imagepulljob, nodeimage, unreadable};
 
 /// How long a write may stay unseen before the object is read again.
 const DOUBT: Duration = Duration::from_secs(30);
@@ -54,7 +54,8 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
 
     let acting = acting(&client, &leadership, recorder.clone(), gates);
     let drivers = drivers(flags, &kinds, &acting, &leadership, &metrics, &stop);
-    acting.stores.follow(&kinds, &client, &metrics, &recorder, &stop);
+    let tell = unreadable::teller(client.clone(), acting.executor.clone());
+    acting.stores.follow(&kinds, &client, &metrics, &recorder, &tell, &stop);
     tokio::spawn(migrate(client.clone(), leadership.clone(), stop.clone()));
     drivers.await;
 
@@ -79,6 +80,7 @@ fn acting(client: &Client, leadership: &Leadership, recorder: Recorder, gates: G
     expectations.follow(&stores.lists);
     let settings = executor::Settings::default();
     let executor = Executor::new(client.clone(), leadership.clone(), expectations.clone(), recorder, settings);
+    let executor = Arc::new(executor);
     Arc::new(Acting { client: client.clone(), stores, expectations, executor, gates, early: Early::new() })
 }
 

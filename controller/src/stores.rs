@@ -10,6 +10,7 @@ use berth_runtime::client::Failed;
 use berth_runtime::events::Recorder;
 use berth_runtime::executor::Owner;
 use berth_runtime::metrics::Metrics;
+use berth_runtime::object::CLONE_SETS;
 use berth_runtime::store::{SyncState, pods};
 use berth_runtime::{CancellationToken, Index, Object, Resource, Store, feed};
 use berth_workload::nodeimage::Node;
@@ -19,6 +20,8 @@ use berth_workload::revision::Revision;
 use kube::Client;
 
 use crate::kinds::{Kind, Kinds};
+use crate::overlapping;
+use crate::unreadable::Tell;
 use crate::watched::{Watched, controller_uid};
 
 /// Revisions by the uid of the workload that they belong to.
@@ -53,7 +56,7 @@ impl Stores {
     pub(crate) fn new() -> Self {
         Self {
             pods: Store::new(&[pods::BY_OWNER, pods::BY_NODE, pods::BY_NAMESPACE]),
-            clonesets: Store::new(&[]),
+            clonesets: Store::new(&[overlapping::BY_NAMESPACE]),
             revisions: Store::new(&[REVISIONS_BY_OWNER]),
             nodeimages: Store::new(&[]),
             jobs: Store::new(&[JOBS_BY_OWNER]),
@@ -69,9 +72,10 @@ impl Stores {
         client: &Client,
         metrics: &Metrics,
         recorder: &Recorder,
+        tell: &Tell,
         stop: &CancellationToken,
     ) {
-        let follow = Follow { client, metrics, recorder, stop };
+        let follow = Follow { client, metrics, recorder, tell, stop };
         let any = |of: &[Kind]| of.iter().any(|kind| kinds.has(*kind));
         if any(&[Kind::CloneSet, Kind::NodeImage, Kind::ImagePullJob]) {
             follow.one(&self.pods, |_| true);
@@ -136,26 +140,30 @@ struct Follow<'a> {
     client: &'a Client,
     metrics: &'a Metrics,
     recorder: &'a Recorder,
+    tell: &'a Tell,
     stop: &'a CancellationToken,
 }
 
 impl Follow<'_> {
     fn one<T: Object>(&self, store: &Arc<Store<T>>, keep: fn(&T) -> bool) {
         let metrics = self.metrics.feed(T::RESOURCE.kind);
-        let odd = Some(unreadable(T::RESOURCE, self.recorder.clone()));
+        let odd = Some(unreadable(T::RESOURCE, self.recorder.clone(), self.tell.clone()));
         let options = feed::Options { keep, odd, metrics, ..feed::Options::default() };
         tokio::spawn(feed::run(self.client.clone(), store.clone(), options, self.stop.clone()));
     }
 }
 
 /// Says on the object itself that nothing is done for it: what the schema lets through and the types do not.
-fn unreadable(resource: Resource, recorder: Recorder) -> feed::OddHook {
+fn unreadable(resource: Resource, recorder: Recorder, tell: Tell) -> feed::OddHook {
     Arc::new(move |odd: &feed::Odd| {
         let feed::Odd { namespace, name, uid, error, .. } = odd.clone();
         let message = format!(
             "{} {name} cannot be read, and what Berth last read of it stays in force until it changes: {error}",
             resource.kind
         );
+        if resource == CLONE_SETS {
+            tell(odd, message.clone());
+        }
         let event = Event { warning: true, reason: "Unreadable", message };
         recorder.record(&Owner { resource, namespace, name, uid }, &event);
     })

@@ -122,6 +122,13 @@ pub enum Action {
         /// Labels and annotations to set.
         patch: PodPatch,
     },
+    /// A merge patch of a `CloneSet`'s spec. The resource version of the target is always set: the author's word counts.
+    PatchCloneSet {
+        /// The object.
+        target: Target,
+        /// The JSON merge patch.
+        patch: Value,
+    },
     /// A merge patch of a `NodeImage`'s spec. The resource version of the target is always set: entries of others survive.
     PatchNodeImage {
         /// The object; its namespace is empty.
@@ -176,6 +183,7 @@ impl Action {
             Self::DeletePod { .. } => "DeletePod",
             Self::PatchPod { .. } => "PatchPod",
             Self::PatchPodStatus { .. } => "PatchPodStatus",
+            Self::PatchCloneSet { .. } => "PatchCloneSet",
             Self::PatchNodeImage { .. } => "PatchNodeImage",
             Self::CreateNodeImage { .. } => "CreateNodeImage",
             Self::DeleteNodeImage { .. } => "DeleteNodeImage",

@@ -95,6 +95,9 @@ pub mod condition {
     pub const FAILED_UPDATE: &str = "FailedUpdate";
     /// On CloneSets with a progress deadline: whether the rollout gets on.
     pub const PROGRESSING: &str = "Progressing";
+    /// *Berth.* On CloneSets, True as long as something holds them back that does not pass by itself; its message names
+    /// the pod or field, why, and the remedy. Absent otherwise.
+    pub const BLOCKED: &str = "Blocked";
     /// *Berth.* On NodeImages: whether the node's daemon can talk to the node's container runtime.
     pub const RUNTIME_READY: &str = "RuntimeReady";
 }

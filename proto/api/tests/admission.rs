@@ -11,8 +11,55 @@ use serde_json::{Map, Value, json};
 
 #[derive(Deserialize)]
 struct Suite {
+    #[serde(default)]
     bases: BTreeMap<String, Value>,
+    #[serde(default)]
     cases: Vec<Case>,
+    /// Of CloneSets.
+    #[serde(default)]
+    fields: Vec<Field>,
+}
+
+/// A field with values that are refused.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Field {
+    field: String,
+    at: Option<String>,
+    of: Option<String>,
+    bad: Vec<Value>,
+    says: Vec<String>,
+}
+
+impl Field {
+    /// A case for each value.
+    fn cases(&self, version: &str) -> Vec<Case> {
+        let path = |path: &str| match version {
+            "v1alpha1" if self.of.is_none() => {
+                path.replace("rollingUpdate.podUpdatePolicy", "type").replace("rollingUpdate.", "")
+            }
+            _ => path.to_owned(),
+        };
+        let field = path(&self.field);
+        let named = self.at.as_deref().map_or_else(|| field.clone(), path);
+        let refused: Vec<_> = std::iter::once(named).chain(self.says.clone()).collect();
+        let case = |value: &Value| {
+            let nested = field.rsplit('.').fold(value.clone(), |value, name| json!({name: value}));
+            let Value::Object(set) = nested else { unreachable!("a path has a part") };
+            Case {
+                name: format!("{field}: {value} in {version}"),
+                base: version.to_owned(),
+                set,
+                stored: false,
+                update: None,
+                subresource: None,
+                refused: Some(refused.clone()),
+                expect: BTreeMap::new(),
+            }
+        };
+        let has = self.of.as_deref().is_none_or(|of| of == version);
+        self.bad.iter().filter(|_| has).map(case).collect()
+    }
 }
 
 #[derive(Deserialize)]
@@ -74,10 +121,17 @@ fn run(version: &str) -> Result<()> {
 /// The cases of all files for one version.
 fn trials(version: &str) -> Result<Vec<Trial>> {
     let mut trials = Vec::new();
+    let mut suites = BTreeMap::new();
     for file in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/admission"))? {
         let file = file?.path();
         let suite: Suite =
             serde_saphyr::from_str(&fs::read_to_string(&file)?).with_context(|| file.display().to_string())?;
+        suites.insert(file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default(), suite);
+    }
+    let fields: Vec<_> =
+        suites.values().flat_map(|suite| &suite.fields).flat_map(|field| field.cases(version)).collect();
+    suites.get_mut("cloneset").context("there are no CloneSets")?.cases.extend(fields);
+    for suite in suites.into_values() {
         for case in suite.cases {
             let mut object = suite.bases.get(&case.base).with_context(|| format!("{} has no base", case.name))?.clone();
             merge(&mut object, &case.set);

@@ -5,7 +5,7 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::object::{
-    CONTROLLER_REVISIONS, IMAGE_LIST_PULL_JOBS, IMAGE_PULL_JOBS, NODE_IMAGES, POD_TEMPLATES, PODS, Resource,
+    CLONE_SETS, CONTROLLER_REVISIONS, IMAGE_LIST_PULL_JOBS, IMAGE_PULL_JOBS, NODE_IMAGES, POD_TEMPLATES, PODS, Resource,
 };
 
 const JSON: &str = "application/json";
@@ -102,6 +102,9 @@ impl Write {
                 }
                 let write = Self::patch("PatchPodStatus", PODS, target, STRATEGIC, body);
                 Self { subresource: "status", ..write }
+            }
+            Action::PatchCloneSet { target, patch } => {
+                Self::patch("PatchCloneSet", CLONE_SETS, target, MERGE, patch.clone())
             }
             Action::PatchNodeImage { target, patch } => {
                 Self::patch("PatchNodeImage", NODE_IMAGES, target, MERGE, patch.clone())

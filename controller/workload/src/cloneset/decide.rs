@@ -10,7 +10,7 @@ use super::hooks::{self, Uids};
 use super::new_pod::{free_ids, new_pod, owner};
 use super::settings::{Settings, settings};
 use super::update::{self, Revisions};
-use super::{Snapshot, predownload, status};
+use super::{Snapshot, blocked, overlap, pods_to_delete, predownload, progress};
 use crate::gates::Gate;
 use crate::lifecycle;
 use crate::plan::{Action, Event, Plan, Refusal, Stage, Step, Waiting};
@@ -24,6 +24,9 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     if snapshot.set.metadata.deletion_timestamp.is_some() {
         return plan;
     }
+    progress::look_again(&snapshot.set, &mut plan, now);
+    blocked::watch(snapshot, &mut plan, now);
+    overlap::tell(snapshot, &mut plan);
     // Whatever is wrong or unknown: an update that is under way is brought to its end.
     let settings = match settings(snapshot) {
         Ok(settings) => settings,
@@ -71,6 +74,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     push(&mut plan, "scale down", leaving.steps);
     predownload::plan(snapshot, &settings, &revisions, &pods, &mut plan, now);
     update::update(snapshot, &settings, &revisions, &chosen, &holding, &mut plan, now);
+    push(&mut plan, "pods to delete", pods_to_delete::clean(snapshot).into_iter().collect());
     drop_history(snapshot, &settings, &revisions, &pods, &mut plan);
     wait_for_availability(&pods, &settings, &mut plan, now);
     plan
@@ -97,7 +101,7 @@ pub(super) fn is_to_delete(snapshot: &Snapshot, pod: &Pod) -> bool {
 /// The workload waits for its author: an event once, and a condition for as long as it lasts.
 pub(super) fn refuse(snapshot: &Snapshot, plan: &mut Plan, refusal: Refusal) {
     let conditions = snapshot.set.status.iter().flat_map(|status| &status.conditions);
-    let told = conditions.into_iter().any(|c| c.type_ == condition::FAILED_UPDATE && c.message == refusal.message);
+    let told = conditions.into_iter().any(|c| c.type_ == condition::BLOCKED && c.message == refusal.message);
     if !told {
         plan.events.push(Event { warning: true, reason: refusal.reason, message: refusal.message.clone() });
     }
@@ -274,7 +278,7 @@ fn wait_for_availability(pods: &[Arc<Pod>], settings: &Settings, plan: &mut Plan
                 format!("is ready, and available in {} s (minReadySeconds)", wait.as_secs() + 1)
             }
             Availability::Held => format!("is in lifecycle state {}", lifecycle::state(pod)),
-            Availability::NotReady => status::why_not_ready(pod),
+            Availability::NotReady => blocked::why_not_ready(pod),
         };
         if !plan.waiting.iter().any(|waiting| *waiting.pod == *pod.metadata.name) {
             plan.waiting.push(Waiting { pod: pod.metadata.name.to_string(), reason });

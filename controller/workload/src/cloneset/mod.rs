@@ -1,9 +1,13 @@
 //! CloneSet: a number of interchangeable pods, brought to a template one limit at a time.
 
+mod blocked;
 mod decide;
 mod hooks;
 mod new_pod;
+mod overlap;
+mod pods_to_delete;
 mod predownload;
+mod progress;
 mod settings;
 mod status;
 mod update;
@@ -29,6 +33,7 @@ use crate::pod::Pod;
 use crate::revision::Revision;
 
 pub use decide::decide;
+pub use overlap::overlap;
 pub use predownload::{brings_images, waits_for_images};
 pub use settings::{Settings, settings};
 pub use status::status;
@@ -46,6 +51,8 @@ pub struct Snapshot {
     pub nodes: BTreeMap<Box<str>, Arc<NodeImage>>,
     /// Every ImagePullJob that it controls, those being deleted included; `None` where there is no such kind.
     pub jobs: Option<Vec<Arc<ImagePullJob>>>,
+    /// Names of the CloneSets of its namespace with which it overlaps ([`overlap`]), sorted.
+    pub overlapping: Vec<String>,
     /// Feature gates.
     pub gates: Gates,
     /// Where the names of new pods come from: another number for every decision.

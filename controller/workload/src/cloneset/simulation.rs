@@ -97,6 +97,7 @@ impl World {
             revisions,
             nodes: if self.daemons { self.nodes() } else { BTreeMap::new() },
             jobs: Some(self.jobs.values().map(|job| Arc::new(serde_json::from_value(job.clone()).unwrap())).collect()),
+            overlapping: Vec::new(),
             gates: self.gates,
             seed: self.counter,
         }
@@ -224,6 +225,11 @@ impl World {
                 self.revisions.remove(&target.name);
             }
             Action::ValidateTemplate { .. } => {}
+            Action::PatchCloneSet { patch, .. } => {
+                let names = patch["spec"]["scaleStrategy"]["podsToDelete"].clone();
+                Arc::make_mut(&mut self.set).spec.scale_strategy.pods_to_delete =
+                    serde_json::from_value(names).unwrap();
+            }
             other => panic!("no CloneSet writes {}", other.kind()),
         }
     }
@@ -267,6 +273,7 @@ impl World {
     /// Every pod that is to run this image stands still with a container that waits for it.
     pub(super) fn refuse_image(&mut self, image: &str) {
         for pod in self.pods.values_mut().filter(|pod| pod["spec"]["containers"][0]["image"] == image) {
+            pod["status"]["observedGeneration"] = pod["metadata"]["generation"].clone();
             pod["status"]["containerStatuses"][0]["state"] = json!({"waiting": {"reason": "ImagePullBackOff"}});
         }
     }

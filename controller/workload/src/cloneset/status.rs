@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::settings::settings;
-use super::{Snapshot, update::Revisions};
-use crate::plan::{Failure, Outcome, Plan};
-use crate::pod::{ContainerStatus, Pod, availability};
+use super::{Snapshot, blocked, progress, update::Revisions};
+use crate::plan::{Outcome, Plan};
+use crate::pod::availability;
 use crate::revision::{self, Recognised};
 use crate::selector::Selector;
 
@@ -47,39 +47,10 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
             status.current_revision = status.update_revision.clone();
         }
     }
-    let stuck = stuck_image(snapshot, &updated);
-    conditions(plan, outcome, stuck, &mut status.conditions, now);
+    progress::set(&snapshot.set.spec, &old, &mut status, now);
+    failures(snapshot, outcome, &mut status.conditions, now);
+    blocked::set(snapshot, plan, outcome, &mut status, now);
     Some(status)
-}
-
-/// An updated pod whose image cannot be had: the user's to mend, and gone by itself once the image can be had.
-fn stuck_image(snapshot: &Snapshot, update_revision: &str) -> Option<(&'static str, String)> {
-    let updated = snapshot.pods.iter().filter(|pod| {
-        let label = pod.metadata.label(revision::REVISION_LABEL).unwrap_or_default();
-        pod.is_active() && revision::same(label, update_revision)
-    });
-    let mut stuck = updated.flat_map(|pod| {
-        let images = pod.status.container_statuses.iter().filter_map(image_problem);
-        images.map(move |(container, problem)| (pod, container, problem))
-    });
-    let (pod, container, problem) = stuck.next()?;
-    let image = pod.spec.containers.iter().find(|c| *c.name == *container).map_or("", |c| &*c.image);
-    let message = format!(
-        "CloneSet {}: spec.template.spec.containers[{container}].image: {image:?} cannot be had by pod {} on node {}: \
-         {problem}; correct the image, its registry or imagePullSecrets",
-        snapshot.name(),
-        pod.metadata.name,
-        pod.spec.node_name
-    );
-    Some(("ImageUnavailable", message))
-}
-
-fn image_problem(status: &ContainerStatus) -> Option<(&str, String)> {
-    let waiting = status.state.waiting.as_ref()?;
-    let ours = ["ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"];
-    // The back-off's own message changes with every try; the reason is enough of it, so that the condition rests.
-    let problem = if &*waiting.reason == "ErrImagePull" { "ImagePullBackOff" } else { &waiting.reason };
-    ours.contains(&&*waiting.reason).then(|| (&*status.name, problem.to_owned()))
 }
 
 fn count(snapshot: &Snapshot, updated: &str, status: &mut CloneSetStatus, now: Timestamp) {
@@ -98,76 +69,42 @@ fn count(snapshot: &Snapshot, updated: &str, status: &mut CloneSetStatus, now: T
     }
 }
 
-/// A condition per side of the work, True while it fails, gone once it does not.
-fn conditions(
-    plan: &Plan,
-    outcome: &Outcome,
-    stuck: Option<(&'static str, String)>,
-    conditions: &mut Vec<CloneSetCondition>,
-    now: Timestamp,
-) {
-    let failed = |scale: bool| {
+/// A condition per side of the work, True while the server refuses it, gone once it does not. As the peer writes it: no
+/// reason, the server's first message, the time of the transition alone.
+fn failures(snapshot: &Snapshot, outcome: &Outcome, conditions: &mut Vec<CloneSetCondition>, now: Timestamp) {
+    let is_scale = |action: &str| {
+        (action.starts_with("Create") || action.starts_with("Delete"))
+            && (action.ends_with("Pod") || action.contains("Claim"))
+    };
+    let is_update = |action: &str| action.starts_with("PatchPod");
+    let first = |is_ours: fn(&str) -> bool| {
         // Somebody else wrote the pod's status at the same time: it is looked at again at once.
-        let told = |f: &&Failure| (f.action, f.code) != ("PatchPodStatus", 409);
-        let ours =
-            outcome.failures.iter().filter(told).filter(|f| matches!(f.action, "CreatePod" | "DeletePod") == scale);
-        let mut texts: Vec<_> = ours.map(|f| format!("{} {}: {}", f.action, f.object, f.message)).collect();
-        let more = texts.len().saturating_sub(3);
-        texts.truncate(3);
-        if more > 0 {
-            texts.push(format!("and {more} more"));
-        }
-        (!texts.is_empty()).then(|| (if scale { "FailedScale" } else { "FailedUpdate" }, texts.join("; ")))
+        let mut told = outcome.failures.iter().filter(|f| (f.action, f.code) != ("PatchPodStatus", 409));
+        told.find(|f| is_ours(f.action)).map(|f| f.message.clone())
     };
-    let refusal = plan.refusal.as_ref().map(|refusal| (refusal.reason, refusal.message.clone()));
-    set(conditions, condition::FAILED_SCALE, failed(true), now);
-    set(conditions, condition::FAILED_UPDATE, refusal.or_else(|| failed(false)).or(stuck), now);
-}
-
-fn set(conditions: &mut Vec<CloneSetCondition>, type_: &str, failure: Option<(&str, String)>, now: Timestamp) {
-    let Some((reason, message)) = failure else {
+    let set = snapshot.set.metadata.name.as_deref().unwrap_or_default();
+    for (type_, message) in [(condition::FAILED_SCALE, first(is_scale)), (condition::FAILED_UPDATE, first(is_update))] {
+        let told = conditions.iter().find(|c| c.type_ == type_);
+        let Some(message) = message else {
+            conditions.retain(|c| c.type_ != type_);
+            continue;
+        };
+        // A refused pod has another name with every try.
+        let words = |text: &str| blocked::without_names(text, set);
+        if told.is_some_and(|told| told.status == "True" && words(&told.message) == words(&message)) {
+            continue;
+        }
+        let since = told.filter(|told| told.status == "True").and_then(|told| told.last_transition_time.clone());
         conditions.retain(|c| c.type_ != type_);
-        return;
-    };
-    let same = |c: &&mut CloneSetCondition| c.type_ == type_;
-    if let Some(old) = conditions.iter_mut().find(same) {
-        if old.reason != reason || old.message != message || old.status != "True" {
-            old.last_update_time = Some(Time(now));
-            old.reason = reason.to_owned();
-            old.message = message;
-            old.status = "True".to_owned();
-        }
-        return;
+        conditions.push(CloneSetCondition {
+            type_: type_.to_owned(),
+            status: "True".to_owned(),
+            last_update_time: None,
+            last_transition_time: since.or(Some(Time(now))),
+            reason: String::new(),
+            message,
+        });
     }
-    conditions.push(CloneSetCondition {
-        type_: type_.to_owned(),
-        status: "True".to_owned(),
-        last_update_time: Some(Time(now)),
-        last_transition_time: Some(Time(now)),
-        reason: reason.to_owned(),
-        message,
-    });
-}
-
-/// Why a pod is not ready, for people.
-pub(super) fn why_not_ready(pod: &Pod) -> String {
-    if pod.spec.node_name.is_empty() {
-        let why = pod.condition("PodScheduled").map(|c| c.message.to_string()).unwrap_or_default();
-        return format!("is not scheduled yet {why}").trim_end().to_owned();
-    }
-    if &*pod.status.phase != "Running" {
-        return format!("is {} on node {}", pod.status.phase, pod.spec.node_name);
-    }
-    let closed = pod.spec.readiness_gates.iter().find(|gate| !pod.is_true(&gate.condition_type));
-    if let Some(gate) = closed {
-        return format!("its readiness gate {} is not open", gate.condition_type);
-    }
-    let unready: Vec<_> =
-        pod.status.container_statuses.iter().filter(|c| !c.ready).map(|c| c.name.to_string()).collect();
-    if !unready.is_empty() {
-        return format!("its containers {} are not ready", unready.join(", "));
-    }
-    "is not ready yet".to_owned()
 }
 
 fn number(value: usize) -> i32 {

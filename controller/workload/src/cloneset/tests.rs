@@ -79,7 +79,7 @@ fn what_cannot_go_in_place_recreates_or_is_refused_by_name() {
         message.contains("default/web") && message.contains("spec.template.spec.containers[main].env"),
         "{message}"
     );
-    let condition = world.status().conditions.into_iter().find(|c| c.type_ == "FailedUpdate").unwrap();
+    let condition = world.status().conditions.into_iter().find(|c| c.type_ == "Blocked").unwrap();
     assert!(condition.message.contains("InPlaceIfPossible"), "the remedy: {}", condition.message);
     // The author goes back: the condition is gone.
     world.set_template(template("web:1"));
@@ -293,7 +293,7 @@ fn an_image_that_cannot_be_had_is_a_condition_that_goes_by_itself() {
     world.step();
     world.refuse_image("web:gone");
     world.step();
-    let condition = world.status().conditions.into_iter().find(|c| c.type_ == "FailedUpdate").unwrap();
+    let condition = world.status().conditions.into_iter().find(|c| c.type_ == "Blocked").unwrap();
     assert_eq!(condition.reason, "ImageUnavailable");
     for part in
         ["default/web", "spec.template.spec.containers[main].image", "\"web:gone\"", "node", "correct the image"]

@@ -113,6 +113,8 @@ pub struct Status {
     pub conditions: Box<[Condition]>,
     /// States of the containers, without init containers.
     pub container_statuses: Box<[ContainerStatus]>,
+    /// States of the init containers.
+    pub init_container_statuses: Box<[ContainerStatus]>,
 }
 
 /// A pod condition, read and written.
@@ -155,14 +157,18 @@ pub struct ContainerStatus {
     pub restart_count: i32,
     /// What it is doing.
     pub state: ContainerState,
+    /// How it ended the last time.
+    pub last_state: ContainerState,
 }
 
-/// What a container is doing, as far as decisions ask: why it does not run.
+/// What a container is doing, as far as decisions ask: why it does not run. Neither is set while it runs.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct ContainerState {
     /// Set while it waits to run.
     pub waiting: Option<Box<ContainerWaiting>>,
+    /// Set once it has ended.
+    pub terminated: Option<Box<ContainerTerminated>>,
 }
 
 /// Why a container waits.
@@ -173,6 +179,16 @@ pub struct ContainerWaiting {
     pub reason: Box<str>,
     /// The runtime's words.
     pub message: Box<str>,
+}
+
+/// How a container ended.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContainerTerminated {
+    /// Its exit code.
+    pub exit_code: i32,
+    /// CamelCase, e.g. `OOMKilled`.
+    pub reason: Box<str>,
 }
 
 impl Metadata {

@@ -85,8 +85,9 @@ fn is_zero(field: &str) -> String {
 
 /// A number or percentage that is not negative.
 fn int_or_percent(path: impl Into<String>) -> Patch {
-    let valid = "type(self) == int ? self >= 0 : self.matches('^[0-9]+([.][0-9]+)?%$')";
-    let message = "'is \"%s\", but must be a number from 0 or a percentage such as \"25%%\"'.format([self])";
+    let valid = "type(self) == int ? self >= 0 && self <= 2147483647 : self.matches('^[0-9]+([.][0-9]+)?%$')";
+    let message =
+        "'is \"%s\", but must be a number from 0 to 2147483647 or a percentage such as \"25%%\"'.format([self])";
     at(path, check(&[rule(valid, message)]))
 }
 

@@ -205,7 +205,7 @@ pub struct CloneSetStatus {
     /// How often a revision's name was taken already; part of the next name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub collision_count: Option<i32>,
-    /// What is going on or going wrong: FailedScale, FailedUpdate, Progressing.
+    /// What is going on or going wrong: Progressing, FailedScale, FailedUpdate, Blocked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<CloneSetCondition>,
     /// The selector as a string, for HorizontalPodAutoscalers.
@@ -217,7 +217,7 @@ pub struct CloneSetStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CloneSetCondition {
-    /// FailedScale, FailedUpdate or Progressing.
+    /// Progressing, FailedScale, FailedUpdate or Blocked.
     #[serde(rename = "type")]
     pub type_: String,
     /// True, False or Unknown.

@@ -96,7 +96,7 @@ pub(crate) async fn an_invalid_pod_template(case: &Case) -> Result<()> {
     let said = match created {
         Err(error) => format!("{error:#}"),
         Ok(_) => {
-            let told = |set: &Value| condition(set, "FailedUpdate").or_else(|| condition(set, "FailedScale"));
+            let told = |set: &Value| condition(set, "Blocked");
             let set = case.until(kind::CLONE_SET, "bad", |set| told(set).is_some()).await?;
             let events = case.events("bad").await?;
             ensure!(!events.is_empty(), "no event tells of the invalid template");
@@ -111,7 +111,7 @@ pub(crate) async fn an_invalid_pod_template(case: &Case) -> Result<()> {
         let mended = image_patch(&objects::clone_set("bad", 2, &image, &json!({})), &image);
         case.patch(kind::CLONE_SET, "bad", mended).await?;
         let done = case.done("bad").await?;
-        let left = condition(&done, "FailedUpdate").or_else(|| condition(&done, "FailedScale"));
+        let left = condition(&done, "Blocked");
         ensure!(left.is_none(), "the condition is left: {left:?}");
     }
     Ok(())
@@ -124,15 +124,15 @@ pub(crate) async fn in_place_only_names_the_field(case: &Case) -> Result<()> {
     let mut change = image_patch(&set, &image);
     change["spec"]["template"]["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": "B"}]);
     case.patch(kind::CLONE_SET, "web", change).await?;
-    let set = case.until(kind::CLONE_SET, "web", |set| condition(set, "FailedUpdate").is_some()).await?;
+    let set = case.until(kind::CLONE_SET, "web", |set| condition(set, "Blocked").is_some()).await?;
     let words = ["CloneSet", "/web", "env", "InPlaceOnly", "InPlaceIfPossible"];
-    has_words("a change that cannot be made in place", &condition(&set, "FailedUpdate").unwrap_or_default(), &words)?;
+    has_words("a change that cannot be made in place", &condition(&set, "Blocked").unwrap_or_default(), &words)?;
     let events = case.events("web").await?;
     ensure!(events.iter().any(|event| event.contains("env")), "no event names the field: {events:?}");
     ensure_in_place(&before, &case.pods("web").await?, 0)?;
     case.patch(kind::CLONE_SET, "web", image_patch(&objects::clone_set("web", 2, &image, &json!({})), &image)).await?;
     let done = case.done("web").await?;
-    ensure!(condition(&done, "FailedUpdate").is_none(), "the condition is left: {}", done["status"]);
+    ensure!(condition(&done, "Blocked").is_none(), "the condition is left: {}", done["status"]);
     Ok(())
 }
 
@@ -143,14 +143,14 @@ pub(crate) async fn an_image_that_does_not_exist(case: &Case) -> Result<()> {
     let before = case.pods("web").await?;
     let nowhere = case.site.image(&format!("{}:nowhere", case.namespace));
     case.set_image("web", &nowhere).await?;
-    let set = case.until(kind::CLONE_SET, "web", |set| condition(set, "FailedUpdate").is_some()).await?;
-    has_words("a missing image", &condition(&set, "FailedUpdate").unwrap_or_default(), &[&nowhere, "web"])?;
+    let set = case.until(kind::CLONE_SET, "web", |set| condition(set, "Blocked").is_some()).await?;
+    has_words("a missing image", &condition(&set, "Blocked").unwrap_or_default(), &[&nowhere, "web"])?;
     let serving = case.pods("web").await?.values().filter(|pod| pod.serves()).count();
     ensure!(serving == 2, "{serving} pods serve; maxUnavailable is 1 of 3");
     // Another image mends it; the stuck pod goes first.
     case.set_image("web", &two).await?;
     let done = case.done("web").await?;
-    ensure!(condition(&done, "FailedUpdate").is_none(), "the condition is left: {}", done["status"]);
+    ensure!(condition(&done, "Blocked").is_none(), "the condition is left: {}", done["status"]);
     let after = case.pods("web").await?;
     ensure!(before.values().map(|p| &p.uid).eq(after.values().map(|p| &p.uid)), "other pods: {after:?}");
     Ok(())
@@ -192,10 +192,10 @@ pub(crate) async fn a_registry_that_is_down(case: &Case) -> Result<()> {
     case.blocking(move |_| stopping.stop(Component::Registry)).await?;
     case.set_image("web", &two).await?;
     let told = async {
-        let set = case.until(kind::CLONE_SET, "web", |set| condition(set, "FailedUpdate").is_some()).await?;
+        let set = case.until(kind::CLONE_SET, "web", |set| condition(set, "Blocked").is_some()).await?;
         let pods = case.pods("web").await?;
         ensure!(pods.values().filter(|pod| pod.serves()).count() == 1, "maxUnavailable is 1 of 2: {pods:?}");
-        has_words("a registry that is down", &condition(&set, "FailedUpdate").unwrap_or_default(), &[&two])
+        has_words("a registry that is down", &condition(&set, "Blocked").unwrap_or_default(), &[&two])
     };
     let told = told.await;
     case.blocking(move |_| cluster.start(Component::Registry)).await?;

@@ -10,6 +10,7 @@ mod hooks;
 mod limits;
 mod no_controller;
 mod rollout;
+mod stuck;
 mod trust;
 mod wording;
 mod world;
@@ -66,6 +67,11 @@ const TESTS: &[(&str, Test)] = tests![
     bad_input::an_image_that_does_not_exist,
     bad_input::a_wrong_secret,
     bad_input::a_registry_that_is_down,
+    stuck::every_cause_is_named_until_it_is_mended,
+    stuck::overlapping_selectors_are_named_by_both,
+    stuck::a_pod_that_does_not_end_is_named,
+    stuck::progress_is_told_as_the_peer_does,
+    stuck::it_scales_by_its_subresource,
     trust::a_daemon_writes_its_own_node_only,
     trust::a_daemon_gets_its_own_secrets_only,
     faults::a_killed_controller_is_replaced,

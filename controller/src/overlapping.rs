@@ -1,0 +1,45 @@
+//! Which CloneSets of a namespace overlap, from the store.
+
+use std::sync::Arc;
+
+use berth_api::v1beta1::cloneset::CloneSet;
+use berth_runtime::queue::Queue;
+use berth_runtime::{Change, Index, Key, Object, Store};
+use berth_workload::cloneset::overlap;
+
+use crate::watched::Watched;
+
+/// CloneSets by namespace.
+pub(crate) const BY_NAMESPACE: Index<Watched<CloneSet>> = Index::new("namespace", |set| Some(set.namespace()));
+
+/// The names of those that overlap with this one, sorted.
+pub(crate) fn names(sets: &Store<Watched<CloneSet>>, set: &Watched<CloneSet>) -> Vec<String> {
+    let neighbours = sets.by_index(&BY_NAMESPACE, set.namespace());
+    let overlapping = neighbours.iter().filter(|other| overlap(&set.0, &other.0));
+    let mut names: Vec<_> = overlapping.map(|other| other.name().to_owned()).collect();
+    names.sort();
+    names
+}
+
+/// Wakes those that overlap with one that comes, goes or changes its spec: each of them says so, or no longer does.
+pub(crate) fn wake(sets: &Arc<Store<Watched<CloneSet>>>, queue: &Arc<Queue<Key>>) {
+    // The store holds its hooks, so a hook must not hold the store.
+    let (queue, of) = (queue.clone(), Arc::downgrade(sets));
+    sets.on_change(move |change| {
+        let Some(sets) = of.upgrade() else { return };
+        // The first list wakes every one of them anyway.
+        let changed: Vec<&Arc<Watched<CloneSet>>> = match change {
+            Change::Applied { old: Some(old), new } if old.0.metadata.generation != new.0.metadata.generation => {
+                vec![old, new]
+            }
+            Change::Applied { old: None, new } if sets.is_synced() => vec![new],
+            Change::Deleted { old } => vec![old],
+            _ => return,
+        };
+        for set in changed {
+            for other in names(&sets, set) {
+                queue.add(Key::new(set.namespace(), &other));
+            }
+        }
+    });
+}

@@ -1,0 +1,283 @@
+//! Why is it stuck? Rollouts that are stuck, each for another reason: the condition `Blocked` and `explain` name it, and it
+//! goes when it is mended.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use berth_e2e::install;
+use berth_e2e::objects::{self, CONTAINER, kind};
+use serde_json::{Value, json};
+
+use crate::world::Case;
+
+/// What is told when it has lasted for a minute, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+/// One stuck rollout of one pod.
+struct Stuck {
+    name: &'static str,
+    /// A sound CloneSet comes first, and then this change of it.
+    rollout: bool,
+    /// What is put into the pod template's spec, or into its container.
+    pod: Value,
+    container: Value,
+    reason: &'static str,
+    words: &'static [&'static str],
+    /// What is created to mend it; nothing where the CloneSet is mended.
+    mend: Option<Value>,
+}
+
+fn stuck(nowhere: &str) -> Vec<Stuck> {
+    let of = |name, reason, words| Stuck {
+        name,
+        rollout: false,
+        pod: json!({}),
+        container: json!({}),
+        reason,
+        words,
+        mend: None,
+    };
+    let here = |kind: &str, name: &str, more: Value| {
+        let mut object = json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}});
+        more.as_object().into_iter().flatten().for_each(|(key, value)| object[key] = value.clone());
+        Some(object)
+    };
+    vec![
+        Stuck {
+            rollout: true,
+            container: json!({"image": nowhere}),
+            ..of("image", "ImageUnavailable", &["pod image-", "nowhere", "not found", "imagePullSecrets"])
+        },
+        Stuck {
+            container: json!({"env": [{"name": "PORT", "value": "none"}]}),
+            ..of("crash", "ContainerCrashLooping", &["pod crash-", "container main", "exit code 1"])
+        },
+        Stuck {
+            rollout: true,
+            container: json!({"readinessProbe": {"tcpSocket": {"port": 9}, "periodSeconds": 1}}),
+            ..of("probe", "PodNotReady", &["pod probe-", "container main", "readiness probe", "since"])
+        },
+        Stuck {
+            pod: json!({"nodeSelector": {"nowhere": "true"}}),
+            ..of("room", "PodUnschedulable", &["pod room-", "node affinity/selector"])
+        },
+        Stuck {
+            container: json!({"resources": {"requests": {"cpu": "1m"}}}),
+            ..of("quota", "QuotaExceeded", &["exceeded quota: none", "ResourceQuota"])
+        },
+        Stuck {
+            pod: json!({"serviceAccountName": "missing"}),
+            mend: here("ServiceAccount", "missing", json!({})),
+            ..of("account", "CreateRefused", &["serviceaccount \"missing\" not found"])
+        },
+        Stuck {
+            container: json!({"envFrom": [{"configMapRef": {"name": "missing"}}]}),
+            mend: here("ConfigMap", "missing", json!({"data": {"A": "b"}})),
+            ..of("config", "ContainerCannotStart", &["pod config-", "configmap \"missing\" not found"])
+        },
+        Stuck {
+            container: json!({"ports": [{"containerPort": 123_456}]}),
+            ..of("template", "TemplateRefused", &["containerPort", "123456"])
+        },
+        Stuck {
+            rollout: true,
+            container: json!({"env": [{"name": "A", "value": "b"}]}),
+            ..of("inplaceonly", "InPlaceOnly", &["env", "podUpdatePolicy", "InPlaceIfPossible"])
+        },
+        Stuck {
+            container: json!({"command": ["/nowhere"]}),
+            ..of("command", "ContainerCrashLooping", &["pod command-", "container main", "exit code 128"])
+        },
+    ]
+}
+
+fn spoiled(sound: &Value, stuck: &Stuck) -> Value {
+    let mut set = sound.clone();
+    let pod = &mut set["spec"]["template"]["spec"];
+    for (key, value) in stuck.pod.as_object().into_iter().flatten() {
+        pod[key] = value.clone();
+    }
+    for (key, value) in stuck.container.as_object().into_iter().flatten() {
+        pod["containers"][0][key] = value.clone();
+    }
+    set
+}
+
+fn blocked(set: &Value) -> Option<(&str, &str)> {
+    let conditions = set["status"]["conditions"].as_array()?;
+    let found = conditions.iter().find(|c| c["type"] == "Blocked" && c["status"] == "True")?;
+    Some((found["reason"].as_str()?, found["message"].as_str()?))
+}
+
+async fn until(case: &Case, name: &str, as_wanted: impl Fn(&Value) -> bool) -> Result<Value> {
+    objects::until(case.client(), &case.namespace, kind::CLONE_SET, name, PATIENCE, as_wanted).await
+}
+
+async fn explain(case: &Case, name: &str) -> Result<String> {
+    let exec = ["exec", "-n", install::NAMESPACE, "deploy/kruise-controller-manager", "--"];
+    let command = ["/berth-controller", "explain", "cloneset", name, "-n", &case.namespace];
+    case.kubectl(&[&exec[..], &command[..]].concat()).await
+}
+
+/// The condition and `explain` name the cause.
+async fn is_told(case: &Case, name: &str, reason: &str, words: &[&str]) -> Result<()> {
+    let set = until(case, name, |set| blocked(set).is_some_and(|(told, _)| told == reason)).await?;
+    let message = blocked(&set).unwrap_or_default().1.to_owned();
+    let missing: Vec<_> = words.iter().filter(|word| !message.contains(**word)).collect();
+    ensure!(missing.is_empty(), "{name}: {missing:?} not in {message}");
+    let told = explain(case, name).await?;
+    let line = told.lines().nth(1).unwrap_or_default();
+    ensure!(line.starts_with(&format!("Blocked ({reason}): CloneSet")), "{name}: explain says {told}");
+    println!("{told}");
+    Ok(())
+}
+
+pub(crate) async fn every_cause_is_named_until_it_is_mended(case: &Case) -> Result<()> {
+    let image = case.image("v1").await?;
+    let all = stuck(&case.site.image(&format!("{}:nowhere", case.namespace)));
+    // For pods that ask for resources, which no other of these does.
+    let quota = json!({
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"},
+        "spec": {"hard": {"pods": "0"}, "scopes": ["NotBestEffort"]},
+    });
+    case.create(&quota).await?;
+    let quota_known = |quota: &Value| !quota["status"]["hard"].is_null();
+    case.until("v1/ResourceQuota", "none", quota_known).await?;
+    let sound = |stuck: &Stuck| {
+        let policy = if stuck.reason == "InPlaceOnly" { "InPlaceOnly" } else { "InPlaceIfPossible" };
+        objects::clone_set(stuck.name, 1, &image, &json!({"podUpdatePolicy": policy}))
+    };
+    for one in &all {
+        let begin = if one.rollout { sound(one) } else { spoiled(&sound(one), one) };
+        case.create(&begin).await?;
+    }
+    for one in all.iter().filter(|one| one.rollout) {
+        case.done(one.name).await?;
+        let template = spoiled(&sound(one), one)["spec"]["template"].clone();
+        case.patch(kind::CLONE_SET, one.name, json!({"spec": {"template": template}})).await?;
+    }
+    for one in &all {
+        is_told(case, one.name, one.reason, one.words).await?;
+    }
+    for one in &all {
+        match &one.mend {
+            Some(object) => drop(case.create(object).await?),
+            // Whole, so that what was put in is taken out.
+            None => {
+                let containers = sound(one)["spec"]["template"]["spec"]["containers"].clone();
+                let change = json!({"spec": {"template": {"spec": {"containers": containers, "nodeSelector": null}}}});
+                case.patch(kind::CLONE_SET, one.name, change).await?;
+            }
+        }
+    }
+    for one in &all {
+        until(case, one.name, |set| blocked(set).is_none() && objects::is_done(set)).await?;
+        let told = explain(case, one.name).await?;
+        ensure!(!told.contains("Blocked"), "{}: explain still says {told}", one.name);
+    }
+    Ok(())
+}
+
+pub(crate) async fn overlapping_selectors_are_named_by_both(case: &Case) -> Result<()> {
+    let image = case.image("v1").await?;
+    case.clone_set("web", 1, &image, json!({})).await?;
+    let mut other = objects::clone_set("other", 1, &image, &json!({}));
+    other["spec"]["selector"]["matchLabels"]["app"] = "web".into();
+    other["spec"]["template"]["metadata"]["labels"] = json!({"app": "web"});
+    case.create(&other).await?;
+    is_told(case, "web", "OverlappingSelector", &["CloneSet other", "app=web"]).await?;
+    is_told(case, "other", "OverlappingSelector", &["CloneSet web", "app=web"]).await?;
+    case.done("other").await?;
+    for name in ["web", "other"] {
+        let events = case.events(name).await?;
+        ensure!(events.iter().any(|event| event.starts_with("OverlappingSelector")), "{name}: {events:?}");
+    }
+    let owners = |pod: &Value| pod["metadata"]["ownerReferences"][0]["name"].as_str().unwrap_or_default().to_owned();
+    let pods = objects::list(case.client(), &case.namespace, kind::POD, "app=web").await?;
+    let mut owners: Vec<_> = pods.iter().map(owners).collect();
+    owners.sort();
+    ensure!(owners == ["other", "web"], "each keeps its own: {owners:?}");
+    case.kubectl(&["delete", "cloneset", "other", "-n", &case.namespace]).await?;
+    until(case, "web", |set| blocked(set).is_none()).await?;
+    Ok(())
+}
+
+/// A pod that is to be gone, and is held by a finalizer, for which another is there already.
+pub(crate) async fn a_pod_that_does_not_end_is_named(case: &Case) -> Result<()> {
+    let image = case.image("v1").await?;
+    case.clone_set("web", 1, &image, json!({})).await?;
+    let pod = case.pods("web").await?.into_keys().next().unwrap_or_default();
+    case.patch(kind::POD, &pod, json!({"metadata": {"finalizers": ["example.com/held"]}})).await?;
+    // One of these names is of no pod: it is taken off the list, and so is the other once its pod is on its way.
+    let names = json!({"spec": {"scaleStrategy": {"podsToDelete": ["web-never", pod]}}});
+    case.patch(kind::CLONE_SET, "web", names).await?;
+    let clean = |set: &Value| set["spec"]["scaleStrategy"]["podsToDelete"].as_array().is_none_or(Vec::is_empty);
+    until(case, "web", clean).await?;
+    let events = case.events("web").await?;
+    ensure!(events.iter().any(|event| event.contains("podsToDelete") && event.contains("web-never")), "{events:?}");
+    case.done("web").await?;
+    is_told(case, "web", "PodTerminating", &[&pod, "example.com/held"]).await?;
+    case.patch(kind::POD, &pod, json!({"metadata": {"finalizers": null}})).await?;
+    until(case, "web", |set| blocked(set).is_none()).await?;
+    Ok(())
+}
+
+/// `Progressing` as the peer's own tests compare it, times aside.
+pub(crate) async fn progress_is_told_as_the_peer_does(case: &Case) -> Result<()> {
+    let image = case.image("v1").await?;
+    let mut set = objects::clone_set("web", 1, &image, &json!({"podUpdatePolicy": "InPlaceIfPossible"}));
+    set["spec"]["progressDeadlineSeconds"] = 15.into();
+    set["spec"]["template"]["spec"]["nodeSelector"] = json!({"nowhere": "true"});
+    case.create(&set).await?;
+    let is = |status: &'static str, reason: &'static str, message: &'static str| {
+        move |set: &Value| {
+            let conditions = set["status"]["conditions"].as_array();
+            conditions.into_iter().flatten().find(|c| c["type"] == "Progressing").is_some_and(|c| {
+                c["status"] == status
+                    && c["reason"] == reason
+                    && c["message"].as_str().is_some_and(|m| m.contains(message))
+            })
+        }
+    };
+    until(case, "web", is("True", "CloneSetUpdated", "CloneSet is progressing")).await?;
+    let late = until(case, "web", is("False", "ProgressDeadlineExceeded", " has timed out progressing")).await?;
+    let message = format!(
+        "CloneSet revision {} has timed out progressing",
+        late["status"]["updateRevision"].as_str().unwrap_or_default()
+    );
+    ensure!(late["status"]["conditions"].to_string().contains(&message), "{message}: {}", late["status"]);
+    case.patch(kind::CLONE_SET, "web", json!({"spec": {"template": {"spec": {"nodeSelector": null}}}})).await?;
+    until(case, "web", is("True", "CloneSetAvailable", "CloneSet is available")).await?;
+    case.set_strategy("web", json!({"partition": 1})).await?;
+    case.set_image("web", &case.image("v2").await?).await?;
+    until(case, "web", is("True", "ProgressPartitionAvailable", "CloneSet has been paused due to partition ready"))
+        .await?;
+    case.set_strategy("web", json!({"partition": 0, "paused": true})).await?;
+    until(case, "web", is("True", "CloneSetPaused", "CloneSet is paused")).await?;
+    case.set_strategy("web", json!({"paused": false})).await?;
+    until(case, "web", is("True", "CloneSetAvailable", "CloneSet is available")).await?;
+    case.patch(kind::CLONE_SET, "web", json!({"spec": {"progressDeadlineSeconds": null}})).await?;
+    until(case, "web", |set| !set["status"].to_string().contains("Progressing")).await?;
+    Ok(())
+}
+
+/// `kubectl scale` and a HorizontalPodAutoscaler read and write the scale subresource, in both versions.
+pub(crate) async fn it_scales_by_its_subresource(case: &Case) -> Result<()> {
+    let image = case.image("v1").await?;
+    case.clone_set("web", 1, &image, json!({})).await?;
+    case.kubectl(&["scale", "cloneset/web", "--replicas=2", "-n", &case.namespace]).await?;
+    let done = case.done("web").await?;
+    ensure!(done["spec"]["replicas"] == 2, "{}", done["spec"]);
+    for version in ["v1alpha1", "v1beta1"] {
+        let path = format!("/apis/apps.kruise.io/{version}/namespaces/{}/clonesets/web/scale", case.namespace);
+        let scale: Value = serde_json::from_str(&case.kubectl(&["get", "--raw", &path]).await?)?;
+        ensure!(scale["spec"]["replicas"] == 2 && scale["status"]["replicas"] == 2, "{scale}");
+        ensure!(scale["status"]["selector"] == "app=web", "{scale}");
+    }
+    // An autoscaler raises to its least number of replicas without any metrics.
+    case.kubectl(&["autoscale", "cloneset/web", "--min=3", "--max=4", "-n", &case.namespace]).await?;
+    let scaled = until(case, "web", |set| set["spec"]["replicas"] == 3 && objects::is_done(set)).await?;
+    let containers = scaled["spec"]["template"]["spec"]["containers"].to_string();
+    ensure!(containers.contains(CONTAINER), "{containers}");
+    Ok(())
+}

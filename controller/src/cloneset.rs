@@ -11,8 +11,9 @@ use berth_runtime::store::pods;
 use berth_runtime::{Change, Key, Object, object};
 use berth_workload::cloneset::{Snapshot, brings_images, decide, status, waits_for_images};
 use berth_workload::gates::{Gate, Gates};
+use berth_workload::nodeimage::Node;
 use berth_workload::plan::Plan;
-use berth_workload::pod::Metadata;
+use berth_workload::pod::{Metadata, Pod, spread};
 use berth_workload::revision;
 use jiff::Timestamp;
 
@@ -113,12 +114,30 @@ pub(crate) fn observe(stores: &Stores, set: &Watched<CloneSet>, gates: Gates) ->
             nodes.insert(name.clone(), node.0.clone());
         }
     }
+    let hosts = hosts(stores, set, &pods);
     // Seeded by the operating system, anew for every hasher.
     let seed = RandomState::new().build_hasher().finish();
     let jobs = || stores.jobs.by_index(&JOBS_BY_OWNER, set.uid()).iter().map(|job| job.0.clone()).collect();
     let jobs = (!stores.jobs.is_missing()).then(jobs);
     let overlapping = overlapping::names(&stores.clonesets, set);
-    Snapshot { set: set.0.clone(), pods, revisions, nodes, jobs, overlapping, gates, seed }
+    Snapshot { set: set.0.clone(), pods, revisions, nodes, jobs, overlapping, hosts, gates, seed }
+}
+
+/// The nodes of the pods, where the template says how its pods are spread over them.
+fn hosts(stores: &Stores, set: &Watched<CloneSet>, pods: &[Arc<Pod>]) -> BTreeMap<Box<str>, Arc<Node>> {
+    let mut hosts = BTreeMap::new();
+    if !spread::is_constrained(&set.0.spec.template.0) {
+        return hosts;
+    }
+    for pod in pods {
+        let name = &pod.spec.node_name;
+        if !hosts.contains_key(name)
+            && let Some(node) = stores.nodes.get("", name)
+        {
+            hosts.insert(name.clone(), node.0.clone());
+        }
+    }
+    hosts
 }
 
 /// One round for one CloneSet.

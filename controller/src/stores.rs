@@ -15,7 +15,7 @@ use berth_runtime::store::{SyncState, pods};
 use berth_runtime::{CancellationToken, Index, Object, Resource, Store, feed};
 use berth_workload::nodeimage::Node;
 use berth_workload::plan::Event;
-use berth_workload::pod::{Metadata, Pod};
+use berth_workload::pod::{Metadata, Pod, spread};
 use berth_workload::revision::Revision;
 use kube::Client;
 
@@ -125,7 +125,14 @@ impl Stores {
         load(client, &self.clonesets, namespace, |_| true).await?;
         load(client, &self.revisions, namespace, |revision| is_ours(&revision.0.metadata)).await?;
         load(client, &self.jobs, namespace, |_| true).await?;
-        load(client, &self.nodeimages, "", |_| true).await
+        load(client, &self.nodeimages, "", |_| true).await?;
+        // Only a template that spreads its pods asks where its nodes are.
+        let sets = self.clonesets.all();
+        if sets.iter().any(|set| spread::is_constrained(&set.0.spec.template.0)) {
+            load(client, &self.nodes, "", |_| true).await
+        } else {
+            Ok(())
+        }
     }
 }
 

@@ -17,3 +17,4 @@ pub mod pod;
 pub mod revision;
 pub mod rollout;
 pub mod selector;
+pub mod update_order;

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpdatePriorityStrategy {
-    /// Label keys: pods that have the first key come first, sorted by its value from high to low, then those that have
-    /// the second, and so on.
+    /// Label keys: pods that have the first key come before those that have only the second, and so on; pods with the
+    /// same key are sorted by its value from high to low. Pods that have none of the keys come before all others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub order_priority: Vec<UpdatePriorityOrderTerm>,
     /// Selectors with weights: the higher the sum of the weights that match a pod, the sooner it is updated.

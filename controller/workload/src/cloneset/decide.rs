@@ -16,7 +16,7 @@ use crate::lifecycle;
 use crate::plan::{Action, Event, Plan, Refusal, Stage, Step, Waiting};
 use crate::pod::{Availability, Pod, availability, order};
 use crate::revision::{self, Recognised, Revision};
-use crate::rollout::{self, Held, Numbers};
+use crate::rollout::{self, Held, Numbers, repair};
 
 /// Decides what to do for a CloneSet now.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
@@ -28,7 +28,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     blocked::watch(snapshot, &mut plan, now);
     overlap::tell(snapshot, &mut plan);
     // Whatever is wrong or unknown: an update that is under way is brought to its end.
-    let settings = match settings(snapshot) {
+    let mut settings = match settings(snapshot) {
         Ok(settings) => settings,
         Err(refusal) => {
             update::settle(snapshot, None, &mut plan, now);
@@ -51,12 +51,16 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
             return plan;
         }
     };
+    settings.wanted.rolls_back = snapshot.gates.has(Gate::CloneSetPartitionRollback) && revisions.differ();
     let mut pods: Vec<_> = snapshot.pods.iter().filter(|pod| pod.is_active()).cloned().collect();
     let returning = hooks::returning(snapshot, settings.wanted.replicas, &pods);
     let count = |pods: &[Arc<Pod>], scaling: bool| {
         let held = |pod: &Arc<Pod>| Held {
             updated: if scaling { scales_as_updated(snapshot, &revisions, pod) } else { revisions.is_updated(pod) },
+            current: revisions.is_current(pod),
             available: availability(pod, settings.min_ready_seconds, now).is_available(),
+            scheduled: !pod.spec.node_name.is_empty(),
+            broken: repair::is_broken(pod),
             to_delete: is_to_delete(snapshot, pod),
             preparing_delete: is_leaving(pod, &returning),
         };
@@ -73,7 +77,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     scale_up(snapshot, &revisions, pods.len(), &numbers, &mut plan, now);
     push(&mut plan, "scale down", leaving.steps);
     predownload::plan(snapshot, &settings, &revisions, &pods, &mut plan, now);
-    update::update(snapshot, &settings, &revisions, &chosen, &holding, &mut plan, now);
+    update::update(snapshot, &settings, &chosen, &holding, &mut plan, now);
     push(&mut plan, "pods to delete", pods_to_delete::clean(snapshot).into_iter().collect());
     drop_history(snapshot, &settings, &revisions, &pods, &mut plan);
     wait_for_availability(&pods, &settings, &mut plan, now);
@@ -201,15 +205,17 @@ fn leaving(
     let (first, staying): (Vec<_>, Vec<_>) = pods.iter().cloned().partition(is_first);
     let (mut updated, mut old): (Vec<_>, Vec<_>) =
         staying.into_iter().partition(|pod| scales_as_updated(snapshot, revisions, pod));
-    order::for_deletion(&mut old);
-    order::for_deletion(&mut updated);
+    let spread = snapshot.spread();
+    let is_available = |pod: &Pod| availability(pod, settings.min_ready_seconds, now).is_available();
+    order::for_deletion(&mut old, &spread, is_available);
+    order::for_deletion(&mut updated, &spread, is_available);
     let surplus = old.into_iter().take(numbers.delete_old).chain(updated.into_iter().take(numbers.delete_updated));
     let mut disruptions = numbers.disruptions;
     let mut leaving = Leaving { steps: Vec::new(), uids: Uids::new() };
     for pod in first.into_iter().chain(surplus) {
         let asked = is_to_delete(snapshot, &pod);
         let reason = if asked { "its deletion was asked for" } else { "there are more pods than wanted" };
-        let available = availability(&pod, settings.min_ready_seconds, now).is_available();
+        let available = is_available(&pod);
         if available && disruptions == 0 {
             let reason = format!("is to be deleted ({reason}), and waits for maxUnavailable");
             plan.waiting.push(Waiting { pod: pod.metadata.name.to_string(), reason });

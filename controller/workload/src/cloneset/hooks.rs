@@ -58,7 +58,7 @@ pub(super) fn returning(snapshot: &Snapshot, replicas: usize, pods: &[Arc<Pod>])
     let is_held = |pod: &Pod| lifecycle::state(pod) == PREPARING_DELETE;
     let staying = pods.iter().filter(|pod| !asked(pod) && !is_held(pod)).count();
     let mut held: Vec<_> = pods.iter().filter(|pod| is_held(pod) && !asked(pod)).cloned().collect();
-    order::for_deletion(&mut held);
+    order::for_deletion(&mut held, &snapshot.spread(), |_| false);
     let missing = replicas.saturating_sub(staying);
     held.iter().rev().take(missing).map(|pod| pod.metadata.uid.clone()).collect()
 }

@@ -15,6 +15,10 @@ mod update;
 #[cfg(test)]
 mod hooks_tests;
 #[cfg(test)]
+mod numbers_tests;
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod simulation;
 #[cfg(test)]
 mod tests;
@@ -28,8 +32,9 @@ use berth_api::v1beta1::nodeimage::NodeImage;
 
 use crate::gates::Gates;
 use crate::inplace::exact::NodeFacts;
-use crate::nodeimage::facts;
+use crate::nodeimage::{Node, facts};
 use crate::pod::Pod;
+use crate::pod::spread::Spread;
 use crate::revision::Revision;
 
 pub use decide::decide;
@@ -53,6 +58,8 @@ pub struct Snapshot {
     pub jobs: Option<Vec<Arc<ImagePullJob>>>,
     /// Names of the CloneSets of its namespace with which it overlaps ([`overlap`]), sorted.
     pub overlapping: Vec<String>,
+    /// By name: the nodes of the pods, where the template says how its pods are spread over them; else empty.
+    pub hosts: BTreeMap<Box<str>, Arc<Node>>,
     /// Feature gates.
     pub gates: Gates,
     /// Where the names of new pods come from: another number for every decision.
@@ -65,6 +72,11 @@ impl Snapshot {
         let metadata = &self.set.metadata;
         let part = |part: &Option<String>| part.clone().unwrap_or_default();
         format!("{}/{}", part(&metadata.namespace), part(&metadata.name))
+    }
+
+    /// How the pods are to be spread.
+    fn spread(&self) -> Spread {
+        Spread::new(&self.set.spec.template.0, &self.hosts)
     }
 
     /// What the pod's node reports about it; empty where it does not.

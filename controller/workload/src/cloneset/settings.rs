@@ -12,12 +12,15 @@ use crate::intstr::{self, Round};
 use crate::plan::Refusal;
 use crate::rollout::Wanted;
 use crate::selector::Selector;
+use crate::update_order::UpdateOrder;
 
 /// What the spec asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// Numbers of pods.
     pub wanted: Wanted,
+    /// Which pods are updated first.
+    pub order: UpdateOrder,
     /// How pods are updated.
     pub policy: CloneSetPodUpdateStrategyType,
     /// Time out of service before images change.
@@ -45,6 +48,8 @@ pub fn settings(snapshot: &Snapshot) -> Result<Settings, Refusal> {
     let rolling = spec.update_strategy.rolling_update.clone().unwrap_or_default();
     Ok(Settings {
         wanted: wanted(spec, &rolling).map_err(refuse)?,
+        order: UpdateOrder::new(rolling.priority_strategy.as_ref(), &rolling.scatter_strategy)
+            .map_err(|problem| refuse(("updateStrategy.rollingUpdate.priorityStrategy", problem)))?,
         policy: rolling.pod_update_policy,
         grace: SignedDuration::from_secs(i64::from(
             rolling.in_place_update_strategy.as_ref().map_or(0, |s| s.grace_period_seconds.max(0)),
@@ -62,8 +67,8 @@ fn wanted(spec: &CloneSetSpec, rolling: &RollingUpdateCloneSetStrategy) -> Resul
         value.map_or(Ok(default), |value| intstr::resolve(value, replicas, round).map_err(|problem| (field, problem)))
     };
     let updates = !rolling.paused && spec.update_strategy.type_ != CloneSetUpdateStrategyType::OnDelete;
-    // A paused rollout needs no pods beyond its replicas.
-    let max_surge = match rolling.max_surge.as_ref().filter(|_| updates) {
+    // A paused rollout needs no pods beyond its replicas. OnDelete does: a pod that is asked to go may be replaced first.
+    let max_surge = match rolling.max_surge.as_ref().filter(|_| !rolling.paused) {
         Some(value) => number("updateStrategy.rollingUpdate.maxSurge", Some(value), 0, Round::Up)?,
         None => 0,
     };
@@ -83,6 +88,8 @@ fn wanted(spec: &CloneSetSpec, rolling: &RollingUpdateCloneSetStrategy) -> Resul
             Round::Up,
         )?,
         updates,
+        // Where there is an old revision to go back to: only the history knows.
+        rolls_back: false,
         exclude_preparing_delete: spec.scale_strategy.exclude_preparing_delete,
     })
 }

@@ -8,6 +8,7 @@ pub(super) mod owner;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use berth_api::names::label::SPECIFIED_DELETE;
 use berth_api::v1beta1::cloneset::{CloneSet, CloneSetStatus};
 use berth_api::v1beta1::nodeimage::{InspectedPod, NodeImage};
 use jiff::{SignedDuration, Timestamp};
@@ -20,6 +21,7 @@ use crate::pod::{Pod, availability};
 use crate::revision::{self, Revision};
 
 mod containers;
+mod health;
 
 pub(super) struct World {
     pub(super) set: Arc<CloneSet>,
@@ -30,6 +32,12 @@ pub(super) struct World {
     pub(super) node: Value,
     /// Do daemons answer what containers were created from?
     pub(super) daemons: bool,
+    /// Is every write of a step noted?
+    pub(super) traced: bool,
+    /// The writes of the last step, each with the state that it left.
+    pub(super) trace: Vec<(String, Tally)>,
+    /// Every image serves, whatever it is called.
+    mended: bool,
     pods: BTreeMap<String, Value>,
     revisions: BTreeMap<String, Value>,
     now: Timestamp,
@@ -42,6 +50,8 @@ pub(super) struct Tally {
     pub(super) pods: usize,
     pub(super) available: usize,
     pub(super) old: usize,
+    /// Old pods that somebody asked to go.
+    pub(super) asked: usize,
 }
 
 pub(super) fn template(image: &str) -> Value {
@@ -68,6 +78,9 @@ impl World {
             jobs: BTreeMap::new(),
             node: json!({"metadata": {"name": "node"}, "spec": {}}),
             daemons: true,
+            traced: false,
+            trace: Vec::new(),
+            mended: false,
             pods: BTreeMap::new(),
             revisions: BTreeMap::new(),
             now: Timestamp::from_second(1_000_000).unwrap(),
@@ -98,6 +111,7 @@ impl World {
             nodes: if self.daemons { self.nodes() } else { BTreeMap::new() },
             jobs: Some(self.jobs.values().map(|job| Arc::new(serde_json::from_value(job.clone()).unwrap())).collect()),
             overlapping: Vec::new(),
+            hosts: BTreeMap::new(),
             gates: self.gates,
             seed: self.counter,
         }
@@ -131,6 +145,9 @@ impl World {
         let plan = self.plan();
         for action in plan.stages.iter().flat_map(|stage| &stage.steps).flat_map(|step| &step.actions) {
             self.write(action);
+            if self.traced {
+                self.trace.push((told(action), self.tally()));
+            }
         }
         self.last = plan.clone();
         let status = status(&self.snapshot(), &plan, &Outcome::default(), self.now);
@@ -249,15 +266,16 @@ impl World {
     /// One sync of the kubelet for the pod at this place, if there is one.
     pub(super) fn run_kubelet(&mut self, at: usize) {
         let Some(name) = self.pods.keys().nth(at).cloned() else { return };
-        let (id, now) = (self.next(), self.now);
+        let (id, now, mended) = (self.next(), self.now, self.mended);
         let Some(pod) = self.pods.get_mut(&name).filter(|pod| pod["spec"]["nodeName"].is_string()) else { return };
         containers::sync(pod, id);
+        let serves = health::probe(pod, mended);
         pod["status"]["phase"] = json!("Running");
         pod["status"]["observedGeneration"] = pod["metadata"]["generation"].clone();
         let typed: Pod = serde_json::from_value(pod.clone()).unwrap();
         let gates_open = typed.spec.readiness_gates.iter().all(|gate| typed.is_true(&gate.condition_type));
-        if typed.is_true("Ready") != gates_open {
-            let status = if gates_open { "True" } else { "False" };
+        if typed.is_true("Ready") != (gates_open && serves) {
+            let status = if gates_open && serves { "True" } else { "False" };
             set_condition(pod, json!({"type": "Ready", "status": status, "lastTransitionTime": now}));
         }
     }
@@ -267,6 +285,32 @@ impl World {
         let id = self.next();
         if let Some(pod) = self.pods.values_mut().nth(at) {
             containers::crash(pod, id);
+        }
+    }
+
+    /// The pod's container fails until it is made from another image.
+    pub(super) fn break_pod(&mut self, at: usize) {
+        let now = self.now;
+        let Some(pod) = self.pods.values_mut().nth(at) else { return };
+        if pod["created"].is_object() {
+            health::break_container(pod);
+            set_condition(pod, json!({"type": "Ready", "status": "False", "lastTransitionTime": now}));
+        }
+    }
+
+    /// From now on nothing fails.
+    pub(super) fn mend(&mut self) {
+        self.mended = true;
+    }
+
+    /// Somebody asks for the pod's deletion.
+    pub(super) fn ask_to_go(&mut self, at: usize) {
+        self.label(at, SPECIFIED_DELETE, "true");
+    }
+
+    pub(super) fn label(&mut self, at: usize, key: &str, value: &str) {
+        if let Some(pod) = self.pods.values_mut().nth(at) {
+            pod["metadata"]["labels"][key] = json!(value);
         }
     }
 
@@ -306,8 +350,12 @@ impl World {
     }
 
     pub(super) fn partition(&self) -> usize {
-        let strategy = serde_json::to_value(&self.set.spec.update_strategy).unwrap();
-        usize::try_from(strategy["rollingUpdate"]["partition"].as_u64().unwrap_or(0)).unwrap()
+        let rolling = self.set.spec.update_strategy.rolling_update.as_ref().unwrap();
+        crate::intstr::partition(rolling.partition.as_ref(), self.replicas()).unwrap()
+    }
+
+    pub(super) fn replicas(&self) -> usize {
+        usize::try_from(self.set.spec.replicas.unwrap()).unwrap()
     }
 
     pub(super) fn tally(&self) -> Tally {
@@ -322,7 +370,9 @@ impl World {
         let is_old = |pod: &&Arc<Pod>| {
             !revision::same(pod.metadata.label(revision::REVISION_LABEL).unwrap_or_default(), &updated)
         };
+        let asked = |pod: &&Arc<Pod>| is_old(pod) && pod.metadata.label(SPECIFIED_DELETE).is_some();
         Tally {
+            asked: pods.iter().filter(asked).count(),
             pods: pods.len(),
             available: pods.iter().filter(available).count(),
             old: pods.iter().filter(is_old).count(),
@@ -379,6 +429,14 @@ impl World {
     pub(super) fn revisions(&self) -> usize {
         self.revisions.len()
     }
+}
+
+/// An action in one line.
+fn told(action: &Action) -> String {
+    let action_json = serde_json::to_value(action).unwrap();
+    let object = &action_json[action.kind()];
+    let name = object["target"]["name"].as_str().or(object["body"]["metadata"]["name"].as_str());
+    format!("{} {}", action.kind(), name.unwrap_or_default())
 }
 
 fn patch_metadata(pod: &mut Value, patch: &PodPatch) {

@@ -20,7 +20,7 @@ use crate::lifecycle;
 use crate::plan::{Action, Event, Plan, Refusal, Step, Waiting};
 use crate::pod::{Pod, availability, order};
 use crate::revision::{self, REVISION_LABEL, Revision};
-use crate::rollout::{self, Numbers};
+use crate::rollout::{self, Candidate, Numbers, Repair, repair};
 
 /// The revisions of a rollout.
 pub(super) struct Revisions {
@@ -38,19 +38,38 @@ impl Revisions {
     }
 
     pub(super) fn is_updated(&self, pod: &Pod) -> bool {
-        let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
-        revision::same(label, &self.updated.metadata.name)
+        is_of(pod, &self.updated)
     }
+
+    pub(super) fn is_current(&self, pod: &Pod) -> bool {
+        is_of(pod, &self.current)
+    }
+
+    /// A rollout is under way: there is a revision to go back to.
+    pub(super) fn differ(&self) -> bool {
+        !revision::same(&self.updated.metadata.name, &self.current.metadata.name)
+    }
+}
+
+fn is_of(pod: &Pod, revision: &Revision) -> bool {
+    let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
+    revision::same(label, &revision.metadata.name)
 }
 
 /// The pods to update, in order.
 pub(super) struct Chosen {
+    /// Where they are brought.
+    target: Arc<Revision>,
+    /// That is back to where they came from: the partition was raised.
+    back: bool,
     /// Those whose turn it is.
     now: Vec<Arc<Pod>>,
     /// The uids of those.
     uids: BTreeSet<Box<str>>,
     /// Those that wait for maxUnavailable.
     later: Vec<Arc<Pod>>,
+    /// Why broken pods wait too, if they do.
+    repair: Repair,
     /// Those inside the partition.
     staying: Vec<Arc<Pod>>,
 }
@@ -76,24 +95,45 @@ pub(super) fn choose(
     holding: &Holding<'_>,
     now: Timestamp,
 ) -> Chosen {
-    let mut candidates: Vec<_> = pods
+    let back = numbers.back;
+    let candidates = pods
         .iter()
-        .filter(|pod| !revisions.is_updated(pod) && !is_to_delete(snapshot, pod))
+        .filter(|pod| revisions.is_updated(pod) == back && !is_to_delete(snapshot, pod))
         .filter(|pod| lifecycle::state(pod) != lifecycle::PREPARING_DELETE)
         .cloned()
         .collect();
-    order::for_update(&mut candidates);
-    // What is under way is finished first, and what a hook was told of is under way.
-    let is_begun = |pod: &Pod| steps::is_under_way(pod) || lifecycle::state(pod) == lifecycle::PREPARING_UPDATE;
-    candidates.sort_by_key(|pod| !is_begun(pod));
-    let turn = numbers.update.min(candidates.len());
-    holding.sort_last(&mut candidates[..turn]);
-    let available = |pod: &Arc<Pod>| availability(pod, settings.min_ready_seconds, now).is_available();
-    let admitted = rollout::admitted(numbers, candidates.iter().map(available));
+    let mut candidates = in_order(settings, candidates, pods);
+    if !back {
+        let turn = numbers.update.min(candidates.len());
+        holding.sort_last(&mut candidates[..turn]);
+    }
+    let candidate = |pod: &Arc<Pod>| Candidate {
+        available: availability(pod, settings.min_ready_seconds, now).is_available(),
+        broken: repair::is_broken(pod),
+        begun: is_begun(pod),
+    };
+    let admitted = rollout::admitted(numbers, candidates.iter().map(candidate));
     let mut later = candidates.split_off(admitted);
     let staying = later.split_off(later.len().min(numbers.update.saturating_sub(admitted)));
     let uids = candidates.iter().map(|pod| pod.metadata.uid.clone()).collect();
-    Chosen { now: candidates, uids, later, staying }
+    let target = if back { &revisions.current } else { &revisions.updated }.clone();
+    Chosen { target, back, now: candidates, uids, later, repair: numbers.repair, staying }
+}
+
+/// The update has begun: also where so far only a hook was told of it.
+fn is_begun(pod: &Pod) -> bool {
+    steps::is_under_way(pod) || lifecycle::state(pod) == lifecycle::PREPARING_UPDATE
+}
+
+/// What has begun is finished first, and what is broken is repaired next; the spec says in which order the others come.
+fn in_order(settings: &Settings, candidates: Vec<Arc<Pod>>, pods: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
+    let (mut begun, mut waiting): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|pod| is_begun(pod));
+    order::for_update(&mut begun);
+    order::for_update(&mut waiting);
+    let mut waiting = settings.order.arrange(waiting, pods);
+    waiting.sort_by_key(|pod| !repair::is_broken(pod));
+    begun.append(&mut waiting);
+    begun
 }
 
 /// Puts pods whose in-place update is proven back into service, and undoes what is not wanted any more: pods out of
@@ -137,23 +177,25 @@ pub(super) fn settle(snapshot: &Snapshot, chosen: Option<&Chosen>, plan: &mut Pl
 pub(super) fn update(
     snapshot: &Snapshot,
     settings: &Settings,
-    revisions: &Revisions,
     chosen: &Chosen,
     holding: &Holding<'_>,
     plan: &mut Plan,
     now: Timestamp,
 ) {
-    let ways = Ways::new(snapshot, settings, revisions);
+    let target = &*chosen.target;
+    let ways = Ways::new(snapshot, settings, target);
     let (mut in_place, mut recreate) = (Vec::new(), Vec::new());
     for pod in &chosen.now {
-        match (ways.of(pod), holding.of(pod)) {
+        // What is on its way back needs no image that is pulled ahead.
+        let held = if chosen.back { None } else { holding.of(pod) };
+        match (ways.of(pod), held) {
             (Way::InPlace(_), Some(held)) => held.wait(pod, plan),
             (Way::InPlace(patch), None) => match hooks::before_update(snapshot, pod, now) {
-                Turn::Go => in_place.extend(advance(snapshot, settings, revisions, pod, patch, plan, now)),
+                Turn::Go => in_place.extend(advance(snapshot, settings, target, pod, patch, plan, now)),
                 Turn::Hold(step) => in_place.push(step),
                 Turn::Held => {}
             },
-            (Way::Recreate(reason), _) => recreate.extend(replace(snapshot, pod, revisions, reason, now)),
+            (Way::Recreate(reason), _) => recreate.extend(replace(snapshot, pod, target, reason, now)),
             (Way::Refused(refusal), _) if plan.refusal.is_none() => refuse(snapshot, plan, refusal.clone()),
             (Way::Refused(_), _) => {}
         }
@@ -161,9 +203,15 @@ pub(super) fn update(
     push(plan, "update in place", in_place);
     push(plan, "update by recreating", recreate);
     for pod in &chosen.later {
-        wait(plan, pod, "is to be updated, and waits for maxUnavailable".to_owned());
+        let why = if chosen.repair.fails > 0 && repair::is_broken(pod) {
+            let fails = chosen.repair.fails;
+            format!("is broken, and waits: {fails} pods of {} do not serve", target.metadata.name)
+        } else {
+            "is to be updated, and waits for maxUnavailable".to_owned()
+        };
+        wait(plan, pod, why);
     }
-    for pod in &chosen.staying {
+    for pod in chosen.staying.iter().filter(|_| !chosen.back) {
         let why = if settings.wanted.updates { "partition" } else { "paused, or OnDelete" };
         wait(plan, pod, format!("stays at its revision: {why}"));
     }
@@ -184,7 +232,7 @@ struct Ways {
 }
 
 impl Ways {
-    fn new(snapshot: &Snapshot, settings: &Settings, revisions: &Revisions) -> Self {
+    fn new(snapshot: &Snapshot, settings: &Settings, target: &Revision) -> Self {
         let mut ways = Self { by_revision: BTreeMap::new(), refusals: BTreeMap::new(), policy: settings.policy };
         if settings.policy == Policy::ReCreate {
             return ways;
@@ -195,7 +243,7 @@ impl Ways {
                 continue;
             }
             let old = revision::of_label(label, &snapshot.revisions);
-            let change = old.map(|old| env::gated(steps::change(old, &revisions.updated), snapshot.gates));
+            let change = old.map(|old| env::gated(steps::change(old, target), snapshot.gates));
             let change = change.ok_or_else(|| format!("revision {label} is not in the history any more"));
             if settings.policy == Policy::InPlaceOnly
                 && let Some(refusal) = refusal(snapshot, label, &change)
@@ -239,14 +287,14 @@ fn refusal(snapshot: &Snapshot, label: &str, change: &Result<Change, String>) ->
 fn advance(
     snapshot: &Snapshot,
     settings: &Settings,
-    revisions: &Revisions,
+    target: &Revision,
     pod: &Pod,
     patch: &crate::plan::PodPatch,
     plan: &mut Plan,
     now: Timestamp,
 ) -> Option<Step> {
     let phase = steps::phase(pod, &snapshot.facts(pod));
-    let revision = &*revisions.updated.metadata.name;
+    let revision = &*target.metadata.name;
     let update = Update {
         revision,
         label: revision_label(snapshot.gates, revision),
@@ -294,8 +342,8 @@ fn what(phase: &Phase, patched: bool) -> &'static str {
     }
 }
 
-fn replace(snapshot: &Snapshot, pod: &Pod, revisions: &Revisions, reason: &str, now: Timestamp) -> Option<Step> {
-    let revision = &revisions.updated.metadata.name;
+fn replace(snapshot: &Snapshot, pod: &Pod, target: &Revision, reason: &str, now: Timestamp) -> Option<Step> {
+    let revision = &target.metadata.name;
     let reason = format!("it cannot go to {revision} in place: {reason}");
     if hooks::holds_deletion(snapshot, pod) {
         return hooks::hold_deletion(snapshot, pod, &reason, true, now);

@@ -5,6 +5,7 @@
 mod availability;
 pub mod gates;
 pub mod order;
+pub mod spread;
 pub mod unready;
 
 pub use availability::{Availability, availability};

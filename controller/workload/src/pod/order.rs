@@ -1,26 +1,24 @@
 //! Which pods go first.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jiff::Timestamp;
-
 use super::Pod;
+use super::spread::{self, Ranks, Spread};
 
-/// Annotation: a number; the lower, the sooner the pod is deleted. Missing means 0.
+/// Annotation: a number; the lower, the sooner the pod is deleted. Missing or no number means 0.
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// Sorts pods for deletion, the first to go first: not scheduled, then pending, then not ready, then cheap ones by
-/// deletion cost, then doubled-up ones on a node, then those ready for less long, restarted more often, or newer.
-pub fn for_deletion(pods: &mut [Arc<Pod>]) {
-    let rank = ranks_on_node(pods);
+/// Sorts pods for deletion, the first to go first: not scheduled, then pending, then not available or not ready, then cheap
+/// ones by deletion cost, then those that crowd where they are, then those ready for less long, restarted more often, or
+/// newer.
+pub fn for_deletion(pods: &mut [Arc<Pod>], spread: &Spread, available: impl Fn(&Pod) -> bool) {
+    let ranks = spread::ranks(pods, spread);
     pods.sort_by(|a, b| {
-        readiness(a)
-            .cmp(&readiness(b))
-            .then_with(|| deletion_cost(a).cmp(&deletion_cost(b)))
-            .then_with(|| Reverse(rank[&*a.metadata.uid]).cmp(&Reverse(rank[&*b.metadata.uid])))
-            .then_with(|| age(a, b))
+        standing(a)
+            .cmp(&standing(b))
+            .then_with(|| available(a).cmp(&available(b)))
+            .then_with(|| least_lost(a, b, Some(&ranks)))
     });
 }
 
@@ -29,47 +27,58 @@ pub fn for_update(pods: &mut [Arc<Pod>]) {
     pods.sort_by(|a, b| readiness(a).cmp(&readiness(b)).then_with(|| age(a, b)));
 }
 
-/// Scheduled, phase, ready: the lower, the less is lost.
-fn readiness(pod: &Pod) -> (bool, u8, bool) {
+/// The whole order of deletion, but for what is known of availability.
+pub(super) fn least_lost(a: &Pod, b: &Pod, ranks: Option<&Ranks>) -> Ordering {
+    let rank = |pod: &Pod| ranks.map_or(0.0, |ranks| ranks.of(pod));
+    readiness(a)
+        .cmp(&readiness(b))
+        .then_with(|| deletion_cost(a).cmp(&deletion_cost(b)))
+        .then_with(|| rank(b).total_cmp(&rank(a)))
+        .then_with(|| age(a, b))
+}
+
+/// Scheduled, phase: the lower, the less is lost.
+fn standing(pod: &Pod) -> (bool, u8) {
     let phase = match &*pod.status.phase {
         "Pending" | "" => 0,
         "Running" => 2,
         _ => 1,
     };
-    (!pod.spec.node_name.is_empty(), phase, pod.is_true("Ready"))
+    (!pod.spec.node_name.is_empty(), phase)
 }
 
+fn readiness(pod: &Pod) -> ((bool, u8), bool) {
+    (standing(pod), pod.is_true("Ready"))
+}
+
+/// As Kubernetes reads it: `+5` and `007` are no numbers.
 fn deletion_cost(pod: &Pod) -> i32 {
-    pod.metadata.annotation(DELETION_COST).and_then(|cost| cost.parse().ok()).unwrap_or(0)
+    let written = pod.metadata.annotation(DELETION_COST).unwrap_or_default();
+    let cost: i32 = written.parse().unwrap_or(0);
+    let padded = written.starts_with('+') || (written.starts_with('0') && written != "0");
+    if padded { 0 } else { cost }
 }
 
-/// Ready for less long, restarted more often, newer; at last by name, so that the order is always the same.
+/// Ready for less long, restarted more often, newer; at last by name, so that the order is always the same. Where a time is
+/// not known, the pod goes before those with one.
 fn age(a: &Pod, b: &Pod) -> Ordering {
-    let ready_since = |pod: &Pod| pod.condition("Ready").and_then(|c| c.last_transition_time);
-    let later_first = |a: Option<Timestamp>, b: Option<Timestamp>| b.cmp(&a);
+    let ready = |pod: &Pod| {
+        let ready = pod.condition("Ready").filter(|c| &*c.status == "True");
+        ready.and_then(|c| c.last_transition_time).map(Reverse)
+    };
     let restarts = |pod: &Pod| pod.status.container_statuses.iter().map(|c| c.restart_count).max().unwrap_or(0);
-    later_first(ready_since(a), ready_since(b))
+    let created = |pod: &Pod| pod.metadata.creation_timestamp.map(Reverse);
+    ready(a)
+        .cmp(&ready(b))
         .then_with(|| restarts(b).cmp(&restarts(a)))
-        .then_with(|| later_first(a.metadata.creation_timestamp, b.metadata.creation_timestamp))
+        .then_with(|| created(a).cmp(&created(b)))
         .then_with(|| a.metadata.name.cmp(&b.metadata.name))
-}
-
-/// How many pods of the set share the pod's node and would stay if it went first: the most crowded node gives first.
-fn ranks_on_node(pods: &[Arc<Pod>]) -> BTreeMap<Box<str>, usize> {
-    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut ready_last: Vec<_> = pods.iter().collect();
-    ready_last.sort_by_key(|pod| Reverse(readiness(pod)));
-    let mut ranks = BTreeMap::new();
-    for pod in ready_last {
-        let on_node = seen.entry(&pod.spec.node_name).or_default();
-        ranks.insert(pod.metadata.uid.clone(), *on_node);
-        *on_node += 1;
-    }
-    ranks
 }
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+
     use super::*;
     use crate::pod::{Condition, ContainerStatus, Metadata, Spec, Status};
 
@@ -114,7 +123,7 @@ mod tests {
         .iter()
         .map(pod)
         .collect();
-        for_deletion(&mut pods);
+        for_deletion(&mut pods, &Spread::default(), |pod| pod.is_true("Ready"));
         let expected = ["unscheduled", "pending", "unready", "cheap", "restarted", "newer", "older", "dear"];
         assert_eq!(names(&pods), expected);
     }
@@ -129,8 +138,33 @@ mod tests {
         .iter()
         .map(pod)
         .collect();
-        for_deletion(&mut pods);
+        for_deletion(&mut pods, &Spread::default(), |pod| pod.is_true("Ready"));
         assert!(["a", "c"].contains(&names(&pods)[0]), "{:?}", names(&pods));
         assert_eq!(names(&pods)[1], "b");
+    }
+
+    #[test]
+    fn what_is_ready_but_not_available_goes_before_what_is() {
+        let mut pods: Vec<_> = [
+            Given("available", "n1", "Running", true, -9, 0, 10),
+            Given("ready", "n2", "Running", true, 0, 0, 10),
+            Given("unready", "n3", "Running", false, 0, 0, 10),
+        ]
+        .iter()
+        .map(pod)
+        .collect();
+        for_deletion(&mut pods, &Spread::default(), |pod| &*pod.metadata.name == "available");
+        assert_eq!(names(&pods), ["unready", "ready", "available"]);
+    }
+
+    #[test]
+    fn deletion_costs_are_read_as_kubernetes_reads_them() {
+        for (written, expected) in
+            [("5", 5), ("-5", -5), ("0", 0), ("+5", 0), ("007", 0), ("", 0), ("many", 0), ("99999999999", 0)]
+        {
+            let mut given = (*pod(&Given("a", "n", "Running", true, 0, 0, 0))).clone();
+            given.metadata.annotations = [(DELETION_COST.into(), written.into())].into();
+            assert_eq!(deletion_cost(&given), expected, "{written:?}");
+        }
     }
 }

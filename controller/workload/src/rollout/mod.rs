@@ -2,7 +2,12 @@
 //!
 //! One rule stands behind every number: a step may take an available pod out of service only while the available pods
 //! exceed `replicas - maxUnavailable`. What the step finds unavailable already costs nothing, but no more than
-//! `maxUnavailable` pods of the wanted revision may be unavailable at a time, so that a bad image stops by itself.
+//! `maxUnavailable` pods of the wanted revision may be unavailable at a time, so that a bad image stops by itself. Pods
+//! that are broken have a rule of their own, see [`repair`].
+
+pub mod repair;
+
+pub use repair::Repair;
 
 /// What the workload asks for, as absolute numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -19,6 +24,8 @@ pub struct Wanted {
     pub scale_max_unavailable: usize,
     /// Pods are updated by the controller: neither paused nor `OnDelete`.
     pub updates: bool,
+    /// A raised partition brings updated pods back to the old revision.
+    pub rolls_back: bool,
     /// Pods that a hook holds before deletion do not count (`scaleStrategy.excludePreparingDelete`).
     pub exclude_preparing_delete: bool,
 }
@@ -28,8 +35,14 @@ pub struct Wanted {
 pub struct Held {
     /// At the wanted revision.
     pub updated: bool,
+    /// At the revision that pods inside the partition have.
+    pub current: bool,
     /// In service for long enough.
     pub available: bool,
+    /// It has a node.
+    pub scheduled: bool,
+    /// Its containers are not ready, whoever else may hold it out of service.
+    pub broken: bool,
     /// Somebody asked for its deletion.
     pub to_delete: bool,
     /// A hook holds it before its deletion.
@@ -49,12 +62,16 @@ pub struct Numbers {
     pub delete_old: usize,
     /// Updated pods to scale down, beyond those that were asked to go.
     pub delete_updated: usize,
-    /// Old pods to update.
+    /// Pods to bring to another revision.
     pub update: usize,
+    /// The way of these: updated pods back to the old revision, instead of old pods to the wanted one.
+    pub back: bool,
     /// Available pods that may be taken out of service.
     pub disruptions: usize,
-    /// Pods of the wanted revision that may become or stay unavailable, beyond those that are.
+    /// Pods of the revision that pods are brought to that may become or stay unavailable, beyond those that are.
     pub updated_unavailable: usize,
+    /// Pods that may be brought there whatever the limits say.
+    pub repair: Repair,
     /// Pods above `replicas` that the workload wants at this moment.
     pub surge: usize,
 }
@@ -68,22 +85,37 @@ struct Tally {
     updated: usize,
     old_to_delete: usize,
     updated_to_delete: usize,
-    updated_unavailable: usize,
     preparing_delete_old: usize,
     preparing_delete: usize,
     unavailable: usize,
+    forward: Side,
+    back: Side,
+}
+
+/// What an update of one direction has to do with.
+#[derive(Debug, Default)]
+struct Side {
+    /// Pods of the revision that pods are brought to that are unavailable, for whatever reason.
+    target_unavailable: usize,
+    /// Those of them that should serve: they have a node, and nobody wants them gone.
+    target_fails: usize,
+    /// Broken pods that may be brought there.
+    broken: usize,
 }
 
 /// Computes the numbers from all active pods.
 pub fn numbers(wanted: &Wanted, pods: impl Iterator<Item = Held>) -> Numbers {
     let tally = Tally::of(pods);
-    let to_update = if wanted.updates { tally.to_update(wanted) } else { 0 };
-    let (surge, surge_old) = surge(wanted, &tally, to_update);
+    let (update, back) = if wanted.updates { tally.to_update(wanted) } else { (0, false) };
+    let (surge, surge_old) = surge(wanted, &tally, update, back);
+    let side = if back { &tally.back } else { &tally.forward };
     let mut numbers = Numbers {
-        update: to_update,
+        update,
+        back,
         disruptions: tally.available.saturating_sub(wanted.replicas.saturating_sub(wanted.max_unavailable)),
         updated_unavailable: (wanted.max_unavailable + tally.total)
-            .saturating_sub(wanted.replicas + tally.updated_unavailable),
+            .saturating_sub(wanted.replicas + side.target_unavailable),
+        repair: Repair::new(side.broken, side.target_fails),
         surge,
         ..Numbers::default()
     };
@@ -96,10 +128,10 @@ pub fn numbers(wanted: &Wanted, pods: impl Iterator<Item = Held>) -> Numbers {
     if counted < expected {
         scale_up(&mut numbers, wanted, &tally, expected - counted, expected_old.saturating_sub(counted_old));
     }
-    // What a hook holds before its deletion goes by itself, and no other pod has to go for it.
+    // What is on its way out already, held by a hook or not, is no reason to delete another.
     let staying = tally.old + tally.updated - tally.old_to_delete - tally.updated_to_delete;
     if staying > expected {
-        let old = tally.old.saturating_sub(tally.old_to_delete + expected_old);
+        let old = (tally.old - tally.old_to_delete).saturating_sub(expected_old);
         numbers.delete_old = old.min(staying - expected);
         numbers.delete_updated = staying - expected - numbers.delete_old;
     }
@@ -114,15 +146,16 @@ fn scale_up(numbers: &mut Numbers, wanted: &Wanted, tally: &Tally, missing: usiz
 }
 
 /// Pods above `replicas`, and how many of them must be of the old revision: replacements for pods that somebody asked
-/// to delete and that are needed first, or new pods that let old ones go. Never both sums at once.
-fn surge(wanted: &Wanted, tally: &Tally, to_update: usize) -> (usize, usize) {
+/// to delete and that are needed first, or new pods that let others go. Never both sums at once.
+fn surge(wanted: &Wanted, tally: &Tally, update: usize, back: bool) -> (usize, usize) {
     if wanted.max_surge == 0 {
         return (0, 0);
     }
     let to_delete = tally.old_to_delete + tally.updated_to_delete;
     let beyond = (tally.unavailable + to_delete).saturating_sub(wanted.max_unavailable).min(to_delete);
-    if beyond < to_update || beyond == 0 {
-        return (wanted.max_surge.min(to_update), 0);
+    if beyond < update || beyond == 0 {
+        let surge = wanted.max_surge.min(update);
+        return (surge, if back { surge } else { 0 });
     }
     let surge = wanted.max_surge.min(beyond);
     let staying_old = tally.old - tally.old_to_delete;
@@ -135,7 +168,8 @@ impl Tally {
         for pod in pods {
             tally.total += 1;
             tally.available += usize::from(pod.available);
-            tally.updated_unavailable += usize::from(pod.updated && !pod.available);
+            tally.forward.add(&pod, pod.updated, !pod.updated);
+            tally.back.add(&pod, pod.current, pod.updated);
             // A pod that is held and asked to go counts once, as held: it is out of service already.
             if pod.preparing_delete {
                 tally.preparing_delete += 1;
@@ -155,22 +189,48 @@ impl Tally {
         tally
     }
 
-    /// Old pods beyond the partition, but no more than updated pods are missing.
-    fn to_update(&self, wanted: &Wanted) -> usize {
-        let beyond = self.old.saturating_sub(wanted.partition);
-        beyond.min((wanted.replicas - wanted.partition).saturating_sub(self.updated))
+    /// Old pods beyond the partition, but no more than updated pods are missing; or, where the partition was raised, the
+    /// other way round and back.
+    fn to_update(&self, wanted: &Wanted) -> (usize, bool) {
+        let wanted_updated = wanted.replicas - wanted.partition;
+        let forward = self.old.saturating_sub(wanted.partition).min(wanted_updated.saturating_sub(self.updated));
+        let back = wanted.partition.saturating_sub(self.old).min(self.updated.saturating_sub(wanted_updated));
+        if wanted.rolls_back && back > 0 { (back, true) } else { (forward, false) }
     }
 }
 
-/// How many of the candidates, in their order, may be updated now. `available` says which of them serve.
-pub fn admitted(numbers: &Numbers, available: impl Iterator<Item = bool>) -> usize {
-    let mut disruptions = numbers.disruptions;
+impl Side {
+    fn add(&mut self, pod: &Held, target: bool, source: bool) {
+        let stays = !pod.to_delete && !pod.preparing_delete;
+        self.target_unavailable += usize::from(target && !pod.available);
+        self.target_fails += usize::from(target && !pod.available && pod.scheduled && stays);
+        self.broken += usize::from(source && pod.broken && stays);
+    }
+}
+
+/// A pod that may be updated, as the limits see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Candidate {
+    /// In service for long enough.
+    pub available: bool,
+    /// Its containers are not ready.
+    pub broken: bool,
+    /// Its update has begun.
+    pub begun: bool,
+}
+
+/// How many of the candidates, in their order, may be updated now.
+pub fn admitted(numbers: &Numbers, candidates: impl Iterator<Item = Candidate>) -> usize {
+    let (mut disruptions, mut free) = (numbers.disruptions, numbers.repair.free);
     let mut admitted = 0;
-    for available in available.take(numbers.update) {
-        if admitted == numbers.updated_unavailable || (available && disruptions == 0) {
+    for candidate in candidates.take(numbers.update) {
+        if candidate.broken && (candidate.begun || free > 0) {
+            free = free.saturating_sub(1);
+        } else if admitted >= numbers.updated_unavailable || (candidate.available && disruptions == 0) {
             break;
+        } else {
+            disruptions -= usize::from(candidate.available);
         }
-        disruptions -= usize::from(available);
         admitted += 1;
     }
     admitted

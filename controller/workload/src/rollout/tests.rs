@@ -3,7 +3,15 @@ use proptest::prelude::*;
 use super::*;
 
 fn pods(old: usize, updated: usize) -> Vec<Held> {
-    let pod = |updated| Held { updated, available: true, to_delete: false, preparing_delete: false };
+    let pod = |updated| Held {
+        updated,
+        current: !updated,
+        available: true,
+        scheduled: true,
+        broken: false,
+        to_delete: false,
+        preparing_delete: false,
+    };
     [vec![pod(false); old], vec![pod(true); updated]].concat()
 }
 
@@ -15,6 +23,7 @@ fn wanted(replicas: usize, partition: usize, max_unavailable: usize, max_surge: 
         max_surge,
         scale_max_unavailable: usize::MAX,
         updates: true,
+        rolls_back: false,
         exclude_preparing_delete: false,
     }
 }
@@ -71,19 +80,27 @@ fn a_bad_revision_stops_by_itself() {
     held[4].available = false;
     held[5].available = false;
     let n = numbers(&wanted(6, 0, 2, 0), held.iter().copied());
-    assert_eq!(admitted(&n, held[..4].iter().map(|p| p.available)), 0);
+    assert_eq!(admitted(&n, held[..4].iter().map(candidate)), 0);
     // Old pods that are down anyway may be updated, but only as many as may be down at the new revision.
     let mut held = pods(6, 0);
     held.iter_mut().for_each(|p| p.available = false);
     let n = numbers(&wanted(6, 0, 2, 0), held.iter().copied());
-    assert_eq!(admitted(&n, held.iter().map(|p| p.available)), 2);
+    assert_eq!(admitted(&n, held.iter().map(candidate)), 2);
+}
+
+fn candidate(pod: &Held) -> Candidate {
+    Candidate { available: pod.available, broken: pod.broken, begun: false }
 }
 
 fn any_held() -> impl Strategy<Value = Held> {
-    (any::<bool>(), any::<bool>(), prop::bool::weighted(0.1), prop::bool::weighted(0.1)).prop_map(
-        |(updated, available, to_delete, preparing)| Held {
+    let rare = || prop::bool::weighted(0.1);
+    (any::<bool>(), any::<bool>(), any::<bool>(), rare(), rare(), rare()).prop_map(
+        |(updated, available, broken, older, to_delete, preparing)| Held {
             updated,
-            available: available && !preparing,
+            current: !updated && !older,
+            available: available && !preparing && !broken,
+            scheduled: true,
+            broken,
             to_delete,
             preparing_delete: preparing,
         },
@@ -94,8 +111,9 @@ prop_compose! {
     fn any_wanted()(replicas in 0usize..12)(
         replicas in Just(replicas), partition in 0..=replicas, max_unavailable in 0usize..4, max_surge in 0usize..4,
         scale in prop_oneof![Just(usize::MAX), 0usize..4], updates in any::<bool>(), exclude in any::<bool>(),
+        rolls_back in any::<bool>(),
     ) -> Wanted {
-        Wanted { replicas, partition, max_unavailable, max_surge, scale_max_unavailable: scale, updates, exclude_preparing_delete: exclude }
+        Wanted { replicas, partition, max_unavailable, max_surge, scale_max_unavailable: scale, updates, rolls_back, exclude_preparing_delete: exclude }
     }
 }
 
@@ -112,15 +130,15 @@ proptest! {
         let floor = wanted.replicas.saturating_sub(wanted.max_unavailable);
         let available = held.iter().filter(|p| p.available).count();
         prop_assert!(n.disruptions == 0 || available - n.disruptions >= floor);
-        let candidates: Vec<_> = held.iter().filter(|p| !p.updated && !p.preparing_delete).collect();
-        let admitted = admitted(&n, candidates.iter().map(|p| p.available));
+        let candidates: Vec<_> = held.iter().filter(|p| p.updated == n.back && !p.preparing_delete).collect();
+        let admitted = admitted(&n, candidates.iter().map(|p| candidate(p)));
         let disrupted = candidates[..admitted].iter().filter(|p| p.available).count();
         prop_assert!(disrupted <= n.disruptions);
         prop_assert!(wanted.updates || admitted == 0);
-        let old = candidates.len();
-        prop_assert!(admitted == 0 || old - admitted >= wanted.partition, "the partition stays");
-        let deletable_old = held.iter().filter(|p| !p.updated && !p.to_delete).count();
-        let deletable_updated = held.iter().filter(|p| p.updated && !p.to_delete).count();
-        prop_assert!(n.delete_old <= deletable_old && n.delete_updated <= deletable_updated + deletable_old);
+        let stays = if n.back { wanted.replicas - wanted.partition } else { wanted.partition };
+        prop_assert!(admitted == 0 || candidates.len() - admitted >= stays, "the partition stays");
+        prop_assert!(!n.back || wanted.rolls_back);
+        let deletable = |updated| held.iter().filter(|p| p.updated == updated && !p.to_delete && !p.preparing_delete).count();
+        prop_assert!(n.delete_old <= deletable(false) && n.delete_updated <= deletable(true));
     }
 }

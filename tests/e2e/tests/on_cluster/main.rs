@@ -5,6 +5,7 @@
 mod bad_input;
 mod containers;
 mod exactness;
+mod examples;
 mod faults;
 mod hooks;
 mod limits;
@@ -48,6 +49,11 @@ const TESTS: &[(&str, Test)] = tests![
     limits::recreate_with_max_unavailable,
     limits::recreate_with_surge_alone,
     limits::recreate_with_surge_and_partition,
+    examples::a_partition_with_surge_alone,
+    examples::a_percentage_under_100_updates_one_pod,
+    examples::who_is_asked_to_go,
+    examples::the_order_of_priorities_and_of_scattering,
+    examples::broken_pods_are_updated_first,
     exactness::two_tags_of_one_digest,
     exactness::a_rollback_in_the_grace_period,
     exactness::back_before_the_kubelet_saw_it,

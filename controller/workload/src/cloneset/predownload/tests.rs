@@ -297,7 +297,7 @@ proptest! {
         replicas in 1..7_i32,
         unavailable in 1..4_usize,
         rounds in prop::collection::vec((0..4_usize, 0..120_i64, prop::bool::ANY), 0..12),
-        patience in prop::option::of(1..200_i64),
+        patience in prop::option::of(1..150_i64),
     ) {
         let mut world = world(replicas, json!({"maxUnavailable": unavailable}));
         if let Some(seconds) = patience {

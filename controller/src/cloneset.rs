@@ -18,11 +18,12 @@ use berth_workload::revision;
 use jiff::Timestamp;
 
 use crate::acting::{Acting, next, target};
+use crate::claims;
 use crate::overlapping;
 use crate::stores::{JOBS_BY_OWNER, REVISIONS_BY_OWNER, Stores};
 use crate::watched::{Watched, controller};
 
-/// Wakes a CloneSet when it, one of its pods or one of its revisions changes.
+/// Wakes a CloneSet when it, one of its pods, one of its revisions or one of their claims changes.
 pub(crate) fn wake(stores: &Stores, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
     let (to, acting) = (queue.clone(), acting.clone());
     stores.clonesets.on_change(move |change| match change {
@@ -36,6 +37,18 @@ pub(crate) fn wake(stores: &Stores, queue: &Arc<Queue<Key>>, acting: &Arc<Acting
     let to = queue.clone();
     stores.revisions.on_change(move |change| each(change, |revision| wake_owner(&to, &revision.0.metadata)));
     wake_for_images(stores, queue);
+    let (to, pods) = (queue.clone(), stores.pods.clone());
+    // A claim that a pod owns is the pod's CloneSet's matter.
+    stores.claims.on_change(move |change| {
+        each(change, |claim| {
+            wake_owner(&to, &claim.0.metadata);
+            for owner in claim.0.metadata.owner_references.iter().filter(|owner| &*owner.kind == "Pod") {
+                pods.get(&claim.0.metadata.namespace, &owner.name)
+                    .iter()
+                    .for_each(|pod| wake_owner(&to, &pod.metadata));
+            }
+        });
+    });
     let (to, pods) = (queue.clone(), stores.pods.clone());
     // A daemon's answer about containers is for the pods whose update waits for it.
     stores.nodeimages.on_change(move |change| {
@@ -117,10 +130,11 @@ pub(crate) fn observe(stores: &Stores, set: &Watched<CloneSet>, gates: Gates) ->
     let hosts = hosts(stores, set, &pods);
     // Seeded by the operating system, anew for every hasher.
     let seed = RandomState::new().build_hasher().finish();
+    let claims = claims::of(&stores.claims, set.uid(), &pods);
     let jobs = || stores.jobs.by_index(&JOBS_BY_OWNER, set.uid()).iter().map(|job| job.0.clone()).collect();
     let jobs = (!stores.jobs.is_missing()).then(jobs);
     let overlapping = overlapping::names(&stores.clonesets, set);
-    Snapshot { set: set.0.clone(), pods, revisions, nodes, jobs, overlapping, hosts, gates, seed }
+    Snapshot { set: set.0.clone(), pods, claims, revisions, nodes, jobs, overlapping, hosts, gates, seed }
 }
 
 /// The nodes of the pods, where the template says how its pods are spread over them.

@@ -1,6 +1,7 @@
 //! The controller: flags and wiring.
 
 mod acting;
+mod claims;
 mod cloneset;
 mod early;
 mod explain;

@@ -75,6 +75,7 @@ fn acting(client: &Client, leadership: &Leadership, recorder: Recorder, gates: G
     expectations.follow(&stores.pods);
     expectations.follow(&stores.clonesets);
     expectations.follow(&stores.revisions);
+    expectations.follow(&stores.claims);
     expectations.follow(&stores.nodeimages);
     expectations.follow(&stores.jobs);
     expectations.follow(&stores.lists);

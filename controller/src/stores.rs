@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use berth_api::names::label;
 use berth_api::v1beta1::cloneset::CloneSet;
 use berth_api::v1beta1::imagelistpulljob::ImageListPullJob;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
@@ -13,12 +14,14 @@ use berth_runtime::metrics::Metrics;
 use berth_runtime::object::CLONE_SETS;
 use berth_runtime::store::{SyncState, pods};
 use berth_runtime::{CancellationToken, Index, Object, Resource, Store, feed};
+use berth_workload::claim::Claim;
 use berth_workload::nodeimage::Node;
 use berth_workload::plan::Event;
 use berth_workload::pod::{Metadata, Pod, spread};
 use berth_workload::revision::Revision;
 use kube::Client;
 
+use crate::claims::{self, CLAIMS_BY_OWNER};
 use crate::kinds::{Kind, Kinds};
 use crate::overlapping;
 use crate::unreadable::Tell;
@@ -41,6 +44,8 @@ pub(crate) struct Stores {
     pub(crate) clonesets: Arc<Store<Watched<CloneSet>>>,
     /// The revisions of CloneSets.
     pub(crate) revisions: Arc<Store<Watched<Revision>>>,
+    /// The claims of CloneSets' pods.
+    pub(crate) claims: Arc<Store<Watched<Claim>>>,
     /// All NodeImages.
     pub(crate) nodeimages: Arc<Store<Watched<NodeImage>>>,
     /// All ImagePullJobs.
@@ -58,6 +63,7 @@ impl Stores {
             pods: Store::new(&[pods::BY_OWNER, pods::BY_NODE, pods::BY_NAMESPACE]),
             clonesets: Store::new(&[overlapping::BY_NAMESPACE]),
             revisions: Store::new(&[REVISIONS_BY_OWNER]),
+            claims: Store::new(&[CLAIMS_BY_OWNER]),
             nodeimages: Store::new(&[]),
             jobs: Store::new(&[JOBS_BY_OWNER]),
             lists: Store::new(&[]),
@@ -84,6 +90,7 @@ impl Stores {
         if any(&[Kind::CloneSet]) {
             follow.one(&self.clonesets, |_| true);
             follow.one(&self.revisions, |revision| is_ours(&revision.0.metadata));
+            follow.labelled(&self.claims, label::CLONESET_INSTANCE_ID, claims::is_kept);
         }
         if any(&[Kind::NodeImage]) {
             follow.one(&self.nodes, |_| true);
@@ -105,6 +112,7 @@ impl Stores {
                 pods.sync_state(),
                 self.clonesets.sync_state(),
                 self.revisions.sync_state(),
+                self.claims.sync_state(),
                 nodeimages.sync_state(),
                 jobs.sync_state(),
             ],
@@ -121,15 +129,16 @@ impl Stores {
     /// # Errors
     /// The server's answer.
     pub(crate) async fn look(&self, client: &Client, namespace: &str) -> Result<(), Failed> {
-        load(client, &self.pods, namespace, |_| true).await?;
-        load(client, &self.clonesets, namespace, |_| true).await?;
-        load(client, &self.revisions, namespace, |revision| is_ours(&revision.0.metadata)).await?;
-        load(client, &self.jobs, namespace, |_| true).await?;
-        load(client, &self.nodeimages, "", |_| true).await?;
+        load(client, &self.pods, namespace, "", |_| true).await?;
+        load(client, &self.clonesets, namespace, "", |_| true).await?;
+        load(client, &self.revisions, namespace, "", |revision| is_ours(&revision.0.metadata)).await?;
+        load(client, &self.claims, namespace, label::CLONESET_INSTANCE_ID, claims::is_kept).await?;
+        load(client, &self.jobs, namespace, "", |_| true).await?;
+        load(client, &self.nodeimages, "", "", |_| true).await?;
         // Only a template that spreads its pods asks where its nodes are.
         let sets = self.clonesets.all();
         if sets.iter().any(|set| spread::is_constrained(&set.0.spec.template.0)) {
-            load(client, &self.nodes, "", |_| true).await
+            load(client, &self.nodes, "", "", |_| true).await
         } else {
             Ok(())
         }
@@ -137,7 +146,7 @@ impl Stores {
 }
 
 /// Revisions of other workloads are never held: there are as many as ten of each.
-fn is_ours(metadata: &Metadata) -> bool {
+pub(crate) fn is_ours(metadata: &Metadata) -> bool {
     metadata
         .controller()
         .is_some_and(|owner| owner.api_version.starts_with("apps.kruise.io/") && &*owner.kind == "CloneSet")
@@ -153,9 +162,14 @@ struct Follow<'a> {
 
 impl Follow<'_> {
     fn one<T: Object>(&self, store: &Arc<Store<T>>, keep: fn(&T) -> bool) {
+        self.labelled(store, "", keep);
+    }
+
+    /// Only what has this label; everything if it is empty.
+    fn labelled<T: Object>(&self, store: &Arc<Store<T>>, label: &str, keep: fn(&T) -> bool) {
         let metrics = self.metrics.feed(T::RESOURCE.kind);
         let odd = Some(unreadable(T::RESOURCE, self.recorder.clone(), self.tell.clone()));
-        let options = feed::Options { keep, odd, metrics, ..feed::Options::default() };
+        let options = feed::Options { keep, odd, metrics, labels: label.to_owned(), ..feed::Options::default() };
         tokio::spawn(feed::run(self.client.clone(), store.clone(), options, self.stop.clone()));
     }
 }
@@ -180,8 +194,10 @@ async fn load<T: Object>(
     client: &Client,
     store: &Arc<Store<T>>,
     namespace: &str,
+    label: &str,
     keep: fn(&T) -> bool,
 ) -> Result<(), Failed> {
-    let options = feed::Options { keep, namespace: namespace.to_owned(), ..feed::Options::default() };
+    let (namespace, labels) = (namespace.to_owned(), label.to_owned());
+    let options = feed::Options { keep, namespace, labels, ..feed::Options::default() };
     feed::load(client.clone(), store.clone(), options).await
 }

@@ -7,6 +7,7 @@ use berth_api::v1beta1::imagelistpulljob::ImageListPullJob;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::NodeImage;
 use berth_runtime::{Object, Resource, object};
+use berth_workload::claim::Claim;
 use berth_workload::nodeimage::Node;
 use berth_workload::revision::Revision;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -113,4 +114,5 @@ macro_rules! slim {
 }
 
 slim!(Revision, object::CONTROLLER_REVISIONS);
+slim!(Claim, object::CLAIMS);
 slim!(Node, object::NODES);

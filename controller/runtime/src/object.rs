@@ -24,6 +24,8 @@ pub struct Resource {
 
 /// Pods.
 pub const PODS: Resource = Resource::new("", "v1", "pods", "Pod");
+/// Claims.
+pub const CLAIMS: Resource = Resource::new("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim");
 /// Pod templates, created only as a dry run: the apiserver's own validation of a workload's template.
 pub const POD_TEMPLATES: Resource = Resource::new("", "v1", "podtemplates", "PodTemplate");
 /// Events.

@@ -12,6 +12,7 @@ use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use berth_api::template::mount_claims;
 use berth_api::v1beta1;
 
 use crate::keeper::posting;
@@ -61,11 +62,22 @@ pub(crate) fn faultless(new: &Value, old: Option<&Value>) -> Result<(), String> 
     Err(found.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
 }
 
-/// The pod template that has to be judged: that of a CloneSet which is new or has another one than before.
-pub(crate) fn template_to_judge<'a>(resource: &str, new: &'a Value, old: Option<&Value>) -> Option<&'a Value> {
-    let template = |object: &'a Value| object.pointer("/spec/template");
-    let new = template(new).filter(|_| resource == "clonesets")?;
-    (old.and_then(|old| old.pointer("/spec/template")) != Some(new)).then_some(new)
+/// The pod template that has to be judged, with the volumes of its claims: that of a CloneSet which is new or has another
+/// one than before.
+pub(crate) fn template_to_judge(resource: &str, new: &Value, old: Option<&Value>) -> Option<Value> {
+    if resource != "clonesets" {
+        return None;
+    }
+    let new = template_with_claims(new)?;
+    (old.and_then(template_with_claims).as_ref() != Some(&new)).then_some(new)
+}
+
+fn template_with_claims(object: &Value) -> Option<Value> {
+    let mut template = object.pointer("/spec/template")?.clone();
+    let claims = object.pointer("/spec/volumeClaimTemplates").and_then(Value::as_array).into_iter().flatten();
+    let names = claims.filter_map(|claim| claim.pointer("/metadata/name")?.as_str());
+    mount_claims(template.get_mut("spec")?, names.map(|name| (name, name.to_owned())));
+    Some(template)
 }
 
 /// Asks the apiserver about a pod template.

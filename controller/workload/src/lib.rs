@@ -4,6 +4,7 @@
 //! its *snapshot* (what was observed), `decide` (snapshot and time to [`plan::Plan`]) and `status` (snapshot and
 //! what came of the plan to the status to write). What several workloads share are free functions over small values.
 
+pub mod claim;
 pub mod cloneset;
 pub mod gates;
 pub mod imagelistpulljob;

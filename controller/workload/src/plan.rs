@@ -36,7 +36,7 @@ pub struct Stage {
     pub steps: Vec<Step>,
 }
 
-/// Actions on one object, in order; the first that fails ends the step.
+/// Actions on one object and what belongs to it, in order; the first that fails ends the step.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Step {
     /// What to write.
@@ -69,7 +69,7 @@ pub enum Action {
     ValidateTemplate {
         /// Where pods would be created.
         namespace: String,
-        /// The template as the workload has it.
+        /// The template as the workload has it, with the volumes of its claims.
         template: Value,
     },
     /// Create a `ControllerRevision`. One that exists already with the same owner is success.
@@ -83,6 +83,8 @@ pub enum Action {
         target: Target,
         /// The new number.
         revision: i64,
+        /// Annotations that change.
+        annotations: BTreeMap<String, String>,
     },
     /// A merge patch of a `ControllerRevision`'s metadata (its labels).
     PatchRevision {
@@ -104,6 +106,23 @@ pub enum Action {
     /// Delete a pod, with its own grace period. Expected in the feed before the workload is decided on again.
     DeletePod {
         /// The pod.
+        target: Target,
+    },
+    /// Create a claim. One that exists already with the same owner is success.
+    CreateClaim {
+        /// The whole object.
+        body: Value,
+    },
+    /// A strategic merge patch of a claim's metadata: its owners, or annotations.
+    PatchClaim {
+        /// The claim.
+        target: Target,
+        /// The patch.
+        patch: Value,
+    },
+    /// Delete a claim. The server keeps it until no pod uses it.
+    DeleteClaim {
+        /// The claim.
         target: Target,
     },
     /// A strategic merge patch of a pod's metadata and container images.
@@ -181,6 +200,9 @@ impl Action {
             Self::DeleteRevision { .. } => "DeleteRevision",
             Self::CreatePod { .. } => "CreatePod",
             Self::DeletePod { .. } => "DeletePod",
+            Self::CreateClaim { .. } => "CreateClaim",
+            Self::PatchClaim { .. } => "PatchClaim",
+            Self::DeleteClaim { .. } => "DeleteClaim",
             Self::PatchPod { .. } => "PatchPod",
             Self::PatchPodStatus { .. } => "PatchPodStatus",
             Self::PatchCloneSet { .. } => "PatchCloneSet",

@@ -69,8 +69,10 @@ pub mod annotation {
     /// *Berth.* On a CloneSet: how long a pod's in-place update waits for its node to have the new image, at most, such
     /// as `5m`. With it, images are pulled ahead for small and for one-batch rollouts, too.
     pub const INPLACE_UPDATE_WAIT_FOR_IMAGE: &str = "apps.kruise.io/inplace-update-wait-for-image";
-    /// On a claim of a CloneSet: the hash of the claim template it was made from.
+    /// On a revision of a CloneSet: the hash of the claim templates at that time; empty without any.
     pub const VOLUME_CLAIM_TEMPLATE_HASH: &str = "kruise.io/cloneset-volumeclaimtemplate-hash";
+    /// *Berth.* On a claim of a CloneSet that does not reuse claims: no pod has had it yet, so that the next one may.
+    pub const CLAIM_UNUSED: &str = "apps.kruise.io/berth-claim-unused";
     /// In the sandbox config of a pull: the ImagePullJob that asked for it.
     pub const PULLING_IMAGE_BY: &str = "apps.kruise.io/pulling-image-by";
     /// *Berth.* On an object that was converted: what the version it is in cannot express. Removed on the way back.

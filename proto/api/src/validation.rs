@@ -105,8 +105,14 @@ fn cloneset(object: &Value, found: &mut Violations) {
             found.value(&format!("{field}[{key}]"), value.as_str().unwrap_or_default());
         }
     }
-    let mut names = BTreeSet::new();
-    for (index, claim) in list(at(object, "spec.volumeClaimTemplates")) {
+    let claims = list(at(object, "spec.volumeClaimTemplates")).map(|(_, claim)| claim);
+    found.0.extend(claim_templates(claims));
+}
+
+/// The faults of claim templates: their names are volumes' names, and each is there once.
+pub fn claim_templates<'a>(claims: impl IntoIterator<Item = &'a Value>) -> Vec<Violation> {
+    let (mut found, mut names) = (Violations(Vec::new()), BTreeSet::new());
+    for (index, claim) in claims.into_iter().enumerate() {
         let field = format!("spec.volumeClaimTemplates[{index}].metadata.name");
         let name = claim.get("metadata").map_or("", |metadata| text(metadata, "name"));
         if !is_dns_label(name) {
@@ -115,6 +121,7 @@ fn cloneset(object: &Value, found: &mut Violations) {
             found.add(&field, name, "another claim template has this name: use another");
         }
     }
+    found.0
 }
 
 struct Violations(Vec<Violation>);

@@ -5,7 +5,8 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::object::{
-    CLONE_SETS, CONTROLLER_REVISIONS, IMAGE_LIST_PULL_JOBS, IMAGE_PULL_JOBS, NODE_IMAGES, POD_TEMPLATES, PODS, Resource,
+    CLAIMS, CLONE_SETS, CONTROLLER_REVISIONS, IMAGE_LIST_PULL_JOBS, IMAGE_PULL_JOBS, NODE_IMAGES, POD_TEMPLATES, PODS,
+    Resource,
 };
 
 const JSON: &str = "application/json";
@@ -75,8 +76,11 @@ impl Write {
                 Self::create("ValidateTemplate", Kind::DryRun, POD_TEMPLATES, &body)
             }
             Action::CreateRevision { body } => Self::create("CreateRevision", Kind::Create, CONTROLLER_REVISIONS, body),
-            Action::RenumberRevision { target, revision } => {
-                let patch = json!({"revision": revision});
+            Action::RenumberRevision { target, revision, annotations } => {
+                let mut patch = json!({"revision": revision});
+                if !annotations.is_empty() {
+                    patch["metadata"] = json!({"annotations": annotations});
+                }
                 Self::patch("RenumberRevision", CONTROLLER_REVISIONS, target, MERGE, patch)
             }
             Action::PatchRevision { target, patch } => {
@@ -85,6 +89,9 @@ impl Write {
             Action::DeleteRevision { target } => Self::delete("DeleteRevision", CONTROLLER_REVISIONS, target),
             Action::CreatePod { body } => Self::create("CreatePod", Kind::Create, PODS, body),
             Action::DeletePod { target } => Self::delete("DeletePod", PODS, target),
+            Action::CreateClaim { body } => Self::create("CreateClaim", Kind::Create, CLAIMS, body),
+            Action::PatchClaim { target, patch } => Self::patch("PatchClaim", CLAIMS, target, STRATEGIC, patch.clone()),
+            Action::DeleteClaim { target } => Self::delete("DeleteClaim", CLAIMS, target),
             Action::PatchPod { target, patch } => {
                 let mut body = metadata(patch);
                 if !patch.images.is_empty() {

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -284,10 +285,16 @@ async fn revisions_are_created_renumbered_and_deleted() {
         uid: made["metadata"]["uid"].as_str().unwrap().into(),
         resource_version: None,
     };
-    run(&executor, &owner, Action::RenumberRevision { target: target.clone(), revision: 7 }).await.unwrap();
+    run(
+        &executor,
+        &owner,
+        Action::RenumberRevision { target: target.clone(), revision: 7, annotations: BTreeMap::new() },
+    )
+    .await
+    .unwrap();
     assert_eq!(read(&client, &CONTROLLER_REVISIONS, &namespace, "web-1").await.unwrap()["revision"], 7);
     let other = Target { uid: uid(), ..target.clone() };
-    let renumber = Action::RenumberRevision { target: other.clone(), revision: 8 };
+    let renumber = Action::RenumberRevision { target: other.clone(), revision: 8, annotations: BTreeMap::new() };
     assert_eq!(run(&executor, &owner, renumber).await.unwrap_err().code, 409);
     assert_eq!(run(&executor, &owner, Action::DeleteRevision { target: other }).await.unwrap_err().code, 409);
     run(&executor, &owner, Action::DeleteRevision { target }).await.unwrap();

@@ -72,7 +72,7 @@ async fn verdict(request: &Request, judge: &Judge) -> Result<(), String> {
     kinds::readable(resource, object)?;
     kinds::faultless(object, request.old_object.as_ref())?;
     match kinds::template_to_judge(resource, object, request.old_object.as_ref()) {
-        Some(template) => kinds::judge_template(&judge.client, &request.namespace, template).await,
+        Some(template) => kinds::judge_template(&judge.client, &request.namespace, &template).await,
         None => Ok(()),
     }
 }

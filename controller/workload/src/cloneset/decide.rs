@@ -7,10 +7,10 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::hooks::{self, Uids};
-use super::new_pod::{free_ids, new_pod, owner};
+use super::new_pod::{new_pod, owner};
 use super::settings::{Settings, settings};
 use super::update::{self, Revisions};
-use super::{Snapshot, blocked, overlap, pods_to_delete, predownload, progress};
+use super::{Snapshot, blocked, claim_hash, claims, overlap, pods_to_delete, predownload, progress};
 use crate::gates::Gate;
 use crate::lifecycle;
 use crate::plan::{Action, Event, Plan, Refusal, Stage, Step, Waiting};
@@ -79,6 +79,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     predownload::plan(snapshot, &settings, &revisions, &pods, &mut plan, now);
     update::update(snapshot, &settings, &chosen, &holding, &mut plan, now);
     push(&mut plan, "pods to delete", pods_to_delete::clean(snapshot).into_iter().collect());
+    claims::settle(snapshot, &mut plan);
     drop_history(snapshot, &settings, &revisions, &pods, &mut plan);
     wait_for_availability(&pods, &settings, &mut plan, now);
     plan
@@ -120,7 +121,8 @@ fn revisions(snapshot: &Snapshot) -> Result<(Revisions, Option<Step>), Stage> {
     let number = match revision::recognise(template, &snapshot.revisions) {
         Recognised::Newest(updated) => return Ok((Revisions::new(snapshot, updated), None)),
         Recognised::Older(updated, number) => {
-            let action = Action::RenumberRevision { target: updated.target(), revision: number };
+            let annotations = claim_hash::changed(snapshot, &updated);
+            let action = Action::RenumberRevision { target: updated.target(), revision: number, annotations };
             let reason =
                 format!("the template is that of revision {}, which becomes the newest", updated.metadata.name);
             return Ok((Revisions::new(snapshot, updated), Some(step(action, reason))));
@@ -128,7 +130,7 @@ fn revisions(snapshot: &Snapshot) -> Result<(Revisions, Option<Step>), Stage> {
         Recognised::New(number) => number,
     };
     let namespace = snapshot.set.metadata.namespace.clone().unwrap_or_default();
-    let validate = Action::ValidateTemplate { namespace, template: template.clone() };
+    let validate = Action::ValidateTemplate { namespace, template: claims::with_volumes(snapshot) };
     let mut step = step(validate, format!("the template is new, and becomes revision {number}"));
     step.actions.push(Action::CreateRevision { body: new_revision(snapshot, template, number) });
     let message = "failed to take over spec.template".to_owned();
@@ -153,6 +155,7 @@ fn new_revision(snapshot: &Snapshot, template: &Value, number: i64) -> Value {
             "name": revision::revision_name(workload, &hash),
             "namespace": set.namespace,
             "labels": labels,
+            "annotations": claim_hash::annotation(snapshot),
             "ownerReferences": [owner(snapshot)],
         },
         "revision": number,
@@ -168,11 +171,14 @@ fn scale_up(
     plan: &mut Plan,
     now: Timestamp,
 ) {
-    let mut ids = free_ids(snapshot);
+    let mut ids = claims::ids(snapshot);
     let wanted = [(&revisions.current, numbers.create_old), (&revisions.updated, numbers.create_updated)];
     let mut creates = Vec::new();
     for (revision, count) in wanted {
-        creates.extend(ids.by_ref().take(count).map(|id| create(snapshot, revision, &id, have, now)));
+        creates.extend(ids.by_ref().take(count).filter_map(|id| match id {
+            claims::Id::Free(id) => Some(create(snapshot, revision, &id, have, now)),
+            claims::Id::Held(pod) => claims::await_end(&pod, plan),
+        }));
     }
     push(plan, "scale up", creates);
     if numbers.create_later > 0 {
@@ -240,8 +246,10 @@ fn create(snapshot: &Snapshot, revision: &Revision, id: &str, have: usize, now: 
     lifecycle::begin(&mut body, now);
     let name = body.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
     let wanted = snapshot.set.spec.replicas.unwrap_or(1);
+    let mut actions = claims::creations(snapshot, id);
+    actions.push(Action::CreatePod { body });
     Step {
-        actions: vec![Action::CreatePod { body }],
+        actions,
         reason: format!("{have} pods of {wanted}: creates {name} at {}", revision.metadata.name),
         done: Some(Event {
             warning: false,

@@ -1,6 +1,8 @@
 //! CloneSet: a number of interchangeable pods, brought to a template one limit at a time.
 
 mod blocked;
+mod claim_hash;
+mod claims;
 mod decide;
 mod hooks;
 mod new_pod;
@@ -30,6 +32,7 @@ use berth_api::v1beta1::cloneset::CloneSet;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::NodeImage;
 
+use crate::claim::Claim;
 use crate::gates::Gates;
 use crate::inplace::exact::NodeFacts;
 use crate::nodeimage::{Node, facts};
@@ -50,6 +53,8 @@ pub struct Snapshot {
     pub set: Arc<CloneSet>,
     /// Every pod that it controls, those being deleted included.
     pub pods: Vec<Arc<Pod>>,
+    /// Claims with an instance id: those that it controls, and those that its pods own.
+    pub claims: Vec<Arc<Claim>>,
     /// Every revision that it controls, sorted oldest first ([`crate::revision::sort`]).
     pub revisions: Vec<Arc<Revision>>,
     /// By node name: what the daemons report, for the nodes of the pods.

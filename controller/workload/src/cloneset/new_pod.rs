@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use berth_api::names::label;
 use serde_json::{Map, Value, json};
 
-use super::Snapshot;
+use super::{Snapshot, claims};
 use crate::gates::{Gate, Gates};
 use crate::pod::gates;
 use crate::revision::{REVISION_LABEL, Revision, TEMPLATE_HASH_LABEL, short};
@@ -15,10 +15,11 @@ const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 /// The length of an instance id.
 const ID_LENGTH: usize = 5;
 
-/// Instance ids that no pod has, in an order that the seed gives.
-pub(super) fn free_ids(snapshot: &Snapshot) -> impl Iterator<Item = String> {
-    let id = |pod: &std::sync::Arc<crate::pod::Pod>| pod.metadata.label(label::CLONESET_INSTANCE_ID).map(str::to_owned);
-    let mut taken: BTreeSet<_> = snapshot.pods.iter().filter_map(id).collect();
+/// Instance ids that no pod and no claim has, in an order that the seed gives.
+pub(super) fn fresh_ids(snapshot: &Snapshot) -> impl Iterator<Item = String> + use<> {
+    let pods = snapshot.pods.iter().map(|pod| &pod.metadata);
+    let all = pods.chain(snapshot.claims.iter().map(|claim| &claim.metadata));
+    let mut taken: BTreeSet<_> = all.map(|metadata| claims::instance(metadata).to_owned()).collect();
     let mut state = snapshot.seed;
     std::iter::repeat_with(move || {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -65,6 +66,7 @@ pub(super) fn new_pod(snapshot: &Snapshot, revision: &Revision, id: &str) -> Val
     labels[label::CLONESET_INSTANCE_ID] = json!(id);
     let mut spec = template["spec"].take();
     add_gates(&mut spec);
+    claims::mount(snapshot, id, &mut spec);
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 }
 

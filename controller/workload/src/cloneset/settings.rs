@@ -5,6 +5,7 @@ use berth_api::v1beta1::cloneset::{
     CloneSetPodUpdateStrategyType, CloneSetSpec, CloneSetUpdateStrategyType, DEFAULT_MAX_UNAVAILABLE,
     DEFAULT_REVISION_HISTORY_LIMIT, RollingUpdateCloneSetStrategy,
 };
+use berth_api::validation::claim_templates;
 use jiff::SignedDuration;
 
 use super::{Snapshot, predownload};
@@ -42,8 +43,8 @@ pub fn settings(snapshot: &Snapshot) -> Result<Settings, Refusal> {
         reason: "InvalidSpec",
         message: format!("CloneSet {}: spec.{field}: {problem}", snapshot.name()),
     };
-    check_unsupported(spec).map_err(refuse)?;
     check_selector(spec).map_err(refuse)?;
+    check_claims(snapshot)?;
     predownload::check(snapshot)?;
     let rolling = spec.update_strategy.rolling_update.clone().unwrap_or_default();
     Ok(Settings {
@@ -108,13 +109,13 @@ fn check_selector(spec: &CloneSetSpec) -> Result<(), (&'static str, String)> {
     Err(("selector", problem))
 }
 
-/// What this version does not do yet is refused, not half done.
-fn check_unsupported(spec: &CloneSetSpec) -> Result<(), (&'static str, String)> {
-    let not_yet = |field, what: &str| {
-        Err((field, format!("{what} are not supported by this version of Berth; remove the field")))
-    };
-    if !spec.volume_claim_templates.is_empty() {
-        return not_yet("volumeClaimTemplates", "claims per pod");
+/// Pods mount claims by their templates' names.
+fn check_claims(snapshot: &Snapshot) -> Result<(), Refusal> {
+    let templates = snapshot.set.spec.volume_claim_templates.iter().map(|template| &template.0);
+    match claim_templates(templates).first() {
+        None => Ok(()),
+        Some(fault) => {
+            Err(Refusal { reason: "InvalidSpec", message: format!("CloneSet {}: {fault}", snapshot.name()) })
+        }
     }
-    Ok(())
 }

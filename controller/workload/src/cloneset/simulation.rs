@@ -14,6 +14,7 @@ use berth_api::v1beta1::nodeimage::{InspectedPod, NodeImage};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use super::claims::simulation::Claims;
 use super::{Snapshot, decide, status};
 use crate::gates::Gates;
 use crate::plan::{Action, Outcome, Plan, PodPatch};
@@ -38,7 +39,8 @@ pub(super) struct World {
     pub(super) trace: Vec<(String, Tally)>,
     /// Every image serves, whatever it is called.
     mended: bool,
-    pods: BTreeMap<String, Value>,
+    pub(super) pods: BTreeMap<String, Value>,
+    pub(super) claims: Claims,
     revisions: BTreeMap<String, Value>,
     now: Timestamp,
     counter: u64,
@@ -82,6 +84,7 @@ impl World {
             trace: Vec::new(),
             mended: false,
             pods: BTreeMap::new(),
+            claims: Claims::default(),
             revisions: BTreeMap::new(),
             now: Timestamp::from_second(1_000_000).unwrap(),
             counter: 0,
@@ -107,6 +110,7 @@ impl World {
         Snapshot {
             set: self.set.clone(),
             pods: self.pods(),
+            claims: self.claims.seen(),
             revisions,
             nodes: if self.daemons { self.nodes() } else { BTreeMap::new() },
             jobs: Some(self.jobs.values().map(|job| Arc::new(serde_json::from_value(job.clone()).unwrap())).collect()),
@@ -143,17 +147,24 @@ impl World {
     /// Decides, writes, and updates the status, as the controller does.
     pub(super) fn step(&mut self) -> Plan {
         let plan = self.plan();
-        for action in plan.stages.iter().flat_map(|stage| &stage.steps).flat_map(|step| &step.actions) {
-            self.write(action);
-            if self.traced {
-                self.trace.push((told(action), self.tally()));
-            }
-        }
+        self.execute(&plan, usize::MAX);
         self.last = plan.clone();
         let status = status(&self.snapshot(), &plan, &Outcome::default(), self.now);
         Arc::make_mut(&mut self.set).status = status;
         self.schedule();
         plan
+    }
+
+    /// The first writes of a plan; then the controller dies, or it is done. Garbage is collected.
+    pub(super) fn execute(&mut self, plan: &Plan, writes: usize) {
+        let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
+        for action in steps.flat_map(|step| &step.actions).take(writes) {
+            self.write(action);
+            if self.traced {
+                self.trace.push((told(action), self.tally()));
+            }
+        }
+        self.claims.collect_garbage(&self.pods);
     }
 
     pub(super) fn status(&self) -> CloneSetStatus {
@@ -221,8 +232,10 @@ impl World {
                 body["metadata"]["creationTimestamp"] = json!(self.now);
                 assert!(self.revisions.insert(name, body).is_none(), "a name is taken once");
             }
-            Action::RenumberRevision { target, revision } => {
-                self.revisions.get_mut(&target.name).unwrap()["revision"] = json!(revision);
+            Action::RenumberRevision { target, revision, annotations } => {
+                let stored = self.revisions.get_mut(&target.name).unwrap();
+                stored["revision"] = json!(revision);
+                annotations.iter().for_each(|(key, value)| stored["metadata"]["annotations"][key] = json!(value));
             }
             Action::PatchRevision { target, patch } => {
                 crate::imagepulljob::simulation::apply_merge(self.revisions.get_mut(&target.name).unwrap(), patch);
@@ -246,6 +259,9 @@ impl World {
                 let names = patch["spec"]["scaleStrategy"]["podsToDelete"].clone();
                 Arc::make_mut(&mut self.set).spec.scale_strategy.pods_to_delete =
                     serde_json::from_value(names).unwrap();
+            }
+            Action::CreateClaim { .. } | Action::PatchClaim { .. } | Action::DeleteClaim { .. } => {
+                self.claims.write(action);
             }
             other => panic!("no CloneSet writes {}", other.kind()),
         }

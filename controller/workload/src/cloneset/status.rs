@@ -73,8 +73,9 @@ fn count(snapshot: &Snapshot, updated: &str, status: &mut CloneSetStatus, now: T
 /// reason, the server's first message, the time of the transition alone.
 fn failures(snapshot: &Snapshot, outcome: &Outcome, conditions: &mut Vec<CloneSetCondition>, now: Timestamp) {
     let is_scale = |action: &str| {
-        (action.starts_with("Create") || action.starts_with("Delete"))
-            && (action.ends_with("Pod") || action.contains("Claim"))
+        action == "PatchClaim"
+            || (action.starts_with("Create") || action.starts_with("Delete"))
+                && (action.ends_with("Pod") || action.contains("Claim"))
     };
     let is_update = |action: &str| action.starts_with("PatchPod");
     let first = |is_ours: fn(&str) -> bool| {

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use berth_api::v1beta1::cloneset::CloneSetPodUpdateStrategyType as Policy;
 use jiff::Timestamp;
 
-use super::Snapshot;
 use super::decide::{is_to_delete, push, refuse, step};
 use super::hooks::{self, Turn};
 use super::new_pod::revision_label;
 use super::predownload::Holding;
 use super::settings::Settings;
+use super::{Snapshot, claim_hash};
 use crate::inplace::change::Change;
 use crate::inplace::env;
 use crate::inplace::exact::Verdict;
@@ -243,7 +243,10 @@ impl Ways {
                 continue;
             }
             let old = revision::of_label(label, &snapshot.revisions);
-            let change = old.map(|old| env::gated(steps::change(old, target), snapshot.gates));
+            let change = old.map(|old| {
+                let recreate = claim_hash::recreates(snapshot, settings.policy, old, target);
+                recreate.unwrap_or_else(|| env::gated(steps::change(old, target), snapshot.gates))
+            });
             let change = change.ok_or_else(|| format!("revision {label} is not in the history any more"));
             if settings.policy == Policy::InPlaceOnly
                 && let Some(refusal) = refusal(snapshot, label, &change)

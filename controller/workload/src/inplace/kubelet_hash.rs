@@ -6,6 +6,11 @@ use std::fmt::Write;
 /// container of this name and image: FNV-1a, 32 bits, over Go's notation of the bytes of a small JSON document.
 pub fn kubelet_hash(container: &str, image: &str) -> String {
     let document = serde_json::json!({"image": image, "name": container}).to_string();
+    format!("{:x}", deep_hash(&document))
+}
+
+/// What Kubernetes' `DeepHashObject` makes of a JSON document: FNV-1a, 32 bits, over Go's notation of its bytes.
+pub(crate) fn deep_hash(document: &str) -> u32 {
     let mut text = String::from("([]uint8)[");
     for (at, byte) in document.bytes().enumerate() {
         let space = if at == 0 { "" } else { " " };
@@ -13,8 +18,7 @@ pub fn kubelet_hash(container: &str, image: &str) -> String {
         let _ = write!(text, "{space}{byte}");
     }
     text.push(']');
-    let hash = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    format!("{hash:x}")
+    text.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
 #[cfg(test)]

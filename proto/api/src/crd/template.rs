@@ -71,8 +71,41 @@ pub(super) fn claim() -> Value {
                 "description": "The name that pods mount the claim by, and labels and annotations of the claims.",
                 "type": "object",
                 "x-kubernetes-preserve-unknown-fields": true,
-                "properties": {"name": {"type": "string", "description": "The name that pods mount the claim by."}},
+                "required": ["name"],
+                "properties": {
+                    "name": {
+                        "type": "string",
+                        "description": "The name that pods mount the claim by.",
+                        "maxLength": 63,
+                        "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
+                    },
+                },
+            },
+            "spec": {
+                "description": "The claims' spec: see `kubectl explain pvc.spec` for its fields, all of which may be used.",
+                "type": "object",
+                "x-kubernetes-preserve-unknown-fields": true,
+                "required": ["accessModes", "resources"],
+                "properties": {
+                    "accessModes": {
+                        "description": "How nodes may mount the volume, ReadWriteOnce for one.",
+                        "type": "array", "minItems": 1, "items": {"type": "string"},
+                    },
+                    "resources": {
+                        "description": "How large the volume is.",
+                        "type": "object",
+                        "x-kubernetes-preserve-unknown-fields": true,
+                        "required": ["requests"],
+                        "properties": {"requests": {
+                            "description": "At the least so much: storage, 10Gi for one.",
+                            "type": "object",
+                            "x-kubernetes-preserve-unknown-fields": true,
+                            "required": ["storage"],
+                        }},
+                    },
+                },
             },
         },
+        "required": ["metadata", "spec"],
     })
 }

@@ -46,8 +46,9 @@ pub struct CloneSetSpec {
     /// The pods that are made. Its fields are those of a pod, see `kubectl explain pod.spec`; any of them may be used. A
     /// change of an image or of metadata can be made in place, any other change replaces pods.
     pub template: PodTemplate,
-    /// Claims of which every pod gets one of its own, named `<template>-<instance>` and mounted as a volume of the
-    /// template's name. See `kubectl explain pvc.spec`. They are deleted with their pod.
+    /// Claims of which every pod gets one of its own, named `<template>-<cloneset>-<instance>` and mounted as a volume of the
+    /// template's name. See `kubectl explain pvc.spec`. They go with a pod that the controller deletes; those of a pod
+    /// that someone else deletes stay for the next one if scaleStrategy.enablePVCReuse is set, and go too if not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volume_claim_templates: Vec<VolumeClaimTemplate>,
     /// How the number of pods changes.

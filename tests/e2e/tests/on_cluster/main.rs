@@ -3,6 +3,7 @@
 //! All tests share one cluster and run one after the other. Needs root, as the cluster does.
 
 mod bad_input;
+mod claims;
 mod containers;
 mod exactness;
 mod examples;
@@ -54,6 +55,9 @@ const TESTS: &[(&str, Test)] = tests![
     examples::who_is_asked_to_go,
     examples::the_order_of_priorities_and_of_scattering,
     examples::broken_pods_are_updated_first,
+    claims::an_update_in_place_keeps_claims_and_a_deleted_pod_loses_them,
+    claims::the_next_pod_takes_over_the_claims,
+    claims::a_claim_template_that_cannot_be_is_refused,
     exactness::two_tags_of_one_digest,
     exactness::a_rollback_in_the_grace_period,
     exactness::back_before_the_kubelet_saw_it,

@@ -116,7 +116,7 @@ impl<'a> Case<'a> {
             let flaw = match goal {
                 Goal::Good { image, templates } => {
                     let digest = self.world.digests.get(image).context("no such image was pushed")?;
-                    ending.flaw(image, digest, templates)
+                    ending.flaw(image, digest, templates, self.scenario.claims())
                 }
                 Goal::Same(expected) => ending.difference(expected),
             };

@@ -19,6 +19,8 @@ pub(crate) struct Ending {
     /// Names and numbers, in the order of the numbers.
     pub(crate) revisions: Vec<(i64, String)>,
     pods: Vec<PodEnding>,
+    /// Of each claim, whether it is a pod's that there is, and stays the CloneSet's.
+    claims: Vec<bool>,
     /// Pods that a node is still asked about.
     inspected: usize,
 }
@@ -54,16 +56,20 @@ impl Ending {
             .map(|r| (r["revision"].as_i64().unwrap_or_default(), text(&r["metadata"]["name"])))
             .collect();
         revisions.sort();
+        let claims = claims(client, namespace, &pods).await?;
         let uids: Vec<_> = pods.iter().map(|pod| text(&pod["metadata"]["uid"])).collect();
         let asked = node_image["spec"]["inspectPods"].as_array().map(Vec::as_slice).unwrap_or_default();
         let inspected = asked.iter().filter(|pod| uids.contains(&text(&pod["uid"]))).count();
         let mut pods = pods.iter().map(|pod| PodEnding::of(pod, scenario)).collect::<Result<Vec<_>>>()?;
         pods.sort_by(|a, b| a.labels.cmp(&b.labels));
-        Ok(Ending { status, revisions, pods, inspected })
+        Ok(Ending { status, revisions, pods, claims, inspected })
     }
 
     /// Why this is no good ending; none when it is one.
-    pub(crate) fn flaw(&self, image: &str, digest: &str, templates: usize) -> Option<String> {
+    pub(crate) fn flaw(&self, image: &str, digest: &str, templates: usize, claims: usize) -> Option<String> {
+        if self.claims != vec![true; claims] {
+            return Some(format!("there are not {claims} claims, each with its pod: {:?}", self.claims));
+        }
         let counts = ["replicas", "readyReplicas", "availableReplicas", "updatedReplicas", "updatedReadyReplicas"];
         let short = counts.into_iter().find(|count| self.status[count] != REPLICAS);
         if let Some(count) = short.or((self.status["observedGeneration"] != true).then_some("observedGeneration")) {
@@ -118,6 +124,19 @@ impl PodEnding {
             labels,
         })
     }
+}
+
+async fn claims(client: &Client, namespace: &str, pods: &[Value]) -> Result<Vec<bool>> {
+    let claims = objects::list(client, namespace, "v1/PersistentVolumeClaim", "").await?;
+    let is_sound = |claim: &Value| {
+        let metadata = &claim["metadata"];
+        let id = &metadata["labels"][label::CLONESET_INSTANCE_ID];
+        pods.iter().any(|pod| pod["metadata"]["labels"][label::CLONESET_INSTANCE_ID] == *id)
+            && metadata["ownerReferences"][0]["kind"] == "CloneSet"
+            && metadata["annotations"][annotation::CLAIM_UNUSED].is_null()
+            && metadata["deletionTimestamp"].is_null()
+    };
+    Ok(claims.iter().map(is_sound).collect())
 }
 
 fn is_settled(state: &str, pod: &PodView) -> bool {

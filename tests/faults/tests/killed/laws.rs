@@ -63,6 +63,9 @@ pub(crate) fn check_writes(scenario: Scenario, ledger: &Ledger) -> Result<()> {
     for (method, resource, wanted) in [
         (Method::POST, "pods", scenario.creates()),
         (Method::DELETE, "pods", scenario.deletes()),
+        (Method::POST, "persistentvolumeclaims", scenario.claims()),
+        // Garbage collection deletes them, after their pods.
+        (Method::DELETE, "persistentvolumeclaims", 0),
         (Method::POST, "controllerrevisions", 1),
         (Method::DELETE, "controllerrevisions", 0),
     ] {

@@ -22,10 +22,13 @@ pub(crate) enum Scenario {
     Rollback,
     /// Its image changes by new pods, with one more than wanted and never one less.
     Recreate,
+    /// The same, and each pod has a claim that goes with it.
+    Claims,
 }
 
 impl Scenario {
-    pub(crate) const ALL: [Scenario; 4] = [Scenario::Create, Scenario::InPlace, Scenario::Rollback, Scenario::Recreate];
+    pub(crate) const ALL: [Scenario; 5] =
+        [Scenario::Create, Scenario::InPlace, Scenario::Rollback, Scenario::Recreate, Scenario::Claims];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -33,6 +36,7 @@ impl Scenario {
             Scenario::InPlace => "in_place",
             Scenario::Rollback => "rollback",
             Scenario::Recreate => "recreate",
+            Scenario::Claims => "claims",
         }
     }
 
@@ -45,12 +49,20 @@ impl Scenario {
                 "maxUnavailable": 1,
                 "inPlaceUpdateStrategy": {"gracePeriodSeconds": self.grace_seconds()},
             }),
-            Scenario::Recreate => json!({"podUpdatePolicy": "ReCreate", "maxUnavailable": 0, "maxSurge": 1}),
+            Scenario::Recreate | Scenario::Claims => {
+                json!({"podUpdatePolicy": "ReCreate", "maxUnavailable": 0, "maxSurge": 1})
+            }
         };
         let mut set = objects::clone_set(SET, REPLICAS, ONE, &rolling_update);
         // Probes cost up to a second for each pod, and show nothing here.
         if let Some(container) = set["spec"]["template"]["spec"]["containers"][0].as_object_mut() {
             container.remove("readinessProbe");
+        }
+        if self == Scenario::Claims {
+            let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}});
+            set["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}, "spec": spec}]);
+            set["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] =
+                json!([{"name": "data", "mountPath": "/data"}]);
         }
         set
     }
@@ -64,7 +76,7 @@ impl Scenario {
     pub(crate) async fn act(self, case: &Case<'_>) -> Result<()> {
         match self {
             Scenario::Create => case.create(&self.clone_set()).await,
-            Scenario::InPlace | Scenario::Recreate => case.set_image(TWO).await,
+            Scenario::InPlace | Scenario::Recreate | Scenario::Claims => case.set_image(TWO).await,
             Scenario::Rollback => {
                 case.set_image(TWO).await?;
                 let wants = |s: &&Standing<'_>| s.pod.containers.get(CONTAINER).is_some_and(|c| c.wanted == TWO);
@@ -79,7 +91,7 @@ impl Scenario {
     pub(crate) fn image(self) -> &'static str {
         match self {
             Scenario::Create | Scenario::Rollback => ONE,
-            Scenario::InPlace | Scenario::Recreate => TWO,
+            Scenario::InPlace | Scenario::Recreate | Scenario::Claims => TWO,
         }
     }
 
@@ -95,7 +107,12 @@ impl Scenario {
 
     /// How many pods it deletes.
     pub(crate) fn deletes(self) -> usize {
-        if self == Scenario::Recreate { REPLICAS } else { 0 }
+        if matches!(self, Scenario::Recreate | Scenario::Claims) { REPLICAS } else { 0 }
+    }
+
+    /// How many claims it creates, and how many there are in the end.
+    pub(crate) fn claims(self) -> usize {
+        if self == Scenario::Claims { REPLICAS } else { 0 }
     }
 
     /// How many templates the CloneSet has had.
@@ -111,7 +128,7 @@ impl Scenario {
     /// How often the image of a pod changes, at most.
     pub(crate) fn image_changes(self) -> usize {
         match self {
-            Scenario::Create | Scenario::Recreate => 0,
+            Scenario::Create | Scenario::Recreate | Scenario::Claims => 0,
             Scenario::InPlace => 1,
             Scenario::Rollback => 2,
         }
@@ -132,7 +149,7 @@ impl Scenario {
         let (available, active) = match self {
             Scenario::Create => (0, REPLICAS),
             Scenario::InPlace | Scenario::Rollback => (REPLICAS - 1, REPLICAS),
-            Scenario::Recreate => (REPLICAS, REPLICAS + 1),
+            Scenario::Recreate | Scenario::Claims => (REPLICAS, REPLICAS + 1),
         };
         Limits { available, active, ..Limits::default() }
     }

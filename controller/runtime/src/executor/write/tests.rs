@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use berth_workload::pod::Condition;
 
 use super::*;
@@ -82,7 +84,14 @@ fn every_action_names_its_resource() {
     let patch = json!({});
     for (action, kind, resource) in [
         (Action::CreateRevision { body: body.clone() }, Kind::Create, CONTROLLER_REVISIONS),
-        (Action::RenumberRevision { target: target.clone(), revision: 3 }, Kind::Patch, CONTROLLER_REVISIONS),
+        (
+            Action::RenumberRevision { target: target.clone(), revision: 3, annotations: BTreeMap::new() },
+            Kind::Patch,
+            CONTROLLER_REVISIONS,
+        ),
+        (Action::CreateClaim { body: body.clone() }, Kind::Create, CLAIMS),
+        (Action::PatchClaim { target: target.clone(), patch: patch.clone() }, Kind::Patch, CLAIMS),
+        (Action::DeleteClaim { target: target.clone() }, Kind::Delete, CLAIMS),
         (Action::DeleteRevision { target: target.clone() }, Kind::Delete, CONTROLLER_REVISIONS),
         (Action::CreatePod { body: body.clone() }, Kind::Create, PODS),
         (Action::PatchNodeImage { target: target.clone(), patch: patch.clone() }, Kind::Patch, NODE_IMAGES),

@@ -1,0 +1,153 @@
+//! The hash of the claim templates, which every revision carries as an annotation, in the peer's form: a change of claim
+//! templates makes no revision of its own, but can keep the next one from going in place.
+
+use std::collections::BTreeMap;
+
+use berth_api::names::annotation::VOLUME_CLAIM_TEMPLATE_HASH;
+use berth_api::template::VolumeClaimTemplate;
+use berth_api::v1beta1::cloneset::CloneSetPodUpdateStrategyType as Policy;
+use serde_json::Value;
+
+use super::Snapshot;
+use crate::gates::Gate;
+use crate::inplace::change::Change;
+use crate::inplace::kubelet_hash::deep_hash;
+use crate::revision::Revision;
+
+/// Fields in the order in which Go writes them.
+const ORDER: [&str; 19] = [
+    "accessModes",
+    "selector",
+    "resources",
+    "volumeName",
+    "storageClassName",
+    "volumeMode",
+    "dataSource",
+    "dataSourceRef",
+    "volumeAttributesClassName",
+    "limits",
+    "requests",
+    "matchLabels",
+    "matchExpressions",
+    "key",
+    "operator",
+    "values",
+    "apiGroup",
+    "kind",
+    "name",
+];
+
+/// The annotation of a revision that is made now.
+pub(super) fn annotation(snapshot: &Snapshot) -> BTreeMap<String, String> {
+    let templates = &snapshot.set.spec.volume_claim_templates;
+    let hash = if templates.is_empty() { String::new() } else { hash(templates).to_string() };
+    [(VOLUME_CLAIM_TEMPLATE_HASH.to_owned(), hash)].into()
+}
+
+/// The annotation of a revision that becomes the newest again, where it is another than before.
+pub(super) fn changed(snapshot: &Snapshot, revision: &Revision) -> BTreeMap<String, String> {
+    let mut annotation = annotation(snapshot);
+    annotation.retain(|key, value| revision.metadata.annotation(key) != Some(value));
+    annotation
+}
+
+/// With the gate, claim templates that differ need a new pod, whatever else differs. `InPlaceOnly` does not ask, and of
+/// a revision without the annotation nothing is known.
+pub(super) fn recreates(snapshot: &Snapshot, policy: Policy, old: &Revision, new: &Revision) -> Option<Change> {
+    if !snapshot.gates.has(Gate::RecreatePodWhenChangeVCTInCloneSet) || policy == Policy::InPlaceOnly {
+        return None;
+    }
+    let of = |revision: &Revision| revision.metadata.annotation(VOLUME_CLAIM_TEMPLATE_HASH).map(str::to_owned);
+    // One that becomes the newest again gets the present hash with its new number.
+    let is_newest = snapshot.revisions.last().is_some_and(|newest| newest.metadata.uid == new.metadata.uid);
+    let new = if is_newest { of(new) } else { annotation(snapshot).remove(VOLUME_CLAIM_TEMPLATE_HASH) };
+    let differ = of(old)? != new?;
+    differ.then(|| Change::Recreate { fields: vec!["volumeClaimTemplates".to_owned()] })
+}
+
+/// Names and specs alone count, in the order of the names.
+fn hash(templates: &[VolumeClaimTemplate]) -> u32 {
+    let mut sorted: Vec<_> = templates.iter().collect();
+    sorted.sort_by_key(|template| template.name());
+    let claims: Vec<_> = sorted.into_iter().map(claim).collect();
+    deep_hash(&escaped(&format!("[{}]", claims.join(","))))
+}
+
+fn claim(template: &VolumeClaimTemplate) -> String {
+    let mut spec = template.0["spec"].clone();
+    if let Some(spec) = spec.as_object_mut() {
+        // The peer's default, and the one field that Go writes even where it is empty.
+        spec.entry("volumeMode").or_insert_with(|| Value::from("Filesystem"));
+        spec.entry("resources").or_insert_with(|| Value::Object(serde_json::Map::new()));
+    }
+    format!(
+        r#"{{"metadata":{{"name":{},"creationTimestamp":null}},"spec":{},"status":{{}}}}"#,
+        Value::from(template.name()),
+        ordered(&spec, false)
+    )
+}
+
+/// JSON with the fields of objects in Go's order, the keys of maps sorted.
+fn ordered(value: &Value, is_map: bool) -> String {
+    match value {
+        Value::Array(items) => {
+            let items: Vec<_> = items.iter().map(|item| ordered(item, false)).collect();
+            format!("[{}]", items.join(","))
+        }
+        Value::Object(fields) => {
+            let rank = |key: &str| ORDER.iter().position(|known| *known == key).unwrap_or(ORDER.len());
+            let mut fields: Vec<_> = fields.iter().collect();
+            fields.sort_by_key(|(key, _)| (if is_map { 0 } else { rank(key) }, *key));
+            let texts = fields.into_iter().map(|(key, value)| {
+                let is_map = !is_map && matches!(key.as_str(), "limits" | "requests" | "matchLabels");
+                format!("{}:{}", Value::from(key.as_str()), ordered(value, is_map))
+            });
+            format!("{{{}}}", texts.collect::<Vec<_>>().join(","))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Go writes these so that JSON may stand in HTML.
+fn escaped(json: &str) -> String {
+    json.replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn template(name: &str, requests: &str, limits: &str) -> VolumeClaimTemplate {
+        VolumeClaimTemplate(json!({
+            "metadata": {"name": name, "labels": {"tier": "data"}},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem",
+                "resources": {"requests": {"storage": requests}, "limits": {"storage": limits}},
+            },
+        }))
+    }
+
+    /// As the peer's own program computes it: of no claims, of one and of two, all without a volumeMode.
+    #[test]
+    fn the_notation_is_the_peers() {
+        assert_eq!(deep_hash("null"), 86_995_377);
+        let without_mode =
+            |template: &VolumeClaimTemplate| claim(template).replace(r#","volumeMode":"Filesystem""#, "");
+        let (one, two) = (template("pvc-1", "1Gi", "2Gi"), template("pvc-2", "2Gi", "4Gi"));
+        assert_eq!(deep_hash(&format!("[{}]", without_mode(&one))), 1_129_974_074);
+        assert_eq!(deep_hash(&format!("[{},{}]", without_mode(&one), without_mode(&two))), 510_584_408);
+    }
+
+    #[test]
+    fn order_labels_and_the_default_do_not_count_but_sizes_do() {
+        let (one, two) = (template("a", "1Gi", "1Gi"), template("b", "1Gi", "1Gi"));
+        assert_eq!(hash(&[one.clone(), two.clone()]), hash(&[two.clone(), one.clone()]));
+        let mut same = one.clone();
+        same.0["metadata"]["labels"] = json!({});
+        same.0["spec"].as_object_mut().unwrap().remove("volumeMode");
+        assert_eq!(hash(std::slice::from_ref(&one)), hash(&[same]));
+        assert_ne!(hash(&[one]), hash(&[template("a", "2Gi", "1Gi")]));
+    }
+}

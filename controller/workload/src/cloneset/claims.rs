@@ -1,0 +1,244 @@
+//! Claims per pod: which are made, which are kept for the next pod, and which go.
+//!
+//! A claim has the instance id of its pod, and is in one of two hands. While it is the CloneSet's it outlives its pod. Once it
+//! is the pod's, garbage collection deletes it after the pod. So a pod that the controller deletes is given its claims
+//! before: whatever happens in between, no claim is left behind, and none goes before its pod.
+//!
+//! | its pod | claims are reused | claims are not reused |
+//! |---|---|---|
+//! | runs, and stays | the CloneSet's | the CloneSet's |
+//! | the controller deletes it | the pod's | the pod's |
+//! | is ended, or deleted by someone else | as it is, for the next pod of this id | the pod's |
+//! | is gone | waits for the next pod of this id | deleted |
+//!
+//! A claim is made before its pod. Should the pod not follow, the next one gets the claim: what is not reused is told by a
+//! mark, which says that no pod has had it yet, and is taken off when one has.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use berth_api::names::{annotation, label};
+use berth_api::template::{VolumeClaimTemplate, mount_claims};
+use serde_json::{Value, json};
+
+use super::Snapshot;
+use super::decide::{push, step};
+use super::new_pod::{fresh_ids, owner};
+use super::update;
+use crate::claim::Claim;
+use crate::plan::{Action, Plan, Step, Waiting};
+use crate::pod::{Metadata, Pod};
+
+/// An instance id for a new pod.
+pub(super) enum Id {
+    /// No pod has it.
+    Free(String),
+    /// A pod that is on its way out has it, and claims that the new pod shall take over.
+    Held(Arc<Pod>),
+}
+
+/// Ids for new pods: first those of claims that wait for a pod, then those of claims whose pod is on its way out, then new
+/// ones.
+pub(super) fn ids(snapshot: &Snapshot) -> impl Iterator<Item = Id> {
+    let (mut free, mut held) = (Vec::new(), Vec::new());
+    let pods: BTreeMap<_, _> = snapshot.pods.iter().map(|pod| (instance(&pod.metadata), pod)).collect();
+    for id in reusable(snapshot) {
+        match pods.get(id) {
+            None => free.push(Id::Free(id.to_owned())),
+            Some(pod) if reuses(snapshot) && !pod.is_active() => held.push(Id::Held(Arc::clone(pod))),
+            Some(_) => {}
+        }
+    }
+    free.into_iter().chain(held).chain(fresh_ids(snapshot).map(Id::Free))
+}
+
+/// Ids of claims that outlive their pods, or never had one. One claim that goes spoils its id until it has gone.
+fn reusable(snapshot: &Snapshot) -> BTreeSet<&str> {
+    let lasts = |claim: &Claim| reuses(snapshot) || is_unused(claim);
+    let (kept, going): (Vec<_>, Vec<_>) = snapshot
+        .claims
+        .iter()
+        .filter(|claim| !instance(&claim.metadata).is_empty())
+        .partition(|claim| !claim.is_going() && is_of_set(snapshot, claim) && lasts(claim));
+    let mut ids: BTreeSet<_> = kept.into_iter().map(|claim| instance(&claim.metadata)).collect();
+    for claim in going {
+        ids.remove(instance(&claim.metadata));
+    }
+    ids
+}
+
+/// A new pod waits for this one's end, to take over its claims and its name. One that has ended by itself is deleted for that.
+pub(super) fn await_end(pod: &Pod, plan: &mut Plan) -> Option<Step> {
+    if pod.metadata.deletion_timestamp.is_none() {
+        return Some(update::delete(pod, "it has ended, and the pod that takes over its claims needs its name"));
+    }
+    let reason = "is being deleted, and the pod that takes over its claims waits for its end".to_owned();
+    plan.waiting.push(Waiting { pod: pod.metadata.name.to_string(), reason });
+    None
+}
+
+/// The claims that a pod of this id lacks.
+pub(super) fn creations(snapshot: &Snapshot, id: &str) -> Vec<Action> {
+    let templates = snapshot.set.spec.volume_claim_templates.iter();
+    let bodies = templates.map(|template| new_claim(snapshot, template, id));
+    let exists = |body: &Value| snapshot.claims.iter().any(|claim| body["metadata"]["name"] == *claim.metadata.name);
+    bodies.filter(|body| !exists(body)).map(|body| Action::CreateClaim { body }).collect()
+}
+
+fn new_claim(snapshot: &Snapshot, template: &VolumeClaimTemplate, id: &str) -> Value {
+    let set = &snapshot.set;
+    let map = |field: &str| template.0.pointer(field).filter(|map| map.is_object()).cloned().unwrap_or(json!({}));
+    let (mut labels, mut annotations) = (map("/metadata/labels"), map("/metadata/annotations"));
+    for (key, value) in set.spec.selector.match_labels.iter().flatten() {
+        labels[key] = json!(value);
+    }
+    labels[label::CLONESET_INSTANCE_ID] = json!(id);
+    if !reuses(snapshot) {
+        annotations[annotation::CLAIM_UNUSED] = json!("true");
+    }
+    let metadata = json!({
+        "name": claim_name(snapshot, template, id),
+        "namespace": set.metadata.namespace,
+        "labels": labels,
+        "annotations": annotations,
+        "ownerReferences": [owner(snapshot)],
+    });
+    json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": template.0["spec"]})
+}
+
+fn claim_name(snapshot: &Snapshot, template: &VolumeClaimTemplate, id: &str) -> String {
+    format!("{}-{}-{id}", template.name(), snapshot.set.metadata.name.as_deref().unwrap_or_default())
+}
+
+/// Lets a pod's spec mount the claims of this id. A volume of the same name in the template gives way.
+pub(super) fn mount(snapshot: &Snapshot, id: &str, spec: &mut Value) {
+    let templates = snapshot.set.spec.volume_claim_templates.iter();
+    mount_claims(spec, templates.map(|template| (template.name(), claim_name(snapshot, template, id))));
+}
+
+/// The pod template as it is judged: with the volumes that its containers mount by the claims' names.
+pub(super) fn with_volumes(snapshot: &Snapshot) -> Value {
+    let mut template = snapshot.set.spec.template.0.clone();
+    let templates = snapshot.set.spec.volume_claim_templates.iter();
+    if let Some(spec) = template.get_mut("spec") {
+        mount_claims(spec, templates.map(|template| (template.name(), template.name().to_owned())));
+    }
+    template
+}
+
+/// Puts every claim into the hands that the table above says, given what the plan does to pods.
+pub(super) fn settle(snapshot: &Snapshot, plan: &mut Plan) {
+    if snapshot.claims.is_empty() {
+        return;
+    }
+    let active = snapshot.pods.iter().filter(|pod| pod.is_active());
+    let by_uid: BTreeMap<_, _> = active.map(|pod| (&*pod.metadata.uid, &**pod)).collect();
+    let staying = snapshot.claims.iter().filter(|claim| !claim.is_going() && !instance(&claim.metadata).is_empty());
+    let mut by_id: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for claim in staying.clone().filter(|claim| is_of_set(snapshot, claim)) {
+        by_id.entry(instance(&claim.metadata)).or_default().push(claim);
+    }
+    let (mut going, mut coming) = (BTreeSet::new(), BTreeSet::new());
+    for step in plan.stages.iter_mut().flat_map(|stage| &mut stage.steps) {
+        coming.extend(step.actions.iter().filter_map(created).map(str::to_owned));
+        let deleted: Vec<_> = step.actions.iter().filter_map(deleted).map(str::to_owned).collect();
+        for pod in deleted.iter().filter_map(|uid| by_uid.get(&**uid)) {
+            let claims = by_id.get(instance(&pod.metadata)).into_iter().flatten();
+            let given: Vec<_> = claims.map(|claim| give(snapshot, claim, pod)).collect();
+            step.actions.splice(0..0, given);
+        }
+        going.extend(deleted);
+    }
+    let pods: BTreeMap<_, _> = snapshot.pods.iter().map(|pod| (instance(&pod.metadata), &**pod)).collect();
+    let steps = staying.filter_map(|claim| {
+        let pod = pods.get(instance(&claim.metadata)).copied();
+        match pod {
+            pod if !is_of_set(snapshot, claim) => take_back(snapshot, claim, pod?, &going),
+            Some(pod) if pod.is_active() => mark_used(claim, pod, &going),
+            _ if reuses(snapshot) || coming.contains(instance(&claim.metadata)) => None,
+            pod => Some(let_go(snapshot, claim, pod)),
+        }
+    });
+    let steps = steps.collect();
+    push(plan, "claims", steps);
+}
+
+/// The pod was given its claim, to be deleted, and then was not: it stays after all.
+fn take_back(snapshot: &Snapshot, claim: &Claim, pod: &Pod, going: &BTreeSet<String>) -> Option<Step> {
+    let is_the_pods = claim.metadata.owner_references.iter().any(|owner| owner.uid == pod.metadata.uid);
+    if !is_the_pods || !pod.is_active() || going.contains(&*pod.metadata.uid) {
+        return None;
+    }
+    let action = change_owner(claim, &pod.metadata.uid, owner(snapshot));
+    Some(step(action, format!("claim {} is kept: pod {} stays after all", claim.metadata.name, pod.metadata.name)))
+}
+
+/// A pod has it, so it is no other's any more.
+fn mark_used(claim: &Claim, pod: &Pod, going: &BTreeSet<String>) -> Option<Step> {
+    if !is_unused(claim) || going.contains(&*pod.metadata.uid) {
+        return None;
+    }
+    let patch = json!({"metadata": {"annotations": {annotation::CLAIM_UNUSED: null}}});
+    let action = Action::PatchClaim { target: claim.target(), patch };
+    Some(step(action, format!("claim {} is that of pod {} from now on", claim.metadata.name, pod.metadata.name)))
+}
+
+/// Without reuse, a claim goes with the pod that has ended, or at once when there is none.
+fn let_go(snapshot: &Snapshot, claim: &Claim, pod: Option<&Pod>) -> Step {
+    let name = &claim.metadata.name;
+    match pod {
+        Some(pod) => {
+            let reason = format!("claim {name} goes with pod {}: claims are not reused", pod.metadata.name);
+            step(give(snapshot, claim, pod), reason)
+        }
+        None => {
+            let reason = format!("claim {name} has no pod any more, and claims are not reused");
+            step(Action::DeleteClaim { target: claim.target() }, reason)
+        }
+    }
+}
+
+fn give(snapshot: &Snapshot, claim: &Claim, pod: &Pod) -> Action {
+    let to = json!({"apiVersion": "v1", "kind": "Pod", "name": pod.metadata.name, "uid": pod.metadata.uid});
+    change_owner(claim, snapshot.set.metadata.uid.as_deref().unwrap_or_default(), to)
+}
+
+/// One write, which leaves other owners alone.
+fn change_owner(claim: &Claim, from: &str, to: Value) -> Action {
+    let owners = json!([{"$patch": "delete", "uid": from}, to]);
+    Action::PatchClaim { target: claim.target(), patch: json!({"metadata": {"ownerReferences": owners}}) }
+}
+
+/// The uid of the pod that it deletes.
+fn deleted(action: &Action) -> Option<&str> {
+    if let Action::DeletePod { target } = action { Some(&target.uid) } else { None }
+}
+
+/// The instance id of the pod that it creates.
+fn created(action: &Action) -> Option<&str> {
+    let Action::CreatePod { body } = action else { return None };
+    body["metadata"]["labels"][label::CLONESET_INSTANCE_ID].as_str()
+}
+
+/// Made while claims are not reused, and no pod has had it.
+fn is_unused(claim: &Claim) -> bool {
+    claim.metadata.annotation(annotation::CLAIM_UNUSED).is_some()
+}
+
+fn is_of_set(snapshot: &Snapshot, claim: &Claim) -> bool {
+    claim.metadata.controller().is_some_and(|owner| snapshot.set.metadata.uid.as_deref() == Some(&*owner.uid))
+}
+
+fn reuses(snapshot: &Snapshot) -> bool {
+    snapshot.set.spec.scale_strategy.enable_pvc_reuse
+}
+
+/// The instance id; empty where there is none.
+pub(super) fn instance(metadata: &Metadata) -> &str {
+    metadata.label(label::CLONESET_INSTANCE_ID).unwrap_or_default()
+}
+
+#[cfg(test)]
+pub(super) mod simulation;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+//! Claims per pod: a volume that lives as long as it should, and no longer.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, bail, ensure};
+use berth_api::names::label;
+use berth_cluster::Image;
+use berth_e2e::objects::{self, kind};
+use serde_json::{Value, json};
+use tokio::time::{Duration, Instant, sleep};
+
+use crate::world::{Case, PATIENCE, ensure_in_place};
+
+const CLAIM: &str = "v1/PersistentVolumeClaim";
+const SET: &str = "web";
+const REPLICAS: usize = 2;
+
+/// Claims by name: uid, owner's kind.
+type Claims = BTreeMap<String, (String, String)>;
+
+pub(crate) async fn an_update_in_place_keeps_claims_and_a_deleted_pod_loses_them(case: &Case) -> Result<()> {
+    let (one, two) = (image(case, "v1").await?, image(case, "v2").await?);
+    case.create(&clone_set(&one, &json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "100%"}))).await?;
+    case.done(SET).await?;
+    let (before, pods) = (claims(case).await?, case.pods(SET).await?);
+    ensure!(before.len() == REPLICAS && before.values().all(|(_, owner)| owner == "CloneSet"), "{before:?}");
+    for pod in pods.keys() {
+        ensure!(before.contains_key(&format!("data-{pod}")), "{pod} has no claim of its name: {before:?}");
+        shell(case, pod, &format!("echo {pod} >/data/file")).await?;
+    }
+
+    case.set_image(SET, &two).await?;
+    case.done(SET).await?;
+    ensure_in_place(&pods, &case.pods(SET).await?, 1)?;
+    for pod in pods.keys() {
+        let kept = shell(case, pod, "cat /data/file").await?;
+        ensure!(kept.trim() == pod, "{pod} finds {kept:?} in its volume");
+    }
+    ensure!(claims(case).await? == before, "the update changed claims: before {before:?}");
+
+    // In v1beta1 claims are not reused unless it is said: whoever deletes the pod, its claim goes with it.
+    let first = pods.keys().next().context("no pods")?;
+    case.kubectl(&["delete", "pod", "-n", &case.namespace, first]).await?;
+    until(case, "the deleted pod's claim is replaced", |now| {
+        now.len() == REPLICAS && !now.contains_key(&format!("data-{first}"))
+    })
+    .await?;
+    case.done(SET).await?;
+    for pod in case.pods(SET).await?.values().filter(|pod| !pod.terminating && !pods.contains_key(&pod.name)) {
+        let found = shell(case, &pod.name, "ls /data").await?;
+        ensure!(found.trim().is_empty(), "the volume of a new claim has {found:?}");
+    }
+    case.patch(kind::CLONE_SET, SET, json!({"spec": {"replicas": 1}})).await?;
+    case.done(SET).await?;
+    until(case, "the claim goes with the pod", |now| now.len() == 1).await?;
+    case.kubectl(&["delete", "cloneset", "-n", &case.namespace, SET]).await?;
+    until(case, "the claims go with the CloneSet", Claims::is_empty).await?;
+    Ok(())
+}
+
+pub(crate) async fn the_next_pod_takes_over_the_claims(case: &Case) -> Result<()> {
+    let one = image(case, "v1").await?;
+    // In v1alpha1 claims are reused unless it is said otherwise.
+    let mut set = clone_set(&one, &json!({}));
+    set["apiVersion"] = "apps.kruise.io/v1alpha1".into();
+    set["spec"]["updateStrategy"] = json!({"type": "ReCreate", "maxUnavailable": "100%"});
+    case.create(&set).await?;
+    case.done(SET).await?;
+    let (before, pods) = (claims(case).await?, case.pods(SET).await?);
+    for pod in pods.keys() {
+        shell(case, pod, &format!("echo {pod} >/data/file")).await?;
+    }
+
+    for pod in pods.keys() {
+        case.kubectl(&["delete", "pod", "-n", &case.namespace, pod]).await?;
+    }
+    for (pod, old) in &pods {
+        case.until(kind::POD, pod, |now| now["metadata"]["uid"] != *old.uid && is_ready(now)).await?;
+        let kept = shell(case, pod, "cat /data/file").await?;
+        ensure!(kept.trim() == pod, "the next pod {pod} finds {kept:?} in its volume");
+    }
+    ensure!(claims(case).await? == before, "other claims than before: {before:?}");
+
+    // Asked for by label, the pod goes for good, and its claim with it.
+    let asked = pods.keys().next().context("no pods")?;
+    case.patch(kind::POD, asked, json!({"metadata": {"labels": {label::SPECIFIED_DELETE: "true"}}})).await?;
+    until(case, "the pod's claim goes with it", |now| {
+        now.len() == REPLICAS && !now.contains_key(&format!("data-{asked}"))
+    })
+    .await?;
+    case.done(SET).await?;
+
+    // So it does in an update by new pods.
+    let before = claims(case).await?;
+    let mut containers = case.get(kind::CLONE_SET, SET).await?["spec"]["template"]["spec"]["containers"].clone();
+    containers[0]["env"] = json!([{"name": "A", "value": "B"}]);
+    let template = json!({"spec": {"containers": containers}});
+    case.patch(kind::CLONE_SET, SET, json!({"spec": {"template": template}})).await?;
+    case.done(SET).await?;
+    until(case, "each pod has a new claim", |now| {
+        now.len() == REPLICAS && now.keys().all(|name| !before.contains_key(name))
+    })
+    .await?;
+    Ok(())
+}
+
+pub(crate) async fn a_claim_template_that_cannot_be_is_refused(case: &Case) -> Result<()> {
+    let refused = |set: Value, parts: &'static [&'static str]| async move {
+        let Err(error) = case.create(&set).await else { bail!("it was not refused: {set}") };
+        let error = format!("{error:#}");
+        for part in parts {
+            ensure!(error.contains(part), "{part:?} is not in {error}");
+        }
+        Ok(())
+    };
+    let of = |template: Value| {
+        let mut set = clone_set("web:1", &json!({}));
+        set["spec"]["volumeClaimTemplates"] = template;
+        set
+    };
+    let (spec, other) = (claim_template()["spec"].clone(), json!({"metadata": {"name": "other"}}));
+    refused(of(json!([{"spec": spec}])), &["spec.volumeClaimTemplates[0].metadata: Required value"]).await?;
+    let mut sizeless = claim_template();
+    sizeless["spec"]["resources"] = json!({});
+    refused(of(json!([sizeless])), &["spec.volumeClaimTemplates[0].spec.resources.requests: Required value"]).await?;
+    refused(
+        of(json!([claim_template(), claim_template()])),
+        &["spec.volumeClaimTemplates[1].metadata.name", "another claim template has this name"],
+    )
+    .await?;
+    let mut elsewhere = claim_template();
+    elsewhere["metadata"] = other["metadata"].clone();
+    refused(of(json!([elsewhere])), &["spec.template.spec.containers[0].volumeMounts[0].name: Not found: \"data\""])
+        .await
+}
+
+fn claim_template() -> Value {
+    json!({
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}},
+    })
+}
+
+/// Pods with a shell, each with a volume of its own.
+fn clone_set(image: &str, rolling_update: &Value) -> Value {
+    let mut set = objects::clone_set(SET, REPLICAS, image, rolling_update);
+    set["spec"]["volumeClaimTemplates"] = json!([claim_template()]);
+    let container = &mut set["spec"]["template"]["spec"]["containers"][0];
+    if let Some(container) = container.as_object_mut() {
+        container.remove("readinessProbe");
+    }
+    container["volumeMounts"] = json!([{"name": "data", "mountPath": "/data"}]);
+    container["command"] = json!(["sh", "-c", "trap 'exit 0' TERM; sleep 1000000 & wait"]);
+    set
+}
+
+async fn image(case: &Case, tag: &str) -> Result<String> {
+    let (name, tag) = (format!("{}:{tag}", case.namespace), tag.to_owned());
+    let pushed = name.clone();
+    case.blocking(move |site| site.push(&Image::busybox()?.text("etc/version", &tag), &[&pushed])).await?;
+    Ok(case.site.image(&name))
+}
+
+async fn shell(case: &Case, pod: &str, script: &str) -> Result<String> {
+    case.kubectl(&["exec", "-n", &case.namespace, pod, "--", "sh", "-c", script]).await
+}
+
+fn is_ready(pod: &Value) -> bool {
+    let conditions = pod["status"]["conditions"].as_array();
+    conditions.is_some_and(|all| all.iter().any(|c| c["type"] == "Ready" && c["status"] == "True"))
+}
+
+async fn claims(case: &Case) -> Result<Claims> {
+    let all = objects::list(case.client(), &case.namespace, CLAIM, "").await?;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let entry = |claim: Value| {
+        let metadata = &claim["metadata"];
+        (text(&metadata["name"]), (text(&metadata["uid"]), text(&metadata["ownerReferences"][0]["kind"])))
+    };
+    Ok(all.into_iter().map(entry).collect())
+}
+
+async fn until(case: &Case, what: &str, as_wanted: impl Fn(&Claims) -> bool) -> Result<Claims> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let now = claims(case).await?;
+        if as_wanted(&now) {
+            return Ok(now);
+        }
+        ensure!(Instant::now() < deadline, "not so after {PATIENCE:?}: {what}; the claims are {now:?}");
+        sleep(Duration::from_millis(100)).await;
+    }
+}

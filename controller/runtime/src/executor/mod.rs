@@ -222,7 +222,7 @@ impl Executor {
     async fn send(&self, write: &Write, owner: &str, until: Instant) -> Result<(), Failed> {
         let left = until.saturating_duration_since(Instant::now()).as_millis();
         let uri = write.uri(&self.settings.field_manager, left);
-        let request = client::request(write.method(), &uri, write.content, write.body.to_string().into_bytes())?;
+        let request = client::request(write.method(), &uri, write.content, write.text().into_bytes())?;
         let ticket = (write.kind != Kind::DryRun)
             .then(|| self.expectations.enter(owner, &write.resource, &write.namespace, &write.name, until));
         match client::send(&self.client, request, until).await {

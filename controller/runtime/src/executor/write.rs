@@ -1,6 +1,7 @@
 //! An action as a request to the apiserver.
 
 use berth_workload::plan::{Action, PodPatch, Target};
+use berth_workload::revision::form;
 use http::Method;
 use serde_json::{Map, Value, json};
 
@@ -63,6 +64,11 @@ impl Write {
             _ => format!("&fieldManager={manager}"),
         };
         format!("{path}{slash}{}?timeout={timeout_ms}ms{rest}", self.subresource)
+    }
+
+    /// The body as it is sent. The server keeps the data of a revision byte for byte, and OpenKruise compares bytes.
+    pub(super) fn text(&self) -> String {
+        if self.resource == CONTROLLER_REVISIONS { form::text(&self.body) } else { self.body.to_string() }
     }
 
     pub(super) fn of(action: &Action) -> Self {

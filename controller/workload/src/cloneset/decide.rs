@@ -143,7 +143,8 @@ fn new_revision(snapshot: &Snapshot, template: &Value, number: i64) -> Value {
     let taken = |name: &str| snapshot.revisions.iter().any(|revision| *revision.metadata.name == *name);
     let collisions = snapshot.set.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
     let workload = set.name.as_deref().unwrap_or_default();
-    let hashes = (collisions..).map(|collision| revision::hash(template, collision));
+    let data = revision::data(template);
+    let hashes = (collisions..).map(|collision| revision::hash(&data, collision));
     let hash = hashes.take(100).find(|hash| !taken(&revision::revision_name(workload, hash))).unwrap_or_default();
     let mut labels =
         template.pointer("/metadata/labels").cloned().filter(Value::is_object).unwrap_or_else(|| json!({}));
@@ -159,7 +160,7 @@ fn new_revision(snapshot: &Snapshot, template: &Value, number: i64) -> Value {
             "ownerReferences": [owner(snapshot)],
         },
         "revision": number,
-        "data": revision::data(template),
+        "data": data,
     })
 }
 

@@ -23,6 +23,8 @@ mod properties;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]
+mod takeover;
+#[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;

@@ -92,6 +92,18 @@ impl World {
         }
     }
 
+    /// A world that somebody else left behind, at the time 1,000,000 s.
+    pub(super) fn of(set: Value, revisions: Vec<Value>, pods: Vec<Value>) -> Self {
+        let named = |objects: Vec<Value>| -> BTreeMap<String, Value> {
+            let name = |object: &Value| object["metadata"]["name"].as_str().unwrap().to_owned();
+            objects.into_iter().map(|object| (name(&object), object)).collect()
+        };
+        let mut world = Self::new(0, Value::Null, json!({}));
+        world.set = Arc::new(serde_json::from_value(set).unwrap());
+        (world.pods, world.revisions) = (named(pods), named(revisions));
+        world
+    }
+
     pub(super) fn settled(replicas: i32, template: Value, update_strategy: Value) -> Self {
         let mut world = Self::new(replicas, template, update_strategy);
         world.settle();

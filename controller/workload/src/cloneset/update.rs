@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::v1beta1::cloneset::CloneSetPodUpdateStrategyType as Policy;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::decide::{is_to_delete, push, refuse, step};
 use super::hooks::{self, Turn};
@@ -15,9 +15,10 @@ use super::{Snapshot, claim_hash};
 use crate::inplace::change::Change;
 use crate::inplace::env;
 use crate::inplace::exact::Verdict;
+use crate::inplace::inherited;
 use crate::inplace::steps::{self, Next, Phase, Update};
 use crate::lifecycle;
-use crate::plan::{Action, Event, Plan, Refusal, Step, Waiting};
+use crate::plan::{Action, Event, Plan, PodPatch, Refusal, Step, Waiting};
 use crate::pod::{Pod, availability, order};
 use crate::revision::{self, REVISION_LABEL, Revision};
 use crate::rollout::{self, Candidate, Numbers, Repair, repair};
@@ -99,7 +100,7 @@ pub(super) fn choose(
     let candidates = pods
         .iter()
         .filter(|pod| revisions.is_updated(pod) == back && !is_to_delete(snapshot, pod))
-        .filter(|pod| lifecycle::state(pod) != lifecycle::PREPARING_DELETE)
+        .filter(|pod| lifecycle::state(pod) != lifecycle::PREPARING_DELETE && !inherited::is_in_grace(pod))
         .cloned()
         .collect();
     let mut candidates = in_order(settings, candidates, pods);
@@ -145,9 +146,29 @@ pub(super) fn settle(snapshot: &Snapshot, chosen: Option<&Chosen>, plan: &mut Pl
             continue;
         }
         let name = &pod.metadata.name;
+        let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
+        let of_label = || revision::of_label(label, &snapshot.revisions).map(|revision| &**revision);
+        if inherited::is_in_grace(pod) {
+            steps.extend(end_of_grace(of_label(), pod, plan, now));
+            continue;
+        }
         let facts = snapshot.facts(pod);
         match steps::phase(pod, &facts) {
             Phase::Patched(state, verdict @ Verdict::Exact { .. }) => {
+                match inherited::rest(pod, &state, of_label(), now) {
+                    None => {}
+                    Some(Err(why)) => {
+                        wait(plan, pod, why);
+                        continue;
+                    }
+                    Some(Ok(action)) => {
+                        steps.push(step(
+                            action,
+                            format!("pod {name} goes on to {}: the next containers", state.revision),
+                        ));
+                        continue;
+                    }
+                }
                 if let Verdict::Exact { moved_tags, .. } = &verdict
                     && !moved_tags.is_empty()
                 {
@@ -171,6 +192,23 @@ pub(super) fn settle(snapshot: &Snapshot, chosen: Option<&Chosen>, plan: &mut Pl
         }
     }
     push(plan, "back into service", steps);
+}
+
+/// An update that OpenKruise began goes on when the grace period that it was given is over.
+fn end_of_grace(revision: Option<&Revision>, pod: &Pod, plan: &mut Plan, now: Timestamp) -> Option<Step> {
+    let rest = inherited::rest_of_grace(pod, now);
+    if rest > SignedDuration::ZERO {
+        plan.look_again_after(rest);
+        let reason = format!("is out of service, and is updated in {} s (gracePeriodSeconds)", rest.as_secs() + 1);
+        wait(plan, pod, reason);
+        return None;
+    }
+    let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
+    let action = inherited::end_of_grace(pod, revision, now);
+    Some(step(
+        action,
+        format!("pod {} goes to {label} in place (the grace period is over, patched)", pod.metadata.name),
+    ))
 }
 
 /// Plans the updates of the chosen pods.
@@ -219,7 +257,7 @@ pub(super) fn update(
 
 /// How a pod gets to the new revision.
 enum Way<'a> {
-    InPlace(&'a crate::plan::PodPatch),
+    InPlace(&'a PodPatch),
     Recreate(&'a str),
     Refused(&'a Refusal),
 }
@@ -234,9 +272,6 @@ struct Ways {
 impl Ways {
     fn new(snapshot: &Snapshot, settings: &Settings, target: &Revision) -> Self {
         let mut ways = Self { by_revision: BTreeMap::new(), refusals: BTreeMap::new(), policy: settings.policy };
-        if settings.policy == Policy::ReCreate {
-            return ways;
-        }
         let labels = snapshot.pods.iter().filter_map(|pod| pod.metadata.label(REVISION_LABEL));
         for label in labels {
             if ways.by_revision.contains_key(label) {
@@ -248,6 +283,12 @@ impl Ways {
                 recreate.unwrap_or_else(|| env::gated(steps::change(old, target), snapshot.gates))
             });
             let change = change.ok_or_else(|| format!("revision {label} is not in the history any more"));
+            // A template that is only written in another way makes the same pod: its label is all that changes.
+            if settings.policy == Policy::ReCreate
+                && !matches!(&change, Ok(Change::InPlace(p)) if *p == PodPatch::default())
+            {
+                continue;
+            }
             if settings.policy == Policy::InPlaceOnly
                 && let Some(refusal) = refusal(snapshot, label, &change)
             {
@@ -292,7 +333,7 @@ fn advance(
     settings: &Settings,
     target: &Revision,
     pod: &Pod,
-    patch: &crate::plan::PodPatch,
+    patch: &PodPatch,
     plan: &mut Plan,
     now: Timestamp,
 ) -> Option<Step> {

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::env::Env;
 use crate::plan::PodPatch;
+use crate::revision::defaults;
 
 /// The way from one template to another.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,8 +20,9 @@ pub enum Change {
     },
 }
 
-/// Compares two pod templates.
+/// Compares two pod templates by what they mean: a default that one of them spells out is no difference.
 pub fn between(old: &Value, new: &Value) -> Change {
+    let (old, new) = &defaults::dropped(old, new);
     let mut patch = PodPatch::default();
     let mut fields = Vec::new();
     for key in keys(old, new) {
@@ -40,8 +42,6 @@ fn metadata(old: &Value, new: &Value, patch: &mut PodPatch, fields: &mut Vec<Str
         match key {
             "labels" => patch.labels = entries(&old[key], &new[key]),
             "annotations" => patch.annotations = entries(&old[key], &new[key]),
-            // A template's creation time is always null: clients write it or not.
-            "creationTimestamp" => {}
             _ => differing(&format!("metadata.{key}"), &old[key], &new[key], fields),
         }
     }

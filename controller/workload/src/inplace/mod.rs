@@ -4,6 +4,7 @@ pub mod change;
 pub mod env;
 pub mod exact;
 pub mod image;
+pub mod inherited;
 pub mod kubelet_hash;
 pub mod state;
 pub mod steps;

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 pub use berth_api::names::annotation::INPLACE_UPDATE_STATE as ANNOTATION;
+use berth_api::names::annotation::INPLACE_UPDATE_STATE_OLD as OLD_ANNOTATION;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -68,9 +69,11 @@ fn null_as_empty<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<BT
 }
 
 impl State {
-    /// The record on the pod. `None` when there is none or it cannot be read: then there is nothing to compare with.
+    /// The record on the pod, under its name of today or of before OpenKruise 1.0. `None` when there is none or it cannot be
+    /// read: then there is nothing to compare with.
     pub fn of(pod: &Pod) -> Option<Self> {
-        serde_json::from_str(pod.metadata.annotation(ANNOTATION)?).ok()
+        let annotation = pod.metadata.annotation(ANNOTATION).or_else(|| pod.metadata.annotation(OLD_ANNOTATION))?;
+        serde_json::from_str(annotation).ok()
     }
 
     /// Proven exact already.

@@ -12,6 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::change::{self, Change};
 use super::env;
 use super::exact::{self, NodeFacts, Verdict};
+use super::inherited;
 use super::state::{self, State};
 use crate::lifecycle;
 use crate::plan::{Action, PodPatch, Target};
@@ -56,7 +57,7 @@ pub enum Next {
 
 /// Whether an update in place has begun and is not settled.
 pub fn is_under_way(pod: &Pod) -> bool {
-    is_marked(pod) || closed(pod).is_some()
+    is_marked(pod) || closed(pod).is_some() || inherited::is_in_grace(pod)
 }
 
 fn is_marked(pod: &Pod) -> bool {
@@ -73,6 +74,9 @@ fn closed(pod: &Pod) -> Option<&Condition> {
 pub fn phase(pod: &Pod, node: &NodeFacts) -> Phase {
     if !is_under_way(pod) {
         return Phase::Idle;
+    }
+    if inherited::is_in_grace(pod) {
+        return Phase::Draining;
     }
     let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
     match State::of(pod).filter(|state| revision::same(&state.revision, label)) {
@@ -175,7 +179,8 @@ fn patch_spec(pod: &Pod, phase: &Phase, update: &Update<'_>, mark: bool, now: Ti
         Phase::Patched(_, verdict) => matches!(verdict, Verdict::Exact { .. }),
     };
     let mut patch = update.patch.clone();
-    let mut state = State::begin(pod, update.revision, changed(pod, phase, update), settled, now);
+    inherited::add_rest(pod, &mut patch);
+    let mut state = State::begin(pod, update.revision, changed(pod, phase, &patch), settled, now);
     state.env = env::to_prove(phase, &patch);
     state.update_env_from_metadata = state.env.changes();
     patch.annotations.insert(state::ANNOTATION.into(), Some(state.to_annotation()));
@@ -188,11 +193,11 @@ fn patch_spec(pod: &Pod, phase: &Phase, update: &Update<'_>, mark: bool, now: Ti
 }
 
 /// Containers to prove: those whose image changes now, and those of an unsettled update before, which go on restarting.
-fn changed<'a>(pod: &'a Pod, phase: &'a Phase, update: &'a Update<'_>) -> impl Iterator<Item = &'a String> {
+fn changed<'a>(pod: &'a Pod, phase: &'a Phase, patch: &'a PodPatch) -> impl Iterator<Item = &'a String> {
     let unproven = match phase {
         Phase::Patched(state, _) => Some(state.last_container_statuses.keys()),
         _ => None,
     };
     let known = |name: &&String| pod.spec.containers.iter().any(|c| c.name.as_ref() == name.as_str());
-    update.patch.images.keys().chain(unproven.into_iter().flatten()).filter(known)
+    patch.images.keys().chain(unproven.into_iter().flatten()).filter(known)
 }

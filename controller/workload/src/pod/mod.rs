@@ -47,7 +47,7 @@ pub struct Metadata {
     /// All labels, sorted by key.
     #[serde(deserialize_with = "pairs::all")]
     pub labels: Box<[(Box<str>, Box<str>)]>,
-    /// Annotations that decisions read, sorted by key: those of the `kruise.io` domain and its subdomains, and the deletion cost.
+    /// Annotations that decisions read, sorted by key: those of the `kruise.io` domain and its subdomains, and a few others.
     #[serde(deserialize_with = "pairs::known_annotations")]
     pub annotations: Box<[(Box<str>, Box<str>)]>,
     /// Owners.
@@ -130,11 +130,9 @@ pub struct Condition {
     /// When the status last changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Timestamp>,
-    /// CamelCase reason.
-    #[serde(skip_serializing_if = "str::is_empty")]
+    /// CamelCase reason. Written even when it is empty: the reason of another's False is none for our True.
     pub reason: Box<str>,
-    /// For people.
-    #[serde(skip_serializing_if = "str::is_empty")]
+    /// For people. Written even when it is empty.
     pub message: Box<str>,
 }
 
@@ -225,6 +223,7 @@ impl Pod {
 mod pairs {
     use std::fmt;
 
+    use berth_api::names::annotation::{INPLACE_UPDATE_GRACE_OLD, INPLACE_UPDATE_STATE_OLD};
     use serde::de::{Deserializer, MapAccess, Visitor};
 
     type Pairs = Box<[(Box<str>, Box<str>)]>;
@@ -241,13 +240,17 @@ mod pairs {
         deserializer.deserialize_option(Keep(is_known))
     }
 
+    /// Those outside of the domain.
+    const KNOWN_ANNOTATIONS: [&str; 3] =
+        ["controller.kubernetes.io/pod-deletion-cost", INPLACE_UPDATE_STATE_OLD, INPLACE_UPDATE_GRACE_OLD];
+
     fn is_known(key: &str) -> bool {
         let domain = key.split_once('/').map_or("", |(domain, _)| domain);
         // Long, and of no use here: what it says is known from the node.
         if key == berth_api::names::annotation::RUNTIME_CONTAINERS_META {
             return false;
         }
-        domain == "kruise.io" || domain.ends_with(".kruise.io") || key == "controller.kubernetes.io/pod-deletion-cost"
+        domain == "kruise.io" || domain.ends_with(".kruise.io") || KNOWN_ANNOTATIONS.contains(&key)
     }
 
     struct Keep(fn(&str) -> bool);

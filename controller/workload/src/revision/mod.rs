@@ -1,6 +1,13 @@
 //! A workload's template history, kept in `ControllerRevision` objects as the peer keeps it.
+//!
+//! A template is the same as another when both have one written form ([`form::canonical`]), so what clients write in many
+//! ways is one revision. Templates that differ in Kubernetes' defaults alone are two revisions, between which a running pod
+//! goes by its label ([`defaults`]): the peer compares bytes, and has to find those of the template that is stored.
 
+pub mod defaults;
+pub mod form;
 mod name;
+mod quantity;
 
 use std::sync::Arc;
 
@@ -42,6 +49,7 @@ impl Revision {
         template
     }
 
+    /// The very template, as it is written.
     fn holds(&self, template: &Value) -> bool {
         let held = &self.data["spec"]["template"];
         let own_keys = held.as_object().map_or(0, |map| map.keys().filter(|key| *key != "$patch").count());
@@ -85,7 +93,9 @@ pub fn sort(revisions: &mut [Arc<Revision>]) {
 /// Looks the template up in the history, which is sorted oldest first.
 pub fn recognise(template: &Value, revisions: &[Arc<Revision>]) -> Recognised {
     let next = revisions.last().map_or(1, |newest| newest.revision + 1);
-    match revisions.iter().rposition(|revision| revision.holds(template)) {
+    let wanted = form::canonical(template);
+    let is = |revision: &Arc<Revision>| revision.holds(&wanted) || form::canonical(&revision.template()) == wanted;
+    match revisions.iter().rposition(is) {
         Some(at) if at + 1 == revisions.len() => Recognised::Newest(revisions[at].clone()),
         Some(at) => Recognised::Older(revisions[at].clone(), next),
         None => Recognised::New(next),
@@ -102,9 +112,9 @@ pub fn same(a: &str, b: &str) -> bool {
     !a.is_empty() && short(a) == short(b)
 }
 
-/// The `data` that a template is kept as.
+/// The `data` that a template is kept as. As text it is [`form::text`].
 pub fn data(template: &Value) -> Value {
-    let mut template = template.clone();
+    let mut template = form::canonical(template);
     if let Some(map) = template.as_object_mut() {
         map.insert("$patch".into(), "replace".into());
     }
@@ -119,44 +129,4 @@ pub fn beyond_limit(revisions: &[Arc<Revision>], limit: i32, in_use: impl Fn(&st
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn revision(name: &str, number: i64, template: &Value) -> Arc<Revision> {
-        let metadata = Metadata { name: name.into(), ..Metadata::default() };
-        Arc::new(Revision { metadata, revision: number, data: data(template) })
-    }
-
-    #[test]
-    fn a_template_is_recognised_in_the_history() {
-        let (a, b, c) = (json!({"spec": 1}), json!({"spec": 2}), json!({"spec": 2, "metadata": {}}));
-        let history = [revision("w-a", 1, &a), revision("w-b", 2, &b)];
-        assert_eq!(recognise(&b, &history), Recognised::Newest(history[1].clone()));
-        assert_eq!(recognise(&a, &history), Recognised::Older(history[0].clone(), 3));
-        assert_eq!(recognise(&c, &history), Recognised::New(3));
-        assert_eq!(recognise(&a, &[]), Recognised::New(1));
-        assert_eq!(history[0].template(), a);
-    }
-
-    #[test]
-    fn labels_hold_the_name_or_the_hash() {
-        let history = [revision("web-6d5f", 1, &json!({})), revision("web-77c8", 2, &json!({}))];
-        for label in ["web-77c8", "77c8"] {
-            assert_eq!(of_label(label, &history).map(|r| &*r.metadata.name), Some("web-77c8"));
-        }
-        assert!(of_label("", &history).is_none());
-        assert!(!same("", ""));
-    }
-
-    #[test]
-    fn the_oldest_unused_go_first() {
-        let history: Vec<_> = (1..=5).map(|n| revision(&format!("w-{n}"), n, &json!({}))).collect();
-        let names = |limit| {
-            let dropped = beyond_limit(&history, limit, |name| name == "w-2" || name == "w-5");
-            dropped.iter().map(|r| r.metadata.name.to_string()).collect::<Vec<_>>()
-        };
-        assert_eq!(names(1), ["w-1", "w-3"]);
-        assert_eq!(names(3), [""; 0]);
-        assert_eq!(names(-1), ["w-1", "w-3", "w-4"]);
-    }
-}
+mod tests;

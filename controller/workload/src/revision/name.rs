@@ -2,20 +2,19 @@
 
 use serde_json::Value;
 
+use super::form;
+
 /// Letters and digits that cannot spell a word, as Kubernetes uses for generated names.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 /// The longest prefix that leaves room for the hash in an object's name.
 const LONGEST_PREFIX: usize = 223;
 
-/// A short hash of a template, safe in names and labels. `collision` is raised when another template has the same.
-pub fn hash(template: &Value, collision: i32) -> String {
-    // serde_json sorts keys, so equal templates give equal text.
-    let text = template.to_string();
-    let mut hash = fnv1a(text.as_bytes(), 0x811c_9dc5);
-    if collision != 0 {
-        hash = fnv1a(&collision.to_le_bytes(), hash);
-    }
-    hash.to_string().bytes().map(|b| char::from(ALPHABET[usize::from(b) % ALPHABET.len()])).collect()
+/// A short hash of a revision's data, safe in names and labels, as Kubernetes and OpenKruise compute it. `collision` is
+/// raised when other data has the same.
+pub fn hash(data: &Value, collision: i32) -> String {
+    // serde_json sorts keys, so equal data gives equal text.
+    let text = form::text(data) + &collision.to_string();
+    fnv1(text.as_bytes()).to_string().bytes().map(|b| char::from(ALPHABET[usize::from(b) % ALPHABET.len()])).collect()
 }
 
 /// The name of the revision with this hash.
@@ -30,9 +29,9 @@ pub fn short(name: &str) -> &str {
     name.rsplit_once('-').map_or(name, |(_, hash)| hash)
 }
 
-/// FNV-1a, 32 bits: stable across versions and machines, which std's hasher does not promise.
-fn fnv1a(bytes: &[u8], start: u32) -> u32 {
-    bytes.iter().fold(start, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+/// FNV-1, 32 bits: stable across versions and machines, which std's hasher does not promise.
+fn fnv1(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811c_9dc5, |hash, byte| hash.wrapping_mul(0x0100_0193) ^ u32::from(*byte))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod limits;
 mod no_controller;
 mod rollout;
 mod stuck;
+mod takeover;
 mod trust;
 mod wording;
 mod world;
@@ -87,6 +88,7 @@ const TESTS: &[(&str, Test)] = tests![
     faults::a_killed_controller_is_replaced,
     faults::a_killed_daemon_goes_on,
     no_controller::pods_come_and_go,
+    takeover::from_openkruise_and_back,
 ];
 
 fn main() -> ExitCode {

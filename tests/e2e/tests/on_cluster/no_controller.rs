@@ -59,7 +59,7 @@ async fn without(case: &Case, image: &str) -> Result<()> {
 }
 
 /// Scales the controller and waits until as many replicas are ready, and no other runs.
-async fn scale(case: &Case, replicas: usize) -> Result<()> {
+pub(crate) async fn scale(case: &Case, replicas: usize) -> Result<()> {
     let (deployment, namespace) = ("deployment/kruise-controller-manager", ["-n", install::NAMESPACE]);
     case.kubectl(&[&["scale", deployment, &format!("--replicas={replicas}")], &namespace[..]].concat()).await?;
     let done = ["rollout", "status", deployment, "--timeout=180s"];

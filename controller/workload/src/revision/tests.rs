@@ -1,0 +1,136 @@
+//! Facts about OpenKruise: what it keeps of which template, and under which name. `tests/openkruise.json` was taken from a
+//! running OpenKruise 1.9 (Kubernetes libraries 1.32) for templates made for it.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::inplace::change::{Change, between};
+use crate::plan::PodPatch;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Fact {
+    what: String,
+    template: Value,
+    name: String,
+    name_after_two_collisions: String,
+    /// The revision's data as text.
+    data: String,
+}
+
+fn facts() -> Vec<Fact> {
+    serde_json::from_str(include_str!("tests/openkruise.json")).unwrap()
+}
+
+#[test]
+fn data_and_names_are_those_of_openkruise_byte_for_byte() {
+    for fact in facts() {
+        let data = data(&fact.template);
+        assert_eq!(form::text(&data), fact.data, "{}", fact.what);
+        assert_eq!(revision_name("web", &hash(&data, 0)), fact.name, "{}", fact.what);
+        assert_eq!(revision_name("web", &hash(&data, 2)), fact.name_after_two_collisions, "{}", fact.what);
+    }
+}
+
+#[test]
+fn a_revision_of_openkruise_is_recognised_however_its_template_is_written() {
+    for fact in facts() {
+        let metadata = Metadata { name: fact.name.as_str().into(), ..Metadata::default() };
+        let revision = Arc::new(Revision { metadata, revision: 4, data: serde_json::from_str(&fact.data).unwrap() });
+        for template in [&fact.template, &revision.template()] {
+            let found = recognise(template, std::slice::from_ref(&revision));
+            assert_eq!(found, Recognised::Newest(revision.clone()), "{}", fact.what);
+        }
+    }
+}
+
+#[test]
+fn the_written_form_is_its_own_written_form() {
+    for fact in facts() {
+        let once = form::canonical(&fact.template);
+        assert_eq!(form::canonical(&once), once, "{}", fact.what);
+    }
+}
+
+#[test]
+fn defaults_alone_are_no_reason_for_a_new_pod() {
+    let facts = facts();
+    for pair in facts.chunks(2) {
+        let [bare, defaulted] = pair else { panic!("facts come in pairs") };
+        // From OpenKruise's own spelling to one without defaults, as kubectl leaves it.
+        let change = between(&defaulted.template, &bare.template);
+        assert_eq!(change, Change::InPlace(PodPatch::default()), "{}", bare.what);
+    }
+    // And the other way, where what the server defaults to is written out.
+    let mut spelled = facts[1].template.clone();
+    spelled["spec"]["containers"][0]["imagePullPolicy"] = json!("IfNotPresent");
+    assert_eq!(between(&facts[0].template, &spelled), Change::InPlace(PodPatch::default()));
+}
+
+#[test]
+fn what_is_no_default_still_makes_a_new_pod() {
+    type Edit = fn(&mut Value);
+    let table: [(Edit, &str); 5] = [
+        (|t| t["spec"]["terminationGracePeriodSeconds"] = json!(31), "template.spec.terminationGracePeriodSeconds"),
+        (
+            |t| t["spec"]["containers"][0]["imagePullPolicy"] = json!("Never"),
+            "template.spec.containers[main].imagePullPolicy",
+        ),
+        (
+            |t| t["spec"]["containers"][0]["imagePullPolicy"] = json!("Always"),
+            "template.spec.containers[main].imagePullPolicy",
+        ),
+        (
+            |t| t["spec"]["containers"][0]["terminationMessagePolicy"] = json!("FallbackToLogsOnError"),
+            "template.spec.containers[main].terminationMessagePolicy",
+        ),
+        (|t| t["spec"]["securityContext"] = json!({"runAsUser": 0}), "template.spec.securityContext"),
+    ];
+    let bare = facts().remove(0).template;
+    for (edit, field) in table {
+        let mut new = bare.clone();
+        edit(&mut new);
+        assert_eq!(between(&bare, &new), Change::Recreate { fields: vec![field.to_owned()] });
+    }
+}
+
+fn revision(name: &str, number: i64, template: &Value) -> Arc<Revision> {
+    let metadata = Metadata { name: name.into(), ..Metadata::default() };
+    Arc::new(Revision { metadata, revision: number, data: data(template) })
+}
+
+#[test]
+fn a_template_is_recognised_in_the_history() {
+    let (a, b, c) = (json!({"spec": {"a": 1}}), json!({"spec": {"b": 2}}), json!({"spec": {"c": 2}}));
+    let history = [revision("w-a", 1, &a), revision("w-b", 2, &b)];
+    assert_eq!(recognise(&b, &history), Recognised::Newest(history[1].clone()));
+    assert_eq!(recognise(&a, &history), Recognised::Older(history[0].clone(), 3));
+    assert_eq!(recognise(&c, &history), Recognised::New(3));
+    assert_eq!(recognise(&a, &[]), Recognised::New(1));
+    assert_eq!(history[0].template(), form::canonical(&a));
+}
+
+#[test]
+fn labels_hold_the_name_or_the_hash() {
+    let history = [revision("web-6d5f", 1, &json!({})), revision("web-77c8", 2, &json!({}))];
+    for label in ["web-77c8", "77c8"] {
+        assert_eq!(of_label(label, &history).map(|r| &*r.metadata.name), Some("web-77c8"));
+    }
+    assert!(of_label("", &history).is_none());
+    assert!(!same("", ""));
+}
+
+#[test]
+fn the_oldest_unused_go_first() {
+    let history: Vec<_> = (1..=5).map(|n| revision(&format!("w-{n}"), n, &json!({}))).collect();
+    let names = |limit| {
+        let dropped = beyond_limit(&history, limit, |name| name == "w-2" || name == "w-5");
+        dropped.iter().map(|r| r.metadata.name.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(1), ["w-1", "w-3"]);
+    assert_eq!(names(3), [""; 0]);
+    assert_eq!(names(-1), ["w-1", "w-3", "w-4"]);
+}

@@ -8,6 +8,7 @@ use berth_runtime::executor::{Executor, Owner};
 use berth_runtime::expectations::Expectations;
 use berth_runtime::{Object, Resource};
 use berth_workload::gates::Gates;
+use berth_workload::inplace::resize::Ability;
 use berth_workload::plan::{Failure, Outcome, Plan, Target};
 use kube::Client;
 use serde::Serialize;
@@ -27,6 +28,8 @@ pub(crate) struct Acting {
     pub(crate) executor: Arc<Executor>,
     /// Feature gates.
     pub(crate) gates: Gates,
+    /// May resources of containers change in place?
+    pub(crate) resize: Ability,
     /// Questions to nodes for the sake of time.
     pub(crate) early: Early,
 }

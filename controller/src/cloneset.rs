@@ -11,6 +11,7 @@ use berth_runtime::store::pods;
 use berth_runtime::{Change, Key, Object, object};
 use berth_workload::cloneset::{Snapshot, brings_images, decide, status, waits_for_images};
 use berth_workload::gates::{Gate, Gates};
+use berth_workload::inplace::resize::Ability;
 use berth_workload::nodeimage::Node;
 use berth_workload::plan::Plan;
 use berth_workload::pod::{Metadata, Pod, spread};
@@ -111,7 +112,7 @@ fn wake_owner(queue: &Queue<Key>, metadata: &Metadata) {
 }
 
 /// Everything that a decision about this CloneSet reads, from the stores alone.
-pub(crate) fn observe(stores: &Stores, set: &Watched<CloneSet>, gates: Gates) -> Snapshot {
+pub(crate) fn observe(stores: &Stores, set: &Watched<CloneSet>, gates: Gates, resize: Ability) -> Snapshot {
     let pods = stores.pods.by_index(&pods::BY_OWNER, set.uid());
     let owned = stores.revisions.by_index(&REVISIONS_BY_OWNER, set.uid());
     let mut revisions: Vec<_> = owned.iter().map(|revision| revision.0.clone()).collect();
@@ -134,7 +135,7 @@ pub(crate) fn observe(stores: &Stores, set: &Watched<CloneSet>, gates: Gates) ->
     let jobs = || stores.jobs.by_index(&JOBS_BY_OWNER, set.uid()).iter().map(|job| job.0.clone()).collect();
     let jobs = (!stores.jobs.is_missing()).then(jobs);
     let overlapping = overlapping::names(&stores.clonesets, set);
-    Snapshot { set: set.0.clone(), pods, claims, revisions, nodes, jobs, overlapping, hosts, gates, seed }
+    Snapshot { set: set.0.clone(), pods, claims, revisions, nodes, jobs, overlapping, hosts, gates, resize, seed }
 }
 
 /// The nodes of the pods, where the template says how its pods are spread over them.
@@ -163,7 +164,7 @@ pub(crate) async fn reconcile(acting: &Acting, key: Key) -> Next {
         Err(failed) => return Next::Retry(failed.to_string()),
     }
     let now = Timestamp::now();
-    let snapshot = observe(&acting.stores, &set, acting.gates);
+    let snapshot = observe(&acting.stores, &set, acting.gates, acting.resize);
     let plan: Plan = decide(&snapshot, now);
     let outcome = acting.executor.act(&plan, &acting.owner(&*set)).await;
     let status = status(&snapshot, &plan, &outcome, now);

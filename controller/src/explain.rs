@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::cloneset::observe;
 use crate::flags::{Explain, ExplainKind, Output};
+use crate::resize;
 use crate::stores::Stores;
 
 /// Prints the plan for one object.
@@ -27,7 +28,8 @@ pub(crate) async fn explain(explain: &Explain, config: kube::Config, gates: Gate
     let Some(set) = stores.clonesets.get(&namespace, &explain.name) else {
         bail!("there is no CloneSet {:?} in namespace {namespace:?}; see `kubectl get clonesets -A`", explain.name);
     };
-    let snapshot = observe(&stores, &set, gates);
+    let resize = resize::ability(&client, gates).await.context("cannot ask whether the cluster resizes pods")?;
+    let snapshot = observe(&stores, &set, gates, resize);
     let now = Timestamp::now();
     let plan = decide(&snapshot, now);
     let blocked = blocked(&snapshot, &plan, now);

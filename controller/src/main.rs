@@ -12,6 +12,7 @@ mod imagepulljob;
 mod kinds;
 mod nodeimage;
 mod overlapping;
+mod resize;
 mod run;
 mod stores;
 mod unreadable;

@@ -15,6 +15,7 @@ use berth_runtime::queue::{Backoff, Queue};
 use berth_runtime::{CancellationToken, Key, client, http};
 use berth_webhook::{PodIdentity, Readiness};
 use berth_workload::gates::Gates;
+use berth_workload::inplace::resize::Ability;
 use kube::Client;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -24,7 +25,7 @@ use crate::early::Early;
 use crate::flags::Run;
 use crate::kinds::{Kind, Kinds};
 use crate::stores::Stores;
-use crate::{cloneset, imagelistpulljob, imagepulljob, nodeimage, unreadable};
+use crate::{cloneset, imagelistpulljob, imagepulljob, nodeimage, resize, unreadable};
 
 /// How long a write may stay unseen before the object is read again.
 const DOUBT: Duration = Duration::from_secs(30);
@@ -52,7 +53,8 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
         Recorder::new(client.clone(), "berth-controller", &identity(flags), metrics.clone(), stop.clone());
     let (election, events) = (tokio::spawn(election), tokio::spawn(events));
 
-    let acting = acting(&client, &leadership, recorder.clone(), gates);
+    let resize = resize::discover(&client, gates, &stop).await;
+    let acting = acting(&client, &leadership, recorder.clone(), gates, resize);
     let drivers = drivers(flags, &kinds, &acting, &leadership, &metrics, &stop);
     let tell = unreadable::teller(client.clone(), acting.executor.clone());
     acting.stores.follow(&kinds, &client, &metrics, &recorder, &tell, &stop);
@@ -69,7 +71,7 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     Ok(())
 }
 
-fn acting(client: &Client, leadership: &Leadership, recorder: Recorder, gates: Gates) -> Arc<Acting> {
+fn acting(client: &Client, leadership: &Leadership, recorder: Recorder, gates: Gates, resize: Ability) -> Arc<Acting> {
     let stores = Stores::new();
     let expectations = Expectations::new(DOUBT);
     expectations.follow(&stores.pods);
@@ -82,7 +84,7 @@ fn acting(client: &Client, leadership: &Leadership, recorder: Recorder, gates: G
     let settings = executor::Settings::default();
     let executor = Executor::new(client.clone(), leadership.clone(), expectations.clone(), recorder, settings);
     let executor = Arc::new(executor);
-    Arc::new(Acting { client: client.clone(), stores, expectations, executor, gates, early: Early::new() })
+    Arc::new(Acting { client: client.clone(), stores, expectations, executor, gates, resize, early: Early::new() })
 }
 
 /// Registers the hooks of every controller whose kind is worked on, and returns the future that runs them until `stop`.

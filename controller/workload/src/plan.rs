@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::inplace::env::Env;
+use crate::inplace::resize::Resizes;
 use crate::pod::Condition;
 
 /// What a decision asks for. An empty plan means that nothing is to be done now.
@@ -132,6 +133,13 @@ pub enum Action {
         /// What changes.
         patch: PodPatch,
     },
+    /// A strategic merge patch of a pod's `resize` subresource, which takes resources of containers and nothing else.
+    ResizePod {
+        /// The pod.
+        target: Target,
+        /// What changes, by container.
+        resources: Resizes,
+    },
     /// A strategic merge patch of a pod's `status` subresource, which may carry labels and annotations too.
     PatchPodStatus {
         /// The pod.
@@ -204,6 +212,7 @@ impl Action {
             Self::PatchClaim { .. } => "PatchClaim",
             Self::DeleteClaim { .. } => "DeleteClaim",
             Self::PatchPod { .. } => "PatchPod",
+            Self::ResizePod { .. } => "ResizePod",
             Self::PatchPodStatus { .. } => "PatchPodStatus",
             Self::PatchCloneSet { .. } => "PatchCloneSet",
             Self::PatchNodeImage { .. } => "PatchNodeImage",
@@ -229,6 +238,10 @@ pub struct PodPatch {
     pub finalizers: Vec<String>,
     /// Images by container name. Empty in a status patch.
     pub images: BTreeMap<String, String>,
+    /// Resources by container name, for the way from one template to another. They are written by [`Action::ResizePod`],
+    /// so this is empty in a patch that is sent.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub resources: Resizes,
     /// The variables that containers take from these labels and annotations. Nothing of the pod itself: what must be
     /// proven once the rest is patched.
     pub env: Env,
@@ -237,7 +250,8 @@ pub struct PodPatch {
 impl PodPatch {
     /// Does any container restart for it?
     pub fn restarts(&self) -> bool {
-        !self.images.is_empty() || self.env.changes()
+        let resizes = self.resources.values().any(|resize| resize.restarts);
+        resizes || !self.images.is_empty() || self.env.changes()
     }
 }
 

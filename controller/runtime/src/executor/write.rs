@@ -1,5 +1,6 @@
 //! An action as a request to the apiserver.
 
+use berth_workload::inplace::resize::Resize;
 use berth_workload::plan::{Action, PodPatch, Target};
 use berth_workload::revision::form;
 use http::Method;
@@ -107,6 +108,14 @@ impl Write {
                     body["spec"] = json!({"containers": containers});
                 }
                 Self::patch("PatchPod", PODS, target, STRATEGIC, body)
+            }
+            Action::ResizePod { target, resources } => {
+                let containers = resources.iter().map(|(name, Resize { requests, limits, .. })| {
+                    json!({"name": name, "resources": {"requests": requests, "limits": limits}})
+                });
+                let body = json!({"spec": {"containers": containers.collect::<Vec<_>>()}});
+                let write = Self::patch("ResizePod", PODS, target, STRATEGIC, body);
+                Self { subresource: "resize", ..write }
             }
             Action::PatchPodStatus { target, conditions, patch } => {
                 let mut body = metadata(patch);

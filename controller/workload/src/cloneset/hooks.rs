@@ -209,18 +209,22 @@ fn returned(snapshot: &Snapshot, pod: &Pod) -> Option<&'static str> {
     if !is_interrupted(pod) {
         return Some(if is_normal(snapshot, pod) { NORMAL } else { PREPARING_NORMAL });
     }
-    let unproven = |phase: Phase| matches!(phase, Phase::Patched(_, Verdict::Wait(_) | Verdict::AskNode(_)));
-    let is_gated = gates::has_gate(pod, gates::IN_PLACE_UPDATE_READY);
-    (!is_gated || unproven(steps::phase(pod, &snapshot.facts(pod)))).then_some(UPDATING)
+    let unproven =
+        |phase: Phase| matches!(phase, Phase::Patched(_, Verdict::Wait(_) | Verdict::AskNode(_) | Verdict::Resize(_)));
+    // Without the label, the gate alone says that an update is under way: neither those without it nor those that were
+    // resized in service are looked at before they have the label again.
+    (!steps::is_under_way(pod) || unproven(steps::phase(pod, &snapshot.facts(pod)))).then_some(UPDATING)
 }
 
 /// Was an update in place under way when the pod was held before its deletion? The gate tells, or else the record.
 fn is_interrupted(pod: &Pod) -> bool {
-    if gates::has_gate(pod, gates::IN_PLACE_UPDATE_READY) {
-        return steps::is_under_way(pod);
+    if steps::is_under_way(pod) {
+        return true;
     }
     let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
-    State::of(pod).is_some_and(|state| !state.is_settled() && revision::same(&state.revision, label))
+    let is_gated = gates::has_gate(pod, gates::IN_PLACE_UPDATE_READY);
+    let unsettled = |state: State| !state.is_settled() && (!is_gated || !state.resources.is_empty());
+    State::of(pod).filter(|state| revision::same(&state.revision, label)).is_some_and(unsettled)
 }
 
 /// What the pod's state and its hooks wait for, in words.

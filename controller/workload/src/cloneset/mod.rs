@@ -10,6 +10,7 @@ mod overlap;
 mod pods_to_delete;
 mod predownload;
 mod progress;
+mod resized;
 mod settings;
 mod status;
 mod update;
@@ -37,6 +38,7 @@ use berth_api::v1beta1::nodeimage::NodeImage;
 use crate::claim::Claim;
 use crate::gates::Gates;
 use crate::inplace::exact::NodeFacts;
+use crate::inplace::resize::Ability;
 use crate::nodeimage::{Node, facts};
 use crate::pod::Pod;
 use crate::pod::spread::Spread;
@@ -69,6 +71,8 @@ pub struct Snapshot {
     pub hosts: BTreeMap<Box<str>, Arc<Node>>,
     /// Feature gates.
     pub gates: Gates,
+    /// May resources change in place?
+    pub resize: Ability,
     /// Where the names of new pods come from: another number for every decision.
     pub seed: u64,
 }

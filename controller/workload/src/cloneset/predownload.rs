@@ -143,7 +143,7 @@ fn stand<'a>(
     if !waits && settings.wanted.partition == 0 && settings.wanted.max_unavailable >= settings.wanted.replicas {
         return Stand::Ignored("all pods are updated at once");
     }
-    if !matches!(steps::change(&revisions.current, updated), Change::InPlace(_)) {
+    if !matches!(steps::change(&revisions.current, updated, snapshot.resize), Change::InPlace(_)) {
         return Stand::Ignored("the change cannot go in place");
     }
     let old = || pods.iter().filter(|pod| !revisions.is_updated(pod));

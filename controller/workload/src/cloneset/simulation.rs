@@ -4,6 +4,7 @@
 //! to, so that tests reach every state between two writes.
 
 pub(super) mod owner;
+mod resizing;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use serde_json::{Value, json};
 use super::claims::simulation::Claims;
 use super::{Snapshot, decide, status};
 use crate::gates::Gates;
+use crate::inplace::resize::Ability;
 use crate::plan::{Action, Outcome, Plan, PodPatch};
 use crate::pod::{Pod, availability};
 use crate::revision::{self, Revision};
@@ -39,6 +41,10 @@ pub(super) struct World {
     pub(super) trace: Vec<(String, Tally)>,
     /// Every image serves, whatever it is called.
     mended: bool,
+    /// May resources change in place?
+    pub(super) resize: Ability,
+    /// What kubelets say to a resize: nothing when they do it, else `Deferred` or `Infeasible`.
+    pub(super) refuses: &'static str,
     pub(super) pods: BTreeMap<String, Value>,
     pub(super) claims: Claims,
     revisions: BTreeMap<String, Value>,
@@ -83,6 +89,8 @@ impl World {
             traced: false,
             trace: Vec::new(),
             mended: false,
+            resize: Ability::Off,
+            refuses: "",
             pods: BTreeMap::new(),
             claims: Claims::default(),
             revisions: BTreeMap::new(),
@@ -129,6 +137,7 @@ impl World {
             overlapping: Vec::new(),
             hosts: BTreeMap::new(),
             gates: self.gates,
+            resize: self.resize,
             seed: self.counter,
         }
     }
@@ -164,7 +173,6 @@ impl World {
         let status = status(&self.snapshot(), &plan, &Outcome::default(), self.now);
         Arc::make_mut(&mut self.set).status = status;
         self.schedule();
-        plan
     }
 
     /// The first writes of a plan; then the controller dies, or it is done. Garbage is collected.
@@ -228,6 +236,9 @@ impl World {
                 }
                 let generation = pod["metadata"]["generation"].as_i64().unwrap();
                 pod["metadata"]["generation"] = json!(generation + i64::from(pod["spec"] != before));
+            }
+            Action::ResizePod { target, resources } => {
+                resizing::patch(self.pods.get_mut(&target.name).unwrap(), resources)
             }
             Action::PatchPodStatus { target, conditions, patch } => {
                 let pod = self.pods.get_mut(&target.name).unwrap();
@@ -294,9 +305,13 @@ impl World {
     /// One sync of the kubelet for the pod at this place, if there is one.
     pub(super) fn run_kubelet(&mut self, at: usize) {
         let Some(name) = self.pods.keys().nth(at).cloned() else { return };
-        let (id, now, mended) = (self.next(), self.now, self.mended);
+        let (id, now, mended, refuses) = (self.next(), self.now, self.mended, self.refuses);
         let Some(pod) = self.pods.get_mut(&name).filter(|pod| pod["spec"]["nodeName"].is_string()) else { return };
         containers::sync(pod, id);
+        if resizing::sync(pod, refuses) {
+            containers::crash(pod, id);
+            resizing::sync(pod, refuses);
+        }
         let serves = health::probe(pod, mended);
         pod["status"]["phase"] = json!("Running");
         pod["status"]["observedGeneration"] = pod["metadata"]["generation"].clone();

@@ -10,6 +10,7 @@ use super::decide::{is_to_delete, push, refuse, step};
 use super::hooks::{self, Turn};
 use super::new_pod::revision_label;
 use super::predownload::Holding;
+use super::resized;
 use super::settings::Settings;
 use super::{Snapshot, claim_hash};
 use crate::inplace::change::Change;
@@ -179,6 +180,11 @@ pub(super) fn settle(snapshot: &Snapshot, chosen: Option<&Chosen>, plan: &mut Pl
                 env::report(&mut action, pod, &state, &facts);
                 steps.push(step(action, format!("pod {name} runs exactly {}: back into service", state.revision)));
             }
+            Phase::Patched(_, Verdict::Resize(missing)) => {
+                let reason =
+                    format!("pod {name} has the record of its update, and its resources are still to be written");
+                steps.push(step(steps::resize(pod, missing), reason));
+            }
             Phase::Patched(_, Verdict::Wait(why)) => wait(plan, pod, why),
             Phase::Patched(_, Verdict::AskNode(why)) => {
                 wait(plan, pod, format!("{why}; its node's daemon is asked"));
@@ -192,6 +198,7 @@ pub(super) fn settle(snapshot: &Snapshot, chosen: Option<&Chosen>, plan: &mut Pl
         }
     }
     push(plan, "back into service", steps);
+    plan.events.extend(resized::untold(snapshot));
 }
 
 /// An update that OpenKruise began goes on when the grace period that it was given is over.
@@ -280,7 +287,7 @@ impl Ways {
             let old = revision::of_label(label, &snapshot.revisions);
             let change = old.map(|old| {
                 let recreate = claim_hash::recreates(snapshot, settings.policy, old, target);
-                recreate.unwrap_or_else(|| env::gated(steps::change(old, target), snapshot.gates))
+                recreate.unwrap_or_else(|| env::gated(steps::change(old, target, snapshot.resize), snapshot.gates))
             });
             let change = change.ok_or_else(|| format!("revision {label} is not in the history any more"));
             // A template that is only written in another way makes the same pod: its label is all that changes.
@@ -358,9 +365,10 @@ fn advance(
         }
         Next::Write(actions) => {
             let name = &pod.metadata.name;
-            let patched = actions.iter().any(|action| matches!(action, Action::PatchPod { .. }));
+            let has = |kind: &str| actions.iter().any(|action| action.kind() == kind);
+            let (patched, leaves) = (has("PatchPod"), has("PatchPodStatus"));
             Some(Step {
-                reason: format!("pod {name} goes to {revision} in place ({})", what(&phase, patched)),
+                reason: format!("pod {name} goes to {revision} in place ({})", what(&phase, patched, leaves)),
                 done: patched.then(|| Event {
                     warning: false,
                     reason: "SuccessfulUpdatePodInPlace",
@@ -377,8 +385,9 @@ fn advance(
     }
 }
 
-fn what(phase: &Phase, patched: bool) -> &'static str {
+fn what(phase: &Phase, patched: bool, leaves: bool) -> &'static str {
     match (phase, patched) {
+        (_, true) if !leaves && *phase == Phase::Idle => "patched",
         (Phase::Idle, false) => "out of service, for the grace period",
         (Phase::Idle, true) => "out of service, and patched",
         (Phase::Draining, _) => "the grace period is over, patched",

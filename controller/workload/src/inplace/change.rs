@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::env::Env;
+use super::resize::{self, Ability};
 use crate::plan::PodPatch;
 use crate::revision::defaults;
 
 /// The way from one template to another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// A patch of the running pod does it: images of containers, labels and annotations. Empty when nothing differs.
+    /// Patches of the running pod do it: images and resources of containers, labels and annotations. Empty when nothing
+    /// differs.
     InPlace(PodPatch),
     /// Only a new pod does it.
     Recreate {
@@ -20,8 +22,9 @@ pub enum Change {
     },
 }
 
-/// Compares two pod templates by what they mean: a default that one of them spells out is no difference.
-pub fn between(old: &Value, new: &Value) -> Change {
+/// Compares two pod templates by what they mean: a default that one of them spells out is no difference. `ability` says
+/// whether resources may change in place.
+pub fn between(old: &Value, new: &Value, ability: Ability) -> Change {
     let (old, new) = &defaults::dropped(old, new);
     let mut patch = PodPatch::default();
     let mut fields = Vec::new();
@@ -29,11 +32,17 @@ pub fn between(old: &Value, new: &Value) -> Change {
         let (old, new) = (&old[key], &new[key]);
         match key {
             "metadata" => metadata(old, new, &mut patch, &mut fields),
-            "spec" => spec(old, new, &mut patch, &mut fields),
+            "spec" => spec(old, new, ability, &mut patch, &mut fields),
             _ => differing(key, old, new, &mut fields),
         }
     }
     patch.env = Env::read_by(new, &patch);
+    if !patch.resources.is_empty()
+        && let Some(why) = resize::obstacle(ability, old, new)
+    {
+        let resized = std::mem::take(&mut patch.resources).into_keys();
+        fields.extend(resized.map(|name| format!("template.spec.containers[{name}].resources ({why})")));
+    }
     if fields.is_empty() { Change::InPlace(patch) } else { Change::Recreate { fields } }
 }
 
@@ -54,7 +63,7 @@ fn entries(old: &Value, new: &Value) -> BTreeMap<String, Option<String>> {
     changed.map(|key| (key.to_owned(), text(&new[key]))).collect()
 }
 
-fn spec(old: &Value, new: &Value, patch: &mut PodPatch, fields: &mut Vec<String>) {
+fn spec(old: &Value, new: &Value, ability: Ability, patch: &mut PodPatch, fields: &mut Vec<String>) {
     for key in keys(old, new) {
         if key != "containers" || !same_containers(&old[key], &new[key]) {
             differing(&format!("spec.{key}"), &old[key], &new[key], fields);
@@ -62,7 +71,7 @@ fn spec(old: &Value, new: &Value, patch: &mut PodPatch, fields: &mut Vec<String>
         }
         let pairs = list(&old[key]).iter().zip(list(&new[key]));
         for (old, new) in pairs {
-            container(old, new, patch, fields);
+            container(old, new, ability, patch, fields);
         }
     }
 }
@@ -73,7 +82,7 @@ fn same_containers(old: &Value, new: &Value) -> bool {
     old.is_array() && new.is_array() && names(old) == names(new)
 }
 
-fn container(old: &Value, new: &Value, patch: &mut PodPatch, fields: &mut Vec<String>) {
+fn container(old: &Value, new: &Value, ability: Ability, patch: &mut PodPatch, fields: &mut Vec<String>) {
     let name = new["name"].as_str().unwrap_or_default();
     for key in keys(old, new) {
         match (key, new[key].as_str()) {
@@ -81,6 +90,9 @@ fn container(old: &Value, new: &Value, patch: &mut PodPatch, fields: &mut Vec<St
                 if old[key] != new[key] {
                     patch.images.insert(name.to_owned(), image.to_owned());
                 }
+            }
+            ("resources", _) if ability != Ability::Off => {
+                resize::compare(name, old, new, &mut patch.resources, fields)
             }
             _ => differing(&format!("spec.containers[{name}].{key}"), &old[key], &new[key], fields),
         }
@@ -134,11 +146,11 @@ mod tests {
 
     #[test]
     fn nothing_differs() {
-        assert_eq!(between(&template(), &template()), Change::InPlace(PodPatch::default()));
+        assert_eq!(between(&template(), &template(), Ability::Off), Change::InPlace(PodPatch::default()));
         let mut same = template();
         same["metadata"]["creationTimestamp"] = Value::Null;
         same["spec"]["volumes"] = json!([]);
-        assert_eq!(between(&template(), &same), Change::InPlace(PodPatch::default()));
+        assert_eq!(between(&template(), &same, Ability::On), Change::InPlace(PodPatch::default()));
     }
 
     #[test]
@@ -153,7 +165,7 @@ mod tests {
             images: [("side".to_owned(), "side:2".to_owned())].into(),
             ..PodPatch::default()
         };
-        assert_eq!(between(&template(), &new), Change::InPlace(expected));
+        assert_eq!(between(&template(), &new, Ability::Off), Change::InPlace(expected));
     }
 
     #[test]
@@ -180,7 +192,7 @@ mod tests {
         for (edit, fields) in table {
             let mut new = template();
             edit(&mut new);
-            assert_eq!(between(&template(), &new), recreate(fields), "{new}");
+            assert_eq!(between(&template(), &new, Ability::Off), recreate(fields), "{new}");
         }
     }
 }

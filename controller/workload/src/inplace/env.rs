@@ -205,6 +205,7 @@ pub(super) fn joined(images: Verdict, env: Judged) -> Verdict {
         (verdict, Judged::Nothing) => verdict,
         (Verdict::Exact { moved_tags, .. }, Judged::Proven) => Verdict::Exact { verified_by: "node", moved_tags },
         (verdict, Judged::Proven) => verdict,
+        (verdict @ Verdict::Resize(_), _) => verdict,
         (_, Judged::Ask(why)) => Verdict::AskNode(why),
         (Verdict::AskNode(why), Judged::Wait(_)) => Verdict::AskNode(why),
         (Verdict::Exact { .. }, Judged::Wait(why)) | (Verdict::Wait(why), Judged::Wait(_)) => Verdict::Wait(why),

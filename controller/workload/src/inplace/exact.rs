@@ -7,10 +7,12 @@
 //! *The node*: its daemon read from the runtime what the container was created from. That may be news to the pod's status,
 //! which shows a new container up to a second after it was created.
 //! A new container id alone proves nothing: an old image that crashes and restarts in between has one, too.
+//! Resources are exact when the containers' statuses have what the spec says, and no resize is pending or in progress.
 
 use std::collections::BTreeMap;
 
 use super::kubelet_hash::kubelet_hash;
+use super::resize::{self, Resizes};
 use super::state::{Before, State};
 use super::{env, image};
 use crate::pod::{ContainerStatus, Pod};
@@ -71,6 +73,8 @@ pub enum Verdict {
     },
     /// Not yet.
     Wait(String),
+    /// Not yet: of the resources that are wanted, the pod's spec lacks these.
+    Resize(Resizes),
     /// The pod's status cannot tell; its node's daemon must.
     AskNode(String),
 }
@@ -85,7 +89,16 @@ enum One {
 
 /// Judges the update that `state` records. `node` is empty where nothing is known.
 pub fn judge(pod: &Pod, state: &State, node: &NodeFacts) -> Verdict {
-    env::joined(images(pod, state, node), env::judge(pod, state, node))
+    let unwritten = resize::unwritten(pod, &state.resources);
+    if !unwritten.is_empty() {
+        return Verdict::Resize(unwritten);
+    }
+    let verdict = env::joined(images(pod, state, node), env::judge(pod, state, node));
+    let pending = state.update_resources.then(|| resize::pending(pod)).flatten();
+    match (verdict, pending) {
+        (Verdict::Exact { .. }, Some(why)) => Verdict::Wait(why),
+        (verdict, _) => verdict,
+    }
 }
 
 fn images(pod: &Pod, state: &State, node: &NodeFacts) -> Verdict {
@@ -173,7 +186,10 @@ mod tests {
     fn pod(image: &str, generation: i64, observed: i64, id: &str, status_image: &str, image_id: &str) -> Pod {
         Pod {
             metadata: Metadata { generation, ..Metadata::default() },
-            spec: Spec { containers: [Container { name: "c".into(), image: image.into() }].into(), ..Spec::default() },
+            spec: Spec {
+                containers: [Container { name: "c".into(), image: image.into(), ..Container::default() }].into(),
+                ..Spec::default()
+            },
             status: Status {
                 observed_generation: observed,
                 container_statuses: [ContainerStatus {
@@ -223,7 +239,7 @@ mod tests {
             Verdict::Exact { moved_tags, .. } if !moved_tags.is_empty() => Short::Moved,
             Verdict::Exact { verified_by: "node", .. } => Short::Node,
             Verdict::Exact { .. } => Short::Pod,
-            Verdict::Wait(_) => Short::Wait,
+            Verdict::Wait(_) | Verdict::Resize(_) => Short::Wait,
             Verdict::AskNode(_) => Short::Ask,
         }
     }

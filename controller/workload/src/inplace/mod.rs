@@ -6,5 +6,6 @@ pub mod exact;
 pub mod image;
 pub mod inherited;
 pub mod kubelet_hash;
+pub mod resize;
 pub mod state;
 pub mod steps;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::env::Env;
+use super::resize::Resizes;
 use crate::pod::Pod;
 
 /// The latest in-place update of a pod.
@@ -33,6 +34,12 @@ pub struct State {
     /// Berth: the variables that the pod's containers take from its labels and annotations, where any of them changes.
     #[serde(rename = "berthEnv", skip_serializing_if = "Env::is_empty")]
     pub env: Env,
+    /// Resources change.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub update_resources: bool,
+    /// Berth: the resources that this update is to give containers, as long as it is not proven that they have them.
+    #[serde(rename = "berthResources", skip_serializing_if = "BTreeMap::is_empty")]
+    pub resources: Resizes,
     /// Berth: the update before this one was settled when this one began, so that a container with another image can
     /// only be the wanted one.
     #[serde(rename = "berthFromSettled", skip_serializing_if = "std::ops::Not::not")]
@@ -74,6 +81,11 @@ impl State {
     pub fn of(pod: &Pod) -> Option<Self> {
         let annotation = pod.metadata.annotation(ANNOTATION).or_else(|| pod.metadata.annotation(OLD_ANNOTATION))?;
         serde_json::from_str(annotation).ok()
+    }
+
+    /// Does it restart containers, as far as the record says? Then a node can tell something about it.
+    pub fn restarts_containers(&self) -> bool {
+        !self.last_container_statuses.is_empty() || self.env.changes()
     }
 
     /// Proven exact already.

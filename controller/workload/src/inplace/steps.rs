@@ -13,6 +13,7 @@ use super::change::{self, Change};
 use super::env;
 use super::exact::{self, NodeFacts, Verdict};
 use super::inherited;
+use super::resize::{self, Ability, Resizes};
 use super::state::{self, State};
 use crate::lifecycle;
 use crate::plan::{Action, PodPatch, Target};
@@ -90,32 +91,35 @@ pub fn phase(pod: &Pod, node: &NodeFacts) -> Phase {
 
 /// The writes that bring the pod to the revision.
 pub fn advance(pod: &Pod, phase: &Phase, update: &Update<'_>, now: Timestamp) -> Next {
-    // Labels and annotations that no container reads restart nothing, so the pod stays in service.
-    if *phase == Phase::Idle && !update.patch.restarts() {
-        return Next::Write(vec![patch_spec(pod, phase, update, update.announce, now)]);
-    }
     let gated = gates::has_gate(pod, gates::IN_PLACE_UPDATE_READY);
+    let serves = *phase == Phase::Idle || (gated && *phase != Phase::Draining && closed(pod).is_none());
+    // What restarts nothing leaves the pod in service. Resources are marked all the same: they are to be proven.
+    if serves && !update.patch.restarts() {
+        let mark = (update.announce || !update.patch.resources.is_empty()) && !is_marked(pod);
+        return Next::Write(patch_spec(pod, phase, update, mark, now));
+    }
     match phase {
-        Phase::Idle if gated => {
+        Phase::Idle | Phase::Patched(..) if serves && gated => {
             let at_once = update.grace.is_zero();
             let mut actions = vec![leave_service(pod, !at_once, now)];
             if at_once {
-                actions.push(patch_spec(pod, phase, update, true, now));
+                actions.extend(patch_spec(pod, phase, update, !is_marked(pod), now));
             }
             Next::Write(actions)
         }
-        Phase::Draining => {
+        // A pod that was resized in service leaves it with the same time of grace.
+        Phase::Draining | Phase::Patched(..) if gated || *phase == Phase::Draining => {
             let marked = if is_marked(pod) { lifecycle::since(pod) } else { None };
             let since = marked.or_else(|| closed(pod)?.last_transition_time).unwrap_or(Timestamp::UNIX_EPOCH);
             let drained = now.duration_since(since);
             // A clock that was set back must not hold the pod out of service for as long as it was wrong.
             if drained.is_negative() || drained >= update.grace {
-                Next::Write(vec![patch_spec(pod, phase, update, !is_marked(pod), now)])
+                Next::Write(patch_spec(pod, phase, update, !is_marked(pod), now))
             } else {
                 Next::Wait(update.grace - drained)
             }
         }
-        Phase::Idle | Phase::Patched(..) => Next::Write(vec![patch_spec(pod, phase, update, !gated, now)]),
+        _ => Next::Write(patch_spec(pod, phase, update, !is_marked(pod), now)),
     }
 }
 
@@ -133,19 +137,21 @@ pub fn finish(
         lifecycle::set(&mut patch, state, now);
     }
     if let (Some(state), Some(Verdict::Exact { verified_by, moved_tags })) = (settled, verdict) {
-        let state = State { verified_by: (*verified_by).into(), moved_tags: moved_tags.clone(), ..state.clone() };
+        let (verified_by, moved_tags) = ((*verified_by).into(), moved_tags.clone());
+        let state = State { verified_by, moved_tags, resources: Resizes::new(), ..state.clone() };
         patch.annotations.insert(state::ANNOTATION.into(), Some(state.to_annotation()));
     }
     if !gates::has_gate(pod, gates::IN_PLACE_UPDATE_READY) {
         return Action::PatchPod { target: target(pod), patch };
     }
-    let conditions = vec![gates::condition(gates::IN_PLACE_UPDATE_READY, true, now)];
+    let opened = closed(pod).map(|_| gates::condition(gates::IN_PLACE_UPDATE_READY, true, now));
+    let conditions = opened.into_iter().collect();
     Action::PatchPodStatus { target: target(pod), conditions, patch }
 }
 
 /// What differs between the pod's template and another.
-pub fn change(old: &revision::Revision, new: &revision::Revision) -> Change {
-    change::between(&old.template(), &new.template())
+pub fn change(old: &revision::Revision, new: &revision::Revision, ability: Ability) -> Change {
+    change::between(&old.template(), &new.template(), ability)
 }
 
 /// The pod as the object of an action.
@@ -171,25 +177,45 @@ fn leave_service(pod: &Pod, mark: bool, now: Timestamp) -> Action {
     Action::PatchPodStatus { target: target(pod), conditions, patch }
 }
 
-/// The one patch with images, revision, template metadata and the record. `mark` sets the lifecycle state as well, where
-/// the pod does not have it yet.
-fn patch_spec(pod: &Pod, phase: &Phase, update: &Update<'_>, mark: bool, now: Timestamp) -> Action {
+/// The one patch with images, revision, template metadata and the record, and then the resize. `mark` sets the lifecycle
+/// state as well, where the pod does not have it yet.
+fn patch_spec(pod: &Pod, phase: &Phase, update: &Update<'_>, mark: bool, now: Timestamp) -> Vec<Action> {
+    // An update that restarted nothing leaves no image to prove.
     let settled = match phase {
         Phase::Idle | Phase::Draining => true,
-        Phase::Patched(_, verdict) => matches!(verdict, Verdict::Exact { .. }),
+        Phase::Patched(state, verdict) => !state.restarts_containers() || matches!(verdict, Verdict::Exact { .. }),
     };
-    let mut patch = update.patch.clone();
+    let mut patch = PodPatch { resources: Resizes::new(), ..update.patch.clone() };
     inherited::add_rest(pod, &mut patch);
+    let resources = resize::joined(unproven(phase).map(|state| &state.resources), &update.patch.resources);
     let mut state = State::begin(pod, update.revision, changed(pod, phase, &patch), settled, now);
     state.env = env::to_prove(phase, &patch);
     state.update_env_from_metadata = state.env.changes();
+    state.update_resources = !resources.is_empty() || unproven(phase).is_some_and(|state| state.update_resources);
+    state.resources.clone_from(&resources);
     patch.annotations.insert(state::ANNOTATION.into(), Some(state.to_annotation()));
     patch.labels.insert(REVISION_LABEL.into(), Some(update.label.into()));
     patch.labels.insert(TEMPLATE_HASH_LABEL.into(), Some(revision::short(update.revision).into()));
     if mark {
         lifecycle::set(&mut patch, lifecycle::UPDATING, now);
     }
-    Action::PatchPod { target: target(pod), patch }
+    let missing = resize::unwritten(pod, &resources);
+    let mut actions = vec![Action::PatchPod { target: target(pod), patch }];
+    actions.extend((!missing.is_empty()).then(|| resize(pod, missing)));
+    actions
+}
+
+/// The write of what a pod's spec lacks of its resources.
+pub fn resize(pod: &Pod, resources: Resizes) -> Action {
+    Action::ResizePod { target: target(pod), resources }
+}
+
+/// The record of the update before, as long as it is not proven.
+fn unproven(phase: &Phase) -> Option<&State> {
+    match phase {
+        Phase::Patched(_, Verdict::Exact { .. }) | Phase::Idle | Phase::Draining => None,
+        Phase::Patched(state, _) => Some(state),
+    }
 }
 
 /// Containers to prove: those whose image changes now, and those of an unsettled update before, which go on restarting.

@@ -22,7 +22,7 @@ pub(super) fn wanted(snapshot: &Snapshot, image: &NodeImage) -> Vec<InspectPod> 
         }
         match phase(pod, &facts(image, &pod.metadata.uid)) {
             Phase::Patched(_, Verdict::AskNode(_)) => true,
-            Phase::Patched(_, Verdict::Wait(_)) if early => true,
+            Phase::Patched(state, Verdict::Wait(_)) if early && state.restarts_containers() => true,
             Phase::Patched(..) => asked.contains(&*pod.metadata.uid),
             Phase::Idle | Phase::Draining => false,
         }
@@ -46,7 +46,10 @@ pub(super) fn wanted(snapshot: &Snapshot, image: &NodeImage) -> Vec<InspectPod> 
 /// Is the node to be asked about a pod that it was not asked about, and need not be?
 pub(super) fn any_early(snapshot: &Snapshot, image: &NodeImage) -> bool {
     let early = |pod: &Pod| {
-        let waits = matches!(phase(pod, &facts(image, &pod.metadata.uid)), Phase::Patched(_, Verdict::Wait(_)));
+        let waits = match phase(pod, &facts(image, &pod.metadata.uid)) {
+            Phase::Patched(state, Verdict::Wait(_)) => state.restarts_containers(),
+            _ => false,
+        };
         waits && !image.spec.inspect_pods.iter().any(|asked| *asked.uid == *pod.metadata.uid)
     };
     snapshot.pods.iter().any(|pod| pod.is_active() && early(pod))

@@ -5,6 +5,7 @@
 mod availability;
 pub mod gates;
 pub mod order;
+pub mod resources;
 pub mod spread;
 pub mod unready;
 
@@ -12,6 +13,8 @@ pub use availability::{Availability, availability};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+
+use resources::Resources;
 
 /// A pod, stripped to what decisions read.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -84,7 +87,7 @@ pub struct Spec {
     pub readiness_gates: Box<[ReadinessGate]>,
 }
 
-/// A container's name and wanted image.
+/// A container's name, wanted image and wanted resources.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Container {
@@ -92,6 +95,9 @@ pub struct Container {
     pub name: Box<str>,
     /// Image reference as written.
     pub image: Box<str>,
+    /// Cpu and memory, where the container names any.
+    #[serde(deserialize_with = "resources::where_given")]
+    pub resources: Option<Box<Resources>>,
 }
 
 /// A readiness gate.
@@ -158,6 +164,9 @@ pub struct ContainerStatus {
     pub state: ContainerState,
     /// How it ended the last time.
     pub last_state: ContainerState,
+    /// Cpu and memory that it has, where it has any.
+    #[serde(deserialize_with = "resources::where_given")]
+    pub resources: Option<Box<Resources>>,
 }
 
 /// What a container is doing, as far as decisions ask: why it does not run. Neither is set while it runs.

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::inplace::change::{Change, between};
+use crate::inplace::resize::Ability;
 use crate::plan::PodPatch;
 
 #[derive(Deserialize)]
@@ -61,13 +62,13 @@ fn defaults_alone_are_no_reason_for_a_new_pod() {
     for pair in facts.chunks(2) {
         let [bare, defaulted] = pair else { panic!("facts come in pairs") };
         // From OpenKruise's own spelling to one without defaults, as kubectl leaves it.
-        let change = between(&defaulted.template, &bare.template);
+        let change = between(&defaulted.template, &bare.template, Ability::Off);
         assert_eq!(change, Change::InPlace(PodPatch::default()), "{}", bare.what);
     }
     // And the other way, where what the server defaults to is written out.
     let mut spelled = facts[1].template.clone();
     spelled["spec"]["containers"][0]["imagePullPolicy"] = json!("IfNotPresent");
-    assert_eq!(between(&facts[0].template, &spelled), Change::InPlace(PodPatch::default()));
+    assert_eq!(between(&facts[0].template, &spelled, Ability::Off), Change::InPlace(PodPatch::default()));
 }
 
 #[test]
@@ -93,7 +94,7 @@ fn what_is_no_default_still_makes_a_new_pod() {
     for (edit, field) in table {
         let mut new = bare.clone();
         edit(&mut new);
-        assert_eq!(between(&bare, &new), Change::Recreate { fields: vec![field.to_owned()] });
+        assert_eq!(between(&bare, &new, Ability::Off), Change::Recreate { fields: vec![field.to_owned()] });
     }
 }
 

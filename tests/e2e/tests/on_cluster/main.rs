@@ -11,6 +11,7 @@ mod faults;
 mod hooks;
 mod limits;
 mod no_controller;
+mod resize;
 mod rollout;
 mod stuck;
 mod takeover;
@@ -69,6 +70,9 @@ const TESTS: &[(&str, Test)] = tests![
     hooks::an_update_waits_for_its_hook_before_and_after,
     hooks::a_new_pod_is_available_when_its_hook_says_so,
     containers::a_label_restarts_the_container_that_reads_it,
+    resize::cpu_is_raised_without_a_restart,
+    resize::cpu_and_image_change_together,
+    resize::more_than_the_node_has_is_told_and_taken_back,
     wording::kubectl_get_reads_like_the_peers,
     wording::kubectl_explain_helps,
     wording::explain_says_what_is_waited_for,

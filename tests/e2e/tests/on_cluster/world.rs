@@ -19,6 +19,8 @@ use serde_json::{Value, json};
 /// How long anything may take on a busy machine. Nothing is asserted about time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 const NODES: u8 = 3;
+/// What tests need beside the defaults; it takes the place of the chart's own value.
+const GATES: &str = r"controller.featureGates=ImagePullJobGate=true\,InPlaceWorkloadVerticalScaling=true";
 
 /// The cluster, with Berth installed.
 pub(crate) struct World {
@@ -32,7 +34,7 @@ impl World {
         let installing = Arc::clone(&site);
         let installed = tokio::task::spawn_blocking(move || {
             installing.push_berth(false)?;
-            install::install(&installing, &[])
+            install::install(&installing, &[GATES])
         });
         let world = World { site };
         installed.await?.with_context(|| world.logs())?;

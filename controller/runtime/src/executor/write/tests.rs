@@ -48,6 +48,21 @@ fn a_status_patch_may_carry_labels() {
 }
 
 #[test]
+fn a_resize_carries_resources_alone() {
+    let cpu = |amount: &str| [("cpu".to_owned(), amount.to_owned())].into();
+    let resize = Resize { requests: cpu("1"), limits: cpu("2"), restarts: true };
+    let resources = [("main".to_owned(), resize)].into();
+    let write = Write::of(&Action::ResizePod { target: target(None), resources });
+    let resources = json!({"requests": {"cpu": "1"}, "limits": {"cpu": "2"}});
+    assert_eq!(
+        write.body,
+        json!({"metadata": {"uid": "u"}, "spec": {"containers": [{"name": "main", "resources": resources}]}})
+    );
+    assert_eq!((write.method(), write.content), (Method::PATCH, STRATEGIC));
+    assert_eq!(write.uri("m", 1), "/api/v1/namespaces/ns/pods/a/resize?timeout=1ms&fieldManager=m");
+}
+
+#[test]
 fn a_delete_has_preconditions_and_no_grace_period_of_its_own() {
     let write = Write::of(&Action::DeletePod { target: target(Some("7")) });
     let preconditions = json!({"uid": "u", "resourceVersion": "7"});

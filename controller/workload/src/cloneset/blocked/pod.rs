@@ -272,7 +272,8 @@ fn unproven(snapshot: &Snapshot, pod: &Pod) -> Option<Cause> {
     let Phase::Patched(state, verdict) = steps::phase(pod, &snapshot.facts(pod)) else { return None };
     let since = state.update_timestamp.map(|since| format!(" since {since}")).unwrap_or_default();
     let (reason, what, remedy) = match verdict {
-        Verdict::Exact { .. } => return None,
+        // What is still to be written is written in this round, or its failure told.
+        Verdict::Exact { .. } | Verdict::Resize(_) => return None,
         Verdict::AskNode(why) => {
             let what = format!("its update is not proven{since}: {why}, and the node's daemon has not answered");
             ("DaemonSilent", what, "see whether the kruise-daemon of the node runs")

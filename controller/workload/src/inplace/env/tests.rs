@@ -2,6 +2,7 @@ use serde_json::json;
 
 use super::*;
 use crate::inplace::change;
+use crate::inplace::resize::Ability;
 
 fn template(tier: Option<&str>, note: &str) -> Value {
     let read = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
@@ -24,7 +25,7 @@ fn template(tier: Option<&str>, note: &str) -> Value {
 }
 
 fn env_between(old: &Value, new: &Value) -> Env {
-    match change::between(old, new) {
+    match change::between(old, new, Ability::Off) {
         Change::InPlace(patch) => patch.env,
         Change::Recreate { fields } => panic!("{fields:?}"),
     }
@@ -63,7 +64,7 @@ fn what_is_read_is_known_with_it() {
 
 #[test]
 fn the_gates_decide() {
-    let change = || change::between(&template(Some("a"), "x"), &template(Some("b"), "x"));
+    let change = || change::between(&template(Some("a"), "x"), &template(Some("b"), "x"), Ability::Off);
     let restarts = |change: Change| matches!(change, Change::InPlace(patch) if patch.restarts());
     assert!(restarts(gated(change(), Gates::default())));
     for gate in [Gate::InPlaceUpdateEnvFromMetadata, Gate::KruiseDaemon] {
@@ -123,6 +124,7 @@ fn the_node_proves_it_and_nobody_else() {
             Verdict::Exact { .. } => "exact by the pod",
             Verdict::Wait(_) => "wait",
             Verdict::AskNode(_) => "ask",
+            Verdict::Resize(_) => "resize",
         };
         assert_eq!(verdict, expected, "{what}");
     }

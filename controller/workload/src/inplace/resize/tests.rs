@@ -1,0 +1,204 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::inplace::change::{Change, between};
+use crate::inplace::exact::{NodeFacts, Verdict, judge};
+use crate::inplace::state::State;
+
+fn template(resources: Value) -> Value {
+    json!({"spec": {"containers": [{"name": "main", "image": "web:1", "resources": resources}]}})
+}
+
+fn burstable() -> Value {
+    json!({"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}})
+}
+
+/// What a change of the resources comes to, in words: what is written, or the fields that are in the way.
+fn outcome(old: Value, new: Value, ability: Ability) -> String {
+    match between(&template(old), &template(new), ability) {
+        Change::Recreate { fields } => fields.join(", ").replace("template.spec.containers[main].", ""),
+        Change::InPlace(patch) => {
+            let amounts = patch.resources.values().flat_map(Resize::amounts);
+            let texts: Vec<_> = amounts.map(|(kind, resource, amount)| format!("{kind}.{resource}={amount}")).collect();
+            texts.join(" ")
+        }
+    }
+}
+
+#[test]
+fn cpu_and_memory_go_in_place_and_what_else_changes_is_named() {
+    let full = |cpu: &str| json!({"limits": {"cpu": cpu, "memory": "1Gi"}});
+    let table = [
+        (
+            "more of everything",
+            burstable(),
+            json!({"requests": {"cpu": "200m", "memory": "65Mi"}, "limits": {"memory": "129Mi"}}),
+            "limits.memory=129Mi requests.cpu=200m requests.memory=65Mi",
+        ),
+        (
+            "the same in other words",
+            burstable(),
+            json!({"requests": {"cpu": 0.1, "memory": "65536Ki"}, "limits": {"memory": "128Mi"}}),
+            "",
+        ),
+        ("a request that is not named is as high as the limit", full("1"), full("2"), "limits.cpu=2 requests.cpu=2"),
+        (
+            "a request that is named no more",
+            json!({"requests": {"cpu": "1", "memory": "1Ki"}, "limits": {"cpu": "2"}}),
+            json!({"requests": {"memory": "1Ki"}, "limits": {"cpu": "2"}}),
+            "requests.cpu=2",
+        ),
+        (
+            "a limit is added",
+            burstable(),
+            json!({"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"memory": "128Mi", "cpu": "1"}}),
+            "limits.cpu=1",
+        ),
+        (
+            "a limit is taken away",
+            burstable(),
+            json!({"requests": {"cpu": "100m", "memory": "64Mi"}}),
+            "resources.limits.memory",
+        ),
+        (
+            "another resource",
+            burstable(),
+            json!({"requests": {"cpu": "1", "memory": "64Mi", "ephemeral-storage": "1Gi"}, "limits": {"memory": "128Mi"}}),
+            "resources.requests.ephemeral-storage, ",
+        ),
+        (
+            "a claim",
+            burstable(),
+            json!({"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}, "claims": [{"name": "gpu"}]}),
+            "resources",
+        ),
+        (
+            "no quantity",
+            burstable(),
+            json!({"requests": {"cpu": "much", "memory": "64Mi"}, "limits": {"memory": "128Mi"}}),
+            "resources.requests.cpu",
+        ),
+        (
+            "another quality of service",
+            burstable(),
+            json!({"requests": {"cpu": "1", "memory": "128Mi"}, "limits": {"cpu": "1", "memory": "128Mi"}}),
+            "resources (its quality of service cannot change from Burstable to Guaranteed)",
+        ),
+        (
+            "the first request",
+            json!({}),
+            json!({"requests": {"cpu": "1"}}),
+            "resources (its quality of service cannot change from BestEffort to Burstable)",
+        ),
+    ];
+    for (what, old, new, expected) in table {
+        let outcome = outcome(old, new, Ability::On);
+        assert!(
+            outcome == expected || (expected.ends_with(", ") && outcome.starts_with(expected.trim_end_matches(", "))),
+            "{what}: {outcome}"
+        );
+    }
+}
+
+#[test]
+fn without_gate_or_subresource_pods_are_recreated() {
+    let more = json!({"requests": {"cpu": "200m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}});
+    assert_eq!(outcome(burstable(), more.clone(), Ability::Off), "resources");
+    let missing = outcome(burstable(), more, Ability::Missing);
+    assert_eq!(missing, "resources (this cluster has no pods/resize; Kubernetes 1.33 and later do)");
+}
+
+#[test]
+fn the_policy_of_the_resource_says_whether_the_container_restarts() {
+    let mut old = template(burstable());
+    old["spec"]["containers"][0]["resizePolicy"] = json!([{"resourceName": "memory", "restartPolicy": "RestartContainer"}, {"resourceName": "cpu", "restartPolicy": "NotRequired"}]);
+    for (kind, resource, amount, expected) in
+        [("requests", "cpu", "1", false), ("requests", "memory", "65Mi", true), ("limits", "memory", "1Gi", true)]
+    {
+        let mut new = old.clone();
+        new["spec"]["containers"][0]["resources"][kind][resource] = json!(amount);
+        let Change::InPlace(patch) = between(&old, &new, Ability::On) else { panic!("{kind}.{resource}") };
+        assert_eq!(patch.resources["main"].restarts, expected, "{kind}.{resource}");
+    }
+}
+
+#[test]
+fn of_an_unproven_update_nothing_is_lost() {
+    let resize = |kind: &str, resource: &str, amount: &str| {
+        let mut resize = Resize::default();
+        resize.of_kind(kind).insert(resource.to_owned(), amount.to_owned());
+        Resizes::from([("main".to_owned(), resize)])
+    };
+    let all = joined(Some(&resize("limits", "memory", "1Gi")), &resize("requests", "cpu", "1"));
+    let texts: Vec<_> = all["main"].amounts().collect();
+    assert_eq!(texts, [("limits", "memory", "1Gi"), ("requests", "cpu", "1")]);
+    let back = joined(Some(&resize("requests", "cpu", "9")), &resize("requests", "cpu", "1"));
+    assert_eq!(back, resize("requests", "cpu", "1"));
+    assert_eq!(joined(None, &back), back);
+}
+
+/// A pod with these cpu requests in its spec and its status, and this condition.
+fn pod(spec: &str, status: &str, observed: i64, condition: Value) -> Pod {
+    let requests = |cpu: &str| json!({"requests": {"cpu": cpu, "memory": "1Mi"}});
+    let pod = json!({
+        "metadata": {"name": "web-1", "generation": 2},
+        "spec": {"nodeName": "n1", "containers": [{"name": "main", "image": "web:1", "resources": requests(spec)}]},
+        "status": {
+            "observedGeneration": observed, "conditions": [condition],
+            "containerStatuses": [{"name": "main", "containerID": "c://1", "resources": requests(status)}],
+        },
+    });
+    serde_json::from_value(pod).unwrap()
+}
+
+#[test]
+fn exact_is_what_the_kubelet_says_it_did() {
+    let none = json!({"type": "Ready", "status": "True"});
+    let resizing = |kind: &str, reason: &str| json!({"type": format!("PodResize{kind}"), "status": "True", "reason": reason, "message": "no room"});
+    let requests = [("cpu".to_owned(), "2".to_owned())].into();
+    let state = State {
+        update_resources: true,
+        resources: [("main".to_owned(), Resize { requests, ..Resize::default() })].into(),
+        ..State::default()
+    };
+    let table = [
+        ("not written", pod("1", "1", 2, none.clone()), "write"),
+        ("not seen", pod("2", "1", 1, none.clone()), "has not seen"),
+        ("not seen, and a word of before", pod("2", "1", 1, resizing("Pending", "Infeasible")), "has not seen"),
+        ("seen", pod("2", "1", 2, none.clone()), "does not have its new resources yet"),
+        ("in progress", pod("2", "1", 2, resizing("InProgress", "")), "is being resized on node n1: no room"),
+        ("had, but in progress", pod("2", "2", 2, resizing("InProgress", "")), "is being resized on node n1"),
+        (
+            "put off",
+            pod("2", "1", 2, resizing("Pending", "Deferred")),
+            "until node n1 has room (container main, requests.cpu from 1 to 2): no room;",
+        ),
+        (
+            "refused",
+            pod("2", "500m", 2, resizing("Pending", "Infeasible")),
+            "cannot be resized on node n1 (container main, requests.cpu from 500m to 2): no room; lower",
+        ),
+        ("done", pod("2", "2", 2, none), "exact"),
+    ];
+    for (what, pod, expected) in table {
+        let said = match judge(&pod, &state, &NodeFacts::default()) {
+            Verdict::Exact { verified_by, .. } => format!("exact, says the {verified_by}"),
+            Verdict::Resize(missing) => format!("write {missing:?}"),
+            Verdict::Wait(why) | Verdict::AskNode(why) => why,
+        };
+        assert!(said.contains(expected), "{what}: {said}");
+    }
+    assert_eq!(refused(&pod("2", "1", 2, resizing("Pending", "Deferred"))).unwrap().0, "ResizeDeferred");
+}
+
+#[test]
+fn a_record_says_what_is_wanted_and_reads_as_the_peers() {
+    let requests = [("cpu".to_owned(), "2".to_owned())].into();
+    let resources = [("main".to_owned(), Resize { requests, restarts: true, ..Resize::default() })].into();
+    let state = State { update_resources: true, resources, ..State::default() };
+    let json: Value = serde_json::from_str(&state.to_annotation()).unwrap();
+    assert_eq!(json["updateResources"], true);
+    assert_eq!(json["berthResources"], json!({"main": {"requests": {"cpu": "2"}}}));
+    let none: Value = serde_json::from_str(&State::default().to_annotation()).unwrap();
+    assert!(none["updateResources"].is_null() && none["berthResources"].is_null());
+}

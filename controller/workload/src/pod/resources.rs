@@ -1,0 +1,175 @@
+//! Requests and limits of cpu and memory, as numbers.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, Visitor};
+
+/// What a container asks for and is limited to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Resources {
+    /// What is kept free for it.
+    #[serde(deserialize_with = "or_none")]
+    pub requests: Amounts,
+    /// What it may use at most.
+    #[serde(deserialize_with = "or_none")]
+    pub limits: Amounts,
+}
+
+/// Amounts in thousandths: of a core, of a byte. 0 where none is given.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Amounts {
+    /// Processors.
+    #[serde(deserialize_with = "amount")]
+    pub cpu: i64,
+    /// Memory.
+    #[serde(deserialize_with = "amount")]
+    pub memory: i64,
+}
+
+impl Resources {
+    /// The amount at `limits` or `requests`, `cpu` or `memory`; 0 where there is none.
+    pub fn amount(&self, kind: &str, resource: &str) -> i64 {
+        let amounts = if kind == "limits" { &self.limits } else { &self.requests };
+        if resource == "memory" { amounts.memory } else { amounts.cpu }
+    }
+
+    /// Does `other` have every amount that is given here?
+    pub fn are_in(&self, other: &Resources) -> bool {
+        let of = |resources: &Resources| {
+            let Resources { requests, limits } = resources;
+            [requests.cpu, requests.memory, limits.cpu, limits.memory]
+        };
+        of(self).iter().zip(of(other)).all(|(wanted, given)| *wanted == 0 || *wanted == given)
+    }
+}
+
+/// Nothing is held for a container that names neither cpu nor memory.
+pub(super) fn where_given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<Resources>>, D::Error> {
+    let resources = Option::<Resources>::deserialize(deserializer)?.unwrap_or_default();
+    Ok((resources != Resources::default()).then(|| Box::new(resources)))
+}
+
+fn or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Amounts, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
+    struct Quantity;
+
+    impl Visitor<'_> for Quantity {
+        type Value = i64;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a quantity such as 500m, 2 or 1Gi")
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<i64, E> {
+            Ok(thousandths(text).unwrap_or_default())
+        }
+
+        fn visit_u64<E: Error>(self, number: u64) -> Result<i64, E> {
+            Ok(i64::try_from(number).unwrap_or(i64::MAX).saturating_mul(1000))
+        }
+
+        fn visit_i64<E: Error>(self, number: i64) -> Result<i64, E> {
+            Ok(number.saturating_mul(1000))
+        }
+
+        fn visit_f64<E: Error>(self, number: f64) -> Result<i64, E> {
+            Ok(thousandths(&number.to_string()).unwrap_or_default())
+        }
+
+        fn visit_unit<E: Error>(self) -> Result<i64, E> {
+            Ok(0)
+        }
+    }
+
+    deserializer.deserialize_any(Quantity)
+}
+
+/// A quantity in thousandths, rounded up: `1.5` is 1500, `250m` is 250, `1Ki` is 1 024 000. `None` when it is none.
+pub fn thousandths(quantity: &str) -> Option<i64> {
+    let number_ends = quantity.find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-')).unwrap_or(quantity.len());
+    let (number, suffix) = quantity.split_at(number_ends);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let digits: i128 = format!("{whole}{fraction}").parse().ok()?;
+    // The value is digits · numerator / denominator thousandths.
+    let (mut numerator, mut denominator) = (1000_i128, ten_to(fraction.len())?);
+    match suffix {
+        "" => {}
+        "n" => denominator = denominator.checked_mul(ten_to(9)?)?,
+        "u" => denominator = denominator.checked_mul(ten_to(6)?)?,
+        "m" => denominator = denominator.checked_mul(ten_to(3)?)?,
+        "k" | "M" | "G" | "T" | "P" | "E" => numerator = 1000 * ten_to(3 * power(suffix)?)?,
+        "Ki" | "Mi" | "Gi" | "Ti" | "Pi" | "Ei" => numerator = 1000 * (1 << (10 * power(suffix)?)),
+        _ => match suffix.strip_prefix(['e', 'E'])?.parse::<i32>().ok()? {
+            exponent @ 0.. => numerator = numerator.checked_mul(ten_to(usize::try_from(exponent).ok()?)?)?,
+            exponent => denominator = denominator.checked_mul(ten_to(usize::try_from(-exponent).ok()?)?)?,
+        },
+    }
+    let scaled = digits.checked_mul(numerator)?;
+    let up = i128::from(scaled.rem_euclid(denominator) != 0);
+    Some(i64::try_from(scaled.div_euclid(denominator) + up).unwrap_or(i64::MAX))
+}
+
+/// 10 to the power of `n`, as far as it fits.
+fn ten_to(n: usize) -> Option<i128> {
+    10_i128.checked_pow(u32::try_from(n).ok()?)
+}
+
+/// `k` and `Ki` are the first power, `M` and `Mi` the second, and so on.
+fn power(suffix: &str) -> Option<usize> {
+    let first = suffix.chars().next()?.to_ascii_uppercase();
+    "KMGTPE".find(first).map(|at| at + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn quantities_are_numbers() {
+        let table = [
+            ("1", Some(1000)),
+            ("1.5", Some(1500)),
+            ("250m", Some(250)),
+            ("0.0001", Some(1)),
+            ("100n", Some(1)),
+            ("1500u", Some(2)),
+            ("2k", Some(2_000_000)),
+            ("1Ki", Some(1_024_000)),
+            ("1.5Gi", Some(1_610_612_736_000)),
+            ("1e3", Some(1_000_000)),
+            ("1E3", Some(1_000_000)),
+            ("5e-1", Some(500)),
+            ("1E", Some(i64::MAX)),
+            ("8Ei", Some(i64::MAX)),
+            ("0", Some(0)),
+            ("", None),
+            ("m", None),
+            ("1x", None),
+            ("1.2.3", None),
+            ("1e99", None),
+        ];
+        for (text, expected) in table {
+            assert_eq!(thousandths(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_held_where_nothing_is_given() {
+        let read = |value| where_given(&value).unwrap();
+        let nothing: serde_json::Value = json!({"limits": {"nvidia.com/gpu": "1"}, "requests": null, "claims": []});
+        assert_eq!(read(nothing), None);
+        assert_eq!(read(serde_json::Value::Null), None);
+        let resources =
+            read(json!({"limits": {"memory": "1Ki", "nvidia.com/gpu": "1"}, "requests": {"cpu": 2}})).unwrap();
+        assert_eq!((resources.requests.cpu, resources.limits.memory), (2000, 1_024_000));
+        assert!(Resources::default().are_in(&resources) && !resources.are_in(&Resources::default()));
+    }
+}

@@ -98,8 +98,17 @@ pub(super) fn hold_deletion(
     })
 }
 
+/// Is an update done that left the pod in service? Then it is told of the end of this one before the next begins.
+pub(super) fn is_done_in_service(snapshot: &Snapshot, pod: &Pod) -> bool {
+    let proven = || matches!(steps::phase(pod, &snapshot.facts(pod)), Phase::Patched(_, Verdict::Exact { .. }));
+    steps::is_in_service(pod) && proven()
+}
+
 /// May the update of a chosen pod begin or go on?
 pub(super) fn before_update(snapshot: &Snapshot, pod: &Pod, now: Timestamp) -> Turn {
+    if is_done_in_service(snapshot, pod) {
+        return Turn::Held;
+    }
     let Some(hook) = in_place_update(snapshot) else { return Turn::Go };
     let mut patch = PodPatch::default();
     match lifecycle::state(pod) {

@@ -363,6 +363,7 @@ enum Change {
     Time(i64),
     Hold(usize, bool, bool),
     Owner,
+    Die(usize),
 }
 
 fn change() -> impl Strategy<Value = Change> {
@@ -379,6 +380,7 @@ fn change() -> impl Strategy<Value = Change> {
         2 => (0i64..5).prop_map(Change::Time),
         4 => (0usize..8, any::<bool>(), any::<bool>()).prop_map(|(at, a, b)| Change::Hold(at, a, b)),
         3 => Just(Change::Owner),
+        3 => (0usize..4).prop_map(Change::Die),
     ]
 }
 
@@ -403,6 +405,7 @@ fn apply(world: &mut World, change: &Change) {
         Change::Owner => {
             world.serve_hooks();
         }
+        Change::Die(after) => world.die_after(*after),
     }
 }
 
@@ -439,7 +442,7 @@ fn tally(world: &World) -> (usize, usize, usize) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
 
-    /// Whatever the owner of the hooks does in between: no hook is passed over (the world sees to that at every write),
+    /// Whatever the owner of the hooks does in between, and whenever the controller dies: no hook is passed over (the world sees to that at every write),
     /// the limits hold at every instant, and once the owner does its work every rollout ends.
     #[test]
     fn hooks_are_honoured_and_every_rollout_ends(

@@ -173,6 +173,7 @@ impl World {
         let status = status(&self.snapshot(), &plan, &Outcome::default(), self.now);
         Arc::make_mut(&mut self.set).status = status;
         self.schedule();
+        plan
     }
 
     /// The first writes of a plan; then the controller dies, or it is done. Garbage is collected.

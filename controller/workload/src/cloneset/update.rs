@@ -143,7 +143,7 @@ fn in_order(settings: &Settings, candidates: Vec<Arc<Pod>>, pods: &[Arc<Pod>]) -
 pub(super) fn settle(snapshot: &Snapshot, chosen: Option<&Chosen>, plan: &mut Plan, now: Timestamp) {
     let mut steps = Vec::new();
     for pod in snapshot.pods.iter().filter(|pod| pod.is_active() && steps::is_under_way(pod)) {
-        if chosen.is_some_and(|chosen| chosen.has(pod)) {
+        if chosen.is_some_and(|chosen| chosen.has(pod)) && !hooks::is_done_in_service(snapshot, pod) {
             continue;
         }
         let name = &pod.metadata.name;

@@ -71,6 +71,12 @@ fn closed(pod: &Pod) -> Option<&Condition> {
     pod.condition(gates::IN_PLACE_UPDATE_READY).filter(|gate| gated && &*gate.status == "False")
 }
 
+/// Is an update announced that leaves the pod in service? It is over as soon as the pod is patched, and the next one begins
+/// from the start.
+pub fn is_in_service(pod: &Pod) -> bool {
+    is_marked(pod) && gates::has_gate(pod, gates::IN_PLACE_UPDATE_READY) && closed(pod).is_none()
+}
+
 /// Reads the phase off the pod.
 pub fn phase(pod: &Pod, node: &NodeFacts) -> Phase {
     if !is_under_way(pod) {
@@ -99,7 +105,8 @@ pub fn advance(pod: &Pod, phase: &Phase, update: &Update<'_>, now: Timestamp) ->
         return Next::Write(patch_spec(pod, phase, update, mark, now));
     }
     match phase {
-        Phase::Idle | Phase::Patched(..) if serves && gated => {
+        // Announced only, resized in service, or its gate was opened by somebody else.
+        Phase::Idle | Phase::Draining | Phase::Patched(..) if gated && closed(pod).is_none() => {
             let at_once = update.grace.is_zero();
             let mut actions = vec![leave_service(pod, !at_once, now)];
             if at_once {

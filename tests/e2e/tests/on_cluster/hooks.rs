@@ -63,13 +63,24 @@ async fn explain(case: &Case) -> Result<String> {
     case.kubectl(&[&["exec", "-n", install::NAMESPACE, deployment, "--"], &command[..]].concat()).await
 }
 
-pub(crate) async fn a_pod_is_deleted_when_its_hook_lets_it_go(case: &Case) -> Result<()> {
+/// What the README shows, with an image that is here.
+async fn apply_readme(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
-    let mut set = objects::clone_set("web", 3, &image, &json!({}));
-    set["spec"]["lifecycle"] = json!({"preDelete": {"labelsHandler": {LABEL: "true"}}});
-    set["spec"]["template"]["metadata"]["labels"][LABEL] = "true".into();
-    case.create(&set).await?;
+    let blocks = include_str!("../../../../README.md").split("```yaml\n").skip(1);
+    let blocks = blocks.filter_map(|text| text.split("```").next());
+    let manifest = blocks.into_iter().find(|block| block.contains("preDelete")).context("no hooks in the README")?;
+    let file = std::env::temp_dir().join(format!("{}-{}.yaml", case.namespace, std::process::id()));
+    std::fs::write(&file, manifest.replace("web:1", &image))?;
+    let path = file.to_string_lossy().into_owned();
+    let applied = case.kubectl(&["apply", "-n", &case.namespace, "-f", &path]).await;
+    std::fs::remove_file(&file)?;
+    applied.map(|_| ())
+}
+
+pub(crate) async fn a_pod_is_deleted_when_its_hook_lets_it_go(case: &Case) -> Result<()> {
+    apply_readme(case).await?;
     case.done("web").await?;
+    case.until(kind::CLONE_SET, "web", |set| set["status"]["availableReplicas"] == 3).await?;
     let before = case.pods("web").await?;
 
     scale(case, 2).await?;

@@ -66,6 +66,16 @@ impl World {
         super::set_condition(pod, serde_json::to_value(condition).unwrap());
     }
 
+    /// The controller dies after so many of its writes.
+    pub(in crate::cloneset) fn die_after(&mut self, writes: usize) {
+        let plan = self.plan();
+        let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
+        for action in steps.flat_map(|step| &step.actions).take(writes) {
+            self.write(action);
+        }
+        self.schedule();
+    }
+
     /// Each pod's lifecycle state, by the pods' names.
     pub(in crate::cloneset) fn states(&self) -> Vec<String> {
         self.each(|pod| pod["metadata"]["labels"][lifecycle::STATE_LABEL].as_str().unwrap_or_default().to_owned())
@@ -91,6 +101,7 @@ impl World {
                 let pod = pod(&target.name);
                 let told = lifecycle::state(&pod) == UPDATING;
                 assert!(told || !hook::holds(lifecycle.in_place_update.as_ref(), &pod), "{} is held", target.name);
+                assert!(!pod.is_true("InPlaceUpdateReady"), "{} is in service", target.name);
             }
             Action::PatchPodStatus { target, patch, .. } => {
                 let pod = pod(&target.name);

@@ -56,6 +56,18 @@ pub fn install(site: &Site, values: &[&str]) -> Result<()> {
     site.helm(&arguments).context("cannot install the chart").map(|_| ())
 }
 
+/// Sets values of the release, leaves all others, and waits until it works.
+///
+/// # Errors
+/// When helm fails; the error has its own words.
+pub fn set(site: &Site, values: &[&str]) -> Result<()> {
+    let chart = chart();
+    let mut arguments = vec!["upgrade", RELEASE, &chart, "--namespace", NAMESPACE, "--reuse-values"];
+    arguments.extend(["--wait", "--timeout", "3m"]);
+    arguments.extend(values.iter().flat_map(|value| ["--set", value]));
+    site.helm(&arguments).context("cannot upgrade the release").map(|_| ())
+}
+
 /// Removes the release, its CRDs and its namespace.
 ///
 /// # Errors

@@ -6,5 +6,6 @@ mod events;
 mod executor;
 mod expectations;
 mod feed;
+mod missing;
 mod relay;
 mod support;

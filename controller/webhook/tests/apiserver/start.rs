@@ -8,7 +8,9 @@ use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, ResourceExt};
 
 use crate::rotation::handshake;
-use crate::stage::{CHART, LONG, NAMESPACE, Replica, SECRET, Stage, config, node_image, node_images, tag_of, until};
+use crate::stage::{
+    CHART, LONG, NAMESPACE, REGISTRY, Replica, SECRET, Stage, config, node_image, node_images, tag_of, until,
+};
 
 #[test]
 fn two_replicas_that_start_at_once_agree_on_one_secret_and_are_ready_when_v1alpha1_works() -> Result<()> {
@@ -80,6 +82,25 @@ fn a_replica_alone_is_an_endpoint_only_until_kubernetes_has_it() -> Result<()> {
         })
         .await?;
         until("v1alpha1 works by the endpoint that Kubernetes made", async || {
+            let one = node_image("v1alpha1", "one", "1");
+            Ok(node_images(&admin, "v1alpha1").create(&PostParams::default(), &one).await?)
+        })
+        .await?;
+        replica.end().await
+    })
+}
+
+#[test]
+fn a_replica_is_ready_with_some_of_the_definitions_and_sees_to_those_that_come_later() -> Result<()> {
+    let stage = Stage::with_chart()?;
+    // Without NodeImage another kind proves that conversion works.
+    let left_out = ["imagelistpulljobs.apps.kruise.io", "nodeimages.apps.kruise.io"];
+    stage.kubectl(&[&["delete", "crd"], &left_out[..]].concat(), None)?;
+    stage.run(async |admin| {
+        let mut replica = Replica::start(&admin, stage.manager().await?, 9876, LONG).await?;
+        replica.ready().await?;
+        stage.helm(&["upgrade", "berth", CHART, "--namespace", NAMESPACE, "--set", REGISTRY])?;
+        until("v1alpha1 of a kind that came later works", async || {
             let one = node_image("v1alpha1", "one", "1");
             Ok(node_images(&admin, "v1alpha1").create(&PostParams::default(), &one).await?)
         })

@@ -11,6 +11,7 @@ mod faults;
 mod hooks;
 mod limits;
 mod no_controller;
+mod predownload;
 mod resize;
 mod rollout;
 mod stuck;
@@ -87,6 +88,9 @@ const TESTS: &[(&str, Test)] = tests![
     stuck::a_pod_that_does_not_end_is_named,
     stuck::progress_is_told_as_the_peer_does,
     stuck::it_scales_by_its_subresource,
+    predownload::an_image_list_pull_job_completes,
+    predownload::images_are_pulled_ahead_and_waited_for,
+    predownload::gates_close_the_door,
     trust::a_daemon_writes_its_own_node_only,
     trust::a_daemon_gets_its_own_secrets_only,
     faults::a_killed_controller_is_replaced,

@@ -47,6 +47,8 @@ pub(crate) async fn kubectl_explain_helps(case: &Case) -> Result<()> {
         ("cloneset.spec.template", &["kubectl explain pod.spec"]),
         ("nodeimage.status", &["imageStatuses"]),
         ("imagepulljob.spec", &["parallelism", "percentage"]),
+        ("imagelistpulljob.spec", &["images", "parallelism"]),
+        ("imagelistpulljob.status", &["failedImageStatuses"]),
     ] {
         let text = case.kubectl(&["explain", field]).await?;
         let missing: Vec<_> = words.iter().filter(|word| !text.contains(**word)).collect();

@@ -95,6 +95,11 @@ fn not_negative(path: impl Into<String>) -> Patch {
     at(path, json!({"minimum": 0}))
 }
 
+/// A number of 32 bits. The apiserver takes no heed of a format, and what is larger could not be read.
+fn int32(path: impl Into<String>, least: i32) -> Patch {
+    at(path, json!({"minimum": least, "maximum": i32::MAX}))
+}
+
 fn positive(path: impl Into<String>) -> Patch {
     at(path, json!({"minimum": 1}))
 }
@@ -148,10 +153,12 @@ fn cloneset(version: &str) -> Vec<Patch> {
     let alpha = version == V1ALPHA1;
     let update = if alpha { "spec.updateStrategy" } else { "spec.updateStrategy.rollingUpdate" };
     let mut rules = vec![
-        at("spec.replicas", json!({"default": 1, "minimum": 0})),
-        at("spec.revisionHistoryLimit", json!({"default": DEFAULT_REVISION_HISTORY_LIMIT, "minimum": 0})),
-        not_negative("spec.minReadySeconds"),
-        not_negative("spec.progressDeadlineSeconds"),
+        at("spec.replicas", json!({"default": 1})),
+        int32("spec.replicas", 0),
+        at("spec.revisionHistoryLimit", json!({"default": DEFAULT_REVISION_HISTORY_LIMIT})),
+        int32("spec.revisionHistoryLimit", 0),
+        int32("spec.minReadySeconds", 0),
+        int32("spec.progressDeadlineSeconds", 1),
         at("spec.template", template::pod()),
         at("spec.volumeClaimTemplates[]", template::claim()),
         at("spec.scaleStrategy", json!({"default": {}})),
@@ -168,9 +175,9 @@ fn cloneset(version: &str) -> Vec<Patch> {
         at(format!("{update}.maxSurge"), json!({"default": 0})),
         int_or_percent(format!("{update}.maxSurge")),
         int_or_percent(format!("{update}.inPlaceUpdateStrategy.imagePreDownloadParallelism")),
-        not_negative(format!("{update}.inPlaceUpdateStrategy.gracePeriodSeconds")),
-        not_negative(format!("{update}.inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds")),
-        not_negative(format!("{update}.inPlaceUpdateStrategy.imagePreDownloadMinUpdatedReadyPods")),
+        int32(format!("{update}.inPlaceUpdateStrategy.gracePeriodSeconds"), 0),
+        int32(format!("{update}.inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds"), 0),
+        int32(format!("{update}.inPlaceUpdateStrategy.imagePreDownloadMinUpdatedReadyPods"), 0),
         at(
             "status",
             json!({"required": ["availableReplicas", "readyReplicas", "replicas", "updatedReadyReplicas", "updatedReplicas"]}),

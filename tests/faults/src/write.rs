@@ -5,8 +5,15 @@ use std::fmt;
 use http::{Method, Uri};
 
 /// What a workload's controller writes. Its certificates, leases and events are not part of a rollout.
-const RESOURCES: [&str; 7] =
-    ["pods", "pods/status", "pods/resize", "persistentvolumeclaims", "controllerrevisions", "clonesets/status", "nodeimages"];
+const RESOURCES: [&str; 7] = [
+    "pods",
+    "pods/status",
+    "pods/resize",
+    "persistentvolumeclaims",
+    "controllerrevisions",
+    "clonesets/status",
+    "nodeimages",
+];
 
 /// A request that changes something of a rollout.
 #[derive(Debug, Clone, PartialEq, Eq)]

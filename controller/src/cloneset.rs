@@ -28,6 +28,7 @@ use crate::watched::{Watched, controller};
 pub(crate) fn wake(stores: &Stores, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
     let (to, acting) = (queue.clone(), acting.clone());
     stores.clonesets.on_change(move |change| match change {
+        Change::Applied { old: Some(old), new } if !is_news(&old.0, &new.0) => {}
         Change::Applied { new, .. } => to.add(Key::of(&**new)),
         Change::Deleted { old } => acting.expectations.forget(old.uid()),
         Change::Synced => {}
@@ -60,6 +61,23 @@ pub(crate) fn wake(stores: &Stores, queue: &Arc<Queue<Key>>, acting: &Arc<Acting
             wake_owner(&to, &pod.metadata);
         }
     });
+}
+
+/// Other words in a condition are the controller's own, and no reason to decide again: the words of a refusal that name
+/// another new pod each time would be answered with another try at once.
+fn is_news(old: &CloneSet, new: &CloneSet) -> bool {
+    let told = |set: &CloneSet| {
+        let mut status = set.status.clone().unwrap_or_default();
+        for condition in &mut status.conditions {
+            condition.message = String::new();
+            (condition.last_update_time, condition.last_transition_time) = (None, None);
+        }
+        status
+    };
+    let (a, b) = (&old.metadata, &new.metadata);
+    (a.generation, &a.labels, &a.annotations, &a.deletion_timestamp)
+        != (b.generation, &b.labels, &b.annotations, &b.deletion_timestamp)
+        || told(old) != told(new)
 }
 
 /// Wakes a CloneSet when an ImagePullJob of it comes or goes, and when a node gets an image that its updates may wait for.
@@ -170,4 +188,29 @@ pub(crate) async fn reconcile(acting: &Acting, key: Key) -> Next {
     let status = status(&snapshot, &plan, &outcome, now);
     let written = acting.write_status(&object::CLONE_SETS, &target(&*set), &snapshot.set.status, &status).await;
     next(&plan, &outcome, written)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn other_words_in_a_condition_are_no_news() {
+        let set = |generation: i64, reason: &str, message: &str| -> CloneSet {
+            serde_json::from_value(json!({
+                "metadata": {"name": "web", "generation": generation},
+                "spec": {"selector": {}, "template": {}},
+                "status": {"conditions": [{"type": "FailedScale", "status": "True", "reason": reason, "message": message}]},
+            }))
+            .unwrap()
+        };
+        let before = set(1, "Refused", "pod a");
+        for (after, news) in
+            [(set(1, "Refused", "pod b"), false), (set(1, "Other", "pod a"), true), (set(2, "Refused", "pod a"), true)]
+        {
+            assert_eq!(is_news(&before, &after), news, "{after:?}");
+        }
+    }
 }

@@ -24,7 +24,7 @@ fn a_forgotten_or_future_version_means_a_new_list() {
 
 #[test]
 fn remedies_are_named() {
+    assert!(remedy(401).contains("credentials"));
     assert!(remedy(403).contains("RBAC"));
-    assert!(remedy(404).contains("CRDs"));
     assert!(remedy(0).is_empty());
 }

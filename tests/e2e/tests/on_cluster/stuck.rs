@@ -21,6 +21,8 @@ struct Stuck {
     /// What is put into the pod template's spec, or into its container.
     pod: Value,
     container: Value,
+    /// The CloneSet's hooks.
+    hook: Value,
     reason: &'static str,
     words: &'static [&'static str],
     /// What is created to mend it; nothing where the CloneSet is mended.
@@ -33,6 +35,7 @@ fn stuck(nowhere: &str) -> Vec<Stuck> {
         rollout: false,
         pod: json!({}),
         container: json!({}),
+        hook: Value::Null,
         reason,
         words,
         mend: None,
@@ -76,8 +79,8 @@ fn stuck(nowhere: &str) -> Vec<Stuck> {
             ..of("config", "ContainerCannotStart", &["pod config-", "configmap \"missing\" not found"])
         },
         Stuck {
-            container: json!({"ports": [{"containerPort": 123_456}]}),
-            ..of("template", "TemplateRefused", &["containerPort", "123456"])
+            hook: json!({"preNormal": {"labelsHandler": {"example.com/fit": "true"}}}),
+            ..of("hook", "HookNotReleased", &["pod hook-", "PreparingNormal", "example.com/fit", "preNormal"])
         },
         Stuck {
             rollout: true,
@@ -93,6 +96,9 @@ fn stuck(nowhere: &str) -> Vec<Stuck> {
 
 fn spoiled(sound: &Value, stuck: &Stuck) -> Value {
     let mut set = sound.clone();
+    if !stuck.hook.is_null() {
+        set["spec"]["lifecycle"] = stuck.hook.clone();
+    }
     let pod = &mut set["spec"]["template"]["spec"];
     for (key, value) in stuck.pod.as_object().into_iter().flatten() {
         pod[key] = value.clone();
@@ -165,7 +171,8 @@ pub(crate) async fn every_cause_is_named_until_it_is_mended(case: &Case) -> Resu
             // Whole, so that what was put in is taken out.
             None => {
                 let containers = sound(one)["spec"]["template"]["spec"]["containers"].clone();
-                let change = json!({"spec": {"template": {"spec": {"containers": containers, "nodeSelector": null}}}});
+                let template = json!({"spec": {"containers": containers, "nodeSelector": null}});
+                let change = json!({"spec": {"lifecycle": null, "template": template}});
                 case.patch(kind::CLONE_SET, one.name, change).await?;
             }
         }
@@ -213,10 +220,11 @@ pub(crate) async fn a_pod_that_does_not_end_is_named(case: &Case) -> Result<()> 
     case.patch(kind::CLONE_SET, "web", names).await?;
     let clean = |set: &Value| set["spec"]["scaleStrategy"]["podsToDelete"].as_array().is_none_or(Vec::is_empty);
     until(case, "web", clean).await?;
-    let events = case.events("web").await?;
-    ensure!(events.iter().any(|event| event.contains("podsToDelete") && event.contains("web-never")), "{events:?}");
     case.done("web").await?;
     is_told(case, "web", "PodTerminating", &[&pod, "example.com/held"]).await?;
+    // Events are written beside the work; by now they are there.
+    let events = case.events("web").await?;
+    ensure!(events.iter().any(|event| event.contains("podsToDelete") && event.contains("web-never")), "{events:?}");
     case.patch(kind::POD, &pod, json!({"metadata": {"finalizers": null}})).await?;
     until(case, "web", |set| blocked(set).is_none()).await?;
     Ok(())

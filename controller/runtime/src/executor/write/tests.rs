@@ -41,7 +41,8 @@ fn a_status_patch_may_carry_labels() {
         write.body,
         json!({
             "metadata": {"uid": "u", "labels": {"l": "1", "gone": null}},
-            "status": {"conditions": [{"type": "InPlaceUpdateReady", "status": "False"}]},
+            // Empty words are written too: they take away those of before.
+            "status": {"conditions": [{"type": "InPlaceUpdateReady", "status": "False", "reason": "", "message": ""}]},
         })
     );
     assert_eq!(write.uri("m", 1), "/api/v1/namespaces/ns/pods/a/status?timeout=1ms&fieldManager=m");

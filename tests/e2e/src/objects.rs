@@ -182,12 +182,15 @@ pub fn image_patch(clone_set: &Value, image: &str) -> Value {
     json!({"spec": {"template": {"spec": {"containers": containers}}}})
 }
 
-/// Whether the status speaks of this very spec, and says that all replicas are updated and ready.
+/// Whether the status speaks of this very spec, and says that all replicas are updated, ready, and nothing else is under
+/// way in them.
 pub fn is_done(clone_set: &Value) -> bool {
     let (status, replicas) = (&clone_set["status"], &clone_set["spec"]["replicas"]);
     let all = |count: &str| status[count] == *replicas;
     status["observedGeneration"] == clone_set["metadata"]["generation"]
-        && ["replicas", "readyReplicas", "updatedReplicas", "updatedReadyReplicas"].iter().all(|count| all(count))
+        && ["replicas", "readyReplicas", "updatedReplicas", "updatedReadyReplicas", "updatedAvailableReplicas"]
+            .iter()
+            .all(|count| all(count))
 }
 
 #[cfg(test)]

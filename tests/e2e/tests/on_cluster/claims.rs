@@ -18,7 +18,7 @@ const REPLICAS: usize = 2;
 /// Claims by name: uid, owner's kind.
 type Claims = BTreeMap<String, (String, String)>;
 
-pub(crate) async fn an_update_in_place_keeps_claims_and_a_deleted_pod_loses_them(case: &Case) -> Result<()> {
+pub(crate) async fn claims_stay_in_place_and_go_with_a_pod(case: &Case) -> Result<()> {
     let (one, two) = (image(case, "v1").await?, image(case, "v2").await?);
     case.create(&clone_set(&one, &json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "100%"}))).await?;
     case.done(SET).await?;

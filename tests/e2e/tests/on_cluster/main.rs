@@ -58,7 +58,7 @@ const TESTS: &[(&str, Test)] = tests![
     examples::who_is_asked_to_go,
     examples::the_order_of_priorities_and_of_scattering,
     examples::broken_pods_are_updated_first,
-    claims::an_update_in_place_keeps_claims_and_a_deleted_pod_loses_them,
+    claims::claims_stay_in_place_and_go_with_a_pod,
     claims::the_next_pod_takes_over_the_claims,
     claims::a_claim_template_that_cannot_be_is_refused,
     exactness::two_tags_of_one_digest,

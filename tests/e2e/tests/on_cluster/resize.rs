@@ -83,15 +83,16 @@ pub(crate) async fn more_than_the_node_has_is_told_and_taken_back(case: &Case) -
     set_container(case, |container| container["resources"] = resources("1000")).await?;
     let told = |set: &Value| set["status"]["conditions"].to_string().contains("ResizeInfeasible");
     case.until(kind::CLONE_SET, "web", told).await?;
-    let events = case.events("web").await?;
-    let refused = |event: &&String| event.starts_with("ResizeInfeasible");
-    let event = events.iter().find(refused).with_context(|| format!("no event: {events:?}"))?;
-    ensure!(event.contains("requests.cpu from 10m to 1000"), "{event}");
     let pods = case.pods("web").await?;
     ensure!(pods.values().all(|pod| pod.ready), "a pod that is not resized goes on serving: {pods:?}");
     set_container(case, |container| container["resources"] = resources("10m")).await?;
     let done = case.done("web").await?;
     ensure!(!told(&done), "the condition stays: {}", done["status"]);
+    // Events are written beside the work; by now they are there.
+    let events = case.events("web").await?;
+    let refused = |event: &&String| event.starts_with("ResizeInfeasible");
+    let event = events.iter().find(refused).with_context(|| format!("no event: {events:?}"))?;
+    ensure!(event.contains("requests.cpu from 10m to 1000"), "{event}");
     ensure_in_place(&before, &case.pods("web").await?, 0)?;
     ensure_cpu(case, "10m").await
 }

@@ -180,7 +180,7 @@ pub(crate) async fn a_new_pod_is_available_when_its_hook_says_so(case: &Case) ->
     set["spec"]["updateStrategy"] = json!({"type": "InPlaceIfPossible"});
     set["spec"]["lifecycle"] = json!({"preNormal": {"labelsHandler": {LABEL: "true"}}});
     case.create(&set).await?;
-    let set = case.done("web").await?;
+    let set = case.until(kind::CLONE_SET, "web", |set| set["status"]["readyReplicas"] == 2).await?;
     ensure!(set["status"]["availableReplicas"] == 0, "{}", set["status"]);
     let pods = pods(case).await?;
     for pod in &pods {

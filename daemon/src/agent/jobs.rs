@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use berth_api::v1beta1::nodeimage::{ImageFact, InspectPod, InspectedPod, NodeImageStatus};
 use tokio::sync::mpsc;
@@ -95,8 +96,13 @@ async fn answer(runtime: &Runtime, question: &Question) -> Result<Found, CriErro
     Ok(Found { pods, facts, stop })
 }
 
+/// Labels raise no generation, so nothing tells when a kubelet has seen them. One that is still at work with those of before
+/// would create the container with the old variables again, and it would have to be stopped twice.
+const KUBELET_SEES: Duration = Duration::from_secs(2);
+
 /// Ends a container as its kubelet would: its hook first, then within what is left of its grace period.
 pub(super) async fn stop(runtime: Arc<Runtime>, stop: Stop, done: mpsc::Sender<Done>) {
+    tokio::time::sleep(KUBELET_SEES).await;
     let begun = Instant::now();
     match &stop.hook {
         Hook::None => {}

@@ -223,6 +223,10 @@ fn pull_error(reason: &str, message: &str, wanted: &str) -> String {
 
 /// A change of resources that the node refuses or puts off.
 fn resize(snapshot: &Snapshot, pod: &Pod, now: Timestamp) -> Option<Cause> {
+    // What is said of a spec before is no news of this one.
+    if pod.status.observed_generation < pod.metadata.generation {
+        return None;
+    }
     let is_true = |condition: &&Condition| &*condition.status == "True";
     let pending = pod.condition("PodResizePending").filter(is_true);
     let failed = pod.condition("PodResizeInProgress").filter(is_true).filter(|c| &*c.reason == "Error");

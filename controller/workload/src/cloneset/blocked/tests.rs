@@ -66,7 +66,7 @@ fn cases() -> Vec<Case> {
         |reason: &str, message: &str| container(json!({"state": {"waiting": {"reason": reason, "message": message}}}));
     let refused = "rpc error: code = NotFound desc = failed to pull: docker.io/library/web:1: not found";
     let resize = |type_: &str, reason: &str| {
-        json!({"status": {"conditions": [
+        json!({"status": {"observedGeneration": 9, "conditions": [
             {"type": "Ready", "status": "True", "lastTransitionTime": BEGAN},
             {"type": type_, "status": "True", "reason": reason, "message": "needs 9 CPU", "lastTransitionTime": BEGAN},
         ]}})

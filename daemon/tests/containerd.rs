@@ -403,8 +403,8 @@ async fn a_container_with_other_variables_is_stopped() {
     assert_eq!(stops("a").await, []);
     let wanted = stops("b").await;
     assert_eq!(wanted.iter().map(|stop| stop.id.as_str()).collect::<Vec<_>>(), [id.as_str()]);
-    runtime.cri.exec(&id, ["/bin/busybox", "true"].map(Into::into).into(), Duration::from_secs(5)).await.unwrap();
-    runtime.cri.exec(&id, ["/bin/busybox", "false"].map(Into::into).into(), Duration::from_secs(5)).await.unwrap_err();
+    runtime.cri.exec(&id, ["/busybox", "true"].map(Into::into).into(), Duration::from_secs(5)).await.unwrap();
+    runtime.cri.exec(&id, ["/busybox", "false"].map(Into::into).into(), Duration::from_secs(5)).await.unwrap_err();
     runtime.cri.stop_container(&id, wanted[0].grace.min(Duration::from_secs(1))).await.unwrap();
     assert_eq!(stops("b").await, [], "what has ended is not stopped again");
     runtime.cri.stop_container(&id, Duration::from_secs(1)).await.expect("to stop it twice is no error");

@@ -186,7 +186,8 @@ pub fn image_patch(clone_set: &Value, image: &str) -> Value {
 /// way in them.
 pub fn is_done(clone_set: &Value) -> bool {
     let (status, replicas) = (&clone_set["status"], &clone_set["spec"]["replicas"]);
-    let all = |count: &str| status[count] == *replicas;
+    // A status leaves out some counts that are zero.
+    let all = |count: &str| status[count].as_i64().unwrap_or(0) == replicas.as_i64().unwrap_or(1);
     status["observedGeneration"] == clone_set["metadata"]["generation"]
         && ["replicas", "readyReplicas", "updatedReplicas", "updatedReadyReplicas", "updatedAvailableReplicas"]
             .iter()

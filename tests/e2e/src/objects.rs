@@ -212,12 +212,19 @@ mod tests {
         let done = json!({
             "metadata": {"generation": 2},
             "spec": {"replicas": 2},
-            "status": {"observedGeneration": 2, "replicas": 2, "readyReplicas": 2, "updatedReplicas": 2, "updatedReadyReplicas": 2},
+            "status": {
+                "observedGeneration": 2, "replicas": 2, "readyReplicas": 2, "updatedReplicas": 2, "updatedReadyReplicas": 2,
+                "updatedAvailableReplicas": 2,
+            },
         });
         assert!(is_done(&done));
-        for (count, value) in
-            [("observedGeneration", 1), ("replicas", 3), ("readyReplicas", 1), ("updatedReadyReplicas", 0)]
-        {
+        for (count, value) in [
+            ("observedGeneration", 1),
+            ("replicas", 3),
+            ("readyReplicas", 1),
+            ("updatedReadyReplicas", 0),
+            ("updatedAvailableReplicas", 1),
+        ] {
             let mut not_yet = done.clone();
             not_yet["status"][count] = value.into();
             assert!(!is_done(&not_yet), "{count}");

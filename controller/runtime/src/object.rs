@@ -28,6 +28,8 @@ pub const PODS: Resource = Resource::new("", "v1", "pods", "Pod");
 pub const CLAIMS: Resource = Resource::new("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim");
 /// Pod templates, created only as a dry run: the apiserver's own validation of a workload's template.
 pub const POD_TEMPLATES: Resource = Resource::new("", "v1", "podtemplates", "PodTemplate");
+/// ConfigMaps, written and never read.
+pub const CONFIG_MAPS: Resource = Resource::new("", "v1", "configmaps", "ConfigMap");
 /// Events.
 pub const EVENTS: Resource = Resource::new("", "v1", "events", "Event");
 /// Nodes.

@@ -156,6 +156,18 @@ pub enum Action {
         /// The JSON merge patch.
         patch: Value,
     },
+    /// Create the ConfigMap for which a pod's containers wait. One that exists already is success.
+    CreateBarrier {
+        /// The whole object.
+        body: Value,
+    },
+    /// Add keys to the ConfigMap for which a pod's containers wait, if it is that pod's.
+    OpenBarrier {
+        /// The pod.
+        pod: Target,
+        /// The keys.
+        keys: Vec<String>,
+    },
     /// A merge patch of a `NodeImage`'s spec. The resource version of the target is always set: entries of others survive.
     PatchNodeImage {
         /// The object; its namespace is empty.
@@ -215,6 +227,8 @@ impl Action {
             Self::ResizePod { .. } => "ResizePod",
             Self::PatchPodStatus { .. } => "PatchPodStatus",
             Self::PatchCloneSet { .. } => "PatchCloneSet",
+            Self::CreateBarrier { .. } => "CreateBarrier",
+            Self::OpenBarrier { .. } => "OpenBarrier",
             Self::PatchNodeImage { .. } => "PatchNodeImage",
             Self::CreateNodeImage { .. } => "CreateNodeImage",
             Self::DeleteNodeImage { .. } => "DeleteNodeImage",

@@ -75,6 +75,14 @@ pub mod annotation {
     pub const CLAIM_UNUSED: &str = "apps.kruise.io/berth-claim-unused";
     /// In the sandbox config of a pull: the ImagePullJob that asked for it.
     pub const PULLING_IMAGE_BY: &str = "apps.kruise.io/pulling-image-by";
+    /// In a pod template, `Ordered`: the containers start in the order in which they are listed.
+    pub const CONTAINER_LAUNCH_PRIORITY: &str = "apps.kruise.io/container-launch-priority";
+    /// The only value of [`CONTAINER_LAUNCH_PRIORITY`] that means anything.
+    pub const CONTAINER_LAUNCH_ORDERED: &str = "Ordered";
+    /// On a pod, `"true"`: all its containers may start.
+    pub const CONTAINER_LAUNCH_PRIORITY_COMPLETED: &str = "apps.kruise.io/container-launch-priority-completed";
+    /// *Berth.* On a pod whose containers start in order: the lowest priority that may start already.
+    pub const LAUNCHED_PRIORITY: &str = "apps.kruise.io/berth-launched-priority";
     /// *Berth.* On an object that was converted: what the version it is in cannot express. Removed on the way back.
     pub const CONVERSION: &str = "apps.kruise.io/berth-conversion";
 }

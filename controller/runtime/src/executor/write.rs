@@ -2,15 +2,17 @@
 
 use berth_workload::inplace::resize::Resize;
 use berth_workload::plan::{Action, PodPatch, Target};
+use berth_workload::pod::priority;
 use berth_workload::revision::form;
 use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::object::{
-    CLAIMS, CLONE_SETS, CONTROLLER_REVISIONS, IMAGE_LIST_PULL_JOBS, IMAGE_PULL_JOBS, NODE_IMAGES, POD_TEMPLATES, PODS,
-    Resource,
+    CLAIMS, CLONE_SETS, CONFIG_MAPS, CONTROLLER_REVISIONS, IMAGE_LIST_PULL_JOBS, IMAGE_PULL_JOBS, NODE_IMAGES,
+    POD_TEMPLATES, PODS, Resource,
 };
 
+const JSON_PATCH: &str = "application/json-patch+json";
 const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
@@ -128,6 +130,8 @@ impl Write {
             Action::PatchCloneSet { target, patch } => {
                 Self::patch("PatchCloneSet", CLONE_SETS, target, MERGE, patch.clone())
             }
+            Action::CreateBarrier { body } => Self::create("CreateBarrier", Kind::Ensure, CONFIG_MAPS, body),
+            Action::OpenBarrier { pod, keys } => Self::open_barrier(pod, keys),
             Action::PatchNodeImage { target, patch } => {
                 Self::patch("PatchNodeImage", NODE_IMAGES, target, MERGE, patch.clone())
             }
@@ -150,6 +154,22 @@ impl Write {
     pub(super) fn status(resource: &Resource, target: &Target, status: Value) -> Self {
         let write = Self::patch("WriteStatus", *resource, target, MERGE, json!({"status": status}));
         Self { subresource: "status", ..write }
+    }
+
+    /// A JSON patch, for its test: the ConfigMap of another pod by the same name is left alone.
+    fn open_barrier(pod: &Target, keys: &[String]) -> Self {
+        let test = json!({"op": "test", "path": "/metadata/ownerReferences/0/uid", "value": pod.uid});
+        // A ConfigMap without keys has no `data`, and none of ours has other keys than those.
+        let data: Map<_, _> = keys.iter().map(|key| (key.clone(), json!("true"))).collect();
+        let keys = json!({"op": "add", "path": "/data", "value": data});
+        Self {
+            action: "OpenBarrier",
+            resource: CONFIG_MAPS,
+            name: priority::barrier(&pod.name),
+            content: JSON_PATCH,
+            body: json!([test, keys]),
+            ..Self::on(pod)
+        }
     }
 
     fn create(action: &'static str, kind: Kind, resource: Resource, body: &Value) -> Self {

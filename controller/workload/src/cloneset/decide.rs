@@ -10,7 +10,7 @@ use super::hooks::{self, Uids};
 use super::new_pod::{new_pod, owner};
 use super::settings::{Settings, settings};
 use super::update::{self, Revisions};
-use super::{Snapshot, blocked, claim_hash, claims, overlap, pods_to_delete, predownload, progress};
+use super::{Snapshot, blocked, claim_hash, claims, launch, overlap, pods_to_delete, predownload, progress};
 use crate::gates::Gate;
 use crate::lifecycle;
 use crate::plan::{Action, Event, Plan, Refusal, Stage, Step, Waiting};
@@ -74,6 +74,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let chosen = update::choose(snapshot, &settings, &revisions, &pods, &count(&pods, false), &holding, now);
     update::settle(snapshot, Some(&chosen), &mut plan, now);
     hooks::proceed(snapshot, Some(&chosen), &returning, &pods, &mut plan, now);
+    launch::release(&pods, &mut plan);
     scale_up(snapshot, &revisions, pods.len(), &numbers, &mut plan, now);
     push(&mut plan, "scale down", leaving.steps);
     predownload::plan(snapshot, &settings, &revisions, &pods, &mut plan, now);

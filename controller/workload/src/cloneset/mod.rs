@@ -5,6 +5,7 @@ mod claim_hash;
 mod claims;
 mod decide;
 mod hooks;
+mod launch;
 mod new_pod;
 mod overlap;
 mod pods_to_delete;

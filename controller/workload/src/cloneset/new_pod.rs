@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use berth_api::names::label;
 use serde_json::{Map, Value, json};
 
-use super::{Snapshot, claims};
+use super::{Snapshot, claims, launch};
 use crate::gates::{Gate, Gates};
 use crate::pod::gates;
 use crate::revision::{REVISION_LABEL, Revision, TEMPLATE_HASH_LABEL, short};
@@ -57,7 +57,8 @@ pub(super) fn new_pod(snapshot: &Snapshot, revision: &Revision, id: &str) -> Val
     for key in ["creationTimestamp", "name", "generateName"] {
         metadata.remove(key);
     }
-    metadata.insert("name".into(), json!(format!("{}-{id}", set.name.as_deref().unwrap_or_default())));
+    let name = format!("{}-{id}", set.name.as_deref().unwrap_or_default());
+    metadata.insert("name".into(), json!(name));
     metadata.insert("namespace".into(), json!(set.namespace));
     metadata.insert("ownerReferences".into(), json!([owner(snapshot)]));
     let labels = metadata.entry("labels").or_insert_with(|| json!({}));
@@ -67,6 +68,7 @@ pub(super) fn new_pod(snapshot: &Snapshot, revision: &Revision, id: &str) -> Val
     let mut spec = template["spec"].take();
     add_gates(&mut spec);
     claims::mount(snapshot, id, &mut spec);
+    launch::hold_back(&revision.template(), &mut spec, &name);
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 }
 

@@ -8,7 +8,7 @@ use berth_api::v1beta1::cloneset::{
 use berth_api::validation::claim_templates;
 use jiff::SignedDuration;
 
-use super::{Snapshot, predownload};
+use super::{Snapshot, launch, predownload};
 use crate::intstr::{self, Round};
 use crate::plan::Refusal;
 use crate::rollout::Wanted;
@@ -46,6 +46,7 @@ pub fn settings(snapshot: &Snapshot) -> Result<Settings, Refusal> {
     check_selector(spec).map_err(refuse)?;
     check_claims(snapshot)?;
     predownload::check(snapshot)?;
+    launch::priorities(&spec.template.0).map_err(refuse)?;
     let rolling = spec.update_strategy.rolling_update.clone().unwrap_or_default();
     Ok(Settings {
         wanted: wanted(spec, &rolling).map_err(refuse)?,

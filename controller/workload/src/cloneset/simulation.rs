@@ -20,7 +20,7 @@ use super::{Snapshot, decide, status};
 use crate::gates::Gates;
 use crate::inplace::resize::Ability;
 use crate::plan::{Action, Outcome, Plan, PodPatch};
-use crate::pod::{Pod, availability};
+use crate::pod::{Pod, availability, priority};
 use crate::revision::{self, Revision};
 
 mod containers;
@@ -45,8 +45,11 @@ pub(super) struct World {
     pub(super) resize: Ability,
     /// What kubelets say to a resize: nothing when they do it, else `Deferred` or `Infeasible`.
     pub(super) refuses: &'static str,
+    /// Does a container take until the next look of its kubelet to be ready?
+    pub(super) slow: bool,
     pub(super) pods: BTreeMap<String, Value>,
     pub(super) claims: Claims,
+    barriers: BTreeMap<String, Value>,
     revisions: BTreeMap<String, Value>,
     now: Timestamp,
     counter: u64,
@@ -82,6 +85,8 @@ impl World {
         }));
         Self {
             set: Arc::new(set.unwrap()),
+            slow: false,
+            barriers: BTreeMap::new(),
             gates: Gates::default(),
             jobs: BTreeMap::new(),
             node: json!({"metadata": {"name": "node"}, "spec": {}}),
@@ -287,6 +292,15 @@ impl World {
             Action::CreateClaim { .. } | Action::PatchClaim { .. } | Action::DeleteClaim { .. } => {
                 self.claims.write(action);
             }
+            Action::CreateBarrier { body } => {
+                let name = body["metadata"]["name"].as_str().unwrap().to_owned();
+                self.barriers.entry(name).or_insert_with(|| body.clone());
+            }
+            Action::OpenBarrier { pod, keys } => {
+                let barrier = self.barriers.get_mut(&priority::barrier(&pod.name)).unwrap();
+                assert_eq!(barrier["metadata"]["ownerReferences"][0]["uid"], pod.uid);
+                barrier["data"] = keys.iter().map(|key| (key.clone(), json!("true"))).collect();
+            }
             other => panic!("no CloneSet writes {}", other.kind()),
         }
     }
@@ -308,12 +322,13 @@ impl World {
         let Some(name) = self.pods.keys().nth(at).cloned() else { return };
         let (id, now, mended, refuses) = (self.next(), self.now, self.mended, self.refuses);
         let Some(pod) = self.pods.get_mut(&name).filter(|pod| pod["spec"]["nodeName"].is_string()) else { return };
-        containers::sync(pod, id);
+        let barrier = self.barriers.get(&priority::barrier(&name));
+        containers::sync(pod, id, barrier, self.slow);
         if resizing::sync(pod, refuses) {
             containers::crash(pod, id);
             resizing::sync(pod, refuses);
         }
-        let serves = health::probe(pod, mended);
+        let serves = self.slow || health::probe(pod, mended);
         pod["status"]["phase"] = json!("Running");
         pod["status"]["observedGeneration"] = pod["metadata"]["generation"].clone();
         let typed: Pod = serde_json::from_value(pod.clone()).unwrap();

@@ -325,6 +325,8 @@ fn between_batches(image: &str, side: &str, ready: bool) -> World {
         let mut container = template["spec"]["containers"][0].clone();
         container["name"] = json!("side");
         container["image"] = json!(image);
+        container["env"] =
+            json!([{"name": "TIER", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['tier']"}}}]);
         template["spec"]["containers"].as_array_mut().unwrap().push(container);
     };
     let mut set = set(image, json!({}), status(3, 3, "web-22"));
@@ -357,7 +359,7 @@ fn between_batches(image: &str, side: &str, ready: bool) -> World {
 #[test]
 fn an_update_between_two_batches_goes_on() {
     let waiting = between_batches("web:2", "side:2", false).plan();
-    assert!(waiting.is_idle() && waiting.waiting[0].reason.contains("main must be ready"), "{waiting:#?}");
+    assert!(waiting.is_idle() && waiting.waiting[0].reason.contains("main is to be ready"), "{waiting:#?}");
     let world = between_batches("web:2", "side:2", true);
     let patch = patches(&world).remove(0);
     assert_eq!(patch.images, [("side".to_owned(), "side:2".to_owned())].into());
@@ -377,6 +379,29 @@ fn a_revision_that_comes_between_two_batches_takes_the_rest_along() {
     let images: Vec<_> = patches_of(&world, "web-c");
     let expected = [("main", "web:3"), ("side", "side:2")].map(|(name, image)| (name.to_owned(), image.to_owned()));
     assert_eq!(images, [expected.into()]);
+}
+
+#[test]
+fn a_label_that_was_left_for_later_restarts_its_readers() {
+    // The update goes on, or another revision takes what is left of it along.
+    for image in ["web:2", "web:3"] {
+        let mut world = between_batches(image, "side:2", true);
+        let pod = world.pods.get_mut("web-c").unwrap();
+        pod["spec"]["containers"][1]["image"] = json!("side:2");
+        pod["created"]["side"]["image"] = json!("side:2");
+        let record = &mut pod["metadata"]["annotations"]["apps.kruise.io/inplace-update-state"];
+        let mut left: Value = serde_json::from_str(record.as_str().unwrap()).unwrap();
+        left.as_object_mut().unwrap().remove("nextContainerImages");
+        left["nextContainerRefMetadata"] = json!({"side": {"creationTimestamp": null, "labels": {"tier": "2"}}});
+        *record = json!(left.to_string());
+        world.settle();
+        assert_eq!(world.restarts("side"), [0, 0, 1], "{image}");
+        assert_eq!(world.environments("side")[2], json!({"TIER": "2"}), "{image}");
+        assert_eq!(world.status().updated_available_replicas, 3, "{image}");
+        let record = world.annotations("apps.kruise.io/inplace-update-state").remove(2);
+        let record: Value = serde_json::from_str(record.as_str().unwrap()).unwrap();
+        assert_eq!(record["nextContainerRefMetadata"], Value::Null, "{image}");
+    }
 }
 
 /// The images that are patched on one pod.

@@ -1,3 +1,4 @@
+mod batches;
 mod env;
 
 use std::sync::Arc;

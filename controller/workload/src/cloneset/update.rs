@@ -13,6 +13,7 @@ use super::predownload::Holding;
 use super::resized;
 use super::settings::Settings;
 use super::{Snapshot, claim_hash};
+use crate::inplace::batches;
 use crate::inplace::change::Change;
 use crate::inplace::env;
 use crate::inplace::exact::Verdict;
@@ -155,21 +156,14 @@ pub(super) fn settle(snapshot: &Snapshot, chosen: Option<&Chosen>, plan: &mut Pl
         }
         let facts = snapshot.facts(pod);
         match steps::phase(pod, &facts) {
-            Phase::Patched(state, verdict @ Verdict::Exact { .. }) => {
-                match inherited::rest(pod, &state, of_label(), now) {
-                    None => {}
-                    Some(Err(why)) => {
-                        wait(plan, pod, why);
-                        continue;
-                    }
-                    Some(Ok(action)) => {
-                        steps.push(step(
-                            action,
-                            format!("pod {name} goes on to {}: the next containers", state.revision),
-                        ));
-                        continue;
-                    }
+            Phase::Patched(state, Verdict::Exact { .. }) if batches::has_next(&state) => {
+                match batches::next(pod, &state, of_label(), &facts, now) {
+                    Ok(action) => steps
+                        .push(step(action, format!("pod {name} goes on to {}: the next containers", state.revision))),
+                    Err(why) => wait(plan, pod, why),
                 }
+            }
+            Phase::Patched(state, verdict @ Verdict::Exact { .. }) => {
                 if let Verdict::Exact { moved_tags, .. } = &verdict
                     && !moved_tags.is_empty()
                 {
@@ -347,7 +341,7 @@ fn advance(
     let phase = steps::phase(pod, &snapshot.facts(pod));
     let revision = &*target.metadata.name;
     let update = Update {
-        revision,
+        revision: target,
         label: revision_label(snapshot.gates, revision),
         patch,
         grace: settings.grace,

@@ -4,7 +4,7 @@
 //! its NodeImage, tells what a container was created with and stops it where that is not what is wanted. The proof is the
 //! node's alone: nothing in a pod's status changes with such a variable.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::env_hash;
 use berth_api::inplace::{RuntimeContainerHashes, RuntimeContainerMeta, RuntimeContainerMetaSet};
@@ -16,7 +16,6 @@ use serde_json::Value;
 use super::change::Change;
 use super::exact::{Created, NodeFacts, Verdict, without_scheme};
 use super::state::State;
-use super::steps::Phase;
 use crate::gates::{Gate, Gates};
 use crate::plan::{Action, PodPatch};
 use crate::pod::Pod;
@@ -58,8 +57,21 @@ impl Env {
         if env.changes() { env } else { Self::default() }
     }
 
+    /// The variables of these containers alone.
+    pub(super) fn of(&self, containers: &BTreeSet<String>) -> Self {
+        let of = self.0.iter().filter(|(name, _)| containers.contains(*name));
+        Self(of.map(|(name, values)| (name.clone(), values.clone())).collect())
+    }
+
+    /// All but the wanted values of these containers.
+    pub(super) fn without(mut self, containers: &BTreeSet<String>) -> Self {
+        let of = self.0.iter_mut().filter(|(name, _)| containers.contains(*name));
+        of.flat_map(|(_, values)| values.values_mut()).for_each(String::clear);
+        self
+    }
+
     /// With the values of a later change.
-    fn overlaid(mut self, later: &Self) -> Self {
+    pub(super) fn overlaid(mut self, later: &Self) -> Self {
         for (container, values) in &later.0 {
             let known = self.0.entry(container.clone()).or_default();
             for (variable, hash) in values {
@@ -118,16 +130,6 @@ pub fn gated(mut change: Change, gates: Gates) -> Change {
         patch.env = Env::default();
     }
     change
-}
-
-/// What is to be proven once the patch is written: what it changes, and what an unproven update before it changed.
-pub(super) fn to_prove(phase: &Phase, patch: &PodPatch) -> Env {
-    match phase {
-        Phase::Patched(state, verdict) if !matches!(verdict, Verdict::Exact { .. }) => {
-            state.env.clone().overlaid(&patch.env)
-        }
-        _ => patch.env.clone(),
-    }
 }
 
 /// What the node's daemon is asked and told about the pod. Empty unless an update is to be proven.

@@ -1,5 +1,6 @@
 //! Updating a pod in place: what may change, the records on the pod, and when the change is exact.
 
+pub mod batches;
 pub mod change;
 pub mod env;
 pub mod exact;

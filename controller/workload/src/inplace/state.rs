@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::batches::{Batch, PreCheck, RefMetadata};
 use super::env::Env;
 use super::resize::Resizes;
 use crate::pod::Pod;
@@ -34,6 +35,21 @@ pub struct State {
     /// Berth: the variables that the pod's containers take from its labels and annotations, where any of them changes.
     #[serde(rename = "berthEnv", skip_serializing_if = "Env::is_empty")]
     pub env: Env,
+    /// By container: images of later batches.
+    #[serde(deserialize_with = "null_as_empty", skip_serializing_if = "BTreeMap::is_empty")]
+    pub next_container_images: BTreeMap<String, String>,
+    /// Berth: the variables of containers of later batches.
+    #[serde(rename = "berthNextEnv", skip_serializing_if = "Env::is_empty")]
+    pub next_env: Env,
+    /// By container: labels and annotations that OpenKruise left for later batches.
+    #[serde(deserialize_with = "null_as_empty", skip_serializing_if = "BTreeMap::is_empty")]
+    pub next_container_ref_metadata: BTreeMap<String, RefMetadata>,
+    /// What must hold before the next batch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pre_check_before_next: Option<PreCheck>,
+    /// The batches so far, where the pod has a launch order.
+    #[serde(deserialize_with = "null_as_empty", skip_serializing_if = "Vec::is_empty")]
+    pub container_batches_record: Vec<Batch>,
     /// Resources change.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub update_resources: bool,
@@ -71,7 +87,9 @@ pub struct Before {
     pub image: String,
 }
 
-fn null_as_empty<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Before>, D::Error> {
+pub(super) fn null_as_empty<'de, T: Deserialize<'de> + Default, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 

@@ -9,8 +9,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::batches;
 use super::change::{self, Change};
-use super::env;
 use super::exact::{self, NodeFacts, Verdict};
 use super::inherited;
 use super::resize::{self, Ability, Resizes};
@@ -18,7 +18,7 @@ use super::state::{self, State};
 use crate::lifecycle;
 use crate::plan::{Action, PodPatch, Target};
 use crate::pod::{Condition, Pod, gates};
-use crate::revision::{self, REVISION_LABEL, TEMPLATE_HASH_LABEL};
+use crate::revision::{self, REVISION_LABEL, Revision, TEMPLATE_HASH_LABEL};
 
 /// Where a pod is in its in-place update.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,8 +35,8 @@ pub enum Phase {
 /// An update to begin or to go on with.
 #[derive(Debug, Clone, Copy)]
 pub struct Update<'a> {
-    /// The revision's name.
-    pub revision: &'a str,
+    /// The revision.
+    pub revision: &'a Revision,
     /// The value of the revision label: the name, or its hash alone.
     pub label: &'a str,
     /// What changes against the pod's present revision.
@@ -157,7 +157,7 @@ pub fn finish(
 }
 
 /// What differs between the pod's template and another.
-pub fn change(old: &revision::Revision, new: &revision::Revision, ability: Ability) -> Change {
+pub fn change(old: &Revision, new: &Revision, ability: Ability) -> Change {
     change::between(&old.template(), &new.template(), ability)
 }
 
@@ -192,17 +192,19 @@ fn patch_spec(pod: &Pod, phase: &Phase, update: &Update<'_>, mark: bool, now: Ti
         Phase::Idle | Phase::Draining => true,
         Phase::Patched(state, verdict) => !state.restarts_containers() || matches!(verdict, Verdict::Exact { .. }),
     };
-    let mut patch = PodPatch { resources: Resizes::new(), ..update.patch.clone() };
-    inherited::add_rest(pod, &mut patch);
     let resources = resize::joined(unproven(phase).map(|state| &state.resources), &update.patch.resources);
-    let mut state = State::begin(pod, update.revision, changed(pod, phase, &patch), settled, now);
-    state.env = env::to_prove(phase, &patch);
+    let mut patch = PodPatch { resources: Resizes::new(), ..batches::with_rest(phase, update.patch, update.revision) };
+    let (name, mut rest) = (&*update.revision.metadata.name, State::default());
+    batches::split(pod, &mut patch, &batches::busy(phase), &mut rest, now);
+    let state = State::begin(pod, name, changed(pod, phase, &patch), settled, now);
+    let mut state = batches::joined(state, rest);
+    state.env = patch.env.clone();
     state.update_env_from_metadata = state.env.changes();
     state.update_resources = !resources.is_empty() || unproven(phase).is_some_and(|state| state.update_resources);
     state.resources.clone_from(&resources);
     patch.annotations.insert(state::ANNOTATION.into(), Some(state.to_annotation()));
     patch.labels.insert(REVISION_LABEL.into(), Some(update.label.into()));
-    patch.labels.insert(TEMPLATE_HASH_LABEL.into(), Some(revision::short(update.revision).into()));
+    patch.labels.insert(TEMPLATE_HASH_LABEL.into(), Some(revision::short(name).into()));
     if mark {
         lifecycle::set(&mut patch, lifecycle::UPDATING, now);
     }

@@ -5,6 +5,7 @@
 mod availability;
 pub mod gates;
 pub mod order;
+pub mod priority;
 pub mod resources;
 pub mod spread;
 pub mod unready;
@@ -98,6 +99,9 @@ pub struct Container {
     /// Cpu and memory, where the container names any.
     #[serde(deserialize_with = "resources::where_given")]
     pub resources: Option<Box<Resources>>,
+    /// Its launch priority, where its pod has a launch order: the higher starts first.
+    #[serde(rename = "env", deserialize_with = "priority::of_env")]
+    pub priority: Option<i32>,
 }
 
 /// A readiness gate.

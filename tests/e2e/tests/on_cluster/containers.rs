@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, ensure};
 use berth_api::env_hash;
 use berth_api::inplace::RuntimeContainerMetaSet;
-use berth_api::names::annotation::RUNTIME_CONTAINERS_META;
+use berth_api::names::annotation::{
+    CONTAINER_LAUNCH_ORDERED, CONTAINER_LAUNCH_PRIORITY, CONTAINER_LAUNCH_PRIORITY_COMPLETED, RUNTIME_CONTAINERS_META,
+};
 use berth_e2e::objects::{self, CONTAINER, kind};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::world::Case;
@@ -87,4 +90,59 @@ async fn restarted(case: &Case, before: Pods, tier: &str, restarts: i32) -> Resu
         ensure!(state["berthVerifiedBy"] == "node" && state["updateEnvFromMetadata"] == true, "{state}");
     }
     Ok(after)
+}
+
+/// A CloneSet of one pod whose containers start in order, each on a port of its own; the first is ready after the others could be.
+fn ordered(image: &str) -> Value {
+    let strategy = json!({"podUpdatePolicy": "InPlaceOnly", "maxUnavailable": "100%"});
+    let mut set = objects::clone_set("web", 1, image, &strategy);
+    let template = &mut set["spec"]["template"];
+    template["metadata"]["annotations"] = json!({CONTAINER_LAUNCH_PRIORITY: CONTAINER_LAUNCH_ORDERED});
+    template["spec"]["containers"][0]["readinessProbe"]["initialDelaySeconds"] = json!(4);
+    let side = json!({"name": "side", "image": image, "env": [{"name": "PORT", "value": "9090"}]});
+    if let Some(containers) = template["spec"]["containers"].as_array_mut() {
+        containers.push(side);
+    }
+    set
+}
+
+/// When each container of the only pod began to run, and the record of its update.
+async fn started(case: &Case) -> Result<(Value, BTreeMap<String, Timestamp>)> {
+    let pods = case.pods("web").await?;
+    let pod = case.get(kind::POD, pods.keys().next().context("there is no pod")?).await?;
+    let mut started = BTreeMap::new();
+    for status in pod["status"]["containerStatuses"].as_array().into_iter().flatten() {
+        let at = status["state"]["running"]["startedAt"].as_str().context("a container does not run")?;
+        started.insert(status["name"].as_str().unwrap_or_default().to_owned(), at.parse()?);
+    }
+    Ok((pod, started))
+}
+
+pub(crate) async fn containers_start_and_are_updated_in_order(case: &Case) -> Result<()> {
+    let (one, two) = (case.image("v1").await?, case.image("v2").await?);
+    case.create(&ordered(&one)).await?;
+    case.done("web").await?;
+    let (pod, at) = started(case).await?;
+    ensure!(at["side"].duration_since(at[CONTAINER]).as_secs() >= 3, "side did not wait: {at:?}");
+    let completed = &pod["metadata"]["annotations"][CONTAINER_LAUNCH_PRIORITY_COMPLETED];
+    ensure!(completed == "true", "not completed: {completed}");
+    let before = case.pods("web").await?;
+
+    let mut set = case.get(kind::CLONE_SET, "web").await?;
+    for container in set["spec"]["template"]["spec"]["containers"].as_array_mut().into_iter().flatten() {
+        container["image"] = json!(two);
+    }
+    let containers =
+        json!({"spec": {"template": {"spec": {"containers": set["spec"]["template"]["spec"]["containers"]}}}});
+    case.patch(kind::CLONE_SET, "web", containers).await?;
+    case.done("web").await?;
+    let after = case.pods("web").await?;
+    ensure!(before.keys().eq(after.keys()), "other pods: {:?} {:?}", before.keys(), after.keys());
+    let (pod, at) = started(case).await?;
+    ensure!(at["side"].duration_since(at[CONTAINER]).as_secs() >= 3, "side did not wait for its update: {at:?}");
+    let state = case.state(pod["metadata"]["name"].as_str().unwrap_or_default()).await?;
+    let batches: Vec<&Value> =
+        state["containerBatchesRecord"].as_array().into_iter().flatten().map(|batch| &batch["containers"]).collect();
+    ensure!(batches == [&json!([CONTAINER]), &json!(["side"])], "{state}");
+    Ok(())
 }

@@ -96,6 +96,11 @@ fn merge_patches_keep_their_own_metadata() {
 #[test]
 fn every_action_names_its_resource() {
     let body = json!({"metadata": {"namespace": "ns", "name": "a"}});
+    let barrier = Write::of(&Action::OpenBarrier { pod: target(None), keys: vec!["p_1".to_owned()] });
+    assert_eq!((barrier.resource, barrier.name.as_str(), barrier.content), (CONFIG_MAPS, "a-barrier", JSON_PATCH));
+    let keys = json!({"op": "add", "path": "/data", "value": {"p_1": "true"}});
+    assert_eq!(barrier.body[1], keys);
+    assert_eq!(barrier.body[0]["path"], "/metadata/ownerReferences/0/uid");
     let target = target(None);
     let patch = json!({});
     for (action, kind, resource) in [
@@ -111,6 +116,7 @@ fn every_action_names_its_resource() {
         (Action::DeleteRevision { target: target.clone() }, Kind::Delete, CONTROLLER_REVISIONS),
         (Action::CreatePod { body: body.clone() }, Kind::Create, PODS),
         (Action::PatchNodeImage { target: target.clone(), patch: patch.clone() }, Kind::Patch, NODE_IMAGES),
+        (Action::CreateBarrier { body: body.clone() }, Kind::Ensure, CONFIG_MAPS),
         (Action::CreateNodeImage { body }, Kind::Ensure, NODE_IMAGES),
         (Action::DeleteNodeImage { target: target.clone() }, Kind::Delete, NODE_IMAGES),
         (Action::PatchImagePullJob { target: target.clone(), patch }, Kind::Patch, IMAGE_PULL_JOBS),

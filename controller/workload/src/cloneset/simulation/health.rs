@@ -22,7 +22,8 @@ fn created(pod: &Value) -> Value {
 }
 
 fn report(pod: &mut Value, ready: bool) {
-    for status in pod["status"]["containerStatuses"].as_array_mut().into_iter().flatten() {
+    let statuses = pod.pointer_mut("/status/containerStatuses").and_then(Value::as_array_mut);
+    for status in statuses.into_iter().flatten() {
         status["ready"] = json!(ready);
     }
 }

@@ -30,9 +30,13 @@ pub(super) fn sync(pod: &mut Value, refuses: &str) -> bool {
     if pod["allocated"].is_null() {
         pod["allocated"] = wanted.clone();
     }
-    let is_new = pod["status"]["containerStatuses"][0]["resources"].is_null();
-    if pod["allocated"] != pod["status"]["containerStatuses"][0]["resources"] {
-        pod["status"]["containerStatuses"][0]["resources"] = pod["allocated"].clone();
+    let statuses = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
+    let name = &pod["spec"]["containers"][0]["name"];
+    // The first container may wait for its turn.
+    let Some(at) = statuses.into_iter().position(|status| status["name"] == *name) else { return false };
+    let is_new = pod["status"]["containerStatuses"][at]["resources"].is_null();
+    if pod["allocated"] != pod["status"]["containerStatuses"][at]["resources"] {
+        pod["status"]["containerStatuses"][at]["resources"] = pod["allocated"].clone();
         if !is_new {
             return !pod["spec"]["containers"][0]["resizePolicy"].is_null();
         }

@@ -1,8 +1,11 @@
 use serde_json::json;
 
 use super::*;
+use crate::inplace::batches::with_rest;
 use crate::inplace::change;
 use crate::inplace::resize::Ability;
+use crate::inplace::steps::Phase;
+use crate::revision::Revision;
 
 fn template(tier: Option<&str>, note: &str) -> Value {
     let read = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
@@ -167,11 +170,12 @@ fn the_question_lasts_as_long_as_the_proof_is_missing() {
 fn a_later_change_adds_to_what_is_not_proven() {
     let later = env_between(&template(Some("b"), "x"), &template(Some("b"), "y"));
     let patch = PodPatch { env: later, ..PodPatch::default() };
+    let revision: Revision = serde_json::from_value(json!({"metadata": {"name": "web-2"}})).unwrap();
     let unproven = Phase::Patched(state(), Verdict::AskNode(String::new()));
-    assert_eq!(containers(&to_prove(&unproven, &patch)), ["main", "side"]);
+    assert_eq!(containers(&with_rest(&unproven, &patch, &revision).env), ["main", "side"]);
     let proven = Phase::Patched(state(), Verdict::Exact { verified_by: "node", moved_tags: Vec::new() });
     for phase in [proven, Phase::Idle, Phase::Draining] {
-        assert_eq!(containers(&to_prove(&phase, &patch)), ["side"]);
+        assert_eq!(containers(&with_rest(&phase, &patch, &revision).env), ["side"]);
     }
 }
 

@@ -1,0 +1,41 @@
+//! The launch priority of a container, as it is written in a pod.
+//!
+//! A pod with a launch order has a variable in each container that reads a key of the ConfigMap `<pod>-barrier`: no
+//! kubelet starts a container whose key is missing. The key names the priority.
+
+use berth_api::names::env::CONTAINER_BARRIER;
+use serde::{Deserialize, Deserializer};
+
+/// The ConfigMap that holds back the containers of a pod.
+pub fn barrier(pod: &str) -> String {
+    format!("{pod}-barrier")
+}
+
+/// The key for which containers of this priority wait.
+pub fn key(priority: i32) -> String {
+    format!("p_{priority}")
+}
+
+/// Reads the priority from a container's variables; nothing else of them is kept.
+pub(super) fn of_env<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i32>, D::Error> {
+    #[derive(Deserialize, Default)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Variable {
+        name: Box<str>,
+        value_from: Option<Source>,
+    }
+    #[derive(Deserialize, Default)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Source {
+        config_map_key_ref: Option<Key>,
+    }
+    #[derive(Deserialize, Default)]
+    #[serde(default)]
+    struct Key {
+        key: Box<str>,
+    }
+    let env = Option::<Vec<Variable>>::deserialize(deserializer)?.unwrap_or_default();
+    let barrier = env.into_iter().find(|variable| &*variable.name == CONTAINER_BARRIER);
+    let key = barrier.and_then(|variable| variable.value_from?.config_map_key_ref).map(|reference| reference.key);
+    Ok(key.and_then(|key| key.strip_prefix("p_")?.parse().ok()))
+}

@@ -20,11 +20,6 @@ impl Claim {
 
     /// The claim as the object of an action.
     pub fn target(&self) -> Target {
-        Target {
-            namespace: self.metadata.namespace.to_string(),
-            name: self.metadata.name.to_string(),
-            uid: self.metadata.uid.to_string(),
-            resource_version: None,
-        }
+        Target::from(&self.metadata)
     }
 }

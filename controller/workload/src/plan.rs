@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::inplace::env::Env;
 use crate::inplace::resize::Resizes;
-use crate::pod::Condition;
+use crate::pod::{Condition, Metadata};
 
 /// What a decision asks for. An empty plan means that nothing is to be done now.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -61,6 +62,30 @@ pub struct Target {
     pub uid: String,
     /// Set where the decision depends on this very version; sent as a precondition.
     pub resource_version: Option<String>,
+}
+
+/// Whatever version the object has by then.
+impl From<&Metadata> for Target {
+    fn from(metadata: &Metadata) -> Self {
+        Self {
+            namespace: metadata.namespace.to_string(),
+            name: metadata.name.to_string(),
+            uid: metadata.uid.to_string(),
+            resource_version: None,
+        }
+    }
+}
+
+/// Whatever version the object has by then.
+impl From<&ObjectMeta> for Target {
+    fn from(metadata: &ObjectMeta) -> Self {
+        Self {
+            namespace: metadata.namespace.clone().unwrap_or_default(),
+            name: metadata.name.clone().unwrap_or_default(),
+            uid: metadata.uid.clone().unwrap_or_default(),
+            resource_version: None,
+        }
+    }
 }
 
 /// One write.

@@ -22,12 +22,7 @@ pub(super) fn clean(snapshot: &Snapshot) -> Option<Step> {
     if gone.is_empty() {
         return None;
     }
-    let target = Target {
-        namespace: set.namespace.clone().unwrap_or_default(),
-        name: set.name.clone().unwrap_or_default(),
-        uid: set.uid.clone().unwrap_or_default(),
-        resource_version: set.resource_version.clone(),
-    };
+    let target = Target { resource_version: set.resource_version.clone(), ..Target::from(set) };
     let gone: Vec<_> = gone.iter().map(|name| name.as_str()).collect();
     let message = format!(
         "spec.scaleStrategy.podsToDelete: {} taken off the list: the CloneSet has no such pods, or has deleted them",

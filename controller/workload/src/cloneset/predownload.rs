@@ -79,7 +79,7 @@ pub(super) fn plan(
         } else {
             continue;
         };
-        let target = job_target(job);
+        let target = Target::from(&job.metadata);
         let reason = format!("ImagePullJob {} goes: {why}", target.name);
         steps.push(step(Action::DeleteImagePullJob { target }, reason));
     }
@@ -263,16 +263,6 @@ fn jobs(snapshot: &Snapshot) -> impl Iterator<Item = &Arc<ImagePullJob>> {
 fn is_of(job: &ImagePullJob, revision: &Revision) -> bool {
     let labels = job.metadata.labels.as_ref();
     labels.and_then(|labels| labels.get(HASH_LABEL)).is_some_and(|label| label == hash(revision))
-}
-
-fn job_target(job: &ImagePullJob) -> Target {
-    let metadata = &job.metadata;
-    Target {
-        namespace: metadata.namespace.clone().unwrap_or_default(),
-        name: metadata.name.clone().unwrap_or_default(),
-        uid: metadata.uid.clone().unwrap_or_default(),
-        resource_version: None,
-    }
 }
 
 /// By container: the images of a revision.

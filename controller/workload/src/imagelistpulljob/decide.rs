@@ -59,7 +59,7 @@ fn create(image: &str, body: serde_json::Value) -> Step {
 }
 
 fn delete(job: &ImagePullJob, why: &str) -> Step {
-    let target = target(&job.metadata);
+    let target = Target::from(&job.metadata);
     let name = &target.name;
     let event = |warning, reason, message| Some(Event { warning, reason, message });
     Step {
@@ -78,18 +78,9 @@ fn expire(snapshot: &Snapshot, plan: &mut Plan, age: SignedDuration) {
         plan.look_again_after(left);
         return;
     }
-    let action = Action::DeleteImageListPullJob { target: target(&list.metadata) };
+    let action = Action::DeleteImageListPullJob { target: Target::from(&list.metadata) };
     let reason = format!("ttlSecondsAfterFinished {ttl} has passed");
     push(plan, "expire", vec![Step { actions: vec![action], reason, done: None, failed: None }]);
-}
-
-fn target(metadata: &ObjectMeta) -> Target {
-    Target {
-        namespace: metadata.namespace.clone().unwrap_or_default(),
-        name: name(metadata).to_owned(),
-        uid: metadata.uid.clone().unwrap_or_default(),
-        resource_version: None,
-    }
 }
 
 pub(super) fn name(metadata: &ObjectMeta) -> &str {

@@ -137,7 +137,7 @@ fn expire(job: &ImagePullJob, plan: &mut Plan, age: SignedDuration) {
         plan.look_again_after(left);
         return;
     }
-    let action = Action::DeleteImagePullJob { target: Target { resource_version: None, ..job_target(job) } };
+    let action = Action::DeleteImagePullJob { target: Target::from(&job.metadata) };
     push(plan, "expire", true, vec![step(action, format!("ttlSecondsAfterFinished {ttl} has passed"))]);
 }
 
@@ -188,17 +188,8 @@ fn wait(settings: &Settings<'_>, round: &Round<'_>, plan: &mut Plan) {
 }
 
 fn patch_job(job: &ImagePullJob, patch: Value) -> Action {
-    Action::PatchImagePullJob { target: job_target(job), patch }
-}
-
-fn job_target(job: &ImagePullJob) -> Target {
-    let metadata = &job.metadata;
-    Target {
-        namespace: metadata.namespace.clone().unwrap_or_default(),
-        name: metadata.name.clone().unwrap_or_default(),
-        uid: super::uid(job).to_owned(),
-        resource_version: metadata.resource_version.clone(),
-    }
+    let resource_version = job.metadata.resource_version.clone();
+    Action::PatchImagePullJob { target: Target { resource_version, ..Target::from(&job.metadata) }, patch }
 }
 
 fn step(action: Action, reason: String) -> Step {

@@ -163,12 +163,7 @@ pub fn change(old: &Revision, new: &Revision, ability: Ability) -> Change {
 
 /// The pod as the object of an action.
 pub fn target(pod: &Pod) -> Target {
-    Target {
-        namespace: pod.metadata.namespace.to_string(),
-        name: pod.metadata.name.to_string(),
-        uid: pod.metadata.uid.to_string(),
-        resource_version: None,
-    }
+    Target::from(&pod.metadata)
 }
 
 /// `mark` sets the lifecycle state as well: the update goes on later.

@@ -29,7 +29,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let fake = image.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(label::FAKE_NODE_IMAGE));
     match node {
         None if !fake => {
-            let target = Target { resource_version: None, ..target(image) };
+            let target = Target::from(&image.metadata);
             push(&mut plan, "delete", Action::DeleteNodeImage { target }, format!("node {} is gone", snapshot.name));
         }
         node => update(snapshot, image, node.filter(|_| !fake), &mut plan, now),

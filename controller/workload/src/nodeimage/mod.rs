@@ -65,12 +65,7 @@ pub fn is_asked_by(image: &NodeImage, uid: &str) -> bool {
 
 /// The NodeImage as the object of an action that is right for this very version alone.
 pub fn target(image: &NodeImage) -> Target {
-    Target {
-        namespace: String::new(),
-        name: name(image).to_owned(),
-        uid: image.metadata.uid.clone().unwrap_or_default(),
-        resource_version: image.metadata.resource_version.clone(),
-    }
+    Target { resource_version: image.metadata.resource_version.clone(), ..Target::from(&image.metadata) }
 }
 
 /// The name of the NodeImage and of its node.

@@ -12,7 +12,7 @@ use super::Snapshot;
 use crate::gates::Gate;
 use crate::inplace::change::Change;
 use crate::inplace::kubelet_hash::deep_hash;
-use crate::revision::Revision;
+use crate::revision::{Revision, quantity};
 
 /// Fields in the order in which Go writes them.
 const ORDER: [&str; 19] = [
@@ -78,7 +78,11 @@ fn claim(template: &VolumeClaimTemplate) -> String {
     if let Some(spec) = spec.as_object_mut() {
         // The peer's default, and the one field that Go writes even where it is empty.
         spec.entry("volumeMode").or_insert_with(|| Value::from("Filesystem"));
-        spec.entry("resources").or_insert_with(|| Value::Object(serde_json::Map::new()));
+        let resources = spec.entry("resources").or_insert_with(|| Value::Object(serde_json::Map::new()));
+        for quantities in ["limits", "requests"] {
+            let quantities = resources.get_mut(quantities).and_then(Value::as_object_mut);
+            quantities.into_iter().flatten().for_each(|(_, value)| *value = quantity::canonical(value));
+        }
     }
     format!(
         r#"{{"metadata":{{"name":{},"creationTimestamp":null}},"spec":{},"status":{{}}}}"#,
@@ -148,6 +152,7 @@ mod tests {
         same.0["metadata"]["labels"] = json!({});
         same.0["spec"].as_object_mut().unwrap().remove("volumeMode");
         assert_eq!(hash(std::slice::from_ref(&one)), hash(&[same]));
+        assert_eq!(hash(std::slice::from_ref(&one)), hash(&[template("a", "1024Mi", "1048576Ki")]), "other spellings");
         assert_ne!(hash(&[one]), hash(&[template("a", "2Gi", "1Gi")]));
     }
 }

@@ -70,9 +70,7 @@ pub(super) fn release(pods: &[Arc<Pod>], plan: &mut Plan) {
         if pod.metadata.annotation(annotation::CONTAINER_LAUNCH_PRIORITY_COMPLETED) == Some("true") {
             continue;
         }
-        let ready = |name: &str| pod.container_status(name).is_some_and(|status| status.ready);
-        let waiting = pod.spec.containers.iter().filter(|container| !ready(&container.name));
-        let next = waiting.filter_map(|container| container.priority).max().unwrap_or(lowest);
+        let next = priority::next(pod).unwrap_or(lowest);
         let released = pod.metadata.annotation(annotation::LAUNCHED_PRIORITY).and_then(|text| text.parse().ok());
         if released.is_some_and(|released: i32| released <= next) {
             let reason = format!("its containers start in order, and those below priority {next} wait for those of it");

@@ -6,6 +6,8 @@
 use berth_api::names::env::CONTAINER_BARRIER;
 use serde::{Deserialize, Deserializer};
 
+use super::Pod;
+
 /// The ConfigMap that holds back the containers of a pod.
 pub fn barrier(pod: &str) -> String {
     format!("{pod}-barrier")
@@ -14,6 +16,19 @@ pub fn barrier(pod: &str) -> String {
 /// The key for which containers of this priority wait.
 pub fn key(priority: i32) -> String {
     format!("p_{priority}")
+}
+
+/// The highest priority that a container has that is not ready: those below wait for it.
+pub fn next(pod: &Pod) -> Option<i32> {
+    let ready = |name: &str| pod.container_status(name).is_some_and(|status| status.ready);
+    let waiting = pod.spec.containers.iter().filter(|container| !ready(&container.name));
+    waiting.filter_map(|container| container.priority).max()
+}
+
+/// Does the container wait for others to be ready before it may start?
+pub fn is_held_back(pod: &Pod, container: &str) -> bool {
+    let priority = pod.spec.containers.iter().find(|c| &*c.name == container).and_then(|c| c.priority);
+    priority.is_some_and(|priority| next(pod).is_some_and(|next| priority < next))
 }
 
 /// Reads the priority from a container's variables; nothing else of them is kept.

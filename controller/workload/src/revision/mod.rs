@@ -7,7 +7,7 @@
 pub mod defaults;
 pub mod form;
 mod name;
-mod quantity;
+pub(crate) mod quantity;
 
 use std::sync::Arc;
 

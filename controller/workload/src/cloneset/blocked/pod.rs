@@ -10,7 +10,7 @@ use crate::inplace::image;
 use crate::inplace::state::State;
 use crate::inplace::steps::{self, Phase};
 use crate::lifecycle::{self, hook};
-use crate::pod::{Availability, Condition, ContainerStatus, Pod, availability};
+use crate::pod::{Availability, Condition, ContainerStatus, Pod, availability, priority};
 
 /// Why an image is not there, as the kubelet has it.
 const NO_IMAGE: [&str; 6] = [
@@ -85,7 +85,8 @@ pub(in super::super) fn why_not_ready(pod: &Pod) -> String {
         let why = waiting.map(|(name, reason)| format!(", container {name} is in {reason}")).unwrap_or_default();
         return format!("is {} on node {}{why}", pod.status.phase, pod.spec.node_name);
     }
-    let unready: Vec<_> = pod.status.container_statuses.iter().filter(|c| !c.ready).map(|c| &*c.name).collect();
+    let unready = pod.status.container_statuses.iter().filter(|c| !c.ready && !priority::is_held_back(pod, &c.name));
+    let unready: Vec<_> = unready.map(|c| &*c.name).collect();
     if !unready.is_empty() {
         return format!("its container {} runs and does not pass its startup or readiness probe", unready.join(", "));
     }
@@ -159,6 +160,9 @@ fn fault(pod: &Pod) -> Option<Fault> {
     let unsettled = State::of(pod).filter(|state| !state.is_settled());
     let mut told = None;
     for (status, init) in states(pod).filter(|(status, _)| !status.ready || status.state.waiting.is_some()) {
+        if !init && priority::is_held_back(pod, &status.name) {
+            continue;
+        }
         // The container from before the update that is under way.
         let before = unsettled.as_ref().and_then(|state| state.last_container_statuses.get(&*status.name));
         let stale = before.is_some_and(|before| {
@@ -189,7 +193,9 @@ fn container(pod: &Pod, status: &ContainerStatus, init: bool, stale: bool) -> Op
             let remedy = format!("correct the image in {field}.image, its registry or imagePullSecrets");
             return Some(Fault { reason: "ImageUnavailable", what, remedy, only_if_told: false });
         }
-        if NO_START.contains(&&*waiting.reason) {
+        // A kubelet takes a while to see that the barrier is open.
+        let at_barrier = waiting.message.contains(&priority::barrier(&pod.metadata.name));
+        if NO_START.contains(&&*waiting.reason) && !at_barrier {
             let what = format!("{kind} {name} cannot start ({}); the node{DETAIL}{}", waiting.reason, waiting.message);
             let remedy = format!("correct {field}, or make what it names");
             return Some(Fault { reason: "ContainerCannotStart", what, remedy, only_if_told: false });

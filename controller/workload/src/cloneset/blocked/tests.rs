@@ -64,6 +64,21 @@ type Case = (&'static str, Value, Value, i64, &'static str, &'static [&'static s
 fn cases() -> Vec<Case> {
     let waiting =
         |reason: &str, message: &str| container(json!({"state": {"waiting": {"reason": reason, "message": message}}}));
+    // A second container starts after the first.
+    let ordered = |reason: &str, message: &str| {
+        let of = |name: &str, key: &str| {
+            let reference = json!({"configMapKeyRef": {"name": "web-a-barrier", "key": key}});
+            json!({"name": name, "image": "web:1", "env": [{"name": "KRUISE_CONTAINER_BARRIER", "valueFrom": reference}]})
+        };
+        let status = |name: &str, reason: &str, message: &str| json!({"name": name, "ready": false, "state": {"waiting": {"reason": reason, "message": message}}});
+        let held = "couldn't find key p_-1 in ConfigMap default/web-a-barrier";
+        json!({
+            "spec": {"containers": [of("side", "p_-1"), of("main", "p_0")]},
+            "status": {"containerStatuses": [
+                status("side", "CreateContainerConfigError", held), status("main", reason, message),
+            ]},
+        })
+    };
     let refused = "rpc error: code = NotFound desc = failed to pull: docker.io/library/web:1: not found";
     let resize = |type_: &str, reason: &str| {
         json!({"status": {"observedGeneration": 9, "conditions": [
@@ -103,6 +118,22 @@ fn cases() -> Vec<Case> {
         (
             "a missing config map",
             waiting("CreateContainerConfigError", "configmap \"x\" not found"),
+            json!({}),
+            0,
+            "ContainerCannotStart",
+            &["container main", "configmap \"x\" not found"],
+        ),
+        (
+            "containers that start in order, at their barrier",
+            ordered("CreateContainerConfigError", "couldn't find key p_0 in ConfigMap default/web-a-barrier"),
+            json!({}),
+            60,
+            "PodNotReady",
+            &["its container main"],
+        ),
+        (
+            "containers that start in order, of which the first cannot",
+            ordered("CreateContainerConfigError", "configmap \"x\" not found"),
             json!({}),
             0,
             "ContainerCannotStart",

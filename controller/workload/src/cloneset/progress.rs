@@ -3,7 +3,8 @@
 //! It says one of five things, the first that holds: everything is updated and available; the rollout is paused; all that
 //! the partition allows is updated and available; nothing moved for longer than the deadline; it gets on. `lastUpdateTime`
 //! is when the reason was entered, or when something last moved while it gets on: the deadline counts from there. So time
-//! spent paused, or at a partition that is reached, does not count.
+//! spent paused, or at a partition that is reached, does not count. A deadline that is over stays over, whatever moves
+//! afterwards, until one of the first three holds or the template is another: a rollout that came too late is not on time.
 
 use berth_api::names::{condition, reason};
 use berth_api::v1beta1::cloneset::{CloneSet, CloneSetCondition, CloneSetSpec, CloneSetStatus};
@@ -92,11 +93,11 @@ fn state(
         return ("True", reason::PARTITION_AVAILABLE, "CloneSet has been paused due to partition ready".to_owned());
     }
     let over = before.is_some_and(|condition| match &*condition.reason {
-        reason::PROGRESS_DEADLINE_EXCEEDED => true,
-        reason::UPDATED => left(condition, deadline, now).is_none(),
+        reason::PROGRESS_DEADLINE_EXCEEDED => new.update_revision == old.update_revision,
+        reason::UPDATED => left(condition, deadline, now).is_none() && !moved(old, new),
         _ => false,
     });
-    if over && !moved(old, new) {
+    if over {
         let message = format!("CloneSet revision {} has timed out progressing", new.update_revision);
         return ("False", reason::PROGRESS_DEADLINE_EXCEEDED, message);
     }
@@ -188,7 +189,8 @@ mod tests {
         let over = "False ProgressDeadlineExceeded 20 20";
         assert_eq!(case.after(1, [4, 1, 3, 0], ["1", "2"]), over);
         assert_eq!(of(&case.status).unwrap().message, "CloneSet revision 2 has timed out progressing");
-        assert_eq!(case.after(99, [4, 1, 3, 0], ["1", "2"]), over);
+        assert_eq!(case.after(98, [4, 1, 3, 0], ["1", "2"]), over);
+        assert_eq!(case.after(1, [4, 2, 4, 1], ["1", "2"]), over, "what moves too late is too late");
         assert_eq!(case.after(1, [4, 1, 3, 0], ["1", "3"]), "True CloneSetUpdated 120 120", "another template");
         assert_eq!(case.after(1, [4, 4, 4, 4], ["3", "3"]), "True CloneSetAvailable 121 120");
         assert_eq!(case.after(99, [4, 4, 4, 4], ["3", "3"]), "True CloneSetAvailable 121 120");

@@ -1,0 +1,203 @@
+//! What is wrong with a network's files, and how it is mended.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt, fs,
+    io::{self, Write},
+    net::IpAddr,
+    time::UNIX_EPOCH,
+};
+
+use super::{Asked, read_sandboxes};
+use crate::{
+    commands::take_back,
+    config::Sync,
+    lease::Owner,
+    node,
+    record::Reservation,
+    store::{LAST, LOCK, Lease, Store, address_of, names},
+};
+
+/// A lease that is younger may be of a sandbox that the runtime is still making, and does not list yet.
+const YOUNG: u64 = 600;
+
+/// What is wrong.
+#[derive(Debug, PartialEq, Eq)]
+enum Finding {
+    /// A lease that names nobody.
+    Corrupt(IpAddr),
+    /// A lease of a sandbox that is no more.
+    Leaked(IpAddr, Owner, String),
+    /// A file that is no plugin's.
+    Foreign(String),
+    /// The address that was given last is none.
+    Last(String),
+    /// One address under a second name, which no plugin looks at.
+    Duplicate(String, IpAddr),
+    /// Two reservations of one address; this one does not have the lease.
+    Reservation(Reservation, IpAddr),
+    /// A reservation that holds nothing.
+    Empty(Reservation),
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Corrupt(address) => write!(out, "corrupt: the lease of {address} names no container"),
+            Self::Leaked(address, owner, why) => {
+                write!(out, "leaked: {address} is leased to {}, {why}", owner.container)
+            }
+            Self::Foreign(name) => write!(out, "foreign: {name:?} is no file of host-local (left alone)"),
+            Self::Last(name) => write!(out, "corrupt: {name} holds no address"),
+            Self::Duplicate(name, address) => write!(out, "duplicate: {name:?} is another name of {address}"),
+            Self::Reservation(found, address) => {
+                write!(out, "duplicate: {address} is reserved for {}, and leased to somebody else", found.pod)
+            }
+            Self::Empty(found) => write!(out, "stale: the reservation of {} holds no address", found.pod),
+        }
+    }
+}
+
+/// Reports, and mends if asked to. `false`: something is wrong still.
+pub(super) fn run(asked: &Asked, out: &mut impl Write) -> io::Result<bool> {
+    let sandboxes = asked.sandboxes.as_deref().map(read_sandboxes).transpose()?;
+    let (mut found, mut left) = (0, 0);
+    for network in asked.networks()? {
+        let mut store = Store::open(asked.data_dir(), &network, Sync::Kept)?;
+        if asked.fix {
+            // Ends what was of another boot and what is due, and makes the index exact.
+            store.settle()?;
+        }
+        let mut unfixed = Vec::new();
+        for finding in examine(&store, sandboxes.as_deref())? {
+            found += 1;
+            let fixed = asked.fix && fix(&mut store, &finding)?;
+            writeln!(out, "{network}: {finding}{}", if fixed { " - repaired" } else { "" })?;
+            if !fixed {
+                unfixed.push(finding);
+            }
+        }
+        // A foreign file is told, and harms nobody.
+        left += unfixed.iter().filter(|finding| !matches!(finding, Finding::Foreign(_))).count();
+        if asked.fix {
+            store.settle()?;
+            store.finish()?;
+        }
+    }
+    match (found, left) {
+        (0, _) => writeln!(out, "nothing is wrong")?,
+        (_, 0) => writeln!(out, "{found} found, nothing is left to repair")?,
+        _ => writeln!(out, "{found} found, {left} to repair: host-local doctor --fix")?,
+    }
+    Ok(left == 0)
+}
+
+fn examine(store: &Store, sandboxes: Option<&[String]>) -> io::Result<Vec<Finding>> {
+    let mut findings = Vec::new();
+    for name in names(store.directory())? {
+        let path = store.directory().join(&name);
+        if let Some(address) = address_of(&name).filter(|_| path.is_file()) {
+            if store.lease(address)? == Lease::Broken {
+                findings.push(Finding::Corrupt(address));
+            }
+        } else if let Some(address) = name.parse::<IpAddr>().ok().filter(|_| path.is_file()) {
+            findings.push(Finding::Duplicate(name, address.to_canonical()));
+        } else if name.starts_with(LAST) {
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            if text.trim().parse::<IpAddr>().is_err() {
+                findings.push(Finding::Last(name));
+            }
+        } else if name != LOCK {
+            findings.push(Finding::Foreign(name));
+        }
+    }
+    findings.extend(leaks(store, sandboxes)?);
+    findings.extend(reservations(store)?);
+    Ok(findings)
+}
+
+/// Leases of sandboxes that are no more: their namespace has gone, or the runtime does not know them.
+fn leaks(store: &Store, sandboxes: Option<&[String]>) -> io::Result<Vec<Finding>> {
+    let mut leaks = BTreeMap::new();
+    for (entry, attachment) in store.all_attachments()? {
+        if attachment.netns.is_empty() || node::is_namespace(&attachment.netns) {
+            continue;
+        }
+        for address in attachment.addresses {
+            if let Lease::Of(owner) = store.lease(address)?
+                && owner.file_name() == entry
+            {
+                leaks.insert(address, (owner, format!("whose namespace {} has gone", attachment.netns)));
+            }
+        }
+    }
+    for (address, owner) in sandboxes.map_or(Ok(Vec::new()), |sandboxes| unknown(store, sandboxes, YOUNG))? {
+        leaks.insert(address, (owner, "which the runtime does not know".into()));
+    }
+    Ok(leaks.into_iter().map(|(address, (owner, why))| Finding::Leaked(address, owner, why)).collect())
+}
+
+/// Leases that are in use by containers that are not among `sandboxes`, and that are older than `age` seconds.
+///
+/// # Errors
+/// A lease cannot be read.
+pub(super) fn unknown(store: &Store, sandboxes: &[String], age: u64) -> io::Result<Vec<(IpAddr, Owner)>> {
+    let mut kept: HashMap<IpAddr, Reservation> = HashMap::new();
+    for reservation in store.all_reservations()?.into_iter().filter(|found| found.released.is_some()) {
+        kept.extend(reservation.addresses.iter().map(|address| (*address, reservation.clone())));
+    }
+    let mut unknown = Vec::new();
+    for address in store.held()? {
+        let Lease::Of(owner) = store.lease(address)? else { continue };
+        let is_kept = kept.get(&address).is_some_and(|reservation| reservation.holds(&owner));
+        if is_kept || sandboxes.contains(&owner.container) {
+            continue;
+        }
+        let written = fs::metadata(store.directory().join(address.to_string()))?.modified()?;
+        let written = written.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        if store.now().saturating_sub(written) >= age {
+            unknown.push((address, owner));
+        }
+    }
+    Ok(unknown)
+}
+
+fn reservations(store: &Store) -> io::Result<Vec<Finding>> {
+    let mut findings = Vec::new();
+    let mut holders: HashMap<IpAddr, usize> = HashMap::new();
+    let all = store.all_reservations()?;
+    for address in all.iter().flat_map(|reservation| &reservation.addresses) {
+        *holders.entry(*address).or_default() += 1;
+    }
+    for reservation in all {
+        let mut held = 0;
+        for address in &reservation.addresses {
+            let holds = matches!(store.lease(*address)?, Lease::Of(owner) if reservation.holds(&owner));
+            held += usize::from(holds);
+            if !holds && holders.get(address).is_some_and(|count| *count > 1) {
+                findings.push(Finding::Reservation(reservation.clone(), *address));
+            }
+        }
+        if held == 0 {
+            findings.push(Finding::Empty(reservation));
+        }
+    }
+    Ok(findings)
+}
+
+/// Mends one thing. `false`: it is left alone.
+fn fix(store: &mut Store, finding: &Finding) -> io::Result<bool> {
+    match finding {
+        Finding::Corrupt(address) => store.free(*address)?,
+        Finding::Leaked(_, owner, _) => take_back(store, owner, None, None)?,
+        Finding::Foreign(_) => return Ok(false),
+        Finding::Last(name) | Finding::Duplicate(name, _) => store.remove_file(name)?,
+        Finding::Empty(reservation) => store.drop_reservation(reservation)?,
+        Finding::Reservation(reservation, address) => {
+            let mut rest = reservation.clone();
+            rest.addresses.retain(|found| found != address);
+            store.set_reservation(&rest)?;
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,275 @@
+//! What people ask: `list`, `release` and `doctor`.
+
+mod doctor;
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, Write},
+    net::IpAddr,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use serde::Serialize;
+
+use crate::{
+    commands,
+    config::{DATA_DIR, Sync},
+    lease::Owner,
+    node,
+    record::{Pod, Reservation},
+    store::{Lease, PATCH, STATE, Store, names},
+};
+
+const HELP: &str = "\
+host-local gives pods IP addresses of a node's ranges, and keeps them for pods that come back. Container runtimes call it
+as a CNI plugin (CNI_COMMAND and a configuration on standard input). People call it so:
+
+  host-local list                       every lease and every address that is kept for a pod
+  host-local release --ip ADDRESS       let an address go, whoever has it
+  host-local release --container ID     let everything of a container (a pod's sandbox) go
+  host-local release --pod NAMESPACE/NAME   end what is kept for a pod; what a sandbox uses stays
+  host-local doctor                     report leaks, duplicates, corrupt and foreign files; exit code 1 if there are any
+  host-local doctor --fix               and repair them
+
+  --data-dir DIRECTORY   where the leases are (default: /var/lib/cni/networks)
+  --network NAME         only this network (default: all)
+  --json                 for list: one JSON object a line
+  --sandboxes FILE       for doctor: the ids of all containers there are, one a line (- is standard input); a lease of any
+                         other that is older than ten minutes is a leak. For example: crictl pods -q | host-local doctor --sandboxes -
+";
+
+/// What was asked for.
+#[derive(Debug, Default)]
+struct Asked {
+    data_dir: Option<PathBuf>,
+    network: Option<String>,
+    json: bool,
+    fix: bool,
+    address: Option<IpAddr>,
+    container: Option<String>,
+    pod: Option<Pod>,
+    sandboxes: Option<String>,
+}
+
+/// One line of `list`.
+#[derive(Debug, Serialize)]
+struct Line {
+    network: String,
+    address: IpAddr,
+    state: &'static str,
+    container: String,
+    interface: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pod: Option<String>,
+    /// In seconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kept_until: Option<u64>,
+}
+
+/// Does what the arguments ask for.
+pub fn run(arguments: &[String], out: &mut impl Write, errors: &mut impl Write) -> ExitCode {
+    let result = match arguments.split_first() {
+        None => write!(errors, "CNI host-local plugin\n{HELP}").map(|()| true),
+        Some((command, rest)) => match (command.as_str(), parse(rest)) {
+            ("help" | "--help" | "-h", _) => out.write_all(HELP.as_bytes()).map(|()| true),
+            (_, Err(why)) => writeln!(errors, "{why}; see host-local help").map(|()| false),
+            ("list", Ok(asked)) => list(&asked, out).map(|()| true),
+            ("release", Ok(asked)) => release(&asked, out),
+            ("doctor", Ok(asked)) => doctor::run(&asked, out),
+            (other, _) => writeln!(errors, "there is no command {other:?}; see host-local help").map(|()| false),
+        },
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            _ = writeln!(errors, "host-local: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn parse(arguments: &[String]) -> Result<Asked, String> {
+    let mut asked = Asked::default();
+    let mut rest = arguments.iter();
+    while let Some(name) = rest.next() {
+        let mut value = || rest.next().ok_or_else(|| format!("{name} needs a value"));
+        match name.as_str() {
+            "--json" => asked.json = true,
+            "--fix" => asked.fix = true,
+            "--data-dir" => asked.data_dir = Some(value()?.into()),
+            "--network" => asked.network = Some(value()?.clone()),
+            "--container" => asked.container = Some(value()?.clone()),
+            "--sandboxes" => asked.sandboxes = Some(value()?.clone()),
+            "--ip" => {
+                let text = value()?;
+                asked.address = Some(text.parse().map_err(|_| format!("{text:?} is no address"))?);
+            }
+            "--pod" => {
+                let text = value()?;
+                asked.pod = Some(Pod::parse(text).ok_or_else(|| format!("{text:?} is not NAMESPACE/NAME"))?);
+            }
+            other => return Err(format!("{other:?} is not understood")),
+        }
+    }
+    Ok(asked)
+}
+
+impl Asked {
+    fn data_dir(&self) -> &Path {
+        self.data_dir.as_deref().unwrap_or(Path::new(DATA_DIR))
+    }
+
+    /// The networks that are meant. A directory without leases and without a lock is none: the known patch has one.
+    fn networks(&self) -> io::Result<Vec<String>> {
+        let mut networks = match &self.network {
+            Some(network) => vec![network.clone()],
+            None => networks(self.data_dir())?,
+        };
+        networks.sort_unstable();
+        networks.retain(|network| self.data_dir().join(network).is_dir());
+        Ok(networks)
+    }
+}
+
+/// The networks that have leases below `data_dir`.
+///
+/// # Errors
+/// It cannot be read.
+pub fn networks(data_dir: &Path) -> io::Result<Vec<String>> {
+    let mut all = names(data_dir)?;
+    all.retain(|name| name != STATE && (name != PATCH || data_dir.join(name).join(crate::store::LOCK).exists()));
+    all.retain(|name| crate::call::is_name(name) && data_dir.join(name).is_dir());
+    Ok(all)
+}
+
+fn list(asked: &Asked, out: &mut impl Write) -> io::Result<()> {
+    let mut lines = Vec::new();
+    for network in asked.networks()? {
+        lines.extend(lines_of(asked.data_dir(), &network)?);
+    }
+    if asked.json {
+        for line in &lines {
+            writeln!(out, "{}", serde_json::to_string(line)?)?;
+        }
+        return Ok(());
+    }
+    let now = node::now();
+    writeln!(out, "{:<16} {:<24} {:<20} {:<40} {:<12} CONTAINER", "NETWORK", "ADDRESS", "STATE", "POD", "INTERFACE")?;
+    for line in lines {
+        let state = match line.kept_until {
+            Some(until) if until <= now => "kept, over".into(),
+            Some(until) => format!("kept {} s more", until - now),
+            None => line.state.into(),
+        };
+        let pod = line.pod.unwrap_or_default();
+        writeln!(
+            out,
+            "{:<16} {:<24} {state:<20} {pod:<40} {:<12} {}",
+            line.network, line.address, line.interface, line.container
+        )?;
+    }
+    Ok(())
+}
+
+fn lines_of(data_dir: &Path, network: &str) -> io::Result<Vec<Line>> {
+    // Read as it is: whoever only looks changes nothing.
+    let store = Store::open(data_dir, network, Sync::Never)?;
+    let mut reserved: BTreeMap<IpAddr, Reservation> = BTreeMap::new();
+    for reservation in store.all_reservations()? {
+        reserved.extend(reservation.addresses.iter().map(|address| (*address, reservation.clone())));
+    }
+    let mut addresses: Vec<_> = store.held()?.into_iter().collect();
+    addresses.sort_unstable();
+    let mut lines = Vec::with_capacity(addresses.len());
+    for address in addresses {
+        let (state, owner) = match store.lease(address)? {
+            Lease::Free => continue,
+            Lease::Broken => ("corrupt", Owner::new("", "")),
+            Lease::Of(owner) => ("in use", owner),
+        };
+        let reservation = reserved.get(&address).filter(|reservation| reservation.holds(&owner));
+        let attachment = store.attachment(&owner)?.unwrap_or_default();
+        let pod = reservation.map(|found| &found.pod).or(attachment.pod.as_ref()).map(ToString::to_string);
+        let kept_until = reservation.and_then(Reservation::ends);
+        let Owner { container, interface } = owner;
+        let state = if kept_until.is_some() { "kept" } else { state };
+        lines.push(Line { network: network.into(), address, state, container, interface, pod, kept_until });
+    }
+    Ok(lines)
+}
+
+fn release(asked: &Asked, out: &mut impl Write) -> io::Result<bool> {
+    if asked.address.is_none() && asked.container.is_none() && asked.pod.is_none() {
+        writeln!(out, "name what to release: --ip, --container or --pod")?;
+        return Ok(false);
+    }
+    let mut released = 0;
+    for network in asked.networks()? {
+        let mut store = Store::open(asked.data_dir(), &network, Sync::Kept)?;
+        store.settle()?;
+        for line in to_release(asked, &store)? {
+            match line {
+                Released::Address(address) => store.free(address)?,
+                Released::Reservation(reservation) => store.end(&reservation)?,
+            }
+            released += 1;
+        }
+        // What is known of the attachments is made anew from what is left.
+        store.settle()?;
+        store.finish()?;
+    }
+    writeln!(out, "{released} released")?;
+    Ok(released > 0)
+}
+
+enum Released {
+    Address(IpAddr),
+    Reservation(Reservation),
+}
+
+fn to_release(asked: &Asked, store: &Store) -> io::Result<Vec<Released>> {
+    let mut released = Vec::new();
+    for reservation in store.all_reservations()? {
+        let is_pod = asked.pod.as_ref() == Some(&reservation.pod) && reservation.released.is_some();
+        let is_container = asked.container.as_ref() == Some(&reservation.owner.container);
+        if is_pod || is_container {
+            released.push(Released::Reservation(reservation));
+        }
+    }
+    for address in store.held()? {
+        let is_container =
+            matches!(store.lease(address)?, Lease::Of(owner) if asked.container.as_ref() == Some(&owner.container));
+        if asked.address == Some(address) || is_container {
+            released.push(Released::Address(address));
+        }
+    }
+    Ok(released)
+}
+
+/// The ids of containers in a file, one a line; `-` is standard input.
+fn read_sandboxes(path: &str) -> io::Result<Vec<String>> {
+    let text = if path == "-" { io::read_to_string(io::stdin())? } else { fs::read_to_string(path)? };
+    Ok(text.split_whitespace().map(ToString::to_string).collect())
+}
+
+/// Takes back what containers have that are not among `sandboxes` and whose leases are older than `age` seconds, in all
+/// networks below `data_dir`. Returns the addresses.
+///
+/// # Errors
+/// A file cannot be read or written.
+pub fn reclaim(data_dir: &Path, sandboxes: &[String], age: u64) -> io::Result<Vec<IpAddr>> {
+    let mut reclaimed = Vec::new();
+    for network in networks(data_dir)? {
+        let mut store = Store::open(data_dir, &network, Sync::Kept)?;
+        store.settle()?;
+        for (address, owner) in doctor::unknown(&store, sandboxes, age)? {
+            commands::take_back(&mut store, &owner, None, None)?;
+            reclaimed.push(address);
+        }
+        store.finish()?;
+    }
+    Ok(reclaimed)
+}

@@ -1,0 +1,338 @@
+//! The network's configuration, read and checked.
+
+use std::{collections::HashMap, net::IpAddr, path::PathBuf};
+
+use serde::{Deserialize, de::DeserializeOwned};
+
+use crate::{
+    call::{Arguments, is_name},
+    failure::{Failure, INCOMPATIBLE_VERSION, INVALID_CONFIG, UNDECODABLE},
+    lease::Owner,
+    range::{Range, RangeSet, canonical, parse_cidr},
+    record::Pod,
+};
+
+/// The versions of CNI that are spoken, the oldest first.
+pub const VERSIONS: [&str; 7] = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
+/// Where leases are unless `dataDir` says otherwise.
+pub const DATA_DIR: &str = "/var/lib/cni/networks";
+/// The pod annotation: for how many minutes after its end a pod's addresses are kept.
+pub const ANNOTATION: &str = "io.kubernetes.cri/reserved-ip-duration";
+
+/// When files are written through to the disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Sync {
+    /// Whatever must outlive a loss of power: what is kept for a pod. Other leases end with the boot anyway.
+    #[default]
+    Kept,
+    /// Every lease.
+    Always,
+    /// Nothing.
+    Never,
+}
+
+/// What is done when every address of a set is taken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum WhenExhausted {
+    /// The reservation that was released first ends.
+    #[default]
+    TakeOldest,
+    /// ADD fails until one ends by itself.
+    Fail,
+}
+
+/// For which pods addresses are kept without an annotation.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Keep {
+    /// For how many minutes; 0 is not at all.
+    pub minutes: u32,
+    /// In which namespaces; `*` is all.
+    pub namespaces: Vec<String>,
+    /// What is done when every address is taken.
+    pub when_exhausted: WhenExhausted,
+}
+
+/// A configuration.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The network's name.
+    pub network: String,
+    /// The version of CNI to answer in.
+    pub version: &'static str,
+    /// Where leases are; the network has a directory in it.
+    pub data_dir: PathBuf,
+    /// For which pods addresses are kept.
+    pub keep: Keep,
+    /// When files are written through.
+    pub sync: Sync,
+    /// The attachments that still are, for GC.
+    pub valid: Vec<Owner>,
+    /// The addresses of the call's previous result, for CHECK.
+    pub previous: Vec<IpAddr>,
+    /// The pod's annotations, where the runtime gives them.
+    annotations: Option<HashMap<String, String>>,
+    document: Document,
+}
+
+/// What only ADD needs.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// An attachment gets one address of each.
+    pub sets: Vec<RangeSet>,
+    /// Addresses that were asked for.
+    pub wanted: Vec<IpAddr>,
+    /// Routes to answer with.
+    pub routes: Vec<Route>,
+    /// A file to take the answer's names of DNS from.
+    pub resolv_conf: Option<PathBuf>,
+}
+
+/// A route, as it is answered.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
+pub struct Route {
+    /// The destination.
+    pub dst: String,
+    /// The next hop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gw: Option<String>,
+    /// Whatever else CNI has for routes.
+    #[serde(flatten)]
+    pub more: HashMap<String, serde_json::Value>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Document {
+    #[serde(deserialize_with = "or_default")]
+    name: String,
+    #[serde(deserialize_with = "or_default")]
+    cni_version: String,
+    ipam: Option<Ipam>,
+    #[serde(deserialize_with = "or_default")]
+    runtime_config: RuntimeConfig,
+    args: Option<Args>,
+    #[serde(rename = "cni.dev/valid-attachments")]
+    valid_attachments: Option<Vec<ValidAttachment>>,
+    prev_result: Option<PreviousResult>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Ipam {
+    #[serde(flatten)]
+    range: RangeText,
+    #[serde(deserialize_with = "or_default")]
+    ranges: Vec<Vec<RangeText>>,
+    #[serde(deserialize_with = "or_default")]
+    routes: Vec<Route>,
+    #[serde(deserialize_with = "or_default")]
+    data_dir: String,
+    #[serde(deserialize_with = "or_default")]
+    resolv_conf: String,
+    #[serde(rename = "reservedIPs", deserialize_with = "or_default")]
+    reserved: Keep,
+    #[serde(deserialize_with = "or_default")]
+    sync: Sync,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RangeText {
+    #[serde(deserialize_with = "or_default")]
+    subnet: String,
+    #[serde(deserialize_with = "or_default")]
+    range_start: String,
+    #[serde(deserialize_with = "or_default")]
+    range_end: String,
+    #[serde(deserialize_with = "or_default")]
+    gateway: String,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct RuntimeConfig {
+    #[serde(rename = "ipRanges", deserialize_with = "or_default")]
+    ip_ranges: Vec<Vec<RangeText>>,
+    #[serde(deserialize_with = "or_default")]
+    ips: Vec<String>,
+    #[serde(rename = "io.kubernetes.cri.pod-annotations")]
+    annotations: Option<HashMap<String, String>>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct Args {
+    #[serde(deserialize_with = "or_default")]
+    cni: CniArgs,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct CniArgs {
+    #[serde(deserialize_with = "or_default")]
+    ips: Vec<String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct ValidAttachment {
+    #[serde(rename = "containerID")]
+    container: String,
+    ifname: String,
+}
+
+/// The forms of every version; what is in none of them is passed over.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct PreviousResult {
+    ips: Option<Vec<PreviousAddress>>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct PreviousAddress {
+    address: String,
+}
+
+fn or_default<'a, T: DeserializeOwned + Default, D: serde::Deserializer<'a>>(from: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_default())
+}
+
+fn invalid(message: impl Into<String>) -> Failure {
+    Failure::new(INVALID_CONFIG, message)
+}
+
+impl Config {
+    /// Reads a configuration as far as every call needs it.
+    ///
+    /// # Errors
+    /// Why it is none.
+    pub fn read(json: &[u8]) -> Result<Self, Failure> {
+        let document: Document = serde_json::from_slice(json)
+            .map_err(|error| Failure::new(UNDECODABLE, format!("error unmarshall network config: {error}")))?;
+        if document.name.is_empty() {
+            return Err(invalid("missing network name"));
+        }
+        if !is_name(&document.name) {
+            return Err(invalid("invalid characters found in network name").with(document.name));
+        }
+        let asked = if document.cni_version.is_empty() { "0.1.0" } else { &document.cni_version };
+        let Some(version) = VERSIONS.iter().find(|version| **version == asked) else {
+            return Err(Failure::new(INCOMPATIBLE_VERSION, "incompatible CNI versions")
+                .with(format!("config is {asked:?}, plugin supports {VERSIONS:?}")));
+        };
+        let Some(ipam) = &document.ipam else { return Err(invalid("IPAM config missing 'ipam' key")) };
+        let valid = document.valid_attachments.iter().flatten();
+        let previous = document.prev_result.iter().filter_map(|result| result.ips.as_ref()).flatten();
+        Ok(Self {
+            network: document.name.clone(),
+            version,
+            data_dir: if ipam.data_dir.is_empty() { DATA_DIR.into() } else { ipam.data_dir.clone().into() },
+            keep: ipam.reserved.clone(),
+            sync: ipam.sync,
+            valid: valid.map(|valid| Owner::new(&valid.container, &valid.ifname)).collect(),
+            previous: previous.filter_map(|ip| Some(parse_cidr(&ip.address)?.0)).collect(),
+            annotations: document.runtime_config.annotations.clone(),
+            document,
+        })
+    }
+
+    /// Whether the configuration's version is `version` or newer.
+    pub fn is_at_least(&self, version: &str) -> bool {
+        let place = |version: &str| VERSIONS.iter().position(|known| *known == version);
+        place(self.version) >= place(version)
+    }
+
+    /// For how many minutes the addresses of `pod` are kept: as its annotation says, else as the configuration does.
+    pub fn minutes(&self, pod: Option<&Pod>) -> u32 {
+        let Some(pod) = pod else { return 0 };
+        if let Some(text) = self.annotations.as_ref().and_then(|annotations| annotations.get(ANNOTATION)) {
+            return text.trim().parse().unwrap_or(0);
+        }
+        let named = self.keep.namespaces.iter().any(|namespace| *namespace == "*" || *namespace == pod.namespace);
+        if named { self.keep.minutes } else { 0 }
+    }
+
+    /// Reads and checks what ADD needs.
+    ///
+    /// # Errors
+    /// What is wrong in it.
+    pub fn request(&self, arguments: &Arguments) -> Result<Request, Failure> {
+        let default = Ipam::default();
+        let ipam = self.document.ipam.as_ref().unwrap_or(&default);
+        let asked = self.document.args.iter().flat_map(|args| &args.cni.ips).chain(&self.document.runtime_config.ips);
+        let mut wanted: Vec<IpAddr> = arguments.address.into_iter().collect();
+        for text in asked.filter(|text| !text.is_empty()) {
+            let (address, _) = parse_cidr(text).ok_or_else(|| invalid(format!("invalid IP address {text}")))?;
+            wanted.push(address);
+        }
+        wanted.sort_unstable();
+        wanted.dedup();
+        let mut routes = ipam.routes.clone();
+        for route in &mut routes {
+            check_route(route)?;
+        }
+        Ok(Request {
+            sets: self.sets(ipam)?,
+            wanted,
+            routes,
+            resolv_conf: (!ipam.resolv_conf.is_empty()).then(|| ipam.resolv_conf.clone().into()),
+        })
+    }
+
+    /// The runtime's ranges first, then the single one of old configurations, then the others.
+    fn sets(&self, ipam: &Ipam) -> Result<Vec<RangeSet>, Failure> {
+        let single = (!ipam.range.subnet.is_empty()).then(|| vec![ipam.range.clone()]);
+        let texts: Vec<_> = self.document.runtime_config.ip_ranges.iter().chain(&single).chain(&ipam.ranges).collect();
+        if texts.is_empty() {
+            return Err(invalid("no IP ranges specified"));
+        }
+        let mut sets = Vec::with_capacity(texts.len());
+        for (index, text) in texts.into_iter().enumerate() {
+            sets.push(set(text, index)?);
+        }
+        let v4 = sets.iter().filter(|set| set.is_ipv4()).count();
+        if (v4 > 1 || sets.len() - v4 > 1) && !self.is_at_least("0.3.0") {
+            return Err(invalid(format!(
+                "CNI version {} does not support more than 1 address per family",
+                self.document.cni_version
+            )));
+        }
+        for (index, set) in sets.iter().enumerate() {
+            if let Some(other) = (index + 1..sets.len()).find(|other| sets.get(*other).is_some_and(|o| set.overlaps(o)))
+            {
+                return Err(invalid(format!("range set {index} overlaps with {other}")));
+            }
+        }
+        Ok(sets)
+    }
+}
+
+fn set(texts: &[RangeText], index: usize) -> Result<RangeSet, Failure> {
+    let address = |text: &str| {
+        let parsed = (!text.is_empty()).then(|| text.parse().map(canonical));
+        parsed.transpose().map_err(|_| invalid(format!("invalid IP address: {text}")))
+    };
+    let mut ranges = Vec::with_capacity(texts.len());
+    for text in texts {
+        let subnet = text.subnet.contains('/').then(|| parse_cidr(&text.subnet)).flatten();
+        let subnet = subnet.ok_or_else(|| invalid(format!("invalid CIDR address: {}", text.subnet)))?;
+        let (start, end) = (address(&text.range_start)?, address(&text.range_end)?);
+        let range = Range::new(subnet, start, end, address(&text.gateway)?);
+        ranges.push(range.map_err(|why| invalid(format!("invalid range set {index}: {why}")))?);
+    }
+    RangeSet::new(ranges).map_err(|why| invalid(format!("invalid range set {index}: {why}")))
+}
+
+fn check_route(route: &mut Route) -> Result<(), Failure> {
+    let cidr = route.dst.contains('/').then(|| parse_cidr(&route.dst)).flatten();
+    let (address, length) = cidr.ok_or_else(|| invalid(format!("invalid CIDR address: {}", route.dst)))?;
+    route.dst = format!("{address}/{length}");
+    route.gw = route.gw.take().filter(|gateway| !gateway.is_empty());
+    match route.gw.as_ref().map(|gateway| gateway.parse::<IpAddr>()) {
+        Some(Err(_)) => Err(invalid(format!("invalid IP address: {}", route.gw.as_deref().unwrap_or_default()))),
+        _ => Ok(()),
+    }
+}

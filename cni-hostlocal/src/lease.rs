@@ -1,0 +1,75 @@
+//! What a lease's file says: the attachment that has the address.
+
+use std::fmt::Write as _;
+
+/// One interface of one container (for Kubernetes: of one pod's sandbox).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Owner {
+    /// The id that the runtime gave the container.
+    pub container: String,
+    /// The interface's name; empty in files of very old plugins, which did not write it.
+    pub interface: String,
+}
+
+/// The longest name of a file.
+const LONGEST_NAME: usize = 255;
+
+impl Owner {
+    /// The owner with blanks around its parts taken off, as the reference writes and compares them.
+    pub fn new(container: &str, interface: &str) -> Self {
+        Self { container: container.trim().into(), interface: interface.trim().into() }
+    }
+
+    /// What is in the file.
+    pub fn content(&self) -> String {
+        format!("{}\r\n{}", self.container, self.interface)
+    }
+
+    /// Reads a file's content. `None` is one that no plugin wrote: empty, or not the name of a container and an interface.
+    pub fn parse(content: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(content).ok()?.trim();
+        let (container, interface) = text.split_once("\r\n").unwrap_or((text, ""));
+        let printable = |part: &str| part.chars().all(|c| c.is_ascii_graphic());
+        (!container.is_empty() && printable(container) && printable(interface))
+            .then(|| Self { container: container.into(), interface: interface.into() })
+    }
+
+    /// The name of the file that says what this attachment has. Names that are too long are cut and get a sum of the whole.
+    pub fn file_name(&self) -> String {
+        file_name(&[&self.container, &self.interface])
+    }
+
+    /// The same container, with no interface: what a very old plugin wrote.
+    pub fn without_interface(&self) -> Self {
+        Self { container: self.container.clone(), interface: String::new() }
+    }
+
+    /// Whether a lease with the owner `found` is this one's.
+    pub fn is(&self, found: &Self) -> bool {
+        self.container == found.container && (found.interface.is_empty() || found.interface == self.interface)
+    }
+}
+
+/// Parts joined by `@`, which is in no part, as one name of a file.
+pub fn file_name(parts: &[&str]) -> String {
+    let mut name = String::new();
+    for part in parts {
+        if !name.is_empty() {
+            name.push('@');
+        }
+        // Nothing of this may leave the directory or be cut at a blank.
+        for c in part.chars() {
+            match c {
+                '/' | '%' | '@' => _ = write!(name, "%{:02x}", u32::from(c)),
+                c => name.push(c),
+            }
+        }
+    }
+    if name.len() <= LONGEST_NAME {
+        return name;
+    }
+    let sum =
+        name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    let cut: String = name.chars().filter(char::is_ascii).take(LONGEST_NAME - 17).collect();
+    format!("{cut}~{sum:016x}")
+}

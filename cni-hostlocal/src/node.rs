@@ -1,0 +1,41 @@
+//! What the plugin asks the node: which boot this is, the time, and whether a network namespace is still there.
+
+use std::{
+    fs,
+    os::unix::fs::MetadataExt as _,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use nix::sys::statfs::{FsType, statfs};
+
+/// What `statfs` says of a network namespace's file (`NSFS_MAGIC` in the kernel's headers).
+const NAMESPACE_FILE: FsType = FsType(0x6e73_6673);
+
+/// The id of this boot. `None` where the kernel tells none; then no lease counts as one of a previous boot.
+pub fn boot() -> Option<String> {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let id = id.trim();
+    (!id.is_empty()).then(|| id.into())
+}
+
+/// When this boot began, in seconds since 1970, by the clock of now.
+pub fn booted() -> Option<u64> {
+    let stat = fs::read_to_string("/proc/stat").ok()?;
+    stat.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok())
+}
+
+/// Seconds since 1970.
+pub fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs())
+}
+
+/// Whether the path is that of a network namespace. A file that is left of one is none.
+pub fn is_namespace(path: &str) -> bool {
+    statfs(path).is_ok_and(|found| found.filesystem_type() == NAMESPACE_FILE)
+}
+
+/// Whether the path is that of the namespace this program runs in.
+pub fn is_own_namespace(path: &str) -> bool {
+    let (Ok(given), Ok(own)) = (fs::metadata(path), fs::metadata("/proc/self/ns/net")) else { return false };
+    given.dev() == own.dev() && given.ino() == own.ino()
+}

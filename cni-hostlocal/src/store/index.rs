@@ -1,0 +1,190 @@
+//! The attachments: which addresses each has, so that no call looks for them in all leases.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fs, io,
+    net::IpAddr,
+    path::PathBuf,
+};
+
+use super::{Lease, Store, absent_is_fine, address_of, mark, names, read_line, write_line};
+use crate::{
+    lease::Owner,
+    record::{Attachment, Reservation},
+};
+
+const ATTACHMENTS: &str = "attachments";
+const BOOT: &str = "boot";
+/// What the boot's file says where the kernel tells no boot's id.
+const NO_BOOT: &str = "unknown";
+
+impl Store {
+    fn attachments(&self) -> PathBuf {
+        self.state.join(ATTACHMENTS)
+    }
+
+    /// What an attachment has as far as the index knows.
+    ///
+    /// # Errors
+    /// The index cannot be read.
+    pub fn attachment(&self, owner: &Owner) -> io::Result<Option<Attachment>> {
+        Ok(read_line(&self.attachments().join(owner.file_name()))?.map(|line| Attachment::parse(&line)))
+    }
+
+    /// Writes down what an attachment has.
+    ///
+    /// # Errors
+    /// The index cannot be written.
+    pub fn set_attachment(&mut self, owner: &Owner, attachment: &Attachment) -> io::Result<()> {
+        write_line(&self.attachments(), &owner.file_name(), &attachment.line())
+    }
+
+    /// Forgets an attachment.
+    ///
+    /// # Errors
+    /// The index cannot be written.
+    pub fn forget(&mut self, owner: &Owner) -> io::Result<()> {
+        self.forget_entry(&owner.file_name())
+    }
+
+    /// Forgets an attachment by the name of its file.
+    ///
+    /// # Errors
+    /// The index cannot be written.
+    pub fn forget_entry(&mut self, entry: &str) -> io::Result<()> {
+        absent_is_fine(fs::remove_file(self.attachments().join(entry)))
+    }
+
+    /// All attachments by the names of their files.
+    ///
+    /// # Errors
+    /// The index cannot be read.
+    pub fn all_attachments(&self) -> io::Result<BTreeMap<String, Attachment>> {
+        let directory = self.attachments();
+        let mut all = BTreeMap::new();
+        for name in names(&directory)? {
+            if let Some(line) = read_line(&directory.join(&name))? {
+                all.insert(name, Attachment::parse(&line));
+            }
+        }
+        Ok(all)
+    }
+
+    /// Brings everything up to the moment: ends what was of another boot, ends reservations that are due, and makes the
+    /// index exact if it is not. Every call begins so; usually there is nothing to do, and then no lease is read.
+    ///
+    /// # Errors
+    /// A file cannot be read or written. Then nothing may be given, for leases of this boot could be taken for those of
+    /// another.
+    pub fn settle(&mut self) -> io::Result<()> {
+        let recorded = read_line(&self.state.join(BOOT))?;
+        let boot = self.boot.clone().unwrap_or_else(|| NO_BOOT.into());
+        let same_boot = recorded.as_ref() == Some(&boot);
+        let exact = same_boot && mark::is_set(&self.leases)?;
+        if !same_boot {
+            if recorded.is_none() {
+                self.migrate_all()?;
+            } else if self.boot.is_some() {
+                self.end_boot()?;
+            }
+        }
+        self.end_due()?;
+        if !exact {
+            self.read_all_leases()?;
+        }
+        if !same_boot {
+            write_line(&self.state, BOOT, &boot)?;
+        }
+        self.exact = true;
+        Ok(())
+    }
+
+    /// The attachments of another boot: none of their sandboxes is left. What is kept for pods is released now.
+    fn end_boot(&mut self) -> io::Result<()> {
+        for mut reservation in self.all_reservations()? {
+            if reservation.released.is_none() {
+                reservation.netns.clear();
+                self.release(&mut reservation)?;
+            }
+        }
+        let kept = self.kept_addresses()?;
+        for (entry, attachment) in self.all_attachments()? {
+            for address in attachment.addresses {
+                if kept.contains_key(&address) {
+                    continue;
+                }
+                match self.lease(address)? {
+                    Lease::Of(owner) if owner.file_name() == entry => self.free(address)?,
+                    // The disk lost what it was told last, as disks do when the power goes.
+                    Lease::Broken => self.free(address)?,
+                    Lease::Of(_) | Lease::Free => {}
+                }
+            }
+            self.forget_entry(&entry)?;
+        }
+        Ok(())
+    }
+
+    /// The addresses of reservations that are released and still hold their leases.
+    pub(super) fn kept_addresses(&self) -> io::Result<HashMap<IpAddr, Reservation>> {
+        let mut kept = HashMap::new();
+        for reservation in self.all_reservations()? {
+            if reservation.released.is_none() {
+                continue;
+            }
+            for address in &reservation.addresses {
+                if matches!(self.lease(*address)?, Lease::Of(owner) if reservation.holds(&owner)) {
+                    kept.insert(*address, reservation.clone());
+                }
+            }
+        }
+        Ok(kept)
+    }
+
+    /// Makes the index anew from the leases.
+    fn read_all_leases(&mut self) -> io::Result<()> {
+        self.changed = true;
+        let mut reserved: HashMap<IpAddr, Reservation> = HashMap::new();
+        for reservation in self.all_reservations()? {
+            for address in &reservation.addresses {
+                reserved.insert(*address, reservation.clone());
+            }
+        }
+        let mut found: BTreeMap<String, (Owner, Attachment)> = BTreeMap::new();
+        for address in names(&self.leases)?.iter().filter_map(|name| address_of(name)) {
+            let Lease::Of(mut owner) = self.lease(address)? else { continue };
+            let reservation = reserved.get(&address).filter(|reservation| reservation.holds(&owner)).cloned();
+            let mut blank = Attachment::default();
+            if let Some(reservation) = reservation {
+                if reservation.released.is_some() {
+                    continue;
+                }
+                if !reservation.owner.is(&owner) {
+                    // A call was killed when it had said whose it is, and before the lease said so too.
+                    self.assign(address, &reservation.owner, true)?;
+                    owner = reservation.owner;
+                }
+                blank.netns = reservation.netns;
+                blank.pod = Some(reservation.pod);
+                blank.minutes = reservation.minutes;
+            }
+            let entry = found.entry(owner.file_name()).or_insert((owner, blank));
+            entry.1.addresses.push(address);
+        }
+        let mut known = self.all_attachments()?;
+        for (entry, (owner, mut attachment)) in found {
+            attachment.addresses.sort_unstable();
+            match known.remove(&entry) {
+                Some(before) if before.addresses == attachment.addresses => {}
+                Some(before) => {
+                    self.set_attachment(&owner, &Attachment { addresses: attachment.addresses, ..before })?;
+                }
+                None => self.set_attachment(&owner, &attachment)?,
+            }
+        }
+        for entry in known.keys() {
+            self.forget_entry(entry)?;
+        }
+        Ok(())
+    }
+}

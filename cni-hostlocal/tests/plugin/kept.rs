@@ -1,0 +1,209 @@
+//! Addresses that stay a pod's.
+
+use std::{fs, os::unix::fs::symlink, thread::sleep, time::Duration};
+
+use serde_json::{Value, json};
+
+use crate::tool::{Ended, OURS, REFERENCE, Site, names, operator};
+
+fn annotated(minutes: &str) -> Value {
+    json!({"runtimeConfig": {"io.kubernetes.cri.pod-annotations": {"io.kubernetes.cri/reserved-ip-duration": minutes}}})
+}
+
+fn args(pod: &str) -> String {
+    format!("IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME={pod};K8S_POD_INFRA_CONTAINER_ID=x;K8S_POD_UID=y")
+}
+
+fn kept(site: &Site, command: &str, container: &str, pod: &str) -> Ended {
+    site.call(OURS, command, container, &args(pod), &annotated("10"))
+}
+
+fn dual() -> Site {
+    Site::new(json!({"ranges": [[{"subnet": "10.1.2.0/28"}], [{"subnet": "2001:db8::/64"}]]}))
+}
+
+#[test]
+fn a_pod_that_comes_back_has_both_addresses_again_and_nobody_else_gets_them() {
+    let site = dual();
+    let first = kept(&site, "ADD", "one", "web-0").given();
+    for round in 0..3 {
+        let (old, new) = (format!("one{}", "x".repeat(round)), format!("one{}", "x".repeat(round + 1)));
+        assert!(kept(&site, "DEL", &old, "web-0").worked);
+        for number in 0..11 {
+            assert!(!site.ours("ADD", &format!("r{round}-{number}")).given().contains(&first[0]));
+        }
+        for number in 0..11 {
+            assert!(site.ours("DEL", &format!("r{round}-{number}")).worked);
+        }
+        assert_eq!(kept(&site, "ADD", &new, "web-0").given(), first);
+        // The runtime repeats the DEL of the old sandbox, and collects it too.
+        assert!(kept(&site, "DEL", &old, "web-0").worked);
+        assert!(kept(&site, "CHECK", &new, "web-0").worked);
+        assert_eq!(site.lease("10.1.2.2"), format!("{new}\r\neth0"));
+    }
+    assert!(kept(&site, "ADD", "other", "web-1").given() != first);
+}
+
+#[test]
+fn a_sandbox_that_lives_keeps_its_address_and_one_that_is_gone_does_not() {
+    let mut site = dual();
+    site.version = "1.1.0";
+    // A namespace that is one, and is not the program's own: any that /proc shows would do, here one that a child holds.
+    let mut holder = std::process::Command::new("unshare").args(["--net", "sleep", "60"]).spawn().unwrap();
+    let netns = format!("/proc/{}/ns/net", holder.id());
+    sleep(Duration::from_millis(300));
+    let call = |command: &str, container: &str| {
+        let environment = [
+            ("CNI_COMMAND", command),
+            ("CNI_CONTAINERID", container),
+            ("CNI_IFNAME", "eth0"),
+            ("CNI_NETNS", &netns),
+            ("CNI_PATH", "/x"),
+            ("CNI_ARGS", &args("web-0")),
+        ];
+        let mut config = site.config();
+        config["runtimeConfig"] = annotated("10")["runtimeConfig"].clone();
+        crate::tool::ended(&crate::tool::run(OURS, &environment, &config.to_string()))
+    };
+    let old = call("ADD", "old").given();
+    // The old one was never ended, and lives: the new one gets others.
+    let new = call("ADD", "new").given();
+    assert_ne!(old, new);
+    // A late DEL of the old frees the old's only.
+    assert!(call("DEL", "old").worked);
+    assert_eq!(site.held(), ["10.1.2.3", "2001:db8::3"]);
+    _ = holder.kill();
+    _ = holder.wait();
+    // Its namespace has gone without a DEL: the next one takes over at once.
+    assert_eq!(kept(&site, "ADD", "newest", "web-0").given(), new);
+    // GC of all that is not the newest leaves it alone; of that too, it is kept.
+    let valid = |ids: Value| json!({"cni.dev/valid-attachments": ids});
+    let newest = json!([{"containerID": "newest", "ifname": "eth0"}]);
+    assert!(site.call(OURS, "GC", "", "", &valid(newest)).worked);
+    assert_eq!(site.lease("10.1.2.3"), "newest\r\neth0");
+    assert!(site.call(OURS, "GC", "", "", &valid(json!([]))).worked);
+    assert!(operator(&site, &["list"]).0.contains("kept 60"), "{}", operator(&site, &["list"]).0);
+    assert_eq!(kept(&site, "ADD", "last", "web-0").given(), new);
+}
+
+#[test]
+fn the_configuration_keeps_for_namespaces_and_the_annotation_overrules_it() {
+    let keep = json!({"minutes": 5, "namespaces": ["ns"]});
+    let site = Site::new(json!({"subnet": "10.1.2.0/28", "reservedIPs": keep}));
+    let cycle = |args: &str, more: &Value| {
+        let first = site.call(OURS, "ADD", "a", args, more).given();
+        site.call(OURS, "DEL", "a", args, more);
+        let again = site.call(OURS, "ADD", "b", args, more).given();
+        site.call(OURS, "DEL", "b", args, more);
+        first == again
+    };
+    assert!(cycle(&args("web-0"), &json!({})));
+    assert!(!cycle(&args("web-1"), &annotated("0")));
+    assert!(!cycle(&args("web-2").replace("=ns;", "=other;"), &json!({})));
+    assert!(!cycle("", &json!({})));
+    // DEL without any word of the pod: it is known from ADD.
+    let first = site.call(OURS, "ADD", "c", &args("web-3"), &json!({})).given();
+    site.call(OURS, "DEL", "c", "", &json!({}));
+    assert_eq!(site.call(OURS, "ADD", "d", &args("web-3"), &json!({})).given(), first);
+}
+
+#[test]
+fn the_oldest_gives_way_when_all_are_taken_unless_it_shall_not() {
+    for (when, gives) in [("takeOldest", true), ("fail", false)] {
+        let site = Site::new(json!({"subnet": "10.1.2.0/29", "reservedIPs": {"whenExhausted": when}}));
+        let mut addresses = Vec::new();
+        for (number, pod) in ["web-0", "web-1"].iter().enumerate() {
+            addresses.push(kept(&site, "ADD", &format!("s{number}"), pod).given());
+        }
+        kept(&site, "DEL", "s1", "web-1");
+        sleep(Duration::from_millis(1100));
+        kept(&site, "DEL", "s0", "web-0");
+        for number in 0..3 {
+            assert!(site.ours("ADD", &format!("n{number}")).worked);
+        }
+        let more = site.ours("ADD", "more");
+        assert_eq!(more.worked, gives, "{}", more.answer);
+        if gives {
+            assert_eq!(more.given(), addresses[1]);
+        }
+        assert_eq!(kept(&site, "ADD", "again", "web-0").given(), addresses[0]);
+    }
+}
+
+/// Sets back the moment of a reservation's release, as if time had passed.
+fn age(site: &Site, pod: &str, seconds: u64) {
+    let state = site.directory.path().join(".host-local/net");
+    let path = state.join(format!("pods/ns@{pod}@eth0"));
+    let line = fs::read_link(&path).unwrap().to_str().unwrap().to_owned();
+    let (rest, released) = line.rsplit_once("released=").unwrap();
+    let released: u64 = released.parse().unwrap();
+    fs::remove_file(&path).unwrap();
+    symlink(format!("{rest}released={}", released - seconds), &path).unwrap();
+    for bucket in names(&state.join("released")) {
+        let time: u64 = bucket.parse().unwrap();
+        fs::rename(state.join("released").join(&bucket), state.join(format!("released/{:012}", time - seconds)))
+            .unwrap();
+    }
+    fs::remove_file(state.join("due")).unwrap();
+    symlink("1", state.join("due")).unwrap();
+}
+
+#[test]
+fn when_its_time_is_over_an_address_is_free() {
+    let site = dual();
+    kept(&site, "ADD", "one", "web-0");
+    kept(&site, "DEL", "one", "web-0");
+    age(&site, "web-0", 599);
+    assert!(site.ours("DEL", "unknown").worked);
+    assert_eq!(site.held().len(), 2);
+    age(&site, "web-0", 15);
+    assert!(site.ours("DEL", "unknown").worked);
+    assert!(site.held().is_empty());
+    assert!(names(&site.directory.path().join(".host-local/net/released")).is_empty());
+    assert_eq!(operator(&site, &["doctor"]), ("nothing is wrong\n".into(), true));
+}
+
+#[test]
+fn leases_of_another_boot_end_and_what_is_kept_is_kept() {
+    let site = dual();
+    site.ours("ADD", "plain");
+    let given = kept(&site, "ADD", "one", "web-0").given();
+    fs::write(site.leases().join("10.1.2.4"), "").unwrap();
+    let boot = site.directory.path().join(".host-local/net/boot");
+    fs::remove_file(&boot).unwrap();
+    symlink("an-earlier-boot", &boot).unwrap();
+    assert!(site.ours("DEL", "unknown").worked);
+    assert_eq!(
+        site.held(),
+        ["10.1.2.3", "10.1.2.4", "2001:db8::3"],
+        "what is empty may be somebody's, to keep an address free"
+    );
+    assert_eq!(kept(&site, "ADD", "two", "web-0").given(), given);
+}
+
+#[test]
+fn reservations_of_the_known_patch_are_taken_over() {
+    let site = Site::new(json!({"subnet": "10.1.2.0/28"}));
+    // As that patch leaves them: the lease stays, and beside the network is a file.
+    site.reference("ADD", "old");
+    site.reference("ADD", "live");
+    let reserved = site.directory.path().join("reserved/ns");
+    fs::create_dir_all(&reserved).unwrap();
+    let file = |container: &str, address: &str, released: &str| {
+        format!(
+            r#"{{"containerId":"{container}","ifName":"eth0","IPConf":{{"address":"{address}/28","gateway":"10.1.2.1"}},"duration":10{released}}}"#
+        )
+    };
+    fs::write(reserved.join("web-0"), file("old", "10.1.2.2", r#","releaseTime":"2026-01-01T00:00:00Z""#)).unwrap();
+    fs::write(reserved.join("web-1"), file("live", "10.1.2.3", "")).unwrap();
+    fs::write(reserved.join("web-2"), file("gone", "10.1.2.9", "")).unwrap();
+    assert_eq!(kept(&site, "ADD", "new", "web-0").given(), ["10.1.2.2/28"]);
+    assert_eq!(names(&reserved), ["web-2"], "a lease that is not there is not taken over");
+    assert!(kept(&site, "DEL", "live", "web-1").worked);
+    assert_eq!(kept(&site, "ADD", "next", "web-1").given(), ["10.1.2.3/28"]);
+    // Back to the reference: it sees leases, and takes them back.
+    for container in ["new", "next"] {
+        assert!(site.call(REFERENCE, "DEL", container, "", &json!({})).worked);
+    }
+    assert!(site.held().is_empty());
+}

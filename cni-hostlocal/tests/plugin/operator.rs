@@ -1,0 +1,92 @@
+//! What people call.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::tool::{Site, names, operator};
+
+#[test]
+fn doctor_tells_and_repairs_and_list_and_release_show_and_free() {
+    let site = Site::new(json!({"ranges": [[{"subnet": "10.1.2.0/24"}], [{"subnet": "2001:db8::/64"}]]}));
+    assert_eq!(operator(&site, &["doctor"]), ("nothing is wrong\n".into(), true));
+    site.reference("ADD", "alive");
+    site.ours("ADD", "gone");
+    let leases = site.leases();
+    for (name, content) in [
+        ("10.1.2.50", ""),
+        ("10.1.2.51", "\u{1}\u{2}"),
+        ("2001:DB8::99", "x\r\neth0"),
+        ("notes", "hello"),
+        ("last_reserved_ip.7", ""),
+    ] {
+        fs::write(leases.join(name), content).unwrap();
+    }
+    let (told, well) = operator(&site, &["doctor"]);
+    assert!(!well);
+    for words in [
+        "corrupt: the lease of 10.1.2.50 names no container",
+        "corrupt: the lease of 10.1.2.51 names no container",
+        "duplicate: \"2001:DB8::99\" is another name of 2001:db8::99",
+        "foreign: \"notes\" is no file of host-local (left alone)",
+        "corrupt: last_reserved_ip.7 holds no address",
+        "leaked: 10.1.2.3 is leased to gone, whose namespace /some/where has gone",
+        "7 found, 6 to repair",
+    ] {
+        assert!(told.contains(words), "{words:?} is not in\n{told}");
+    }
+    let (repaired, well) = operator(&site, &["doctor", "--fix"]);
+    assert!(well, "{repaired}");
+    assert_eq!(
+        names(&leases),
+        ["10.1.2.2", "2001:db8::2", "last_reserved_ip.0", "last_reserved_ip.1", "lock", "notes"]
+    );
+    let (told, well) = operator(&site, &["doctor"]);
+    assert!(well && told.contains("nothing is left to repair"), "{told}");
+
+    let list = operator(&site, &["list", "--json"]).0;
+    let lines: Vec<serde_json::Value> = list.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(
+        lines[0],
+        json!({"network": "net", "address": "10.1.2.2", "state": "in use", "container": "alive", "interface": "eth0"})
+    );
+    assert_eq!(operator(&site, &["release", "--ip", "10.1.2.2"]), ("1 released\n".into(), true));
+    assert_eq!(operator(&site, &["release", "--container", "alive"]), ("1 released\n".into(), true));
+    assert_eq!(operator(&site, &["release", "--container", "alive"]), ("0 released\n".into(), false));
+    assert_eq!(site.held(), ["notes"]);
+    assert!(site.ours("ADD", "alive").worked, "nothing of it is left");
+}
+
+#[test]
+fn doctor_believes_the_runtime() {
+    let site = Site::new(json!({"subnet": "10.1.2.0/24"}));
+    for container in ["a", "b", "young"] {
+        site.reference("ADD", container);
+    }
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    for address in ["10.1.2.2", "10.1.2.3"] {
+        fs::File::open(site.leases().join(address)).unwrap().set_modified(old).unwrap();
+    }
+    let sandboxes = site.directory.path().join("sandboxes");
+    fs::write(&sandboxes, "a\n").unwrap();
+    let sandboxes = sandboxes.to_str().unwrap();
+    let (told, _) = operator(&site, &["doctor", "--fix", "--sandboxes", sandboxes]);
+    assert!(told.contains("10.1.2.3 is leased to b, which the runtime does not know - repaired"), "{told}");
+    assert_eq!(site.held(), ["10.1.2.2", "10.1.2.4"]);
+}
+
+#[test]
+fn what_is_not_understood_is_said() {
+    let site = Site::new(json!({"subnet": "10.1.2.0/24"}));
+    for (arguments, words) in [
+        (vec!["lst"], "there is no command \"lst\""),
+        (vec!["list", "--nework", "x"], "\"--nework\" is not understood"),
+        (vec!["release"], "name what to release"),
+        (vec!["release", "--ip", "x"], "\"x\" is no address"),
+        (vec!["release", "--pod", "x"], "\"x\" is not NAMESPACE/NAME"),
+    ] {
+        let (told, well) = operator(&site, &arguments);
+        assert!(!well && told.contains(words), "{told}");
+    }
+    assert!(operator(&site, &["help"]).1);
+}

@@ -11,9 +11,9 @@ use tokio::time::{Duration, Instant, sleep};
 
 use crate::world::{Case, PATIENCE, ensure_in_place};
 
-const CLAIM: &str = "v1/PersistentVolumeClaim";
-const SET: &str = "web";
-const REPLICAS: usize = 2;
+pub(crate) const CLAIM: &str = "v1/PersistentVolumeClaim";
+pub(crate) const SET: &str = "web";
+pub(crate) const REPLICAS: usize = 2;
 
 /// Claims by name: uid, owner's kind.
 type Claims = BTreeMap<String, (String, String)>;
@@ -142,7 +142,7 @@ fn claim_template() -> Value {
 }
 
 /// Pods with a shell, each with a volume of its own.
-fn clone_set(image: &str, rolling_update: &Value) -> Value {
+pub(crate) fn clone_set(image: &str, rolling_update: &Value) -> Value {
     let mut set = objects::clone_set(SET, REPLICAS, image, rolling_update);
     set["spec"]["volumeClaimTemplates"] = json!([claim_template()]);
     let container = &mut set["spec"]["template"]["spec"]["containers"][0];
@@ -154,7 +154,7 @@ fn clone_set(image: &str, rolling_update: &Value) -> Value {
     set
 }
 
-async fn image(case: &Case, tag: &str) -> Result<String> {
+pub(crate) async fn image(case: &Case, tag: &str) -> Result<String> {
     let (name, tag) = (format!("{}:{tag}", case.namespace), tag.to_owned());
     let pushed = name.clone();
     case.blocking(move |site| site.push(&Image::busybox()?.text("etc/version", &tag), &[&pushed])).await?;

@@ -197,3 +197,40 @@ pub(crate) async fn a_new_pod_is_available_when_its_hook_says_so(case: &Case) ->
     }
     Ok(())
 }
+
+/// With `excludePreparingDelete`, by its label in the older version, a pod that its hook holds is replaced at once.
+pub(crate) async fn held_pods_may_be_left_out_of_the_count(case: &Case) -> Result<()> {
+    let image = case.image("v1").await?;
+    for version in ["v1beta1", "v1alpha1"] {
+        let mut set = objects::clone_set("web", 2, &image, &json!({}));
+        if version == "v1alpha1" {
+            set["apiVersion"] = "apps.kruise.io/v1alpha1".into();
+            set["spec"]["updateStrategy"] = json!({"type": "ReCreate"});
+            set["metadata"]["labels"] = json!({label::CLONESET_SCALING_EXCLUDE_PREPARING_DELETE: "true"});
+        } else {
+            set["spec"]["scaleStrategy"] = json!({"excludePreparingDelete": true});
+        }
+        set["spec"]["lifecycle"] = json!({"preDelete": {"labelsHandler": {LABEL: "true"}}});
+        set["spec"]["template"]["metadata"]["labels"][LABEL] = json!("true");
+        case.create(&set).await?;
+        case.done("web").await?;
+        let pods = pods(case).await?;
+        let asked = name(&pods[0])?;
+        case.patch(kind::POD, asked, json!({"metadata": {"labels": {label::SPECIFIED_DELETE: "true"}}})).await?;
+        let held = one_in(case, lifecycle_state::PREPARING_DELETE).await?;
+        ensure!(name(&held)? == asked, "{version}: another pod goes");
+        // Two besides the one that is held.
+        case.until(kind::CLONE_SET, "web", |set| set["status"]["availableReplicas"] == 2).await?;
+        let now = case.pods("web").await?;
+        ensure!(now.len() == 3 && now.contains_key(asked), "{version}: {:?}", now.keys());
+        set_label(case, &held, Value::Null).await?;
+        case.gone(kind::POD, asked).await?;
+        let now = case.pods("web").await?;
+        ensure!(now.len() == 2, "{version}: {:?}", now.keys());
+        case.kubectl(&["delete", "cloneset", "web", "-n", &case.namespace]).await?;
+        for pod in now.keys() {
+            case.gone(kind::POD, pod).await?;
+        }
+    }
+    Ok(())
+}

@@ -8,6 +8,7 @@ mod containers;
 mod exactness;
 mod examples;
 mod faults;
+mod gates;
 mod hooks;
 mod limits;
 mod no_controller;
@@ -70,6 +71,7 @@ const TESTS: &[(&str, Test)] = tests![
     hooks::a_pod_is_deleted_when_its_hook_lets_it_go,
     hooks::an_update_waits_for_its_hook_before_and_after,
     hooks::a_new_pod_is_available_when_its_hook_says_so,
+    hooks::held_pods_may_be_left_out_of_the_count,
     containers::a_label_restarts_the_container_that_reads_it,
     resize::cpu_is_raised_without_a_restart,
     resize::cpu_and_image_change_together,
@@ -91,9 +93,13 @@ const TESTS: &[(&str, Test)] = tests![
     stuck::it_scales_by_its_subresource,
     predownload::an_image_list_pull_job_completes,
     predownload::images_are_pulled_ahead_and_waited_for,
-    predownload::gates_close_the_door,
+    gates::image_pull_jobs_are_refused,
+    gates::changed_claim_templates_need_new_pods,
+    gates::without_daemons,
+    gates::only_some_kinds,
     trust::a_daemon_writes_its_own_node_only,
     trust::a_daemon_gets_its_own_secrets_only,
+    trust::the_controller_writes_barriers_only,
     faults::a_killed_controller_is_replaced,
     faults::a_killed_daemon_goes_on,
     no_controller::pods_come_and_go,

@@ -66,20 +66,8 @@ pub(crate) async fn an_image_list_pull_job_completes(case: &Case) -> Result<()> 
     anyhow::bail!("the jobs do not follow the list")
 }
 
-/// Turns a gate of the release on for a while.
-async fn with_gates(case: &Case, gates: &str, test: impl AsyncFnOnce() -> Result<()>) -> Result<()> {
-    let set = async |gates: String| {
-        let value = format!("controller.featureGates={}", gates.replace(',', "\\,"));
-        case.blocking(move |site| install::set(site, &[&value])).await
-    };
-    set(gates.to_owned()).await?;
-    let tested = test().await;
-    set("ImagePullJobGate=true".to_owned()).await?;
-    tested
-}
-
 pub(crate) async fn images_are_pulled_ahead_and_waited_for(case: &Case) -> Result<()> {
-    with_gates(case, "PreDownloadImageForInPlaceUpdate=true", async || {
+    case.with_gates("PreDownloadImageForInPlaceUpdate=true", async || {
         pulled_ahead(case).await?;
         held_back(case).await
     })
@@ -162,27 +150,6 @@ async fn held_back(case: &Case) -> Result<()> {
     let good = case.site.image(&format!("{}:v2", case.namespace));
     case.set_image("web", &good).await?;
     case.done("web").await.map(|_| ())
-}
-
-pub(crate) async fn gates_close_the_door(case: &Case) -> Result<()> {
-    let image = case.image("v1").await?;
-    with_gates(case, "ImagePullJobGate=false", async || {
-        let refused = case.create(&list_job("list", std::slice::from_ref(&image), json!({}))).await;
-        let error = refused.err().context("an ImageListPullJob was taken in")?;
-        ensure!(format!("{error:#}").contains("ImagePullJobGate=true"), "{error:#}");
-        Ok(())
-    })
-    .await?;
-    // A replica that is on its way out may still be asked for a moment.
-    let mut last = None;
-    for _ in 0..300 {
-        match case.create(&list_job("list", std::slice::from_ref(&image), json!({}))).await {
-            Ok(_) => return Ok(()),
-            Err(error) => last = Some(error),
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-    }
-    Err(last.context("never tried")?)
 }
 
 fn time(value: &Value) -> Result<jiff::Timestamp> {

@@ -7,7 +7,7 @@ use berth_e2e::install;
 use berth_e2e::objects::{self, kind};
 use berth_grpc::v1::pull_secrets_client::PullSecretsClient;
 use berth_grpc::v1::{GetRequest, GetResponse};
-use k8s_openapi::api::core::v1::{Pod, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client};
@@ -182,4 +182,35 @@ async fn ask(case: &Case, token: &str, image: &str, tag: &str) -> Result<Result<
         })
     });
     asked.await??
+}
+
+/// It may write ConfigMaps in every namespace, for pods with a launch order; no other ConfigMap is touched.
+pub(crate) async fn the_controller_writes_barriers_only(case: &Case) -> Result<()> {
+    let token =
+        case.kubectl(&["create", "token", "kruise-manager", "-n", install::NAMESPACE, "--duration=10m"]).await?;
+    let client = client_with(case, &token).await?;
+    let words = "which its pod owns";
+    let patch = json!({"data": {"stolen": "yes"}});
+    let dns: Api<ConfigMap> = Api::namespaced(client.clone(), "kube-system");
+    let root = "kube-root-ca.crt";
+    refused("another's", dns.patch(root, &PatchParams::default(), &Patch::Merge(&patch)).await, words)?;
+    let own: Api<ConfigMap> = Api::namespaced(client, &case.namespace);
+    let map = |name: &str, owners: &[(&str, &str)]| {
+        let owner = |(kind, name): &(&str, &str)| json!({"apiVersion": "v1", "kind": kind, "name": name, "uid": "u"});
+        let owners: Vec<_> = owners.iter().map(owner).collect();
+        serde_json::from_value::<ConfigMap>(json!({"metadata": {"name": name, "ownerReferences": owners}}))
+    };
+    for (what, map) in [
+        ("one without an owner", map("web-barrier", &[])?),
+        ("one of two owners", map("web-barrier", &[("Pod", "web"), ("Pod", "other")])?),
+        ("one that no pod owns", map("web-barrier", &[("Secret", "web")])?),
+        ("one of another name", map("web", &[("Pod", "web")])?),
+    ] {
+        refused(what, own.create(&PostParams::default(), &map).await, words)?;
+    }
+    own.create(&PostParams::default(), &map("web-barrier", &[("Pod", "web")])?).await.context("a barrier")?;
+    let owner =
+        json!({"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": "x"}]}});
+    let stolen = own.patch("web-barrier", &PatchParams::default(), &Patch::Merge(&owner)).await;
+    refused("the barrier of another pod", stolen, words)
 }

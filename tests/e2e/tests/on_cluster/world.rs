@@ -103,6 +103,27 @@ impl Case {
         self.blocking(move |site| site.kubectl(&arguments.iter().map(String::as_str).collect::<Vec<_>>())).await
     }
 
+    /// Gives the release another value for the time of a test: its name, that value, and the one to go back to.
+    pub(crate) async fn with_value(
+        &self,
+        [name, value, before]: [&str; 3],
+        test: impl AsyncFnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let set = async |value: &str| {
+            let value = format!("{name}={}", value.replace(',', "\\,"));
+            self.blocking(move |site| install::set(site, &[&value])).await
+        };
+        set(value).await?;
+        let tested = test().await;
+        set(before).await?;
+        tested
+    }
+
+    /// Other feature gates for the time of a test.
+    pub(crate) async fn with_gates(&self, gates: &str, test: impl AsyncFnOnce() -> Result<()>) -> Result<()> {
+        self.with_value(["controller.featureGates", gates, "ImagePullJobGate=true"], test).await
+    }
+
     /// Pushes an image that answers `says`, under each of these tags of a repository of this test; gives their names.
     pub(crate) async fn images<const N: usize>(&self, says: &str, tags: [&str; N]) -> Result<[String; N]> {
         let says = says.to_owned();
@@ -136,6 +157,12 @@ impl Case {
 
     pub(crate) async fn until(&self, kind: &str, name: &str, as_wanted: impl Fn(&Value) -> bool) -> Result<Value> {
         objects::until(self.client(), &self.namespace, kind, name, PATIENCE, as_wanted).await
+    }
+
+    pub(crate) async fn gone(&self, kind: &str, name: &str) -> Result<()> {
+        let plain = kind.rsplit('/').next().unwrap_or(kind);
+        let what = format!("{plain}/{name}");
+        self.kubectl(&["wait", "--for=delete", "--timeout=180s", "-n", &self.namespace, &what]).await.map(|_| ())
     }
 
     /// Creates a CloneSet and waits until all its pods are ready.

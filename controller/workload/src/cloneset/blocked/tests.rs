@@ -90,7 +90,44 @@ fn cases() -> Vec<Case> {
     let preparing = json!({"metadata": {"labels": {
         "app": "web", "lifecycle.apps.kruise.io/state": "PreparingNormal",
     }}});
+    // An update to another tag of the image that it ran: its container's id is new, the image's is not.
+    let revision = snapshot(&json!({}), &json!({})).revisions[0].metadata.name.clone();
+    let patched = |observed: i64| {
+        let gate = "InPlaceUpdateReady";
+        let state = json!({
+            "revision": revision, "updateTimestamp": BEGAN, "updateImages": true,
+            "lastContainerStatuses": {"main": {"imageID": "web@sha256:1", "berthContainerID": "1"}},
+        });
+        let status = json!({"name": "main", "image": "web:1", "imageID": "web@sha256:1", "containerID": "containerd://2", "ready": true});
+        json!({
+            "metadata": {
+                "annotations": {"apps.kruise.io/inplace-update-state": state.to_string()},
+                "labels": {"lifecycle.apps.kruise.io/state": "Updating"},
+            },
+            "spec": {"readinessGates": [{"conditionType": gate}]},
+            "status": {"observedGeneration": observed, "containerStatuses": [status], "conditions": [
+                {"type": "Ready", "status": "False", "lastTransitionTime": BEGAN},
+                {"type": gate, "status": "False", "lastTransitionTime": BEGAN},
+            ]},
+        })
+    };
     vec![
+        (
+            "a daemon that does not answer",
+            patched(1),
+            json!({}),
+            60,
+            "DaemonSilent",
+            &["pod web-a on node n1", "kruise-daemon"],
+        ),
+        (
+            "a kubelet that does not answer",
+            patched(0),
+            json!({}),
+            60,
+            "UpdateNotDone",
+            &["not done since", "the node is up"],
+        ),
         (
             "no image",
             waiting("ErrImagePull", refused),

@@ -40,8 +40,7 @@ const ORDER: [&str; 19] = [
 /// The annotation of a revision that is made now.
 pub(super) fn annotation(snapshot: &Snapshot) -> BTreeMap<String, String> {
     let templates = &snapshot.set.spec.volume_claim_templates;
-    let hash = if templates.is_empty() { String::new() } else { hash(templates).to_string() };
-    [(VOLUME_CLAIM_TEMPLATE_HASH.to_owned(), hash)].into()
+    [(VOLUME_CLAIM_TEMPLATE_HASH.to_owned(), hash(templates, Mode::Stored))].into()
 }
 
 /// The annotation of a revision that becomes the newest again, where it is another than before.
@@ -60,24 +59,53 @@ pub(super) fn recreates(snapshot: &Snapshot, policy: Policy, old: &Revision, new
     let of = |revision: &Revision| revision.metadata.annotation(VOLUME_CLAIM_TEMPLATE_HASH).map(str::to_owned);
     // One that becomes the newest again gets the present hash with its new number.
     let is_newest = snapshot.revisions.last().is_some_and(|newest| newest.metadata.uid == new.metadata.uid);
-    let new = if is_newest { of(new) } else { annotation(snapshot).remove(VOLUME_CLAIM_TEMPLATE_HASH) };
-    let differ = of(old)? != new?;
-    differ.then(|| Change::Recreate { fields: vec!["volumeClaimTemplates".to_owned()] })
+    let present = annotation(snapshot).remove(VOLUME_CLAIM_TEMPLATE_HASH);
+    let new = if is_newest { of(new) } else { present.clone() };
+    let (old, new) = (of(old)?, new?);
+    let templates = &snapshot.set.spec.volume_claim_templates;
+    let only_spelt_otherwise = || {
+        present.as_ref() == Some(&new)
+            && [Mode::Written, Mode::LeftOut].iter().any(|mode| hash(templates, *mode) == old)
+    };
+    let same = old == new || only_spelt_otherwise();
+    (!same).then(|| Change::Recreate { fields: vec!["volumeClaimTemplates".to_owned()] })
 }
 
-/// Names and specs alone count, in the order of the names.
-fn hash(templates: &[VolumeClaimTemplate]) -> u32 {
+/// What becomes of the `volumeMode` that is the default. A revision keeps a hash only, so the templates of now are spelt in
+/// each way to see whether they are those of then.
+#[derive(Clone, Copy)]
+enum Mode {
+    /// As it is stored: so the peer hashes.
+    Stored,
+    Written,
+    LeftOut,
+}
+
+/// Names and specs alone count, in the order of the names. No templates have no hash.
+fn hash(templates: &[VolumeClaimTemplate], mode: Mode) -> String {
+    if templates.is_empty() {
+        return String::new();
+    }
     let mut sorted: Vec<_> = templates.iter().collect();
     sorted.sort_by_key(|template| template.name());
-    let claims: Vec<_> = sorted.into_iter().map(claim).collect();
-    deep_hash(&escaped(&format!("[{}]", claims.join(","))))
+    let claims: Vec<_> = sorted.into_iter().map(|template| claim(template, mode)).collect();
+    deep_hash(&escaped(&format!("[{}]", claims.join(",")))).to_string()
 }
 
-fn claim(template: &VolumeClaimTemplate) -> String {
+fn claim(template: &VolumeClaimTemplate, mode: Mode) -> String {
+    const DEFAULT: &str = "Filesystem";
     let mut spec = template.0["spec"].clone();
     if let Some(spec) = spec.as_object_mut() {
-        // The peer's default, and the one field that Go writes even where it is empty.
-        spec.entry("volumeMode").or_insert_with(|| Value::from("Filesystem"));
+        match mode {
+            Mode::Written if !spec.contains_key("volumeMode") => {
+                spec.insert("volumeMode".to_owned(), Value::from(DEFAULT));
+            }
+            Mode::LeftOut if spec.get("volumeMode").is_some_and(|mode| mode == DEFAULT) => {
+                spec.remove("volumeMode");
+            }
+            _ => {}
+        }
+        // The one field that Go writes even where it is empty.
         let resources = spec.entry("resources").or_insert_with(|| Value::Object(serde_json::Map::new()));
         for quantities in ["limits", "requests"] {
             let quantities = resources.get_mut(quantities).and_then(Value::as_object_mut);
@@ -133,26 +161,48 @@ mod tests {
         }))
     }
 
-    /// As the peer's own program computes it: of no claims, of one and of two, all without a volumeMode.
+    fn bare(name: &str) -> VolumeClaimTemplate {
+        let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+        let status = json!({"phase": "Pending"});
+        VolumeClaimTemplate(
+            json!({"metadata": {"name": name, "creationTimestamp": null}, "spec": spec, "status": status}),
+        )
+    }
+
+    /// As the peer's own program computes it: of no claims, of one and of two, all without a volumeMode; the last is of a
+    /// revision that it wrote, of a template as its webhook stores it.
     #[test]
     fn the_notation_is_the_peers() {
         assert_eq!(deep_hash("null"), 86_995_377);
-        let without_mode =
-            |template: &VolumeClaimTemplate| claim(template).replace(r#","volumeMode":"Filesystem""#, "");
         let (one, two) = (template("pvc-1", "1Gi", "2Gi"), template("pvc-2", "2Gi", "4Gi"));
-        assert_eq!(deep_hash(&format!("[{}]", without_mode(&one))), 1_129_974_074);
-        assert_eq!(deep_hash(&format!("[{},{}]", without_mode(&one), without_mode(&two))), 510_584_408);
+        assert_eq!(hash(std::slice::from_ref(&one), Mode::LeftOut), "1129974074");
+        assert_eq!(hash(&[one, two], Mode::LeftOut), "510584408");
+        assert_eq!(hash(&[bare("data")], Mode::Stored), "3636919212");
     }
 
     #[test]
-    fn order_labels_and_the_default_do_not_count_but_sizes_do() {
+    fn order_and_labels_do_not_count_but_sizes_do() {
+        let hash = |templates: &[VolumeClaimTemplate]| hash(templates, Mode::Stored);
         let (one, two) = (template("a", "1Gi", "1Gi"), template("b", "1Gi", "1Gi"));
         assert_eq!(hash(&[one.clone(), two.clone()]), hash(&[two.clone(), one.clone()]));
         let mut same = one.clone();
         same.0["metadata"]["labels"] = json!({});
-        same.0["spec"].as_object_mut().unwrap().remove("volumeMode");
         assert_eq!(hash(std::slice::from_ref(&one)), hash(&[same]));
         assert_eq!(hash(std::slice::from_ref(&one)), hash(&[template("a", "1024Mi", "1048576Ki")]), "other spellings");
         assert_ne!(hash(&[one]), hash(&[template("a", "2Gi", "1Gi")]));
+        assert_eq!(hash(&[]), "");
+    }
+
+    #[test]
+    fn each_spelling_of_the_default_is_found() {
+        let bare = bare("a");
+        let mut written = bare.clone();
+        written.0["spec"]["volumeMode"] = json!("Filesystem");
+        let of = |template: &VolumeClaimTemplate, mode| hash(std::slice::from_ref(template), mode);
+        assert_ne!(of(&bare, Mode::Stored), of(&written, Mode::Stored));
+        assert_eq!(of(&bare, Mode::Written), of(&written, Mode::Stored));
+        assert_eq!(of(&written, Mode::LeftOut), of(&bare, Mode::Stored));
+        written.0["spec"]["volumeMode"] = json!("Block");
+        assert_eq!(of(&written, Mode::LeftOut), of(&written, Mode::Stored));
     }
 }

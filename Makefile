@@ -8,9 +8,9 @@ CLUSTER = cargo build --quiet --workspace --bin cluster && $(BUILT)/debug/cluste
 test: prerequisites
 	cargo test --workspace
 
-# The same, and the controller killed at every single write instead of at a choice of them.
+# The same, and the controller killed at every single write instead of at a choice of them, and 100,000 calls of host-local.
 test-full: prerequisites
-	BERTH_FAULTS_STRIDE=1 cargo test --workspace
+	BERTH_FAULTS_STRIDE=1 BERTH_CRASH_CALLS=100000 cargo test --workspace
 
 # Demo and figures are of what users install: all in one profile, so that it is built once.
 demo: prerequisites

@@ -10,6 +10,7 @@ pub mod call;
 pub mod commands;
 pub mod config;
 pub mod failure;
+pub mod install;
 pub mod lease;
 pub mod node;
 pub mod range;

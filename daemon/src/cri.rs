@@ -11,8 +11,8 @@ use k8s_cri::v1::image_service_client::ImageServiceClient;
 use k8s_cri::v1::runtime_service_client::RuntimeServiceClient;
 use k8s_cri::v1::{
     AuthConfig, Container, ContainerFilter, ContainerStatusRequest, ExecSyncRequest, Image, ImageFsInfoRequest,
-    ImageSpec, ImageStatusRequest, ListContainersRequest, ListImagesRequest, PodSandboxConfig, PullImageRequest,
-    StatusRequest, StopContainerRequest, VersionRequest,
+    ImageSpec, ImageStatusRequest, ListContainersRequest, ListImagesRequest, ListPodSandboxRequest, PodSandboxConfig,
+    PullImageRequest, StatusRequest, StopContainerRequest, VersionRequest,
 };
 use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint, Uri};
@@ -114,6 +114,16 @@ impl Cri {
         let broken = conditions.iter().find(|c| c.r#type == "RuntimeReady" && !c.status);
         let ready = broken.map_or(Ok(()), |c| Err(format!("{}: {}", c.reason, c.message)));
         Ok((ready, answer.info.remove("config")))
+    }
+
+    /// The ids of all sandboxes, those that were stopped and not yet removed among them.
+    ///
+    /// # Errors
+    /// When the runtime does not answer.
+    pub async fn sandboxes(&self) -> Result<Vec<String>, CriError> {
+        let mut client = self.runtime.clone();
+        let answer = self.ask(client.list_pod_sandbox(ListPodSandboxRequest { filter: None })).await?;
+        Ok(answer.items.into_iter().map(|sandbox| sandbox.id).collect())
     }
 
     /// Pulls an image and returns the runtime's reference to it. Takes as long as it takes; dropping the future stops

@@ -7,8 +7,10 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 
 use crate::agent::Settings;
+use crate::cni::Leases;
 use crate::pull_secrets::PullSecrets;
 use crate::runtime::SocketChoice;
+use crate::space;
 use crate::tasks::Limits;
 
 /// Pulls the images that the NodeImage of its node asks for, and reports what the node has.
@@ -40,6 +42,18 @@ pub struct Flags {
     /// Most pulls at once.
     #[arg(long, env = "MAX_PARALLEL_PULLS", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     pub max_parallel_pulls: u16,
+    /// The host's directory of CNI plugins with Berth's host-local in it, which gives way when the chart is uninstalled.
+    #[arg(long, env = "CNI_BIN_DIR")]
+    pub cni_bin_dir: Option<PathBuf>,
+    /// The host's directory of host-local's leases, of which those of dead sandboxes are taken back.
+    #[arg(long, env = "CNI_DATA_DIR")]
+    pub cni_data_dir: Option<PathBuf>,
+    /// Seconds that a lease must be old before it is taken back, because the runtime does not know its sandbox.
+    #[arg(long, env = "CNI_RECLAIM_AFTER", default_value_t = 600)]
+    pub cni_reclaim_after: u32,
+    /// The namespace of the daemon's pod.
+    #[arg(long, env = "POD_NAMESPACE", default_value = "kruise-system")]
+    pub pod_namespace: String,
     /// Seconds between two writes of the status that tell of progress alone.
     #[arg(long, env = "PROGRESS_INTERVAL", default_value_t = 3)]
     pub progress_interval: u16,
@@ -83,6 +97,24 @@ impl Flags {
             limits: Limits { parallel: self.max_parallel_pulls.into() },
             progress_interval: Duration::from_secs(self.progress_interval.into()),
         }
+    }
+}
+
+impl Flags {
+    /// The directory of plugins to look after, as this process sees it.
+    pub fn plugins(&self) -> Option<PathBuf> {
+        self.on_host(self.cni_bin_dir.as_ref())
+    }
+
+    /// The leases to look after.
+    pub fn leases(&self) -> Option<Leases> {
+        let reclaim_after = Duration::from_secs(self.cni_reclaim_after.into());
+        Some(Leases { data_dir: self.on_host(self.cni_data_dir.as_ref())?, reclaim_after })
+    }
+
+    fn on_host(&self, path: Option<&PathBuf>) -> Option<PathBuf> {
+        let path = path.filter(|path| !path.as_os_str().is_empty())?;
+        Some(space::under(&self.host_root, &path.to_string_lossy()))
     }
 }
 

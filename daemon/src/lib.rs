@@ -3,9 +3,10 @@
 //! Decisions are pure: [`tasks`] (what to pull when, what to report), [`inspect`] (what containers were created from), [`env`]
 //! (and with which variables), [`space`] (does an image fit), [`urgency`] (what is worth a write). Adapters speak to the world: [`cri`] and
 //! [`containerd`] to the runtime that [`runtime`] finds, [`nodeimage`] to the apiserver, [`pull_secrets`] to the
-//! controller. [`agent`] is the loop that connects them.
+//! controller. [`cni`] looks after the plugin `host-local`. [`agent`] is the loop that connects them.
 
 pub mod agent;
+pub mod cni;
 pub mod container_hash;
 pub mod containerd;
 pub mod cri;

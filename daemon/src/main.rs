@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use berth_daemon::flags::{Flags, LogFormat};
 use berth_daemon::metrics::Metrics;
-use berth_daemon::{agent, http};
+use berth_daemon::{agent, cni, http};
 use clap::Parser;
 use kube::{Api, Client};
 use tokio::net::TcpListener;
@@ -50,7 +50,15 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
             _ = interrupt.recv() => {}
         }
     };
-    agent::run(flags.settings(), Api::all(client), metrics, end).await;
+    let settings = flags.settings();
+    let leases = flags.leases().map(|leases| tokio::spawn(cni::reclaim(leases, settings.socket.clone())));
+    agent::run(settings, Api::all(client.clone()), metrics, end).await;
+    if let Some(leases) = leases {
+        leases.abort();
+    }
+    if let Some(plugins) = flags.plugins() {
+        cni::restore_if_uninstalled(client, &flags.pod_namespace, &plugins).await;
+    }
     server.abort();
     Ok(())
 }

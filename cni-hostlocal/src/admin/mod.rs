@@ -4,7 +4,7 @@ mod doctor;
 
 use std::{
     collections::BTreeMap,
-    fs,
+    env, fs,
     io::{self, Write},
     net::IpAddr,
     path::{Path, PathBuf},
@@ -16,6 +16,7 @@ use serde::Serialize;
 use crate::{
     commands,
     config::{DATA_DIR, Sync},
+    install,
     lease::Owner,
     node,
     record::{Pod, Reservation},
@@ -23,8 +24,8 @@ use crate::{
 };
 
 const HELP: &str = "\
-host-local gives pods IP addresses of a node's ranges, and keeps them for pods that come back. Container runtimes call it
-as a CNI plugin (CNI_COMMAND and a configuration on standard input). People call it so:
+host-local gives pods IP addresses of a node's ranges, and keeps them for pods that come back.
+Container runtimes call it as a CNI plugin (CNI_COMMAND and a configuration on standard input). People call it so:
 
   host-local list                       every lease and every address that is kept for a pod
   host-local release --ip ADDRESS       let an address go, whoever has it
@@ -32,6 +33,8 @@ as a CNI plugin (CNI_COMMAND and a configuration on standard input). People call
   host-local release --pod NAMESPACE/NAME   end what is kept for a pod; what a sandbox uses stays
   host-local doctor                     report leaks, duplicates, corrupt and foreign files; exit code 1 if there are any
   host-local doctor --fix               and repair them
+  host-local install DIRECTORY          put this program there as the plugin host-local, and keep the one that is there
+  host-local restore DIRECTORY          put that one back
 
   --data-dir DIRECTORY   where the leases are (default: /var/lib/cni/networks)
   --network NAME         only this network (default: all)
@@ -74,6 +77,8 @@ pub fn run(arguments: &[String], out: &mut impl Write, errors: &mut impl Write) 
         None => write!(errors, "CNI host-local plugin\n{HELP}").map(|()| true),
         Some((command, rest)) => match (command.as_str(), parse(rest)) {
             ("help" | "--help" | "-h", _) => out.write_all(HELP.as_bytes()).map(|()| true),
+            ("install", _) => placed(rest, out, |directory| install::install(&env::current_exe()?, directory)),
+            ("restore", _) => placed(rest, out, install::restore),
             (_, Err(why)) => writeln!(errors, "{why}; see host-local help").map(|()| false),
             ("list", Ok(asked)) => list(&asked, out).map(|()| true),
             ("release", Ok(asked)) => release(&asked, out),
@@ -89,6 +94,21 @@ pub fn run(arguments: &[String], out: &mut impl Write, errors: &mut impl Write) 
             ExitCode::FAILURE
         }
     }
+}
+
+fn placed(
+    arguments: &[String],
+    out: &mut impl Write,
+    work: impl Fn(&Path) -> io::Result<&'static str>,
+) -> io::Result<bool> {
+    let [directory] = arguments else {
+        writeln!(out, "name one directory of plugins, for example /opt/cni/bin")?;
+        return Ok(false);
+    };
+    let done =
+        work(Path::new(directory)).map_err(|error| io::Error::new(error.kind(), format!("{directory}: {error}")))?;
+    writeln!(out, "host-local {done} in {directory}")?;
+    Ok(true)
 }
 
 fn parse(arguments: &[String]) -> Result<Asked, String> {
@@ -256,16 +276,25 @@ fn read_sandboxes(path: &str) -> io::Result<Vec<String>> {
 }
 
 /// Takes back what containers have that are not among `sandboxes` and whose leases are older than `age` seconds, in all
-/// networks below `data_dir`. Returns the addresses.
+/// networks below `data_dir`. What is in a network namespace that `lives` stays. Returns the addresses.
 ///
 /// # Errors
 /// A file cannot be read or written.
-pub fn reclaim(data_dir: &Path, sandboxes: &[String], age: u64) -> io::Result<Vec<IpAddr>> {
+pub fn reclaim(
+    data_dir: &Path,
+    sandboxes: &[String],
+    age: u64,
+    lives: impl Fn(&str) -> bool,
+) -> io::Result<Vec<IpAddr>> {
     let mut reclaimed = Vec::new();
     for network in networks(data_dir)? {
         let mut store = Store::open(data_dir, &network, Sync::Kept)?;
         store.settle()?;
         for (address, owner) in doctor::unknown(&store, sandboxes, age)? {
+            let netns = store.attachment(&owner)?.unwrap_or_default().netns;
+            if !netns.is_empty() && lives(&netns) {
+                continue;
+            }
             commands::take_back(&mut store, &owner, None, None)?;
             reclaimed.push(address);
         }

@@ -26,6 +26,8 @@ struct Known {
     /// A GC runs alone: so the specification has it.
     running: RwLock<()>,
     calls: AtomicU64,
+    /// How long a call takes about, in microseconds: kills come anywhere in it.
+    takes: AtomicU64,
     killed: AtomicU64,
 }
 
@@ -48,11 +50,17 @@ impl Caller<'_> {
         self.known.calls.fetch_add(1, Ordering::Relaxed);
         let kill = self.random.u8(0..4) == 0;
         if !kill {
-            return Some(self.plugin.call(asked));
+            let begun = Instant::now();
+            let answer = self.plugin.call(asked);
+            let time = u64::try_from(begun.elapsed().as_micros()).unwrap();
+            let takes = self.known.takes.load(Ordering::Relaxed);
+            self.known.takes.store((15 * takes + time) / 16, Ordering::Relaxed);
+            return Some(answer);
         }
         let (mut child, input) = self.plugin.start(asked);
         _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-        let until = Instant::now() + Duration::from_micros(self.random.u64(0..3000));
+        let until = Instant::now()
+            + Duration::from_micros(self.random.u64(0..1000 + self.known.takes.load(Ordering::Relaxed) * 3 / 2));
         while Instant::now() < until {
             thread::sleep(Duration::from_micros(50));
         }

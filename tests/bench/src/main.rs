@@ -2,9 +2,11 @@
 //!
 //! One run on one cluster: how much memory the controller and a daemon take, and how long a change of image takes in place,
 //! by new pods, and by a bare patch of the pods, which is the kubelet's own restart and so the limit. The rounds alternate,
-//! so that a slow moment of the machine hits all alike. Figures are reported, never asserted.
+//! so that a slow moment of the machine hits all alike. Before that, what a call of host-local costs, beside the reference.
+//! Figures are reported, never asserted.
 
 mod memory;
+mod plugin;
 mod rollout;
 mod table;
 
@@ -25,6 +27,12 @@ struct Options {
     /// Pods of the CloneSet.
     #[arg(long, default_value_t = 6)]
     pods: usize,
+    /// Calls of host-local of each kind, for each number of leases.
+    #[arg(long, default_value_t = 300)]
+    calls: usize,
+    /// Measure host-local only, without a cluster.
+    #[arg(long)]
+    plugin_only: bool,
     /// Where the figures go as JSON.
     #[arg(long, default_value = "target/bench.json")]
     json: PathBuf,
@@ -37,6 +45,7 @@ struct Figures {
     nodes: u8,
     memory: Vec<memory::Resident>,
     rollouts: Vec<rollout::Timed>,
+    plugin: Vec<plugin::Figures>,
 }
 
 const NODES: u8 = 3;
@@ -45,6 +54,13 @@ const NODES: u8 = 3;
 async fn main() -> Result<()> {
     let options = Options::parse();
     ensure!(options.rounds > 0 && options.pods > 0, "--rounds and --pods are to be 1 or more");
+    println!("Calling host-local …");
+    let calls = options.calls;
+    let plugin = tokio::task::spawn_blocking(move || plugin::measure(calls)).await??;
+    print!("{}", plugin::text(&plugin));
+    if options.plugin_only {
+        return Ok(());
+    }
     println!("Making a cluster of {NODES} nodes, and installing Berth …");
     let site = Site::make(NODES).await?;
     site.push_berth(true)?;
@@ -60,7 +76,7 @@ async fn main() -> Result<()> {
         }
     }
     let after = memory::resident("after the rollouts")?;
-    let figures = Figures { pods: options.pods, nodes: NODES, memory: [idle, after].concat(), rollouts };
+    let figures = Figures { pods: options.pods, nodes: NODES, memory: [idle, after].concat(), rollouts, plugin };
     print!("{}", table::text(&figures));
     std::fs::write(&options.json, serde_json::to_string_pretty(&figures)?)
         .with_context(|| format!("cannot write {}", options.json.display()))?;

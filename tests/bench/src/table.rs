@@ -58,6 +58,7 @@ mod tests {
             nodes: 3,
             memory: vec![Resident { program: "berth-daemon".into(), moment: "idle", kib: 10240, peak_kib: 11264 }],
             rollouts: vec![timed(Way::InPlace, 1.5), timed(Way::Recreate, 3.0), timed(Way::Floor, 1.0)],
+            plugin: vec![],
         };
         let text = text(&figures);
         assert!(text.contains("in place         1.50     1.50     1.50         1.50"), "{text}");

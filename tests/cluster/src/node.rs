@@ -82,6 +82,8 @@ fn network(number: u8) -> Value {
         "name": "berth",
         "plugins": [{
             "type": "bridge",
+            // Reaches the IPAM plugin with the rest; the reference passes it over.
+            "capabilities": {"io.kubernetes.cri.pod-annotations": true},
             "bridge": "cni0",
             "isGateway": true,
             "hairpinMode": true,

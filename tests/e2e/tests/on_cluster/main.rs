@@ -10,6 +10,7 @@ mod examples;
 mod faults;
 mod gates;
 mod hooks;
+mod kept_ips;
 mod limits;
 mod no_controller;
 mod predownload;
@@ -102,6 +103,9 @@ const TESTS: &[(&str, Test)] = tests![
     trust::the_controller_writes_barriers_only,
     faults::a_killed_controller_is_replaced,
     faults::a_killed_daemon_goes_on,
+    kept_ips::a_stateful_set_keeps_its_ips,
+    kept_ips::a_pod_that_moves_frees_its_ip,
+    kept_ips::the_plugin_that_was_there_comes_back,
     no_controller::pods_come_and_go,
     takeover::from_openkruise_and_back,
 ];

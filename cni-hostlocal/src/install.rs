@@ -1,0 +1,111 @@
+//! The program put in the place of the reference plugin, and taken away again.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, ErrorKind, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::Path,
+};
+
+/// The plugin's name, which configurations have as `type`.
+const NAME: &str = "host-local";
+/// What was there before.
+const BEFORE: &str = ".host-local.before-berth";
+const NEW: &str = ".host-local.new";
+/// What every build of this program has in it, and no other program.
+pub(crate) const SIGN: &str =
+    "host-local gives pods IP addresses of a node's ranges, and keeps them for pods that come back.";
+
+/// Copies `program` into the directory of plugins. What was there is kept beside it; at no moment is there no plugin.
+///
+/// # Errors
+/// A file cannot be read or written; then the plugin that was there is there still.
+pub fn install(program: &Path, directory: &Path) -> io::Result<&'static str> {
+    let content = fs::read(program)?;
+    let place = directory.join(NAME);
+    let found = fs::read(&place);
+    if found.as_ref().is_ok_and(|found| *found == content) {
+        return Ok("is there already");
+    }
+    // A link whose end is not seen from here is a plugin as well.
+    let is_there = place.symlink_metadata().is_ok();
+    if is_there && !found.is_ok_and(|found| is_ours(&found)) {
+        let before = directory.join(BEFORE);
+        absent_is_fine(fs::remove_file(&before))?;
+        fs::hard_link(&place, &before)?;
+    }
+    let new = directory.join(NEW);
+    absent_is_fine(fs::remove_file(&new))?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o755).open(&new)?;
+    file.write_all(&content)?;
+    file.sync_all()?;
+    fs::rename(&new, &place)?;
+    File::open(directory)?.sync_all()?;
+    Ok("is installed")
+}
+
+/// Puts back what was there before [`install`]. Somebody else's plugin that was put there since stays.
+///
+/// # Errors
+/// A file cannot be read, renamed or removed.
+pub fn restore(directory: &Path) -> io::Result<&'static str> {
+    let (place, before) = (directory.join(NAME), directory.join(BEFORE));
+    let ours = fs::read(&place).is_ok_and(|found| is_ours(&found));
+    if !ours {
+        absent_is_fine(fs::remove_file(&before))?;
+        return Ok("was not there");
+    }
+    match fs::rename(&before, &place) {
+        Ok(()) => Ok("gave way to what was there before"),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            fs::remove_file(&place)?;
+            Ok("is removed, for there was nothing before")
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn is_ours(program: &[u8]) -> bool {
+    program.windows(SIGN.len()).any(|part| part == SIGN.as_bytes())
+}
+
+fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn what_was_there_comes_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let (place, ours) = (directory.path().join(NAME), directory.path().join("ours"));
+        fs::write(&ours, SIGN).unwrap();
+        // A link, as distributions and the tests' clusters have it, of which the end is not seen.
+        symlink("/nowhere/host-local", &place).unwrap();
+        for wanted in ["is installed", "is there already"] {
+            assert_eq!(install(&ours, directory.path()).unwrap(), wanted);
+        }
+        fs::write(&ours, format!("{SIGN} newer")).unwrap();
+        assert_eq!(install(&ours, directory.path()).unwrap(), "is installed");
+        assert_eq!(restore(directory.path()).unwrap(), "gave way to what was there before");
+        assert_eq!(fs::read_link(&place).unwrap(), Path::new("/nowhere/host-local"));
+        // The distribution's package was upgraded meanwhile: that one is to come back.
+        install(&ours, directory.path()).unwrap();
+        fs::remove_file(&place).unwrap();
+        fs::write(&place, "upgraded").unwrap();
+        assert_eq!(install(&ours, directory.path()).unwrap(), "is installed");
+        assert_eq!(restore(directory.path()).unwrap(), "gave way to what was there before");
+        assert_eq!(fs::read(&place).unwrap(), b"upgraded");
+        assert_eq!(restore(directory.path()).unwrap(), "was not there");
+        fs::remove_file(&place).unwrap();
+        install(&ours, directory.path()).unwrap();
+        assert_eq!(restore(directory.path()).unwrap(), "is removed, for there was nothing before");
+        assert!(!place.exists());
+    }
+}

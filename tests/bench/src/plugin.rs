@@ -1,0 +1,206 @@
+//! What a call of `host-local` costs, beside the reference plugin on the same leases.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use berth_cluster::programs::workspace_binaries;
+use serde::Serialize;
+use serde_json::json;
+
+/// Debian's reference plugin.
+const REFERENCE: &str = "/usr/lib/cni/host-local";
+const HELD: [u32; 4] = [0, 110, 1000, 10_000];
+const AT_ONCE: usize = 64;
+
+/// Who is called, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(crate) enum Way {
+    /// The reference.
+    Reference,
+    /// Ours, for pods whose addresses end with them.
+    Ours,
+    /// Ours, for pods whose addresses are kept, and so written through to the disk.
+    OursKept,
+    /// The same, with nothing written through (`sync: never`).
+    OursKeptUnsynced,
+}
+
+const WAYS: [Way; 4] = [Way::Reference, Way::Ours, Way::OursKept, Way::OursKeptUnsynced];
+
+/// What was measured of one way with so many addresses held. Times are in milliseconds.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Figures {
+    way: Way,
+    held: u32,
+    add: [f64; 2],
+    del: [f64; 2],
+    /// With 64 at once: ADDs a second, and the p99.
+    at_once: [f64; 2],
+}
+
+struct Plugin {
+    way: Way,
+    program: PathBuf,
+    data_dir: PathBuf,
+}
+
+/// Measures all ways, round about, so that a slow moment of the machine hits all alike.
+pub(crate) fn measure(rounds: usize) -> Result<Vec<Figures>> {
+    let binaries = workspace_binaries(&["host-local"], true)?;
+    let ours = binaries.first().context("no host-local was built")?;
+    ensure!(Path::new(REFERENCE).exists(), "{REFERENCE} is missing: make prerequisites");
+    let mut figures = Vec::new();
+    for held in HELD {
+        let root = std::env::temp_dir().join(format!("berth-bench-{}-{held}", std::process::id()));
+        let plugins = WAYS.map(|way| Plugin {
+            way,
+            program: if way == Way::Reference { REFERENCE.into() } else { ours.clone() },
+            data_dir: root.join(format!("{way:?}")),
+        });
+        for plugin in &plugins {
+            plugin.fill(held)?;
+        }
+        let mut times: BTreeMap<(Way, &str), Vec<f64>> = BTreeMap::new();
+        for round in 0..rounds {
+            for plugin in &plugins {
+                for command in ["ADD", "DEL"] {
+                    let time = plugin.call(command, &format!("round{round}"))?;
+                    times.entry((plugin.way, command)).or_default().push(time);
+                }
+            }
+        }
+        for plugin in &plugins {
+            let mut of = |command| percentiles(times.entry((plugin.way, command)).or_default());
+            let (add, del) = (of("ADD"), of("DEL"));
+            let at_once = plugin.at_once(if plugin.way == Way::Reference && held > 1000 { 1 } else { 8 })?;
+            let measured = Figures { way: plugin.way, held, add, del, at_once };
+            println!("  {}", line(&measured));
+            figures.push(measured);
+        }
+        fs::remove_dir_all(&root)?;
+    }
+    Ok(figures)
+}
+
+impl Plugin {
+    /// Makes leases as the reference writes them, and calls once, so that ours has its index.
+    fn fill(&self, held: u32) -> Result<()> {
+        let leases = self.data_dir.join("net");
+        fs::create_dir_all(&leases)?;
+        let base = u32::from(std::net::Ipv4Addr::new(10, 16, 0, 1));
+        let mut last = String::new();
+        for number in 1..=held {
+            last = std::net::Ipv4Addr::from(base + number).to_string();
+            fs::write(leases.join(&last), format!("{number:064x}\r\neth0"))?;
+        }
+        if held > 0 {
+            fs::write(leases.join("last_reserved_ip.0"), last)?;
+        }
+        self.call("ADD", "warm")?;
+        self.call("DEL", "warm")?;
+        Ok(())
+    }
+
+    /// One call, in milliseconds from before its start until after its end.
+    fn call(&self, command: &str, container: &str) -> Result<f64> {
+        let kept = matches!(self.way, Way::OursKept | Way::OursKeptUnsynced);
+        let sync = if self.way == Way::OursKeptUnsynced { "never" } else { "kept" };
+        let minutes = u32::from(kept);
+        let config = json!({
+            "cniVersion": "1.0.0", "name": "net", "type": "bridge",
+            "ipam": {
+                "type": "host-local", "dataDir": self.data_dir, "ranges": [[{"subnet": "10.16.0.0/15"}]],
+                "reservedIPs": {"minutes": minutes, "namespaces": ["*"]}, "sync": sync,
+            },
+        });
+        let args = format!("IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME={container}");
+        let begun = Instant::now();
+        let mut child = Command::new(&self.program)
+            .env_clear()
+            .envs([
+                ("CNI_COMMAND", command),
+                ("CNI_CONTAINERID", container),
+                ("CNI_IFNAME", "eth0"),
+                ("CNI_NETNS", "/run/netns/none"),
+                ("CNI_PATH", "/opt/cni/bin"),
+                ("CNI_ARGS", &args),
+            ])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        child.stdin.take().context("no input")?.write_all(config.to_string().as_bytes())?;
+        let output = child.wait_with_output()?;
+        let time = begun.elapsed().as_secs_f64() * 1000.0;
+        ensure!(output.status.success(), "{command} failed: {}", String::from_utf8_lossy(&output.stdout));
+        Ok(time)
+    }
+
+    /// ADDs of 64 callers at once: how many a second, and the p99.
+    fn at_once(&self, each: usize) -> Result<[f64; 2]> {
+        let times = Mutex::new(Vec::new());
+        let begun = Instant::now();
+        std::thread::scope(|scope| {
+            let callers: Vec<_> = (0..AT_ONCE)
+                .map(|caller| {
+                    let times = &times;
+                    scope.spawn(move || -> Result<()> {
+                        for number in 0..each {
+                            let time = self.call("ADD", &format!("at-once-{caller}-{number}"))?;
+                            times.lock().map_err(|_| anyhow::anyhow!("a caller failed"))?.push(time);
+                        }
+                        Ok(())
+                    })
+                })
+                .collect();
+            callers.into_iter().try_for_each(|caller| caller.join().map_err(|_| anyhow::anyhow!("a caller failed"))?)
+        })?;
+        let seconds = begun.elapsed().as_secs_f64();
+        let mut times = times.into_inner().map_err(|_| anyhow::anyhow!("a caller failed"))?;
+        let [_, p99] = percentiles(&mut times);
+        Ok([times.len() as f64 / seconds, p99])
+    }
+}
+
+/// The p50 and the p99.
+fn percentiles(times: &mut [f64]) -> [f64; 2] {
+    times.sort_by(f64::total_cmp);
+    [50, 99].map(|percent| {
+        times.get((times.len() * percent / 100).min(times.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
+    })
+}
+
+fn line(figures: &Figures) -> String {
+    let Figures { way, held, add, del, at_once } = figures;
+    format!(
+        "{way:<18} {held:>6} {:>9.2} {:>9.2} {:>9.2} {:>9.2} {:>10.0} {:>10.1}",
+        add[0],
+        add[1],
+        del[0],
+        del[1],
+        at_once[0],
+        at_once[1],
+        way = format!("{way:?}")
+    )
+}
+
+/// The table for people.
+pub(crate) fn text(figures: &[Figures]) -> String {
+    let mut text = String::from("\nhost-local, milliseconds from the start of the program to its end:\n");
+    let _ = writeln!(
+        text,
+        "  {:<18} {:>6} {:>9} {:>9} {:>9} {:>9} {:>10} {:>10}",
+        "way", "held", "ADD p50", "ADD p99", "DEL p50", "DEL p99", "64: ADD/s", "64: p99"
+    );
+    for figures in figures {
+        let _ = writeln!(text, "  {}", line(figures));
+    }
+    text
+}

@@ -2,18 +2,28 @@
 //! plugin that was there before back when the chart is uninstalled.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use cni_hostlocal::{admin, install, node};
-use k8s_openapi::api::apps::v1::DaemonSet;
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{WatchEvent, WatchParams};
 use kube::{Api, Client, Error};
+use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
 use crate::runtime::{Runtime, SocketChoice};
 use crate::space;
 
-/// How long the apiserver may take to say whether the DaemonSet is still there.
-const ANSWER: Duration = Duration::from_secs(4);
+/// The ConfigMap that is there as long as the chart installs the plugin.
+const SIGN: &str = "kruise-host-local";
+/// How long the daemon looks for the sign when it ends, and how often.
+const PARTING: Duration = Duration::from_secs(3);
+const LOOK: Duration = Duration::from_millis(200);
+/// The pause before a watch that ended is begun again.
+const AGAIN: Duration = Duration::from_secs(5);
 
 /// The node's leases, and when they may be taken back.
 #[derive(Debug, Clone)]
@@ -54,27 +64,62 @@ async fn reclaim_once(leases: &Leases, socket: &SocketChoice) -> Result<Vec<Stri
     Ok(reclaimed.iter().map(ToString::to_string).collect())
 }
 
-/// When the DaemonSet has gone, or installs the plugin no more, puts back the one that was there before. Otherwise this is only
-/// the daemon's own end (an upgrade, a reboot), and the plugin stays.
-pub async fn restore_if_uninstalled(client: Client, namespace: &str, directory: &Path) {
-    let api: Api<DaemonSet> = Api::namespaced(client, namespace);
-    let gone = match tokio::time::timeout(ANSWER, api.get("kruise-daemon")).await {
-        Ok(Ok(found)) => found.metadata.deletion_timestamp.is_some() || !installs(&found),
-        // With the DaemonSet goes the right to ask for it.
-        Ok(Err(Error::Api(status))) => matches!(status.code, 401 | 403 | 404),
-        Ok(Err(_)) | Err(_) => false,
-    };
-    if !gone {
-        return;
+/// Watches the chart's sign that the plugin is to be on the node, and at the daemon's end puts back the plugin that was there
+/// before, if the sign has gone.
+pub struct Sign {
+    api: Api<ConfigMap>,
+    taken_away: Arc<AtomicBool>,
+    watching: JoinHandle<()>,
+}
+
+impl Sign {
+    /// Begins to watch.
+    pub fn watch(client: Client, namespace: &str) -> Sign {
+        let api: Api<ConfigMap> = Api::namespaced(client, namespace);
+        let taken_away = Arc::new(AtomicBool::new(false));
+        let watching = tokio::spawn(watch(api.clone(), Arc::clone(&taken_away)));
+        Sign { api, taken_away, watching }
     }
-    match install::restore(directory) {
-        Ok(done) => info!("the plugin host-local {done}"),
-        Err(error) => warn!(%error, "the plugin that was there before cannot be put back"),
+
+    /// To be called when the daemon ends. An upgrade, a deleted pod or a reboot leave the sign, and so the plugin. A helm
+    /// that uninstalls takes the sign away a moment after the daemons, and their rights with it: so this looks for a while.
+    /// A token that is not valid any more says nothing: a pod that is deleted by force has none either.
+    pub async fn restore_if_gone(self, plugins: &Path) {
+        let begun = Instant::now();
+        let mut gone = false;
+        while !gone && begun.elapsed() < PARTING {
+            gone = self.taken_away.load(Ordering::Relaxed)
+                || match tokio::time::timeout(PARTING, self.api.get_metadata(SIGN)).await {
+                    Ok(Err(Error::Api(status))) => matches!(status.code, 403 | 404),
+                    _ => false,
+                };
+            tokio::time::sleep(LOOK).await;
+        }
+        self.watching.abort();
+        if !gone {
+            return;
+        }
+        match install::restore(plugins) {
+            Ok(done) => info!("the plugin host-local {done}"),
+            Err(error) => warn!(%error, "the plugin that was there before cannot be put back"),
+        }
     }
 }
 
-fn installs(daemons: &DaemonSet) -> bool {
-    let pod = daemons.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
-    pod.and_then(|pod| pod.init_containers.as_ref())
-        .is_some_and(|containers| containers.iter().any(|container| container.name == "host-local"))
+/// A watch that has begun goes on without the right to begin it.
+async fn watch(api: Api<ConfigMap>, taken_away: Arc<AtomicBool>) {
+    let only = WatchParams::default().fields(&format!("metadata.name={SIGN}"));
+    loop {
+        if let Ok(events) = api.watch_metadata(&only, "0").await {
+            let mut events = std::pin::pin!(events);
+            while let Some(Ok(event)) = events.next().await {
+                match event {
+                    WatchEvent::Deleted(_) => taken_away.store(true, Ordering::Relaxed),
+                    WatchEvent::Added(_) => taken_away.store(false, Ordering::Relaxed),
+                    _ => {}
+                }
+            }
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
 }

@@ -52,12 +52,13 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
     };
     let settings = flags.settings();
     let leases = flags.leases().map(|leases| tokio::spawn(cni::reclaim(leases, settings.socket.clone())));
-    agent::run(settings, Api::all(client.clone()), metrics, end).await;
+    let plugins = flags.plugins().map(|plugins| (plugins, cni::Sign::watch(client.clone(), &flags.pod_namespace)));
+    agent::run(settings, Api::all(client), metrics, end).await;
     if let Some(leases) = leases {
         leases.abort();
     }
-    if let Some(plugins) = flags.plugins() {
-        cni::restore_if_uninstalled(client, &flags.pod_namespace, &plugins).await;
+    if let Some((plugins, sign)) = plugins {
+        sign.restore_if_gone(&plugins).await;
     }
     server.abort();
     Ok(())

@@ -235,6 +235,32 @@ fn a_changed_claim_template_is_for_new_pods_unless_the_gate_is_on() {
 }
 
 #[test]
+fn a_default_in_a_claim_template_recreates_nothing() {
+    let spelt = |mode: Option<&str>| {
+        let mut template = claim_template("data", "1Gi");
+        mode.into_iter().for_each(|mode| template.0["spec"]["volumeMode"] = json!(mode));
+        template
+    };
+    for (before, after, recreated) in [
+        (None, Some("Filesystem"), false),
+        (Some("Filesystem"), None, false),
+        (None, Some("Block"), true),
+        (Some("Block"), None, true),
+    ] {
+        let mut world = world(2, "InPlaceIfPossible", false);
+        world.gates = world.gates.with(Gate::RecreatePodWhenChangeVCTInCloneSet, true);
+        Arc::make_mut(&mut world.set).spec.volume_claim_templates = vec![spelt(before)];
+        world.set_template(template("web:2"));
+        world.settle();
+        let pods = world.identities();
+        Arc::make_mut(&mut world.set).spec.volume_claim_templates = vec![spelt(after)];
+        world.set_template(template("web:3"));
+        world.settle();
+        assert_eq!(world.identities() != pods, recreated, "{before:?} to {after:?}");
+    }
+}
+
+#[test]
 fn claim_templates_are_refused_by_name() {
     let mut world = world(1, "ReCreate", false);
     for (name, part) in [("", "pods mount the claim by this name"), ("log", "another claim template has this name")] {

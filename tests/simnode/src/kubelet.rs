@@ -1,0 +1,206 @@
+//! What a kubelet does next for a pod.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::nodes;
+use crate::pod::{Container, ContainerStatus, Pod, Running, State, Waiting};
+
+/// How quick a node is, and what does not work on it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Habits {
+    /// How long a container takes to start.
+    pub start_delay: Duration,
+    /// How long a pod takes to end.
+    pub stop_delay: Duration,
+    /// Images that no registry has.
+    pub missing_images: Vec<String>,
+    /// Images whose containers crash again and again.
+    pub crashing_images: Vec<String>,
+}
+
+/// What is done next for a pod.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Nothing, until it changes.
+    Rest,
+    /// It gets a node.
+    Bind,
+    /// Its status is patched so, by a strategic merge patch.
+    Report(Value),
+    /// It has ended, and is let go.
+    Remove,
+    /// Look again after this time.
+    Wait(Duration),
+}
+
+/// Who binds pods that say nothing of it.
+const DEFAULT_SCHEDULER: &str = "default-scheduler";
+const READY: &str = "Ready";
+const CONTAINERS_READY: &str = "ContainersReady";
+/// Conditions that are True as soon as the pod has begun.
+const BEGUN: [&str; 2] = ["PodReadyToStartContainers", "Initialized"];
+
+/// What is done next for a pod whose present generation, or deletion, was first seen so long ago. `now` is RFC 3339.
+pub fn next(pod: &Pod, seen: Duration, habits: &Habits, now: &str) -> Action {
+    if matches!(&*pod.status.phase, "Succeeded" | "Failed") && pod.metadata.deletion_timestamp.is_none() {
+        return Action::Rest;
+    }
+    if pod.spec.node_name.is_empty() {
+        let ours = matches!(&*pod.spec.scheduler_name, "" | DEFAULT_SCHEDULER);
+        return if ours && pod.metadata.deletion_timestamp.is_none() { Action::Bind } else { Action::Rest };
+    }
+    if !nodes::is_ours(&pod.spec.node_name) {
+        return Action::Rest;
+    }
+    let manner = &pod.metadata.annotations;
+    if pod.metadata.deletion_timestamp.is_some() {
+        let delay = manner.stop_delay.unwrap_or(habits.stop_delay);
+        return match pod.metadata.deletion_grace_period_seconds {
+            // It was let go already, and finalizers hold it.
+            Some(0) => Action::Rest,
+            _ if seen < delay => Action::Wait(delay - seen),
+            _ => Action::Remove,
+        };
+    }
+    let containers: Vec<_> = pod.spec.containers.iter().map(|wanted| container(pod, wanted, habits, now)).collect();
+    let starts = containers.iter().any(|(_, changed)| *changed);
+    let delay = manner.start_delay.unwrap_or(habits.start_delay);
+    if starts && seen < delay {
+        return Action::Wait(delay - seen);
+    }
+    let containers: Vec<_> = containers.into_iter().map(|(status, _)| status).collect();
+    report(pod, &containers, now)
+}
+
+/// The status of a container, and whether it is another one than before.
+fn container(pod: &Pod, wanted: &Container, habits: &Habits, now: &str) -> (ContainerStatus, bool) {
+    let before = pod.status.container_statuses.iter().find(|status| status.name == wanted.name);
+    let fate = Fate::of(pod, &wanted.image, habits);
+    if let Some(before) = before.filter(|before| fate.is_met(before, &wanted.image)) {
+        // Resources change without a restart.
+        return (ContainerStatus { resources: wanted.resources.clone(), ..before.clone() }, false);
+    }
+    let restart_count = before.map_or(0, |before| before.restart_count + 1);
+    let made = ContainerStatus {
+        name: wanted.name.clone(),
+        image: wanted.image.clone(),
+        restart_count,
+        resources: wanted.resources.clone(),
+        ..ContainerStatus::default()
+    };
+    let (image_id, container_id) = (image_id(&wanted.image).into(), container_id(pod, wanted, restart_count));
+    let status = match fate {
+        Fate::NoImage => ContainerStatus { state: waiting("ImagePullBackOff"), ..made },
+        Fate::Crashes => ContainerStatus { image_id, container_id, state: waiting("CrashLoopBackOff"), ..made },
+        Fate::Runs => {
+            let state = State { running: Some(Running { started_at: now.into() }), waiting: None };
+            ContainerStatus { image_id, container_id, state, ready: true, started: true, ..made }
+        }
+    };
+    (status, true)
+}
+
+/// What becomes of a container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Runs,
+    NoImage,
+    Crashes,
+}
+
+impl Fate {
+    fn of(pod: &Pod, image: &str, habits: &Habits) -> Self {
+        let manner = &pod.metadata.annotations;
+        let among =
+            |named: &[Box<str>], all: &[String]| named.iter().any(|i| **i == *image) || all.iter().any(|i| i == image);
+        if among(&manner.missing_images, &habits.missing_images) {
+            Self::NoImage
+        } else if among(&manner.crashing_images, &habits.crashing_images) {
+            Self::Crashes
+        } else {
+            Self::Runs
+        }
+    }
+
+    /// What was reported is just that.
+    fn is_met(self, status: &ContainerStatus, image: &str) -> bool {
+        let made = *status.image_id == *image_id(image);
+        match self {
+            Self::Runs => made && status.state.running.is_some(),
+            Self::NoImage => *status.image == *image && status.state == waiting("ImagePullBackOff"),
+            Self::Crashes => made && status.state == waiting("CrashLoopBackOff"),
+        }
+    }
+}
+
+fn waiting(reason: &str) -> State {
+    State { running: None, waiting: Some(Waiting { reason: reason.into() }) }
+}
+
+/// The id by which every simulated node knows an image.
+pub fn image_id(image: &str) -> String {
+    let repository = image.rsplit_once(':').filter(|(_, tag)| !tag.contains('/')).map_or(image, |(name, _)| name);
+    format!("simnode/{repository}@sha256:{}", hex(&Sha256::digest(image)))
+}
+
+fn container_id(pod: &Pod, container: &Container, restart_count: i32) -> Box<str> {
+    let text = format!("{}/{}/{restart_count}", pod.metadata.uid, container.name);
+    format!("containerd://{}", hex(&Sha256::digest(text))).into()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
+}
+
+/// What of a pod's status is to be changed, if anything.
+fn report(pod: &Pod, containers: &[ContainerStatus], now: &str) -> Action {
+    let is_true = |type_: &str| pod.condition(type_) == Some("True");
+    let containers_ready = containers.iter().all(|container| container.ready);
+    let ready = containers_ready && pod.spec.readiness_gates.iter().all(|gate| is_true(&gate.condition_type));
+    let wanted =
+        BEGUN.map(|type_| (type_, true)).into_iter().chain([(CONTAINERS_READY, containers_ready), (READY, ready)]);
+    let word = |yes: bool| if yes { "True" } else { "False" };
+    let conditions: Vec<_> = wanted
+        .filter(|(type_, yes)| pod.condition(type_) != Some(word(*yes)))
+        .map(|(type_, yes)| {
+            let mut condition = json!({"type": type_, "status": word(yes), "lastTransitionTime": now});
+            if !yes {
+                let gates = type_ == READY && containers_ready;
+                condition["reason"] = json!(if gates { "ReadinessGatesNotReady" } else { "ContainersNotReady" });
+            }
+            condition
+        })
+        .collect();
+    let generation = pod.metadata.generation;
+    let same_containers = *pod.status.container_statuses == *containers;
+    if conditions.is_empty() && same_containers && pod.status.observed_generation == generation {
+        return Action::Rest;
+    }
+    let begun = containers.iter().all(|container| !container.container_id.is_empty());
+    let mut status = json!({"observedGeneration": generation, "phase": if begun { "Running" } else { "Pending" }});
+    if !conditions.is_empty() {
+        status["conditions"] = conditions.into();
+    }
+    if !same_containers {
+        status["containerStatuses"] = json!(containers);
+    }
+    if pod.status.observed_generation == 0 {
+        let address = address(&pod.metadata.uid);
+        (status["podIP"], status["podIPs"], status["startTime"]) =
+            (json!(address), json!([{"ip": address}]), json!(now));
+    }
+    Action::Report(json!({"metadata": {"uid": pod.metadata.uid}, "status": status}))
+}
+
+/// An address for a pod. Nobody answers there.
+fn address(uid: &str) -> String {
+    let digest = Sha256::digest(uid);
+    format!("10.{}.{}.{}", digest[0], digest[1], 1 + digest[2] % 250)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! What the daemon of a simulated node answers to its NodeImage.
+
+use std::collections::BTreeMap;
+
+use berth_api::v1beta1::nodeimage::{ImagePullPhase, ImageStatus, ImageTagStatus, NodeImage, NodeImageStatus};
+use berth_runtime::object::{NODE_IMAGES, Object, Resource};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde::de::{Deserialize, Deserializer};
+
+use crate::kubelet::image_id;
+
+/// A NodeImage in a store.
+#[derive(Debug)]
+pub struct Held(pub NodeImage);
+
+impl<'de> Deserialize<'de> for Held {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut image = NodeImage::deserialize(deserializer)?;
+        image.metadata.managed_fields = None;
+        Ok(Self(image))
+    }
+}
+
+impl Object for Held {
+    const RESOURCE: Resource = NODE_IMAGES;
+
+    fn namespace(&self) -> &str {
+        ""
+    }
+    fn name(&self) -> &str {
+        self.0.metadata.name.as_deref().unwrap_or_default()
+    }
+    fn uid(&self) -> &str {
+        self.0.metadata.uid.as_deref().unwrap_or_default()
+    }
+    fn resource_version(&self) -> &str {
+        self.0.metadata.resource_version.as_deref().unwrap_or_default()
+    }
+    fn terminating(&self) -> bool {
+        self.0.metadata.deletion_timestamp.is_some()
+    }
+}
+
+/// The status once every pull that the spec asks for has ended; none where it says so already. `missing` are images that no
+/// registry has.
+pub fn answer(image: &NodeImage, missing: &[String], now: &Time) -> Option<NodeImageStatus> {
+    let before = image.status.clone().unwrap_or_default();
+    let mut status = NodeImageStatus { image_statuses: BTreeMap::new(), ..before.clone() };
+    (status.desired, status.succeeded, status.failed, status.pulling, status.waiting) = (0, 0, 0, 0, 0);
+    for (name, wanted) in &image.spec.images {
+        let told = before.image_statuses.get(name).map(|status| status.tags.as_slice()).unwrap_or_default();
+        let mut tags = Vec::new();
+        for tag in &wanted.tags {
+            let told = told.iter().find(|told| told.tag == tag.tag && told.version == tag.version);
+            let told = told.filter(|told| matches!(told.phase, ImagePullPhase::Succeeded | ImagePullPhase::Failed));
+            let pulled = told.cloned().unwrap_or_else(|| pull(name, &tag.tag, tag.version, missing, now));
+            status.desired += 1;
+            if pulled.phase == ImagePullPhase::Failed {
+                status.failed += 1
+            } else {
+                status.succeeded += 1
+            }
+            tags.push(pulled);
+        }
+        status.image_statuses.insert(name.clone(), ImageStatus { tags });
+    }
+    (status != before).then_some(status)
+}
+
+fn pull(name: &str, tag: &str, version: i64, missing: &[String], now: &Time) -> ImageTagStatus {
+    let image = format!("{name}:{tag}");
+    let (start_time, completion_time) = (Some(now.clone()), Some(now.clone()));
+    let told =
+        ImageTagStatus { tag: tag.to_owned(), version, start_time, completion_time, ..ImageTagStatus::default() };
+    if missing.contains(&image) {
+        return ImageTagStatus { phase: ImagePullPhase::Failed, message: "no such image".to_owned(), ..told };
+    }
+    ImageTagStatus { phase: ImagePullPhase::Succeeded, progress: 100, image_id: image_id(&image), ..told }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_pull_ends_once() {
+        let now = Time("2026-01-02T03:04:05Z".parse().unwrap());
+        let tags = json!([{"tag": "1", "version": 2}, {"tag": "none"}]);
+        let mut image: NodeImage =
+            serde_json::from_value(json!({"metadata": {"name": "sim-0"}, "spec": {"images": {"web": {"tags": tags}}}}))
+                .unwrap();
+        let missing = ["web:none".to_owned()];
+        let status = answer(&image, &missing, &now).unwrap();
+        assert_eq!((status.desired, status.succeeded, status.failed), (2, 1, 1));
+        let tags = &status.image_statuses["web"].tags;
+        assert_eq!((tags[0].phase, tags[0].version), (ImagePullPhase::Succeeded, 2));
+        assert_eq!(tags[1].phase, ImagePullPhase::Failed);
+        image.status = Some(status);
+        assert_eq!(answer(&image, &missing, &now), None);
+        image.spec.images.clear();
+        assert_eq!(answer(&image, &missing, &now).unwrap().desired, 0);
+    }
+}

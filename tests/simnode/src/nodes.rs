@@ -1,0 +1,108 @@
+//! The simulated nodes.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use futures::{StreamExt, TryStreamExt};
+use http::{Method, Request};
+use kube::Client;
+use serde_json::{Value, json};
+
+/// With this the names of simulated nodes begin, and of no others.
+const PREFIX: &str = "sim-";
+/// Requests at once.
+const PARALLEL: usize = 16;
+
+/// The name of a node, counted from 0.
+pub fn name(number: usize) -> String {
+    format!("{PREFIX}{number}")
+}
+
+/// True for the name of a simulated node.
+pub fn is_ours(name: &str) -> bool {
+    number(name).is_some()
+}
+
+/// Which of the nodes has this name.
+pub fn number(name: &str) -> Option<usize> {
+    name.strip_prefix(PREFIX)?.parse().ok()
+}
+
+/// A node as its kubelet would register it.
+fn node(name: &str, now: &str) -> Value {
+    let capacity = json!({"cpu": "64", "memory": "256Gi", "pods": "1000", "ephemeral-storage": "1Ti"});
+    json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "simnode": "true"}},
+        "status": {
+            "capacity": capacity,
+            "allocatable": capacity,
+            "conditions": [{
+                "type": "Ready",
+                "status": "True",
+                "reason": "KubeletReady",
+                "lastHeartbeatTime": now,
+                "lastTransitionTime": now,
+            }],
+            "nodeInfo": {
+                "architecture": "amd64", "bootID": "", "containerRuntimeVersion": "simnode://1", "kernelVersion": "",
+                "kubeProxyVersion": "", "kubeletVersion": "v1.34.0", "machineID": name, "operatingSystem": "linux",
+                "osImage": "", "systemUUID": name,
+            },
+        },
+    })
+}
+
+/// Makes those nodes that are not there yet.
+///
+/// # Errors
+/// The server's answer.
+pub async fn make(client: &Client, count: usize, now: &str) -> Result<()> {
+    let make = |number| async move {
+        let node = node(&name(number), now);
+        create(client, "/api/v1/nodes", &node).await.with_context(|| format!("cannot make node {}", name(number)))
+    };
+    futures::stream::iter(0..count).map(make).buffer_unordered(PARALLEL).try_collect().await
+}
+
+/// Creates an object, if it is not there yet.
+async fn create(client: &Client, path: &str, object: &Value) -> Result<()> {
+    let request = Request::builder().method(Method::POST).uri(path).header("content-type", "application/json");
+    match client.request::<Value>(request.body(object.to_string().into_bytes())?).await {
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+        answer => answer.map(|_| ()).map_err(Into::into),
+    }
+}
+
+/// Renews the lease of every node once in each interval, one after the other, as heartbeats. Does not return.
+pub async fn beat(client: &Client, count: usize, interval: Duration) {
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
+    let mut tick = tokio::time::interval(interval.div_f64(count.max(1) as f64));
+    for number in (0..count.max(1)).cycle() {
+        tick.tick().await;
+        let (name, now) = (name(number), jiff::Timestamp::now());
+        let spec = json!({"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": format!("{now:.6}")});
+        let patch = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": spec});
+        let path = format!("{leases}/{name}?fieldManager=simnode&force=true");
+        let request =
+            Request::builder().method(Method::PATCH).uri(path).header("content-type", "application/apply-patch+yaml");
+        // A beat that is missed is made up for by the next.
+        if let Ok(request) = request.body(patch.to_string().into_bytes()) {
+            let _ = client.request::<Value>(request).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_simulated_nodes_are_ours() {
+        assert!(is_ours(&name(0)) && number(&name(4999)) == Some(4999));
+        for other in ["node-1", "sim-", "sim-x", ""] {
+            assert!(!is_ours(other), "{other}");
+        }
+    }
+}

@@ -1,85 +1,30 @@
-//! What Berth costs, measured: `make bench`.
-//!
-//! One run on one cluster: how much memory the controller and a daemon take, and how long a change of image takes in place,
-//! by new pods, and by a bare patch of the pods, which is the kubelet's own restart and so the limit. The rounds alternate,
-//! so that a slow moment of the machine hits all alike. Before that, what a call of host-local costs, beside the reference.
-//! Figures are reported, never asserted.
+//! What Berth costs, measured: `make bench`. Figures are reported, never asserted.
 
-mod memory;
-mod plugin;
-mod rollout;
-mod table;
+mod nodes;
+mod phases;
 
-use std::path::PathBuf;
+use anyhow::Result;
+use clap::{Parser, Subcommand};
 
-use anyhow::{Context, Result, ensure};
-use berth_e2e::install;
-use berth_e2e::site::Site;
-use clap::Parser;
-use serde::Serialize;
-
-/// Measures Berth on a cluster of its own.
+/// Measures Berth on clusters of its own.
 #[derive(Debug, Parser)]
-struct Options {
-    /// Rounds of each kind.
-    #[arg(long, default_value_t = 5)]
-    rounds: usize,
-    /// Pods of the CloneSet.
-    #[arg(long, default_value_t = 6)]
-    pods: usize,
-    /// Calls of host-local of each kind, for each number of leases.
-    #[arg(long, default_value_t = 300)]
-    calls: usize,
-    /// Measure host-local only, without a cluster.
-    #[arg(long)]
-    plugin_only: bool,
-    /// Where the figures go as JSON.
-    #[arg(long, default_value = "target/bench.json")]
-    json: PathBuf,
+struct Command {
+    #[command(subcommand)]
+    what: What,
 }
 
-/// Everything that was measured.
-#[derive(Debug, Serialize)]
-struct Figures {
-    pods: usize,
-    nodes: u8,
-    memory: Vec<memory::Resident>,
-    rollouts: Vec<rollout::Timed>,
-    plugin: Vec<plugin::Figures>,
+#[derive(Debug, Subcommand)]
+enum What {
+    /// With many pods on simulated nodes: time, CPU, memory and writes of each phase of a CloneSet's life.
+    Phases(phases::Options),
+    /// With a few pods on real nodes: how much longer a change of image takes than the kubelet itself.
+    Nodes(nodes::Options),
 }
-
-const NODES: u8 = 3;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
-    let options = Options::parse();
-    ensure!(options.rounds > 0 && options.pods > 0, "--rounds and --pods are to be 1 or more");
-    println!("Calling host-local …");
-    let calls = options.calls;
-    let plugin = tokio::task::spawn_blocking(move || plugin::measure(calls)).await??;
-    print!("{}", plugin::text(&plugin));
-    if options.plugin_only {
-        return Ok(());
+    match Command::parse().what {
+        What::Phases(options) => phases::run(&options).await,
+        What::Nodes(options) => nodes::run(&options).await,
     }
-    println!("Making a cluster of {NODES} nodes, and installing Berth …");
-    let site = Site::make(NODES).await?;
-    site.push_berth(true)?;
-    install::install(&site, &[])?;
-    let idle = memory::resident("idle").context("cannot read the memory of Berth's processes")?;
-    let bench = rollout::Bench::prepare(&site, options.pods, options.rounds).await?;
-    let mut rollouts = Vec::new();
-    for round in 0..options.rounds {
-        for way in rollout::WAYS {
-            let timed = bench.round(way, round).await?;
-            println!("  round {} {:<10} {:.2} s", round + 1, timed.way, timed.seconds);
-            rollouts.push(timed);
-        }
-    }
-    let after = memory::resident("after the rollouts")?;
-    let figures = Figures { pods: options.pods, nodes: NODES, memory: [idle, after].concat(), rollouts, plugin };
-    print!("{}", table::text(&figures));
-    std::fs::write(&options.json, serde_json::to_string_pretty(&figures)?)
-        .with_context(|| format!("cannot write {}", options.json.display()))?;
-    println!("The figures are in {}.", options.json.display());
-    Ok(())
 }

@@ -14,6 +14,12 @@ impl Cluster {
         self.process(component).is_some_and(Process::runs)
     }
 
+    /// The id of the component's process on the host, while it runs.
+    #[must_use]
+    pub fn process_id(&self, component: Component) -> Option<u32> {
+        self.running(component).ok().and_then(|process| process.pid().as_raw().try_into().ok())
+    }
+
     /// Ends a component with SIGKILL and returns when it is gone. Containers outlive their containerd, as ever.
     ///
     /// # Errors

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use crate::Figures;
-use crate::rollout::{WAYS, Way};
+use super::Figures;
+use super::rollout::{WAYS, Way};
 
 /// The median of what was measured.
 fn median(mut values: Vec<f64>) -> f64 {
@@ -41,8 +41,8 @@ pub(crate) fn text(figures: &Figures) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::Resident;
-    use crate::rollout::Timed;
+    use crate::nodes::memory::Resident;
+    use crate::nodes::rollout::Timed;
 
     #[test]
     fn medians() {

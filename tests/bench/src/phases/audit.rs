@@ -1,0 +1,138 @@
+//! What a user asked of the apiserver, from its audit log.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+/// Requests by verb and resource, such as `patch pods/status`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub(crate) struct Requests {
+    /// How many there were.
+    pub(crate) all: BTreeMap<String, u64>,
+    /// How many of them the apiserver refused, by code.
+    pub(crate) refused: BTreeMap<u16, u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Line {
+    verb: String,
+    #[serde(default)]
+    user: User,
+    impersonated_user: Option<User>,
+    object_ref: Option<Reference>,
+    response_status: Option<Status>,
+}
+
+#[derive(Default, Deserialize)]
+struct User {
+    #[serde(default)]
+    username: String,
+}
+
+#[derive(Deserialize)]
+struct Reference {
+    #[serde(default)]
+    resource: String,
+    #[serde(default)]
+    subresource: String,
+}
+
+#[derive(Deserialize)]
+struct Status {
+    #[serde(default)]
+    code: u16,
+}
+
+const WRITES: [&str; 6] = ["create", "update", "patch", "delete", "deletecollection", "apply"];
+
+impl Requests {
+    /// Counts a line of the log, if it is of this user.
+    fn count(&mut self, line: &str, user: &str) {
+        let Ok(line) = serde_json::from_str::<Line>(line) else { return };
+        if line.impersonated_user.as_ref().unwrap_or(&line.user).username != user {
+            return;
+        }
+        let name = match &line.object_ref {
+            Some(Reference { resource, subresource }) if subresource.is_empty() => resource.clone(),
+            Some(Reference { resource, subresource }) => format!("{resource}/{subresource}"),
+            None => "-".to_owned(),
+        };
+        *self.all.entry(format!("{} {name}", line.verb)).or_default() += 1;
+        if let Some(code) = line.response_status.map(|status| status.code).filter(|code| *code >= 400) {
+            *self.refused.entry(code).or_default() += 1;
+        }
+    }
+
+    /// All that change something, whether the apiserver carried them out or not. A lease is renewed by the clock, and is left out.
+    pub(crate) fn writes(&self) -> u64 {
+        let counts = |key: &str| {
+            key.split_once(' ').is_some_and(|(verb, resource)| WRITES.contains(&verb) && resource != "leases")
+        };
+        self.all.iter().filter(|(key, _)| counts(key)).map(|(_, count)| count).sum()
+    }
+}
+
+/// The log, read from where it was read to before.
+pub(crate) struct Log {
+    path: PathBuf,
+    position: u64,
+}
+
+impl Log {
+    pub(crate) fn at(path: &Path) -> Self {
+        Self { path: path.to_owned(), position: 0 }
+    }
+
+    /// What this user has asked since the last look.
+    pub(crate) fn since(&mut self, user: &str) -> Result<Requests> {
+        let mut requests = Requests::default();
+        let file = File::open(&self.path).with_context(|| format!("cannot read {}", self.path.display()))?;
+        let mut reader = BufReader::new(file);
+        reader.seek(SeekFrom::Start(self.position))?;
+        let mut line = String::new();
+        // A last line without its end is read the next time.
+        while reader.read_line(&mut line)? > 0 && line.ends_with('\n') {
+            self.position += line.len() as u64;
+            requests.count(&line, user);
+            line.clear();
+        }
+        Ok(requests)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_counted_for_one_user() {
+        let line = |who: &str, verb: &str, resource: &str, code: u16| {
+            let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+            serde_json::json!({
+                "verb": verb, "user": {"username": "admin"}, "impersonatedUser": {"username": who},
+                "objectRef": {"resource": resource, "subresource": subresource}, "responseStatus": {"code": code},
+            })
+            .to_string()
+        };
+        let mut requests = Requests::default();
+        for (who, verb, resource, code) in [
+            ("berth", "patch", "pods/status", 200),
+            ("berth", "patch", "pods/status", 409),
+            ("berth", "watch", "pods", 200),
+            ("berth", "update", "leases", 200),
+            ("other", "patch", "pods/status", 200),
+        ] {
+            requests.count(&line(who, verb, resource, code), "berth");
+        }
+        requests.count("no JSON", "berth");
+        assert_eq!(requests.all["patch pods/status"], 2);
+        assert_eq!(requests.all["watch pods"], 1);
+        assert_eq!(requests.refused, BTreeMap::from([(409, 1)]));
+        assert_eq!(requests.writes(), 2);
+    }
+}

@@ -1,0 +1,157 @@
+//! With many pods on simulated nodes: what each phase of a CloneSet's life costs, for Berth, for a bare loop that sends the same
+//! patches, and for any other controller. The subjects alternate, each on a fresh etcd and kube-apiserver.
+
+mod audit;
+mod floor;
+mod life;
+mod measure;
+mod process;
+mod program;
+mod stage;
+mod table;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use berth_cluster::programs::workspace_binaries;
+use clap::Args;
+use serde::Serialize;
+
+use measure::Phase;
+use program::Recipe;
+use stage::Stage;
+
+/// What is measured with simulated nodes.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Pods of the CloneSet.
+    #[arg(long, default_value_t = 1000)]
+    pods: usize,
+    /// Simulated nodes.
+    #[arg(long, default_value_t = 20)]
+    nodes: usize,
+    /// Rounds of each subject; the table has the medians.
+    #[arg(long, default_value_t = 1)]
+    rounds: usize,
+    /// How long it is looked at while it is idle, in seconds.
+    #[arg(long, default_value_t = 10)]
+    idle: u64,
+    /// Measure a bare loop, too, that sends the same patches at the same concurrency: the limit.
+    #[arg(long)]
+    floor: bool,
+    /// Measure another controller, too. Its command may have {kubeconfig}, {host}, and the ports {metrics}, {health} and
+    /// {webhook}.
+    #[arg(long, value_name = "COMMAND")]
+    peer: Option<String>,
+    /// The CustomResourceDefinitions of the other controller.
+    #[arg(long, value_name = "DIRECTORY", requires = "peer")]
+    peer_crds: Option<PathBuf>,
+    /// Pull an image on all nodes by an ImagePullJob, too.
+    #[arg(long)]
+    pull: bool,
+    /// Measure what is built for debugging: quick to try, and slower than what users install.
+    #[arg(long)]
+    unoptimised: bool,
+    /// Where the figures go as JSON.
+    #[arg(long, default_value = "target/bench-phases.json")]
+    json: PathBuf,
+    /// Where what the programs say goes.
+    #[arg(long, default_value = "target/bench-logs")]
+    logs: PathBuf,
+}
+
+/// Everything that was measured.
+#[derive(Debug, Serialize)]
+struct Figures {
+    pods: usize,
+    nodes: usize,
+    processors: usize,
+    optimised: bool,
+    phases: Vec<Phase>,
+}
+
+/// Who is measured.
+enum Subject {
+    Controller { name: &'static str, words: Vec<String>, crds: PathBuf },
+    Floor,
+}
+
+impl Subject {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Controller { name, .. } => name,
+            Self::Floor => "floor",
+        }
+    }
+}
+
+/// Measures.
+pub(crate) async fn run(options: &Options) -> Result<()> {
+    ensure!(
+        options.rounds > 0 && options.pods > 0 && options.nodes > 0,
+        "--rounds, --pods and --nodes are to be 1 or more"
+    );
+    std::fs::create_dir_all(&options.logs).with_context(|| format!("cannot make {}", options.logs.display()))?;
+    let built = workspace_binaries(&["berth-controller", "simnode"], !options.unoptimised)?;
+    let [controller, simnode] = &built[..] else { anyhow::bail!("cargo built {} programs instead of 2", built.len()) };
+    let subjects = subjects(options, controller);
+    let mut figures = Figures {
+        pods: options.pods,
+        nodes: options.nodes,
+        processors: std::thread::available_parallelism().map_or(1, usize::from),
+        optimised: !options.unoptimised,
+        phases: Vec::new(),
+    };
+    for round in 1..=options.rounds {
+        for subject in &subjects {
+            println!(
+                "Round {round}, {}: making etcd, kube-apiserver and {} simulated nodes …",
+                subject.name(),
+                options.nodes
+            );
+            let measured = measure(options, subject, round, simnode).await;
+            figures.phases.extend(measured.with_context(|| format!("round {round} of {}", subject.name()))?);
+            // What was measured is kept, even if what comes next fails.
+            std::fs::write(&options.json, serde_json::to_string_pretty(&figures)?)
+                .with_context(|| format!("cannot write {}", options.json.display()))?;
+        }
+    }
+    print!("{}", table::text(&figures));
+    println!("The figures are in {}.", options.json.display());
+    Ok(())
+}
+
+fn subjects(options: &Options, controller: &Path) -> Vec<Subject> {
+    let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/berth/files/crds");
+    let mut subjects =
+        vec![Subject::Controller { name: "berth", words: program::berth(controller), crds: crds.clone() }];
+    if options.floor {
+        subjects.push(Subject::Floor);
+    }
+    if let Some(command) = &options.peer {
+        let words = command.split_whitespace().map(str::to_owned).collect();
+        subjects.push(Subject::Controller { name: "peer", words, crds: options.peer_crds.clone().unwrap_or(crds) });
+    }
+    subjects
+}
+
+async fn measure(options: &Options, subject: &Subject, round: usize, simnode: &Path) -> Result<Vec<Phase>> {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/berth/files/crds");
+    let crds = match subject {
+        Subject::Controller { crds, .. } => crds,
+        Subject::Floor => &own,
+    };
+    let mut stage = Stage::up(simnode, options.nodes, crds, &options.logs).await?;
+    let phases = match subject {
+        Subject::Floor => floor::run(&mut stage, options, round).await?,
+        Subject::Controller { name, words, .. } => {
+            let log = options.logs.join(format!("{name}-{round}.log"));
+            let _ = std::fs::remove_file(&log);
+            let recipe = Recipe { words: words.clone(), log };
+            let said = format!("what it says is in {}", recipe.log.display());
+            life::run(&mut stage, &recipe, options, (*name, round)).await.context(said)?
+        }
+    };
+    tokio::task::spawn_blocking(move || drop(stage)).await?;
+    Ok(phases)
+}

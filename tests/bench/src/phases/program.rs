@@ -1,0 +1,123 @@
+//! A controller as a process.
+
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use anyhow::{Context, Result, ensure};
+use berth_cluster::address;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::process::{Child, Command};
+
+use super::stage::{Stage, free_port};
+
+/// How to start a controller.
+#[derive(Debug, Clone)]
+pub(crate) struct Recipe {
+    /// The command and its arguments, with `{kubeconfig}`, `{metrics}`, `{health}`, `{webhook}` (ports) and `{host}` (the address
+    /// at which the apiserver reaches this machine) to be filled in.
+    pub(crate) words: Vec<String>,
+    /// Where what it says is added.
+    pub(crate) log: PathBuf,
+}
+
+/// Berth as a user's chart runs it, but outside the cluster.
+pub(crate) fn berth(binary: &Path) -> Vec<String> {
+    let flags = [
+        "--feature-gates=ImagePullJobGate=true",
+        "--log-format=json",
+        "--metrics-bind-address=127.0.0.1:{metrics}",
+        "--health-probe-bind-address=127.0.0.1:{health}",
+        "--grpc-port=0",
+        "--webhook-port={webhook}",
+        "--webhook-host={host}",
+    ];
+    std::iter::once(binary.display().to_string()).chain(flags.map(str::to_owned)).collect()
+}
+
+/// A controller that was started. It is killed with this value.
+pub(crate) struct Program {
+    child: Child,
+    metrics: u16,
+}
+
+/// The ports of a controller, the same in all its lives: objects in the cluster hold the webhooks'.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ports {
+    metrics: u16,
+    health: u16,
+    webhook: u16,
+}
+
+impl Ports {
+    /// Ports that are free, and the way from the apiserver to the webhooks.
+    pub(crate) fn open(stage: &Stage) -> Result<Self> {
+        let ports = Self { metrics: free_port()?, health: free_port()?, webhook: free_port()? };
+        stage.cluster.expose(ports.webhook)?;
+        Ok(ports)
+    }
+}
+
+impl Program {
+    pub(crate) fn start(recipe: &Recipe, stage: &Stage, ports: Ports) -> Result<Self> {
+        let kubeconfig = stage.kubeconfig.display().to_string();
+        let fill = |word: &String| {
+            word.replace("{kubeconfig}", &kubeconfig)
+                .replace("{metrics}", &ports.metrics.to_string())
+                .replace("{health}", &ports.health.to_string())
+                .replace("{webhook}", &ports.webhook.to_string())
+                .replace("{host}", &address::HOST.to_string())
+        };
+        let words: Vec<_> = recipe.words.iter().map(fill).collect();
+        let (program, arguments) = words.split_first().context("the command is empty")?;
+        let log = OpenOptions::new().create(true).append(true).open(&recipe.log)?;
+        let mut command = Command::new(program);
+        command.args(arguments).env("KUBECONFIG", &kubeconfig).env("WEBHOOK_HOST", address::HOST.to_string());
+        command.env("POD_NAMESPACE", "kruise-system").stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        let child = command.kill_on_drop(true).spawn().with_context(|| format!("cannot start {program}"))?;
+        Ok(Self { child, metrics: ports.metrics })
+    }
+
+    /// Its process.
+    pub(crate) fn id(&self) -> Result<u32> {
+        self.child.id().context("the controller has ended")
+    }
+
+    /// Asks it to end, and waits for that.
+    pub(crate) async fn stop(mut self) -> Result<()> {
+        let id = self.id()?.to_string();
+        ensure!(Command::new("kill").arg(&id).status().await?.success(), "cannot end process {id}");
+        self.child.wait().await?;
+        Ok(())
+    }
+
+    /// How many reconciles it counts; 0 where it tells nothing.
+    pub(crate) async fn reconciles(&self) -> u64 {
+        let ask = async {
+            let mut stream = TcpStream::connect(("127.0.0.1", self.metrics)).await?;
+            stream.write_all(b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n").await?;
+            let mut text = String::new();
+            stream.read_to_string(&mut text).await?;
+            std::io::Result::Ok(text)
+        };
+        ask.await.map(|text| reconciles(&text)).unwrap_or_default()
+    }
+}
+
+fn reconciles(metrics: &str) -> u64 {
+    let lines = metrics.lines().filter(|line| line.starts_with("controller_runtime_reconcile_total"));
+    lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum::<f64>() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reconciles_of_all_controllers_are_added() {
+        let text = "# HELP x\ncontroller_runtime_reconcile_total{controller=\"a\",result=\"success\"} 3\n\
+                    controller_runtime_reconcile_total{controller=\"b\"} 4e+01\ncontroller_runtime_reconcile_errors_total 9\n";
+        assert_eq!(reconciles(text), 43);
+    }
+}

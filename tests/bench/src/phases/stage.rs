@@ -1,0 +1,133 @@
+//! What every subject works on: etcd and kube-apiserver alone, with simulated nodes. Fresh for each, so that nothing of one
+//! subject is in the way of the next.
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use berth_cluster::{Cluster, Component, Options as ClusterOptions};
+use berth_e2e::objects;
+use kube::Client;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::{Value, json};
+use tokio::process::{Child, Command};
+
+use super::audit::{Log, Requests};
+use super::process::{self, Used};
+
+/// The user that the audit log is read for. Who else writes is not counted.
+pub(crate) const USER: &str = "bench:subject";
+/// Where the pods are.
+pub(crate) const NAMESPACE: &str = "bench";
+/// Where a controller has its lease and its certificates.
+const SYSTEM: &str = "kruise-system";
+/// How long anything may take.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1200);
+
+/// A control plane with simulated nodes.
+pub(crate) struct Stage {
+    pub(crate) cluster: Cluster,
+    /// An administrator, whose requests are not counted.
+    pub(crate) client: Client,
+    /// Of [`USER`].
+    pub(crate) kubeconfig: PathBuf,
+    log: Log,
+    simnode: Child,
+    apiserver: u32,
+    etcd: u32,
+}
+
+/// CPU seconds of the control plane so far, and what the subject has used.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Look {
+    pub(crate) subject: Used,
+    pub(crate) apiserver: f64,
+    pub(crate) etcd: f64,
+    pub(crate) simnode: f64,
+}
+
+impl Stage {
+    /// Makes one, with these manifests. What its programs say goes into files in `logs`.
+    pub(crate) async fn up(simnode: &Path, nodes: usize, crds: &Path, logs: &Path) -> Result<Self> {
+        let crds = crds.display().to_string();
+        let made = move || {
+            let cluster = Cluster::up(&ClusterOptions { audit: true, ..ClusterOptions::default() })?;
+            // Their work, and the CPU that it takes, are none of the subject's.
+            cluster.kill(Component::Scheduler)?;
+            cluster.kill(Component::ControllerManager)?;
+            cluster.kubectl(&["apply", "--server-side", "-f", &crds])?;
+            cluster.kubectl(&["wait", "--for=condition=Established", "--timeout=120s", "-f", &crds])?;
+            anyhow::Ok(cluster)
+        };
+        let cluster = tokio::task::spawn_blocking(made).await??;
+        let config = Kubeconfig::read_from(cluster.kubeconfig())?;
+        let mut config = kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
+        config.default_retry = false;
+        let client = Client::try_from(config)?;
+        for namespace in [NAMESPACE, SYSTEM] {
+            objects::make_namespace(&client, namespace).await?;
+        }
+        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+        objects::create(&client, NAMESPACE, &account).await?;
+        let kubeconfig = subject_kubeconfig(&cluster.kubeconfig())?;
+        let output = File::create(logs.join("simnode.log"))?;
+        let mut command = Command::new(simnode);
+        command.args(["--node-images", "--nodes", &nodes.to_string()]).env("KUBECONFIG", cluster.kubeconfig());
+        command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        let simnode = command.kill_on_drop(true).spawn().context("cannot start simnode")?;
+        let process = |component| cluster.process_id(component).with_context(|| format!("{component} does not run"));
+        Ok(Self {
+            apiserver: process(Component::Apiserver)?,
+            etcd: process(Component::Etcd)?,
+            log: Log::at(&cluster.audit_log()),
+            client,
+            kubeconfig,
+            simnode,
+            cluster,
+        })
+    }
+
+    /// What was used so far; of the subject, if it is a process.
+    pub(crate) fn look(&self, subject: Option<u32>) -> Result<Look> {
+        let cpu = |pid| process::used(pid).map(|used| used.cpu);
+        Ok(Look {
+            subject: subject.map(process::used).transpose()?.unwrap_or_default(),
+            apiserver: cpu(self.apiserver)?,
+            etcd: cpu(self.etcd)?,
+            simnode: cpu(self.simnode.id().context("simnode has ended")?)?,
+        })
+    }
+
+    /// What the subject has asked since the last call.
+    pub(crate) fn requests(&mut self) -> Result<Requests> {
+        self.log.since(USER)
+    }
+
+    /// How many pods there are.
+    pub(crate) async fn pods(&self) -> Result<usize> {
+        // From the apiserver's cache, and one object of it: the count of the rest comes along.
+        let path = format!("/api/v1/namespaces/{NAMESPACE}/pods?limit=1");
+        let request = http::Request::get(path).body(Vec::new())?;
+        let list: Value = self.client.request(request).await?;
+        let rest = list["metadata"]["remainingItemCount"].as_u64().unwrap_or(0);
+        Ok(list["items"].as_array().map_or(0, Vec::len) + usize::try_from(rest)?)
+    }
+}
+
+/// An administrator's kubeconfig that acts as [`USER`].
+fn subject_kubeconfig(admin: &Path) -> Result<PathBuf> {
+    let mut config: Value = serde_json::from_slice(&std::fs::read(admin)?)?;
+    config["users"][0]["user"]["as"] = json!(USER);
+    config["users"][0]["user"]["as-groups"] = json!(["system:masters"]);
+    let file = admin.with_file_name("subject.kubeconfig");
+    std::fs::write(&file, config.to_string())?;
+    Ok(file)
+}
+
+/// A port that nobody listens on.
+pub(crate) fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}

@@ -1,0 +1,147 @@
+//! The figures for people.
+
+use std::fmt::Write;
+
+use super::Figures;
+use super::measure::Phase;
+
+/// The median of what was measured.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => f64::NAN,
+        odd if odd % 2 == 1 => values[middle],
+        _ => f64::midpoint(values[middle - 1], values[middle]),
+    }
+}
+
+/// What was measured of one subject's phase, in all rounds.
+struct Of<'a>(Vec<&'a Phase>);
+
+impl<'a> Of<'a> {
+    fn new(figures: &'a Figures, subject: &str, name: &str) -> Self {
+        Self(figures.phases.iter().filter(|phase| phase.subject == subject && phase.name == name).collect())
+    }
+
+    fn median(&self, value: impl Fn(&Phase) -> f64) -> f64 {
+        median(self.0.iter().map(|phase| value(phase)).collect())
+    }
+}
+
+/// In the order in which they were first seen.
+fn distinct<'a>(values: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut seen = Vec::new();
+    values.for_each(|value| {
+        if !seen.contains(&value) {
+            seen.push(value);
+        }
+    });
+    seen
+}
+
+const MIB: f64 = 1024.0;
+
+/// A table for each subject, what of it was asked, and how the subjects compare.
+pub(crate) fn text(figures: &Figures) -> String {
+    let mut text = format!(
+        "\n{} pods on {} simulated nodes, {} processors{}:\n",
+        figures.pods,
+        figures.nodes,
+        figures.processors,
+        if figures.optimised { "" } else { ", programs built for debugging" }
+    );
+    for subject in distinct(figures.phases.iter().map(|phase| phase.subject.as_str())) {
+        subject_table(figures, subject, &mut text);
+    }
+    compare(figures, &mut text);
+    text
+}
+
+fn subject_table(figures: &Figures, subject: &str, text: &mut String) {
+    let _ = writeln!(
+        text,
+        "\n| {subject} | s | CPU s | resident MiB | peak MiB | writes | per pod | refused | apiserver CPU s | etcd CPU s | reconciles |\n\
+         |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
+    );
+    let phases = figures.phases.iter().filter(|phase| phase.subject == subject);
+    for name in distinct(phases.map(|phase| phase.name)) {
+        let of = Of::new(figures, subject, name);
+        let per_pod = of.median(|phase| phase.writes as f64 / phase.pods as f64);
+        let per_pod = if per_pod.is_finite() { format!("{per_pod:.2}") } else { String::new() };
+        let refused = of.median(|phase| phase.requests.refused.values().sum::<u64>() as f64);
+        let _ = writeln!(
+            text,
+            "| {name} | {:.2} | {:.2} | {:.1} | {:.1} | {:.0} | {per_pod} | {refused:.0} | {:.2} | {:.2} | {:.0} |",
+            of.median(|phase| phase.seconds),
+            of.median(|phase| phase.cpu),
+            of.median(|phase| phase.resident as f64 / MIB),
+            of.median(|phase| phase.peak as f64 / MIB),
+            of.median(|phase| phase.writes as f64),
+            of.median(|phase| phase.apiserver_cpu),
+            of.median(|phase| phase.etcd_cpu),
+            of.median(|phase| phase.reconciles as f64),
+        );
+    }
+    let _ = writeln!(text);
+    for name in ["create", "in place", "recreate", "pull"] {
+        if let Some(phase) = Of::new(figures, subject, name).0.first() {
+            let asked: Vec<_> = phase.requests.all.iter().map(|(what, count)| format!("{count} {what}")).collect();
+            let _ = writeln!(text, "{subject}, {name}: {}", asked.join(", "));
+        }
+    }
+}
+
+/// Berth beside the others.
+fn compare(figures: &Figures, text: &mut String) {
+    let seconds = |subject, name| Of::new(figures, subject, name).median(|phase| phase.seconds);
+    let cpu = |subject, name| Of::new(figures, subject, name).median(|phase| phase.cpu);
+    let _ = writeln!(text);
+    for other in ["floor", "peer"] {
+        for name in ["create", "in place", "again", "scale down"] {
+            let (time, work) = (seconds("berth", name) / seconds(other, name), cpu("berth", name) / cpu(other, name));
+            if time.is_finite() {
+                let work = if work.is_finite() { format!(", {work:.2} × its CPU") } else { String::new() };
+                let _ = writeln!(text, "berth, {name}: {time:.2} × the time of the {other}{work}");
+            }
+        }
+    }
+    let resident = |name| Of::new(figures, "berth", name).median(|phase| phase.resident as f64);
+    let per_pod = (resident("held") - resident("idle")) / figures.pods as f64;
+    let _ = writeln!(text, "berth: {per_pod:.1} KiB of memory for each pod, after two rollouts");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::audit::Requests;
+    use super::*;
+
+    fn phase(subject: &str, round: usize, name: &'static str, seconds: f64) -> Phase {
+        Phase {
+            subject: subject.to_owned(),
+            round,
+            name,
+            pods: 10,
+            seconds,
+            cpu: 1.0,
+            resident: 10240,
+            peak: 11264,
+            apiserver_cpu: 2.0,
+            etcd_cpu: 0.5,
+            simnode_cpu: 0.25,
+            reconciles: 7,
+            requests: Requests { all: [("patch pods".to_owned(), 30)].into(), ..Requests::default() },
+            writes: 30,
+        }
+    }
+
+    #[test]
+    fn medians_of_the_rounds_are_compared() {
+        let mut phases = vec![phase("floor", 1, "in place", 2.0)];
+        phases.extend([1.0, 9.0, 3.0].map(|seconds| phase("berth", 1, "in place", seconds)));
+        let text = text(&Figures { pods: 10, nodes: 2, processors: 2, optimised: true, phases });
+        assert!(text.contains("| in place | 3.00 | 1.00 | 10.0 | 11.0 | 30 | 3.00 | 0 | 2.00 | 0.50 | 7 |"), "{text}");
+        assert!(text.contains("berth, in place: 1.50 × the time of the floor"), "{text}");
+        assert!(text.contains("berth, in place: 30 patch pods"), "{text}");
+    }
+}

@@ -5,11 +5,12 @@ use std::fmt;
 use http::{Method, Uri};
 
 /// What a workload's controller writes. Its certificates, leases and events are not part of a rollout.
-const RESOURCES: [&str; 7] = [
+const RESOURCES: [&str; 8] = [
     "pods",
     "pods/status",
     "pods/resize",
     "persistentvolumeclaims",
+    "configmaps",
     "controllerrevisions",
     "clonesets/status",
     "nodeimages",

@@ -139,7 +139,11 @@ impl<'a> Case<'a> {
     }
 
     pub(crate) async fn set_image(&self, image: &str) -> Result<()> {
-        let patch = objects::image_patch(&self.scenario.clone_set(), image);
+        let mut containers = self.scenario.clone_set()["spec"]["template"]["spec"]["containers"].take();
+        for container in containers.as_array_mut().into_iter().flatten() {
+            container["image"] = image.into();
+        }
+        let patch = json!({"spec": {"template": {"spec": {"containers": containers}}}});
         objects::patch(&self.world.client, &self.namespace, kind::CLONE_SET, SET, &patch).await.map(|_| ())
     }
 

@@ -28,7 +28,8 @@ pub(crate) struct Ending {
 #[derive(Debug, Clone, PartialEq)]
 struct PodEnding {
     labels: BTreeMap<String, String>,
-    image: String,
+    /// Of each container.
+    images: Vec<String>,
     image_id: String,
     /// Types and statuses.
     conditions: BTreeMap<String, String>,
@@ -85,7 +86,7 @@ impl Ending {
             return Some(format!("there are {} pods: {:?}", self.pods.len(), self.pods));
         }
         let flawed = self.pods.iter().find(|pod| {
-            let exact = pod.image == image && pod.image_id.ends_with(digest);
+            let exact = pod.images.iter().all(|own| own == image) && pod.image_id.ends_with(digest);
             let gates = ["InPlaceUpdateReady", "KruisePodReady", "Ready"];
             let open = gates.iter().all(|gate| pod.conditions.get(*gate).is_some_and(|status| status == "True"));
             let normal = pod.labels.get(label::LIFECYCLE_STATE).is_some_and(|state| state == "Normal");
@@ -116,7 +117,7 @@ impl PodEnding {
         let annotations = strings(&pod["metadata"]["annotations"]);
         Ok(PodEnding {
             settled: annotations.get(annotation::INPLACE_UPDATE_STATE).is_none_or(|state| is_settled(state, &view)),
-            image: container.wanted,
+            images: view.containers.values().map(|container| container.wanted.clone()).collect(),
             image_id: container.image_id,
             conditions: conditions.map(|c| (text(&c["type"]), text(&c["status"]))).collect(),
             serves: view.serves(),

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 use berth_api::names::{annotation, label};
-use berth_e2e::objects::CONTAINER;
 use berth_e2e::record::{PodView, Record};
 use berth_faults::Ledger;
 use http::Method;
@@ -32,8 +31,9 @@ pub(crate) fn check_record(scenario: Scenario, record: &Record) -> Result<()> {
             let now = standing.pod;
             let past = pods.entry(uid).or_insert(Past { last: now, image_changes: 0, restarts: 0 });
             let last = std::mem::replace(&mut past.last, now);
-            if image(last) != image(now) {
-                past.image_changes += 1;
+            let changes = changed_images(last, now);
+            if changes > 0 {
+                past.image_changes += changes;
                 ensure!(!last.gates, "pod {} was in service when its image was changed: {last:?}", now.name);
             }
             past.restarts += now.restarts() - last.restarts();
@@ -66,7 +66,8 @@ pub(crate) fn check_writes(scenario: Scenario, ledger: &Ledger) -> Result<()> {
         (Method::POST, "persistentvolumeclaims", scenario.claims()),
         // Garbage collection deletes them, after their pods.
         (Method::DELETE, "persistentvolumeclaims", 0),
-        (Method::POST, "controllerrevisions", 1),
+        (Method::POST, "configmaps", scenario.barriers()),
+        (Method::POST, "controllerrevisions", scenario.revisions()),
         (Method::DELETE, "controllerrevisions", 0),
     ] {
         let done = ledger.done(&method, resource);
@@ -90,7 +91,8 @@ fn check_grace(scenario: Scenario, ledger: &Ledger) -> Result<()> {
             Some(_) => drop(out_of_service.remove(pod)),
             None => {}
         }
-        if entry.write.resource != "pods" {
+        // That the next containers of a new pod may start is written on the pod.
+        if entry.write.resource != "pods" || entry.body["spec"].is_null() {
             continue;
         }
         let state = metadata["annotations"][annotation::INPLACE_UPDATE_STATE].as_str().unwrap_or_default();
@@ -116,6 +118,7 @@ pub(crate) fn check_same(before: &BTreeMap<String, PodView>, after: &BTreeMap<St
     Ok(())
 }
 
-fn image(pod: &PodView) -> Option<&str> {
-    pod.containers.get(CONTAINER).map(|container| container.wanted.as_str())
+fn changed_images(before: &PodView, after: &PodView) -> usize {
+    let image = |pod: &PodView, name: &str| pod.containers.get(name).map(|container| container.wanted.clone());
+    after.containers.keys().filter(|name| image(before, name) != image(after, name)).count()
 }

@@ -1,6 +1,9 @@
 //! What a user does with a CloneSet while the controller dies.
 
+use std::time::Duration;
+
 use anyhow::Result;
+use berth_api::names::annotation;
 use berth_e2e::limits::Limits;
 use berth_e2e::objects::{self, CONTAINER};
 use berth_e2e::record::{Moment, Standing};
@@ -24,11 +27,19 @@ pub(crate) enum Scenario {
     Recreate,
     /// The same, and each pod has a claim that goes with it.
     Claims,
+    /// A CloneSet is created whose containers start in order, and then their images change, in the same order.
+    Ordered,
 }
 
 impl Scenario {
-    pub(crate) const ALL: [Scenario; 5] =
-        [Scenario::Create, Scenario::InPlace, Scenario::Rollback, Scenario::Recreate, Scenario::Claims];
+    pub(crate) const ALL: [Scenario; 6] = [
+        Scenario::Create,
+        Scenario::InPlace,
+        Scenario::Rollback,
+        Scenario::Recreate,
+        Scenario::Claims,
+        Scenario::Ordered,
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -37,13 +48,16 @@ impl Scenario {
             Scenario::Rollback => "rollback",
             Scenario::Recreate => "recreate",
             Scenario::Claims => "claims",
+            Scenario::Ordered => "ordered",
         }
     }
 
     /// The CloneSet at first.
     pub(crate) fn clone_set(self) -> Value {
         let rolling_update = match self {
-            Scenario::Create => json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 1}),
+            Scenario::Create | Scenario::Ordered => {
+                json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 1})
+            }
             Scenario::InPlace | Scenario::Rollback => json!({
                 "podUpdatePolicy": "InPlaceIfPossible",
                 "maxUnavailable": 1,
@@ -64,12 +78,19 @@ impl Scenario {
             set["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] =
                 json!([{"name": "data", "mountPath": "/data"}]);
         }
+        if self == Scenario::Ordered {
+            let template = &mut set["spec"]["template"];
+            template["metadata"]["annotations"] =
+                json!({annotation::CONTAINER_LAUNCH_PRIORITY: annotation::CONTAINER_LAUNCH_ORDERED});
+            let side = json!({"name": "side", "image": ONE, "env": [{"name": "PORT", "value": "9090"}]});
+            template["spec"]["containers"].as_array_mut().into_iter().for_each(|all| all.push(side.clone()));
+        }
         set
     }
 
     /// Whether the pods are there before.
     pub(crate) fn has_pods(self) -> bool {
-        self != Scenario::Create
+        !matches!(self, Scenario::Create | Scenario::Ordered)
     }
 
     /// Does it.
@@ -84,6 +105,12 @@ impl Scenario {
                 case.watch.until("the second pod is updated", PATIENCE, second).await?;
                 case.set_image(ONE).await
             }
+            Scenario::Ordered => {
+                case.create(&self.clone_set()).await?;
+                let all_serve = |now: &Moment<'_>| now.available(Duration::ZERO) == REPLICAS;
+                case.watch.until("all pods serve", PATIENCE, all_serve).await?;
+                case.set_image(TWO).await
+            }
         }
     }
 
@@ -91,7 +118,7 @@ impl Scenario {
     pub(crate) fn image(self) -> &'static str {
         match self {
             Scenario::Create | Scenario::Rollback => ONE,
-            Scenario::InPlace | Scenario::Recreate | Scenario::Claims => TWO,
+            Scenario::InPlace | Scenario::Recreate | Scenario::Claims | Scenario::Ordered => TWO,
         }
     }
 
@@ -115,6 +142,11 @@ impl Scenario {
         if self == Scenario::Claims { REPLICAS } else { 0 }
     }
 
+    /// How many ConfigMaps it creates.
+    pub(crate) fn barriers(self) -> usize {
+        if self == Scenario::Ordered { REPLICAS } else { 0 }
+    }
+
     /// How many templates the CloneSet has had.
     pub(crate) fn templates(self) -> usize {
         if self == Scenario::Create { 1 } else { 2 }
@@ -125,12 +157,23 @@ impl Scenario {
         matches!(self, Scenario::Create | Scenario::Recreate)
     }
 
-    /// How often the image of a pod changes, at most.
+    /// How many revisions it makes.
+    pub(crate) fn revisions(self) -> usize {
+        if self == Scenario::Ordered { 2 } else { 1 }
+    }
+
+    /// Whether a controller gets on that lives for one write only. The ConfigMap that holds containers back is never read, so
+    /// its writes are repeated until that on the pod, the third, is done too.
+    pub(crate) fn gets_on_by_single_writes(self) -> bool {
+        self != Scenario::Ordered
+    }
+
+    /// How often an image in a pod changes, at most.
     pub(crate) fn image_changes(self) -> usize {
         match self {
             Scenario::Create | Scenario::Recreate | Scenario::Claims => 0,
             Scenario::InPlace => 1,
-            Scenario::Rollback => 2,
+            Scenario::Rollback | Scenario::Ordered => 2,
         }
     }
 
@@ -147,7 +190,7 @@ impl Scenario {
     /// What holds at every instant.
     pub(crate) fn limits(self) -> Limits {
         let (available, active) = match self {
-            Scenario::Create => (0, REPLICAS),
+            Scenario::Create | Scenario::Ordered => (0, REPLICAS),
             Scenario::InPlace | Scenario::Rollback => (REPLICAS - 1, REPLICAS),
             Scenario::Recreate | Scenario::Claims => (REPLICAS, REPLICAS + 1),
         };

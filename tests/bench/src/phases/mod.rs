@@ -49,6 +49,9 @@ pub(crate) struct Options {
     /// Pull an image on all nodes by an ImagePullJob, too.
     #[arg(long)]
     pull: bool,
+    /// Where `berth-controller` and `simnode` are, in place of those that are built now: to measure those of another commit.
+    #[arg(long, value_name = "DIRECTORY")]
+    programs: Option<PathBuf>,
     /// Measure what is built for debugging: quick to try, and slower than what users install.
     #[arg(long)]
     unoptimised: bool,
@@ -92,8 +95,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
         "--rounds, --pods and --nodes are to be 1 or more"
     );
     std::fs::create_dir_all(&options.logs).with_context(|| format!("cannot make {}", options.logs.display()))?;
-    let built = workspace_binaries(&["berth-controller", "simnode"], !options.unoptimised)?;
-    let [controller, simnode] = &built[..] else { anyhow::bail!("cargo built {} programs instead of 2", built.len()) };
+    let [controller, simnode] = &programs(options)?;
     let subjects = subjects(options, controller);
     let mut figures = Figures {
         pods: options.pods,
@@ -119,6 +121,16 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     print!("{}", table::text(&figures));
     println!("The figures are in {}.", options.json.display());
     Ok(())
+}
+
+/// The controller and simnode.
+fn programs(options: &Options) -> Result<[PathBuf; 2]> {
+    const NAMES: [&str; 2] = ["berth-controller", "simnode"];
+    if let Some(directory) = &options.programs {
+        return Ok(NAMES.map(|name| directory.join(name)));
+    }
+    let built = workspace_binaries(&NAMES, !options.unoptimised)?;
+    built.try_into().map_err(|built: Vec<_>| anyhow::anyhow!("cargo built {} programs instead of 2", built.len()))
 }
 
 fn subjects(options: &Options, controller: &Path) -> Vec<Subject> {

@@ -1,6 +1,6 @@
 //! Feature gates from the command line.
 
-use berth_workload::gates::{Gate, Gates, KNOWN, Maturity};
+use berth_workload::gates::{ELSEWHERE, Gate, Gates, KNOWN, Maturity};
 
 /// Reads `Name=true,Other=false`. `AllAlpha` and `AllBeta` stand for all gates of a stage that are not named themselves.
 /// A gate that has no meaning here is accepted, and a line in the log says why.
@@ -23,6 +23,10 @@ pub(crate) fn parse(text: &str) -> Result<Gates, String> {
         gates = of_stage.fold(gates, |gates, gate| gates.with(gate, *on));
     }
     for (name, on) in entries.into_iter().filter(|(name, _)| !["AllAlpha", "AllBeta"].contains(name)) {
+        if ELSEWHERE.contains(&name) {
+            tracing::warn!("feature gate {name} has no effect: what it is of, Berth does not have");
+            continue;
+        }
         let Some(known) = KNOWN.iter().find(|known| known.name == name) else {
             let names: Vec<_> = KNOWN.iter().map(|known| known.name).collect();
             return Err(format!(
@@ -59,6 +63,8 @@ mod tests {
         assert!(parse("CloneSetShortHash=true").unwrap().has(Gate::CloneSetShortHash));
         assert_eq!(parse(" ").unwrap(), Gates::default());
         assert_eq!(parse("TemplateNoDefaults=true").unwrap(), Gates::default(), "accepted, without a meaning");
+        let of_others = "EnableExternalCerts=false,WorkloadSpread=true,StatefulSetStartOrdinal=true";
+        assert_eq!(parse(of_others).unwrap(), Gates::default(), "accepted, and nothing to turn on");
         for (text, says) in [
             ("CloneSetShortHash", "=true"),
             ("CloneSetShortHash=1", "neither"),

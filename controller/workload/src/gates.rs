@@ -94,6 +94,32 @@ pub const KNOWN: &[Known] = &[
     ),
 ];
 
+/// Gates of OpenKruise's for kinds and webhooks that are not here: they are accepted, so that its values can be taken over.
+pub const ELSEWHERE: [&str; 22] = [
+    "DaemonSetPruneIneligibleNodes",
+    "DaemonWatchingPod",
+    "DefaultHostNetworkHostPortsInPodTemplates",
+    "DeletionProtectionForCRDCascadingGate",
+    "EnableExternalCerts",
+    "EnablePodProbeMarkerOnServerless",
+    "EnableSortSidecarContainerByName",
+    "EnhancedLivenessProbe",
+    "PodIndexLabel",
+    "PodProbeMarkerGate",
+    "PodUnavailableBudgetDeleteGate",
+    "PodUnavailableBudgetUpdateGate",
+    "PodWebhook",
+    "PreDownloadImageForDaemonSetUpdate",
+    "ResourceDistributionGate",
+    "ResourcesDeletionProtection",
+    "SidecarSetPatchPodMetadataDefaultsAllowed",
+    "SidecarTerminator",
+    "StatefulSetAutoDeletePVC",
+    "StatefulSetAutoResizePVCGate",
+    "StatefulSetStartOrdinal",
+    "WorkloadSpread",
+];
+
 /// Which gates are on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Gates(u32);

@@ -190,10 +190,11 @@ impl Tally {
     }
 
     /// Old pods beyond the partition, but no more than updated pods are missing; or, where the partition was raised, the
-    /// other way round and back.
+    /// other way round and back. What was asked to go is replaced, so it stands for none of those.
     fn to_update(&self, wanted: &Wanted) -> (usize, bool) {
         let wanted_updated = wanted.replicas - wanted.partition;
-        let forward = self.old.saturating_sub(wanted.partition).min(wanted_updated.saturating_sub(self.updated));
+        let staying_old = self.old - self.old_to_delete;
+        let forward = staying_old.saturating_sub(wanted.partition).min(wanted_updated.saturating_sub(self.updated));
         let back = wanted.partition.saturating_sub(self.old).min(self.updated.saturating_sub(wanted_updated));
         if wanted.rolls_back && back > 0 { (back, true) } else { (forward, false) }
     }

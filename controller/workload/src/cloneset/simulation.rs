@@ -208,10 +208,12 @@ impl World {
             let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
             let on_pods = |action: &&Action| action.kind().contains("Pod");
             writes += steps.flat_map(|step| &step.actions).filter(on_pods).count();
+            let before = self.pods.clone();
             self.run_daemons();
             self.run_kubelets();
+            let nodes_rest = self.pods == before;
             self.pass(1);
-            if plan.is_idle() && plan.look_again.is_none() && self.plan().is_idle() {
+            if nodes_rest && plan.is_idle() && plan.look_again.is_none() && self.plan().is_idle() {
                 return writes;
             }
         }

@@ -8,9 +8,10 @@ CLUSTER = cargo build --quiet --workspace --bin cluster && $(BUILT)/debug/cluste
 test: prerequisites
 	cargo test --workspace
 
-# The same, and the controller killed at every single write instead of at a choice of them, and 100,000 calls of host-local.
+# The same, and the controller killed at every single write instead of at a choice of them, 100,000 calls of host-local, and
+# what takes long on a cluster.
 test-full: prerequisites
-	BERTH_FAULTS_STRIDE=1 BERTH_CRASH_CALLS=100000 cargo test --workspace
+	BERTH_ON_CLUSTER=all BERTH_FAULTS_STRIDE=1 BERTH_CRASH_CALLS=100000 cargo test --workspace
 
 # Demo and figures are of what users install: all in one profile, so that it is built once.
 demo: prerequisites

@@ -1,6 +1,7 @@
 //! Berth on a real cluster of three nodes, from the chart to every promise of a rollout.
 //!
-//! All tests share one cluster and run one after the other. Needs root, as the cluster does.
+//! All tests share one cluster and run one after the other. Needs root, as the cluster does. Some that take long and
+//! have little to do with a rollout run when they are named on the command line, or where `BERTH_ON_CLUSTER` is `all`.
 
 mod bad_input;
 mod claims;
@@ -95,23 +96,29 @@ const TESTS: &[(&str, Test)] = tests![
     predownload::an_image_list_pull_job_completes,
     predownload::images_are_pulled_ahead_and_waited_for,
     gates::image_pull_jobs_are_refused,
-    gates::changed_claim_templates_need_new_pods,
-    gates::without_daemons,
-    gates::only_some_kinds,
     trust::a_daemon_writes_its_own_node_only,
     trust::a_daemon_gets_its_own_secrets_only,
     trust::the_controller_writes_barriers_only,
     faults::a_killed_controller_is_replaced,
     faults::a_killed_daemon_goes_on,
     kept_ips::a_stateful_set_keeps_its_ips,
-    kept_ips::a_pod_that_moves_frees_its_ip,
-    kept_ips::the_plugin_that_was_there_comes_back,
     no_controller::pods_come_and_go,
     takeover::from_openkruise_and_back,
 ];
 
+/// What `make test-full` adds.
+const MORE_TESTS: &[(&str, Test)] = tests![
+    gates::changed_claim_templates_need_new_pods,
+    gates::without_daemons,
+    gates::only_some_kinds,
+    kept_ips::a_pod_that_moves_frees_its_ip,
+    kept_ips::the_plugin_that_was_there_comes_back,
+];
+
 fn main() -> ExitCode {
-    let tests = TESTS.iter().map(|(name, test)| {
+    let all = std::env::var("BERTH_ON_CLUSTER").is_ok_and(|which| which == "all") || std::env::args().len() > 1;
+    let more = if all { MORE_TESTS } else { &[] };
+    let tests = more.iter().chain(TESTS).map(|(name, test)| {
         let (name, test) = (*name, *test);
         let run: suite::Test<World> = Box::new(move |world| run(world, name, test).boxed());
         (name.to_owned(), run)

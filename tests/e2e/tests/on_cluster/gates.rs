@@ -99,7 +99,8 @@ pub(crate) async fn changed_claim_templates_need_new_pods(case: &Case) -> Result
 }
 
 pub(crate) async fn without_daemons(case: &Case) -> Result<()> {
-    let (one, two) = (case.image("v1").await?, case.image("v2").await?);
+    // Images that have one name each: a status may show another one, and no daemon is there to tell.
+    let ([one], [two]) = (case.images("one", ["v1"]).await?, case.images("two", ["v2"]).await?);
     let strategy = json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "100%"});
     let gates = "KruiseDaemon=false,ImagePullJobGate=true,PreDownloadImageForInPlaceUpdate=true";
     let daemons = async || objects::list(case.client(), install::NAMESPACE, DAEMON_SET, "").await;

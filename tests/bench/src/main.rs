@@ -1,5 +1,6 @@
 //! What Berth costs, measured: `make bench`. Figures are reported, never asserted.
 
+mod median;
 mod nodes;
 mod phases;
 

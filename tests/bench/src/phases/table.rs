@@ -4,17 +4,7 @@ use std::fmt::Write;
 
 use super::Figures;
 use super::measure::Phase;
-
-/// The median of what was measured.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => f64::NAN,
-        odd if odd % 2 == 1 => values[middle],
-        _ => f64::midpoint(values[middle - 1], values[middle]),
-    }
-}
+use crate::median::median;
 
 /// What was measured of one subject's phase, in all rounds.
 struct Of<'a>(Vec<&'a Phase>);

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
+use berth_api::v1beta1::nodeimage::NodeImage;
 use berth_runtime::driver::Next;
 use berth_runtime::queue::Queue;
 use berth_runtime::store::pods;
 use berth_runtime::{Change, Key, Object};
-use berth_workload::inplace::steps;
-use berth_workload::nodeimage::{Node, Snapshot, asks_early, decide, is_asked_by, owners};
+use berth_workload::nodeimage::{Node, Snapshot, asks_early, bears_on, decide, is_asked_by, owners};
 use jiff::Timestamp;
 
 use crate::acting::{Acting, next};
@@ -17,7 +17,7 @@ use crate::stores::Stores;
 use crate::watched::Watched;
 
 /// Wakes a NodeImage when it, its node, a pod of its node that is being updated, or a job that asks for its images changes.
-pub(crate) fn wake(stores: &Stores, queue: &Arc<Queue<Key>>) {
+pub(crate) fn wake(stores: &Stores, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
     let to = queue.clone();
     stores.nodes.on_change(move |change| match change {
         Change::Applied { old, new } if Node::concerns(old.as_ref().map(|old| &*old.0), &new.0) => {
@@ -28,17 +28,16 @@ pub(crate) fn wake(stores: &Stores, queue: &Arc<Queue<Key>>) {
     });
     let to = queue.clone();
     stores.nodeimages.on_change(move |change| each(change, |image| to.add(Key::of(image))));
-    let to = queue.clone();
+    let (to, images, acting) = (queue.clone(), stores.nodeimages.clone(), acting.clone());
     stores.pods.on_change(move |change| {
-        let updating = steps::is_under_way;
-        let concerned = match change {
-            Change::Applied { old, new } => old.as_ref().is_some_and(|old| updating(old)) || updating(new),
-            Change::Deleted { old } => updating(old),
-            Change::Synced => false,
-        };
-        if concerned {
-            each(change, |pod| to.add(Key::new("", &pod.spec.node_name)));
-        }
+        each(change, |pod| {
+            let node = &pod.spec.node_name;
+            // A node without a NodeImage is looked at when it has one.
+            let bears = |image: Arc<Watched<NodeImage>>| bears_on(pod, &image.0, acting.early.allowed());
+            if images.get("", node).is_some_and(bears) {
+                to.add(Key::new("", node));
+            }
+        });
     });
     let (to, images) = (queue.clone(), stores.nodeimages.clone());
     stores.jobs.on_change(move |change| {

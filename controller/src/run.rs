@@ -109,7 +109,7 @@ fn drivers(
         })
     };
     let clonesets = driver(Kind::CloneSet, "cloneset").inspect(|d| cloneset::wake(stores, &d.queue, acting));
-    let nodeimages = driver(Kind::NodeImage, "nodeimage").inspect(|d| nodeimage::wake(stores, &d.queue));
+    let nodeimages = driver(Kind::NodeImage, "nodeimage").inspect(|d| nodeimage::wake(stores, &d.queue, acting));
     let jobs = driver(Kind::ImagePullJob, "imagepulljob").inspect(|d| imagepulljob::wake(stores, &d.queue, acting));
     let lists = driver(Kind::ImageListPullJob, "imagelistpulljob")
         .inspect(|d| imagelistpulljob::wake(stores, &d.queue, acting));

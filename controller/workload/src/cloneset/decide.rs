@@ -18,6 +18,10 @@ use crate::pod::{Availability, Pod, availability, order};
 use crate::revision::{self, Recognised, Revision};
 use crate::rollout::{self, Held, Numbers, repair};
 
+/// Pods that one plan creates at most. The objects of new pods are the largest part of a plan by far, and what is changed
+/// in the meantime (fewer pods, another image) is heeded all the sooner.
+const MOST_CREATIONS: usize = 256;
+
 /// Decides what to do for a CloneSet now.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
@@ -176,13 +180,22 @@ fn scale_up(
     let mut ids = claims::ids(snapshot);
     let wanted = [(&revisions.current, numbers.create_old), (&revisions.updated, numbers.create_updated)];
     let mut creates = Vec::new();
+    let mut left = MOST_CREATIONS;
     for (revision, count) in wanted {
-        creates.extend(ids.by_ref().take(count).filter_map(|id| match id {
+        let now_created = count.min(left);
+        left -= now_created;
+        creates.extend(ids.by_ref().take(now_created).filter_map(|id| match id {
             claims::Id::Free(id) => Some(create(snapshot, revision, &id, have, now)),
             claims::Id::Held(pod) => claims::await_end(&pod, plan),
         }));
     }
     push(plan, "scale up", creates);
+    let later = (numbers.create_old + numbers.create_updated).saturating_sub(MOST_CREATIONS);
+    if later > 0 {
+        let reason = format!("{later} more pods are created as soon as {MOST_CREATIONS} are");
+        plan.waiting.push(Waiting { pod: String::new(), reason });
+        plan.look_again_after(SignedDuration::from_secs(1));
+    }
     if numbers.create_later > 0 {
         let reason = format!("{} more pods wait for scaleStrategy.maxUnavailable", numbers.create_later);
         plan.events.push(Event { warning: true, reason: "ScaleUpLimited", message: reason.clone() });

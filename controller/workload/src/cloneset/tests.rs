@@ -36,6 +36,20 @@ fn the_first_plan_writes_the_revision_the_second_the_pods() {
 }
 
 #[test]
+fn many_pods_are_created_in_several_plans() {
+    let mut world = World::new(600, template("web:1"), strategy("InPlaceIfPossible", json!({})));
+    world.step();
+    for (created, left) in [(256, "344 more"), (256, "88 more"), (88, "")] {
+        let plan = world.step();
+        assert_eq!(kinds(&plan).iter().filter(|kind| **kind == "CreatePod").count(), created);
+        let waits = plan.waiting.iter().any(|waiting| waiting.reason.starts_with(left) && waiting.pod.is_empty());
+        assert_eq!((waits, plan.look_again.is_some()), (!left.is_empty(), !left.is_empty()), "{left}");
+    }
+    world.settle();
+    assert_eq!(world.status().replicas, 600);
+}
+
+#[test]
 fn an_image_goes_in_place_with_three_writes_per_pod() {
     let mut world = World::settled(4, template("web:1"), strategy("InPlaceIfPossible", json!({"maxUnavailable": 2})));
     let before = world.identities();

@@ -24,7 +24,7 @@ use crate::pod::Pod;
 
 pub use decide::decide;
 pub use facts::facts;
-pub use inspect::question;
+pub use inspect::{bears_on, question};
 pub use node::Node;
 
 /// All that a decision about one NodeImage reads.

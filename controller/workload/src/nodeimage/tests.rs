@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Node, Snapshot, asks_early, decide, is_asked_by, owners};
+use super::{Node, Snapshot, asks_early, bears_on, decide, is_asked_by, owners};
 use crate::plan::{Action, Plan};
 use crate::pod::Pod;
 
@@ -312,6 +312,8 @@ fn pods_that_only_the_node_can_judge_are_listed_until_they_are_settled() {
                 _ => Value::Null,
             };
             assert_eq!(patch(&snapshot)["spec"]["inspectPods"], expected, "{what}, listed before: {was_listed}");
+            let bears = snapshot.image.as_deref().is_some_and(|image| bears_on(&snapshot.pods[0], image, false));
+            assert_eq!(bears, was_listed || stays, "{what}, listed before: {was_listed}");
         }
     }
 }
@@ -326,9 +328,11 @@ fn the_daemon_is_asked_early_where_that_is_allowed() {
         (true, ASKS, json!({}), true, false),
     ] {
         let image = image(&fake(), &spec, &json!(null));
+        let bears = bears_on(&pod(&given), &image, early);
         let snapshot = Snapshot { early, pods: vec![pod(&given)], ..snapshot(None, Some(image)) };
         let plan = decide(&snapshot, now());
         assert_eq!(!plan.is_idle(), asks, "{early} {spec}");
+        assert!(bears || !asks, "{early} {spec}");
         assert_eq!(asks_early(&snapshot, &plan), costs, "{early} {spec}");
     }
 }

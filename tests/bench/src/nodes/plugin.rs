@@ -18,6 +18,8 @@ use serde_json::json;
 const REFERENCE: &str = "/usr/lib/cni/host-local";
 const HELD: [u32; 4] = [0, 110, 1000, 10_000];
 const AT_ONCE: usize = 64;
+/// Names that the pods of the calls one by one have in turn.
+const PODS: usize = 10;
 
 /// Who is called, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -47,51 +49,48 @@ pub(crate) struct Figures {
 
 struct Plugin {
     way: Way,
+    held: u32,
     program: PathBuf,
     data_dir: PathBuf,
 }
 
-/// Measures all ways, round about, so that a slow moment of the machine hits all alike.
+/// Measures all ways with every number of leases, round about, so that a slow moment of the machine hits all alike.
 pub(crate) fn measure(rounds: usize) -> Result<Vec<Figures>> {
     let binaries = workspace_binaries(&["host-local"], true)?;
     let ours = binaries.first().context("no host-local was built")?;
     ensure!(Path::new(REFERENCE).exists(), "{REFERENCE} is missing: make prerequisites");
-    let mut figures = Vec::new();
-    for held in HELD {
-        let root = std::env::temp_dir().join(format!("berth-bench-{}-{held}", std::process::id()));
-        let plugins = WAYS.map(|way| Plugin {
-            way,
-            program: if way == Way::Reference { REFERENCE.into() } else { ours.clone() },
-            data_dir: root.join(format!("{way:?}")),
-        });
-        for plugin in &plugins {
-            plugin.fill(held)?;
-        }
-        let mut times: BTreeMap<(Way, &str), Vec<f64>> = BTreeMap::new();
-        for round in 0..rounds {
-            for plugin in &plugins {
-                for command in ["ADD", "DEL"] {
-                    let time = plugin.call(command, &format!("round{round}"))?;
-                    times.entry((plugin.way, command)).or_default().push(time);
-                }
+    let root = tempfile::tempdir()?;
+    let plugin = |held: u32, way: Way| Plugin {
+        way,
+        held,
+        program: if way == Way::Reference { REFERENCE.into() } else { ours.clone() },
+        data_dir: root.path().join(format!("{way:?}-{held}")),
+    };
+    let plugins: Vec<_> = HELD.into_iter().flat_map(|held| WAYS.map(|way| plugin(held, way))).collect();
+    plugins.iter().try_for_each(Plugin::fill)?;
+    let mut times: BTreeMap<(usize, &str), Vec<f64>> = BTreeMap::new();
+    for round in 0..rounds {
+        for (index, plugin) in plugins.iter().enumerate() {
+            for command in ["ADD", "DEL"] {
+                // Pods that come back, each in a new sandbox.
+                let time = plugin.call(command, &format!("round{round}"), &format!("web-{}", round % PODS))?;
+                times.entry((index, command)).or_default().push(time);
             }
         }
-        for plugin in &plugins {
-            let mut of = |command| percentiles(times.entry((plugin.way, command)).or_default());
-            let (add, del) = (of("ADD"), of("DEL"));
-            let at_once = plugin.at_once(if plugin.way == Way::Reference && held > 1000 { 1 } else { 8 })?;
-            let measured = Figures { way: plugin.way, held, add, del, at_once };
-            println!("  {}", line(&measured));
-            figures.push(measured);
-        }
-        fs::remove_dir_all(&root)?;
     }
-    Ok(figures)
+    let figures = plugins.iter().enumerate().map(|(index, plugin)| {
+        let mut of = |command| percentiles(times.entry((index, command)).or_default());
+        let (add, del) = (of("ADD"), of("DEL"));
+        let at_once = plugin.at_once(if plugin.way == Way::Reference && plugin.held > 1000 { 1 } else { 8 })?;
+        Ok(Figures { way: plugin.way, held: plugin.held, add, del, at_once })
+    });
+    figures.collect()
 }
 
 impl Plugin {
     /// Makes leases as the reference writes them, and calls once, so that ours has its index.
-    fn fill(&self, held: u32) -> Result<()> {
+    fn fill(&self) -> Result<()> {
+        let held = self.held;
         let leases = self.data_dir.join("net");
         fs::create_dir_all(&leases)?;
         let base = u32::from(std::net::Ipv4Addr::new(10, 16, 0, 1));
@@ -103,13 +102,13 @@ impl Plugin {
         if held > 0 {
             fs::write(leases.join("last_reserved_ip.0"), last)?;
         }
-        self.call("ADD", "warm")?;
-        self.call("DEL", "warm")?;
+        self.call("ADD", "warm", "warm")?;
+        self.call("DEL", "warm", "warm")?;
         Ok(())
     }
 
     /// One call, in milliseconds from before its start until after its end.
-    fn call(&self, command: &str, container: &str) -> Result<f64> {
+    fn call(&self, command: &str, container: &str, pod: &str) -> Result<f64> {
         let kept = matches!(self.way, Way::OursKept | Way::OursKeptUnsynced);
         let sync = if self.way == Way::OursKeptUnsynced { "never" } else { "kept" };
         let minutes = u32::from(kept);
@@ -120,7 +119,7 @@ impl Plugin {
                 "reservedIPs": {"minutes": minutes, "namespaces": ["*"]}, "sync": sync,
             },
         });
-        let args = format!("IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME={container}");
+        let args = format!("IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME={pod}");
         let begun = Instant::now();
         let mut child = Command::new(&self.program)
             .env_clear()
@@ -153,7 +152,8 @@ impl Plugin {
                     let times = &times;
                     scope.spawn(move || -> Result<()> {
                         for number in 0..each {
-                            let time = self.call("ADD", &format!("at-once-{caller}-{number}"))?;
+                            let name = format!("at-once-{caller}-{number}");
+                            let time = self.call("ADD", &name, &name)?;
                             times.lock().map_err(|_| anyhow::anyhow!("a caller failed"))?.push(time);
                         }
                         Ok(())

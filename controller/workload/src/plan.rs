@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::inplace::env::Env;
@@ -88,6 +88,29 @@ impl From<&ObjectMeta> for Target {
     }
 }
 
+/// An object as it is sent. Its text takes a tenth of the memory of a [`Value`], and a plan has hundreds of new pods.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Body(Box<str>);
+
+impl Body {
+    /// The object.
+    pub fn value(&self) -> Value {
+        serde_json::from_str(&self.0).unwrap_or_default()
+    }
+}
+
+impl From<&Value> for Body {
+    fn from(object: &Value) -> Self {
+        Self(object.to_string().into())
+    }
+}
+
+impl Serialize for Body {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.value().serialize(serializer)
+    }
+}
+
 /// One write.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub enum Action {
@@ -127,7 +150,7 @@ pub enum Action {
     /// Create a pod. Expected in the feed before the workload is decided on again.
     CreatePod {
         /// The whole object, with `metadata.name` set.
-        body: Value,
+        body: Body,
     },
     /// Delete a pod, with its own grace period. Expected in the feed before the workload is decided on again.
     DeletePod {

@@ -96,7 +96,7 @@ impl Write {
                 Self::patch("PatchRevision", CONTROLLER_REVISIONS, target, MERGE, patch.clone())
             }
             Action::DeleteRevision { target } => Self::delete("DeleteRevision", CONTROLLER_REVISIONS, target),
-            Action::CreatePod { body } => Self::create("CreatePod", Kind::Create, PODS, body),
+            Action::CreatePod { body } => Self::create("CreatePod", Kind::Create, PODS, &body.value()),
             Action::DeletePod { target } => Self::delete("DeletePod", PODS, target),
             Action::CreateClaim { body } => Self::create("CreateClaim", Kind::Create, CLAIMS, body),
             Action::PatchClaim { target, patch } => Self::patch("PatchClaim", CLAIMS, target, STRATEGIC, patch.clone()),

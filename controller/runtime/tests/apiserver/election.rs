@@ -5,7 +5,7 @@ use berth_runtime::expectations::Expectations;
 use berth_runtime::metrics::Metrics;
 use berth_runtime::object::LEASES;
 use berth_runtime::{CancellationToken, client};
-use berth_workload::plan::Action;
+use berth_workload::plan::{Action, Body};
 use http::Method;
 use kube::Client;
 use serde_json::json;
@@ -134,7 +134,7 @@ async fn no_write_starts_without_leadership_and_none_outlives_it() {
     let direct = connect(&cluster).await;
     let namespace = namespace(&direct).await;
     let owner = owner(&namespace, &uid());
-    let create = |name: &str| plan([Action::CreatePod { body: pod_body(&namespace, name, &owner.uid) }]);
+    let create = |name: &str| plan([Action::CreatePod { body: Body::from(&pod_body(&namespace, name, &owner.uid)) }]);
     let mut config = config(&cluster.kubeconfig()).await;
     let relay = Relay::before(&mut config).await;
     let metrics = Metrics::new(|_| {});

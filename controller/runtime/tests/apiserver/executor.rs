@@ -9,7 +9,7 @@ use berth_runtime::expectations::Expectations;
 use berth_runtime::metrics::Metrics;
 use berth_runtime::object::{CLONE_SETS, CONTROLLER_REVISIONS, POD_TEMPLATES, PODS};
 use berth_runtime::{CancellationToken, Object, client};
-use berth_workload::plan::{Action, Failure, Plan, PodPatch, Stage, Step, Target};
+use berth_workload::plan::{Action, Body, Failure, Plan, PodPatch, Stage, Step, Target};
 use berth_workload::pod::{Condition, Pod};
 use kube::{Client, Config};
 use serde_json::{Value, json};
@@ -129,7 +129,7 @@ async fn a_pod_that_exists_is_ours_or_in_the_way() {
     let client = connect(&cluster).await;
     let namespace = namespace(&client).await;
     let (executor, owner) = (alone(&client), owner(&namespace, &uid()));
-    let create = |name: &str, owner: &str| Action::CreatePod { body: pod_body(&namespace, name, owner) };
+    let create = |name: &str, owner: &str| Action::CreatePod { body: Body::from(&pod_body(&namespace, name, owner)) };
     run(&executor, &owner, create("a", &owner.uid)).await.unwrap();
     run(&executor, &owner, create("a", &owner.uid)).await.unwrap();
     let failure = run(&executor, &owner, create("a", &uid())).await.unwrap_err();
@@ -149,7 +149,7 @@ async fn a_required_stage_that_fails_is_the_last_and_its_other_steps_are_done() 
     }
     label(&client, &pods[3], "since").await;
     let mut two = plan(pods.iter().map(|pod| Action::DeletePod { target: target(pod) }));
-    two.stages.extend(plan([Action::CreatePod { body: pod_body(&namespace, "late", &owner.uid) }]).stages);
+    two.stages.extend(plan([Action::CreatePod { body: Body::from(&pod_body(&namespace, "late", &owner.uid)) }]).stages);
     let outcome = executor.act(&two, &owner).await;
     assert_eq!(outcome.failures.iter().map(|f| (f.object.as_str(), f.code)).collect::<Vec<_>>(), [("pod-3", 409)]);
     let names = async || {
@@ -179,7 +179,8 @@ async fn refused_creations_stop_early_and_a_quota_is_no_verdict_on_the_workload(
     })
     .await;
     let (executor, owner) = (alone(&client), owner(&namespace, &uid()));
-    let creates = (0..50).map(|n| Action::CreatePod { body: pod_body(&namespace, &format!("pod-{n}"), &owner.uid) });
+    let creates =
+        (0..50).map(|n| Action::CreatePod { body: Body::from(&pod_body(&namespace, &format!("pod-{n}"), &owner.uid)) });
     let failures = executor.act(&plan(creates), &owner).await.failures;
     assert_eq!(failures.len(), 1, "one refusal is enough: {failures:?}");
     assert_eq!((failures[0].code, failures[0].permanent), (403, false), "{failures:?}");

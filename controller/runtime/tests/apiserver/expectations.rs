@@ -7,7 +7,7 @@ use berth_runtime::expectations::{Expectations, Standing};
 use berth_runtime::feed::{self, Options};
 use berth_runtime::metrics::Metrics;
 use berth_runtime::{CancellationToken, Object, Store, client, store};
-use berth_workload::plan::{Action, Target};
+use berth_workload::plan::{Action, Body, Target};
 use berth_workload::pod::Pod;
 
 use crate::executor::{executor, owner, plan};
@@ -45,7 +45,8 @@ async fn a_workload_is_not_decided_on_before_its_writes_are_seen() {
     };
     for round in 0..5 {
         let created: BTreeSet<_> = (0..20).map(|n| format!("pod-{round}-{n}")).collect();
-        let creates = created.iter().map(|name| Action::CreatePod { body: pod_body(&namespace, name, &owner.uid) });
+        let creates =
+            created.iter().map(|name| Action::CreatePod { body: Body::from(&pod_body(&namespace, name, &owner.uid)) });
         assert!(executor.act(&plan(creates), &owner).await.failures.is_empty());
         ready().await;
         assert_eq!(names(), created);
@@ -88,7 +89,7 @@ async fn doubt_ends_by_reading() {
         relay.set(wire);
         let name = if arrives { "arrived" } else { "lost" };
         let executor = Arc::new(executor(&client, Leadership::always(), expectations.clone()));
-        let create = Action::CreatePod { body: pod_body(&namespace, name, &owner.uid) };
+        let create = Action::CreatePod { body: Body::from(&pod_body(&namespace, name, &owner.uid)) };
         let failures = executor.act(&plan([create]), &owner).await.failures;
         assert_eq!((failures[0].code, failures[0].permanent), (0, false), "{failures:?}");
         // The server has given it up by now, too: what is true stays true.

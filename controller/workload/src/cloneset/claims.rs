@@ -140,7 +140,7 @@ pub(super) fn settle(snapshot: &Snapshot, plan: &mut Plan) {
     }
     let (mut going, mut coming) = (BTreeSet::new(), BTreeSet::new());
     for step in plan.stages.iter_mut().flat_map(|stage| &mut stage.steps) {
-        coming.extend(step.actions.iter().filter_map(created).map(str::to_owned));
+        coming.extend(step.actions.iter().filter_map(created));
         let deleted: Vec<_> = step.actions.iter().filter_map(deleted).map(str::to_owned).collect();
         for pod in deleted.iter().filter_map(|uid| by_uid.get(&**uid)) {
             let claims = by_id.get(instance(&pod.metadata)).into_iter().flatten();
@@ -215,9 +215,9 @@ fn deleted(action: &Action) -> Option<&str> {
 }
 
 /// The instance id of the pod that it creates.
-fn created(action: &Action) -> Option<&str> {
+fn created(action: &Action) -> Option<String> {
     let Action::CreatePod { body } = action else { return None };
-    body["metadata"]["labels"][label::CLONESET_INSTANCE_ID].as_str()
+    body.value()["metadata"]["labels"][label::CLONESET_INSTANCE_ID].as_str().map(str::to_owned)
 }
 
 /// Made while claims are not reused, and no pod has had it.

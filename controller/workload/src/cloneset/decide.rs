@@ -13,7 +13,7 @@ use super::update::{self, Revisions};
 use super::{Snapshot, blocked, claim_hash, claims, launch, overlap, pods_to_delete, predownload, progress};
 use crate::gates::Gate;
 use crate::lifecycle;
-use crate::plan::{Action, Event, Plan, Refusal, Stage, Step, Waiting};
+use crate::plan::{Action, Body, Event, Plan, Refusal, Stage, Step, Waiting};
 use crate::pod::{Availability, Pod, availability, order};
 use crate::revision::{self, Recognised, Revision};
 use crate::rollout::{self, Held, Numbers, repair};
@@ -262,7 +262,7 @@ fn create(snapshot: &Snapshot, revision: &Revision, id: &str, have: usize, now: 
     let name = body.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
     let wanted = snapshot.set.spec.replicas.unwrap_or(1);
     let mut actions = claims::creations(snapshot, id);
-    actions.push(Action::CreatePod { body });
+    actions.push(Action::CreatePod { body: Body::from(&body) });
     Step {
         actions,
         reason: format!("{have} pods of {wanted}: creates {name} at {}", revision.metadata.name),

@@ -63,6 +63,7 @@ fn a_new_pod_begins_in_preparing_normal_and_says_when() {
     world.step();
     let plan = world.step();
     let Some(Action::CreatePod { body }) = plan.stages.last().map(|stage| &stage.steps[0].actions[0]) else { panic!() };
+    let body = body.value();
     assert_eq!(body["metadata"]["labels"][lifecycle::STATE_LABEL], PREPARING_NORMAL);
     assert!(body["metadata"]["annotations"][lifecycle::TIMESTAMP_ANNOTATION].is_string());
 }

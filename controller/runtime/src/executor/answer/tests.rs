@@ -1,4 +1,4 @@
-use berth_workload::plan::{Action, PodPatch, Target};
+use berth_workload::plan::{Action, Body, PodPatch, Target};
 use serde_json::json;
 
 use super::*;
@@ -57,7 +57,7 @@ fn template_errors_name_the_workloads_fields() {
 
 #[test]
 fn an_existing_pod_is_ours_or_in_the_way() {
-    let create = Write::of(&Action::CreatePod { body: pod(Some("o1")) });
+    let create = Write::of(&Action::CreatePod { body: Body::from(&pod(Some("o1"))) });
     assert!(existing(&create, &pod(Some("o1"))).is_ok());
     for (object, word) in [(pod(Some("o2")), "o2"), (pod(None), "nobody")] {
         let failed = existing(&create, &object).unwrap_err();
@@ -68,5 +68,5 @@ fn an_existing_pod_is_ours_or_in_the_way() {
     going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     assert!(existing(&create, &going).unwrap_err().message.contains("being deleted"));
     // Nobody's object never equals nobody's wish.
-    assert!(existing(&Write::of(&Action::CreatePod { body: pod(None) }), &pod(None)).is_err());
+    assert!(existing(&Write::of(&Action::CreatePod { body: Body::from(&pod(None)) }), &pod(None)).is_err());
 }

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use berth_workload::plan::Body;
 use berth_workload::pod::Condition;
 
 use super::*;
@@ -114,7 +115,7 @@ fn every_action_names_its_resource() {
         (Action::PatchClaim { target: target.clone(), patch: patch.clone() }, Kind::Patch, CLAIMS),
         (Action::DeleteClaim { target: target.clone() }, Kind::Delete, CLAIMS),
         (Action::DeleteRevision { target: target.clone() }, Kind::Delete, CONTROLLER_REVISIONS),
-        (Action::CreatePod { body: body.clone() }, Kind::Create, PODS),
+        (Action::CreatePod { body: Body::from(&body) }, Kind::Create, PODS),
         (Action::PatchNodeImage { target: target.clone(), patch: patch.clone() }, Kind::Patch, NODE_IMAGES),
         (Action::CreateBarrier { body: body.clone() }, Kind::Ensure, CONFIG_MAPS),
         (Action::CreateNodeImage { body }, Kind::Ensure, NODE_IMAGES),

@@ -7,7 +7,7 @@ impl World {
         self.check_hooks(action);
         match action {
             Action::CreatePod { body } => {
-                let mut pod = body.clone();
+                let mut pod = body.value();
                 let id = self.next();
                 pod["metadata"]["uid"] = json!(format!("uid-{id}"));
                 pod["metadata"]["generation"] = json!(1);

@@ -86,13 +86,13 @@ pub(crate) struct Run {
     #[arg(long, default_value = "kruise-manager")]
     pub(crate) leader_elect_name: String,
     /// How long others leave a lease alone that is not renewed.
-    #[arg(long, default_value = "15s", value_parser = duration)]
+    #[arg(long, default_value = "4s", value_parser = duration)]
     pub(crate) lease_duration: Duration,
     /// How long the leader goes on without a renewal.
-    #[arg(long, default_value = "10s", value_parser = duration)]
+    #[arg(long, default_value = "3s", value_parser = duration)]
     pub(crate) renew_deadline: Duration,
-    /// How often the lease is renewed or tried.
-    #[arg(long, default_value = "2s", value_parser = duration)]
+    /// How often the lease is renewed. Another replica sees at once that it is given back, by a watch.
+    #[arg(long, default_value = "1s", value_parser = duration)]
     pub(crate) retry_period: Duration,
     /// Where `/metrics` is served.
     #[arg(long, env = "METRICS_BIND_ADDRESS", default_value = ":8080", value_parser = address)]

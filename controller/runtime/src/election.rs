@@ -1,6 +1,7 @@
 //! Leader election on a `Lease`, with the semantics of the Go client, so that both can stand for the same lease.
 
 mod lease;
+mod watched;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Metrics;
+use crate::object::LEASES;
 
 /// The lease and its times.
 #[derive(Debug, Clone)]
@@ -21,11 +23,12 @@ pub struct Settings {
     pub name: String,
     /// Who this candidate is, unique among all: the pod's name and something random.
     pub identity: String,
-    /// How long others leave a lease alone that is not renewed (15 s).
+    /// How long others leave a lease alone that is not renewed (4 s).
     pub lease: Duration,
-    /// How long a leader goes on without a renewal (10 s); less than `lease`, the difference is for clocks that differ.
+    /// How long a leader goes on without a renewal (3 s); less than `lease`, the difference is for clocks that differ.
     pub renew: Duration,
-    /// How often a lease is renewed or tried (2 s).
+    /// How often a lease is renewed (1 s). A candidate sees by a watch that it is given back or not renewed any more; how
+    /// often it looks without one follows from this, too.
     pub retry: Duration,
 }
 
@@ -36,9 +39,9 @@ impl Settings {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             identity: identity.to_owned(),
-            lease: Duration::from_secs(15),
-            renew: Duration::from_secs(10),
-            retry: Duration::from_secs(2),
+            lease: Duration::from_secs(4),
+            renew: Duration::from_secs(3),
+            retry: Duration::from_secs(1),
         }
     }
 }
@@ -112,6 +115,11 @@ pub fn run(
     stop: CancellationToken,
 ) -> (Leadership, impl Future<Output = ()> + Send + 'static) {
     let (sender, term) = watch::channel(None);
-    let candidate = lease::Candidate::new(client, settings, metrics, sender);
-    (Leadership { term: Some(term) }, candidate.run(stop))
+    let (changed, news) = watch::channel(());
+    let watching = watched::follow(client.clone(), &settings, metrics.feed(LEASES.kind), changed, stop.clone());
+    let candidate = lease::Candidate::new(client, settings, metrics, sender, news);
+    let standing = async move {
+        tokio::join!(candidate.run(stop), watching);
+    };
+    (Leadership { term: Some(term) }, standing)
 }

@@ -27,6 +27,8 @@ pub(super) struct Candidate {
     lease: Option<Value>,
     /// Another's lease, and when it was first seen in this version.
     rival: Option<Rival>,
+    /// Tells of changes of the lease.
+    news: watch::Receiver<()>,
 }
 
 /// Another holder. Its clock is not trusted: its time runs from when its last renewal was first seen here.
@@ -63,10 +65,11 @@ impl Candidate {
         settings: Settings,
         metrics: Arc<Metrics>,
         term: watch::Sender<Option<Instant>>,
+        news: watch::Receiver<()>,
     ) -> Self {
         let leads = metrics.leader(&settings.name);
         leads.set(0);
-        Self { client, settings, term, leads, lease: None, rival: None }
+        Self { client, settings, term, leads, lease: None, rival: None, news }
     }
 
     pub(super) async fn run(mut self, stop: CancellationToken) {
@@ -78,9 +81,17 @@ impl Candidate {
             tokio::select! {
                 () = stop.cancelled() => break,
                 () = tokio::time::sleep(wait) => {}
+                () = self.changed() => {}
             }
         }
         self.release().await;
+    }
+
+    /// Waits until the lease of another changes: it may be free. A leader knows what its own is.
+    async fn changed(&mut self) {
+        if self.term.borrow().is_some() || self.news.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 
     /// One attempt to get or keep the lease. Returns the wait until the next.
@@ -107,7 +118,9 @@ impl Candidate {
                 }
             }
         }
-        if led { retry } else { retry.mul_f64(1.0 + 1.2 * fastrand::f64()) }
+        let end = self.rival.as_ref().map(|rival| (rival.since + rival.lease).duration_since(Instant::now()));
+        let try_again = retry.mul_f64(1.0 + 1.2 * fastrand::f64());
+        if led { retry } else { end.filter(|end| !end.is_zero()).map_or(try_again, |end| end.min(try_again)) }
     }
 
     /// True if the lease is ours now.

@@ -86,6 +86,32 @@ async fn a_leader_that_stops_gives_the_lease_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_is_given_back_is_taken_at_once() {
+    let cluster = cluster();
+    let client = connect(&cluster).await;
+    let namespace = namespace(&client).await;
+    let first = stand(&client, &namespace, "first");
+    soon("first leads", first.leadership.acquired()).await;
+    // It would look by itself only when the test has long ended.
+    let settings = Settings {
+        lease: Duration::from_secs(7200),
+        renew: Duration::from_secs(3600),
+        retry: Duration::from_secs(3600),
+        ..Settings::new(&namespace, "leader", "second")
+    };
+    let stop = CancellationToken::new();
+    let (leadership, run) = election::run(client.clone(), settings, Metrics::new(|_| {}), stop.clone());
+    let second = tokio::spawn(run);
+    // The time of a lease is over for who has not seen its renewals: the second sees several.
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    assert!(first.leadership.is_leader() && !leadership.is_leader());
+    first.stop.cancel();
+    soon("second leads", leadership.acquired()).await;
+    stop.cancel();
+    soon("second ends", second).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_is_cut_off_stops_before_another_leads() {
     let cluster = cluster();
     let direct = connect(&cluster).await;

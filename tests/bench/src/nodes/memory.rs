@@ -17,7 +17,7 @@ pub(crate) struct Resident {
 }
 
 /// Berth's programs, by the name that `/proc/PID/comm` cuts to 15 characters.
-const PROGRAMS: [&str; 2] = ["berth-controlle", "berth-daemon"];
+pub(super) const PROGRAMS: [&str; 2] = ["berth-controlle", "berth-daemon"];
 
 /// The memory of every process of Berth on this machine.
 pub(crate) fn resident(moment: &'static str) -> Result<Vec<Resident>> {

@@ -1,11 +1,12 @@
 //! On real nodes: how much memory the controller and a daemon take, and how long a change of image takes in place, by new
 //! pods, and by a bare patch of the pods, which is the kubelet's own restart and so the limit. The rounds alternate, so that a
-//! slow moment of the machine hits all alike. Before that, what a call of host-local costs, beside the reference.
+//! slow moment of the machine hits all alike. Then how long it takes until another replica leads. Before that, what a call of host-local costs, beside the reference.
 
 mod memory;
 mod plugin;
 mod rollout;
 mod table;
+mod takeover;
 
 use std::path::PathBuf;
 
@@ -42,6 +43,7 @@ struct Figures {
     nodes: u8,
     memory: Vec<memory::Resident>,
     rollouts: Vec<rollout::Timed>,
+    takeovers: Vec<takeover::Taken>,
     plugin: Vec<plugin::Figures>,
 }
 
@@ -72,7 +74,9 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
         }
     }
     let after = memory::resident("after the rollouts")?;
-    let figures = Figures { pods: options.pods, nodes: NODES, memory: [idle, after].concat(), rollouts, plugin };
+    let takeovers = takeover::measure(&site).await.context("with a leader that goes")?;
+    let memory = [idle, after].concat();
+    let figures = Figures { pods: options.pods, nodes: NODES, memory, rollouts, takeovers, plugin };
     print!("{}", table::text(&figures));
     std::fs::write(&options.json, serde_json::to_string_pretty(&figures)?)
         .with_context(|| format!("cannot write {}", options.json.display()))?;

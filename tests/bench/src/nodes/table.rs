@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::Figures;
 use super::rollout::{WAYS, Way};
+use super::takeover;
 use crate::median::median;
 
 /// Two tables: time and memory.
@@ -18,6 +19,13 @@ pub(crate) fn text(figures: &Figures) -> String {
         let (least, most) = seconds.iter().fold((f64::MAX, 0.0_f64), |(l, m), s| (l.min(*s), m.max(*s)));
         let middle = median(seconds);
         let _ = writeln!(text, "  {:<12} {least:>8.2} {middle:>8.2} {most:>8.2} {:>12.2}", way.name(), middle / floor);
+    }
+    let _ = writeln!(text, "\nFrom the end of the leader to a pod that another replica made:");
+    for (way, _) in takeover::WAYS {
+        let taken = figures.takeovers.iter().filter(|taken| taken.way == way).map(|taken| taken.seconds);
+        let seconds: Vec<_> = taken.collect();
+        let most = seconds.iter().copied().fold(0.0, f64::max);
+        let _ = writeln!(text, "  {way:<12} {:>8.2} s, at most {most:.2} s", median(seconds));
     }
     let _ = writeln!(text, "\nResident memory:\n  {:<16} {:<20} {:>8} {:>8}", "process", "moment", "MiB", "peak MiB");
     let mib = |kib: u64| kib as f64 / 1024.0;
@@ -48,10 +56,12 @@ mod tests {
             nodes: 3,
             memory: vec![Resident { program: "berth-daemon".into(), moment: "idle", kib: 10240, peak_kib: 11264 }],
             rollouts: vec![timed(Way::InPlace, 1.5), timed(Way::Recreate, 3.0), timed(Way::Floor, 1.0)],
+            takeovers: vec![takeover::Taken { way: "killed", seconds: 4.5 }],
             plugin: vec![],
         };
         let text = text(&figures);
         assert!(text.contains("in place         1.50     1.50     1.50         1.50"), "{text}");
+        assert!(text.contains("killed           4.50 s, at most 4.50 s"), "{text}");
         assert!(text.contains("berth-daemon     idle                     10.0     11.0"), "{text}");
     }
 }

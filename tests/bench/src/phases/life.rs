@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::Options;
+use super::many;
 use super::measure::{Phase, begin};
 use super::program::{Ports, Program, Recipe};
 use super::stage::{NAMESPACE, PATIENCE, Stage};
@@ -53,6 +54,12 @@ pub(crate) async fn run(
     patch["spec"]["updateStrategy"] = json!({"rollingUpdate": recreate});
     phases.push(change(stage, &program, &patch, subject, ("recreate", pods)).await?);
 
+    let others = options.sets * options.of;
+    if others > 0 {
+        phases.extend(many::create(stage, &program, options, subject).await?);
+        phases.push(many::update(stage, &program, options, subject).await?);
+    }
+
     // The restart ends with the first decision: that one pod is to go.
     program.stop().await?;
     let fewer = pods - 1;
@@ -60,13 +67,13 @@ pub(crate) async fn run(
     program = Program::start(recipe, stage, ports)?;
     // What a process has used before it was begun with is nothing.
     let phase = begin(stage, Some(&program)).await?;
-    until_pods(stage, fewer).await?;
+    until_pods(stage, fewer + others).await?;
     done(stage, NAME).await?;
     phases.push(phase.end(stage, Some(&program), subject, ("restart", 0)).await?);
 
     let phase = begin(stage, Some(&program)).await?;
     objects::patch(&stage.client, NAMESPACE, kind::CLONE_SET, NAME, &json!({"spec": {"replicas": 0}})).await?;
-    until_pods(stage, 0).await?;
+    until_pods(stage, others).await?;
     done(stage, NAME).await?;
     phases.push(phase.end(stage, Some(&program), subject, ("scale down", fewer)).await?);
 

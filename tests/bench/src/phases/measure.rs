@@ -31,6 +31,8 @@ pub(crate) struct Phase {
     pub(crate) reconciles: u64,
     pub(crate) requests: Requests,
     pub(crate) writes: u64,
+    /// Where it was about several CloneSets, the seconds until each was done.
+    pub(crate) each: Vec<f64>,
 }
 
 /// What a phase begins with.
@@ -86,6 +88,7 @@ impl Begun {
             simnode_cpu: after.simnode - before.simnode,
             reconciles: reconciles.saturating_sub(self.reconciles),
             writes: requests.writes(),
+            each: Vec::new(),
             requests,
         };
         println!("  {subject:<6} {name:<12} {seconds:>7.2} s  {:>6} writes", phase.writes);

@@ -4,6 +4,7 @@
 mod audit;
 mod floor;
 mod life;
+mod many;
 mod measure;
 mod process;
 mod program;
@@ -46,6 +47,12 @@ pub(crate) struct Options {
     /// The CustomResourceDefinitions of the other controller.
     #[arg(long, value_name = "DIRECTORY", requires = "peer")]
     peer_crds: Option<PathBuf>,
+    /// So many CloneSets more, created and rolled out at once; 0 for none.
+    #[arg(long, default_value_t = 0)]
+    sets: usize,
+    /// Pods of each of them.
+    #[arg(long, default_value_t = 500)]
+    of: usize,
     /// Pull an image on all nodes by an ImagePullJob, too.
     #[arg(long)]
     pull: bool,

@@ -96,6 +96,12 @@ fn compare(figures: &Figures, text: &mut String) {
             }
         }
     }
+    for phase in figures.phases.iter().filter(|phase| !phase.each.is_empty()) {
+        let mean = phase.each.iter().sum::<f64>() / phase.each.len() as f64;
+        let slowest = phase.each.iter().copied().fold(0.0, f64::max) / mean;
+        let (subject, name, sets) = (&phase.subject, phase.name, phase.each.len());
+        let _ = writeln!(text, "{subject}, {name}: the slowest of {sets} took {slowest:.2} × the mean of {mean:.2} s");
+    }
     let resident = |name| Of::new(figures, "berth", name).median(|phase| phase.resident as f64);
     let per_pod = (resident("held") - resident("idle")) / figures.pods as f64;
     let _ = writeln!(text, "berth: {per_pod:.1} KiB of memory for each pod, after two rollouts");
@@ -122,6 +128,7 @@ mod tests {
             reconciles: 7,
             requests: Requests { all: [("patch pods".to_owned(), 30)].into(), ..Requests::default() },
             writes: 30,
+            each: vec![1.0, 2.0],
         }
     }
 
@@ -133,5 +140,6 @@ mod tests {
         assert!(text.contains("| in place | 3.00 | 1.00 | 10.0 | 11.0 | 30 | 3.00 | 0 | 2.00 | 0.50 | 7 |"), "{text}");
         assert!(text.contains("berth, in place: 1.50 × the time of the floor"), "{text}");
         assert!(text.contains("berth, in place: 30 patch pods"), "{text}");
+        assert!(text.contains("berth, in place: the slowest of 2 took 1.33 × the mean of 1.50 s"), "{text}");
     }
 }

@@ -31,7 +31,9 @@ pub(crate) struct Taken {
 }
 
 /// How leaders end, with the signal.
-pub(crate) const WAYS: [(&str, &str); 2] = [("asked to end", "-TERM"), ("killed", "-KILL")];
+pub(crate) const WAYS: [(&str, &str); 3] = [("asked to end", "-TERM"), ("killed", "-KILL"), ("silent", "-STOP")];
+/// For so long both replicas have to be ready, for one that ends serves webhooks for some seconds more.
+const STEADY: Duration = Duration::from_secs(10);
 
 /// Ends the leader a few times.
 pub(crate) async fn measure(site: &Site) -> Result<Vec<Taken>> {
@@ -46,13 +48,15 @@ pub(crate) async fn measure(site: &Site) -> Result<Vec<Taken>> {
             both_ready(site).await?;
             replicas += 1;
             let leader = leader(site).await?.to_string();
-            let ended = Command::new("kill").args([signal, &leader]).status().await?;
-            ensure!(ended.success(), "cannot end process {leader}");
+            send(signal, &leader).await?;
             let begun = Instant::now();
             let patch = json!({"spec": {"replicas": replicas}});
             objects::patch(client, NAMESPACE, kind::CLONE_SET, NAME, &patch).await?;
             until_pods(site, replicas).await?;
             let one = Taken { way, seconds: begun.elapsed().as_secs_f64() };
+            if signal == "-STOP" {
+                send("-CONT", &leader).await?;
+            }
             println!("  leader {:<12} {:.2} s", one.way, one.seconds);
             taken.push(one);
         }
@@ -60,9 +64,16 @@ pub(crate) async fn measure(site: &Site) -> Result<Vec<Taken>> {
     Ok(taken)
 }
 
-/// Both replicas are ready, and the one that does not lead has had time to see the lease.
+async fn send(signal: &str, process: &str) -> Result<()> {
+    let sent = Command::new("kill").args([signal, process]).status().await?;
+    ensure!(sent.success(), "cannot send {signal} to process {process}");
+    Ok(())
+}
+
+/// Waits until both replicas are ready, and stay so.
 async fn both_ready(site: &Site) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
+    let mut since = Instant::now();
     loop {
         let selector = "app.kubernetes.io/component=controller";
         let pods = objects::list(site.client(), install::NAMESPACE, kind::POD, selector).await?;
@@ -70,8 +81,9 @@ async fn both_ready(site: &Site) -> Result<()> {
             let conditions = pod["status"]["conditions"].as_array();
             conditions.is_some_and(|all| all.iter().any(|c| c["type"] == "Ready" && c["status"] == "True"))
         };
-        if pods.iter().filter(ready).count() == 2 {
-            tokio::time::sleep(Duration::from_secs(6)).await;
+        if pods.iter().filter(ready).count() != 2 {
+            since = Instant::now();
+        } else if since.elapsed() >= STEADY {
             return Ok(());
         }
         ensure!(Instant::now() < deadline, "there are never two ready replicas of the controller");

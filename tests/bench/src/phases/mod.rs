@@ -44,9 +44,10 @@ pub(crate) struct Options {
     /// {webhook}.
     #[arg(long, value_name = "COMMAND")]
     peer: Option<String>,
-    /// The CustomResourceDefinitions of the other controller.
-    #[arg(long, value_name = "DIRECTORY", requires = "peer")]
-    peer_crds: Option<PathBuf>,
+    /// What the other controller needs in the cluster: a file or directory of manifests, such as what `kubectl kustomize`
+    /// makes of its configuration. Its Deployment may be among them: nothing runs it.
+    #[arg(long, value_name = "PATH", requires = "peer")]
+    peer_manifests: Option<PathBuf>,
     /// So many CloneSets more, created and rolled out at once; 0 for none.
     #[arg(long, default_value_t = 0)]
     sets: usize,
@@ -82,7 +83,7 @@ struct Figures {
 
 /// Who is measured.
 enum Subject {
-    Controller { name: &'static str, words: Vec<String>, crds: PathBuf },
+    Controller { name: &'static str, words: Vec<String>, manifests: PathBuf },
     Floor,
 }
 
@@ -141,26 +142,31 @@ fn programs(options: &Options) -> Result<[PathBuf; 2]> {
 }
 
 fn subjects(options: &Options, controller: &Path) -> Vec<Subject> {
-    let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/berth/files/crds");
+    let own = own_manifests();
     let mut subjects =
-        vec![Subject::Controller { name: "berth", words: program::berth(controller), crds: crds.clone() }];
+        vec![Subject::Controller { name: "berth", words: program::berth(controller), manifests: own.clone() }];
     if options.floor {
         subjects.push(Subject::Floor);
     }
     if let Some(command) = &options.peer {
         let words = command.split_whitespace().map(str::to_owned).collect();
-        subjects.push(Subject::Controller { name: "peer", words, crds: options.peer_crds.clone().unwrap_or(crds) });
+        let manifests = options.peer_manifests.clone().unwrap_or(own);
+        subjects.push(Subject::Controller { name: "peer", words, manifests });
     }
     subjects
 }
 
+/// Berth's CustomResourceDefinitions.
+fn own_manifests() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/berth/files/crds")
+}
+
 async fn measure(options: &Options, subject: &Subject, round: usize, simnode: &Path) -> Result<Vec<Phase>> {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/berth/files/crds");
-    let crds = match subject {
-        Subject::Controller { crds, .. } => crds,
-        Subject::Floor => &own,
+    let manifests = match subject {
+        Subject::Controller { manifests, .. } => manifests.clone(),
+        Subject::Floor => own_manifests(),
     };
-    let mut stage = Stage::up(simnode, options.nodes, crds, &options.logs).await?;
+    let mut stage = Stage::up(simnode, options.nodes, &manifests, &options.logs).await?;
     let phases = match subject {
         Subject::Floor => floor::run(&mut stage, options, round).await?,
         Subject::Controller { name, words, .. } => {

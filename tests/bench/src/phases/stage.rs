@@ -51,15 +51,18 @@ pub(crate) struct Look {
 
 impl Stage {
     /// Makes one, with these manifests. What its programs say goes into files in `logs`.
-    pub(crate) async fn up(simnode: &Path, nodes: usize, crds: &Path, logs: &Path) -> Result<Self> {
-        let crds = crds.display().to_string();
+    pub(crate) async fn up(simnode: &Path, nodes: usize, manifests: &Path, logs: &Path) -> Result<Self> {
+        let manifests = manifests.display().to_string();
         let made = move || {
             let cluster = Cluster::up(&ClusterOptions { audit: true, ..ClusterOptions::default() })?;
             // Their work, and the CPU that it takes, are none of the subject's.
             cluster.kill(Component::Scheduler)?;
             cluster.kill(Component::ControllerManager)?;
-            cluster.kubectl(&["apply", "--server-side", "-f", &crds])?;
-            cluster.kubectl(&["wait", "--for=condition=Established", "--timeout=120s", "-f", &crds])?;
+            for namespace in [NAMESPACE, SYSTEM] {
+                cluster.kubectl(&["create", "namespace", namespace])?;
+            }
+            cluster.kubectl(&["apply", "--server-side", "--force-conflicts", "-f", &manifests])?;
+            cluster.kubectl(&["wait", "--for=condition=Established", "--timeout=120s", "crd", "--all"])?;
             anyhow::Ok(cluster)
         };
         let cluster = tokio::task::spawn_blocking(made).await??;
@@ -67,9 +70,6 @@ impl Stage {
         let mut config = kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
         config.default_retry = false;
         let client = Client::try_from(config)?;
-        for namespace in [NAMESPACE, SYSTEM] {
-            objects::make_namespace(&client, namespace).await?;
-        }
         let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
         objects::create(&client, NAMESPACE, &account).await?;
         let kubeconfig = subject_kubeconfig(&cluster.kubeconfig())?;

@@ -9,8 +9,10 @@ pub mod priority;
 pub mod resources;
 pub mod spread;
 pub mod unready;
+mod word;
 
 pub use availability::{Availability, availability};
+pub use word::Word;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -50,10 +52,10 @@ pub struct Metadata {
     pub deletion_timestamp: Option<Timestamp>,
     /// All labels, sorted by key.
     #[serde(deserialize_with = "pairs::all")]
-    pub labels: Box<[(Box<str>, Box<str>)]>,
+    pub labels: Box<[(Word, Word)]>,
     /// Annotations that decisions read, sorted by key: those of the `kruise.io` domain and its subdomains, and a few others.
     #[serde(deserialize_with = "pairs::known_annotations")]
-    pub annotations: Box<[(Box<str>, Box<str>)]>,
+    pub annotations: Box<[(Word, Box<str>)]>,
     /// Owners.
     pub owner_references: Box<[Owner]>,
     /// Finalizers.
@@ -65,9 +67,9 @@ pub struct Metadata {
 #[serde(rename_all = "camelCase", default)]
 pub struct Owner {
     /// Group and version.
-    pub api_version: Box<str>,
+    pub api_version: Word,
     /// Kind.
-    pub kind: Box<str>,
+    pub kind: Word,
     /// Name.
     pub name: Box<str>,
     /// Uid.
@@ -109,7 +111,7 @@ pub struct Container {
 #[serde(rename_all = "camelCase", default)]
 pub struct ReadinessGate {
     /// The condition that must be True.
-    pub condition_type: Box<str>,
+    pub condition_type: Word,
 }
 
 /// The part of `pod.status` that decisions read.
@@ -117,7 +119,7 @@ pub struct ReadinessGate {
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {
     /// Pending, Running, Succeeded, Failed or Unknown.
-    pub phase: Box<str>,
+    pub phase: Word,
     /// The generation that the kubelet has seen (Kubernetes 1.34 and later; 0 before).
     pub observed_generation: i64,
     /// Conditions.
@@ -134,14 +136,14 @@ pub struct Status {
 pub struct Condition {
     /// Type.
     #[serde(rename = "type")]
-    pub type_: Box<str>,
+    pub type_: Word,
     /// True, False or Unknown.
-    pub status: Box<str>,
+    pub status: Word,
     /// When the status last changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Timestamp>,
     /// CamelCase reason. Written even when it is empty: the reason of another's False is none for our True.
-    pub reason: Box<str>,
+    pub reason: Word,
     /// For people. Written even when it is empty.
     pub message: Box<str>,
 }
@@ -235,22 +237,27 @@ impl Pod {
 /// Maps held as sorted slices of pairs: a third of the memory of a tree for the handful of entries that objects have.
 mod pairs {
     use std::fmt;
+    use std::marker::PhantomData;
+    use std::ops::Deref;
 
     use berth_api::names::annotation::{INPLACE_UPDATE_GRACE_OLD, INPLACE_UPDATE_STATE_OLD};
+    use serde::Deserialize;
     use serde::de::{Deserializer, MapAccess, Visitor};
 
-    type Pairs = Box<[(Box<str>, Box<str>)]>;
+    use super::Word;
 
-    pub(super) fn get<'a>(pairs: &'a [(Box<str>, Box<str>)], key: &str) -> Option<&'a str> {
+    type Pairs<V> = Box<[(Word, V)]>;
+
+    pub(super) fn get<'a, V: Deref<Target = str>>(pairs: &'a [(Word, V)], key: &str) -> Option<&'a str> {
         pairs.binary_search_by(|(k, _)| (**k).cmp(key)).ok().map(|at| &*pairs[at].1)
     }
 
-    pub(super) fn all<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Pairs, D::Error> {
-        deserializer.deserialize_option(Keep(|_| true))
+    pub(super) fn all<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Pairs<Word>, D::Error> {
+        deserializer.deserialize_option(Keep(|_| true, PhantomData))
     }
 
-    pub(super) fn known_annotations<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Pairs, D::Error> {
-        deserializer.deserialize_option(Keep(is_known))
+    pub(super) fn known_annotations<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Pairs<Box<str>>, D::Error> {
+        deserializer.deserialize_option(Keep(is_known, PhantomData))
     }
 
     /// Those outside of the domain.
@@ -266,30 +273,30 @@ mod pairs {
         domain == "kruise.io" || domain.ends_with(".kruise.io") || KNOWN_ANNOTATIONS.contains(&key)
     }
 
-    struct Keep(fn(&str) -> bool);
+    struct Keep<V>(fn(&str) -> bool, PhantomData<V>);
 
-    impl<'de> Visitor<'de> for Keep {
-        type Value = Pairs;
+    impl<'de, V: Deserialize<'de> + Ord> Visitor<'de> for Keep<V> {
+        type Value = Pairs<V>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("a map of strings")
         }
 
-        fn visit_none<E>(self) -> Result<Pairs, E> {
+        fn visit_none<E>(self) -> Result<Pairs<V>, E> {
             Ok(Box::default())
         }
 
-        fn visit_unit<E>(self) -> Result<Pairs, E> {
+        fn visit_unit<E>(self) -> Result<Pairs<V>, E> {
             Ok(Box::default())
         }
 
-        fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Pairs, D::Error> {
+        fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Pairs<V>, D::Error> {
             deserializer.deserialize_map(self)
         }
 
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs<V>, A::Error> {
             let mut pairs = Vec::new();
-            while let Some((key, value)) = map.next_entry::<Box<str>, Box<str>>()? {
+            while let Some((key, value)) = map.next_entry::<Word, V>()? {
                 if (self.0)(&key) {
                     pairs.push((key, value));
                 }

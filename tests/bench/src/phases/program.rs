@@ -74,7 +74,12 @@ impl Program {
         let log = OpenOptions::new().create(true).append(true).open(&recipe.log)?;
         let mut command = Command::new(program);
         command.args(arguments).env("KUBECONFIG", &kubeconfig).env("WEBHOOK_HOST", address::HOST.to_string());
-        command.env("WEBHOOK_PORT", ports.webhook.to_string()).env("POD_NAMESPACE", "kruise-system").stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        command
+            .env("WEBHOOK_PORT", ports.webhook.to_string())
+            .env("POD_NAMESPACE", "kruise-system")
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log);
         // As the chart has it.
         command.env("MALLOC_ARENA_MAX", "1");
         let child = command.kill_on_drop(true).spawn().with_context(|| format!("cannot start {program}"))?;

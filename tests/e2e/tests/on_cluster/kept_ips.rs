@@ -9,14 +9,14 @@ use berth_e2e::install;
 use berth_e2e::objects::{self, kind};
 use serde_json::{Value, json};
 
-use crate::world::{Case, PATIENCE};
+use crate::world::{Case, GATES, PATIENCE};
 
 const DURATION: &str = "io.kubernetes.cri/reserved-ip-duration";
 const STATEFUL_SET: &str = "apps/v1/StatefulSet";
 const PLUGIN: &str = "/opt/cni/bin/host-local";
 
 pub(crate) async fn a_stateful_set_keeps_its_ips(case: &Case) -> Result<()> {
-    case.blocking(|site| install::set(site, &["cni.install=true", "cni.reclaimAfterSeconds=20"])).await?;
+    install_plugin(case).await?;
     create(case, "web", 3, "node-2", "10").await?;
     let first = ips(case, "web", 3, &[]).await?;
 
@@ -45,6 +45,11 @@ pub(crate) async fn a_stateful_set_keeps_its_ips(case: &Case) -> Result<()> {
     let now = ips(case, "web", 3, &[]).await?;
     ensure!(now == first, "after a reboot: {now:?} instead of {first:?}");
     only_pods_have_leases(case, 2, "node-2").await
+}
+
+/// Berth's host-local in the place of Debian's, on every node.
+async fn install_plugin(case: &Case) -> Result<()> {
+    case.blocking(|site| install::set(site, &["cni.install=true", "cni.reclaimAfterSeconds=20"])).await
 }
 
 /// Kills whatever runs on a node and wipes what a boot wipes, and what containerd knows.
@@ -94,6 +99,7 @@ async fn only_pods_have_leases(case: &Case, number: u8, node: &str) -> Result<()
 }
 
 pub(crate) async fn a_pod_that_moves_frees_its_ip(case: &Case) -> Result<()> {
+    install_plugin(case).await?;
     create(case, "db", 1, "node-1", "1").await?;
     let first = ips(case, "db", 1, &[]).await?;
     let address = first.values().next().context("no pod")?.clone();
@@ -115,14 +121,30 @@ pub(crate) async fn a_pod_that_moves_frees_its_ip(case: &Case) -> Result<()> {
 }
 
 pub(crate) async fn the_plugin_that_was_there_comes_back(case: &Case) -> Result<()> {
-    let ours = |text: &str| text.contains("kept") || text.contains("doctor");
-    for number in 1..=3 {
-        ensure!(ours(&plugin(case, number).await?), "node-{number} has not Berth's plugin");
+    let uninstall = ["uninstall", install::RELEASE, "--namespace", install::NAMESPACE, "--wait"];
+    for way in ["cni.install=false", "helm uninstall"] {
+        install_plugin(case).await?;
+        for number in 1..=3 {
+            ensure!(is_ours(&plugin(case, number).await?), "node-{number} has not Berth's plugin, before {way}");
+        }
+        if way == "helm uninstall" {
+            case.blocking(move |site| site.helm(&uninstall).map(|_| ())).await?;
+        } else {
+            case.blocking(|site| install::set(site, &["cni.install=false"])).await?;
+        }
+        debians_is_back(case).await.context(way)?;
     }
-    case.blocking(|site| install::set(site, &["cni.install=false"])).await?;
+    case.blocking(|site| install::install(site, &[GATES])).await
+}
+
+fn is_ours(text: &str) -> bool {
+    text.contains("kept") || text.contains("doctor")
+}
+
+async fn debians_is_back(case: &Case) -> Result<()> {
     let begun = Instant::now();
     for number in 1..=3 {
-        while ours(&plugin(case, number).await?) {
+        while is_ours(&plugin(case, number).await?) {
             ensure!(begun.elapsed() < PATIENCE, "node-{number} has Berth's plugin still");
             tokio::time::sleep(Duration::from_secs(1)).await;
         }

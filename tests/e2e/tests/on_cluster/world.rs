@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 const NODES: u8 = 3;
 /// What tests need beside the defaults; it takes the place of the chart's own value.
-const GATES: &str = r"controller.featureGates=ImagePullJobGate=true\,InPlaceWorkloadVerticalScaling=true";
+pub(crate) const GATES: &str = r"controller.featureGates=ImagePullJobGate=true\,InPlaceWorkloadVerticalScaling=true";
 
 /// The cluster, with Berth installed.
 pub(crate) struct World {

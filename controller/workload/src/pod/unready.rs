@@ -84,7 +84,7 @@ mod tests {
     }
 
     fn told(condition: Option<Condition>) -> Option<(String, String)> {
-        condition.map(|c| (c.status.into(), c.message.into()))
+        condition.map(|c| (c.status.to_string(), c.message.into()))
     }
 
     #[test]

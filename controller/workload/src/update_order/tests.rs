@@ -2,12 +2,12 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::pod::Metadata;
+use crate::pod::{Metadata, Word};
 
 /// Pods named by their place, with labels written as `a=x b=y`.
 fn pods(labels: &[&str]) -> Vec<Arc<Pod>> {
     let pairs = |text: &str| {
-        let mut pairs: Vec<(Box<str>, Box<str>)> = text
+        let mut pairs: Vec<(Word, Word)> = text
             .split_whitespace()
             .filter_map(|pair| pair.split_once('='))
             .map(|(k, v)| (k.into(), v.into()))

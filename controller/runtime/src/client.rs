@@ -48,6 +48,9 @@ impl Failed {
 
 /// How many idle connections are kept. Bursts of writes open more.
 const IDLE_CONNECTIONS: usize = 16;
+/// Bytes that a connection reads at once, and what it holds for writing: no object of a watch is larger as a rule, and a
+/// burst has a connection for each of its writes.
+const BUFFER: usize = 16 * 1024;
 /// A peer that has vanished is found after 30 + 3 · 10 s on an idle connection.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(30), Duration::from_secs(10), 3);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -78,7 +81,7 @@ pub fn connect(mut config: Config, metrics: Arc<Metrics>) -> kube::Result<Client
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(Duration::from_secs(60))
         .pool_max_idle_per_host(IDLE_CONNECTIONS)
-        .http1_max_buf_size(64 * 1024)
+        .http1_max_buf_size(BUFFER)
         .build(config.rustls_https_connector_with_connector(tcp)?);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())

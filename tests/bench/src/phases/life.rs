@@ -63,10 +63,17 @@ pub(crate) async fn run(
     // The restart ends with the first decision: that one pod is to go.
     program.stop().await?;
     let fewer = pods - 1;
-    objects::patch(&stage.client, NAMESPACE, kind::CLONE_SET, NAME, &json!({"spec": {"replicas": fewer}})).await?;
+    let wish = json!({"spec": {"replicas": fewer}});
+    let wished = objects::patch(&stage.client, NAMESPACE, kind::CLONE_SET, NAME, &wish).await.is_ok();
     program = Program::start(recipe, stage, ports)?;
     // What a process has used before it was begun with is nothing.
     let phase = begin(stage, Some(&program)).await?;
+    // Some controllers have webhooks without which nothing can be changed.
+    let deadline = Instant::now() + PATIENCE;
+    while !wished && let Err(error) = objects::patch(&stage.client, NAMESPACE, kind::CLONE_SET, NAME, &wish).await {
+        ensure!(Instant::now() < deadline, "the CloneSet cannot be changed after the restart: {error:#}");
+        sleep(Duration::from_millis(50)).await;
+    }
     until_pods(stage, fewer + others).await?;
     done(stage, NAME).await?;
     phases.push(phase.end(stage, Some(&program), subject, ("restart", 0)).await?);

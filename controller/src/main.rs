@@ -20,13 +20,18 @@ mod watched;
 
 use anyhow::Context;
 use clap::Parser;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::flags::{Cli, Command, LogFormat};
 
+#[global_allocator]
+static HEAP: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
-    log(cli.log_format);
+    log(cli.log_format)?;
     // Two threads: one decodes and decides while the other serves the webhooks.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
@@ -41,11 +46,16 @@ fn main() -> anyhow::Result<()> {
     })
 }
 
-fn log(format: LogFormat) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+fn log(format: LogFormat) -> anyhow::Result<()> {
+    let filter: Targets = match std::env::var("RUST_LOG") {
+        Ok(words) => words.parse().with_context(|| format!("RUST_LOG={words:?} is no list of TARGET=LEVEL"))?,
+        Err(_) => Targets::new().with_default(LevelFilter::INFO),
+    };
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let registry = tracing_subscriber::registry().with(filter);
     match format {
-        LogFormat::Json => lines.json().flatten_event(true).init(),
-        LogFormat::Text => lines.init(),
+        LogFormat::Json => registry.with(lines.json().flatten_event(true)).init(),
+        LogFormat::Text => registry.with(lines).init(),
     }
+    Ok(())
 }

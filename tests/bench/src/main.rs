@@ -3,6 +3,7 @@
 mod median;
 mod nodes;
 mod phases;
+mod plot;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use tracing_subscriber::filter::LevelFilter;
 
 pub(crate) const NAMESPACE: &str = "kruise-system";
 pub(crate) const SERVICE: &str = "kruise-webhook-service";
@@ -43,8 +44,7 @@ impl Stage {
     }
 
     pub(crate) fn bare() -> Result<Self> {
-        let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into());
-        let _ = tracing_subscriber::fmt().with_env_filter(filter).with_test_writer().try_init();
+        let _ = tracing_subscriber::fmt().with_max_level(LevelFilter::WARN).with_test_writer().try_init();
         let cluster = Cluster::up(&Options::default())?;
         let mut config = Kubeconfig::read_from(cluster.kubeconfig())?;
         for entry in config.clusters.iter_mut().filter_map(|entry| entry.cluster.as_mut()) {

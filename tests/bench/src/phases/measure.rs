@@ -18,6 +18,8 @@ pub(crate) struct Phase {
     pub(crate) name: &'static str,
     /// Pods that it was about; 0 where it was about none.
     pub(crate) pods: usize,
+    /// Seconds after the subject's own beginning.
+    pub(crate) began: f64,
     pub(crate) seconds: f64,
     /// CPU seconds of the subject.
     pub(crate) cpu: f64,
@@ -38,6 +40,7 @@ pub(crate) struct Phase {
 /// What a phase begins with.
 pub(crate) struct Begun {
     started: Instant,
+    began: f64,
     look: Look,
     reconciles: u64,
 }
@@ -54,7 +57,7 @@ pub(crate) async fn begin(stage: &mut Stage, program: Option<&Program>) -> Resul
         Some(program) => program.reconciles().await,
         None => 0,
     };
-    Ok(Begun { look: stage.look(id)?, reconciles, started: Instant::now() })
+    Ok(Begun { look: stage.look(id)?, reconciles, began: stage.record.now(), started: Instant::now() })
 }
 
 impl Begun {
@@ -79,6 +82,7 @@ impl Begun {
             round,
             name,
             pods,
+            began: self.began,
             seconds,
             cpu: after.subject.cpu - before.subject.cpu,
             resident: after.subject.resident,

@@ -6,8 +6,10 @@ mod floor;
 mod life;
 mod many;
 mod measure;
+mod pictures;
 mod process;
 mod program;
+mod record;
 mod stage;
 mod table;
 
@@ -20,6 +22,7 @@ use serde::Serialize;
 
 use measure::Phase;
 use program::Recipe;
+use record::Sample;
 use stage::Stage;
 
 /// What is measured with simulated nodes.
@@ -79,6 +82,16 @@ struct Figures {
     processors: usize,
     optimised: bool,
     phases: Vec<Phase>,
+    lives: Vec<Life>,
+}
+
+/// A round of a subject.
+#[derive(Debug, Serialize)]
+struct Life {
+    subject: String,
+    round: usize,
+    /// Resident memory all along.
+    memory: Vec<Sample>,
 }
 
 /// Who is measured.
@@ -111,6 +124,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
         processors: std::thread::available_parallelism().map_or(1, usize::from),
         optimised: !options.unoptimised,
         phases: Vec::new(),
+        lives: Vec::new(),
     };
     for round in 1..=options.rounds {
         for subject in &subjects {
@@ -120,14 +134,18 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
                 options.nodes
             );
             let measured = measure(options, subject, round, simnode).await;
-            figures.phases.extend(measured.with_context(|| format!("round {round} of {}", subject.name()))?);
+            let (phases, memory) = measured.with_context(|| format!("round {round} of {}", subject.name()))?;
+            figures.phases.extend(phases);
+            figures.lives.push(Life { subject: subject.name().to_owned(), round, memory });
             // What was measured is kept, even if what comes next fails.
             std::fs::write(&options.json, serde_json::to_string_pretty(&figures)?)
                 .with_context(|| format!("cannot write {}", options.json.display()))?;
         }
     }
     print!("{}", table::text(&figures));
-    println!("The figures are in {}.", options.json.display());
+    let pictures = pictures::write(&figures, &options.json)?;
+    let pictures: Vec<_> = pictures.iter().map(|path| path.display().to_string()).collect();
+    println!("The figures are in {}, and drawn in {}.", options.json.display(), pictures.join(", "));
     Ok(())
 }
 
@@ -161,7 +179,12 @@ fn own_manifests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/berth/files/crds")
 }
 
-async fn measure(options: &Options, subject: &Subject, round: usize, simnode: &Path) -> Result<Vec<Phase>> {
+async fn measure(
+    options: &Options,
+    subject: &Subject,
+    round: usize,
+    simnode: &Path,
+) -> Result<(Vec<Phase>, Vec<Sample>)> {
     let manifests = match subject {
         Subject::Controller { manifests, .. } => manifests.clone(),
         Subject::Floor => own_manifests(),
@@ -177,6 +200,7 @@ async fn measure(options: &Options, subject: &Subject, round: usize, simnode: &P
             life::run(&mut stage, &recipe, options, (*name, round)).await.context(said)?
         }
     };
+    let memory = stage.record.samples();
     tokio::task::spawn_blocking(move || drop(stage)).await?;
-    Ok(phases)
+    Ok((phases, memory))
 }

@@ -9,6 +9,7 @@ use berth_cluster::address;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
+use tokio::task::JoinHandle;
 
 use super::stage::{Stage, free_port};
 
@@ -40,6 +41,7 @@ pub(crate) fn berth(binary: &Path) -> Vec<String> {
 pub(crate) struct Program {
     child: Child,
     metrics: u16,
+    followed: JoinHandle<()>,
 }
 
 /// The ports of a controller, the same in all its lives: objects in the cluster hold the webhooks'.
@@ -80,10 +82,9 @@ impl Program {
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log);
-        // As the chart has it.
-        command.env("MALLOC_ARENA_MAX", "1");
         let child = command.kill_on_drop(true).spawn().with_context(|| format!("cannot start {program}"))?;
-        Ok(Self { child, metrics: ports.metrics })
+        let followed = stage.record.follow(child.id().context("the controller has ended")?);
+        Ok(Self { child, metrics: ports.metrics, followed })
     }
 
     /// Its process.
@@ -95,6 +96,7 @@ impl Program {
     pub(crate) async fn stop(mut self) -> Result<()> {
         let id = self.id()?.to_string();
         ensure!(Command::new("kill").arg(&id).status().await?.success(), "cannot end process {id}");
+        self.followed.abort();
         self.child.wait().await?;
         Ok(())
     }

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -17,6 +18,7 @@ use tokio::process::{Child, Command};
 
 use super::audit::{Log, Requests};
 use super::process::{self, Used};
+use super::record::Record;
 
 /// The user that the audit log is read for. Who else writes is not counted.
 pub(crate) const USER: &str = "bench:subject";
@@ -34,6 +36,8 @@ pub(crate) struct Stage {
     pub(crate) client: Client,
     /// Of [`USER`].
     pub(crate) kubeconfig: PathBuf,
+    /// What the subject holds in memory.
+    pub(crate) record: Arc<Record>,
     log: Log,
     simnode: Child,
     apiserver: u32,
@@ -85,6 +89,7 @@ impl Stage {
             log: Log::at(&cluster.audit_log()),
             client,
             kubeconfig,
+            record: Record::begin(),
             simnode,
             cluster,
         })

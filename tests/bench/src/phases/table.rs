@@ -7,20 +7,20 @@ use super::measure::Phase;
 use crate::median::median;
 
 /// What was measured of one subject's phase, in all rounds.
-struct Of<'a>(Vec<&'a Phase>);
+pub(crate) struct Of<'a>(Vec<&'a Phase>);
 
 impl<'a> Of<'a> {
-    fn new(figures: &'a Figures, subject: &str, name: &str) -> Self {
+    pub(crate) fn new(figures: &'a Figures, subject: &str, name: &str) -> Self {
         Self(figures.phases.iter().filter(|phase| phase.subject == subject && phase.name == name).collect())
     }
 
-    fn median(&self, value: impl Fn(&Phase) -> f64) -> f64 {
+    pub(crate) fn median(&self, value: impl Fn(&Phase) -> f64) -> f64 {
         median(self.0.iter().map(|phase| value(phase)).collect())
     }
 }
 
 /// In the order in which they were first seen.
-fn distinct<'a>(values: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+pub(crate) fn distinct<'a>(values: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut seen = Vec::new();
     values.for_each(|value| {
         if !seen.contains(&value) {
@@ -118,6 +118,7 @@ mod tests {
             round,
             name,
             pods: 10,
+            began: 0.0,
             seconds,
             cpu: 1.0,
             resident: 10240,
@@ -136,7 +137,7 @@ mod tests {
     fn medians_of_the_rounds_are_compared() {
         let mut phases = vec![phase("floor", 1, "in place", 2.0)];
         phases.extend([1.0, 9.0, 3.0].map(|seconds| phase("berth", 1, "in place", seconds)));
-        let text = text(&Figures { pods: 10, nodes: 2, processors: 2, optimised: true, phases });
+        let text = text(&Figures { pods: 10, nodes: 2, processors: 2, optimised: true, phases, lives: Vec::new() });
         assert!(text.contains("| in place | 3.00 | 1.00 | 10.0 | 11.0 | 30 | 3.00 | 0 | 2.00 | 0.50 | 7 |"), "{text}");
         assert!(text.contains("berth, in place: 1.50 × the time of the floor"), "{text}");
         assert!(text.contains("berth, in place: 30 patch pods"), "{text}");

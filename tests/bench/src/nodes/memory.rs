@@ -9,7 +9,7 @@ use serde::Serialize;
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Resident {
     pub(crate) program: String,
-    pub(crate) moment: &'static str,
+    pub(crate) moment: String,
     /// `VmRSS`, in KiB.
     pub(crate) kib: u64,
     /// `VmHWM`, the highest that it was, in KiB.
@@ -20,7 +20,7 @@ pub(crate) struct Resident {
 pub(super) const PROGRAMS: [&str; 2] = ["berth-controlle", "berth-daemon"];
 
 /// The memory of every process of Berth on this machine.
-pub(crate) fn resident(moment: &'static str) -> Result<Vec<Resident>> {
+pub(crate) fn resident(moment: &str) -> Result<Vec<Resident>> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc")?.flatten() {
         let Ok(comm) = fs::read_to_string(entry.path().join("comm")) else { continue };
@@ -30,7 +30,7 @@ pub(crate) fn resident(moment: &'static str) -> Result<Vec<Resident>> {
         // A process may end between two looks.
         let Ok(status) = fs::read_to_string(entry.path().join("status")) else { continue };
         if let (Some(kib), Some(peak_kib)) = (field(&status, "VmRSS:"), field(&status, "VmHWM:")) {
-            found.push(Resident { program: comm.trim().to_owned(), moment, kib, peak_kib });
+            found.push(Resident { program: comm.trim().to_owned(), moment: moment.to_owned(), kib, peak_kib });
         }
     }
     ensure!(!found.is_empty(), "no process of Berth runs on this machine");

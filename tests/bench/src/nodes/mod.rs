@@ -1,7 +1,9 @@
 //! On real nodes: how much memory the controller and a daemon take, and how long a change of image takes in place, by new
 //! pods, and by a bare patch of the pods, which is the kubelet's own restart and so the limit. The rounds alternate, so that a
-//! slow moment of the machine hits all alike. Then how long it takes until another replica leads. Before that, what a call of host-local costs, beside the reference.
+//! slow moment of the machine hits all alike. Then how long it takes until another replica leads, and what a daemon needs on a full node. Before that, what a call of
+//! host-local costs, beside the reference.
 
+mod full;
 mod memory;
 mod plugin;
 mod rollout;
@@ -25,6 +27,9 @@ pub(crate) struct Options {
     /// Pods of the CloneSet.
     #[arg(long, default_value_t = 6)]
     pods: usize,
+    /// Pods of another CloneSet, all on one node; 0 for none.
+    #[arg(long, default_value_t = 98)]
+    full: usize,
     /// Calls of host-local of each kind, for each number of leases.
     #[arg(long, default_value_t = 300)]
     calls: usize,
@@ -75,7 +80,11 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     }
     let after = memory::resident("after the rollouts")?;
     let takeovers = takeover::measure(&site).await.context("with a leader that goes")?;
-    let memory = [idle, after].concat();
+    let full = match options.full {
+        0 => Vec::new(),
+        pods => full::measure(&site, pods).await.context("with a full node")?,
+    };
+    let memory = [idle, after, full].concat();
     let figures = Figures { pods: options.pods, nodes: NODES, memory, rollouts, takeovers, plugin };
     print!("{}", table::text(&figures));
     std::fs::write(&options.json, serde_json::to_string_pretty(&figures)?)

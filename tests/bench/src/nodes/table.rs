@@ -54,7 +54,12 @@ mod tests {
         let figures = Figures {
             pods: 6,
             nodes: 3,
-            memory: vec![Resident { program: "berth-daemon".into(), moment: "idle", kib: 10240, peak_kib: 11264 }],
+            memory: vec![Resident {
+                program: "berth-daemon".into(),
+                moment: "idle".into(),
+                kib: 10240,
+                peak_kib: 11264,
+            }],
             rollouts: vec![timed(Way::InPlace, 1.5), timed(Way::Recreate, 3.0), timed(Way::Floor, 1.0)],
             takeovers: vec![takeover::Taken { way: "killed", seconds: 4.5 }],
             plugin: vec![],

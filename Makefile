@@ -8,8 +8,8 @@ CLUSTER = cargo build --quiet --workspace --bin cluster && $(BUILT)/debug/cluste
 test: prerequisites
 	cargo test --workspace
 
-# The same, and the controller killed at every single write instead of at a choice of them, 100,000 calls of host-local, and
-# what takes long on a cluster.
+# The same, and every plan of faults instead of a choice of them (the controller killed at each write, refused it, blind after
+# it), 100,000 calls of host-local, and what takes long on a cluster.
 test-full: prerequisites
 	BERTH_ON_CLUSTER=all BERTH_FAULTS_STRIDE=1 BERTH_CRASH_CALLS=100000 cargo test --workspace
 

@@ -92,7 +92,7 @@ pub(crate) struct Run {
     #[arg(long, default_value = "3s", value_parser = duration)]
     pub(crate) renew_deadline: Duration,
     /// How often the lease is renewed. Another replica sees at once that it is given back, by a watch.
-    #[arg(long, default_value = "1s", value_parser = duration)]
+    #[arg(long, default_value = "1500ms", value_parser = duration)]
     pub(crate) retry_period: Duration,
     /// Where `/metrics` is served.
     #[arg(long, env = "METRICS_BIND_ADDRESS", default_value = ":8080", value_parser = address)]

@@ -4,6 +4,7 @@ mod median;
 mod nodes;
 mod phases;
 mod plot;
+mod soak;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -21,6 +22,8 @@ enum What {
     Phases(phases::Options),
     /// With a few pods on real nodes: how much longer a change of image takes than the kubelet itself.
     Nodes(nodes::Options),
+    /// A day of churn over many CloneSets, compressed: memory and numbers of objects at the end of each hour.
+    Soak(soak::Options),
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -28,5 +31,6 @@ async fn main() -> Result<()> {
     match Command::parse().what {
         What::Phases(options) => phases::run(&options).await,
         What::Nodes(options) => nodes::run(&options).await,
+        What::Soak(options) => soak::run(&options).await,
     }
 }

@@ -194,6 +194,8 @@ fn apiserver(file: &dyn Fn(&str) -> String, audit: bool) -> Vec<String> {
     if audit {
         arguments.push(format!("--audit-policy-file={}", file("audit-policy.json")));
         arguments.push(format!("--audit-log-path={}", file("audit.log")));
+        // In MiB. Without it another file is begun after 100, and who reads the log loses what was in the first.
+        arguments.push("--audit-log-maxsize=100000".to_owned());
     }
     arguments
 }

@@ -27,9 +27,9 @@ pub fn api_of(client: &Client, namespace: &str, manifest: &Value) -> Result<Api<
     let (version, kind) = (text("apiVersion")?, text("kind")?);
     let (group, version) = version.split_once('/').unwrap_or(("", version));
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-    // Namespaces and NodeImages have no namespace.
+    // These have no namespace.
     Ok(match kind {
-        "Namespace" | "NodeImage" => Api::all_with(client.clone(), &resource),
+        "Namespace" | "Node" | "NodeImage" => Api::all_with(client.clone(), &resource),
         _ => Api::namespaced_with(client.clone(), namespace, &resource),
     })
 }

@@ -13,7 +13,8 @@ use tokio::process::Command;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::ledger::{Fault, Ledger};
+use crate::fault::{Fault, Lag};
+use crate::ledger::Ledger;
 use crate::proxy::Proxy;
 
 /// What to run.
@@ -97,6 +98,11 @@ impl Controller {
         self.check()
     }
 
+    /// Whether what it sees is behind what is there.
+    pub fn is_behind(&self) -> bool {
+        self.proxy.lags.any()
+    }
+
     /// The writes of the case. Holds the controller's next request up while it lives.
     pub fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.proxy.ledger()
@@ -135,7 +141,13 @@ impl Drop for Controller {
 
 /// One life. It ends well when the controller had to be killed.
 async fn live(program: &Program, proxy: &Arc<Proxy>) -> Result<()> {
-    let life = proxy.ledger().begin_life();
+    let (life, stale) = {
+        let mut ledger = proxy.ledger();
+        (ledger.begin_life(), ledger.stale())
+    };
+    if let Some(resource) = stale {
+        proxy.fall_behind(Lag::Late, resource);
+    }
     let listener = TcpListener::bind("127.0.0.1:0").await.context("cannot listen for the controller")?;
     let kubeconfig = program.directory.join(format!("kubeconfig-{life}.json"));
     let server = format!("http://{}", listener.local_addr()?);

@@ -1,4 +1,4 @@
-//! The writes of a case, and at which of them the controller dies.
+//! The writes of a case, and at which of them something befalls the controller.
 
 use std::fmt;
 
@@ -6,42 +6,8 @@ use http::Method;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::fault::{Fault, Lag, Refusal, Side};
 use crate::write::Write;
-
-/// On which side of a write the controller dies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
-    /// The write never reaches the apiserver.
-    Before,
-    /// The apiserver carries it out, and its answer never reaches the controller.
-    After,
-}
-
-/// When the controller dies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// Never.
-    None,
-    /// Once, at this write, counted from 1.
-    One(usize, Side),
-    /// Again and again. Before: every life but the last has one write, and ends at its second. After: every life but
-    /// the last has one write, whose answer it never sees.
-    Each(Side),
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let side = |side: &Side| match side {
-            Side::Before => "before",
-            Side::After => "after",
-        };
-        match self {
-            Fault::None => write!(f, "undisturbed"),
-            Fault::One(number, at) => write!(f, "killed {} write {number}", side(at)),
-            Fault::Each(at) => write!(f, "killed {} each write", side(at)),
-        }
-    }
-}
 
 /// A write that the controller sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,8 +46,14 @@ pub(crate) enum Verdict {
     Beside,
     /// It passes; its answer is to be entered under this index.
     Pass(usize),
-    /// It passes, and when the apiserver has answered the controller dies.
+    /// It passes, and when the apiserver has answered the controller dies without knowing.
     PassThenKill(usize),
+    /// It passes, and when the controller has the answer it dies.
+    AnswerThenKill(usize),
+    /// What the controller sees of the resource falls behind, and then the write passes.
+    LagThenPass(usize, Lag, &'static str),
+    /// It is refused so.
+    Refuse(usize, Refusal),
     /// The controller dies now.
     Kill,
     /// The controller is about to die: nothing more of it reaches the apiserver.
@@ -98,6 +70,8 @@ pub struct Ledger {
     passed_in_life: usize,
     dying: bool,
     kills: usize,
+    /// The fault has happened.
+    struck: bool,
     last_request: Option<Instant>,
 }
 
@@ -111,6 +85,7 @@ impl Ledger {
             passed_in_life: 0,
             dying: false,
             kills: 0,
+            struck: false,
             last_request: None,
         }
     }
@@ -122,6 +97,15 @@ impl Ledger {
         self.entries.clear();
         self.passed_in_life = 0;
         self.kills = 0;
+        self.struck = false;
+    }
+
+    /// Of which resource nothing new is to be seen in the life that begins.
+    pub(crate) fn stale(&self) -> Option<&'static str> {
+        match self.fault {
+            Fault::Stale(_, resource) if self.struck && self.kills == 1 => Some(resource),
+            _ => None,
+        }
     }
 
     /// Begins another life of the controller; gives its number.
@@ -148,21 +132,31 @@ impl Ledger {
         }
         let index = self.entries.len();
         self.entries.push(Entry { life: self.life, write, body, answer: None });
-        let (fatal, side) = match self.fault {
-            Fault::None => (false, Side::Before),
-            Fault::One(number, side) => (index + 1 == number, side),
-            Fault::Each(Side::Before) => (self.passed_in_life == 1, Side::Before),
-            Fault::Each(Side::After) => (true, Side::After),
-        };
         self.passed_in_life += 1;
-        if !fatal {
-            return Verdict::Pass(index);
-        }
+        let dies = match self.fault {
+            Fault::Each(Side::Before) => (self.passed_in_life == 2).then_some(Side::Before),
+            Fault::Each(side) => Some(side),
+            fault if fault.write() != Some(index + 1) || self.struck => None,
+            Fault::One(_, side) => Some(side),
+            Fault::Stale(..) => Some(Side::Answered),
+            Fault::Refused(_, refusal) => {
+                self.struck = true;
+                return Verdict::Refuse(index, refusal);
+            }
+            Fault::Lagging(_, lag, resource) => {
+                self.struck = true;
+                return Verdict::LagThenPass(index, lag, resource);
+            }
+            Fault::None => None,
+        };
+        let Some(side) = dies else { return Verdict::Pass(index) };
+        self.struck = true;
         self.dying = true;
         self.kills += 1;
         match side {
             Side::Before => Verdict::Kill,
             Side::After => Verdict::PassThenKill(index),
+            Side::Answered => Verdict::AnswerThenKill(index),
         }
     }
 
@@ -176,6 +170,11 @@ impl Ledger {
     /// The writes so far.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
+    }
+
+    /// Whether the fault has happened.
+    pub fn struck(&self) -> bool {
+        self.struck
     }
 
     /// How often the controller was killed.
@@ -242,6 +241,30 @@ mod tests {
         ledger.begin("a", Fault::Each(Side::After));
         assert_eq!(life(&mut ledger, 9), [PassThenKill(0)]);
         assert_eq!(life(&mut ledger, 9), [PassThenKill(1)]);
+    }
+
+    #[test]
+    fn what_is_refused_or_lags_is_so_once() {
+        let refused = Verdict::Refuse(1, Refusal::Conflict);
+        let lags = Verdict::LagThenPass(1, Lag::Late, "pods");
+        for (fault, verdict) in
+            [(Fault::Refused(2, Refusal::Conflict), refused), (Fault::Lagging(2, Lag::Late, "pods"), lags)]
+        {
+            let mut ledger = Ledger::new();
+            ledger.begin("a", fault);
+            assert_eq!(life(&mut ledger, 3), [Verdict::Pass(0), verdict, Verdict::Pass(2)]);
+            assert!(ledger.struck() && ledger.kills() == 0 && ledger.stale().is_none());
+        }
+    }
+
+    #[test]
+    fn the_life_after_the_kill_is_stale() {
+        let mut ledger = Ledger::new();
+        ledger.begin("a", Fault::Stale(1, "pods"));
+        assert_eq!(ledger.stale(), None);
+        assert_eq!(life(&mut ledger, 9), [Verdict::AnswerThenKill(0)]);
+        assert_eq!(ledger.stale(), Some("pods"));
+        assert_eq!(life(&mut ledger, 2), [Verdict::Pass(1), Verdict::Pass(2)]);
     }
 
     #[test]

@@ -1,14 +1,17 @@
-//! The controller, killed at every write.
+//! The controller, and what may befall it at every write.
 //!
 //! A [`Controller`] is the real program, run again and again. It reaches the apiserver through a proxy that counts its
-//! [writes](Write) and, where a [`Fault`] says so, ends it with SIGKILL: before a write reaches the apiserver, or after
-//! the apiserver has carried it out and before the answer reaches the controller.
+//! [writes](Write) and, where a [`Fault`] says so, ends it with SIGKILL, refuses a write or says nothing of it, or lets what
+//! the controller sees fall behind what is there.
 
 mod controller;
+mod fault;
+mod lag;
 mod ledger;
 mod proxy;
 mod write;
 
 pub use controller::{Controller, Program};
-pub use ledger::{Entry, Fault, Ledger, Side};
+pub use fault::{Fault, Lag, Refusal, Side};
+pub use ledger::{Entry, Ledger};
 pub use write::Write;

@@ -38,25 +38,36 @@ impl Write {
         if uri.query().is_some_and(|query| query.split('&').any(|pair| pair.starts_with("dryRun="))) {
             return None;
         }
-        let mut path = uri.path().trim_matches('/').split('/');
-        let group = path.next()?;
-        // After the core group comes the version, after `apis` a group's name and the version.
-        path.nth(usize::from(group == "apis"))?;
-        let mut path: Vec<&str> = path.collect();
-        let namespace = if path.first() == Some(&"namespaces") && path.len() > 2 {
-            path.drain(..2).next_back().unwrap_or_default()
-        } else {
-            ""
-        };
-        let part = |index: usize| path.get(index).copied().unwrap_or_default();
-        let resource = [part(0), part(2)].join("/").trim_end_matches('/').to_owned();
+        let (resource, namespace, name) = parts(uri)?;
         RESOURCES.contains(&resource.as_str()).then(|| Write {
             method: method.clone(),
             resource,
             namespace: namespace.to_owned(),
-            name: part(1).to_owned(),
+            name: name.to_owned(),
         })
     }
+}
+
+/// The resource of an address, with `/` and the subresource if there is one.
+pub(crate) fn resource(uri: &Uri) -> Option<String> {
+    parts(uri).map(|(resource, ..)| resource)
+}
+
+/// Resource, namespace and name of an address; empty where it has none.
+fn parts(uri: &Uri) -> Option<(String, &str, &str)> {
+    let mut path = uri.path().trim_matches('/').split('/');
+    let group = path.next()?;
+    // After the core group comes the version, after `apis` a group's name and the version.
+    path.nth(usize::from(group == "apis"))?;
+    let mut path: Vec<&str> = path.collect();
+    let namespace = if path.first() == Some(&"namespaces") && path.len() > 2 {
+        path.drain(..2).next_back().unwrap_or_default()
+    } else {
+        ""
+    };
+    let part = |index: usize| path.get(index).copied().unwrap_or_default();
+    let resource = [part(0), part(2)].join("/").trim_end_matches('/').to_owned();
+    Some((resource, namespace, part(1)))
 }
 
 impl fmt::Display for Write {

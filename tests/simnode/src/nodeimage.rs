@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::v1beta1::nodeimage::{ImagePullPhase, ImageStatus, ImageTagStatus, NodeImage, NodeImageStatus};
+use berth_api::v1beta1::nodeimage::{
+    ImagePullPhase, ImageStatus, ImageTagStatus, InspectedContainer, InspectedPod, NodeImage, NodeImageStatus,
+};
 use berth_runtime::object::{NODE_IMAGES, Object, Resource};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::de::{Deserialize, Deserializer};
 
 use crate::kubelet::image_id;
+use crate::pod::Pod;
 
 /// A NodeImage in a store.
 #[derive(Debug)]
@@ -41,11 +44,12 @@ impl Object for Held {
     }
 }
 
-/// The status once every pull that the spec asks for has ended; none where it says so already. `missing` are images that no
-/// registry has.
-pub fn answer(image: &NodeImage, missing: &[String], now: &Time) -> Option<NodeImageStatus> {
+/// The status once every pull that the spec asks for has ended, and every pod that it asks about is told of; none where it says
+/// so already. `missing` are images that no registry has; `pods` are those of the node that are asked about.
+pub fn answer(image: &NodeImage, pods: &[&Pod], missing: &[String], now: &Time) -> Option<NodeImageStatus> {
     let before = image.status.clone().unwrap_or_default();
     let mut status = NodeImageStatus { image_statuses: BTreeMap::new(), ..before.clone() };
+    status.inspected_pods = pods.iter().map(|pod| inspected(pod, &before.inspected_pods, now)).collect();
     (status.desired, status.succeeded, status.failed, status.pulling, status.waiting) = (0, 0, 0, 0, 0);
     for (name, wanted) in &image.spec.images {
         let told = before.image_statuses.get(name).map(|status| status.tags.as_slice()).unwrap_or_default();
@@ -65,6 +69,24 @@ pub fn answer(image: &NodeImage, missing: &[String], now: &Time) -> Option<NodeI
         status.image_statuses.insert(name.clone(), ImageStatus { tags });
     }
     (status != before).then_some(status)
+}
+
+/// What a pod's containers were created from. A look that shows nothing new keeps its time.
+fn inspected(pod: &Pod, before: &[InspectedPod], now: &Time) -> InspectedPod {
+    let statuses = pod.status.container_statuses.iter().filter(|status| !status.container_id.is_empty());
+    let container = |status: &crate::pod::ContainerStatus| InspectedContainer {
+        name: status.name.to_string(),
+        container_id: status.container_id.to_string(),
+        // A simulated container is reported under the name that it was created with.
+        image: status.image.to_string(),
+        image_id: status.image_id.to_string(),
+        attempt: Some(status.restart_count),
+        ..InspectedContainer::default()
+    };
+    let containers: Vec<_> = statuses.map(container).collect();
+    let same = before.iter().find(|before| *before.uid == *pod.metadata.uid && before.containers == containers);
+    let observed_at = same.map_or(Some(now.clone()), |same| same.observed_at.clone());
+    InspectedPod { uid: pod.metadata.uid.to_string(), containers, observed_at }
 }
 
 fn pull(name: &str, tag: &str, version: i64, missing: &[String], now: &Time) -> ImageTagStatus {
@@ -92,14 +114,34 @@ mod tests {
             serde_json::from_value(json!({"metadata": {"name": "sim-0"}, "spec": {"images": {"web": {"tags": tags}}}}))
                 .unwrap();
         let missing = ["web:none".to_owned()];
-        let status = answer(&image, &missing, &now).unwrap();
+        let status = answer(&image, &[], &missing, &now).unwrap();
         assert_eq!((status.desired, status.succeeded, status.failed), (2, 1, 1));
         let tags = &status.image_statuses["web"].tags;
         assert_eq!((tags[0].phase, tags[0].version), (ImagePullPhase::Succeeded, 2));
         assert_eq!(tags[1].phase, ImagePullPhase::Failed);
         image.status = Some(status);
-        assert_eq!(answer(&image, &missing, &now), None);
+        assert_eq!(answer(&image, &[], &missing, &now), None);
         image.spec.images.clear();
-        assert_eq!(answer(&image, &missing, &now).unwrap().desired, 0);
+        assert_eq!(answer(&image, &[], &missing, &now).unwrap().desired, 0);
+    }
+
+    #[test]
+    fn pods_are_told_of_once() {
+        let [now, later] = ["2026-01-02T03:04:05Z", "2026-01-02T03:04:06Z"].map(|time| Time(time.parse().unwrap()));
+        let container =
+            json!({"name": "main", "image": "web:1", "imageID": "i", "containerID": "c", "restartCount": 2});
+        let mut pod: Pod =
+            serde_json::from_value(json!({"metadata": {"uid": "u"}, "status": {"containerStatuses": [container]}}))
+                .unwrap();
+        let mut image = NodeImage::default();
+        let status = answer(&image, &[&pod], &[], &now).unwrap();
+        let told = &status.inspected_pods[0];
+        assert_eq!((&*told.uid, told.observed_at.as_ref()), ("u", Some(&now)));
+        assert_eq!((&*told.containers[0].image, told.containers[0].attempt), ("web:1", Some(2)));
+        image.status = Some(status);
+        assert_eq!(answer(&image, &[&pod], &[], &later), None, "nothing new");
+        pod.status.container_statuses[0].restart_count = 3;
+        assert_eq!(answer(&image, &[&pod], &[], &later).unwrap().inspected_pods[0].observed_at, Some(later.clone()));
+        assert_eq!(answer(&image, &[], &[], &later).unwrap().inspected_pods, []);
     }
 }

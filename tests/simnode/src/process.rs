@@ -82,6 +82,17 @@ pub async fn run(client: Client, options: Options, stop: CancellationToken) -> R
         }
     });
     let images = kubelets.driver("nodeimages", &kubelets.images, &metrics);
+    if kubelets.options.node_images {
+        // What a daemon tells of a pod may have changed with it.
+        let asked = images.queue.clone();
+        kubelets.pods.on_change(move |change| {
+            if let Change::Applied { new, .. } = change
+                && !new.spec.node_name.is_empty()
+            {
+                asked.add(Key::new("", &new.spec.node_name));
+            }
+        });
+    }
     tokio::spawn(feed::run(kubelets.client.clone(), kubelets.pods.clone(), feed::Options::default(), stop.clone()));
     if kubelets.options.node_images {
         tokio::spawn(feed::run(
@@ -206,7 +217,13 @@ impl Kubelets {
             return Next::Done;
         }
         let missing = &self.options.habits.missing_images;
-        let Some(status) = nodeimage::answer(&held.0, missing, &Time(Timestamp::now())) else { return Next::Done };
+        let asked = held.0.spec.inspect_pods.iter();
+        let found = asked.filter_map(|asked| Some((asked, self.pods.get(&asked.namespace, &asked.name)?)));
+        let pods: Vec<_> = found.filter(|(asked, pod)| *asked.uid == *pod.metadata.uid).map(|(_, pod)| pod).collect();
+        let pods: Vec<_> = pods.iter().map(|pod| &**pod).collect();
+        let Some(status) = nodeimage::answer(&held.0, &pods, missing, &Time(Timestamp::now())) else {
+            return Next::Done;
+        };
         let patch = json!({"metadata": {"uid": held.uid()}, "status": replaced(&held.0.status, &status)});
         let path = format!("{}/status", NODE_IMAGES.path("", &key.name));
         let patched: kube::Result<Held> = self.send(Method::PATCH, &path, MERGE, &patch).await;
@@ -261,6 +278,9 @@ fn replaced(
     let before = before.iter().flat_map(|before| before.image_statuses.keys());
     for name in before.filter(|name| !status.image_statuses.contains_key(*name)) {
         value["imageStatuses"][name] = Value::Null;
+    }
+    if status.inspected_pods.is_empty() {
+        value["inspectedPods"] = Value::Null;
     }
     value
 }

@@ -33,8 +33,11 @@ const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(300);
 const LOOK_AT_MOST_EVERY: Duration = Duration::from_millis(100);
 /// The wait after a pass that failed.
 const RETRY: Duration = Duration::from_secs(1);
-/// The wait between two proofs.
+/// The wait between two proofs, as every start has a few that fail: an endpoint is known within seconds.
 const PROVE_AGAIN: Duration = Duration::from_millis(250);
+/// From this failed proof on the wait doubles, and it is told: the apiserver may never reach this replica.
+const STRANGE: u32 = 20;
+const PROVE_AT_LEAST_EVERY: Duration = Duration::from_secs(8);
 
 /// A CRD without its schemas.
 pub(crate) type Crd = Object<CrdSpec, CrdStatus>;
@@ -86,13 +89,15 @@ struct Ready {
     readiness: Readiness,
     early: Option<EarlyEndpoint>,
     proven: bool,
+    /// Proofs that failed.
+    tries: u32,
     /// What was missing when that was last logged: it may stay so for long, and is asked again every second.
     said: Option<String>,
 }
 
 impl Ready {
     fn new(readiness: Readiness, early: Option<EarlyEndpoint>) -> Self {
-        Self { readiness, early, proven: false, said: None }
+        Self { readiness, early, proven: false, tries: 0, said: None }
     }
 
     /// Goes on after a pass; says when to look again if that is sooner than the pass thinks.
@@ -117,6 +122,10 @@ impl Ready {
                 Some(RETRY)
             }
             Err(why) => {
+                self.tries += 1;
+                if self.tries == STRANGE {
+                    warn!(why, "the apiserver does not reach the conversion webhook of this replica");
+                }
                 debug!(why, "conversion does not work yet");
                 self.readiness.set(Some(why));
                 if let Some(early) = &mut self.early
@@ -124,7 +133,7 @@ impl Ready {
                 {
                     warn!(%error, "this pod cannot be made an endpoint before it is ready");
                 }
-                Some(PROVE_AGAIN)
+                Some(prove_again(self.tries))
             }
         }
     }
@@ -157,6 +166,11 @@ impl Ready {
             warn!(%error, "the early endpoint stays until the pod goes");
         }
     }
+}
+
+/// The wait after so many failed proofs.
+fn prove_again(tries: u32) -> Duration {
+    PROVE_AGAIN.saturating_mul(1 << tries.saturating_sub(STRANGE).min(16)).min(PROVE_AT_LEAST_EVERY)
 }
 
 /// Watches the Secret and everything that holds the bundle, each by name, and notifies of every change.
@@ -194,5 +208,17 @@ async fn watch_one(api: Api<DynamicObject>, name: String, changed: Arc<Notify>) 
         tokio::time::sleep(RETRY).await;
         // A deletion between two watches is seen by a pass only.
         changed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proofs_become_rare() {
+        let waits = [1, STRANGE, STRANGE + 1, STRANGE + 5, STRANGE + 9].map(|tries| prove_again(tries).as_millis());
+        assert_eq!(waits, [250, 250, 500, 8000, 8000]);
+        assert_eq!(prove_again(u32::MAX), PROVE_AT_LEAST_EVERY);
     }
 }

@@ -21,9 +21,9 @@ use clap::Args;
 use serde::Serialize;
 
 use measure::Phase;
-use program::Recipe;
+pub(crate) use program::{Ports, Program, Recipe, berth};
 use record::Sample;
-use stage::Stage;
+pub(crate) use stage::{NAMESPACE, Stage};
 
 /// What is measured with simulated nodes.
 #[derive(Debug, Args)]
@@ -175,7 +175,7 @@ fn subjects(options: &Options, controller: &Path) -> Vec<Subject> {
 }
 
 /// Berth's CustomResourceDefinitions.
-fn own_manifests() -> PathBuf {
+pub(crate) fn own_manifests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/berth/files/crds")
 }
 

@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 
+use super::process;
 use super::stage::{Stage, free_port};
 
 /// How to start a controller.
@@ -99,6 +100,11 @@ impl Program {
         self.followed.abort();
         self.child.wait().await?;
         Ok(())
+    }
+
+    /// Its resident memory, KiB.
+    pub(crate) fn resident(&self) -> Result<u64> {
+        Ok(process::used(self.id()?)?.resident)
     }
 
     /// How many reconciles it counts; 0 where it tells nothing.

@@ -56,12 +56,23 @@ pub(crate) struct Look {
 impl Stage {
     /// Makes one, with these manifests. What its programs say goes into files in `logs`.
     pub(crate) async fn up(simnode: &Path, nodes: usize, manifests: &Path, logs: &Path) -> Result<Self> {
+        Self::made(simnode, nodes, manifests, logs, false).await
+    }
+
+    /// The same, with kube-controller-manager: it collects garbage, and the nodes' leases are renewed for it.
+    pub(crate) async fn with_controllers(simnode: &Path, nodes: usize, manifests: &Path, logs: &Path) -> Result<Self> {
+        Self::made(simnode, nodes, manifests, logs, true).await
+    }
+
+    async fn made(simnode: &Path, nodes: usize, manifests: &Path, logs: &Path, controllers: bool) -> Result<Self> {
         let manifests = manifests.display().to_string();
         let made = move || {
             let cluster = Cluster::up(&ClusterOptions { audit: true, ..ClusterOptions::default() })?;
             // Their work, and the CPU that it takes, are none of the subject's.
             cluster.kill(Component::Scheduler)?;
-            cluster.kill(Component::ControllerManager)?;
+            if !controllers {
+                cluster.kill(Component::ControllerManager)?;
+            }
             for namespace in [NAMESPACE, SYSTEM] {
                 cluster.kubectl(&["create", "namespace", namespace])?;
             }
@@ -75,11 +86,14 @@ impl Stage {
         config.default_retry = false;
         let client = Client::try_from(config)?;
         let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
-        objects::create(&client, NAMESPACE, &account).await?;
+        if !controllers {
+            objects::create(&client, NAMESPACE, &account).await?;
+        }
         let kubeconfig = subject_kubeconfig(&cluster.kubeconfig())?;
         let output = File::create(logs.join("simnode.log"))?;
         let mut command = Command::new(simnode);
-        command.args(["--node-images", "--nodes", &nodes.to_string()]).env("KUBECONFIG", cluster.kubeconfig());
+        command.args(["--node-images", "--nodes", &nodes.to_string()]);
+        command.args(controllers.then_some("--heartbeat=10s")).env("KUBECONFIG", cluster.kubeconfig());
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         let simnode = command.kill_on_drop(true).spawn().context("cannot start simnode")?;
         let process = |component| cluster.process_id(component).with_context(|| format!("{component} does not run"));

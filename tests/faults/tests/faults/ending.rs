@@ -10,7 +10,7 @@ use kube::Client;
 use serde_json::Value;
 
 use crate::case::SET;
-use crate::scenario::{REPLICAS, Scenario};
+use crate::scenario::Scenario;
 
 /// Everything that a user could find to be different.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,11 +40,12 @@ struct PodEnding {
 }
 
 impl Ending {
-    pub(crate) async fn read(client: &Client, namespace: &str, scenario: Scenario) -> Result<Ending> {
+    /// `node` is the one that all pods are on.
+    pub(crate) async fn read(client: &Client, node: &str, namespace: &str, scenario: Scenario) -> Result<Ending> {
         let set = objects::get(client, namespace, kind::CLONE_SET, SET).await?;
         let pods = objects::list(client, namespace, kind::POD, &format!("{APP}={SET}")).await?;
         let revisions = objects::list(client, namespace, "apps/v1/ControllerRevision", "").await?;
-        let node_image = objects::get(client, "", kind::NODE_IMAGE, "node-1").await?;
+        let node_image = objects::get(client, "", kind::NODE_IMAGE, node).await?;
         let mut status = set["status"].clone();
         for condition in status["conditions"].as_array_mut().into_iter().flatten() {
             condition["lastTransitionTime"].take();
@@ -67,12 +68,18 @@ impl Ending {
     }
 
     /// Why this is no good ending; none when it is one.
-    pub(crate) fn flaw(&self, image: &str, digest: &str, templates: usize, claims: usize) -> Option<String> {
+    pub(crate) fn flaw(
+        &self,
+        (image, digest): (&str, &str),
+        templates: usize,
+        pods: usize,
+        claims: usize,
+    ) -> Option<String> {
         if self.claims != vec![true; claims] {
             return Some(format!("there are not {claims} claims, each with its pod: {:?}", self.claims));
         }
         let counts = ["replicas", "readyReplicas", "availableReplicas", "updatedReplicas", "updatedReadyReplicas"];
-        let short = counts.into_iter().find(|count| self.status[count] != REPLICAS);
+        let short = counts.into_iter().find(|count| self.status[count] != pods);
         if let Some(count) = short.or((self.status["observedGeneration"] != true).then_some("observedGeneration")) {
             return Some(format!("the status has the wrong {count}: {}", self.status));
         }
@@ -82,7 +89,7 @@ impl Ending {
         if self.revisions.len() != templates {
             return Some(format!("there are not {templates} revisions: {:?}", self.revisions));
         }
-        if self.pods.len() != REPLICAS {
+        if self.pods.len() != pods {
             return Some(format!("there are {} pods: {:?}", self.pods.len(), self.pods));
         }
         let flawed = self.pods.iter().find(|pod| {

@@ -21,6 +21,7 @@ struct Past<'a> {
 
 /// Checks the record of the pods.
 pub(crate) fn check_record(scenario: Scenario, record: &Record) -> Result<()> {
+    let wanted = scenario.expected();
     let violations = scenario.limits().violations(record);
     let first = violations.first().map(ToString::to_string).unwrap_or_default();
     ensure!(violations.is_empty(), "{} moments break a promise, the first: {first}", violations.len());
@@ -38,7 +39,7 @@ pub(crate) fn check_record(scenario: Scenario, record: &Record) -> Result<()> {
             }
             past.restarts += now.restarts() - last.restarts();
             ensure!(
-                past.image_changes <= scenario.image_changes(),
+                past.image_changes <= wanted.image_changes,
                 "the image of pod {} was changed {} times",
                 now.name,
                 past.image_changes
@@ -54,24 +55,25 @@ pub(crate) fn check_record(scenario: Scenario, record: &Record) -> Result<()> {
     }
     let before = record.moments().next().map_or(0, |moment| moment.pods.len());
     let seen = pods.len() - before;
-    ensure!(seen == scenario.creates(), "{seen} pods were created, not {}", scenario.creates());
+    ensure!(seen == wanted.creates, "{seen} pods were created, not {}", wanted.creates);
     Ok(())
 }
 
 /// Checks what the controller did against what it had to do.
 pub(crate) fn check_writes(scenario: Scenario, ledger: &Ledger) -> Result<()> {
-    for (method, resource, wanted) in [
-        (Method::POST, "pods", scenario.creates()),
-        (Method::DELETE, "pods", scenario.deletes()),
-        (Method::POST, "persistentvolumeclaims", scenario.claims()),
+    let wanted = scenario.expected();
+    for (method, resource, times) in [
+        (Method::POST, "pods", wanted.creates),
+        (Method::DELETE, "pods", wanted.deletes),
+        (Method::POST, "persistentvolumeclaims", wanted.claims),
         // Garbage collection deletes them, after their pods.
         (Method::DELETE, "persistentvolumeclaims", 0),
-        (Method::POST, "configmaps", scenario.barriers()),
-        (Method::POST, "controllerrevisions", scenario.revisions()),
+        (Method::POST, "configmaps", wanted.barriers),
+        (Method::POST, "controllerrevisions", wanted.revisions),
         (Method::DELETE, "controllerrevisions", 0),
     ] {
         let done = ledger.done(&method, resource);
-        ensure!(done == wanted, "{done} times {method} {resource} was carried out, not {wanted} times");
+        ensure!(done == times, "{done} times {method} {resource} was carried out, not {times} times");
     }
     check_grace(scenario, ledger)
 }

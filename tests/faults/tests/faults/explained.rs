@@ -16,7 +16,7 @@ use tokio::process::Command;
 use tokio::time::sleep;
 
 use crate::case::{Case, Goal, SET};
-use crate::scenario::Scenario;
+use crate::scenario::{REPLICAS, Scenario};
 use crate::world::{ONE, TWO, World};
 
 const KUBELET: Component = Component::Kubelet(1);
@@ -38,7 +38,7 @@ pub(crate) async fn try_all(world: &World, scenario: Scenario) -> Result<()> {
     let case = Case::new(world, scenario).await?;
     world.controller.begin(&case.namespace, Fault::None);
     case.create(&scenario.clone_set()).await?;
-    case.at_rest(Goal::Good { image: ONE, templates: 1 }).await?;
+    case.at_rest(Goal::Good { image: ONE, templates: 1, pods: REPLICAS }).await?;
 
     world.controller.begin(&case.namespace, Fault::Each(Side::Before));
     world.controller.hold();
@@ -62,7 +62,7 @@ async fn roll_out(world: &World, case: &Case<'_>) -> Result<usize> {
     loop {
         tokio::select! {
             dead = world.controller.dead() => dead?,
-            ending = case.at_rest(Goal::Good { image: TWO, templates: 2 }) => return ending.map(|_| compared),
+            ending = case.at_rest(Goal::Good { image: TWO, templates: 2, pods: REPLICAS }) => return ending.map(|_| compared),
         }
         world.cluster.pause(KUBELET)?;
         let told = explain(world, &case.namespace).await?;

@@ -1,6 +1,7 @@
 //! One run of a scenario.
 
 use std::collections::BTreeMap;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -24,7 +25,7 @@ const QUIET: Duration = Duration::from_millis(500);
 
 /// A run.
 pub(crate) struct Case<'a> {
-    world: &'a World,
+    pub(crate) world: &'a World,
     scenario: Scenario,
     pub(crate) namespace: String,
     pub(crate) watch: PodWatch,
@@ -33,8 +34,8 @@ pub(crate) struct Case<'a> {
 /// The ending that is waited for.
 #[derive(Clone, Copy)]
 pub(crate) enum Goal<'a> {
-    /// All pods serve with this image, after so many templates.
-    Good { image: &'static str, templates: usize },
+    /// So many pods, all of them, serve with this image, after so many templates.
+    Good { image: &'static str, templates: usize, pods: usize },
     /// It is the same as this one.
     Same(&'a Ending),
 }
@@ -51,22 +52,23 @@ pub(crate) async fn run(
     let case = Case::new(world, scenario).await?;
     let tried = case.attempt(fault, expected).await;
     // Whatever comes now is no part of the case, and needs a controller that lives.
-    let (written, kills) = {
+    let (written, kills, struck) = {
         let ledger = world.controller.ledger();
         let written: Vec<_> = ledger.entries().iter().map(ToString::to_string).collect();
-        (written, ledger.kills())
+        (written, ledger.kills(), ledger.struck())
     };
+    if struck {
+        world.struck.lock().unwrap_or_else(PoisonError::into_inner).insert((scenario, fault));
+    }
     world.controller.begin("", Fault::None);
     let story = || format!("namespace {}\n{}\n{}", case.namespace, written.join("\n"), world.logs());
     let ending = tried.with_context(story)?;
     case.clean_up().await?;
-    let fatal = match fault {
-        Fault::One(number, _) => written.get(number - 1).map_or("which was not reached", String::as_str),
-        _ => "",
-    };
+    let at = fault.write().map(|number| written.get(number - 1).map_or("which was not reached", String::as_str));
     eprintln!(
-        "{}: {fault} {fatal}: {} writes, {kills} kills, {:.1} s",
+        "{}: {fault} {}: {} writes, {kills} kills, {:.1} s",
         scenario.name(),
+        at.unwrap_or_default(),
         written.len(),
         began.elapsed().as_secs_f64()
     );
@@ -87,15 +89,16 @@ impl<'a> Case<'a> {
         if self.scenario.has_pods() {
             controller.begin(&self.namespace, Fault::None);
             self.create(&self.scenario.clone_set()).await?;
-            self.at_rest(Goal::Good { image: ONE, templates: 1 }).await?;
+            self.at_rest(Goal::Good { image: ONE, templates: 1, pods: REPLICAS }).await?;
         }
         let before = self.pods().await?;
         let from = self.watch.began().elapsed();
         controller.begin(&self.namespace, fault);
         self.scenario.act(self).await?;
-        let good = Goal::Good { image: self.scenario.image(), templates: self.scenario.templates() };
+        let wanted = self.scenario.expected();
+        let good = Goal::Good { image: wanted.image, templates: wanted.templates, pods: wanted.replicas };
         let ending = self.at_rest(expected.map_or(good, Goal::Same)).await?;
-        let all_serve = |now: &Moment<'_>| now.available(Duration::ZERO) == REPLICAS;
+        let all_serve = |now: &Moment<'_>| now.available(Duration::ZERO) == wanted.replicas;
         self.watch.until("all pods serve", PATIENCE, all_serve).await?;
 
         laws::check_writes(self.scenario, &controller.ledger())?;
@@ -112,11 +115,11 @@ impl<'a> Case<'a> {
         loop {
             self.world.controller.check()?;
             let quiet = self.is_quiet();
-            let ending = Ending::read(&self.world.client, &self.namespace, self.scenario).await?;
+            let ending = Ending::read(&self.world.client, self.world.node, &self.namespace, self.scenario).await?;
             let flaw = match goal {
-                Goal::Good { image, templates } => {
+                Goal::Good { image, templates, pods } => {
                     let digest = self.world.digests.get(image).context("no such image was pushed")?;
-                    ending.flaw(image, digest, templates, self.scenario.claims())
+                    ending.flaw((image, digest), templates, pods, self.scenario.expected().claims)
                 }
                 Goal::Same(expected) => ending.difference(expected),
             };
@@ -132,6 +135,7 @@ impl<'a> Case<'a> {
     /// Asked before the ending is read: what it then does is in the ending.
     pub(crate) fn is_quiet(&self) -> bool {
         self.world.controller.ledger().last_request().is_some_and(|last| last.elapsed() >= QUIET)
+            && !self.world.controller.is_behind()
     }
 
     pub(crate) async fn create(&self, manifest: &Value) -> Result<()> {
@@ -143,8 +147,11 @@ impl<'a> Case<'a> {
         for container in containers.as_array_mut().into_iter().flatten() {
             container["image"] = image.into();
         }
-        let patch = json!({"spec": {"template": {"spec": {"containers": containers}}}});
-        objects::patch(&self.world.client, &self.namespace, kind::CLONE_SET, SET, &patch).await.map(|_| ())
+        self.patch_set(&json!({"spec": {"template": {"spec": {"containers": containers}}}})).await
+    }
+
+    pub(crate) async fn patch_set(&self, patch: &Value) -> Result<()> {
+        objects::patch(&self.world.client, &self.namespace, kind::CLONE_SET, SET, patch).await.map(|_| ())
     }
 
     /// The pods by name.

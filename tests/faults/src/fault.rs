@@ -1,0 +1,143 @@
+//! What befalls the controller.
+
+use std::fmt;
+
+use http::StatusCode;
+
+/// At which point of a write the controller dies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Side {
+    /// The write never reaches the apiserver.
+    Before,
+    /// The apiserver carries it out, and its answer never reaches the controller.
+    After,
+    /// It has its answer, and does nothing more.
+    Answered,
+}
+
+/// How the apiserver does not do what a write asks, or does not say that it did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Refusal {
+    /// 409, as if another had written the object.
+    Conflict,
+    /// 429, with the time after which to try again.
+    TooMany,
+    /// 500.
+    Internal,
+    /// 504, and it was not done.
+    TimedOut,
+    /// 504, and it was done.
+    TimedOutDone,
+    /// The connection breaks before the answer, and it was done.
+    Lost,
+}
+
+/// How what the controller sees falls behind what is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lag {
+    /// Events come late.
+    Late,
+    /// The watch breaks off, and what happens then is never told: the version that it was at has expired.
+    Missed,
+    /// The watch breaks off, and the next tells again what the controller has seen.
+    Repeated,
+}
+
+/// What befalls the controller, at a write, counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    /// Nothing.
+    None,
+    /// It dies once.
+    One(usize, Side),
+    /// It dies again and again. Before: every life but the last has one write, and ends at its second. After and answered:
+    /// every life but the last has one write.
+    Each(Side),
+    /// The write is refused once.
+    Refused(usize, Refusal),
+    /// From this write on, what it sees of a resource falls behind for a while.
+    Lagging(usize, Lag, &'static str),
+    /// It dies after this write, and in its next life sees nothing new of a resource for a while after the list.
+    Stale(usize, &'static str),
+}
+
+impl Refusal {
+    /// All of them.
+    pub const ALL: [Refusal; 6] = [
+        Refusal::Conflict,
+        Refusal::TooMany,
+        Refusal::Internal,
+        Refusal::TimedOut,
+        Refusal::TimedOutDone,
+        Refusal::Lost,
+    ];
+
+    /// The apiserver does what is asked, all the same.
+    pub(crate) fn is_done(self) -> bool {
+        matches!(self, Refusal::TimedOutDone | Refusal::Lost)
+    }
+
+    /// Status and reason of the answer; none where there is no answer.
+    pub(crate) fn answer(self) -> Option<(StatusCode, &'static str)> {
+        match self {
+            Refusal::Conflict => Some((StatusCode::CONFLICT, "Conflict")),
+            Refusal::TooMany => Some((StatusCode::TOO_MANY_REQUESTS, "TooManyRequests")),
+            Refusal::Internal => Some((StatusCode::INTERNAL_SERVER_ERROR, "InternalError")),
+            Refusal::TimedOut | Refusal::TimedOutDone => Some((StatusCode::GATEWAY_TIMEOUT, "Timeout")),
+            Refusal::Lost => None,
+        }
+    }
+}
+
+impl Fault {
+    /// The write at which it happens; none where there is not one such.
+    pub fn write(self) -> Option<usize> {
+        match self {
+            Fault::None | Fault::Each(_) => None,
+            Fault::One(number, _)
+            | Fault::Refused(number, _)
+            | Fault::Lagging(number, ..)
+            | Fault::Stale(number, _) => Some(number),
+        }
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Side::Before => "before",
+            Side::After => "after",
+            Side::Answered => "after the answer to",
+        })
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Refusal::Conflict => "a conflict",
+            Refusal::TooMany => "too many requests",
+            Refusal::Internal => "an internal error",
+            Refusal::TimedOut => "a timeout",
+            Refusal::TimedOutDone => "a timeout, though done,",
+            Refusal::Lost => "no answer, though done,",
+        })
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::None => f.write_str("undisturbed"),
+            Fault::One(number, at) => write!(f, "killed {at} write {number}"),
+            Fault::Each(at) => write!(f, "killed {at} each write"),
+            Fault::Refused(number, how) => write!(f, "{how} for write {number}"),
+            Fault::Lagging(number, Lag::Late, resource) => write!(f, "{resource} late from write {number} on"),
+            Fault::Lagging(number, Lag::Missed, resource) => write!(f, "{resource} missed from write {number} on"),
+            Fault::Lagging(number, Lag::Repeated, resource) => write!(f, "{resource} repeated from write {number} on"),
+            Fault::Stale(number, resource) => {
+                write!(f, "killed after the answer to write {number}, then {resource} late")
+            }
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! What the controller sees, behind what is there.
+//!
+//! Only watches lag: Berth's lists ask for the newest state, so that no apiserver may answer them with an older one.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::{Stream, StreamExt, stream};
+use http::Uri;
+use http_body_util::BodyExt;
+use hyper::body::Bytes;
+use kube::client::Body;
+use serde::Deserialize;
+use tokio::sync::watch;
+
+use crate::fault::Lag;
+use crate::write;
+
+/// So many versions are known of each resource, for a watch that tells them again.
+const REMEMBERED: usize = 8;
+
+/// A watch that the controller asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Watch {
+    resource: String,
+    /// The version that it goes on from; empty for one that begins with a list.
+    version: String,
+}
+
+impl Watch {
+    /// Reads a request's address; none when it is no watch.
+    pub(crate) fn of(uri: &Uri) -> Option<Watch> {
+        let pairs: Vec<_> = form_urlencoded::parse(uri.query()?.as_bytes()).collect();
+        let value = |name: &str| pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone().into_owned());
+        let is_watch = value("watch").is_some_and(|watch| matches!(&*watch, "1" | "true"));
+        let lists = value("sendInitialEvents").is_some_and(|lists| lists == "true");
+        let version = value("resourceVersion").filter(|_| !lists).unwrap_or_default();
+        is_watch.then(|| Watch { resource: write::resource(uri).unwrap_or_default(), version })
+    }
+
+    /// The same address, from another version on.
+    fn from_version(uri: &Uri, version: &str) -> Option<Uri> {
+        let pairs = form_urlencoded::parse(uri.query()?.as_bytes());
+        let other = |(key, value)| if key == "resourceVersion" { (key, version.into()) } else { (key, value) };
+        let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs.map(other)).finish();
+        format!("{}?{query}", uri.path()).parse().ok()
+    }
+}
+
+/// What becomes of a watch.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// It is forwarded.
+    Forward,
+    /// It is forwarded to this address.
+    Instead(Uri),
+    /// Its version has expired.
+    Expired,
+}
+
+type Held = Option<(Lag, &'static str)>;
+
+/// Which watches lag, and how.
+pub(crate) struct Lags {
+    held: watch::Sender<Held>,
+    /// A watch that broke off, until it was asked for again.
+    owed: Mutex<Held>,
+    /// The versions that were told last, by resource.
+    versions: Mutex<HashMap<String, VecDeque<String>>>,
+}
+
+impl Lags {
+    pub(crate) fn new() -> Lags {
+        Lags { held: watch::channel(None).0, owed: Mutex::default(), versions: Mutex::default() }
+    }
+
+    /// From now on.
+    pub(crate) fn begin(&self, lag: Lag, resource: &'static str) {
+        *lock(&self.owed) = Some((lag, resource)).filter(|(lag, _)| *lag != Lag::Late);
+        self.held.send_replace(Some((lag, resource)));
+    }
+
+    /// No longer.
+    pub(crate) fn end(&self) {
+        self.held.send_replace(None);
+    }
+
+    /// Whether anything lags.
+    pub(crate) fn any(&self) -> bool {
+        self.held.borrow().is_some()
+    }
+
+    /// What becomes of a watch. One that broke off is answered when the lag is over.
+    pub(crate) async fn answer(&self, watch: &Watch, uri: &Uri) -> Answer {
+        if watch.version.is_empty() {
+            return Answer::Forward;
+        }
+        let broken = |held: &Held| held.is_some_and(|(lag, r)| lag != Lag::Late && r == watch.resource);
+        let _ = self.held.subscribe().wait_for(|held| !broken(held)).await;
+        let owed = { lock(&self.owed).take_if(|(_, resource)| *resource == watch.resource) };
+        match owed {
+            Some((Lag::Missed, _)) => Answer::Expired,
+            Some((Lag::Repeated, _)) => {
+                let earliest = lock(&self.versions).get(&watch.resource).and_then(|known| known.front().cloned());
+                let instead = earliest.and_then(|version| Watch::from_version(uri, &version));
+                instead.map_or(Answer::Forward, Answer::Instead)
+            }
+            Some((Lag::Late, _)) | None => Answer::Forward,
+        }
+    }
+
+    fn told(&self, resource: &str, line: &[u8]) {
+        let Ok(event) = serde_json::from_slice::<Event>(line) else { return };
+        let mut versions = lock(&self.versions);
+        let known = versions.entry(resource.to_owned()).or_default();
+        known.push_back(event.object.metadata.resource_version);
+        if known.len() > REMEMBERED {
+            known.pop_front();
+        }
+    }
+
+    /// The events of a watch, line by line, as they may be seen.
+    pub(crate) fn events(self: Arc<Self>, watch: Watch, body: Body) -> impl Stream<Item = kube::Result<Bytes>> + Send {
+        let lines = Lines { body: Box::pin(body.into_data_stream()), rest: Vec::new() };
+        let events = Events { lines, held: self.held.subscribe(), lists: watch.version.is_empty(), watch, lags: self };
+        stream::unfold(events, |mut events| async move { Some((events.next().await?, events)) })
+    }
+}
+
+/// A watch that is being served.
+struct Events {
+    lines: Lines,
+    held: watch::Receiver<Held>,
+    /// The list at its beginning has not ended.
+    lists: bool,
+    watch: Watch,
+    lags: Arc<Lags>,
+}
+
+impl Events {
+    /// The next event, once it may be seen; none when the watch ends.
+    async fn next(&mut self) -> Option<kube::Result<Bytes>> {
+        let Events { lines, held, lists, watch, lags } = self;
+        let of = |held: &Held| held.filter(|(_, resource)| !*lists && *resource == watch.resource).map(|(lag, _)| lag);
+        let breaks = |held: &Held| of(held).is_some_and(|lag| lag != Lag::Late);
+        let line = tokio::select! {
+            biased;
+            _ = held.wait_for(breaks) => return None,
+            line = lines.next() => line?,
+        };
+        let Ok(line) = line else { return Some(line) };
+        // What has arrived waits until it may be seen.
+        let passes = |held: &Held| of(held) != Some(Lag::Late);
+        if held.wait_for(passes).await.ok().is_some_and(|held| breaks(&held)) {
+            return None;
+        }
+        *lists &= !line.windows(LIST_END.len()).any(|part| part == LIST_END);
+        lags.told(&watch.resource, &line);
+        Some(Ok(line))
+    }
+}
+
+/// An annotation of the bookmark that ends the list at the beginning of a watch.
+const LIST_END: &[u8] = b"k8s.io/initial-events-end";
+
+#[derive(Deserialize)]
+struct Event {
+    object: Object,
+}
+
+#[derive(Deserialize)]
+struct Object {
+    metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    resource_version: String,
+}
+
+type Chunks = std::pin::Pin<Box<dyn Stream<Item = kube::Result<Bytes>> + Send>>;
+
+/// A body in lines.
+struct Lines {
+    body: Chunks,
+    rest: Vec<u8>,
+}
+
+impl Lines {
+    /// The next line with its end. What comes after the last is dropped. Nothing is lost when this is not waited for.
+    async fn next(&mut self) -> Option<kube::Result<Bytes>> {
+        loop {
+            if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+                let rest = self.rest.split_off(end + 1);
+                return Some(Ok(std::mem::replace(&mut self.rest, rest).into()));
+            }
+            match self.body.next().await? {
+                Ok(chunk) => self.rest.extend_from_slice(&chunk),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn body(lines: &[&str]) -> Body {
+        Body::from(lines.iter().map(|line| format!("{line}\n")).collect::<String>().into_bytes())
+    }
+
+    fn event(version: u32) -> String {
+        format!(r#"{{"type":"MODIFIED","object":{{"metadata":{{"resourceVersion":"{version}"}}}}}}"#)
+    }
+
+    fn watch(query: &str) -> Option<Watch> {
+        Watch::of(&format!("/api/v1/pods?{query}").parse().unwrap())
+    }
+
+    #[test]
+    fn watches_are_told_from_other_requests() {
+        let known = |version: &str| Some(Watch { resource: "pods".to_owned(), version: version.to_owned() });
+        assert_eq!(watch("watch=true&resourceVersion=7"), known("7"));
+        assert_eq!(watch("watch=true&sendInitialEvents=true&resourceVersion=7"), known(""));
+        assert_eq!(watch("limit=500"), None);
+        let uri = "/api/v1/pods?watch=true&resourceVersion=7&allowWatchBookmarks=true".parse().unwrap();
+        let instead = Watch::from_version(&uri, "3").unwrap();
+        assert_eq!(instead, "/api/v1/pods?watch=true&resourceVersion=3&allowWatchBookmarks=true");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn late_events_come_in_the_end() {
+        let lags = Arc::new(Lags::new());
+        lags.begin(Lag::Late, "pods");
+        let mut events = Box::pin(lags.clone().events(watch("watch=1&resourceVersion=7").unwrap(), body(&[&event(8)])));
+        assert!(tokio::time::timeout(Duration::from_secs(9), events.next()).await.is_err());
+        let other = Watch { resource: "nodes".to_owned(), version: "1".to_owned() };
+        assert!(Box::pin(lags.clone().events(other, body(&[&event(8)]))).next().await.is_some());
+        lags.end();
+        assert_eq!(&*events.next().await.unwrap().unwrap(), (event(8) + "\n").as_bytes());
+        assert!(events.next().await.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_at_the_beginning_is_never_late() {
+        let lags = Arc::new(Lags::new());
+        lags.begin(Lag::Late, "pods");
+        let end = event(8)
+            .replace("resourceVersion", r#"annotations":{"k8s.io/initial-events-end":"true"},"resourceVersion"#);
+        let watch = watch("watch=1&sendInitialEvents=true").unwrap();
+        let mut events = Box::pin(lags.clone().events(watch, body(&[&event(7), &end, &event(9)])));
+        assert!(events.next().await.is_some() && events.next().await.is_some());
+        assert!(tokio::time::timeout(Duration::from_secs(9), events.next()).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_watch_that_broke_off_goes_on_otherwise() {
+        let uri: Uri = "/api/v1/pods?watch=1&resourceVersion=9".parse().unwrap();
+        let again = Watch::of(&uri).unwrap();
+        let lags = Arc::new(Lags::new());
+        let mut events = Box::pin(lags.clone().events(again.clone(), body(&[&event(3), &event(4)])));
+        assert!(events.next().await.is_some());
+        for (lag, answer) in [
+            (Lag::Missed, Answer::Expired),
+            (Lag::Repeated, Answer::Instead("/api/v1/pods?watch=1&resourceVersion=3".parse().unwrap())),
+        ] {
+            lags.begin(lag, "pods");
+            assert!(Box::pin(lags.clone().events(again.clone(), body(&[&event(3)]))).next().await.is_none());
+            let early = tokio::time::timeout(Duration::from_millis(50), lags.answer(&again, &uri)).await;
+            assert!(early.is_err(), "before the lag ends");
+            lags.end();
+            assert_eq!(lags.answer(&again, &uri).await, answer);
+            assert_eq!(lags.answer(&again, &uri).await, Answer::Forward, "once only");
+        }
+    }
+}

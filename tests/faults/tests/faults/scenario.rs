@@ -1,0 +1,294 @@
+//! What a user does with a CloneSet while something befalls the controller.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use berth_api::names::{annotation, label};
+use berth_e2e::limits::Limits;
+use berth_e2e::objects::{self, APP, CONTAINER, kind};
+use berth_e2e::record::{Moment, Standing};
+use serde_json::{Value, json};
+
+use crate::case::{Case, SET};
+use crate::owner::{self, HOOK};
+use crate::world::{MISSING, ONE, PATIENCE, TWO};
+
+/// Pods at first.
+pub(crate) const REPLICAS: usize = 3;
+
+/// A thing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Scenario {
+    /// A CloneSet is created.
+    Create,
+    /// Its image changes in place, each pod out of service for a second before.
+    InPlace,
+    /// The same, and the image changes back when the second pod is being updated.
+    Rollback,
+    /// Its image changes by new pods, with one more than wanted and never one less.
+    Recreate,
+    /// The same, and each pod has a claim that goes with it.
+    Claims,
+    /// A CloneSet is created whose containers start in order, and then their images change, in the same order.
+    Ordered,
+    /// It gets more pods.
+    ScaleUp,
+    /// It gets fewer.
+    ScaleDown,
+    /// One of its pods is told to go, and is replaced.
+    SpecifiedDelete,
+    /// Its image changes in place, without a time out of service.
+    Quick,
+    /// The same, and an owner lets each pod into the update and out of it.
+    Hooks,
+    /// Its image changes in place to one that no registry has, and then to one that there is.
+    Repaired,
+}
+
+/// What a scenario comes to, whatever befalls the controller.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Expected {
+    /// Pods in the end.
+    pub(crate) replicas: usize,
+    /// Pods that are created, after those that are there before.
+    pub(crate) creates: usize,
+    /// Pods that are deleted.
+    pub(crate) deletes: usize,
+    /// Claims that are created, and that there are in the end.
+    pub(crate) claims: usize,
+    /// ConfigMaps that are created.
+    pub(crate) barriers: usize,
+    /// Templates that the CloneSet has had.
+    pub(crate) templates: usize,
+    /// Revisions that are made, after those that are there before.
+    pub(crate) revisions: usize,
+    /// How often an image in a pod changes, at most.
+    pub(crate) image_changes: usize,
+    /// The image in the end.
+    pub(crate) image: &'static str,
+    /// So many pods are available at every instant.
+    available: usize,
+    /// So many pods are there at most at any instant.
+    active: usize,
+}
+
+impl Scenario {
+    /// Those that need a node with real containers.
+    pub(crate) const REAL: [Scenario; 6] = [
+        Scenario::Create,
+        Scenario::InPlace,
+        Scenario::Rollback,
+        Scenario::Recreate,
+        Scenario::Claims,
+        Scenario::Ordered,
+    ];
+
+    /// Those for which a simulated node does.
+    pub(crate) const SIMULATED: [Scenario; 11] = [
+        Scenario::Create,
+        Scenario::InPlace,
+        Scenario::Rollback,
+        Scenario::Recreate,
+        Scenario::Claims,
+        Scenario::ScaleUp,
+        Scenario::ScaleDown,
+        Scenario::SpecifiedDelete,
+        Scenario::Quick,
+        Scenario::Hooks,
+        Scenario::Repaired,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Scenario::Create => "create",
+            Scenario::InPlace => "in_place",
+            Scenario::Rollback => "rollback",
+            Scenario::Recreate => "recreate",
+            Scenario::Claims => "claims",
+            Scenario::Ordered => "ordered",
+            Scenario::ScaleUp => "scale_up",
+            Scenario::ScaleDown => "scale_down",
+            Scenario::SpecifiedDelete => "specified_delete",
+            Scenario::Quick => "quick",
+            Scenario::Hooks => "hooks",
+            Scenario::Repaired => "repaired",
+        }
+    }
+
+    pub(crate) fn expected(self) -> Expected {
+        // An update in place of all pods.
+        let update = Expected {
+            replicas: REPLICAS,
+            creates: 0,
+            deletes: 0,
+            claims: 0,
+            barriers: 0,
+            templates: 2,
+            revisions: 1,
+            image_changes: 1,
+            image: TWO,
+            available: REPLICAS - 1,
+            active: REPLICAS,
+        };
+        let same_template = Expected { templates: 1, revisions: 0, image_changes: 0, image: ONE, ..update };
+        let create = Expected { creates: REPLICAS, revisions: 1, available: 0, ..same_template };
+        let recreate = Expected {
+            creates: REPLICAS,
+            deletes: REPLICAS,
+            image_changes: 0,
+            available: REPLICAS,
+            active: REPLICAS + 1,
+            ..update
+        };
+        match self {
+            Scenario::Create => create,
+            Scenario::InPlace | Scenario::Quick | Scenario::Hooks => update,
+            Scenario::Rollback => Expected { image_changes: 2, image: ONE, ..update },
+            Scenario::Repaired => Expected { image_changes: 2, templates: 3, revisions: 2, ..update },
+            Scenario::Recreate => recreate,
+            Scenario::Claims => Expected { claims: REPLICAS, ..recreate },
+            Scenario::Ordered => Expected {
+                creates: REPLICAS,
+                barriers: REPLICAS,
+                revisions: 2,
+                image_changes: 2,
+                available: 0,
+                ..update
+            },
+            Scenario::ScaleUp => Expected { replicas: 5, creates: 2, available: REPLICAS, active: 5, ..same_template },
+            Scenario::ScaleDown => Expected { replicas: 1, deletes: 2, available: 1, ..same_template },
+            Scenario::SpecifiedDelete => Expected { creates: 1, deletes: 1, ..same_template },
+        }
+    }
+
+    /// The CloneSet at first.
+    pub(crate) fn clone_set(self) -> Value {
+        let rolling_update = match self {
+            Scenario::InPlace | Scenario::Rollback => json!({
+                "podUpdatePolicy": "InPlaceIfPossible",
+                "maxUnavailable": 1,
+                "inPlaceUpdateStrategy": {"gracePeriodSeconds": self.grace_seconds()},
+            }),
+            Scenario::Recreate | Scenario::Claims => {
+                json!({"podUpdatePolicy": "ReCreate", "maxUnavailable": 0, "maxSurge": 1})
+            }
+            _ => json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 1}),
+        };
+        let mut set = objects::clone_set(SET, REPLICAS, ONE, &rolling_update);
+        // Probes cost up to a second for each pod, and show nothing here.
+        if let Some(container) = set["spec"]["template"]["spec"]["containers"][0].as_object_mut() {
+            container.remove("readinessProbe");
+        }
+        let template = &mut set["spec"]["template"];
+        match self {
+            Scenario::Claims => {
+                template["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "data", "mountPath": "/data"}]);
+                let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}});
+                set["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}, "spec": spec}]);
+            }
+            Scenario::Ordered => {
+                template["metadata"]["annotations"] =
+                    json!({annotation::CONTAINER_LAUNCH_PRIORITY: annotation::CONTAINER_LAUNCH_ORDERED});
+                let side = json!({"name": "side", "image": ONE, "env": [{"name": "PORT", "value": "9090"}]});
+                template["spec"]["containers"].as_array_mut().into_iter().for_each(|all| all.push(side.clone()));
+            }
+            Scenario::Hooks => {
+                template["metadata"]["labels"][HOOK] = json!("true");
+                set["spec"]["lifecycle"] = json!({"inPlaceUpdate": {"labelsHandler": {HOOK: "true"}}});
+            }
+            _ => {}
+        }
+        set
+    }
+
+    /// Whether the pods are there before.
+    pub(crate) fn has_pods(self) -> bool {
+        !matches!(self, Scenario::Create | Scenario::Ordered)
+    }
+
+    /// Does it.
+    pub(crate) async fn act(self, case: &Case<'_>) -> Result<()> {
+        match self {
+            Scenario::Create => case.create(&self.clone_set()).await,
+            Scenario::InPlace | Scenario::Quick | Scenario::Recreate | Scenario::Claims => case.set_image(TWO).await,
+            Scenario::Rollback => {
+                case.set_image(TWO).await?;
+                case.watch.until("the second pod is updated", PATIENCE, wanting(TWO, 2)).await?;
+                case.set_image(ONE).await
+            }
+            Scenario::Ordered => {
+                case.create(&self.clone_set()).await?;
+                let all_serve = |now: &Moment<'_>| now.available(Duration::ZERO) == REPLICAS;
+                case.watch.until("all pods serve", PATIENCE, all_serve).await?;
+                case.set_image(TWO).await
+            }
+            Scenario::ScaleUp | Scenario::ScaleDown => {
+                case.patch_set(&json!({"spec": {"replicas": self.expected().replicas}})).await
+            }
+            Scenario::SpecifiedDelete => {
+                let pods =
+                    objects::list(&case.world.client, &case.namespace, kind::POD, &format!("{APP}={SET}")).await?;
+                let first = pods.iter().filter_map(|pod| pod["metadata"]["name"].as_str()).min().context("no pods")?;
+                let patch = json!({"metadata": {"labels": {label::SPECIFIED_DELETE: "true"}}});
+                objects::patch(&case.world.client, &case.namespace, kind::POD, first, &patch).await.map(|_| ())
+            }
+            Scenario::Hooks => {
+                case.set_image(TWO).await?;
+                owner::let_all_through(case, REPLICAS).await
+            }
+            Scenario::Repaired => {
+                case.set_image(MISSING).await?;
+                case.watch.until("the first pod is updated", PATIENCE, wanting(MISSING, 1)).await?;
+                case.set_image(TWO).await
+            }
+        }
+    }
+
+    /// The pods are the same ones after it.
+    pub(crate) fn keeps_pods(self) -> bool {
+        let Expected { creates, deletes, .. } = self.expected();
+        creates + deletes == 0
+    }
+
+    /// Whether its plans depend on nothing that goes by while nobody acts: a grace period does.
+    pub(crate) fn is_explained(self) -> bool {
+        matches!(self, Scenario::Create | Scenario::Recreate)
+    }
+
+    /// Whether a controller gets on that lives for one write only. The ConfigMap that holds containers back is never read, so
+    /// its writes are repeated until that on the pod, the third, is done too.
+    pub(crate) fn gets_on_by_single_writes(self) -> bool {
+        self != Scenario::Ordered
+    }
+
+    /// How long a pod is out of service before its image changes.
+    pub(crate) fn grace_seconds(self) -> i64 {
+        i64::from(matches!(self, Scenario::InPlace | Scenario::Rollback))
+    }
+
+    /// Whether each run restarts as many containers as any other. A new wish spares those that it reaches in time.
+    pub(crate) fn restarts_are_certain(self) -> bool {
+        !matches!(self, Scenario::Rollback | Scenario::Repaired)
+    }
+
+    /// What holds at every instant.
+    pub(crate) fn limits(self) -> Limits {
+        let Expected { available, active, .. } = self.expected();
+        Limits { available, active, ..Limits::default() }
+    }
+
+    /// The resources whose events matter to it.
+    pub(crate) fn watched(self) -> Vec<&'static str> {
+        let mut watched = vec!["pods", "clonesets"];
+        watched.extend((self.expected().revisions > 0).then_some("controllerrevisions"));
+        watched.extend((self.expected().image_changes > 1).then_some("nodeimages"));
+        watched.extend((self == Scenario::Claims).then_some("persistentvolumeclaims"));
+        watched
+    }
+}
+
+/// So many pods, or more, want this image.
+fn wanting(image: &'static str, pods: usize) -> impl Fn(&Moment<'_>) -> bool {
+    let wants = move |s: &&Standing<'_>| s.pod.containers.get(CONTAINER).is_some_and(|c| c.wanted == image);
+    move |now| now.pods.values().filter(wants).count() >= pods
+}

@@ -28,6 +28,8 @@ mod simulation;
 mod takeover;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod views_tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

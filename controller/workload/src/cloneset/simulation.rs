@@ -5,6 +5,7 @@
 
 pub(super) mod owner;
 mod resizing;
+pub(super) mod views;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,0 +1,241 @@
+//! Histories in which the controller sees late what happens, or never, and dies between any two writes: no limit is broken at
+//! any write, and in the end the pods are as the spec says.
+//!
+//! `BERTH_MODEL_STEPS` is how many steps are taken, in all histories together. Histories are drawn and shrunk by proptest.
+
+use std::cell::Cell;
+use std::fmt;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
+use serde_json::{Value, json};
+
+use super::simulation::views::{Kind, Planted, Views};
+use super::simulation::{World, template};
+
+/// The image of the last template: no history has it.
+const LAST: &str = "web:last";
+/// In `make test`.
+const STEPS: usize = 20_000;
+/// At most in one history, without what it takes to come to rest.
+const LONGEST: usize = 60;
+/// A planted fault is found within so many histories.
+const ENOUGH: u32 = 2_000;
+
+/// Something that happens.
+#[derive(Debug, Clone)]
+enum Step {
+    Image(&'static str),
+    Replicas(i32),
+    Partition(i32),
+    AskToGo(usize),
+    Kubelets,
+    OneKubelet(usize),
+    Time(i64),
+    /// Events of a kind arrive.
+    Tell(Kind, usize),
+    /// A watch breaks off, and its objects are listed again.
+    List(Kind),
+    /// The controller decides and writes.
+    Act,
+    /// The same, and it dies after so many writes.
+    Die(usize),
+    /// It dies at rest.
+    Restart,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let image = prop::sample::select(vec!["web:0", "web:1", "web:2"]);
+    let kind = || prop::sample::select(vec![Kind::Set, Kind::Pods, Kind::Revisions, Kind::Nodes]);
+    prop_oneof![
+        3 => image.prop_map(Step::Image),
+        2 => (0i32..6).prop_map(Step::Replicas),
+        1 => (0i32..6).prop_map(Step::Partition),
+        2 => (0usize..6).prop_map(Step::AskToGo),
+        3 => Just(Step::Kubelets),
+        4 => (0usize..6).prop_map(Step::OneKubelet),
+        3 => (0i64..5).prop_map(Step::Time),
+        14 => (kind(), 1usize..5).prop_map(|(kind, events)| Step::Tell(kind, events)),
+        2 => kind().prop_map(Step::List),
+        10 => Just(Step::Act),
+        4 => (0usize..5).prop_map(Step::Die),
+        1 => Just(Step::Restart),
+    ]
+}
+
+/// What holds for a whole history.
+#[derive(Debug, Clone)]
+struct Given {
+    policy: &'static str,
+    max_unavailable: usize,
+    max_surge: usize,
+    grace: i64,
+    planted: Planted,
+}
+
+fn given(planted: Planted) -> impl Strategy<Value = Given> {
+    let limits = prop_oneof![(1usize..4, 0usize..3), (Just(0), 1usize..3)];
+    let policy = prop::sample::select(vec!["InPlaceIfPossible", "ReCreate"]);
+    (policy, limits, prop::sample::select(vec![0, 3])).prop_map(move |(policy, (max_unavailable, max_surge), grace)| {
+        Given { policy, max_unavailable, max_surge, grace, planted }
+    })
+}
+
+/// A history that broke a promise: what happened, line by line, and what was wrong.
+struct History {
+    views: Views,
+    given: Given,
+    told: Vec<String>,
+}
+
+impl fmt::Display for History {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let skipped = self.told.len().saturating_sub(60);
+        self.told[skipped..].iter().try_for_each(|line| write!(f, "\n    {line}"))
+    }
+}
+
+impl History {
+    fn begin(given: Given) -> Self {
+        let rolling = json!({
+            "podUpdatePolicy": given.policy, "maxUnavailable": given.max_unavailable, "maxSurge": given.max_surge,
+            "inPlaceUpdateStrategy": {"gracePeriodSeconds": given.grace},
+        });
+        let strategy = json!({"type": "RollingUpdate", "rollingUpdate": rolling});
+        let views = Views::of(World::settled(3, template("web:0"), strategy), given.planted);
+        Self { views, given, told: Vec::new() }
+    }
+
+    fn take(&mut self, step: &Step) -> Result<(), TestCaseError> {
+        self.told.push(format!("{step:?}"));
+        let world = &mut self.views.world;
+        match step {
+            Step::Image(image) => world.edit_template(|t| t["spec"]["containers"][0]["image"] = json!(image)),
+            Step::Replicas(n) => Arc::make_mut(&mut world.set).spec.replicas = Some(*n),
+            Step::Partition(n) => world.edit_rolling_update("partition", Value::from(*n)),
+            Step::AskToGo(at) => world.ask_to_go(*at),
+            Step::Kubelets => world.run_kubelets(),
+            Step::OneKubelet(at) => world.run_kubelet(*at),
+            Step::Time(seconds) => world.pass(*seconds),
+            Step::Tell(kind, events) => self.views.tell(*kind, *events),
+            Step::List(kind) => self.views.list(*kind),
+            Step::Act => self.act(usize::MAX)?,
+            Step::Die(writes) => self.act(*writes)?,
+            Step::Restart => self.views.begin_life(),
+        }
+        self.views.record();
+        Ok(())
+    }
+
+    /// Every write is held against the limits, of the spec that the controller sees or any later one.
+    fn act(&mut self, writes: usize) -> Result<(), TestCaseError> {
+        let replicas = || self.views.specs().map(|set| usize::try_from(set.spec.replicas.unwrap_or(1)).unwrap_or(0));
+        let floor = replicas().min().unwrap_or(0).saturating_sub(self.given.max_unavailable);
+        let ceiling = replicas().max().unwrap_or(0) + self.given.max_surge;
+        let mut before = self.views.world.tally();
+        for (action, after) in self.views.act(writes) {
+            self.told.push(format!("  {action}: {after}"));
+            prop_assert!(after.available >= before.available.min(floor), "maxUnavailable of {:?}:{self}", self.given);
+            prop_assert!(after.pods <= before.pods.max(ceiling), "maxSurge of {:?}:{self}", self.given);
+            before = after;
+        }
+        prop_assert!(self.views.faults.is_empty(), "{:?} under {:?}:{self}", self.views.faults, self.given);
+        Ok(())
+    }
+
+    /// Everything is told, and nothing more is wanted than this: a last template, or that of now.
+    fn settle(&mut self, replicas: i32, renews: bool) -> Result<(), TestCaseError> {
+        self.told.push(format!("{replicas} replicas, no partition, another template: {renews}"));
+        if renews {
+            self.views.world.set_template(template(LAST));
+        }
+        Arc::make_mut(&mut self.views.world.set).spec.replicas = Some(replicas);
+        self.views.world.edit_rolling_update("partition", json!(0));
+        self.views.record();
+        for _ in 0..200 {
+            let kinds = [Kind::Set, Kind::Pods, Kind::Revisions, Kind::Nodes];
+            kinds.into_iter().for_each(|kind| self.views.tell(kind, usize::MAX));
+            self.act(usize::MAX)?;
+            let before = self.views.world.pods.clone();
+            self.views.world.run_kubelets();
+            let nodes_rest = self.views.world.pods == before;
+            self.views.world.pass(1);
+            self.views.record();
+            if nodes_rest && self.views.rests() && self.views.sees_all() {
+                return self.check(replicas);
+            }
+        }
+        Err(TestCaseError::fail(format!("it does not come to rest under {:?}:{self}", self.given)))
+    }
+
+    fn check(&self, replicas: i32) -> Result<(), TestCaseError> {
+        let world = &self.views.world;
+        prop_assert_eq!(
+            world.pods.len(),
+            usize::try_from(replicas).unwrap_or(0),
+            "pods under {:?}:{}",
+            self.given,
+            self
+        );
+        let wanted = world.template_image();
+        let exact = world.created_from().iter().all(|image| *image == wanted);
+        prop_assert!(exact, "what runs is what the spec says under {:?}:{self}", self.given);
+        let tally = world.tally();
+        prop_assert_eq!(tally.available, tally.pods, "all are back in service under {:?}:{}", self.given, self);
+        Ok(())
+    }
+}
+
+/// Runs so many histories. Tells how many steps were taken, and the first promise that was broken, in its shortest form.
+fn run(planted: Planted, histories: u32, least: usize) -> (usize, Option<String>) {
+    let taken = Cell::new(0);
+    let config = Config { cases: histories, failure_persistence: None, ..Config::default() };
+    let drawn = (prop::collection::vec(step(), 1..LONGEST), given(planted), 0i32..6, any::<bool>());
+    let mut found = None;
+    while found.is_none() && taken.get() <= least {
+        let ran = TestRunner::new(config.clone()).run(&drawn, |(steps, given, replicas, renews)| {
+            let mut history = History::begin(given);
+            steps.iter().try_for_each(|step| history.take(step))?;
+            history.settle(replicas, renews)?;
+            taken.set(taken.get() + steps.len());
+            Ok(())
+        });
+        found = match ran {
+            Ok(()) => None,
+            Err(TestError::Fail(reason, _)) => Some(reason.message().to_owned()),
+            Err(TestError::Abort(reason)) => Some(reason.message().to_owned()),
+        };
+    }
+    (taken.get(), found)
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "how long a test goes on is no decision")]
+fn whatever_is_seen_late_the_promises_hold() {
+    let steps = std::env::var("BERTH_MODEL_STEPS").map_or(STEPS, |steps| steps.parse().unwrap());
+    let (taken, found) = run(Planted::Nothing, 100, steps);
+    assert_eq!(found, None, "after {taken} steps");
+    println!("{taken} steps, nothing found");
+}
+
+#[test]
+fn a_controller_that_knows_only_its_own_life_is_found() {
+    let (_, found) = run(Planted::KnowsOnlyItsLife, ENOUGH, 0);
+    let found = found.expect("a pod that was left out of service by a death stays so");
+    assert!(found.contains("back in service") || found.contains("come to rest"), "{found}");
+}
+
+#[test]
+fn a_controller_that_does_not_wait_for_its_own_writes_is_found() {
+    let (_, found) = run(Planted::SeesNotItsOwn, ENOUGH, 0);
+    let found = found.expect("it creates, or takes out of service, twice");
+    assert!(found.contains("maxSurge") || found.contains("maxUnavailable"), "{found}");
+}
+
+#[test]
+fn a_controller_that_misses_deletions_is_found() {
+    let (_, found) = run(Planted::RemembersTheGone, ENOUGH, 0);
+    let found = found.expect("it counts pods that are gone");
+    assert!(found.contains("pods under") || found.contains("come to rest"), "{found}");
+}

@@ -173,6 +173,10 @@ impl Executor {
             if let Err(failure) = self.write(&write, &owner.uid).await {
                 let Failure { code, message, .. } = &failure;
                 let (owner_kind, owner_name) = (owner.resource.kind, &owner.name);
+                if *code == 409 && write.is_of_version() {
+                    tracing::info!(owner_kind, owner_name, namespace, stage, action, object, "changed meanwhile");
+                    return Err(failure);
+                }
                 tracing::warn!(
                     owner_kind,
                     owner_name,

@@ -87,7 +87,24 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     claims::settle(snapshot, &mut plan);
     drop_history(snapshot, &settings, &revisions, &pods, &mut plan);
     wait_for_availability(&pods, &settings, &mut plan, now);
+    forget_own_writes(&mut plan);
     plan
+}
+
+/// A pod that the plan itself changes before it deletes it is not the one that was seen any more.
+fn forget_own_writes(plan: &mut Plan) {
+    let mut written = Uids::new();
+    for action in plan.stages.iter_mut().flat_map(|stage| &mut stage.steps).flat_map(|step| &mut step.actions) {
+        match action {
+            Action::PatchPod { target, .. }
+            | Action::PatchPodStatus { target, .. }
+            | Action::ResizePod { target, .. } => {
+                written.insert(target.uid.as_str().into());
+            }
+            Action::DeletePod { target } if written.contains(target.uid.as_str()) => target.resource_version = None,
+            _ => {}
+        }
+    }
 }
 
 /// Does the pod count as updated for the number of pods? One whose update a hook holds may, so that it is not scaled down

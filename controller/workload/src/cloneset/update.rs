@@ -408,7 +408,7 @@ fn replace(snapshot: &Snapshot, pod: &Pod, target: &Revision, reason: &str, now:
 pub(super) fn delete(pod: &Pod, reason: &str) -> Step {
     let name = &pod.metadata.name;
     Step {
-        actions: vec![Action::DeletePod { target: steps::target(pod) }],
+        actions: vec![Action::DeletePod { target: steps::target_unless_it_serves(pod) }],
         reason: format!("pod {name}: {reason}"),
         done: Some(Event {
             warning: false,

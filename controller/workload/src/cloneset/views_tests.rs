@@ -91,8 +91,8 @@ struct History {
 
 impl fmt::Display for History {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let skipped = self.told.len().saturating_sub(60);
-        self.told[skipped..].iter().try_for_each(|line| write!(f, "\n    {line}"))
+        // What comes of itself at the end tells less than what led there.
+        self.told.iter().take(80).try_for_each(|line| write!(f, "\n    {line}"))
     }
 }
 

@@ -166,6 +166,13 @@ pub fn target(pod: &Pod) -> Target {
     Target::from(&pod.metadata)
 }
 
+/// The pod as it was seen, where it was not ready: taking it away cost nothing of `maxUnavailable`, and would if it serves by
+/// now, or has changed in any other way.
+pub fn target_unless_it_serves(pod: &Pod) -> Target {
+    let resource_version = (!pod.is_true("Ready")).then(|| pod.metadata.resource_version.to_string());
+    Target { resource_version, ..target(pod) }
+}
+
 /// `mark` sets the lifecycle state as well: the update goes on later.
 fn leave_service(pod: &Pod, mark: bool, now: Timestamp) -> Action {
     let mut patch = PodPatch::default();
@@ -176,7 +183,7 @@ fn leave_service(pod: &Pod, mark: bool, now: Timestamp) -> Action {
     if pod.is_true("Ready") {
         conditions.push(gates::not_ready(pod, gates::IN_PLACE_UPDATE_READY, now));
     }
-    Action::PatchPodStatus { target: target(pod), conditions, patch }
+    Action::PatchPodStatus { target: target_unless_it_serves(pod), conditions, patch }
 }
 
 /// The one patch with images, revision, template metadata and the record, and then the resize. `mark` sets the lifecycle

@@ -239,3 +239,36 @@ fn a_controller_that_misses_deletions_is_found() {
     let found = found.expect("it counts pods that are gone");
     assert!(found.contains("pods under") || found.contains("come to rest"), "{found}");
 }
+
+/// What was found, in its shortest form.
+#[test]
+fn histories_that_broke_a_promise_once() {
+    use Step::{Act, AskToGo, Image, Kubelets, Replicas, Tell};
+    let given = |max_unavailable, max_surge, grace| {
+        let planted = Planted::Nothing;
+        Given { policy: "InPlaceIfPossible", max_unavailable, max_surge, grace, planted }
+    };
+    let became_ready_meanwhile = vec![
+        Replicas(4),
+        AskToGo(0),
+        Tell(Kind::Set, 1),
+        Act,
+        Image("web:1"),
+        Tell(Kind::Set, 2),
+        Tell(Kind::Pods, 3),
+        Act,
+        Tell(Kind::Revisions, 1),
+        Tell(Kind::Pods, 1),
+        Kubelets,
+        Act,
+    ];
+    for (given, steps, replicas) in [
+        (given(0, 1, 0), became_ready_meanwhile, 4),
+        // A pod that the same plan put back into service and deleted.
+        (given(2, 2, 3), vec![Image("web:1")], 2),
+    ] {
+        let mut history = History::begin(given);
+        steps.iter().try_for_each(|step| history.take(step)).unwrap();
+        history.settle(replicas, false).unwrap();
+    }
+}

@@ -97,7 +97,9 @@ impl Ending {
             let gates = ["InPlaceUpdateReady", "KruisePodReady", "Ready"];
             let open = gates.iter().all(|gate| pod.conditions.get(*gate).is_some_and(|status| status == "True"));
             let normal = pod.labels.get(label::LIFECYCLE_STATE).is_some_and(|state| state == "Normal");
-            !(exact && open && normal && pod.serves && pod.settled)
+            // Nothing of the status tells that somebody asks for a pod's end.
+            let stays = !pod.labels.contains_key(label::SPECIFIED_DELETE);
+            !(exact && open && normal && stays && pod.serves && pod.settled)
         });
         if let Some(pod) = flawed {
             return Some(format!("a pod is not as wanted: {pod:?}"));

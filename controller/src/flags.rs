@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -103,9 +103,10 @@ pub(crate) struct Run {
     /// Port of the conversion and validation webhooks.
     #[arg(long, env = "WEBHOOK_PORT", default_value_t = 9876)]
     pub(crate) webhook_port: u16,
-    /// Host name or address at which the apiserver reaches the webhooks of a controller outside the cluster.
-    #[arg(long, env = "WEBHOOK_HOST")]
-    pub(crate) webhook_host: Option<String>,
+    /// Host name or address at which the apiserver reaches the webhooks of a controller outside the cluster; `HOST:PORT` where
+    /// it does so at another port than they listen on.
+    #[arg(long, env = "WEBHOOK_HOST", value_parser = host_and_port)]
+    pub(crate) webhook_host: Option<HostAndPort>,
     /// The Service of the webhooks.
     #[arg(long, default_value = "kruise-webhook-service")]
     pub(crate) webhook_service: String,
@@ -144,7 +145,29 @@ pub(crate) struct Run {
     pub(crate) pod_uid: Option<String>,
     /// Its address.
     #[arg(long, env = "POD_IP", hide = true)]
-    pub(crate) pod_ip: Option<std::net::IpAddr>,
+    pub(crate) pod_ip: Option<IpAddr>,
+}
+
+/// Where something outside the cluster is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HostAndPort {
+    /// A DNS name or an address.
+    pub(crate) host: String,
+    /// None where nothing is said of it.
+    pub(crate) port: Option<u16>,
+}
+
+/// `HOST` or `HOST:PORT`; an IPv6 address with a port is in brackets.
+fn host_and_port(text: &str) -> Result<HostAndPort, String> {
+    let wrong = || format!("{text:?} is not a host such as 10.0.0.7, example.org or [fd00::1]:9876");
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return Ok(HostAndPort { host: address.ip().to_string(), port: Some(address.port()) });
+    }
+    let (host, port) = match text.split_once(':') {
+        Some((host, port)) if text.parse::<IpAddr>().is_err() => (host, Some(port.parse().map_err(|_| wrong())?)),
+        _ => (text, None),
+    };
+    if host.is_empty() { Err(wrong()) } else { Ok(HostAndPort { host: host.to_owned(), port }) }
 }
 
 /// A time above zero, as Go and Kubernetes write it (`15s`, `1m30s`, `8760h`), or a bare number of seconds.
@@ -186,8 +209,23 @@ mod tests {
     }
 
     #[test]
+    fn a_port_may_stand_behind_a_host() {
+        let is = |host: &str, port| Ok(HostAndPort { host: host.to_owned(), port });
+        assert_eq!(host_and_port("10.0.0.7"), is("10.0.0.7", None));
+        assert_eq!(host_and_port("10.0.0.7:1"), is("10.0.0.7", Some(1)));
+        assert_eq!(host_and_port("example.org:9876"), is("example.org", Some(9876)));
+        assert_eq!(host_and_port("fd00::1"), is("fd00::1", None));
+        assert_eq!(host_and_port("[fd00::1]:2"), is("fd00::1", Some(2)));
+    }
+
+    #[test]
     fn mistakes_are_explained() {
-        for (flag, says) in [("--lease-duration=0", "above 0"), ("--metrics-bind-address=8080", "such as :8080")] {
+        for (flag, says) in [
+            ("--lease-duration=0", "above 0"),
+            ("--metrics-bind-address=8080", "such as :8080"),
+            ("--webhook-host=example.org:x", "not a host"),
+            ("--webhook-host=", "not a host"),
+        ] {
             let error = Cli::try_parse_from(["berth-controller", flag]).unwrap_err().to_string();
             assert!(error.contains(says), "{error}");
         }

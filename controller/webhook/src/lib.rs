@@ -48,6 +48,8 @@ pub struct Config {
     pub bind: SocketAddr,
     /// Outside the cluster: the DNS name or IP address at which the apiserver reaches us, in place of the Service.
     pub host: Option<String>,
+    /// The port there; that of `bind` unless told.
+    pub host_port: Option<u16>,
     /// How long a serving certificate is valid.
     pub cert_validity: Duration,
     /// How long an authority is valid.
@@ -216,7 +218,7 @@ pub async fn run(
 
 fn endpoint(config: &Config) -> Endpoint {
     match &config.host {
-        Some(host) => Endpoint::Host { host: host.clone(), port: config.bind.port() },
+        Some(host) => Endpoint::Host { host: host.clone(), port: config.host_port.unwrap_or(config.bind.port()) },
         None => Endpoint::Service { namespace: config.namespace.clone(), name: config.service.clone() },
     }
 }

@@ -208,6 +208,7 @@ pub(crate) fn config(port: u16, validity: Validity, pod: Option<PodIdentity>) ->
         secret: SECRET.to_owned(),
         bind: SocketAddr::from((address::CONTROL_PLANE, port)),
         host: None,
+        host_port: None,
         cert_validity: validity.cert,
         ca_validity: validity.ca,
         pod,

@@ -24,7 +24,7 @@ pub(crate) fn executor(client: &Client, leadership: Leadership, expectations: Ar
     Executor::new(client.clone(), leadership, expectations, recorder, settings)
 }
 
-fn alone(client: &Client) -> Executor {
+pub(crate) fn alone(client: &Client) -> Executor {
     executor(client, Leadership::always(), Expectations::new(Duration::from_secs(30)))
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn plan(actions: impl IntoIterator<Item = Action>) -> Plan {
     Plan { stages: vec![stage], ..Plan::default() }
 }
 
-async fn run(executor: &Executor, owner: &Owner, action: Action) -> Result<(), Failure> {
+pub(crate) async fn run(executor: &Executor, owner: &Owner, action: Action) -> Result<(), Failure> {
     let failures = executor.act(&plan([action]), owner).await.failures;
     failures.into_iter().next().map_or(Ok(()), Err)
 }

@@ -7,5 +7,6 @@ mod executor;
 mod expectations;
 mod feed;
 mod missing;
+mod model;
 mod relay;
 mod support;

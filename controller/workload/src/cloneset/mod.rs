@@ -23,7 +23,7 @@ mod numbers_tests;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
-mod simulation;
+pub(crate) mod simulation;
 #[cfg(test)]
 mod takeover;
 #[cfg(test)]

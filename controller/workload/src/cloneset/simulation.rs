@@ -20,15 +20,17 @@ use super::claims::simulation::Claims;
 use super::{Snapshot, decide, status};
 use crate::gates::Gates;
 use crate::inplace::resize::Ability;
-use crate::plan::{Action, Outcome, Plan, PodPatch};
+use crate::plan::{self, Action, Outcome, Plan};
 use crate::pod::{Pod, availability, priority};
 use crate::revision::{self, Revision};
 
+pub(crate) mod apiserver;
 mod containers;
 mod health;
 mod writes;
 
-use writes::{set_condition, told};
+use apiserver::set_condition;
+use writes::told;
 
 pub(super) struct World {
     pub(super) set: Arc<CloneSet>,

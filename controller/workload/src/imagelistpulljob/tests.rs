@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{Snapshot, decide, status};
+use crate::cloneset::simulation::apiserver::merge;
 use crate::gates::{Gate, Gates};
-use crate::imagepulljob::simulation::apply_merge;
 use crate::plan::{Action, Outcome, Plan};
 
 /// An apiserver that applies plans; jobs get on when told to.
@@ -39,7 +39,7 @@ impl World {
 
     fn edit(&mut self, patch: &Value) {
         let mut spec = serde_json::to_value(&self.list.spec).unwrap();
-        apply_merge(&mut spec, patch);
+        merge(&mut spec, patch);
         self.list.spec = serde_json::from_value(spec).unwrap();
     }
 

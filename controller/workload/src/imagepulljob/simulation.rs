@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
 use super::{Snapshot, decide, status};
+use crate::cloneset::simulation::apiserver::merge;
 use crate::gates::{Gate, Gates};
 use crate::nodeimage::{
     self,
@@ -36,23 +37,6 @@ pub(super) struct World {
     nodes: BTreeMap<String, Arc<NodeImage>>,
     jobs: BTreeMap<String, Value>,
     counter: u64,
-}
-
-pub(crate) fn apply_merge(object: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        *object = patch.clone();
-        return;
-    };
-    if !object.is_object() {
-        *object = json!({});
-    }
-    for (key, value) in patch {
-        if value.is_null() {
-            object.as_object_mut().unwrap().remove(key);
-        } else {
-            apply_merge(&mut object[key], value);
-        }
-    }
 }
 
 impl World {
@@ -104,14 +88,14 @@ impl World {
             "metadata": {"name": name, "namespace": "default", "uid": format!("{name}-{}", self.counter), "generation": 1},
             "spec": {"image": "app:1"},
         });
-        apply_merge(&mut job["spec"], spec);
+        merge(&mut job["spec"], spec);
         self.stamp(&mut job);
         self.jobs.insert(name.to_owned(), job);
     }
 
     pub(super) fn edit(&mut self, name: &str, spec: &Value) {
         self.edit_job(name, |job| {
-            apply_merge(&mut job["spec"], spec);
+            merge(&mut job["spec"], spec);
             job["metadata"]["generation"] = json!(job["metadata"]["generation"].as_i64().unwrap() + 1);
         });
     }
@@ -275,7 +259,7 @@ impl World {
         if metadata["uid"] != json!(target.uid) || metadata["resourceVersion"] != json!(version) {
             return refuse(target, 409);
         }
-        apply_merge(object, patch);
+        merge(object, patch);
         if matches!(action, Action::PatchNodeImage { .. }) {
             self.store_node(&target.name, object.take());
         } else {

@@ -400,7 +400,7 @@ proptest! {
         let before = image(&fake(), &spec, &status);
         let first = Snapshot { jobs: jobs.clone(), ..snapshot(None, Some(before.clone())) };
         let mut after = json!(before.spec);
-        crate::imagepulljob::simulation::apply_merge(&mut after, &patch(&first)["spec"]);
+        crate::cloneset::simulation::apiserver::merge(&mut after, &patch(&first)["spec"]);
         let after = if after.is_null() { json!(before.spec) } else { after };
         let again = Snapshot { jobs, ..snapshot(None, Some(image(&fake(), &after, &status))) };
         prop_assert_eq!(patch(&again), Value::Null);

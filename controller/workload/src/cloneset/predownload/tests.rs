@@ -7,7 +7,7 @@ use crate::cloneset::simulation::{World, template};
 
 fn strategy(more: Value) -> Value {
     let mut rolling = json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 1});
-    crate::imagepulljob::simulation::apply_merge(&mut rolling, &more);
+    crate::cloneset::simulation::apiserver::merge(&mut rolling, &more);
     json!({"type": "RollingUpdate", "rollingUpdate": rolling})
 }
 
@@ -105,7 +105,7 @@ fn what_is_not_worth_it_is_ignored_and_said_so_on_the_revision() {
     // Not in place; and nothing to pull.
     for change in [json!({"spec": {"hostname": "h"}}), json!({"metadata": {"labels": {"tier": "x"}}})] {
         let mut world = world(5, json!({}));
-        world.edit_template(|template| crate::imagepulljob::simulation::apply_merge(template, &change));
+        world.edit_template(|template| crate::cloneset::simulation::apiserver::merge(template, &change));
         world.step();
         world.step();
         assert_eq!(world.revision_labels(label::IMAGE_PREDOWNLOAD_IGNORED).len(), 1, "{change}");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::set_condition;
+use super::apiserver::{count_change, set_condition};
 use crate::inplace::resize::Resizes;
 
 /// What the server does with a patch of the `resize` subresource.
@@ -16,8 +16,7 @@ pub(super) fn patch(pod: &mut Value, resources: &Resizes) {
             }
         }
     }
-    let generation = pod["metadata"]["generation"].as_i64().unwrap();
-    pod["metadata"]["generation"] = json!(generation + i64::from(pod["spec"] != before));
+    count_change(pod, &before);
 }
 
 /// One sync: what was allocated goes to the container, and what is wanted is allocated, or not. A resize takes two syncs.

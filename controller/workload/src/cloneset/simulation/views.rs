@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use super::apiserver::find;
 use super::*;
-use crate::plan::Target;
 use crate::pod::gates::IN_PLACE_UPDATE_READY;
 
 /// A kind of object.
@@ -269,22 +269,15 @@ impl Views {
     }
 
     /// The apiserver finds the object that is meant.
-    fn meets(&self, action: &Action) -> bool {
-        let here = |all: &BTreeMap<String, Value>, target: &Target| {
-            all.get(&target.name).is_some_and(|object| {
-                let version = &object["metadata"]["resourceVersion"];
-                object["metadata"]["uid"] == target.uid
-                    && target.resource_version.as_ref().is_none_or(|v| *version == **v)
-            })
-        };
+    fn meets(&mut self, action: &Action) -> bool {
         match action {
             Action::PatchPod { target, .. }
             | Action::PatchPodStatus { target, .. }
             | Action::ResizePod { target, .. }
-            | Action::DeletePod { target } => here(&self.world.pods, target),
+            | Action::DeletePod { target } => find(&mut self.world.pods, target).is_ok(),
             Action::RenumberRevision { target, .. }
             | Action::PatchRevision { target, .. }
-            | Action::DeleteRevision { target } => here(&self.world.revisions, target),
+            | Action::DeleteRevision { target } => find(&mut self.world.revisions, target).is_ok(),
             Action::CreateRevision { body } => {
                 !self.world.revisions.contains_key(body["metadata"]["name"].as_str().unwrap_or_default())
             }

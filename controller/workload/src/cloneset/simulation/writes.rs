@@ -6,56 +6,24 @@ impl World {
     pub(super) fn write(&mut self, action: &Action) {
         self.check_hooks(action);
         match action {
-            Action::CreatePod { body } => {
-                let mut pod = body.value();
-                let id = self.next();
-                pod["metadata"]["uid"] = json!(format!("uid-{id}"));
-                pod["metadata"]["generation"] = json!(1);
-                pod["metadata"]["creationTimestamp"] = json!(self.now);
-                pod["status"] = json!({"phase": "Pending"});
-                self.pods.insert(pod["metadata"]["name"].as_str().unwrap().to_owned(), pod);
-            }
-            Action::DeletePod { target } => {
-                self.pods.get_mut(&target.name).unwrap()["metadata"]["deletionTimestamp"] = json!(self.now);
+            Action::CreatePod { .. }
+            | Action::PatchPod { .. }
+            | Action::PatchPodStatus { .. }
+            | Action::DeletePod { .. } => {
+                let uid = format!("uid-{}", self.next());
+                done(action, apiserver::write_pod(&mut self.pods, action, &uid, &json!(self.now)));
+                // The kubelet has no part in it here.
                 self.reap();
             }
-            Action::PatchPod { target, patch } => {
-                let pod = self.pods.get_mut(&target.name).unwrap();
-                patch_metadata(pod, patch);
-                let before = pod["spec"].clone();
-                for container in pod["spec"]["containers"].as_array_mut().unwrap() {
-                    if let Some(image) = patch.images.get(container["name"].as_str().unwrap()) {
-                        container["image"] = json!(image);
-                    }
-                }
-                let generation = pod["metadata"]["generation"].as_i64().unwrap();
-                pod["metadata"]["generation"] = json!(generation + i64::from(pod["spec"] != before));
+            Action::CreateRevision { .. }
+            | Action::RenumberRevision { .. }
+            | Action::PatchRevision { .. }
+            | Action::DeleteRevision { .. } => {
+                let uid = format!("revision-{}", self.next());
+                done(action, apiserver::write_revision(&mut self.revisions, action, &uid, &json!(self.now)));
             }
             Action::ResizePod { target, resources } => {
                 resizing::patch(self.pods.get_mut(&target.name).unwrap(), resources)
-            }
-            Action::PatchPodStatus { target, conditions, patch } => {
-                let pod = self.pods.get_mut(&target.name).unwrap();
-                assert!(patch.images.is_empty(), "the status subresource carries no spec");
-                patch_metadata(pod, patch);
-                for condition in conditions {
-                    set_condition(pod, serde_json::to_value(condition).unwrap());
-                }
-            }
-            Action::CreateRevision { body } => {
-                let name = body["metadata"]["name"].as_str().unwrap().to_owned();
-                let mut body = body.clone();
-                body["metadata"]["uid"] = json!(name);
-                body["metadata"]["creationTimestamp"] = json!(self.now);
-                assert!(self.revisions.insert(name, body).is_none(), "a name is taken once");
-            }
-            Action::RenumberRevision { target, revision, annotations } => {
-                let stored = self.revisions.get_mut(&target.name).unwrap();
-                stored["revision"] = json!(revision);
-                annotations.iter().for_each(|(key, value)| stored["metadata"]["annotations"][key] = json!(value));
-            }
-            Action::PatchRevision { target, patch } => {
-                crate::imagepulljob::simulation::apply_merge(self.revisions.get_mut(&target.name).unwrap(), patch);
             }
             Action::CreateImagePullJob { body } => {
                 let mut job = body.clone();
@@ -67,9 +35,6 @@ impl World {
             }
             Action::DeleteImagePullJob { target } => {
                 assert_eq!(self.jobs.remove(&target.name).unwrap()["metadata"]["uid"], json!(target.uid));
-            }
-            Action::DeleteRevision { target } => {
-                self.revisions.remove(&target.name);
             }
             Action::ValidateTemplate { .. } => {}
             Action::PatchCloneSet { patch, .. } => {
@@ -102,34 +67,6 @@ pub(super) fn told(action: &Action) -> String {
     format!("{} {}", action.kind(), name.unwrap_or_default())
 }
 
-fn patch_metadata(pod: &mut Value, patch: &PodPatch) {
-    if !patch.finalizers.is_empty() {
-        let mut finalizers = pod["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
-        finalizers.extend(patch.finalizers.iter().map(|name| json!(name)));
-        finalizers.dedup();
-        pod["metadata"]["finalizers"] = json!(finalizers);
-    }
-    for (field, changes) in [("labels", &patch.labels), ("annotations", &patch.annotations)] {
-        for (key, value) in changes {
-            match value {
-                Some(value) => pod["metadata"][field][key] = json!(value),
-                None => {
-                    if let Some(map) = pod["metadata"][field].as_object_mut() {
-                        map.remove(key);
-                    }
-                }
-            }
-        }
-    }
-}
-
-pub(super) fn set_condition(pod: &mut Value, condition: Value) {
-    if pod["status"]["conditions"].is_null() {
-        pod["status"]["conditions"] = json!([]);
-    }
-    let conditions = pod["status"]["conditions"].as_array_mut().unwrap();
-    match conditions.iter_mut().find(|c| c["type"] == condition["type"]) {
-        Some(old) => *old = condition,
-        None => conditions.push(condition),
-    }
+fn done(action: &Action, written: Result<(), apiserver::Refused>) {
+    assert_eq!(written, Ok(()), "{} was refused", told(action));
 }

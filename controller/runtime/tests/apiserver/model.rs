@@ -1,0 +1,288 @@
+//! The apiserver that the decisions are tested with is a model. Here it is held against a real one: the same random writes to
+//! both, one after the other, are done or refused alike and leave the same.
+//!
+//! `BERTH_MODEL_WRITES` says how many, `BERTH_MODEL_SEED` which.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use apiserver::{Objects, Refused};
+use berth_runtime::executor::{Executor, Owner};
+use berth_runtime::object::{CONTROLLER_REVISIONS, PODS, Resource};
+use berth_workload::plan::{self, Action, PodPatch, Target};
+use berth_workload::pod::Condition;
+use fastrand::Rng;
+use http::Method;
+use jiff::Timestamp;
+use kube::Client;
+use serde_json::{Value, json};
+
+use crate::executor::{alone, owner, run};
+use crate::support::*;
+
+#[path = "../../../workload/src/cloneset/simulation/apiserver.rs"]
+mod apiserver;
+
+const NODE: &str = "model";
+/// So many writes unless told.
+const WRITES: usize = 1000;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_model_does_as_the_apiserver_does() {
+    let number = |name| std::env::var(name).ok().map(|number| number.parse::<u64>().unwrap());
+    let seed = number("BERTH_MODEL_SEED").unwrap_or_else(|| fastrand::u64(..));
+    let cluster = cluster();
+    let mut both = Both::new(connect(&cluster).await, seed).await;
+    for write in 1..=number("BERTH_MODEL_WRITES").unwrap_or(WRITES as u64) {
+        both.step(&format!("BERTH_MODEL_SEED={seed}, write {write}")).await;
+    }
+    println!("seed {seed}: {:#?}", both.outcomes);
+    both.ensure_all_was_tried();
+}
+
+/// The objects of a kind in the model, and where the real ones are.
+struct Shelf {
+    resource: Resource,
+    model: fn(&mut Objects, &Action, &str, &Value) -> Result<(), Refused>,
+    objects: Objects,
+    /// Of each object a version that it no longer has.
+    stale: BTreeMap<String, String>,
+}
+
+impl Shelf {
+    fn new(resource: Resource, model: fn(&mut Objects, &Action, &str, &Value) -> Result<(), Refused>) -> Shelf {
+        Shelf { resource, model, objects: Objects::new(), stale: BTreeMap::new() }
+    }
+
+    /// What is there is the same in both, and has a new version if it has changed. What only a server gives is taken over.
+    fn compare(&mut self, name: &str, before: Option<&Value>, real: Option<&Value>, story: &str) {
+        let modelled = self.objects.get_mut(name);
+        assert_eq!(modelled.as_deref().map(shown), real.map(shown), "{story}");
+        let (Some(modelled), Some(real)) = (modelled, real) else { return };
+        let version = |object: &Value| object["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+        if let Some(before) = before.filter(|before| before["metadata"]["uid"] == real["metadata"]["uid"]) {
+            let (old, new) = (version(before), version(real));
+            assert_eq!(old == new, shown(before) == shown(modelled), "{story}: from version {old} to {new}");
+            if old != new {
+                self.stale.insert(name.to_owned(), old);
+            }
+        }
+        for field in ["uid", "resourceVersion"] {
+            modelled["metadata"][field] = real["metadata"][field].clone();
+        }
+    }
+}
+
+/// The model and the real one.
+struct Both {
+    client: Client,
+    executor: Executor,
+    owner: Owner,
+    rng: Rng,
+    pods: Shelf,
+    revisions: Shelf,
+    /// How often each answer was seen to each action.
+    outcomes: BTreeMap<(&'static str, Refused), usize>,
+}
+
+impl Both {
+    async fn new(client: Client, seed: u64) -> Both {
+        let namespace = namespace(&client).await;
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}});
+        // A pod that is on a node stays until its kubelet has ended it.
+        request(&client, Method::POST, "/api/v1/nodes", &node).await.unwrap();
+        Both {
+            executor: alone(&client),
+            owner: owner(&namespace, &uid()),
+            client,
+            rng: Rng::with_seed(seed),
+            pods: Shelf::new(PODS, apiserver::write_pod),
+            revisions: Shelf::new(CONTROLLER_REVISIONS, apiserver::write_revision),
+            outcomes: BTreeMap::new(),
+        }
+    }
+
+    /// One write to both, or a kubelet ends a pod.
+    async fn step(&mut self, story: &str) {
+        if self.rng.u8(..8) == 0 {
+            return self.end_a_pod(story).await;
+        }
+        let (action, name, now) = (self.action(), self.name(), json!(Timestamp::now()));
+        let action = action(self, &name);
+        let story = format!("{story}, {action:?}");
+        let shelf = if action.kind().contains("Pod") { &mut self.pods } else { &mut self.revisions };
+        let before = shelf.objects.get(&name).cloned();
+        let modelled = (shelf.model)(&mut shelf.objects, &action, "new", &now);
+        let done = run(&self.executor, &self.owner, action.clone()).await;
+        let code = done.as_ref().map_or_else(|failure| failure.code, |()| 0);
+        assert_eq!(code, expected(&action, modelled, before.as_ref()), "{story}: {done:?}, before: {before:?}");
+        let real = read(&self.client, &shelf.resource, &self.owner.namespace, &name).await;
+        let real = real.map_err(|error| assert!(matches!(error, kube::Error::Api(s) if s.code == 404))).ok();
+        shelf.compare(&name, before.as_ref(), real.as_ref(), &story);
+        *self.outcomes.entry((action.kind(), modelled.err().unwrap_or(0))).or_default() += 1;
+    }
+
+    /// The pod has no finalizers any more, and its kubelet has ended it.
+    async fn end_a_pod(&mut self, story: &str) {
+        let name = self.name();
+        if self.pods.objects.remove(&name).is_none() {
+            return;
+        }
+        let path = PODS.path(&self.owner.namespace, &name);
+        let free = json!({"metadata": {"finalizers": null}});
+        request(&self.client, Method::PATCH, &path, &free).await.unwrap();
+        request(&self.client, Method::DELETE, &path, &json!({"gracePeriodSeconds": 0})).await.unwrap();
+        let gone = read(&self.client, &PODS, &self.owner.namespace, &name).await;
+        assert!(gone.is_err(), "{story}: {name} is still there");
+    }
+
+    fn name(&mut self) -> String {
+        self.rng.choice(["a", "b", "c"]).unwrap().to_owned()
+    }
+
+    fn action(&mut self) -> fn(&mut Both, &str) -> Action {
+        let actions: [fn(&mut Both, &str) -> Action; 10] = [
+            Both::create_pod,
+            Both::create_pod,
+            Both::patch_pod,
+            Both::patch_pod,
+            Both::patch_pod_status,
+            Both::patch_pod_status,
+            |both, name| Action::DeletePod { target: both.target(true, name) },
+            Both::create_revision,
+            Both::change_revision,
+            |both, name| Action::DeleteRevision { target: both.target(false, name) },
+        ];
+        self.rng.choice(actions).unwrap()
+    }
+
+    /// Mostly the object that there is, of any version or the present one; now and then another, or a version that was.
+    fn target(&mut self, pod: bool, name: &str) -> Target {
+        let shelf = if pod { &self.pods } else { &self.revisions };
+        let metadata = shelf.objects.get(name).map_or(Value::Null, |object| object["metadata"].clone());
+        let text = |field: &str| metadata[field].as_str().map(str::to_owned);
+        let resource_version = match self.rng.u8(..4) {
+            0 => text("resourceVersion"),
+            1 => shelf.stale.get(name).cloned(),
+            _ => None,
+        };
+        let uid = text("uid").filter(|_| self.rng.u8(..8) > 0).unwrap_or_else(uid);
+        Target { namespace: self.owner.namespace.clone(), name: name.to_owned(), uid, resource_version }
+    }
+
+    fn create_pod(&mut self, name: &str) -> Action {
+        let mut body = pod_body(&self.owner.namespace, name, &self.owner.uid);
+        body["spec"]["nodeName"] = json!(NODE);
+        body["metadata"]["labels"]["x"] = json!(self.word());
+        Action::CreatePod { body: (&body).into() }
+    }
+
+    fn patch_pod(&mut self, name: &str) -> Action {
+        let mut patch = self.pod_patch();
+        for container in ["first", "second"] {
+            if self.rng.bool() {
+                patch.images.insert(container.to_owned(), format!("x:{}", self.word()));
+            }
+        }
+        Action::PatchPod { target: self.target(true, name), patch }
+    }
+
+    fn patch_pod_status(&mut self, name: &str) -> Action {
+        let condition = |rng: &mut Rng, type_: &str| Condition {
+            type_: type_.into(),
+            status: (*rng.choice(["True", "False"]).unwrap()).into(),
+            last_transition_time: Some(Timestamp::from_second(1_700_000_000 + rng.i64(0..3)).unwrap()),
+            reason: (*rng.choice(["", "StartInPlaceUpdate"]).unwrap()).into(),
+            message: (*rng.choice(["", "why"]).unwrap()).into(),
+        };
+        let types = ["InPlaceUpdateReady", "KruisePodReady"].into_iter();
+        let conditions: Vec<_> = types.map(|type_| condition(&mut self.rng, type_)).collect();
+        let conditions = conditions.into_iter().filter(|_| self.rng.bool()).collect();
+        let patch = self.pod_patch();
+        Action::PatchPodStatus { target: self.target(true, name), conditions, patch }
+    }
+
+    fn pod_patch(&mut self) -> PodPatch {
+        let mut patch = PodPatch::default();
+        for key in ["x", "y"] {
+            if self.rng.bool() {
+                patch.labels.insert(key.to_owned(), Some(self.word()).filter(|_| self.rng.bool()));
+            }
+            if self.rng.bool() {
+                patch.annotations.insert(key.to_owned(), Some(self.word()).filter(|_| self.rng.bool()));
+            }
+        }
+        if self.rng.u8(..4) == 0 {
+            patch.finalizers = vec![format!("berth.test/{}", self.word())];
+        }
+        patch
+    }
+
+    fn word(&mut self) -> String {
+        self.rng.choice(["one", "two", "three"]).unwrap().to_owned()
+    }
+
+    fn create_revision(&mut self, name: &str) -> Action {
+        let pod = pod_body(&self.owner.namespace, name, &self.owner.uid);
+        let metadata = json!({"namespace": self.owner.namespace, "name": name, "ownerReferences": pod["metadata"]["ownerReferences"]});
+        let body = json!({
+            "apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": metadata,
+            "revision": self.rng.i64(1..4), "data": {"spec": {"template": {}}},
+        });
+        Action::CreateRevision { body }
+    }
+
+    fn change_revision(&mut self, name: &str) -> Action {
+        let target = self.target(false, name);
+        if self.rng.bool() {
+            let value = Some(self.word()).filter(|_| self.rng.bool());
+            return Action::PatchRevision { target, patch: json!({"metadata": {"labels": {"x": value}}}) };
+        }
+        let annotations = Some(("x".to_owned(), self.word())).filter(|_| self.rng.bool()).into_iter().collect();
+        Action::RenumberRevision { target, revision: self.rng.i64(1..4), annotations }
+    }
+
+    /// A test that met only the simple cases would prove little.
+    fn ensure_all_was_tried(&self) {
+        let mut seen: BTreeSet<_> = self.outcomes.keys().copied().collect();
+        seen.retain(|(_, code)| *code != 404);
+        let changes =
+            ["PatchPod", "PatchPodStatus", "DeletePod", "RenumberRevision", "PatchRevision", "DeleteRevision"];
+        let met = changes.into_iter().chain(["CreatePod", "CreateRevision"]).flat_map(|kind| [(kind, 0), (kind, 409)]);
+        let met: BTreeSet<_> = met.chain([("PatchPod", 422), ("PatchPodStatus", 422)]).collect();
+        assert_eq!(seen, met);
+    }
+}
+
+/// What the executor says of it: that an object is gone, or is there and is the owner's, is as good as done.
+fn expected(action: &Action, modelled: Result<(), Refused>, before: Option<&Value>) -> Refused {
+    let lives = before.is_some_and(|before| before["metadata"]["deletionTimestamp"].is_null());
+    match modelled {
+        Ok(()) => 0,
+        Err(404) if action.kind().starts_with("Delete") => 0,
+        Err(409) if action.kind().starts_with("Create") && lives => 0,
+        Err(code) => code,
+    }
+}
+
+/// What decisions read of an object, in one order.
+fn shown(object: &Value) -> Value {
+    let metadata = &object["metadata"];
+    let map = |field: &str| metadata[field].as_object().cloned().unwrap_or_default();
+    let words =
+        |value: &Value| value.as_array().into_iter().flatten().map(ToString::to_string).collect::<BTreeSet<_>>();
+    let containers = object["spec"]["containers"].as_array().into_iter().flatten();
+    let images: Vec<_> = containers.map(|container| json!([container["name"], container["image"]])).collect();
+    let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let condition = |c: &Value| {
+        let time: Option<Timestamp> = c["lastTransitionTime"].as_str().map(|time| time.parse().unwrap());
+        (text(&c["type"]), (text(&c["status"]), time, text(&c["reason"]), text(&c["message"])))
+    };
+    let conditions: BTreeMap<_, _> = conditions.map(condition).collect();
+    json!({
+        "labels": map("labels"), "annotations": map("annotations"), "finalizers": words(&metadata["finalizers"]),
+        "terminating": metadata["deletionTimestamp"].is_string(), "owner": metadata["ownerReferences"][0]["uid"],
+        "generation": metadata["generation"], "images": images, "conditions": conditions,
+        "revision": object["revision"], "phase": object["status"]["phase"],
+    })
+}

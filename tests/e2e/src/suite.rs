@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Result, anyhow};
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, LocalBoxFuture};
 use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::runtime::Runtime;
 
 /// A test in a world.
-pub type Test<W> = Box<dyn FnOnce(Arc<W>) -> BoxFuture<'static, Result<()>> + Send>;
+pub type Test<W> = Box<dyn FnOnce(Arc<W>) -> LocalBoxFuture<'static, Result<()>> + Send>;
 
 /// The world, once a test needs it; a failure to bring it up is every test's.
 type Shared<W> = Mutex<Option<Result<Arc<W>, String>>>;

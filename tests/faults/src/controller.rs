@@ -1,16 +1,20 @@
-//! The real controller, one life after the other.
+//! The real controller, one life after the other, alone or with another beside it.
 
 use std::fs::{self, File};
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::process::Stdio;
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use kube::Client;
+use nix::sys::signal::{self, Signal};
+use nix::unistd::Pid;
 use serde_json::json;
 use tokio::net::TcpListener;
-use tokio::process::Command;
-use tokio::sync::watch;
+use tokio::process::{Child, Command};
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 use crate::fault::{Fault, Lag};
@@ -30,41 +34,51 @@ pub struct Program {
     pub directory: PathBuf,
 }
 
-/// The controller. It ends with this value.
+/// The controller: one process, or several of which one leads. They end with this value.
 pub struct Controller {
-    proxy: Arc<Proxy>,
+    ledger: Arc<Mutex<Ledger>>,
     directory: PathBuf,
-    ended: watch::Receiver<Option<String>>,
+    replicas: Vec<Replica>,
     /// No life begins while this is set.
     hold: watch::Sender<bool>,
-    /// Between two lives.
-    between: watch::Receiver<bool>,
+}
+
+/// A process, one life after the other.
+struct Replica {
+    proxy: Arc<Proxy>,
+    state: watch::Receiver<State>,
+    /// Told when it may go on after it has stood still.
+    go_on: Arc<Notify>,
     task: JoinHandle<()>,
 }
 
+/// What a replica does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum State {
+    /// It is between two lives.
+    Between,
+    Lives,
+    StandsStill,
+    /// It has ended by itself, or cannot be run.
+    Ended(String),
+}
+
 impl Controller {
-    /// Starts it, and starts it again whenever it was killed. `upstream` is how the apiserver is reached.
-    pub fn start(program: Program, upstream: Client) -> Controller {
-        let proxy = Arc::new(Proxy::new(upstream));
-        let directory = program.directory.clone();
-        let (end, ended) = watch::channel(None);
-        let (hold, mut held) = watch::channel(false);
-        let (is_between, between) = watch::channel(true);
-        let lives = Arc::clone(&proxy);
-        let task = tokio::spawn(async move {
-            let why = loop {
-                is_between.send_replace(true);
-                if held.wait_for(|held| !held).await.is_err() {
-                    return;
-                }
-                is_between.send_replace(false);
-                if let Err(why) = live(&program, &lives).await {
-                    break why;
-                }
-            };
-            end.send_replace(Some(format!("{why:#}")));
-        });
-        Controller { proxy, directory, ended, hold, between, task }
+    /// Starts the replicas, and each again whenever it was killed. `upstream` is how the apiserver is reached. All have one
+    /// directory.
+    pub fn start(programs: Vec<Program>, upstream: &Client) -> Controller {
+        let ledger = Arc::new(Mutex::new(Ledger::new()));
+        let directory = programs.first().map(|program| program.directory.clone()).unwrap_or_default();
+        let (hold, held) = watch::channel(false);
+        let replica = |program: Program| {
+            let proxy = Arc::new(Proxy::new(upstream.clone(), Arc::clone(&ledger)));
+            let (sender, state) = watch::channel(State::Between);
+            let go_on = Arc::new(Notify::new());
+            let lives = Lives { program, proxy: Arc::clone(&proxy), state: sender, go_on: Arc::clone(&go_on) };
+            Replica { proxy, state, go_on, task: tokio::spawn(lives.run(held.clone())) }
+        };
+        let replicas = programs.into_iter().map(replica).collect();
+        Controller { ledger, directory, replicas, hold }
     }
 
     /// Begins a case: from now on writes in this namespace count.
@@ -85,7 +99,7 @@ impl Controller {
     /// It lives once more; when it is killed then, it stays dead again.
     pub async fn one_life(&self) {
         self.hold.send_replace(false);
-        let _ = self.between.clone().wait_for(|between| !between).await;
+        self.all(|state| *state != State::Between).await;
         self.hold.send_replace(true);
     }
 
@@ -94,18 +108,34 @@ impl Controller {
     /// # Errors
     /// When it has ended by itself, which it never may.
     pub async fn dead(&self) -> Result<()> {
-        let _ = self.between.clone().wait_for(|between| *between).await;
+        self.all(|state| matches!(state, State::Between | State::Ended(_))).await;
         self.check()
+    }
+
+    async fn all(&self, is_so: impl Fn(&State) -> bool) {
+        for replica in &self.replicas {
+            let _ = replica.state.clone().wait_for(&is_so).await;
+        }
+    }
+
+    /// Lets a replica go on that stands still, and waits until it does. False when none stands still.
+    pub async fn resume(&self) -> bool {
+        let Some(still) = self.replicas.iter().find(|replica| *replica.state.borrow() == State::StandsStill) else {
+            return false;
+        };
+        still.go_on.notify_one();
+        still.proxy.asks().await;
+        true
     }
 
     /// Whether what it sees is behind what is there.
     pub fn is_behind(&self) -> bool {
-        self.proxy.lags.any()
+        self.replicas.iter().any(|replica| replica.proxy.lags.any())
     }
 
     /// The writes of the case. Holds the controller's next request up while it lives.
     pub fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.proxy.ledger()
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Fails when the controller has ended by itself, which it never may.
@@ -113,10 +143,12 @@ impl Controller {
     /// # Errors
     /// Says how it ended.
     pub fn check(&self) -> Result<()> {
-        match &*self.ended.borrow() {
-            Some(why) => Err(anyhow!("{why}")),
-            None => Ok(()),
+        for replica in &self.replicas {
+            if let State::Ended(why) = &*replica.state.borrow() {
+                bail!("{why}");
+            }
         }
+        Ok(())
     }
 
     /// The last lines of the log of the last lives.
@@ -135,22 +167,83 @@ impl Controller {
 
 impl Drop for Controller {
     fn drop(&mut self) {
-        self.task.abort();
+        self.replicas.iter().for_each(|replica| replica.task.abort());
     }
 }
 
-/// One life. It ends well when the controller had to be killed.
-async fn live(program: &Program, proxy: &Arc<Proxy>) -> Result<()> {
-    let (life, stale) = {
-        let mut ledger = proxy.ledger();
-        (ledger.begin_life(), ledger.stale())
-    };
-    if let Some(resource) = stale {
-        proxy.fall_behind(Lag::Late, resource);
+/// The lives of a replica.
+struct Lives {
+    program: Program,
+    proxy: Arc<Proxy>,
+    state: watch::Sender<State>,
+    go_on: Arc<Notify>,
+}
+
+impl Lives {
+    async fn run(self, mut held: watch::Receiver<bool>) {
+        loop {
+            self.state.send_replace(State::Between);
+            if held.wait_for(|held| !held).await.is_err() {
+                return;
+            }
+            self.state.send_replace(State::Lives);
+            if let Err(why) = self.live().await {
+                self.state.send_replace(State::Ended(format!("{why:#}")));
+                return;
+            }
+        }
     }
-    let listener = TcpListener::bind("127.0.0.1:0").await.context("cannot listen for the controller")?;
+
+    /// One life. It ends well when the controller had to be killed.
+    async fn live(&self) -> Result<()> {
+        let Lives { program, proxy, .. } = self;
+        let (life, stale) = {
+            let mut ledger = proxy.ledger();
+            (ledger.begin_life(), ledger.stale())
+        };
+        if let Some(resource) = stale {
+            proxy.fall_behind(Lag::Late, resource);
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").await.context("cannot listen for the controller")?;
+        let mut process = start(program, life, listener.local_addr()?)?;
+        self.until_fatal(&mut process, listener, life).await?;
+        process.kill().await.context("cannot kill the controller")?;
+        proxy.drained().await;
+        Ok(())
+    }
+
+    /// Serves a process until it has to be killed. Where it has to stand still, it does until it may go on.
+    async fn until_fatal(&self, process: &mut Child, listener: TcpListener, life: usize) -> Result<()> {
+        let proxy = &self.proxy;
+        let mut serving = pin!(proxy.serve(listener, life));
+        loop {
+            tokio::select! {
+                ended = process.wait() => bail!("the controller ended by itself in life {life}: {}", ended?),
+                error = &mut serving => return Err(error).context("cannot serve the controller"),
+                () = proxy.fatal.notified() => {}
+            }
+            if !proxy.ledger().only_pauses() {
+                return Ok(());
+            }
+            let id = process.id().and_then(|id| id.try_into().ok()).map(Pid::from_raw);
+            let id = id.with_context(|| format!("the controller has ended in life {life}"))?;
+            signal::kill(id, Signal::SIGSTOP)?;
+            self.state.send_replace(State::StandsStill);
+            tokio::select! {
+                error = &mut serving => return Err(error).context("cannot serve the controller"),
+                () = self.go_on.notified() => {}
+            }
+            proxy.resume();
+            signal::kill(id, Signal::SIGCONT)?;
+            self.state.send_replace(State::Lives);
+        }
+    }
+}
+
+/// Starts the process of a life, which finds the apiserver at this address.
+fn start(program: &Program, life: usize, apiserver: SocketAddr) -> Result<Child> {
     let kubeconfig = program.directory.join(format!("kubeconfig-{life}.json"));
-    let server = format!("http://{}", listener.local_addr()?);
+    let server = format!("http://{apiserver}");
     let content = json!({
         "apiVersion": "v1",
         "kind": "Config",
@@ -164,12 +257,5 @@ async fn live(program: &Program, proxy: &Arc<Proxy>) -> Result<()> {
     let mut command = Command::new(&program.path);
     command.args(&program.arguments).envs(program.environment.iter().map(|(name, value)| (name, value)));
     command.env("KUBECONFIG", &kubeconfig).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-    let mut process = command.kill_on_drop(true).spawn().context("cannot start the controller")?;
-    tokio::select! {
-        ended = process.wait() => bail!("the controller ended by itself in life {life}: {}", ended?),
-        error = proxy.serve(listener) => return Err(error).context("cannot serve the controller"),
-        () = proxy.fatal.notified() => process.kill().await.context("cannot kill the controller")?,
-    }
-    proxy.drained().await;
-    Ok(())
+    command.kill_on_drop(true).spawn().context("cannot start the controller")
 }

@@ -57,6 +57,8 @@ pub enum Fault {
     Refused(usize, Refusal),
     /// From this write on, what it sees of a resource falls behind for a while.
     Lagging(usize, Lag, &'static str),
+    /// It stands still at the write, and goes on when another leads and has nothing more to do. What it was told meanwhile waits.
+    Paused(usize, Side),
     /// It dies after this write, and in its next life sees nothing new of a resource for a while after the list.
     Stale(usize, &'static str),
 }
@@ -95,6 +97,7 @@ impl Fault {
         match self {
             Fault::None | Fault::Each(_) => None,
             Fault::One(number, _)
+            | Fault::Paused(number, _)
             | Fault::Refused(number, _)
             | Fault::Lagging(number, ..)
             | Fault::Stale(number, _) => Some(number),
@@ -130,6 +133,7 @@ impl fmt::Display for Fault {
         match self {
             Fault::None => f.write_str("undisturbed"),
             Fault::One(number, at) => write!(f, "killed {at} write {number}"),
+            Fault::Paused(number, at) => write!(f, "paused {at} write {number}"),
             Fault::Each(at) => write!(f, "killed {at} each write"),
             Fault::Refused(number, how) => write!(f, "{how} for write {number}"),
             Fault::Lagging(number, Lag::Late, resource) => write!(f, "{resource} late from write {number} on"),

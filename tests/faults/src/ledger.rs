@@ -46,17 +46,13 @@ pub(crate) enum Verdict {
     Beside,
     /// It passes; its answer is to be entered under this index.
     Pass(usize),
-    /// It passes, and when the apiserver has answered the controller dies without knowing.
-    PassThenKill(usize),
-    /// It passes, and when the controller has the answer it dies.
-    AnswerThenKill(usize),
     /// What the controller sees of the resource falls behind, and then the write passes.
     LagThenPass(usize, Lag, &'static str),
     /// It is refused so.
     Refuse(usize, Refusal),
-    /// The controller dies now.
-    Kill,
-    /// The controller is about to die: nothing more of it reaches the apiserver.
+    /// The controller dies, or stands still, at this point of it.
+    Fatal(usize, Side),
+    /// The controller is about to die or stands still: nothing more of it reaches the apiserver.
     Hold,
 }
 
@@ -68,7 +64,8 @@ pub struct Ledger {
     entries: Vec<Entry>,
     life: usize,
     passed_in_life: usize,
-    dying: bool,
+    /// The life that ends or stands still.
+    dying: Option<usize>,
     kills: usize,
     /// The fault has happened.
     struck: bool,
@@ -83,7 +80,7 @@ impl Ledger {
             entries: Vec::new(),
             life: 0,
             passed_in_life: 0,
-            dying: false,
+            dying: None,
             kills: 0,
             struck: false,
             last_request: None,
@@ -112,9 +109,18 @@ impl Ledger {
     pub(crate) fn begin_life(&mut self) -> usize {
         self.life += 1;
         self.passed_in_life = 0;
-        self.dying = false;
         self.last_request = None;
         self.life
+    }
+
+    /// Whether the controller does not die of its fault, but stands still.
+    pub(crate) fn only_pauses(&self) -> bool {
+        matches!(self.fault, Fault::Paused(..))
+    }
+
+    /// Nobody dies or stands still any more.
+    pub(crate) fn goes_on(&mut self) {
+        self.dying = None;
     }
 
     /// Notes a request of any kind.
@@ -122,22 +128,22 @@ impl Ledger {
         self.last_request = Some(at);
     }
 
-    /// A write has arrived.
-    pub(crate) fn admit(&mut self, write: Write, body: Value) -> Verdict {
-        if self.dying {
+    /// A write has arrived, of this life.
+    pub(crate) fn admit(&mut self, life: usize, write: Write, body: Value) -> Verdict {
+        if self.dying == Some(life) {
             return Verdict::Hold;
         }
         if !write.namespace.is_empty() && write.namespace != self.namespace {
             return Verdict::Beside;
         }
         let index = self.entries.len();
-        self.entries.push(Entry { life: self.life, write, body, answer: None });
+        self.entries.push(Entry { life, write, body, answer: None });
         self.passed_in_life += 1;
         let dies = match self.fault {
             Fault::Each(Side::Before) => (self.passed_in_life == 2).then_some(Side::Before),
             Fault::Each(side) => Some(side),
             fault if fault.write() != Some(index + 1) || self.struck => None,
-            Fault::One(_, side) => Some(side),
+            Fault::One(_, side) | Fault::Paused(_, side) => Some(side),
             Fault::Stale(..) => Some(Side::Answered),
             Fault::Refused(_, refusal) => {
                 self.struck = true;
@@ -151,13 +157,9 @@ impl Ledger {
         };
         let Some(side) = dies else { return Verdict::Pass(index) };
         self.struck = true;
-        self.dying = true;
-        self.kills += 1;
-        match side {
-            Side::Before => Verdict::Kill,
-            Side::After => Verdict::PassThenKill(index),
-            Side::Answered => Verdict::AnswerThenKill(index),
-        }
+        self.dying = Some(life);
+        self.kills += usize::from(!self.only_pauses());
+        Verdict::Fatal(index, side)
     }
 
     /// The apiserver has answered.
@@ -182,7 +184,7 @@ impl Ledger {
         self.kills
     }
 
-    /// The number of the controller's present life.
+    /// The number of the life that began last.
     pub fn life(&self) -> usize {
         self.life
     }
@@ -210,37 +212,52 @@ mod tests {
 
     /// What becomes of writes until the controller dies, or `most` have passed.
     fn life(ledger: &mut Ledger, most: usize) -> Vec<Verdict> {
-        ledger.begin_life();
+        let life = ledger.begin_life();
         let mut verdicts = Vec::new();
-        while verdicts.len() < most && !ledger.dying {
-            verdicts.push(ledger.admit(write("a"), Value::Null));
+        while verdicts.len() < most && ledger.dying != Some(life) {
+            verdicts.push(ledger.admit(life, write("a"), Value::Null));
         }
         verdicts
     }
 
     #[test]
     fn one_write_is_fatal_once() {
-        use Verdict::{Hold, Kill, Pass, PassThenKill};
-        for (side, fatal) in [(Side::Before, Kill), (Side::After, PassThenKill(1))] {
+        use Verdict::{Fatal, Hold, Pass};
+        for side in [Side::Before, Side::After, Side::Answered] {
             let mut ledger = Ledger::new();
             ledger.begin("a", Fault::One(2, side));
-            assert_eq!(life(&mut ledger, 9), [Pass(0), fatal]);
-            assert_eq!(ledger.admit(write("a"), Value::Null), Hold);
+            assert_eq!(life(&mut ledger, 9), [Pass(0), Fatal(1, side)]);
+            assert_eq!(ledger.admit(1, write("a"), Value::Null), Hold);
             assert_eq!(life(&mut ledger, 3), [Pass(2), Pass(3), Pass(4)]);
             assert_eq!(ledger.kills(), 1);
         }
     }
 
     #[test]
+    fn another_goes_on_while_one_stands_still() {
+        use Verdict::{Fatal, Hold, Pass};
+        let mut ledger = Ledger::new();
+        ledger.begin("a", Fault::Paused(1, Side::After));
+        let [leader, other] = [ledger.begin_life(), ledger.begin_life()];
+        let mut admit = |ledger: &mut Ledger, life| ledger.admit(life, write("a"), Value::Null);
+        assert_eq!(admit(&mut ledger, leader), Fatal(0, Side::After));
+        assert_eq!([admit(&mut ledger, other), admit(&mut ledger, leader)], [Pass(1), Hold]);
+        ledger.goes_on();
+        assert_eq!(admit(&mut ledger, leader), Pass(2));
+        assert_eq!(ledger.entries().iter().map(|entry| entry.life).collect::<Vec<_>>(), [leader, other, leader]);
+        assert!(ledger.struck() && ledger.kills() == 0);
+    }
+
+    #[test]
     fn each_life_makes_progress() {
-        use Verdict::{Kill, Pass, PassThenKill};
+        use Verdict::{Fatal, Pass};
         let mut ledger = Ledger::new();
         ledger.begin("a", Fault::Each(Side::Before));
-        assert_eq!(life(&mut ledger, 9), [Pass(0), Kill]);
-        assert_eq!(life(&mut ledger, 9), [Pass(2), Kill]);
+        assert_eq!(life(&mut ledger, 9), [Pass(0), Fatal(1, Side::Before)]);
+        assert_eq!(life(&mut ledger, 9), [Pass(2), Fatal(3, Side::Before)]);
         ledger.begin("a", Fault::Each(Side::After));
-        assert_eq!(life(&mut ledger, 9), [PassThenKill(0)]);
-        assert_eq!(life(&mut ledger, 9), [PassThenKill(1)]);
+        assert_eq!(life(&mut ledger, 9), [Fatal(0, Side::After)]);
+        assert_eq!(life(&mut ledger, 9), [Fatal(1, Side::After)]);
     }
 
     #[test]
@@ -262,7 +279,7 @@ mod tests {
         let mut ledger = Ledger::new();
         ledger.begin("a", Fault::Stale(1, "pods"));
         assert_eq!(ledger.stale(), None);
-        assert_eq!(life(&mut ledger, 9), [Verdict::AnswerThenKill(0)]);
+        assert_eq!(life(&mut ledger, 9), [Verdict::Fatal(0, Side::Answered)]);
         assert_eq!(ledger.stale(), Some("pods"));
         assert_eq!(life(&mut ledger, 2), [Verdict::Pass(1), Verdict::Pass(2)]);
     }
@@ -271,9 +288,10 @@ mod tests {
     fn what_others_own_is_beside() {
         let mut ledger = Ledger::new();
         ledger.begin("a", Fault::One(1, Side::Before));
-        ledger.begin_life();
-        assert_eq!(ledger.admit(write("b"), Value::Null), Verdict::Beside);
-        assert_eq!(ledger.admit(write(""), Value::Null), Verdict::Kill, "what has no namespace belongs to the case");
+        let life = ledger.begin_life();
+        assert_eq!(ledger.admit(life, write("b"), Value::Null), Verdict::Beside);
+        let fatal = Verdict::Fatal(0, Side::Before);
+        assert_eq!(ledger.admit(life, write(""), Value::Null), fatal, "what has no namespace belongs to the case");
     }
 
     #[test]
@@ -281,7 +299,7 @@ mod tests {
         let mut ledger = Ledger::new();
         ledger.begin("a", Fault::None);
         for answer in [Some(201), Some(409), None] {
-            let Verdict::Pass(index) = ledger.admit(write("a"), Value::Null) else { panic!("it must pass") };
+            let Verdict::Pass(index) = ledger.admit(1, write("a"), Value::Null) else { panic!("it must pass") };
             answer.into_iter().for_each(|code| ledger.answered(index, code));
         }
         assert_eq!(ledger.done(&Method::POST, "pods"), 1);

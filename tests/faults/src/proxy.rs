@@ -3,7 +3,6 @@
 //! A life has a port of its own, so that nothing that a dead process sent is taken for its successor's.
 
 use std::fmt;
-use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -19,14 +18,14 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio::sync::{Notify, RwLock};
+use tokio::sync::{Notify, RwLock, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use crate::fault::{Lag, Refusal};
+use crate::fault::{Lag, Refusal, Side};
 use crate::lag::{self, Lags, Watch};
 use crate::ledger::{Ledger, Verdict};
-use crate::write::Write;
+use crate::write::{self, Write};
 
 /// For an answer to reach the controller before it is killed.
 const DELIVERY: Duration = Duration::from_millis(20);
@@ -49,21 +48,33 @@ impl fmt::Display for Broken {
 
 impl std::error::Error for Broken {}
 
-/// What all lives share.
+/// What all lives of a replica share.
 pub(crate) struct Proxy {
     upstream: Client,
-    ledger: Mutex<Ledger>,
-    /// Told when the controller has to die.
+    /// All replicas'.
+    ledger: Arc<Mutex<Ledger>>,
+    /// Told when the controller has to die, or to stand still.
     pub(crate) fatal: Notify,
+    /// The controller goes on after it has stood still.
+    resumed: watch::Sender<()>,
+    /// When it last asked for anything.
+    asked: watch::Sender<Instant>,
     pub(crate) lags: Arc<Lags>,
     /// Held for reading by every write that is under way.
     under_way: Arc<RwLock<()>>,
 }
 
 impl Proxy {
-    pub(crate) fn new(upstream: Client) -> Proxy {
-        let ledger = Mutex::new(Ledger::new());
-        Proxy { upstream, ledger, fatal: Notify::new(), lags: Arc::new(Lags::new()), under_way: Arc::default() }
+    pub(crate) fn new(upstream: Client, ledger: Arc<Mutex<Ledger>>) -> Proxy {
+        Proxy {
+            upstream,
+            ledger,
+            fatal: Notify::new(),
+            resumed: watch::channel(()).0,
+            asked: watch::channel(Instant::now()).0,
+            lags: Arc::new(Lags::new()),
+            under_way: Arc::default(),
+        }
     }
 
     pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
@@ -75,8 +86,26 @@ impl Proxy {
         drop(self.under_way.write().await);
     }
 
-    /// Serves the controller until dropped.
-    pub(crate) async fn serve(self: &Arc<Self>, listener: TcpListener) -> std::io::Error {
+    /// Whatever was held while the controller stood still breaks off, and what comes now is served.
+    pub(crate) fn resume(&self) {
+        self.ledger().goes_on();
+        self.resumed.send_replace(());
+    }
+
+    /// Waits until the controller asks for anything from now on.
+    pub(crate) async fn asks(&self) {
+        let now = Instant::now();
+        let _ = self.asked.subscribe().wait_for(|asked| *asked > now).await;
+    }
+
+    /// Holds a request until the connection ends, with the controller or when it goes on.
+    async fn held(&self) -> Result<Answer, Broken> {
+        let _ = self.resumed.subscribe().changed().await;
+        Err(Broken)
+    }
+
+    /// Serves this life of the controller until dropped.
+    pub(crate) async fn serve(self: &Arc<Self>, listener: TcpListener, life: usize) -> std::io::Error {
         let mut connections = JoinSet::new();
         loop {
             let stream = match listener.accept().await {
@@ -85,7 +114,7 @@ impl Proxy {
             };
             let proxy = Arc::clone(self);
             connections.spawn(async move {
-                let answer = service_fn(move |request| Arc::clone(&proxy).answer(request));
+                let answer = service_fn(move |request| Arc::clone(&proxy).answer(life, request));
                 // It ends with an error whenever the controller dies.
                 let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
             });
@@ -93,17 +122,20 @@ impl Proxy {
         }
     }
 
-    async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Answer, Broken> {
+    async fn answer(self: Arc<Self>, life: usize, request: Request<Incoming>) -> Result<Answer, Broken> {
         let write = Write::of(request.method(), request.uri());
         let watch = Watch::of(request.uri());
-        self.ledger().requested(Instant::now());
+        self.asked.send_replace(Instant::now());
+        if write::resource(request.uri()).is_none_or(|resource| resource != "leases") {
+            self.ledger().requested(Instant::now());
+        }
         let (parts, body) = request.into_parts();
         let body = body.collect().await.map_err(|_| Broken)?.to_bytes();
         let content = serde_json::from_slice(&body).unwrap_or_default();
         let request = forwarded(parts, body);
         match (watch, write) {
             (Some(watch), _) => self.watched(watch, request).await,
-            (None, Some(write)) => self.written(write, content, request).await,
+            (None, Some(write)) => self.written((life, write), content, request).await,
             (None, None) => self.upstream.send(request).await.map(passed_back).map_err(|_| Broken),
         }
     }
@@ -123,15 +155,20 @@ impl Proxy {
         Ok(Response::from_parts(parts, StreamBody::new(events).boxed_unsync()))
     }
 
-    async fn written(self: Arc<Self>, write: Write, content: Value, request: Request<Body>) -> Result<Answer, Broken> {
+    async fn written(
+        self: Arc<Self>,
+        (life, write): (usize, Write),
+        content: Value,
+        request: Request<Body>,
+    ) -> Result<Answer, Broken> {
         // Taken before the write is admitted, so that none is admitted and then forgotten.
         let under_way = Arc::clone(&self.under_way).read_owned().await;
-        let verdict = self.ledger().admit(write, content);
+        let verdict = self.ledger().admit(life, write, content);
         let index = match verdict {
-            Verdict::Hold => return pending().await,
-            Verdict::Kill => {
+            Verdict::Hold => return self.held().await,
+            Verdict::Fatal(_, Side::Before) => {
                 self.fatal.notify_one();
-                return pending().await;
+                return self.held().await;
             }
             Verdict::Beside => None,
             Verdict::Refuse(_, refusal) if !refusal.is_done() => return answer_to(refusal),
@@ -139,10 +176,7 @@ impl Proxy {
                 self.fall_behind(lag, resource);
                 Some(index)
             }
-            Verdict::Pass(index)
-            | Verdict::PassThenKill(index)
-            | Verdict::AnswerThenKill(index)
-            | Verdict::Refuse(index, _) => Some(index),
+            Verdict::Pass(index) | Verdict::Fatal(index, _) | Verdict::Refuse(index, _) => Some(index),
         };
         let proxy = Arc::clone(&self);
         // On a task of its own: it is carried out and entered even if the controller dies meanwhile.
@@ -156,11 +190,11 @@ impl Proxy {
         });
         let response = carried_out.await.map_err(|_| Broken)?.map_err(|_| Broken)?;
         match verdict {
-            Verdict::PassThenKill(_) => {
+            Verdict::Fatal(_, Side::After) => {
                 self.fatal.notify_one();
-                pending().await
+                self.held().await
             }
-            Verdict::AnswerThenKill(_) => {
+            Verdict::Fatal(_, Side::Answered) => {
                 tokio::spawn(async move {
                     sleep(DELIVERY).await;
                     self.fatal.notify_one();

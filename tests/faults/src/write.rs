@@ -5,7 +5,7 @@ use std::fmt;
 use http::{Method, Uri};
 
 /// What a workload's controller writes. Its certificates, leases and events are not part of a rollout.
-const RESOURCES: [&str; 8] = [
+const RESOURCES: [&str; 10] = [
     "pods",
     "pods/status",
     "pods/resize",
@@ -14,6 +14,8 @@ const RESOURCES: [&str; 8] = [
     "controllerrevisions",
     "clonesets/status",
     "nodeimages",
+    "imagepulljobs",
+    "imagepulljobs/status",
 ];
 
 /// A request that changes something of a rollout.

@@ -16,6 +16,9 @@ struct Flags {
     /// How many nodes there are.
     #[arg(long, default_value_t = 10)]
     nodes: usize,
+    /// How many more there are, that no pod comes to.
+    #[arg(long, default_value_t = 0)]
+    idle_nodes: usize,
     /// How long a container takes to start, such as 500ms.
     #[arg(long, default_value = "0s", value_parser = delay)]
     start_delay: Duration,
@@ -73,6 +76,7 @@ async fn main() -> Result<()> {
         Habits { start_delay: flags.start_delay, stop_delay: flags.stop_delay, missing_images, crashing_images };
     let options = Options {
         nodes: flags.nodes,
+        idle_nodes: flags.idle_nodes,
         habits,
         slow_nodes: flags.slow_nodes,
         slow_start_delay: flags.slow_start_delay,

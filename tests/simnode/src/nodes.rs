@@ -29,7 +29,7 @@ pub fn number(name: &str) -> Option<usize> {
 }
 
 /// A node as its kubelet would register it.
-fn node(name: &str, now: &str) -> Value {
+pub fn node(name: &str, now: &str) -> Value {
     let capacity = json!({"cpu": "64", "memory": "256Gi", "pods": "1000", "ephemeral-storage": "1Ti"});
     json!({
         "apiVersion": "v1",
@@ -83,13 +83,16 @@ pub async fn beat(client: &Client, count: usize, interval: Duration) {
         tick.tick().await;
         let (name, now) = (name(number), jiff::Timestamp::now());
         let spec = json!({"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": format!("{now:.6}")});
-        let patch = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": spec});
+        let metadata = json!({"name": name, "namespace": "kube-node-lease"});
+        let patch =
+            json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec});
         let path = format!("{leases}/{name}?fieldManager=simnode&force=true");
         let request =
             Request::builder().method(Method::PATCH).uri(path).header("content-type", "application/apply-patch+yaml");
+        let Ok(request) = request.body(patch.to_string().into_bytes()) else { continue };
         // A beat that is missed is made up for by the next.
-        if let Ok(request) = request.body(patch.to_string().into_bytes()) {
-            let _ = client.request::<Value>(request).await;
+        if let Err(error) = client.request::<Value>(request).await {
+            tracing::warn!(node = name, %error, "missed a heartbeat");
         }
     }
 }

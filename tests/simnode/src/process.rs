@@ -30,6 +30,8 @@ use crate::pod::Pod;
 pub struct Options {
     /// How many nodes there are.
     pub nodes: usize,
+    /// How many more there are, that no pod comes to.
+    pub idle_nodes: usize,
     /// How they treat their pods.
     pub habits: Habits,
     /// So many of them, the first, are slow.
@@ -48,6 +50,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             nodes: 10,
+            idle_nodes: 0,
             habits: Habits::default(),
             slow_nodes: 0,
             slow_start_delay: Duration::from_secs(5),
@@ -63,7 +66,8 @@ impl Default for Options {
 /// # Errors
 /// The nodes cannot be made. Everything else is tried again.
 pub async fn run(client: Client, options: Options, stop: CancellationToken) -> Result<()> {
-    nodes::make(&client, options.nodes, &now()).await?;
+    let nodes = options.nodes + options.idle_nodes;
+    nodes::make(&client, nodes, &now()).await?;
     let kubelets = Arc::new(Kubelets {
         slow: Habits { start_delay: options.slow_start_delay, ..options.habits.clone() },
         pods: Store::new(&[]),
@@ -104,7 +108,7 @@ pub async fn run(client: Client, options: Options, stop: CancellationToken) -> R
     }
     let beats = async {
         match kubelets.options.heartbeat {
-            Some(interval) => nodes::beat(&kubelets.client, kubelets.options.nodes, interval).await,
+            Some(interval) => nodes::beat(&kubelets.client, nodes, interval).await,
             None => std::future::pending().await,
         }
     };

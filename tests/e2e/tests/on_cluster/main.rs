@@ -120,7 +120,7 @@ fn main() -> ExitCode {
     let more = if all { MORE_TESTS } else { &[] };
     let tests = more.iter().chain(TESTS).map(|(name, test)| {
         let (name, test) = (*name, *test);
-        let run: suite::Test<World> = Box::new(move |world| run(world, name, test).boxed());
+        let run: suite::Test<World> = Box::new(move |world| run(world, name, test).boxed_local());
         (name.to_owned(), run)
     });
     suite::run(|| World::up().boxed(), tests)

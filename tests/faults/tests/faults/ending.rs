@@ -10,7 +10,7 @@ use kube::Client;
 use serde_json::Value;
 
 use crate::case::SET;
-use crate::scenario::Scenario;
+use crate::rollout::Rollout;
 
 /// Everything that a user could find to be different.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,7 +41,7 @@ struct PodEnding {
 
 impl Ending {
     /// `node` is the one that all pods are on.
-    pub(crate) async fn read(client: &Client, node: &str, namespace: &str, scenario: Scenario) -> Result<Ending> {
+    pub(crate) async fn read(client: &Client, node: &str, namespace: &str, rollout: Rollout) -> Result<Ending> {
         let set = objects::get(client, namespace, kind::CLONE_SET, SET).await?;
         let pods = objects::list(client, namespace, kind::POD, &format!("{APP}={SET}")).await?;
         let revisions = objects::list(client, namespace, "apps/v1/ControllerRevision", "").await?;
@@ -62,7 +62,7 @@ impl Ending {
         let uids: Vec<_> = pods.iter().map(|pod| text(&pod["metadata"]["uid"])).collect();
         let asked = node_image["spec"]["inspectPods"].as_array().map(Vec::as_slice).unwrap_or_default();
         let inspected = asked.iter().filter(|pod| uids.contains(&text(&pod["uid"]))).count();
-        let mut pods = pods.iter().map(|pod| PodEnding::of(pod, scenario)).collect::<Result<Vec<_>>>()?;
+        let mut pods = pods.iter().map(|pod| PodEnding::of(pod, rollout)).collect::<Result<Vec<_>>>()?;
         pods.sort_by(|a, b| a.labels.cmp(&b.labels));
         Ok(Ending { status, revisions, pods, claims, inspected })
     }
@@ -114,7 +114,7 @@ impl Ending {
 }
 
 impl PodEnding {
-    fn of(pod: &Value, scenario: Scenario) -> Result<PodEnding> {
+    fn of(pod: &Value, rollout: Rollout) -> Result<PodEnding> {
         let view = PodView::of(&serde_json::from_value(pod.clone())?);
         let container = view.containers.get(CONTAINER).cloned().unwrap_or_default();
         let strings = |value: &Value| -> BTreeMap<String, String> {
@@ -130,7 +130,7 @@ impl PodEnding {
             image_id: container.image_id,
             conditions: conditions.map(|c| (text(&c["type"]), text(&c["status"]))).collect(),
             serves: view.serves(),
-            restarts: scenario.restarts_are_certain().then_some(container.restarts),
+            restarts: rollout.restarts_are_certain().then_some(container.restarts),
             labels,
         })
     }

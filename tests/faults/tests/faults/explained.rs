@@ -16,7 +16,8 @@ use tokio::process::Command;
 use tokio::time::sleep;
 
 use crate::case::{Case, Goal, SET};
-use crate::scenario::{REPLICAS, Scenario};
+use crate::rollout::{REPLICAS, Rollout};
+use crate::run;
 use crate::world::{ONE, TWO, World};
 
 const KUBELET: Component = Component::Kubelet(1);
@@ -33,11 +34,11 @@ struct Deed {
     conditions: BTreeMap<String, Value>,
 }
 
-/// Compares at every write of a rollout of this scenario's CloneSet.
-pub(crate) async fn try_all(world: &World, scenario: Scenario) -> Result<()> {
-    let case = Case::new(world, scenario).await?;
+/// Compares at every write of a rollout of this kind.
+pub(crate) async fn try_all(world: &World, rollout: Rollout) -> Result<()> {
+    let case = Case::new(world, rollout).await?;
     world.controller.begin(&case.namespace, Fault::None);
-    case.create(&scenario.clone_set()).await?;
+    case.create(&rollout.clone_set()).await?;
     case.at_rest(Goal::Good { image: ONE, templates: 1, pods: REPLICAS }).await?;
 
     world.controller.begin(&case.namespace, Fault::Each(Side::Before));
@@ -49,7 +50,7 @@ pub(crate) async fn try_all(world: &World, scenario: Scenario) -> Result<()> {
     let compared = compared.with_context(|| world.logs())?;
     resumed?;
     case.clean_up().await?;
-    eprintln!("{}: {compared} plans were done as they were explained", scenario.name());
+    eprintln!("{}: {compared} plans were done as they were explained", rollout.name());
     // A revision, and two writes for each of three pods, at the least.
     ensure!(compared >= 7, "only {compared} plans were there to compare");
     Ok(())
@@ -66,7 +67,7 @@ async fn roll_out(world: &World, case: &Case<'_>) -> Result<usize> {
         }
         world.cluster.pause(KUBELET)?;
         let told = explain(world, &case.namespace).await?;
-        let did = first_deeds(world, case).await?;
+        let did = first_deeds(world).await?;
         world.cluster.resume(KUBELET)?;
         let stages = stages(&told)?;
         follows(&stages, &did).with_context(|| format!("explained: {told:#}\ndone: {did:#?}"))?;
@@ -83,10 +84,10 @@ async fn explain(world: &World, namespace: &str) -> Result<Value> {
 }
 
 /// Begins a life, and gives what it does until it is killed, or has nothing to do while the node stands still.
-async fn first_deeds(world: &World, case: &Case<'_>) -> Result<Vec<Deed>> {
+async fn first_deeds(world: &World) -> Result<Vec<Deed>> {
     let life = world.controller.ledger().life() + 1;
     world.controller.one_life().await;
-    while world.controller.ledger().life() < life || !case.is_quiet() {
+    while world.controller.ledger().life() < life || !run::is_quiet(&world.controller) {
         sleep(Duration::from_millis(20)).await;
         world.controller.check()?;
     }

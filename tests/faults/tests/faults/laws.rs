@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use berth_api::names::{annotation, label};
-use berth_e2e::record::{PodView, Record};
+use berth_e2e::record::{PodView, Record, seconds};
 use berth_faults::Ledger;
 use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use crate::scenario::Scenario;
+use crate::rollout::Rollout;
 
 /// What has happened to a pod so far.
 struct Past<'a> {
@@ -20,11 +20,14 @@ struct Past<'a> {
 }
 
 /// Checks the record of the pods.
-pub(crate) fn check_record(scenario: Scenario, record: &Record) -> Result<()> {
-    let wanted = scenario.expected();
-    let violations = scenario.limits().violations(record);
-    let first = violations.first().map(ToString::to_string).unwrap_or_default();
-    ensure!(violations.is_empty(), "{} moments break a promise, the first: {first}", violations.len());
+pub(crate) fn check_record(rollout: Rollout, record: &Record) -> Result<()> {
+    let wanted = rollout.expected();
+    let violations = rollout.limits().violations(record);
+    if let Some(first) = violations.first() {
+        let before = record.moments().take_while(|moment| moment.at <= first.at);
+        let told: Vec<_> = before.map(|moment| format!("{}: {}", seconds(moment.at), moment.describe())).collect();
+        bail!("{} moments break a promise, the first: {first}; so far:\n{}", violations.len(), told.join("\n"));
+    }
 
     let mut pods: BTreeMap<&str, Past<'_>> = BTreeMap::new();
     for moment in record.moments() {
@@ -60,8 +63,8 @@ pub(crate) fn check_record(scenario: Scenario, record: &Record) -> Result<()> {
 }
 
 /// Checks what the controller did against what it had to do.
-pub(crate) fn check_writes(scenario: Scenario, ledger: &Ledger) -> Result<()> {
-    let wanted = scenario.expected();
+pub(crate) fn check_writes(rollout: Rollout, ledger: &Ledger) -> Result<()> {
+    let wanted = rollout.expected();
     for (method, resource, times) in [
         (Method::POST, "pods", wanted.creates),
         (Method::DELETE, "pods", wanted.deletes),
@@ -75,13 +78,13 @@ pub(crate) fn check_writes(scenario: Scenario, ledger: &Ledger) -> Result<()> {
         let done = ledger.done(&method, resource);
         ensure!(done == times, "{done} times {method} {resource} was carried out, not {times} times");
     }
-    check_grace(scenario, ledger)
+    check_grace(rollout, ledger)
 }
 
 /// No image changes before the pod has been out of service for the grace period: by the times that the writes carry, for
 /// these are when the controller decided.
-fn check_grace(scenario: Scenario, ledger: &Ledger) -> Result<()> {
-    let grace = SignedDuration::from_secs(scenario.grace_seconds());
+fn check_grace(rollout: Rollout, ledger: &Ledger) -> Result<()> {
+    let grace = SignedDuration::from_secs(rollout.grace_seconds());
     let mut out_of_service: BTreeMap<&str, Timestamp> = BTreeMap::new();
     for entry in ledger.entries().iter().filter(|entry| entry.is_done() && entry.write.method == Method::PATCH) {
         let (pod, metadata) = (entry.write.name.as_str(), &entry.body["metadata"]);

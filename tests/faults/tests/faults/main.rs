@@ -2,140 +2,124 @@
 //!
 //! The real controller, on a real apiserver. On a node with the real kubelet, containerd and daemon it dies at each write; on
 //! a simulated node, where a case takes a second or two, it also has writes refused, and sees late or never what is there.
-//! Each case has a CloneSet of its own, and its scenario runs once without a fault to know how it ends. Cases share a cluster
-//! and run one after the other. Needs root, as the cluster does.
+//! With two replicas on such a node, the leader dies or stands still in the middle. Each case has a CloneSet of its own, and
+//! its scenario runs once without a fault to know how it ends. Cases share clusters. Needs root, as those do.
 //!
-//! Of the faults with one write each, every `BERTH_FAULTS_STRIDE`-th is tried; 1 tries all.
+//! Of the faults with one write each, every `BERTH_FAULTS_STRIDE`-th is tried; 1 tries all. With simulated nodes cases run
+//! in `BERTH_FAULTS_WORLDS` clusters at once, as many as there are processors unless told.
 //! `BERTH_CLUSTER` names a cluster with one node to use, in place of one that is made.
 
 mod case;
 mod daemon;
 mod ending;
 mod explained;
+mod group;
+mod images;
 mod laws;
+mod nodes;
 mod owner;
 mod plans;
+mod rollout;
+mod run;
 mod scenario;
 mod world;
 
 use std::env;
 use std::process::ExitCode;
-use std::sync::PoisonError;
 
 use anyhow::{Context, Result, ensure};
 use berth_e2e::suite;
-use berth_faults::{Fault, Side};
+use berth_faults::Fault;
 use futures::FutureExt;
 
+use crate::group::{Group, Kind, Worlds};
 use crate::plans::Family;
 use crate::scenario::Scenario;
-use crate::world::{World, Worlds};
-
-/// Of so many plans one is tried, so that `make test` has time for it: on a real node, and on a simulated one, where there are
-/// twenty times as many. That the controller dies at each write in turn takes one run only, and is always tried.
-const STRIDES: (usize, usize) = (32, 48);
 
 /// What is tried with a scenario.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     Undisturbed,
-    Each(Side),
-    Plans(Family),
+    /// It dies at each write in turn.
+    Each,
+    /// A fault at one write, and at every other.
+    Plans,
     Explained,
-    /// What the plans so far came to.
-    Tally,
 }
 
 impl Way {
     fn name(self) -> &'static str {
         match self {
             Way::Undisturbed => "undisturbed",
-            Way::Each(Side::Before) => "killed_before_each_write",
-            Way::Each(Side::After) => "killed_after_each_write",
-            Way::Each(Side::Answered) => "killed_after_each_answer",
-            Way::Plans(family) => family.name(),
+            Way::Each => "killed_at_each_write",
+            Way::Plans => "plans",
             Way::Explained => "done_as_explained",
-            Way::Tally => "tally",
         }
     }
 
-    fn of_real(scenario: Scenario) -> Vec<Way> {
-        let mut ways = vec![Way::Undisturbed];
-        if scenario.gets_on_by_single_writes() {
-            ways.extend([Side::Before, Side::After].map(Way::Each));
-        }
-        ways.extend([Side::Before, Side::After].map(|side| Way::Plans(Family::Killed(side))));
-        ways.extend(scenario.is_explained().then_some(Way::Explained));
+    fn all(kind: Kind, scenario: Scenario) -> Vec<Way> {
+        let mut ways = vec![Way::Undisturbed, Way::Plans];
+        ways.extend((kind != Kind::Pair && scenario.gets_on_by_single_writes()).then_some(Way::Each));
+        let is_explained = matches!(scenario, Scenario::Rollout(rollout) if rollout.is_explained());
+        ways.extend((kind == Kind::Real && is_explained).then_some(Way::Explained));
         ways
-    }
-
-    fn of_simulated() -> Vec<Way> {
-        let each = [Side::Before, Side::After, Side::Answered].map(Way::Each);
-        let plans = Family::ALL.map(Way::Plans);
-        [vec![Way::Undisturbed], each.to_vec(), plans.to_vec(), vec![Way::Tally]].concat()
     }
 }
 
 fn main() -> ExitCode {
     let mut tests = Vec::new();
-    let mut add = |kind: &str, scenario: Scenario, way: Way| {
-        let real = kind == "real";
-        let run = async move |worlds: &Worlds| {
-            let world = if real { worlds.real().await? } else { worlds.simulated().await? };
-            attempt(world, scenario, way).await
-        };
-        let run: suite::Test<Worlds> = Box::new(move |worlds| async move { suite::caught(run(&worlds)).await }.boxed());
-        tests.push((format!("{kind}::{}::{}", scenario.name(), way.name()), run));
-    };
-    for scenario in Scenario::REAL {
-        Way::of_real(scenario).into_iter().for_each(|way| add("real", scenario, way));
-    }
-    for scenario in Scenario::SIMULATED {
-        Way::of_simulated().into_iter().for_each(|way| add("simulated", scenario, way));
+    for kind in [Kind::Real, Kind::Simulated, Kind::Pair] {
+        for scenario in kind.scenarios() {
+            for way in Way::all(kind, scenario) {
+                let run = async move |worlds: &Worlds| attempt(worlds.of(kind).await?, scenario, way).await;
+                let run: suite::Test<Worlds> =
+                    Box::new(move |worlds| async move { suite::caught(run(&worlds)).await }.boxed_local());
+                tests.push((format!("{}::{}::{}", kind.name(), scenario.name(), way.name()), run));
+            }
+        }
     }
     // With the worlds end the controllers, the daemon and the clusters.
     suite::run(|| async { Ok(Worlds::default()) }.boxed(), tests)
 }
 
-fn stride(world: &World) -> Result<usize> {
-    let default = if world.is_simulated() { STRIDES.1 } else { STRIDES.0 };
-    let Ok(stride) = env::var("BERTH_FAULTS_STRIDE") else { return Ok(default) };
+fn stride(kind: Kind) -> Result<usize> {
+    let Ok(stride) = env::var("BERTH_FAULTS_STRIDE") else { return Ok(kind.stride()) };
     stride.parse().ok().filter(|stride| *stride > 0).context("BERTH_FAULTS_STRIDE is no number above 0")
 }
 
-async fn attempt(world: &World, scenario: Scenario, way: Way) -> Result<()> {
-    if matches!(way, Way::Explained) {
-        return explained::try_all(world, scenario).await;
+async fn attempt(group: &Group, scenario: Scenario, way: Way) -> Result<()> {
+    if let (Way::Explained, Scenario::Rollout(rollout)) = (way, scenario) {
+        return explained::try_all(group.first()?, rollout).await;
     }
-    let undisturbed = world.undisturbed(scenario).await?;
+    let undisturbed = group.undisturbed(scenario).await?;
+    let writes = undisturbed.writes;
     let faults: Vec<Fault> = match way {
         Way::Undisturbed | Way::Explained => return Ok(()),
-        Way::Tally => return tally(world, scenario, undisturbed.writes),
-        Way::Each(side) => vec![Fault::Each(side)],
-        Way::Plans(family) => family.slice(scenario, undisturbed.writes, stride(world)?),
-    };
-    // Which of the writes fail says more than the first of them alone.
-    let (tried, mut failures) = (faults.len(), Vec::new());
-    for fault in faults {
-        if let Err(error) = case::run(world, scenario, fault, Some(&undisturbed.ending)).await {
-            failures.push(format!("{}, {fault}: {error:#}", scenario.name()));
+        Way::Each => group.kind.sides().iter().copied().map(Fault::Each).collect(),
+        Way::Plans => {
+            let stride = stride(group.kind)?;
+            let slice = |family: &Family| family.slice(scenario, writes, stride);
+            group.kind.families().iter().flat_map(slice).collect()
         }
-    }
-    ensure!(failures.is_empty(), "{} of {tried} cases fail:\n{}", failures.len(), failures.join("\n\n"));
-    Ok(())
+    };
+    group.try_all(scenario, &faults, &undisturbed.ending).await?;
+    if matches!(way, Way::Plans) { tally(group, scenario, &faults, writes) } else { Ok(()) }
 }
 
-/// Prints how many of a scenario's writes were interrupted in all three ways. All are to be when all plans are tried.
-fn tally(world: &World, scenario: Scenario, writes: usize) -> Result<()> {
-    let struck = world.struck.lock().unwrap_or_else(PoisonError::into_inner);
-    let of_scenario = struck.iter().filter(|(of, _)| *of == scenario).count();
-    let sides = [Side::Before, Side::After, Side::Answered];
-    let thrice = |number: &usize| sides.iter().all(|side| struck.contains(&(scenario, Fault::One(*number, *side))));
-    let interrupted = (1..=writes).filter(thrice).count();
+/// Prints how many of a scenario's writes were interrupted in all ways. All are to be when all plans are tried.
+fn tally(group: &Group, scenario: Scenario, faults: &[Fault], writes: usize) -> Result<()> {
+    let struck = group.struck(scenario);
+    let in_all_ways =
+        |number: &usize| group.kind.sides().iter().all(|side| struck.contains(&Fault::One(*number, *side)));
+    let interrupted = (1..=writes).filter(in_all_ways).count();
     eprintln!(
-        "{}: {of_scenario} faults, {interrupted} of {writes} writes interrupted in all three ways",
-        scenario.name()
+        "{} {}: {} faults, {} of them came about; {interrupted} of {writes} writes interrupted in all {} ways",
+        group.kind.name(),
+        scenario.name(),
+        faults.len(),
+        faults.iter().filter(|fault| struck.contains(fault)).count(),
+        group.kind.sides().len(),
     );
-    ensure!(stride(world)? > 1 || interrupted == writes, "only {interrupted} of {writes} writes were interrupted");
+    ensure!(stride(group.kind)? > 1 || interrupted == writes, "only {interrupted} of {writes} writes were interrupted");
     Ok(())
 }

@@ -15,11 +15,13 @@ pub(crate) enum Family {
     Lagging(Lag),
     /// It dies, and what it sees then is old.
     Stale,
+    /// The leader stands still, and goes on when another leads.
+    Paused(Side),
 }
 
 impl Family {
-    /// All of them.
-    pub(crate) const ALL: [Family; 8] = [
+    /// Those for a controller that is alone.
+    pub(crate) const ONE_CONTROLLER: [Family; 8] = [
         Family::Killed(Side::Before),
         Family::Killed(Side::After),
         Family::Killed(Side::Answered),
@@ -30,18 +32,15 @@ impl Family {
         Family::Stale,
     ];
 
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Family::Killed(Side::Before) => "killed_before_one_write",
-            Family::Killed(Side::After) => "killed_after_one_write",
-            Family::Killed(Side::Answered) => "killed_after_one_answer",
-            Family::Refused => "refused",
-            Family::Lagging(Lag::Late) => "late",
-            Family::Lagging(Lag::Missed) => "missed",
-            Family::Lagging(Lag::Repeated) => "repeated",
-            Family::Stale => "stale",
-        }
-    }
+    /// Those for a leader, whom another follows.
+    pub(crate) const TWO_CONTROLLERS: [Family; 6] = [
+        Family::Killed(Side::Before),
+        Family::Killed(Side::After),
+        Family::Killed(Side::Answered),
+        Family::Paused(Side::Before),
+        Family::Paused(Side::After),
+        Family::Paused(Side::Answered),
+    ];
 
     /// Its faults in a scenario with so many writes.
     fn faults(self, scenario: Scenario, writes: usize) -> Vec<Fault> {
@@ -49,6 +48,7 @@ impl Family {
         let at = |number: usize| -> Vec<Fault> {
             match self {
                 Family::Killed(side) => vec![Fault::One(number, side)],
+                Family::Paused(side) => vec![Fault::Paused(number, side)],
                 Family::Refused => Refusal::ALL.map(|refusal| Fault::Refused(number, refusal)).to_vec(),
                 Family::Lagging(lag) => watched.iter().map(|what| Fault::Lagging(number, lag, what)).collect(),
                 Family::Stale => watched.iter().map(|what| Fault::Stale(number, what)).collect(),
@@ -59,8 +59,14 @@ impl Family {
 
     /// A slice of them: every `stride`-th. Where not all are tried, scenarios and families try different ones.
     pub(crate) fn slice(self, scenario: Scenario, writes: usize, stride: usize) -> Vec<Fault> {
-        let families = Self::ALL.iter().position(|family| *family == self).unwrap_or_default();
-        let first = (families * 5 + scenario as usize * 3) % stride;
+        let family = match self {
+            Family::Killed(side) => side as usize,
+            Family::Paused(side) => 3 + side as usize,
+            Family::Refused => 6,
+            Family::Lagging(lag) => 7 + lag as usize,
+            Family::Stale => 10,
+        };
+        let first = (family * 5 + scenario.number() * 3) % stride;
         self.faults(scenario, writes).into_iter().skip(first).step_by(stride).collect()
     }
 }

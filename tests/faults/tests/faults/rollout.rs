@@ -18,7 +18,7 @@ pub(crate) const REPLICAS: usize = 3;
 
 /// A thing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Scenario {
+pub(crate) enum Rollout {
     /// A CloneSet is created.
     Create,
     /// Its image changes in place, each pod out of service for a second before.
@@ -72,46 +72,40 @@ pub(crate) struct Expected {
     active: usize,
 }
 
-impl Scenario {
+impl Rollout {
     /// Those that need a node with real containers.
-    pub(crate) const REAL: [Scenario; 6] = [
-        Scenario::Create,
-        Scenario::InPlace,
-        Scenario::Rollback,
-        Scenario::Recreate,
-        Scenario::Claims,
-        Scenario::Ordered,
-    ];
+    pub(crate) const REAL: [Rollout; 6] =
+        [Rollout::Create, Rollout::InPlace, Rollout::Rollback, Rollout::Recreate, Rollout::Claims, Rollout::Ordered];
 
     /// Those for which a simulated node does.
-    pub(crate) const SIMULATED: [Scenario; 11] = [
-        Scenario::Create,
-        Scenario::InPlace,
-        Scenario::Rollback,
-        Scenario::Recreate,
-        Scenario::Claims,
-        Scenario::ScaleUp,
-        Scenario::ScaleDown,
-        Scenario::SpecifiedDelete,
-        Scenario::Quick,
-        Scenario::Hooks,
-        Scenario::Repaired,
+    pub(crate) const SIMULATED: [Rollout; 11] = [
+        Rollout::Create,
+        Rollout::InPlace,
+        Rollout::Rollback,
+        Rollout::Recreate,
+        Rollout::Claims,
+        Rollout::ScaleUp,
+        Rollout::ScaleDown,
+        Rollout::SpecifiedDelete,
+        Rollout::Quick,
+        Rollout::Hooks,
+        Rollout::Repaired,
     ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Scenario::Create => "create",
-            Scenario::InPlace => "in_place",
-            Scenario::Rollback => "rollback",
-            Scenario::Recreate => "recreate",
-            Scenario::Claims => "claims",
-            Scenario::Ordered => "ordered",
-            Scenario::ScaleUp => "scale_up",
-            Scenario::ScaleDown => "scale_down",
-            Scenario::SpecifiedDelete => "specified_delete",
-            Scenario::Quick => "quick",
-            Scenario::Hooks => "hooks",
-            Scenario::Repaired => "repaired",
+            Rollout::Create => "create",
+            Rollout::InPlace => "in_place",
+            Rollout::Rollback => "rollback",
+            Rollout::Recreate => "recreate",
+            Rollout::Claims => "claims",
+            Rollout::Ordered => "ordered",
+            Rollout::ScaleUp => "scale_up",
+            Rollout::ScaleDown => "scale_down",
+            Rollout::SpecifiedDelete => "specified_delete",
+            Rollout::Quick => "quick",
+            Rollout::Hooks => "hooks",
+            Rollout::Repaired => "repaired",
         }
     }
 
@@ -141,13 +135,13 @@ impl Scenario {
             ..update
         };
         match self {
-            Scenario::Create => create,
-            Scenario::InPlace | Scenario::Quick | Scenario::Hooks => update,
-            Scenario::Rollback => Expected { image_changes: 2, image: ONE, ..update },
-            Scenario::Repaired => Expected { image_changes: 2, templates: 3, revisions: 2, ..update },
-            Scenario::Recreate => recreate,
-            Scenario::Claims => Expected { claims: REPLICAS, ..recreate },
-            Scenario::Ordered => Expected {
+            Rollout::Create => create,
+            Rollout::InPlace | Rollout::Quick | Rollout::Hooks => update,
+            Rollout::Rollback => Expected { image_changes: 2, image: ONE, ..update },
+            Rollout::Repaired => Expected { image_changes: 2, templates: 3, revisions: 2, ..update },
+            Rollout::Recreate => recreate,
+            Rollout::Claims => Expected { claims: REPLICAS, ..recreate },
+            Rollout::Ordered => Expected {
                 creates: REPLICAS,
                 barriers: REPLICAS,
                 revisions: 2,
@@ -155,21 +149,21 @@ impl Scenario {
                 available: 0,
                 ..update
             },
-            Scenario::ScaleUp => Expected { replicas: 5, creates: 2, available: REPLICAS, active: 5, ..same_template },
-            Scenario::ScaleDown => Expected { replicas: 1, deletes: 2, available: 1, ..same_template },
-            Scenario::SpecifiedDelete => Expected { creates: 1, deletes: 1, ..same_template },
+            Rollout::ScaleUp => Expected { replicas: 5, creates: 2, available: REPLICAS, active: 5, ..same_template },
+            Rollout::ScaleDown => Expected { replicas: 1, deletes: 2, available: 1, ..same_template },
+            Rollout::SpecifiedDelete => Expected { creates: 1, deletes: 1, ..same_template },
         }
     }
 
     /// The CloneSet at first.
     pub(crate) fn clone_set(self) -> Value {
         let rolling_update = match self {
-            Scenario::InPlace | Scenario::Rollback => json!({
+            Rollout::InPlace | Rollout::Rollback => json!({
                 "podUpdatePolicy": "InPlaceIfPossible",
                 "maxUnavailable": 1,
                 "inPlaceUpdateStrategy": {"gracePeriodSeconds": self.grace_seconds()},
             }),
-            Scenario::Recreate | Scenario::Claims => {
+            Rollout::Recreate | Rollout::Claims => {
                 json!({"podUpdatePolicy": "ReCreate", "maxUnavailable": 0, "maxSurge": 1})
             }
             _ => json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 1}),
@@ -181,18 +175,18 @@ impl Scenario {
         }
         let template = &mut set["spec"]["template"];
         match self {
-            Scenario::Claims => {
+            Rollout::Claims => {
                 template["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "data", "mountPath": "/data"}]);
                 let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}});
                 set["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}, "spec": spec}]);
             }
-            Scenario::Ordered => {
+            Rollout::Ordered => {
                 template["metadata"]["annotations"] =
                     json!({annotation::CONTAINER_LAUNCH_PRIORITY: annotation::CONTAINER_LAUNCH_ORDERED});
                 let side = json!({"name": "side", "image": ONE, "env": [{"name": "PORT", "value": "9090"}]});
                 template["spec"]["containers"].as_array_mut().into_iter().for_each(|all| all.push(side.clone()));
             }
-            Scenario::Hooks => {
+            Rollout::Hooks => {
                 template["metadata"]["labels"][HOOK] = json!("true");
                 set["spec"]["lifecycle"] = json!({"inPlaceUpdate": {"labelsHandler": {HOOK: "true"}}});
             }
@@ -203,40 +197,40 @@ impl Scenario {
 
     /// Whether the pods are there before.
     pub(crate) fn has_pods(self) -> bool {
-        !matches!(self, Scenario::Create | Scenario::Ordered)
+        !matches!(self, Rollout::Create | Rollout::Ordered)
     }
 
     /// Does it.
     pub(crate) async fn act(self, case: &Case<'_>) -> Result<()> {
         match self {
-            Scenario::Create => case.create(&self.clone_set()).await,
-            Scenario::InPlace | Scenario::Quick | Scenario::Recreate | Scenario::Claims => case.set_image(TWO).await,
-            Scenario::Rollback => {
+            Rollout::Create => case.create(&self.clone_set()).await,
+            Rollout::InPlace | Rollout::Quick | Rollout::Recreate | Rollout::Claims => case.set_image(TWO).await,
+            Rollout::Rollback => {
                 case.set_image(TWO).await?;
                 case.watch.until("the second pod is updated", PATIENCE, wanting(TWO, 2)).await?;
                 case.set_image(ONE).await
             }
-            Scenario::Ordered => {
+            Rollout::Ordered => {
                 case.create(&self.clone_set()).await?;
                 let all_serve = |now: &Moment<'_>| now.available(Duration::ZERO) == REPLICAS;
                 case.watch.until("all pods serve", PATIENCE, all_serve).await?;
                 case.set_image(TWO).await
             }
-            Scenario::ScaleUp | Scenario::ScaleDown => {
+            Rollout::ScaleUp | Rollout::ScaleDown => {
                 case.patch_set(&json!({"spec": {"replicas": self.expected().replicas}})).await
             }
-            Scenario::SpecifiedDelete => {
+            Rollout::SpecifiedDelete => {
                 let pods =
                     objects::list(&case.world.client, &case.namespace, kind::POD, &format!("{APP}={SET}")).await?;
                 let first = pods.iter().filter_map(|pod| pod["metadata"]["name"].as_str()).min().context("no pods")?;
                 let patch = json!({"metadata": {"labels": {label::SPECIFIED_DELETE: "true"}}});
                 objects::patch(&case.world.client, &case.namespace, kind::POD, first, &patch).await.map(|_| ())
             }
-            Scenario::Hooks => {
+            Rollout::Hooks => {
                 case.set_image(TWO).await?;
                 owner::let_all_through(case, REPLICAS).await
             }
-            Scenario::Repaired => {
+            Rollout::Repaired => {
                 case.set_image(MISSING).await?;
                 case.watch.until("the first pod is updated", PATIENCE, wanting(MISSING, 1)).await?;
                 case.set_image(TWO).await
@@ -252,23 +246,23 @@ impl Scenario {
 
     /// Whether its plans depend on nothing that goes by while nobody acts: a grace period does.
     pub(crate) fn is_explained(self) -> bool {
-        matches!(self, Scenario::Create | Scenario::Recreate)
+        matches!(self, Rollout::Create | Rollout::Recreate)
     }
 
     /// Whether a controller gets on that lives for one write only. The ConfigMap that holds containers back is never read, so
     /// its writes are repeated until that on the pod, the third, is done too.
     pub(crate) fn gets_on_by_single_writes(self) -> bool {
-        self != Scenario::Ordered
+        self != Rollout::Ordered
     }
 
     /// How long a pod is out of service before its image changes.
     pub(crate) fn grace_seconds(self) -> i64 {
-        i64::from(matches!(self, Scenario::InPlace | Scenario::Rollback))
+        i64::from(matches!(self, Rollout::InPlace | Rollout::Rollback))
     }
 
     /// Whether each run restarts as many containers as any other. A new wish spares those that it reaches in time.
     pub(crate) fn restarts_are_certain(self) -> bool {
-        !matches!(self, Scenario::Rollback | Scenario::Repaired)
+        !matches!(self, Rollout::Rollback | Rollout::Repaired)
     }
 
     /// What holds at every instant.
@@ -282,7 +276,7 @@ impl Scenario {
         let mut watched = vec!["pods", "clonesets"];
         watched.extend((self.expected().revisions > 0).then_some("controllerrevisions"));
         watched.extend((self.expected().image_changes > 1).then_some("nodeimages"));
-        watched.extend((self == Scenario::Claims).then_some("persistentvolumeclaims"));
+        watched.extend((self == Rollout::Claims).then_some("persistentvolumeclaims"));
         watched
     }
 }

@@ -1,30 +1,28 @@
 //! The clusters that the cases share, each with the controller behind its proxy.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::env;
 use std::fs::File;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use berth_cluster::programs::workspace_binary;
 use berth_cluster::{Cluster, Component, Image, Options, address};
 use berth_e2e::objects::{self, kind};
-use berth_faults::{Controller, Fault, Program};
+use berth_faults::{Controller, Program};
 use berth_simnode::kubelet::image_id;
+use berth_simnode::nodes;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
-use tokio::sync::OnceCell;
+use tokio::time::{Instant, sleep};
 
-use crate::case;
-use crate::ending::Ending;
-use crate::scenario::Scenario;
+use crate::group::Kind;
 
 /// How long anything may take on a busy machine. Nothing is asserted about time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
@@ -34,34 +32,10 @@ pub(crate) const TWO: &str = "faults:two";
 /// No registry has it.
 pub(crate) const MISSING: &str = "faults:missing";
 const NAMESPACE: &str = "kruise-system";
-/// The node that simnode plays.
+/// The node that simnode plays for all pods.
 const SIMULATED: &str = "sim-0";
-
-/// How a scenario goes without a fault.
-#[derive(Debug, Clone)]
-pub(crate) struct Undisturbed {
-    pub(crate) writes: usize,
-    pub(crate) ending: Ending,
-}
-
-/// Both kinds of cluster, each once it is needed.
-#[derive(Default)]
-pub(crate) struct Worlds {
-    real: OnceCell<World>,
-    simulated: OnceCell<World>,
-}
-
-impl Worlds {
-    /// With one node, its kubelet, containerd and daemon.
-    pub(crate) async fn real(&self) -> Result<&World> {
-        self.real.get_or_try_init(World::real).await
-    }
-
-    /// With one node that `simnode` plays, and all its pods at once.
-    pub(crate) async fn simulated(&self) -> Result<&World> {
-        self.simulated.get_or_try_init(World::simulated).await
-    }
-}
+/// The nodes that simnode plays, with those that no pod comes to.
+pub(crate) const NODES: usize = 3;
 
 /// In the order in which they must end.
 pub(crate) struct World {
@@ -77,13 +51,17 @@ pub(crate) struct World {
     /// The digests of the images by name.
     pub(crate) digests: BTreeMap<&'static str, String>,
     directory: TempDir,
-    undisturbed: Mutex<BTreeMap<Scenario, Undisturbed>>,
-    /// What has befallen the controller.
-    pub(crate) struck: Mutex<BTreeSet<(Scenario, Fault)>>,
     cases: AtomicUsize,
 }
 
 impl World {
+    pub(crate) async fn new(kind: Kind) -> Result<World> {
+        match kind {
+            Kind::Real => World::real().await,
+            Kind::Simulated | Kind::Pair => World::simulated(kind == Kind::Pair).await,
+        }
+    }
+
     async fn real() -> Result<World> {
         let made = || {
             let cluster = match env::var("BERTH_CLUSTER") {
@@ -96,10 +74,10 @@ impl World {
         let (digests, cluster) = tokio::task::spawn_blocking(made).await??;
         let directory = TempDir::new()?;
         let daemon = crate::daemon::start(&cluster, directory.path())?;
-        World::with(cluster, daemon, directory, "node-1", digests).await
+        World::with((cluster, daemon), directory, "node-1", digests, false).await
     }
 
-    async fn simulated() -> Result<World> {
+    async fn simulated(pair: bool) -> Result<World> {
         let made = || {
             let cluster = Cluster::up(&Options::default())?;
             // Its pods would stay pending there, for all that it knows.
@@ -110,20 +88,21 @@ impl World {
         let directory = TempDir::new()?;
         let log = File::create(directory.path().join("simnode.log"))?;
         let mut command = Command::new(simnode);
-        command.args(["--nodes=1", "--node-images", "--heartbeat=10s"]).arg(format!("--missing-images={MISSING}"));
+        command.args(["--nodes=1", &format!("--idle-nodes={}", NODES - 1), "--node-images", "--heartbeat=10s"]);
+        command.arg(format!("--missing-images={MISSING}"));
         command.env("KUBECONFIG", cluster.kubeconfig()).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         install(&cluster)?;
         let simnode = command.kill_on_drop(true).spawn().context("cannot start simnode")?;
         let digests = [ONE, TWO].map(|name| (name, image_id(name))).into();
-        World::with(cluster, simnode, directory, SIMULATED, digests).await
+        World::with((cluster, simnode), directory, SIMULATED, digests, pair).await
     }
 
     async fn with(
-        cluster: Cluster,
-        helper: Child,
+        (cluster, helper): (Cluster, Child),
         directory: TempDir,
         node: &'static str,
         digests: BTreeMap<&'static str, String>,
+        pair: bool,
     ) -> Result<World> {
         let made = move || {
             install(&cluster)?;
@@ -138,53 +117,53 @@ impl World {
         // A write that is tried again behind the proxy's back would be none of the controller's.
         config.default_retry = false;
         let client = Client::try_from(config)?;
-        let program = Program {
-            path,
-            arguments: arguments(port),
-            environment: vec![("WEBHOOK_HOST".to_owned(), address::HOST.to_string())],
+        let program = |own: Vec<String>| Program {
+            path: path.clone(),
+            arguments: [&ARGUMENTS.map(str::to_owned)[..], &own].concat(),
+            environment: vec![("WEBHOOK_HOST".to_owned(), format!("{}:{port}", address::HOST))],
             directory: directory.path().to_owned(),
         };
+        let first = format!("--webhook-port={port}");
+        let programs = if pair {
+            // Both name the first one's webhooks, so that they agree about them.
+            [first, "--webhook-port=0".to_owned()].map(|port| program([vec![port], elected()].concat())).into()
+        } else {
+            vec![program(vec![first, "--leader-elect=false".to_owned()])]
+        };
         let world = World {
-            program: program.path.clone(),
-            controller: Controller::start(program, client.clone()),
+            controller: Controller::start(programs, &client),
+            program: path,
             _helper: helper,
             cluster,
             client,
             node,
             digests,
             directory,
-            undisturbed: Mutex::default(),
-            struck: Mutex::default(),
             cases: AtomicUsize::new(0),
         };
-        // The node's own NodeImage is no part of any case.
-        objects::until(&world.client, "", kind::NODE_IMAGE, node, PATIENCE, |_| true)
-            .await
-            .with_context(|| world.logs())?;
+        world.settled().await.with_context(|| world.logs())?;
         Ok(world)
     }
 
-    /// Nobody runs containers here.
-    pub(crate) fn is_simulated(&self) -> bool {
-        self.node == SIMULATED
+    /// Waits for what is no part of any case: the nodes' own NodeImages, and webhooks, which change the kinds themselves.
+    async fn settled(&self) -> Result<()> {
+        let is_simulated = self.node == SIMULATED;
+        let nodes = if is_simulated { (0..NODES).map(nodes::name).collect() } else { vec![self.node.to_owned()] };
+        let deadline = Instant::now() + PATIENCE;
+        while !self.controller.log(2, usize::MAX).contains("conversion works") {
+            ensure!(Instant::now() < deadline, "the webhooks are not there");
+            sleep(Duration::from_millis(50)).await;
+        }
+        for node in nodes {
+            objects::until(&self.client, "", kind::NODE_IMAGE, &node, PATIENCE, |_| true).await?;
+        }
+        Ok(())
     }
 
     /// A name that no other case has.
-    pub(crate) fn namespace(&self, scenario: Scenario) -> String {
+    pub(crate) fn namespace(&self, scenario: &str) -> String {
         let number = self.cases.fetch_add(1, Ordering::Relaxed);
-        format!("{}-{number}-{}", scenario.name().replace('_', "-"), std::process::id())
-    }
-
-    /// How the scenario goes without a fault; tried once.
-    pub(crate) async fn undisturbed(&self, scenario: Scenario) -> Result<Undisturbed> {
-        let known = self.undisturbed.lock().unwrap_or_else(PoisonError::into_inner).get(&scenario).cloned();
-        if let Some(known) = known {
-            return Ok(known);
-        }
-        let (ending, writes) = case::run(self, scenario, Fault::None, None).await?;
-        let undisturbed = Undisturbed { writes, ending };
-        self.undisturbed.lock().unwrap_or_else(PoisonError::into_inner).insert(scenario, undisturbed.clone());
-        Ok(undisturbed)
+        format!("{}-{number}-{}", scenario.replace('_', "-"), std::process::id())
     }
 
     /// What the programs say, for a failure.
@@ -209,15 +188,16 @@ fn install(cluster: &Cluster) -> Result<()> {
     cluster.kubectl_with(&["apply", "-f", "-"], Some(&namespace)).map(|_| ())
 }
 
-fn arguments(webhook_port: u16) -> Vec<String> {
-    let flags = [
-        "--leader-elect=false",
-        "--feature-gates=ImagePullJobGate=true",
-        "--log-format=text",
-        "--metrics-bind-address=127.0.0.1:0",
-        "--health-probe-bind-address=127.0.0.1:0",
-        "--grpc-port=0",
-        &format!("--webhook-port={webhook_port}"),
-    ];
+const ARGUMENTS: [&str; 5] = [
+    "--feature-gates=ImagePullJobGate=true",
+    "--log-format=text",
+    "--metrics-bind-address=127.0.0.1:0",
+    "--health-probe-bind-address=127.0.0.1:0",
+    "--grpc-port=0",
+];
+
+/// With a lease that is over soon.
+fn elected() -> Vec<String> {
+    let flags = ["--leader-elect=true", "--lease-duration=2s", "--renew-deadline=1500ms", "--retry-period=500ms"];
     flags.map(str::to_owned).to_vec()
 }

@@ -1,0 +1,185 @@
+//! The worlds of a kind, and what is known from all of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZero;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{env, thread};
+
+use anyhow::{Context, Result, ensure};
+use berth_faults::{Fault, Side};
+use futures::future::{join_all, try_join_all};
+use tokio::sync::OnceCell;
+
+use crate::images::Images;
+use crate::plans::Family;
+use crate::rollout::Rollout;
+use crate::run::{self, Ending};
+use crate::scenario::Scenario;
+use crate::world::World;
+
+/// A fault that did not come about, because a run had fewer writes than another, is tried so often in all.
+const ATTEMPTS: usize = 3;
+
+/// Who runs the pods, and how many controllers there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A node with its kubelet, containerd and daemon; one controller.
+    Real,
+    /// A node that `simnode` plays, and all its pods at once; one controller.
+    Simulated,
+    /// Such a node, and two controllers, one of which leads.
+    Pair,
+}
+
+impl Kind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Real => "real",
+            Kind::Simulated => "simulated",
+            Kind::Pair => "pair",
+        }
+    }
+
+    pub(crate) fn scenarios(self) -> Vec<Scenario> {
+        let images = Images::ALL.map(Scenario::Images);
+        match self {
+            Kind::Real => Rollout::REAL.map(Scenario::Rollout).to_vec(),
+            Kind::Simulated | Kind::Pair => [&Rollout::SIMULATED.map(Scenario::Rollout)[..], &images].concat(),
+        }
+    }
+
+    /// In which ways the controller dies.
+    pub(crate) fn sides(self) -> &'static [Side] {
+        match self {
+            Kind::Real => &[Side::Before, Side::After],
+            Kind::Simulated | Kind::Pair => &[Side::Before, Side::After, Side::Answered],
+        }
+    }
+
+    pub(crate) fn families(self) -> &'static [Family] {
+        match self {
+            Kind::Real => &[Family::Killed(Side::Before), Family::Killed(Side::After)],
+            Kind::Simulated => &Family::ONE_CONTROLLER,
+            Kind::Pair => &Family::TWO_CONTROLLERS,
+        }
+    }
+
+    /// Of so many plans one is tried unless told, so that `make test` has time for it. That the controller dies at each write
+    /// in turn takes one run only, and is always tried.
+    pub(crate) fn stride(self) -> usize {
+        match self {
+            Kind::Real => 32,
+            Kind::Simulated | Kind::Pair => 48,
+        }
+    }
+
+    /// How many clusters there are.
+    fn worlds(self) -> Result<usize> {
+        if self == Kind::Real {
+            return Ok(1);
+        }
+        let Ok(worlds) = env::var("BERTH_FAULTS_WORLDS") else {
+            return Ok(thread::available_parallelism().map_or(1, NonZero::get));
+        };
+        worlds.parse().ok().filter(|worlds| *worlds > 0).context("BERTH_FAULTS_WORLDS is no number above 0")
+    }
+}
+
+/// The clusters of each kind, once they are needed.
+#[derive(Default)]
+pub(crate) struct Worlds {
+    real: OnceCell<Group>,
+    simulated: OnceCell<Group>,
+    pair: OnceCell<Group>,
+}
+
+impl Worlds {
+    pub(crate) async fn of(&self, kind: Kind) -> Result<&Group> {
+        let cell = match kind {
+            Kind::Real => &self.real,
+            Kind::Simulated => &self.simulated,
+            Kind::Pair => &self.pair,
+        };
+        cell.get_or_try_init(|| Group::new(kind)).await
+    }
+}
+
+/// How a scenario goes without a fault.
+#[derive(Debug, Clone)]
+pub(crate) struct Undisturbed {
+    pub(crate) writes: usize,
+    pub(crate) ending: Ending,
+}
+
+/// The clusters of a kind.
+pub(crate) struct Group {
+    pub(crate) kind: Kind,
+    worlds: Vec<World>,
+    undisturbed: Mutex<BTreeMap<Scenario, Undisturbed>>,
+    /// What has befallen controllers.
+    struck: Mutex<BTreeSet<(Scenario, Fault)>>,
+}
+
+impl Group {
+    async fn new(kind: Kind) -> Result<Group> {
+        let worlds = try_join_all((0..kind.worlds()?).map(|_| World::new(kind))).await?;
+        Ok(Group { kind, worlds, undisturbed: Mutex::default(), struck: Mutex::default() })
+    }
+
+    pub(crate) fn first(&self) -> Result<&World> {
+        self.worlds.first().context("there is no world")
+    }
+
+    /// How the scenario goes without a fault; tried once.
+    pub(crate) async fn undisturbed(&self, scenario: Scenario) -> Result<Undisturbed> {
+        let known = lock(&self.undisturbed).get(&scenario).cloned();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let run = run::run(self.first()?, scenario, Fault::None, None).await?;
+        let undisturbed = Undisturbed { writes: run.writes, ending: run.ending };
+        lock(&self.undisturbed).insert(scenario, undisturbed.clone());
+        Ok(undisturbed)
+    }
+
+    /// What of a scenario was struck by faults so far.
+    pub(crate) fn struck(&self, scenario: Scenario) -> BTreeSet<Fault> {
+        lock(&self.struck).iter().filter(|(of, _)| *of == scenario).map(|(_, fault)| *fault).collect()
+    }
+
+    /// Tries all of these, each in the next world that is free.
+    pub(crate) async fn try_all(&self, scenario: Scenario, faults: &[Fault], expected: &Ending) -> Result<()> {
+        let (next, failures) = (Mutex::new(faults.iter().copied()), Mutex::new(Vec::new()));
+        let work = |world| {
+            let (next, failures) = (&next, &failures);
+            async move {
+                // Taken in a statement of its own, so that the others are not kept waiting for the whole case.
+                loop {
+                    let Some(fault) = lock(next).next() else { return };
+                    if let Err(error) = self.attempt(world, scenario, fault, expected).await {
+                        lock(failures).push(format!("{}, {fault}: {error:#}", scenario.name()));
+                    }
+                }
+            }
+        };
+        join_all(self.worlds.iter().map(work)).await;
+        // Which of the writes fail says more than the first of them alone.
+        let failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
+        ensure!(failures.is_empty(), "{} of {} cases fail:\n{}", failures.len(), faults.len(), failures.join("\n\n"));
+        Ok(())
+    }
+
+    async fn attempt(&self, world: &World, scenario: Scenario, fault: Fault, expected: &Ending) -> Result<()> {
+        for _ in 0..ATTEMPTS {
+            if run::run(world, scenario, fault, Some(expected)).await?.struck {
+                lock(&self.struck).insert((scenario, fault));
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,100 @@
+//! What NodeImages have gone through.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Result, bail, ensure};
+use berth_e2e::objects;
+use futures::{StreamExt, TryStreamExt};
+use kube::api::{DynamicObject, ListParams, WatchEvent, WatchParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::images::{asked, told};
+
+/// Every state of every NodeImage, in order, and why the record is not whole. It ends with this value.
+pub(crate) struct Recorder {
+    states: Arc<Mutex<(Vec<(String, Value)>, Option<String>)>>,
+    task: JoinHandle<()>,
+}
+
+impl Recorder {
+    /// Begins to record.
+    pub(crate) async fn start(client: &Client) -> Result<Recorder> {
+        let api = objects::api_of(client, "", &json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "NodeImage"}))?;
+        let (first, version) = list(&api).await?;
+        let states = Arc::new(Mutex::new((first, None)));
+        let sink = Arc::clone(&states);
+        let task = tokio::spawn(async move {
+            let push = |state| sink.lock().unwrap_or_else(PoisonError::into_inner).0.push(state);
+            if let Err(error) = follow(&api, version, push).await {
+                sink.lock().unwrap_or_else(PoisonError::into_inner).1 = Some(format!("{error:#}"));
+            }
+        });
+        Ok(Recorder { states, task })
+    }
+
+    /// Checks what held at every instant: no more nodes than this were pulling images of the repository, and no node was
+    /// asked twice for the same.
+    pub(crate) fn check(&self, repository: &str, parallelism: usize) -> Result<()> {
+        let (states, broken) = &*self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(why) = broken {
+            bail!("the record of NodeImages is not whole: {why}");
+        }
+        let (mut pulling, mut times) = (BTreeSet::new(), BTreeMap::<_, BTreeSet<_>>::new());
+        for (name, node) in states {
+            let told = told(node, repository);
+            let is_over = |tag: &String| told.get(tag).is_some_and(|phase| phase == "Succeeded" || phase == "Failed");
+            if asked(node, repository).iter().all(is_over) {
+                pulling.remove(name)
+            } else {
+                pulling.insert(name)
+            };
+            ensure!(pulling.len() <= parallelism, "{} nodes pulled at a time: {pulling:?}", pulling.len());
+            for tag in node["spec"]["images"][repository]["tags"].as_array().into_iter().flatten() {
+                let asked = times.entry((name, tag["tag"].to_string())).or_default();
+                asked.insert(tag["createdAt"].to_string());
+                ensure!(asked.len() == 1, "node {name} was asked for tag {} twice: {asked:?}", tag["tag"]);
+            }
+        }
+        ensure!(!times.is_empty(), "no node was asked for anything");
+        Ok(())
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn list(api: &Api<DynamicObject>) -> Result<(Vec<(String, Value)>, String)> {
+    let list = api.list(&ListParams::default()).await?;
+    let states = list.items.iter().map(state).collect::<Result<_>>()?;
+    Ok((states, list.metadata.resource_version.unwrap_or_default()))
+}
+
+/// A watch ends when the kind itself is changed, as it is once, soon after a controller's first start: then all are listed again.
+async fn follow(api: &Api<DynamicObject>, mut version: String, push: impl Fn((String, Value))) -> Result<()> {
+    loop {
+        let mut events = api.watch(&WatchParams::default().timeout(280), &version).await?.boxed();
+        while let Some(event) = events.try_next().await? {
+            match event {
+                WatchEvent::Added(node) | WatchEvent::Modified(node) => push(state(&node)?),
+                // It pulls no more.
+                WatchEvent::Deleted(node) => push((node.metadata.name.unwrap_or_default(), Value::Null)),
+                WatchEvent::Bookmark(_) => {}
+                WatchEvent::Error(status) if status.code == 410 => break,
+                WatchEvent::Error(error) => bail!("{error}"),
+            }
+        }
+        let (states, now) = list(api).await?;
+        states.into_iter().for_each(&push);
+        version = now;
+    }
+}
+
+fn state(node: &DynamicObject) -> Result<(String, Value)> {
+    Ok((node.metadata.name.clone().unwrap_or_default(), serde_json::to_value(node)?))
+}

@@ -1,0 +1,104 @@
+//! One run of a scenario with a fault.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use berth_faults::{Controller, Fault};
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use crate::case::Case;
+use crate::ending;
+use crate::images;
+use crate::scenario::Scenario;
+use crate::world::{PATIENCE, World};
+
+/// A controller that has asked for nothing for so long is at rest.
+const QUIET: Duration = Duration::from_millis(500);
+
+/// How a scenario ends, as far as it is the same whatever befalls the controller.
+#[derive(Debug, Clone)]
+pub(crate) enum Ending {
+    Rollout(ending::Ending),
+    /// Jobs and NodeImages.
+    Images(Value),
+}
+
+/// What a run came to.
+pub(crate) struct Run {
+    pub(crate) ending: Ending,
+    /// That the controller sent.
+    pub(crate) writes: usize,
+    /// The fault came about.
+    pub(crate) struck: bool,
+}
+
+/// Runs a scenario with a fault, and checks everything. `expected` is how it ends without a fault.
+pub(crate) async fn run(world: &World, scenario: Scenario, fault: Fault, expected: Option<&Ending>) -> Result<Run> {
+    let began = Instant::now();
+    match scenario {
+        Scenario::Rollout(rollout) => {
+            let case = Case::new(world, rollout).await?;
+            let expected = expected.and_then(|ending| if let Ending::Rollout(it) = ending { Some(it) } else { None });
+            let tried = case.attempt(fault, expected).await.map(Ending::Rollout);
+            let run = judged(world, (scenario, &case.namespace, fault), tried, began).await?;
+            case.clean_up().await.map(|()| run)
+        }
+        Scenario::Images(what) => {
+            let case = images::Case::new(world, what).await?;
+            let expected = expected.and_then(|ending| if let Ending::Images(it) = ending { Some(it) } else { None });
+            let tried = case.attempt(fault, expected).await.map(Ending::Images);
+            let run = judged(world, (scenario, &case.namespace, fault), tried, began).await?;
+            case.clean_up().await.map(|()| run)
+        }
+    }
+}
+
+/// Ends the case: whatever comes now is no part of it, and needs a controller that lives. Tells what happened.
+async fn judged(
+    world: &World,
+    (scenario, namespace, fault): (Scenario, &str, Fault),
+    tried: Result<Ending>,
+    began: Instant,
+) -> Result<Run> {
+    world.controller.resume().await;
+    let (written, kills, struck) = {
+        let ledger = world.controller.ledger();
+        let written: Vec<_> = ledger.entries().iter().map(ToString::to_string).collect();
+        (written, ledger.kills(), ledger.struck())
+    };
+    world.controller.begin("", Fault::None);
+    let story = || format!("namespace {namespace}\n{}\n{}", written.join("\n"), world.logs());
+    let ending = tried.with_context(story)?;
+    let at = fault.write().map(|number| written.get(number - 1).map_or("which was not reached", String::as_str));
+    eprintln!(
+        "{}: {fault} {}: {} writes, {kills} kills, {:.1} s",
+        scenario.name(),
+        at.unwrap_or_default(),
+        written.len(),
+        began.elapsed().as_secs_f64()
+    );
+    Ok(Run { ending, writes: written.len(), struck })
+}
+
+/// The controller has nothing more to do with what it sees, and that is all there is.
+pub(crate) fn is_quiet(controller: &Controller) -> bool {
+    controller.ledger().last_request().is_some_and(|last| last.elapsed() >= QUIET) && !controller.is_behind()
+}
+
+/// Waits until what is looked at has no flaw, and the controller has nothing more to do.
+pub(crate) async fn rest<T>(controller: &Controller, look: impl AsyncFn() -> Result<(T, Option<String>)>) -> Result<T> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        controller.check()?;
+        // Asked before it is looked: what the controller then does is seen.
+        let quiet = is_quiet(controller);
+        let (seen, flaw) = look().await?;
+        match flaw {
+            None if quiet => return Ok(seen),
+            Some(flaw) if Instant::now() > deadline => bail!("it does not end well in {PATIENCE:?}: {flaw}"),
+            None if Instant::now() > deadline => bail!("the controller does not rest in {PATIENCE:?}"),
+            _ => sleep(Duration::from_millis(50)).await,
+        }
+    }
+}

@@ -94,6 +94,10 @@ pub(crate) struct Run {
     /// How often the lease is renewed. Another replica sees at once that it is given back, by a watch.
     #[arg(long, default_value = "1500ms", value_parser = duration)]
     pub(crate) retry_period: Duration,
+    /// How long one write may take. What became of a write without an answer is known after this time, and the object is not
+    /// written before.
+    #[arg(long, default_value = "10s", value_parser = duration)]
+    pub(crate) write_timeout: Duration,
     /// Where `/metrics` is served.
     #[arg(long, env = "METRICS_BIND_ADDRESS", default_value = ":8080", value_parser = address)]
     pub(crate) metrics_bind_address: SocketAddr,

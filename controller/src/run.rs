@@ -54,7 +54,8 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     let (election, events) = (tokio::spawn(election), tokio::spawn(events));
 
     let resize = resize::discover(&client, gates, &stop).await;
-    let acting = acting(&client, &leadership, recorder.clone(), gates, resize);
+    let settings = executor::Settings { timeout: flags.write_timeout, ..executor::Settings::default() };
+    let acting = acting(&client, &leadership, (recorder.clone(), settings), gates, resize);
     let drivers = drivers(flags, &kinds, &acting, &leadership, &metrics, &stop);
     let tell = unreadable::teller(client.clone(), acting.executor.clone());
     acting.stores.follow(&kinds, &client, &metrics, &recorder, &tell, &stop);
@@ -71,7 +72,13 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     Ok(())
 }
 
-fn acting(client: &Client, leadership: &Leadership, recorder: Recorder, gates: Gates, resize: Ability) -> Arc<Acting> {
+fn acting(
+    client: &Client,
+    leadership: &Leadership,
+    (recorder, settings): (Recorder, executor::Settings),
+    gates: Gates,
+    resize: Ability,
+) -> Arc<Acting> {
     let stores = Stores::new();
     let expectations = Expectations::new(DOUBT);
     expectations.follow(&stores.pods);
@@ -81,7 +88,6 @@ fn acting(client: &Client, leadership: &Leadership, recorder: Recorder, gates: G
     expectations.follow(&stores.nodeimages);
     expectations.follow(&stores.jobs);
     expectations.follow(&stores.lists);
-    let settings = executor::Settings::default();
     let executor = Executor::new(client.clone(), leadership.clone(), expectations.clone(), recorder, settings);
     let executor = Arc::new(executor);
     Arc::new(Acting { client: client.clone(), stores, expectations, executor, gates, resize, early: Early::new() })

@@ -5,7 +5,8 @@
 //! With two replicas on such a node, the leader dies or stands still in the middle. Each case has a CloneSet of its own, and
 //! its scenario runs once without a fault to know how it ends. Cases share clusters. Needs root, as those do.
 //!
-//! Of the faults with one write each, every `BERTH_FAULTS_STRIDE`-th is tried; 1 tries all. With simulated nodes cases run
+//! Of the faults with one write each, every `BERTH_FAULTS_STRIDE`-th is tried; 1 tries all, and 1,4 all kills and every fourth
+//! of the others. With simulated nodes cases run
 //! in `BERTH_FAULTS_WORLDS` clusters at once, as many as there are processors unless told.
 //! `BERTH_CLUSTER` names a cluster with one node to use, in place of one that is made.
 
@@ -32,7 +33,7 @@ use berth_e2e::suite;
 use berth_faults::Fault;
 use futures::FutureExt;
 
-use crate::group::{Group, Kind, Worlds};
+use crate::group::{Group, Kind, Undisturbed, Worlds};
 use crate::plans::Family;
 use crate::scenario::Scenario;
 
@@ -82,9 +83,13 @@ fn main() -> ExitCode {
     suite::run(|| async { Ok(Worlds::default()) }.boxed(), tests)
 }
 
-fn stride(kind: Kind) -> Result<usize> {
-    let Ok(stride) = env::var("BERTH_FAULTS_STRIDE") else { return Ok(kind.stride()) };
-    stride.parse().ok().filter(|stride| *stride > 0).context("BERTH_FAULTS_STRIDE is no number above 0")
+/// Of so many kills, and of so many other faults, one is tried.
+fn strides(kind: Kind) -> Result<(usize, usize)> {
+    let Ok(text) = env::var("BERTH_FAULTS_STRIDE") else { return Ok((kind.stride(), kind.stride())) };
+    let (kills, others) = text.split_once(',').unwrap_or((&text, &text));
+    let stride = |text: &str| text.parse().ok().filter(|stride| *stride > 0);
+    let wrong = || format!("BERTH_FAULTS_STRIDE is {text:?}, not one or two numbers above 0");
+    Ok((stride(kills).with_context(wrong)?, stride(others).with_context(wrong)?))
 }
 
 async fn attempt(group: &Group, scenario: Scenario, way: Way) -> Result<()> {
@@ -92,34 +97,38 @@ async fn attempt(group: &Group, scenario: Scenario, way: Way) -> Result<()> {
         return explained::try_all(group.first()?, rollout).await;
     }
     let undisturbed = group.undisturbed(scenario).await?;
-    let writes = undisturbed.writes;
     let faults: Vec<Fault> = match way {
         Way::Undisturbed | Way::Explained => return Ok(()),
         Way::Each => group.kind.sides().iter().copied().map(Fault::Each).collect(),
         Way::Plans => {
-            let stride = stride(group.kind)?;
-            let slice = |family: &Family| family.slice(scenario, writes, stride);
+            let (kills, others) = strides(group.kind)?;
+            let stride = |family: &Family| if matches!(family, Family::Killed(_)) { kills } else { others };
+            let slice = |family: &Family| family.slice(scenario, undisturbed.most, stride(family));
             group.kind.families().iter().flat_map(slice).collect()
         }
     };
     group.try_all(scenario, &faults, &undisturbed.ending).await?;
-    if matches!(way, Way::Plans) { tally(group, scenario, &faults, writes) } else { Ok(()) }
+    if matches!(way, Way::Plans) { tally(group, scenario, &faults, &undisturbed) } else { Ok(()) }
 }
 
 /// Prints how many of a scenario's writes were interrupted in all ways. All are to be when all plans are tried.
-fn tally(group: &Group, scenario: Scenario, faults: &[Fault], writes: usize) -> Result<()> {
+fn tally(group: &Group, scenario: Scenario, faults: &[Fault], undisturbed: &Undisturbed) -> Result<()> {
+    let Undisturbed { fewest: writes, most, .. } = *undisturbed;
     let struck = group.struck(scenario);
     let in_all_ways =
         |number: &usize| group.kind.sides().iter().all(|side| struck.contains(&Fault::One(*number, *side)));
     let interrupted = (1..=writes).filter(in_all_ways).count();
     eprintln!(
-        "{} {}: {} faults, {} of them came about; {interrupted} of {writes} writes interrupted in all {} ways",
+        "{} {}: {} faults, {} of them came about; {interrupted} of {writes} writes interrupted in all {} ways; a run has {writes} to {most}",
         group.kind.name(),
         scenario.name(),
         faults.len(),
         faults.iter().filter(|fault| struck.contains(fault)).count(),
         group.kind.sides().len(),
     );
-    ensure!(stride(group.kind)? > 1 || interrupted == writes, "only {interrupted} of {writes} writes were interrupted");
+    ensure!(
+        strides(group.kind)?.0 > 1 || interrupted == writes,
+        "only {interrupted} of {writes} writes were interrupted"
+    );
     Ok(())
 }

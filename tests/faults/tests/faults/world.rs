@@ -188,7 +188,9 @@ fn install(cluster: &Cluster) -> Result<()> {
     cluster.kubectl_with(&["apply", "-f", "-"], Some(&namespace)).map(|_| ())
 }
 
-const ARGUMENTS: [&str; 5] = [
+const ARGUMENTS: [&str; 6] = [
+    // So long it does nothing after a write that is not answered.
+    "--write-timeout=2s",
     "--feature-gates=ImagePullJobGate=true",
     "--log-format=text",
     "--metrics-bind-address=127.0.0.1:0",

@@ -135,15 +135,25 @@ impl World {
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {
+        let nodes = if self.daemons { self.nodes() } else { BTreeMap::new() };
+        Snapshot { pods: self.pods(), revisions: self.decoded_revisions(), nodes, ..self.beside() }
+    }
+
+    fn decoded_revisions(&self) -> Vec<Arc<Revision>> {
         let decode = |value: &Value| -> Arc<Revision> { Arc::new(serde_json::from_value(value.clone()).unwrap()) };
         let mut revisions: Vec<_> = self.revisions.values().map(decode).collect();
         revision::sort(&mut revisions);
+        revisions
+    }
+
+    /// All of a snapshot but pods, revisions and nodes.
+    fn beside(&self) -> Snapshot {
         Snapshot {
             set: self.set.clone(),
-            pods: self.pods(),
+            pods: Vec::new(),
             claims: self.claims.seen(),
-            revisions,
-            nodes: if self.daemons { self.nodes() } else { BTreeMap::new() },
+            revisions: Vec::new(),
+            nodes: BTreeMap::new(),
             jobs: Some(self.jobs.values().map(|job| Arc::new(serde_json::from_value(job.clone()).unwrap())).collect()),
             overlapping: Vec::new(),
             hosts: BTreeMap::new(),
@@ -339,8 +349,7 @@ impl World {
         let pods = self.pods();
         let available = |pod: &&Arc<Pod>| availability(pod, 0, self.now).is_available();
         let template = &self.set.spec.template.0;
-        let snapshot = self.snapshot();
-        let updated = match revision::recognise(template, &snapshot.revisions) {
+        let updated = match revision::recognise(template, &self.decoded_revisions()) {
             revision::Recognised::Newest(r) | revision::Recognised::Older(r, _) => r.metadata.name.to_string(),
             revision::Recognised::New(_) => String::new(),
         };

@@ -31,31 +31,44 @@ pub(in crate::cloneset) enum Planted {
     RemembersTheGone,
 }
 
-/// The objects of a kind as they were told so far, and what is still to be told.
-#[derive(Debug, Default)]
-struct Watched {
-    seen: BTreeMap<String, Value>,
+/// The objects of a kind as they were told so far, and what is still to be told. Each version is decoded once.
+#[derive(Debug)]
+struct Watched<T> {
+    seen: BTreeMap<String, Arc<T>>,
     /// As it was when it was last looked at for changes.
-    last: BTreeMap<String, Value>,
-    to_tell: VecDeque<(String, Option<Value>)>,
+    last: BTreeMap<String, (Value, Arc<T>)>,
+    to_tell: VecDeque<(String, Option<Arc<T>>)>,
     /// So many of these the controller waits for.
     own: usize,
 }
 
-impl Watched {
+impl<T> Default for Watched<T> {
+    fn default() -> Self {
+        Self { seen: BTreeMap::new(), last: BTreeMap::new(), to_tell: VecDeque::new(), own: 0 }
+    }
+}
+
+impl<T: serde::de::DeserializeOwned> Watched<T> {
     /// Gives what has changed its next versions.
     fn record(&mut self, actual: &mut BTreeMap<String, Value>, version: &mut u64) {
         for (name, object) in actual.iter_mut() {
-            if self.last.get(name) != Some(object) {
-                *version += 1;
-                object["metadata"]["resourceVersion"] = json!(version.to_string());
-                self.to_tell.push_back((name.clone(), Some(object.clone())));
+            if self.last.get(name).is_some_and(|(last, _)| last == object) {
+                continue;
             }
+            *version += 1;
+            object["metadata"]["resourceVersion"] = json!(version.to_string());
+            let decoded: Arc<T> = Arc::new(serde_json::from_value(object.clone()).unwrap());
+            self.last.insert(name.clone(), (object.clone(), decoded.clone()));
+            self.to_tell.push_back((name.clone(), Some(decoded)));
         }
-        for name in self.last.keys().filter(|name| !actual.contains_key(*name)) {
-            self.to_tell.push_back((name.clone(), None));
-        }
-        self.last.clone_from(actual);
+        let to_tell = &mut self.to_tell;
+        self.last.retain(|name, _| {
+            let stays = actual.contains_key(name);
+            if !stays {
+                to_tell.push_back((name.clone(), None));
+            }
+            stays
+        });
     }
 
     fn tell(&mut self, events: usize) {
@@ -73,13 +86,13 @@ impl Watched {
         if forgets {
             self.seen.clear();
         }
-        self.seen.extend(self.last.clone());
+        self.seen.extend(self.last.iter().map(|(name, (_, object))| (name.clone(), object.clone())));
         self.to_tell.clear();
         self.own = 0;
     }
 
-    fn decoded<T: serde::de::DeserializeOwned>(&self) -> Vec<Arc<T>> {
-        self.seen.values().map(|object| Arc::new(serde_json::from_value(object.clone()).unwrap())).collect()
+    fn all(&self) -> Vec<Arc<T>> {
+        self.seen.values().cloned().collect()
     }
 }
 
@@ -87,8 +100,8 @@ impl Watched {
 pub(in crate::cloneset) struct Views {
     pub(in crate::cloneset) world: World,
     planted: Planted,
-    pods: Watched,
-    revisions: Watched,
+    pods: Watched<Pod>,
+    revisions: Watched<Revision>,
     set: Arc<CloneSet>,
     sets_to_tell: VecDeque<Arc<CloneSet>>,
     own_sets: usize,
@@ -177,10 +190,10 @@ impl Views {
     }
 
     fn snapshot(&self) -> Snapshot {
-        let mut revisions = self.revisions.decoded();
+        let mut revisions = self.revisions.all();
         revision::sort(&mut revisions);
         let (set, nodes) = (self.set.clone(), self.nodes.clone());
-        Snapshot { set, nodes, revisions, pods: self.pods.decoded(), ..self.world.snapshot() }
+        Snapshot { set, nodes, revisions, pods: self.pods.all(), ..self.world.beside() }
     }
 
     /// The controller's specs from the one that it sees to the one there is.

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use berth_api::v1beta1::nodeimage::SandboxConfig;
 use berth_grpc::v1::Credential;
-use jiff::{SignedDuration, Timestamp};
 use k8s_cri::v1::{AuthConfig, PodSandboxConfig};
 use tokio::sync::mpsc;
 use tracing::{debug, warn};
@@ -81,11 +80,9 @@ impl Try {
 
     async fn pull(&self, auth: Option<AuthConfig>) -> Result<String, Stopped> {
         let reference = self.key.reference();
+        let mut watch = self.watch(&reference).await;
         let pull = self.runtime.cri.pull(&reference, auth, Some(sandbox(self.sandbox.as_ref())));
         tokio::pin!(pull);
-        // A margin for the clock: containerd's stamps and ours are of one host, but not of one instant.
-        let since = Timestamp::now().checked_sub(SignedDuration::from_millis(100)).unwrap_or_default();
-        let mut watch = self.runtime.containerd.clone().map(|c| PullWatch::new(c, &reference, since));
         let mut measured = false;
         let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + PROGRESS, PROGRESS);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -120,6 +117,12 @@ impl Try {
             // Nobody listens only when the daemon ends.
             let _ = self.progress.send((self.attempt, bytes)).await;
         }
+    }
+
+    /// A watch over the bytes, where the runtime tells of them.
+    async fn watch(&self, reference: &str) -> Option<PullWatch> {
+        let begun = PullWatch::begin(self.runtime.containerd.clone()?, reference).await;
+        begun.inspect_err(|error| debug!(image = reference, %error, "the progress of a pull cannot be seen")).ok()
     }
 
     async fn resolve(&self, id: String) -> Resolved {

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use berth_api::env_hash;
 use berth_api::v1beta1::nodeimage::{InspectEnv, InspectPod};
+use berth_cluster::Valve;
 use berth_daemon::container_hash::{self, container_hash};
 use berth_daemon::cri::Cri;
 use berth_daemon::env;
@@ -157,8 +158,8 @@ async fn a_pull_that_is_dropped_stops() {
 #[tokio::test]
 async fn an_image_that_cannot_fit_is_given_up_before_it_is_here() {
     let registry = Registry::start(false);
-    let relay = node::relay::Relay::start(registry.port);
-    let containerd = Containerd::start_small(relay.port, 12 * MIB as u64);
+    let relay = Valve::start(registry.port).unwrap();
+    let containerd = Containerd::start_small(relay.port(), 12 * MIB as u64);
     registry.push(&layout(&[20 * MIB, 10 * MIB], 3), "library/huge:1");
     registry.push(&layout(&[MIB], 4), "library/small:1");
     let runtime = connect(&containerd).await;

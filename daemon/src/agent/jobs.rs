@@ -81,7 +81,7 @@ async fn answer(runtime: &Runtime, question: &Question) -> Result<Found, CriErro
     }
     env::answer(pods, &mut answers, &known, |id| stopping.contains(id));
     let stop = env::to_stop(pods, &answers, &containers);
-    let pods = inspect::timed(answers, before, now());
+    let pods = inspect::timed(answers, before, now().time);
     let named: BTreeSet<&String> =
         pods.iter().flat_map(|pod| &pod.containers).map(|c| &c.image).filter(|image| !image.is_empty()).collect();
     let mut facts = Vec::new();

@@ -25,7 +25,7 @@ use crate::nodeimage;
 use crate::pull::Try;
 use crate::pull_secrets::PullSecrets;
 use crate::runtime::{self, Runtime, RuntimeEvent, SocketChoice};
-use crate::tasks::{Key, Limits, Outcome, Plan, Tasks};
+use crate::tasks::{Key, Limits, Now, Outcome, Plan, Tasks};
 
 use jobs::{Done, Question};
 use publish::Publisher;
@@ -137,10 +137,10 @@ async fn sleep_until(wake: Option<Instant>) {
     }
 }
 
-/// The time, in the whole seconds that the API knows.
-fn now() -> Timestamp {
-    let now = Timestamp::now();
-    Timestamp::from_second(now.as_second()).unwrap_or(now)
+/// Now, with the time of day in the whole seconds that the API knows.
+fn now() -> Now {
+    let time = Timestamp::now();
+    Now { steady: Instant::now(), time: Timestamp::from_second(time.as_second()).unwrap_or(time) }
 }
 
 impl Agent {
@@ -252,7 +252,7 @@ impl Agent {
         };
         let previous = self.publisher.known().clone();
         let plan = self.tasks.step(&node.spec, &previous, runtime.is_some(), self.settings.limits, now());
-        let wake = plan.wake_at.map(instant);
+        let wake = plan.wake_at;
         if let Some(runtime) = &runtime {
             self.act(plan, &node.spec, runtime);
             self.inspect(&node.spec, runtime);
@@ -277,7 +277,7 @@ impl Agent {
             Connection::Lost(why) => (false, why.clone()),
         };
         Some(NodeImageStatus {
-            conditions: vec![publish::runtime_condition(&previous.conditions, ready, message, now())],
+            conditions: vec![publish::runtime_condition(&previous.conditions, ready, message, now().time)],
             inspected_pods: self.inspection.pods.clone(),
             image_facts: self.inspection.facts.clone(),
             ..self.tasks.status()
@@ -361,10 +361,4 @@ impl Agent {
         self.inspection =
             Inspection { under_way: self.inspection.under_way, due: true, stopping, ..Inspection::default() };
     }
-}
-
-/// The instant of a time of day, no earlier than now.
-fn instant(at: Timestamp) -> Instant {
-    let wait = Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default();
-    Instant::now() + wait
 }

@@ -4,7 +4,7 @@
 //! one by its digest, and labels each finished one with the repository it came from: so the pull's manifest can be found
 //! as soon as it is here, and with it the sizes of all blobs.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use containerd_client::services::v1::{Info, Status};
 use jiff::Timestamp;
@@ -25,16 +25,25 @@ const CONTENT_LABEL: &str = "containerd.io/gc.ref.content.";
 pub struct PullWatch {
     containerd: Containerd,
     reference: Reference,
-    since: Timestamp,
+    /// The digests that were here before.
+    before: HashSet<String>,
     blobs: Option<Vec<Blob>>,
     complete: BTreeSet<String>,
 }
 
 impl PullWatch {
-    /// A watch over the pull of `reference`, begun at `since`.
-    pub fn new(containerd: Containerd, reference: &str, since: Timestamp) -> PullWatch {
+    /// A watch over the pull of `reference` that is about to begin.
+    ///
+    /// # Errors
+    /// When containerd does not answer.
+    pub async fn begin(containerd: Containerd, reference: &str) -> Result<PullWatch, tonic::Status> {
         let reference = Reference::parse(reference);
-        PullWatch { containerd, reference, since, blobs: None, complete: BTreeSet::new() }
+        let mut watch =
+            PullWatch { containerd, reference, before: HashSet::new(), blobs: None, complete: BTreeSet::new() };
+        if watch.reference.digest.is_none() {
+            watch.before = watch.here().await?.into_iter().map(|info| info.digest).collect();
+        }
+        Ok(watch)
     }
 
     /// The bytes by now. `None` as long as the manifest is not here.
@@ -61,11 +70,11 @@ impl PullWatch {
 
     /// Finds the manifest of this pull and the blobs that it names.
     async fn find(&self, ingests: &[Status]) -> Result<Option<Vec<Blob>>, tonic::Status> {
+        let Reference { path, digest, .. } = &self.reference;
         let host = self.reference.registry_host();
-        let here = self.containerd.list(format!("labels.{}", quoted(&format!("{SOURCE_LABEL}.{host}")))).await?;
-        let digests = match &self.reference.digest {
+        let digests = match digest {
             Some(digest) => self.below(digest).await?,
-            None => manifest_of(&here, host, &self.reference.path, self.since, ingests).into_iter().collect(),
+            None => manifest_of(&self.here().await?, host, path, &self.before, ingests).into_iter().collect(),
         };
         for digest in digests {
             if let Some(Document::Manifest { config, mut layers }) = self.containerd.document(&digest).await? {
@@ -74,6 +83,12 @@ impl PullWatch {
             }
         }
         Ok(None)
+    }
+
+    /// What came from the pull's registry and is here.
+    async fn here(&self) -> Result<Vec<Info>, tonic::Status> {
+        let host = self.reference.registry_host();
+        self.containerd.list(format!("labels.{}", quoted(&format!("{SOURCE_LABEL}.{host}")))).await
     }
 
     /// The digest itself, and the manifests of it if it is an index.
@@ -86,9 +101,9 @@ impl PullWatch {
     }
 }
 
-/// Of all blobs here, the manifest that a pull from `path` at `host` works on: the newest that came since it began, or
-/// else one that was here already and whose blobs are being written.
-fn manifest_of(here: &[Info], host: &str, path: &str, since: Timestamp, ingests: &[Status]) -> Option<String> {
+/// Of all blobs here, the manifest that a pull from `path` at `host` works on: the newest that was not here before it began,
+/// or else one that was and whose blobs are being written. The time of day says nothing about what was before.
+fn manifest_of(here: &[Info], host: &str, path: &str, before: &HashSet<String>, ingests: &[Status]) -> Option<String> {
     let source = format!("{SOURCE_LABEL}.{host}");
     let from_path = |info: &&Info| info.labels.get(&source).is_some_and(|paths| paths.split(',').any(|p| p == path));
     let manifests: Vec<&Info> =
@@ -101,7 +116,7 @@ fn manifest_of(here: &[Info], host: &str, path: &str, since: Timestamp, ingests:
             info.labels.iter().filter(|(key, _)| key.starts_with(CONTENT_LABEL)).map(|(_, digest)| digest);
         children.any(|digest| under_way.contains_key(digest.as_str()))
     };
-    newest(&mut manifests.iter().filter(|info| created(info).is_some_and(|at| at >= since)))
+    newest(&mut manifests.iter().filter(|info| !before.contains(&info.digest)))
         .or_else(|| newest(&mut manifests.iter().filter(fetching)))
 }
 
@@ -152,15 +167,17 @@ mod tests {
         let none: [Status; 0] = [];
         let writing = [ingest("layer-sha256:l1", 5)];
         let table = [
-            ("the one that came since", "library/app", 100, &none[..], Some("new")),
-            ("an old one, whose layers come again", "library/app", 200, &writing[..], Some("old")),
-            ("nothing yet", "library/app", 200, &none[..], None),
-            ("one that came from two repositories", "team/app", 5, &none[..], Some("old")),
-            ("another repository", "library/none", 0, &writing[..], None),
+            ("the one that came since", "library/app", &["old"][..], &none[..], Some("new")),
+            ("of two that came since the newer", "library/app", &[], &none, Some("new")),
+            ("one with a time before that of what was here", "library/app", &["new"], &none, Some("old")),
+            ("an old one, whose layers come again", "library/app", &["old", "new"], &writing, Some("old")),
+            ("nothing yet", "library/app", &["old", "new"], &none, None),
+            ("one that came from two repositories", "team/app", &[], &none, Some("old")),
+            ("another repository", "library/none", &[], &writing, None),
         ];
-        for (what, path, since, ingests, expected) in table {
-            let since = Timestamp::from_second(since).unwrap();
-            assert_eq!(manifest_of(&here, "docker.io", path, since, ingests).as_deref(), expected, "{what}");
+        for (what, path, before, ingests, expected) in table {
+            let before = before.iter().map(|digest| (*digest).to_owned()).collect();
+            assert_eq!(manifest_of(&here, "docker.io", path, &before, ingests).as_deref(), expected, "{what}");
         }
     }
 }

@@ -3,27 +3,32 @@
 //!
 //! [`Tasks::step`] decides, and the events [`Tasks::looked`], [`Tasks::progressed`] and [`Tasks::ended`] tell how it went.
 
+mod now;
 mod status;
 mod step;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use berth_api::v1beta1::nodeimage::{
     DEFAULT_BACKOFF_LIMIT, DEFAULT_TIMEOUT_SECONDS, ImagePullPolicy, ImageTagSpec, NodeImageSpec, SyncStatus,
 };
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
+use tokio::time::Instant;
 
 use crate::manifest::Bytes;
 use crate::reference;
+use now::Began;
 
+pub use now::Now;
 pub use step::{Plan, Start};
 
 /// The first pause after a failed try; it doubles with every further one.
-const BACKOFF: SignedDuration = SignedDuration::from_secs(1);
+const BACKOFF: Duration = Duration::from_secs(1);
 /// The longest pause between two tries.
-const BACKOFF_MAX: SignedDuration = SignedDuration::from_secs(30);
+const BACKOFF_MAX: Duration = Duration::from_secs(30);
 /// Longer messages of runtimes and registries are cut.
 const MESSAGE_MAX: usize = 1024;
 
@@ -89,7 +94,7 @@ struct Task {
     policy: Policy,
     created: Option<Timestamp>,
     /// When the first try began.
-    started: Option<Timestamp>,
+    started: Option<Began>,
     /// Tries that count against the limit.
     failures: u32,
     /// Tries in a row that were held.
@@ -98,7 +103,7 @@ struct Task {
     error: String,
     image: Option<Resolved>,
     /// The node is not asked for the image before.
-    look_after: Option<Timestamp>,
+    look_after: Option<Instant>,
     state: State,
 }
 
@@ -107,18 +112,18 @@ enum State {
     /// Whether the node has the image is not known yet.
     Unseen { asked: bool },
     /// To be pulled, not before a time.
-    Absent { not_before: Option<Timestamp> },
+    Absent { not_before: Option<Now> },
     /// A try is under way.
-    Running { attempt: u64, since: Timestamp, bytes: Option<Bytes> },
+    Running { attempt: u64, since: Instant, bytes: Option<Bytes> },
     /// Over.
     Done { succeeded: bool, at: Timestamp, stale: bool },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Policy {
-    timeout: SignedDuration,
+    timeout: Duration,
     backoff_limit: u32,
-    deadline: Option<SignedDuration>,
+    deadline: Option<Duration>,
     always: bool,
 }
 
@@ -128,9 +133,9 @@ impl Policy {
         let timeout = policy.timeout_seconds.filter(|s| *s > 0).unwrap_or(DEFAULT_TIMEOUT_SECONDS);
         let limit = policy.backoff_limit.filter(|n| *n >= 0).unwrap_or(DEFAULT_BACKOFF_LIMIT);
         Policy {
-            timeout: SignedDuration::from_secs(timeout.into()),
+            timeout: Duration::from_secs(timeout.unsigned_abs().into()),
             backoff_limit: limit.unsigned_abs(),
-            deadline: policy.active_deadline_seconds.filter(|s| *s > 0).map(SignedDuration::from_secs),
+            deadline: policy.active_deadline_seconds.filter(|s| *s > 0).map(|s| Duration::from_secs(s.unsigned_abs())),
             always: tag.image_pull_policy == Some(ImagePullPolicy::Always),
         }
     }
@@ -138,7 +143,7 @@ impl Policy {
 
 impl Tasks {
     /// The node was asked for an image: it has it, or not.
-    pub fn looked(&mut self, key: &Key, found: Option<Resolved>, now: Timestamp) {
+    pub fn looked(&mut self, key: &Key, found: Option<Resolved>, now: Now) {
         let Some(task) = self.tasks.get_mut(key) else { return };
         match &task.state {
             State::Unseen { .. } if found.is_some() && !task.policy.always => {
@@ -155,24 +160,24 @@ impl Tasks {
     }
 
     /// The node could not be asked for an image; it is asked again, a little later.
-    pub fn not_looked(&mut self, key: &Key, now: Timestamp) {
+    pub fn not_looked(&mut self, key: &Key, now: Now) {
         let Some(task) = self.tasks.get_mut(key) else { return };
         match &mut task.state {
             State::Unseen { asked } => *asked = false,
             State::Done { stale, .. } => *stale = true,
             State::Absent { .. } | State::Running { .. } => return,
         }
-        task.look_after = later(now, BACKOFF);
+        task.look_after = Some(now.after(BACKOFF).steady);
     }
 
     /// Images came, went or got other names on the node: what is known about them is read again, a little later, because
     /// such changes come in bursts.
-    pub fn images_changed(&mut self, now: Timestamp) {
+    pub fn images_changed(&mut self, now: Now) {
         for task in self.tasks.values_mut() {
             if let State::Done { stale, succeeded: true, .. } = &mut task.state
                 && !std::mem::replace(stale, true)
             {
-                task.look_after = later(now, BACKOFF);
+                task.look_after = Some(now.after(BACKOFF).steady);
             }
         }
     }
@@ -185,7 +190,7 @@ impl Tasks {
     }
 
     /// A try is over. One that was cancelled is forgotten, whatever it says.
-    pub fn ended(&mut self, of: u64, outcome: Outcome, now: Timestamp) {
+    pub fn ended(&mut self, of: u64, outcome: Outcome, now: Now) {
         let Some(task) = self.running(of) else { return };
         match outcome {
             Outcome::Pulled(image) => {
@@ -218,39 +223,49 @@ impl Tasks {
 }
 
 impl Task {
-    fn finish(&mut self, succeeded: bool, now: Timestamp) {
-        self.started.get_or_insert(now);
+    fn finish(&mut self, succeeded: bool, now: Now) {
+        self.begin(now);
         if succeeded {
             self.error.clear();
         }
-        self.state = State::Done { succeeded, at: now, stale: false };
+        self.state = State::Done { succeeded, at: self.told(now), stale: false };
     }
 
-    fn fail(&mut self, error: String, now: Timestamp) {
+    /// The first try begins, or none is needed.
+    fn begin(&mut self, now: Now) {
+        let time = self.told(now);
+        self.started.get_or_insert(Began::now(now, time));
+    }
+
+    /// The time to tell of what happens now. By a clock that is behind, or was set back, a pull would seem to begin before
+    /// it was asked for, and to end before it began: then the next daemon would take it for one that was asked for again,
+    /// and the controller for one that takes too long.
+    fn told(&self, now: Now) -> Timestamp {
+        let before = self.created.max(self.started.map(|began| began.time));
+        before.map_or(now.time, |before| before.max(now.time))
+    }
+
+    fn fail(&mut self, error: String, now: Now) {
         self.error = shortened(error);
         self.failures += 1;
         self.holds = 0;
         if self.failures > self.policy.backoff_limit {
             self.finish(false, now);
         } else {
-            self.state = State::Absent { not_before: later(now, pause(self.failures)) };
+            self.state = State::Absent { not_before: Some(now.after(pause(self.failures))) };
         }
     }
 
-    fn hold(&mut self, error: String, now: Timestamp) {
+    fn hold(&mut self, error: String, now: Now) {
         self.error = shortened(error);
         self.holds += 1;
-        self.state = State::Absent { not_before: later(now, pause(self.holds)) };
+        self.state = State::Absent { not_before: Some(now.after(pause(self.holds))) };
     }
 }
 
 /// The pause after the n-th failure in a row.
-fn pause(failures: u32) -> SignedDuration {
+fn pause(failures: u32) -> Duration {
     BACKOFF.checked_mul(1 << failures.saturating_sub(1).min(5)).unwrap_or(BACKOFF_MAX).min(BACKOFF_MAX)
-}
-
-fn later(now: Timestamp, pause: SignedDuration) -> Option<Timestamp> {
-    now.checked_add(pause).ok()
 }
 
 fn shortened(mut text: String) -> String {

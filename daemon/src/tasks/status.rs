@@ -30,7 +30,7 @@ impl Task {
         let mut status = ImageTagStatus {
             tag: key.tag.clone(),
             version: self.version,
-            start_time: self.started.map(Time),
+            start_time: self.started.map(|began| Time(began.time)),
             message: self.error.clone(),
             ..ImageTagStatus::default()
         };
@@ -47,8 +47,10 @@ impl Task {
             }
             State::Absent { not_before: Some(at) } => {
                 status.phase = ImagePullPhase::Pulling;
-                status.message =
-                    format!("try {} of {tries} failed, the next begins at {at:.0}: {}", self.failures, self.error);
+                status.message = format!(
+                    "try {} of {tries} failed, the next begins at {:.0}: {}",
+                    self.failures, at.time, self.error
+                );
             }
             State::Running { bytes, .. } => {
                 status.phase = ImagePullPhase::Pulling;

@@ -7,8 +7,9 @@ use berth_api::v1beta1::nodeimage::{
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use tokio::time::Instant;
 
-use super::{Key, Limits, Policy, Resolved, State, Task, Tasks, later};
+use super::{Began, Key, Limits, Now, Policy, Resolved, State, Task, Tasks};
 
 /// What to do, and when to look again.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -20,7 +21,7 @@ pub struct Plan {
     /// Stop these tries. Nothing is waited for.
     pub cancel: Vec<u64>,
     /// Step again at this time, if nothing happens before.
-    pub wake_at: Option<Timestamp>,
+    pub wake_at: Option<Instant>,
 }
 
 /// A try to begin.
@@ -41,10 +42,10 @@ impl Tasks {
         previous: &NodeImageStatus,
         runtime_ready: bool,
         limits: Limits,
-        now: Timestamp,
+        now: Now,
     ) -> Plan {
         let mut plan = Plan::default();
-        self.follow(spec, previous, &mut plan);
+        self.follow(spec, previous, &mut plan, now);
         self.expire(&mut plan, now);
         if runtime_ready {
             self.look(&mut plan, now);
@@ -55,7 +56,7 @@ impl Tasks {
         plan
     }
 
-    fn follow(&mut self, spec: &NodeImageSpec, previous: &NodeImageStatus, plan: &mut Plan) {
+    fn follow(&mut self, spec: &NodeImageSpec, previous: &NodeImageStatus, plan: &mut Plan, now: Now) {
         let wanted = entries(spec);
         self.tasks.retain(|key, task| {
             let keep = wanted.get(key).is_some_and(|tag| tag.version == task.version);
@@ -70,19 +71,20 @@ impl Tasks {
                 None => {
                     let before = previous.image_statuses.get(&key.image);
                     let before = before.and_then(|image| image.tags.iter().find(|t| t.tag == key.tag));
-                    self.tasks.insert(key, Task::recall(tag, before.filter(|t| t.version == tag.version)));
+                    let before = before.filter(|t| t.version == tag.version);
+                    self.tasks.insert(key, Task::recall(tag, before, now));
                 }
             }
         }
     }
 
-    fn expire(&mut self, plan: &mut Plan, now: Timestamp) {
+    fn expire(&mut self, plan: &mut Plan, now: Now) {
         for task in self.tasks.values_mut() {
             if matches!(task.state, State::Done { .. }) {
                 continue;
             }
-            let overdue = task.deadline().is_some_and(|at| at <= now);
-            let timed_out = task.times_out().is_some_and(|at| at <= now);
+            let overdue = task.deadline().is_some_and(|at| at <= now.steady);
+            let timed_out = task.times_out().is_some_and(|at| at <= now.steady);
             if !overdue && !timed_out {
                 continue;
             }
@@ -105,9 +107,9 @@ impl Tasks {
         }
     }
 
-    fn look(&mut self, plan: &mut Plan, now: Timestamp) {
+    fn look(&mut self, plan: &mut Plan, now: Now) {
         for (key, task) in &mut self.tasks {
-            if task.look_after.is_some_and(|at| at > now) {
+            if task.look_after.is_some_and(|at| at > now.steady) {
                 continue;
             }
             let open = match &mut task.state {
@@ -121,7 +123,7 @@ impl Tasks {
         }
     }
 
-    fn start(&mut self, plan: &mut Plan, limits: Limits, now: Timestamp) {
+    fn start(&mut self, plan: &mut Plan, limits: Limits, now: Now) {
         let mut busy: BTreeSet<String> = BTreeSet::new();
         let mut slots = limits.parallel.max(1);
         let mut open: Vec<(Option<Timestamp>, Key)> = Vec::new();
@@ -131,7 +133,7 @@ impl Tasks {
                     busy.insert(key.image.clone());
                     slots = slots.saturating_sub(1);
                 }
-                State::Absent { not_before } if not_before.is_none_or(|at| at <= now) => {
+                State::Absent { not_before } if not_before.is_none_or(|at| at.steady <= now.steady) => {
                     open.push((task.created, key.clone()));
                 }
                 _ => {}
@@ -147,14 +149,14 @@ impl Tasks {
             {
                 self.attempts += 1;
                 slots -= 1;
-                task.started.get_or_insert(now);
-                task.state = State::Running { attempt: self.attempts, since: now, bytes: None };
+                task.begin(now);
+                task.state = State::Running { attempt: self.attempts, since: now.steady, bytes: None };
                 plan.start.push(Start { key, attempt: self.attempts });
             }
         }
     }
 
-    fn note_first_sync(&mut self, previous: &NodeImageStatus, now: Timestamp) {
+    fn note_first_sync(&mut self, previous: &NodeImageStatus, now: Now) {
         if self.first_sync.is_none() {
             self.first_sync.clone_from(&previous.first_sync_status);
         }
@@ -170,18 +172,18 @@ impl Tasks {
             0 => (SyncStatusPhase::Succeeded, String::new()),
             n => (SyncStatusPhase::Failed, super::shortened(format!("{n} not pulled: {}", failed.join(", ")))),
         };
-        self.first_sync = Some(SyncStatus { sync_at: Some(Time(now)), status: Some(status), message });
+        self.first_sync = Some(SyncStatus { sync_at: Some(Time(now.time)), status: Some(status), message });
     }
 }
 
 impl Task {
     /// A task for an entry of the spec. `before` is what the status says about this very version of it.
-    fn recall(tag: &ImageTagSpec, before: Option<&ImageTagStatus>) -> Task {
+    fn recall(tag: &ImageTagSpec, before: Option<&ImageTagStatus>, now: Now) -> Task {
         let mut task = Task {
             version: tag.version,
             policy: Policy::of(tag),
             created: tag.created_at.as_ref().map(|t| t.0),
-            started: before.and_then(|b| b.start_time.as_ref()).map(|t| t.0),
+            started: before.and_then(|b| b.start_time.as_ref()).map(|t| Began::told(t.0, now)),
             failures: 0,
             holds: 0,
             error: String::new(),
@@ -210,25 +212,27 @@ impl Task {
         task
     }
 
-    fn deadline(&self) -> Option<Timestamp> {
-        later(self.started?, self.policy.deadline?)
+    fn deadline(&self) -> Option<Instant> {
+        self.started?.lasts_until(self.policy.deadline?)
     }
 
-    fn times_out(&self) -> Option<Timestamp> {
+    fn times_out(&self) -> Option<Instant> {
         match &self.state {
-            State::Running { since, .. } => later(*since, self.policy.timeout),
+            State::Running { since, .. } => since.checked_add(self.policy.timeout),
             _ => None,
         }
     }
 
     /// When time alone changes something about this task.
-    fn next_event(&self, runtime_ready: bool, now: Timestamp) -> Option<Timestamp> {
-        let look = self.look_after.filter(|at| runtime_ready && *at > now);
+    fn next_event(&self, runtime_ready: bool, now: Now) -> Option<Instant> {
+        let look = self.look_after.filter(|at| runtime_ready && *at > now.steady);
         let retry = match &self.state {
             State::Done { stale: true, .. } => return look,
             State::Done { .. } => return None,
             State::Unseen { asked: false } => look,
-            State::Absent { not_before } if runtime_ready => not_before.filter(|at| *at > now),
+            State::Absent { not_before } if runtime_ready => {
+                not_before.map(|at| at.steady).filter(|at| *at > now.steady)
+            }
             _ => None,
         };
         [retry, self.deadline(), self.times_out()].into_iter().flatten().min()

@@ -1,3 +1,7 @@
+mod clocks;
+
+use std::sync::LazyLock;
+
 use berth_api::v1beta1::nodeimage::{
     ImagePullPhase, ImagePullPolicy, ImageTagPullPolicy, ImageTagSpec, ImageTagStatus, NodeImageSpec, NodeImageStatus,
     SyncStatusPhase,
@@ -12,6 +16,20 @@ const LIMITS: Limits = Limits { parallel: 2 };
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_000_000 + second).unwrap()
+}
+
+fn steady(second: i64) -> Instant {
+    static BEGUN: LazyLock<Instant> = LazyLock::new(Instant::now);
+    *BEGUN + Duration::from_secs(second.unsigned_abs())
+}
+
+fn now(second: i64) -> Now {
+    set(second, 0)
+}
+
+/// The same when the time of day was set wrong by so many hours.
+fn set(second: i64, hours: i64) -> Now {
+    Now { steady: steady(second), time: at(second + hours * 3600) }
 }
 
 fn entry(tag: &str) -> ImageTagSpec {
@@ -57,7 +75,11 @@ impl Node {
     }
 
     fn step(&mut self, second: i64) -> Plan {
-        let plan = self.tasks.step(&self.spec, &self.status, true, LIMITS, at(second));
+        self.step_at(now(second))
+    }
+
+    fn step_at(&mut self, now: Now) -> Plan {
+        let plan = self.tasks.step(&self.spec, &self.status, true, LIMITS, now);
         self.status = self.tasks.status();
         plan
     }
@@ -65,7 +87,7 @@ impl Node {
     /// Steps, answers that no image is here, and steps again.
     fn begin(&mut self, second: i64) -> Plan {
         for key in self.step(second).look {
-            self.tasks.looked(&key, None, at(second));
+            self.tasks.looked(&key, None, now(second));
         }
         self.step(second)
     }
@@ -83,10 +105,10 @@ fn a_pull_goes_from_waiting_to_succeeded() {
     assert_eq!(node.tag("app", "1").phase, ImagePullPhase::Waiting);
     assert!(node.step(0).look.is_empty(), "an image is asked for once");
 
-    node.tasks.looked(&key("app", "1"), None, at(1));
+    node.tasks.looked(&key("app", "1"), None, now(1));
     let plan = node.step(1);
     assert_eq!(plan.start.len(), 1);
-    assert_eq!(plan.wake_at, Some(at(601)), "the timeout where nothing is said");
+    assert_eq!(plan.wake_at, Some(steady(601)), "the timeout where nothing is said");
     node.tasks.progressed(plan.start[0].attempt, Bytes { done: 30, total: 40 });
     node.step(2);
     let tag = node.tag("app", "1");
@@ -95,7 +117,7 @@ fn a_pull_goes_from_waiting_to_succeeded() {
         (ImagePullPhase::Pulling, 75, Some(30), Some(40))
     );
 
-    node.tasks.ended(plan.start[0].attempt, Outcome::Pulled(resolved("sha256:a")), at(5));
+    node.tasks.ended(plan.start[0].attempt, Outcome::Pulled(resolved("sha256:a")), now(5));
     assert_eq!(node.step(5).wake_at, None);
     let tag = node.tag("app", "1");
     assert_eq!((tag.phase, tag.progress, tag.image_id.as_str()), (ImagePullPhase::Succeeded, 100, "app@sha256:a"));
@@ -110,7 +132,7 @@ fn an_image_that_is_here_is_pulled_only_if_always() {
     for (tag, starts) in [(entry("1"), 0), (always, 1)] {
         let mut node = Node::new(spec(&[("app", tag)]));
         node.step(0);
-        node.tasks.looked(&key("app", "1"), Some(resolved("sha256:a")), at(0));
+        node.tasks.looked(&key("app", "1"), Some(resolved("sha256:a")), now(0));
         assert_eq!(node.step(0).start.len(), starts);
         assert_eq!(node.status.succeeded == 1, starts == 0);
     }
@@ -121,9 +143,9 @@ fn a_failed_pull_is_tried_again_later_and_later_until_the_limit() {
     let mut node = Node::new(spec(&[("app", limited("1", 60, 2, None))]));
     let mut plan = node.begin(0);
     for (try_number, pause) in [(1, 1), (2, 2)] {
-        node.tasks.ended(plan.start[0].attempt, Outcome::Failed("no such image".into()), at(try_number * 100));
+        node.tasks.ended(plan.start[0].attempt, Outcome::Failed("no such image".into()), now(try_number * 100));
         plan = node.step(try_number * 100);
-        assert_eq!((plan.start.len(), plan.wake_at), (0, Some(at(try_number * 100 + pause))));
+        assert_eq!((plan.start.len(), plan.wake_at), (0, Some(steady(try_number * 100 + pause))));
         let tag = node.tag("app", "1");
         assert_eq!(tag.phase, ImagePullPhase::Pulling);
         assert!(
@@ -133,7 +155,7 @@ fn a_failed_pull_is_tried_again_later_and_later_until_the_limit() {
         plan = node.step(try_number * 100 + pause);
         assert_eq!(plan.start.len(), 1);
     }
-    node.tasks.ended(plan.start[0].attempt, Outcome::Failed("no such image".into()), at(300));
+    node.tasks.ended(plan.start[0].attempt, Outcome::Failed("no such image".into()), now(300));
     let plan = node.step(300);
     assert_eq!((plan.start.len(), plan.wake_at), (0, None));
     let tag = node.tag("app", "1");
@@ -149,7 +171,7 @@ fn what_is_held_does_not_count_against_the_limit() {
     let mut node = Node::new(spec(&[("app", limited("1", 60, 0, None))]));
     let mut plan = node.begin(0);
     for n in 1..20 {
-        node.tasks.ended(plan.start[0].attempt, Outcome::Held("the controller is away".into()), at(n * 100));
+        node.tasks.ended(plan.start[0].attempt, Outcome::Held("the controller is away".into()), now(n * 100));
         node.step(n * 100);
         let tag = node.tag("app", "1");
         assert!(tag.phase == ImagePullPhase::Pulling && tag.message.contains("the controller is away"), "{tag:?}");
@@ -157,7 +179,7 @@ fn what_is_held_does_not_count_against_the_limit() {
         assert_eq!(plan.start.len(), 1, "30 s are the longest pause");
         assert_eq!(node.tag("app", "1").message, tag.message, "no write for every try");
     }
-    node.tasks.ended(plan.start[0].attempt, Outcome::Failed("no".into()), at(5000));
+    node.tasks.ended(plan.start[0].attempt, Outcome::Failed("no".into()), now(5000));
     node.step(5000);
     assert_eq!(node.tag("app", "1").phase, ImagePullPhase::Failed);
 }
@@ -172,14 +194,14 @@ fn time_limits_hold() {
     assert_eq!(node.step(10).cancel, [plan.start[0].attempt]);
     let message = node.tag("app", "1").message;
     assert!(message.contains("timeoutSeconds=10") && message.contains("1 of 9 bytes"), "{message}");
-    node.tasks.ended(plan.start[0].attempt, Outcome::Pulled(resolved("x")), at(10));
+    node.tasks.ended(plan.start[0].attempt, Outcome::Pulled(resolved("x")), now(10));
     assert_eq!(node.step(10).start.len(), 0, "a late answer of a cancelled try changes nothing");
     // All tries together, running or not.
     let mut node = Node::new(spec(&[("app", limited("1", 600, 9, Some(30)))]));
     let plan = node.begin(0);
-    assert_eq!(plan.wake_at, Some(at(30)));
-    node.tasks.ended(plan.start[0].attempt, Outcome::Failed("no route".into()), at(29));
-    assert_eq!(node.step(29).wake_at, Some(at(30)));
+    assert_eq!(plan.wake_at, Some(steady(30)));
+    node.tasks.ended(plan.start[0].attempt, Outcome::Failed("no route".into()), now(29));
+    assert_eq!(node.step(29).wake_at, Some(steady(30)));
     let plan = node.step(30);
     assert_eq!((plan.start.len(), plan.wake_at), (0, None));
     let tag = node.tag("app", "1");
@@ -251,7 +273,7 @@ fn a_new_daemon_goes_on_where_the_last_one_was() {
     let mut node = Node::new(spec(&[("app", limited("1", 600, 3, Some(20)))]));
     node.status.image_statuses.insert("app".into(), berth_api::v1beta1::nodeimage::ImageStatus { tags: vec![pulling] });
     let plan = node.begin(10);
-    assert_eq!((plan.start.len(), plan.wake_at), (1, Some(at(21))));
+    assert_eq!((plan.start.len(), plan.wake_at), (1, Some(steady(21))));
 }
 
 #[test]
@@ -263,7 +285,7 @@ fn pulls_share_the_slots_and_tags_of_one_image_take_turns() {
     let started: Vec<&Key> = plan.start.iter().map(|s| &s.key).collect();
     assert_eq!(started, [&key("app", "2"), &key("web", "1")], "the oldest first, one of an image, two at once");
     assert_eq!((node.status.pulling, node.status.waiting), (2, 2));
-    node.tasks.ended(plan.start[0].attempt, Outcome::Pulled(resolved("x")), at(11));
+    node.tasks.ended(plan.start[0].attempt, Outcome::Pulled(resolved("x")), now(11));
     assert_eq!(node.step(11).start[0].key, key("app", "1"));
 }
 
@@ -271,16 +293,16 @@ fn pulls_share_the_slots_and_tags_of_one_image_take_turns() {
 fn a_node_that_could_not_be_asked_is_asked_again_after_a_pause() {
     let mut node = Node::new(spec(&[("app", entry("1"))]));
     assert_eq!(node.step(0).look.len(), 1);
-    node.tasks.not_looked(&key("app", "1"), at(0));
+    node.tasks.not_looked(&key("app", "1"), now(0));
     let plan = node.step(0);
-    assert_eq!((plan.look.len(), plan.wake_at), (0, Some(at(1))));
+    assert_eq!((plan.look.len(), plan.wake_at), (0, Some(steady(1))));
     assert_eq!(node.step(1).look.len(), 1);
 }
 
 #[test]
 fn nothing_begins_without_a_runtime() {
     let mut node = Node::new(spec(&[("app", entry("1"))]));
-    let plan = node.tasks.step(&node.spec, &node.status, false, LIMITS, at(0));
+    let plan = node.tasks.step(&node.spec, &node.status, false, LIMITS, now(0));
     assert_eq!(plan, Plan::default());
     assert_eq!(node.begin(1).start.len(), 1);
 }
@@ -289,10 +311,10 @@ fn nothing_begins_without_a_runtime() {
 fn the_first_sync_is_told_once() {
     let mut node = Node::new(spec(&[("app", limited("1", 60, 0, None)), ("web", entry("1"))]));
     let plan = node.begin(0);
-    node.tasks.ended(plan.start[0].attempt, Outcome::Failed("no".into()), at(1));
+    node.tasks.ended(plan.start[0].attempt, Outcome::Failed("no".into()), now(1));
     node.step(1);
     assert_eq!(node.status.first_sync_status, None);
-    node.tasks.ended(plan.start[1].attempt, Outcome::Pulled(resolved("x")), at(2));
+    node.tasks.ended(plan.start[1].attempt, Outcome::Pulled(resolved("x")), now(2));
     node.step(2);
     let first = node.status.first_sync_status.clone().unwrap();
     assert_eq!((first.status, first.sync_at.clone()), (Some(SyncStatusPhase::Failed), Some(Time(at(2)))));
@@ -301,7 +323,7 @@ fn the_first_sync_is_told_once() {
     node.spec = spec(&[("web", entry("2"))]);
     node.tasks = Tasks::default();
     let plan = node.begin(3);
-    node.tasks.ended(plan.start[0].attempt, Outcome::Pulled(resolved("y")), at(4));
+    node.tasks.ended(plan.start[0].attempt, Outcome::Pulled(resolved("y")), now(4));
     node.step(4);
     assert_eq!(node.status.first_sync_status, Some(first));
 }
@@ -310,20 +332,20 @@ fn the_first_sync_is_told_once() {
 fn ids_follow_the_node() {
     let mut node = Node::new(spec(&[("app", entry("1"))]));
     node.step(0);
-    node.tasks.looked(&key("app", "1"), Some(resolved("sha256:a")), at(0));
+    node.tasks.looked(&key("app", "1"), Some(resolved("sha256:a")), now(0));
     assert!(node.step(0).look.is_empty());
-    node.tasks.images_changed(at(0));
+    node.tasks.images_changed(now(0));
     let plan = node.step(0);
-    assert_eq!((plan.look.len(), plan.wake_at), (0, Some(at(1))), "such news come in bursts");
-    node.tasks.images_changed(at(1));
+    assert_eq!((plan.look.len(), plan.wake_at), (0, Some(steady(1))), "such news come in bursts");
+    node.tasks.images_changed(now(1));
     assert_eq!(node.step(1).look, [key("app", "1")], "more of them do not put it off");
-    node.tasks.looked(&key("app", "1"), Some(Resolved { bytes: None, ..resolved("sha256:b") }), at(1));
+    node.tasks.looked(&key("app", "1"), Some(Resolved { bytes: None, ..resolved("sha256:b") }), now(1));
     node.step(1);
     let tag = node.tag("app", "1");
     assert_eq!((tag.image_ids, tag.bytes_total), (vec!["sha256:b".to_owned()], Some(100)));
-    node.tasks.images_changed(at(2));
+    node.tasks.images_changed(now(2));
     assert_eq!(node.step(3).look.len(), 1);
-    node.tasks.looked(&key("app", "1"), None, at(3));
+    node.tasks.looked(&key("app", "1"), None, now(3));
     node.step(3);
     let tag = node.tag("app", "1");
     assert_eq!((tag.phase, tag.image_ids.len()), (ImagePullPhase::Succeeded, 0), "pulled, and removed since");
@@ -340,6 +362,8 @@ fn long_messages_are_cut_at_a_character() {
 #[derive(Debug, Clone)]
 enum Happening {
     Wait(i64),
+    /// By how many hours the time of day is wrong from now on.
+    Set(i64),
     Spec(Vec<(u8, u8, i64)>),
     Looked(bool),
     NotLooked,
@@ -352,6 +376,7 @@ enum Happening {
 fn happening() -> impl Strategy<Value = Happening> {
     prop_oneof![
         3 => (0i64..700).prop_map(Happening::Wait),
+        1 => (-30i64..30).prop_map(Happening::Set),
         1 => proptest::collection::vec((0u8..3, 0u8..3, 0i64..2), 0..6).prop_map(Happening::Spec),
         4 => any::<bool>().prop_map(Happening::Looked),
         1 => Just(Happening::NotLooked),
@@ -368,12 +393,13 @@ proptest! {
     #[test]
     fn invariants_hold(happenings in proptest::collection::vec(happening(), 1..60)) {
         let mut node = Node::new(NodeImageSpec::default());
-        let (mut second, mut ready) = (0, true);
+        let (mut second, mut hours, mut ready) = (0, 0, true);
         let mut running: Vec<Start> = Vec::new();
         let mut looks: Vec<Key> = Vec::new();
         for happening in happenings {
             match happening {
                 Happening::Wait(seconds) => second += seconds,
+                Happening::Set(wrong) => hours = wrong,
                 Happening::Spec(entries) => {
                     let entries: Vec<(String, ImageTagSpec)> = entries.iter()
                         .map(|(image, tag, version)| (image.to_string(), ImageTagSpec { version: *version, ..limited(&tag.to_string(), 60, 1, Some(900)) }))
@@ -382,19 +408,19 @@ proptest! {
                     node.spec = spec(&entries);
                 }
                 Happening::Looked(here) => for key in looks.drain(..) {
-                    node.tasks.looked(&key, here.then(|| resolved("sha256:x")), at(second));
+                    node.tasks.looked(&key, here.then(|| resolved("sha256:x")), set(second, hours));
                 },
                 Happening::NotLooked => for key in looks.drain(..) {
-                    node.tasks.not_looked(&key, at(second));
+                    node.tasks.not_looked(&key, set(second, hours));
                 },
-                Happening::ImagesChanged => node.tasks.images_changed(at(second)),
+                Happening::ImagesChanged => node.tasks.images_changed(set(second, hours)),
                 Happening::Ended(which, how) if !running.is_empty() => {
                     let start = running.remove(which % running.len());
                     node.tasks.ended(start.attempt, match how {
                         0 => Outcome::Pulled(resolved("sha256:y")),
                         1 => Outcome::Failed("failed".into()),
                         _ => Outcome::Held("held".into()),
-                    }, at(second));
+                    }, set(second, hours));
                 }
                 Happening::Ended(..) => {}
                 Happening::Runtime(now) => ready = now,
@@ -410,7 +436,7 @@ proptest! {
                     .filter(|(_, t)| t.completion_time.is_some()).collect()
             };
             let before = node.status.clone();
-            let plan = node.tasks.step(&node.spec, &before, ready, LIMITS, at(second));
+            let plan = node.tasks.step(&node.spec, &before, ready, LIMITS, set(second, hours));
             let status = node.tasks.status();
             running.retain(|start| !plan.cancel.contains(&start.attempt));
             running.extend(plan.start.iter().cloned());
@@ -427,7 +453,7 @@ proptest! {
             prop_assert_eq!(status.desired as usize, entries.len());
             prop_assert_eq!(status.desired, status.succeeded + status.failed + status.pulling + status.waiting);
             if let Some(wake) = plan.wake_at {
-                prop_assert!(wake > at(second), "a wake in the past would spin");
+                prop_assert!(wake > steady(second), "a wake in the past would spin");
             }
             for (image, tag) in over(&before) {
                 let same = entries.get(&Key { image: image.clone(), tag: tag.tag.clone() }).is_some_and(|e| e.version == tag.version);

@@ -4,7 +4,6 @@
 #![allow(dead_code, reason = "every test uses its own part")]
 
 pub mod oci;
-pub mod relay;
 
 use std::fs;
 use std::net::TcpListener;
@@ -12,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use berth_cluster::Valve;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
-use relay::Relay;
 use tempfile::TempDir;
 
 /// The htpasswd entry for robot with the password `secret`.
@@ -174,15 +173,15 @@ fn unmount_below(directory: &Path) {
 pub struct Node {
     // In the order in which they must end.
     pub containerd: Containerd,
-    pub relay: Relay,
+    pub relay: Valve,
     pub registry: Registry,
 }
 
 impl Node {
     pub fn start() -> Node {
         let registry = Registry::start(false);
-        let relay = Relay::start(registry.port);
-        Node { containerd: Containerd::start(relay.port), relay, registry }
+        let relay = Valve::start(registry.port).unwrap();
+        Node { containerd: Containerd::start(relay.port()), relay, registry }
     }
 }
 

@@ -1,11 +1,23 @@
-//! Components killed, stopped, paused and started one by one.
+//! Components killed, stopped, paused and started one by one, and a registry that nodes reach by another way.
 
-use crate::{cluster::Cluster, component::Component, process::Process, state::process_file};
+use crate::{
+    address,
+    cluster::Cluster,
+    component::{Component, Place},
+    process::Process,
+    state::process_file,
+};
 use anyhow::{Context, Result, bail};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// How long a component may take to end after SIGTERM. The apiserver would wait a minute for its watches to end.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Connections are tracked as long as any rule needs it. This one stays, so that what was led elsewhere does not break when
+/// the rule for it goes.
+const TRACKED: &str = "
+    rule='FORWARD --match conntrack --ctstate ESTABLISHED'
+    iptables --wait --check $rule 2>/dev/null || iptables --wait --append $rule";
 
 impl Cluster {
     /// Whether the component runs.
@@ -75,6 +87,24 @@ impl Cluster {
         self.start(component)
     }
 
+    /// Leads a node's connections to the registry, those to come, to a port of the host that was made reachable with
+    /// [`Cluster::expose`], as that of a [`crate::Valve`]. That ends with the value, for connections to come.
+    ///
+    /// # Errors
+    /// When the rule for it cannot be made.
+    pub fn divert_registry(self: &Arc<Self>, node: u8, port: u16) -> Result<Diversion> {
+        let rule = format!(
+            "PREROUTING --source {} --destination {} --protocol tcp --dport {} --jump DNAT --to-destination {}:{port}",
+            address::node(node),
+            address::CONTROL_PLANE,
+            address::REGISTRY_PORT,
+            address::HOST
+        );
+        self.exec(Place::ControlPlane, &["sh", "-ec", TRACKED])?;
+        let diversion = Diversion { cluster: Arc::clone(self), rule };
+        diversion.change("--insert").map(|()| diversion)
+    }
+
     /// Every component of this cluster.
     #[must_use]
     pub fn components(&self) -> Vec<Component> {
@@ -88,5 +118,28 @@ impl Cluster {
     fn running(&self, component: Component) -> Result<Process> {
         let process = self.process(component).filter(|process| process.runs());
         process.with_context(|| format!("{component} of cluster {} does not run", self.name()))
+    }
+}
+
+/// Another way to the registry, for as long as this value lives.
+#[derive(Debug)]
+pub struct Diversion {
+    cluster: Arc<Cluster>,
+    rule: String,
+}
+
+impl Diversion {
+    fn change(&self, how: &str) -> Result<()> {
+        let iptables = ["iptables", "--wait", "--table", "nat", how].into_iter();
+        let command_line: Vec<&str> = iptables.chain(self.rule.split(' ')).collect();
+        self.cluster.exec(Place::ControlPlane, &command_line).map(|_| ())
+    }
+}
+
+impl Drop for Diversion {
+    fn drop(&mut self) {
+        if let Err(error) = self.change("--delete") {
+            eprintln!("cluster {}: {error:#}", self.cluster.name());
+        }
     }
 }

@@ -115,6 +115,16 @@ impl Image {
         self
     }
 
+    /// Adds a file of so many bytes that nothing compresses. The same seed gives the same.
+    #[must_use]
+    pub fn noise(mut self, path: &str, seed: &str, bytes: usize) -> Self {
+        let blocks =
+            (0_u64..).flat_map(|count| Sha256::new_with_prefix(seed).chain_update(count.to_le_bytes()).finalize());
+        let content = blocks.take(bytes).collect();
+        self.add(path, Entry::File { content, mode: 0o644 });
+        self
+    }
+
     /// Puts what is added from here on into a layer of its own, so that what is below is stored and pulled once for
     /// all images that share it.
     #[must_use]

@@ -31,8 +31,11 @@ pub mod programs;
 mod relay;
 mod start;
 mod state;
+mod valve;
 
 pub use cluster::{Cluster, Options};
 pub use component::{Component, Place};
+pub use faults::Diversion;
 pub use image::{Image, Registry};
 pub use state::{Summary, list, remove_leftovers};
+pub use valve::Valve;

@@ -95,6 +95,12 @@ pub fn workspace_binary(binary: &str, release: bool) -> Result<PathBuf> {
 pub fn workspace_binaries(wanted: &[&str], release: bool) -> Result<Vec<PathBuf>> {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    // What cargo tells the tests that it runs. Build scripts look at some of it, and all that depends on them would be built
+    // anew here, and then once more by the next cargo.
+    let told = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    for name in told.filter(|name| ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| name.starts_with(prefix))) {
+        command.env_remove(name);
+    }
     // The whole workspace, of which only these are built: the features are then those of every other build.
     command.args(["build", "--quiet", "--message-format=json-render-diagnostics", "--workspace", "--manifest-path"]);
     command.arg(manifest).args(wanted.iter().flat_map(|binary| ["--bin", binary]));

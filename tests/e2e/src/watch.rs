@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
+use berth_api::v1beta1::NodeImage;
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -145,6 +146,53 @@ impl PodWatch {
 }
 
 impl Drop for PodWatch {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Every version of the NodeImages that the server shows, in its order. It ends with this value.
+pub struct NodeImageWatch {
+    seen: Arc<Mutex<Result<Vec<NodeImage>, String>>>,
+    task: JoinHandle<()>,
+}
+
+impl NodeImageWatch {
+    /// Begins with the versions of now.
+    ///
+    /// # Errors
+    /// When they cannot be listed.
+    pub async fn start(client: &Client) -> Result<NodeImageWatch> {
+        let api: Api<NodeImage> = Api::all(client.clone());
+        let list = api.list(&ListParams::default()).await.context("cannot list NodeImages")?;
+        let seen = Arc::new(Mutex::new(Ok(list.items)));
+        let version = list.metadata.resource_version.unwrap_or_default();
+        let sink = Arc::clone(&seen);
+        let task = tokio::spawn(async move {
+            let seen = || sink.lock().unwrap_or_else(PoisonError::into_inner);
+            let store = |image: NodeImage, _: bool| {
+                if let Ok(versions) = seen().as_mut() {
+                    versions.push(image);
+                }
+            };
+            if let Err(error) = follow(&api, "", version, store).await {
+                *seen() = Err(format!("{error:#}"));
+            }
+        });
+        Ok(NodeImageWatch { seen, task })
+    }
+
+    /// The versions so far.
+    ///
+    /// # Errors
+    /// When the watch had a gap.
+    pub fn seen(&self) -> Result<Vec<NodeImage>> {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        seen.map_err(|why| anyhow!("the record of NodeImages is not whole: {why}"))
+    }
+}
+
+impl Drop for NodeImageWatch {
     fn drop(&mut self) {
         self.task.abort();
     }

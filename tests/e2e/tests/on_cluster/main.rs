@@ -3,8 +3,10 @@
 //! All tests share one cluster and run one after the other. Needs root, as the cluster does. Some that take long and
 //! have little to do with a rollout run when they are named on the command line, or where `BERTH_ON_CLUSTER` is `all`.
 
+mod apiserver_away;
 mod bad_input;
 mod claims;
+mod clock_jumps;
 mod containers;
 mod exactness;
 mod examples;
@@ -14,7 +16,9 @@ mod hooks;
 mod kept_ips;
 mod limits;
 mod no_controller;
+mod node_faults;
 mod predownload;
+mod pulls;
 mod resize;
 mod rollout;
 mod stuck;
@@ -101,6 +105,12 @@ const TESTS: &[(&str, Test)] = tests![
     trust::the_controller_writes_barriers_only,
     faults::a_killed_controller_is_replaced,
     faults::a_killed_daemon_goes_on,
+    node_faults::containerd_killed_during_a_pull,
+    node_faults::registry_cut_halfway,
+    node_faults::disk_full,
+    node_faults::kubelets_restarted,
+    clock_jumps::ahead_and_back_and_behind,
+    apiserver_away::for_a_minute,
     kept_ips::a_stateful_set_keeps_its_ips,
     no_controller::pods_come_and_go,
     takeover::from_openkruise_and_back,
@@ -113,6 +123,7 @@ const MORE_TESTS: &[(&str, Test)] = tests![
     gates::only_some_kinds,
     kept_ips::a_pod_that_moves_frees_its_ip,
     kept_ips::the_plugin_that_was_there_comes_back,
+    apiserver_away::for_ten_minutes,
 ];
 
 fn main() -> ExitCode {

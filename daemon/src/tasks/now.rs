@@ -1,0 +1,53 @@
+//! The two clocks of a node.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
+
+/// A moment by both clocks. The time of day may be set, by hours and either way: so it is told, and nothing that lasts is
+/// measured by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Now {
+    /// By the clock that only goes on.
+    pub steady: Instant,
+    /// The time of day.
+    pub time: Timestamp,
+}
+
+impl Now {
+    /// So much later.
+    pub(super) fn after(self, pause: Duration) -> Now {
+        let later = SignedDuration::try_from(pause).ok().and_then(|pause| self.time.checked_add(pause).ok());
+        Now { steady: self.steady + pause, time: later.unwrap_or(self.time) }
+    }
+}
+
+/// When something began that may have begun in the life of an earlier daemon.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Began {
+    /// As it is told.
+    pub(super) time: Timestamp,
+    /// When this daemon began or took it up, and how long it had lasted by then.
+    known: Instant,
+    lasted: Duration,
+}
+
+impl Began {
+    /// It begins now; told as `time`.
+    pub(super) fn now(now: Now, time: Timestamp) -> Began {
+        Began { time, known: now.steady, lasted: Duration::ZERO }
+    }
+
+    /// Another daemon told that it began at that time.
+    pub(super) fn told(time: Timestamp, now: Now) -> Began {
+        // By a clock that was set back since, it would begin in the future.
+        let lasted = Duration::try_from(now.time.duration_since(time)).unwrap_or_default();
+        Began { time, known: now.steady, lasted }
+    }
+
+    /// When it will have lasted for so long. `None` for what is too long to ever be over.
+    pub(super) fn lasts_until(&self, limit: Duration) -> Option<Instant> {
+        self.known.checked_add(limit.saturating_sub(self.lasted))
+    }
+}

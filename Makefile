@@ -3,7 +3,7 @@
 BUILT = $${CARGO_TARGET_DIR:-target}/x86_64-unknown-linux-gnu
 CLUSTER = cargo build --quiet --workspace --bin cluster && $(BUILT)/debug/cluster
 
-.PHONY: test test-full demo bench lint images prerequisites
+.PHONY: test test-full demo bench lint images fuzz audit mutants prerequisites
 
 test: prerequisites
 	cargo test --workspace
@@ -22,6 +22,19 @@ bench: prerequisites
 
 lint:
 	cargo fmt --all --check && cargo clippy --workspace --all-targets -- --deny warnings
+
+# Each target of tests/fuzz for FUZZ_SECONDS. Needs a nightly compiler and cargo-fuzz; what makes a target fail is to be kept in
+# its corpus.
+fuzz:
+	for target in $$(ls tests/fuzz/corpus); do cargo +nightly fuzz run --fuzz-dir tests/fuzz/libfuzzer --sanitizer none $$target $$(mktemp -d) tests/fuzz/corpus/$$target -- -max_total_time=$${FUZZ_SECONDS:-60} -timeout=10 -max_len=65536 || exit 1; done
+
+# Advisories, licenses and sources of the dependencies. Needs cargo-deny.
+audit:
+	cargo deny check
+
+# Are decisions tested? Needs cargo-mutants; MUTANTS="--shard 0/8" takes an eighth of them.
+mutants:
+	cargo mutants --package berth-workload $(MUTANTS)
 
 images:
 	cargo build --workspace --release --bin images && $(BUILT)/release/images --registry "$(REGISTRY)"

@@ -111,8 +111,9 @@ impl Reservation {
         Some(Self {
             pod: Pod::parse(&value(line, "pod")?)?,
             addresses: addresses(line),
-            owner: Owner::new(&value(line, "container")?, &value(line, "interface")?),
-            before: value(line, "before"),
+            owner: Some(Owner::new(&value(line, "container")?, &value(line, "interface")?))
+                .filter(|owner| !owner.container.is_empty() && !owner.interface.is_empty())?,
+            before: value(line, "before").filter(|before| !before.is_empty()),
             netns: value(line, "netns").unwrap_or_default(),
             minutes: number(line, "minutes").unwrap_or_default(),
             released: number(line, "released"),
@@ -195,6 +196,15 @@ fn addresses(line: &str) -> Vec<IpAddr> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_reservation_without_an_owner_is_none() {
+        let of = |more: &str| Reservation::parse(&format!("pod=ns/web-0 addresses=10.0.0.2 {more}"));
+        assert_eq!(of("container=one interface=eth0 before=").map(|found| found.before), Some(None));
+        for more in ["container=one", "container=one interface=", "container=%20 interface=eth0", "interface=eth0"] {
+            assert_eq!(of(more), None, "{more}");
+        }
+    }
 
     proptest! {
         #[test]

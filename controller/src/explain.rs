@@ -3,6 +3,7 @@
 use anyhow::{Context, bail};
 use berth_api::names::condition;
 use berth_api::v1beta1::cloneset::{CloneSetCondition, CloneSetStatus};
+use berth_controller::flags::{Explain, ExplainKind, Output};
 use berth_runtime::metrics::Metrics;
 use berth_workload::cloneset::{Snapshot, decide, status};
 use berth_workload::gates::Gates;
@@ -11,7 +12,6 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::cloneset::observe;
-use crate::flags::{Explain, ExplainKind, Output};
 use crate::resize;
 use crate::stores::Stores;
 

@@ -9,21 +9,21 @@ use jiff::SignedDuration;
 /// Keeps Kubernetes workloads moored: pods are upgraded in place, on their node, with their IP, and every step is verified.
 #[derive(Debug, Parser)]
 #[command(name = "berth-controller", version)]
-pub(crate) struct Cli {
+pub struct Cli {
     /// What to do; without a command, run the controller.
     #[command(subcommand)]
-    pub(crate) command: Option<Command>,
+    pub command: Option<Command>,
     /// Flags of the controller.
     #[command(flatten)]
-    pub(crate) run: Run,
+    pub run: Run,
     /// `json` for machines, `text` for people.
     #[arg(long, env = "LOG_FORMAT", value_enum, default_value = "json", global = true)]
-    pub(crate) log_format: LogFormat,
+    pub log_format: LogFormat,
 }
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogFormat {
+pub enum LogFormat {
     /// One JSON object per line.
     Json,
     /// Plain text.
@@ -32,30 +32,30 @@ pub(crate) enum LogFormat {
 
 /// Commands beside running.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub enum Command {
     /// Print what the controller would do now for an object, and what it waits for, pod by pod. Changes nothing.
     Explain(Explain),
 }
 
 /// What to explain.
 #[derive(Debug, Args)]
-pub(crate) struct Explain {
+pub struct Explain {
     /// The kind.
     #[arg(value_enum)]
-    pub(crate) kind: ExplainKind,
+    pub kind: ExplainKind,
     /// The object's name.
-    pub(crate) name: String,
+    pub name: String,
     /// Its namespace; without it, that of the kubeconfig's context.
     #[arg(short, long)]
-    pub(crate) namespace: Option<String>,
+    pub namespace: Option<String>,
     /// `text` for people, `json` for the plan as data.
     #[arg(short, long, value_enum, default_value = "text")]
-    pub(crate) output: Output,
+    pub output: Output,
 }
 
 /// Kinds that can be explained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ExplainKind {
+pub enum ExplainKind {
     /// `clonesets.apps.kruise.io`
     #[value(alias = "clonesets", alias = "clone")]
     Cloneset,
@@ -63,7 +63,7 @@ pub(crate) enum ExplainKind {
 
 /// How a plan is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
+pub enum Output {
     /// Sentences.
     Text,
     /// The plan as data.
@@ -72,93 +72,93 @@ pub(crate) enum Output {
 
 /// Flags of the controller.
 #[derive(Debug, Args)]
-pub(crate) struct Run {
+pub struct Run {
     /// Stand for election before acting, so that one replica acts at a time.
     #[arg(long, env = "LEADER_ELECT", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
-    pub(crate) leader_elect: bool,
+    pub leader_elect: bool,
     /// Our namespace: of the lease, the certificates' Secret and the Services.
     #[arg(long, env = "POD_NAMESPACE", default_value = "kruise-system")]
-    pub(crate) namespace: String,
+    pub namespace: String,
     /// Namespace of the lease, if another.
     #[arg(long)]
-    pub(crate) leader_elect_namespace: Option<String>,
+    pub leader_elect_namespace: Option<String>,
     /// Name of the lease.
     #[arg(long, default_value = "kruise-manager")]
-    pub(crate) leader_elect_name: String,
+    pub leader_elect_name: String,
     /// How long others leave a lease alone that is not renewed.
     #[arg(long, default_value = "4s", value_parser = duration)]
-    pub(crate) lease_duration: Duration,
+    pub lease_duration: Duration,
     /// How long the leader goes on without a renewal.
     #[arg(long, default_value = "3s", value_parser = duration)]
-    pub(crate) renew_deadline: Duration,
+    pub renew_deadline: Duration,
     /// How often the lease is renewed. Another replica sees at once that it is given back, by a watch.
     #[arg(long, default_value = "1500ms", value_parser = duration)]
-    pub(crate) retry_period: Duration,
+    pub retry_period: Duration,
     /// How long one write may take. What became of a write without an answer is known after this time, and the object is not
     /// written before.
     #[arg(long, default_value = "10s", value_parser = duration)]
-    pub(crate) write_timeout: Duration,
+    pub write_timeout: Duration,
     /// Where `/metrics` is served.
     #[arg(long, env = "METRICS_BIND_ADDRESS", default_value = ":8080", value_parser = address)]
-    pub(crate) metrics_bind_address: SocketAddr,
+    pub metrics_bind_address: SocketAddr,
     /// Where `/healthz` and `/readyz` are served.
     #[arg(long, env = "HEALTH_PROBE_BIND_ADDRESS", default_value = ":8081", value_parser = address)]
-    pub(crate) health_probe_bind_address: SocketAddr,
+    pub health_probe_bind_address: SocketAddr,
     /// Port of the conversion and validation webhooks.
     #[arg(long, env = "WEBHOOK_PORT", default_value_t = 9876)]
-    pub(crate) webhook_port: u16,
+    pub webhook_port: u16,
     /// Host name or address at which the apiserver reaches the webhooks of a controller outside the cluster; `HOST:PORT` where
     /// it does so at another port than they listen on.
     #[arg(long, env = "WEBHOOK_HOST", value_parser = host_and_port)]
-    pub(crate) webhook_host: Option<HostAndPort>,
+    pub webhook_host: Option<HostAndPort>,
     /// The Service of the webhooks.
     #[arg(long, default_value = "kruise-webhook-service")]
-    pub(crate) webhook_service: String,
+    pub webhook_service: String,
     /// The Secret of the webhooks' certificates.
     #[arg(long, default_value = "kruise-webhook-certs")]
-    pub(crate) webhook_secret: String,
+    pub webhook_secret: String,
     /// Port of the daemons' gRPC service.
     #[arg(long, env = "GRPC_PORT", default_value_t = 9877)]
-    pub(crate) grpc_port: u16,
+    pub grpc_port: u16,
     /// The Service of the daemons' gRPC service.
     #[arg(long, default_value = "kruise-manager-grpc")]
-    pub(crate) grpc_service: String,
+    pub grpc_service: String,
     /// Service account that daemons run as.
     #[arg(long, default_value = "kruise-daemon")]
-    pub(crate) daemon_service_account: String,
+    pub daemon_service_account: String,
     /// How long a serving certificate is valid.
     #[arg(long, default_value = "8760h", value_parser = duration)]
-    pub(crate) cert_validity: Duration,
+    pub cert_validity: Duration,
     /// How long a certificate authority is valid.
     #[arg(long, default_value = "87600h", value_parser = duration)]
-    pub(crate) ca_validity: Duration,
+    pub ca_validity: Duration,
     /// Objects of one kind that are worked on at the same time.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub(crate) concurrent_reconciles: u16,
+    pub concurrent_reconciles: u16,
     /// Feature gates, e.g. `CloneSetShortHash=true`.
     #[arg(long, env = "FEATURE_GATES", default_value = "")]
-    pub(crate) feature_gates: String,
+    pub feature_gates: String,
     /// Kinds to work on, e.g. `CloneSet,NodeImage,ImagePullJob`; all where nothing is said.
     #[arg(long, env = "CUSTOM_RESOURCE_ENABLE", default_value = "")]
-    pub(crate) custom_resource_enable: String,
+    pub custom_resource_enable: String,
     /// The pod that the controller runs in: its name.
     #[arg(long, env = "POD_NAME", hide = true)]
-    pub(crate) pod_name: Option<String>,
+    pub pod_name: Option<String>,
     /// Its uid.
     #[arg(long, env = "POD_UID", hide = true)]
-    pub(crate) pod_uid: Option<String>,
+    pub pod_uid: Option<String>,
     /// Its address.
     #[arg(long, env = "POD_IP", hide = true)]
-    pub(crate) pod_ip: Option<IpAddr>,
+    pub pod_ip: Option<IpAddr>,
 }
 
 /// Where something outside the cluster is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct HostAndPort {
+pub struct HostAndPort {
     /// A DNS name or an address.
-    pub(crate) host: String,
+    pub host: String,
     /// None where nothing is said of it.
-    pub(crate) port: Option<u16>,
+    pub port: Option<u16>,
 }
 
 /// `HOST` or `HOST:PORT`; an IPv6 address with a port is in brackets.
@@ -174,11 +174,14 @@ fn host_and_port(text: &str) -> Result<HostAndPort, String> {
     if host.is_empty() { Err(wrong()) } else { Ok(HostAndPort { host: host.to_owned(), port }) }
 }
 
+/// What a clock can add to now, and more than anything lives.
+const LONGEST: SignedDuration = SignedDuration::from_hours(100 * 365 * 24);
+
 /// A time above zero, as Go and Kubernetes write it (`15s`, `1m30s`, `8760h`), or a bare number of seconds.
 fn duration(text: &str) -> Result<Duration, String> {
     let bare = text.parse().ok().map(SignedDuration::from_secs);
-    let parsed = bare.or_else(|| text.parse().ok()).filter(SignedDuration::is_positive);
-    let wrong = || format!("{text:?} is not a time above 0, such as 15s, 1m30s or 8760h");
+    let parsed = bare.or_else(|| text.parse().ok()).filter(|time| time.is_positive() && *time <= LONGEST);
+    let wrong = || format!("{text:?} is not a time above 0 and below 100 years, such as 15s, 1m30s or 8760h");
     parsed.map(SignedDuration::unsigned_abs).ok_or_else(wrong)
 }
 
@@ -226,6 +229,7 @@ mod tests {
     fn mistakes_are_explained() {
         for (flag, says) in [
             ("--lease-duration=0", "above 0"),
+            ("--lease-duration=9223372036854775807", "below 100 years"),
             ("--metrics-bind-address=8080", "such as :8080"),
             ("--webhook-host=example.org:x", "not a host"),
             ("--webhook-host=", "not a host"),

@@ -7,7 +7,7 @@ use berth_workload::gates::{ELSEWHERE, Gate, Gates, KNOWN, Maturity};
 ///
 /// # Errors
 /// The sentence names the gate that is not known, or the value that is neither true nor false.
-pub(crate) fn parse(text: &str) -> Result<Gates, String> {
+pub fn parse(text: &str) -> Result<Gates, String> {
     let mut entries = Vec::new();
     for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
         let (name, value) =

@@ -5,8 +5,6 @@ mod claims;
 mod cloneset;
 mod early;
 mod explain;
-mod flags;
-mod gates;
 mod imagelistpulljob;
 mod imagepulljob;
 mod kinds;
@@ -19,12 +17,12 @@ mod unreadable;
 mod watched;
 
 use anyhow::Context;
+use berth_controller::flags::{Cli, Command, LogFormat};
+use berth_controller::gates;
 use clap::Parser;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-
-use crate::flags::{Cli, Command, LogFormat};
 
 #[global_allocator]
 static HEAP: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

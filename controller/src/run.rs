@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use berth_controller::flags::Run;
 use berth_controller::secrets::{self, PullSecretsService};
 use berth_runtime::driver::{Driver, Next};
 use berth_runtime::election::{self, Leadership};
@@ -22,7 +23,6 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::acting::Acting;
 use crate::early::Early;
-use crate::flags::Run;
 use crate::kinds::{Kind, Kinds};
 use crate::stores::Stores;
 use crate::{cloneset, imagelistpulljob, imagepulljob, nodeimage, resize, unreadable};

@@ -198,7 +198,7 @@ impl Cri {
         let timeout = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
         let mut client = self.runtime.clone();
         let call = client.stop_container(StopContainerRequest { container_id: id.to_owned(), timeout });
-        self.ask_within(grace + ANSWER, call).await.map(drop)
+        self.ask_within(grace.saturating_add(ANSWER), call).await.map(drop)
     }
 
     /// Runs a command in a container and waits for its end, but not for longer than `limit`.
@@ -209,7 +209,7 @@ impl Cri {
         let timeout = i64::try_from(limit.as_secs()).unwrap_or(i64::MAX);
         let mut client = self.runtime.clone();
         let call = client.exec_sync(ExecSyncRequest { container_id: id.to_owned(), cmd: command, timeout });
-        match self.ask_within(limit + ANSWER, call).await?.exit_code {
+        match self.ask_within(limit.saturating_add(ANSWER), call).await?.exit_code {
             0 => Ok(()),
             code => Err(CriError::Refused(format!("the command ended with {code}"))),
         }

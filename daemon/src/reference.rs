@@ -27,7 +27,7 @@ impl Reference {
         };
         let (registry, path) = match repository.split_once('/') {
             Some(("index.docker.io", path)) => ("docker.io", path),
-            Some((first, path)) if first.contains(['.', ':']) || first == "localhost" => (first, path),
+            Some((first, path)) if is_host(first) => (first, path),
             _ => ("docker.io", repository),
         };
         let path =
@@ -66,6 +66,11 @@ impl Reference {
                 ]);
             }
         }
+        // A path of Docker Hub's that begins like a registry has no short form: it would be that registry's.
+        repositories.retain(|repository| {
+            let read = Reference::parse(repository);
+            (&read.registry, &read.path) == (&self.registry, &self.path)
+        });
         let mut suffixes = Vec::new();
         match (&self.tag, &self.digest) {
             (Some(tag), Some(digest)) => suffixes.extend([format!(":{tag}@{digest}"), format!("@{digest}")]),
@@ -79,6 +84,11 @@ impl Reference {
         }
         repositories.iter().flat_map(|r| suffixes.iter().map(move |s| format!("{r}{s}"))).collect()
     }
+}
+
+/// What stands before the first slash, and no repository of Docker Hub's begins with.
+fn is_host(first: &str) -> bool {
+    first.contains(['.', ':']) || first == "localhost" || first.bytes().any(|byte| byte.is_ascii_uppercase())
 }
 
 /// The reference of a NodeImage entry: the image's name, and a tag or a digest.
@@ -98,6 +108,7 @@ mod tests {
             ("team/app", "docker.io/team/app:latest", "docker.io"),
             ("index.docker.io/team/app:2", "docker.io/team/app:2", "docker.io"),
             ("localhost/app", "localhost/app:latest", "localhost"),
+            ("HOST/app", "HOST/app:latest", "HOST"),
             ("registry:5000/app", "registry:5000/app:latest", "registry"),
             ("registry:5000/app:3", "registry:5000/app:3", "registry"),
             ("ghcr.io/a/b/c:v1@sha256:0f", "ghcr.io/a/b/c@sha256:0f", "ghcr.io"),
@@ -112,7 +123,9 @@ mod tests {
 
     #[test]
     fn every_spelling_means_the_same() {
-        for text in ["nginx", "nginx:1", "team/app:2", "r.example:5000/a:1", "nginx@sha256:0f", "r.io/a:1@sha256:0f"] {
+        let hub =
+            ["nginx", "nginx:1", "team/app:2", "nginx@sha256:0f", "docker.io/r.io/a:1", "docker.io/library/r.io/a"];
+        for text in hub.into_iter().chain(["r.example:5000/a:1", "r.io/a:1@sha256:0f"]) {
             let reference = Reference::parse(text);
             let spellings = reference.spellings();
             assert!(spellings.iter().any(|s| s == text), "{text} is not among {spellings:?}");

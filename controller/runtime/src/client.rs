@@ -55,6 +55,8 @@ const BUFFER: usize = 16 * 1024;
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(30), Duration::from_secs(10), 3);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
+/// A server that asks for a longer pause is asked again all the same: one wrong answer must not stop everything for a year.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 /// Answers larger than this are bugs or attacks: no object and no page of a list comes near it.
 const LARGEST_ANSWER: usize = 256 << 20;
 
@@ -147,12 +149,12 @@ async fn collect(body: Body) -> Result<Bytes, Failed> {
 }
 
 /// What a server's error answer says. Not all speak `Status`: proxies and load balancers have words of their own.
-fn refusal(code: u16, headers: &HeaderMap, body: &[u8]) -> Failed {
-    let header = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()).and_then(|value| value.parse().ok());
+pub fn refusal(code: u16, headers: &HeaderMap, body: &[u8]) -> Failed {
+    let seconds = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()).and_then(|value| value.parse().ok());
     let status = serde_json::from_slice::<Status>(body).ok().filter(|status| !status.message.is_empty());
     let mut failed = Failed {
         code,
-        retry_after: header.map(Duration::from_secs),
+        retry_after: seconds.map(|seconds| Duration::from_secs(seconds).min(RETRY_AFTER_MAX)),
         // A gateway's or a timed out server's error does not say whether the request was carried out.
         not_done: code < 500,
         ..Failed::default()

@@ -15,7 +15,7 @@ const DOCKERCFG: (&str, &str) = ("kubernetes.io/dockercfg", ".dockercfg");
 
 /// Credentials by the registry, or the path in one, that they are for.
 #[derive(Default)]
-pub(super) struct Keyring {
+pub struct Keyring {
     keys: BTreeMap<String, Vec<Credential>>,
 }
 
@@ -44,7 +44,7 @@ impl Keyring {
     ///
     /// # Errors
     /// A sentence that says what is wrong with it, without any of its data.
-    pub(super) fn add<'a>(&mut self, type_: &str, data: impl Fn(&str) -> Option<&'a [u8]>) -> Result<(), String> {
+    pub fn add<'a>(&mut self, type_: &str, data: impl Fn(&str) -> Option<&'a [u8]>) -> Result<(), String> {
         let field = match type_ {
             t if t == DOCKERCONFIGJSON.0 => DOCKERCONFIGJSON.1,
             t if t == DOCKERCFG.0 => DOCKERCFG.1,
@@ -71,7 +71,7 @@ impl Keyring {
     }
 
     /// The credentials for an image, given without tag, in the order in which to try them: the most specific key first.
-    pub(super) fn lookup(&self, image: &str) -> Vec<Credential> {
+    pub fn lookup(&self, image: &str) -> Vec<Credential> {
         let full = image::normalised(image);
         let repository = full.strip_suffix(":latest").unwrap_or(&full);
         // In descending order a path comes before the host that it is on.
@@ -132,13 +132,25 @@ fn matches(key: &str, repository: &str) -> bool {
 }
 
 /// `*` stands for any text, `?` for one character.
-fn glob(pattern: &[u8], text: &[u8]) -> bool {
-    match (pattern, text) {
-        ([], []) => true,
-        ([b'*', rest @ ..], _) => (0..=text.len()).any(|skipped| glob(rest, &text[skipped..])),
-        ([b'?', pattern @ ..], [_, text @ ..]) => glob(pattern, text),
-        ([a, pattern @ ..], [b, text @ ..]) if a == b => glob(pattern, text),
-        _ => false,
+fn glob(mut pattern: &[u8], mut text: &[u8]) -> bool {
+    // What follows the last star, and what it was tried on. Only that star may take more: to try all of them anew takes
+    // longer with each, without end for a pattern of many.
+    let mut last: Option<(&[u8], &[u8])> = None;
+    loop {
+        (pattern, text) = match (pattern, text, last) {
+            ([], [], _) => return true,
+            ([b'*', rest @ ..], _, _) => {
+                last = Some((rest, text));
+                (rest, text)
+            }
+            ([b'?', pattern @ ..], [_, text @ ..], _) => (pattern, text),
+            ([a, pattern @ ..], [b, text @ ..], _) if a == b => (pattern, text),
+            (_, _, Some((rest, [_, text @ ..]))) => {
+                last = Some((rest, text));
+                (rest, text)
+            }
+            _ => return false,
+        };
     }
 }
 
@@ -186,6 +198,16 @@ mod tests {
         for (location, image, expected) in table {
             assert_eq!(!users(&keyring(&[location]), image).is_empty(), expected, "{location} for {image}");
         }
+    }
+
+    #[test]
+    fn stars_stand_for_any_text_and_many_take_no_time() {
+        let table =
+            [("", "", true), ("*", "", true), ("a*b*c", "aXbYbc", true), ("a*b", "aXbY", false), ("?", "", false)];
+        for (pattern, text, expected) in table {
+            assert_eq!(glob(pattern.as_bytes(), text.as_bytes()), expected, "{pattern} for {text}");
+        }
+        assert!(!glob("*a".repeat(100).as_bytes(), format!("{}b", "a".repeat(200)).as_bytes()));
     }
 
     #[test]

@@ -12,6 +12,13 @@ mod proof;
 mod readiness;
 mod server;
 
+/// What a body that is POSTed here is answered.
+pub mod reviews {
+    pub use crate::server::Judge;
+    pub use crate::server::admission::review as admission;
+    pub use crate::server::conversion::review as conversion;
+}
+
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

@@ -27,6 +27,8 @@ fn others_than_the_apiserver_answer_too() {
     assert_eq!(failed.retry_after, Some(Duration::from_secs(7)));
     assert!(!failed.not_done, "the gateway does not know what became of the request");
     assert_eq!(refusal(429, &headers(Some("soon")), b"").retry_after, None);
+    let never = refusal(429, &headers(Some("18446744073709551615")), b"");
+    assert_eq!(never.retry_after, Some(RETRY_AFTER_MAX));
 }
 
 #[tokio::test]

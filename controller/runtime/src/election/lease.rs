@@ -218,7 +218,8 @@ fn claim(lease: &Value, identity: &str, rival: &mut Option<Rival>, now: Instant)
     if let Some(rival) = rival.as_ref().filter(|rival| rival.version == version) {
         return if now >= rival.since + rival.lease { Claim::Take } else { Claim::Wait };
     }
-    let lease = Duration::from_secs(spec.lease_duration_seconds.unwrap_or(0));
+    // The API holds 32 bits; what a server says otherwise must not be beyond the clock.
+    let lease = Duration::from_secs(spec.lease_duration_seconds.unwrap_or(0).min(u32::MAX.into()));
     *rival = Some(Rival { version: version.to_owned(), since: now, lease });
     Claim::Wait
 }
@@ -277,6 +278,11 @@ mod tests {
         assert_eq!(claim(&lease("b", "2"), "a", &mut rival, at(15)), Claim::Wait);
         assert_eq!(claim(&lease("b", "2"), "a", &mut rival, at(29)), Claim::Wait);
         assert_eq!(claim(&lease("b", "2"), "a", &mut rival, at(30)), Claim::Take);
+        let mut endless = lease("b", "3");
+        endless["spec"]["leaseDurationSeconds"] = json!(u64::MAX);
+        for seconds in [30, 1_000_000] {
+            assert_eq!(claim(&endless, "a", &mut rival, at(seconds)), Claim::Wait);
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::client::Failed;
 
 /// One line of a watch.
 #[derive(Debug)]
-pub(super) enum Event<T> {
+pub enum Event<T> {
     /// Added or modified.
     Applied(T),
     /// Deleted, as it was last.
@@ -47,11 +47,15 @@ pub struct Odd {
 
 /// A page of a list.
 #[derive(Debug)]
-pub(super) struct Page<T> {
-    pub(super) items: Vec<T>,
-    pub(super) odd: Vec<Odd>,
-    pub(super) version: String,
-    pub(super) next: String,
+pub struct Page<T> {
+    /// Its objects.
+    pub items: Vec<T>,
+    /// Those that the type does not fit.
+    pub odd: Vec<Odd>,
+    /// The version of the list.
+    pub version: String,
+    /// Where the next page begins; empty on the last.
+    pub next: String,
 }
 
 #[derive(Deserialize)]
@@ -108,7 +112,10 @@ struct ListMeta {
 }
 
 /// Decodes a line of a watch.
-pub(super) fn event<T: DeserializeOwned>(line: &[u8]) -> Result<Event<T>, Failed> {
+///
+/// # Errors
+/// It is no event.
+pub fn event<T: DeserializeOwned>(line: &[u8]) -> Result<Event<T>, Failed> {
     let broken = |error| Failed { message: format!("not a watch event: {error}"), ..Failed::default() };
     let Line { kind, object } = serde_json::from_slice(line).map_err(broken)?;
     let text = object.get();
@@ -136,7 +143,10 @@ pub(super) fn event<T: DeserializeOwned>(line: &[u8]) -> Result<Event<T>, Failed
 }
 
 /// Decodes a page of a list.
-pub(super) fn page<T: DeserializeOwned>(body: &[u8]) -> Result<Page<T>, Failed> {
+///
+/// # Errors
+/// It is no list.
+pub fn page<T: DeserializeOwned>(body: &[u8]) -> Result<Page<T>, Failed> {
     if let Ok(List { metadata, items }) = serde_json::from_slice::<List<T>>(body) {
         let ListMeta { resource_version: version, r#continue: next } = metadata;
         return Ok(Page { items: items.unwrap_or_default(), odd: Vec::new(), version, next });

@@ -3,7 +3,7 @@
 //! Where the server streams lists, both are one request and no page is ever held in memory. A connection that breaks is resumed
 //! where it was; when the server no longer knows that place, everything is listed again, and what is gone is told as deleted.
 
-mod event;
+pub mod event;
 mod lines;
 mod list;
 mod watch;

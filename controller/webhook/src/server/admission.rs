@@ -53,7 +53,7 @@ struct Response {
 ///
 /// # Errors
 /// When the text is no AdmissionReview with a request.
-pub(super) async fn review(body: &[u8], judge: &Judge) -> Result<Vec<u8>, serde_json::Error> {
+pub async fn review(body: &[u8], judge: &Judge) -> Result<Vec<u8>, serde_json::Error> {
     let Review { request } = serde_json::from_slice(body)?;
     let status =
         verdict(&request, judge).await.err().map(|message| Status::failure(&message, "Invalid").with_code(422));

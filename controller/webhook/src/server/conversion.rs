@@ -10,7 +10,7 @@ use crate::kinds;
 ///
 /// # Errors
 /// When the text is no ConversionReview with a request.
-pub(super) fn review(body: &[u8]) -> Result<Vec<u8>, serde_json::Error> {
+pub fn review(body: &[u8]) -> Result<Vec<u8>, serde_json::Error> {
     let review: ConversionReview = serde_json::from_slice(body)?;
     let mut request = ConversionRequest::from_review(review).map_err(serde::de::Error::custom)?;
     let objects = std::mem::take(&mut request.objects);

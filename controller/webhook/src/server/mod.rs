@@ -1,7 +1,7 @@
 //! The HTTPS server: accept, shake hands, route, drain.
 
-mod admission;
-mod conversion;
+pub(crate) mod admission;
+pub(crate) mod conversion;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -55,11 +55,11 @@ struct Shared {
 }
 
 /// What the validation of an object needs besides the object.
-pub(crate) struct Judge {
+pub struct Judge {
     /// To ask the apiserver about pod templates.
-    pub(crate) client: Client,
+    pub client: Client,
     /// Resources that are not taken in, with the reason.
-    pub(crate) closed: BTreeMap<&'static str, String>,
+    pub closed: BTreeMap<&'static str, String>,
 }
 
 /// What a path leads to.

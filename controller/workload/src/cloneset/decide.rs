@@ -166,8 +166,8 @@ fn new_revision(snapshot: &Snapshot, template: &Value, number: i64) -> Value {
     let collisions = snapshot.set.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
     let workload = set.name.as_deref().unwrap_or_default();
     let data = revision::data(template);
-    let hashes = (collisions..).map(|collision| revision::hash(&data, collision));
-    let hash = hashes.take(100).find(|hash| !taken(&revision::revision_name(workload, hash))).unwrap_or_default();
+    let mut hashes = (0..100).map(|more| revision::hash(&data, collisions.wrapping_add(more)));
+    let hash = hashes.find(|hash| !taken(&revision::revision_name(workload, hash))).unwrap_or_default();
     let mut labels =
         template.pointer("/metadata/labels").cloned().filter(Value::is_object).unwrap_or_else(|| json!({}));
     labels[revision::HASH_LABEL] = json!(hash);

@@ -49,10 +49,12 @@ fn id_of(mut number: u64) -> String {
 pub(super) fn new_pod(snapshot: &Snapshot, revision: &Revision, id: &str) -> Value {
     let set = &snapshot.set.metadata;
     let mut template = revision.template();
-    let mut metadata = match template["metadata"].take() {
-        Value::Object(map) => map,
+    let mut metadata = match template.get_mut("metadata").map(Value::take) {
+        Some(Value::Object(map)) => map,
         _ => Map::new(),
     };
+    // A revision can be edited by hand: what is no map holds no label and no annotation.
+    metadata.retain(|key, value| !matches!(key.as_str(), "labels" | "annotations") || value.is_object());
     // What the server would refuse or overwrite.
     for key in ["creationTimestamp", "name", "generateName"] {
         metadata.remove(key);
@@ -65,7 +67,7 @@ pub(super) fn new_pod(snapshot: &Snapshot, revision: &Revision, id: &str) -> Val
     labels[REVISION_LABEL] = json!(revision_label(snapshot.gates, &revision.metadata.name));
     labels[TEMPLATE_HASH_LABEL] = json!(short(&revision.metadata.name));
     labels[label::CLONESET_INSTANCE_ID] = json!(id);
-    let mut spec = template["spec"].take();
+    let mut spec = template.get_mut("spec").map(Value::take).unwrap_or_default();
     add_gates(&mut spec);
     claims::mount(snapshot, id, &mut spec);
     launch::hold_back(&revision.template(), &mut spec, &name);

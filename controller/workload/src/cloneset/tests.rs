@@ -355,3 +355,25 @@ fn nothing_is_said_of_a_generation_before_its_revision_is_known() {
     world.settle();
     assert_eq!((world.status().observed_generation, world.status().updated_replicas), (2, 2));
 }
+
+#[test]
+fn a_pod_is_made_of_whatever_a_revision_holds() {
+    let world = World::new(1, template("web:1"), strategy("ReCreate", json!({})));
+    let odd = json!({"metadata": {"labels": 1, "annotations": "none"}, "spec": {"readinessGates": 1, "containers": 1}});
+    for template in [json!("none"), json!([]), json!(null), json!({"metadata": 1, "spec": 1}), odd] {
+        let revision = json!({"metadata": {"name": "web-1"}, "data": {"spec": {"template": template}}});
+        let revision = serde_json::from_value(revision).unwrap();
+        let mut pod = super::new_pod::new_pod(&world.snapshot(), &revision, "abcde");
+        crate::lifecycle::begin(&mut pod, world.now());
+        assert_eq!(pod["metadata"]["labels"]["controller-revision-hash"], "web-1", "{template}");
+        assert_eq!(pod["metadata"]["name"], "web-abcde", "{template}");
+    }
+}
+
+#[test]
+fn a_revision_is_named_whatever_the_count_of_collisions_is() {
+    let mut world = World::new(1, template("web:1"), strategy("ReCreate", json!({})));
+    let collided = serde_json::from_value(json!({"collisionCount": i32::MAX})).unwrap();
+    Arc::make_mut(&mut world.set).status = Some(collided);
+    assert_eq!(kinds(&world.step()), ["ValidateTemplate", "CreateRevision"]);
+}

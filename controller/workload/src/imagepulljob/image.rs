@@ -5,7 +5,7 @@
 ///
 /// # Errors
 /// The sentence says which part is no part of a reference.
-pub(crate) fn split(reference: &str) -> Result<(String, String), String> {
+pub fn split(reference: &str) -> Result<(String, String), String> {
     let wrong = |what: String| Err(format!("{reference:?} is no image reference: {what}"));
     let (tagged, digest) = match reference.split_once('@') {
         Some((tagged, digest)) => (tagged, Some(digest)),
@@ -35,13 +35,23 @@ pub(crate) fn split(reference: &str) -> Result<(String, String), String> {
         return wrong(format!("{digest:?} is no digest; write it like sha256: and 64 hexadecimal digits"));
     }
     let name = match registry {
-        Some("docker.io" | "index.docker.io") | None => path.strip_prefix("library/").unwrap_or(path).to_owned(),
+        Some("docker.io" | "index.docker.io") | None => of_docker_hub(path),
         Some(registry) => format!("{registry}/{path}"),
     };
     Ok((name, digest.or(tag).unwrap_or("latest").to_owned()))
 }
 
 const MAX_NAME: usize = 255;
+
+/// The short name of an image of Docker Hub's, where that means the same: `library/` stands before one name only, and
+/// what looks like a registry would be taken for one.
+fn of_docker_hub(path: &str) -> String {
+    match path.strip_prefix("library/") {
+        Some(name) if !name.contains('/') && !is_identifier(name) => name.to_owned(),
+        _ if split_registry(path).0.is_some() => format!("docker.io/{path}"),
+        _ => path.to_owned(),
+    }
+}
 
 /// The part before the first slash is a registry if it looks like a host; else the image is Docker Hub's.
 fn split_registry(repository: &str) -> (Option<&str>, &str) {
@@ -125,12 +135,17 @@ mod tests {
     #[test]
     fn names_are_short_and_tags_are_there() {
         let digested = |image: &str| format!("{image}@{DIGEST}");
+        let id = DIGEST.trim_start_matches("sha256:");
         let table = [
             ("nginx".to_owned(), "nginx", "latest"),
             ("nginx:1.25".to_owned(), "nginx", "1.25"),
             ("docker.io/library/nginx:1".to_owned(), "nginx", "1"),
             ("index.docker.io/team/app:2".to_owned(), "team/app", "2"),
             ("docker.io/nginx".to_owned(), "nginx", "latest"),
+            ("docker.io/library/team/app".to_owned(), "library/team/app", "latest"),
+            ("index.docker.io/registry.example/app".to_owned(), "docker.io/registry.example/app", "latest"),
+            ("docker.io/localhost/app:1".to_owned(), "docker.io/localhost/app", "1"),
+            (format!("docker.io/library/{id}"), &*format!("library/{id}"), "latest"),
             ("localhost/app".to_owned(), "localhost/app", "latest"),
             ("registry:5000/my/app:v1".to_owned(), "registry:5000/my/app", "v1"),
             ("127.0.0.1:5000/app".to_owned(), "127.0.0.1:5000/app", "latest"),
@@ -142,6 +157,8 @@ mod tests {
         ];
         for (reference, name, tag) in table {
             assert_eq!(split(&reference), Ok((name.to_owned(), tag.to_owned())), "{reference}");
+            let joined = format!("{name}{}{tag}", if tag.contains(':') { "@" } else { ":" });
+            assert_eq!(normalised(&joined), normalised(&reference), "{reference} stays the same image");
         }
     }
 

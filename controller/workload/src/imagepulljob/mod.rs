@@ -4,7 +4,7 @@
 //! entries are exactly those of its nodes and its image; while it has any that are not over, it has a finalizer.
 
 mod decide;
-pub(crate) mod image;
+pub mod image;
 mod round;
 mod settings;
 mod status;

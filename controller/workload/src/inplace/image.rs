@@ -38,9 +38,14 @@ fn split_tag(name: &str) -> (&str, Option<&str>) {
 fn split_registry(repository: &str) -> (&str, &str) {
     match repository.split_once('/') {
         Some(("index.docker.io", path)) => ("docker.io", path),
-        Some((first, path)) if first.contains(['.', ':']) || first == "localhost" => (first, path),
+        Some((first, path)) if is_host(first) => (first, path),
         _ => ("docker.io", repository),
     }
+}
+
+/// No repository of Docker Hub's looks like it.
+fn is_host(first: &str) -> bool {
+    first.contains(['.', ':']) || first == "localhost" || first.bytes().any(|byte| byte.is_ascii_uppercase())
 }
 
 #[cfg(test)]
@@ -55,6 +60,7 @@ mod tests {
             ("team/app", "docker.io/team/app:latest"),
             ("index.docker.io/team/app:2", "docker.io/team/app:2"),
             ("localhost/app", "localhost/app:latest"),
+            ("HOST/app", "HOST/app:latest"),
             ("registry:5000/app", "registry:5000/app:latest"),
             ("registry:5000/app:3", "registry:5000/app:3"),
             ("ghcr.io/a/b/c:v1@sha256:0f", "ghcr.io/a/b/c@sha256:0f"),

@@ -52,7 +52,7 @@ pub fn rest_of_grace(pod: &Pod, now: Timestamp) -> SignedDuration {
     if passed.is_negative() {
         return SignedDuration::ZERO;
     }
-    (SignedDuration::from_secs(left.grace_seconds) - passed).max(SignedDuration::ZERO)
+    SignedDuration::from_secs(left.grace_seconds).saturating_sub(passed).max(SignedDuration::ZERO)
 }
 
 /// The patch that ends the grace period: what was left to change, or the first batch of it, and the record of what runs
@@ -90,7 +90,7 @@ fn left(pod: &Pod) -> Option<Left> {
 fn patch_of(left: &Left) -> PodPatch {
     let mut patch = PodPatch::default();
     let own = BASE64.decode(&left.meta_data_patch).ok().and_then(|json| serde_json::from_slice::<Value>(&json).ok());
-    let own = own.and_then(|mut patch| serde_json::from_value::<RefMetadata>(patch["metadata"].take()).ok());
+    let own = own.and_then(|patch| RefMetadata::deserialize(patch.get("metadata")?).ok());
     own.into_iter().chain(left.container_ref_metadata.values().cloned()).for_each(|of| of.add_to(&mut patch));
     let images = left.container_images.iter();
     patch.images.extend(images.filter_map(|(name, image)| Some((name.clone(), image.as_str()?.to_owned()))));
@@ -131,5 +131,20 @@ mod tests {
         let record: Value = serde_json::from_str(patch.annotations[state::ANNOTATION].as_deref().unwrap()).unwrap();
         assert_eq!(record["nextContainerImages"], json!({"second": "second:2"}));
         assert_eq!(record["preCheckBeforeNext"], json!({"containersRequiredReady": ["first"]}));
+    }
+
+    /// Whoever may change a pod can write its annotations.
+    #[test]
+    fn what_openkruise_would_not_write_is_no_grace_and_no_patch() {
+        for patch in ["null", "5", "[]", "\"text\"", "{}", r#"{"metadata":1}"#] {
+            let left = json!({"metaDataPatch": BASE64.encode(patch), "graceSeconds": i64::MIN});
+            let annotations = json!({INPLACE_UPDATE_GRACE: left.to_string()});
+            let pod: Pod = serde_json::from_value(json!({"metadata": {"annotations": annotations}})).unwrap();
+            assert_eq!(rest_of_grace(&pod, Timestamp::MAX), SignedDuration::ZERO, "{patch}");
+            let Action::PatchPod { patch: written, .. } = end_of_grace(&pod, None, Timestamp::UNIX_EPOCH) else {
+                panic!()
+            };
+            assert_eq!((written.labels.len(), written.images.len()), (0, 0), "{patch}");
+        }
     }
 }

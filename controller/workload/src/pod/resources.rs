@@ -107,7 +107,9 @@ pub fn thousandths(quantity: &str) -> Option<i64> {
         "Ki" | "Mi" | "Gi" | "Ti" | "Pi" | "Ei" => numerator = 1000 * (1 << (10 * power(suffix)?)),
         _ => match suffix.strip_prefix(['e', 'E'])?.parse::<i32>().ok()? {
             exponent @ 0.. => numerator = numerator.checked_mul(ten_to(usize::try_from(exponent).ok()?)?)?,
-            exponent => denominator = denominator.checked_mul(ten_to(usize::try_from(-exponent).ok()?)?)?,
+            exponent => {
+                denominator = denominator.checked_mul(ten_to(usize::try_from(exponent.unsigned_abs()).ok()?)?)?;
+            }
         },
     }
     let scaled = digits.checked_mul(numerator)?;
@@ -155,6 +157,7 @@ mod tests {
             ("1x", None),
             ("1.2.3", None),
             ("1e99", None),
+            ("1e-2147483648", None),
         ];
         for (text, expected) in table {
             assert_eq!(thousandths(text), expected, "{text}");

@@ -87,7 +87,7 @@ pub fn sort(revisions: &mut [Arc<Revision>]) {
 
 /// Looks the template up in the history, which is sorted oldest first.
 pub fn recognise(template: &Value, revisions: &[Arc<Revision>]) -> Recognised {
-    let next = revisions.last().map_or(1, |newest| newest.revision + 1);
+    let next = revisions.last().map_or(1, |newest| newest.revision.saturating_add(1));
     let wanted = form::canonical(template);
     let is = |revision: &Arc<Revision>| revision.holds(&wanted) || form::canonical(&revision.template()) == wanted;
     match revisions.iter().rposition(is) {

@@ -55,7 +55,7 @@ fn parse(text: &str) -> Option<Quantity> {
         return quantity(exponent, Style::Binary(u32::try_from(power).ok()?));
     }
     let own: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
-    if own.abs() > 18 { None } else { quantity(exponent + own, Style::Exponent) }
+    if (-18..=18).contains(&own) { quantity(exponent + own, Style::Exponent) } else { None }
 }
 
 impl Quantity {
@@ -154,6 +154,8 @@ mod tests {
             (json!("129e6"), "129e6"),
             (json!("1e3"), "1e3"),
             (json!("12345678901234567890123456789"), "12345678901234567890123456789"),
+            (json!("1e19"), "1e19"),
+            (json!("1e-2147483648"), "1e-2147483648"),
             (json!("much"), "much"),
         ];
         for (value, expected) in table {

@@ -111,6 +111,7 @@ fn a_template_is_recognised_in_the_history() {
     assert_eq!(recognise(&a, &history), Recognised::Older(history[0].clone(), 3));
     assert_eq!(recognise(&c, &history), Recognised::New(3));
     assert_eq!(recognise(&a, &[]), Recognised::New(1));
+    assert_eq!(recognise(&a, &[revision("w-b", i64::MAX, &b)]), Recognised::New(i64::MAX), "there is no higher number");
     assert_eq!(history[0].template(), form::canonical(&a));
 }
 

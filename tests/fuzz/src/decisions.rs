@@ -1,0 +1,267 @@
+//! Decisions about whatever the apiserver holds: each input is a world, the objects that a decision reads.
+
+use std::fmt::Debug;
+use std::sync::{Arc, LazyLock};
+
+use berth_api::names::{annotation as annotations, label};
+use berth_api::v1beta1::{CloneSet, ImageListPullJob, ImagePullJob, NodeImage};
+use berth_workload::gates::Gates;
+use berth_workload::inplace::resize::Ability;
+use berth_workload::nodeimage::Node;
+use berth_workload::plan::{Failure, Outcome, Plan};
+use berth_workload::pod::Pod;
+use berth_workload::revision::{self, Revision};
+use berth_workload::{cloneset, imagelistpulljob, imagepulljob, nodeimage};
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::objects::stays;
+
+/// What there is. An object that its type does not read is not there, as the feed has it.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct World {
+    now: i64,
+    gates: String,
+    resize: u8,
+    early: bool,
+    name: String,
+    set: Value,
+    list: Value,
+    job: Value,
+    image: Value,
+    node: Value,
+    pods: Vec<Value>,
+    claims: Vec<Value>,
+    revisions: Vec<Value>,
+    images: Vec<Value>,
+    jobs: Vec<Value>,
+    nodes: Vec<Value>,
+    overlapping: Vec<String>,
+}
+
+impl World {
+    fn read(data: &[u8]) -> Option<Self> {
+        serde_json::from_slice(data).ok()
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::from_second(self.now).unwrap_or(Timestamp::UNIX_EPOCH)
+    }
+
+    fn gates(&self) -> Gates {
+        berth_controller::gates::parse(&self.gates).unwrap_or_default()
+    }
+}
+
+fn one<T: DeserializeOwned>(value: &Value) -> Option<Arc<T>> {
+    T::deserialize(value).ok().map(Arc::new)
+}
+
+fn all<T: DeserializeOwned>(values: &[Value]) -> Vec<Arc<T>> {
+    values.iter().filter_map(one).collect()
+}
+
+pub(crate) fn clone_set(data: &[u8]) {
+    let Some(world) = World::read(data) else { return };
+    decide_clone_set(&world);
+}
+
+fn decide_clone_set(world: &World) {
+    let Some(set) = one::<CloneSet>(&world.set) else { return };
+    let mut revisions = all::<Revision>(&world.revisions);
+    revision::sort(&mut revisions);
+    let (images, hosts) = (all::<NodeImage>(&world.images), all::<Node>(&world.nodes));
+    let snapshot = cloneset::Snapshot {
+        pods: all(&world.pods),
+        claims: all(&world.claims),
+        revisions,
+        nodes: images.into_iter().map(|image| (nodeimage::name(&image).into(), image)).collect(),
+        jobs: (world.resize < 128).then(|| all(&world.jobs)),
+        overlapping: world.overlapping.clone(),
+        hosts: hosts.into_iter().map(|node| (node.metadata.name.clone(), node)).collect(),
+        gates: world.gates(),
+        resize: [Ability::On, Ability::Off, Ability::Missing]
+            .into_iter()
+            .nth(usize::from(world.resize % 3))
+            .unwrap_or_default(),
+        seed: 7,
+        set: set.clone(),
+    };
+    let (plan, now) = (cloneset::decide(&snapshot, world.now()), world.now());
+    sound(&plan);
+    assert_eq!(cloneset::decide(&snapshot, now), plan, "the same world, another plan");
+    for outcome in [Outcome::default(), failed(&plan)] {
+        let Some(status) = cloneset::status(&snapshot, &plan, &outcome, now) else { continue };
+        kept(&status);
+        // What was written is what is read the next time.
+        let told = CloneSet { status: Some(status), ..(*set).clone() };
+        let again = cloneset::Snapshot { set: Arc::new(told), ..snapshot.clone() };
+        sound(&cloneset::decide(&again, now));
+    }
+    for other in &world.jobs {
+        if let Some(other) = one::<CloneSet>(other) {
+            assert_eq!(cloneset::overlap(&set, &other), cloneset::overlap(&other, &set));
+        }
+    }
+}
+
+pub(crate) fn image_pull_job(data: &[u8]) {
+    let Some(world) = World::read(data) else { return };
+    let Some(job) = one::<ImagePullJob>(&world.job) else { return };
+    let (images, pods): (Vec<Arc<NodeImage>>, Vec<Arc<Pod>>) = (all(&world.images), all(&world.pods));
+    for pair in images.windows(2) {
+        if let [old, new] = pair {
+            imagepulljob::concerns(&job, Some(old), Some(new));
+        }
+    }
+    for pod in &pods {
+        assert!(!imagepulljob::concerns_pod(&job, Some(pod), Some(pod)), "a pod that stays is no news");
+    }
+    let refused = imagepulljob::validate(&job);
+    assert!(refused.as_ref().is_ok() || refused.is_err_and(|refusal| !refusal.message.is_empty()));
+    let snapshot = imagepulljob::Snapshot { job: job.clone(), node_images: images, pods, gates: world.gates() };
+    let (plan, now) = (imagepulljob::decide(&snapshot, world.now()), world.now());
+    sound(&plan);
+    for outcome in [Outcome::default(), failed(&plan)] {
+        let status = imagepulljob::status(&snapshot, &plan, &outcome, now);
+        kept(&status);
+        let told = ImagePullJob { status: Some(status), ..(*job).clone() };
+        sound(&imagepulljob::decide(&imagepulljob::Snapshot { job: Arc::new(told), ..snapshot.clone() }, now));
+    }
+}
+
+pub(crate) fn image_list_pull_job(data: &[u8]) {
+    let Some(world) = World::read(data) else { return };
+    let Some(list) = one::<ImageListPullJob>(&world.list) else { return };
+    let snapshot = imagelistpulljob::Snapshot { list: list.clone(), jobs: all(&world.jobs), gates: world.gates() };
+    let (plan, now) = (imagelistpulljob::decide(&snapshot, world.now()), world.now());
+    sound(&plan);
+    for outcome in [Outcome::default(), failed(&plan)] {
+        let status = imagelistpulljob::status(&snapshot, &plan, &outcome, now);
+        kept(&status);
+        let told = ImageListPullJob { status: Some(status), ..(*list).clone() };
+        sound(&imagelistpulljob::decide(&imagelistpulljob::Snapshot { list: Arc::new(told), ..snapshot.clone() }, now));
+    }
+}
+
+pub(crate) fn node_image(data: &[u8]) {
+    let Some(world) = World::read(data) else { return };
+    let snapshot = nodeimage::Snapshot {
+        name: world.name.clone(),
+        node: one::<Node>(&world.node),
+        image: one::<NodeImage>(&world.image),
+        pods: all(&world.pods),
+        jobs: all(&world.jobs),
+        early: world.early,
+    };
+    let plan = nodeimage::decide(&snapshot, world.now());
+    sound(&plan);
+    nodeimage::asks_early(&snapshot, &plan);
+    if let (Some(old), Some(new)) = (&snapshot.node, world.nodes.first().and_then(one::<Node>)) {
+        Node::concerns(Some(old), &new);
+    }
+    let Some(image) = &snapshot.image else { return };
+    nodeimage::owners(image);
+    for pod in &snapshot.pods {
+        nodeimage::bears_on(pod, image, world.early);
+        assert_eq!(nodeimage::question(pod).uid, *pod.metadata.uid);
+    }
+}
+
+/// A plan can be shown, and a refusal says why.
+fn sound(plan: &Plan) {
+    assert!(plan.refusal.as_ref().is_none_or(|refusal| !refusal.message.is_empty()));
+    assert!(plan.waiting.iter().all(|waiting| !waiting.reason.is_empty()));
+    assert!(plan.look_again.is_none_or(|wait| !wait.is_negative()), "{:?}", plan.look_again);
+    let shown = serde_json::to_value(plan);
+    assert!(shown.is_ok(), "{shown:?}");
+}
+
+/// A status is written as what reads as the same.
+fn kept<T: Serialize + DeserializeOwned + PartialEq + Debug>(status: &T) {
+    let written = serde_json::to_value(status).unwrap_or_default();
+    assert!(stays::<T>(&written), "{status:?} is written as {written}, which cannot be read");
+}
+
+/// Every action of the plan was refused.
+fn failed(plan: &Plan) -> Outcome {
+    let actions = plan.stages.iter().flat_map(|stage| &stage.steps).flat_map(|step| &step.actions);
+    let failure = |action: &'static str| Failure {
+        action,
+        object: "web-a".to_owned(),
+        message: "spec.template: is refused".to_owned(),
+        code: 422,
+        permanent: true,
+    };
+    Outcome { failures: actions.map(|action| failure(action.kind())).collect() }
+}
+
+/// Every label and annotation of a pod that is read.
+const ANNOTATIONS: [&str; 8] = [
+    annotations::INPLACE_UPDATE_STATE,
+    annotations::INPLACE_UPDATE_STATE_OLD,
+    annotations::INPLACE_UPDATE_GRACE,
+    annotations::INPLACE_UPDATE_GRACE_OLD,
+    annotations::LIFECYCLE_TIMESTAMP,
+    annotations::LAUNCHED_PRIORITY,
+    annotations::CONTAINER_LAUNCH_PRIORITY_COMPLETED,
+    "controller.kubernetes.io/pod-deletion-cost",
+];
+const LABELS: [&str; 6] = [
+    label::LIFECYCLE_STATE,
+    label::CONTROLLER_REVISION_HASH,
+    label::POD_TEMPLATE_HASH,
+    label::CLONESET_INSTANCE_ID,
+    label::SPECIFIED_DELETE,
+    "tier",
+];
+const OF_SET: [&str; 2] = [annotations::INPLACE_UPDATE_WAIT_FOR_IMAGE, annotations::CONTAINER_LAUNCH_PRIORITY];
+
+/// A world with one pod that is being updated, and one that is not.
+static UPDATING: LazyLock<Value> =
+    LazyLock::new(|| serde_json::from_str(include_str!("../corpus/clone_set/updating.json")).unwrap_or_default());
+
+/// The text in the place of each annotation and label that means something: those of pods each on a pod of its own, then
+/// those of the CloneSet and what belongs to it.
+pub(crate) fn annotation(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let places = ANNOTATIONS.iter().map(|key| ("/metadata/annotations", *key));
+    let places = places.chain(LABELS.iter().map(|key| ("/metadata/labels", *key)));
+    let places = places.chain([("/status/conditions/0", "message"), ("/status/containerStatuses/0", "imageID")]);
+    let pod = UPDATING.pointer("/pods/0").cloned().unwrap_or_default();
+    let pods = places.enumerate().map(|(number, (path, key))| {
+        let mut pod = pod.clone();
+        put(&mut pod, "/metadata", "name", &format!("web-{number}"));
+        put(&mut pod, "/metadata", "uid", &format!("uid-{number}"));
+        put(&mut pod, path, key, text);
+        pod
+    });
+    let world = World::deserialize(&*UPDATING);
+    assert!(world.is_ok());
+    let mut world = world.unwrap_or_default();
+    world.pods = pods.collect();
+    decide_clone_set(&world);
+    for key in OF_SET {
+        put(&mut world.set, "/metadata/annotations", key, text);
+        put(&mut world.set, "/spec/template/metadata/annotations", key, text);
+    }
+    for claim in &mut world.claims {
+        put(claim, "/metadata/annotations", annotations::CLAIM_UNUSED, text);
+    }
+    for revision in &mut world.revisions {
+        put(revision, "/metadata/annotations", annotations::VOLUME_CLAIM_TEMPLATE_HASH, text);
+    }
+    world.pods.truncate(1);
+    decide_clone_set(&world);
+}
+
+fn put(object: &mut Value, path: &str, key: &str, text: &str) {
+    let found = object.pointer_mut(path).and_then(Value::as_object_mut);
+    assert!(found.is_some(), "the world has no {path}");
+    if let Some(map) = found {
+        map.insert(key.to_owned(), json!(text));
+    }
+}

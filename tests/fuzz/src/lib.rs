@@ -1,0 +1,49 @@
+//! What must hold for whatever comes from outside: nothing makes a parser or a decision panic, and what was read is what
+//! was written.
+//!
+//! Each of [`TARGETS`] takes bytes and asserts its properties. `cargo test` runs them on the kept [`corpus`] and on
+//! mutations of it; `make fuzz` hands them to libFuzzer, which looks for inputs that reach code which none before did.
+
+mod admission;
+mod certificates;
+mod cni;
+pub mod corpus;
+mod decisions;
+mod mutate;
+mod network;
+mod node;
+mod objects;
+mod secrets;
+mod texts;
+mod watch;
+
+pub use mutate::mutated;
+
+/// A parser, or several that read the same, with what must hold for them.
+pub struct Target {
+    /// Its name: of the directory of its corpus, and of its program for libFuzzer.
+    pub name: &'static str,
+    /// Asserts the properties for an input.
+    pub run: fn(&[u8]),
+}
+
+/// All targets.
+pub const TARGETS: [Target; 17] = [
+    Target { name: "annotation", run: decisions::annotation },
+    Target { name: "certificate", run: certificates::certificate },
+    Target { name: "clone_set", run: decisions::clone_set },
+    Target { name: "cni_call", run: cni::call },
+    Target { name: "cni_config", run: cni::configuration },
+    Target { name: "cni_network", run: network::network },
+    Target { name: "cni_record", run: cni::record },
+    Target { name: "container", run: node::container },
+    Target { name: "custom_resource", run: objects::custom_resource },
+    Target { name: "image_list_pull_job", run: decisions::image_list_pull_job },
+    Target { name: "image_pull_job", run: decisions::image_pull_job },
+    Target { name: "node_image", run: decisions::node_image },
+    Target { name: "pulls", run: node::pulls },
+    Target { name: "pull_secret", run: secrets::pull_secret },
+    Target { name: "review", run: admission::review },
+    Target { name: "text", run: texts::text },
+    Target { name: "watch", run: watch::watch },
+];

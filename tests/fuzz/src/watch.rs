@@ -1,0 +1,44 @@
+//! What an apiserver sends: lines of a watch, pages of a list, refusals.
+
+use berth_api::v1beta1::{CloneSet, ImageListPullJob, ImagePullJob, NodeImage};
+use berth_runtime::client::refusal;
+use berth_runtime::feed::event::{Event, event, page};
+use berth_workload::claim::Claim;
+use berth_workload::nodeimage::Node;
+use berth_workload::pod::Pod;
+use berth_workload::revision::Revision;
+use http::header::{HeaderMap, HeaderValue, RETRY_AFTER};
+use serde::de::DeserializeOwned;
+
+pub(crate) fn watch(data: &[u8]) {
+    read::<Pod>(data);
+    read::<Claim>(data);
+    read::<Revision>(data);
+    read::<Node>(data);
+    read::<CloneSet>(data);
+    read::<ImageListPullJob>(data);
+    read::<ImagePullJob>(data);
+    read::<NodeImage>(data);
+    refused(data);
+}
+
+fn read<T: DeserializeOwned>(data: &[u8]) {
+    if let Ok(Event::Odd(odd)) = event::<T>(data) {
+        assert!(!odd.error.is_empty());
+    }
+    if let Ok(page) = page::<T>(data) {
+        assert!(page.odd.iter().all(|odd| !odd.error.is_empty()));
+    }
+}
+
+/// The bytes as an answer's body, and as what it says about when to come again.
+fn refused(data: &[u8]) {
+    let mut headers = HeaderMap::new();
+    if let Ok(value) = HeaderValue::from_bytes(data) {
+        headers.insert(RETRY_AFTER, value);
+    }
+    let failed = refusal(429, &headers, data);
+    assert!(!failed.message.is_empty());
+    let now = tokio::time::Instant::now();
+    assert!(failed.retry_after.is_none_or(|wait| now.checked_add(wait).is_some()), "{:?}", failed.retry_after);
+}

@@ -239,7 +239,7 @@ mod tests {
         let mut ledger = Ledger::new();
         ledger.begin("a", Fault::Paused(1, Side::After));
         let [leader, other] = [ledger.begin_life(), ledger.begin_life()];
-        let mut admit = |ledger: &mut Ledger, life| ledger.admit(life, write("a"), Value::Null);
+        let admit = |ledger: &mut Ledger, life| ledger.admit(life, write("a"), Value::Null);
         assert_eq!(admit(&mut ledger, leader), Fatal(0, Side::After));
         assert_eq!([admit(&mut ledger, other), admit(&mut ledger, leader)], [Pass(1), Hold]);
         ledger.goes_on();

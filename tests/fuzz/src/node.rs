@@ -1,15 +1,17 @@
 //! What a node's daemon reads: the runtime's words about containers and images, and what the NodeImage asks for.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use berth_api::v1beta1::nodeimage::{InspectPod, NodeImageSpec, NodeImageStatus};
 use berth_daemon::inspect::{Facts, POD_UID_LABEL, inspect, timed};
 use berth_daemon::manifest::{Blob, Bytes, Document, parse};
-use berth_daemon::tasks::{Limits, Outcome, Resolved, Tasks};
+use berth_daemon::tasks::{Limits, Now, Outcome, Resolved, Tasks};
 use berth_daemon::{env, urgency};
 use jiff::{SignedDuration, Timestamp};
 use k8s_cri::v1::{Container, ContainerMetadata, Image, ImageSpec};
 use serde::Deserialize;
+use tokio::time::Instant;
 
 use crate::objects::stays;
 
@@ -117,12 +119,13 @@ pub(crate) fn pulls(data: &[u8]) {
     let Ok(story) = serde_json::from_slice::<Story>(data) else { return };
     let limits = Limits { parallel: story.parallel.into() };
     let (mut tasks, mut written) = (Tasks::default(), story.status.clone());
-    let mut now = Timestamp::from_second(story.now).unwrap_or(Timestamp::UNIX_EPOCH);
+    let time = Timestamp::from_second(story.now).unwrap_or(Timestamp::UNIX_EPOCH);
+    let mut now = Now { steady: Instant::now(), time };
     let nothing = NodeImageSpec::default();
     for (turn, event) in story.events.iter().take(64).enumerate() {
         let spec = story.specs.get(turn % story.specs.len().max(1)).unwrap_or(&nothing);
         let plan = tasks.step(spec, &written, event % 5 != 0, limits, now);
-        assert!(plan.wake_at.is_none_or(|at| at > now), "{:?} is not after {now}", plan.wake_at);
+        assert!(plan.wake_at.is_none_or(|at| at > now.steady), "{:?} is not after {now:?}", plan.wake_at);
         assert!(tasks.under_way() <= limits.parallel.max(1));
         let image = || Resolved { id: "sha256:0".to_owned(), ids: vec!["sha256:0".to_owned()], bytes: Some(u64::MAX) };
         for key in &plan.look {
@@ -152,6 +155,9 @@ pub(crate) fn pulls(data: &[u8]) {
         assert!(stays::<NodeImageStatus>(&serde_json::to_value(&status).unwrap_or_default()));
         urgency::urgency(&written, &status);
         written = status;
-        now = now.checked_add(SignedDuration::from_secs((*event).into())).unwrap_or(now);
+        now.steady += Duration::from_secs((*event).into());
+        // The time of day may be set, too.
+        let day = if event % 13 == 0 { -86_400 } else { 0 };
+        now.time = now.time.checked_add(SignedDuration::from_secs(i64::from(*event) + day)).unwrap_or(now.time);
     }
 }

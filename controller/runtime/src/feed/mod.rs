@@ -251,6 +251,11 @@ fn is_before(version: &str, other: &str) -> bool {
     compare_versions(version, other).is_some_and(Ordering::is_lt)
 }
 
+/// A watch that goes on from `position` tells of this version again. An object that is gone by now would come back with it.
+fn is_told(position: Option<&str>, version: &str) -> bool {
+    position.and_then(|position| compare_versions(version, position)).is_some_and(Ordering::is_le)
+}
+
 /// How many answers in a row that the kind is not known are believed.
 const NOT_SERVED_AFTER: u32 = 2;
 /// A watch that the server ends sooner is a sign of trouble.

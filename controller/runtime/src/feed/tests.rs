@@ -28,3 +28,19 @@ fn remedies_are_named() {
     assert!(remedy(403).contains("RBAC"));
     assert!(remedy(0).is_empty());
 }
+
+#[test]
+fn what_was_told_is_told_by_its_version() {
+    let table = [
+        (None, "7", false),
+        (Some("7"), "6", true),
+        (Some("7"), "7", true),
+        (Some("7"), "8", false),
+        (Some("9"), "10", false),
+        // A server whose versions cannot be compared is believed.
+        (Some("a"), "b", false),
+    ];
+    for (position, version, told) in table {
+        assert_eq!(is_told(position, version), told, "{version} after {position:?}");
+    }
+}

@@ -6,7 +6,7 @@ use hyper::body::Bytes;
 
 use super::event::{Event, event};
 use super::lines::Lines;
-use super::{End, Feed, is_before};
+use super::{End, Feed, is_before, is_told};
 use crate::client::{self, Failed};
 use crate::object::Object;
 
@@ -34,12 +34,16 @@ impl<T: Object> Feed<T> {
             match event::<T>(&line)? {
                 Event::Applied(object) => {
                     let version = object.resource_version().to_owned();
-                    self.take(object);
+                    if streaming || !is_told(position.as_deref(), &version) {
+                        self.take(object);
+                    }
                     self.passed(position, version, streaming);
                 }
                 Event::Deleted(object) => {
                     let version = object.resource_version().to_owned();
-                    self.store.remove(object.namespace(), object.name(), Some(object.uid()));
+                    if streaming || !is_told(position.as_deref(), &version) {
+                        self.store.remove(object.namespace(), object.name(), Some(object.uid()));
+                    }
                     self.passed(position, version, streaming);
                 }
                 Event::Odd(odd) => {

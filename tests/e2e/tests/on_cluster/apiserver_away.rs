@@ -44,7 +44,9 @@ async fn away(case: &Case, duration: Duration) -> Result<()> {
     let daemons = daemons(case).await?;
 
     let ways = Way::of(case, NODES).await?;
-    case.create(&pulls::job("large", &large.name, json!({"pullPolicy": {"backoffLimit": 0}}))).await?;
+    // What is over stays for an hour: else it would go from the NodeImages as soon as the apiserver is back.
+    let more = json!({"pullPolicy": {"backoffLimit": 0}, "completionPolicy": {"ttlSecondsAfterFinished": 3600}});
+    case.create(&pulls::job("large", &large.name, more)).await?;
     for node in NODES {
         pulls::until_said(case, node, &large.name, pulls::in_the_middle).await?;
     }

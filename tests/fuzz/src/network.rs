@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
 
+use cni_hostlocal::admin;
 use cni_hostlocal::call::{self, Call, Command};
 use cni_hostlocal::commands;
 use cni_hostlocal::config::Config;
@@ -44,6 +45,20 @@ pub(crate) fn network(data: &[u8]) {
             Err(failure) => told(config.version, &failure),
         }
     }
+    ask(directory.path(), &["doctor"]);
+    ask(directory.path(), &["doctor", "--fix"]);
+    for line in ask(directory.path(), &["list", "--json"]).lines() {
+        assert!(serde_json::from_str::<Value>(line).is_ok(), "{line}");
+    }
+}
+
+/// What a person is answered.
+fn ask(directory: &Path, words: &[&str]) -> String {
+    let words = words.iter().copied().chain(["--data-dir"]).map(str::to_owned);
+    let words: Vec<String> = words.chain([directory.to_string_lossy().into_owned()]).collect();
+    let (mut out, mut errors) = (Vec::new(), Vec::new());
+    admin::run(&words, &mut out, &mut errors);
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 impl Disk {

@@ -13,32 +13,43 @@ use tokio::task::JoinHandle;
 
 use crate::images::{asked, told};
 
-/// Every state of every NodeImage, in order, and why the record is not whole. It ends with this value.
+/// A NodeImage's name, and what it was; null when it was gone.
+type State = (String, Value);
+
+/// A record in the making. It ends with this value.
 pub(crate) struct Recorder {
-    states: Arc<Mutex<(Vec<(String, Value)>, Option<String>)>>,
+    seen: Arc<Mutex<Seen>>,
     task: JoinHandle<()>,
+}
+
+/// What was seen so far.
+struct Seen {
+    /// Every state of every NodeImage, in order.
+    states: Vec<State>,
+    /// Why that is not all.
+    broken: Option<String>,
 }
 
 impl Recorder {
     /// Begins to record.
     pub(crate) async fn start(client: &Client) -> Result<Recorder> {
         let api = objects::api_of(client, "", &json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "NodeImage"}))?;
-        let (first, version) = list(&api).await?;
-        let states = Arc::new(Mutex::new((first, None)));
-        let sink = Arc::clone(&states);
+        let (states, version) = list(&api).await?;
+        let seen = Arc::new(Mutex::new(Seen { states, broken: None }));
+        let sink = Arc::clone(&seen);
         let task = tokio::spawn(async move {
-            let push = |state| sink.lock().unwrap_or_else(PoisonError::into_inner).0.push(state);
+            let push = |state| sink.lock().unwrap_or_else(PoisonError::into_inner).states.push(state);
             if let Err(error) = follow(&api, version, push).await {
-                sink.lock().unwrap_or_else(PoisonError::into_inner).1 = Some(format!("{error:#}"));
+                sink.lock().unwrap_or_else(PoisonError::into_inner).broken = Some(format!("{error:#}"));
             }
         });
-        Ok(Recorder { states, task })
+        Ok(Recorder { seen, task })
     }
 
     /// Checks what held at every instant: no more nodes than this were pulling images of the repository, and no node was
     /// asked twice for the same.
     pub(crate) fn check(&self, repository: &str, parallelism: usize) -> Result<()> {
-        let (states, broken) = &*self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        let Seen { states, broken } = &*self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(why) = broken {
             bail!("the record of NodeImages is not whole: {why}");
         }
@@ -69,14 +80,14 @@ impl Drop for Recorder {
     }
 }
 
-async fn list(api: &Api<DynamicObject>) -> Result<(Vec<(String, Value)>, String)> {
+async fn list(api: &Api<DynamicObject>) -> Result<(Vec<State>, String)> {
     let list = api.list(&ListParams::default()).await?;
     let states = list.items.iter().map(state).collect::<Result<_>>()?;
     Ok((states, list.metadata.resource_version.unwrap_or_default()))
 }
 
 /// A watch ends when the kind itself is changed, as it is once, soon after a controller's first start: then all are listed again.
-async fn follow(api: &Api<DynamicObject>, mut version: String, push: impl Fn((String, Value))) -> Result<()> {
+async fn follow(api: &Api<DynamicObject>, mut version: String, push: impl Fn(State)) -> Result<()> {
     loop {
         let mut events = api.watch(&WatchParams::default().timeout(280), &version).await?.boxed();
         while let Some(event) = events.try_next().await? {
@@ -95,6 +106,6 @@ async fn follow(api: &Api<DynamicObject>, mut version: String, push: impl Fn((St
     }
 }
 
-fn state(node: &DynamicObject) -> Result<(String, Value)> {
+fn state(node: &DynamicObject) -> Result<State> {
     Ok((node.metadata.name.clone().unwrap_or_default(), serde_json::to_value(node)?))
 }

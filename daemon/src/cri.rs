@@ -24,6 +24,9 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// Largest answer that is read: the kubelet's own bound.
 const MESSAGE_MAX: usize = 16 << 20;
 
+/// So containerd answers from when it listens until it knows what it has: no verdict on what it was asked for.
+const STARTING: &str = "server is not initialized yet";
+
 /// What can go wrong between the daemon and the runtime.
 #[derive(Debug, thiserror::Error)]
 pub enum CriError {
@@ -57,6 +60,13 @@ impl Cri {
     /// # Errors
     /// When nothing answers there, or not CRI v1.
     pub async fn connect(socket: &Path) -> Result<Cri, CriError> {
+        let mut cri = Cri::at(socket);
+        (cri.name, cri.version) = cri.identify().await?;
+        Ok(cri)
+    }
+
+    /// One that was not asked for anything yet.
+    fn at(socket: &Path) -> Cri {
         let path = socket.to_owned();
         let connect = move |_: Uri| {
             let path = path.clone();
@@ -67,10 +77,7 @@ impl Cri {
         let channel = Endpoint::from_static("http://localhost").connect_with_connector_lazy(tower::service_fn(connect));
         let runtime = RuntimeServiceClient::new(channel.clone()).max_decoding_message_size(MESSAGE_MAX);
         let images = ImageServiceClient::new(channel.clone()).max_decoding_message_size(MESSAGE_MAX);
-        let mut cri =
-            Cri { socket: socket.to_owned(), channel, runtime, images, name: String::new(), version: String::new() };
-        (cri.name, cri.version) = cri.identify().await?;
-        Ok(cri)
+        Cri { socket: socket.to_owned(), channel, runtime, images, name: String::new(), version: String::new() }
     }
 
     /// The runtime's name, which is also the scheme of container ids.
@@ -249,6 +256,7 @@ impl Cri {
         // What the server sent has no source; what the transport made up has one.
         match status.source() {
             Some(source) => self.away(innermost(source)),
+            None if status.message().contains(STARTING) => self.away(status.message().to_owned()),
             None if status.code() == tonic::Code::Unimplemented => {
                 CriError::Refused(format!("{} (is it a runtime that serves CRI v1?)", status.message()))
             }
@@ -268,4 +276,19 @@ pub(crate) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
         error = source;
     }
     error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_runtime_that_starts_has_refused_nothing() {
+        let cri = Cri::at(Path::new("/run/none.sock"));
+        let said = |message: &str| cri.error(&tonic::Status::unknown(message));
+        assert!(matches!(said("server is not initialized yet"), CriError::Away { .. }));
+        assert!(matches!(said("failed to pull and unpack image: not found"), CriError::Refused(_)));
+        let old = cri.error(&tonic::Status::unimplemented("unknown service runtime.v1.RuntimeService"));
+        assert!(old.to_string().contains("is it a runtime that serves CRI v1?"), "{old}");
+    }
 }

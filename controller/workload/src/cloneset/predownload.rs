@@ -345,7 +345,7 @@ impl<'a> Holding<'a> {
         let held = changed.filter(|(_, image)| !has(node, image)).filter_map(|(_, image)| {
             let left = match self.since(node, image)? {
                 Since::Now => patience,
-                Since::Then(since) => patience - self.now.duration_since(since),
+                Since::Then(since) => patience.saturating_sub(self.now.duration_since(since)),
             };
             left.is_positive().then_some(Held { image, node: &pod.spec.node_name, left })
         });
@@ -402,7 +402,7 @@ impl Held<'_> {
         let Self { image, node, left } = self;
         let reason = format!(
             "waits for image {image} on node {node}, at most {} s more ({})",
-            left.as_secs() + 1,
+            left.as_secs().saturating_add(1),
             annotation::INPLACE_UPDATE_WAIT_FOR_IMAGE
         );
         plan.waiting.push(Waiting { pod: pod.metadata.name.to_string(), reason });

@@ -68,7 +68,7 @@ fn go_on(snapshot: &Snapshot, settings: &Settings<'_>, status: &ImagePullJobStat
     push(plan, PULL, false, pulls);
     wait(settings, &round, plan);
     let start = status.start_time.as_ref().map_or(now, |start| start.0);
-    let deadline = settings.deadline.map(|deadline| deadline - now.duration_since(start));
+    let deadline = settings.deadline.map(|deadline| deadline.saturating_sub(now.duration_since(start)));
     for wait in deadline.into_iter().chain(round.silence) {
         plan.look_again_after(wait);
     }

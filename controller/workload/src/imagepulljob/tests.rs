@@ -5,6 +5,8 @@ mod spec;
 use std::sync::Arc;
 
 use berth_api::v1beta1::nodeimage::MAX_IMAGES;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
 use super::simulation::{Daemon, World};
@@ -50,6 +52,18 @@ fn nodes_are_asked_so_many_at_a_time() {
         let says = if at_once > 0 { "5 of 5 nodes have the image; completed" } else { "paused by parallelism 0" };
         assert!(status.message.contains(says), "{}", status.message);
     }
+}
+
+/// The clock of whoever began the job was ahead of ours.
+#[test]
+fn the_longest_deadline_from_a_time_to_come_is_no_panic() {
+    let mut world = World::new(1);
+    world.create("job", &json!({"completionPolicy": {"type": "Always", "activeDeadlineSeconds": i64::MAX}}));
+    world.step("job");
+    let mut snapshot = world.snapshot("job");
+    let job = Arc::make_mut(&mut snapshot.job);
+    job.status.get_or_insert_default().start_time = Some(Time(Timestamp::MAX));
+    assert!(super::decide(&snapshot, Timestamp::UNIX_EPOCH).look_again.is_some_and(|wait| wait.is_positive()));
 }
 
 #[test]

@@ -225,6 +225,17 @@ fn an_update_waits_for_its_image_and_not_longer_than_told() {
     assert_eq!(kinds(&world.step()).len(), 4, "the time is over");
 }
 
+/// The apiserver's clock is ahead of ours, and somebody is very patient.
+#[test]
+fn the_longest_wait_from_a_time_to_come_is_no_panic() {
+    let mut world = world(2, json!({}));
+    annotate(&mut world, "2562047788015215h");
+    rollout(&mut world, "web:2");
+    world.jobs.values_mut().for_each(|job| job["metadata"]["creationTimestamp"] = json!("2100-01-01T00:00:00Z"));
+    let plan = world.step();
+    assert!(plan.is_idle() && plan.look_again.is_some_and(|wait| wait.is_positive()), "{plan:?}");
+}
+
 #[test]
 fn a_rollback_waits_as_well_and_a_job_that_cannot_be_made_holds_nothing_up() {
     let mut world = world(5, json!({}));

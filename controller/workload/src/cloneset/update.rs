@@ -200,7 +200,8 @@ fn end_of_grace(revision: Option<&Revision>, pod: &Pod, plan: &mut Plan, now: Ti
     let rest = inherited::rest_of_grace(pod, now);
     if rest > SignedDuration::ZERO {
         plan.look_again_after(rest);
-        let reason = format!("is out of service, and is updated in {} s (gracePeriodSeconds)", rest.as_secs() + 1);
+        let reason =
+            format!("is out of service, and is updated in {} s (gracePeriodSeconds)", rest.as_secs().saturating_add(1));
         wait(plan, pod, reason);
         return None;
     }
@@ -353,7 +354,10 @@ fn advance(
             wait(
                 plan,
                 pod,
-                format!("is out of service, and is updated in {} s (gracePeriodSeconds)", time.as_secs() + 1),
+                format!(
+                    "is out of service, and is updated in {} s (gracePeriodSeconds)",
+                    time.as_secs().saturating_add(1)
+                ),
             );
             None
         }

@@ -134,7 +134,7 @@ pub fn ask(node: &NodeImage, ask: &Ask<'_>, now: Timestamp) -> Value {
             pull_policy: Some(ask.limits.clone()),
             owner_references: vec![ask.owner.clone()],
             // A daemon that has not seen yet that an earlier entry is gone must not answer for it.
-            version: any_round(node, ask.image, ask.tag).map_or(0, |status| status.version + 1),
+            version: any_round(node, ask.image, ask.tag).map_or(0, |status| status.version.saturating_add(1)),
             image_pull_policy: Some(ask.policy),
         }),
     }
@@ -154,7 +154,7 @@ pub fn ask(node: &NodeImage, ask: &Ask<'_>, now: Timestamp) -> Value {
 fn join(node: &NodeImage, entry: &mut ImageTagSpec, ask: &Ask<'_>, now: Timestamp) {
     if ask.policy == ImagePullPolicy::Always || is_over(node, ask.image, entry) {
         let answered = any_round(node, ask.image, ask.tag).map_or(0, |status| status.version);
-        entry.version = entry.version.max(answered) + 1;
+        entry.version = entry.version.max(answered).saturating_add(1);
         entry.image_pull_policy = Some(ask.policy);
     }
     if entry.owner_references.is_empty() {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
-use berth_api::v1beta1::nodeimage::{MAX_INSPECTED_PODS, NodeImage};
+use berth_api::v1beta1::nodeimage::{ImagePullPolicy, ImageTagPullPolicy, MAX_INSPECTED_PODS, NodeImage};
 use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Node, Snapshot, asks_early, bears_on, decide, is_asked_by, owners};
+use super::{Node, Snapshot, asks_early, bears_on, decide, entry, is_asked_by, owners};
 use crate::plan::{Action, Plan};
 use crate::pod::Pod;
 
@@ -55,6 +55,38 @@ fn owner(uid: &str) -> Value {
 fn snapshot(node: Option<Value>, image: Option<Arc<NodeImage>>) -> Snapshot {
     let node = node.map(|node| Arc::new(serde_json::from_value(node).unwrap()));
     Snapshot { name: "n1".to_owned(), node, image, pods: Vec::new(), jobs: Vec::new(), early: false }
+}
+
+/// The entry for `app:1` as a job leaves it that asks for it.
+fn asked(image: &NodeImage) -> Value {
+    let owner = serde_json::from_value(owner("job")).unwrap();
+    let ask = entry::Ask {
+        image: "app",
+        tag: "1",
+        owner: &owner,
+        limits: ImageTagPullPolicy::default(),
+        policy: ImagePullPolicy::Always,
+        secrets: &[],
+        sandbox: None,
+    };
+    entry::ask(image, &ask, now())["spec"]["images"]["app"]["tags"][0].take()
+}
+
+#[test]
+fn an_entry_by_hand_keeps_an_owner_that_stays() {
+    let spec = json!({"images": {"app": {"tags": [{"tag": "1"}]}}});
+    let entry = asked(&image(&json!({}), &spec, &json!({})));
+    let owners = [&entry["ownerReferences"][0], &entry["ownerReferences"][1]].map(|owner| &owner["uid"]);
+    assert_eq!((owners, &entry["version"]), ([&json!("image"), &json!("job")], &json!(1)));
+}
+
+#[test]
+fn the_highest_round_is_no_panic() {
+    let status = json!({"imageStatuses": {"app": {"tags": [{"tag": "1", "phase": "Succeeded", "version": i64::MAX}]}}});
+    let spec = json!({"images": {"app": {"tags": [{"tag": "1", "version": i64::MAX}]}}});
+    for spec in [spec, json!({})] {
+        assert_eq!(asked(&image(&json!({}), &spec, &status))["version"], i64::MAX);
+    }
 }
 
 fn actions(plan: &Plan) -> Vec<Action> {

@@ -173,6 +173,8 @@ mod tests {
         let resources =
             read(json!({"limits": {"memory": "1Ki", "nvidia.com/gpu": "1"}, "requests": {"cpu": 2}})).unwrap();
         assert_eq!((resources.requests.cpu, resources.limits.memory), (2000, 1_024_000));
+        let numbers = read(json!({"limits": {"cpu": -2}, "requests": {"cpu": 0.5, "memory": 3}})).unwrap();
+        assert_eq!((numbers.limits.cpu, numbers.requests.cpu, numbers.requests.memory), (-2000, 500, 3000));
         assert!(Resources::default().are_in(&resources) && !resources.are_in(&Resources::default()));
     }
 }

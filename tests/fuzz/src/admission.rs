@@ -22,8 +22,9 @@ pub(crate) fn review(data: &[u8]) {
         let Some((runtime, judge)) = runtime.get_or_init(deaf_apiserver) else { return };
         let Ok(answer) = runtime.block_on(reviews::admission(data, judge)) else { return };
         let answer = response(&answer);
+        // What is passed over may be no JSON, and a list of the fields' values does for an object.
         let asked: Value = serde_json::from_slice(data).unwrap_or_default();
-        assert_eq!(answer["response"]["uid"], asked["request"]["uid"]);
+        assert!(!asked["request"].is_object() || answer["response"]["uid"] == asked["request"]["uid"]);
         let said = answer["response"]["status"]["message"].as_str().is_some_and(|message| !message.is_empty());
         assert_eq!(answer["response"]["allowed"] == false, said, "a refusal has a reason: {answer}");
     });

@@ -2,12 +2,13 @@
 
 use std::net::IpAddr;
 
-use cni_hostlocal::allocator::offers;
+use cni_hostlocal::allocator::{Offer, offers};
 use cni_hostlocal::call::{self, Arguments};
 use cni_hostlocal::commands::asked_version;
 use cni_hostlocal::config::Config;
 use cni_hostlocal::failure::Failure;
 use cni_hostlocal::lease::Owner;
+use cni_hostlocal::range::RangeSet;
 use cni_hostlocal::record::{Attachment, Pod, Reservation};
 use cni_hostlocal::result::{self, Dns, Given};
 use cni_hostlocal::store::address_of;
@@ -30,34 +31,28 @@ pub(crate) fn configuration(data: &[u8]) {
         Err(failure) => return told(config.version, &failure),
     };
     assert!(!request.sets.is_empty());
-    let mut given = Vec::new();
-    for set in &request.sets {
-        let mut last = None;
-        for offer in offers(set, None).take(300) {
-            assert!(offer.range.contains(offer.address) && set.range_of(offer.address).is_some());
-            assert!(offer.address != offer.range.gateway && offer.range.subnet.contains(offer.address));
-            assert!(
-                last < Some(offer.address)
-                    || offer.range.start == offer.address
-                    || last.is_none()
-                    || set.ranges().len() > 1
-            );
-            last = Some(offer.address);
-            given.push(Given {
-                address: offer.address,
-                prefix: offer.range.subnet.prefix,
-                gateway: offer.range.gateway,
-            });
-        }
-        if let Some(last) = last {
-            let next = offers(set, Some(last)).next();
-            assert!(next.is_none_or(|next| next.address != last) || offers(set, None).nth(1).is_none());
-        }
-    }
-    given.truncate(3);
+    let given: Vec<Given> = request.sets.iter().flat_map(offered).collect();
     let answer = result::added(config.version, &given, &request.routes, &Dns::default());
     let answer: Result<serde_json::Value, _> = serde_json::from_str(&answer);
     assert!(answer.is_ok_and(|answer| answer["cniVersion"] == config.version));
+}
+
+/// The first addresses of a set: each is in its range, none is a gateway, and the one behind the last comes next.
+fn offered(set: &RangeSet) -> Vec<Given> {
+    let mut given: Vec<Given> = Vec::new();
+    for Offer { address, range } in offers(set, None).take(300) {
+        assert!(range.contains(address) && set.range_of(address).is_some() && range.subnet.contains(address));
+        assert_ne!(address, range.gateway);
+        let last = given.last().map(|given| given.address);
+        assert!(last < Some(address) || set.ranges().len() > 1, "{address} comes after {last:?}");
+        given.push(Given { address, prefix: range.subnet.prefix, gateway: range.gateway });
+    }
+    if let [first, second, ..] = &*given {
+        let next = offers(set, Some(first.address)).next();
+        assert!(next.is_some_and(|next| next.address == second.address));
+    }
+    given.truncate(3);
+    given
 }
 
 /// A failure is told as CNI has it.

@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::objects::stays;
+use crate::objects::{document, stays};
 
 /// What there is. An object that its type does not read is not there, as the feed has it.
 #[derive(Deserialize, Default)]
@@ -44,7 +44,7 @@ struct World {
 
 impl World {
     fn read(data: &[u8]) -> Option<Self> {
-        serde_json::from_slice(data).ok()
+        Self::deserialize(document(data)?).ok()
     }
 
     fn now(&self) -> Timestamp {

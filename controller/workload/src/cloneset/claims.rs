@@ -68,9 +68,13 @@ fn reusable(snapshot: &Snapshot) -> BTreeSet<&str> {
 }
 
 /// A new pod waits for this one's end, to take over its claims and its name. One that has ended by itself is deleted for that.
-pub(super) fn await_end(pod: &Pod, plan: &mut Plan) -> Option<Step> {
+pub(super) fn await_end(snapshot: &Snapshot, pod: &Pod, plan: &mut Plan) -> Option<Step> {
     if pod.metadata.deletion_timestamp.is_none() {
-        return Some(update::delete(pod, "it has ended, and the pod that takes over its claims needs its name"));
+        return Some(update::delete(
+            snapshot,
+            pod,
+            "it has ended, and the pod that takes over its claims needs its name",
+        ));
     }
     let reason = "is being deleted, and the pod that takes over its claims waits for its end".to_owned();
     plan.waiting.push(Waiting { pod: pod.metadata.name.to_string(), reason });

@@ -1,5 +1,6 @@
 //! From a snapshot to a plan.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use berth_api::names::condition;
@@ -87,24 +88,33 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     claims::settle(snapshot, &mut plan);
     drop_history(snapshot, &settings, &revisions, &pods, &mut plan);
     wait_for_availability(&pods, &settings, &mut plan, now);
-    forget_own_writes(&mut plan);
+    leave_alone_what_goes(&mut plan);
     plan
 }
 
-/// A pod that the plan itself changes before it deletes it is not the one that was seen any more.
-fn forget_own_writes(plan: &mut Plan) {
-    let mut written = Uids::new();
-    for action in plan.stages.iter_mut().flat_map(|stage| &mut stage.steps).flat_map(|step| &mut step.actions) {
-        match action {
-            Action::PatchPod { target, .. }
-            | Action::PatchPodStatus { target, .. }
-            | Action::ResizePod { target, .. } => {
-                written.insert(target.uid.as_str().into());
-            }
-            Action::DeletePod { target } if written.contains(target.uid.as_str()) => target.resource_version = None,
-            _ => {}
-        }
+/// A pod that the plan deletes is not written to before: it would not be the one that was seen any more, and nobody would
+/// see it as it is written.
+fn leave_alone_what_goes(plan: &mut Plan) {
+    let deleted = |step: &Step| {
+        step.actions.iter().find_map(|action| match action {
+            Action::DeletePod { target } => Some(target.uid.clone()),
+            _ => None,
+        })
+    };
+    let gone: BTreeSet<String> = plan.stages.iter().flat_map(|stage| &stage.steps).filter_map(deleted).collect();
+    if gone.is_empty() {
+        return;
     }
+    let writes_to_it = |action: &Action| match action {
+        Action::PatchPod { target, .. } | Action::PatchPodStatus { target, .. } | Action::ResizePod { target, .. } => {
+            gone.contains(&target.uid)
+        }
+        _ => false,
+    };
+    for stage in &mut plan.stages {
+        stage.steps.retain(|step| deleted(step).is_some() || !step.actions.iter().any(writes_to_it));
+    }
+    plan.stages.retain(|stage| !stage.steps.is_empty());
 }
 
 /// Does the pod count as updated for the number of pods? One whose update a hook holds may, so that it is not scaled down
@@ -203,7 +213,7 @@ fn scale_up(
         left -= now_created;
         creates.extend(ids.by_ref().take(now_created).filter_map(|id| match id {
             claims::Id::Free(id) => Some(create(snapshot, revision, &id, have, now)),
-            claims::Id::Held(pod) => claims::await_end(&pod, plan),
+            claims::Id::Held(pod) => claims::await_end(snapshot, &pod, plan),
         }));
     }
     push(plan, "scale up", creates);
@@ -263,7 +273,7 @@ fn leaving(
         let step = if hooks::holds_deletion(snapshot, &pod) {
             hooks::hold_deletion(snapshot, &pod, reason, false, now)
         } else {
-            Some(update::delete(&pod, reason))
+            Some(update::delete(snapshot, &pod, reason))
         };
         if let Some(step) = step {
             leaving.steps.push(step);

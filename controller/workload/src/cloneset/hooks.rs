@@ -17,7 +17,7 @@ use crate::inplace::exact::Verdict;
 use crate::inplace::state::State;
 use crate::inplace::steps::{self, Phase};
 use crate::lifecycle::{self, NORMAL, PREPARING_DELETE, PREPARING_NORMAL, PREPARING_UPDATE, UPDATED, UPDATING, hook};
-use crate::plan::{Action, Event, Plan, PodPatch, Step, Waiting};
+use crate::plan::{Action, Event, Plan, PodPatch, Step, Target, Waiting};
 use crate::pod::unready::{self, BEFORE_DELETE, BEFORE_UPDATE, Reason};
 use crate::pod::{Condition, Pod, gates, order};
 use crate::revision::{self, REVISION_LABEL};
@@ -66,6 +66,14 @@ pub(super) fn returning(snapshot: &Snapshot, replicas: usize, pods: &[Arc<Pod>])
 /// Does a hook hold the pod before its deletion?
 pub(super) fn holds_deletion(snapshot: &Snapshot, pod: &Pod) -> bool {
     hook::holds(pre_delete(snapshot), pod)
+}
+
+/// A pod that nothing holds, as the object of its deletion: as it was seen, where its owner could hold it by now.
+pub(super) fn target_of_deletion(snapshot: &Snapshot, pod: &Pod) -> Target {
+    if pre_delete(snapshot).is_some_and(hook::is_any) {
+        return Target { resource_version: Some(pod.metadata.resource_version.to_string()), ..steps::target(pod) };
+    }
+    steps::target_unless_it_serves(pod)
 }
 
 /// Tells the hook's owner that the pod is to be deleted. `None` when it was told already. `for_update`: to be replaced,

@@ -47,6 +47,8 @@ pub(super) struct World {
     pub(super) trace: Vec<(String, Tally)>,
     /// Every image serves, whatever it is called.
     mended: bool,
+    /// Is a pod that was deleted there until its kubelet has ended it?
+    pub(super) lingers: bool,
     /// May resources change in place?
     pub(super) resize: Ability,
     /// What kubelets say to a resize: nothing when they do it, else `Deferred` or `Infeasible`.
@@ -64,6 +66,7 @@ pub(super) struct World {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tally {
+    /// Those that are not being deleted.
     pub(super) pods: usize,
     pub(super) available: usize,
     pub(super) old: usize,
@@ -100,6 +103,7 @@ impl World {
             traced: false,
             trace: Vec::new(),
             mended: false,
+            lingers: false,
             resize: Ability::Off,
             refuses: "",
             pods: BTreeMap::new(),
@@ -206,6 +210,11 @@ impl World {
                 self.trace.push((told(action), self.tally()));
             }
         }
+        self.collect_garbage();
+    }
+
+    /// What nobody owns any more is deleted.
+    pub(super) fn collect_garbage(&mut self) {
         self.claims.collect_garbage(&self.pods);
     }
 
@@ -240,7 +249,8 @@ impl World {
     }
 
     pub(super) fn run_kubelets(&mut self) {
-        for at in 0..self.pods.len() {
+        // From the last on: what it ends moves those behind it.
+        for at in (0..self.pods.len()).rev() {
             self.run_kubelet(at);
         }
     }
@@ -250,6 +260,10 @@ impl World {
         let Some(name) = self.pods.keys().nth(at).cloned() else { return };
         let (id, now, mended, refuses) = (self.next(), self.now, self.mended, self.refuses);
         let Some(pod) = self.pods.get_mut(&name).filter(|pod| pod["spec"]["nodeName"].is_string()) else { return };
+        if self.lingers && !pod["metadata"]["deletionTimestamp"].is_null() {
+            pod["ended"] = json!(true);
+            return self.reap();
+        }
         let barrier = self.barriers.get(&priority::barrier(&name));
         containers::sync(pod, id, barrier, self.slow);
         if resizing::sync(pod, refuses) {
@@ -359,7 +373,7 @@ impl World {
         let asked = |pod: &&Arc<Pod>| is_old(pod) && pod.metadata.label(SPECIFIED_DELETE).is_some();
         Tally {
             asked: pods.iter().filter(asked).count(),
-            pods: pods.len(),
+            pods: pods.iter().filter(|pod| pod.is_active()).count(),
             available: pods.iter().filter(available).count(),
             old: pods.iter().filter(is_old).count(),
         }

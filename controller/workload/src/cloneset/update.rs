@@ -399,7 +399,7 @@ fn replace(snapshot: &Snapshot, pod: &Pod, target: &Revision, reason: &str, now:
     if hooks::holds_deletion(snapshot, pod) {
         return hooks::hold_deletion(snapshot, pod, &reason, true, now);
     }
-    let mut step = delete(pod, &reason);
+    let mut step = delete(snapshot, pod, &reason);
     step.done = Some(Event {
         warning: false,
         reason: "SuccessfulUpdatePodReCreate",
@@ -409,10 +409,10 @@ fn replace(snapshot: &Snapshot, pod: &Pod, target: &Revision, reason: &str, now:
 }
 
 /// The step that deletes a pod.
-pub(super) fn delete(pod: &Pod, reason: &str) -> Step {
+pub(super) fn delete(snapshot: &Snapshot, pod: &Pod, reason: &str) -> Step {
     let name = &pod.metadata.name;
     Step {
-        actions: vec![Action::DeletePod { target: steps::target_unless_it_serves(pod) }],
+        actions: vec![Action::DeletePod { target: hooks::target_of_deletion(snapshot, pod) }],
         reason: format!("pod {name}: {reason}"),
         done: Some(Event {
             warning: false,

@@ -1,16 +1,20 @@
 //! Histories in which the controller sees late what happens, or never, and dies between any two writes: no limit is broken at
-//! any write, and in the end the pods are as the spec says.
+//! any write and no hook passed over, no pod lacks its claims, and in the end the pods are as the spec says.
 //!
 //! `BERTH_MODEL_STEPS` is how many steps are taken, in all histories together. Histories are drawn and shrunk by proptest.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+use berth_api::template::VolumeClaimTemplate;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 use serde_json::{Value, json};
 
+use super::claims;
+use super::simulation::owner::{FINALIZER, LABEL};
 use super::simulation::views::{Kind, Planted, Views};
 use super::simulation::{World, template};
 
@@ -33,6 +37,10 @@ enum Step {
     Kubelets,
     OneKubelet(usize),
     Time(i64),
+    /// The owner of the hooks does for every pod what its state asks for.
+    Owner,
+    /// What nobody owns any more is deleted.
+    Garbage,
     /// Events of a kind arrive.
     Tell(Kind, usize),
     /// A watch breaks off, and its objects are listed again.
@@ -47,7 +55,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let image = prop::sample::select(vec!["web:0", "web:1", "web:2"]);
-    let kind = || prop::sample::select(vec![Kind::Set, Kind::Pods, Kind::Revisions, Kind::Nodes]);
+    let kind = || prop::sample::select(Kind::ALL.to_vec());
     prop_oneof![
         3 => image.prop_map(Step::Image),
         2 => (0i32..6).prop_map(Step::Replicas),
@@ -56,6 +64,8 @@ fn step() -> impl Strategy<Value = Step> {
         3 => Just(Step::Kubelets),
         4 => (0usize..6).prop_map(Step::OneKubelet),
         3 => (0i64..5).prop_map(Step::Time),
+        3 => Just(Step::Owner),
+        1 => Just(Step::Garbage),
         14 => (kind(), 1usize..5).prop_map(|(kind, events)| Step::Tell(kind, events)),
         2 => kind().prop_map(Step::List),
         10 => Just(Step::Act),
@@ -71,15 +81,70 @@ struct Given {
     max_unavailable: usize,
     max_surge: usize,
     grace: i64,
+    hooks: Hooks,
+    /// Each pod has a claim; may it be another pod's afterwards?
+    claims: Option<bool>,
     planted: Planted,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hooks {
+    None,
+    Labels,
+    /// Finalizers, and what is held takes no traffic.
+    Finalizers,
+}
+
+impl Hooks {
+    fn lifecycle(self) -> Value {
+        let hook = match self {
+            Self::None => return Value::Null,
+            Self::Labels => json!({"labelsHandler": {LABEL: "on"}}),
+            Self::Finalizers => json!({"finalizersHandler": [FINALIZER], "markPodNotReady": true}),
+        };
+        json!({"preDelete": hook, "inPlaceUpdate": hook, "preNormal": hook})
+    }
 }
 
 fn given(planted: Planted) -> impl Strategy<Value = Given> {
     let limits = prop_oneof![(1usize..4, 0usize..3), (Just(0), 1usize..3)];
     let policy = prop::sample::select(vec!["InPlaceIfPossible", "ReCreate"]);
-    (policy, limits, prop::sample::select(vec![0, 3])).prop_map(move |(policy, (max_unavailable, max_surge), grace)| {
-        Given { policy, max_unavailable, max_surge, grace, planted }
-    })
+    let hooks = prop::sample::select(vec![Hooks::None, Hooks::None, Hooks::Labels, Hooks::Finalizers]);
+    let claims = prop::sample::select(vec![None, None, Some(false), Some(true)]);
+    (policy, limits, prop::sample::select(vec![0, 3]), hooks, claims).prop_map(
+        move |(policy, (max_unavailable, max_surge), grace, hooks, claims)| Given {
+            policy,
+            max_unavailable,
+            max_surge,
+            grace,
+            hooks,
+            claims,
+            planted,
+        },
+    )
+}
+
+impl Given {
+    fn world(&self) -> World {
+        let rolling = json!({
+            "podUpdatePolicy": self.policy, "maxUnavailable": self.max_unavailable, "maxSurge": self.max_surge,
+            "inPlaceUpdateStrategy": {"gracePeriodSeconds": self.grace},
+        });
+        let strategy = json!({"type": "RollingUpdate", "rollingUpdate": rolling});
+        let mut world = World::new(3, template("web:0"), strategy);
+        world.lingers = true;
+        if let Some(reuse) = self.claims {
+            let spec = &mut Arc::make_mut(&mut world.set).spec;
+            spec.scale_strategy.enable_pvc_reuse = reuse;
+            spec.volume_claim_templates = vec![VolumeClaimTemplate(json!({
+                "metadata": {"name": "data"},
+                "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+            }))];
+        }
+        world.set_lifecycle(self.hooks.lifecycle());
+        world.settle_with_owner();
+        world
+    }
 }
 
 /// A history that broke a promise: what happened, line by line, and what was wrong.
@@ -98,12 +163,7 @@ impl fmt::Display for History {
 
 impl History {
     fn begin(given: Given) -> Self {
-        let rolling = json!({
-            "podUpdatePolicy": given.policy, "maxUnavailable": given.max_unavailable, "maxSurge": given.max_surge,
-            "inPlaceUpdateStrategy": {"gracePeriodSeconds": given.grace},
-        });
-        let strategy = json!({"type": "RollingUpdate", "rollingUpdate": rolling});
-        let views = Views::of(World::settled(3, template("web:0"), strategy), given.planted);
+        let views = Views::of(given.world(), given.planted);
         Self { views, given, told: Vec::new() }
     }
 
@@ -118,6 +178,8 @@ impl History {
             Step::Kubelets => world.run_kubelets(),
             Step::OneKubelet(at) => world.run_kubelet(*at),
             Step::Time(seconds) => world.pass(*seconds),
+            Step::Owner => drop(world.serve_hooks()),
+            Step::Garbage => world.collect_garbage(),
             Step::Tell(kind, events) => self.views.tell(*kind, *events),
             Step::List(kind) => self.views.list(*kind),
             Step::Act => self.act(usize::MAX)?,
@@ -125,6 +187,20 @@ impl History {
             Step::Restart => self.views.begin_life(),
         }
         self.views.record();
+        self.has_its_claims()
+    }
+
+    /// Every pod that may run has its claims, and none of them goes.
+    fn has_its_claims(&self) -> Result<(), TestCaseError> {
+        let world = &self.views.world;
+        let claims = world.claims.seen();
+        let sound: BTreeSet<&str> = claims.iter().filter(|c| !c.is_going()).map(|c| &*c.metadata.name).collect();
+        for pod in world.pods.values().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()) {
+            for volume in pod["spec"]["volumes"].as_array().into_iter().flatten() {
+                let claim = volume["persistentVolumeClaim"]["claimName"].as_str().unwrap_or_default();
+                prop_assert!(sound.contains(claim), "a pod lacks {claim} under {:?}:{self}", self.given);
+            }
+        }
         Ok(())
     }
 
@@ -154,14 +230,16 @@ impl History {
         self.views.world.edit_rolling_update("partition", json!(0));
         self.views.record();
         for _ in 0..200 {
-            let kinds = [Kind::Set, Kind::Pods, Kind::Revisions, Kind::Nodes];
-            kinds.into_iter().for_each(|kind| self.views.tell(kind, usize::MAX));
+            Kind::ALL.into_iter().for_each(|kind| self.views.tell(kind, usize::MAX));
             self.act(usize::MAX)?;
             let before = self.views.world.pods.clone();
+            self.views.world.serve_hooks();
             self.views.world.run_kubelets();
+            self.views.world.collect_garbage();
             let nodes_rest = self.views.world.pods == before;
             self.views.world.pass(1);
             self.views.record();
+            self.has_its_claims()?;
             if nodes_rest && self.views.rests() && self.views.sees_all() {
                 return self.check(replicas);
             }
@@ -183,6 +261,12 @@ impl History {
         prop_assert!(exact, "what runs is what the spec says under {:?}:{self}", self.given);
         let tally = world.tally();
         prop_assert_eq!(tally.available, tally.pods, "all are back in service under {:?}:{}", self.given, self);
+        if self.given.claims == Some(false) {
+            let claims = world.claims.seen();
+            let of_a_pod = |id: &str| world.pods.contains_key(&format!("web-{id}"));
+            let left = claims.iter().find(|claim| !of_a_pod(claims::instance(&claim.metadata)));
+            prop_assert!(left.is_none(), "{left:?} is left behind under {:?}:{self}", self.given);
+        }
         Ok(())
     }
 }
@@ -243,11 +327,15 @@ fn a_controller_that_misses_deletions_is_found() {
 /// What was found, in its shortest form.
 #[test]
 fn histories_that_broke_a_promise_once() {
-    use Step::{Act, AskToGo, Image, Kubelets, Replicas, Tell};
-    let given = |max_unavailable, max_surge, grace| {
+    use Step::{Act, AskToGo, Image, Kubelets, Owner, Replicas, Tell};
+    let held = |hooks, max_unavailable, max_surge, grace| {
         let planted = Planted::Nothing;
-        Given { policy: "InPlaceIfPossible", max_unavailable, max_surge, grace, planted }
+        let (policy, claims) = ("InPlaceIfPossible", None);
+        Given { policy, max_unavailable, max_surge, grace, hooks, claims, planted }
     };
+    let given = |max_unavailable, max_surge, grace| held(Hooks::None, max_unavailable, max_surge, grace);
+    let held_meanwhile =
+        vec![Replicas(4), Tell(Kind::Set, 1), Act, Tell(Kind::Pods, 9), Replicas(3), Tell(Kind::Set, 9), Owner, Act];
     let became_ready_meanwhile = vec![
         Replicas(4),
         AskToGo(0),
@@ -266,6 +354,7 @@ fn histories_that_broke_a_promise_once() {
         (given(0, 1, 0), became_ready_meanwhile, 4),
         // A pod that the same plan put back into service and deleted.
         (given(2, 2, 3), vec![Image("web:1")], 2),
+        (held(Hooks::Labels, 1, 0, 0), held_meanwhile, 3),
     ] {
         let mut history = History::begin(given);
         steps.iter().try_for_each(|step| history.take(step)).unwrap();

@@ -17,6 +17,11 @@ pub fn missing(hook: &LifecycleHook, pod: &Pod) -> Vec<String> {
     parts(hook, pod).filter(|(_, is_there)| !*is_there).map(|(part, _)| part).collect()
 }
 
+/// Does the hook name anything?
+pub fn is_any(hook: &LifecycleHook) -> bool {
+    hook.labels_handler.as_ref().is_some_and(|labels| !labels.is_empty()) || !hook.finalizers_handler.is_empty()
+}
+
 /// Has the pod anything of the hook? A hook that is not there, or names nothing, holds no pod.
 pub fn holds(hook: Option<&LifecycleHook>, pod: &Pod) -> bool {
     hook.is_some_and(|hook| parts(hook, pod).any(|(_, is_there)| is_there))

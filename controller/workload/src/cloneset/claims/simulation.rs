@@ -21,6 +21,11 @@ impl Claims {
         self.all.values().map(|claim| Arc::new(serde_json::from_value(claim.clone()).unwrap())).collect()
     }
 
+    /// As they are stored, by name.
+    pub(in crate::cloneset) fn stored(&mut self) -> &mut BTreeMap<String, Value> {
+        &mut self.all
+    }
+
     /// How many were ever made.
     pub(in crate::cloneset) fn made(&self) -> u64 {
         self.made

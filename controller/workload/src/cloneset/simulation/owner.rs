@@ -81,40 +81,43 @@ impl World {
         self.each(|pod| pod["metadata"]["labels"][lifecycle::STATE_LABEL].as_str().unwrap_or_default().to_owned())
     }
 
-    /// What is deleted is gone once it has no finalizers.
+    /// What is deleted is gone once it has no finalizers and its kubelet has ended it.
     pub(super) fn reap(&mut self) {
+        let lingers = self.lingers;
         self.pods.retain(|_, pod| {
             let finalizers = pod["metadata"]["finalizers"].as_array().map_or(0, Vec::len);
-            pod["metadata"]["deletionTimestamp"].is_null() || finalizers > 0
+            let runs = lingers && pod["ended"] != true;
+            pod["metadata"]["deletionTimestamp"].is_null() || finalizers > 0 || runs
         });
     }
 
-    /// Every hook is honoured.
-    pub(super) fn check_hooks(&self, action: &Action) {
+    /// The hook that a write passes over, if it does, in words.
+    pub(super) fn passes_over(&self, action: &Action) -> Option<String> {
         let lifecycle = self.set.spec.lifecycle.clone().unwrap_or_default();
         let pod = |name: &str| -> Pod { serde_json::from_value(self.pods[name].clone()).unwrap() };
         match action {
-            Action::DeletePod { target } => {
-                assert!(!hook::holds(lifecycle.pre_delete.as_ref(), &pod(&target.name)), "{} is held", target.name);
-            }
+            Action::DeletePod { target } => hook::holds(lifecycle.pre_delete.as_ref(), &pod(&target.name))
+                .then(|| format!("{} is held by preDelete", target.name)),
             Action::PatchPod { target, patch } if !patch.images.is_empty() => {
                 let pod = pod(&target.name);
                 let told = lifecycle::state(&pod) == UPDATING;
-                assert!(told || !hook::holds(lifecycle.in_place_update.as_ref(), &pod), "{} is held", target.name);
-                assert!(!pod.is_true("InPlaceUpdateReady"), "{} is in service", target.name);
+                if !told && hook::holds(lifecycle.in_place_update.as_ref(), &pod) {
+                    return Some(format!("{} is held by inPlaceUpdate", target.name));
+                }
+                pod.is_true("InPlaceUpdateReady").then(|| format!("{} is in service", target.name))
             }
             Action::PatchPodStatus { target, patch, .. } => {
                 let pod = pod(&target.name);
                 let after = match lifecycle::state(&pod) {
                     PREPARING_NORMAL => &lifecycle.pre_normal,
                     UPDATED => &lifecycle.in_place_update,
-                    _ => return,
+                    _ => return None,
                 };
-                if patch.labels.get(lifecycle::STATE_LABEL).is_some_and(|to| to.as_deref() == Some(NORMAL)) {
-                    assert!(hook::is_whole(after.as_ref(), &pod), "{} is held", target.name);
-                }
+                let goes_on = patch.labels.get(lifecycle::STATE_LABEL).is_some_and(|to| to.as_deref() == Some(NORMAL));
+                (goes_on && !hook::is_whole(after.as_ref(), &pod))
+                    .then(|| format!("{} goes on without its hook", target.name))
             }
-            _ => {}
+            _ => None,
         }
     }
 }

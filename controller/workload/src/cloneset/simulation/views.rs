@@ -6,8 +6,9 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::apiserver::find;
+use super::apiserver::{Objects, find};
 use super::*;
+use crate::claim::Claim;
 use crate::pod::gates::IN_PLACE_UPDATE_READY;
 
 /// A kind of object.
@@ -16,7 +17,12 @@ pub(in crate::cloneset) enum Kind {
     Set,
     Pods,
     Revisions,
+    Claims,
     Nodes,
+}
+
+impl Kind {
+    pub(in crate::cloneset) const ALL: [Self; 5] = [Self::Set, Self::Pods, Self::Revisions, Self::Claims, Self::Nodes];
 }
 
 /// What a controller does that it must not: each is to be found.
@@ -29,6 +35,17 @@ pub(in crate::cloneset) enum Planted {
     SeesNotItsOwn,
     /// A list adds and changes, and never takes away: it relies on being told of every deletion.
     RemembersTheGone,
+}
+
+/// The object of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// The one that is meant, or none where one is to be created.
+    Meant,
+    /// It is there already.
+    Done,
+    /// None, or another one.
+    Other,
 }
 
 /// The objects of a kind as they were told so far, and what is still to be told. Each version is decoded once.
@@ -102,6 +119,7 @@ pub(in crate::cloneset) struct Views {
     planted: Planted,
     pods: Watched<Pod>,
     revisions: Watched<Revision>,
+    claims: Watched<Claim>,
     set: Arc<CloneSet>,
     sets_to_tell: VecDeque<Arc<CloneSet>>,
     own_sets: usize,
@@ -118,7 +136,7 @@ impl Views {
     /// Of a world, which is seen as it is.
     pub(in crate::cloneset) fn of(world: World, planted: Planted) -> Self {
         let (set, nodes) = (world.set.clone(), world.nodes());
-        let (pods, revisions) = (Watched::default(), Watched::default());
+        let (pods, revisions, claims) = (Watched::default(), Watched::default(), Watched::default());
         let sets_to_tell = VecDeque::new();
         let (touched, faults, last) = (BTreeSet::new(), Vec::new(), Plan::default());
         let (own_sets, version) = (0, 0);
@@ -127,6 +145,7 @@ impl Views {
             planted,
             pods,
             revisions,
+            claims,
             set,
             sets_to_tell,
             own_sets,
@@ -145,6 +164,7 @@ impl Views {
     pub(in crate::cloneset) fn record(&mut self) {
         self.pods.record(&mut self.world.pods, &mut self.version);
         self.revisions.record(&mut self.world.revisions, &mut self.version);
+        self.claims.record(self.world.claims.stored(), &mut self.version);
         if *self.sets_to_tell.back().unwrap_or(&self.set) != self.world.set {
             self.sets_to_tell.push_back(self.world.set.clone());
         }
@@ -155,6 +175,7 @@ impl Views {
         match kind {
             Kind::Pods => self.pods.tell(events),
             Kind::Revisions => self.revisions.tell(events),
+            Kind::Claims => self.claims.tell(events),
             Kind::Nodes => self.nodes = self.world.nodes(),
             Kind::Set => {
                 for _ in 0..events {
@@ -172,6 +193,7 @@ impl Views {
         match kind {
             Kind::Pods => self.pods.list(forgets),
             Kind::Revisions => self.revisions.list(forgets),
+            Kind::Claims => self.claims.list(forgets),
             Kind::Nodes | Kind::Set => self.tell(kind, usize::MAX),
         }
     }
@@ -180,20 +202,22 @@ impl Views {
     pub(in crate::cloneset) fn begin_life(&mut self) {
         self.pods.seen.clear();
         self.revisions.seen.clear();
-        [Kind::Set, Kind::Pods, Kind::Revisions, Kind::Nodes].into_iter().for_each(|kind| self.list(kind));
+        self.claims.seen.clear();
+        Kind::ALL.into_iter().for_each(|kind| self.list(kind));
         self.touched.clear();
         self.last = Plan::default();
     }
 
     pub(in crate::cloneset) fn sees_all(&self) -> bool {
-        self.pods.to_tell.is_empty() && self.revisions.to_tell.is_empty() && self.sets_to_tell.is_empty()
+        let objects = self.pods.to_tell.len() + self.revisions.to_tell.len() + self.claims.to_tell.len();
+        objects + self.sets_to_tell.len() == 0
     }
 
     fn snapshot(&self) -> Snapshot {
         let mut revisions = self.revisions.all();
         revision::sort(&mut revisions);
         let (set, nodes) = (self.set.clone(), self.nodes.clone());
-        Snapshot { set, nodes, revisions, pods: self.pods.all(), ..self.world.beside() }
+        Snapshot { set, nodes, revisions, pods: self.pods.all(), claims: self.claims.all(), ..self.world.beside() }
     }
 
     /// The controller's specs from the one that it sees to the one there is.
@@ -204,12 +228,13 @@ impl Views {
     /// Decides, if all its own writes were seen, and makes so many of the writes; then it dies, if there were more. Tells what
     /// was done and what it left.
     pub(in crate::cloneset) fn act(&mut self, writes: usize) -> Vec<(String, Tally)> {
-        let waits = self.pods.own + self.revisions.own + self.own_sets > 0;
+        let waits = self.pods.own + self.revisions.own + self.claims.own + self.own_sets > 0;
         if waits && self.planted != Planted::SeesNotItsOwn {
             return Vec::new();
         }
         let snapshot = self.snapshot();
         let plan = decide(&snapshot, self.world.now);
+        self.faults.extend(written_and_deleted(&plan));
         let mut told_of = Vec::new();
         for stage in &plan.stages {
             let mut refused = false;
@@ -224,13 +249,22 @@ impl Views {
                     if self.planted == Planted::KnowsOnlyItsLife && self.is_strange(action) {
                         continue;
                     }
-                    if !self.meets(action) {
-                        refused = true;
-                        break;
+                    match self.meets(action) {
+                        Found::Other => {
+                            refused = true;
+                            break;
+                        }
+                        Found::Done => {}
+                        Found::Meant => {
+                            self.look_at(action);
+                            if let Some(fault) = self.world.passes_over(action) {
+                                self.faults.push(fault);
+                                return told_of;
+                            }
+                            self.world.write(action);
+                            self.record();
+                        }
                     }
-                    self.look_at(action);
-                    self.world.write(action);
-                    self.record();
                     self.expect();
                     told_of.push((told(action), self.world.tally()));
                 }
@@ -254,6 +288,7 @@ impl Views {
     fn expect(&mut self) {
         self.pods.own = self.pods.to_tell.len();
         self.revisions.own = self.revisions.to_tell.len();
+        self.claims.own = self.claims.to_tell.len();
     }
 
     /// It brings a pod into service that this life has not touched.
@@ -281,20 +316,30 @@ impl Views {
         }
     }
 
-    /// The apiserver finds the object that is meant.
-    fn meets(&mut self, action: &Action) -> bool {
+    /// What there is of the object that a write is for.
+    fn meets(&mut self, action: &Action) -> Found {
+        let world = &mut self.world;
+        let objects = match action.kind() {
+            kind if kind.ends_with("Revision") => &mut world.revisions,
+            kind if kind.ends_with("Claim") => world.claims.stored(),
+            _ => &mut world.pods,
+        };
         match action {
             Action::PatchPod { target, .. }
             | Action::PatchPodStatus { target, .. }
             | Action::ResizePod { target, .. }
-            | Action::DeletePod { target } => find(&mut self.world.pods, target).is_ok(),
-            Action::RenumberRevision { target, .. }
+            | Action::DeletePod { target }
+            | Action::PatchClaim { target, .. }
+            | Action::DeleteClaim { target }
+            | Action::RenumberRevision { target, .. }
             | Action::PatchRevision { target, .. }
-            | Action::DeleteRevision { target } => find(&mut self.world.revisions, target).is_ok(),
-            Action::CreateRevision { body } => {
-                !self.world.revisions.contains_key(body["metadata"]["name"].as_str().unwrap_or_default())
-            }
-            _ => true,
+            | Action::DeleteRevision { target } => match find(objects, target) {
+                Ok(_) => Found::Meant,
+                Err(_) => Found::Other,
+            },
+            Action::CreatePod { body } => to_be_created(objects, &name_of(&body.value())),
+            Action::CreateRevision { body } | Action::CreateClaim { body } => to_be_created(objects, &name_of(body)),
+            _ => Found::Meant,
         }
     }
 
@@ -306,4 +351,28 @@ impl Views {
 
 fn name_of(object: &Value) -> String {
     object["metadata"]["name"].as_str().unwrap().to_owned()
+}
+
+/// An earlier life may have created it: that is as good.
+fn to_be_created(objects: &Objects, name: &str) -> Found {
+    match objects.get(name) {
+        None => Found::Meant,
+        Some(object) if object["metadata"]["deletionTimestamp"].is_null() => Found::Done,
+        Some(_) => Found::Other,
+    }
+}
+
+/// What goes is left alone until then.
+fn written_and_deleted(plan: &Plan) -> Option<String> {
+    let mut written = BTreeSet::new();
+    plan.stages.iter().flat_map(|stage| &stage.steps).flat_map(|step| &step.actions).find_map(|action| match action {
+        Action::PatchPod { target, .. } | Action::PatchPodStatus { target, .. } | Action::ResizePod { target, .. } => {
+            written.insert(&target.name);
+            None
+        }
+        Action::DeletePod { target } => {
+            written.contains(&target.name).then(|| format!("{} is written to and deleted", target.name))
+        }
+        _ => None,
+    })
 }

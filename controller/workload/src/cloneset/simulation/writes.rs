@@ -4,7 +4,7 @@ use super::*;
 
 impl World {
     pub(super) fn write(&mut self, action: &Action) {
-        self.check_hooks(action);
+        assert_eq!(self.passes_over(action), None);
         match action {
             Action::CreatePod { .. }
             | Action::PatchPod { .. }

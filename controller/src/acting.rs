@@ -58,6 +58,7 @@ impl Acting {
                 message: error.to_string(),
                 code: 0,
                 permanent: true,
+                outdated: false,
             })
         };
         self.executor.write_status(resource, target, &json(old)?, &json(new)?).await
@@ -78,15 +79,60 @@ pub(crate) fn target<T: Object>(object: &T) -> Target {
 const REFUSED: Duration = Duration::from_secs(60);
 
 /// When to look again. A refused template waits for a change; what is refused otherwise is tried again now and then, for
-/// nothing tells when a policy is mended; everything else is tried again, ever more slowly.
+/// nothing tells when a policy is mended; everything else is tried again, ever more slowly. What somebody else changed
+/// meanwhile is no failure.
 pub(crate) fn next(plan: &Plan, outcome: &Outcome, status: Result<bool, Failure>) -> Next {
-    let failed = outcome.failures.iter().chain(status.as_ref().err()).find(|failure| !failure.permanent);
+    let failures = || outcome.failures.iter().chain(status.as_ref().err()).filter(|failure| !failure.permanent);
+    let told = |failure: &Failure| format!("{} {}: {}", failure.action, failure.object, failure.message);
+    if let Some(failure) = failures().find(|failure| !failure.outdated) {
+        return Next::Retry(told(failure));
+    }
+    if let Some(outdated) = failures().next() {
+        return Next::Again(told(outdated));
+    }
     let refused = outcome.failures.iter().any(|failure| failure.action != "ValidateTemplate");
-    match (failed, plan.look_again) {
-        (Some(failure), _) => Next::Retry(format!("{} {}: {}", failure.action, failure.object, failure.message)),
-        (None, Some(wait)) if refused => Next::After(wait.unsigned_abs().min(REFUSED)),
-        (None, Some(wait)) => Next::After(wait.unsigned_abs()),
-        (None, None) if refused => Next::After(REFUSED),
-        (None, None) => Next::Done,
+    match plan.look_again {
+        Some(wait) if refused => Next::After(wait.unsigned_abs().min(REFUSED)),
+        Some(wait) => Next::After(wait.unsigned_abs()),
+        None if refused => Next::After(REFUSED),
+        None => Next::Done,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+
+    use super::*;
+
+    fn failure(code: u16, permanent: bool, outdated: bool) -> Failure {
+        let (action, object, message) = ("PatchPod", "web-1".to_owned(), "no".to_owned());
+        Failure { action, object, message, code, permanent, outdated }
+    }
+
+    #[test]
+    fn the_worst_of_what_came_of_a_plan_says_when_to_look_again() {
+        let (conflict, broken, refused) =
+            (failure(409, false, true), failure(500, false, false), failure(403, true, false));
+        let after = |seconds| Next::After(Duration::from_secs(seconds));
+        let said = || "PatchPod web-1: no".to_owned();
+        for (failures, status, look_again, next_) in [
+            (vec![], Ok(true), None, Next::Done),
+            (vec![], Ok(false), Some(7), after(7)),
+            (vec![conflict.clone()], Ok(true), Some(7), Next::Again(said())),
+            (vec![], Err(conflict.clone()), None, Next::Again(said())),
+            (vec![conflict.clone(), broken.clone()], Ok(true), None, Next::Retry(said())),
+            (vec![conflict.clone()], Err(broken), None, Next::Retry(said())),
+            (vec![refused.clone()], Ok(true), None, after(60)),
+            (vec![refused.clone()], Ok(true), Some(7), after(7)),
+            (vec![refused.clone()], Ok(true), Some(600), after(60)),
+            (vec![refused, conflict], Ok(true), Some(600), Next::Again(said())),
+        ] {
+            let plan = Plan { look_again: look_again.map(SignedDuration::from_secs), ..Plan::default() };
+            let outcome = Outcome { failures };
+            assert_eq!(next(&plan, &outcome, status.clone()), next_, "{outcome:?} {status:?} {look_again:?}");
+        }
+        let unreadable = Failure { action: "ValidateTemplate", ..failure(422, true, false) };
+        assert_eq!(next(&Plan::default(), &Outcome { failures: vec![unreadable] }, Ok(true)), Next::Done);
     }
 }

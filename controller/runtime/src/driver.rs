@@ -24,6 +24,8 @@ pub enum Next {
     After(Duration),
     /// It failed for this reason: look again after a back-off that grows with every failure in a row.
     Retry(String),
+    /// What was decided on is not what was there, for this reason: as [`Self::Retry`], and no failure.
+    Again(String),
 }
 
 /// The keys of one controller and how to work on them.
@@ -101,6 +103,11 @@ where
                 self.metrics.later.inc();
                 self.queue.forget(key);
                 self.queue.add_after(key.clone(), wait);
+            }
+            Next::Again(reason) => {
+                self.metrics.again.inc();
+                let wait = self.queue.retry(key.clone());
+                tracing::debug!(controller, %key, ?wait, reason, "reconciled again");
             }
             Next::Retry(reason) => {
                 self.metrics.failed.inc();

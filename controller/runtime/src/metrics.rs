@@ -16,7 +16,7 @@ pub struct ControllerLabels {
     controller: &'static str,
 }
 
-/// The controller and how a reconcile ended: `success`, `requeue_after` or `error`.
+/// The controller and how a reconcile ended: `success`, `requeue`, `requeue_after` or `error`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ResultLabels {
     controller: &'static str,
@@ -70,6 +70,7 @@ pub struct Metrics {
 pub struct DriverMetrics {
     pub(crate) done: Counter,
     pub(crate) later: Counter,
+    pub(crate) again: Counter,
     pub(crate) failed: Counter,
     pub(crate) errors: Counter,
     pub(crate) panics: Counter,
@@ -152,6 +153,7 @@ impl Metrics {
         DriverMetrics {
             done: result("success"),
             later: result("requeue_after"),
+            again: result("requeue"),
             failed: result("error"),
             errors: self.reconcile_errors.get_or_create_owned(&labels),
             panics: self.reconcile_panics.get_or_create_owned(&labels),

@@ -366,6 +366,8 @@ pub struct Failure {
     pub code: u16,
     /// The same action will fail in the same way until the workload changes (HTTP 400, 403, 422).
     pub permanent: bool,
+    /// The object is gone, or not as it was seen (HTTP 404, 409): no failure, it is decided on anew.
+    pub outdated: bool,
 }
 
 impl Plan {

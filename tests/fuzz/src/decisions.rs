@@ -195,6 +195,7 @@ fn failed(plan: &Plan) -> Outcome {
         message: "spec.template: is refused".to_owned(),
         code: 422,
         permanent: true,
+        outdated: false,
     };
     Outcome { failures: actions.map(|action| failure(action.kind())).collect() }
 }

@@ -82,6 +82,27 @@ async fn looking_again_is_no_failure() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_changed_meanwhile_is_decided_on_again_ever_more_slowly_and_is_no_failure() {
+    let rig = rig();
+    let times = Mutex::new(Vec::new());
+    let start = Instant::now();
+    rig.queue.add(1);
+    let driver = rig.driver(Leadership::always(), Vec::new());
+    rig.run_for(driver, Duration::from_secs(60), async |_| {
+        let mut times = times.lock().unwrap();
+        times.push(start.elapsed());
+        if times.len() < 6 { Next::Again("PatchPod web-1: changed".to_owned()) } else { Next::Done }
+    })
+    .await;
+    let times = times.lock().unwrap();
+    let waits: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(waits.len() == 5 && waits[4] > 2 * waits[0], "{waits:?}");
+    let text = rig.metrics.encode();
+    assert!(text.contains(r#"controller_runtime_reconcile_total{controller="test",result="requeue"} 5"#), "{text}");
+    assert!(text.contains(r#"controller_runtime_reconcile_errors_total{controller="test"} 0"#), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_is_decided_before_the_stores_hold_everything() {
     let rig = rig();
     let (synced, state) = watch::channel(false);

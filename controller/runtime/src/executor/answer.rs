@@ -75,7 +75,8 @@ pub(super) fn failure(write: &Write, failed: Failed) -> Failure {
     }
     let passes = code == 403 && (message.contains("exceeded quota") || message.contains("being terminated"));
     let permanent = matches!(code, 400 | 403 | 422) && !passes;
-    Failure { action: write.action, object: write.name.clone(), message, code, permanent }
+    let outdated = matches!(code, 404 | 409) && !matches!(write.kind, Kind::Create | Kind::Ensure | Kind::DryRun);
+    Failure { action: write.action, object: write.name.clone(), message, code, permanent, outdated }
 }
 
 /// The apiserver's field errors, with the fields named as in the workload.

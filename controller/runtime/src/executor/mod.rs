@@ -171,9 +171,9 @@ impl Executor {
             let write = Write::of(action);
             let (object, namespace, action) = (&write.name, &write.namespace, write.action);
             if let Err(failure) = self.write(&write, &owner.uid).await {
-                let Failure { code, message, .. } = &failure;
+                let Failure { code, message, outdated, .. } = &failure;
                 let (owner_kind, owner_name) = (owner.resource.kind, &owner.name);
-                if *code == 409 && write.is_of_version() {
+                if *outdated {
                     tracing::info!(owner_kind, owner_name, namespace, stage, action, object, "changed meanwhile");
                     return Err(failure);
                 }

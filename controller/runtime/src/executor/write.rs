@@ -54,12 +54,6 @@ impl Write {
         }
     }
 
-    /// It is of one version of its object: another one is decided on anew.
-    pub(super) fn is_of_version(&self) -> bool {
-        let versions = [&self.body["metadata"]["resourceVersion"], &self.body["preconditions"]["resourceVersion"]];
-        versions.into_iter().any(Value::is_string)
-    }
-
     /// Path and query. The server gives the request up after `timeout_ms`: it must not carry it out when nobody counts on it.
     pub(super) fn uri(&self, manager: &str, timeout_ms: u128) -> String {
         let path = match self.kind {

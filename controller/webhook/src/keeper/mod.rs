@@ -59,16 +59,21 @@ pub(crate) fn patching() -> PatchParams {
 pub(crate) async fn keep(mut keeper: Keeper, config: Config, readiness: Readiness, mut phase: watch::Receiver<Phase>) {
     let changed = Arc::new(Notify::new());
     let mut watches = watch_all(&keeper, &changed);
+    let mut fails = false;
     let mut ready = Ready::new(readiness, EarlyEndpoint::new(&keeper.client, &config));
     loop {
         let wait = match keeper.pass().await {
             Ok(passed) => {
+                fails = false;
                 let sooner = ready.after(&keeper, passed.missing).await;
                 sooner.map_or(passed.look_again, |sooner| sooner.min(passed.look_again))
             }
             Err(error) if error.is_conflict() => LOOK_AT_MOST_EVERY,
             Err(error) => {
-                warn!(%error, "the webhook's certificates cannot be kept");
+                // It is tried again with every watch that begins anew.
+                if !std::mem::replace(&mut fails, true) {
+                    warn!(%error, "the webhook's certificates cannot be kept");
+                }
                 ready.failed(error.to_string());
                 RETRY
             }

@@ -269,11 +269,15 @@ fn out_of_service(hook: &LifecycleHook, reason: &Reason, pod: &Pod, now: Timesta
     std::iter::once(condition).chain(ready).collect()
 }
 
-/// The list of reasons is of several writers: whoever writes it must have seen it as it is.
+/// The list of reasons is of several writers: whoever writes it must have seen it as it is. And what is held counts as
+/// unavailable: that cost nothing only if it is as little ready as it was seen.
 fn patch_status(pod: &Pod, conditions: Vec<Condition>, patch: PodPatch) -> Action {
-    let mut target = steps::target(pod);
-    let shared = conditions.iter().any(|c| &*c.type_ == gates::KRUISE_POD_READY && !c.message.is_empty());
-    target.resource_version = shared.then(|| pod.metadata.resource_version.to_string());
+    let to = patch.labels.get(lifecycle::STATE_LABEL).and_then(Option::as_deref);
+    let is_held = to.is_some_and(|to| to == PREPARING_UPDATE || to == PREPARING_DELETE);
+    let mut target = if is_held { steps::target_unless_it_serves(pod) } else { steps::target(pod) };
+    if conditions.iter().any(|c| &*c.type_ == gates::KRUISE_POD_READY && !c.message.is_empty()) {
+        target.resource_version = Some(pod.metadata.resource_version.to_string());
+    }
     Action::PatchPodStatus { target, conditions, patch }
 }
 

@@ -360,10 +360,13 @@ impl World {
     }
 
     pub(super) fn tally(&self) -> Tally {
-        let pods = self.pods();
+        self.tally_of(&self.pods(), &self.decoded_revisions())
+    }
+
+    fn tally_of(&self, pods: &[Arc<Pod>], revisions: &[Arc<Revision>]) -> Tally {
         let available = |pod: &&Arc<Pod>| availability(pod, 0, self.now).is_available();
         let template = &self.set.spec.template.0;
-        let updated = match revision::recognise(template, &self.decoded_revisions()) {
+        let updated = match revision::recognise(template, revisions) {
             revision::Recognised::Newest(r) | revision::Recognised::Older(r, _) => r.metadata.name.to_string(),
             revision::Recognised::New(_) => String::new(),
         };

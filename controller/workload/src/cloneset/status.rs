@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::settings::settings;
 use super::{Snapshot, blocked, progress, update::Revisions};
-use crate::plan::{Failure, Outcome, Plan};
+use crate::plan::{Outcome, Plan};
 use crate::pod::availability;
 use crate::revision::{self, Recognised};
 use crate::selector::Selector;
@@ -79,10 +79,8 @@ fn failures(snapshot: &Snapshot, outcome: &Outcome, conditions: &mut Vec<CloneSe
     };
     let is_update = |action: &str| action.starts_with("PatchPod");
     let first = |is_ours: fn(&str) -> bool| {
-        // Somebody else wrote the pod at the same time: it is looked at again at once.
-        let superseded = |f: &&Failure| f.code == 409 && ["PatchPodStatus", "DeletePod"].contains(&f.action);
-        let mut told = outcome.failures.iter().filter(|f| !superseded(f));
-        told.find(|f| is_ours(f.action)).map(|f| f.message.clone())
+        let mut told = outcome.failures.iter().filter(|failure| !failure.outdated);
+        told.find(|failure| is_ours(failure.action)).map(|failure| failure.message.clone())
     };
     let set = snapshot.set.metadata.name.as_deref().unwrap_or_default();
     for (type_, message) in [(condition::FAILED_SCALE, first(is_scale)), (condition::FAILED_UPDATE, first(is_update))] {

@@ -348,6 +348,7 @@ fn nothing_is_said_of_a_generation_before_its_revision_is_known() {
         message: "spec.containers[0].image: Required value".to_owned(),
         code: 422,
         permanent: true,
+        outdated: false,
     };
     let refused = super::status(&snapshot, &plan, &Outcome { failures: vec![failure] }, world.now()).unwrap();
     assert_eq!((refused.observed_generation, refused.updated_replicas, refused.replicas), (2, 0, 2));

@@ -240,7 +240,14 @@ impl World {
     fn write(&mut self, action: &Action) -> Result<(), Failure> {
         let refuse = |target: &Target, code| {
             let message = format!("{code}");
-            Err(Failure { action: action.kind(), object: target.name.clone(), message, code, permanent: false })
+            Err(Failure {
+                action: action.kind(),
+                object: target.name.clone(),
+                message,
+                code,
+                permanent: false,
+                outdated: code == 409,
+            })
         };
         let (mut object, target, patch) = match action {
             Action::PatchNodeImage { target, patch } => {

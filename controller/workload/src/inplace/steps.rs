@@ -211,7 +211,10 @@ fn patch_spec(pod: &Pod, phase: &Phase, update: &Update<'_>, mark: bool, now: Ti
         lifecycle::set(&mut patch, lifecycle::UPDATING, now);
     }
     let missing = resize::unwritten(pod, &resources);
-    let mut actions = vec![Action::PatchPod { target: target(pod), patch }];
+    // Without a gate it was not taken out of service first.
+    let is_out = gates::has_gate(pod, gates::IN_PLACE_UPDATE_READY);
+    let target = if is_out { target(pod) } else { target_unless_it_serves(pod) };
+    let mut actions = vec![Action::PatchPod { target, patch }];
     actions.extend((!missing.is_empty()).then(|| resize(pod, missing)));
     actions
 }

@@ -40,8 +40,26 @@ fn what_is_permanent() {
 fn another_object_of_the_name_is_a_conflict() {
     let answer = failed(422, "invalid", &[("metadata.uid", "field is immutable")]);
     let failure = failure(&patch(), answer);
-    assert_eq!((failure.code, failure.permanent), (409, false));
+    assert_eq!((failure.code, failure.permanent, failure.outdated), (409, false, true));
     assert!(failure.message.contains("\"a\"") && failure.message.contains("u1"), "{}", failure.message);
+}
+
+#[test]
+fn an_object_that_is_not_as_it_was_seen_is_no_failure() {
+    let target = Target { namespace: "ns".into(), name: "a".into(), uid: "u1".into(), resource_version: None };
+    let delete = Write::of(&Action::DeletePod { target });
+    let create = Write::of(&Action::CreatePod { body: Body::from(&pod(Some("o1"))) });
+    for (write, code, outdated) in [
+        (patch(), 409, true),
+        (patch(), 404, true),
+        (patch(), 500, false),
+        (patch(), 422, false),
+        (delete, 409, true),
+        // No namespace, or a name that is taken.
+        (create, 404, false),
+    ] {
+        assert_eq!(failure(&write, failed(code, "no", &[])).outdated, outdated, "{} {code}", write.action);
+    }
 }
 
 #[test]

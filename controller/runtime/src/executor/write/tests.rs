@@ -29,7 +29,7 @@ fn a_pod_patch_is_strategic_and_carries_its_preconditions() {
             "spec": {"containers": [{"name": "main", "image": "x:2"}]},
         })
     );
-    assert_eq!((write.method(), write.content, write.is_of_version()), (Method::PATCH, STRATEGIC, true));
+    assert_eq!((write.method(), write.content), (Method::PATCH, STRATEGIC));
     assert_eq!(write.uri("m", 900), "/api/v1/namespaces/ns/pods/a?timeout=900ms&fieldManager=m");
 }
 
@@ -69,8 +69,9 @@ fn a_delete_has_preconditions_and_no_grace_period_of_its_own() {
     let write = Write::of(&Action::DeletePod { target: target(Some("7")) });
     let preconditions = json!({"uid": "u", "resourceVersion": "7"});
     assert_eq!(write.body, json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}));
-    assert_eq!((write.method(), write.uid.as_str(), write.is_of_version()), (Method::DELETE, "u", true));
-    assert!(!Write::of(&Action::DeletePod { target: target(None) }).is_of_version());
+    assert_eq!((write.method(), write.uid.as_str()), (Method::DELETE, "u"));
+    let any_version = Write::of(&Action::DeletePod { target: target(None) });
+    assert_eq!(any_version.body["preconditions"], json!({"uid": "u"}));
     assert_eq!(write.uri("m", 5), "/api/v1/namespaces/ns/pods/a?timeout=5ms");
 }
 

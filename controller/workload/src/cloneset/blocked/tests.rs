@@ -350,6 +350,7 @@ fn a_refused_write_is_told_at_once_and_the_peers_condition_with_it() {
             message: format!("pods \"{pod}\" is forbidden: exceeded quota: few, used: pods={used}"),
             code: 403,
             permanent: false,
+            outdated: false,
         }],
     };
     let first = told(&mut set, &quota("web-abcde", 1), 0).unwrap();

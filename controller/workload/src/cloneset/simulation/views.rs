@@ -108,6 +108,11 @@ impl<T: serde::de::DeserializeOwned> Watched<T> {
         self.own = 0;
     }
 
+    /// As they were last recorded.
+    fn stored(&self) -> Vec<Arc<T>> {
+        self.last.values().map(|(_, object)| object.clone()).collect()
+    }
+
     fn all(&self) -> Vec<Arc<T>> {
         self.seen.values().cloned().collect()
     }
@@ -225,6 +230,13 @@ impl Views {
         std::iter::once(&*self.set).chain(self.sets_to_tell.iter().map(|set| &**set))
     }
 
+    /// Of what there is, as it was last recorded.
+    pub(in crate::cloneset) fn tally(&self) -> Tally {
+        let mut revisions = self.revisions.stored();
+        revision::sort(&mut revisions);
+        self.world.tally_of(&self.pods.stored(), &revisions)
+    }
+
     /// Decides, if all its own writes were seen, and makes so many of the writes; then it dies, if there were more. Tells what
     /// was done and what it left.
     pub(in crate::cloneset) fn act(&mut self, writes: usize) -> Vec<(String, Tally)> {
@@ -266,7 +278,7 @@ impl Views {
                         }
                     }
                     self.expect();
-                    told_of.push((told(action), self.world.tally()));
+                    told_of.push((told(action), self.tally()));
                 }
             }
             if refused && stage.required {

@@ -14,7 +14,7 @@ use super::update::{self, Revisions};
 use super::{Snapshot, blocked, claim_hash, claims, launch, overlap, pods_to_delete, predownload, progress};
 use crate::gates::Gate;
 use crate::lifecycle;
-use crate::plan::{Action, Body, Event, Plan, Refusal, Stage, Step, Waiting};
+use crate::plan::{Action, Body, Event, Plan, Refusal, Stage, Step, Target, Waiting};
 use crate::pod::{Availability, Pod, availability, order};
 use crate::revision::{self, Recognised, Revision};
 use crate::rollout::{self, Held, Numbers, repair};
@@ -92,16 +92,11 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     plan
 }
 
-/// A pod that the plan deletes is not written to before: it would not be the one that was seen any more, and nobody would
-/// see it as it is written.
+/// A pod that the plan takes away, or lets a hook hold, has no other write before: that might put it back into service, and
+/// it was counted as what it was.
 fn leave_alone_what_goes(plan: &mut Plan) {
-    let deleted = |step: &Step| {
-        step.actions.iter().find_map(|action| match action {
-            Action::DeletePod { target } => Some(target.uid.clone()),
-            _ => None,
-        })
-    };
-    let gone: BTreeSet<String> = plan.stages.iter().flat_map(|stage| &stage.steps).filter_map(deleted).collect();
+    let taken = |step: &Step| step.actions.iter().find_map(takes_away).map(|target| target.uid.clone());
+    let gone: BTreeSet<String> = plan.stages.iter().flat_map(|stage| &stage.steps).filter_map(taken).collect();
     if gone.is_empty() {
         return;
     }
@@ -112,9 +107,17 @@ fn leave_alone_what_goes(plan: &mut Plan) {
         _ => false,
     };
     for stage in &mut plan.stages {
-        stage.steps.retain(|step| deleted(step).is_some() || !step.actions.iter().any(writes_to_it));
+        stage.steps.retain(|step| taken(step).is_some() || !step.actions.iter().any(writes_to_it));
     }
     plan.stages.retain(|stage| !stage.steps.is_empty());
+}
+
+fn takes_away(action: &Action) -> Option<&Target> {
+    match action {
+        Action::DeletePod { target } => Some(target),
+        Action::PatchPodStatus { target, patch, .. } => hooks::is_to_be_held(patch).then_some(target),
+        _ => None,
+    }
 }
 
 /// Does the pod count as updated for the number of pods? One whose update a hook holds may, so that it is not scaled down

@@ -136,6 +136,16 @@ pub(super) fn before_update(snapshot: &Snapshot, pod: &Pod, now: Timestamp) -> T
     })
 }
 
+/// An update that nothing holds begins only with the pod as it was seen: its owner could hold it by now.
+pub(super) fn unless_held_by_now(snapshot: &Snapshot, pod: &Pod, update: &mut [Action]) {
+    if lifecycle::state(pod) != UPDATING
+        && in_place_update(snapshot).is_some_and(hook::is_any)
+        && let Some(Action::PatchPod { target, .. } | Action::PatchPodStatus { target, .. }) = update.first_mut()
+    {
+        target.resource_version = Some(pod.metadata.resource_version.to_string());
+    }
+}
+
 /// Where a pod goes whose update in place is done, or is undone. `None`: it stays in its state.
 pub(super) fn after_update(snapshot: &Snapshot, pod: &Pod) -> Option<&'static str> {
     match lifecycle::state(pod) {
@@ -269,12 +279,16 @@ fn out_of_service(hook: &LifecycleHook, reason: &Reason, pod: &Pod, now: Timesta
     std::iter::once(condition).chain(ready).collect()
 }
 
+/// Does the patch of a pod bring it into a state in which a hook holds it?
+pub(super) fn is_to_be_held(patch: &PodPatch) -> bool {
+    let to = patch.labels.get(lifecycle::STATE_LABEL).and_then(Option::as_deref);
+    to.is_some_and(|to| to == PREPARING_UPDATE || to == PREPARING_DELETE)
+}
+
 /// The list of reasons is of several writers: whoever writes it must have seen it as it is. And what is held counts as
 /// unavailable: that cost nothing only if it is as little ready as it was seen.
 fn patch_status(pod: &Pod, conditions: Vec<Condition>, patch: PodPatch) -> Action {
-    let to = patch.labels.get(lifecycle::STATE_LABEL).and_then(Option::as_deref);
-    let is_held = to.is_some_and(|to| to == PREPARING_UPDATE || to == PREPARING_DELETE);
-    let mut target = if is_held { steps::target_unless_it_serves(pod) } else { steps::target(pod) };
+    let mut target = if is_to_be_held(&patch) { steps::target_unless_it_serves(pod) } else { steps::target(pod) };
     if conditions.iter().any(|c| &*c.type_ == gates::KRUISE_POD_READY && !c.message.is_empty()) {
         target.resource_version = Some(pod.metadata.resource_version.to_string());
     }

@@ -361,7 +361,8 @@ fn advance(
             );
             None
         }
-        Next::Write(actions) => {
+        Next::Write(mut actions) => {
+            hooks::unless_held_by_now(snapshot, pod, &mut actions);
             let name = &pod.metadata.name;
             let has = |kind: &str| actions.iter().any(|action| action.kind() == kind);
             let (patched, leaves) = (has("PatchPod"), has("PatchPodStatus"));

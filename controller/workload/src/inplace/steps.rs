@@ -108,9 +108,11 @@ pub fn advance(pod: &Pod, phase: &Phase, update: &Update<'_>, now: Timestamp) ->
         // Announced only, resized in service, or its gate was opened by somebody else.
         Phase::Idle | Phase::Draining | Phase::Patched(..) if gated && closed(pod).is_none() => {
             let at_once = update.grace.is_zero();
-            let mut actions = vec![leave_service(pod, !at_once, now)];
+            // From the first write on its hook's owner is told.
+            let mark = !at_once || update.announce;
+            let mut actions = vec![leave_service(pod, mark, now)];
             if at_once {
-                actions.extend(patch_spec(pod, phase, update, !is_marked(pod), now));
+                actions.extend(patch_spec(pod, phase, update, !mark && !is_marked(pod), now));
             }
             Next::Write(actions)
         }

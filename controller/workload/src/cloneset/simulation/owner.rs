@@ -108,13 +108,17 @@ impl World {
             }
             Action::PatchPodStatus { target, patch, .. } => {
                 let pod = pod(&target.name);
+                let to = patch.labels.get(lifecycle::STATE_LABEL).and_then(Option::as_deref);
+                let begins = to == Some(UPDATING) && lifecycle::state(&pod) != PREPARING_DELETE;
+                if begins && hook::holds(lifecycle.in_place_update.as_ref(), &pod) {
+                    return Some(format!("{} is held by inPlaceUpdate", target.name));
+                }
                 let after = match lifecycle::state(&pod) {
                     PREPARING_NORMAL => &lifecycle.pre_normal,
                     UPDATED => &lifecycle.in_place_update,
                     _ => return None,
                 };
-                let goes_on = patch.labels.get(lifecycle::STATE_LABEL).is_some_and(|to| to.as_deref() == Some(NORMAL));
-                (goes_on && !hook::is_whole(after.as_ref(), &pod))
+                (to == Some(NORMAL) && !hook::is_whole(after.as_ref(), &pod))
                     .then(|| format!("{} goes on without its hook", target.name))
             }
             _ => None,

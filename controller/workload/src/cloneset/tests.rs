@@ -6,6 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::Snapshot;
 use super::simulation::{World, template};
 use crate::plan::{Action, Failure, Outcome, Plan};
 
@@ -355,6 +356,44 @@ fn nothing_is_said_of_a_generation_before_its_revision_is_known() {
     assert!(refused.conditions[0].message.contains("Required value"), "{:?}", refused.conditions);
     world.settle();
     assert_eq!((world.status().observed_generation, world.status().updated_replicas), (2, 2));
+}
+
+#[test]
+fn each_side_of_the_work_tells_its_own_failure() {
+    let world = World::settled(2, template("web:1"), strategy("InPlaceIfPossible", json!({})));
+    let (snapshot, plan) = (world.snapshot(), world.plan());
+    for (action, outdated, told) in [
+        ("CreatePod", false, Some("FailedScale")),
+        ("DeletePod", false, Some("FailedScale")),
+        ("CreateClaim", false, Some("FailedScale")),
+        ("PatchClaim", false, Some("FailedScale")),
+        ("DeleteClaim", false, Some("FailedScale")),
+        ("PatchPod", false, Some("FailedUpdate")),
+        ("PatchPodStatus", false, Some("FailedUpdate")),
+        ("DeletePod", true, None),
+        ("PatchPod", true, None),
+        ("CreateRevision", false, None),
+        ("DeleteRevision", false, None),
+        ("CreateImagePullJob", false, None),
+        ("PatchCloneSet", false, None),
+    ] {
+        let message = "the server is asleep".to_owned();
+        let failure = Failure { action, object: "web-a".to_owned(), message, code: 500, permanent: false, outdated };
+        let outcome = Outcome { failures: vec![failure] };
+        let mut snapshot = snapshot.clone();
+        let failed = |snapshot: &Snapshot, outcome: &Outcome| {
+            let conditions = super::status(snapshot, &plan, outcome, world.now()).unwrap().conditions;
+            let failed = conditions.into_iter().find(|condition| condition.type_.starts_with("Failed"));
+            failed.map(|condition| (condition.type_, condition.status, condition.message))
+        };
+        let expected = told.map(|type_| (type_.to_owned(), "True".to_owned(), "the server is asleep".to_owned()));
+        assert_eq!(failed(&snapshot, &outcome), expected, "{action} {outdated}");
+        // It stays while it fails, and goes when it does not.
+        let status = super::status(&snapshot, &plan, &outcome, world.now());
+        Arc::make_mut(&mut snapshot.set).status = status;
+        assert_eq!(failed(&snapshot, &outcome), expected, "{action} {outdated}");
+        assert_eq!(failed(&snapshot, &Outcome::default()), None, "{action} {outdated}");
+    }
 }
 
 #[test]

@@ -163,6 +163,22 @@ mod tests {
     }
 
     #[test]
+    fn a_digest_is_as_long_as_its_algorithm_says_and_in_lower_case() {
+        let digest = |algorithm: &str, digit: &str, length: usize| format!("app@{algorithm}:{}", digit.repeat(length));
+        for (algorithm, length) in [("sha256", 64), ("sha384", 96), ("sha512", 128)] {
+            for digit in ["0", "a", "f"] {
+                let reference = digest(algorithm, digit, length);
+                let tag = reference.trim_start_matches("app@").to_owned();
+                assert_eq!(split(&reference), Ok(("app".to_owned(), tag)));
+            }
+            for (digit, length) in [("A", length), ("g", length), ("0", length - 1), ("0", length + 1)] {
+                let error = split(&digest(algorithm, digit, length)).unwrap_err();
+                assert!(error.contains("no digest"), "{error}");
+            }
+        }
+    }
+
+    #[test]
     fn what_is_no_reference_is_said() {
         let too_long = format!("registry.example.com/{}", "a/".repeat(120) + "a");
         let identifier = DIGEST.trim_start_matches("sha256:");

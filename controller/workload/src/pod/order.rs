@@ -129,6 +129,25 @@ mod tests {
     }
 
     #[test]
+    fn what_serves_is_updated_last_and_the_newest_first_of_equals() {
+        let mut pods: Vec<_> = [
+            Given("serves", "n1", "Running", true, 0, 0, 10),
+            Given("serves-newer", "n1", "Running", true, 0, 0, 20),
+            Given("unready", "n2", "Running", false, 0, 0, 10),
+            Given("ended", "n3", "Failed", false, 0, 0, 10),
+            Given("pending", "n4", "Pending", false, 0, 0, 10),
+            Given("unknown", "n4", "", false, 0, 0, 5),
+            Given("unscheduled", "", "Pending", false, 0, 0, 10),
+        ]
+        .iter()
+        .map(pod)
+        .collect();
+        for_update(&mut pods);
+        let expected = ["unscheduled", "pending", "unknown", "ended", "unready", "serves-newer", "serves"];
+        assert_eq!(names(&pods), expected);
+    }
+
+    #[test]
     fn the_crowded_node_gives_first() {
         let mut pods: Vec<_> = [
             Given("a", "n1", "Running", true, 0, 0, 10),

@@ -202,3 +202,20 @@ fn a_record_says_what_is_wanted_and_reads_as_the_peers() {
     let none: Value = serde_json::from_str(&State::default().to_annotation()).unwrap();
     assert!(none["updateResources"].is_null() && none["berthResources"].is_null());
 }
+
+#[test]
+fn amounts_are_told_as_people_write_them() {
+    let mi = 1000 << 20;
+    for (resource, thousandths, told) in [
+        ("cpu", 0, "none"),
+        ("memory", 0, "none"),
+        ("cpu", 250, "250m"),
+        ("cpu", 1500, "1500m"),
+        ("cpu", 2000, "2"),
+        ("memory", 64 * mi, "64Mi"),
+        ("memory", 3 * mi / 2, "1572864"),
+        ("memory", 1000, "1"),
+    ] {
+        assert_eq!(in_words(resource, thousandths), told, "{resource} {thousandths}");
+    }
+}

@@ -17,8 +17,8 @@ use kube::Client;
 use tokio::time::Instant;
 
 use crate::client::{self, Failed};
-use crate::object::{Object, Resource, compare_versions};
-use crate::store::Store;
+use crate::object::{Object, Resource};
+use crate::store::{Store, reaches};
 
 /// What is expected, by the uid of the owner that is decided on.
 pub struct Expectations {
@@ -98,9 +98,10 @@ impl<T: Object> Followed for Store<T> {
 
     fn read<'a>(&'a self, client: &'a Client, namespace: &'a str, name: &'a str) -> BoxFuture<'a, Result<(), Failed>> {
         Box::pin(async move {
+            let seen = self.get(namespace, name);
             match client::get::<T>(client, &T::RESOURCE.path(namespace, name)).await {
-                Ok(object) => self.apply(object),
-                Err(failed) if failed.code == 404 => self.remove(namespace, name, None),
+                Ok(object) => self.apply_read(object),
+                Err(failed) if failed.code == 404 => seen.iter().for_each(|seen| self.remove_seen(seen)),
                 Err(failed) => return Err(failed),
             }
             Ok(())
@@ -267,10 +268,6 @@ fn is_settled(entry: &Entry, store: &dyn Followed) -> bool {
         // Not there: not yet, or no more.
         (Want::Version { version, .. }, _) => store.position().is_some_and(|position| reaches(&position, version)),
     }
-}
-
-fn reaches(have: &str, want: &str) -> bool {
-    compare_versions(have, want).is_some_and(std::cmp::Ordering::is_ge)
 }
 
 #[cfg(test)]

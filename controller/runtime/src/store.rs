@@ -184,17 +184,32 @@ impl<T: Object> Store<T> {
 
     /// Puts an object in, as a feed does. An older version of an object that is there is ignored.
     pub fn apply(&self, object: T) {
-        let changes = self.put(object);
+        let changes = self.put(object, false);
+        self.tell(changes);
+    }
+
+    /// Takes in an object as it was read beside the feed. Nothing where the feed has passed its version: it has shown what
+    /// became of it since, and what is gone would come back for good.
+    pub(crate) fn apply_read(&self, object: T) {
+        let changes = self.put(object, true);
         self.tell(changes);
     }
 
     /// Takes an object out, as a feed does. With a uid, only that very object.
     pub fn remove(&self, namespace: &str, name: &str, uid: Option<&str>) {
+        self.remove_if(namespace, name, |held| uid.is_none_or(|uid| held.uid() == uid));
+    }
+
+    /// Takes an object out that a read beside the feed did not find, if it is still what the store had before the read:
+    /// one that was created meanwhile stays.
+    pub(crate) fn remove_seen(&self, seen: &Arc<T>) {
+        self.remove_if(seen.namespace(), seen.name(), |held| Arc::ptr_eq(held, seen));
+    }
+
+    fn remove_if(&self, namespace: &str, name: &str, is_meant: impl Fn(&Arc<T>) -> bool) {
         let old = {
             let mut inner = self.write();
-            let is_it = |held: &Held<T>| {
-                is_at(&*held.object, namespace, name) && uid.is_none_or(|uid| held.object.uid() == uid)
-            };
+            let is_it = |held: &Held<T>| is_at(&*held.object, namespace, name) && is_meant(&held.object);
             let Ok(entry) = inner.objects.find_entry(self.hash(namespace, name), is_it) else { return };
             let (held, _) = entry.remove();
             self.unindex(&mut inner, &held.object);
@@ -246,15 +261,23 @@ impl<T: Object> Store<T> {
         }
     }
 
-    fn put(&self, object: T) -> Vec<Change<T>> {
+    fn put(&self, object: T, beside: bool) -> Vec<Change<T>> {
         let hash = self.hash(object.namespace(), object.name());
         let mut inner = self.write();
-        let (list, force) = (inner.list, inner.force);
+        let passed = |position: &str| reaches(position, object.resource_version());
+        if beside && inner.position.as_deref().is_some_and(passed) {
+            return Vec::new();
+        }
+        let force = inner.force;
+        // A list that is under way has not shown what was read beside it.
+        let list = if beside { inner.list.wrapping_sub(1) } else { inner.list };
         let is_it = |held: &Held<T>| is_at(&*held.object, object.namespace(), object.name());
         let (old, new) = match inner.objects.entry(hash, is_it, |held| self.hash_of(&*held.object)) {
             Entry::Occupied(mut entry) => {
                 let held = entry.get_mut();
-                held.list = list;
+                if !beside {
+                    held.list = list;
+                }
                 if held.object.uid() == object.uid() && !is_news(&*held.object, &object, force) {
                     return Vec::new();
                 }
@@ -337,6 +360,11 @@ fn is_at<T: Object>(object: &T, namespace: &str, name: &str) -> bool {
 }
 
 /// False where the versions say that nothing changed, or, unless forced, that `new` is the older one.
+/// Is a version at least as new as another? No, where they cannot be compared.
+pub(crate) fn reaches(have: &str, want: &str) -> bool {
+    compare_versions(have, want).is_some_and(Ordering::is_ge)
+}
+
 fn is_news<T: Object>(old: &T, new: &T, force: bool) -> bool {
     match compare_versions(old.resource_version(), new.resource_version()) {
         Some(Ordering::Less) | None => true,

@@ -204,3 +204,138 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_was_read_beside_the_feed_does_not_come_back() {
+    let store: Arc<Store<Thing>> = Store::new(&[]);
+    store.begin_list(false);
+    store.end_list("100");
+    store.apply(thing("a", "1", 101, ""));
+    store.advance("101");
+    let seen = store.get("ns", "a").unwrap();
+    // Read now, and taken in after the feed has told of its end.
+    store.remove("ns", "a", Some("1"));
+    store.advance("102");
+    store.apply_read(thing("a", "1", 101, ""));
+    assert!(store.get("ns", "a").is_none());
+    // The feed has not come so far yet.
+    store.apply_read(thing("b", "2", 103, ""));
+    assert!(store.get("ns", "b").is_some());
+    // Not found, and created again before that is taken in.
+    store.apply(thing("a", "3", 104, ""));
+    store.remove_seen(&seen);
+    assert_eq!(store.get("ns", "a").unwrap().uid, "3");
+    store.remove_seen(&store.get("ns", "a").unwrap());
+    assert!(store.get("ns", "a").is_none());
+    // What a list that was under way does not show is gone.
+    store.begin_list(false);
+    store.apply_read(thing("c", "4", 105, ""));
+    store.end_list("106");
+    assert!(store.get("ns", "b").is_none() && store.get("ns", "c").is_none());
+}
+
+#[derive(Debug, Clone)]
+enum Beside {
+    /// The server creates the object, changes it, or deletes it.
+    Create,
+    Change,
+    Delete,
+    /// The feed goes on by so many events.
+    Feed(usize),
+    /// It breaks off, and lists what there is.
+    List,
+    /// A read is sent, answered, and taken in.
+    Ask,
+    Answer,
+    Take,
+}
+
+/// One object on a server, as a feed and reads beside it see it.
+struct Server {
+    store: Arc<Store<Thing>>,
+    version: u32,
+    uid: u32,
+    now: Option<Thing>,
+    events: Vec<(u32, Option<Thing>)>,
+    fed: usize,
+    asked: Option<Option<Arc<Thing>>>,
+    answered: Option<Option<Thing>>,
+}
+
+impl Server {
+    fn new() -> Self {
+        let store = Store::new(&[]);
+        store.begin_list(false);
+        store.end_list("1");
+        Self { store, version: 1, uid: 0, now: None, events: Vec::new(), fed: 0, asked: None, answered: None }
+    }
+
+    fn step(&mut self, step: &Beside) {
+        match step {
+            Beside::Create if self.now.is_none() => {
+                self.uid += 1;
+                self.becomes(true);
+            }
+            Beside::Change if self.now.is_some() => self.becomes(true),
+            Beside::Delete if self.now.is_some() => self.becomes(false),
+            Beside::Feed(events) => (0..*events).for_each(|_| self.feed()),
+            Beside::List => {
+                self.store.begin_list(false);
+                self.now.iter().for_each(|thing| self.store.apply(thing.clone()));
+                self.store.end_list(&self.version.to_string());
+                self.fed = self.events.len();
+            }
+            Beside::Ask => (self.asked, self.answered) = (Some(self.store.get("ns", "a")), None),
+            Beside::Answer if self.asked.is_some() => self.answered = Some(self.now.clone()),
+            Beside::Take => match (self.asked.take(), self.answered.take()) {
+                (Some(_), Some(Some(thing))) => self.store.apply_read(thing),
+                (Some(seen), Some(None)) => seen.iter().for_each(|seen| self.store.remove_seen(seen)),
+                _ => {}
+            },
+            Beside::Create | Beside::Change | Beside::Delete | Beside::Answer => {}
+        }
+    }
+
+    fn becomes(&mut self, exists: bool) {
+        self.version += 1;
+        self.now = exists.then(|| thing("a", &self.uid.to_string(), self.version, ""));
+        self.events.push((self.version, self.now.clone()));
+    }
+
+    fn feed(&mut self) {
+        let Some((version, thing)) = self.events.get(self.fed) else { return };
+        match thing {
+            Some(thing) => self.store.apply(thing.clone()),
+            None => self.store.remove("ns", "a", None),
+        }
+        self.store.advance(&version.to_string());
+        self.fed += 1;
+    }
+}
+
+fn beside() -> impl Strategy<Value = Beside> {
+    prop_oneof![
+        Just(Beside::Create),
+        Just(Beside::Change),
+        Just(Beside::Delete),
+        (1usize..4).prop_map(Beside::Feed),
+        Just(Beside::List),
+        Just(Beside::Ask),
+        Just(Beside::Answer),
+        Just(Beside::Take),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+
+    /// Whenever a read is answered and taken in: once the feed has told everything, the store has what the server has.
+    #[test]
+    fn reads_beside_the_feed_leave_nothing_behind(steps in prop::collection::vec(beside(), 1..40)) {
+        let mut server = Server::new();
+        steps.iter().for_each(|step| server.step(step));
+        server.step(&Beside::Feed(100));
+        let held = server.store.get("ns", "a").map(|held| (*held).clone());
+        prop_assert_eq!(held, server.now);
+    }
+}

@@ -1,5 +1,5 @@
-//! The apiserver is away in the middle of a rollout and of pulls: pods run on, pulls end, and when it is back everything
-//! goes on and is told.
+//! The apiserver is away in the middle of a rollout and of pulls, or stands still and answers nobody: pods run on, pulls end,
+//! and when it is back everything goes on and is told.
 
 use std::time::Duration;
 
@@ -19,15 +19,28 @@ use crate::world::{Case, PATIENCE, ensure_in_place};
 const NODES: [u8; 3] = [1, 2, 3];
 const LIMITS: Limits = Limits { available: 4, min_ready: Duration::ZERO, active: 6, kept: None };
 
+/// How an apiserver is away.
+#[derive(Debug, Clone, Copy)]
+enum Away {
+    /// Killed, and started again.
+    Gone,
+    /// Stopped in the middle of what it does. Connections stay, requests are taken and not answered; later it goes on with them.
+    Still,
+}
+
 pub(crate) async fn for_a_minute(case: &Case) -> Result<()> {
-    away(case, Duration::from_secs(60)).await
+    away(case, Away::Gone, Duration::from_secs(60)).await
 }
 
 pub(crate) async fn for_ten_minutes(case: &Case) -> Result<()> {
-    away(case, Duration::from_secs(600)).await
+    away(case, Away::Gone, Duration::from_secs(600)).await
 }
 
-async fn away(case: &Case, duration: Duration) -> Result<()> {
+pub(crate) async fn standing_still_for_a_minute(case: &Case) -> Result<()> {
+    away(case, Away::Still, Duration::from_secs(60)).await
+}
+
+async fn away(case: &Case, how: Away, duration: Duration) -> Result<()> {
     // Two tags of one digest, so that the rollout needs the daemons.
     let [one, two] = case.images("same", ["one", "two"]).await?;
     let large = pulls::large(case, "large").await?;
@@ -56,7 +69,11 @@ async fn away(case: &Case, duration: Duration) -> Result<()> {
     watch.until("a pod is in its grace period", PATIENCE, held).await?;
     let cluster = case.cluster()?;
     let back = cluster.clone();
-    case.blocking(move |_| cluster.kill(Component::Apiserver)).await?;
+    case.blocking(move |_| match how {
+        Away::Gone => cluster.kill(Component::Apiserver),
+        Away::Still => cluster.pause(Component::Apiserver),
+    })
+    .await?;
     let until = Instant::now() + duration;
     let first = watch.record()?;
     let meanwhile = async {
@@ -65,10 +82,14 @@ async fn away(case: &Case, duration: Duration) -> Result<()> {
         sleep_until(until).await;
         Ok(())
     };
-    pulls::restored(meanwhile, case.blocking(move |_| back.start(Component::Apiserver))).await?;
+    let comes_back = case.blocking(move |_| match how {
+        Away::Gone => back.start(Component::Apiserver),
+        Away::Still => back.resume(Component::Apiserver),
+    });
+    pulls::restored(meanwhile, comes_back).await?;
     let returned = Timestamp::now();
 
-    // No watch goes on over an apiserver's end. While there is none, nothing changes.
+    // No watch goes on over an apiserver's end. While it is away, nothing changes.
     let watch = case.watch("web").await?;
     case.done("web").await?;
     ensure_in_place(&web, &case.pods("web").await?, 1)?;

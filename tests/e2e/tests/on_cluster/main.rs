@@ -111,6 +111,7 @@ const TESTS: &[(&str, Test)] = tests![
     node_faults::kubelets_restarted,
     clock_jumps::ahead_and_back_and_behind,
     apiserver_away::for_a_minute,
+    apiserver_away::standing_still_for_a_minute,
     kept_ips::a_stateful_set_keeps_its_ips,
     no_controller::pods_come_and_go,
     takeover::from_openkruise_and_back,

@@ -220,7 +220,8 @@ pub(crate) async fn held_pods_may_be_left_out_of_the_count(case: &Case) -> Resul
         let held = one_in(case, lifecycle_state::PREPARING_DELETE).await?;
         ensure!(name(&held)? == asked, "{version}: another pod goes");
         // Two besides the one that is held.
-        case.until(kind::CLONE_SET, "web", |set| set["status"]["availableReplicas"] == 2).await?;
+        let counted = |status: &Value| status["replicas"] == 3 && status["availableReplicas"] == 2;
+        case.until(kind::CLONE_SET, "web", |set| counted(&set["status"])).await?;
         let now = case.pods("web").await?;
         ensure!(now.len() == 3 && now.contains_key(asked), "{version}: {:?}", now.keys());
         set_label(case, &held, Value::Null).await?;

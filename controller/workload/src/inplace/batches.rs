@@ -194,3 +194,6 @@ fn is_ready(pod: &Pod, node: &NodeFacts, name: &str) -> bool {
     let newer = node.created.get(name).and_then(|created| created.attempt);
     status.ready && newer.is_none_or(|attempt| attempt <= status.restart_count)
 }
+
+#[cfg(test)]
+mod tests;

@@ -150,7 +150,16 @@ mod tests {
         let mut same = template();
         same["metadata"]["creationTimestamp"] = Value::Null;
         same["spec"]["volumes"] = json!([]);
+        same["spec"]["dnsConfig"] = json!({});
         assert_eq!(between(&template(), &same, Ability::On), Change::InPlace(PodPatch::default()));
+        assert_eq!(between(&same, &template(), Ability::On), Change::InPlace(PodPatch::default()));
+    }
+
+    #[test]
+    fn a_container_that_had_no_image_gets_none_in_place() {
+        let mut old = template();
+        old["spec"]["containers"][0]["image"] = Value::Null;
+        assert_eq!(between(&old, &template(), Ability::Off), recreate(&["template.spec.containers[main].image"]));
     }
 
     #[test]

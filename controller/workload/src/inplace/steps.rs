@@ -243,3 +243,6 @@ fn changed<'a>(pod: &'a Pod, phase: &'a Phase, patch: &'a PodPatch) -> impl Iter
     let known = |name: &&String| pod.spec.containers.iter().any(|c| c.name.as_ref() == name.as_str());
     patch.images.keys().chain(unproven.into_iter().flatten()).filter(known)
 }
+
+#[cfg(test)]
+mod tests;

@@ -134,6 +134,21 @@ fn the_node_proves_it_and_nobody_else() {
 }
 
 #[test]
+fn the_containers_that_the_pod_has_are_to_be_proven_and_no_others() {
+    let state = state();
+    for (name, expected) in [("main", "ask"), ("side", "exact")] {
+        let mut pod = pod(&state);
+        pod.spec.containers = pod.spec.containers.iter().filter(|c| &*c.name == name).cloned().collect();
+        let verdict = match crate::inplace::exact::judge(&pod, &state, &NodeFacts::default()) {
+            Verdict::Exact { .. } => "exact",
+            Verdict::AskNode(_) => "ask",
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(verdict, expected, "the pod has {name} alone, and main is in the record");
+    }
+}
+
+#[test]
 fn images_and_variables_are_joined() {
     let exact = || Verdict::Exact { verified_by: "pod", moved_tags: vec!["m".to_owned()] };
     let wait = || Verdict::Wait("image".to_owned());

@@ -170,6 +170,7 @@ mod tests {
         let nothing: serde_json::Value = json!({"limits": {"nvidia.com/gpu": "1"}, "requests": null, "claims": []});
         assert_eq!(read(nothing), None);
         assert_eq!(read(serde_json::Value::Null), None);
+        assert_eq!(read(json!({"limits": {"cpu": null}, "requests": {"memory": null}})), None);
         let resources =
             read(json!({"limits": {"memory": "1Ki", "nvidia.com/gpu": "1"}, "requests": {"cpu": 2}})).unwrap();
         assert_eq!((resources.requests.cpu, resources.limits.memory), (2000, 1_024_000));

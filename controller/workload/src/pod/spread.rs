@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn crowded_domains_give_first() {
         // Constraints; the pods' nodes; the order of deletion.
-        let table: [(&[&str], &[&str], &str); 6] = [
+        let table: [(&[&str], &[&str], &str); 7] = [
             (&[], &["n1", "n1", "n2", "n1"], "dbca"),
             (&["kubernetes.io/hostname"], &["n1", "n1", "n2", "n1"], "dbca"),
             // Three in zone z1, one in z2: the zone gives two before its last and the other's are equal.
@@ -151,6 +151,7 @@ mod tests {
             (&["zone"], &["n1", "n1", "n2"], "bca"),
             // A node without the label is in no domain: its pods go last.
             (&["zone"], &["n4", "n3"], "ba"),
+            (&["zone"], &["n3", "n4"], "ab"),
             // Both count: the zone first, as in either the pod is one of several.
             (&["zone", "kubernetes.io/hostname"], &["n1", "n1", "n3", "n2"], "bdca"),
         ];

@@ -116,6 +116,13 @@ fn a_template_is_recognised_in_the_history() {
 }
 
 #[test]
+fn a_template_with_less_or_more_in_it_is_another() {
+    let (less, more) = (json!({"spec": {"a": 1}}), json!({"spec": {"a": 1}, "kind": "x"}));
+    assert_eq!(recognise(&less, &[revision("w-a", 1, &more)]), Recognised::New(2));
+    assert_eq!(recognise(&more, &[revision("w-a", 1, &less)]), Recognised::New(2));
+}
+
+#[test]
 fn labels_hold_the_name_or_the_hash() {
     let history = [revision("web-6d5f", 1, &json!({})), revision("web-77c8", 2, &json!({}))];
     for label in ["web-77c8", "77c8"] {

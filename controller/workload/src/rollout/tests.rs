@@ -75,6 +75,92 @@ fn an_old_pod_asked_to_go_is_replaced_by_an_old_one_only_inside_the_partition() 
 }
 
 #[test]
+fn what_is_on_its_way_out_is_no_reason_to_delete_another() {
+    // replicas, partition; old, updated, old asked to go, updated asked to go => delete old, updated
+    let table = [
+        ((2, 0), (3, 0, 1, 0), (0, 0)),
+        ((2, 0), (0, 3, 0, 1), (0, 0)),
+        ((2, 0), (4, 0, 1, 0), (1, 0)),
+        ((2, 0), (0, 4, 0, 1), (0, 1)),
+        ((3, 2), (4, 2, 1, 0), (1, 1)),
+        ((3, 2), (4, 2, 0, 1), (2, 0)),
+        ((3, 0), (2, 2, 2, 2), (0, 0)),
+    ];
+    for ((replicas, partition), (old, updated, old_asked, updated_asked), expected) in table {
+        let mut held = pods(old, updated);
+        held[..old_asked].iter_mut().for_each(|pod| pod.to_delete = true);
+        held[old..old + updated_asked].iter_mut().for_each(|pod| pod.to_delete = true);
+        let n = numbers(&wanted(replicas, partition, 1, 0), held.into_iter());
+        let what =
+            format!("{replicas} replicas, partition {partition}: {old_asked} of {old}, {updated_asked} of {updated}");
+        assert_eq!((n.delete_old, n.delete_updated), expected, "{what}");
+    }
+}
+
+#[test]
+fn the_surge_serves_whoever_needs_more_of_it() {
+    // replicas, maxUnavailable, maxSurge; old, of them asked to go => pods above the replicas
+    let table = [
+        // Two are updated, and one is replaced: the update needs two.
+        ((3, 0, 2), (3, 1), 2),
+        ((3, 0, 1), (3, 1), 1),
+        // One is updated, and two are replaced.
+        ((3, 0, 3), (3, 2), 2),
+        // What may be unavailable needs no replacement before it goes.
+        ((3, 2, 3), (3, 2), 1),
+        ((3, 0, 3), (3, 0), 3),
+    ];
+    for ((replicas, max_unavailable, max_surge), (old, asked), surge) in table {
+        let mut held = pods(old, 0);
+        held[..asked].iter_mut().for_each(|pod| pod.to_delete = true);
+        let n = numbers(&wanted(replicas, 0, max_unavailable, max_surge), held.into_iter());
+        let what = format!("maxUnavailable {max_unavailable}, maxSurge {max_surge}: {asked} of {old} are asked to go");
+        assert_eq!((n.surge, n.create_updated), (surge, surge), "{what}");
+    }
+}
+
+#[test]
+fn a_pod_that_a_hook_holds_before_its_deletion_counts_unless_it_is_excluded() {
+    for (exclude, created) in [(false, (1, 0)), (true, (1, 1))] {
+        // One old pod and one updated one stay, and an old one is held.
+        let mut held = pods(2, 1);
+        held[0].preparing_delete = true;
+        held[0].available = false;
+        let mut wanted = wanted(4, 2, 4, 0);
+        wanted.exclude_preparing_delete = exclude;
+        let n = numbers(&wanted, held.into_iter());
+        assert_eq!((n.create_updated, n.create_old), created, "excluded: {exclude}");
+    }
+}
+
+#[test]
+fn only_what_is_to_serve_and_does_not_speaks_against_a_revision() {
+    type Edit = fn(&mut Held);
+    let table: [(&str, Edit, usize); 5] = [
+        ("it should serve", |_| {}, 1),
+        ("somebody asked for its deletion", |pod| pod.to_delete = true, 0),
+        ("a hook holds it before its deletion", |pod| pod.preparing_delete = true, 0),
+        ("it has no node", |pod| pod.scheduled = false, 0),
+        ("it serves", |pod| pod.available = true, 0),
+    ];
+    for (what, edit, fails) in table {
+        let mut held = pods(3, 1);
+        held[0].broken = true;
+        held[0].available = false;
+        held[3].available = false;
+        edit(&mut held[3]);
+        let n = numbers(&wanted(4, 0, 1, 0), held.into_iter());
+        assert_eq!((n.repair.fails, n.repair.free), (fails, 1 - fails), "{what}");
+    }
+    for edit in [(|pod: &mut Held| pod.to_delete = true) as Edit, |pod| pod.preparing_delete = true] {
+        let mut held = pods(3, 0);
+        (held[0].broken, held[0].available) = (true, false);
+        edit(&mut held[0]);
+        assert_eq!(numbers(&wanted(3, 0, 1, 0), held.into_iter()).repair.free, 0, "what goes is not repaired");
+    }
+}
+
+#[test]
 fn a_bad_revision_stops_by_itself() {
     let mut held = pods(4, 2);
     held[4].available = false;

@@ -80,7 +80,7 @@ fn scattering_by_case() {
     let three: &[&str] = &["a=x", "b=x", "c=x"];
     // Terms; all pods; those that wait, in their order; the order that comes of it.
     #[rustfmt::skip]
-    let table: [Row; 12] = [
+    let table: [Row; 13] = [
         (one, &["a=x", ""], &[0, 1], &[0, 1]),
         (one, &["a=x", "a=x", ""], &[0, 1, 2], &[0, 1, 2]),
         (one, &["a=x", "", "", "a=x"], &[1, 0, 2, 3], &[0, 1, 2, 3]),
@@ -90,6 +90,8 @@ fn scattering_by_case() {
         // Pods 5 and 6 are updated: few are left with the label, so two others go before it is their turn.
         (one, &["", "", "a=x", "a=x", "", "a=x", "a=x"], &[0, 1, 4, 2, 3], &[0, 1, 2, 4, 3]),
         (one, &["", "", "", "", "a=x", "a=x", "a=x"], &[0, 1, 2, 3, 4, 5], &[0, 1, 4, 2, 3, 5]),
+        // More have the label than not: two of them in each turn, of which one is left.
+        (one, &["", "", "", "a=x", "a=x", "a=x", "a=x", "a=x", "a=x", "a=x"], &[0, 1, 3, 4, 5], &[0, 3, 4, 1, 5]),
         // The last of three: it stays the very last, although there is nothing left to take turns with.
         (one, &["", "", "a=x", "a=x", "a=x"], &[2, 0, 1], &[0, 1, 2]),
         (&["a=x", "b=x"], &["b=x", "b=x", "", "", "a=x", "a=x"], &[0, 1, 2, 3, 4, 5], &[0, 4, 2, 3, 5, 1]),

@@ -1,5 +1,6 @@
 //! Tests of decisions about jobs, in a small world.
 
+mod asking;
 mod spec;
 
 use std::sync::Arc;

@@ -1,5 +1,7 @@
 //! Tests of decisions about NodeImages.
 
+mod entries;
+
 use std::sync::Arc;
 
 use berth_api::v1beta1::imagepulljob::ImagePullJob;

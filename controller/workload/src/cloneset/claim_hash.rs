@@ -204,5 +204,10 @@ mod tests {
         assert_eq!(of(&written, Mode::LeftOut), of(&bare, Mode::Stored));
         written.0["spec"]["volumeMode"] = json!("Block");
         assert_eq!(of(&written, Mode::LeftOut), of(&written, Mode::Stored));
+        assert_eq!(
+            of(&written, Mode::Written),
+            of(&written, Mode::Stored),
+            "what is no default is never another spelling"
+        );
     }
 }

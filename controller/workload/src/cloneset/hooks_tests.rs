@@ -1,3 +1,5 @@
+mod between;
+
 use std::sync::Arc;
 
 use berth_api::names::label::SPECIFIED_DELETE;

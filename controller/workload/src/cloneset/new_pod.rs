@@ -101,3 +101,20 @@ fn add_gates(spec: &mut Value) {
 pub(super) fn revision_label(gates: Gates, revision: &str) -> &str {
     if gates.has(Gate::CloneSetShortHash) { short(revision) } else { revision }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `splitmix64` from the seed 1234567, as published with it.
+    #[test]
+    fn ids_come_from_splitmix64() {
+        let mut state = 1_234_567_u64;
+        let numbers = std::iter::repeat_with(|| {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            mixed(state)
+        });
+        let expected = [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
+        assert_eq!(numbers.take(3).collect::<Vec<_>>(), expected);
+    }
+}

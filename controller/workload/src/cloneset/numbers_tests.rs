@@ -119,6 +119,8 @@ fn broken_pods_wait_while_the_new_revision_fails() {
     assert!(patched(&plan).is_empty());
     let waits = plan.waiting.iter().find(|waiting| waiting.pod == names(&world)[1]).unwrap();
     assert!(waits.reason.contains("is broken, and waits: 1 pods of web-"), "{waits:?}");
+    let serves = plan.waiting.iter().find(|waiting| waiting.pod == names(&world)[2]).unwrap();
+    assert_eq!(serves.reason, "is to be updated, and waits for maxUnavailable");
     assert_eq!(world.images().iter().filter(|image| *image == "bad:2").count(), 1);
     // The repair is not held up by either.
     roll_out(&mut world, "web:3");

@@ -214,6 +214,19 @@ mod tests {
     }
 
     #[test]
+    fn a_rollout_that_still_has_a_pod_too_many_is_not_at_its_partition() {
+        let mut case = Case::new(json!({}));
+        assert_eq!(case.after(0, [5, 4, 5, 4], ["1", "2"]), "True CloneSetUpdated 0 0", "an old pod is still there");
+        assert_eq!(
+            case.after(0, [4, 4, 4, 4], ["1", "2"]),
+            "True CloneSetUpdated 0 0",
+            "it has not become the current one"
+        );
+        case.set(json!({"updateStrategy": {"rollingUpdate": {"partition": 1}}}));
+        assert_eq!(case.after(0, [5, 3, 5, 3], ["1", "2"]), "True ProgressPartitionAvailable 0 0");
+    }
+
+    #[test]
     fn it_looks_again_when_the_deadline_is_over() {
         let mut case = Case::new(json!({}));
         case.after(0, [4, 0, 4, 0], ["1", "2"]);

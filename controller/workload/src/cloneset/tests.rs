@@ -1,5 +1,7 @@
 mod batches;
 mod env;
+mod leaving;
+mod words;
 
 use std::sync::Arc;
 

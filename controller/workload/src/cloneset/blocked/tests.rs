@@ -1,3 +1,6 @@
+mod containers;
+mod words;
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};

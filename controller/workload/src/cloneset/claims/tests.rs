@@ -107,6 +107,23 @@ fn claims_go_with_a_pod_that_the_controller_deletes_whether_or_not_they_are_reus
 }
 
 #[test]
+fn a_claim_that_is_on_its_way_out_is_left_alone() {
+    let mut world = world(2, "ReCreate", false);
+    let gone = name_of(&world, 0).unwrap();
+    let id = gone.strip_prefix("web-").unwrap().to_owned();
+    for claim in world.claims.stored().values_mut() {
+        let name = claim["metadata"]["name"].as_str().unwrap();
+        if name.ends_with(&id) {
+            // Something else than a pod holds it.
+            claim["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+    }
+    world.pods.remove(&gone);
+    scale(&mut world, 1);
+    assert_eq!(kinds(&world.plan()), [""; 0], "it is asked to go once");
+}
+
+#[test]
 fn an_update_in_place_keeps_the_claims() {
     let mut world = world(2, "InPlaceIfPossible", false);
     let before = claims(&world);

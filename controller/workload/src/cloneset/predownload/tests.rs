@@ -1,3 +1,5 @@
+mod nodes;
+
 use berth_api::names::{annotation, label};
 use proptest::prelude::*;
 use serde_json::{Value, json};

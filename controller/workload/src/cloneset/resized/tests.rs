@@ -129,6 +129,27 @@ fn what_the_kubelet_refuses_is_told_once_stops_the_rollout_and_can_be_taken_back
 }
 
 #[test]
+fn only_what_a_node_can_never_do_is_an_event() {
+    for (refuses, expected) in [("Infeasible", &["ResizeInfeasible"][..]), ("Deferred", &[])] {
+        let mut world = world(template("web:1", "1"), json!({}));
+        world.refuses = refuses;
+        world.set_template(template("web:1", "9"));
+        let mut told = Vec::new();
+        for _ in 0..9 {
+            let events = world.step().events.into_iter();
+            told.extend(events.filter(|event| event.reason.starts_with("Resize")));
+            world.run_kubelets();
+            world.pass(1);
+        }
+        assert_eq!(told.iter().map(|event| event.reason).collect::<Vec<_>>(), expected, "{refuses}, and once");
+        for event in told {
+            let says = ["CloneSet default/web: spec.template.spec.containers.resources: pod web-", "capacity: 2000"];
+            assert!(event.warning && says.iter().all(|words| event.message.contains(words)), "{}", event.message);
+        }
+    }
+}
+
+#[test]
 fn what_is_put_off_is_done_later() {
     let mut world = world(template("web:1", "1"), json!({"maxUnavailable": "100%"}));
     world.refuses = "Deferred";

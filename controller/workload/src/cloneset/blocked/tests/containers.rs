@@ -1,0 +1,110 @@
+//! Which containers are to blame.
+
+use super::*;
+
+fn crash(state: Value) -> Value {
+    let ended = json!({"terminated": {"exitCode": 1, "reason": "Error"}});
+    container(json!({"restartCount": 3, "state": state, "lastState": ended}))
+}
+
+/// The pod is another now.
+fn with(set: &Snapshot, pod: &Value) -> Snapshot {
+    Snapshot { set: set.set.clone(), ..snapshot(pod, &json!({})) }
+}
+
+fn reason(set: &mut Snapshot, seconds: i64) -> Option<String> {
+    told(set, &Outcome::default(), seconds).map(|c| c.reason)
+}
+
+/// Two containers, of which the second has its own status.
+fn two(main: Value, side: Value) -> Value {
+    let mut statuses = [json!({"name": "main", "ready": false}), json!({"name": "side", "ready": false})];
+    statuses.iter_mut().zip([main, side]).for_each(|(status, more)| merge(status, &more));
+    json!({
+        "spec": {"containers": [{"name": "main", "image": "web:1"}, {"name": "side", "image": "side:1"}]},
+        "status": {"containerStatuses": statuses},
+    })
+}
+
+#[test]
+fn a_loop_that_was_told_is_over_with_the_container_that_ran_in_it() {
+    let loops = crash(json!({"waiting": {"reason": "CrashLoopBackOff"}}));
+    let first = |state: Value| container(json!({"state": state}));
+    let ended = json!({"terminated": {"exitCode": 1, "reason": "Error"}});
+    let table = [
+        ("it runs, until it ends again", crash(json!({"running": {}})), true),
+        ("it has ended again", crash(ended.clone()), true),
+        ("a new one runs, and is not ready yet", first(json!({"running": {}})), false),
+        // It may end well the next time.
+        ("a new one has ended once", first(ended), false),
+    ];
+    for (what, pod, stays) in table {
+        let mut set = snapshot(&loops, &json!({}));
+        assert_eq!(reason(&mut set, 0).as_deref(), Some("ContainerCrashLooping"));
+        let found = reason(&mut with(&set, &pod), 1);
+        assert_eq!(found.as_deref(), stays.then_some("ContainerCrashLooping"), "{what}");
+    }
+}
+
+#[test]
+fn a_container_that_was_restarted_once_hides_no_failure_of_another() {
+    let restarted = json!({"restartCount": 1, "state": {"running": {}}, "lastState": {"terminated": {"exitCode": 1}}});
+    let missing = json!({"state": {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}});
+    for pod in [two(restarted.clone(), missing.clone()), two(missing, restarted)] {
+        assert_eq!(reason(&mut snapshot(&pod, &json!({})), 0).as_deref(), Some("ImageUnavailable"), "{pod}");
+    }
+}
+
+/// It fails because the others are not ready, and may do without them what it will.
+#[test]
+fn a_container_whose_turn_has_not_come_is_not_to_blame() {
+    let loops = json!({"restartCount": 2, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+    let mut pod = two(json!({"state": {"running": {}}}), loops);
+    for (at, key) in [(0, "p_0"), (1, "p_-1")] {
+        let reference = json!({"configMapKeyRef": {"name": "web-a-barrier", "key": key}});
+        pod["spec"]["containers"][at]["env"] = json!([{"name": "KRUISE_CONTAINER_BARRIER", "valueFrom": reference}]);
+    }
+    let mut set = snapshot(&pod, &json!({}));
+    assert_eq!(reason(&mut set, 0), None);
+    let cause = told(&mut set, &Outcome::default(), 60).unwrap();
+    assert_eq!(cause.reason, "PodNotReady");
+    assert!(cause.message.contains("its container main runs"), "{}", cause.message);
+    // Its turn has come.
+    pod["status"]["containerStatuses"][0]["ready"] = json!(true);
+    assert_eq!(reason(&mut with(&set, &pod), 61).as_deref(), Some("ContainerCrashLooping"));
+}
+
+/// An update is under way, and may be the remedy.
+#[test]
+fn a_container_from_before_the_update_is_not_to_blame() {
+    let revision = snapshot(&json!({}), &json!({})).revisions[0].metadata.name.clone();
+    let before = json!({"imageID": "web@sha256:0", "berthContainerID": "containerd://1", "berthImage": "web:0"});
+    let state = json!({"revision": revision, "updateTimestamp": BEGAN, "lastContainerStatuses": {"main": before}});
+    let loops = |id: &str| {
+        let mut pod = crash(json!({"waiting": {"reason": "CrashLoopBackOff"}}));
+        pod["status"]["containerStatuses"][0]["containerID"] = json!(id);
+        pod["status"]["observedGeneration"] = json!(1);
+        pod["metadata"] = json!({
+            "annotations": {"apps.kruise.io/inplace-update-state": state.to_string()},
+            "labels": {"lifecycle.apps.kruise.io/state": "Updating"},
+        });
+        pod
+    };
+    let mut set = snapshot(&loops("containerd://1"), &json!({}));
+    assert_eq!(reason(&mut set, 0), None);
+    assert_eq!(reason(&mut set, 60).as_deref(), Some("UpdateNotDone"), "the kubelet should have ended it by now");
+    let mut set = snapshot(&loops("containerd://2"), &json!({}));
+    assert_eq!(reason(&mut set, 0).as_deref(), Some("ContainerCrashLooping"), "the new one is");
+}
+
+#[test]
+fn what_the_kubelet_says_of_a_spec_before_is_no_news() {
+    let mut pod = container(json!({"state": {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}}));
+    for (generation, observed, told) in [(2, 1, false), (2, 2, true), (2, 3, true), (2, 0, true)] {
+        pod["metadata"]["generation"] = json!(generation);
+        pod["status"]["observedGeneration"] = json!(observed);
+        let found = reason(&mut snapshot(&pod, &json!({})), 0);
+        // Kubelets before 1.34 say nothing of generations.
+        assert_eq!(found.is_some(), told, "{observed} of {generation}");
+    }
+}

@@ -70,13 +70,16 @@ fn attempt(runtime: &Arc<Runtime>, image: &str, tag: &str, progress: mpsc::Sende
 impl Pull {
     /// The first report that satisfies the condition.
     async fn until(&mut self, so: impl Fn(Bytes) -> bool) -> Bytes {
-        loop {
-            let (attempt, bytes) = in_time("progress", self.progress.recv()).await.expect("the pull ended");
-            assert_eq!(attempt, 7);
-            if so(bytes) {
-                return bytes;
+        let report = async {
+            loop {
+                let (attempt, bytes) = self.progress.recv().await.expect("the pull ended");
+                assert_eq!(attempt, 7);
+                if so(bytes) {
+                    return bytes;
+                }
             }
-        }
+        };
+        in_time("progress", report).await
     }
 
     async fn end(mut self) -> Outcome {
@@ -105,9 +108,10 @@ async fn the_bytes_of_a_pull_grow_and_every_id_is_known() {
     let first = pull.until(|bytes| bytes.done > 0).await;
     assert_eq!(first.total, layout.bytes);
     assert!(first.done < 2 * MIB as u64, "{first:?}");
-    node.relay.allow(2 * MIB as i64);
-    let second = pull.until(|bytes| bytes.done > first.done + MIB as u64).await;
-    assert!(second.total == layout.bytes && second.done < 4 * MIB as u64, "{second:?}");
+    // The runtime writes down whole MiB: of each of three layers it may hold back nearly one.
+    node.relay.allow(7 * MIB as i64 / 2);
+    let second = pull.until(|bytes| bytes.done > first.done).await;
+    assert!(second.total == layout.bytes && second.done < 5 * MIB as u64, "{second:?}");
     node.relay.open();
     let Outcome::Pulled(resolved) = pull.end().await else { panic!("not pulled") };
     let mut ids = vec![layout.config.clone(), layout.manifest.clone(), layout.index.clone().unwrap()];

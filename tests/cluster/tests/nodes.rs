@@ -44,6 +44,11 @@ fn images_run(cluster: &Cluster) -> Result<()> {
     let digest = cluster.push_image("quay.io/test/hello:1", &hello)?;
     ensure!(digest == cluster.push_image("hello:same", &hello)?);
     cluster.push_image("busybox", &Image::busybox()?)?;
+    // A scheduler that sees the pod before its claim is bound may not come back to it for minutes.
+    let claim =
+        OBJECTS.split("---").find(|object| object.contains("kind: PersistentVolumeClaim")).context("no claim")?;
+    cluster.kubectl_with(&["apply", "-f", "-"], Some(claim))?;
+    cluster.kubectl(&["wait", "--for=jsonpath={.status.phase}=Bound", "pvc/data", "--timeout=60s"])?;
     cluster.kubectl_with(&["apply", "-f", "-"], Some(OBJECTS))?;
     cluster.kubectl(&["rollout", "status", "daemonset/hello", "--timeout=120s"])?;
     ready(cluster, "pod/shell")?;

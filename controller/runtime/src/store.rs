@@ -359,12 +359,12 @@ fn is_at<T: Object>(object: &T, namespace: &str, name: &str) -> bool {
     object.name() == name && object.namespace() == namespace
 }
 
-/// False where the versions say that nothing changed, or, unless forced, that `new` is the older one.
 /// Is a version at least as new as another? No, where they cannot be compared.
 pub(crate) fn reaches(have: &str, want: &str) -> bool {
     compare_versions(have, want).is_some_and(Ordering::is_ge)
 }
 
+/// False where the versions say that nothing changed, or, unless forced, that `new` is the older one.
 fn is_news<T: Object>(old: &T, new: &T, force: bool) -> bool {
     match compare_versions(old.resource_version(), new.resource_version()) {
         Some(Ordering::Less) | None => true,

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::client::{self, Failed};
 use crate::metrics::FeedMetrics;
 use crate::object::{Object, compare_versions};
-use crate::store::Store;
+use crate::store::{Store, reaches};
 
 /// What a feed follows, and how.
 #[derive(Clone)]
@@ -253,7 +253,7 @@ fn is_before(version: &str, other: &str) -> bool {
 
 /// A watch that goes on from `position` tells of this version again. An object that is gone by now would come back with it.
 fn is_told(position: Option<&str>, version: &str) -> bool {
-    position.and_then(|position| compare_versions(version, position)).is_some_and(Ordering::is_le)
+    position.is_some_and(|position| reaches(position, version))
 }
 
 /// How many answers in a row that the kind is not known are believed.

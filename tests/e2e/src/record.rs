@@ -24,6 +24,8 @@ pub struct PodView {
     pub node: String,
     /// Empty until it has one.
     pub ip: String,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
     /// The label `controller-revision-hash`.
     pub revision: String,
     /// True from the deletion request on.
@@ -68,12 +70,14 @@ impl PodView {
             };
             (container.name.clone(), view)
         });
+        let labels = pod.metadata.labels.clone().unwrap_or_default();
         PodView {
             uid: pod.metadata.uid.clone().unwrap_or_default(),
             name: pod.metadata.name.clone().unwrap_or_default(),
             node: spec.and_then(|s| s.node_name.clone()).unwrap_or_default(),
             ip: status.and_then(|s| s.pod_ip.clone()).unwrap_or_default(),
-            revision: pod.metadata.labels.as_ref().and_then(|l| l.get(REVISION_LABEL).cloned()).unwrap_or_default(),
+            revision: labels.get(REVISION_LABEL).cloned().unwrap_or_default(),
+            labels,
             terminating: pod.metadata.deletion_timestamp.is_some(),
             ready: is_true("Ready"),
             gates: gates.iter().all(|gate| is_true(&gate.condition_type)),
@@ -84,6 +88,11 @@ impl PodView {
     /// In service: neither on its way out nor held back by a gate, and ready.
     pub fn serves(&self) -> bool {
         self.ready && self.gates && !self.terminating
+    }
+
+    /// The value of a label; empty where it has none.
+    pub fn label(&self, name: &str) -> &str {
+        self.labels.get(name).map(String::as_str).unwrap_or_default()
     }
 
     /// Restarts of all containers.
@@ -263,6 +272,12 @@ impl Moment<'_> {
     /// Pods that are not on their way out.
     pub fn active(&self) -> usize {
         self.pods.values().filter(|s| !s.pod.terminating).count()
+    }
+
+    /// The label by which pods are of the revision with this name: the name, or its hash alone. None when there are none.
+    pub fn label_of(&self, revision: &str) -> Option<&str> {
+        let mut labels = self.pods.values().map(|standing| standing.pod.revision.as_str());
+        labels.find(|label| !label.is_empty() && revision.ends_with(label))
     }
 
     /// Active pods of a revision.

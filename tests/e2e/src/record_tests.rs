@@ -12,6 +12,7 @@ pub(crate) fn pod(uid: &str, revision: &str, serves: bool) -> PodView {
         name: format!("pod-{uid}"),
         node: "node-1".into(),
         ip: "10.0.0.1".into(),
+        labels: [(REVISION_LABEL.to_owned(), revision.to_owned())].into(),
         revision: revision.into(),
         terminating: false,
         ready: serves,
@@ -47,6 +48,7 @@ fn a_view_reads_what_a_server_sends() {
     let view = PodView::of(&serde_json::from_value(sent).unwrap());
     assert_eq!((view.uid.as_str(), view.name.as_str(), view.node.as_str()), ("u1", "web-x", "node-2"));
     assert_eq!((view.ip.as_str(), view.revision.as_str()), ("10.1.2.3", "web-5f"));
+    assert_eq!((view.label("app"), view.label("other")), ("web", ""));
     assert!(view.ready && !view.gates && !view.terminating && !view.serves());
     assert_eq!(view.restarts(), 3);
     let main = &view.containers["main"];

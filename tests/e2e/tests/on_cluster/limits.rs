@@ -55,13 +55,13 @@ impl Rollout {
         watch.until("all pods serve", PATIENCE, |now| now.available(Duration::ZERO) == REPLICAS).await?;
 
         let record = watch.record()?.since(from);
-        let labels: Vec<_> = record.last().pods.values().map(|s| s.pod.revision.clone()).collect();
-        let label = label_of(revision, &labels).with_context(|| format!("no pod is of {revision}: {labels:?}"))?;
+        let last = record.last();
+        let label = last.label_of(revision).with_context(|| format!("no pod is of {revision}: {}", last.describe()))?;
         let limits = Limits {
             available: REPLICAS - self.max_unavailable,
             min_ready: min_ready.saturating_sub(ON_THE_WAY),
             active: REPLICAS + self.max_surge,
-            kept: Some((label, self.partition)),
+            kept: Some((label.to_owned(), self.partition)),
         };
         let violations = limits.violations(&record);
         let first = violations.first().map(ToString::to_string).unwrap_or_default();
@@ -69,11 +69,6 @@ impl Rollout {
         ensure!(record.entries().len() > updated, "the record shows no rollout");
         Ok(())
     }
-}
-
-/// The label's value is the revision's name or its hash alone.
-fn label_of(revision: &str, labels: &[String]) -> Option<String> {
-    labels.iter().find(|label| !label.is_empty() && revision.ends_with(label.as_str())).cloned()
 }
 
 pub(crate) async fn in_place_with_max_unavailable(case: &Case) -> Result<()> {

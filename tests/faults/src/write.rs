@@ -5,13 +5,14 @@ use std::fmt;
 use http::{Method, Uri};
 
 /// What a workload's controller writes. Its certificates, leases and events are not part of a rollout.
-const RESOURCES: [&str; 10] = [
+const RESOURCES: [&str; 11] = [
     "pods",
     "pods/status",
     "pods/resize",
     "persistentvolumeclaims",
     "configmaps",
     "controllerrevisions",
+    "clonesets",
     "clonesets/status",
     "nodeimages",
     "imagepulljobs",
@@ -102,6 +103,7 @@ mod tests {
                 "PATCH clonesets/status web",
                 "a",
             ),
+            ("PATCH", "/apis/apps.kruise.io/v1beta1/namespaces/a/clonesets/web", "PATCH clonesets web", "a"),
             ("PATCH", "/apis/apps.kruise.io/v1beta1/nodeimages/node-1", "PATCH nodeimages node-1", ""),
         ] {
             assert_eq!(read(method, uri), Some((says.to_owned(), namespace.to_owned())), "{method} {uri}");

@@ -11,9 +11,9 @@ use berth_faults::Fault;
 use kube::api::{DeleteParams, PropagationPolicy};
 use serde_json::{Value, json};
 
-use crate::ending::Ending;
+use crate::ending::{Ending, Good};
 use crate::laws;
-use crate::rollout::{REPLICAS, Rollout};
+use crate::rollout::{Expected, REPLICAS, Rollout};
 use crate::run;
 use crate::world::{ONE, PATIENCE, World};
 
@@ -31,10 +31,15 @@ pub(crate) struct Case<'a> {
 /// The ending that is waited for.
 #[derive(Clone, Copy)]
 pub(crate) enum Goal<'a> {
-    /// So many pods, all of them, serve with this image, after so many templates.
-    Good { image: &'static str, templates: usize, pods: usize },
+    /// So many pods, all of them, serve with this image, but for those that are kept as they were, after so many templates.
+    Good { image: &'static str, templates: usize, pods: usize, kept: usize },
     /// It is the same as this one.
     Same(&'a Ending),
+}
+
+impl Goal<'_> {
+    /// All pods are there, of the first template.
+    pub(crate) const BEFORE: Self = Goal::Good { image: ONE, templates: 1, pods: REPLICAS, kept: 0 };
 }
 
 impl<'a> Case<'a> {
@@ -52,14 +57,15 @@ impl<'a> Case<'a> {
         if self.rollout.has_pods() {
             controller.begin(&self.namespace, Fault::None);
             self.create(&self.rollout.clone_set()).await?;
-            self.at_rest(Goal::Good { image: ONE, templates: 1, pods: REPLICAS }).await?;
+            self.at_rest(Goal::BEFORE).await?;
         }
         let before = self.pods().await?;
         let from = self.watch.began().elapsed();
         controller.begin(&self.namespace, fault);
         self.rollout.act(self).await?;
         let wanted = self.rollout.expected();
-        let good = Goal::Good { image: wanted.image, templates: wanted.templates, pods: wanted.replicas };
+        let Expected { image, templates, replicas: pods, kept, .. } = wanted;
+        let good = Goal::Good { image, templates, pods, kept };
         let goal = expected.map_or(good, Goal::Same);
         let mut ending = self.at_rest(goal).await?;
         if controller.resume().await {
@@ -69,7 +75,8 @@ impl<'a> Case<'a> {
         self.watch.until("all pods serve", PATIENCE, all_serve).await?;
 
         laws::check_writes(self.rollout, &controller.ledger())?;
-        laws::check_record(self.rollout, &self.watch.record()?.since(from))?;
+        let record = self.watch.record()?.since(from);
+        laws::check_record(self.rollout, &record, ending.update_revision(), self.rollout.told_to_go(&before))?;
         if self.rollout.keeps_pods() {
             laws::check_same(&before, &self.pods().await?)?;
         }
@@ -81,9 +88,14 @@ impl<'a> Case<'a> {
         let look = async || {
             let ending = Ending::read(&self.world.client, self.world.node, &self.namespace, self.rollout).await?;
             let flaw = match goal {
-                Goal::Good { image, templates, pods } => {
-                    let digest = self.world.digests.get(image).context("no such image was pushed")?;
-                    ending.flaw((image, digest), templates, pods, self.rollout.expected().claims)
+                Goal::Good { image: newest, templates, pods, kept } => {
+                    let digests = &self.world.digests;
+                    let image = |image| {
+                        let digest = digests.get(image).context("no such image was pushed")?;
+                        anyhow::Ok((image, digest.as_str()))
+                    };
+                    let claims = self.rollout.expected().claims;
+                    ending.flaw(&Good { images: [image(newest)?, image(ONE)?], templates, pods, kept, claims })
                 }
                 Goal::Same(expected) => ending.difference(expected),
             };
@@ -109,7 +121,7 @@ impl<'a> Case<'a> {
     }
 
     /// The pods by name.
-    async fn pods(&self) -> Result<BTreeMap<String, PodView>> {
+    pub(crate) async fn pods(&self) -> Result<BTreeMap<String, PodView>> {
         let pods = objects::list(&self.world.client, &self.namespace, kind::POD, &format!("{APP}={SET}")).await?;
         let view = |pod: Value| Ok(PodView::of(&serde_json::from_value(pod)?));
         pods.into_iter().map(|pod| view(pod).map(|view| (view.name.clone(), view))).collect()

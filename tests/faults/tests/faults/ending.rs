@@ -23,6 +23,22 @@ pub(crate) struct Ending {
     claims: Vec<bool>,
     /// Pods that a node is still asked about.
     inspected: usize,
+    /// Names of pods that are still to be deleted.
+    named: usize,
+}
+
+/// An image, and its digest.
+pub(crate) type Image<'a> = (&'a str, &'a str);
+
+/// What a good ending has.
+pub(crate) struct Good<'a> {
+    /// Of the newest template, and of the first.
+    pub(crate) images: [Image<'a>; 2],
+    pub(crate) templates: usize,
+    pub(crate) pods: usize,
+    /// So many of them are of the first template.
+    pub(crate) kept: usize,
+    pub(crate) claims: usize,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -62,29 +78,29 @@ impl Ending {
         let uids: Vec<_> = pods.iter().map(|pod| text(&pod["metadata"]["uid"])).collect();
         let asked = node_image["spec"]["inspectPods"].as_array().map(Vec::as_slice).unwrap_or_default();
         let inspected = asked.iter().filter(|pod| uids.contains(&text(&pod["uid"]))).count();
+        let named = set["spec"]["scaleStrategy"]["podsToDelete"].as_array().map_or(0, Vec::len);
         let mut pods = pods.iter().map(|pod| PodEnding::of(pod, rollout)).collect::<Result<Vec<_>>>()?;
         pods.sort_by(|a, b| a.labels.cmp(&b.labels));
-        Ok(Ending { status, revisions, pods, claims, inspected })
+        Ok(Ending { status, revisions, pods, claims, inspected, named })
     }
 
     /// Why this is no good ending; none when it is one.
-    pub(crate) fn flaw(
-        &self,
-        (image, digest): (&str, &str),
-        templates: usize,
-        pods: usize,
-        claims: usize,
-    ) -> Option<String> {
+    pub(crate) fn flaw(&self, good: &Good<'_>) -> Option<String> {
+        let Good { images: [newest, first], templates, pods, kept, claims } = *good;
         if self.claims != vec![true; claims] {
             return Some(format!("there are not {claims} claims, each with its pod: {:?}", self.claims));
         }
-        let counts = ["replicas", "readyReplicas", "availableReplicas", "updatedReplicas", "updatedReadyReplicas"];
-        let short = counts.into_iter().find(|count| self.status[count] != pods);
-        if let Some(count) = short.or((self.status["observedGeneration"] != true).then_some("observedGeneration")) {
+        let counts = ["replicas", "readyReplicas", "availableReplicas"].map(|count| (count, pods));
+        let updated = ["updatedReplicas", "updatedReadyReplicas"].map(|count| (count, pods - kept));
+        let wrong = counts.into_iter().chain(updated).find(|(count, number)| self.status[count] != *number);
+        if let Some(count) = wrong
+            .map(|(count, _)| count)
+            .or((self.status["observedGeneration"] != true).then_some("observedGeneration"))
+        {
             return Some(format!("the status has the wrong {count}: {}", self.status));
         }
-        if self.status["currentRevision"] != self.status["updateRevision"] {
-            return Some(format!("the status says that the rollout goes on: {}", self.status));
+        if (self.status["currentRevision"] == self.status["updateRevision"]) != (kept == 0) {
+            return Some(format!("the status is wrong about whether the rollout goes on: {}", self.status));
         }
         if self.revisions.len() != templates {
             return Some(format!("there are not {templates} revisions: {:?}", self.revisions));
@@ -92,8 +108,15 @@ impl Ending {
         if self.pods.len() != pods {
             return Some(format!("there are {} pods: {:?}", self.pods.len(), self.pods));
         }
+        let is_exact = |pod: &PodEnding, (image, digest): Image<'_>| {
+            pod.images.iter().all(|own| own == image) && pod.image_id.ends_with(digest)
+        };
+        let old = self.pods.iter().filter(|pod| !is_exact(pod, newest)).count();
+        if old != kept {
+            return Some(format!("{old} pods have another image, not {kept}: {:?}", self.pods));
+        }
         let flawed = self.pods.iter().find(|pod| {
-            let exact = pod.images.iter().all(|own| own == image) && pod.image_id.ends_with(digest);
+            let exact = is_exact(pod, newest) || is_exact(pod, first);
             let gates = ["InPlaceUpdateReady", "KruisePodReady", "Ready"];
             let open = gates.iter().all(|gate| pod.conditions.get(*gate).is_some_and(|status| status == "True"));
             let normal = pod.labels.get(label::LIFECYCLE_STATE).is_some_and(|state| state == "Normal");
@@ -104,7 +127,15 @@ impl Ending {
         if let Some(pod) = flawed {
             return Some(format!("a pod is not as wanted: {pod:?}"));
         }
+        if self.named > 0 {
+            return Some(format!("{} names of pods to delete are still on the list", self.named));
+        }
         (self.inspected > 0).then(|| format!("the node is still asked about {} pods", self.inspected))
+    }
+
+    /// The name of the newest revision.
+    pub(crate) fn update_revision(&self) -> &str {
+        self.status["updateRevision"].as_str().unwrap_or_default()
     }
 
     /// How this differs from another ending; none when it does not.

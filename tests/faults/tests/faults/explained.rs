@@ -18,7 +18,7 @@ use tokio::time::sleep;
 use crate::case::{Case, Goal, SET};
 use crate::rollout::{REPLICAS, Rollout};
 use crate::run;
-use crate::world::{ONE, TWO, World};
+use crate::world::{TWO, World};
 
 const KUBELET: Component = Component::Kubelet(1);
 
@@ -39,7 +39,7 @@ pub(crate) async fn try_all(world: &World, rollout: Rollout) -> Result<()> {
     let case = Case::new(world, rollout).await?;
     world.controller.begin(&case.namespace, Fault::None);
     case.create(&rollout.clone_set()).await?;
-    case.at_rest(Goal::Good { image: ONE, templates: 1, pods: REPLICAS }).await?;
+    case.at_rest(Goal::BEFORE).await?;
 
     world.controller.begin(&case.namespace, Fault::Each(Side::Before));
     world.controller.hold();
@@ -63,7 +63,7 @@ async fn roll_out(world: &World, case: &Case<'_>) -> Result<usize> {
     loop {
         tokio::select! {
             dead = world.controller.dead() => dead?,
-            ending = case.at_rest(Goal::Good { image: TWO, templates: 2, pods: REPLICAS }) => return ending.map(|_| compared),
+            ending = case.at_rest(Goal::Good { image: TWO, templates: 2, pods: REPLICAS, kept: 0 }) => return ending.map(|_| compared),
         }
         world.cluster.pause(KUBELET)?;
         let told = explain(world, &case.namespace).await?;

@@ -3,62 +3,113 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail, ensure};
+use berth_api::names::lifecycle_state::{NORMAL, UPDATED, UPDATING};
 use berth_api::names::{annotation, label};
-use berth_e2e::record::{PodView, Record, seconds};
+use berth_e2e::record::{Moment, PodView, Record, Standing, seconds};
 use berth_faults::Ledger;
 use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use crate::owner::{HOOK, READY};
 use crate::rollout::Rollout;
 
 /// What has happened to a pod so far.
-struct Past<'a> {
-    last: &'a PodView,
+#[derive(Default)]
+struct Past {
     image_changes: usize,
     restarts: i32,
 }
 
-/// Checks the record of the pods.
-pub(crate) fn check_record(rollout: Rollout, record: &Record) -> Result<()> {
-    let wanted = rollout.expected();
-    let violations = rollout.limits().violations(record);
-    if let Some(first) = violations.first() {
-        let before = record.moments().take_while(|moment| moment.at <= first.at);
-        let told: Vec<_> = before.map(|moment| format!("{}: {}", seconds(moment.at), moment.describe())).collect();
-        bail!("{} moments break a promise, the first: {first}; so far:\n{}", violations.len(), told.join("\n"));
-    }
-
-    let mut pods: BTreeMap<&str, Past<'_>> = BTreeMap::new();
-    for moment in record.moments() {
-        for (uid, standing) in moment.pods {
-            let now = standing.pod;
-            let past = pods.entry(uid).or_insert(Past { last: now, image_changes: 0, restarts: 0 });
-            let last = std::mem::replace(&mut past.last, now);
-            let changes = changed_images(last, now);
-            if changes > 0 {
-                past.image_changes += changes;
-                ensure!(!last.gates, "pod {} was in service when its image was changed: {last:?}", now.name);
-            }
-            past.restarts += now.restarts() - last.restarts();
-            ensure!(
-                past.image_changes <= wanted.image_changes,
-                "the image of pod {} was changed {} times",
-                now.name,
-                past.image_changes
-            );
-            ensure!(
-                usize::try_from(past.restarts)? <= past.image_changes,
-                "pod {} restarted {} times for {} changes of its image",
-                now.name,
-                past.restarts,
-                past.image_changes
-            );
+/// Checks the record of the pods. `revision` is the name of the newest in the end, `told_to_go` that of the only pod that may
+/// go, where there is one.
+pub(crate) fn check_record(rollout: Rollout, record: &Record, revision: &str, told_to_go: Option<&str>) -> Result<()> {
+    let last = record.last();
+    let newest = last.label_of(revision).with_context(|| format!("no pod is of {revision}: {}", last.describe()))?;
+    check_limits(rollout, record, newest)?;
+    let mut pods: BTreeMap<&str, Past> = BTreeMap::new();
+    let mut before = Moment::default();
+    for (number, moment) in record.moments().enumerate() {
+        for (uid, standing) in &moment.pods {
+            let past = pods.entry(uid).or_default();
+            let last = before.pods.get(uid).unwrap_or(standing);
+            check_containers(rollout, past, last.pod, standing.pod)?;
+            check_hooks(rollout, last.pod, standing.pod)?;
         }
+        for (uid, Standing { pod: last, .. }) in before.pods.iter().filter(|(_, before)| !before.pod.terminating) {
+            // What no node has is gone without having been on its way out.
+            match moment.pods.get(uid) {
+                Some(now) if now.pod.terminating => check_end(rollout, now.pod, newest, told_to_go)?,
+                Some(_) => {}
+                None => check_end(rollout, last, newest, told_to_go)?,
+            }
+        }
+        if number == 0 {
+            ensure!(moment.pods.len() == rollout.pods_before(), "it began with other pods: {}", moment.describe());
+        }
+        before = moment;
     }
-    let before = record.moments().next().map_or(0, |moment| moment.pods.len());
-    let seen = pods.len() - before;
-    ensure!(seen == wanted.creates, "{seen} pods were created, not {}", wanted.creates);
+    let (seen, wanted) = (pods.len() - rollout.pods_before(), rollout.expected().creates);
+    ensure!(seen == wanted, "{seen} pods were created, not {wanted}");
+    Ok(())
+}
+
+fn check_limits(rollout: Rollout, record: &Record, newest: &str) -> Result<()> {
+    let violations = rollout.limits(newest).violations(record);
+    let Some(first) = violations.first() else { return Ok(()) };
+    let before = record.moments().take_while(|moment| moment.at <= first.at);
+    let told: Vec<_> = before.map(|moment| format!("{}: {}", seconds(moment.at), moment.describe())).collect();
+    bail!("{} moments break a promise, the first: {first}; so far:\n{}", violations.len(), told.join("\n"))
+}
+
+/// No image changes in service or too often, and no container restarts without need.
+fn check_containers(rollout: Rollout, past: &mut Past, last: &PodView, now: &PodView) -> Result<()> {
+    let changes = changed_images(last, now);
+    ensure!(changes == 0 || !last.gates, "pod {} was in service when its image was changed: {last:?}", now.name);
+    past.image_changes += changes;
+    past.restarts += now.restarts() - last.restarts();
+    let Past { image_changes, restarts } = *past;
+    ensure!(
+        image_changes <= rollout.expected().image_changes,
+        "the image of pod {} was changed {image_changes} times",
+        now.name
+    );
+    ensure!(
+        usize::try_from(restarts)? <= image_changes,
+        "pod {} restarted {restarts} times for {image_changes} changes of its image",
+        now.name
+    );
+    Ok(())
+}
+
+/// No hook is passed over.
+fn check_hooks(rollout: Rollout, last: &PodView, now: &PodView) -> Result<()> {
+    let (state, held) = (now.label(label::LIFECYCLE_STATE), !now.label(HOOK).is_empty());
+    match rollout {
+        Rollout::Hooks => {
+            let is_updated = state == UPDATING || changed_images(last, now) > 0;
+            ensure!(!(is_updated && held), "pod {} was updated while its hook held it: {now:?}", now.name);
+            let is_back = last.label(label::LIFECYCLE_STATE) == UPDATED && state == NORMAL;
+            ensure!(!is_back || held, "pod {} came back into service without its hook: {now:?}", now.name);
+        }
+        Rollout::Guarded => {
+            let is_let_in = !now.label(READY).is_empty();
+            ensure!(state != NORMAL || is_let_in, "pod {} came into service without its hook: {now:?}", now.name);
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// A pod goes that nothing holds, that is not as wanted, and that was told to where one is.
+fn check_end(rollout: Rollout, pod: &PodView, newest: &str, told_to_go: Option<&str>) -> Result<()> {
+    let is_held = rollout == Rollout::Guarded && !pod.label(HOOK).is_empty();
+    ensure!(!is_held, "pod {} was deleted while its hook held it: {pod:?}", pod.name);
+    let is_wanted = matches!(rollout, Rollout::Recreate | Rollout::Claims) && pod.revision == newest;
+    ensure!(!is_wanted, "pod {} was deleted, and is of the newest revision: {pod:?}", pod.name);
+    if let Some(told) = told_to_go {
+        ensure!(pod.name == told, "pod {} was deleted, and {told} was told to go", pod.name);
+    }
     Ok(())
 }
 
@@ -74,6 +125,7 @@ pub(crate) fn check_writes(rollout: Rollout, ledger: &Ledger) -> Result<()> {
         (Method::POST, "configmaps", wanted.barriers),
         (Method::POST, "controllerrevisions", wanted.revisions),
         (Method::DELETE, "controllerrevisions", 0),
+        (Method::PATCH, "clonesets", wanted.cleaned),
     ] {
         let done = ledger.done(&method, resource);
         ensure!(done == times, "{done} times {method} {resource} was carried out, not {times} times");
@@ -89,7 +141,7 @@ fn check_grace(rollout: Rollout, ledger: &Ledger) -> Result<()> {
     for entry in ledger.entries().iter().filter(|entry| entry.is_done() && entry.write.method == Method::PATCH) {
         let (pod, metadata) = (entry.write.name.as_str(), &entry.body["metadata"]);
         match metadata["labels"][label::LIFECYCLE_STATE].as_str() {
-            Some("Updating") => {
+            Some(UPDATING) => {
                 let since = time(&metadata["annotations"][annotation::LIFECYCLE_TIMESTAMP])?;
                 out_of_service.insert(pod, since);
             }

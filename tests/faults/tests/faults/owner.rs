@@ -1,9 +1,9 @@
-//! Who lets pods into an update and out of it: the owner of a lifecycle hook.
+//! Who lets pods into service, into an update and out of it, and out of service: the owner of lifecycle hooks.
 
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use berth_api::names::label;
+use berth_api::names::{label, lifecycle_state};
 use berth_e2e::objects::{self, APP, kind};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
@@ -13,24 +13,64 @@ use crate::world::PATIENCE;
 
 /// The label that holds a pod where it is, and lets it back into service.
 pub(crate) const HOOK: &str = "berth.test/hold";
+/// The label that lets a new pod into service.
+pub(crate) const READY: &str = "berth.test/ready";
+
+/// What the owner does about a pod.
+struct Answer {
+    label: &'static str,
+    /// Null takes the label off.
+    value: Value,
+    /// This is all that the pod needs.
+    is_last: bool,
+}
 
 /// Takes the label off each pod that waits for its update, and gives it back to each that was updated, until so many were.
 pub(crate) async fn let_all_through(case: &Case<'_>, pods: usize) -> Result<()> {
+    until(case, pods, |state, labels| match state {
+        lifecycle_state::PREPARING_UPDATE if labels[HOOK].is_string() => {
+            Some(Answer { label: HOOK, value: Value::Null, is_last: false })
+        }
+        lifecycle_state::UPDATED if labels[HOOK].is_null() => {
+            Some(Answer { label: HOOK, value: json!("true"), is_last: true })
+        }
+        _ => None,
+    })
+    .await
+}
+
+/// Lets so many new pods into service.
+pub(crate) async fn let_in(case: &Case<'_>, pods: usize) -> Result<()> {
+    until(case, pods, |state, labels| {
+        let waits = state == lifecycle_state::PREPARING_NORMAL && labels[READY].is_null();
+        waits.then(|| Answer { label: READY, value: json!("true"), is_last: true })
+    })
+    .await
+}
+
+/// Lets so many pods go that are to be deleted.
+pub(crate) async fn let_go(case: &Case<'_>, pods: usize) -> Result<()> {
+    until(case, pods, |state, labels| {
+        let waits = state == lifecycle_state::PREPARING_DELETE && labels[HOOK].is_string();
+        waits.then_some(Answer { label: HOOK, value: Value::Null, is_last: true })
+    })
+    .await
+}
+
+/// Answers every pod by its state and its labels, until so many have had their last answer.
+async fn until(case: &Case<'_>, pods: usize, answer: impl Fn(&str, &Value) -> Option<Answer>) -> Result<()> {
     let client = &case.world.client;
     let deadline = Instant::now() + PATIENCE;
     let mut through = 0;
     while through < pods {
-        ensure!(Instant::now() < deadline, "only {through} pods came through their hooks");
+        ensure!(Instant::now() < deadline, "only {through} of {pods} pods came through their hooks");
         for pod in objects::list(client, &case.namespace, kind::POD, &format!("{APP}={SET}")).await? {
-            let held = pod["metadata"]["labels"][HOOK].is_string();
-            let hook = match pod["metadata"]["labels"][label::LIFECYCLE_STATE].as_str() {
-                Some("PreparingUpdate") if held => Value::Null,
-                Some("Updated") if !held => json!("true"),
-                _ => continue,
-            };
-            through += usize::from(hook.is_string());
+            let labels = &pod["metadata"]["labels"];
+            let state = labels[label::LIFECYCLE_STATE].as_str().unwrap_or_default();
+            let Some(Answer { label, value, is_last }) = answer(state, labels) else { continue };
+            through += usize::from(is_last);
             let name = pod["metadata"]["name"].as_str().unwrap_or_default();
-            let patch = json!({"metadata": {"labels": {HOOK: hook}}});
+            let patch = json!({"metadata": {"labels": {label: value}}});
             objects::patch(client, &case.namespace, kind::POD, name, &patch).await?;
         }
         sleep(Duration::from_millis(50)).await;

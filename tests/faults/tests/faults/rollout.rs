@@ -1,16 +1,18 @@
 //! What a user does with a CloneSet while something befalls the controller.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use berth_api::names::lifecycle_state::NORMAL;
 use berth_api::names::{annotation, label};
 use berth_e2e::limits::Limits;
-use berth_e2e::objects::{self, APP, CONTAINER, kind};
-use berth_e2e::record::{Moment, Standing};
+use berth_e2e::objects::{self, CONTAINER, kind};
+use berth_e2e::record::{Moment, PodView, Standing};
 use serde_json::{Value, json};
 
 use crate::case::{Case, SET};
-use crate::owner::{self, HOOK};
+use crate::owner::{self, HOOK, READY};
 use crate::world::{MISSING, ONE, PATIENCE, TWO};
 
 /// Pods at first.
@@ -43,6 +45,12 @@ pub(crate) enum Rollout {
     Hooks,
     /// Its image changes in place to one that no registry has, and then to one that there is.
     Repaired,
+    /// A CloneSet is created, and an owner lets its pods into service; then it gets fewer, and the owner lets them go.
+    Guarded,
+    /// Its image changes in place in all pods but one.
+    Partition,
+    /// It gets one pod fewer, and is told which.
+    Named,
 }
 
 /// What a scenario comes to, whatever befalls the controller.
@@ -64,7 +72,11 @@ pub(crate) struct Expected {
     pub(crate) revisions: usize,
     /// How often an image in a pod changes, at most.
     pub(crate) image_changes: usize,
-    /// The image in the end.
+    /// So many pods are still of the first template in the end.
+    pub(crate) kept: usize,
+    /// How often names are taken off the list of pods to delete.
+    pub(crate) cleaned: usize,
+    /// The image in the end, but for pods that are kept.
     pub(crate) image: &'static str,
     /// So many pods are available at every instant.
     available: usize,
@@ -78,7 +90,7 @@ impl Rollout {
         [Rollout::Create, Rollout::InPlace, Rollout::Rollback, Rollout::Recreate, Rollout::Claims, Rollout::Ordered];
 
     /// Those for which a simulated node does.
-    pub(crate) const SIMULATED: [Rollout; 11] = [
+    pub(crate) const SIMULATED: [Rollout; 14] = [
         Rollout::Create,
         Rollout::InPlace,
         Rollout::Rollback,
@@ -90,6 +102,9 @@ impl Rollout {
         Rollout::Quick,
         Rollout::Hooks,
         Rollout::Repaired,
+        Rollout::Guarded,
+        Rollout::Partition,
+        Rollout::Named,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -106,6 +121,9 @@ impl Rollout {
             Rollout::Quick => "quick",
             Rollout::Hooks => "hooks",
             Rollout::Repaired => "repaired",
+            Rollout::Guarded => "guarded",
+            Rollout::Partition => "partition",
+            Rollout::Named => "named",
         }
     }
 
@@ -120,6 +138,8 @@ impl Rollout {
             templates: 2,
             revisions: 1,
             image_changes: 1,
+            kept: 0,
+            cleaned: 0,
             image: TWO,
             available: REPLICAS - 1,
             active: REPLICAS,
@@ -152,6 +172,9 @@ impl Rollout {
             Rollout::ScaleUp => Expected { replicas: 5, creates: 2, available: REPLICAS, active: 5, ..same_template },
             Rollout::ScaleDown => Expected { replicas: 1, deletes: 2, available: 1, ..same_template },
             Rollout::SpecifiedDelete => Expected { creates: 1, deletes: 1, ..same_template },
+            Rollout::Guarded => Expected { replicas: 1, deletes: 2, ..create },
+            Rollout::Partition => Expected { kept: 1, ..update },
+            Rollout::Named => Expected { replicas: 2, deletes: 1, cleaned: 1, ..same_template },
         }
     }
 
@@ -166,7 +189,10 @@ impl Rollout {
             Rollout::Recreate | Rollout::Claims => {
                 json!({"podUpdatePolicy": "ReCreate", "maxUnavailable": 0, "maxSurge": 1})
             }
-            _ => json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 1}),
+            _ => {
+                let kept = self.expected().kept;
+                json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 1, "partition": kept})
+            }
         };
         let mut set = objects::clone_set(SET, REPLICAS, ONE, &rolling_update);
         // Probes cost up to a second for each pod, and show nothing here.
@@ -190,6 +216,13 @@ impl Rollout {
                 template["metadata"]["labels"][HOOK] = json!("true");
                 set["spec"]["lifecycle"] = json!({"inPlaceUpdate": {"labelsHandler": {HOOK: "true"}}});
             }
+            Rollout::Guarded => {
+                template["metadata"]["labels"][HOOK] = json!("true");
+                set["spec"]["lifecycle"] = json!({
+                    "preNormal": {"labelsHandler": {READY: "true"}},
+                    "preDelete": {"labelsHandler": {HOOK: "true"}},
+                });
+            }
             _ => {}
         }
         set
@@ -197,14 +230,21 @@ impl Rollout {
 
     /// Whether the pods are there before.
     pub(crate) fn has_pods(self) -> bool {
-        !matches!(self, Rollout::Create | Rollout::Ordered)
+        !matches!(self, Rollout::Create | Rollout::Ordered | Rollout::Guarded)
+    }
+
+    /// So many.
+    pub(crate) fn pods_before(self) -> usize {
+        if self.has_pods() { REPLICAS } else { 0 }
     }
 
     /// Does it.
     pub(crate) async fn act(self, case: &Case<'_>) -> Result<()> {
         match self {
             Rollout::Create => case.create(&self.clone_set()).await,
-            Rollout::InPlace | Rollout::Quick | Rollout::Recreate | Rollout::Claims => case.set_image(TWO).await,
+            Rollout::InPlace | Rollout::Quick | Rollout::Partition | Rollout::Recreate | Rollout::Claims => {
+                case.set_image(TWO).await
+            }
             Rollout::Rollback => {
                 case.set_image(TWO).await?;
                 case.watch.until("the second pod is updated", PATIENCE, wanting(TWO, 2)).await?;
@@ -220,11 +260,27 @@ impl Rollout {
                 case.patch_set(&json!({"spec": {"replicas": self.expected().replicas}})).await
             }
             Rollout::SpecifiedDelete => {
-                let pods =
-                    objects::list(&case.world.client, &case.namespace, kind::POD, &format!("{APP}={SET}")).await?;
-                let first = pods.iter().filter_map(|pod| pod["metadata"]["name"].as_str()).min().context("no pods")?;
+                let pods = case.pods().await?;
+                let told = self.told_to_go(&pods).context("no pods")?;
                 let patch = json!({"metadata": {"labels": {label::SPECIFIED_DELETE: "true"}}});
-                objects::patch(&case.world.client, &case.namespace, kind::POD, first, &patch).await.map(|_| ())
+                objects::patch(&case.world.client, &case.namespace, kind::POD, told, &patch).await.map(|_| ())
+            }
+            Rollout::Named => {
+                let pods = case.pods().await?;
+                let told = self.told_to_go(&pods).context("no pods")?;
+                let replicas = self.expected().replicas;
+                case.patch_set(&json!({"spec": {"replicas": replicas, "scaleStrategy": {"podsToDelete": [told]}}}))
+                    .await
+            }
+            Rollout::Guarded => {
+                case.create(&self.clone_set()).await?;
+                owner::let_in(case, REPLICAS).await?;
+                let is_in = |s: &&Standing<'_>| s.pod.serves() && s.pod.label(label::LIFECYCLE_STATE) == NORMAL;
+                let all_are_in = |now: &Moment<'_>| now.pods.values().filter(is_in).count() == REPLICAS;
+                case.watch.until("all pods are in service", PATIENCE, all_are_in).await?;
+                let Expected { replicas, deletes, .. } = self.expected();
+                case.patch_set(&json!({"spec": {"replicas": replicas}})).await?;
+                owner::let_go(case, deletes).await
             }
             Rollout::Hooks => {
                 case.set_image(TWO).await?;
@@ -235,6 +291,16 @@ impl Rollout {
                 case.watch.until("the first pod is updated", PATIENCE, wanting(MISSING, 1)).await?;
                 case.set_image(TWO).await
             }
+        }
+    }
+
+    /// The name of the pod, of these, that somebody tells to go: where it is by the name alone, not the one that would go
+    /// else.
+    pub(crate) fn told_to_go(self, pods: &BTreeMap<String, PodView>) -> Option<&str> {
+        match self {
+            Rollout::SpecifiedDelete => pods.keys().next().map(String::as_str),
+            Rollout::Named => pods.keys().next_back().map(String::as_str),
+            _ => None,
         }
     }
 
@@ -265,10 +331,10 @@ impl Rollout {
         !matches!(self, Rollout::Rollback | Rollout::Repaired)
     }
 
-    /// What holds at every instant.
-    pub(crate) fn limits(self) -> Limits {
-        let Expected { available, active, .. } = self.expected();
-        Limits { available, active, ..Limits::default() }
+    /// What holds at every instant, where pods have this label of the newest revision.
+    pub(crate) fn limits(self, newest: &str) -> Limits {
+        let Expected { available, active, kept, .. } = self.expected();
+        Limits { available, active, kept: Some((newest.to_owned(), kept)), ..Limits::default() }
     }
 
     /// The resources whose events matter to it.

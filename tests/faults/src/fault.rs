@@ -1,8 +1,14 @@
 //! What befalls the controller.
 
 use std::fmt;
+use std::time::Duration;
 
 use http::StatusCode;
+
+/// How long a write stays in doubt that has no answer: the controller's `--write-timeout`.
+pub const IN_DOUBT: Duration = Duration::from_secs(2);
+/// After this time a write may be tried again that is one of too many.
+pub(crate) const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// At which point of a write the controller dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,6 +108,23 @@ impl Fault {
             | Fault::Lagging(number, ..)
             | Fault::Stale(number, _) => Some(number),
         }
+    }
+
+    /// For how long the controller may wait afterwards before it does what follows: a write of which nothing is known stays in
+    /// doubt until it is out of time, and what is refused for a while is tried again after it.
+    pub fn aftermath(self) -> Duration {
+        match self {
+            Fault::Refused(_, Refusal::Lost | Refusal::TimedOut | Refusal::TimedOutDone) | Fault::Paused(..) => {
+                IN_DOUBT
+            }
+            Fault::Refused(_, Refusal::TooMany) => TRY_AGAIN,
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Whether another leads after it, where there is another.
+    pub fn changes_the_leader(self) -> bool {
+        matches!(self, Fault::One(..) | Fault::Paused(..))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The writes of a case, and at which of them something befalls the controller.
 
 use std::fmt;
+use std::time::Duration;
 
 use http::Method;
 use serde_json::Value;
@@ -20,6 +21,8 @@ pub struct Entry {
     pub body: Value,
     /// The apiserver's answer as an HTTP status; none when the write was held back, or has no answer yet.
     pub answer: Option<u16>,
+    /// How many writes had arrived when the answer came.
+    pub arrived_by_then: usize,
 }
 
 impl Entry {
@@ -74,10 +77,15 @@ pub struct Ledger {
 
 impl Ledger {
     pub(crate) fn new() -> Ledger {
+        Ledger::of(Vec::new())
+    }
+
+    /// With these writes, in this order.
+    pub fn of(entries: Vec<Entry>) -> Ledger {
         Ledger {
             namespace: String::new(),
             fault: Fault::None,
-            entries: Vec::new(),
+            entries,
             life: 0,
             passed_in_life: 0,
             dying: None,
@@ -113,6 +121,11 @@ impl Ledger {
         self.life
     }
 
+    /// For how long what befell it may still have consequences when nothing happens.
+    pub fn aftermath(&self) -> Duration {
+        if self.struck { self.fault.aftermath() } else { Duration::ZERO }
+    }
+
     /// Whether the controller does not die of its fault, but stands still.
     pub(crate) fn only_pauses(&self) -> bool {
         matches!(self.fault, Fault::Paused(..))
@@ -137,7 +150,7 @@ impl Ledger {
             return Verdict::Beside;
         }
         let index = self.entries.len();
-        self.entries.push(Entry { life, write, body, answer: None });
+        self.entries.push(Entry { life, write, body, answer: None, arrived_by_then: 0 });
         self.passed_in_life += 1;
         let dies = match self.fault {
             Fault::Each(Side::Before) => (self.passed_in_life == 2).then_some(Side::Before),
@@ -164,8 +177,10 @@ impl Ledger {
 
     /// The apiserver has answered.
     pub(crate) fn answered(&mut self, index: usize, code: u16) {
+        let arrived = self.entries.len();
         if let Some(entry) = self.entries.get_mut(index) {
             entry.answer = Some(code);
+            entry.arrived_by_then = arrived;
         }
     }
 
@@ -303,6 +318,7 @@ mod tests {
             answer.into_iter().for_each(|code| ledger.answered(index, code));
         }
         assert_eq!(ledger.done(&Method::POST, "pods"), 1);
+        assert_eq!(ledger.entries().iter().map(|entry| entry.arrived_by_then).collect::<Vec<_>>(), [1, 2, 0]);
         assert_eq!(ledger.done(&Method::DELETE, "pods"), 0);
     }
 }

@@ -12,6 +12,6 @@ mod proxy;
 mod write;
 
 pub use controller::{Controller, Program};
-pub use fault::{Fault, Lag, Refusal, Side};
+pub use fault::{Fault, IN_DOUBT, Lag, Refusal, Side};
 pub use ledger::{Entry, Ledger};
 pub use write::Write;

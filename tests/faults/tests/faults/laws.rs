@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 use berth_api::names::lifecycle_state::{NORMAL, UPDATED, UPDATING};
 use berth_api::names::{annotation, label};
 use berth_e2e::record::{Moment, PodView, Record, Standing, seconds};
-use berth_faults::Ledger;
+use berth_faults::{Entry, Ledger};
 use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -130,7 +130,36 @@ pub(crate) fn check_writes(rollout: Rollout, ledger: &Ledger) -> Result<()> {
         let done = ledger.done(&method, resource);
         ensure!(done == times, "{done} times {method} {resource} was carried out, not {times} times");
     }
+    check_claims(rollout, ledger)?;
     check_grace(rollout, ledger)
+}
+
+/// A pod is asked for when its claim is there, and no claim is made twice.
+fn check_claims(rollout: Rollout, ledger: &Ledger) -> Result<()> {
+    let id = |entry: &Entry| entry.body["metadata"]["labels"][label::CLONESET_INSTANCE_ID].to_string();
+    let posts = |resource: &'static str| {
+        let entries = ledger.entries().iter().enumerate();
+        entries.filter(move |(_, entry)| entry.write.method == Method::POST && entry.write.resource == resource)
+    };
+    // By instance id and name, which is that of the template with the id: how many writes had arrived when it was there.
+    let mut claims = BTreeMap::new();
+    for (_, claim) in posts("persistentvolumeclaims").filter(|(_, claim)| claim.is_done()) {
+        let name = claim.body["metadata"]["name"].to_string();
+        let is_new = claims.insert((id(claim), name.clone()), claim.arrived_by_then).is_none();
+        ensure!(is_new, "claim {name} was made twice");
+    }
+    if rollout.expected().claims == 0 {
+        return Ok(());
+    }
+    for (index, pod) in posts("pods") {
+        let name = &pod.body["metadata"]["name"];
+        let mut own = claims.iter().filter(|((of, _), _)| *of == id(pod)).peekable();
+        ensure!(own.peek().is_some(), "pod {name} was asked for, and its claim never");
+        for ((_, claim), there) in own {
+            ensure!(*there <= index, "pod {name} was asked for before claim {claim} was there");
+        }
+    }
+    Ok(())
 }
 
 /// No image changes before the pod has been out of service for the grace period: by the times that the writes carry, for

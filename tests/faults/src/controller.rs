@@ -16,6 +16,7 @@ use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use crate::fault::{Fault, Lag};
 use crate::ledger::Ledger;
@@ -118,13 +119,29 @@ impl Controller {
         }
     }
 
-    /// Lets a replica go on that stands still, and waits until it does. False when none stands still.
+    /// Waits until each replica lives that is not held dead.
+    pub async fn all_live(&self) {
+        self.all(|state| *state != State::Between).await;
+    }
+
+    /// Whatever there was to do, it has not been at rest before now.
+    pub fn rests_from_now(&self) {
+        self.ledger().requested(Instant::now());
+    }
+
+    /// Lets a replica go on that stands still, and waits until it knows who leads; it has not been at rest before. False when
+    /// none stands still.
     pub async fn resume(&self) -> bool {
         let Some(still) = self.replicas.iter().find(|replica| *replica.state.borrow() == State::StandsStill) else {
             return false;
         };
         still.go_on.notify_one();
-        still.proxy.asks().await;
+        let mut state = still.state.clone();
+        tokio::select! {
+            () = still.proxy.learns_who_leads() => {}
+            _ = state.wait_for(|state| matches!(state, State::Ended(_))) => {}
+        }
+        self.rests_from_now();
         true
     }
 

@@ -22,7 +22,7 @@ use tokio::sync::{Notify, RwLock, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use crate::fault::{Lag, Refusal, Side};
+use crate::fault::{Lag, Refusal, Side, TRY_AGAIN};
 use crate::lag::{self, Lags, Watch};
 use crate::ledger::{Ledger, Verdict};
 use crate::write::{self, Write};
@@ -57,8 +57,8 @@ pub(crate) struct Proxy {
     pub(crate) fatal: Notify,
     /// The controller goes on after it has stood still.
     resumed: watch::Sender<()>,
-    /// When it last asked for anything.
-    asked: watch::Sender<Instant>,
+    /// When it was last told who leads.
+    told_who_leads: watch::Sender<Instant>,
     pub(crate) lags: Arc<Lags>,
     /// Held for reading by every write that is under way.
     under_way: Arc<RwLock<()>>,
@@ -71,7 +71,7 @@ impl Proxy {
             ledger,
             fatal: Notify::new(),
             resumed: watch::channel(()).0,
-            asked: watch::channel(Instant::now()).0,
+            told_who_leads: watch::channel(Instant::now()).0,
             lags: Arc::new(Lags::new()),
             under_way: Arc::default(),
         }
@@ -92,10 +92,10 @@ impl Proxy {
         self.resumed.send_replace(());
     }
 
-    /// Waits until the controller asks for anything from now on.
-    pub(crate) async fn asks(&self) {
+    /// Waits until the controller reads the lease from now on, or writes it with success.
+    pub(crate) async fn learns_who_leads(&self) {
         let now = Instant::now();
-        let _ = self.asked.subscribe().wait_for(|asked| *asked > now).await;
+        let _ = self.told_who_leads.subscribe().wait_for(|told| *told > now).await;
     }
 
     /// Holds a request until the connection ends, with the controller or when it goes on.
@@ -125,8 +125,8 @@ impl Proxy {
     async fn answer(self: Arc<Self>, life: usize, request: Request<Incoming>) -> Result<Answer, Broken> {
         let write = Write::of(request.method(), request.uri());
         let watch = Watch::of(request.uri());
-        self.asked.send_replace(Instant::now());
-        if write::resource(request.uri()).is_none_or(|resource| resource != "leases") {
+        let is_of_lease = write::resource(request.uri()).is_some_and(|resource| resource == "leases");
+        if !is_of_lease {
             self.ledger().requested(Instant::now());
         }
         let (parts, body) = request.into_parts();
@@ -136,7 +136,13 @@ impl Proxy {
         match (watch, write) {
             (Some(watch), _) => self.watched(watch, request).await,
             (None, Some(write)) => self.written((life, write), content, request).await,
-            (None, None) => self.upstream.send(request).await.map(passed_back).map_err(|_| Broken),
+            (None, None) => {
+                let response = self.upstream.send(request).await.map_err(|_| Broken)?;
+                if is_of_lease && response.status().is_success() {
+                    self.told_who_leads.send_replace(Instant::now());
+                }
+                Ok(passed_back(response))
+            }
         }
     }
 
@@ -243,7 +249,7 @@ fn answer_to(refused: Refusal) -> Result<Answer, Broken> {
     let (code, reason) = refused.answer().ok_or(Broken)?;
     let mut answer = refusal(code, reason);
     if code == StatusCode::TOO_MANY_REQUESTS {
-        answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        answer.headers_mut().insert(RETRY_AFTER, TRY_AGAIN.as_secs().into());
     }
     Ok(answer)
 }

@@ -61,16 +61,12 @@ impl<'a> Case<'a> {
         }
         let before = self.pods().await?;
         let from = self.watch.began().elapsed();
-        controller.begin(&self.namespace, fault);
-        self.rollout.act(self).await?;
         let wanted = self.rollout.expected();
         let Expected { image, templates, replicas: pods, kept, .. } = wanted;
         let good = Goal::Good { image, templates, pods, kept };
         let goal = expected.map_or(good, Goal::Same);
-        let mut ending = self.at_rest(goal).await?;
-        if controller.resume().await {
-            ending = self.at_rest(goal).await?;
-        }
+        let look = || self.look(goal);
+        let ending = run::ended(self.world, (&self.namespace, fault), self.rollout.act(self), look).await?;
         let all_serve = |now: &Moment<'_>| now.available(Duration::ZERO) == wanted.replicas;
         self.watch.until("all pods serve", PATIENCE, all_serve).await?;
 
@@ -85,23 +81,25 @@ impl<'a> Case<'a> {
 
     /// Waits until the end has come and the controller has nothing more to do.
     pub(crate) async fn at_rest(&self, goal: Goal<'_>) -> Result<Ending> {
-        let look = async || {
-            let ending = Ending::read(&self.world.client, self.world.node, &self.namespace, self.rollout).await?;
-            let flaw = match goal {
-                Goal::Good { image: newest, templates, pods, kept } => {
-                    let digests = &self.world.digests;
-                    let image = |image| {
-                        let digest = digests.get(image).context("no such image was pushed")?;
-                        anyhow::Ok((image, digest.as_str()))
-                    };
-                    let claims = self.rollout.expected().claims;
-                    ending.flaw(&Good { images: [image(newest)?, image(ONE)?], templates, pods, kept, claims })
-                }
-                Goal::Same(expected) => ending.difference(expected),
-            };
-            anyhow::Ok((ending, flaw))
+        run::rest(&self.world.controller, || self.look(goal)).await
+    }
+
+    /// How it is, and why that is not the goal.
+    async fn look(&self, goal: Goal<'_>) -> Result<(Ending, Option<String>)> {
+        let ending = Ending::read(&self.world.client, self.world.node, &self.namespace, self.rollout).await?;
+        let flaw = match goal {
+            Goal::Good { image: newest, templates, pods, kept } => {
+                let digests = &self.world.digests;
+                let image = |image| {
+                    let digest = digests.get(image).context("no such image was pushed")?;
+                    anyhow::Ok((image, digest.as_str()))
+                };
+                let claims = self.rollout.expected().claims;
+                ending.flaw(&Good { images: [image(newest)?, image(ONE)?], templates, pods, kept, claims })
+            }
+            Goal::Same(expected) => ending.difference(expected),
         };
-        run::rest(&self.world.controller, look).await
+        Ok((ending, flaw))
     }
 
     pub(crate) async fn create(&self, manifest: &Value) -> Result<()> {

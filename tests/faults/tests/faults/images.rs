@@ -127,8 +127,6 @@ impl<'a> Case<'a> {
             let all_have_it = async || self.look().await.map(|now| (now.clone(), flaw(&now, &Images::Pull.expected())));
             run::rest(controller, all_have_it).await?;
         }
-        controller.begin(&self.namespace, fault);
-        self.act().await?;
         let wanted = self.what.expected();
         let differs = |now: &Value| match expected {
             Some(expected) => {
@@ -137,10 +135,7 @@ impl<'a> Case<'a> {
             None => flaw(now, &wanted),
         };
         let look = async || self.look().await.map(|now| (now.clone(), differs(&now)));
-        let mut ending = run::rest(controller, look).await?;
-        if controller.resume().await {
-            ending = run::rest(controller, look).await?;
-        }
+        let ending = run::ended(self.world, (&self.namespace, fault), self.act(), look).await?;
         self.check_writes(&wanted)?;
         self.seen.check(&self.namespace, PARALLELISM)?;
         Ok(ending)

@@ -1,5 +1,6 @@
 //! One run of a scenario with a fault.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -13,7 +14,7 @@ use crate::images;
 use crate::scenario::Scenario;
 use crate::world::{PATIENCE, World};
 
-/// A controller that has asked for nothing for so long is at rest.
+/// A controller that has asked for nothing for so long is at rest, unless what befell it takes longer.
 const QUIET: Duration = Duration::from_millis(500);
 
 /// How a scenario ends, as far as it is the same whatever befalls the controller.
@@ -62,6 +63,7 @@ async fn judged(
     began: Instant,
 ) -> Result<Run> {
     world.controller.resume().await;
+    world.controller.release();
     let (written, kills, struck) = {
         let ledger = world.controller.ledger();
         let written: Vec<_> = ledger.entries().iter().map(ToString::to_string).collect();
@@ -83,7 +85,47 @@ async fn judged(
 
 /// The controller has nothing more to do with what it sees, and that is all there is.
 pub(crate) fn is_quiet(controller: &Controller) -> bool {
-    controller.ledger().last_request().is_some_and(|last| last.elapsed() >= QUIET) && !controller.is_behind()
+    let is_at_rest = {
+        let ledger = controller.ledger();
+        let needed = QUIET + ledger.aftermath();
+        ledger.last_request().is_some_and(|last| last.elapsed() >= needed)
+    };
+    is_at_rest && !controller.is_behind()
+}
+
+/// Does something with a fault, and waits for its end, as it is looked at. Where another is to lead afterwards, it does: who
+/// was killed stays dead, and who stands still goes on only then.
+pub(crate) async fn ended<T>(
+    world: &World,
+    (namespace, fault): (&str, Fault),
+    act: impl Future<Output = Result<()>>,
+    look: impl AsyncFn() -> Result<(T, Option<String>)>,
+) -> Result<T> {
+    let controller = &world.controller;
+    let led = if world.is_pair && fault.changes_the_leader() { Some(world.leader().await?) } else { None };
+    if led.is_some() {
+        controller.all_live().await;
+        controller.hold();
+    }
+    controller.begin(namespace, fault);
+    act.await?;
+    let has_changed = Cell::new(false);
+    let look_at_both = async || {
+        let (seen, flaw) = look().await?;
+        let awaited = led.as_ref().filter(|_| !has_changed.get() && controller.ledger().struck());
+        let Some(led) = awaited else { return Ok((seen, flaw)) };
+        let leader = world.leader().await?;
+        if !leader.is_empty() && leader != *led {
+            has_changed.set(true);
+            controller.rests_from_now();
+        }
+        Ok((seen, Some(format!("{led} led, and nobody has led for long since: {leader:?}"))))
+    };
+    let mut ending = rest(controller, look_at_both).await?;
+    if controller.resume().await {
+        ending = rest(controller, &look).await?;
+    }
+    Ok(ending)
 }
 
 /// Waits until what is looked at has no flaw, and the controller has nothing more to do.

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use berth_cluster::programs::workspace_binary;
 use berth_cluster::{Cluster, Component, Image, Options, address};
 use berth_e2e::objects::{self, kind};
-use berth_faults::{Controller, Program};
+use berth_faults::{Controller, IN_DOUBT, Program};
 use berth_simnode::kubelet::image_id;
 use berth_simnode::nodes;
 use kube::Client;
@@ -32,6 +32,7 @@ pub(crate) const TWO: &str = "faults:two";
 /// No registry has it.
 pub(crate) const MISSING: &str = "faults:missing";
 const NAMESPACE: &str = "kruise-system";
+const LEASE: &str = "kruise-manager";
 /// The node that simnode plays for all pods.
 const SIMULATED: &str = "sim-0";
 /// The nodes that simnode plays, with those that no pod comes to.
@@ -46,6 +47,8 @@ pub(crate) struct World {
     /// The controller's binary.
     pub(crate) program: PathBuf,
     pub(crate) client: Client,
+    /// There are two controllers.
+    pub(crate) is_pair: bool,
     /// The only node.
     pub(crate) node: &'static str,
     /// The digests of the images by name.
@@ -119,7 +122,7 @@ impl World {
         let client = Client::try_from(config)?;
         let program = |own: Vec<String>| Program {
             path: path.clone(),
-            arguments: [&ARGUMENTS.map(str::to_owned)[..], &own].concat(),
+            arguments: [&ARGUMENTS.map(str::to_owned)[..], &[format!("--write-timeout={IN_DOUBT:?}")], &own].concat(),
             environment: vec![("WEBHOOK_HOST".to_owned(), format!("{}:{port}", address::HOST))],
             directory: directory.path().to_owned(),
         };
@@ -136,6 +139,7 @@ impl World {
             _helper: helper,
             cluster,
             client,
+            is_pair: pair,
             node,
             digests,
             directory,
@@ -158,6 +162,12 @@ impl World {
             objects::until(&self.client, "", kind::NODE_IMAGE, &node, PATIENCE, |_| true).await?;
         }
         Ok(())
+    }
+
+    /// Who leads, by the lease.
+    pub(crate) async fn leader(&self) -> Result<String> {
+        let lease = objects::get(&self.client, NAMESPACE, "coordination.k8s.io/v1/Lease", LEASE).await?;
+        Ok(lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned())
     }
 
     /// A name that no other case has.
@@ -188,9 +198,7 @@ fn install(cluster: &Cluster) -> Result<()> {
     cluster.kubectl_with(&["apply", "-f", "-"], Some(&namespace)).map(|_| ())
 }
 
-const ARGUMENTS: [&str; 6] = [
-    // So long it does nothing after a write that is not answered.
-    "--write-timeout=2s",
+const ARGUMENTS: [&str; 5] = [
     "--feature-gates=ImagePullJobGate=true",
     "--log-format=text",
     "--metrics-bind-address=127.0.0.1:0",

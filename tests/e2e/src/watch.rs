@@ -253,8 +253,12 @@ fn ready_ips(slice: &EndpointSlice) -> impl Iterator<Item = String> {
     ready.flat_map(|endpoint| endpoint.addresses.clone())
 }
 
-/// Hands every change after `version` to `store`, without a gap, until the server says that there is one.
-async fn follow<K>(api: &Api<K>, labels: &str, mut version: String, mut store: impl FnMut(K, bool)) -> Result<()>
+/// Hands every change after `version` to `store`, which is told whether the object is gone, without a gap, until the server
+/// says that there is one. A watch that ends goes on from what it told last.
+///
+/// # Errors
+/// When the server does not know the version any more: what it told since then is lost.
+pub async fn follow<K>(api: &Api<K>, labels: &str, mut version: String, mut store: impl FnMut(K, bool)) -> Result<()>
 where
     K: kube::Resource + Clone + DeserializeOwned + std::fmt::Debug,
 {

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Result, bail, ensure};
-use berth_e2e::objects;
-use futures::{StreamExt, TryStreamExt};
-use kube::api::{DynamicObject, ListParams, WatchEvent, WatchParams};
+use berth_e2e::{objects, watch};
+use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -38,8 +37,16 @@ impl Recorder {
         let seen = Arc::new(Mutex::new(Seen { states, broken: None }));
         let sink = Arc::clone(&seen);
         let task = tokio::spawn(async move {
-            let push = |state| sink.lock().unwrap_or_else(PoisonError::into_inner).states.push(state);
-            if let Err(error) = follow(&api, version, push).await {
+            let store = |node: DynamicObject, is_gone: bool| {
+                let mut seen = sink.lock().unwrap_or_else(PoisonError::into_inner);
+                match state(&node) {
+                    // It pulls no more.
+                    Ok((name, _)) if is_gone => seen.states.push((name, Value::Null)),
+                    Ok(state) => seen.states.push(state),
+                    Err(error) => seen.broken = Some(format!("{error:#}")),
+                }
+            };
+            if let Err(error) = watch::follow(&api, "", version, store).await {
                 sink.lock().unwrap_or_else(PoisonError::into_inner).broken = Some(format!("{error:#}"));
             }
         });
@@ -84,26 +91,6 @@ async fn list(api: &Api<DynamicObject>) -> Result<(Vec<State>, String)> {
     let list = api.list(&ListParams::default()).await?;
     let states = list.items.iter().map(state).collect::<Result<_>>()?;
     Ok((states, list.metadata.resource_version.unwrap_or_default()))
-}
-
-/// A watch ends when the kind itself is changed, as it is once, soon after a controller's first start: then all are listed again.
-async fn follow(api: &Api<DynamicObject>, mut version: String, push: impl Fn(State)) -> Result<()> {
-    loop {
-        let mut events = api.watch(&WatchParams::default().timeout(280), &version).await?.boxed();
-        while let Some(event) = events.try_next().await? {
-            match event {
-                WatchEvent::Added(node) | WatchEvent::Modified(node) => push(state(&node)?),
-                // It pulls no more.
-                WatchEvent::Deleted(node) => push((node.metadata.name.unwrap_or_default(), Value::Null)),
-                WatchEvent::Bookmark(_) => {}
-                WatchEvent::Error(status) if status.code == 410 => break,
-                WatchEvent::Error(error) => bail!("{error}"),
-            }
-        }
-        let (states, now) = list(api).await?;
-        states.into_iter().for_each(&push);
-        version = now;
-    }
 }
 
 fn state(node: &DynamicObject) -> Result<State> {

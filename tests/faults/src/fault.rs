@@ -110,16 +110,21 @@ impl Fault {
         }
     }
 
-    /// For how long the controller may wait afterwards before it does what follows: a write of which nothing is known stays in
-    /// doubt until it is out of time, and what is refused for a while is tried again after it.
+    /// For how long the controller may wait afterwards before it does what follows: a write of which nothing is known, or
+    /// that failed on the other side, stays in doubt until it is out of time, and what is refused for a while is tried again
+    /// after it.
     pub fn aftermath(self) -> Duration {
         match self {
-            Fault::Refused(_, Refusal::Lost | Refusal::TimedOut | Refusal::TimedOutDone) | Fault::Paused(..) => {
-                IN_DOUBT
-            }
+            Fault::Refused(_, Refusal::Conflict) => Duration::ZERO,
             Fault::Refused(_, Refusal::TooMany) => TRY_AGAIN,
+            Fault::Refused(..) | Fault::Paused(..) => IN_DOUBT,
             _ => Duration::ZERO,
         }
+    }
+
+    /// Whether what the controller sees falls behind.
+    pub fn hides(self) -> bool {
+        matches!(self, Fault::Lagging(..) | Fault::Stale(..))
     }
 
     /// Whether another leads after it, where there is another.

@@ -84,6 +84,7 @@ impl Controller {
 
     /// Begins a case: from now on writes in this namespace count.
     pub fn begin(&self, namespace: &str, fault: Fault) {
+        self.replicas.iter().for_each(|replica| replica.proxy.lags.begin_case(namespace));
         self.ledger().begin(namespace, fault);
     }
 
@@ -148,6 +149,11 @@ impl Controller {
     /// Whether what it sees is behind what is there.
     pub fn is_behind(&self) -> bool {
         self.replicas.iter().any(|replica| replica.proxy.lags.any())
+    }
+
+    /// How many events of the case it was told late, not at all, or again.
+    pub fn hidden(&self) -> usize {
+        self.replicas.iter().map(|replica| replica.proxy.lags.hidden()).sum()
     }
 
     /// The writes of the case. Holds the controller's next request up while it lives.

@@ -3,6 +3,7 @@
 //! Only watches lag: Berth's lists ask for the newest state, so that no apiserver may answer them with an older one.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::{Stream, StreamExt, stream};
@@ -25,6 +26,8 @@ pub(crate) struct Watch {
     resource: String,
     /// The version that it goes on from; empty for one that begins with a list.
     version: String,
+    /// It is to tell again what was told already.
+    pub(crate) tells_again: bool,
 }
 
 impl Watch {
@@ -35,7 +38,8 @@ impl Watch {
         let is_watch = value("watch").is_some_and(|watch| matches!(&*watch, "1" | "true"));
         let lists = value("sendInitialEvents").is_some_and(|lists| lists == "true");
         let version = value("resourceVersion").filter(|_| !lists).unwrap_or_default();
-        is_watch.then(|| Watch { resource: write::resource(uri).unwrap_or_default(), version })
+        let resource = || write::resource(uri).unwrap_or_default();
+        is_watch.then(|| Watch { resource: resource(), version, tells_again: false })
     }
 
     /// The same address, from another version on.
@@ -67,11 +71,32 @@ pub(crate) struct Lags {
     owed: Mutex<Held>,
     /// The versions that were told last, by resource.
     versions: Mutex<HashMap<String, VecDeque<String>>>,
+    /// How many events of the case were held back, lost or told again.
+    hidden: AtomicUsize,
+    /// The case's.
+    namespace: Mutex<String>,
 }
 
 impl Lags {
     pub(crate) fn new() -> Lags {
-        Lags { held: watch::channel(None).0, owed: Mutex::default(), versions: Mutex::default() }
+        Lags {
+            held: watch::channel(None).0,
+            owed: Mutex::default(),
+            versions: Mutex::default(),
+            hidden: AtomicUsize::new(0),
+            namespace: Mutex::default(),
+        }
+    }
+
+    /// A case begins, in this namespace: nothing has been hidden of it.
+    pub(crate) fn begin_case(&self, namespace: &str) {
+        namespace.clone_into(&mut lock(&self.namespace));
+        self.hidden.store(0, Ordering::Relaxed);
+    }
+
+    /// How many events of the case were held back, lost or told again. Those of what has no namespace count, too.
+    pub(crate) fn hidden(&self) -> usize {
+        self.hidden.load(Ordering::Relaxed)
     }
 
     /// From now on.
@@ -109,10 +134,20 @@ impl Lags {
         }
     }
 
-    fn told(&self, resource: &str, line: &[u8]) {
+    fn hides(&self, event: &Event) {
+        let namespace = event.object.metadata.namespace.as_deref().unwrap_or_default();
+        if event.kind != "BOOKMARK" && (namespace.is_empty() || *namespace == *lock(&self.namespace)) {
+            self.hidden.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn told(&self, watch: &Watch, line: &[u8]) {
         let Ok(event) = serde_json::from_slice::<Event>(line) else { return };
         let mut versions = lock(&self.versions);
-        let known = versions.entry(resource.to_owned()).or_default();
+        let known = versions.entry(watch.resource.clone()).or_default();
+        if watch.tells_again && known.contains(&event.object.metadata.resource_version) {
+            self.hides(&event);
+        }
         known.push_back(event.object.metadata.resource_version);
         if known.len() > REMEMBERED {
             known.pop_front();
@@ -122,14 +157,16 @@ impl Lags {
     /// The events of a watch, line by line, as they may be seen.
     pub(crate) fn events(self: Arc<Self>, watch: Watch, body: Body) -> impl Stream<Item = kube::Result<Bytes>> + Send {
         let lines = Lines { body: Box::pin(body.into_data_stream()), rest: Vec::new() };
-        let events = Events { lines, held: self.held.subscribe(), lists: watch.version.is_empty(), watch, lags: self };
+        let (held, lists) = (self.held.subscribe(), watch.version.is_empty());
+        let events = Events { lines: Some(lines), held, lists, watch, lags: self };
         stream::unfold(events, |mut events| async move { Some((events.next().await?, events)) })
     }
 }
 
 /// A watch that is being served.
 struct Events {
-    lines: Lines,
+    /// None after it broke off.
+    lines: Option<Lines>,
     held: watch::Receiver<Held>,
     /// The list at its beginning has not ended.
     lists: bool,
@@ -141,22 +178,57 @@ impl Events {
     /// The next event, once it may be seen; none when the watch ends.
     async fn next(&mut self) -> Option<kube::Result<Bytes>> {
         let Events { lines, held, lists, watch, lags } = self;
+        let lines = lines.as_mut()?;
         let of = |held: &Held| held.filter(|(_, resource)| !*lists && *resource == watch.resource).map(|(lag, _)| lag);
         let breaks = |held: &Held| of(held).is_some_and(|lag| lag != Lag::Late);
         let line = tokio::select! {
             biased;
-            _ = held.wait_for(breaks) => return None,
-            line = lines.next() => line?,
+            _ = held.wait_for(breaks) => None,
+            line = lines.next() => Some(line?),
+        };
+        let Some(line) = line else {
+            self.leave();
+            return None;
         };
         let Ok(line) = line else { return Some(line) };
+        if of(&held.borrow()) == Some(Lag::Late)
+            && let Ok(event) = serde_json::from_slice(&line)
+        {
+            lags.hides(&event);
+        }
         // What has arrived waits until it may be seen.
         let passes = |held: &Held| of(held) != Some(Lag::Late);
         if held.wait_for(passes).await.ok().is_some_and(|held| breaks(&held)) {
             return None;
         }
         *lists &= !line.windows(LIST_END.len()).any(|part| part == LIST_END);
-        lags.told(&watch.resource, &line);
+        lags.told(watch, &line);
         Some(Ok(line))
+    }
+
+    /// It breaks off. What it would have told is counted where that is lost.
+    fn leave(&mut self) {
+        let Some(lines) = self.lines.take() else { return };
+        if self.held.borrow().is_some_and(|(lag, _)| lag == Lag::Missed) {
+            tokio::spawn(lost(lines, self.held.clone(), Arc::clone(&self.lags)));
+        }
+    }
+}
+
+/// Counts what nobody is told, until the lag ends.
+async fn lost(mut lines: Lines, mut held: watch::Receiver<Held>, lags: Arc<Lags>) {
+    let ends = held.wait_for(Option::is_none);
+    let counts = async {
+        while let Some(Ok(line)) = lines.next().await {
+            if let Ok(event) = serde_json::from_slice(&line) {
+                lags.hides(&event);
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        () = counts => {}
+        _ = ends => {}
     }
 }
 
@@ -165,6 +237,8 @@ const LIST_END: &[u8] = b"k8s.io/initial-events-end";
 
 #[derive(Deserialize)]
 struct Event {
+    #[serde(rename = "type")]
+    kind: String,
     object: Object,
 }
 
@@ -176,6 +250,7 @@ struct Object {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Metadata {
+    namespace: Option<String>,
     resource_version: String,
 }
 
@@ -227,7 +302,9 @@ mod tests {
 
     #[test]
     fn watches_are_told_from_other_requests() {
-        let known = |version: &str| Some(Watch { resource: "pods".to_owned(), version: version.to_owned() });
+        let known = |version: &str| {
+            Some(Watch { resource: "pods".to_owned(), version: version.to_owned(), tells_again: false })
+        };
         assert_eq!(watch("watch=true&resourceVersion=7"), known("7"));
         assert_eq!(watch("watch=true&sendInitialEvents=true&resourceVersion=7"), known(""));
         assert_eq!(watch("limit=500"), None);
@@ -242,10 +319,11 @@ mod tests {
         lags.begin(Lag::Late, "pods");
         let mut events = Box::pin(lags.clone().events(watch("watch=1&resourceVersion=7").unwrap(), body(&[&event(8)])));
         assert!(tokio::time::timeout(Duration::from_secs(9), events.next()).await.is_err());
-        let other = Watch { resource: "nodes".to_owned(), version: "1".to_owned() };
+        let other = Watch { resource: "nodes".to_owned(), version: "1".to_owned(), tells_again: false };
         assert!(Box::pin(lags.clone().events(other, body(&[&event(8)]))).next().await.is_some());
         lags.end();
         assert_eq!(&*events.next().await.unwrap().unwrap(), (event(8) + "\n").as_bytes());
+        assert_eq!(lags.hidden(), 1);
         assert!(events.next().await.is_none());
     }
 
@@ -259,6 +337,29 @@ mod tests {
         let mut events = Box::pin(lags.clone().events(watch, body(&[&event(7), &end, &event(9)])));
         assert!(events.next().await.is_some() && events.next().await.is_some());
         assert!(tokio::time::timeout(Duration::from_secs(9), events.next()).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_lost_or_told_again_is_counted_where_it_is_of_the_case() {
+        let of = |namespace: &str, version: u32| {
+            event(version).replace(r#""resourceVersion""#, &format!(r#""namespace":"{namespace}","resourceVersion""#))
+        };
+        let told = [of("a", 8), of("b", 9), of("a", 10), of("a", 11).replace("MODIFIED", "BOOKMARK")];
+        let body = || body(&told.each_ref().map(String::as_str));
+        let lags = Arc::new(Lags::new());
+        lags.begin_case("a");
+        let known = watch("watch=1&resourceVersion=7").unwrap();
+        assert_eq!(Box::pin(lags.clone().events(known.clone(), body())).collect::<Vec<_>>().await.len(), 4);
+        assert_eq!(lags.hidden(), 0);
+        let again = Watch { tells_again: true, ..known.clone() };
+        assert_eq!(Box::pin(lags.clone().events(again, body())).collect::<Vec<_>>().await.len(), 4);
+        assert_eq!(lags.hidden(), 2);
+
+        lags.begin_case("a");
+        lags.begin(Lag::Missed, "pods");
+        assert!(Box::pin(lags.clone().events(known, body())).next().await.is_none());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(lags.hidden(), 2);
     }
 
     #[tokio::test]

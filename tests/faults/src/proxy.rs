@@ -146,10 +146,13 @@ impl Proxy {
         }
     }
 
-    async fn watched(&self, watch: Watch, mut request: Request<Body>) -> Result<Answer, Broken> {
+    async fn watched(&self, mut watch: Watch, mut request: Request<Body>) -> Result<Answer, Broken> {
         match self.lags.answer(&watch, request.uri()).await {
             lag::Answer::Forward => {}
-            lag::Answer::Instead(uri) => *request.uri_mut() = uri,
+            lag::Answer::Instead(uri) => {
+                *request.uri_mut() = uri;
+                watch.tells_again = true;
+            }
             lag::Answer::Expired => return Ok(refusal(StatusCode::GONE, "Expired")),
         }
         let (mut parts, body) = self.upstream.send(request).await.map_err(|_| Broken)?.into_parts();

@@ -1,7 +1,8 @@
 //! The worlds of a kind, and what is known from all of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::{env, thread};
 
@@ -120,14 +121,17 @@ pub(crate) struct Group {
     pub(crate) kind: Kind,
     worlds: Vec<World>,
     undisturbed: Mutex<BTreeMap<Scenario, Undisturbed>>,
-    /// What has befallen controllers.
-    struck: Mutex<BTreeSet<(Scenario, Fault)>>,
+    /// What has befallen controllers, and how many events it hid from them.
+    struck: Mutex<BTreeMap<(Scenario, Fault), usize>>,
+    /// So many plans were tried.
+    planned: AtomicUsize,
 }
 
 impl Group {
     async fn new(kind: Kind) -> Result<Group> {
         let worlds = try_join_all((0..kind.worlds()?).map(|_| World::new(kind))).await?;
-        Ok(Group { kind, worlds, undisturbed: Mutex::default(), struck: Mutex::default() })
+        let planned = AtomicUsize::new(0);
+        Ok(Group { kind, worlds, undisturbed: Mutex::default(), struck: Mutex::default(), planned })
     }
 
     pub(crate) fn first(&self) -> Result<&World> {
@@ -151,13 +155,20 @@ impl Group {
         Ok(undisturbed)
     }
 
-    /// What of a scenario was struck by faults so far.
-    pub(crate) fn struck(&self, scenario: Scenario) -> BTreeSet<Fault> {
-        lock(&self.struck).iter().filter(|(of, _)| *of == scenario).map(|(_, fault)| *fault).collect()
+    /// What has befallen a scenario so far, and how many events it hid.
+    pub(crate) fn struck(&self, scenario: Scenario) -> BTreeMap<Fault, usize> {
+        let struck = lock(&self.struck);
+        struck.iter().filter(|((of, _), _)| *of == scenario).map(|((_, fault), hidden)| (*fault, *hidden)).collect()
+    }
+
+    /// How many plans were tried with all scenarios so far, and how many came about.
+    pub(crate) fn totals(&self) -> (usize, usize) {
+        (self.planned.load(Ordering::Relaxed), lock(&self.struck).len())
     }
 
     /// Tries all of these, each in the next world that is free.
-    pub(crate) async fn try_all(&self, scenario: Scenario, faults: &[Fault], expected: &Ending) -> Result<()> {
+    pub(crate) async fn try_all(&self, scenario: Scenario, faults: &[Fault], expected: &Undisturbed) -> Result<()> {
+        self.planned.fetch_add(faults.len(), Ordering::Relaxed);
         let (next, failures) = (Mutex::new(faults.iter().copied()), Mutex::new(Vec::new()));
         let work = |world| {
             let (next, failures) = (&next, &failures);
@@ -178,13 +189,20 @@ impl Group {
         Ok(())
     }
 
-    async fn attempt(&self, world: &World, scenario: Scenario, fault: Fault, expected: &Ending) -> Result<()> {
+    /// Fails, too, when it does not come about at a write that every run has.
+    async fn attempt(&self, world: &World, scenario: Scenario, fault: Fault, expected: &Undisturbed) -> Result<()> {
         for _ in 0..ATTEMPTS {
-            if run::run(world, scenario, fault, Some(expected)).await?.struck {
-                lock(&self.struck).insert((scenario, fault));
-                break;
+            let run = run::run(world, scenario, fault, Some(&expected.ending)).await?;
+            if run.struck {
+                lock(&self.struck).insert((scenario, fault), run.hidden);
+                return Ok(());
             }
         }
+        let fewest = expected.fewest;
+        ensure!(
+            fault.write().is_none_or(|number| number > fewest),
+            "it did not come about in {ATTEMPTS} runs, and undisturbed ones have {fewest} writes at least"
+        );
         Ok(())
     }
 }

@@ -25,12 +25,13 @@ mod run;
 mod scenario;
 mod world;
 
+use std::collections::BTreeMap;
 use std::env;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use berth_e2e::suite;
-use berth_faults::Fault;
+use berth_faults::{Fault, Lag};
 use futures::FutureExt;
 
 use crate::group::{Group, Kind, Undisturbed, Worlds};
@@ -107,28 +108,41 @@ async fn attempt(group: &Group, scenario: Scenario, way: Way) -> Result<()> {
             group.kind.families().iter().flat_map(slice).collect()
         }
     };
-    group.try_all(scenario, &faults, &undisturbed.ending).await?;
+    group.try_all(scenario, &faults, &undisturbed).await?;
     if matches!(way, Way::Plans) { tally(group, scenario, &faults, &undisturbed) } else { Ok(()) }
 }
 
-/// Prints how many of a scenario's writes were interrupted in all ways. All are to be when all plans are tried.
+/// Prints how many of a scenario's writes were interrupted in all ways, and how many lags hid anything. All are to be when all
+/// plans are tried, and each lag of each resource is to hide something at least once.
 fn tally(group: &Group, scenario: Scenario, faults: &[Fault], undisturbed: &Undisturbed) -> Result<()> {
     let Undisturbed { fewest: writes, most, .. } = *undisturbed;
     let struck = group.struck(scenario);
     let in_all_ways =
-        |number: &usize| group.kind.sides().iter().all(|side| struck.contains(&Fault::One(*number, *side)));
+        |number: &usize| group.kind.sides().iter().all(|side| struck.contains_key(&Fault::One(*number, *side)));
     let interrupted = (1..=writes).filter(in_all_ways).count();
+    let hid = |fault: &Fault| struck.get(fault).is_some_and(|hidden| *hidden > 0);
+    let lags = || faults.iter().filter(|fault| fault.hides());
+    let (planned, came_about) = group.totals();
     eprintln!(
-        "{} {}: {} faults, {} of them came about; {interrupted} of {writes} writes interrupted in all {} ways; a run has {writes} to {most}",
-        group.kind.name(),
+        "{kind} {}: {} faults, {} of them came about; {interrupted} of {writes} writes interrupted in all {} ways; \
+         {} of {} lags hid something; a run has {writes} to {most}; {came_about} of {planned} {kind} faults so far",
         scenario.name(),
         faults.len(),
-        faults.iter().filter(|fault| struck.contains(fault)).count(),
+        faults.iter().filter(|fault| struck.contains_key(fault)).count(),
         group.kind.sides().len(),
+        lags().filter(|fault| hid(fault)).count(),
+        lags().count(),
+        kind = group.kind.name(),
     );
-    ensure!(
-        strides(group.kind)?.0 > 1 || interrupted == writes,
-        "only {interrupted} of {writes} writes were interrupted"
-    );
+    let (kills, others) = strides(group.kind)?;
+    ensure!(kills > 1 || interrupted == writes, "only {interrupted} of {writes} writes were interrupted");
+    let mut by_lag: BTreeMap<(Lag, &str), bool> = BTreeMap::new();
+    for fault in faults {
+        if let Fault::Lagging(_, lag, resource) = fault {
+            *by_lag.entry((*lag, resource)).or_default() |= hid(fault);
+        }
+    }
+    let idle: Vec<_> = by_lag.into_iter().filter(|(_, hid)| !hid).map(|(lag, _)| lag).collect();
+    ensure!(others > 1 || idle.is_empty(), "nothing was ever hidden by {idle:?}");
     Ok(())
 }

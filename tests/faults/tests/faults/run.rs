@@ -32,6 +32,8 @@ pub(crate) struct Run {
     pub(crate) writes: usize,
     /// The fault came about.
     pub(crate) struck: bool,
+    /// Events that were told late, not at all, or again.
+    pub(crate) hidden: usize,
 }
 
 /// Runs a scenario with a fault, and checks everything. `expected` is how it ends without a fault.
@@ -64,6 +66,7 @@ async fn judged(
 ) -> Result<Run> {
     world.controller.resume().await;
     world.controller.release();
+    let hidden = world.controller.hidden();
     let (written, kills, struck) = {
         let ledger = world.controller.ledger();
         let written: Vec<_> = ledger.entries().iter().map(ToString::to_string).collect();
@@ -74,13 +77,13 @@ async fn judged(
     let ending = tried.with_context(story)?;
     let at = fault.write().map(|number| written.get(number - 1).map_or("which was not reached", String::as_str));
     eprintln!(
-        "{}: {fault} {}: {} writes, {kills} kills, {:.1} s",
+        "{}: {fault} {}: {} writes, {kills} kills, {hidden} events hidden, {:.1} s",
         scenario.name(),
         at.unwrap_or_default(),
         written.len(),
         began.elapsed().as_secs_f64()
     );
-    Ok(Run { ending, writes: written.len(), struck })
+    Ok(Run { ending, writes: written.len(), struck, hidden })
 }
 
 /// The controller has nothing more to do with what it sees, and that is all there is.

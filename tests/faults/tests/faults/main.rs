@@ -115,6 +115,8 @@ async fn attempt(group: &Group, scenario: Scenario, way: Way) -> Result<()> {
         }
     };
     group.try_all(scenario, &faults, &undisturbed).await?;
+    // By now it is known better how few writes a run may have.
+    let undisturbed = group.undisturbed(scenario).await?;
     if matches!(way, Way::Plans) { tally(group, scenario, &faults, &undisturbed) } else { Ok(()) }
 }
 

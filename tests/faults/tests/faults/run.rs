@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use berth_faults::{Controller, Fault};
+use berth_faults::{Controller, Entry, Fault};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
@@ -30,6 +30,8 @@ pub(crate) struct Run {
     pub(crate) ending: Ending,
     /// That the controller sent.
     pub(crate) writes: usize,
+    /// Those of them that no other spares: one status may say what else two do, and one patch ask a node about two pods.
+    pub(crate) certain: usize,
     /// The fault came about.
     pub(crate) struck: bool,
     /// Events that were told late, not at all, or again.
@@ -67,10 +69,15 @@ async fn judged(
     world.controller.resume().await;
     world.controller.release();
     let hidden = world.controller.hidden();
-    let (written, kills, struck) = {
+    let (written, certain, kills, struck) = {
         let ledger = world.controller.ledger();
+        let is_certain = |entry: &&Entry| {
+            let spared = ["clonesets/status", "imagepulljobs/status", "nodeimages"];
+            entry.is_done() && !spared.contains(&entry.write.resource.as_str())
+        };
+        let certain = ledger.entries().iter().filter(is_certain).count();
         let written: Vec<_> = ledger.entries().iter().map(ToString::to_string).collect();
-        (written, ledger.kills(), ledger.struck())
+        (written, certain, ledger.kills(), ledger.struck())
     };
     world.controller.begin("", Fault::None);
     let story = || format!("namespace {namespace}\n{}\n{}", written.join("\n"), world.logs());
@@ -83,7 +90,7 @@ async fn judged(
         written.len(),
         began.elapsed().as_secs_f64()
     );
-    Ok(Run { ending, writes: written.len(), struck, hidden })
+    Ok(Run { ending, writes: written.len(), certain, struck, hidden })
 }
 
 /// The controller has nothing more to do with what it sees, and that is all there is.

@@ -10,6 +10,9 @@ use tokio::time::Instant;
 
 use crate::metrics::QueueMetrics;
 
+/// A key waits for no longer than this: what is asked for comes from objects, and the clock has an end.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// How long a key waits after a failure: `first · 2ⁿ`, at most `most`.
 #[derive(Debug, Clone, Copy)]
 pub struct Backoff {
@@ -91,14 +94,14 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
     }
 
-    /// Adds a key after a while. Of several such wishes the earliest counts; taking the key clears it.
+    /// Adds a key after a while, at most a day. Of several such wishes the earliest counts; taking the key clears it.
     pub fn add_after(&self, key: K, wait: Duration) {
         if wait.is_zero() {
             return self.add(key);
         }
         let mut state = self.lock();
         if !state.closed {
-            state.schedule(key, Instant::now() + wait);
+            state.schedule(key, Instant::now() + wait.min(LONGEST));
             self.wake.notify_one();
         }
     }

@@ -41,6 +41,17 @@ async fn a_key_added_while_it_runs_comes_again_after_that() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_wish_beyond_the_end_of_the_clock_is_for_a_day() {
+    let queue = queue();
+    for wait in [Duration::MAX, Duration::from_secs(u64::MAX), seconds(i64::MAX.unsigned_abs())] {
+        queue.add_after(1, wait);
+        let began = Instant::now();
+        assert_eq!(queue.take().await.map(|work| work.key), Some(1));
+        assert_eq!(began.elapsed(), LONGEST, "{wait:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_busy_key_does_not_starve_the_others() {
     let queue = queue();
     queue.add(1);

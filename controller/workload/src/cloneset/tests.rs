@@ -109,6 +109,51 @@ fn what_cannot_go_in_place_recreates_or_is_refused_by_name() {
     assert_eq!(world.status().conditions, []);
 }
 
+/// Two pods that may only be updated in place, one of them on its way from web:1 to web:2, when the template becomes one
+/// that cannot be reached so.
+fn refused_halfway(grace: i64) -> (World, Vec<String>) {
+    let grace = json!({"inPlaceUpdateStrategy": {"gracePeriodSeconds": grace}});
+    let mut world = World::settled(2, template("web:1"), strategy("InPlaceOnly", grace));
+    let before = world.identities();
+    world.set_template(template("web:2"));
+    world.step();
+    world.step();
+    assert_eq!(world.tally().available, 1, "one is out of service");
+    world.edit_template(|t| t["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": "1"}]));
+    world.step();
+    (world, before)
+}
+
+#[test]
+fn an_update_that_is_refused_halfway_leaves_no_pod_out_of_service() {
+    // With a grace period its image has not changed yet; without one it runs web:2.
+    for (grace, images) in [(30, ["web:1", "web:1"]), (0, ["web:1", "web:2"])] {
+        let (mut world, before) = refused_halfway(grace);
+        world.settle();
+        let mut created = world.created_from();
+        created.sort();
+        assert_eq!((created, world.tally().available), (images.map(str::to_owned).to_vec(), 2), "grace {grace} s");
+        assert_eq!(world.status().conditions.iter().filter(|c| c.type_ == "Blocked").count(), 1, "grace {grace} s");
+        assert_eq!(world.identities(), before, "grace {grace} s");
+    }
+}
+
+#[test]
+fn a_pod_without_its_revision_label_is_not_recreated_where_only_in_place_will_do() {
+    let mut world = World::settled(2, template("web:1"), strategy("InPlaceOnly", json!({})));
+    let before = world.identities();
+    let pod = world.pods.values_mut().next().unwrap();
+    pod["metadata"]["labels"].as_object_mut().unwrap().remove(crate::revision::REVISION_LABEL);
+    let plan = world.plan();
+    assert!(plan.is_idle(), "{plan:?}");
+    let message = plan.refusal.unwrap().message;
+    for part in ["default/web", &world.pods()[0].metadata.name, "controller-revision-hash", "InPlaceIfPossible"] {
+        assert!(message.contains(part), "{message} lacks {part}");
+    }
+    world.settle();
+    assert_eq!(world.identities(), before);
+}
+
 #[test]
 fn a_rollback_in_the_grace_period_restarts_nothing() {
     let grace = json!({"inPlaceUpdateStrategy": {"gracePeriodSeconds": 30}, "maxUnavailable": "100%"});

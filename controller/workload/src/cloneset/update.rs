@@ -67,8 +67,10 @@ pub(super) struct Chosen {
     back: bool,
     /// Those whose turn it is.
     now: Vec<Arc<Pod>>,
-    /// The uids of those.
+    /// The uids of those that can get there.
     uids: BTreeSet<Box<str>>,
+    /// How pods get there.
+    ways: Ways,
     /// Those that wait for maxUnavailable.
     later: Vec<Arc<Pod>>,
     /// Why broken pods wait too, if they do.
@@ -118,9 +120,12 @@ pub(super) fn choose(
     let admitted = rollout::admitted(numbers, candidates.iter().map(candidate));
     let mut later = candidates.split_off(admitted);
     let staying = later.split_off(later.len().min(numbers.update.saturating_sub(admitted)));
-    let uids = candidates.iter().map(|pod| pod.metadata.uid.clone()).collect();
     let target = if back { &revisions.current } else { &revisions.updated }.clone();
-    Chosen { target, back, now: candidates, uids, later, repair: numbers.repair, staying }
+    let ways = Ways::new(snapshot, settings, &target);
+    // Those that cannot go on must not be left halfway.
+    let goes = candidates.iter().filter(|pod| !matches!(ways.of(pod), Way::Refused(_)));
+    let uids = goes.map(|pod| pod.metadata.uid.clone()).collect();
+    Chosen { target, back, now: candidates, uids, ways, later, repair: numbers.repair, staying }
 }
 
 /// The update has begun: also where so far only a hook was told of it.
@@ -223,12 +228,11 @@ pub(super) fn update(
     now: Timestamp,
 ) {
     let target = &*chosen.target;
-    let ways = Ways::new(snapshot, settings, target);
     let (mut in_place, mut recreate) = (Vec::new(), Vec::new());
     for pod in &chosen.now {
         // What is on its way back needs no image that is pulled ahead.
         let held = if chosen.back { None } else { holding.of(pod) };
-        match (ways.of(pod), held) {
+        match (chosen.ways.of(pod), held) {
             (Way::InPlace(_), Some(held)) => held.wait(pod, plan),
             (Way::InPlace(patch), None) => match hooks::before_update(snapshot, pod, now) {
                 Turn::Go => in_place.extend(advance(snapshot, settings, target, pod, patch, plan, now)),
@@ -298,6 +302,10 @@ impl Ways {
             }
             ways.by_revision.insert(label.to_owned(), change);
         }
+        if settings.policy == Policy::InPlaceOnly {
+            let unlabelled = snapshot.pods.iter().find(|pod| pod.metadata.label(REVISION_LABEL).is_none());
+            ways.refusals.extend(unlabelled.map(|pod| (String::new(), without_label(snapshot, pod))));
+        }
         ways
     }
 
@@ -311,6 +319,19 @@ impl Ways {
             (None, _) if self.policy == Policy::ReCreate => Way::Recreate("podUpdatePolicy is ReCreate"),
             (None, _) => Way::Recreate("it has no revision label"),
         }
+    }
+}
+
+/// What a pod was made from is not known.
+fn without_label(snapshot: &Snapshot, pod: &Pod) -> Refusal {
+    Refusal {
+        reason: "InPlaceOnly",
+        message: format!(
+            "CloneSet {}: pod {} has no label {REVISION_LABEL}, so that nothing tells what differs from the template, and \
+             podUpdatePolicy is InPlaceOnly; give the label back, delete the pod, or set podUpdatePolicy to InPlaceIfPossible",
+            snapshot.name(),
+            pod.metadata.name
+        ),
     }
 }
 

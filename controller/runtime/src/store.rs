@@ -227,17 +227,20 @@ impl<T: Object> Store<T> {
 
     /// The server does not know the kind: there is none of it, and whoever waits for the first list need not.
     pub(crate) fn set_missing(&self) {
-        self.begin_list(false);
+        self.begin_list(true);
         self.write().missing = true;
         self.end_list(NO_VERSION);
     }
 
-    /// The list has ended: what it did not show is gone.
+    /// The list has ended: what it did not show is gone, unless it is newer than the list: it was read beside it, or written
+    /// since, and the watch that follows tells of it.
     pub(crate) fn end_list(&self, version: &str) {
         let gone = {
             let mut inner = self.write();
-            let list = inner.list;
-            let gone: Vec<_> = inner.objects.extract_if(|held| held.list != list).map(|held| held.object).collect();
+            let (list, force) = (inner.list, inner.force);
+            let is_newer = |held: &Held<T>| !force && older(version, held.object.resource_version());
+            let is_gone = |held: &mut Held<T>| held.list != list && !is_newer(held);
+            let gone: Vec<_> = inner.objects.extract_if(is_gone).map(|held| held.object).collect();
             for object in &gone {
                 self.unindex(&mut inner, object);
             }
@@ -278,7 +281,8 @@ impl<T: Object> Store<T> {
                 if !beside {
                     held.list = list;
                 }
-                if held.object.uid() == object.uid() && !is_news(&*held.object, &object, force) {
+                // Also one that had the name before this one, of which the feed tells when this one was read beside it.
+                if !is_news(&*held.object, &object, force) {
                     return Vec::new();
                 }
                 let new = Arc::new(object);
@@ -362,6 +366,11 @@ fn is_at<T: Object>(object: &T, namespace: &str, name: &str) -> bool {
 /// Is a version at least as new as another? No, where they cannot be compared.
 pub(crate) fn reaches(have: &str, want: &str) -> bool {
     compare_versions(have, want).is_some_and(Ordering::is_ge)
+}
+
+/// Is a version older than another? No, where they cannot be compared.
+fn older(have: &str, than: &str) -> bool {
+    compare_versions(have, than).is_some_and(Ordering::is_lt)
 }
 
 /// False where the versions say that nothing changed, or, unless forced, that `new` is the older one.

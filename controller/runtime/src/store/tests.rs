@@ -179,7 +179,7 @@ proptest! {
                     store.begin_list(false);
                     let names: std::collections::BTreeSet<_> = shown.iter().map(|shown| shown.0.to_string()).collect();
                     shown.into_iter().for_each(|shown| store.apply(make(shown)));
-                    store.end_list("1");
+                    store.end_list("1000");
                     let held: std::collections::BTreeSet<_> = store.all().iter().map(|thing| thing.name.clone()).collect();
                     prop_assert_eq!(held, names);
                 }
@@ -227,11 +227,16 @@ fn what_was_read_beside_the_feed_does_not_come_back() {
     assert_eq!(store.get("ns", "a").unwrap().uid, "3");
     store.remove_seen(&store.get("ns", "a").unwrap());
     assert!(store.get("ns", "a").is_none());
-    // What a list that was under way does not show is gone.
+    // What a list that was under way does not show is gone, unless it came after the list.
     store.begin_list(false);
     store.apply_read(thing("c", "4", 105, ""));
+    store.apply_read(thing("d", "5", 107, ""));
     store.end_list("106");
-    assert!(store.get("ns", "b").is_none() && store.get("ns", "c").is_none());
+    assert!(store.get("ns", "b").is_none() && store.get("ns", "c").is_none() && store.get("ns", "d").is_some());
+    // A history that was set back has no room for it.
+    store.begin_list(true);
+    store.end_list("90");
+    assert!(store.get("ns", "d").is_none());
 }
 
 #[derive(Debug, Clone)]
@@ -242,8 +247,10 @@ enum Beside {
     Delete,
     /// The feed goes on by so many events.
     Feed(usize),
-    /// It breaks off, and lists what there is.
+    /// It breaks off, and asks for what there is.
     List,
+    /// The list has arrived.
+    Listed,
     /// A read is sent, answered, and taken in.
     Ask,
     Answer,
@@ -258,6 +265,10 @@ struct Server {
     now: Option<Thing>,
     events: Vec<(u32, Option<Thing>)>,
     fed: usize,
+    /// A list that is under way: its version, and how many events had happened by then.
+    listing: Option<(u32, Option<Thing>, usize)>,
+    /// The uids that the store has shown.
+    shown: Vec<String>,
     asked: Option<Option<Arc<Thing>>>,
     answered: Option<Option<Thing>>,
 }
@@ -267,7 +278,18 @@ impl Server {
         let store = Store::new(&[]);
         store.begin_list(false);
         store.end_list("1");
-        Self { store, version: 1, uid: 0, now: None, events: Vec::new(), fed: 0, asked: None, answered: None }
+        Self {
+            store,
+            version: 1,
+            uid: 0,
+            now: None,
+            events: Vec::new(),
+            fed: 0,
+            listing: None,
+            shown: Vec::new(),
+            asked: None,
+            answered: None,
+        }
     }
 
     fn step(&mut self, step: &Beside) {
@@ -278,12 +300,16 @@ impl Server {
             }
             Beside::Change if self.now.is_some() => self.becomes(true),
             Beside::Delete if self.now.is_some() => self.becomes(false),
-            Beside::Feed(events) => (0..*events).for_each(|_| self.feed()),
-            Beside::List => {
+            Beside::Feed(events) if self.listing.is_none() => (0..*events).for_each(|_| self.feed()),
+            Beside::List if self.listing.is_none() => {
                 self.store.begin_list(false);
-                self.now.iter().for_each(|thing| self.store.apply(thing.clone()));
-                self.store.end_list(&self.version.to_string());
-                self.fed = self.events.len();
+                self.listing = Some((self.version, self.now.clone(), self.events.len()));
+            }
+            Beside::Listed => {
+                let Some((version, shown, fed)) = self.listing.take() else { return };
+                shown.into_iter().for_each(|thing| self.store.apply(thing));
+                self.store.end_list(&version.to_string());
+                self.fed = fed;
             }
             Beside::Ask => (self.asked, self.answered) = (Some(self.store.get("ns", "a")), None),
             Beside::Answer if self.asked.is_some() => self.answered = Some(self.now.clone()),
@@ -292,7 +318,7 @@ impl Server {
                 (Some(seen), Some(None)) => seen.iter().for_each(|seen| self.store.remove_seen(seen)),
                 _ => {}
             },
-            Beside::Create | Beside::Change | Beside::Delete | Beside::Answer => {}
+            Beside::Create | Beside::Change | Beside::Delete | Beside::Feed(_) | Beside::List | Beside::Answer => {}
         }
     }
 
@@ -304,9 +330,10 @@ impl Server {
 
     fn feed(&mut self) {
         let Some((version, thing)) = self.events.get(self.fed) else { return };
-        match thing {
-            Some(thing) => self.store.apply(thing.clone()),
-            None => self.store.remove("ns", "a", None),
+        let before = self.fed.checked_sub(1).and_then(|before| self.events[before].1.as_ref());
+        match (thing, before) {
+            (Some(thing), _) => self.store.apply(thing.clone()),
+            (None, before) => self.store.remove("ns", "a", before.map(|before| &*before.uid)),
         }
         self.store.advance(&version.to_string());
         self.fed += 1;
@@ -320,6 +347,7 @@ fn beside() -> impl Strategy<Value = Beside> {
         Just(Beside::Delete),
         (1usize..4).prop_map(Beside::Feed),
         Just(Beside::List),
+        Just(Beside::Listed),
         Just(Beside::Ask),
         Just(Beside::Answer),
         Just(Beside::Take),
@@ -329,11 +357,20 @@ fn beside() -> impl Strategy<Value = Beside> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
-    /// Whenever a read is answered and taken in: once the feed has told everything, the store has what the server has.
+    /// Whenever a read is answered and taken in: once the feed has told everything, the store has what the server has. What
+    /// the store has shown it shows for as long as it is there.
     #[test]
     fn reads_beside_the_feed_leave_nothing_behind(steps in prop::collection::vec(beside(), 1..40)) {
         let mut server = Server::new();
-        steps.iter().for_each(|step| server.step(step));
+        for step in &steps {
+            server.step(step);
+            let held = server.store.get("ns", "a").map(|held| held.uid.clone());
+            if let Some(now) = &server.now {
+                prop_assert!(held.as_ref() == Some(&now.uid) || !server.shown.contains(&now.uid), "it was forgotten");
+            }
+            server.shown.extend(held);
+        }
+        server.step(&Beside::Listed);
         server.step(&Beside::Feed(100));
         let held = server.store.get("ns", "a").map(|held| (*held).clone());
         prop_assert_eq!(held, server.now);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use berth_runtime::driver::Next;
 use berth_runtime::executor::{Executor, Owner};
 use berth_runtime::expectations::Expectations;
+use berth_runtime::store::Store;
 use berth_runtime::{Object, Resource};
 use berth_workload::gates::Gates;
 use berth_workload::inplace::resize::Ability;
@@ -65,6 +66,15 @@ impl Acting {
     }
 }
 
+impl Acting {
+    /// To be called when a round is over: what was written for an object that is gone by then is waited for by nobody.
+    pub(crate) fn forget_if_gone<T: Object>(&self, store: &Store<T>, of: &T) {
+        if store.get(of.namespace(), of.name()).is_none_or(|now| now.uid() != of.uid()) {
+            self.expectations.forget(of.uid());
+        }
+    }
+}
+
 /// An object as the target of a write, whatever version it has by then.
 pub(crate) fn target<T: Object>(object: &T) -> Target {
     Target {
@@ -90,7 +100,8 @@ pub(crate) fn next(plan: &Plan, outcome: &Outcome, status: Result<bool, Failure>
     if let Some(outdated) = failures().next() {
         return Next::Again(told(outdated));
     }
-    let refused = outcome.failures.iter().any(|failure| failure.action != "ValidateTemplate");
+    let is_mended_by_its_author = |failure: &Failure| failure.action == "ValidateTemplate" && failure.code != 403;
+    let refused = outcome.failures.iter().any(|failure| !is_mended_by_its_author(failure)) || status.is_err();
     match plan.look_again {
         Some(wait) if refused => Next::After(wait.unsigned_abs().min(REFUSED)),
         Some(wait) => Next::After(wait.unsigned_abs()),
@@ -126,13 +137,18 @@ mod tests {
             (vec![refused.clone()], Ok(true), None, after(60)),
             (vec![refused.clone()], Ok(true), Some(7), after(7)),
             (vec![refused.clone()], Ok(true), Some(600), after(60)),
-            (vec![refused, conflict], Ok(true), Some(600), Next::Again(said())),
+            (vec![refused.clone(), conflict], Ok(true), Some(600), Next::Again(said())),
+            // Of the status alone.
+            (vec![], Err(refused), None, after(60)),
         ] {
             let plan = Plan { look_again: look_again.map(SignedDuration::from_secs), ..Plan::default() };
             let outcome = Outcome { failures };
             assert_eq!(next(&plan, &outcome, status.clone()), next_, "{outcome:?} {status:?} {look_again:?}");
         }
-        let unreadable = Failure { action: "ValidateTemplate", ..failure(422, true, false) };
-        assert_eq!(next(&Plan::default(), &Outcome { failures: vec![unreadable] }, Ok(true)), Next::Done);
+        // A template waits for its author; a policy or a right may be mended by another.
+        for (code, next_) in [(422, Next::Done), (400, Next::Done), (403, after(60))] {
+            let template = Failure { action: "ValidateTemplate", ..failure(code, true, false) };
+            assert_eq!(next(&Plan::default(), &Outcome { failures: vec![template] }, Ok(true)), next_, "{code}");
+        }
     }
 }

@@ -55,5 +55,6 @@ pub(crate) async fn reconcile(acting: &Acting, key: Key) -> Next {
         let status = Some(status(&snapshot, &plan, &outcome, now));
         acting.write_status(&object::IMAGE_LIST_PULL_JOBS, &target(&*list), &list.0.status, &status).await
     };
+    acting.forget_if_gone(&acting.stores.lists, &*list);
     next(&plan, &outcome, written)
 }

@@ -80,6 +80,7 @@ pub(crate) async fn reconcile(acting: &Acting, key: Key) -> Next {
         let status = status(&snapshot, &plan, &outcome, now);
         acting.write_status(&object::IMAGE_PULL_JOBS, &target(&*job), &job.0.status, &Some(status)).await.map(|_| true)
     };
+    acting.forget_if_gone(&stores.jobs, &*job);
     next(&plan, &outcome, written)
 }
 

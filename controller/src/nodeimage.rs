@@ -18,16 +18,24 @@ use crate::watched::Watched;
 
 /// Wakes a NodeImage when it, its node, a pod of its node that is being updated, or a job that asks for its images changes.
 pub(crate) fn wake(stores: &Stores, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
-    let to = queue.clone();
+    let (to, gone) = (queue.clone(), acting.clone());
     stores.nodes.on_change(move |change| match change {
         Change::Applied { old, new } if Node::concerns(old.as_ref().map(|old| &*old.0), &new.0) => {
             to.add(Key::of(&**new))
         }
-        Change::Deleted { old } => to.add(Key::of(&**old)),
+        Change::Deleted { old } => {
+            gone.expectations.forget(old.uid());
+            to.add(Key::of(&**old));
+        }
         Change::Applied { .. } | Change::Synced => {}
     });
-    let to = queue.clone();
-    stores.nodeimages.on_change(move |change| each(change, |image| to.add(Key::of(image))));
+    let (to, gone) = (queue.clone(), acting.clone());
+    stores.nodeimages.on_change(move |change| {
+        if let Change::Deleted { old } = change {
+            gone.expectations.forget(old.uid());
+        }
+        each(change, |image| to.add(Key::of(image)));
+    });
     let (to, images, acting) = (queue.clone(), stores.nodeimages.clone(), acting.clone());
     stores.pods.on_change(move |change| {
         each(change, |pod| {
@@ -72,6 +80,10 @@ pub(crate) async fn reconcile(acting: &Acting, key: Key) -> Next {
     }
     let asked = image.iter().flat_map(|image| owners(&image.0));
     let jobs = asked.filter_map(|(namespace, name)| Some(stores.jobs.get(namespace, name)?.0.clone())).collect();
+    // Until there was a NodeImage, its node stood for it.
+    if let (Some(_), Some(node)) = (&image, &node) {
+        acting.expectations.forget(node.uid());
+    }
     let snapshot = Snapshot {
         name: key.name.to_string(),
         node: node.map(|node| node.0.clone()),
@@ -85,5 +97,6 @@ pub(crate) async fn reconcile(acting: &Acting, key: Key) -> Next {
         acting.early.spend();
     }
     let outcome = acting.executor.act(&plan, &owner).await;
+    image.iter().for_each(|image| acting.forget_if_gone(&stores.nodeimages, &**image));
     next(&plan, &outcome, Ok(false))
 }

@@ -39,7 +39,8 @@ const DRAIN: Duration = Duration::from_secs(5);
 pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     tokio::spawn(end_on_signal(stop.clone())?);
-    let metrics = Metrics::new(|_| {});
+    let expectations = Expectations::new(DOUBT);
+    let metrics = Metrics::new(|registry| expectations.register(registry));
     let client = client::connect(config, metrics.clone())?;
     let kinds = Kinds::parse(&flags.custom_resource_enable, gates);
     let webhook =
@@ -55,7 +56,7 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
 
     let resize = resize::discover(&client, gates, &stop).await;
     let settings = executor::Settings { timeout: flags.write_timeout, ..executor::Settings::default() };
-    let acting = acting(&client, &leadership, (recorder.clone(), settings), gates, resize);
+    let acting = acting(&client, &leadership, expectations, (recorder.clone(), settings), gates, resize);
     let drivers = drivers(flags, &kinds, &acting, &leadership, &metrics, &stop);
     let tell = unreadable::teller(client.clone(), acting.executor.clone());
     acting.stores.follow(&kinds, &client, &metrics, &recorder, &tell, &stop);
@@ -75,12 +76,12 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
 fn acting(
     client: &Client,
     leadership: &Leadership,
+    expectations: Arc<Expectations>,
     (recorder, settings): (Recorder, executor::Settings),
     gates: Gates,
     resize: Ability,
 ) -> Arc<Acting> {
     let stores = Stores::new();
-    let expectations = Expectations::new(DOUBT);
     expectations.follow(&stores.pods);
     expectations.follow(&stores.clonesets);
     expectations.follow(&stores.revisions);

@@ -9,11 +9,16 @@
 //! the apiserver and put into the store, which settles the entry either way.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use kube::Client;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
 use crate::client::{self, Failed};
@@ -59,6 +64,9 @@ enum Want {
     /// The object's end, or that it is being deleted.
     Gone { uid: Box<str> },
 }
+
+/// An owner that waits for its writes asks again after this time.
+const AT_LATEST: Duration = Duration::from_secs(1);
 
 /// A write under way. Dropped without an answer it stays in doubt until the object is read.
 #[must_use]
@@ -181,16 +189,27 @@ impl Expectations {
         Ok(())
     }
 
-    /// `Settled` for good: `None` if the owner may be decided on now, else how long to wait. Settles what is in doubt.
+    /// `Settled` for good: `None` if the owner may be decided on now, else when to ask again: at the latest then, for not all
+    /// that settles a write is news to its owner. Settles what is in doubt.
     pub async fn ready(&self, client: &Client, owner: &str) -> Result<Option<Duration>, Failed> {
         if self.standing(owner) == Standing::Doubtful {
             self.settle(client, owner).await?;
         }
         Ok(match self.standing(owner) {
             Standing::Settled => None,
-            Standing::Waiting(wait) => Some(wait),
+            Standing::Waiting(wait) => Some(wait.min(AT_LATEST)),
             Standing::Doubtful => Some(Duration::ZERO),
         })
+    }
+
+    /// How many writes are entered and not dropped yet.
+    fn len(&self) -> usize {
+        self.lock().values().map(Vec::len).sum()
+    }
+
+    /// Lets a metric tell how many there are. What is settled counts until its owner is looked at.
+    pub fn register(self: &Arc<Self>, registry: &mut Registry) {
+        registry.register_collector(Box::new(Awaited(self.clone())));
     }
 
     /// The owner is gone.
@@ -220,6 +239,22 @@ impl Expectations {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Vec<Entry>>> {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Awaited(Arc<Expectations>);
+
+impl fmt::Debug for Awaited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Awaited")
+    }
+}
+
+impl Collector for Awaited {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let gauge = ConstGauge::<i64>::new(self.0.len().try_into().unwrap_or(i64::MAX));
+        let (name, help) = ("berth_awaited_writes", "Writes that were sent and are not known to be seen yet");
+        gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)
     }
 }
 

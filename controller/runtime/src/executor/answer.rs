@@ -74,8 +74,11 @@ pub(super) fn failure(write: &Write, failed: Failed) -> Failure {
         message = template_errors(&failed.causes);
     }
     let passes = code == 403 && (message.contains("exceeded quota") || message.contains("being terminated"));
-    let permanent = matches!(code, 400 | 403 | 422) && !passes;
-    let outdated = matches!(code, 404 | 409) && !matches!(write.kind, Kind::Create | Kind::Ensure | Kind::DryRun);
+    // Its first line asks whose ConfigMap it is: that of the pod of this name before it has not been collected yet.
+    let is_of_another = code == 422 && write.action == "OpenBarrier";
+    let permanent = matches!(code, 400 | 403 | 422) && !passes && !is_of_another;
+    let outdated =
+        is_of_another || matches!(code, 404 | 409) && !matches!(write.kind, Kind::Create | Kind::Ensure | Kind::DryRun);
     Failure { action: write.action, object: write.name.clone(), message, code, permanent, outdated }
 }
 

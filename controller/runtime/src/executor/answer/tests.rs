@@ -49,7 +49,11 @@ fn an_object_that_is_not_as_it_was_seen_is_no_failure() {
     let target = Target { namespace: "ns".into(), name: "a".into(), uid: "u1".into(), resource_version: None };
     let delete = Write::of(&Action::DeletePod { target });
     let create = Write::of(&Action::CreatePod { body: Body::from(&pod(Some("o1"))) });
+    let target = Target { namespace: "ns".into(), name: "a".into(), uid: "u1".into(), resource_version: None };
+    let barrier = Write::of(&Action::OpenBarrier { pod: target, keys: vec!["p_1".to_owned()] });
     for (write, code, outdated) in [
+        // That of the pod of this name before it.
+        (barrier, 422, true),
         (patch(), 409, true),
         (patch(), 404, true),
         (patch(), 500, false),
@@ -58,7 +62,9 @@ fn an_object_that_is_not_as_it_was_seen_is_no_failure() {
         // No namespace, or a name that is taken.
         (create, 404, false),
     ] {
-        assert_eq!(failure(&write, failed(code, "no", &[])).outdated, outdated, "{} {code}", write.action);
+        let failure = failure(&write, failed(code, "no", &[]));
+        assert_eq!(failure.outdated, outdated, "{} {code}", write.action);
+        assert!(!(failure.outdated && failure.permanent), "{} {code}", write.action);
     }
 }
 

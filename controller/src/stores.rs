@@ -92,7 +92,8 @@ impl Stores {
             follow.one(&self.revisions, |revision| is_ours(&revision.0.metadata));
             follow.labelled(&self.claims, label::CLONESET_INSTANCE_ID, claims::is_kept);
         }
-        if any(&[Kind::NodeImage]) {
+        // Where pods are spread over nodes, those are to stay that spread best.
+        if any(&[Kind::CloneSet, Kind::NodeImage]) {
             follow.one(&self.nodes, |_| true);
         }
         if any(&[Kind::CloneSet, Kind::NodeImage, Kind::ImagePullJob, Kind::ImageListPullJob]) {
@@ -115,6 +116,7 @@ impl Stores {
                 self.claims.sync_state(),
                 nodeimages.sync_state(),
                 jobs.sync_state(),
+                self.nodes.sync_state(),
             ],
             Kind::NodeImage => {
                 vec![pods.sync_state(), nodeimages.sync_state(), jobs.sync_state(), self.nodes.sync_state()]

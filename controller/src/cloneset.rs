@@ -9,7 +9,7 @@ use berth_runtime::driver::Next;
 use berth_runtime::queue::Queue;
 use berth_runtime::store::pods;
 use berth_runtime::{Change, Key, Object, object};
-use berth_workload::cloneset::{Snapshot, brings_images, decide, status, waits_for_images};
+use berth_workload::cloneset::{Snapshot, brings_images, decide, part, status, waits_for_images};
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::inplace::resize::Ability;
 use berth_workload::nodeimage::Node;
@@ -147,13 +147,15 @@ pub(crate) fn observe(stores: &Stores, set: &Watched<CloneSet>, gates: Gates, re
         }
     }
     let hosts = hosts(stores, set, &pods);
+    let claims = claims::of(&stores.claims, set.uid(), &pods);
+    let (pods, strays) = part(&set.0, pods);
     // Seeded by the operating system, anew for every hasher.
     let seed = RandomState::new().build_hasher().finish();
-    let claims = claims::of(&stores.claims, set.uid(), &pods);
     let jobs = || stores.jobs.by_index(&JOBS_BY_OWNER, set.uid()).iter().map(|job| job.0.clone()).collect();
     let jobs = (!stores.jobs.is_missing()).then(jobs);
     let overlapping = overlapping::names(&stores.clonesets, set);
-    Snapshot { set: set.0.clone(), pods, claims, revisions, nodes, jobs, overlapping, hosts, gates, resize, seed }
+    let set = set.0.clone();
+    Snapshot { set, pods, strays, claims, revisions, nodes, jobs, overlapping, hosts, gates, resize, seed }
 }
 
 /// The nodes of the pods, where the template says how its pods are spread over them.
@@ -187,6 +189,7 @@ pub(crate) async fn reconcile(acting: &Acting, key: Key) -> Next {
     let outcome = acting.executor.act(&plan, &acting.owner(&*set)).await;
     let status = status(&snapshot, &plan, &outcome, now);
     let written = acting.write_status(&object::CLONE_SETS, &target(&*set), &snapshot.set.status, &status).await;
+    acting.forget_if_gone(&acting.stores.clonesets, &*set);
     next(&plan, &outcome, written)
 }
 

@@ -157,6 +157,13 @@ pub enum Action {
         /// The pod.
         target: Target,
     },
+    /// Take an owner off a pod, which runs on. The resource version of the target is always set.
+    ReleasePod {
+        /// The pod.
+        target: Target,
+        /// The uid of the owner.
+        owner: String,
+    },
     /// Create a claim. One that exists already with the same owner is success.
     CreateClaim {
         /// The whole object.
@@ -268,6 +275,7 @@ impl Action {
             Self::DeleteRevision { .. } => "DeleteRevision",
             Self::CreatePod { .. } => "CreatePod",
             Self::DeletePod { .. } => "DeletePod",
+            Self::ReleasePod { .. } => "ReleasePod",
             Self::CreateClaim { .. } => "CreateClaim",
             Self::PatchClaim { .. } => "PatchClaim",
             Self::DeleteClaim { .. } => "DeleteClaim",

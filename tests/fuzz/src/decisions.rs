@@ -74,8 +74,10 @@ fn decide_clone_set(world: &World) {
     let mut revisions = all::<Revision>(&world.revisions);
     revision::sort(&mut revisions);
     let (images, hosts) = (all::<NodeImage>(&world.images), all::<Node>(&world.nodes));
+    let (pods, strays) = cloneset::part(&set, all(&world.pods));
     let snapshot = cloneset::Snapshot {
-        pods: all(&world.pods),
+        pods,
+        strays,
         claims: all(&world.claims),
         revisions,
         nodes: images.into_iter().map(|image| (nodeimage::name(&image).into(), image)).collect(),

@@ -98,6 +98,10 @@ impl Write {
             Action::DeleteRevision { target } => Self::delete("DeleteRevision", CONTROLLER_REVISIONS, target),
             Action::CreatePod { body } => Self::create("CreatePod", Kind::Create, PODS, &body.value()),
             Action::DeletePod { target } => Self::delete("DeletePod", PODS, target),
+            Action::ReleasePod { target, owner } => {
+                let body = json!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": owner}]}});
+                Self::patch("ReleasePod", PODS, target, STRATEGIC, body)
+            }
             Action::CreateClaim { body } => Self::create("CreateClaim", Kind::Create, CLAIMS, body),
             Action::PatchClaim { target, patch } => Self::patch("PatchClaim", CLAIMS, target, STRATEGIC, patch.clone()),
             Action::DeleteClaim { target } => Self::delete("DeleteClaim", CLAIMS, target),

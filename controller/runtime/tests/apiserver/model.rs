@@ -140,7 +140,7 @@ impl Both {
     }
 
     fn action(&mut self) -> fn(&mut Both, &str) -> Action {
-        let actions: [fn(&mut Both, &str) -> Action; 10] = [
+        let actions: [fn(&mut Both, &str) -> Action; 11] = [
             Both::create_pod,
             Both::create_pod,
             Both::patch_pod,
@@ -148,6 +148,7 @@ impl Both {
             Both::patch_pod_status,
             Both::patch_pod_status,
             |both, name| Action::DeletePod { target: both.target(true, name) },
+            Both::release_pod,
             Both::create_revision,
             Both::change_revision,
             |both, name| Action::DeleteRevision { target: both.target(false, name) },
@@ -201,6 +202,12 @@ impl Both {
         Action::PatchPodStatus { target: self.target(true, name), conditions, patch }
     }
 
+    /// Of its owner, or of one that it does not have.
+    fn release_pod(&mut self, name: &str) -> Action {
+        let owner = if self.rng.u8(..4) > 0 { self.owner.uid.clone() } else { uid() };
+        Action::ReleasePod { target: self.target(true, name), owner }
+    }
+
     fn pod_patch(&mut self) -> PodPatch {
         let mut patch = PodPatch::default();
         for key in ["x", "y"] {
@@ -245,9 +252,9 @@ impl Both {
     fn ensure_all_was_tried(&self) {
         let mut seen: BTreeSet<_> = self.outcomes.keys().copied().collect();
         seen.retain(|(_, code)| *code != 404);
-        let changes =
-            ["PatchPod", "PatchPodStatus", "DeletePod", "RenumberRevision", "PatchRevision", "DeleteRevision"];
-        let met = changes.into_iter().chain(["CreatePod", "CreateRevision"]).flat_map(|kind| [(kind, 0), (kind, 409)]);
+        let pods = ["PatchPod", "PatchPodStatus", "DeletePod", "ReleasePod"];
+        let changes = pods.into_iter().chain(["RenumberRevision", "PatchRevision", "DeleteRevision"]);
+        let met = changes.chain(["CreatePod", "CreateRevision"]).flat_map(|kind| [(kind, 0), (kind, 409)]);
         let met: BTreeSet<_> = met.chain([("PatchPod", 422), ("PatchPodStatus", 422)]).collect();
         assert_eq!(seen, met);
     }
@@ -255,7 +262,10 @@ impl Both {
 
 /// What the executor says of it: that an object is gone, or is there and is the owner's, is as good as done.
 fn expected(action: &Action, modelled: Result<(), Refused>, before: Option<&Value>) -> Refused {
-    let lives = before.is_some_and(|before| before["metadata"]["deletionTimestamp"].is_null());
+    let is_owned = |metadata: &Value| metadata["ownerReferences"][0]["uid"].is_string();
+    let lives = before
+        .map(|before| &before["metadata"])
+        .is_some_and(|metadata| metadata["deletionTimestamp"].is_null() && is_owned(metadata));
     match modelled {
         Ok(()) => 0,
         Err(404) if action.kind().starts_with("Delete") => 0,

@@ -7,7 +7,7 @@
 //! | its pod | claims are reused | claims are not reused |
 //! |---|---|---|
 //! | runs, and stays | the CloneSet's | the CloneSet's |
-//! | the controller deletes it | the pod's | the pod's |
+//! | the controller deletes it, or releases it | the pod's | the pod's |
 //! | is ended, or deleted by someone else | as it is, for the next pod of this id | the pod's |
 //! | is gone | waits for the next pod of this id | deleted |
 //!
@@ -19,10 +19,12 @@ use std::sync::Arc;
 
 use berth_api::names::{annotation, label};
 use berth_api::template::{VolumeClaimTemplate, mount_claims};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::Snapshot;
 use super::decide::{push, step};
+use super::hooks;
 use super::new_pod::{fresh_ids, owner};
 use super::update;
 use crate::claim::Claim;
@@ -41,7 +43,7 @@ pub(super) enum Id {
 /// ones.
 pub(super) fn ids(snapshot: &Snapshot) -> impl Iterator<Item = Id> {
     let (mut free, mut held) = (Vec::new(), Vec::new());
-    let pods: BTreeMap<_, _> = snapshot.pods.iter().map(|pod| (instance(&pod.metadata), pod)).collect();
+    let pods: BTreeMap<_, _> = all_pods(snapshot).map(|pod| (instance(&pod.metadata), pod)).collect();
     for id in reusable(snapshot) {
         match pods.get(id) {
             None => free.push(Id::Free(id.to_owned())),
@@ -67,18 +69,22 @@ fn reusable(snapshot: &Snapshot) -> BTreeSet<&str> {
     ids
 }
 
-/// A new pod waits for this one's end, to take over its claims and its name. One that has ended by itself is deleted for that.
-pub(super) fn await_end(snapshot: &Snapshot, pod: &Pod, plan: &mut Plan) -> Option<Step> {
-    if pod.metadata.deletion_timestamp.is_none() {
-        return Some(update::delete(
-            snapshot,
-            pod,
-            "it has ended, and the pod that takes over its claims needs its name",
-        ));
+/// A new pod waits for this one's end, to take over its claims and its name. One that has ended by itself is deleted for that,
+/// as soon as its hooks let it.
+pub(super) fn await_end(snapshot: &Snapshot, pod: &Pod, plan: &mut Plan, now: Timestamp) -> Option<Step> {
+    const WHY: &str = "it has ended, and the pod that takes over its claims needs its name";
+    let is_asked_to_go = pod.metadata.deletion_timestamp.is_some();
+    if !is_asked_to_go && !hooks::holds_deletion(snapshot, pod) {
+        return Some(update::delete(snapshot, pod, WHY));
     }
-    let reason = "is being deleted, and the pod that takes over its claims waits for its end".to_owned();
+    let step = if is_asked_to_go { None } else { hooks::hold_deletion(snapshot, pod, WHY, false, now) };
+    let reason = if is_asked_to_go {
+        "is being deleted, and the pod that takes over its claims waits for its end".to_owned()
+    } else {
+        format!("is to be deleted ({WHY}), and is held by lifecycle.preDelete")
+    };
     plan.waiting.push(Waiting { pod: pod.metadata.name.to_string(), reason });
-    None
+    step
 }
 
 /// The claims that a pod of this id lacks.
@@ -135,7 +141,7 @@ pub(super) fn settle(snapshot: &Snapshot, plan: &mut Plan) {
     if snapshot.claims.is_empty() {
         return;
     }
-    let active = snapshot.pods.iter().filter(|pod| pod.is_active());
+    let active = all_pods(snapshot).filter(|pod| pod.is_active());
     let by_uid: BTreeMap<_, _> = active.map(|pod| (&*pod.metadata.uid, &**pod)).collect();
     let staying = snapshot.claims.iter().filter(|claim| !claim.is_going() && !instance(&claim.metadata).is_empty());
     let mut by_id: BTreeMap<_, Vec<_>> = BTreeMap::new();
@@ -145,7 +151,7 @@ pub(super) fn settle(snapshot: &Snapshot, plan: &mut Plan) {
     let (mut going, mut coming) = (BTreeSet::new(), BTreeSet::new());
     for step in plan.stages.iter_mut().flat_map(|stage| &mut stage.steps) {
         coming.extend(step.actions.iter().filter_map(created));
-        let deleted: Vec<_> = step.actions.iter().filter_map(deleted).map(str::to_owned).collect();
+        let deleted: Vec<_> = step.actions.iter().filter_map(taken_away).map(str::to_owned).collect();
         for pod in deleted.iter().filter_map(|uid| by_uid.get(&**uid)) {
             let claims = by_id.get(instance(&pod.metadata)).into_iter().flatten();
             let given: Vec<_> = claims.map(|claim| give(snapshot, claim, pod)).collect();
@@ -153,7 +159,7 @@ pub(super) fn settle(snapshot: &Snapshot, plan: &mut Plan) {
         }
         going.extend(deleted);
     }
-    let pods: BTreeMap<_, _> = snapshot.pods.iter().map(|pod| (instance(&pod.metadata), &**pod)).collect();
+    let pods: BTreeMap<_, _> = all_pods(snapshot).map(|pod| (instance(&pod.metadata), &**pod)).collect();
     let steps = staying.filter_map(|claim| {
         let pod = pods.get(instance(&claim.metadata)).copied();
         match pod {
@@ -213,9 +219,17 @@ fn change_owner(claim: &Claim, from: &str, to: Value) -> Action {
     Action::PatchClaim { target: claim.target(), patch: json!({"metadata": {"ownerReferences": owners}}) }
 }
 
-/// The uid of the pod that it deletes.
-fn deleted(action: &Action) -> Option<&str> {
-    if let Action::DeletePod { target } = action { Some(&target.uid) } else { None }
+/// The uid of the pod that it deletes or releases.
+fn taken_away(action: &Action) -> Option<&str> {
+    match action {
+        Action::DeletePod { target } | Action::ReleasePod { target, .. } => Some(&target.uid),
+        _ => None,
+    }
+}
+
+/// Also those that are to be released: their claims are still theirs.
+fn all_pods(snapshot: &Snapshot) -> impl Iterator<Item = &Arc<Pod>> {
+    snapshot.pods.iter().chain(&snapshot.strays)
 }
 
 /// The instance id of the pod that it creates.

@@ -11,7 +11,7 @@ use super::hooks::{self, Uids};
 use super::new_pod::{new_pod, owner};
 use super::settings::{Settings, settings};
 use super::update::{self, Revisions};
-use super::{Snapshot, blocked, claim_hash, claims, launch, overlap, pods_to_delete, predownload, progress};
+use super::{Snapshot, blocked, claim_hash, claims, launch, overlap, pods_to_delete, predownload, progress, release};
 use crate::gates::Gate;
 use crate::lifecycle;
 use crate::plan::{Action, Body, Event, Plan, Refusal, Stage, Step, Target, Waiting};
@@ -56,6 +56,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
             return plan;
         }
     };
+    release::plan(snapshot, &mut plan);
     settings.wanted.rolls_back = snapshot.gates.has(Gate::CloneSetPartitionRollback) && revisions.differ();
     let mut pods: Vec<_> = snapshot.pods.iter().filter(|pod| pod.is_active()).cloned().collect();
     let returning = hooks::returning(snapshot, settings.wanted.replicas, &pods);
@@ -216,7 +217,7 @@ fn scale_up(
         left -= now_created;
         creates.extend(ids.by_ref().take(now_created).filter_map(|id| match id {
             claims::Id::Free(id) => Some(create(snapshot, revision, &id, have, now)),
-            claims::Id::Held(pod) => claims::await_end(snapshot, &pod, plan),
+            claims::Id::Held(pod) => claims::await_end(snapshot, &pod, plan, now),
         }));
     }
     push(plan, "scale up", creates);

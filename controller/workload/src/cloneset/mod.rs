@@ -11,6 +11,7 @@ mod overlap;
 mod pods_to_delete;
 mod predownload;
 mod progress;
+mod release;
 mod resized;
 mod settings;
 mod status;
@@ -50,6 +51,7 @@ use crate::revision::Revision;
 pub use decide::decide;
 pub use overlap::overlap;
 pub use predownload::{brings_images, waits_for_images};
+pub use release::part;
 pub use settings::{Settings, settings};
 pub use status::status;
 
@@ -58,8 +60,10 @@ pub use status::status;
 pub struct Snapshot {
     /// The CloneSet.
     pub set: Arc<CloneSet>,
-    /// Every pod that it controls, those being deleted included.
+    /// Every pod that it controls and that its selector matches ([`part`]), those being deleted included.
     pub pods: Vec<Arc<Pod>>,
+    /// Those that it controls and that its selector does not match any more.
+    pub strays: Vec<Arc<Pod>>,
     /// Claims with an instance id: those that it controls, and those that its pods own.
     pub claims: Vec<Arc<Claim>>,
     /// Every revision that it controls, sorted oldest first ([`crate::revision::sort`]).

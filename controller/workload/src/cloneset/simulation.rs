@@ -17,7 +17,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::claims::simulation::Claims;
-use super::{Snapshot, decide, status};
+use super::{Snapshot, decide, part, status};
 use crate::gates::Gates;
 use crate::inplace::resize::Ability;
 use crate::plan::{self, Action, Outcome, Plan};
@@ -48,6 +48,7 @@ pub(super) struct World {
     /// Every image serves, whatever it is called.
     mended: bool,
     /// Is a pod that was deleted there until its kubelet has ended it?
+    /// And one that is released is no part of this world any more.
     pub(super) lingers: bool,
     /// May resources change in place?
     pub(super) resize: Ability,
@@ -79,6 +80,13 @@ pub(super) fn template(image: &str) -> Value {
         "metadata": {"labels": {"app": "web"}},
         "spec": {"containers": [{"name": "main", "image": image}]},
     })
+}
+
+/// So many pods stay old.
+pub(super) fn partition(set: &CloneSet) -> usize {
+    let rolling = set.spec.update_strategy.rolling_update.as_ref().unwrap();
+    let replicas = usize::try_from(set.spec.replicas.unwrap()).unwrap();
+    crate::intstr::partition(rolling.partition.as_ref(), replicas).unwrap()
 }
 
 impl World {
@@ -140,7 +148,10 @@ impl World {
 
     pub(super) fn snapshot(&self) -> Snapshot {
         let nodes = if self.daemons { self.nodes() } else { BTreeMap::new() };
-        Snapshot { pods: self.pods(), revisions: self.decoded_revisions(), nodes, ..self.beside() }
+        let is_owned = |pod: &&Value| pod["metadata"]["ownerReferences"] != json!([]);
+        let owned = self.pods.values().filter(is_owned).map(|pod| serde_json::from_value(pod.clone()).unwrap());
+        let (pods, strays) = part(&self.set, owned.map(Arc::new).collect());
+        Snapshot { pods, strays, revisions: self.decoded_revisions(), nodes, ..self.beside() }
     }
 
     fn decoded_revisions(&self) -> Vec<Arc<Revision>> {
@@ -155,6 +166,7 @@ impl World {
         Snapshot {
             set: self.set.clone(),
             pods: Vec::new(),
+            strays: Vec::new(),
             claims: self.claims.seen(),
             revisions: Vec::new(),
             nodes: BTreeMap::new(),
@@ -351,8 +363,7 @@ impl World {
     }
 
     pub(super) fn partition(&self) -> usize {
-        let rolling = self.set.spec.update_strategy.rolling_update.as_ref().unwrap();
-        crate::intstr::partition(rolling.partition.as_ref(), self.replicas()).unwrap()
+        partition(&self.set)
     }
 
     pub(super) fn replicas(&self) -> usize {
@@ -360,12 +371,14 @@ impl World {
     }
 
     pub(super) fn tally(&self) -> Tally {
-        self.tally_of(&self.pods(), &self.decoded_revisions())
+        self.tally_of(&self.pods(), &self.decoded_revisions(), &self.set)
     }
 
-    fn tally_of(&self, pods: &[Arc<Pod>], revisions: &[Arc<Revision>]) -> Tally {
+    /// `set` says which of the pods are old.
+    fn tally_of(&self, pods: &[Arc<Pod>], revisions: &[Arc<Revision>], set: &CloneSet) -> Tally {
+        let pods = part(set, pods.to_vec()).0;
         let available = |pod: &&Arc<Pod>| availability(pod, 0, self.now).is_available();
-        let template = &self.set.spec.template.0;
+        let template = &set.spec.template.0;
         let updated = match revision::recognise(template, revisions) {
             revision::Recognised::Newest(r) | revision::Recognised::Older(r, _) => r.metadata.name.to_string(),
             revision::Recognised::New(_) => String::new(),

@@ -158,6 +158,27 @@ fn a_pod_that_has_ended_makes_room_for_the_one_that_takes_over_its_claims() {
 }
 
 #[test]
+fn a_pod_that_has_ended_makes_room_when_its_hook_lets_it() {
+    let mut world = world(2, "ReCreate", true);
+    let before = claims(&world);
+    world.set_lifecycle(json!({"preDelete": {"labelsHandler": {"x.io/hook": "on"}}}));
+    world.label(0, "x.io/hook", "on");
+    let name = name_of(&world, 0).unwrap();
+    world.pods.get_mut(&name).unwrap()["status"]["phase"] = json!("Failed");
+    assert_eq!(kinds(&world.step()), ["PatchPodStatus"], "its owner is told");
+    let labels = &world.pods[&name]["metadata"]["labels"];
+    assert_eq!(labels["lifecycle.apps.kruise.io/state"], "PreparingDelete");
+    let plan = world.step();
+    assert!(plan.is_idle(), "{plan:?}");
+    let waiting = plan.waiting.iter().find(|waiting| waiting.pod == name).unwrap();
+    assert!(waiting.reason.contains("lifecycle.preDelete"), "{}", waiting.reason);
+    world.label(0, "x.io/hook", "off");
+    assert_eq!(kinds(&world.step()), ["DeletePod"]);
+    world.settle();
+    assert_eq!((claims(&world), world.status().available_replicas), (before, 2));
+}
+
+#[test]
 fn without_reuse_claims_go_with_their_pod_whoever_deletes_it() {
     let mut world = world(2, "ReCreate", false);
     let id = name_of(&world, 0).unwrap();

@@ -31,6 +31,11 @@ pub(crate) fn write_pod(pods: &mut Objects, action: &Action, uid: &str, now: &Va
             }
             Ok(())
         }
+        Action::ReleasePod { target, owner } => {
+            let owners = &mut find(pods, target)?["metadata"]["ownerReferences"];
+            owners.as_array_mut().into_iter().for_each(|all| all.retain(|other| other["uid"] != *owner));
+            Ok(())
+        }
         Action::PatchPod { target, patch } => {
             let pod = find(pods, target)?;
             patch_metadata(pod, patch)?;

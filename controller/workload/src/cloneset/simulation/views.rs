@@ -222,7 +222,9 @@ impl Views {
         let mut revisions = self.revisions.all();
         revision::sort(&mut revisions);
         let (set, nodes) = (self.set.clone(), self.nodes.clone());
-        Snapshot { set, nodes, revisions, pods: self.pods.all(), claims: self.claims.all(), ..self.world.beside() }
+        let owned = self.pods.all().into_iter().filter(|pod| !pod.metadata.owner_references.is_empty()).collect();
+        let (pods, strays) = part(&set, owned);
+        Snapshot { set, nodes, revisions, pods, strays, claims: self.claims.all(), ..self.world.beside() }
     }
 
     /// The controller's specs from the one that it sees to the one there is.
@@ -230,11 +232,19 @@ impl Views {
         std::iter::once(&*self.set).chain(self.sets_to_tell.iter().map(|set| &**set))
     }
 
-    /// Of what there is, as it was last recorded.
+    /// How many pods somebody has taken out of the selector, and the controller does not know it.
+    pub(in crate::cloneset) fn unseen_strays(&self) -> usize {
+        let strays = |pods: Vec<Arc<Pod>>| -> BTreeSet<Box<str>> {
+            part(&self.set, pods).1.iter().map(|pod| pod.metadata.uid.clone()).collect()
+        };
+        strays(self.pods.stored()).difference(&strays(self.pods.all())).count()
+    }
+
+    /// Of what there is, as it was last recorded. Old is what the spec calls so that the controller sees.
     pub(in crate::cloneset) fn tally(&self) -> Tally {
         let mut revisions = self.revisions.stored();
         revision::sort(&mut revisions);
-        self.world.tally_of(&self.pods.stored(), &revisions)
+        self.world.tally_of(&self.pods.stored(), &revisions, &self.set)
     }
 
     /// Decides, if all its own writes were seen, and makes so many of the writes; then it dies, if there were more. Tells what
@@ -341,6 +351,7 @@ impl Views {
             | Action::PatchPodStatus { target, .. }
             | Action::ResizePod { target, .. }
             | Action::DeletePod { target }
+            | Action::ReleasePod { target, .. }
             | Action::PatchClaim { target, .. }
             | Action::DeleteClaim { target }
             | Action::RenumberRevision { target, .. }

@@ -9,11 +9,17 @@ impl World {
             Action::CreatePod { .. }
             | Action::PatchPod { .. }
             | Action::PatchPodStatus { .. }
-            | Action::DeletePod { .. } => {
+            | Action::DeletePod { .. }
+            | Action::ReleasePod { .. } => {
                 let uid = format!("uid-{}", self.next());
                 done(action, apiserver::write_pod(&mut self.pods, action, &uid, &json!(self.now)));
                 // The kubelet has no part in it here.
                 self.reap();
+                if let Action::ReleasePod { target, .. } = action
+                    && self.lingers
+                {
+                    self.pods.remove(&target.name);
+                }
             }
             Action::CreateRevision { .. }
             | Action::RenumberRevision { .. }

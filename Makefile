@@ -9,8 +9,9 @@ test: prerequisites
 	cargo test --workspace
 
 # The same, and every plan of faults instead of a choice of them (the controller killed at each write, refused it, blind after
-# it), 100,000 calls of host-local, and what takes long on a cluster.
+# it), ten million steps of the model, 100,000 calls of host-local, and what takes long on a cluster.
 test-full: prerequisites
+	BERTH_MODEL_STEPS=10000000 cargo test --release --package berth-workload --lib views_tests -- --nocapture
 	BERTH_ON_CLUSTER=all BERTH_FAULTS_STRIDE=1 BERTH_CRASH_CALLS=100000 cargo test --workspace
 
 # Demo and figures are of what users install: all in one profile, so that it is built once.

@@ -1,5 +1,5 @@
-//! A day of churn, compressed: hundreds of CloneSets are scaled, updated, deleted and made anew, pods and nodes are lost; at the
-//! end of each hour all is brought to the same state. Then memory and numbers of objects are to be those of the hour before.
+//! A day of churn, compressed: hundreds of CloneSets are scaled, updated, deleted and made anew, images are pulled ahead, pods and
+//! nodes are lost; at the end of each hour all is brought to the same state. Then memory and numbers of objects are to be those of the hour before.
 
 mod churn;
 mod count;
@@ -102,7 +102,7 @@ async fn churn(options: &Options, stage: &Stage, program: &Program) -> Result<Ve
             .with_context(|| format!("in hour {hour}"))?;
         churn.settle(hour).await.with_context(|| format!("at the end of hour {hour}"))?;
         tokio::time::sleep(SETTLE).await;
-        let counts = Counts::take(stage).await?;
+        let counts = Counts::take(stage, program).await?;
         let resident = program.resident()?;
         let ended = Hour { hour, seconds: began.elapsed().as_secs_f64(), resident, counts };
         println!("{hour:>4} {:>7.1} {:>8.1}  {}", ended.seconds, resident as f64 / 1024.0, ended.counts);

@@ -109,20 +109,29 @@ impl Program {
 
     /// How many reconciles it counts; 0 where it tells nothing.
     pub(crate) async fn reconciles(&self) -> u64 {
-        let ask = async {
-            let mut stream = TcpStream::connect(("127.0.0.1", self.metrics)).await?;
-            stream.write_all(b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n").await?;
-            let mut text = String::new();
-            stream.read_to_string(&mut text).await?;
-            std::io::Result::Ok(text)
-        };
-        ask.await.map(|text| reconciles(&text)).unwrap_or_default()
+        self.metrics().await.ok().and_then(|text| sum(&text, "controller_runtime_reconcile_total")).unwrap_or(0)
+    }
+
+    /// How many of its writes it has not seen yet, as far as it knows.
+    pub(crate) async fn awaited(&self) -> Result<usize> {
+        let awaited = sum(&self.metrics().await?, "berth_awaited_writes");
+        Ok(usize::try_from(awaited.context("it does not tell berth_awaited_writes")?)?)
+    }
+
+    async fn metrics(&self) -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.metrics)).await?;
+        stream.write_all(b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n").await?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await?;
+        Ok(text)
     }
 }
 
-fn reconciles(metrics: &str) -> u64 {
-    let lines = metrics.lines().filter(|line| line.starts_with("controller_runtime_reconcile_total"));
-    lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum::<f64>() as u64
+/// The sum of a metric over all its labels; nothing where there is none.
+fn sum(metrics: &str, name: &str) -> Option<u64> {
+    let is_it = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
+    let values = metrics.lines().filter(is_it).filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok());
+    values.reduce(|a, b| a + b).map(|sum| sum as u64)
 }
 
 #[cfg(test)]
@@ -133,6 +142,8 @@ mod tests {
     fn reconciles_of_all_controllers_are_added() {
         let text = "# HELP x\ncontroller_runtime_reconcile_total{controller=\"a\",result=\"success\"} 3\n\
                     controller_runtime_reconcile_total{controller=\"b\"} 4e+01\ncontroller_runtime_reconcile_errors_total 9\n";
-        assert_eq!(reconciles(text), 43);
+        assert_eq!(sum(text, "controller_runtime_reconcile_total"), Some(43));
+        assert_eq!(sum(text, "controller_runtime_reconcile_errors_total"), Some(9));
+        assert_eq!(sum(text, "controller_runtime_reconcile"), None);
     }
 }

@@ -20,6 +20,9 @@ const REPLICAS: usize = 3;
 const CLAIMS: usize = 10;
 /// What is kept of old revisions.
 const HISTORY: usize = 3;
+/// At most so many jobs pull at a time.
+const JOBS: usize = 10;
+pub(crate) const JOB: &str = "apps.kruise.io/v1beta1/ImagePullJob";
 /// Until all CloneSets have come to rest.
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -34,6 +37,10 @@ pub(crate) enum Change {
     Delete(usize, usize),
     /// A CloneSet is deleted and made anew.
     Renew(usize),
+    /// A job pulls an image to all nodes, or another one than before.
+    Pull(usize, u32),
+    /// It is deleted.
+    PullNoMore(usize),
     /// A node goes with its pods, and comes back.
     Lose(usize),
 }
@@ -43,6 +50,14 @@ pub(crate) struct Churn {
     client: Client,
     sets: usize,
     nodes: Vec<Value>,
+}
+
+fn job_name(job: usize) -> String {
+    format!("ahead-{job}")
+}
+
+fn job_path(job: usize) -> String {
+    format!("/apis/apps.kruise.io/v1beta1/namespaces/{NAMESPACE}/imagepulljobs/{}", job_name(job))
 }
 
 fn name(set: usize) -> String {
@@ -91,7 +106,9 @@ impl Churn {
             40..70 => Change::Image(set, random.u32(1..6)),
             70..82 => Change::Ask(set, random.usize(0..REPLICAS)),
             82..92 => Change::Delete(set, random.usize(0..REPLICAS)),
-            92..99 => Change::Renew(set),
+            92..95 => Change::Renew(set),
+            95..98 => Change::Pull(random.usize(0..JOBS), random.u32(0..3)),
+            98 => Change::PullNoMore(random.usize(0..JOBS)),
             _ => Change::Lose(random.usize(0..self.nodes.len())),
         }
     }
@@ -123,8 +140,21 @@ impl Churn {
                 self.delete(&path).await?;
                 self.unless_there(objects::create(&self.client, NAMESPACE, &manifest(which)).await.map(|_| ()))
             }
+            Change::Pull(job, tag) => self.pull(job, tag).await,
+            Change::PullNoMore(job) => self.delete(&job_path(job)).await,
             Change::Lose(node) => self.lose(&self.nodes[node]).await,
         }
+    }
+
+    async fn pull(&self, job: usize, tag: u32) -> Result<()> {
+        let (name, image) = (job_name(job), format!("ahead-{job}:{tag}"));
+        let manifest = json!({
+            "apiVersion": "apps.kruise.io/v1beta1", "kind": "ImagePullJob", "metadata": {"name": name},
+            "spec": {"image": image, "parallelism": 3, "completionPolicy": {"type": "Never"}},
+        });
+        self.unless_there(objects::create(&self.client, NAMESPACE, &manifest).await.map(|_| ()))?;
+        let patch = json!({"spec": {"image": image}});
+        self.unless_gone(objects::patch(&self.client, NAMESPACE, JOB, &name, &patch).await.map(|_| ()))
     }
 
     async fn lose(&self, node: &Value) -> Result<()> {
@@ -162,8 +192,11 @@ impl Churn {
         unless(done, 409)
     }
 
-    /// Brings all CloneSets to the state of every hour's end, and waits for it.
+    /// Brings all to the state of every hour's end, and waits for it: no job is left, and each CloneSet has its replicas.
     pub(crate) async fn settle(&self, hour: usize) -> Result<()> {
+        for job in 0..JOBS {
+            self.delete(&job_path(job)).await?;
+        }
         let image = format!("web:hour-{hour}");
         let settle = |set: usize| {
             let image = &image;
@@ -187,6 +220,9 @@ impl Churn {
             revisions: counts.revisions.min(self.sets * (HISTORY + 1)),
             node_images: self.nodes.len(),
             entries: 0,
+            jobs: 0,
+            // Those of its last round each CloneSet and each NodeImage keeps until it is looked at again.
+            awaited: counts.awaited.min(self.sets + self.nodes.len()),
         };
         ensure!(*counts == wanted, "there are {counts:?}, not {wanted:?}");
         Ok(())

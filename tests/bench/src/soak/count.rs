@@ -6,7 +6,8 @@ use anyhow::Result;
 use berth_e2e::objects::{self, kind};
 use serde::Serialize;
 
-use crate::phases::{NAMESPACE, Stage};
+use super::churn::JOB;
+use crate::phases::{NAMESPACE, Program, Stage};
 
 /// What could grow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -17,18 +18,22 @@ pub(crate) struct Counts {
     pub(crate) node_images: usize,
     /// Images and pods that NodeImages name.
     pub(crate) entries: usize,
+    pub(crate) jobs: usize,
+    /// Writes that the controller keeps in mind.
+    pub(crate) awaited: usize,
 }
 
 impl Counts {
-    pub(crate) const NAMES: [&'static str; 5] = ["pods", "claims", "revisions", "NodeImages", "their entries"];
+    pub(crate) const NAMES: [&'static str; 7] =
+        ["pods", "claims", "revisions", "NodeImages", "their entries", "jobs", "writes in mind"];
 
     /// In the order of the names.
-    pub(crate) fn values(&self) -> [usize; 5] {
-        [self.pods, self.claims, self.revisions, self.node_images, self.entries]
+    pub(crate) fn values(&self) -> [usize; 7] {
+        [self.pods, self.claims, self.revisions, self.node_images, self.entries, self.jobs, self.awaited]
     }
 
     /// Counts.
-    pub(crate) async fn take(stage: &Stage) -> Result<Self> {
+    pub(crate) async fn take(stage: &Stage, program: &Program) -> Result<Self> {
         let client = &stage.client;
         let count = async |kind: &str| objects::list(client, NAMESPACE, kind, "").await.map(|all| all.len());
         let images = objects::list(client, "", kind::NODE_IMAGE, "").await?;
@@ -43,6 +48,8 @@ impl Counts {
             revisions: count("apps/v1/ControllerRevision").await?,
             node_images: images.len(),
             entries: images.iter().map(entries).sum(),
+            jobs: count(JOB).await?,
+            awaited: program.awaited().await?,
         })
     }
 }

@@ -104,6 +104,41 @@ pub(crate) async fn the_next_pod_takes_over_the_claims(case: &Case) -> Result<()
     Ok(())
 }
 
+pub(crate) async fn a_pod_out_of_the_selector_is_released_with_its_claims(case: &Case) -> Result<()> {
+    let one = image(case, "v1").await?;
+    case.create(&clone_set(&one, &json!({}))).await?;
+    case.done(SET).await?;
+    let pods = case.pods(SET).await?;
+    let (stray, old) = pods.iter().next().context("no pods")?;
+    shell(case, stray, "echo mine >/data/file").await?;
+    case.kubectl(&["label", "pod", "-n", &case.namespace, stray, "app=debug", "--overwrite"]).await?;
+    let is_replaced = |now: &Claims| now.len() == REPLICAS + 1;
+    until(case, "another pod takes its place, with a claim of its own", is_replaced).await?;
+    case.done(SET).await?;
+    let owned: Vec<_> = case.pods(SET).await?.into_keys().collect();
+    ensure!(owned.len() == REPLICAS && !owned.contains(stray), "the CloneSet's pods are {owned:?}");
+
+    // It runs on, and is nobody's; its claim is its own.
+    let now = case.get(kind::POD, stray).await?;
+    ensure!(now["metadata"]["uid"] == *old.uid && is_ready(&now), "the pod does not run on: {}", now["status"]);
+    ensure!(now["metadata"]["ownerReferences"].is_null(), "it is still owned: {}", now["metadata"]);
+    let kept = shell(case, stray, "cat /data/file").await?;
+    ensure!(kept.trim() == "mine", "it finds {kept:?} in its volume");
+    let claims = claims(case).await?;
+    let owner = claims.get(&format!("data-{stray}")).map(|(_, owner)| owner.as_str());
+    ensure!(owner == Some("Pod"), "its claim is not its own: {claims:?}");
+    let events = case.events(SET).await?;
+    ensure!(events.iter().any(|event| event.starts_with("PodReleased")), "no event tells of it: {events:?}");
+
+    // Its label back, it stays what it is; with the CloneSet it does not go.
+    case.kubectl(&["label", "pod", "-n", &case.namespace, stray, &format!("app={SET}"), "--overwrite"]).await?;
+    case.kubectl(&["delete", "cloneset", "-n", &case.namespace, SET]).await?;
+    until(case, "the CloneSet's claims go with it", |now| now.len() == 1).await?;
+    ensure!(case.get(kind::POD, stray).await?["metadata"]["deletionTimestamp"].is_null(), "it went, too");
+    case.kubectl(&["delete", "pod", "-n", &case.namespace, stray]).await?;
+    until(case, "the claim goes with the pod", Claims::is_empty).await.map(|_| ())
+}
+
 pub(crate) async fn a_claim_template_that_cannot_be_is_refused(case: &Case) -> Result<()> {
     let refused = |set: Value, parts: &'static [&'static str]| async move {
         let Err(error) = case.create(&set).await else { bail!("it was not refused: {set}") };

@@ -67,6 +67,7 @@ const TESTS: &[(&str, Test)] = tests![
     examples::broken_pods_are_updated_first,
     claims::claims_stay_in_place_and_go_with_a_pod,
     claims::the_next_pod_takes_over_the_claims,
+    claims::a_pod_out_of_the_selector_is_released_with_its_claims,
     claims::a_claim_template_that_cannot_be_is_refused,
     exactness::two_tags_of_one_digest,
     exactness::a_rollback_in_the_grace_period,

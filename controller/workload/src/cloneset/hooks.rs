@@ -71,7 +71,7 @@ pub(super) fn holds_deletion(snapshot: &Snapshot, pod: &Pod) -> bool {
 /// A pod that nothing holds, as the object of its deletion: as it was seen, where its owner could hold it by now.
 pub(super) fn target_of_deletion(snapshot: &Snapshot, pod: &Pod) -> Target {
     if pre_delete(snapshot).is_some_and(hook::is_any) {
-        return Target { resource_version: Some(pod.metadata.resource_version.to_string()), ..steps::target(pod) };
+        return steps::target_as_seen(pod);
     }
     steps::target_unless_it_serves(pod)
 }
@@ -142,7 +142,7 @@ pub(super) fn unless_held_by_now(snapshot: &Snapshot, pod: &Pod, update: &mut [A
         && in_place_update(snapshot).is_some_and(hook::is_any)
         && let Some(Action::PatchPod { target, .. } | Action::PatchPodStatus { target, .. }) = update.first_mut()
     {
-        target.resource_version = Some(pod.metadata.resource_version.to_string());
+        *target = steps::target_as_seen(pod);
     }
 }
 
@@ -164,7 +164,7 @@ pub(super) fn back_into_service(mut action: Action, pod: &Pod, now: Timestamp) -
         && let Some(condition) = unready::without_hooks(pod, now)
     {
         conditions.push(condition);
-        target.resource_version = Some(pod.metadata.resource_version.to_string());
+        *target = steps::target_as_seen(pod);
     }
     action
 }
@@ -288,10 +288,14 @@ pub(super) fn is_to_be_held(patch: &PodPatch) -> bool {
 /// The list of reasons is of several writers: whoever writes it must have seen it as it is. And what is held counts as
 /// unavailable: that cost nothing only if it is as little ready as it was seen.
 fn patch_status(pod: &Pod, conditions: Vec<Condition>, patch: PodPatch) -> Action {
-    let mut target = if is_to_be_held(&patch) { steps::target_unless_it_serves(pod) } else { steps::target(pod) };
-    if conditions.iter().any(|c| &*c.type_ == gates::KRUISE_POD_READY && !c.message.is_empty()) {
-        target.resource_version = Some(pod.metadata.resource_version.to_string());
-    }
+    let names_reasons = conditions.iter().any(|c| &*c.type_ == gates::KRUISE_POD_READY && !c.message.is_empty());
+    let target = if names_reasons {
+        steps::target_as_seen(pod)
+    } else if is_to_be_held(&patch) {
+        steps::target_unless_it_serves(pod)
+    } else {
+        steps::target(pod)
+    };
     Action::PatchPodStatus { target, conditions, patch }
 }
 

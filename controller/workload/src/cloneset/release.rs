@@ -9,7 +9,8 @@ use berth_api::v1beta1::cloneset::CloneSet;
 
 use super::Snapshot;
 use super::decide::push;
-use crate::plan::{Action, Event, Plan, Step, Target};
+use crate::inplace::steps;
+use crate::plan::{Action, Event, Plan, Step};
 use crate::pod::Pod;
 use crate::selector::Selector;
 
@@ -27,11 +28,9 @@ pub(super) fn plan(snapshot: &Snapshot, plan: &mut Plan) {
     let staying = snapshot.strays.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
     let steps = staying.map(|pod| {
         let name = &pod.metadata.name;
-        let target =
-            Target { resource_version: Some(pod.metadata.resource_version.to_string()), ..Target::from(&pod.metadata) };
         let message = format!("pod {name} is released: spec.selector does not match its labels any more");
         Step {
-            actions: vec![Action::ReleasePod { target, owner: owner.clone() }],
+            actions: vec![Action::ReleasePod { target: steps::target_as_seen(pod), owner: owner.clone() }],
             reason: message.clone(),
             done: Some(Event { warning: false, reason: "PodReleased", message }),
             failed: None,

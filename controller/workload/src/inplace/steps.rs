@@ -168,11 +168,15 @@ pub fn target(pod: &Pod) -> Target {
     Target::from(&pod.metadata)
 }
 
+/// The pod as it was seen: nothing is done to it if it has changed since.
+pub fn target_as_seen(pod: &Pod) -> Target {
+    Target { resource_version: Some(pod.metadata.resource_version.to_string()), ..target(pod) }
+}
+
 /// The pod as it was seen, where it was not ready: taking it away cost nothing of `maxUnavailable`, and would if it serves by
 /// now, or has changed in any other way.
 pub fn target_unless_it_serves(pod: &Pod) -> Target {
-    let resource_version = (!pod.is_true("Ready")).then(|| pod.metadata.resource_version.to_string());
-    Target { resource_version, ..target(pod) }
+    if pod.is_true("Ready") { target(pod) } else { target_as_seen(pod) }
 }
 
 /// `mark` sets the lifecycle state as well: the update goes on later.

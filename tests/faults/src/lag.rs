@@ -1,6 +1,7 @@
 //! What the controller sees, behind what is there.
 //!
-//! Only watches lag: Berth's lists ask for the newest state, so that no apiserver may answer them with an older one.
+//! Only watches lag: Berth's reads ask for the newest state, so that no apiserver may answer them with an older one. One that
+//! does not is noted, and fails its case.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -49,6 +50,15 @@ impl Watch {
         let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs.map(other)).finish();
         format!("{}?{query}", uri.path()).parse().ok()
     }
+}
+
+/// Whether an apiserver may answer this read with an older state than there is: it names a version, and does not only go on
+/// from it.
+pub(crate) fn asks_for_the_past(uri: &Uri) -> bool {
+    let goes_on = Watch::of(uri).is_some_and(|watch| !watch.version.is_empty());
+    let pairs = uri.query().into_iter().flat_map(|query| form_urlencoded::parse(query.as_bytes()));
+    let names_version = pairs.into_iter().any(|(key, value)| key == "resourceVersion" && !value.is_empty());
+    names_version && !goes_on
 }
 
 /// What becomes of a watch.
@@ -311,6 +321,22 @@ mod tests {
         let uri = "/api/v1/pods?watch=true&resourceVersion=7&allowWatchBookmarks=true".parse().unwrap();
         let instead = Watch::from_version(&uri, "3").unwrap();
         assert_eq!(instead, "/api/v1/pods?watch=true&resourceVersion=3&allowWatchBookmarks=true");
+    }
+
+    #[test]
+    fn a_read_that_may_be_old_is_told_from_the_others() {
+        for (query, is_old) in [
+            ("", false),
+            ("?limit=500&continue=abc", false),
+            ("?resourceVersion=", false),
+            ("?watch=true&resourceVersion=7", false),
+            ("?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=", false),
+            ("?limit=500&resourceVersion=0", true),
+            ("?resourceVersion=7&resourceVersionMatch=NotOlderThan", true),
+            ("?watch=true&sendInitialEvents=true&resourceVersion=0", true),
+        ] {
+            assert_eq!(asks_for_the_past(&format!("/api/v1/pods{query}").parse().unwrap()), is_old, "{query}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

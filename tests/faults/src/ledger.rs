@@ -73,6 +73,7 @@ pub struct Ledger {
     /// The fault has happened.
     struck: bool,
     last_request: Option<Instant>,
+    old_reads: Vec<String>,
 }
 
 impl Ledger {
@@ -92,6 +93,7 @@ impl Ledger {
             kills: 0,
             struck: false,
             last_request: None,
+            old_reads: Vec::new(),
         }
     }
 
@@ -139,6 +141,16 @@ impl Ledger {
     /// Notes a request of any kind.
     pub(crate) fn requested(&mut self, at: Instant) {
         self.last_request = Some(at);
+    }
+
+    /// Notes a read that an apiserver may answer with an older state than there is.
+    pub(crate) fn asked_for_the_past(&mut self, address: String) {
+        self.old_reads.push(address);
+    }
+
+    /// The addresses of such reads, of all cases.
+    pub fn old_reads(&self) -> &[String] {
+        &self.old_reads
     }
 
     /// A write has arrived, of this life.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::TryStreamExt;
 use http::header::{HOST, HeaderValue, RETRY_AFTER, TRANSFER_ENCODING};
-use http::{Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
@@ -128,6 +128,9 @@ impl Proxy {
         let is_of_lease = write::resource(request.uri()).is_some_and(|resource| resource == "leases");
         if !is_of_lease {
             self.ledger().requested(Instant::now());
+        }
+        if request.method() == Method::GET && lag::asks_for_the_past(request.uri()) {
+            self.ledger().asked_for_the_past(request.uri().to_string());
         }
         let (parts, body) = request.into_parts();
         let body = body.collect().await.map_err(|_| Broken)?.to_bytes();

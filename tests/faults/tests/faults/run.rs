@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use berth_faults::{Controller, Entry, Fault};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
@@ -69,7 +69,7 @@ async fn judged(
     world.controller.resume().await;
     world.controller.release();
     let hidden = world.controller.hidden();
-    let (written, certain, kills, struck) = {
+    let (written, certain, kills, struck, old_read) = {
         let ledger = world.controller.ledger();
         let is_certain = |entry: &&Entry| {
             let spared = ["clonesets/status", "imagepulljobs/status", "nodeimages"];
@@ -77,11 +77,12 @@ async fn judged(
         };
         let certain = ledger.entries().iter().filter(is_certain).count();
         let written: Vec<_> = ledger.entries().iter().map(ToString::to_string).collect();
-        (written, certain, ledger.kills(), ledger.struck())
+        (written, certain, ledger.kills(), ledger.struck(), ledger.old_reads().first().cloned())
     };
     world.controller.begin("", Fault::None);
     let story = || format!("namespace {namespace}\n{}\n{}", written.join("\n"), world.logs());
     let ending = tried.with_context(story)?;
+    ensure!(old_read.is_none(), "it asked for {old_read:?}, which may be answered with an older state than there is");
     let at = fault.write().map(|number| written.get(number - 1).map_or("which was not reached", String::as_str));
     eprintln!(
         "{}: {fault} {}: {} writes, {kills} kills, {hidden} events hidden, {:.1} s",

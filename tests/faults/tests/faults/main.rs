@@ -110,8 +110,18 @@ async fn attempt(group: &Group, scenario: Scenario, way: Way) -> Result<()> {
         Way::Plans => {
             let (kills, others) = strides(group.kind)?;
             let stride = |family: &Family| if matches!(family, Family::Killed(_)) { kills } else { others };
-            let slice = |family: &Family| family.slice(scenario, undisturbed.most, stride(family));
-            group.kind.families().iter().flat_map(slice).collect()
+            let slice = |stride: &dyn Fn(&Family) -> usize| -> Vec<Fault> {
+                let families = group.kind.families().iter();
+                families.flat_map(|family| family.slice(scenario, undisturbed.most, stride(family))).collect()
+            };
+            let chosen = slice(&stride);
+            // A scenario with few writes may have none in the slice: then it has one, each another one.
+            let one = || {
+                let all = slice(&|_| 1);
+                let at = scenario.number() * 7 % all.len().max(1);
+                all.into_iter().skip(at).take(1).collect()
+            };
+            if chosen.is_empty() { one() } else { chosen }
         }
     };
     group.try_all(scenario, &faults, &undisturbed).await?;

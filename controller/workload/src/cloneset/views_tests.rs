@@ -218,11 +218,11 @@ impl History {
     fn act(&mut self, writes: usize) -> Result<(), TestCaseError> {
         let replicas = || self.views.specs().map(|set| usize::try_from(set.spec.replicas.unwrap_or(1)).unwrap_or(0));
         // Nobody can make up for what another has taken away unseen.
-        let lost = self.given.max_unavailable + self.views.unseen_strays();
-        let floor = replicas().min().unwrap_or(0).saturating_sub(lost);
+        let lost = self.views.unseen_strays();
+        let floor = replicas().min().unwrap_or(0).saturating_sub(self.given.max_unavailable + lost);
         let ceiling = replicas().max().unwrap_or(0) + self.given.max_surge;
         let most = replicas().max().unwrap_or(0);
-        let kept = self.views.specs().map(partition).min().unwrap_or(0);
+        let kept = self.views.specs().map(partition).min().unwrap_or(0).saturating_sub(lost);
         let mut before = self.views.tally();
         for (action, after) in self.views.act(writes) {
             self.told.push(format!("  {action}: {after}"));

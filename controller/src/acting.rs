@@ -41,6 +41,13 @@ impl Acting {
         Owner::of(object)
     }
 
+    /// To be called when a round is over: what was written for an object that is gone by then is waited for by nobody.
+    pub(crate) fn forget_if_gone<T: Object>(&self, store: &Store<T>, of: &T) {
+        if store.get(of.namespace(), of.name()).is_none_or(|now| now.uid() != of.uid()) {
+            self.expectations.forget(of.uid());
+        }
+    }
+
     /// Writes what differs between two statuses.
     ///
     /// # Errors
@@ -63,15 +70,6 @@ impl Acting {
             })
         };
         self.executor.write_status(resource, target, &json(old)?, &json(new)?).await
-    }
-}
-
-impl Acting {
-    /// To be called when a round is over: what was written for an object that is gone by then is waited for by nobody.
-    pub(crate) fn forget_if_gone<T: Object>(&self, store: &Store<T>, of: &T) {
-        if store.get(of.namespace(), of.name()).is_none_or(|now| now.uid() != of.uid()) {
-            self.expectations.forget(of.uid());
-        }
     }
 }
 

@@ -238,7 +238,7 @@ impl<T: Object> Store<T> {
         let gone = {
             let mut inner = self.write();
             let (list, force) = (inner.list, inner.force);
-            let is_newer = |held: &Held<T>| !force && older(version, held.object.resource_version());
+            let is_newer = |held: &Held<T>| !force && is_before(version, held.object.resource_version());
             let is_gone = |held: &mut Held<T>| held.list != list && !is_newer(held);
             let gone: Vec<_> = inner.objects.extract_if(is_gone).map(|held| held.object).collect();
             for object in &gone {
@@ -369,8 +369,8 @@ pub(crate) fn reaches(have: &str, want: &str) -> bool {
 }
 
 /// Is a version older than another? No, where they cannot be compared.
-fn older(have: &str, than: &str) -> bool {
-    compare_versions(have, than).is_some_and(Ordering::is_lt)
+pub(crate) fn is_before(version: &str, other: &str) -> bool {
+    compare_versions(version, other).is_some_and(Ordering::is_lt)
 }
 
 /// False where the versions say that nothing changed, or, unless forced, that `new` is the older one.

@@ -10,7 +10,6 @@ mod watch;
 
 pub use event::Odd;
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,8 +20,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client::{self, Failed};
 use crate::metrics::FeedMetrics;
-use crate::object::{Object, compare_versions};
-use crate::store::{Store, reaches};
+use crate::object::Object;
+use crate::store::{Store, is_before, reaches};
 
 /// What a feed follows, and how.
 #[derive(Clone)]
@@ -245,10 +244,6 @@ impl<T: Object> Feed<T> {
         }
         client::request(Method::GET, &uri.finish(), "", Vec::new())
     }
-}
-
-fn is_before(version: &str, other: &str) -> bool {
-    compare_versions(version, other).is_some_and(Ordering::is_lt)
 }
 
 /// A watch that goes on from `position` tells of this version again. An object that is gone by now would come back with it.

@@ -73,15 +73,13 @@ fn reusable(snapshot: &Snapshot) -> BTreeSet<&str> {
 /// as soon as its hooks let it.
 pub(super) fn await_end(snapshot: &Snapshot, pod: &Pod, plan: &mut Plan, now: Timestamp) -> Option<Step> {
     const WHY: &str = "it has ended, and the pod that takes over its claims needs its name";
-    let is_asked_to_go = pod.metadata.deletion_timestamp.is_some();
-    if !is_asked_to_go && !hooks::holds_deletion(snapshot, pod) {
-        return Some(update::delete(snapshot, pod, WHY));
-    }
-    let step = if is_asked_to_go { None } else { hooks::hold_deletion(snapshot, pod, WHY, false, now) };
-    let reason = if is_asked_to_go {
-        "is being deleted, and the pod that takes over its claims waits for its end".to_owned()
+    let (step, reason) = if pod.metadata.deletion_timestamp.is_some() {
+        (None, "is being deleted, and the pod that takes over its claims waits for its end".to_owned())
+    } else if hooks::holds_deletion(snapshot, pod) {
+        let reason = format!("is to be deleted ({WHY}), and is held by lifecycle.preDelete");
+        (hooks::hold_deletion(snapshot, pod, WHY, false, now), reason)
     } else {
-        format!("is to be deleted ({WHY}), and is held by lifecycle.preDelete")
+        return Some(update::delete(snapshot, pod, WHY));
     };
     plan.waiting.push(Waiting { pod: pod.metadata.name.to_string(), reason });
     step

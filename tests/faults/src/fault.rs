@@ -49,7 +49,7 @@ pub enum Lag {
     Repeated,
 }
 
-/// What befalls the controller, at a write, counted from 1.
+/// What befalls the controller, at a write or at an event, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
     /// Nothing.
@@ -63,6 +63,8 @@ pub enum Fault {
     Refused(usize, Refusal),
     /// From this write on, what it sees of a resource falls behind for a while.
     Lagging(usize, Lag, &'static str),
+    /// From this event of a resource on, what it sees of it falls behind for a while.
+    Unseen(usize, Lag, &'static str),
     /// It stands still at the write, and goes on when another leads and has nothing more to do. What it was told meanwhile waits.
     Paused(usize, Side),
     /// It dies after this write, and in its next life sees nothing new of a resource for a while after the list.
@@ -101,13 +103,18 @@ impl Fault {
     /// The write at which it happens; none where there is not one such.
     pub fn write(self) -> Option<usize> {
         match self {
-            Fault::None | Fault::Each(_) => None,
+            Fault::None | Fault::Each(_) | Fault::Unseen(..) => None,
             Fault::One(number, _)
             | Fault::Paused(number, _)
             | Fault::Refused(number, _)
             | Fault::Lagging(number, ..)
             | Fault::Stale(number, _) => Some(number),
         }
+    }
+
+    /// The event at which it happens; none where it happens at a write.
+    pub fn event(self) -> Option<usize> {
+        if let Fault::Unseen(number, ..) = self { Some(number) } else { None }
     }
 
     /// For how long the controller may wait afterwards before it does what follows: a write of which nothing is known, or
@@ -124,7 +131,7 @@ impl Fault {
 
     /// Whether what the controller sees falls behind.
     pub fn hides(self) -> bool {
-        matches!(self, Fault::Lagging(..) | Fault::Stale(..))
+        matches!(self, Fault::Lagging(..) | Fault::Unseen(..) | Fault::Stale(..))
     }
 
     /// Whether another leads after it, where there is another.
@@ -156,6 +163,16 @@ impl fmt::Display for Refusal {
     }
 }
 
+impl fmt::Display for Lag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Lag::Late => "late",
+            Lag::Missed => "missed",
+            Lag::Repeated => "repeated",
+        })
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -164,9 +181,8 @@ impl fmt::Display for Fault {
             Fault::Paused(number, at) => write!(f, "paused {at} write {number}"),
             Fault::Each(at) => write!(f, "killed {at} each write"),
             Fault::Refused(number, how) => write!(f, "{how} for write {number}"),
-            Fault::Lagging(number, Lag::Late, resource) => write!(f, "{resource} late from write {number} on"),
-            Fault::Lagging(number, Lag::Missed, resource) => write!(f, "{resource} missed from write {number} on"),
-            Fault::Lagging(number, Lag::Repeated, resource) => write!(f, "{resource} repeated from write {number} on"),
+            Fault::Lagging(number, lag, resource) => write!(f, "{resource} {lag} from write {number} on"),
+            Fault::Unseen(number, lag, resource) => write!(f, "{resource} {lag} from their event {number} on"),
             Fault::Stale(number, resource) => {
                 write!(f, "killed after the answer to write {number}, then {resource} late")
             }

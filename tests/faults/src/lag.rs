@@ -24,7 +24,7 @@ const REMEMBERED: usize = 8;
 /// A watch that the controller asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Watch {
-    resource: String,
+    pub(crate) resource: String,
     /// The version that it goes on from; empty for one that begins with a list.
     version: String,
     /// It is to tell again what was told already.
@@ -145,8 +145,8 @@ impl Lags {
     }
 
     fn hides(&self, event: &Event) {
-        let namespace = event.object.metadata.namespace.as_deref().unwrap_or_default();
-        if event.kind != "BOOKMARK" && (namespace.is_empty() || *namespace == *lock(&self.namespace)) {
+        let namespace = event.namespace();
+        if event.kind != BOOKMARK && (namespace.is_empty() || *namespace == *lock(&self.namespace)) {
             self.hidden.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -164,11 +164,16 @@ impl Lags {
         }
     }
 
-    /// The events of a watch, line by line, as they may be seen.
-    pub(crate) fn events(self: Arc<Self>, watch: Watch, body: Body) -> impl Stream<Item = kube::Result<Bytes>> + Send {
+    /// The events of a watch, line by line, as they may be seen. `arrives` is told the namespace of each that is no part of a
+    /// list, before it is seen.
+    pub(crate) fn events(
+        self: Arc<Self>,
+        (watch, arrives): (Watch, impl Fn(&str) + Send + 'static),
+        body: Body,
+    ) -> impl Stream<Item = kube::Result<Bytes>> + Send {
         let lines = Lines { body: Box::pin(body.into_data_stream()), rest: Vec::new() };
         let (held, lists) = (self.held.subscribe(), watch.version.is_empty());
-        let events = Events { lines: Some(lines), held, lists, watch, lags: self };
+        let events = Events { lines: Some(lines), held, lists, watch, arrives: Box::new(arrives), lags: self };
         stream::unfold(events, |mut events| async move { Some((events.next().await?, events)) })
     }
 }
@@ -181,13 +186,14 @@ struct Events {
     /// The list at its beginning has not ended.
     lists: bool,
     watch: Watch,
+    arrives: Box<dyn Fn(&str) + Send>,
     lags: Arc<Lags>,
 }
 
 impl Events {
     /// The next event, once it may be seen; none when the watch ends.
     async fn next(&mut self) -> Option<kube::Result<Bytes>> {
-        let Events { lines, held, lists, watch, lags } = self;
+        let Events { lines, held, lists, watch, arrives, lags } = self;
         let lines = lines.as_mut()?;
         let of = |held: &Held| held.filter(|(_, resource)| !*lists && *resource == watch.resource).map(|(lag, _)| lag);
         let breaks = |held: &Held| of(held).is_some_and(|lag| lag != Lag::Late);
@@ -201,14 +207,18 @@ impl Events {
             return None;
         };
         let Ok(line) = line else { return Some(line) };
-        if of(&held.borrow()) == Some(Lag::Late)
-            && let Ok(event) = serde_json::from_slice(&line)
-        {
+        let event: Option<Event> = serde_json::from_slice(&line).ok().filter(|_| !*lists);
+        if let Some(event) = event.as_ref().filter(|event| event.kind != BOOKMARK) {
+            arrives(event.namespace());
+        }
+        let lag = of(&held.borrow());
+        if let Some(event) = event.filter(|_| matches!(lag, Some(Lag::Late | Lag::Missed))) {
             lags.hides(&event);
         }
         // What has arrived waits until it may be seen.
         let passes = |held: &Held| of(held) != Some(Lag::Late);
         if held.wait_for(passes).await.ok().is_some_and(|held| breaks(&held)) {
+            self.leave();
             return None;
         }
         *lists &= !line.windows(LIST_END.len()).any(|part| part == LIST_END);
@@ -245,11 +255,21 @@ async fn lost(mut lines: Lines, mut held: watch::Receiver<Held>, lags: Arc<Lags>
 /// An annotation of the bookmark that ends the list at the beginning of a watch.
 const LIST_END: &[u8] = b"k8s.io/initial-events-end";
 
+/// The kind of an event that says only up to which version all was told.
+const BOOKMARK: &str = "BOOKMARK";
+
 #[derive(Deserialize)]
 struct Event {
     #[serde(rename = "type")]
     kind: String,
     object: Object,
+}
+
+impl Event {
+    /// Empty for what has none.
+    fn namespace(&self) -> &str {
+        self.object.metadata.namespace.as_deref().unwrap_or_default()
+    }
 }
 
 #[derive(Deserialize)]
@@ -306,6 +326,10 @@ mod tests {
         format!(r#"{{"type":"MODIFIED","object":{{"metadata":{{"resourceVersion":"{version}"}}}}}}"#)
     }
 
+    fn serve(lags: &Arc<Lags>, watch: Watch, body: Body) -> impl Stream<Item = kube::Result<Bytes>> + Unpin {
+        Box::pin(Arc::clone(lags).events((watch, |_: &str| {}), body))
+    }
+
     fn watch(query: &str) -> Option<Watch> {
         Watch::of(&format!("/api/v1/pods?{query}").parse().unwrap())
     }
@@ -343,10 +367,10 @@ mod tests {
     async fn late_events_come_in_the_end() {
         let lags = Arc::new(Lags::new());
         lags.begin(Lag::Late, "pods");
-        let mut events = Box::pin(lags.clone().events(watch("watch=1&resourceVersion=7").unwrap(), body(&[&event(8)])));
+        let mut events = serve(&lags, watch("watch=1&resourceVersion=7").unwrap(), body(&[&event(8)]));
         assert!(tokio::time::timeout(Duration::from_secs(9), events.next()).await.is_err());
         let other = Watch { resource: "nodes".to_owned(), version: "1".to_owned(), tells_again: false };
-        assert!(Box::pin(lags.clone().events(other, body(&[&event(8)]))).next().await.is_some());
+        assert!(serve(&lags, other, body(&[&event(8)])).next().await.is_some());
         lags.end();
         assert_eq!(&*events.next().await.unwrap().unwrap(), (event(8) + "\n").as_bytes());
         assert_eq!(lags.hidden(), 1);
@@ -360,7 +384,7 @@ mod tests {
         let end = event(8)
             .replace("resourceVersion", r#"annotations":{"k8s.io/initial-events-end":"true"},"resourceVersion"#);
         let watch = watch("watch=1&sendInitialEvents=true").unwrap();
-        let mut events = Box::pin(lags.clone().events(watch, body(&[&event(7), &end, &event(9)])));
+        let mut events = serve(&lags, watch, body(&[&event(7), &end, &event(9)]));
         assert!(events.next().await.is_some() && events.next().await.is_some());
         assert!(tokio::time::timeout(Duration::from_secs(9), events.next()).await.is_err());
     }
@@ -375,17 +399,39 @@ mod tests {
         let lags = Arc::new(Lags::new());
         lags.begin_case("a");
         let known = watch("watch=1&resourceVersion=7").unwrap();
-        assert_eq!(Box::pin(lags.clone().events(known.clone(), body())).collect::<Vec<_>>().await.len(), 4);
+        assert_eq!(serve(&lags, known.clone(), body()).collect::<Vec<_>>().await.len(), 4);
         assert_eq!(lags.hidden(), 0);
         let again = Watch { tells_again: true, ..known.clone() };
-        assert_eq!(Box::pin(lags.clone().events(again, body())).collect::<Vec<_>>().await.len(), 4);
+        assert_eq!(serve(&lags, again, body()).collect::<Vec<_>>().await.len(), 4);
         assert_eq!(lags.hidden(), 2);
 
         lags.begin_case("a");
         lags.begin(Lag::Missed, "pods");
-        assert!(Box::pin(lags.clone().events(known, body())).next().await.is_none());
+        assert!(serve(&lags, known, body()).next().await.is_none());
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(lags.hidden(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_falls_behind_at_an_event_hides_it() {
+        let end = event(8)
+            .replace("resourceVersion", r#"annotations":{"k8s.io/initial-events-end":"true"},"resourceVersion"#);
+        for (lag, tells) in [(Lag::Late, 3), (Lag::Missed, 2), (Lag::Repeated, 2)] {
+            let lags = Arc::new(Lags::new());
+            let arrives = {
+                let lags = Arc::clone(&lags);
+                move |_: &str| lags.begin(lag, "pods")
+            };
+            let watch = watch("watch=1&sendInitialEvents=true").unwrap();
+            let events = lags.clone().events((watch, arrives), body(&[&event(7), &end, &event(9)]));
+            let mut events = Box::pin(events.fuse());
+            assert!(events.next().await.is_some() && events.next().await.is_some(), "{lag}: the list is told");
+            let next = tokio::time::timeout(Duration::from_secs(9), events.next()).await;
+            assert_eq!(next.is_err(), lag == Lag::Late, "{lag}: it waits, or the watch breaks off");
+            assert_eq!(lags.hidden(), usize::from(lag != Lag::Repeated), "{lag}");
+            lags.end();
+            assert_eq!(2 + events.count().await, tells, "{lag}");
+        }
     }
 
     #[tokio::test]
@@ -393,14 +439,14 @@ mod tests {
         let uri: Uri = "/api/v1/pods?watch=1&resourceVersion=9".parse().unwrap();
         let again = Watch::of(&uri).unwrap();
         let lags = Arc::new(Lags::new());
-        let mut events = Box::pin(lags.clone().events(again.clone(), body(&[&event(3), &event(4)])));
+        let mut events = serve(&lags, again.clone(), body(&[&event(3), &event(4)]));
         assert!(events.next().await.is_some());
         for (lag, answer) in [
             (Lag::Missed, Answer::Expired),
             (Lag::Repeated, Answer::Instead("/api/v1/pods?watch=1&resourceVersion=3".parse().unwrap())),
         ] {
             lags.begin(lag, "pods");
-            assert!(Box::pin(lags.clone().events(again.clone(), body(&[&event(3)]))).next().await.is_none());
+            assert!(serve(&lags, again.clone(), body(&[&event(3)])).next().await.is_none());
             let early = tokio::time::timeout(Duration::from_millis(50), lags.answer(&again, &uri)).await;
             assert!(early.is_err(), "before the lag ends");
             lags.end();

@@ -1,5 +1,6 @@
-//! The writes of a case, and at which of them something befalls the controller.
+//! The writes and events of a case, and at which of them something befalls the controller.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -59,12 +60,14 @@ pub(crate) enum Verdict {
     Hold,
 }
 
-/// The writes of a case, in the order in which they arrived.
+/// The writes of a case, in the order in which they arrived, and the number of events.
 #[derive(Debug)]
 pub struct Ledger {
     namespace: String,
     fault: Fault,
     entries: Vec<Entry>,
+    /// How many events have come, by resource.
+    events: BTreeMap<String, usize>,
     life: usize,
     passed_in_life: usize,
     /// The life that ends or stands still.
@@ -87,6 +90,7 @@ impl Ledger {
             namespace: String::new(),
             fault: Fault::None,
             entries,
+            events: BTreeMap::new(),
             life: 0,
             passed_in_life: 0,
             dying: None,
@@ -102,6 +106,7 @@ impl Ledger {
         namespace.clone_into(&mut self.namespace);
         self.fault = fault;
         self.entries.clear();
+        self.events.clear();
         self.passed_in_life = 0;
         self.kills = 0;
         self.struck = false;
@@ -153,6 +158,25 @@ impl Ledger {
         &self.old_reads
     }
 
+    /// An event has come for the controller, of what is in this namespace, or in none. Says how what it sees of the resource
+    /// falls behind from now on, this event with it.
+    pub(crate) fn event(&mut self, resource: &str, namespace: &str) -> Option<(Lag, &'static str)> {
+        if !namespace.is_empty() && namespace != self.namespace {
+            return None;
+        }
+        let number = self.events.entry(resource.to_owned()).or_default();
+        *number += 1;
+        let Fault::Unseen(at, lag, of) = self.fault else { return None };
+        let strikes = !self.struck && of == resource && at == *number;
+        self.struck |= strikes;
+        strikes.then_some((lag, of))
+    }
+
+    /// How many events have come for the controller so far, by resource: those of lists are not counted.
+    pub fn events(&self) -> &BTreeMap<String, usize> {
+        &self.events
+    }
+
     /// A write has arrived, of this life.
     pub(crate) fn admit(&mut self, life: usize, write: Write, body: Value) -> Verdict {
         if self.dying == Some(life) {
@@ -178,7 +202,7 @@ impl Ledger {
                 self.struck = true;
                 return Verdict::LagThenPass(index, lag, resource);
             }
-            Fault::None => None,
+            Fault::None | Fault::Unseen(..) => None,
         };
         let Some(side) = dies else { return Verdict::Pass(index) };
         self.struck = true;
@@ -299,6 +323,20 @@ mod tests {
             assert_eq!(life(&mut ledger, 3), [Verdict::Pass(0), verdict, Verdict::Pass(2)]);
             assert!(ledger.struck() && ledger.kills() == 0 && ledger.stale().is_none());
         }
+    }
+
+    #[test]
+    fn events_of_the_case_are_counted_by_resource_and_one_is_not_seen() {
+        let mut ledger = Ledger::new();
+        ledger.begin("a", Fault::Unseen(2, Lag::Missed, "pods"));
+        let told = [("pods", "b"), ("pods", "a"), ("nodes", ""), ("nodes", ""), ("pods", "a"), ("pods", "a")];
+        let struck = told.map(|(resource, namespace)| ledger.event(resource, namespace));
+        assert_eq!(struck, [None, None, None, None, Some((Lag::Missed, "pods")), None]);
+        assert_eq!(ledger.events(), &[("nodes", 2), ("pods", 3)].map(|(of, count)| (of.to_owned(), count)).into());
+        assert!(ledger.struck());
+        assert_eq!(life(&mut ledger, 1), [Verdict::Pass(0)]);
+        ledger.begin("a", Fault::None);
+        assert!(ledger.events().is_empty() && ledger.event("pods", "a").is_none());
     }
 
     #[test]

@@ -149,7 +149,7 @@ impl Proxy {
         }
     }
 
-    async fn watched(&self, mut watch: Watch, mut request: Request<Body>) -> Result<Answer, Broken> {
+    async fn watched(self: &Arc<Self>, mut watch: Watch, mut request: Request<Body>) -> Result<Answer, Broken> {
         match self.lags.answer(&watch, request.uri()).await {
             lag::Answer::Forward => {}
             lag::Answer::Instead(uri) => {
@@ -163,7 +163,14 @@ impl Proxy {
             return Ok(passed_back(Response::from_parts(parts, body)));
         }
         parts.headers.remove(TRANSFER_ENCODING);
-        let events = Arc::clone(&self.lags).events(watch, body).map_ok(Frame::data);
+        let (proxy, resource) = (Arc::clone(self), watch.resource.clone());
+        let arrives = move |namespace: &str| {
+            let strikes = proxy.ledger().event(&resource, namespace);
+            if let Some((lag, resource)) = strikes {
+                proxy.fall_behind(lag, resource);
+            }
+        };
+        let events = Arc::clone(&self.lags).events((watch, arrives), body).map_ok(Frame::data);
         Ok(Response::from_parts(parts, StreamBody::new(events).boxed_unsync()))
     }
 

@@ -115,7 +115,16 @@ pub(crate) struct Undisturbed {
     certain: usize,
     /// And so many at most.
     pub(crate) most: usize,
+    /// How many events a controller was told of at most, by resource.
+    events: BTreeMap<String, usize>,
     pub(crate) ending: Ending,
+}
+
+impl Undisturbed {
+    /// So many events of a resource a run has at most, by those without a fault.
+    pub(crate) fn events(&self, resource: &str) -> usize {
+        self.events.get(resource).copied().unwrap_or_default()
+    }
 }
 
 /// The clusters of a kind.
@@ -146,14 +155,19 @@ impl Group {
         if let Some(known) = known {
             return Ok(known);
         }
-        let run::Run { ending, writes, mut certain, .. } = run::run(self.first()?, scenario, Fault::None, None).await?;
+        let run::Run { ending, writes, mut certain, mut events, .. } =
+            run::run(self.first()?, scenario, Fault::None, None).await?;
         let (mut fewest, mut most) = (writes, writes);
         for _ in 1..ATTEMPTS {
             let run = run::run(self.first()?, scenario, Fault::None, Some(&ending)).await?;
             (fewest, most) = (fewest.min(run.writes), most.max(run.writes));
             certain = certain.min(run.certain);
+            for (resource, count) in run.events {
+                let most = events.entry(resource).or_default();
+                *most = count.max(*most);
+            }
         }
-        let undisturbed = Undisturbed { fewest, certain, most, ending };
+        let undisturbed = Undisturbed { fewest, certain, most, events, ending };
         lock(&self.undisturbed).insert(scenario, undisturbed.clone());
         Ok(undisturbed)
     }
@@ -192,7 +206,7 @@ impl Group {
         Ok(())
     }
 
-    /// Fails, too, when it does not come about at a write that is there in any case.
+    /// Fails, too, when it does not come about at a write that is there in any case, or at the first event.
     async fn attempt(&self, world: &World, scenario: Scenario, fault: Fault, expected: &Undisturbed) -> Result<()> {
         for _ in 0..ATTEMPTS {
             let run = run::run(world, scenario, fault, Some(&expected.ending)).await?;
@@ -205,8 +219,11 @@ impl Group {
                 known.fewest = known.fewest.min(run.writes);
             }
         }
-        let is_certain = fault.write().is_none_or(|number| number <= expected.certain);
-        ensure!(!is_certain, "it did not come about, and any run has {} writes or more", expected.certain);
+        let is_certain = match fault.event() {
+            Some(number) => number == 1,
+            None => fault.write().is_none_or(|number| number <= expected.certain),
+        };
+        ensure!(!is_certain, "it did not come about, and any run has an event and {} writes or more", expected.certain);
         Ok(())
     }
 }

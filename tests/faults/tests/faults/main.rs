@@ -1,11 +1,11 @@
-//! Something befalls the controller at every write of a rollout, and the rollout ends as it would have.
+//! Something befalls the controller at every write of a rollout and at every event, and the rollout ends as it would have.
 //!
 //! The real controller, on a real apiserver. On a node with the real kubelet, containerd and daemon it dies at each write; on
 //! a simulated node, where a case takes a second or two, it also has writes refused, and sees late or never what is there.
 //! With two replicas on such a node, the leader dies or stands still in the middle. Each case has a CloneSet of its own, and
 //! its scenario runs once without a fault to know how it ends. Cases share clusters. Needs root, as those do.
 //!
-//! Of the faults with one write each, every `BERTH_FAULTS_STRIDE`-th is tried; 1 tries all, and 1,4 all kills and every fourth
+//! Of the faults with one write or event each, every `BERTH_FAULTS_STRIDE`-th is tried; 1 tries all, and 1,4 all kills and every fourth
 //! of the others. With simulated nodes cases run
 //! in `BERTH_FAULTS_WORLDS` clusters at once, as many as there are processors unless told.
 //! `BERTH_CLUSTER` names a cluster with one node to use, in place of one that is made.
@@ -112,7 +112,7 @@ async fn attempt(group: &Group, scenario: Scenario, way: Way) -> Result<()> {
             let stride = |family: &Family| if matches!(family, Family::Killed(_)) { kills } else { others };
             let slice = |stride: &dyn Fn(&Family) -> usize| -> Vec<Fault> {
                 let families = group.kind.families().iter();
-                families.flat_map(|family| family.slice(scenario, undisturbed.most, stride(family))).collect()
+                families.flat_map(|family| family.slice(scenario, &undisturbed, stride(family))).collect()
             };
             let chosen = slice(&stride);
             // A scenario with few writes may have none in the slice: then it has one, each another one.
@@ -133,7 +133,8 @@ async fn attempt(group: &Group, scenario: Scenario, way: Way) -> Result<()> {
 /// Prints how many of a scenario's writes were interrupted in all ways, and how many lags hid anything. All are to be when all
 /// plans are tried, and each lag of each resource is to hide something at least once.
 fn tally(group: &Group, scenario: Scenario, faults: &[Fault], undisturbed: &Undisturbed) -> Result<()> {
-    let Undisturbed { fewest: writes, most, .. } = *undisturbed;
+    let &Undisturbed { fewest: writes, most, .. } = undisturbed;
+    let events: usize = scenario.watched().into_iter().map(|resource| undisturbed.events(resource)).sum();
     let struck = group.struck(scenario);
     let in_all_ways =
         |number: &usize| group.kind.sides().iter().all(|side| struck.contains_key(&Fault::One(*number, *side)));
@@ -143,7 +144,8 @@ fn tally(group: &Group, scenario: Scenario, faults: &[Fault], undisturbed: &Undi
     let (planned, came_about) = group.totals();
     eprintln!(
         "{kind} {}: {} faults, {} of them came about; {interrupted} of {writes} writes interrupted in all {} ways; \
-         {} of {} lags hid something; a run has {writes} to {most}; {came_about} of {planned} {kind} faults so far",
+         {} of {} lags hid something; a run has {writes} to {most} writes and up to {events} events; {came_about} of {planned} \
+         {kind} faults so far",
         scenario.name(),
         faults.len(),
         faults.iter().filter(|fault| struck.contains_key(fault)).count(),
@@ -156,7 +158,7 @@ fn tally(group: &Group, scenario: Scenario, faults: &[Fault], undisturbed: &Undi
     ensure!(kills > 1 || interrupted == writes, "only {interrupted} of {writes} writes were interrupted");
     let mut by_lag: BTreeMap<(Lag, &str), bool> = BTreeMap::new();
     for fault in faults {
-        if let Fault::Lagging(_, lag, resource) = fault {
+        if let Fault::Lagging(_, lag, resource) | Fault::Unseen(_, lag, resource) = fault {
             *by_lag.entry((*lag, resource)).or_default() |= hid(fault);
         }
     }

@@ -1,7 +1,8 @@
-//! What is tried with a scenario: each a fault at one of its writes.
+//! What is tried with a scenario: each a fault at one of its writes, or of the events that the controller is told.
 
 use berth_faults::{Fault, Lag, Refusal, Side};
 
+use crate::group::Undisturbed;
 use crate::scenario::Scenario;
 
 /// A kind of fault.
@@ -11,8 +12,10 @@ pub(crate) enum Family {
     Killed(Side),
     /// A write is refused, or not answered.
     Refused,
-    /// What it sees falls behind.
+    /// What it sees falls behind from a write on.
     Lagging(Lag),
+    /// What it sees falls behind from an event on.
+    Unseen(Lag),
     /// It dies, and what it sees then is old.
     Stale,
     /// The leader stands still, and goes on when another leads.
@@ -21,7 +24,7 @@ pub(crate) enum Family {
 
 impl Family {
     /// Those for a controller that is alone.
-    pub(crate) const ONE_CONTROLLER: [Family; 8] = [
+    pub(crate) const ONE_CONTROLLER: [Family; 11] = [
         Family::Killed(Side::Before),
         Family::Killed(Side::After),
         Family::Killed(Side::Answered),
@@ -29,6 +32,9 @@ impl Family {
         Family::Lagging(Lag::Late),
         Family::Lagging(Lag::Missed),
         Family::Lagging(Lag::Repeated),
+        Family::Unseen(Lag::Late),
+        Family::Unseen(Lag::Missed),
+        Family::Unseen(Lag::Repeated),
         Family::Stale,
     ];
 
@@ -42,31 +48,38 @@ impl Family {
         Family::Paused(Side::Answered),
     ];
 
-    /// Its faults in a scenario with so many writes.
-    fn faults(self, scenario: Scenario, writes: usize) -> Vec<Fault> {
+    /// Its faults in a scenario that goes so.
+    fn faults(self, scenario: Scenario, undisturbed: &Undisturbed) -> Vec<Fault> {
         let watched = scenario.watched();
+        if let Family::Unseen(lag) = self {
+            let of =
+                |what: &'static str| (1..=undisturbed.events(what)).map(move |number| Fault::Unseen(number, lag, what));
+            return watched.into_iter().flat_map(of).collect();
+        }
         let at = |number: usize| -> Vec<Fault> {
             match self {
                 Family::Killed(side) => vec![Fault::One(number, side)],
                 Family::Paused(side) => vec![Fault::Paused(number, side)],
                 Family::Refused => Refusal::ALL.map(|refusal| Fault::Refused(number, refusal)).to_vec(),
                 Family::Lagging(lag) => watched.iter().map(|what| Fault::Lagging(number, lag, what)).collect(),
+                Family::Unseen(_) => Vec::new(),
                 Family::Stale => watched.iter().map(|what| Fault::Stale(number, what)).collect(),
             }
         };
-        (1..=writes).flat_map(at).collect()
+        (1..=undisturbed.most).flat_map(at).collect()
     }
 
     /// A slice of them: every `stride`-th. Where not all are tried, scenarios and families try different ones.
-    pub(crate) fn slice(self, scenario: Scenario, writes: usize, stride: usize) -> Vec<Fault> {
+    pub(crate) fn slice(self, scenario: Scenario, undisturbed: &Undisturbed, stride: usize) -> Vec<Fault> {
         let family = match self {
             Family::Killed(side) => side as usize,
             Family::Paused(side) => 3 + side as usize,
             Family::Refused => 6,
             Family::Lagging(lag) => 7 + lag as usize,
             Family::Stale => 10,
+            Family::Unseen(lag) => 11 + lag as usize,
         };
         let first = (family * 5 + scenario.number() * 3) % stride;
-        self.faults(scenario, writes).into_iter().skip(first).step_by(stride).collect()
+        self.faults(scenario, undisturbed).into_iter().skip(first).step_by(stride).collect()
     }
 }

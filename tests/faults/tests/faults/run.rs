@@ -1,6 +1,7 @@
 //! One run of a scenario with a fault.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -32,6 +33,8 @@ pub(crate) struct Run {
     pub(crate) writes: usize,
     /// Those of them that no other spares: one status may say what else two do, and one patch ask a node about two pods.
     pub(crate) certain: usize,
+    /// How many events came for the controller, by resource.
+    pub(crate) events: BTreeMap<String, usize>,
     /// The fault came about.
     pub(crate) struck: bool,
     /// Events that were told late, not at all, or again.
@@ -69,7 +72,7 @@ async fn judged(
     world.controller.resume().await;
     world.controller.release();
     let hidden = world.controller.hidden();
-    let (written, certain, kills, struck, old_read) = {
+    let (written, certain, events, kills, struck, old_read) = {
         let ledger = world.controller.ledger();
         let is_certain = |entry: &&Entry| {
             let spared = ["clonesets/status", "imagepulljobs/status", "nodeimages"];
@@ -77,7 +80,14 @@ async fn judged(
         };
         let certain = ledger.entries().iter().filter(is_certain).count();
         let written: Vec<_> = ledger.entries().iter().map(ToString::to_string).collect();
-        (written, certain, ledger.kills(), ledger.struck(), ledger.old_reads().first().cloned())
+        (
+            written,
+            certain,
+            ledger.events().clone(),
+            ledger.kills(),
+            ledger.struck(),
+            ledger.old_reads().first().cloned(),
+        )
     };
     world.controller.begin("", Fault::None);
     let story = || format!("namespace {namespace}\n{}\n{}", written.join("\n"), world.logs());
@@ -91,7 +101,7 @@ async fn judged(
         written.len(),
         began.elapsed().as_secs_f64()
     );
-    Ok(Run { ending, writes: written.len(), certain, struck, hidden })
+    Ok(Run { ending, writes: written.len(), certain, events, struck, hidden })
 }
 
 /// The controller has nothing more to do with what it sees, and that is all there is.

@@ -1,8 +1,8 @@
-//! The controller, and what may befall it at every write.
+//! The controller, and what may befall it at every write and event.
 //!
 //! A [`Controller`] is the real program, run again and again. It reaches the apiserver through a proxy that counts its
-//! [writes](Write) and, where a [`Fault`] says so, ends it with SIGKILL, refuses a write or says nothing of it, or lets what
-//! the controller sees fall behind what is there.
+//! [writes](Write) and the events that it is told, and, where a [`Fault`] says so, ends it with SIGKILL, refuses a write or
+//! says nothing of it, or lets what the controller sees fall behind what is there.
 
 mod controller;
 mod fault;

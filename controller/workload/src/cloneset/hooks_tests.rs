@@ -1,4 +1,5 @@
 mod between;
+mod events;
 
 use std::sync::Arc;
 

@@ -1,0 +1,30 @@
+use serde_json::json;
+
+use super::{World, by_label, held, scale, template};
+
+/// Reasons and messages of the events that come until the world is settled.
+fn told(world: &mut World) -> Vec<(&'static str, String)> {
+    let mut told = Vec::new();
+    for _ in 0..5 {
+        let plan = world.step();
+        let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
+        told.extend(steps.filter_map(|step| Some((step.done.as_ref()?.reason, step.done.as_ref()?.message.clone()))));
+    }
+    told
+}
+
+#[test]
+fn who_holds_a_pod_is_told_once_that_it_waits() {
+    type Edit = fn(&mut World);
+    let cases: [(&str, &str, Edit); 2] = [
+        ("preDelete: label x.io/hook=on", "PreparingDelete", |world| scale(world, 0)),
+        ("inPlaceUpdate", "PreparingUpdate", |world| world.set_template(template("web:2"))),
+    ];
+    for (hook, reason, edit) in cases {
+        let which = hook.split(':').next().unwrap();
+        let mut world = held(1, json!({}), json!({which: by_label(false)}));
+        let name = world.pods()[0].metadata.name.clone();
+        edit(&mut world);
+        assert_eq!(told(&mut world), [(reason, format!("pod {name} waits for hook {hook}"))]);
+    }
+}

@@ -384,6 +384,8 @@ fn a_refusal_is_told_once() {
 #[test]
 fn nothing_is_said_of_a_generation_before_its_revision_is_known() {
     let mut world = World::settled(2, template("web:1"), strategy("InPlaceIfPossible", json!({})));
+    let running = world.status().update_revision;
+    assert!(running.starts_with("web-"), "{running}");
     Arc::make_mut(&mut world.set).metadata.generation = Some(2);
     world.set_template(template("web:2"));
     // The status of the round that writes the revision, as of before the write.
@@ -400,6 +402,7 @@ fn nothing_is_said_of_a_generation_before_its_revision_is_known() {
     };
     let refused = super::status(&snapshot, &plan, &Outcome { failures: vec![failure] }, world.now()).unwrap();
     assert_eq!((refused.observed_generation, refused.updated_replicas, refused.replicas), (2, 0, 2));
+    assert_eq!((&refused.update_revision, &refused.current_revision), (&running, &running), "they stay as they were");
     assert!(refused.conditions[0].message.contains("Required value"), "{:?}", refused.conditions);
     world.settle();
     assert_eq!((world.status().observed_generation, world.status().updated_replicas), (2, 2));

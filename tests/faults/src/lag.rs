@@ -144,9 +144,14 @@ impl Lags {
         }
     }
 
+    /// Whether it says something of the case, or of what has no namespace.
+    fn is_of_case(&self, event: &Event) -> bool {
+        let namespace = event.object.metadata.namespace.as_deref().unwrap_or_default();
+        event.kind != "BOOKMARK" && (namespace.is_empty() || *namespace == *lock(&self.namespace))
+    }
+
     fn hides(&self, event: &Event) {
-        let namespace = event.namespace();
-        if event.kind != BOOKMARK && (namespace.is_empty() || *namespace == *lock(&self.namespace)) {
+        if self.is_of_case(event) {
             self.hidden.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -164,11 +169,11 @@ impl Lags {
         }
     }
 
-    /// The events of a watch, line by line, as they may be seen. `arrives` is told the namespace of each that is no part of a
-    /// list, before it is seen.
+    /// The events of a watch, line by line, as they may be seen. `arrives` is called for each of the case that is no part
+    /// of a list, before it is seen.
     pub(crate) fn events(
         self: Arc<Self>,
-        (watch, arrives): (Watch, impl Fn(&str) + Send + 'static),
+        (watch, arrives): (Watch, impl Fn() + Send + 'static),
         body: Body,
     ) -> impl Stream<Item = kube::Result<Bytes>> + Send {
         let lines = Lines { body: Box::pin(body.into_data_stream()), rest: Vec::new() };
@@ -186,7 +191,7 @@ struct Events {
     /// The list at its beginning has not ended.
     lists: bool,
     watch: Watch,
-    arrives: Box<dyn Fn(&str) + Send>,
+    arrives: Box<dyn Fn() + Send>,
     lags: Arc<Lags>,
 }
 
@@ -208,8 +213,8 @@ impl Events {
         };
         let Ok(line) = line else { return Some(line) };
         let event: Option<Event> = serde_json::from_slice(&line).ok().filter(|_| !*lists);
-        if let Some(event) = event.as_ref().filter(|event| event.kind != BOOKMARK) {
-            arrives(event.namespace());
+        if event.as_ref().is_some_and(|event| lags.is_of_case(event)) {
+            arrives();
         }
         let lag = of(&held.borrow());
         if let Some(event) = event.filter(|_| matches!(lag, Some(Lag::Late | Lag::Missed))) {
@@ -255,21 +260,11 @@ async fn lost(mut lines: Lines, mut held: watch::Receiver<Held>, lags: Arc<Lags>
 /// An annotation of the bookmark that ends the list at the beginning of a watch.
 const LIST_END: &[u8] = b"k8s.io/initial-events-end";
 
-/// The kind of an event that says only up to which version all was told.
-const BOOKMARK: &str = "BOOKMARK";
-
 #[derive(Deserialize)]
 struct Event {
     #[serde(rename = "type")]
     kind: String,
     object: Object,
-}
-
-impl Event {
-    /// Empty for what has none.
-    fn namespace(&self) -> &str {
-        self.object.metadata.namespace.as_deref().unwrap_or_default()
-    }
 }
 
 #[derive(Deserialize)]
@@ -327,7 +322,7 @@ mod tests {
     }
 
     fn serve(lags: &Arc<Lags>, watch: Watch, body: Body) -> impl Stream<Item = kube::Result<Bytes>> + Unpin {
-        Box::pin(Arc::clone(lags).events((watch, |_: &str| {}), body))
+        Box::pin(Arc::clone(lags).events((watch, || {}), body))
     }
 
     fn watch(query: &str) -> Option<Watch> {
@@ -399,6 +394,15 @@ mod tests {
         let lags = Arc::new(Lags::new());
         lags.begin_case("a");
         let known = watch("watch=1&resourceVersion=7").unwrap();
+        let arrived = Arc::new(AtomicUsize::new(0));
+        let arrives = {
+            let arrived = Arc::clone(&arrived);
+            move || {
+                arrived.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        assert_eq!(lags.clone().events((known.clone(), arrives), body()).count().await, 4);
+        assert_eq!(arrived.load(Ordering::Relaxed), 2, "neither bookmarks nor what another case has");
         assert_eq!(serve(&lags, known.clone(), body()).collect::<Vec<_>>().await.len(), 4);
         assert_eq!(lags.hidden(), 0);
         let again = Watch { tells_again: true, ..known.clone() };
@@ -420,7 +424,7 @@ mod tests {
             let lags = Arc::new(Lags::new());
             let arrives = {
                 let lags = Arc::clone(&lags);
-                move |_: &str| lags.begin(lag, "pods")
+                move || lags.begin(lag, "pods")
             };
             let watch = watch("watch=1&sendInitialEvents=true").unwrap();
             let events = lags.clone().events((watch, arrives), body(&[&event(7), &end, &event(9)]));

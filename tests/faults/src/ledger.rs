@@ -158,12 +158,9 @@ impl Ledger {
         &self.old_reads
     }
 
-    /// An event has come for the controller, of what is in this namespace, or in none. Says how what it sees of the resource
-    /// falls behind from now on, this event with it.
-    pub(crate) fn event(&mut self, resource: &str, namespace: &str) -> Option<(Lag, &'static str)> {
-        if !namespace.is_empty() && namespace != self.namespace {
-            return None;
-        }
+    /// An event of the case has come for the controller. Says how what it sees of the resource falls behind from now on, this
+    /// event with it.
+    pub(crate) fn event(&mut self, resource: &str) -> Option<(Lag, &'static str)> {
         let number = self.events.entry(resource.to_owned()).or_default();
         *number += 1;
         let Fault::Unseen(at, lag, of) = self.fault else { return None };
@@ -326,17 +323,16 @@ mod tests {
     }
 
     #[test]
-    fn events_of_the_case_are_counted_by_resource_and_one_is_not_seen() {
+    fn events_are_counted_by_resource_and_one_is_not_seen() {
         let mut ledger = Ledger::new();
         ledger.begin("a", Fault::Unseen(2, Lag::Missed, "pods"));
-        let told = [("pods", "b"), ("pods", "a"), ("nodes", ""), ("nodes", ""), ("pods", "a"), ("pods", "a")];
-        let struck = told.map(|(resource, namespace)| ledger.event(resource, namespace));
-        assert_eq!(struck, [None, None, None, None, Some((Lag::Missed, "pods")), None]);
+        let struck = ["pods", "nodes", "nodes", "pods", "pods"].map(|resource| ledger.event(resource));
+        assert_eq!(struck, [None, None, None, Some((Lag::Missed, "pods")), None]);
         assert_eq!(ledger.events(), &[("nodes", 2), ("pods", 3)].map(|(of, count)| (of.to_owned(), count)).into());
         assert!(ledger.struck());
         assert_eq!(life(&mut ledger, 1), [Verdict::Pass(0)]);
         ledger.begin("a", Fault::None);
-        assert!(ledger.events().is_empty() && ledger.event("pods", "a").is_none());
+        assert!(ledger.events().is_empty() && ledger.event("pods").is_none());
     }
 
     #[test]

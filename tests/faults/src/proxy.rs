@@ -164,8 +164,8 @@ impl Proxy {
         }
         parts.headers.remove(TRANSFER_ENCODING);
         let (proxy, resource) = (Arc::clone(self), watch.resource.clone());
-        let arrives = move |namespace: &str| {
-            let strikes = proxy.ledger().event(&resource, namespace);
+        let arrives = move || {
+            let strikes = proxy.ledger().event(&resource);
             if let Some((lag, resource)) = strikes {
                 proxy.fall_behind(lag, resource);
             }

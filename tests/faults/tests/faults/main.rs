@@ -5,9 +5,9 @@
 //! With two replicas on such a node, the leader dies or stands still in the middle. Each case has a CloneSet of its own, and
 //! its scenario runs once without a fault to know how it ends. Cases share clusters. Needs root, as those do.
 //!
-//! Of the faults with one write or event each, every `BERTH_FAULTS_STRIDE`-th is tried; 1 tries all, and 1,4 all kills and every fourth
-//! of the others. With simulated nodes cases run
-//! in `BERTH_FAULTS_WORLDS` clusters at once, as many as there are processors unless told.
+//! Of the faults with one write or event each, every `BERTH_FAULTS_STRIDE`-th is tried; 1 tries all, and 1,4 all kills and
+//! every fourth of the others. With simulated nodes cases run in `BERTH_FAULTS_WORLDS` clusters at once, as many as there are
+//! processors unless told.
 //! `BERTH_CLUSTER` names a cluster with one node to use, in place of one that is made.
 
 mod broken;
@@ -156,10 +156,11 @@ fn tally(group: &Group, scenario: Scenario, faults: &[Fault], undisturbed: &Undi
     );
     let (kills, others) = strides(group.kind)?;
     ensure!(kills > 1 || interrupted == writes, "only {interrupted} of {writes} writes were interrupted");
-    let mut by_lag: BTreeMap<(Lag, &str), bool> = BTreeMap::new();
+    // From a write on and from an event on are two: neither stands in for the other.
+    let mut by_lag: BTreeMap<(bool, Lag, &str), bool> = BTreeMap::new();
     for fault in faults {
         if let Fault::Lagging(_, lag, resource) | Fault::Unseen(_, lag, resource) = fault {
-            *by_lag.entry((*lag, resource)).or_default() |= hid(fault);
+            *by_lag.entry((fault.event().is_some(), *lag, resource)).or_default() |= hid(fault);
         }
     }
     let idle: Vec<_> = by_lag.into_iter().filter(|(_, hid)| !hid).map(|(lag, _)| lag).collect();

@@ -50,23 +50,24 @@ impl Family {
 
     /// Its faults in a scenario that goes so.
     fn faults(self, scenario: Scenario, undisturbed: &Undisturbed) -> Vec<Fault> {
-        let watched = scenario.watched();
-        if let Family::Unseen(lag) = self {
-            let of =
-                |what: &'static str| (1..=undisturbed.events(what)).map(move |number| Fault::Unseen(number, lag, what));
-            return watched.into_iter().flat_map(of).collect();
-        }
-        let at = |number: usize| -> Vec<Fault> {
-            match self {
-                Family::Killed(side) => vec![Fault::One(number, side)],
-                Family::Paused(side) => vec![Fault::Paused(number, side)],
-                Family::Refused => Refusal::ALL.map(|refusal| Fault::Refused(number, refusal)).to_vec(),
-                Family::Lagging(lag) => watched.iter().map(|what| Fault::Lagging(number, lag, what)).collect(),
-                Family::Unseen(_) => Vec::new(),
-                Family::Stale => watched.iter().map(|what| Fault::Stale(number, what)).collect(),
-            }
+        let (watched, writes) = (scenario.watched(), 1..=undisturbed.most);
+        let of_each = |fault: &dyn Fn(usize, &'static str) -> Fault| -> Vec<Fault> {
+            writes.clone().flat_map(|number| watched.iter().map(move |what| fault(number, what))).collect()
         };
-        (1..=undisturbed.most).flat_map(at).collect()
+        match self {
+            Family::Killed(side) => writes.map(|number| Fault::One(number, side)).collect(),
+            Family::Paused(side) => writes.map(|number| Fault::Paused(number, side)).collect(),
+            Family::Refused => {
+                writes.flat_map(|number| Refusal::ALL.map(|refusal| Fault::Refused(number, refusal))).collect()
+            }
+            Family::Lagging(lag) => of_each(&|number, what| Fault::Lagging(number, lag, what)),
+            Family::Stale => of_each(&|number, what| Fault::Stale(number, what)),
+            Family::Unseen(lag) => {
+                let events = |what: &'static str| (1..=undisturbed.events(what)).map(move |number| (number, what));
+                let events = watched.into_iter().flat_map(events);
+                events.map(|(number, what)| Fault::Unseen(number, lag, what)).collect()
+            }
+        }
     }
 
     /// A slice of them: every `stride`-th. Where not all are tried, scenarios and families try different ones.

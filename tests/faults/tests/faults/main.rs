@@ -156,11 +156,12 @@ fn tally(group: &Group, scenario: Scenario, faults: &[Fault], undisturbed: &Undi
     );
     let (kills, others) = strides(group.kind)?;
     ensure!(kills > 1 || interrupted == writes, "only {interrupted} of {writes} writes were interrupted");
-    // From a write on and from an event on are two: neither stands in for the other.
-    let mut by_lag: BTreeMap<(bool, Lag, &str), bool> = BTreeMap::new();
+    // A lag from an event on hides that event, or tells again what there was before it: it does not stand in for one from a
+    // write on.
+    let mut by_lag: BTreeMap<(Lag, &str), bool> = BTreeMap::new();
     for fault in faults {
-        if let Fault::Lagging(_, lag, resource) | Fault::Unseen(_, lag, resource) = fault {
-            *by_lag.entry((fault.event().is_some(), *lag, resource)).or_default() |= hid(fault);
+        if let Fault::Lagging(_, lag, resource) = fault {
+            *by_lag.entry((*lag, resource)).or_default() |= hid(fault);
         }
     }
     let idle: Vec<_> = by_lag.into_iter().filter(|(_, hid)| !hid).map(|(lag, _)| lag).collect();

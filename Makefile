@@ -12,7 +12,7 @@ test: prerequisites
 # it), ten million steps of the model, 100,000 calls of host-local, and what takes long on a cluster.
 test-full: prerequisites
 	BERTH_MODEL_STEPS=10000000 cargo test --release --package berth-workload --lib views_tests -- --nocapture
-	BERTH_ON_CLUSTER=all BERTH_FAULTS_STRIDE=1 BERTH_CRASH_CALLS=100000 cargo test --workspace
+	PROPTEST_RNG_SEED=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ') BERTH_ON_CLUSTER=all BERTH_FAULTS_STRIDE=1 BERTH_CRASH_CALLS=100000 cargo test --workspace
 
 # Demo and figures are of what users install: all in one profile, so that it is built once.
 demo: prerequisites
@@ -29,9 +29,12 @@ lint:
 fuzz:
 	for target in $$(ls tests/fuzz/corpus); do cargo +nightly fuzz run --fuzz-dir tests/fuzz/libfuzzer --sanitizer none $$target $$(mktemp -d) tests/fuzz/corpus/$$target -- -max_total_time=$${FUZZ_SECONDS:-60} -timeout=10 -max_len=65536 || exit 1; done
 
-# Advisories, licenses and sources of the dependencies. Needs cargo-deny.
-audit:
-	cargo deny check
+# Licenses and sources of the dependencies, also of the programs of `make fuzz`, and advisories where their database on github.com
+# can be reached. Without optimisation, cargo-deny is built in two minutes; it stays in ~/.cargo/bin.
+audit: prerequisites
+	cargo deny --version || cargo install --locked --debug --version 0.20.2 cargo-deny
+	cargo deny fetch db && checks="advisories bans licenses sources" || { checks="bans licenses sources"; echo "make audit: advisories are NOT checked, because their database cannot be fetched"; }; \
+	for manifest in Cargo.toml tests/fuzz/libfuzzer/Cargo.toml; do cargo deny --locked --manifest-path $$manifest --config .deny.toml check --hide-inclusion-graph $$checks || exit 1; done
 
 # Are decisions tested? Needs cargo-mutants; MUTANTS="--shard 0/8" takes an eighth of them.
 mutants:

@@ -1,0 +1,232 @@
+//! Who is connected, and who gives way to whom.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// The connections of a server.
+#[derive(Debug)]
+pub struct Connections {
+    most: usize,
+    most_per_peer: usize,
+    registry: Mutex<Registry>,
+}
+
+#[derive(Debug, Default)]
+struct Registry {
+    next: u64,
+    open: BTreeMap<u64, Arc<State>>,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct State {
+    peer: IpAddr,
+    working: AtomicUsize,
+    requests: Mutex<Requests>,
+    /// Tells the connection's task that `requests` changed.
+    pub(crate) changed: Notify,
+    /// Tells the connection's task that it gives way.
+    pub(crate) dropped: Notify,
+}
+
+/// The requests of a connection that are not answered to their last byte.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Requests {
+    pub(crate) open: usize,
+    pub(crate) ever: bool,
+    /// When one last began or ended; before the first, when the connection did.
+    pub(crate) since: Instant,
+}
+
+/// The place of a connection; it is free again when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    id: u64,
+    pub(crate) state: Arc<State>,
+    connections: Arc<Connections>,
+}
+
+/// Who sent a request. The server puts it into the request's extensions.
+#[derive(Debug, Clone)]
+pub struct Caller(Arc<State>);
+
+/// While this lives the server works for a request, and its connection does not give way to others.
+#[derive(Debug)]
+pub struct Working(Arc<State>);
+
+/// An open request, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct OpenRequest(Arc<State>);
+
+impl Connections {
+    pub(crate) fn new(most: usize, most_per_peer: usize) -> Arc<Self> {
+        Arc::new(Self { most, most_per_peer, registry: Mutex::default() })
+    }
+
+    /// How many connections there are.
+    pub fn count(&self) -> usize {
+        self.lock().open.len()
+    }
+
+    /// How many connections a peer has.
+    pub fn of_peer(&self, peer: IpAddr) -> usize {
+        self.lock().open.values().filter(|state| state.peer == peer).count()
+    }
+
+    /// A place for a newcomer. Where all are taken, a connection gives way that waits for its caller: of the newcomer's
+    /// own peer if that has as many as it may, else of the peer that has the most, and of these the one where nothing has
+    /// happened for longest. None if there is no such connection.
+    pub(crate) fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<Slot> {
+        let mut registry = self.lock();
+        let mut per_peer: HashMap<IpAddr, usize> = HashMap::new();
+        for state in registry.open.values() {
+            *per_peer.entry(state.peer).or_default() += 1;
+        }
+        let own_share_is_full = per_peer.get(&peer).is_some_and(|count| *count >= self.most_per_peer);
+        if own_share_is_full || registry.open.len() >= self.most {
+            let waiting = registry.open.iter().filter(|(_, state)| !state.is_working());
+            let eligible = waiting.filter(|(_, state)| !own_share_is_full || state.peer == peer);
+            let rank = |state: &State| {
+                let count = per_peer.get(&state.peer).copied().unwrap_or_default();
+                (usize::MAX - count, state.requests().since)
+            };
+            let id = *eligible.min_by_key(|(_, state)| rank(state))?.0;
+            if let Some(state) = registry.open.remove(&id) {
+                state.dropped.notify_one();
+            }
+        }
+        let id = registry.next;
+        registry.next += 1;
+        let state = Arc::new(State::new(peer));
+        registry.open.insert(id, state.clone());
+        Some(Slot { id, state, connections: self.clone() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.connections.lock().open.remove(&self.id);
+    }
+}
+
+impl State {
+    fn new(peer: IpAddr) -> Self {
+        Self {
+            peer,
+            working: AtomicUsize::new(0),
+            requests: Mutex::new(Requests { open: 0, ever: false, since: Instant::now() }),
+            changed: Notify::new(),
+            dropped: Notify::new(),
+        }
+    }
+
+    fn is_working(&self) -> bool {
+        self.working.load(Ordering::Relaxed) > 0
+    }
+
+    pub(crate) fn requests(&self) -> Requests {
+        *self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Requests)) {
+        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut requests);
+        requests.since = Instant::now();
+        drop(requests);
+        self.changed.notify_one();
+    }
+
+    pub(crate) fn open(self: &Arc<Self>) -> OpenRequest {
+        self.change(|requests| {
+            requests.open += 1;
+            requests.ever = true;
+        });
+        OpenRequest(self.clone())
+    }
+}
+
+impl Drop for OpenRequest {
+    fn drop(&mut self) {
+        self.0.change(|requests| requests.open -= 1);
+    }
+}
+
+impl Caller {
+    pub(crate) fn new(state: Arc<State>) -> Self {
+        Self(state)
+    }
+
+    /// A caller that no server took in, for tests of handlers.
+    pub fn detached(peer: IpAddr) -> Self {
+        Self(Arc::new(State::new(peer)))
+    }
+
+    /// The address that the request came from.
+    pub fn peer(&self) -> IpAddr {
+        self.0.peer
+    }
+
+    /// To be called once all of the request that will be read is there: until then the connection waits for its caller, and
+    /// gives way to others.
+    pub fn working(&self) -> Working {
+        self.0.working.fetch_add(1, Ordering::Relaxed);
+        Working(self.0.clone())
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.0.working.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GREEDY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+    const MODEST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
+
+    #[tokio::test(start_paused = true)]
+    async fn a_newcomer_takes_the_place_of_the_oldest_of_the_peer_with_the_most() {
+        let connections = Connections::new(3, 3);
+        let modest = connections.admit(MODEST).unwrap();
+        tokio::time::advance(std::time::Duration::from_secs(1)).await;
+        let first = connections.admit(GREEDY).unwrap();
+        tokio::time::advance(std::time::Duration::from_secs(1)).await;
+        let second = connections.admit(GREEDY).unwrap();
+        let newcomer = connections.admit(MODEST).unwrap();
+        first.state.dropped.notified().await;
+        assert_eq!((connections.of_peer(GREEDY), connections.of_peer(MODEST)), (1, 2));
+        drop((modest, second, newcomer, first));
+        assert_eq!(connections.count(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_peer_with_its_full_share_gives_up_one_of_its_own() {
+        let connections = Connections::new(10, 2);
+        let modest = connections.admit(MODEST).unwrap();
+        let slots: Vec<_> = (0..5).map(|_| connections.admit(GREEDY).unwrap()).collect();
+        assert_eq!((connections.of_peer(GREEDY), connections.of_peer(MODEST)), (2, 1));
+        drop((slots, modest));
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_is_worked_for_gives_way_to_nobody() {
+        let connections = Connections::new(1, 1);
+        let slot = connections.admit(GREEDY).unwrap();
+        let working = Caller::new(slot.state.clone()).working();
+        assert!(connections.admit(MODEST).is_none() && connections.admit(GREEDY).is_none());
+        drop(working);
+        assert!(connections.admit(MODEST).is_some());
+    }
+}

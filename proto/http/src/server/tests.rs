@@ -1,0 +1,119 @@
+use std::convert::Infallible;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use hyper::service::service_fn;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpSocket;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::*;
+
+const ATTACKER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
+const OTHER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+
+struct Served {
+    address: SocketAddr,
+    connections: Arc<Connections>,
+    pace: Arc<Pace>,
+    end: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+async fn served(limits: Limits) -> Served {
+    let listener = crate::bind((Ipv4Addr::LOCALHOST, 0).into()).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = Server::new("test", Protocol::Http1, None, limits);
+    let (connections, pace) = (server.connections(), server.pace.clone());
+    let service = service_fn(async |_: Request<Incoming>| {
+        Ok::<_, Infallible>(text(StatusCode::OK, "text/plain", "ok".to_owned()))
+    });
+    let (end, ended) = oneshot::channel();
+    let task = tokio::spawn(server.serve(listener, service, async {
+        let _ = ended.await;
+    }));
+    Served { address, connections, pace, end, task }
+}
+
+impl Served {
+    async fn connect(&self, from: Ipv4Addr) -> TcpStream {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((from, 0).into()).unwrap();
+        socket.connect(self.address).await.unwrap()
+    }
+}
+
+async fn ask(stream: &mut TcpStream) -> String {
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+    let mut answer = [0; 512];
+    let read = stream.read(&mut answer).await.unwrap();
+    String::from_utf8_lossy(&answer[..read]).into_owned()
+}
+
+#[tokio::test]
+async fn a_thousand_idle_connections_of_one_peer_keep_no_other_out() {
+    let served = served(Limits { connections: 32, connections_per_peer: 16, ..Limits::default() }).await;
+    let mut idle = Vec::new();
+    for _ in 0..1000 {
+        idle.push(served.connect(ATTACKER).await);
+        assert!(served.connections.of_peer(ATTACKER.into()) <= 16);
+    }
+    let answer = ask(&mut served.connect(OTHER).await).await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert!(served.connections.of_peer(ATTACKER.into()) <= 16);
+    // The first ones were dropped, the last one is served.
+    assert_eq!(idle[0].read(&mut [0; 1]).await.unwrap_or_default(), 0);
+    let answer = ask(idle.last_mut().unwrap()).await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+/// What they took keeps them from being worked for, and not from giving way.
+#[tokio::test]
+async fn idle_connections_of_a_peer_that_pauses_give_way_at_once() {
+    let served = served(Limits { connections: 32, connections_per_peer: 16, ..Limits::default() }).await;
+    let _other = served.connect(OTHER).await;
+    let busy = served.pace.join(ATTACKER.into());
+    for _ in 0..300 {
+        busy.charge(Instant::now(), Duration::from_secs(1));
+        served.connect(ATTACKER).await;
+    }
+    tokio::task::yield_now().await;
+    let tasks = served.pace.connections(ATTACKER.into()) - 1;
+    assert!(tasks <= 16 + 2, "{tasks} connections live on");
+}
+
+#[tokio::test]
+async fn many_peers_with_few_idle_connections_each_give_way_to_a_newcomer() {
+    let served = served(Limits { connections: 8, connections_per_peer: 4, ..Limits::default() }).await;
+    let mut idle = Vec::new();
+    for peer in 10..30 {
+        idle.push(served.connect(Ipv4Addr::new(127, 0, 0, peer)).await);
+    }
+    let answer = ask(&mut served.connect(OTHER).await).await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert!(served.connections.count() <= 8);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_without_a_request_is_closed() {
+    let served = served(Limits::default()).await;
+    let (mut silent, mut slow, mut used) =
+        (served.connect(OTHER).await, served.connect(OTHER).await, served.connect(OTHER).await);
+    slow.write_all(b"GET / HTTP/1.1\r\nhost:").await.unwrap();
+    assert!(ask(&mut used).await.starts_with("HTTP/1.1 200"));
+    for stream in [&mut silent, &mut slow, &mut used] {
+        assert_eq!(stream.read(&mut [0; 64]).await.unwrap_or_default(), 0);
+    }
+}
+
+#[tokio::test]
+async fn the_end_does_not_wait_for_idle_connections_and_drops_what_does_not_end() {
+    let served = served(Limits { end: Duration::from_millis(50), ..Limits::default() }).await;
+    let (mut used, mut slow) = (served.connect(OTHER).await, served.connect(OTHER).await);
+    assert!(ask(&mut used).await.starts_with("HTTP/1.1 200"));
+    slow.write_all(b"GET / HTTP/1.1\r\nhost:").await.unwrap();
+    served.end.send(()).unwrap();
+    served.task.await.unwrap();
+    assert_eq!(served.connections.count(), 0);
+    assert!(TcpStream::connect(served.address).await.is_err(), "the port is still open");
+}

@@ -11,13 +11,17 @@ mod absent;
 pub mod conversion;
 pub mod crd;
 pub mod env_hash;
+pub mod image;
 pub mod inplace;
 pub mod lifecycle;
+pub mod name;
 pub mod names;
 pub mod template;
+pub mod text;
 pub mod update_order;
 pub mod v1alpha1;
 pub mod v1beta1;
 pub mod validation;
+pub mod weight;
 
 pub use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;

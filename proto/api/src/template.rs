@@ -4,47 +4,123 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
-/// A pod template. Unknown fields survive; nothing is defaulted.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct PodTemplate(pub Value);
+use crate::text::JsonText;
 
-/// A claim template. Unknown fields survive; nothing is defaulted.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct VolumeClaimTemplate(pub Value);
+/// A pod template, as text. Unknown fields survive; nothing is defaulted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PodTemplate {
+    text: JsonText,
+    /// Sorted: every other CloneSet of the namespace asks for them, again and again.
+    labels: Box<[(Box<str>, Box<str>)]>,
+    topology_keys: Box<[Box<str>]>,
+}
+
+/// A claim template, as text. Unknown fields survive; nothing is defaulted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct VolumeClaimTemplate {
+    text: JsonText,
+    name: Box<str>,
+}
 
 impl PodTemplate {
+    /// The whole template as a tree, which may take a hundred times the text: it is read where a decision begins, and let go
+    /// at its end.
+    pub fn value(&self) -> Value {
+        self.text.value()
+    }
+
+    /// A label of `metadata.labels`.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        let at = self.labels.binary_search_by(|(known, _)| (**known).cmp(key)).ok()?;
+        self.labels.get(at).map(|(_, value)| &**value)
+    }
+
     /// `metadata.labels`, empty when there are none.
-    pub fn labels(&self) -> BTreeMap<String, String> {
-        strings(self.0.pointer("/metadata/labels"))
+    pub fn labels(&self) -> BTreeMap<&str, &str> {
+        self.labels.iter().map(|(key, value)| (&**key, &**value)).collect()
     }
 
-    /// `metadata.annotations`, empty when there are none.
-    pub fn annotations(&self) -> BTreeMap<String, String> {
-        strings(self.0.pointer("/metadata/annotations"))
-    }
-
-    /// `spec`, if it is an object.
-    pub fn spec(&self) -> Option<&Map<String, Value>> {
-        self.0.get("spec").and_then(Value::as_object)
-    }
-
-    /// `spec.containers`, as written.
-    pub fn containers(&self) -> &[Value] {
-        self.0.pointer("/spec/containers").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    /// The `topologyKey` of each of `spec.topologySpreadConstraints`.
+    pub fn topology_keys(&self) -> impl Iterator<Item = &str> {
+        self.topology_keys.iter().map(|key| &**key)
     }
 }
 
 impl VolumeClaimTemplate {
+    /// The whole template as a tree, as [`PodTemplate::value`].
+    pub fn value(&self) -> Value {
+        self.text.value()
+    }
+
     /// `metadata.name`, empty when there is none.
     pub fn name(&self) -> &str {
-        self.0.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()
+        &self.name
     }
 }
+
+impl From<JsonText> for PodTemplate {
+    fn from(text: JsonText) -> Self {
+        let template = fields(text.as_str());
+        let (metadata, spec) = (fields_of(&template, "metadata"), fields_of(&template, "spec"));
+        let labels = fields_of(&metadata, "labels");
+        let labels = labels.into_iter().filter_map(|(key, value)| Some((key, word(value)?))).collect();
+        let constraints = spec.get("topologySpreadConstraints").map_or("", |list| list.get());
+        let constraints: Vec<&RawValue> = serde_json::from_str(constraints).unwrap_or_default();
+        let keys = constraints.into_iter().filter_map(|one| word(fields(one.get()).get("topologyKey")?));
+        Self { labels, topology_keys: keys.collect(), text }
+    }
+}
+
+impl From<JsonText> for VolumeClaimTemplate {
+    fn from(text: JsonText) -> Self {
+        let metadata = fields(text.as_str());
+        let metadata = fields_of(&metadata, "metadata");
+        let name = metadata.get("name").and_then(|name| word(name)).unwrap_or_default();
+        Self { name, text }
+    }
+}
+
+/// The fields of an object, each as text: one that is odd takes no other with it, and none is read in vain.
+fn fields(object: &str) -> BTreeMap<Box<str>, &RawValue> {
+    serde_json::from_str(object).unwrap_or_default()
+}
+
+fn fields_of<'a>(object: &BTreeMap<Box<str>, &'a RawValue>, field: &str) -> BTreeMap<Box<str>, &'a RawValue> {
+    object.get(field).map(|value| fields(value.get())).unwrap_or_default()
+}
+
+fn word(value: &RawValue) -> Option<Box<str>> {
+    serde_json::from_str(value.get()).ok()
+}
+
+macro_rules! kept_as_text {
+    ($template:ty) => {
+        impl From<&Value> for $template {
+            fn from(value: &Value) -> Self {
+                Self::from(JsonText::from(value))
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $template {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                JsonText::deserialize(deserializer).map(Self::from)
+            }
+        }
+
+        impl Serialize for $template {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                self.text.serialize(serializer)
+            }
+        }
+    };
+}
+
+kept_as_text!(PodTemplate);
+kept_as_text!(VolumeClaimTemplate);
 
 /// Adds volumes to a pod's spec: each has a volume's name and the claim behind it. One of the same name gives way.
 pub fn mount_claims<'a>(spec: &mut Value, claims: impl IntoIterator<Item = (&'a str, String)>) {
@@ -79,14 +155,38 @@ impl JsonSchema for VolumeClaimTemplate {
     }
 }
 
-fn strings(value: Option<&Value>) -> BTreeMap<String, String> {
-    let entries = value.and_then(Value::as_object).into_iter().flatten();
-    entries.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_template_is_kept_as_its_text_and_what_is_often_asked_is_known() {
+        let text = r#"{"spec":{"z":1.50,"topologySpreadConstraints":[{"topologyKey":"zone"},7,{"topologyKey":8},{}]},
+            "metadata":{"labels":{"b":"2","a":"1","odd":3},"odd":[]}}"#;
+        let template: PodTemplate = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&template).unwrap(), text);
+        assert_eq!(template.labels(), [("a", "1"), ("b", "2")].into());
+        assert_eq!((template.label("b"), template.label("c")), (Some("2"), None));
+        assert_eq!(template.topology_keys().collect::<Vec<_>>(), ["zone"]);
+        assert_eq!(template.value()["spec"]["z"], 1.5);
+        let again: PodTemplate = serde_json::from_value(serde_json::to_value(&template).unwrap()).unwrap();
+        assert_eq!((again.labels(), again.value()), (template.labels(), template.value()));
+    }
+
+    #[test]
+    fn a_template_of_an_odd_form_has_no_labels() {
+        for odd in ["null", "[]", r#"[{"labels":{"a":"1"}}]"#, r#"{"metadata":[{"a":"1"}]}"#, r#"{"spec":7}"#] {
+            let template: PodTemplate = serde_json::from_str(odd).unwrap();
+            assert_eq!((template.labels().len(), template.topology_keys().count()), (0, 0), "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_claim_template_knows_its_name() {
+        let of = |text: &str| serde_json::from_str::<VolumeClaimTemplate>(text).unwrap().name().to_owned();
+        assert_eq!(of(r#"{"metadata":{"name":"data"},"spec":{}}"#), "data");
+        assert_eq!((of(r#"{"metadata":{"name":7}}"#), of("[]")), (String::new(), String::new()));
+    }
 
     #[test]
     fn claims_are_mounted_and_take_the_place_of_volumes_of_their_name() {

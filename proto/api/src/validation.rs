@@ -8,6 +8,7 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use crate::inplace::wait_for_image;
+use crate::name::{is_dns_label, is_dns_subdomain};
 use crate::names::annotation::{
     IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS, IMAGE_PREDOWNLOAD_PARALLELISM, IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS,
     INPLACE_UPDATE_WAIT_FOR_IMAGE,
@@ -106,15 +107,15 @@ fn cloneset(object: &Value, found: &mut Violations) {
         }
     }
     let claims = list(at(object, "spec.volumeClaimTemplates")).map(|(_, claim)| claim);
-    found.0.extend(claim_templates(claims));
+    let names = claims.map(|claim| claim.get("metadata").map_or("", |metadata| text(metadata, "name")));
+    found.0.extend(claim_templates(names));
 }
 
-/// The faults of claim templates: their names are volumes' names, and each is there once.
-pub fn claim_templates<'a>(claims: impl IntoIterator<Item = &'a Value>) -> Vec<Violation> {
+/// The faults of claim templates of these names: they are volumes' names, and each is there once.
+pub fn claim_templates<'a>(claims: impl IntoIterator<Item = &'a str>) -> Vec<Violation> {
     let (mut found, mut names) = (Violations(Vec::new()), BTreeSet::new());
-    for (index, claim) in claims.into_iter().enumerate() {
+    for (index, name) in claims.into_iter().enumerate() {
         let field = format!("spec.volumeClaimTemplates[{index}].metadata.name");
-        let name = claim.get("metadata").map_or("", |metadata| text(metadata, "name"));
         if !is_dns_label(name) {
             found.add(&field, name, "pods mount the claim by this name: use at most 63 of a-z, 0-9 and -, with a letter or digit at both ends");
         } else if !names.insert(name) {
@@ -192,21 +193,6 @@ fn is_label_name(name: &str) -> bool {
         && ends(name.bytes().next())
         && ends(name.bytes().last())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
-}
-
-fn is_dns_subdomain(name: &str) -> bool {
-    name.len() <= 253 && name.split('.').all(is_dns_part)
-}
-
-fn is_dns_label(name: &str) -> bool {
-    name.len() <= 63 && is_dns_part(name)
-}
-
-fn is_dns_part(part: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    part.bytes().next().is_some_and(inner)
-        && part.bytes().last().is_some_and(inner)
-        && part.bytes().all(|byte| inner(byte) || byte == b'-')
 }
 
 #[cfg(test)]

@@ -9,14 +9,14 @@
 //! | a label | `scaleStrategy.excludePreparingDelete` |
 //! | three annotations | three fields of `inPlaceUpdateStrategy` |
 
-use serde_json::{Map, Value};
-
-use super::Mapping;
+use super::json::{Json, Object};
 use super::memory::{object_at, remove_entry, set_entry};
+use super::{Mapping, Version};
 use crate::names::annotation::{
     IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS, IMAGE_PREDOWNLOAD_PARALLELISM, IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS,
 };
 use crate::names::label::CLONESET_SCALING_EXCLUDE_PREPARING_DELETE as EXCLUDE;
+use crate::{v1alpha1, v1beta1};
 
 pub(super) const MAPPING: Mapping = Mapping {
     to_v1beta1,
@@ -29,6 +29,7 @@ pub(super) const MAPPING: Mapping = Mapping {
         &["spec", "scaleStrategy"],
         &["spec", "updateStrategy"],
     ],
+    is_read,
 };
 
 /// The annotations of v1alpha1 and their fields in v1beta1, and whether a percentage is a value too.
@@ -40,64 +41,63 @@ const PREDOWNLOAD: [(&str, &str, bool); 3] = [
 
 const IN_PLACE: &str = "inPlaceUpdateStrategy";
 
-fn to_v1beta1(object: &mut Value) {
+fn to_v1beta1(object: &mut Json<'_>) {
     let mut excluded = false;
     let mut predownload = Vec::new();
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        excluded = entry(metadata, "labels", EXCLUDE) == Some("true");
+    if let Some(metadata) = object.at(&["metadata"]).and_then(Json::object) {
+        excluded = entry(metadata, "labels", EXCLUDE).as_deref() == Some("true");
         if excluded {
             remove_entry(metadata, "labels", EXCLUDE);
         }
         for (annotation, field, percentages) in PREDOWNLOAD {
-            if let Some(value) = entry(metadata, "annotations", annotation).and_then(|text| parse(text, percentages)) {
+            if let Some(value) = entry(metadata, "annotations", annotation).and_then(|text| parse(&text, percentages)) {
                 remove_entry(metadata, "annotations", annotation);
                 predownload.push((field, value));
             }
         }
     }
-    let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else { return };
+    let Some(spec) = object.at(&["spec"]).and_then(Json::object) else { return };
     if let Some(scale) = object_at(spec, "scaleStrategy") {
-        let disabled = scale.remove("disablePVCReuse") == Some(Value::Bool(true));
-        scale.insert("enablePVCReuse".to_owned(), Value::Bool(!disabled));
-        scale.insert("excludePreparingDelete".to_owned(), Value::Bool(excluded));
+        let disabled = scale.remove("disablePVCReuse").is_some_and(|value| value.is_true());
+        scale.insert("enablePVCReuse", boolean(!disabled));
+        scale.insert("excludePreparingDelete", boolean(excluded));
     }
     if let Some(update) = object_at(spec, "updateStrategy") {
         let mut rolling = std::mem::take(update);
-        let on_delete = match rolling.remove("type") {
-            Some(Value::String(type_)) if type_ == "OnDelete" => true,
-            type_ => {
-                rolling.insert("podUpdatePolicy".to_owned(), type_.unwrap_or_else(|| Value::from("ReCreate")));
-                false
-            }
-        };
+        let type_ = rolling.remove("type");
+        let on_delete = type_.as_ref().and_then(Json::as_string).as_deref() == Some("OnDelete");
+        if !on_delete {
+            rolling.insert("podUpdatePolicy", type_.unwrap_or_else(|| Json::string("ReCreate")));
+        }
         for (field, value) in predownload {
             set_entry(&mut rolling, IN_PLACE, field, value);
         }
-        update.insert("type".to_owned(), Value::from(if on_delete { "OnDelete" } else { "RollingUpdate" }));
-        update.insert("rollingUpdate".to_owned(), Value::Object(rolling));
+        update.insert("type", Json::string(if on_delete { "OnDelete" } else { "RollingUpdate" }));
+        update.insert("rollingUpdate", Json::Object(rolling));
     }
 }
 
-fn to_v1alpha1(object: &mut Value) {
+fn to_v1alpha1(object: &mut Json<'_>) {
     let mut excluded = false;
     let mut predownload = [None, None, None];
-    if let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) {
+    if let Some(spec) = object.at(&["spec"]).and_then(Json::object) {
         if let Some(scale) = object_at(spec, "scaleStrategy") {
-            let enabled = scale.remove("enablePVCReuse") == Some(Value::Bool(true));
-            excluded = scale.remove("excludePreparingDelete") == Some(Value::Bool(true));
-            scale.insert("disablePVCReuse".to_owned(), Value::Bool(!enabled));
+            let enabled = scale.remove("enablePVCReuse").is_some_and(|value| value.is_true());
+            excluded = scale.remove("excludePreparingDelete").is_some_and(|value| value.is_true());
+            scale.insert("disablePVCReuse", boolean(!enabled));
         }
         if let Some(update) = object_at(spec, "updateStrategy") {
             let type_ = update.remove("type");
-            let mut alpha = match update.remove("rollingUpdate") {
-                Some(Value::Object(rolling)) => rolling,
-                _ => Map::new(),
-            };
-            let policy = alpha.remove("podUpdatePolicy").unwrap_or_else(|| Value::from("ReCreate"));
-            let rolling = type_.as_ref().is_none_or(|type_| type_ == "RollingUpdate");
-            alpha.insert("type".to_owned(), if rolling { policy } else { type_.unwrap_or_default() });
+            let mut alpha = update
+                .remove("rollingUpdate")
+                .and_then(|mut rolling| rolling.object().map(std::mem::take))
+                .unwrap_or_default();
+            let policy = alpha.remove("podUpdatePolicy").unwrap_or_else(|| Json::string("ReCreate"));
+            let is_rolling = |type_: &Json<'_>| type_.as_string().as_deref() == Some("RollingUpdate");
+            alpha.insert("type", type_.filter(|type_| !is_rolling(type_)).unwrap_or(policy));
             for ((_, field, percentages), value) in PREDOWNLOAD.iter().zip(&mut predownload) {
-                let text = alpha.get(IN_PLACE).and_then(|in_place| print(in_place.get(field)?, *percentages));
+                let in_place = alpha.get_mut(IN_PLACE).and_then(Json::object);
+                let text = in_place.and_then(|in_place| print(in_place.get(field)?, *percentages));
                 if text.is_some() {
                     remove_entry(&mut alpha, IN_PLACE, field);
                 }
@@ -106,18 +106,18 @@ fn to_v1alpha1(object: &mut Value) {
             *update = alpha;
         }
     }
-    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    let Some(metadata) = object.at(&["metadata"]).and_then(Json::object) else { return };
     if excluded {
-        set_entry(metadata, "labels", EXCLUDE, Value::from("true"));
-    } else if entry(metadata, "labels", EXCLUDE) == Some("true") {
+        set_entry(metadata, "labels", EXCLUDE, Json::string("true"));
+    } else if entry(metadata, "labels", EXCLUDE).as_deref() == Some("true") {
         // It means nothing in v1beta1, but would in v1alpha1. So would the annotations.
         remove_entry(metadata, "labels", EXCLUDE);
     }
     for ((annotation, _, percentages), value) in PREDOWNLOAD.into_iter().zip(predownload) {
         match value {
-            Some(text) => set_entry(metadata, "annotations", annotation, Value::from(text)),
+            Some(text) => set_entry(metadata, "annotations", annotation, Json::string(&text)),
             None if entry(metadata, "annotations", annotation)
-                .is_some_and(|text| parse(text, percentages).is_some()) =>
+                .is_some_and(|text| parse(&text, percentages).is_some()) =>
             {
                 remove_entry(metadata, "annotations", annotation);
             }
@@ -126,25 +126,42 @@ fn to_v1alpha1(object: &mut Value) {
     }
 }
 
-fn entry<'a>(metadata: &'a Map<String, Value>, field: &str, key: &str) -> Option<&'a str> {
-    metadata.get(field)?.get(key)?.as_str()
+/// Whether the types of a version read both strategies.
+fn is_read(object: &mut Json<'_>, version: Version) -> bool {
+    let mut text = |field| object.at(&["spec", field]).map_or_else(|| "{}".to_owned(), |strategy| strategy.to_string());
+    let (scale, update) = (text("scaleStrategy"), text("updateStrategy"));
+    match version {
+        Version::V1Alpha1 => {
+            serde_json::from_str::<v1alpha1::cloneset::CloneSetScaleStrategy>(&scale).is_ok()
+                && serde_json::from_str::<v1alpha1::cloneset::CloneSetUpdateStrategy>(&update).is_ok()
+        }
+        Version::V1Beta1 => {
+            serde_json::from_str::<v1beta1::cloneset::CloneSetScaleStrategy>(&scale).is_ok()
+                && serde_json::from_str::<v1beta1::cloneset::CloneSetUpdateStrategy>(&update).is_ok()
+        }
+    }
+}
+
+fn boolean<'a>(value: bool) -> Json<'a> {
+    Json::of(if value { "true" } else { "false" })
+}
+
+fn entry(metadata: &mut Object<'_>, field: &str, key: &str) -> Option<String> {
+    metadata.get_mut(field)?.object()?.get(key)?.as_string()
 }
 
 /// An annotation as a field's value. `None` for what the field could not have: the annotation then stays.
-fn parse(text: &str, percentages: bool) -> Option<Value> {
+fn parse<'a>(text: &str, percentages: bool) -> Option<Json<'a>> {
     if let Ok(number) = text.parse::<i32>() {
-        return (number >= 0).then(|| Value::from(number));
+        return (number >= 0).then(|| Json::owned(number.to_string()));
     }
     let digits = text.strip_suffix('%')?;
     let whole = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    (percentages && whole).then(|| Value::from(text))
+    (percentages && whole).then(|| Json::string(text))
 }
 
 /// A field's value as an annotation. `None` if the annotation would not be read as the same field again.
-fn print(value: &Value, percentages: bool) -> Option<String> {
-    let text = match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
+fn print(value: &Json<'_>, percentages: bool) -> Option<String> {
+    let text = value.as_string().unwrap_or_else(|| value.to_string());
     parse(&text, percentages).is_some().then_some(text)
 }

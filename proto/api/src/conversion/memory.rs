@@ -3,11 +3,25 @@
 //! A memory is a list of places. Each has the value that the plain mapping finds there on return, and the value that was
 //! really there. If on return the mapping finds something else, a client has edited the object in between, and the edit
 //! counts; otherwise the place gets its own value back.
+//!
+//! Anybody can write an annotation. So a memory is bounded in size and in the work that it makes, reaches only what the
+//! mapping touches, and is dropped as a whole if the object could not be read with it ([`super::Mapping::convert`]).
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 
+use super::json::{Compared, Json, Object};
 use crate::names::annotation::CONVERSION;
+
+/// The longest memory that is read: Kubernetes takes no more of all annotations together.
+const LONGEST: usize = 256 << 10;
+/// How many bytes are looked at to find the places of a memory. A NodeImage of 256 images with four pull secrets each
+/// needs a quarter of it.
+const MOST_LOOKS: usize = 16 << 20;
+/// So many of them for each field among which one is searched.
+const FIELD: usize = 16;
 
 /// One step on the way to a place.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -18,13 +32,13 @@ enum Step {
 }
 
 /// One place and its two values; a value that is missing was missing there.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Place {
     path: Vec<Step>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    mapped: Option<Value>,
+    mapped: Option<Box<RawValue>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    original: Option<Value>,
+    original: Option<Box<RawValue>>,
 }
 
 /// The annotation's value: for which version, what.
@@ -36,103 +50,144 @@ struct Memory {
 
 /// Removes the annotation and returns what it has for this version. A memory for another version, or one that cannot be
 /// read, was copied from elsewhere and is dropped.
-pub(super) fn take(object: &mut Value, version: &str) -> Vec<Place> {
-    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return Vec::new() };
+pub(super) fn take(object: &mut Json<'_>, version: &str) -> Vec<Place> {
+    let Some(metadata) = object.at(&["metadata"]).and_then(Json::object) else { return Vec::new() };
     let Some(annotation) = remove_entry(metadata, "annotations", CONVERSION) else { return Vec::new() };
-    let memory = annotation.as_str().and_then(|text| serde_json::from_str::<Memory>(text).ok());
+    let text = annotation.as_string().filter(|text| text.len() <= LONGEST);
+    let memory = text.and_then(|text| serde_json::from_str::<Memory>(&text).ok());
     memory.filter(|memory| memory.version == version).map(|memory| memory.places).unwrap_or_default()
 }
 
 /// Gives every place that was not edited its own value back.
-pub(super) fn recall(object: &mut Value, places: Vec<Place>, touches: &[&[&str]]) {
+pub(super) fn recall(object: &mut Json<'_>, places: &[Place], touches: &[&[&str]]) {
+    let mut looks = MOST_LOOKS;
     for place in places {
-        if touches.iter().any(|root| is_below(&place.path, root)) {
-            restore(object, place);
+        if touches.iter().any(|root| is_below(&place.path, root)) && restore(object, place, &mut looks).is_none() {
+            return;
         }
     }
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.retain(|field, value| {
-            !(field == "labels" || field == "annotations") || value.as_object().is_none_or(|map| !map.is_empty())
-        });
+}
+
+/// Takes away labels and annotations of which none are left: Kubernetes does not store them either.
+pub(super) fn drop_empty(object: &mut Json<'_>) {
+    let Some(metadata) = object.at(&["metadata"]).and_then(Json::object) else { return };
+    for field in ["labels", "annotations"] {
+        if metadata.get_mut(field).and_then(Json::object).is_some_and(|map| map.is_empty()) {
+            metadata.remove(field);
+        }
     }
 }
 
 /// Writes the annotation, if there is anything to remember.
-pub(super) fn keep(object: &mut Value, version: &str, places: Vec<Place>) {
+pub(super) fn keep(object: &mut Json<'_>, version: &str, places: Vec<Place>) {
     if places.is_empty() {
         return;
     }
     let Ok(text) = serde_json::to_string(&Memory { version: version.to_owned(), places }) else { return };
-    if let Some(metadata) = object_at(object, "metadata") {
-        set_entry(metadata, "annotations", CONVERSION, Value::from(text));
+    if let Some(metadata) = object.object().and_then(|object| object_at(object, "metadata")) {
+        set_entry(metadata, "annotations", CONVERSION, Json::string(&text));
     }
 }
 
 /// The places where an object that was mapped there and back differs from what it was.
-pub(super) fn losses(mapped: &Value, original: &Value, touches: &[&[&str]]) -> Vec<Place> {
+pub(super) fn losses(mapped: &mut Json<'_>, original: &mut Json<'_>, touches: &[&[&str]]) -> Vec<Place> {
     let mut places = Vec::new();
     for root in touches {
         let mut path = root.iter().map(|key| Step::Key((*key).to_owned())).collect();
-        compare(&mut path, lookup(mapped, root), lookup(original, root), &mut places);
+        let (mapped, original) = (mapped.at(root).map(std::mem::take), original.at(root).map(std::mem::take));
+        compare(&mut path, mapped, original, &mut places);
     }
     places
 }
 
-fn compare(path: &mut Vec<Step>, mapped: Option<&Value>, original: Option<&Value>, places: &mut Vec<Place>) {
+/// Objects are compared field by field, so that of a large one only what differs is remembered.
+fn compare(path: &mut Vec<Step>, mapped: Option<Json<'_>>, original: Option<Json<'_>>, places: &mut Vec<Place>) {
     match (mapped, original) {
-        (mapped, original) if mapped == original => {}
-        (Some(Value::Object(mapped)), Some(Value::Object(original))) => {
-            for key in original.keys().chain(mapped.keys().filter(|key| !original.contains_key(*key))) {
-                path.push(Step::Key(key.clone()));
-                compare(path, mapped.get(key), original.get(key), places);
+        (None, None) => {}
+        (Some(Json::Text(mapped)), Some(Json::Text(original))) if mapped == original => {}
+        (Some(mut mapped), Some(mut original)) if mapped.is_object() && original.is_object() => {
+            let (Some(mapped), Some(original)) = (mapped.object(), original.object()) else { return };
+            let mut mapped: BTreeMap<_, _> = std::mem::take(mapped).into_fields().into_iter().collect();
+            for (key, original) in std::mem::take(original).into_fields() {
+                let mapped = mapped.remove(&key);
+                path.push(Step::Key(key.into_owned()));
+                compare(path, mapped, Some(original), places);
+                path.pop();
+            }
+            for (key, mapped) in mapped {
+                path.push(Step::Key(key.into_owned()));
+                compare(path, Some(mapped), None, places);
                 path.pop();
             }
         }
-        (Some(Value::Array(mapped)), Some(Value::Array(original))) if mapped.len() == original.len() => {
-            for (index, (mapped, original)) in mapped.iter().zip(original).enumerate().filter(|(_, (m, o))| m != o) {
-                let path = path.iter().cloned().chain([Step::Index(index)]).collect();
-                places.push(Place { path, mapped: Some(mapped.clone()), original: Some(original.clone()) });
+        (Some(mut mapped), Some(mut original)) if mapped.is_list() && original.is_list() => {
+            if let (Some(items), Some(originals)) = (mapped.list(), original.list())
+                && items.len() == originals.len()
+            {
+                let pairs = items.iter().zip(originals.iter()).enumerate();
+                for (index, (mapped, original)) in pairs.filter(|(_, (mapped, original))| !mapped.equals(original)) {
+                    let path = path.iter().cloned().chain([Step::Index(index)]).collect();
+                    places.push(Place { path, mapped: mapped.raw(), original: original.raw() });
+                }
+            } else {
+                places.push(Place { path: path.clone(), mapped: mapped.raw(), original: original.raw() });
             }
         }
+        (Some(mapped), Some(original)) if mapped.equals(&original) => {}
         (mapped, original) => {
-            places.push(Place { path: path.clone(), mapped: mapped.cloned(), original: original.cloned() });
+            let raw = |value: Option<Json<'_>>| value.and_then(|value| value.raw());
+            places.push(Place { path: path.clone(), mapped: raw(mapped), original: raw(original) });
         }
     }
 }
 
-fn restore(object: &mut Value, place: Place) {
-    let Some((last, parents)) = place.path.split_last() else { return };
-    let Some(parent) = parent(object, parents) else { return };
-    match (parent, last) {
-        (Value::Object(map), Step::Key(key)) if map.get(key) == place.mapped.as_ref() => {
-            match place.original {
-                Some(original) => map.insert(key.clone(), original),
-                None => map.remove(key),
+/// `None` when there were too many places to look at.
+fn restore(object: &mut Json<'_>, place: &Place, looks: &mut usize) -> Option<()> {
+    let Some((last, parents)) = place.path.split_last() else { return Some(()) };
+    let Some(parent) = parent(object, parents, looks) else { return Some(()) };
+    let mapped = place.mapped.as_ref().map(|raw| Compared::with(raw.get()));
+    let original = place.original.as_ref().map(|raw| Json::owned(raw.get()));
+    match last {
+        Step::Key(key) => {
+            let Some(map) = parent.object() else { return Some(()) };
+            *looks = looks.checked_sub(FIELD * map.len() + map.get(key).map_or(0, Json::size))?;
+            let is_mapped = match (map.get(key), &mapped) {
+                (None, None) => true,
+                (Some(value), Some(mapped)) => mapped.is(value),
+                _ => false,
             };
+            match original.filter(|_| is_mapped) {
+                Some(original) => map.insert(key, original),
+                None if is_mapped => drop(map.remove(key)),
+                None => {}
+            }
         }
-        (Value::Array(items), Step::Index(index)) => {
-            let Some(mapped) = &place.mapped else { return };
+        Step::Index(index) => {
+            let (Some(items), Some(mapped)) = (parent.list(), &mapped) else { return Some(()) };
+            *looks = looks.checked_sub(items.iter().map(|item| 1 + item.size()).sum())?;
             // Where it was; or wherever an edit of the list has moved it.
-            let at = Some(*index).filter(|index| items.get(*index) == Some(mapped));
-            let at = at.or_else(|| items.iter().position(|item| item == mapped));
-            if let (Some(item), Some(original)) = (at.and_then(|at| items.get_mut(at)), place.original) {
+            let at = Some(*index).filter(|index| items.get(*index).is_some_and(|item| mapped.is(item)));
+            let at = at.or_else(|| items.iter().position(|item| mapped.is(item)));
+            if let (Some(item), Some(original)) = (at.and_then(|at| items.get_mut(at)), original) {
                 *item = original;
             }
         }
-        _ => {}
     }
+    Some(())
 }
 
 /// The object or list that a place is in. Labels and annotations are made when there are none; nothing else is.
-fn parent<'a>(object: &'a mut Value, path: &[Step]) -> Option<&'a mut Value> {
+fn parent<'a, 'b>(object: &'b mut Json<'a>, path: &[Step], looks: &mut usize) -> Option<&'b mut Json<'a>> {
     let mut current = object;
     for (depth, step) in path.iter().enumerate() {
         current = match step {
-            Step::Key(key) if depth == 1 && path.first() == Some(&Step::Key("metadata".to_owned())) => {
-                current.as_object_mut()?.entry(key.clone()).or_insert_with(|| Value::Object(Map::new()))
+            Step::Key(key) => {
+                let fields = current.object()?;
+                *looks = looks.saturating_sub(FIELD * fields.len());
+                let makes = depth == 1 && path.first() == Some(&Step::Key("metadata".to_owned()));
+                if makes { fields.entry(key)? } else { fields.get_mut(key)? }
             }
-            Step::Key(key) => current.get_mut(key)?,
-            Step::Index(index) => current.get_mut(*index)?,
+            Step::Index(index) => current.list()?.get_mut(*index)?,
         };
     }
     Some(current)
@@ -143,27 +198,21 @@ fn is_below(path: &[Step], root: &[&str]) -> bool {
     root.iter().all(|key| matches!(steps.next(), Some(Step::Key(step)) if step == key))
 }
 
-fn lookup<'a>(object: &'a Value, path: &[&str]) -> Option<&'a Value> {
-    path.iter().try_fold(object, |value, key| value.get(key))
-}
-
 /// The object in a field, made if the field is missing. `None` if it is something else.
-pub(super) fn object_at<'a>(value: &'a mut Value, field: &str) -> Option<&'a mut Map<String, Value>> {
-    let object = value.as_object_mut()?;
-    object.entry(field.to_owned()).or_insert_with(|| Value::Object(Map::new())).as_object_mut()
+pub(super) fn object_at<'a, 'b>(object: &'b mut Object<'a>, field: &str) -> Option<&'b mut Object<'a>> {
+    object.entry(field)?.object()
 }
 
 /// Sets `map[field][key]`, making `map[field]` if it is missing.
-pub(super) fn set_entry(map: &mut Map<String, Value>, field: &str, key: &str, value: Value) {
-    let inner = map.entry(field.to_owned()).or_insert_with(|| Value::Object(Map::new()));
-    if let Some(inner) = inner.as_object_mut() {
-        inner.insert(key.to_owned(), value);
+pub(super) fn set_entry<'a>(map: &mut Object<'a>, field: &str, key: &str, value: Json<'a>) {
+    if let Some(inner) = object_at(map, field) {
+        inner.insert(key, value);
     }
 }
 
 /// Removes `map[field][key]`, and `map[field]` if nothing is left in it.
-pub(super) fn remove_entry(map: &mut Map<String, Value>, field: &str, key: &str) -> Option<Value> {
-    let inner = map.get_mut(field)?.as_object_mut()?;
+pub(super) fn remove_entry<'a>(map: &mut Object<'a>, field: &str, key: &str) -> Option<Json<'a>> {
+    let inner = map.get_mut(field)?.object()?;
     let removed = inner.remove(key)?;
     if inner.is_empty() {
         map.remove(field);

@@ -3,16 +3,23 @@
 //! Each kind has a plain mapping of what both versions can say. Whatever the mapping alone would lose is found by mapping
 //! the result back and comparing, and travels in one annotation, see [`memory`]. So the mapping may stay simple: it
 //! decides how an object reads in the other version, never whether it survives.
+//!
+//! Only what a mapping touches is ever read ([`json`]): everything else, the template above all, is passed on as the text
+//! that it is. So no object is too deep to be converted, and a conversion takes little more memory than the object's text.
 
 mod cloneset;
+mod json;
 pub(crate) mod memory;
 mod nodeimage;
 #[cfg(test)]
 mod tests;
 
-use serde_json::Value;
+use serde::Deserialize;
 
+use self::json::Json;
+use self::memory::Place;
 use crate::names::{GROUP, V1ALPHA1, V1BETA1};
+use crate::weight::Limits;
 
 /// Why an object cannot be converted. No object that the apiserver accepted is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -72,14 +79,20 @@ impl Version {
     }
 }
 
-/// Converts a CloneSet, ImageListPullJob, ImagePullJob or NodeImage to another version. Of the metadata, only labels and annotations may
-/// change.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Typed {
+    api_version: String,
+    kind: String,
+}
+
+/// Converts the text of a CloneSet, ImageListPullJob, ImagePullJob or NodeImage to another version. Of the metadata, only
+/// labels and annotations may change.
 ///
 /// # Errors
 /// When the object is of no kind or version that is known here; never for what is in it.
-pub fn convert(mut object: Value, desired_api_version: &str) -> Result<Value, ConversionError> {
-    let text = |key: &str| object.get(key).and_then(Value::as_str).map(str::to_owned);
-    let (Some(api_version), Some(kind)) = (text("apiVersion"), text("kind")) else {
+pub fn convert(object: &str, desired_api_version: &str) -> Result<String, ConversionError> {
+    let Ok(Typed { api_version, kind }) = serde_json::from_str(object) else {
         return Err(ConversionError::NoObject { desired: desired_api_version.to_owned() });
     };
     let (Some(from), Some(to)) = (Version::of(&api_version), Version::of(desired_api_version)) else {
@@ -92,19 +105,24 @@ pub fn convert(mut object: Value, desired_api_version: &str) -> Result<Value, Co
     let Some(mapping) = Mapping::of(&kind) else {
         return Err(ConversionError::UnknownKind { api_version, kind });
     };
-    if from != to {
-        object = mapping.convert(object, from, to);
-        object["apiVersion"] = Value::from(desired_api_version);
+    if from == to {
+        return Ok(object.to_owned());
     }
-    Ok(object)
+    let mut converted = mapping.convert(Json::of(object), from, to);
+    if let Some(fields) = converted.object() {
+        fields.insert("apiVersion", Json::string(desired_api_version));
+    }
+    Ok(converted.to_string())
 }
 
 /// How one kind's versions relate.
 struct Mapping {
-    to_v1beta1: fn(&mut Value),
-    to_v1alpha1: fn(&mut Value),
+    to_v1beta1: fn(&mut Json<'_>),
+    to_v1alpha1: fn(&mut Json<'_>),
     /// Where the mapping changes anything: the only places that are compared, and that a memory may speak of.
     touches: &'static [&'static [&'static str]],
+    /// Whether the types of a version read what the mapping touches.
+    is_read: fn(&mut Json<'_>, Version) -> bool,
 }
 
 impl Mapping {
@@ -112,29 +130,53 @@ impl Mapping {
         match kind {
             "CloneSet" => Some(cloneset::MAPPING),
             "NodeImage" => Some(nodeimage::MAPPING),
-            "ImagePullJob" | "ImageListPullJob" => Some(Self { to_v1beta1: |_| (), to_v1alpha1: |_| (), touches: &[] }),
+            "ImagePullJob" | "ImageListPullJob" => {
+                Some(Self { to_v1beta1: |_| (), to_v1alpha1: |_| (), touches: &[], is_read: |_, _| true })
+            }
             _ => None,
         }
     }
 
-    fn to(&self, version: Version) -> fn(&mut Value) {
+    fn to(&self, version: Version) -> fn(&mut Json<'_>) {
         match version {
             Version::V1Alpha1 => self.to_v1alpha1,
             Version::V1Beta1 => self.to_v1beta1,
         }
     }
 
-    fn convert(&self, mut object: Value, from: Version, to: Version) -> Value {
+    fn convert<'a>(&self, mut object: Json<'a>, from: Version, to: Version) -> Json<'a> {
         let remembered = memory::take(&mut object, to.name());
         if self.touches.is_empty() {
             return object;
         }
         let mut converted = object.clone();
         self.to(to)(&mut converted);
-        memory::recall(&mut converted, remembered, self.touches);
+        self.recall(&mut converted, &remembered, to);
+        memory::drop_empty(&mut converted);
         let mut back = converted.clone();
         self.to(from)(&mut back);
-        memory::keep(&mut converted, from.name(), memory::losses(&back, &object, self.touches));
+        memory::keep(&mut converted, from.name(), memory::losses(&mut back, &mut object, self.touches));
         converted
+    }
+
+    /// Restores what was remembered, unless the object could be read before and cannot after: such a memory was forged.
+    fn recall(&self, converted: &mut Json<'_>, remembered: &[Place], to: Version) {
+        if remembered.is_empty() {
+            return;
+        }
+        let before = converted.clone();
+        memory::recall(converted, remembered, self.touches);
+        if !self.reads(converted, to) && self.reads(&mut before.clone(), to) {
+            *converted = before;
+        }
+    }
+
+    fn reads(&self, object: &mut Json<'_>, version: Version) -> bool {
+        let mut touched = self.touches.iter().filter(|path| path.first() == Some(&"spec"));
+        let is_light = |path: &&[&str]| {
+            let text = object.at(path).map(|value| value.to_string()).unwrap_or_default();
+            Limits::of_node_images().check("", &text).is_ok()
+        };
+        touched.all(is_light) && (self.is_read)(object, version)
     }
 }

@@ -1,18 +1,34 @@
 //! NodeImage: v1alpha1 does not know the mode of a pull secret.
 
-use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
-use super::Mapping;
+use super::json::Json;
+use super::{Mapping, Version};
+use crate::{v1alpha1, v1beta1};
 
-pub(super) const MAPPING: Mapping = Mapping { to_v1beta1: |_| (), to_v1alpha1, touches: &[&["spec", "images"]] };
+pub(super) const MAPPING: Mapping =
+    Mapping { to_v1beta1: |_| (), to_v1alpha1, touches: &[&["spec", "images"]], is_read };
 
-fn to_v1alpha1(object: &mut Value) {
-    let images = object.pointer_mut("/spec/images").and_then(Value::as_object_mut);
-    for image in images.into_iter().flat_map(Map::values_mut) {
-        for secret in image.get_mut("pullSecrets").and_then(Value::as_array_mut).into_iter().flatten() {
-            if let Some(secret) = secret.as_object_mut() {
+fn to_v1alpha1(object: &mut Json<'_>) {
+    let images = object.at(&["spec", "images"]).and_then(Json::object);
+    for image in images.into_iter().flat_map(|images| images.values_mut()) {
+        for secret in image.at(&["pullSecrets"]).and_then(Json::list).into_iter().flatten() {
+            // Most have none, and stay text.
+            if matches!(secret, Json::Text(text) if !text.contains("mode")) {
+                continue;
+            }
+            if let Some(secret) = secret.object() {
                 secret.remove("mode");
             }
         }
+    }
+}
+
+fn is_read(object: &mut Json<'_>, version: Version) -> bool {
+    let Some(images) = object.at(&["spec", "images"]) else { return true };
+    let text = images.to_string();
+    match version {
+        Version::V1Alpha1 => serde_json::from_str::<BTreeMap<String, v1alpha1::nodeimage::ImageSpec>>(&text).is_ok(),
+        Version::V1Beta1 => serde_json::from_str::<BTreeMap<String, v1beta1::nodeimage::ImageSpec>>(&text).is_ok(),
     }
 }

@@ -1,7 +1,10 @@
+mod hostile;
+
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::{ConversionError, convert};
+use super::ConversionError;
+use super::json::Json;
 use crate::names::annotation::CONVERSION;
 
 const ALPHA: &str = "apps.kruise.io/v1alpha1";
@@ -9,6 +12,10 @@ const BETA: &str = "apps.kruise.io/v1beta1";
 const EXCLUDE: &str = "apps.kruise.io/cloneset-scaling-exclude-preparing-delete";
 const PARALLELISM: &str = "apps.kruise.io/image-predownload-parallelism";
 const TIMEOUT: &str = "apps.kruise.io/image-predownload-timeout-seconds";
+
+fn convert(object: Value, version: &str) -> Result<Value, ConversionError> {
+    super::convert(&object.to_string(), version).map(|text| serde_json::from_str(&text).unwrap())
+}
 
 fn to(version: &str, object: &Value) -> Value {
     convert(object.clone(), version).unwrap()
@@ -19,9 +26,10 @@ fn memory(object: &Value) -> Option<&str> {
 }
 
 fn without_memory(object: &Value) -> Value {
-    let mut object = object.clone();
+    let text = object.to_string();
+    let mut object = Json::of(&text);
     super::memory::take(&mut object, "");
-    object
+    serde_json::from_str(&object.to_string()).unwrap()
 }
 
 /// A CloneSet as the apiserver stores it, with all defaults.
@@ -392,7 +400,7 @@ fn other(version: &Value) -> &'static str {
 
 proptest! {
     #[test]
-    fn nothing_is_lost_there_and_back(original in prop_oneof![alphas(), betas(), nodeimages(), junk()]) {
+    fn nothing_is_lost_there_and_back(original in prop_oneof![alphas(), betas(), nodeimages()]) {
         let converted = to(other(&original["apiVersion"]), &original);
         prop_assert_eq!(to(original["apiVersion"].as_str().unwrap(), &converted), original);
     }

@@ -4,6 +4,7 @@
 //! one table by field path, so that it can be read in one place and is the same for every version.
 
 mod columns;
+mod node_image;
 mod patch;
 mod rules;
 mod template;

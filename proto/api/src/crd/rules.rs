@@ -9,11 +9,14 @@
 use serde_json::{Value, json};
 
 use super::patch::Patch;
-use super::template;
+use super::{node_image, template};
 use crate::names::V1ALPHA1;
-use crate::v1beta1::cloneset::{DEFAULT_MAX_UNAVAILABLE, DEFAULT_REVISION_HISTORY_LIMIT};
+use crate::v1beta1::cloneset::{DEFAULT_MAX_UNAVAILABLE, DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT};
 use crate::v1beta1::imagelistpulljob::MAX_LISTED_IMAGES;
-use crate::v1beta1::nodeimage::{DEFAULT_BACKOFF_LIMIT, DEFAULT_TIMEOUT_SECONDS, MAX_IMAGES, MAX_INSPECTED_PODS};
+use crate::v1beta1::nodeimage::{
+    DEFAULT_BACKOFF_LIMIT, DEFAULT_TIMEOUT_SECONDS, MAX_BACKOFF_LIMIT, MAX_SANDBOX_BYTES, MAX_SANDBOX_PAIRS,
+    MAX_TIMEOUT_SECONDS,
+};
 
 /// The longest label value, and the longest label key: prefix, slash and name.
 const LABEL_VALUE: u32 = 63;
@@ -29,12 +32,12 @@ pub(super) fn of(kind: &str, version: &str) -> Vec<Patch> {
         "CloneSet" => cloneset(version),
         "ImageListPullJob" => imagelistpulljob(),
         "ImagePullJob" => imagepulljob(),
-        "NodeImage" => nodeimage(),
+        "NodeImage" => node_image::rules(),
         _ => Vec::new(),
     }
 }
 
-fn at(path: impl Into<String>, keywords: Value) -> Patch {
+pub(super) fn at(path: impl Into<String>, keywords: Value) -> Patch {
     let keywords = if let Value::Object(keywords) = keywords { keywords } else { serde_json::Map::new() };
     Patch { path: path.into(), keywords }
 }
@@ -44,7 +47,7 @@ fn rule(rule: impl Into<String>, message: impl Into<String>) -> Value {
     json!({"rule": rule.into(), "messageExpression": message.into()})
 }
 
-fn check(rules: &[Value]) -> Value {
+pub(super) fn check(rules: &[Value]) -> Value {
     json!({"x-kubernetes-validations": rules})
 }
 
@@ -91,17 +94,44 @@ fn int_or_percent(path: impl Into<String>) -> Patch {
     at(path, check(&[rule(valid, message)]))
 }
 
-fn not_negative(path: impl Into<String>) -> Patch {
+pub(super) fn not_negative(path: impl Into<String>) -> Patch {
     at(path, json!({"minimum": 0}))
 }
 
 /// A number of 32 bits. The apiserver takes no heed of a format, and what is larger could not be read.
-fn int32(path: impl Into<String>, least: i32) -> Patch {
+pub(super) fn int32(path: impl Into<String>, least: i32) -> Patch {
     at(path, json!({"minimum": least, "maximum": i32::MAX}))
 }
 
-fn positive(path: impl Into<String>) -> Patch {
-    at(path, json!({"minimum": 1}))
+/// How long one try of a pull may take: it holds a slot of its node for as long.
+pub(super) fn timeout(path: impl Into<String>) -> Patch {
+    at(path, json!({"default": DEFAULT_TIMEOUT_SECONDS, "minimum": 1, "maximum": MAX_TIMEOUT_SECONDS}))
+}
+
+/// How often a failed pull is tried again.
+pub(super) fn backoff(path: impl Into<String>) -> Patch {
+    at(path, json!({"default": DEFAULT_BACKOFF_LIMIT, "minimum": 0, "maximum": MAX_BACKOFF_LIMIT}))
+}
+
+/// Labels and annotations that are copied into the NodeImage of every node that pulls.
+fn sandbox() -> Vec<Patch> {
+    let size = |field: &str| {
+        format!("(has(self.{field}) ? self.{field}.map(key, size(key) + size(self.{field}[key])).sum() : 0)")
+    };
+    let whole = format!("{} + {}", size("labels"), size("annotations"));
+    let message = format!(
+        "'has labels and annotations of %d characters, but can have {MAX_SANDBOX_BYTES} in all: remove or shorten some'\
+         .format([{whole}])"
+    );
+    let pairs = json!({
+        "maxProperties": MAX_SANDBOX_PAIRS,
+        "additionalProperties": {"type": "string", "maxLength": MAX_SANDBOX_BYTES},
+    });
+    vec![
+        at("spec.sandboxConfig", check(&[rule(format!("{whole} <= {MAX_SANDBOX_BYTES}"), message)])),
+        at("spec.sandboxConfig.labels", pairs.clone()),
+        at("spec.sandboxConfig.annotations", pairs),
+    ]
 }
 
 /// What a label selector's fields mean, how long they may be, and which operator takes values.
@@ -156,7 +186,7 @@ fn cloneset(version: &str) -> Vec<Patch> {
         at("spec.replicas", json!({"default": 1})),
         int32("spec.replicas", 0),
         at("spec.revisionHistoryLimit", json!({"default": DEFAULT_REVISION_HISTORY_LIMIT})),
-        int32("spec.revisionHistoryLimit", 0),
+        at("spec.revisionHistoryLimit", json!({"minimum": 0, "maximum": MAX_REVISION_HISTORY_LIMIT})),
         int32("spec.minReadySeconds", 0),
         int32("spec.progressDeadlineSeconds", 1),
         at("spec.template", template::pod()),
@@ -386,7 +416,10 @@ fn pull_template() -> Vec<Patch> {
                 reported_at(".completionPolicy.activeDeadlineSeconds", rule(deadline, deadline_message)),
             ]),
         ),
-        at("spec.pullSecrets", json!({"maxItems": 256, "items": {"type": "string", "minLength": 1, "maxLength": 253}})),
+        at(
+            "spec.pullSecrets",
+            json!({"maxItems": 256, "items": {"type": "string", "minLength": 1, "maxLength": 253, "pattern": DNS_SUBDOMAIN}}),
+        ),
         at(
             "spec.selector",
             check(&[
@@ -396,8 +429,8 @@ fn pull_template() -> Vec<Patch> {
         at("spec.selector.names", json!({"x-kubernetes-list-type": "set"})),
         int_or_percent("spec.parallelism"),
         at("spec.pullPolicy", json!({"default": {}})),
-        at("spec.pullPolicy.timeoutSeconds", json!({"default": DEFAULT_TIMEOUT_SECONDS, "minimum": 1})),
-        at("spec.pullPolicy.backoffLimit", json!({"default": DEFAULT_BACKOFF_LIMIT, "minimum": 0})),
+        timeout("spec.pullPolicy.timeoutSeconds"),
+        backoff("spec.pullPolicy.backoffLimit"),
         at("spec.completionPolicy", json!({"default": {}})),
         at(
             "spec.completionPolicy",
@@ -407,57 +440,17 @@ fn pull_template() -> Vec<Patch> {
             })]),
         ),
         at("spec.completionPolicy.type", json!({"default": "Always"})),
-        positive("spec.completionPolicy.activeDeadlineSeconds"),
-        not_negative("spec.completionPolicy.ttlSecondsAfterFinished"),
+        int32("spec.completionPolicy.activeDeadlineSeconds", 1),
+        int32("spec.completionPolicy.ttlSecondsAfterFinished", 0),
         at("spec.imagePullPolicy", json!({"default": "IfNotPresent"})),
         at("status", json!({"required": ["desired"]})),
     ];
+    rules.extend(sandbox());
     rules.extend(label_selector("spec.selector"));
     rules.extend(label_selector("spec.podSelector"));
     rules
 }
 
-fn nodeimage() -> Vec<Patch> {
-    let tags = "spec.images{}.tags[]";
-    let by = |keys: &[&str]| json!({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys});
-    let mut rules = vec![
-        at("", json!({"required": null})),
-        at("spec", json!({"default": {}})),
-        at("spec.images", json!({"maxProperties": MAX_IMAGES})),
-        at(
-            "spec.images",
-            check(&[json!({"rule": "!('' in self)", "message": "has an image without a name: name it or remove it"})]),
-        ),
-        at("spec.images{}", json!({"required": ["tags"]})),
-        at("spec.images{}.tags", by(&["tag"])),
-        at(format!("{tags}.tag"), json!({"minLength": 1})),
-        not_negative(format!("{tags}.version")),
-        at(format!("{tags}.pullPolicy"), json!({"default": {}})),
-        at(format!("{tags}.pullPolicy.timeoutSeconds"), json!({"default": DEFAULT_TIMEOUT_SECONDS, "minimum": 1})),
-        at(format!("{tags}.pullPolicy.backoffLimit"), json!({"default": DEFAULT_BACKOFF_LIMIT, "minimum": 0})),
-        not_negative(format!("{tags}.pullPolicy.ttlSecondsAfterFinished")),
-        positive(format!("{tags}.pullPolicy.activeDeadlineSeconds")),
-        at("spec.inspectPods", by(&["uid"])),
-        at("spec.inspectPods", json!({"maxItems": MAX_INSPECTED_PODS})),
-        at("spec.inspectPods[].env", by(&["container"])),
-        at("status", json!({"required": ["desired"]})),
-        at("status.imageStatuses{}", json!({"required": ["tags"]})),
-        at("status.conditions", by(&["type"])),
-        at("status.inspectedPods", by(&["uid"])),
-        at("status.inspectedPods[].containers", by(&["name"])),
-        at("status.imageFacts", by(&["image"])),
-    ];
-    rules.push(at(format!("{tags}.ownerReferences[]"), json!({"x-kubernetes-map-type": "atomic"})));
-    for (field, description) in [
-        ("apiVersion", "The object's API version."),
-        ("fieldPath", "The part of the object that is meant; unused."),
-        ("kind", "The object's kind."),
-        ("name", "The object's name."),
-        ("namespace", "The object's namespace."),
-        ("resourceVersion", "The object's resourceVersion; unused."),
-        ("uid", "The object's uid."),
-    ] {
-        rules.push(at(format!("{tags}.ownerReferences[].{field}"), json!({"description": description})));
-    }
-    rules
-}
+/// What a name must match that becomes part of a request for an object. A NodeImage's are not held to it: one that a job
+/// from before this rule names must not make the whole NodeImage unwritable, and whoever reads the secrets checks.
+const DNS_SUBDOMAIN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";

@@ -55,7 +55,7 @@ pub struct CloneSetSpec {
     /// paused), in which order (priorityStrategy, scatterStrategy), and whether in place (type, inPlaceUpdateStrategy).
     #[serde(default)]
     pub update_strategy: CloneSetUpdateStrategy,
-    /// How many old revisions of the template are kept to roll back to. Defaults to 10.
+    /// How many old revisions of the template are kept to roll back to, at most 200. Defaults to 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision_history_limit: Option<i32>,
     /// Seconds for which a pod must have been ready before it counts as available. Defaults to 0.

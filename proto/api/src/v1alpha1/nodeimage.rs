@@ -42,10 +42,11 @@ pub struct ImageSpec {
     /// Secrets to try for the registry, of type kubernetes.io/dockerconfigjson or kubernetes.io/dockercfg.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pull_secrets: Vec<ReferenceObject>,
-    /// The tags, or digests, to pull.
+    /// The tags, or digests, to pull. At most 64.
     #[serde(default)]
     pub tags: Vec<ImageTagSpec>,
-    /// What is handed to the runtime along with the pull.
+    /// What is handed to the runtime along with pulls of tags that say nothing themselves. Read, and kept where it is; what
+    /// jobs ask for is the tag's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox_config: Option<SandboxConfig>,
 }

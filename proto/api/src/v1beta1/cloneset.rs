@@ -16,6 +16,9 @@ use crate::update_order::{UpdatePriorityStrategy, UpdateScatterTerm};
 pub const DEFAULT_MAX_UNAVAILABLE: &str = "20%";
 /// `revisionHistoryLimit` where nothing is said.
 pub const DEFAULT_REVISION_HISTORY_LIMIT: i32 = 10;
+/// The highest `revisionHistoryLimit`. Every revision is a whole template, held by each replica of the controller for as long
+/// as it is kept: 200 are twenty times the default, and at the largest size of a template 50 MiB.
+pub const MAX_REVISION_HISTORY_LIMIT: i32 = 200;
 
 /// What the pods shall be, how many, and how a change reaches them.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -59,7 +62,7 @@ pub struct CloneSetSpec {
     /// rollingUpdate.podUpdatePolicy to InPlaceIfPossible.
     #[serde(default)]
     pub update_strategy: CloneSetUpdateStrategy,
-    /// How many old revisions of the template are kept to roll back to. Defaults to 10.
+    /// How many old revisions of the template are kept to roll back to, at most 200. Defaults to 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision_history_limit: Option<i32>,
     /// Seconds for which a pod must have been ready before it counts as available. Defaults to 0.

@@ -84,10 +84,10 @@ pub struct ImagePullJobPodSelector {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PullPolicy {
-    /// Seconds after which one try has failed. Defaults to 600.
+    /// Seconds after which one try has failed; at most 3600. Defaults to 600.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<i32>,
-    /// How often a failed pull is tried again before the node counts as failed. Defaults to 3.
+    /// How often a failed pull is tried again before the node counts as failed; at most 100. Defaults to 3.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backoff_limit: Option<i32>,
 }

@@ -21,6 +21,16 @@ pub const MAX_INSPECTED_PODS: usize = 500;
 pub const DEFAULT_TIMEOUT_SECONDS: i32 = 600;
 /// How often a pull is tried again, where nothing is said.
 pub const DEFAULT_BACKOFF_LIMIT: i32 = 3;
+/// Most seconds that one try of a pull can be given: it holds one of the node's few slots for that long.
+pub const MAX_TIMEOUT_SECONDS: i32 = 3600;
+/// Most times that a pull can be tried again.
+pub const MAX_BACKOFF_LIMIT: i32 = 100;
+/// Most tags of one image that a NodeImage can name.
+pub const MAX_TAGS: usize = 64;
+/// Most bytes of the labels and annotations of a [`SandboxConfig`], keys and values together.
+pub const MAX_SANDBOX_BYTES: usize = 16 * 1024;
+/// Most labels, and most annotations, of a [`SandboxConfig`].
+pub const MAX_SANDBOX_PAIRS: usize = 256;
 /// The only value that [`ReferenceObject::mode`] has.
 pub const REFERENCE_MODE_BATCH: &str = "batch";
 
@@ -53,12 +63,35 @@ pub struct ImageSpec {
     /// Secrets to try for the registry, of type kubernetes.io/dockerconfigjson or kubernetes.io/dockercfg.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pull_secrets: Vec<ReferenceObject>,
-    /// The tags, or digests, to pull.
+    /// The tags, or digests, to pull. At most 64.
     #[serde(default)]
     pub tags: Vec<ImageTagSpec>,
-    /// What is handed to the runtime along with the pull.
+    /// What is handed to the runtime along with pulls of tags that say nothing themselves. Read, and kept where it is; what
+    /// jobs ask for is the tag's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox_config: Option<SandboxConfig>,
+}
+
+impl ImageSpec {
+    /// What is handed to the runtime along with the pull of one tag.
+    pub fn sandbox_of(&self, tag: &str) -> Option<&SandboxConfig> {
+        let own = self.tags.iter().find(|entry| entry.tag == tag).and_then(|entry| entry.sandbox_config.as_ref());
+        own.or(self.sandbox_config.as_ref())
+    }
+
+    /// The secrets for the pull of one tag: those from the namespaces of the tag's own owners. The list belongs to the
+    /// image, but another tag of it may be another tenant's, whose passwords are not this tag's to use. A tag that was
+    /// put in by hand, with no owner that has a namespace, gets those from namespaces that own no tag of the image.
+    /// `None` when the tag is not listed.
+    pub fn secrets_of(&self, tag: &str) -> Option<Vec<&ReferenceObject>> {
+        let entry = self.tags.iter().find(|entry| entry.tag == tag)?;
+        let by_hand = entry.namespaces().next().is_none();
+        let applies = |secret: &&ReferenceObject| {
+            let owns = |entry: &ImageTagSpec| entry.namespaces().any(|namespace| namespace == secret.namespace);
+            if by_hand { !self.tags.iter().any(owns) } else { owns(entry) }
+        };
+        Some(self.pull_secrets.iter().filter(applies).collect())
+    }
 }
 
 /// A secret.
@@ -97,6 +130,17 @@ pub struct ImageTagSpec {
     /// Always asks the registry even if the node has the image, IfNotPresent does not. Empty means IfNotPresent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_pull_policy: Option<ImagePullPolicy>,
+    /// Berth: what is handed to the runtime along with this pull. Without it, what the image says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox_config: Option<SandboxConfig>,
+}
+
+impl ImageTagSpec {
+    /// The namespaces of the owners, each as often as it has one. Owners that have none are left out.
+    pub fn namespaces(&self) -> impl Iterator<Item = &str> {
+        let namespaces = self.owner_references.iter().filter_map(|owner| owner.namespace.as_deref());
+        namespaces.filter(|namespace| !namespace.is_empty())
+    }
 }
 
 /// When the registry is asked.
@@ -113,10 +157,10 @@ pub enum ImagePullPolicy {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ImageTagPullPolicy {
-    /// Seconds after which one try has failed. Defaults to 600.
+    /// Seconds after which one try has failed; at most 3600. Defaults to 600.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<i32>,
-    /// How often a failed pull is tried again before it is given up. Defaults to 3.
+    /// How often a failed pull is tried again before it is given up; at most 100. Defaults to 3.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backoff_limit: Option<i32>,
     /// Seconds after which a finished pull is dropped from the spec. Without it the entry stays.
@@ -127,7 +171,7 @@ pub struct ImageTagPullPolicy {
     pub active_deadline_seconds: Option<i64>,
 }
 
-/// What is handed to the runtime along with a pull, for runtimes and snapshotters that look at it.
+/// What is handed to the runtime along with a pull, for runtimes and snapshotters that look at it. At most 16 KiB.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SandboxConfig {
@@ -137,6 +181,34 @@ pub struct SandboxConfig {
     /// Annotations of the sandbox config in CRI's PullImage.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<BTreeMap<String, String>>,
+}
+
+impl SandboxConfig {
+    /// Is it small enough to be copied into the NodeImage of every node, and handed to a runtime?
+    ///
+    /// # Errors
+    /// In words that follow on the field's name: how large it is, the limit, and the remedy.
+    pub fn check(&self) -> Result<(), String> {
+        let pairs = self.labels.iter().chain(&self.annotations).flatten();
+        match pairs.map(|(key, value)| key.len() + value.len()).sum() {
+            0..=MAX_SANDBOX_BYTES => Ok(()),
+            bytes => Err(format!(
+                "has labels and annotations of {bytes} bytes, but can have {MAX_SANDBOX_BYTES} in all; remove or shorten \
+                 some"
+            )),
+        }
+    }
+}
+
+/// How long one try of a pull takes at most, in seconds, where this is asked for: an entry may be from before the CRD had
+/// bounds, or put in by hand.
+pub fn timeout_seconds(asked: Option<i32>) -> i32 {
+    asked.filter(|seconds| *seconds > 0).unwrap_or(DEFAULT_TIMEOUT_SECONDS).min(MAX_TIMEOUT_SECONDS)
+}
+
+/// How often a pull is tried again, where this is asked for. As for [`timeout_seconds`].
+pub fn backoff_limit(asked: Option<i32>) -> i32 {
+    asked.filter(|times| *times >= 0).unwrap_or(DEFAULT_BACKOFF_LIMIT).min(MAX_BACKOFF_LIMIT)
 }
 
 /// Berth: a pod to look at.
@@ -369,4 +441,27 @@ pub struct ImageFact {
     /// All ids that the node knows it by: of its config, its manifest and its index. Empty: the node does not have it.
     #[serde(default, rename = "imageIDs", skip_serializing_if = "Vec::is_empty")]
     pub image_ids: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sandbox_config_beyond_the_maximum_is_refused() {
+        let of = |bytes: usize| {
+            let labels = [("k".to_owned(), "v".repeat(bytes - 1))].into();
+            SandboxConfig { labels: Some(labels), annotations: None }
+        };
+        assert_eq!(of(MAX_SANDBOX_BYTES).check(), Ok(()));
+        let why = of(MAX_SANDBOX_BYTES + 1).check().unwrap_err();
+        assert!(why.contains("16385 bytes, but can have 16384"), "{why}");
+    }
+
+    #[test]
+    fn limits_out_of_bounds_are_the_default_or_the_maximum() {
+        let asked = [None, Some(-5), Some(0), Some(7), Some(i32::MAX)];
+        assert_eq!(asked.map(timeout_seconds), [600, 600, 600, 7, 3600]);
+        assert_eq!(asked.map(backoff_limit), [3, 3, 0, 7, 100]);
+    }
 }

@@ -1,0 +1,301 @@
+//! JSON that is read no further than it is looked at: what nobody asks for stays the text that it was, however large and
+//! however deep it is.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer as _, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::weight::scan;
+
+/// The largest text of which another spelling counts as the same value.
+const COMPARED_MAX: usize = 64 << 10;
+
+/// A value.
+#[derive(Clone, Debug)]
+pub(super) enum Json<'a> {
+    /// Not looked into.
+    Text(Cow<'a, str>),
+    /// An object of which somebody looked at a field.
+    Object(Object<'a>),
+    /// A list of which somebody looked at an item.
+    List(Vec<Json<'a>>),
+}
+
+impl Default for Json<'_> {
+    fn default() -> Self {
+        Self::Text(Cow::Borrowed("null"))
+    }
+}
+
+/// Fields in the order in which they came.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Object<'a>(Vec<(Cow<'a, str>, Json<'a>)>);
+
+impl<'a> Json<'a> {
+    /// Text that is JSON; whether it is shows when somebody looks into it.
+    pub(super) fn of(text: &'a str) -> Self {
+        Self::Text(Cow::Borrowed(text.trim_ascii()))
+    }
+
+    /// Text of one's own.
+    pub(super) fn owned(text: impl Into<String>) -> Self {
+        Self::Text(Cow::Owned(text.into()))
+    }
+
+    /// A text value.
+    pub(super) fn string(value: &str) -> Self {
+        Self::owned(Value::from(value).to_string())
+    }
+
+    /// The fields; `None` of what is no object.
+    pub(super) fn object(&mut self) -> Option<&mut Object<'a>> {
+        if let Self::Text(text) = self {
+            *self = Self::Object(match text {
+                Cow::Borrowed(text) => Object::read(text)?,
+                Cow::Owned(text) => Object::read(text)?.into_owned(),
+            });
+        }
+        if let Self::Object(object) = self { Some(object) } else { None }
+    }
+
+    /// The items; `None` of what is no list.
+    pub(super) fn list(&mut self) -> Option<&mut Vec<Self>> {
+        if let Self::Text(text) = self {
+            *self = Self::List(match text {
+                Cow::Borrowed(text) => items(text)?,
+                Cow::Owned(text) => items(text)?.into_iter().map(Json::into_owned).collect(),
+            });
+        }
+        if let Self::List(items) = self { Some(items) } else { None }
+    }
+
+    /// A field of a field and so on; `None` where there is none.
+    pub(super) fn at(&mut self, path: &[&str]) -> Option<&mut Self> {
+        path.iter().try_fold(self, |value, key| value.object()?.get_mut(key))
+    }
+
+    /// The text that it has as a value; `None` of what is no text.
+    pub(super) fn as_string(&self) -> Option<String> {
+        match self {
+            Self::Text(text) if text.starts_with('"') => serde_json::from_str(text).ok(),
+            _ => None,
+        }
+    }
+
+    /// Is it `true`?
+    pub(super) fn is_true(&self) -> bool {
+        matches!(self, Self::Text(text) if text == "true")
+    }
+
+    fn opens_with(&self, opening: char) -> bool {
+        match self {
+            Self::Text(text) => text.starts_with(opening),
+            Self::Object(_) => opening == '{',
+            Self::List(_) => opening == '[',
+        }
+    }
+
+    /// Is it an object?
+    pub(super) fn is_object(&self) -> bool {
+        self.opens_with('{')
+    }
+
+    /// Is it a list?
+    pub(super) fn is_list(&self) -> bool {
+        self.opens_with('[')
+    }
+
+    /// Is it the same value? Another spelling of a large value is not found to be the same.
+    pub(super) fn equals(&self, other: &Self) -> bool {
+        Compared::with(other.to_string()).is(self)
+    }
+
+    /// Bytes of its text, about: what it costs to look at it.
+    pub(super) fn size(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Object(Object(fields)) => fields.iter().map(|(key, value)| key.len() + value.size()).sum(),
+            Self::List(items) => items.iter().map(|item| 1 + item.size()).sum(),
+        }
+    }
+
+    /// As raw JSON, to be written into something else.
+    pub(super) fn raw(&self) -> Option<Box<RawValue>> {
+        RawValue::from_string(self.to_string()).ok()
+    }
+
+    fn into_owned<'b>(self) -> Json<'b> {
+        match self {
+            Self::Text(text) => Json::Text(Cow::Owned(text.into_owned())),
+            Self::Object(object) => Json::Object(object.into_owned()),
+            Self::List(items) => Json::List(items.into_iter().map(Json::into_owned).collect()),
+        }
+    }
+}
+
+/// A value with which many are compared: it is parsed once.
+pub(super) struct Compared {
+    text: String,
+    value: OnceCell<Option<Value>>,
+}
+
+impl Compared {
+    /// With this text.
+    pub(super) fn with(text: impl Into<String>) -> Self {
+        Self { text: text.into(), value: OnceCell::new() }
+    }
+
+    /// Is it the same value? Another spelling of a large value is not found to be the same.
+    pub(super) fn is(&self, other: &Json<'_>) -> bool {
+        let other = other.to_string();
+        let parse = |text: &str| serde_json::from_str::<Value>(text).ok();
+        let same = || {
+            self.value.get_or_init(|| parse(&self.text)).as_ref().is_some_and(|one| Some(one) == parse(&other).as_ref())
+        };
+        other == self.text || (self.text.len().max(other.len()) <= COMPARED_MAX && same())
+    }
+}
+
+/// The JSON text.
+impl fmt::Display for Json<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Object(Object(fields)) => {
+                f.write_str("{")?;
+                for (at, (key, value)) in fields.iter().enumerate() {
+                    let separator = if at == 0 { "" } else { "," };
+                    write!(f, "{separator}{}:{value}", serde_json::to_string(key).map_err(|_| fmt::Error)?)?;
+                }
+                f.write_str("}")
+            }
+            Self::List(items) => {
+                f.write_str("[")?;
+                for (at, item) in items.iter().enumerate() {
+                    let separator = if at == 0 { "" } else { "," };
+                    write!(f, "{separator}{item}")?;
+                }
+                f.write_str("]")
+            }
+        }
+    }
+}
+
+impl<'a> Object<'a> {
+    fn read(text: &'a str) -> Option<Self> {
+        struct Fields<'a>(&'a str);
+        impl<'a> Visitor<'a> for Fields<'a> {
+            type Value = Object<'a>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Object<'a>, A::Error> {
+                #[derive(Deserialize)]
+                struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+                let mut fields = Vec::with_capacity(entries(self.0));
+                while let Some((Key(key), value)) = map.next_entry::<Key<'a>, &'a RawValue>()? {
+                    fields.push((key, Json::of(value.get())));
+                }
+                Ok(Object(fields))
+            }
+        }
+        let mut reader = serde_json::Deserializer::from_str(text);
+        reader.deserialize_map(Fields(text)).ok()
+    }
+
+    /// The value of a field.
+    pub(super) fn get(&self, key: &str) -> Option<&Json<'a>> {
+        // Of a field that is there twice, the last counts, as for every reader of JSON.
+        self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value)
+    }
+
+    /// The value of a field, to change it.
+    pub(super) fn get_mut(&mut self, key: &str) -> Option<&mut Json<'a>> {
+        self.0.iter_mut().rev().find(|(name, _)| name == key).map(|(_, value)| value)
+    }
+
+    /// Sets a field.
+    pub(super) fn insert(&mut self, key: &str, value: Json<'a>) {
+        match self.get_mut(key) {
+            Some(old) => *old = value,
+            None => self.0.push((Cow::Owned(key.to_owned()), value)),
+        }
+    }
+
+    /// Takes a field out.
+    pub(super) fn remove(&mut self, key: &str) -> Option<Json<'a>> {
+        let mut removed = None;
+        self.0.retain_mut(|(name, value)| {
+            let stays = name != key;
+            if !stays {
+                removed = Some(std::mem::take(value));
+            }
+            stays
+        });
+        removed
+    }
+
+    /// The value of a field, an empty object where there is none.
+    pub(super) fn entry(&mut self, key: &str) -> Option<&mut Json<'a>> {
+        if self.get(key).is_none() {
+            self.insert(key, Json::Object(Object::default()));
+        }
+        self.get_mut(key)
+    }
+
+    /// How many fields there are.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Are there none?
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The values of all fields.
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Json<'a>> {
+        self.0.iter_mut().map(|(_, value)| value)
+    }
+
+    /// All fields.
+    pub(super) fn into_fields(self) -> Vec<(Cow<'a, str>, Json<'a>)> {
+        self.0
+    }
+
+    fn into_owned<'b>(self) -> Object<'b> {
+        let fields = self.0.into_iter();
+        Object(fields.map(|(key, value)| (Cow::Owned(key.into_owned()), value.into_owned())).collect())
+    }
+}
+
+/// At most so many entries: room for them is made at once, for a list that grows needs three times its size.
+fn entries(text: &str) -> usize {
+    let mut commas = 0;
+    scan(text, |byte, depth| commas += usize::from(byte == b',' && depth == 1));
+    commas + 1
+}
+
+fn items(text: &str) -> Option<Vec<Json<'_>>> {
+    struct Items<'a>(&'a str);
+    impl<'a> Visitor<'a> for Items<'a> {
+        type Value = Vec<Json<'a>>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list")
+        }
+        fn visit_seq<A: SeqAccess<'a>>(self, mut list: A) -> Result<Vec<Json<'a>>, A::Error> {
+            let mut items = Vec::with_capacity(entries(self.0));
+            while let Some(item) = list.next_element::<&'a RawValue>()? {
+                items.push(Json::of(item.get()));
+            }
+            Ok(items)
+        }
+    }
+    let mut reader = serde_json::Deserializer::from_str(text);
+    reader.deserialize_seq(Items(text)).ok()
+}

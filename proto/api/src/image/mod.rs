@@ -1,0 +1,227 @@
+//! Image references, read as container runtimes read them: the one parser of them.
+
+mod short;
+
+pub use short::split;
+
+/// The parts of a reference, as it spells them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Parts<'a> {
+    /// Registry and path.
+    repository: &'a str,
+    /// Host and port, where the reference has them.
+    registry: Option<&'a str>,
+    path: &'a str,
+    tag: Option<&'a str>,
+    digest: Option<&'a str>,
+}
+
+impl<'a> Parts<'a> {
+    fn of(reference: &'a str) -> Self {
+        let (tagged, digest) = match reference.split_once('@') {
+            Some((tagged, digest)) => (tagged, Some(digest)),
+            None => (reference, None),
+        };
+        // A colon after the last slash starts a tag; one before it belongs to the registry's port.
+        let (repository, tag) = match tagged.rsplit_once(':') {
+            Some((repository, tag)) if !tag.contains('/') => (repository, Some(tag)),
+            _ => (tagged, None),
+        };
+        let (registry, path) = split_registry(repository);
+        Self { repository, registry, path, tag, digest }
+    }
+
+    /// The registry that is asked.
+    fn host(&self) -> &'a str {
+        match self.registry {
+            Some("index.docker.io") | None => DOCKER_HUB,
+            Some(registry) => registry,
+        }
+    }
+
+    /// The path at that registry: Docker Hub's images of one name are in its library.
+    fn full_path(&self) -> String {
+        let in_library = self.host() == DOCKER_HUB && !self.path.contains('/');
+        if in_library { format!("library/{}", self.path) } else { self.path.to_owned() }
+    }
+}
+
+/// The registry of references that name none.
+const DOCKER_HUB: &str = "docker.io";
+
+/// The part before the first slash is a registry if it looks like a host; else the image is Docker Hub's.
+fn split_registry(repository: &str) -> (Option<&str>, &str) {
+    match repository.split_once('/') {
+        Some((first, path)) if is_host(first) => (Some(first), path),
+        _ => (None, repository),
+    }
+}
+
+/// What stands before the first slash, and no repository of Docker Hub's begins with.
+fn is_host(first: &str) -> bool {
+    first.contains(['.', ':']) || first == "localhost" || first.bytes().any(|byte| byte.is_ascii_uppercase())
+}
+
+/// The full form of an image reference: registry, repository, and tag or digest. `nginx` and
+/// `docker.io/library/nginx:latest` are the same image. A tag beside a digest says nothing and is dropped.
+pub fn normalised(reference: &str) -> String {
+    let parts = Parts::of(reference);
+    let (registry, path) = (parts.host(), parts.full_path());
+    match parts.digest {
+        Some(digest) => format!("{registry}/{path}@{digest}"),
+        None => format!("{registry}/{path}:{}", parts.tag.unwrap_or("latest")),
+    }
+}
+
+/// Do two ids name the same content? An id is a digest, or a repository with a digest (`repo@sha256:…`).
+pub fn same_id(a: &str, b: &str) -> bool {
+    !a.is_empty() && digest(a) == digest(b)
+}
+
+/// Is `id` the very digest that `reference` pins?
+pub fn pins(reference: &str, id: &str) -> bool {
+    reference.contains('@') && same_id(reference, id)
+}
+
+fn digest(id: &str) -> &str {
+    id.rsplit_once('@').map_or(id, |(_, digest)| digest)
+}
+
+/// An image reference in its full form.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Reference {
+    /// Registry host, with its port if it names one: `docker.io` where the reference has none.
+    pub registry: String,
+    /// Path in the registry: `library/nginx`.
+    pub path: String,
+    /// Tag, `latest` where the reference has neither tag nor digest.
+    pub tag: Option<String>,
+    /// Digest, `sha256:…`.
+    pub digest: Option<String>,
+}
+
+impl Reference {
+    /// Reads a reference. Everything is one: what a registry would refuse is the registry's to refuse.
+    pub fn parse(text: &str) -> Reference {
+        let parts = Parts::of(text);
+        let owned = |part: Option<&str>| part.map(str::to_owned);
+        let latest = || (parts.digest.is_none()).then(|| "latest".to_owned());
+        Reference {
+            registry: parts.host().to_owned(),
+            path: parts.full_path(),
+            tag: owned(parts.tag).or_else(latest),
+            digest: owned(parts.digest),
+        }
+    }
+
+    /// The registry's host without its port.
+    pub fn registry_host(&self) -> &str {
+        match self.registry.rsplit_once(':') {
+            Some((host, port)) if !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()) => host,
+            _ => &self.registry,
+        }
+    }
+
+    /// The name under which containerd keeps the image: a digest wins over a tag beside it.
+    pub fn canonical(&self) -> String {
+        match (&self.digest, &self.tag) {
+            (Some(digest), _) => format!("{}/{}@{digest}", self.registry, self.path),
+            (None, tag) => format!("{}/{}:{}", self.registry, self.path, tag.as_deref().unwrap_or("latest")),
+        }
+    }
+
+    /// Every way in which a pod's spec may spell the reference.
+    pub fn spellings(&self) -> Vec<String> {
+        let mut repositories = vec![format!("{}/{}", self.registry, self.path)];
+        if self.registry == "docker.io" {
+            repositories.push(format!("index.docker.io/{}", self.path));
+            repositories.push(self.path.clone());
+            if let Some(short) = self.path.strip_prefix("library/") {
+                repositories.extend([
+                    short.to_owned(),
+                    format!("docker.io/{short}"),
+                    format!("index.docker.io/{short}"),
+                ]);
+            }
+        }
+        // A path of Docker Hub's that begins like a registry has no short form: it would be that registry's.
+        repositories.retain(|repository| {
+            let read = Reference::parse(repository);
+            (&read.registry, &read.path) == (&self.registry, &self.path)
+        });
+        let mut suffixes = Vec::new();
+        match (&self.tag, &self.digest) {
+            (Some(tag), Some(digest)) => suffixes.extend([format!(":{tag}@{digest}"), format!("@{digest}")]),
+            (None, Some(digest)) => suffixes.push(format!("@{digest}")),
+            (tag, None) => {
+                suffixes.push(format!(":{}", tag.as_deref().unwrap_or("latest")));
+                if tag.as_deref().is_none_or(|t| t == "latest") {
+                    suffixes.push(String::new());
+                }
+            }
+        }
+        repositories.iter().flat_map(|r| suffixes.iter().map(move |s| format!("{r}{s}"))).collect()
+    }
+}
+
+/// The reference of a NodeImage entry: the image's name, and a tag or a digest.
+pub fn join(image: &str, tag: &str) -> String {
+    if tag.contains(':') { format!("{image}@{tag}") } else { format!("{image}:{tag}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_have_one_full_form() {
+        let table = [
+            ("nginx", "docker.io/library/nginx:latest", "docker.io"),
+            ("nginx:1.25", "docker.io/library/nginx:1.25", "docker.io"),
+            ("team/app", "docker.io/team/app:latest", "docker.io"),
+            ("index.docker.io/team/app:2", "docker.io/team/app:2", "docker.io"),
+            ("localhost/app", "localhost/app:latest", "localhost"),
+            ("HOST/app", "HOST/app:latest", "HOST"),
+            ("registry:5000/app", "registry:5000/app:latest", "registry"),
+            ("registry:5000/app:3", "registry:5000/app:3", "registry"),
+            ("ghcr.io/a/b/c:v1@sha256:0f", "ghcr.io/a/b/c@sha256:0f", "ghcr.io"),
+        ];
+        for (text, full, host) in table {
+            let reference = Reference::parse(text);
+            assert_eq!(reference.canonical(), full);
+            assert_eq!(normalised(text), full);
+            assert_eq!(reference.registry_host(), host);
+            assert_eq!(Reference::parse(full).canonical(), full, "a full form stays");
+            assert_eq!(normalised(full), full, "a full form stays");
+        }
+    }
+
+    #[test]
+    fn every_spelling_means_the_same() {
+        let hub =
+            ["nginx", "nginx:1", "team/app:2", "nginx@sha256:0f", "docker.io/r.io/a:1", "docker.io/library/r.io/a"];
+        for text in hub.into_iter().chain(["r.example:5000/a:1", "r.io/a:1@sha256:0f"]) {
+            let reference = Reference::parse(text);
+            let spellings = reference.spellings();
+            assert!(spellings.iter().any(|s| s == text), "{text} is not among {spellings:?}");
+            for spelling in spellings {
+                assert_eq!(Reference::parse(&spelling).canonical(), reference.canonical(), "{spelling}");
+            }
+        }
+    }
+
+    #[test]
+    fn entries_join_tags_and_digests() {
+        assert_eq!(join("nginx", "1"), "nginx:1");
+        assert_eq!(join("nginx", "sha256:0f"), "nginx@sha256:0f");
+    }
+
+    #[test]
+    fn ids_are_compared_by_digest() {
+        assert!(same_id("docker.io/library/nginx@sha256:aa", "sha256:aa"));
+        assert!(!same_id("sha256:aa", "sha256:ab"));
+        assert!(!same_id("", ""));
+        assert!(pins("nginx@sha256:aa", "docker.io/library/nginx@sha256:aa"));
+        assert!(!pins("nginx:aa", "nginx:aa"));
+    }
+}

@@ -1,0 +1,133 @@
+//! Names of objects and namespaces, checked before they become part of a URL.
+//!
+//! A name with `/`, `?`, `#` or `%` in it makes another request of the one that was meant: a fragment cuts off
+//! `dryRun=All`, a slash chooses another resource. So whatever builds a request from a name that somebody else wrote
+//! takes a [`Name`] or a [`Namespace`], and these can only be made by their check.
+
+use std::fmt;
+
+/// A name that is none, with the form that it must have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{value:?} is no {what}: use at most {longest} of a-z, 0-9, -{dots}, with a letter or digit at both ends{parts}",
+    dots = if *.dotted { " and ." } else { "" }, parts = if *.dotted { " of each part" } else { "" })]
+pub struct InvalidName {
+    what: &'static str,
+    value: String,
+    longest: usize,
+    dotted: bool,
+}
+
+/// The name of an object: a DNS subdomain, as all kinds that Berth reads or writes demand of theirs.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Name(Box<str>);
+
+/// The name of a namespace: a DNS label.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Namespace(Box<str>);
+
+/// The longest DNS subdomain, in bytes.
+const LONGEST_SUBDOMAIN: usize = 253;
+/// The longest DNS label, in bytes.
+const LONGEST_LABEL: usize = 63;
+/// How much of a wrong value an error repeats, in characters.
+const SHOWN: usize = 80;
+
+impl Name {
+    /// Checks a name.
+    ///
+    /// # Errors
+    /// It is no DNS subdomain.
+    pub fn parse(text: &str) -> Result<Self, InvalidName> {
+        if is_dns_subdomain(text) {
+            return Ok(Self(text.into()));
+        }
+        Err(InvalidName { what: "object's name", value: shown(text), longest: LONGEST_SUBDOMAIN, dotted: true })
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Namespace {
+    /// Checks the name of a namespace.
+    ///
+    /// # Errors
+    /// It is no DNS label.
+    pub fn parse(text: &str) -> Result<Self, InvalidName> {
+        if is_dns_label(text) {
+            return Ok(Self(text.into()));
+        }
+        Err(InvalidName { what: "namespace", value: shown(text), longest: LONGEST_LABEL, dotted: false })
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for Namespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The beginning of a value that may be of any length.
+fn shown(text: &str) -> String {
+    text.chars().take(SHOWN).collect()
+}
+
+/// Whether a text is a DNS subdomain (RFC 1123): DNS labels with dots between them, 253 bytes at most.
+pub fn is_dns_subdomain(text: &str) -> bool {
+    text.len() <= LONGEST_SUBDOMAIN && text.split('.').all(is_dns_part)
+}
+
+/// Whether a text is a DNS label (RFC 1123): 63 bytes at most.
+pub fn is_dns_label(text: &str) -> bool {
+    text.len() <= LONGEST_LABEL && is_dns_part(text)
+}
+
+fn is_dns_part(part: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    part.bytes().next().is_some_and(inner)
+        && part.bytes().last().is_some_and(inner)
+        && part.bytes().all(|byte| inner(byte) || byte == b'-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What makes another request of the one that was meant.
+    const INJECTIONS: [&str; 9] = ["victim/podtemplates#", "a/b", "a?b", "a#b", "a%2fb", "..", "", "a b", "a\r\nb"];
+
+    #[test]
+    fn names_that_change_a_url_are_refused() {
+        for text in INJECTIONS {
+            assert!(Name::parse(text).is_err() && Namespace::parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn names_of_objects_have_dots_and_namespaces_have_none() {
+        assert_eq!(Name::parse("web-1.example").unwrap().as_str(), "web-1.example");
+        assert_eq!(Namespace::parse("kube-system").unwrap().as_str(), "kube-system");
+        assert!(Namespace::parse("a.b").is_err() && Name::parse("A").is_err());
+        assert!(Name::parse(&"a".repeat(253)).is_ok() && Name::parse(&"a".repeat(254)).is_err());
+        assert!(Namespace::parse(&"a".repeat(63)).is_ok() && Namespace::parse(&"a".repeat(64)).is_err());
+    }
+
+    #[test]
+    fn the_error_of_a_long_value_is_short_and_names_the_form() {
+        let error = Namespace::parse(&format!("a/{}", "x".repeat(1 << 20))).unwrap_err().to_string();
+        assert!(error.len() < 300 && error.contains("is no namespace: use at most 63 of a-z, 0-9, -,"), "{error}");
+    }
+}

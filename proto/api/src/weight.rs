@@ -1,0 +1,267 @@
+//! What an object asks of whoever reads it: measured on its text, before any of it is read into memory.
+//!
+//! As a tree in memory, JSON can take a hundred times its text: `{"":0}` is 6 bytes, and a map of one entry more than 600.
+//! So besides the bytes, the values are counted. Fields that a schema names are typed and need no such care; what a
+//! template holds is anything at all.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// The bytes that the spec of an object may have where nothing else is said.
+pub const DEFAULT_MAX_BYTES: usize = 256 << 10;
+/// The values (objects, lists, texts, numbers) that a spec may have. A template with 4,000 variables has 12,000.
+pub const MAX_VALUES: usize = 16_384;
+/// How deep values may be nested. The parser ends at 128, and what is written around a template counts there.
+pub const MAX_DEPTH: usize = 100;
+
+/// The size of JSON text in three ways.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Weight {
+    /// Bytes of text.
+    pub bytes: usize,
+    /// Values: each object, list, text, number, boolean and null.
+    pub values: usize,
+    /// Levels of objects and lists inside each other.
+    pub depth: usize,
+}
+
+impl Weight {
+    /// Measures JSON text, without a stack that grows with its depth. Text that is no JSON has some weight, too.
+    pub fn of(text: &str) -> Self {
+        let mut weight = Self { bytes: text.len(), values: 1, depth: 0 };
+        let mut opened = false;
+        scan(text, |byte, depth| {
+            match byte {
+                b'{' | b'[' => {
+                    weight.values += usize::from(opened);
+                    weight.depth = weight.depth.max(depth);
+                }
+                b',' => weight.values += 1,
+                b'}' | b']' => {}
+                // The first of another value: of a container that was opened just before, it is the first entry.
+                _ => weight.values += usize::from(opened),
+            }
+            opened = matches!(byte, b'{' | b'[');
+        });
+        weight
+    }
+}
+
+/// Shows the bytes outside of texts (of a text, its first quotation mark alone) with the depth that they are at; white
+/// space is left out.
+pub(crate) fn scan(text: &str, mut seen: impl FnMut(u8, usize)) {
+    let (mut depth, mut in_text, mut escaped) = (0_usize, false, false);
+    for byte in text.bytes() {
+        if in_text {
+            in_text = escaped || byte != b'"';
+            escaped = !escaped && byte == b'\\';
+            continue;
+        }
+        match byte {
+            b' ' | b'\t' | b'\n' | b'\r' => continue,
+            b'"' => in_text = true,
+            b'{' | b'[' => depth += 1,
+            _ => {}
+        }
+        seen(byte, depth);
+        if matches!(byte, b'}' | b']') {
+            depth = depth.saturating_sub(1);
+        }
+    }
+}
+
+/// What the text of a field may be at most to be read into memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of text.
+    pub bytes: usize,
+    /// Values.
+    pub values: usize,
+    /// Levels.
+    pub depth: usize,
+}
+
+impl Limits {
+    /// Of an object's `spec`, where `max_bytes` is what a flag says.
+    pub const fn of_specs(max_bytes: usize) -> Self {
+        Self { bytes: max_bytes, values: MAX_VALUES, depth: MAX_DEPTH }
+    }
+
+    /// Of a revision's `data`. It holds a template with a few fields more than were written, and with `<`, `>` and `&` in six
+    /// bytes each; no revision of a template that is read may be refused.
+    pub const fn of_revisions(max_bytes: usize) -> Self {
+        Self { bytes: max_bytes.saturating_mul(6), values: 2 * MAX_VALUES, depth: MAX_DEPTH + 8 }
+    }
+
+    /// Of a NodeImage's `spec`, which the controller writes: as much as etcd takes.
+    pub const fn of_node_images() -> Self {
+        Self { bytes: 2 << 20, values: 1 << 18, depth: MAX_DEPTH }
+    }
+
+    /// Whether a field's text may be read into memory.
+    ///
+    /// # Errors
+    /// The field, how much it is, the limit, and the remedy.
+    pub fn check(&self, field: &str, text: &str) -> Result<(), String> {
+        if text.len() > self.bytes {
+            return Err(format!(
+                "{field}: has {} bytes of JSON, and {} are the limit: keep large data in a ConfigMap or a volume, or raise the \
+                 controller's --object-max-bytes",
+                text.len(),
+                self.bytes
+            ));
+        }
+        let Weight { values, depth, .. } = Weight::of(text);
+        if values > self.values {
+            return Err(format!(
+                "{field}: has {values} JSON values, and {} are the limit: remove fields that no pod has, and keep long lists in a \
+                 ConfigMap",
+                self.values
+            ));
+        }
+        if depth > self.depth {
+            return Err(format!(
+                "{field}: is nested {depth} levels deep, and {} are the limit: remove the fields that no pod has",
+                self.depth
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether the `spec` of an object, or the `data` of a revision, may be read into memory. Its metadata does not count:
+    /// the apiserver bounds annotations, and managed fields are left out ([`without_managed_fields`]).
+    ///
+    /// # Errors
+    /// As [`Limits::check`].
+    pub fn check_object(&self, object: &str) -> Result<(), String> {
+        let Ok(Parts { spec, data, .. }) = serde_json::from_str(object) else { return Ok(()) };
+        for (field, text) in [("spec", spec), ("data", data)] {
+            if let Some(text) = text {
+                self.check(field, text.get())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The parts of an object that are weighed or left out, as text.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Parts<'a> {
+    #[serde(borrow)]
+    metadata: Option<Metadata<'a>>,
+    #[serde(borrow)]
+    spec: Option<&'a RawValue>,
+    #[serde(borrow)]
+    data: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct Metadata<'a> {
+    #[serde(borrow)]
+    managed_fields: Option<&'a RawValue>,
+}
+
+/// An object's text without `metadata.managedFields`, which nobody here reads: they have an entry for each field that
+/// anybody wrote, as deep as the object, and as a tree they would take as much memory.
+pub fn without_managed_fields(object: &str) -> Cow<'_, str> {
+    let Ok(Parts { metadata: Some(Metadata { managed_fields: Some(fields) }), .. }) = serde_json::from_str(object)
+    else {
+        return Cow::Borrowed(object);
+    };
+    // Raw values lie in the text that they were read from.
+    let begin = (fields.get().as_ptr() as usize).wrapping_sub(object.as_ptr() as usize);
+    let rest = begin.checked_add(fields.get().len()).and_then(|end| object.get(end..));
+    match (object.get(..begin), rest) {
+        (Some(before), Some(after)) => Cow::Owned([before, "null", after].concat()),
+        _ => Cow::Borrowed(object),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn weighed(value: &Value) -> (usize, usize) {
+        let children: Vec<_> = match value {
+            Value::Object(map) => map.values().map(weighed).collect(),
+            Value::Array(list) => list.iter().map(weighed).collect(),
+            _ => return (1, 0),
+        };
+        let deepest = children.iter().map(|(_, depth)| *depth).max().unwrap_or(0);
+        (1 + children.iter().map(|(values, _)| values).sum::<usize>(), 1 + deepest)
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i32>().prop_map(Value::from),
+            r#"[a",:\\{}\[\] ]{0,5}"#.prop_map(Value::from)
+        ];
+        leaf.prop_recursive(4, 24, 4, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                proptest::collection::btree_map(r#"[a"{,\\]{0,3}"#, inner, 0..4)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_weight_of_text_is_that_of_its_tree(value in any_json()) {
+            for text in [value.to_string(), serde_json::to_string_pretty(&value).unwrap()] {
+                let Weight { bytes, values, depth } = Weight::of(&text);
+                prop_assert_eq!((bytes, (values, depth)), (text.len(), weighed(&value)));
+            }
+        }
+    }
+
+    #[test]
+    fn each_limit_names_field_value_limit_and_remedy() {
+        let deep = "[".repeat(MAX_DEPTH + 1) + &"]".repeat(MAX_DEPTH + 1);
+        let many = format!("[{}]", vec![r#"{"":0}"#; MAX_VALUES / 2].join(","));
+        let long = json!("x".repeat(999)).to_string();
+        let table = [
+            (deep, 1000, ["nested 101", "100"]),
+            (many, DEFAULT_MAX_BYTES, ["16385 JSON values", "16384"]),
+            (long, 1000, ["1001", "1000"]),
+        ];
+        for (text, max_bytes, says) in table {
+            let error = Limits::of_specs(max_bytes).check("spec.template", &text).unwrap_err();
+            assert!(error.starts_with("spec.template: ") && says.iter().all(|says| error.contains(says)), "{error}");
+        }
+        let deepest = "[".repeat(MAX_DEPTH) + &"]".repeat(MAX_DEPTH);
+        assert_eq!(Limits::of_specs(1000).check("spec", &deepest), Ok(()));
+    }
+
+    fn nested(field: &str, depth: usize) -> String {
+        format!(r#"{{"{field}":{{"a":{}1{}}}}}"#, r#"{"a":"#.repeat(depth), "}".repeat(depth))
+    }
+
+    #[test]
+    fn of_an_object_its_spec_counts_however_deep_and_its_metadata_does_not() {
+        let limits = Limits::of_specs(1 << 20);
+        assert_eq!(limits.check_object(&nested("metadata", 10_000)), Ok(()));
+        assert!(limits.check_object(&nested("spec", 10_000)).unwrap_err().contains("spec: is nested 10001"));
+        assert!(Limits::of_revisions(10).check_object(&nested("data", 200)).unwrap_err().contains("data: has"));
+    }
+
+    #[test]
+    fn managed_fields_however_deep_are_left_out_and_nothing_else_is() {
+        let of = |fields: &str| {
+            format!(r#"{{"metadata":{{"name":"a","managedFields":{fields},"uid":"ü"}},"spec":{{"managedFields":1}}}}"#)
+        };
+        assert_eq!(without_managed_fields(&of(&nested("f:spec", 10_000))), of("null"));
+        for untouched in [r#"{"metadata":{"name":"a"}}"#, "{}", "[1", r#"{"metadata":{"managedFields":null}}"#] {
+            assert_eq!(without_managed_fields(untouched), untouched);
+        }
+    }
+}

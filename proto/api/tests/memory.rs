@@ -1,0 +1,48 @@
+//! What objects take that are kept: a template is paid for by the byte, whatever is in it.
+//!
+//! A test program of its own, with one test, so that nobody else needs memory while it measures. No allocator of ours
+//! counts, for that takes unsafe code: the kernel tells how much this process has, and enough is kept to see it.
+
+use berth_api::v1beta1::CloneSet;
+use serde_json::Value;
+
+/// Bytes of this process that are no file's. `None` where the kernel does not say.
+fn in_use() -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("RssAnon:"))?;
+    Some(line.split_whitespace().nth(1)?.parse::<usize>().ok()? << 10)
+}
+
+/// What objects of this text take, in hundredths of their text. They are never given back: what is taken next must not fit
+/// in their place.
+fn percent<T>(text: &str, copies: usize, read: impl Fn(&str) -> T) -> Option<usize> {
+    let mut kept = Vec::with_capacity(copies);
+    let before = in_use()?;
+    kept.extend((0..copies).map(|_| read(text)));
+    let bytes = in_use()?.saturating_sub(before);
+    std::mem::forget(kept);
+    Some(100 * bytes / (text.len() * copies))
+}
+
+#[test]
+fn a_kept_object_takes_less_than_twice_its_text_whatever_its_templates_hold() {
+    const BYTES: usize = 50 << 10;
+    let list = |item: &str| format!("[{}]", vec![item; BYTES / (item.len() + 1)].join(","));
+    let map = |value: &str| {
+        let entries: Vec<_> = (0..BYTES / 10).map(|at| format!(r#""{at:x}":{value}"#)).collect();
+        format!("{{{}}}", entries.join(","))
+    };
+    for odd in [list("[]"), list("{}"), list(r#"{"":0}"#), list("[[]]"), map("{}"), map("1"), list("7")] {
+        let claim = format!(r#"{{"metadata":{{"name":"data","odd":{odd}}},"spec":{odd}}}"#);
+        let metadata = r#"{"labels":{"app":"web"}}"#;
+        let template = format!(r#"{{"metadata":{metadata},"spec":{{"containers":{odd}}},"odd":{odd}}}"#);
+        let spec = format!(r#"{{"selector":{{}},"template":{template},"volumeClaimTemplates":[{claim}]}}"#);
+        let text = format!(r#"{{"metadata":{{"name":"web"}},"spec":{spec}}}"#);
+        let set: CloneSet = serde_json::from_str(&text).unwrap();
+        assert_eq!((set.spec.template.label("app"), set.spec.volume_claim_templates[0].name()), (Some("web"), "data"));
+        let kept = percent(&text, 40, |text| serde_json::from_str::<CloneSet>(text).unwrap()).unwrap();
+        assert!(kept < 200, "takes {kept} % of its text: {}", &odd[..30]);
+        let tree = percent(&text, 2, |text| serde_json::from_str::<Value>(text).unwrap()).unwrap();
+        assert!(tree > 500, "a tree takes {tree} % of its text, so this finds nothing out: {}", &odd[..30]);
+    }
+}

@@ -1,10 +1,14 @@
 //! The connection to the apiserver, and single requests on it.
 
 mod counted;
+#[cfg(test)]
+pub(crate) mod fake;
+pub(crate) mod metadata;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth_api::name::InvalidName;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, Method, Request, Response};
 use http_body_util::BodyExt;
@@ -43,6 +47,12 @@ impl Failed {
     /// A failure on this side, before anything was sent.
     pub fn unsent(message: impl Into<String>) -> Self {
         Self { message: message.into(), not_done: true, ..Self::default() }
+    }
+}
+
+impl From<InvalidName> for Failed {
+    fn from(error: InvalidName) -> Self {
+        Self::unsent(error.to_string())
     }
 }
 

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::join_all;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::election::Leadership;
+use crate::handover::Handover;
 use crate::metrics::DriverMetrics;
 use crate::queue::{Queue, Work};
 use crate::store::SyncState;
@@ -38,6 +39,8 @@ pub struct Driver<K> {
     pub workers: usize,
     /// Nothing is reconciled while another process leads.
     pub leadership: Leadership,
+    /// Nothing is reconciled before what the leader before wrote is seen.
+    pub handover: Handover,
     /// Nothing is reconciled before these stores hold everything.
     pub stores: Vec<SyncState>,
     /// From [`crate::metrics::Metrics::driver`].
@@ -46,10 +49,15 @@ pub struct Driver<K> {
 
 impl<K> Driver<K>
 where
-    K: Clone + Eq + Hash + Display + Send + 'static,
+    K: Clone + Eq + Hash + Display + Send + Sync + 'static,
 {
-    /// Works until `stop`, then lets the reconciles that are under way end.
-    pub async fn run(mut self, stop: CancellationToken, reconcile: impl AsyncFn(K) -> Next) {
+    /// Works until `stop`, then lets the reconciles that are under way end. Each worker is a task of its own, so that one long
+    /// decision holds up no other.
+    pub async fn run<F, R>(mut self, stop: CancellationToken, reconcile: F)
+    where
+        F: Fn(K) -> R + Send + Sync + 'static,
+        R: Future<Output = Next> + Send,
+    {
         for store in &mut self.stores {
             tokio::select! {
                 // An error means that the store is gone, and with it the process.
@@ -57,10 +65,16 @@ where
                 () = stop.cancelled() => return,
             }
         }
-        join_all((0..self.workers.max(1)).map(|_| self.work(&stop, &reconcile))).await;
+        let (driver, reconcile) = (Arc::new(self), Arc::new(reconcile));
+        let mut workers = JoinSet::new();
+        for _ in 0..driver.workers.max(1) {
+            let (driver, reconcile, stop) = (driver.clone(), reconcile.clone(), stop.clone());
+            workers.spawn(async move { driver.work(&stop, &*reconcile).await });
+        }
+        workers.join_all().await;
     }
 
-    async fn work(&self, stop: &CancellationToken, reconcile: &impl AsyncFn(K) -> Next) {
+    async fn work<R: Future<Output = Next>>(&self, stop: &CancellationToken, reconcile: &impl Fn(K) -> R) {
         loop {
             let work = tokio::select! {
                 biased;
@@ -76,17 +90,30 @@ where
         loop {
             self.leadership.acquired().await;
             tokio::select! {
-                work = self.queue.take() => return work,
+                work = self.take() => return work,
                 () = self.leadership.lost() => {}
             }
         }
     }
 
-    async fn one(&self, work: Work<K>, reconcile: &impl AsyncFn(K) -> Next) {
+    /// The next key, once everything is seen that a decision needs.
+    async fn take(&self) -> Option<Work<K>> {
+        loop {
+            self.handover.complete().await;
+            let work = self.queue.take().await?;
+            if self.handover.is_complete() {
+                return Some(work);
+            }
+            // Another led while this worker waited for a key.
+            self.queue.add(work.key.clone());
+        }
+    }
+
+    async fn one<R: Future<Output = Next>>(&self, work: Work<K>, reconcile: &impl Fn(K) -> R) {
         let started = tokio::time::Instant::now();
         self.metrics.active.inc();
         // A bug that an odd object brings to light must not stop the others.
-        let next = AssertUnwindSafe(reconcile(work.key.clone())).catch_unwind().await;
+        let next = AssertUnwindSafe(async { reconcile(work.key.clone()).await }).catch_unwind().await;
         self.metrics.active.dec();
         self.metrics.time.observe(started.elapsed().as_secs_f64());
         let next = next.unwrap_or_else(|_| {
@@ -94,6 +121,11 @@ where
             Next::Retry("the reconcile panicked: this is a bug".to_owned())
         });
         let (controller, key) = (self.controller, &work.key);
+        let next = match next {
+            // What a leader leaves undone is the next leader's work.
+            Next::Retry(reason) if !self.leadership.is_leader() => Next::Again(reason),
+            next => next,
+        };
         match next {
             Next::Done => {
                 self.metrics.done.inc();

@@ -1,6 +1,7 @@
 //! Leader election on a `Lease`, with the semantics of the Go client, so that both can stand for the same lease.
 
 mod lease;
+mod terms;
 mod watched;
 
 use std::sync::Arc;
@@ -21,15 +22,19 @@ pub struct Settings {
     pub namespace: String,
     /// Name of the lease.
     pub name: String,
-    /// Who this candidate is, unique among all: the pod's name and something random.
+    /// Who this candidate is: a readable name and something random, so that no two lives share it. A process that starts again
+    /// must not take up the lease of its life before, of which writes may be under way.
     pub identity: String,
-    /// How long others leave a lease alone that is not renewed (4 s).
+    /// How long others leave a lease alone that is not renewed (4 s). Written in whole seconds, rounded up.
     pub lease: Duration,
     /// How long a leader goes on without a renewal (3 s); less than `lease`, the difference is for clocks that differ.
     pub renew: Duration,
-    /// How often a lease is renewed (1 s). A candidate sees by a watch that it is given back or not renewed any more; how
-    /// often it looks without one follows from this, too.
+    /// How often a lease is renewed (1 s); `renew` is more than 1.2 times that. A candidate sees by a watch that it is given
+    /// back or not renewed any more; how often it looks without one follows from this, too.
     pub retry: Duration,
+    /// How long one write may take (10 s). Where writes turn out to need more than `renew` leaves them, the lease is taken for
+    /// so much longer, for some minutes.
+    pub write: Duration,
 }
 
 impl Settings {
@@ -42,6 +47,7 @@ impl Settings {
             lease: Duration::from_secs(4),
             renew: Duration::from_secs(3),
             retry: Duration::from_secs(1),
+            write: Duration::from_secs(10),
         }
     }
 }
@@ -49,8 +55,19 @@ impl Settings {
 /// Whether this process leads, and until when.
 #[derive(Debug, Clone)]
 pub struct Leadership {
+    /// `None` leads without an election.
+    elected: Option<Elected>,
+}
+
+/// What an election tells, and is told.
+#[derive(Debug, Clone)]
+struct Elected {
     /// Until when this process leads unless it renews, or `None`.
-    term: Option<watch::Receiver<Option<Instant>>>,
+    term: watch::Receiver<Option<Instant>>,
+    /// The version of the lease as of which the leader before writes no more, while this process leads.
+    taken: watch::Receiver<Option<Box<str>>>,
+    /// Until when the lease is to be long enough for slow writes.
+    slow_until: Arc<watch::Sender<Option<Instant>>>,
 }
 
 /// What a leader without an election is granted for a write.
@@ -59,23 +76,62 @@ const UNCONTESTED: Duration = Duration::from_secs(60);
 impl Leadership {
     /// Leads without an election.
     pub fn always() -> Self {
-        Self { term: None }
+        Self { elected: None }
     }
 
     #[cfg(test)]
     pub(crate) fn with_term() -> (watch::Sender<Option<Instant>>, Self) {
         let (sender, term) = watch::channel(None);
-        (sender, Self { term: Some(term) })
+        let elected = Elected { term, taken: watch::channel(None).1, slow_until: Arc::new(watch::channel(None).0) };
+        (sender, Self { elected: Some(elected) })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn with_lease() -> (watch::Sender<Option<Box<str>>>, Self) {
+        let (sender, taken) = watch::channel(None);
+        let elected = Elected { term: watch::channel(None).1, taken, slow_until: Arc::new(watch::channel(None).0) };
+        (sender, Self { elected: Some(elected) })
     }
 
     /// The moment when leadership ends unless it is renewed, measured from before the last renewal was sent. `None` when another
     /// process leads. No write may outlive it.
     pub fn deadline(&self) -> Option<Instant> {
         let now = Instant::now();
-        match &self.term {
+        match &self.elected {
             None => Some(now + UNCONTESTED),
-            Some(term) => term.borrow().filter(|deadline| *deadline > now),
+            Some(elected) => elected.term.borrow().filter(|deadline| *deadline > now),
         }
+    }
+
+    /// As [`Self::deadline`], once that is at least so far away: waits for a renewal, or for the end of leadership.
+    pub async fn deadline_after(&self, least: Duration) -> Option<Instant> {
+        let mut term = self.elected.as_ref().map(|elected| elected.term.clone());
+        loop {
+            let deadline = self.deadline()?;
+            let Some(term) = term.as_mut().filter(|_| deadline < Instant::now() + least) else { return Some(deadline) };
+            tokio::select! {
+                () = tokio::time::sleep_until(deadline) => {}
+                changed = term.changed() => if changed.is_err() {
+                    // The election has ended, and renews no more.
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// A write needed more time than the lease leaves: for some minutes the lease is taken for long enough.
+    pub fn needs_time(&self) {
+        let Some(elected) = &self.elected else { return };
+        let now = Instant::now();
+        if elected.slow_until.send_if_modified(|until| terms::extend(until, now)) {
+            tracing::info!("writes take long: the lease is taken for longer, for some minutes");
+        }
+    }
+
+    /// The version of the lease that is newer than all that the leaders before wrote, while this process leads.
+    /// `None` without an election.
+    pub(crate) fn taken(&self) -> Option<watch::Receiver<Option<Box<str>>>> {
+        self.elected.as_ref().map(|elected| elected.taken.clone())
     }
 
     /// True while this process leads.
@@ -85,7 +141,7 @@ impl Leadership {
 
     /// Waits until this process leads.
     pub async fn acquired(&self) {
-        let Some(mut term) = self.term.clone() else { return };
+        let Some(mut term) = self.elected.as_ref().map(|elected| elected.term.clone()) else { return };
         let leads = |deadline: &Option<Instant>| deadline.is_some_and(|deadline| deadline > Instant::now());
         if term.wait_for(leads).await.is_err() {
             // The election has ended and will not be won any more.
@@ -95,7 +151,9 @@ impl Leadership {
 
     /// Waits until this process does not lead.
     pub async fn lost(&self) {
-        let Some(mut term) = self.term.clone() else { return std::future::pending().await };
+        let Some(mut term) = self.elected.as_ref().map(|elected| elected.term.clone()) else {
+            return std::future::pending().await;
+        };
         while let Some(deadline) = self.deadline() {
             tokio::select! {
                 () = tokio::time::sleep_until(deadline) => {}
@@ -115,11 +173,47 @@ pub fn run(
     stop: CancellationToken,
 ) -> (Leadership, impl Future<Output = ()> + Send + 'static) {
     let (sender, term) = watch::channel(None);
+    let (taken_sender, taken) = watch::channel(None);
+    let (slow_until, slow) = watch::channel(None);
     let (changed, news) = watch::channel(());
     let watching = watched::follow(client.clone(), &settings, metrics.feed(LEASES.kind), changed, stop.clone());
-    let candidate = lease::Candidate::new(client, settings, metrics, sender, news);
+    let candidate = lease::Candidate::new(
+        client,
+        settings,
+        &metrics,
+        lease::Channels { term: sender, taken: taken_sender, news, slow },
+    );
     let standing = async move {
         tokio::join!(candidate.run(stop), watching);
     };
-    (Leadership { term: Some(term) }, standing)
+    (Leadership { elected: Some(Elected { term, taken, slow_until: Arc::new(slow_until) }) }, standing)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::client::fake::SlowWrites;
+
+    /// Leads after a lease that is as given, of version 41.
+    async fn taken_after(spec: serde_json::Value) -> Option<Box<str>> {
+        let server = SlowWrites::default();
+        *server.lease.lock().unwrap() = (41, Some(json!({"metadata": {"resourceVersion": "41"}, "spec": spec})));
+        let (settings, stop) = (Settings::new("n", "leader", "me"), CancellationToken::new());
+        let (leadership, standing) = run(server.client(), settings, Metrics::new(|_| {}), stop);
+        tokio::spawn(standing);
+        leadership.acquired().await;
+        leadership.taken().unwrap().borrow().clone()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_to_be_seen_ends_where_the_lease_was_given_back_or_else_where_it_was_taken() {
+        for holder in [json!(null), json!("")] {
+            let given_back = json!({"holderIdentity": holder, "leaseDurationSeconds": 1});
+            assert_eq!(taken_after(given_back).await.as_deref(), Some("41"));
+        }
+        let died = json!({"holderIdentity": "other", "leaseDurationSeconds": 4});
+        assert_eq!(taken_after(died).await.as_deref(), Some("42"), "it may have written after its last renewal");
+    }
 }

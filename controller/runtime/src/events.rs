@@ -138,13 +138,13 @@ impl Sender {
             "source": {"component": self.component},
             "reportingComponent": self.component, "reportingInstance": self.instance,
         });
-        self.request(Method::POST, &EVENTS.collection(namespace), "application/json", &body).await
+        self.request(Method::POST, &EVENTS.collection(namespace)?, "application/json", &body).await
     }
 
     async fn count(&self, regarding: &Owner, series: &Series) -> Result<(), Failed> {
         let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let body = json!({"count": series.count, "message": series.message, "lastTimestamp": now});
-        let path = EVENTS.path(namespace(regarding), &series.name);
+        let path = EVENTS.path(namespace(regarding), &series.name)?;
         self.request(Method::PATCH, &path, "application/merge-patch+json", &body).await
     }
 

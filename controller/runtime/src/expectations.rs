@@ -19,17 +19,28 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
+use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use crate::client::{self, Failed};
+use crate::feed::event;
 use crate::object::{Object, Resource};
 use crate::store::{Store, reaches};
 
 /// What is expected, by the uid of the owner that is decided on.
 pub struct Expectations {
     owners: Mutex<HashMap<Box<str>, Vec<Entry>>>,
-    followed: Mutex<HashMap<Resource, Arc<dyn Followed>>>,
+    followed: Mutex<HashMap<Resource, Followee>>,
     doubt: Duration,
+}
+
+/// A store in which writes are expected.
+#[derive(Clone)]
+pub(crate) struct Followee {
+    pub(crate) resource: Resource,
+    pub(crate) store: Arc<dyn Followed>,
+    /// The label that objects of the store have; empty where it holds all.
+    pub(crate) labels: String,
 }
 
 /// How things stand with an owner's writes.
@@ -79,13 +90,14 @@ pub struct Ticket {
 }
 
 /// A store as expectations see it, whatever it holds.
-trait Followed: Send + Sync {
+pub(crate) trait Followed: Send + Sync {
     fn state(&self, namespace: &str, name: &str) -> Option<Seen>;
     fn position(&self) -> Option<Box<str>>;
+    fn len(&self) -> usize;
     fn read<'a>(&'a self, client: &'a Client, namespace: &'a str, name: &'a str) -> BoxFuture<'a, Result<(), Failed>>;
 }
 
-struct Seen {
+pub(crate) struct Seen {
     uid: Box<str>,
     version: Box<str>,
     terminating: bool,
@@ -93,6 +105,10 @@ struct Seen {
 
 impl<T: Object> Followed for Store<T> {
     fn state(&self, namespace: &str, name: &str) -> Option<Seen> {
+        // What cannot be decoded is seen all the same: whoever decides holds back because of it, and says so.
+        if let Some(odd) = self.unreadable(namespace, name) {
+            return Some(Seen { uid: (*odd.uid).into(), version: (*odd.version).into(), terminating: odd.terminating });
+        }
         self.get(namespace, name).map(|object| Seen {
             uid: object.uid().into(),
             version: object.resource_version().into(),
@@ -104,12 +120,22 @@ impl<T: Object> Followed for Store<T> {
         self.position()
     }
 
+    fn len(&self) -> usize {
+        self.len()
+    }
+
     fn read<'a>(&'a self, client: &'a Client, namespace: &'a str, name: &'a str) -> BoxFuture<'a, Result<(), Failed>> {
         Box::pin(async move {
-            let seen = self.get(namespace, name);
-            match client::get::<T>(client, &T::RESOURCE.path(namespace, name)).await {
-                Ok(object) => self.apply_read(object),
-                Err(failed) if failed.code == 404 => seen.iter().for_each(|seen| self.remove_seen(seen)),
+            let (seen, unreadable) = (self.get(namespace, name), self.unreadable(namespace, name));
+            match client::get::<Box<RawValue>>(client, &T::RESOURCE.path(namespace, name)?).await {
+                Ok(text) => match event::one(text.get(), self.limits()) {
+                    Ok(object) => self.apply_read(object),
+                    Err(odd) => self.apply_unreadable_read(*odd),
+                },
+                Err(failed) if failed.code == 404 => {
+                    seen.iter().for_each(|seen| self.remove_seen(seen));
+                    unreadable.iter().for_each(|seen| self.remove_unreadable(namespace, name, |odd| odd == &**seen));
+                }
                 Err(failed) => return Err(failed),
             }
             Ok(())
@@ -126,7 +152,18 @@ impl Expectations {
     /// From now on writes of this resource are expected in this store, which a feed must keep. Writes of other resources are not
     /// waited for.
     pub fn follow<T: Object>(&self, store: &Arc<Store<T>>) {
-        self.followed.lock().unwrap_or_else(PoisonError::into_inner).insert(T::RESOURCE, store.clone());
+        self.follow_labelled(store, "");
+    }
+
+    /// As [`Self::follow`], for a store that holds only what has this label.
+    pub fn follow_labelled<T: Object>(&self, store: &Arc<Store<T>>, labels: &str) {
+        let followee = Followee { resource: T::RESOURCE, store: store.clone(), labels: labels.to_owned() };
+        self.followed.lock().unwrap_or_else(PoisonError::into_inner).insert(T::RESOURCE, followee);
+    }
+
+    /// All that is followed.
+    pub(crate) fn followed(&self) -> Vec<Followee> {
+        self.followed.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
     /// Enters a write of an object, for an owner, before it is sent. After `deadline` the server does not carry it out any more.
@@ -234,7 +271,8 @@ impl Expectations {
     }
 
     fn followed_store(&self, resource: &Resource) -> Option<Arc<dyn Followed>> {
-        self.followed.lock().unwrap_or_else(PoisonError::into_inner).get(resource).cloned()
+        let followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
+        followed.get(resource).map(|followee| followee.store.clone())
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Vec<Entry>>> {

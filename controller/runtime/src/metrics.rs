@@ -1,12 +1,13 @@
 //! Metrics, in controller-runtime's names where they fit, so that dashboards made for other controllers work.
 
+mod process;
+
 use std::sync::Arc;
 
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
-use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
@@ -140,7 +141,7 @@ impl Metrics {
             registry: Registry::default(),
         };
         r.register("berth_events_dropped", "Events not sent for lack of room or rate", metrics.events_dropped.clone());
-        r.register_collector(Box::new(Process));
+        r.register_collector(Box::new(process::Process));
         extend(r);
         Arc::new(Self { registry, ..metrics })
     }
@@ -219,41 +220,6 @@ where
     let family = Family::<L, Histogram>::new_with_constructor(latency);
     registry.register(name, help, family.clone());
     family
-}
-
-/// Memory and CPU of the process, read from /proc when asked for.
-#[derive(Debug)]
-struct Process;
-
-impl Collector for Process {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        if let Some(kib) = resident_kib() {
-            let gauge = ConstGauge::<i64>::new(kib * 1024);
-            let name = "process_resident_memory_bytes";
-            gauge.encode(encoder.encode_descriptor(name, "Resident memory", None, gauge.metric_type())?)?;
-        }
-        if let Some(seconds) = cpu_seconds() {
-            let counter = ConstCounter::<f64>::new(seconds);
-            let name = "process_cpu_seconds";
-            counter.encode(encoder.encode_descriptor(name, "CPU time used", None, counter.metric_type())?)?;
-        }
-        Ok(())
-    }
-}
-
-fn resident_kib() -> Option<i64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse().ok()
-}
-
-/// User and system time. Linux counts them in hundredths of a second in this file, whatever the kernel's own tick is.
-fn cpu_seconds() -> Option<f64> {
-    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The command's name, in brackets, may hold spaces.
-    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
-    let ticks = fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?;
-    Some(ticks as f64 / 100.0)
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
+use berth_api::name::{InvalidName, Name, Namespace};
+use berth_workload::owner::{OwnerKey, OwnerKind, Reference};
 use berth_workload::pod::Pod;
 use serde::de::DeserializeOwned;
 
@@ -60,25 +62,49 @@ impl Resource {
         Self { namespaced: false, ..self }
     }
 
+    /// The kind as owner references name it.
+    pub const fn owner_kind(&self) -> OwnerKind {
+        OwnerKind { group: self.group, kind: self.kind, namespaced: self.namespaced }
+    }
+
     /// `v1`, `apps/v1`, ….
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
     }
 
     /// The path of all objects of a namespace, or of all namespaces if it is empty.
-    pub fn collection(&self, namespace: &str) -> String {
+    ///
+    /// # Errors
+    /// The namespace is no DNS label: as part of a path it could ask for something else.
+    pub fn collection(&self, namespace: &str) -> Result<String, InvalidName> {
         let root = if self.group.is_empty() { "/api" } else { "/apis/" };
         let (group, version, plural) = (self.group, self.version, self.plural);
-        if self.namespaced && !namespace.is_empty() {
+        Ok(if self.namespaced && !namespace.is_empty() {
+            let namespace = Namespace::parse(namespace)?;
             format!("{root}{group}/{version}/namespaces/{namespace}/{plural}")
         } else {
             format!("{root}{group}/{version}/{plural}")
-        }
+        })
+    }
+
+    /// The collection with these parameters, but for empty ones.
+    ///
+    /// # Errors
+    /// As for [`Self::collection`].
+    pub fn list(&self, namespace: &str, parameters: &[(&str, &str)]) -> Result<String, InvalidName> {
+        let path = format!("{}?", self.collection(namespace)?);
+        let query_at = path.len();
+        let mut uri = form_urlencoded::Serializer::for_suffix(path, query_at);
+        uri.extend_pairs(parameters.iter().filter(|(_, value)| !value.is_empty()));
+        Ok(uri.finish())
     }
 
     /// The path of one object.
-    pub fn path(&self, namespace: &str, name: &str) -> String {
-        format!("{}/{name}", self.collection(namespace))
+    ///
+    /// # Errors
+    /// The namespace is no DNS label, or the name no DNS subdomain: as part of a path they could ask for something else.
+    pub fn path(&self, namespace: &str, name: &str) -> Result<String, InvalidName> {
+        Ok(format!("{}/{}", self.collection(namespace)?, Name::parse(name)?))
     }
 }
 
@@ -97,6 +123,23 @@ pub trait Object: DeserializeOwned + Send + Sync + 'static {
     fn resource_version(&self) -> &str;
     /// True once `metadata.deletionTimestamp` is set.
     fn terminating(&self) -> bool;
+}
+
+/// An object that belongs to another, and that a [`crate::Store`] finds by it ([`crate::Store::owned_by`]).
+pub trait Owned: Object {
+    /// What the object says of the owner under which it is found.
+    fn owner(&self) -> Option<Reference<'_>>;
+}
+
+/// An object as the owner of others.
+pub fn owner_key<T: Object>(object: &T) -> OwnerKey<'_> {
+    OwnerKey { kind: T::RESOURCE.owner_kind(), namespace: object.namespace(), uid: object.uid() }
+}
+
+impl Owned for Pod {
+    fn owner(&self) -> Option<Reference<'_>> {
+        self.metadata.controller().map(Reference::from)
+    }
 }
 
 impl Object for Pod {
@@ -163,12 +206,30 @@ mod tests {
 
     #[test]
     fn paths() {
-        assert_eq!(PODS.collection(""), "/api/v1/pods");
-        assert_eq!(PODS.path("a", "b"), "/api/v1/namespaces/a/pods/b");
-        assert_eq!(NODES.path("", "n"), "/api/v1/nodes/n");
-        assert_eq!(CLONE_SETS.path("a", "b"), "/apis/apps.kruise.io/v1beta1/namespaces/a/clonesets/b");
-        assert_eq!(NODE_IMAGES.path("ignored", "n"), "/apis/apps.kruise.io/v1beta1/nodeimages/n");
+        assert_eq!(PODS.collection("").unwrap(), "/api/v1/pods");
+        assert_eq!(PODS.path("a", "b").unwrap(), "/api/v1/namespaces/a/pods/b");
+        assert_eq!(NODES.path("", "n").unwrap(), "/api/v1/nodes/n");
+        assert_eq!(CLONE_SETS.path("a", "b").unwrap(), "/apis/apps.kruise.io/v1beta1/namespaces/a/clonesets/b");
+        assert_eq!(NODE_IMAGES.path("ignored", "n").unwrap(), "/apis/apps.kruise.io/v1beta1/nodeimages/n");
         assert_eq!((PODS.api_version(), LEASES.api_version()), ("v1".into(), "coordination.k8s.io/v1".into()));
+    }
+
+    #[test]
+    fn a_namespace_or_name_that_changes_the_path_makes_none() {
+        for text in ["victim/podtemplates#", "a/b", "a?b", "a%2fb", ".."] {
+            assert!(POD_TEMPLATES.collection(text).is_err(), "{text:?}");
+            assert!(PODS.path(text, "b").is_err() && PODS.path("a", text).is_err(), "{text:?}");
+            assert!(NODES.path("", text).is_err(), "{text:?}");
+        }
+        assert!(PODS.path("a", "").is_err(), "this would be the path of all");
+    }
+
+    #[test]
+    fn an_owner_kind_is_that_of_its_resource() {
+        use berth_workload::owner::{CLONE_SET, IMAGE_LIST_PULL_JOB, POD};
+        for (resource, kind) in [(CLONE_SETS, CLONE_SET), (IMAGE_LIST_PULL_JOBS, IMAGE_LIST_PULL_JOB), (PODS, POD)] {
+            assert_eq!(resource.owner_kind(), kind);
+        }
     }
 
     #[test]

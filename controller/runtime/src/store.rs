@@ -1,15 +1,20 @@
 //! Objects in memory, as the apiserver last showed them.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use berth_api::weight::Limits;
+use berth_workload::owner::OwnerKey;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use tokio::sync::watch;
 
-use crate::object::{Object, compare_versions};
+use crate::feed::Odd;
+use crate::object::{Object, Owned, compare_versions};
+
+mod unreadable;
 
 /// What happened to an object. Subscribers see it after the store has changed.
 #[derive(Debug, Clone)]
@@ -60,14 +65,19 @@ impl<T> Index<T> {
 /// Indexes of pods.
 pub mod pods {
     use super::Index;
+    use berth_api::names::label;
     use berth_workload::pod::Pod;
 
-    /// By the uid of the owner that manages the pod.
-    pub const BY_OWNER: Index<Pod> = Index::new("owner", |pod| pod.metadata.controller().map(|owner| &*owner.uid));
     /// By the node that the pod is bound to.
     pub const BY_NODE: Index<Pod> = Index::new("node", |pod| Some(&*pod.spec.node_name));
     /// By namespace.
     pub const BY_NAMESPACE: Index<Pod> = Index::new("namespace", |pod| Some(&*pod.metadata.namespace));
+    /// By namespace, those that were a CloneSet's once and that nobody controls.
+    pub const ORPHANS: Index<Pod> = Index::new("orphans", |pod| {
+        let metadata = &pod.metadata;
+        let is_orphan = metadata.controller().is_none() && metadata.label(label::CLONESET_INSTANCE_ID).is_some();
+        is_orphan.then_some(&*metadata.namespace)
+    });
 }
 
 /// Tells when a store holds everything for the first time. See [`Store::sync_state`].
@@ -77,6 +87,7 @@ pub type SyncState = watch::Receiver<bool>;
 const NO_VERSION: &str = "0";
 
 type Hook<T> = Arc<dyn Fn(&Change<T>) + Send + Sync>;
+type UnreadableHook = Arc<dyn Fn(&Odd) + Send + Sync>;
 
 struct Held<T> {
     object: Arc<T>,
@@ -87,9 +98,13 @@ struct Held<T> {
 struct Inner<T> {
     objects: HashTable<Held<T>>,
     indexed: Vec<HashMap<Box<str>, HashTable<Arc<T>>>>,
+    /// Objects that exist and cannot be decoded in the version that they have now.
+    unreadable: unreadable::All,
     list: u32,
     /// The list under way is believed even where it shows older versions.
     force: bool,
+    /// Of what the list under way shows older versions. `None` between lists.
+    older: Option<HashSet<(Box<str>, Box<str>)>>,
     position: Option<Box<str>>,
     /// The server does not know the kind.
     missing: bool,
@@ -100,8 +115,30 @@ pub struct Store<T> {
     inner: RwLock<Inner<T>>,
     indexes: Vec<Index<T>>,
     hooks: RwLock<Vec<Hook<T>>>,
+    unreadable_hooks: RwLock<Vec<UnreadableHook>>,
     hasher: RandomState,
     synced: watch::Sender<bool>,
+    limits: OnceLock<Limits>,
+}
+
+impl<T: Owned> Index<T> {
+    /// By the uid of the owner. Only [`Store::owned_by`] reads it, for an uid alone says nothing.
+    const OWNER: Self = Self::new("owner", |object| object.owner().map(|owner| owner.uid));
+}
+
+impl<T: Owned> Store<T> {
+    /// An empty store that finds objects by their owner as well as by these indexes.
+    pub fn with_owners(indexes: &[Index<T>]) -> Arc<Self> {
+        Self::new(&[&[Index::OWNER], indexes].concat())
+    }
+
+    /// The objects of this owner: in its namespace, with its uid, and of its group and kind. In no order.
+    pub fn owned_by(&self, owner: &OwnerKey<'_>) -> Vec<Arc<T>> {
+        let mut claimed = self.by_index(&Index::OWNER, owner.uid);
+        let owns = |object: &T| object.owner().is_some_and(|reference| owner.owns(object.namespace(), &reference));
+        claimed.retain(|object| owns(object));
+        claimed
+    }
 }
 
 impl<T: Object> Store<T> {
@@ -111,16 +148,32 @@ impl<T: Object> Store<T> {
             inner: RwLock::new(Inner {
                 objects: HashTable::new(),
                 indexed: indexes.iter().map(|_| HashMap::new()).collect(),
+                unreadable: unreadable::All::default(),
                 list: 0,
                 force: false,
+                older: None,
                 position: None,
                 missing: false,
             }),
             indexes: indexes.to_vec(),
             hooks: RwLock::default(),
+            unreadable_hooks: RwLock::default(),
             hasher: RandomState::new(),
             synced: watch::Sender::new(false),
+            limits: OnceLock::new(),
         })
+    }
+
+    /// From now on, whoever reads an object for the store weighs it first. Only the first word counts.
+    pub(crate) fn set_limits(&self, limits: Option<Limits>) {
+        if let Some(limits) = limits {
+            let _known = self.limits.set(limits);
+        }
+    }
+
+    /// What an object may be at most to be read; `None` where it may be anything.
+    pub(crate) fn limits(&self) -> Option<&Limits> {
+        self.limits.get()
     }
 
     /// Calls `hook` after every change. Subscribe before the feed starts; a hook must be quick and must not block.
@@ -197,6 +250,7 @@ impl<T: Object> Store<T> {
 
     /// Takes an object out, as a feed does. With a uid, only that very object.
     pub fn remove(&self, namespace: &str, name: &str, uid: Option<&str>) {
+        self.remove_unreadable(namespace, name, |odd| uid.is_none_or(|uid| odd.uid.is_empty() || odd.uid == uid));
         self.remove_if(namespace, name, |held| uid.is_none_or(|uid| held.uid() == uid));
     }
 
@@ -223,6 +277,7 @@ impl<T: Object> Store<T> {
         let mut inner = self.write();
         inner.list = inner.list.wrapping_add(1);
         inner.force = force;
+        inner.older = Some(HashSet::new());
     }
 
     /// The server does not know the kind: there is none of it, and whoever waits for the first list need not.
@@ -233,9 +288,10 @@ impl<T: Object> Store<T> {
     }
 
     /// The list has ended: what it did not show is gone, unless it is newer than the list: it was read beside it, or written
-    /// since, and the watch that follows tells of it.
-    pub(crate) fn end_list(&self, version: &str) {
-        let gone = {
+    /// since, and the watch that follows tells of it. True if the list contradicts the store: it showed an object as it was before
+    /// a change that the list's version is past. So that change was undone: etcd was restored, and its versions set forward.
+    pub(crate) fn end_list(&self, version: &str) -> bool {
+        let (gone, told, contradicts) = {
             let mut inner = self.write();
             let (list, force) = (inner.list, inner.force);
             let is_newer = |held: &Held<T>| !force && is_before(version, held.object.resource_version());
@@ -249,11 +305,18 @@ impl<T: Object> Store<T> {
             inner.objects.shrink_to_fit(hash);
             (inner.position, inner.force) = (Some(version.into()), false);
             inner.missing &= version == NO_VERSION;
-            gone
+            let contradicts = inner.older.take().into_iter().flatten().any(|(namespace, name)| {
+                let is_it = |held: &Held<T>| is_at(&*held.object, &namespace, &name);
+                let held = inner.objects.find(self.hash(&namespace, &name), is_it);
+                held.is_some_and(|held| reaches(version, held.object.resource_version()))
+            });
+            (gone, inner.unreadable.end_list(list, version, force), contradicts)
         };
+        self.tell_unreadable(told);
         self.tell(gone.into_iter().map(|old| Change::Deleted { old }));
         self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
         self.tell([Change::Synced]);
+        contradicts
     }
 
     /// Every change up to this version has been applied.
@@ -266,12 +329,16 @@ impl<T: Object> Store<T> {
 
     fn put(&self, object: T, beside: bool) -> Vec<Change<T>> {
         let hash = self.hash(object.namespace(), object.name());
-        let mut inner = self.write();
+        let mut guard = self.write();
+        let inner = &mut *guard;
         let passed = |position: &str| reaches(position, object.resource_version());
         if beside && inner.position.as_deref().is_some_and(passed) {
             return Vec::new();
         }
         let force = inner.force;
+        if !inner.unreadable.make_way(&object, force) {
+            return Vec::new();
+        }
         // A list that is under way has not shown what was read beside it.
         let list = if beside { inner.list.wrapping_sub(1) } else { inner.list };
         let is_it = |held: &Held<T>| is_at(&*held.object, object.namespace(), object.name());
@@ -280,6 +347,8 @@ impl<T: Object> Store<T> {
                 let held = entry.get_mut();
                 if !beside {
                     held.list = list;
+                    let older = is_before(object.resource_version(), held.object.resource_version());
+                    note_older(&mut inner.older, &object, older);
                 }
                 // Also one that had the name before this one, of which the feed tells when this one was read beside it.
                 if !is_news(&*held.object, &object, force) {
@@ -295,9 +364,9 @@ impl<T: Object> Store<T> {
             }
         };
         if let Some(old) = &old {
-            self.unindex(&mut inner, old);
+            self.unindex(inner, old);
         }
-        self.index(&mut inner, &new);
+        self.index(inner, &new);
         match old {
             // Deleted and created again under one name, between two looks.
             Some(old) if old.uid() != new.uid() => {
@@ -371,6 +440,17 @@ pub(crate) fn reaches(have: &str, want: &str) -> bool {
 /// Is a version older than another? No, where they cannot be compared.
 pub(crate) fn is_before(version: &str, other: &str) -> bool {
     compare_versions(version, other).is_some_and(Ordering::is_lt)
+}
+
+/// A list shows an object in an older version than the store has, or, after that, in one that is not.
+fn note_older<T: Object>(noted: &mut Option<HashSet<(Box<str>, Box<str>)>>, object: &T, is_older: bool) {
+    let Some(noted) = noted.as_mut().filter(|noted| is_older || !noted.is_empty()) else { return };
+    let key = (object.namespace().into(), object.name().into());
+    if is_older {
+        noted.insert(key)
+    } else {
+        noted.remove(&key)
+    };
 }
 
 /// False where the versions say that nothing changed, or, unless forced, that `new` is the older one.

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use http::{Request, Response};
-use tower::Service;
+use http::{Method, Request, Response, StatusCode};
+use tower::{BoxError, Service};
 
 use crate::metrics::Metrics;
 
@@ -23,38 +24,87 @@ impl<S> Counted<S> {
     }
 }
 
+/// An answer begins in this time: the apiserver itself takes a minute at most, and a watch begins at once.
+const LONGEST: Duration = Duration::from_secs(65);
+
+/// A request under way. It is counted when this ends, also when nobody waits for the answer any more.
+struct Count {
+    metrics: Arc<Metrics>,
+    method: Method,
+    resource: &'static str,
+    /// Once there is an answer.
+    code: Option<StatusCode>,
+}
+
+impl Drop for Count {
+    fn drop(&mut self) {
+        let code = self.code.as_ref().map_or("<error>", StatusCode::as_str);
+        self.metrics.request(code, self.method.as_str(), self.resource);
+    }
+}
+
 impl<S, In, Out> Service<Request<In>> for Counted<S>
 where
     S: Service<Request<In>, Response = Response<Out>>,
+    S::Error: Into<BoxError>,
     S::Future: Send + 'static,
 {
     type Response = S::Response;
-    type Error = S::Error;
-    type Future = BoxFuture<'static, Result<S::Response, S::Error>>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<S::Response, BoxError>>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(cx)
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(cx).map_err(Into::into)
     }
 
     fn call(&mut self, request: Request<In>) -> Self::Future {
-        let method = request.method().clone();
-        let resource = resource_of(request.uri().path()).to_owned();
+        let (method, resource) = (request.method().clone(), resource_of(request.uri().path()));
         let metrics = self.metrics.clone();
         let answer = self.inner.call(request);
         async move {
-            let answer = answer.await;
-            match &answer {
-                Ok(response) => metrics.request(response.status().as_str(), method.as_str(), &resource),
-                Err(_) => metrics.request("<error>", method.as_str(), &resource),
-            }
-            answer
+            let mut count = Count { metrics, method, resource, code: None };
+            let answer = tokio::time::timeout(LONGEST, answer).await;
+            let answer = answer.map_err(|_| format!("no answer in {LONGEST:?}"))?.map_err(Into::into)?;
+            count.code = Some(answer.status());
+            Ok(answer)
         }
         .boxed()
     }
 }
 
-/// The resource that a path is about: a bounded set of words, whatever objects there are.
-fn resource_of(path: &str) -> &str {
+/// The resources that Berth asks about.
+const RESOURCES: [&str; 18] = [
+    "clonesets",
+    "configmaps",
+    "controllerrevisions",
+    "customresourcedefinitions",
+    "endpointslices",
+    "events",
+    "imagelistpulljobs",
+    "imagepulljobs",
+    "leases",
+    "namespaces",
+    "nodeimages",
+    "nodes",
+    "persistentvolumeclaims",
+    "pods",
+    "podtemplates",
+    "secrets",
+    "tokenreviews",
+    "validatingwebhookconfigurations",
+];
+
+/// The resource that a path is about: one of [`RESOURCES`], `other`, or nothing where a path is about none. A label that
+/// somebody else could choose would make a series for each choice, and none of them ever goes.
+fn resource_of(path: &str) -> &'static str {
+    let named = segment(path);
+    if named.is_empty() {
+        return "";
+    }
+    RESOURCES.into_iter().find(|resource| *resource == named).unwrap_or("other")
+}
+
+fn segment(path: &str) -> &str {
     let mut parts = path.trim_start_matches('/').split('/');
     let version = match parts.next() {
         Some("api") => parts.next(),
@@ -86,6 +136,8 @@ mod tests {
             ("/apis/apps.kruise.io/v1beta1/namespaces/a/clonesets/b", "clonesets"),
             ("/apis/apps.kruise.io/v1beta1/nodeimages/b", "nodeimages"),
             ("/apis/apps.kruise.io", ""),
+            ("/api/v1/namespaces/a/xxxxxxxxxxxx/podtemplates", "other"),
+            ("/apis/apps.kruise.io/v1beta1/whatever", "other"),
             ("/version", ""),
             ("/", ""),
         ] {

@@ -22,39 +22,49 @@ fn rig() -> Rig {
 impl Rig {
     fn driver(&self, leadership: Leadership, stores: Vec<SyncState>) -> Driver<u8> {
         let metrics = self.metrics.driver("test", 2);
-        Driver { controller: "test", queue: self.queue.clone(), workers: 2, leadership, stores, metrics }
+        let (queue, handover) = (self.queue.clone(), Handover::from_nobody());
+        Driver { controller: "test", queue, workers: 2, leadership, handover, stores, metrics }
     }
 
     /// Runs everything that can run without time passing for long.
-    async fn run_for(&self, driver: Driver<u8>, time: Duration, reconcile: impl AsyncFn(u8) -> Next) {
+    async fn run_for<R: Future<Output = Next> + Send>(
+        &self,
+        driver: Driver<u8>,
+        time: Duration,
+        reconcile: impl Fn(u8) -> R + Send + Sync + 'static,
+    ) {
         let stop = self.stop.clone();
         let end = async {
             tokio::time::sleep(time).await;
             stop.cancel();
         };
-        tokio::join!(driver.run(self.stop.clone(), &reconcile), end);
+        tokio::join!(driver.run(self.stop.clone(), reconcile), end);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_broken_object_does_not_stop_its_neighbours() {
     let rig = rig();
-    let (runs, bad) = (AtomicU32::new(0), AtomicU32::new(0));
+    let (runs, bad) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let (ran, broke) = (runs.clone(), bad.clone());
     (0..10).for_each(|key| rig.queue.add(key));
     let driver = rig.driver(Leadership::always(), Vec::new());
-    rig.run_for(driver, Duration::from_secs(10), async |key| match key {
-        3 => {
-            bad.fetch_add(1, Ordering::Relaxed);
-            panic!("odd object");
-        }
-        4 => {
-            bad.fetch_add(1, Ordering::Relaxed);
-            Next::Retry("refused".into())
-        }
-        _ => {
-            runs.fetch_add(1, Ordering::Relaxed);
-            Next::Done
-        }
+    rig.run_for(driver, Duration::from_secs(10), move |key| {
+        let next = match key {
+            3 => {
+                broke.fetch_add(1, Ordering::Relaxed);
+                panic!("odd object");
+            }
+            4 => {
+                broke.fetch_add(1, Ordering::Relaxed);
+                Next::Retry("refused".into())
+            }
+            _ => {
+                ran.fetch_add(1, Ordering::Relaxed);
+                Next::Done
+            }
+        };
+        std::future::ready(next)
     })
     .await;
     assert_eq!(runs.load(Ordering::Relaxed), 8);
@@ -69,13 +79,14 @@ async fn a_broken_object_does_not_stop_its_neighbours() {
 #[tokio::test(start_paused = true)]
 async fn looking_again_is_no_failure() {
     let rig = rig();
-    let times = Mutex::new(Vec::new());
+    let times = Arc::new(Mutex::new(Vec::new()));
     let start = Instant::now();
     rig.queue.add(1);
     let driver = rig.driver(Leadership::always(), Vec::new());
-    rig.run_for(driver, Duration::from_secs(16), async |_| {
-        times.lock().unwrap().push(start.elapsed().as_secs());
-        Next::After(Duration::from_secs(5))
+    let seen = times.clone();
+    rig.run_for(driver, Duration::from_secs(16), move |_| {
+        seen.lock().unwrap().push(start.elapsed().as_secs());
+        std::future::ready(Next::After(Duration::from_secs(5)))
     })
     .await;
     assert_eq!(*times.lock().unwrap(), [0, 5, 10, 15]);
@@ -84,14 +95,16 @@ async fn looking_again_is_no_failure() {
 #[tokio::test(start_paused = true)]
 async fn what_changed_meanwhile_is_decided_on_again_ever_more_slowly_and_is_no_failure() {
     let rig = rig();
-    let times = Mutex::new(Vec::new());
+    let times = Arc::new(Mutex::new(Vec::new()));
     let start = Instant::now();
     rig.queue.add(1);
     let driver = rig.driver(Leadership::always(), Vec::new());
-    rig.run_for(driver, Duration::from_secs(60), async |_| {
-        let mut times = times.lock().unwrap();
+    let seen = times.clone();
+    rig.run_for(driver, Duration::from_secs(60), move |_| {
+        let mut times = seen.lock().unwrap();
         times.push(start.elapsed());
-        if times.len() < 6 { Next::Again("PatchPod web-1: changed".to_owned()) } else { Next::Done }
+        let next = if times.len() < 6 { Next::Again("PatchPod web-1: changed".to_owned()) } else { Next::Done };
+        std::future::ready(next)
     })
     .await;
     let times = times.lock().unwrap();
@@ -113,9 +126,9 @@ async fn nothing_is_decided_before_the_stores_hold_everything() {
         tokio::time::sleep(Duration::from_secs(3)).await;
         synced.send_replace(true);
     };
-    let run = rig.run_for(driver, Duration::from_secs(5), async |_| {
+    let run = rig.run_for(driver, Duration::from_secs(5), move |_| {
         assert!(start.elapsed().as_secs() >= 3);
-        Next::Done
+        std::future::ready(Next::Done)
     });
     tokio::join!(run, sync);
     assert!(rig.queue.is_empty());
@@ -126,7 +139,7 @@ async fn it_works_only_while_it_leads() {
     let rig = rig();
     let start = Instant::now();
     let (term, leadership) = Leadership::with_term();
-    let ran = Mutex::new(Vec::new());
+    let ran = Arc::new(Mutex::new(Vec::new()));
     let driver = rig.driver(leadership, Vec::new());
     rig.queue.add(1);
     let story = async {
@@ -138,9 +151,10 @@ async fn it_works_only_while_it_leads() {
         tokio::time::sleep(Duration::from_secs(2)).await;
         term.send_replace(Some(Instant::now() + Duration::from_secs(2)));
     };
-    let run = rig.run_for(driver, Duration::from_secs(10), async |key| {
-        ran.lock().unwrap().push((key, start.elapsed().as_secs()));
-        Next::Done
+    let runs = ran.clone();
+    let run = rig.run_for(driver, Duration::from_secs(10), move |key| {
+        runs.lock().unwrap().push((key, start.elapsed().as_secs()));
+        std::future::ready(Next::Done)
     });
     tokio::join!(run, story);
     assert_eq!(*ran.lock().unwrap(), [(1, 2), (2, 7)]);
@@ -149,14 +163,64 @@ async fn it_works_only_while_it_leads() {
 #[tokio::test(start_paused = true)]
 async fn stopping_lets_a_reconcile_end() {
     let rig = rig();
-    let ended = AtomicU32::new(0);
+    let ended = Arc::new(AtomicU32::new(0));
     rig.queue.add(1);
     let driver = rig.driver(Leadership::always(), Vec::new());
-    rig.run_for(driver, Duration::from_secs(1), async |_| {
-        tokio::time::sleep(Duration::from_secs(5)).await;
-        ended.fetch_add(1, Ordering::Relaxed);
-        Next::Done
+    let ends = ended.clone();
+    rig.run_for(driver, Duration::from_secs(1), move |_| {
+        let ends = ends.clone();
+        async move {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            ends.fetch_add(1, Ordering::Relaxed);
+            Next::Done
+        }
     })
     .await;
     assert_eq!(ended.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_decided_before_the_stores_have_seen_the_writes_of_the_leader_before() {
+    let rig = rig();
+    let start = Instant::now();
+    let (term, leadership) = Leadership::with_term();
+    let (taken, of_lease) = watch::channel(Some("7".into()));
+    let (seen, handover) = Handover::by_hand(of_lease);
+    let ran = Arc::new(Mutex::new(Vec::new()));
+    let driver = Driver { handover, ..rig.driver(leadership, Vec::new()) };
+    rig.queue.add(1);
+    let story = async {
+        term.send_replace(Some(Instant::now() + Duration::from_secs(3600)));
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        seen.send_replace(Some("7".into()));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        // Lost, and taken again: another may have written meanwhile.
+        taken.send_replace(Some("9".into()));
+        rig.queue.add(2);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        seen.send_replace(Some("9".into()));
+    };
+    let runs = ran.clone();
+    let run = rig.run_for(driver, Duration::from_secs(10), move |key| {
+        runs.lock().unwrap().push((key, start.elapsed().as_secs()));
+        std::future::ready(Next::Done)
+    });
+    tokio::join!(run, story);
+    assert_eq!(*ran.lock().unwrap(), [(1, 2), (2, 4)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconcile_that_a_lost_lease_cuts_short_is_no_failure() {
+    let rig = rig();
+    let (term, leadership) = Leadership::with_term();
+    term.send_replace(Some(Instant::now() + Duration::from_secs(1)));
+    let driver = rig.driver(leadership, Vec::new());
+    rig.queue.add(1);
+    rig.run_for(driver, Duration::from_secs(5), |_| async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        Next::Retry("not started: another process may lead now".into())
+    })
+    .await;
+    let text = rig.metrics.encode();
+    assert!(text.contains(r#"controller_runtime_reconcile_errors_total{controller="test"} 0"#), "{text}");
 }

@@ -1,6 +1,5 @@
 //! One candidate for a lease.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
@@ -14,6 +13,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Settings;
+use super::terms::Terms;
 use crate::client::{self, Failed};
 use crate::metrics::Metrics;
 use crate::object::LEASES;
@@ -21,14 +21,30 @@ use crate::object::LEASES;
 pub(super) struct Candidate {
     client: Client,
     settings: Settings,
-    term: watch::Sender<Option<Instant>>,
+    terms: Terms,
+    channels: Channels,
     leads: Gauge,
     /// The lease as last read or written.
     lease: Option<Value>,
+    /// The version in which the holder before gave the lease back that is being taken; none where it did not.
+    given_back: Option<Box<str>>,
     /// Another's lease, and when it was first seen in this version.
     rival: Option<Rival>,
+}
+
+/// A renewal that failed is tried again in this part of the time between two.
+const SOONER: u32 = 5;
+
+/// What a candidate tells the rest of the process, and is told.
+pub(super) struct Channels {
+    /// Until when this process leads.
+    pub(super) term: watch::Sender<Option<Instant>>,
+    /// The version of the lease as of which the leader before writes no more.
+    pub(super) taken: watch::Sender<Option<Box<str>>>,
     /// Tells of changes of the lease.
-    news: watch::Receiver<()>,
+    pub(super) news: watch::Receiver<()>,
+    /// Until when writes need more time than a short lease leaves.
+    pub(super) slow: watch::Receiver<Option<Instant>>,
 }
 
 /// Another holder. Its clock is not trusted: its time runs from when its last renewal was first seen here.
@@ -49,7 +65,7 @@ struct Spec {
 }
 
 /// What a lease means for a candidate.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum Claim {
     /// It is ours already.
     Renew,
@@ -60,26 +76,19 @@ enum Claim {
 }
 
 impl Candidate {
-    pub(super) fn new(
-        client: Client,
-        settings: Settings,
-        metrics: Arc<Metrics>,
-        term: watch::Sender<Option<Instant>>,
-        news: watch::Receiver<()>,
-    ) -> Self {
+    pub(super) fn new(client: Client, settings: Settings, metrics: &Metrics, channels: Channels) -> Self {
         let leads = metrics.leader(&settings.name);
         leads.set(0);
-        Self { client, settings, term, leads, lease: None, rival: None, news }
+        let terms = Terms::new(&settings);
+        Self { client, settings, terms, channels, leads, lease: None, given_back: None, rival: None }
     }
 
     pub(super) async fn run(mut self, stop: CancellationToken) {
-        loop {
-            let wait = tokio::select! {
-                () = stop.cancelled() => break,
-                wait = self.turn() => wait,
-            };
+        while !stop.is_cancelled() {
+            // Never cut short: a renewal that was carried out unheard could not be given back.
+            let wait = self.turn().await;
             tokio::select! {
-                () = stop.cancelled() => break,
+                () = stop.cancelled() => {}
                 () = tokio::time::sleep(wait) => {}
                 () = self.changed() => {}
             }
@@ -87,9 +96,15 @@ impl Candidate {
         self.release().await;
     }
 
-    /// Waits until the lease of another changes: it may be free. A leader knows what its own is.
+    /// Waits until the lease of another changes: it may be free. A leader knows what its own is; it waits until somebody asks
+    /// for more time.
     async fn changed(&mut self) {
-        if self.term.borrow().is_some() || self.news.changed().await.is_err() {
+        let leads = self.channels.term.borrow().is_some();
+        let ended = match leads {
+            true => self.channels.slow.changed().await.is_err(),
+            false => self.channels.news.changed().await.is_err(),
+        };
+        if ended {
             std::future::pending::<()>().await;
         }
     }
@@ -97,24 +112,35 @@ impl Candidate {
     /// One attempt to get or keep the lease. Returns the wait until the next.
     async fn turn(&mut self) -> Duration {
         let sent = Instant::now();
-        let Settings { identity, namespace, name, renew, retry, .. } = self.settings.clone();
-        let led = self.term.borrow().is_some();
-        match self.attempt().await {
-            Ok(true) => {
+        let Settings { identity, namespace, name, retry, .. } = self.settings.clone();
+        let led = self.channels.term.borrow().is_some();
+        let renew = self.terms.at(sent, *self.channels.slow.borrow_and_update()).renew;
+        match self.attempt(sent).await {
+            Ok(Some(claim)) => {
                 if !led {
                     tracing::info!(namespace, name, identity, "became leader");
                 }
+                // Also when somebody else led between two renewals.
+                if !led || claim == Claim::Take {
+                    // Who gives it back has ended its writes before. Of whom does not, the last one may be newer.
+                    let version = self.given_back.take().or_else(|| self.lease.as_ref().and_then(version));
+                    self.channels.taken.send_replace(version);
+                }
                 self.leads.set(1);
-                self.term.send_replace(Some(sent + renew));
+                self.channels.term.send_replace(Some(sent + renew));
                 return retry;
             }
-            Ok(false) => self.step_down("another process holds the lease"),
+            Ok(None) => self.step_down("another process holds the lease"),
             Err(failed) => {
                 tracing::warn!(namespace, name, identity, error = %failed, "cannot renew or take the lease");
                 // What the server has is unknown now.
                 self.lease = None;
-                if self.term.borrow().is_some_and(|deadline| deadline <= Instant::now()) {
-                    self.step_down("the lease could not be renewed in time");
+                let deadline = *self.channels.term.borrow();
+                match deadline {
+                    // There is time for another try, and what the next one finds may be over soon.
+                    Some(deadline) if deadline > Instant::now() => return retry / SOONER,
+                    Some(_) => self.step_down("the lease could not be renewed in time"),
+                    None => {}
                 }
             }
         }
@@ -123,17 +149,17 @@ impl Candidate {
         if led { retry } else { end.filter(|end| !end.is_zero()).map_or(try_again, |end| end.min(try_again)) }
     }
 
-    /// True if the lease is ours now.
-    async fn attempt(&mut self) -> Result<bool, Failed> {
-        if self.term.borrow().is_some()
+    /// How the lease became ours, or stayed so; `None` while it is another's. What it grants counts from `sent`.
+    async fn attempt(&mut self, sent: Instant) -> Result<Option<Claim>, Failed> {
+        if self.channels.term.borrow().is_some()
             && let Some(lease) = self.lease.clone()
         {
-            match self.write(lease, Claim::Renew).await {
+            match self.write(lease, Claim::Renew, sent).await {
                 Err(failed) if failed.code == 409 => {}
-                done => return done.map(|()| true),
+                done => return done.map(|()| Some(Claim::Renew)),
             }
         }
-        let path = LEASES.path(&self.settings.namespace, &self.settings.name);
+        let path = LEASES.path(&self.settings.namespace, &self.settings.name)?;
         let lease =
             match client::send(&self.client, client::request(Method::GET, &path, "", Vec::new())?, self.patience())
                 .await
@@ -142,24 +168,27 @@ impl Candidate {
                 Err(failed) if failed.code == 404 => Value::Null,
                 Err(failed) => return Err(failed),
             };
-        let claim = claim(&lease, &self.settings.identity, &mut self.rival, Instant::now());
+        let longest = self.terms.longest_believed();
+        let claim = claim(&lease, (&self.settings.identity, longest), &mut self.rival, Instant::now());
         if claim == Claim::Wait {
-            return Ok(false);
+            return Ok(None);
         }
-        match self.write(lease, claim).await {
+        self.given_back = is_given_back(&lease).then(|| version(&lease)).flatten();
+        match self.write(lease, claim, sent).await {
             // Another candidate was faster.
-            Err(failed) if failed.code == 409 => Ok(false),
-            done => done.map(|()| true),
+            Err(failed) if failed.code == 409 => Ok(None),
+            done => done.map(|()| Some(claim)),
         }
     }
 
-    async fn write(&mut self, lease: Value, claim: Claim) -> Result<(), Failed> {
-        let Settings { namespace, name, identity, lease: duration, .. } = &self.settings;
-        let body = held(lease, (namespace, name), identity, *duration, &claim, Timestamp::now());
+    async fn write(&mut self, lease: Value, claim: Claim, sent: Instant) -> Result<(), Failed> {
+        let Settings { namespace, name, identity, .. } = &self.settings;
+        let duration = self.terms.at(sent, *self.channels.slow.borrow()).lease;
+        let body = held(lease, (namespace, name), identity, duration, claim, Timestamp::now());
         let exists = body["metadata"]["resourceVersion"].is_string();
         let (method, path) = match exists {
-            true => (Method::PUT, LEASES.path(namespace, name)),
-            false => (Method::POST, LEASES.collection(namespace)),
+            true => (Method::PUT, LEASES.path(namespace, name)?),
+            false => (Method::POST, LEASES.collection(namespace)?),
         };
         let request = client::request(method, &path, "application/json", body.to_string().into_bytes())?;
         let answer = client::send(&self.client, request, self.patience()).await?;
@@ -170,11 +199,13 @@ impl Candidate {
 
     /// Two requests fit between two renewals.
     fn patience(&self) -> Instant {
-        Instant::now() + self.settings.renew / 2
+        let now = Instant::now();
+        now + self.terms.at(now, *self.channels.slow.borrow()).renew / 2
     }
 
     fn step_down(&mut self, why: &str) {
-        if self.term.send_replace(None).is_some() {
+        self.channels.taken.send_replace(None);
+        if self.channels.term.send_replace(None).is_some() {
             let Settings { namespace, name, identity, .. } = &self.settings;
             tracing::warn!(namespace, name, identity, why, "no longer leader");
         }
@@ -184,13 +215,16 @@ impl Candidate {
     /// Gives the lease back, so that others need not wait for its end.
     async fn release(&mut self) {
         self.leads.set(0);
-        let Some(deadline) = self.term.send_replace(None) else { return };
+        self.channels.taken.send_replace(None);
+        let Some(deadline) = self.channels.term.send_replace(None) else { return };
         let Some(mut lease) = self.lease.take().filter(|_| deadline > Instant::now()) else { return };
         lease["spec"]["holderIdentity"] = Value::Null;
         lease["spec"]["leaseDurationSeconds"] = json!(1);
         let (namespace, name) = (&self.settings.namespace, &self.settings.name);
         let body = lease.to_string().into_bytes();
-        let released = match client::request(Method::PUT, &LEASES.path(namespace, name), "application/json", body) {
+        let request = LEASES.path(namespace, name).map_err(Failed::from);
+        let request = request.and_then(|path| client::request(Method::PUT, &path, "application/json", body));
+        let released = match request {
             Ok(request) => client::send(&self.client, request, deadline).await.map(|_| ()),
             Err(failed) => Err(failed),
         };
@@ -201,11 +235,21 @@ impl Candidate {
     }
 }
 
+fn version(lease: &Value) -> Option<Box<str>> {
+    lease["metadata"]["resourceVersion"].as_str().map(Box::from)
+}
+
+/// A holder that ends leaves the lease without one; that it is there at all says that there was one.
+fn is_given_back(lease: &Value) -> bool {
+    spec(lease).holder_identity.is_none_or(|holder| holder.is_empty())
+}
+
 fn spec(lease: &Value) -> Spec {
     Spec::deserialize(&lease["spec"]).unwrap_or_default()
 }
 
-fn claim(lease: &Value, identity: &str, rival: &mut Option<Rival>, now: Instant) -> Claim {
+/// Another's lease is believed for `longest` at most: a foreign length of years would leave everybody without a leader.
+fn claim(lease: &Value, (identity, longest): (&str, Duration), rival: &mut Option<Rival>, now: Instant) -> Claim {
     let spec = spec(lease);
     let holder = spec.holder_identity.unwrap_or_default();
     if holder == identity {
@@ -218,8 +262,7 @@ fn claim(lease: &Value, identity: &str, rival: &mut Option<Rival>, now: Instant)
     if let Some(rival) = rival.as_ref().filter(|rival| rival.version == version) {
         return if now >= rival.since + rival.lease { Claim::Take } else { Claim::Wait };
     }
-    // The API holds 32 bits; what a server says otherwise must not be beyond the clock.
-    let lease = Duration::from_secs(spec.lease_duration_seconds.unwrap_or(0).min(u32::MAX.into()));
+    let lease = Duration::from_secs(spec.lease_duration_seconds.unwrap_or(0)).min(longest);
     *rival = Some(Rival { version: version.to_owned(), since: now, lease });
     Claim::Wait
 }
@@ -230,7 +273,7 @@ fn held(
     (namespace, name): (&str, &str),
     identity: &str,
     duration: Duration,
-    claim: &Claim,
+    claim: Claim,
     now: Timestamp,
 ) -> Value {
     let now = now.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
@@ -249,7 +292,7 @@ fn held(
     }
     lease["spec"] = json!({
         "holderIdentity": identity,
-        "leaseDurationSeconds": duration.as_secs(),
+        "leaseDurationSeconds": seconds(duration),
         "acquireTime": acquired,
         "renewTime": now,
         "leaseTransitions": transitions,
@@ -257,9 +300,16 @@ fn held(
     lease
 }
 
+/// Whole seconds, rounded up: others must not take a lease before this process has stopped to act on it.
+fn seconds(duration: Duration) -> u64 {
+    duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const LONGEST: Duration = Duration::from_secs(150);
 
     fn lease(holder: &str, version: &str) -> Value {
         json!({
@@ -272,31 +322,46 @@ mod tests {
     fn a_rivals_time_runs_from_its_last_renewal_as_seen_here() {
         let (start, mut rival) = (Instant::now(), None);
         let at = |seconds| start + Duration::from_secs(seconds);
-        assert_eq!(claim(&lease("b", "1"), "a", &mut rival, at(0)), Claim::Wait);
-        assert_eq!(claim(&lease("b", "1"), "a", &mut rival, at(14)), Claim::Wait);
+        assert_eq!(claim(&lease("b", "1"), ("a", LONGEST), &mut rival, at(0)), Claim::Wait);
+        assert_eq!(claim(&lease("b", "1"), ("a", LONGEST), &mut rival, at(14)), Claim::Wait);
         // Renewed at the last moment.
-        assert_eq!(claim(&lease("b", "2"), "a", &mut rival, at(15)), Claim::Wait);
-        assert_eq!(claim(&lease("b", "2"), "a", &mut rival, at(29)), Claim::Wait);
-        assert_eq!(claim(&lease("b", "2"), "a", &mut rival, at(30)), Claim::Take);
-        let mut endless = lease("b", "3");
-        endless["spec"]["leaseDurationSeconds"] = json!(u64::MAX);
-        for seconds in [30, 1_000_000] {
-            assert_eq!(claim(&endless, "a", &mut rival, at(seconds)), Claim::Wait);
+        assert_eq!(claim(&lease("b", "2"), ("a", LONGEST), &mut rival, at(15)), Claim::Wait);
+        assert_eq!(claim(&lease("b", "2"), ("a", LONGEST), &mut rival, at(29)), Claim::Wait);
+        assert_eq!(claim(&lease("b", "2"), ("a", LONGEST), &mut rival, at(30)), Claim::Take);
+    }
+
+    #[test]
+    fn a_foreign_lease_of_68_years_is_believed_for_a_bounded_time() {
+        let (start, mut rival) = (Instant::now(), None);
+        for length in [json!(2_147_483_647), json!(u64::MAX)] {
+            let mut endless = lease("b", &length.to_string());
+            endless["spec"]["leaseDurationSeconds"] = length;
+            let mut after = |seconds| claim(&endless, ("a", LONGEST), &mut rival, start + Duration::from_secs(seconds));
+            assert_eq!([0, 149, 150].map(&mut after), [Claim::Wait, Claim::Wait, Claim::Take]);
+        }
+    }
+
+    #[test]
+    fn a_lease_is_written_in_seconds_rounded_up() {
+        for (millis, told) in [(3_900, 4), (4_000, 4), (500, 1), (4_001, 5)] {
+            let now = Timestamp::UNIX_EPOCH;
+            let lease = held(Value::Null, ("n", "l"), "a", Duration::from_millis(millis), Claim::Take, now);
+            assert_eq!(lease["spec"]["leaseDurationSeconds"], told, "{millis} ms");
         }
     }
 
     #[test]
     fn nobodys_and_ours_are_taken_at_once() {
         let now = Instant::now();
-        assert_eq!(claim(&lease("", "1"), "a", &mut None, now), Claim::Take);
-        assert_eq!(claim(&Value::Null, "a", &mut None, now), Claim::Take);
-        assert_eq!(claim(&lease("a", "1"), "a", &mut None, now), Claim::Renew);
+        assert_eq!(claim(&lease("", "1"), ("a", LONGEST), &mut None, now), Claim::Take);
+        assert_eq!(claim(&Value::Null, ("a", LONGEST), &mut None, now), Claim::Take);
+        assert_eq!(claim(&lease("a", "1"), ("a", LONGEST), &mut None, now), Claim::Renew);
     }
 
     #[test]
     fn transitions_count_changes_of_the_holder() {
         let now: Timestamp = "2026-01-02T03:04:05.000006Z".parse().unwrap();
-        let write = |old, claim| held(old, ("n", "l"), "a", Duration::from_secs(15), &claim, now);
+        let write = |old, claim| held(old, ("n", "l"), "a", Duration::from_secs(15), claim, now);
         let taken = write(lease("b", "1"), Claim::Take);
         assert_eq!(taken["spec"]["leaseTransitions"], 4);
         assert_eq!(taken["spec"]["acquireTime"], "2026-01-02T03:04:05.000006Z");

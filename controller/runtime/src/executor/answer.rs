@@ -2,7 +2,6 @@
 
 use berth_workload::plan::Failure;
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::write::{Kind, Write};
 use crate::client::Failed;
@@ -19,6 +18,30 @@ struct Written {
 struct Meta {
     uid: String,
     resource_version: String,
+    deletion_timestamp: Option<String>,
+}
+
+/// An object that was read is the one that is meant, and stays.
+pub(super) fn confirmed(write: &Write, body: &[u8]) -> Result<(), Failed> {
+    let conflict = |message| Err(refused("Conflict", message));
+    let (kind, name) = (write.resource.kind, &write.name);
+    match serde_json::from_slice::<Written>(body) {
+        Ok(Written { metadata }) if metadata.uid != write.uid => conflict(replaced(write)),
+        Ok(Written { metadata }) if metadata.deletion_timestamp.is_some() => {
+            conflict(format!("{kind} {name:?} is being deleted"))
+        }
+        Ok(_) => Ok(()),
+        Err(error) => conflict(format!("{kind} {name:?} cannot be read: {error}")),
+    }
+}
+
+/// The conflict that was found in an answer: nothing was done.
+fn refused(reason: &str, message: String) -> Failed {
+    Failed { code: 409, reason: reason.to_owned(), message, not_done: true, ..Failed::default() }
+}
+
+fn replaced(write: &Write) -> String {
+    format!("{} {:?} is another object now, not the one with the uid {}", write.resource.kind, write.name, write.uid)
 }
 
 /// Notes what the server did, so that it is waited for.
@@ -28,31 +51,60 @@ pub(super) fn settle(write: &Write, ticket: Option<Ticket>, body: &[u8]) {
         return ticket.deleted(&write.uid);
     }
     match serde_json::from_slice::<Written>(body) {
-        Ok(Written { metadata: Meta { uid, resource_version } }) => ticket.written(&uid, &resource_version),
+        Ok(Written { metadata: Meta { uid, resource_version, .. } }) => ticket.written(&uid, &resource_version),
         // Dropped: in doubt until the object is read.
         Err(error) => tracing::warn!(action = write.action, object = write.name, %error, "the answer names no object"),
     }
 }
 
+/// The reason of an answer that says so: the name is another object's.
+const TAKEN: &str = "AlreadyExists";
+
+/// What of an object that exists says whose it is. The rest of it, a whole template at times, is passed over.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(super) struct Existing {
+    metadata: ExistingMetadata,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct ExistingMetadata {
+    owner_references: Option<Vec<Reference>>,
+    deletion_timestamp: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Reference {
+    api_version: String,
+    kind: String,
+    uid: String,
+    controller: Option<bool>,
+}
+
 /// An object that was to be created exists. That is success if it belongs to the same owner: an earlier answer was lost.
-pub(super) fn existing(write: &Write, object: &Value) -> Result<(), Failed> {
+pub(super) fn existing(write: &Write, object: &Existing) -> Result<(), Failed> {
     let (kind, name) = (write.resource.kind, &write.name);
-    let refuse = |message: String| {
-        Err(Failed { code: 409, reason: "AlreadyExists".to_owned(), message, not_done: true, ..Failed::default() })
-    };
     let owner = controller(object);
-    if owner.is_none() || owner != controller(&write.body) {
-        return refuse(format!("{kind} {name:?} exists and belongs to {}: rename or delete it", describe(owner)));
+    let wanted = Existing::deserialize(&write.body).unwrap_or_default();
+    if owner.is_none() || owner != controller(&wanted) {
+        let uid = owner.map(|(_, _, uid)| uid);
+        let message = format!("{kind} {name:?} exists and belongs to {}: rename or delete it", describe(uid));
+        return Err(refused(TAKEN, message));
     }
-    if object["metadata"]["deletionTimestamp"].is_string() {
-        return refuse(format!("{kind} {name:?} exists and is being deleted"));
+    if object.metadata.deletion_timestamp.is_some() {
+        return Err(refused("Conflict", format!("{kind} {name:?} exists and is being deleted")));
     }
     Ok(())
 }
 
-fn controller(object: &Value) -> Option<&str> {
-    let owners = object["metadata"]["ownerReferences"].as_array()?;
-    owners.iter().find(|owner| owner["controller"] == true)?["uid"].as_str()
+/// Group, kind and uid of the owner that manages the object; it is in the object's namespace, as the object that was to be
+/// created.
+fn controller(object: &Existing) -> Option<(&str, &str, &str)> {
+    let owner = object.metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))?;
+    let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
+    Some((group, &owner.kind, &owner.uid))
 }
 
 fn describe(owner: Option<&str>) -> String {
@@ -61,15 +113,13 @@ fn describe(owner: Option<&str>) -> String {
 
 /// A failure as a plan's outcome tells it.
 pub(super) fn failure(write: &Write, failed: Failed) -> Failure {
+    let taken = write.kind == Kind::Create && failed.reason == TAKEN;
     let (mut code, mut message) = (failed.code, failed.message);
-    let replaced = write.kind == Kind::Patch && failed.causes.iter().any(|(field, _)| field == "metadata.uid");
-    if replaced {
+    let is_replaced = write.kind == Kind::Patch && failed.causes.iter().any(|(field, _)| field == "metadata.uid");
+    if is_replaced {
         // The server words a wrong uid in a patch as an attempt to change it.
         code = 409;
-        message = format!(
-            "{} {:?} is another object now, not the one with the uid {}",
-            write.resource.kind, write.name, write.uid
-        );
+        message = replaced(write);
     } else if write.kind == Kind::DryRun && !failed.causes.is_empty() {
         message = template_errors(&failed.causes);
     }
@@ -79,7 +129,7 @@ pub(super) fn failure(write: &Write, failed: Failed) -> Failure {
     let permanent = matches!(code, 400 | 403 | 422) && !passes && !is_of_another;
     let outdated =
         is_of_another || matches!(code, 404 | 409) && !matches!(write.kind, Kind::Create | Kind::Ensure | Kind::DryRun);
-    Failure { action: write.action, object: write.name.clone(), message, code, permanent, outdated }
+    Failure { action: write.action, object: write.name.clone(), message, code, permanent, outdated, taken }
 }
 
 /// The apiserver's field errors, with the fields named as in the workload.

@@ -4,39 +4,46 @@
 //! that its decision rests on, is entered in the expectations, and ends before the leader's time does, on both sides.
 
 mod answer;
+mod quiet;
 mod window;
 mod write;
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use berth_workload::plan::{Action, Failure, Outcome, Plan, Stage, Step, Target};
+use berth_workload::merge_patch::merge_patch;
+use berth_workload::plan::{Action, Event, Failure, Outcome, Plan, Stage, Step, Target};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use kube::Client;
 use serde_json::Value;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::client::{self, Failed};
 use crate::election::Leadership;
 use crate::events::Recorder;
 use crate::expectations::{Expectations, Ticket};
 use crate::object::Resource;
+use quiet::Quiet;
 use window::Window;
 use write::{Kind, Write};
 
 /// Bounds of an executor.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Steps at once, of all plans together.
+    /// Writes at once, of all plans for workloads of one kind: a kind whose writes hang holds up no other kind.
     pub parallel: usize,
     /// Steps at once of one plan.
     pub parallel_per_plan: usize,
-    /// At most for one write; less when the leader's time ends sooner.
+    /// At most for one write; less when the leader's time ends sooner, and then the leader takes more time for the next.
     pub timeout: Duration,
     /// Owner of the fields in `metadata.managedFields`.
     pub field_manager: String,
+    /// From then on nothing is begun: what is under way ends, and the rest of a plan is the next leader's.
+    pub stop: CancellationToken,
 }
 
 impl Default for Settings {
@@ -46,6 +53,7 @@ impl Default for Settings {
             parallel_per_plan: 32,
             timeout: Duration::from_secs(10),
             field_manager: "berth-controller".to_owned(),
+            stop: CancellationToken::new(),
         }
     }
 }
@@ -82,9 +90,24 @@ pub struct Executor {
     expectations: Arc<Expectations>,
     recorder: Recorder,
     settings: Settings,
-    permits: Semaphore,
-    /// The server asked to be left alone until then.
-    quiet_until: Mutex<Instant>,
+    /// By the kind of the workload that is written for.
+    permits: Mutex<HashMap<&'static str, Arc<Semaphore>>>,
+    quiet: Mutex<Quiet>,
+}
+
+/// A line of the log about a write.
+macro_rules! say {
+    ($level:ident, $owner:expr, $stage:expr, $write:expr, $($more:tt)*) => {
+        tracing::$level!(
+            owner_kind = $owner.resource.kind,
+            owner_name = $owner.name,
+            namespace = $write.namespace,
+            stage = $stage,
+            action = $write.action,
+            object = $write.name,
+            $($more)*
+        )
+    };
 }
 
 /// How often a write is tried that the server puts off with 429.
@@ -103,9 +126,8 @@ impl Executor {
         recorder: Recorder,
         settings: Settings,
     ) -> Self {
-        let permits = Semaphore::new(settings.parallel.max(1));
-        let quiet_until = Mutex::new(Instant::now());
-        Self { client, leadership, expectations, recorder, settings, permits, quiet_until }
+        let (permits, quiet) = Default::default();
+        Self { client, leadership, expectations, recorder, settings, permits, quiet }
     }
 
     /// Carries out a plan for an owner and records its events. Stops at the first required stage with a failure.
@@ -118,11 +140,16 @@ impl Executor {
             let failures = self.stage(stage, owner).await;
             let stop = stage.required && !failures.is_empty();
             outcome.failures.extend(failures);
-            if stop || !self.leadership.is_leader() {
+            if stop || !self.goes_on() {
                 break;
             }
         }
         outcome
+    }
+
+    /// Something more may be begun.
+    fn goes_on(&self) -> bool {
+        self.leadership.is_leader() && !self.settings.stop.is_cancelled()
     }
 
     /// Writes what differs between two statuses of an object. True if something was written.
@@ -136,8 +163,9 @@ impl Executor {
         old: &Value,
         new: &Value,
     ) -> Result<bool, Failure> {
-        let Some(patch) = crate::status::merge_patch(old, new) else { return Ok(false) };
-        self.write(&Write::status(resource, target, patch), &target.uid).await.map(|()| true)
+        let Some(patch) = merge_patch(old, new) else { return Ok(false) };
+        let write = Write::status(resource, target, patch);
+        self.write(&write, (resource.kind, &target.uid)).await.map(|()| true).map_err(|unwritten| unwritten.failure)
     }
 
     async fn stage(&self, stage: &Stage, owner: &Owner) -> Vec<Failure> {
@@ -155,7 +183,7 @@ impl Executor {
                 Some(Ok(())) => window.succeeded(),
                 Some(Err(failure)) => {
                     window.failed();
-                    if !self.leadership.is_leader() {
+                    if !self.goes_on() {
                         window.close();
                     }
                     failures.push(failure);
@@ -165,38 +193,12 @@ impl Executor {
     }
 
     async fn step(&self, stage: &'static str, step: &Step, owner: &Owner) -> Result<(), Failure> {
-        // Never closed, so there is no error.
-        let _permit = self.permits.acquire().await;
         for action in &step.actions {
             let write = Write::of(action);
-            let (object, namespace, action) = (&write.name, &write.namespace, write.action);
-            if let Err(failure) = self.write(&write, &owner.uid).await {
-                let Failure { code, message, outdated, .. } = &failure;
-                let (owner_kind, owner_name) = (owner.resource.kind, &owner.name);
-                if *outdated {
-                    tracing::info!(owner_kind, owner_name, namespace, stage, action, object, "changed meanwhile");
-                    return Err(failure);
-                }
-                tracing::warn!(
-                    owner_kind,
-                    owner_name,
-                    namespace,
-                    stage,
-                    action,
-                    object,
-                    code,
-                    error = message,
-                    reason = step.reason,
-                    "write failed"
-                );
-                if let Some(event) = &step.failed {
-                    let message = format!("{}: {message}", event.message);
-                    self.recorder.record(owner, &berth_workload::plan::Event { message, ..event.clone() });
-                }
-                return Err(failure);
+            match self.write(&write, (owner.resource.kind, &owner.uid)).await {
+                Ok(()) => say!(info, owner, stage, write, reason = step.reason, "written"),
+                Err(unwritten) => return Err(self.tell(unwritten, owner, stage, step, &write)),
             }
-            let (owner_kind, owner_name) = (owner.resource.kind, &owner.name);
-            tracing::info!(owner_kind, owner_name, namespace, stage, action, object, reason = step.reason, "written");
         }
         if let Some(event) = &step.done {
             self.recorder.record(owner, event);
@@ -204,32 +206,69 @@ impl Executor {
         Ok(())
     }
 
-    async fn write(&self, write: &Write, owner: &str) -> Result<(), Failure> {
+    /// Says in the log that a write of the step failed, and in an event where the object is to blame for it.
+    fn tell(&self, unwritten: Unwritten, owner: &Owner, stage: &'static str, step: &Step, write: &Write) -> Failure {
+        let Unwritten { failure, is_of_object } = unwritten;
+        let Failure { code, message, outdated, .. } = &failure;
+        if !is_of_object {
+            // This leader goes on when it has more time, or the next one does.
+            say!(info, owner, stage, write, message, "cut short by the end of leadership");
+        } else if *outdated {
+            say!(info, owner, stage, write, "changed meanwhile");
+        } else {
+            say!(warn, owner, stage, write, code, error = message, reason = step.reason, "write failed");
+            if let Some(event) = &step.failed {
+                let message = format!("{}: {message}", event.message);
+                self.recorder.record(owner, &Event { message, ..event.clone() });
+            }
+        }
+        failure
+    }
+
+    /// Writes for a workload of this kind and uid.
+    async fn write(&self, write: &Write, (kind, owner): (&'static str, &str)) -> Result<(), Unwritten> {
         let mut tries = 0;
         loop {
             tries += 1;
-            self.quiet().await;
-            let now = Instant::now();
-            let until = self.leadership.deadline().map(|deadline| deadline.min(now + self.settings.timeout));
-            let Some(until) = until.filter(|until| *until >= now + LEAST_TIME) else {
-                return Err(answer::failure(write, Failed::unsent("not started: another process may lead now")));
+            self.quiet(owner).await;
+            let permit = self.permit(kind).await;
+            let deadline = self.leadership.deadline_after(LEAST_TIME).await;
+            let Some(deadline) = deadline.filter(|_| !self.settings.stop.is_cancelled()) else {
+                let failed = Failed::unsent("not started: another process may lead now, or this one ends");
+                return Err(Unwritten { failure: answer::failure(write, failed), is_of_object: false });
             };
-            match self.send(write, owner, until).await {
+            let now = Instant::now();
+            let until = deadline.min(now + self.settings.timeout);
+            let answer = self.send(write, owner, until).await;
+            drop(permit);
+            let is_short = until < now + self.settings.timeout;
+            if is_short && now.elapsed() >= until.duration_since(now) / 2 {
+                self.leadership.needs_time();
+            }
+            let is_cut = is_short && until <= Instant::now() + LEAST_TIME;
+            match answer {
                 Err(failed) if failed.code == 429 && tries < TRIES => {
-                    self.keep_quiet(failed.retry_after.unwrap_or(RETRY_AFTER));
+                    let mut quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
+                    quiet.heard(owner, Instant::now(), failed.retry_after.unwrap_or(RETRY_AFTER));
                 }
-                done => return done.map_err(|failed| answer::failure(write, failed)),
+                Err(failed) => {
+                    let has_no_answer = failed.code == 0 || failed.code >= 500;
+                    let is_of_object = !has_no_answer || !is_cut && self.leadership.is_leader();
+                    return Err(Unwritten { failure: answer::failure(write, failed), is_of_object });
+                }
+                Ok(()) => return Ok(()),
             }
         }
     }
 
     async fn send(&self, write: &Write, owner: &str, until: Instant) -> Result<(), Failed> {
         let left = until.saturating_duration_since(Instant::now()).as_millis();
-        let uri = write.uri(&self.settings.field_manager, left);
+        let uri = write.uri(&self.settings.field_manager, left)?;
         let request = client::request(write.method(), &uri, write.content, write.text().into_bytes())?;
-        let ticket = (write.kind != Kind::DryRun)
+        let ticket = (!matches!(write.kind, Kind::DryRun | Kind::Confirm))
             .then(|| self.expectations.enter(owner, &write.resource, &write.namespace, &write.name, until));
         match client::send(&self.client, request, until).await {
+            Ok(body) if write.kind == Kind::Confirm => answer::confirmed(write, &body),
             Ok(body) => {
                 answer::settle(write, ticket, &body);
                 Ok(())
@@ -249,21 +288,41 @@ impl Executor {
             Kind::Delete if failed.code == 404 => Ok(()),
             Kind::Ensure if failed.reason == "AlreadyExists" => Ok(()),
             Kind::Create if failed.reason == "AlreadyExists" => {
-                let path = write.resource.path(&write.namespace, &write.name);
-                answer::existing(write, &client::get::<Value>(&self.client, &path).await?)
+                let path = write.resource.path(&write.namespace, &write.name)?;
+                answer::existing(write, &client::get::<answer::Existing>(&self.client, &path).await?)
             }
             _ => Err(failed),
         }
     }
 
-    async fn quiet(&self) {
-        let until = *self.quiet_until.lock().unwrap_or_else(PoisonError::into_inner);
-        tokio::time::sleep_until(until).await;
+    /// Waits while the server wants to be left alone by this workload, but not beyond the end.
+    async fn quiet(&self, owner: &str) {
+        loop {
+            let until = self.quiet.lock().unwrap_or_else(PoisonError::into_inner).until(owner, Instant::now());
+            let Some(until) = until else { return };
+            tokio::select! {
+                () = tokio::time::sleep_until(until) => {}
+                () = self.settings.stop.cancelled() => return,
+            }
+        }
     }
 
-    fn keep_quiet(&self, wait: Duration) {
-        let until = Instant::now() + wait;
-        let mut quiet_until = self.quiet_until.lock().unwrap_or_else(PoisonError::into_inner);
-        *quiet_until = until.max(*quiet_until);
+    /// Waits for a turn among the writes for workloads of this kind. `None` never comes: no semaphore is closed.
+    async fn permit(&self, kind: &'static str) -> Option<OwnedSemaphorePermit> {
+        let of_kind = {
+            let mut permits = self.permits.lock().unwrap_or_else(PoisonError::into_inner);
+            permits.entry(kind).or_insert_with(|| Arc::new(Semaphore::new(self.settings.parallel.max(1)))).clone()
+        };
+        of_kind.acquire_owned().await.ok()
     }
 }
+
+/// A write that failed.
+struct Unwritten {
+    failure: Failure,
+    /// False when the lease was over before the server had answered, or leadership before the write was sent.
+    is_of_object: bool,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,12 @@
 //! An action as a request to the apiserver.
 
-use berth_workload::inplace::resize::Resize;
-use berth_workload::plan::{Action, PodPatch, Target};
-use berth_workload::pod::priority;
+use berth_api::name::InvalidName;
+use berth_workload::inplace::resize::{Resize, Resizes};
+use berth_workload::plan::{Action, Body, PodPatch, Target};
+use berth_workload::pod::{Condition, priority};
 use berth_workload::revision::form;
 use http::Method;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::object::{
@@ -26,6 +28,8 @@ pub(super) enum Kind {
     Ensure,
     /// Of nothing: the server only says whether it would.
     DryRun,
+    /// Of nothing: the object is read, and must be the one that is meant.
+    Confirm,
     Patch,
     Delete,
 }
@@ -42,23 +46,43 @@ pub(super) struct Write {
     pub(super) uid: String,
     pub(super) subresource: &'static str,
     pub(super) content: &'static str,
+    /// What is sent; of an object that is sent whole, no more than its answer is judged by.
     pub(super) body: Value,
+    /// The text of an object that is sent whole: its tree would take many times as much for as long as the server takes.
+    whole: Option<Box<str>>,
+}
+
+/// What of a new object its answer is judged by.
+#[derive(Deserialize, Serialize, Default)]
+#[serde(default)]
+struct Head {
+    metadata: HeadMetadata,
+}
+
+#[derive(Deserialize, Serialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct HeadMetadata {
+    namespace: String,
+    name: String,
+    owner_references: Value,
 }
 
 impl Write {
     pub(super) fn method(&self) -> Method {
         match self.kind {
             Kind::Create | Kind::Ensure | Kind::DryRun => Method::POST,
+            Kind::Confirm => Method::GET,
             Kind::Patch => Method::PATCH,
             Kind::Delete => Method::DELETE,
         }
     }
 
     /// Path and query. The server gives the request up after `timeout_ms`: it must not carry it out when nobody counts on it.
-    pub(super) fn uri(&self, manager: &str, timeout_ms: u128) -> String {
+    pub(super) fn uri(&self, manager: &str, timeout_ms: u128) -> Result<String, InvalidName> {
         let path = match self.kind {
-            Kind::Create | Kind::Ensure | Kind::DryRun => self.resource.collection(&self.namespace),
-            Kind::Patch | Kind::Delete => self.resource.path(&self.namespace, &self.name),
+            Kind::Create | Kind::Ensure | Kind::DryRun => self.resource.collection(&self.namespace)?,
+            Kind::Confirm => return self.resource.path(&self.namespace, &self.name),
+            Kind::Patch | Kind::Delete => self.resource.path(&self.namespace, &self.name)?,
         };
         let slash = if self.subresource.is_empty() { "" } else { "/" };
         let rest = match self.kind {
@@ -66,25 +90,23 @@ impl Write {
             Kind::DryRun => format!("&fieldManager={manager}&dryRun=All"),
             _ => format!("&fieldManager={manager}"),
         };
-        format!("{path}{slash}{}?timeout={timeout_ms}ms{rest}", self.subresource)
+        Ok(format!("{path}{slash}{}?timeout={timeout_ms}ms{rest}", self.subresource))
     }
 
     /// The body as it is sent. The server keeps the data of a revision byte for byte, and OpenKruise compares bytes.
     pub(super) fn text(&self) -> String {
-        if self.resource == CONTROLLER_REVISIONS { form::text(&self.body) } else { self.body.to_string() }
+        match &self.whole {
+            Some(text) if self.resource == CONTROLLER_REVISIONS => form::escaped(text),
+            Some(text) => text.to_string(),
+            None if self.resource == CONTROLLER_REVISIONS => form::text(&self.body),
+            None => self.body.to_string(),
+        }
     }
 
     pub(super) fn of(action: &Action) -> Self {
         match action {
-            Action::ValidateTemplate { namespace, template } => {
-                let body = json!({
-                    "apiVersion": "v1", "kind": "PodTemplate",
-                    "metadata": {"generateName": "berth-validate-", "namespace": namespace},
-                    "template": template,
-                });
-                Self::create("ValidateTemplate", Kind::DryRun, POD_TEMPLATES, &body)
-            }
-            Action::CreateRevision { body } => Self::create("CreateRevision", Kind::Create, CONTROLLER_REVISIONS, body),
+            Action::ValidateTemplate { namespace, template } => Self::validate_template(namespace, template),
+            Action::CreateRevision { body } => Self::create_whole("CreateRevision", CONTROLLER_REVISIONS, body),
             Action::RenumberRevision { target, revision, annotations } => {
                 let mut patch = json!({"revision": revision});
                 if !annotations.is_empty() {
@@ -96,41 +118,25 @@ impl Write {
                 Self::patch("PatchRevision", CONTROLLER_REVISIONS, target, MERGE, patch.clone())
             }
             Action::DeleteRevision { target } => Self::delete("DeleteRevision", CONTROLLER_REVISIONS, target),
-            Action::CreatePod { body } => Self::create("CreatePod", Kind::Create, PODS, &body.value()),
+            Action::CreatePod { body } => Self::create_whole("CreatePod", PODS, body),
             Action::DeletePod { target } => Self::delete("DeletePod", PODS, target),
             Action::ReleasePod { target, owner } => {
                 let body = json!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": owner}]}});
                 Self::patch("ReleasePod", PODS, target, STRATEGIC, body)
             }
-            Action::CreateClaim { body } => Self::create("CreateClaim", Kind::Create, CLAIMS, body),
+            Action::AdoptPod { target, owner } => Self::adopt("AdoptPod", PODS, target, owner),
+            Action::AdoptRevision { target, owner } => {
+                Self::adopt("AdoptRevision", CONTROLLER_REVISIONS, target, owner)
+            }
+            Action::ConfirmCloneSet { target } => {
+                Self { action: "ConfirmCloneSet", kind: Kind::Confirm, resource: CLONE_SETS, ..Self::on(target) }
+            }
+            Action::CreateClaim { body } => Self::create_whole("CreateClaim", CLAIMS, body),
             Action::PatchClaim { target, patch } => Self::patch("PatchClaim", CLAIMS, target, STRATEGIC, patch.clone()),
             Action::DeleteClaim { target } => Self::delete("DeleteClaim", CLAIMS, target),
-            Action::PatchPod { target, patch } => {
-                let mut body = metadata(patch);
-                if !patch.images.is_empty() {
-                    let images = patch.images.iter();
-                    let containers: Vec<_> =
-                        images.map(|(name, image)| json!({"name": name, "image": image})).collect();
-                    body["spec"] = json!({"containers": containers});
-                }
-                Self::patch("PatchPod", PODS, target, STRATEGIC, body)
-            }
-            Action::ResizePod { target, resources } => {
-                let containers = resources.iter().map(|(name, Resize { requests, limits, .. })| {
-                    json!({"name": name, "resources": {"requests": requests, "limits": limits}})
-                });
-                let body = json!({"spec": {"containers": containers.collect::<Vec<_>>()}});
-                let write = Self::patch("ResizePod", PODS, target, STRATEGIC, body);
-                Self { subresource: "resize", ..write }
-            }
-            Action::PatchPodStatus { target, conditions, patch } => {
-                let mut body = metadata(patch);
-                if !conditions.is_empty() {
-                    body["status"] = json!({"conditions": conditions});
-                }
-                let write = Self::patch("PatchPodStatus", PODS, target, STRATEGIC, body);
-                Self { subresource: "status", ..write }
-            }
+            Action::PatchPod { target, patch } => Self::patch_pod(target, patch),
+            Action::ResizePod { target, resources } => Self::resize_pod(target, resources),
+            Action::PatchPodStatus { target, conditions, patch } => Self::patch_pod_status(target, conditions, patch),
             Action::PatchCloneSet { target, patch } => {
                 Self::patch("PatchCloneSet", CLONE_SETS, target, MERGE, patch.clone())
             }
@@ -152,6 +158,41 @@ impl Write {
                 Self::delete("DeleteImageListPullJob", IMAGE_LIST_PULL_JOBS, target)
             }
         }
+    }
+
+    fn validate_template(namespace: &str, template: &Body) -> Self {
+        let metadata = json!({"generateName": "berth-validate-", "namespace": namespace});
+        let (head, template) = (json!({"metadata": metadata}), template.text());
+        let whole =
+            format!(r#"{{"apiVersion":"v1","kind":"PodTemplate","metadata":{metadata},"template":{template}}}"#);
+        let write = Self::create("ValidateTemplate", Kind::DryRun, POD_TEMPLATES, &head);
+        Self { whole: Some(whole.into()), ..write }
+    }
+
+    fn patch_pod(target: &Target, patch: &PodPatch) -> Self {
+        let mut body = metadata(patch);
+        if !patch.images.is_empty() {
+            let images = patch.images.iter();
+            let containers: Vec<_> = images.map(|(name, image)| json!({"name": name, "image": image})).collect();
+            body["spec"] = json!({"containers": containers});
+        }
+        Self::patch("PatchPod", PODS, target, STRATEGIC, body)
+    }
+
+    fn resize_pod(target: &Target, resources: &Resizes) -> Self {
+        let containers = resources.iter().map(|(name, Resize { requests, limits, .. })| {
+            json!({"name": name, "resources": {"requests": requests, "limits": limits}})
+        });
+        let body = json!({"spec": {"containers": containers.collect::<Vec<_>>()}});
+        Self { subresource: "resize", ..Self::patch("ResizePod", PODS, target, STRATEGIC, body) }
+    }
+
+    fn patch_pod_status(target: &Target, conditions: &[Condition], patch: &PodPatch) -> Self {
+        let mut body = metadata(patch);
+        if !conditions.is_empty() {
+            body["status"] = json!({"conditions": conditions});
+        }
+        Self { subresource: "status", ..Self::patch("PatchPodStatus", PODS, target, STRATEGIC, body) }
     }
 
     /// A merge patch of a status subresource.
@@ -176,6 +217,17 @@ impl Write {
         }
     }
 
+    /// The server merges owners by their uid, and refuses a second one that manages the object.
+    fn adopt(action: &'static str, resource: Resource, target: &Target, owner: &Value) -> Self {
+        Self::patch(action, resource, target, STRATEGIC, json!({"metadata": {"ownerReferences": [owner]}}))
+    }
+
+    fn create_whole(action: &'static str, resource: Resource, body: &Body) -> Self {
+        let head: Head = body.read().unwrap_or_default();
+        let write = Self::create(action, Kind::Create, resource, &json!(head));
+        Self { whole: Some(body.text().into()), ..write }
+    }
+
     fn create(action: &'static str, kind: Kind, resource: Resource, body: &Value) -> Self {
         let text = |field: &str| body["metadata"][field].as_str().unwrap_or_default().to_owned();
         let name = text("name");
@@ -190,6 +242,7 @@ impl Write {
             subresource: "",
             content: JSON,
             body: body.clone(),
+            whole: None,
         }
     }
 
@@ -229,6 +282,7 @@ impl Write {
             subresource: "",
             content: "",
             body: Value::Null,
+            whole: None,
         }
     }
 }

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::feed::Odd;
 use crate::object::{CONTROLLER_REVISIONS, PODS};
 use berth_workload::pod::Pod;
 
@@ -61,6 +62,25 @@ async fn an_older_version_or_another_pod_does_not_do() {
     assert!(rig.settled(), "a later version contains the write");
     rig.enter("a").written("2", "110");
     assert!(!rig.settled());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_cannot_be_decoded_is_seen() {
+    let rig = rig();
+    rig.show("a", "u", "105", false);
+    rig.enter("a").written("u", "107");
+    assert!(!rig.settled());
+    let odd = |version: &str| Odd {
+        namespace: "ns".to_owned(),
+        name: "a".to_owned(),
+        uid: "u".to_owned(),
+        version: version.to_owned(),
+        ..Odd::default()
+    };
+    rig.pods.apply_unreadable(odd("106"));
+    assert!(!rig.settled());
+    rig.pods.apply_unreadable(odd("107"));
+    assert!(rig.settled());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,10 @@
 //! What a watch and a list say, decoded. An object that cannot be decoded never takes others with it.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
+use berth_api::weight::{Limits, without_managed_fields};
+use berth_workload::pod::Owner;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -29,7 +32,7 @@ pub enum Event<T> {
 }
 
 /// An object that cannot be decoded. What of its metadata cannot be told is empty.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Odd {
     /// Its namespace.
     pub namespace: String,
@@ -39,6 +42,10 @@ pub struct Odd {
     pub uid: String,
     /// Its resource version.
     pub version: String,
+    /// Its owners.
+    pub owners: Box<[Owner]>,
+    /// It is being deleted.
+    pub terminating: bool,
     /// It was deleted.
     pub gone: bool,
     /// Why.
@@ -69,9 +76,6 @@ struct Line<'a> {
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct Meta {
-    namespace: String,
-    name: String,
-    uid: String,
     resource_version: String,
     annotations: Annotations,
 }
@@ -111,17 +115,19 @@ struct ListMeta {
     r#continue: String,
 }
 
-/// Decodes a line of a watch.
+/// Decodes a line of a watch. An object beyond the limits cannot be decoded.
 ///
 /// # Errors
 /// It is no event.
-pub fn event<T: DeserializeOwned>(line: &[u8]) -> Result<Event<T>, Failed> {
+pub fn event<T: DeserializeOwned>(line: &[u8], limits: Option<&Limits>) -> Result<Event<T>, Failed> {
     let broken = |error| Failed { message: format!("not a watch event: {error}"), ..Failed::default() };
     let Line { kind, object } = serde_json::from_slice(line).map_err(broken)?;
     let text = object.get();
     Ok(match &*kind {
-        "ADDED" | "MODIFIED" => one(text).map_or_else(Event::Odd, Event::Applied),
-        "DELETED" => one(text).map_or_else(|odd| Event::Odd(Box::new(Odd { gone: true, ..*odd })), Event::Deleted),
+        "ADDED" | "MODIFIED" => one(text, limits).map_or_else(Event::Odd, Event::Applied),
+        "DELETED" => {
+            one(text, limits).map_or_else(|odd| Event::Odd(Box::new(Odd { gone: true, ..*odd })), Event::Deleted)
+        }
         "BOOKMARK" => {
             let Named { metadata } = serde_json::from_str(text).map_err(broken)?;
             Event::Bookmark {
@@ -134,29 +140,21 @@ pub fn event<T: DeserializeOwned>(line: &[u8]) -> Result<Event<T>, Failed> {
             Event::Error(Failed { code, reason, message, not_done: true, ..Failed::default() })
         }
         // None is known today. Its version is not passed by: it may come before the versions of other events.
-        other => {
-            let (none, error) = (String::new(), format!("unknown event type {other:?}"));
-            let [namespace, name, uid, version] = [none.clone(), none.clone(), none.clone(), none];
-            Event::Odd(Box::new(Odd { namespace, name, uid, version, gone: false, error }))
-        }
+        other => Event::Odd(Box::new(Odd { error: format!("unknown event type {other:?}"), ..Odd::default() })),
     })
 }
 
-/// Decodes a page of a list.
+/// Decodes a page of a list. An object beyond the limits cannot be decoded.
 ///
 /// # Errors
 /// It is no list.
-pub fn page<T: DeserializeOwned>(body: &[u8]) -> Result<Page<T>, Failed> {
-    if let Ok(List { metadata, items }) = serde_json::from_slice::<List<T>>(body) {
-        let ListMeta { resource_version: version, r#continue: next } = metadata;
-        return Ok(Page { items: items.unwrap_or_default(), odd: Vec::new(), version, next });
-    }
+pub fn page<T: DeserializeOwned>(body: &[u8], limits: Option<&Limits>) -> Result<Page<T>, Failed> {
     let broken = |error| Failed { message: format!("not a list: {error}"), ..Failed::default() };
     let List { metadata, items } = serde_json::from_slice::<List<&RawValue>>(body).map_err(broken)?;
     let mut page =
         Page { items: Vec::new(), odd: Vec::new(), version: metadata.resource_version, next: metadata.r#continue };
     for item in items.unwrap_or_default() {
-        match one(item.get()) {
+        match one(item.get(), limits) {
             Ok(item) => page.items.push(item),
             Err(odd) => page.odd.push(*odd),
         }
@@ -164,12 +162,49 @@ pub fn page<T: DeserializeOwned>(body: &[u8]) -> Result<Page<T>, Failed> {
     Ok(page)
 }
 
-fn one<T: DeserializeOwned>(text: &str) -> Result<T, Box<Odd>> {
-    serde_json::from_str(text).map_err(|error| {
-        let Named { metadata } = serde_json::from_str(text).unwrap_or_default();
-        let Meta { namespace, name, uid, resource_version: version, .. } = metadata;
-        Box::new(Odd { namespace, name, uid, version, gone: false, error: error.to_string() })
-    })
+/// Decodes one object. It is weighed before any of it is read into memory: as a tree, a template may take a hundred times
+/// its text.
+///
+/// # Errors
+/// The type does not fit it, or it is beyond a limit.
+pub(crate) fn one<T: DeserializeOwned>(text: &str, limits: Option<&Limits>) -> Result<T, Box<Odd>> {
+    let read = || {
+        let Some(limits) = limits else { return serde_json::from_str(text).map_err(|error| error.to_string()) };
+        limits.check_object(text)?;
+        serde_json::from_str(&without_managed_fields(text)).map_err(|error| error.to_string())
+    };
+    read().map_err(|error: String| Box::new(Odd::of(text, error)))
+}
+
+/// The fields of an object's metadata, each still as text: one that is odd takes no other with it.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Fields<'a> {
+    #[serde(borrow)]
+    metadata: BTreeMap<String, &'a RawValue>,
+}
+
+impl Odd {
+    /// What the text tells of an object that cannot be decoded for this reason.
+    fn of(text: &str, error: String) -> Self {
+        let Fields { metadata } = serde_json::from_str(text).unwrap_or_default();
+        let string = |field: &str| -> String { read(&metadata, field) };
+        Self {
+            namespace: string("namespace"),
+            name: string("name"),
+            uid: string("uid"),
+            version: string("resourceVersion"),
+            owners: read(&metadata, "ownerReferences"),
+            terminating: metadata.contains_key("deletionTimestamp"),
+            gone: false,
+            error,
+        }
+    }
+}
+
+/// A field, or its default where it is missing or odd.
+fn read<T: DeserializeOwned + Default>(metadata: &BTreeMap<String, &RawValue>, field: &str) -> T {
+    metadata.get(field).and_then(|text| serde_json::from_str(text.get()).ok()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -182,7 +217,7 @@ mod tests {
     fn events() {
         let object = r#"{"kind":"Pod","metadata":{"namespace":"a","name":"b","uid":"u","resourceVersion":"7","managedFields":[{}]}}"#;
         let line = |kind: &str, object: &str| format!(r#"{{"type":"{kind}","object":{object}}}"#);
-        let decoded = |text: String| event::<Pod>(text.as_bytes()).unwrap();
+        let decoded = |text: String| event::<Pod>(text.as_bytes(), None).unwrap();
         assert!(matches!(decoded(line("ADDED", object)), Event::Applied(pod) if &*pod.metadata.uid == "u"));
         assert!(matches!(decoded(line("DELETED", object)), Event::Deleted(pod) if &*pod.metadata.name == "b"));
         let end = r#"{"kind":"Pod","metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}},"spec":{"containers":null}}"#;
@@ -194,7 +229,7 @@ mod tests {
         );
         let gone = r#"{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version"}"#;
         assert!(matches!(decoded(line("ERROR", gone)), Event::Error(failed) if failed.code == 410));
-        assert!(event::<Pod>(b"{}").is_err());
+        assert!(event::<Pod>(b"{}", None).is_err());
         assert!(matches!(decoded(line("NEW", object)), Event::Odd(odd) if odd.error.contains("NEW")));
     }
 
@@ -202,24 +237,73 @@ mod tests {
     fn an_odd_object_is_named_and_alone() {
         let odd = r#"{"metadata":{"namespace":"a","name":"odd","resourceVersion":"8"},"spec":{"containers":"none"}}"#;
         let line = format!(r#"{{"type":"MODIFIED","object":{odd}}}"#);
-        let Event::Odd(found) = event::<Pod>(line.as_bytes()).unwrap() else { panic!("decoded") };
+        let Event::Odd(found) = event::<Pod>(line.as_bytes(), None).unwrap() else { panic!("decoded") };
         assert_eq!((&*found.namespace, &*found.name, &*found.version, found.gone), ("a", "odd", "8", false));
-        let Event::Odd(found) = event::<Pod>(line.replace("MODIFIED", "DELETED").as_bytes()).unwrap() else {
+        let Event::Odd(found) = event::<Pod>(line.replace("MODIFIED", "DELETED").as_bytes(), None).unwrap() else {
             panic!("decoded")
         };
         assert!(found.gone);
         let list = format!(
             r#"{{"metadata":{{"resourceVersion":"5","continue":"c"}},"items":[{odd},{{"metadata":{{"name":"good"}}}}]}}"#
         );
-        let page = page::<Pod>(list.as_bytes()).unwrap();
+        let page = page::<Pod>(list.as_bytes(), None).unwrap();
         assert_eq!((page.version.as_str(), page.next.as_str()), ("5", "c"));
         assert_eq!(page.items.iter().map(|pod| &*pod.metadata.name).collect::<Vec<_>>(), ["good"]);
         assert_eq!(page.odd.iter().map(|odd| odd.name.as_str()).collect::<Vec<_>>(), ["odd"]);
     }
 
     #[test]
+    fn an_odd_object_has_its_owners_though_other_metadata_is_odd() {
+        let odd = r#"{"metadata":{"namespace":"a","name":"odd","uid":"u","resourceVersion":"8","deletionTimestamp":"x","labels":7,
+            "ownerReferences":[{"apiVersion":"apps.kruise.io/v1beta1","kind":"CloneSet","name":"web","uid":"w","controller":true}]}}"#;
+        let found = one::<Pod>(odd, None).unwrap_err();
+        assert_eq!((&*found.namespace, &*found.name, &*found.uid, &*found.version), ("a", "odd", "u", "8"));
+        assert_eq!((&*found.owners[0].uid, found.owners[0].controller, found.terminating), ("w", true, true));
+        assert_eq!(one::<Pod>("7", None).unwrap_err().name, "");
+    }
+
+    #[test]
     fn an_empty_list_may_be_null() {
-        let page = page::<Pod>(br#"{"metadata":{"resourceVersion":"5"},"items":null}"#).unwrap();
+        let page = page::<Pod>(br#"{"metadata":{"resourceVersion":"5"},"items":null}"#, None).unwrap();
         assert!(page.items.is_empty() && page.next.is_empty());
+    }
+
+    #[test]
+    fn an_object_beyond_a_limit_is_odd_and_alone_and_one_within_is_not() {
+        let limits = Limits::of_specs(200 << 10);
+        let object = |name: &str, template: &str| {
+            format!(
+                r#"{{"metadata":{{"name":"{name}","managedFields":[{}]}},"spec":{{"template":{template}}}}}"#,
+                deep(10_000)
+            )
+        };
+        let nested = object("nested", &deep(10_000));
+        let bomb = object("bomb", &format!("[{}]", vec![r#"{"":0}"#; 20_000].join(",")));
+        let long = object("long", &format!("{:?}", "x".repeat(200 << 10)));
+        let sound = object("sound", &deep(50));
+        let list = format!(r#"{{"metadata":{{}},"items":[{nested},{bomb},{sound},{long}]}}"#);
+        let page = page::<CloneSetSpecOnly>(list.as_bytes(), Some(&limits)).unwrap();
+        assert_eq!(page.items.len(), 1);
+        let odd: Vec<_> = page.odd.iter().map(|odd| (odd.name.as_str(), odd.error.as_str())).collect();
+        let says = [("nested", "spec: is nested"), ("bomb", "JSON values"), ("long", "--object-max-bytes")];
+        assert_eq!(odd.len(), says.len());
+        for ((name, error), (named, says)) in odd.into_iter().zip(says) {
+            assert!(name == named && error.contains(says), "{name}: {error}");
+        }
+        let line = format!(r#"{{"type":"MODIFIED","object":{bomb}}}"#);
+        let event = event::<CloneSetSpecOnly>(line.as_bytes(), Some(&limits)).unwrap();
+        assert!(matches!(event, Event::Odd(odd) if odd.name == "bomb"));
+    }
+
+    #[derive(Debug, Deserialize)]
+    struct CloneSetSpecOnly {
+        #[serde(rename = "spec")]
+        _spec: serde_json::Value,
+        #[serde(rename = "metadata")]
+        _metadata: serde_json::Value,
+    }
+
+    fn deep(levels: usize) -> String {
+        format!("{}1{}", r#"{"a":"#.repeat(levels), "}".repeat(levels))
     }
 }

@@ -19,7 +19,8 @@ impl<T: Object> Feed<T> {
         let mut next = String::new();
         loop {
             let request = self.request(&[("limit", &self.options.page.to_string()), ("continue", &next)])?;
-            let page = page::<T>(&client::send(&self.client, request, Instant::now() + TIMEOUT).await?)?;
+            let body = client::send(&self.client, request, Instant::now() + TIMEOUT).await?;
+            let page = page::<T>(&body, self.store.limits())?;
             page.odd.iter().for_each(|odd| self.odd(odd));
             for item in page.items {
                 self.take(item);

@@ -2,8 +2,10 @@
 //!
 //! Where the server streams lists, both are one request and no page is ever held in memory. A connection that breaks is resumed
 //! where it was; when the server no longer knows that place, everything is listed again, and what is gone is told as deleted.
+//! A place that is ahead of the server is none either: its history went backwards ([`history`]).
 
 pub mod event;
+mod history;
 mod lines;
 mod list;
 mod watch;
@@ -13,6 +15,7 @@ pub use event::Odd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth_api::weight::{DEFAULT_MAX_BYTES, Limits};
 use http::{Method, Request};
 use kube::Client;
 use tokio::time::Instant;
@@ -20,7 +23,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client::{self, Failed};
 use crate::metrics::FeedMetrics;
-use crate::object::Object;
+use crate::object::{
+    CLONE_SETS, CONTROLLER_REVISIONS, IMAGE_LIST_PULL_JOBS, IMAGE_PULL_JOBS, NODE_IMAGES, Object, Resource,
+};
 use crate::store::{Store, is_before, reaches};
 
 /// What a feed follows, and how.
@@ -40,6 +45,8 @@ pub struct Options<T> {
     pub streaming: bool,
     /// A watch without a byte for so long is given up. The apiserver sends a bookmark about every minute.
     pub idle: Duration,
+    /// The most bytes that the spec of an object of ours may have; one that has more cannot be decoded.
+    pub object_max_bytes: usize,
     /// Told of objects that cannot be decoded. The store keeps what it had of them, if anything.
     pub odd: Option<OddHook>,
     /// From [`crate::metrics::Metrics::feed`].
@@ -59,6 +66,7 @@ impl<T> Default for Options<T> {
             page: 500,
             streaming: true,
             idle: Duration::from_secs(150),
+            object_max_bytes: DEFAULT_MAX_BYTES,
             odd: None,
             metrics: FeedMetrics::default(),
         }
@@ -67,8 +75,8 @@ impl<T> Default for Options<T> {
 
 /// Follows until `stop`. Errors are logged and tried again for ever: whether there is news shows in [`Store::sync_state`].
 pub async fn run<T: Object>(client: Client, store: Arc<Store<T>>, options: Options<T>, stop: CancellationToken) {
-    let streaming = options.streaming;
-    let mut feed = Feed { client, store, streaming, options, force: false, progress: false, unknown: 0 };
+    store.set_limits(limits(&T::RESOURCE, options.object_max_bytes));
+    let mut feed = Feed::new(client, store, options);
     tokio::select! {
         () = stop.cancelled() => {}
         () = feed.follow() => {}
@@ -80,7 +88,8 @@ pub async fn run<T: Object>(client: Client, store: Arc<Store<T>>, options: Optio
 /// # Errors
 /// The server's answer, or what went wrong on the way.
 pub async fn load<T: Object>(client: Client, store: Arc<Store<T>>, options: Options<T>) -> Result<(), Failed> {
-    let mut feed = Feed { client, store, streaming: false, options, force: false, progress: false, unknown: 0 };
+    store.set_limits(limits(&T::RESOURCE, options.object_max_bytes));
+    let mut feed = Feed::new(client, store, Options { streaming: false, ..options });
     match feed.list().await {
         Ok(_) => Ok(()),
         Err(End::Failed(failed)) if failed.code == 404 => {
@@ -91,6 +100,16 @@ pub async fn load<T: Object>(client: Client, store: Arc<Store<T>>, options: Opti
         Err(end) => {
             Err(Failed { message: format!("the list of {} ended: {end:?}", T::RESOURCE.plural), ..Failed::default() })
         }
+    }
+}
+
+/// What an object may be at most. Kinds of Kubernetes are read into types that hold no more than decisions need.
+fn limits(resource: &Resource, max_bytes: usize) -> Option<Limits> {
+    match *resource {
+        CLONE_SETS | IMAGE_PULL_JOBS | IMAGE_LIST_PULL_JOBS => Some(Limits::of_specs(max_bytes)),
+        CONTROLLER_REVISIONS => Some(Limits::of_revisions(max_bytes)),
+        NODE_IMAGES => Some(Limits::of_node_images()),
+        _ => None,
     }
 }
 
@@ -105,6 +124,10 @@ struct Feed<T> {
     progress: bool,
     /// How often in a row the server said that it does not know the kind.
     unknown: u32,
+    /// A watch was cut short: who answers the next one may have another history.
+    doubt: bool,
+    /// The server ends the watch then, not before.
+    watch_ends: Option<Instant>,
 }
 
 /// Why a list or watch ended.
@@ -128,6 +151,21 @@ impl From<Failed> for End {
 }
 
 impl<T: Object> Feed<T> {
+    fn new(client: Client, store: Arc<Store<T>>, options: Options<T>) -> Self {
+        let streaming = options.streaming;
+        Self {
+            client,
+            store,
+            options,
+            streaming,
+            force: false,
+            progress: false,
+            unknown: 0,
+            doubt: false,
+            watch_ends: None,
+        }
+    }
+
     async fn follow(&mut self) {
         let kind = T::RESOURCE.kind;
         let mut position: Option<String> = None;
@@ -139,6 +177,7 @@ impl<T: Object> Feed<T> {
                 failures = 0;
                 self.unknown = 0;
             }
+            self.doubt |= self.is_cut_short(&end);
             match end {
                 End::Closed if started.elapsed() >= MIN_WATCH => continue,
                 End::Closed => failures += 1,
@@ -191,6 +230,9 @@ impl<T: Object> Feed<T> {
                 Err(end) => return end,
             }
         }
+        if let Err(end) = self.look_back(position.as_deref()).await {
+            return end;
+        }
         self.watch(position).await
     }
 
@@ -204,15 +246,15 @@ impl<T: Object> Feed<T> {
             tracing::info!(kind, "the kind is served now");
         }
         self.options.metrics.missing.set(0);
-        self.store.end_list(version);
+        let contradicted = self.store.end_list(version);
         tracing::debug!(kind, objects = self.store.len(), version, "listed");
-        let went_back = before.is_some_and(|before| is_before(version, &before));
+        let went_back = contradicted || before.is_some_and(|before| is_before(version, &before));
         if went_back && !self.force {
-            tracing::warn!(kind, version, "the server's history went backwards, was etcd restored? Listing again");
+            tracing::warn!(kind, version, "{WENT_BACK}");
             self.force = true;
             return false;
         }
-        self.force = false;
+        (self.force, self.doubt) = (false, false);
         true
     }
 
@@ -224,25 +266,29 @@ impl<T: Object> Feed<T> {
         }
     }
 
-    /// An object that cannot be decoded: nobody decides on it, and it takes no other with it.
+    /// An object that cannot be decoded: what the store had of it stays, nobody decides on it, and it takes no other with it.
     fn odd(&self, odd: &Odd) {
-        let (kind, Odd { namespace, name, error, .. }) = (T::RESOURCE.kind, odd);
+        let (kind, Odd { namespace, name, uid, error, .. }) = (T::RESOURCE.kind, odd);
         tracing::error!(kind, namespace, name, error, "cannot decode an object, skipped");
+        if name.is_empty() {
+            return;
+        }
         if odd.gone {
-            self.store.remove(namespace, name, None);
-        } else if let Some(hook) = &self.options.odd {
+            self.store.remove(namespace, name, Some(uid.as_str()).filter(|uid| !uid.is_empty()));
+            return;
+        }
+        self.store.apply_unreadable(odd.clone());
+        if let Some(hook) = &self.options.odd {
             hook(odd);
         }
     }
 
     /// A read of what the options choose.
     fn request(&self, parameters: &[(&str, &str)]) -> Result<Request<Vec<u8>>, Failed> {
-        let mut uri = form_urlencoded::Serializer::new(format!("{}?", T::RESOURCE.collection(&self.options.namespace)));
         let selectors = [("labelSelector", &*self.options.labels), ("fieldSelector", &*self.options.fields)];
-        for (name, value) in selectors.iter().chain(parameters).filter(|(_, value)| !value.is_empty()) {
-            uri.append_pair(name, value);
-        }
-        client::request(Method::GET, &uri.finish(), "", Vec::new())
+        let parameters = [&selectors[..], parameters].concat();
+        let path = T::RESOURCE.list(&self.options.namespace, &parameters)?;
+        client::request(Method::GET, &path, "", Vec::new())
     }
 }
 
@@ -251,6 +297,7 @@ fn is_told(position: Option<&str>, version: &str) -> bool {
     position.is_some_and(|position| reaches(position, version))
 }
 
+const WENT_BACK: &str = "the server's history went backwards, was etcd restored? Listing again";
 /// How many answers in a row that the kind is not known are believed.
 const NOT_SERVED_AFTER: u32 = 2;
 /// A watch that the server ends sooner is a sign of trouble.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use hyper::body::Bytes;
+use tokio::time::Instant;
 
 use super::event::{Event, event};
 use super::lines::Lines;
@@ -31,7 +32,7 @@ impl<T: Object> Feed<T> {
         }
         let mut lines = self.open(position.as_deref()).await?;
         while let Some(line) = self.next_line(&mut lines, streaming).await? {
-            match event::<T>(&line)? {
+            match event::<T>(&line, self.store.limits())? {
                 Event::Applied(object) => {
                     let version = object.resource_version().to_owned();
                     if streaming || !is_told(position.as_deref(), &version) {
@@ -47,7 +48,9 @@ impl<T: Object> Feed<T> {
                     self.passed(position, version, streaming);
                 }
                 Event::Odd(odd) => {
-                    self.odd(&odd);
+                    if streaming || !is_told(position.as_deref(), &odd.version) {
+                        self.odd(&odd);
+                    }
                     self.passed(position, odd.version, streaming);
                 }
                 Event::Bookmark { version, initial_end } if streaming => {
@@ -66,15 +69,17 @@ impl<T: Object> Feed<T> {
         Ok(())
     }
 
-    async fn open(&self, position: Option<&str>) -> Result<Lines, End> {
+    async fn open(&mut self, position: Option<&str>) -> Result<Lines, End> {
         let (name, value) = match position {
             Some(version) => ("resourceVersion", version),
             None => ("sendInitialEvents", "true"),
         };
+        let seconds = 290 + fastrand::u64(..290);
+        self.watch_ends = Some(Instant::now() + Duration::from_secs(seconds));
         let request = self.request(&[
             ("watch", "true"),
             ("allowWatchBookmarks", "true"),
-            ("timeoutSeconds", &(290 + fastrand::u32(..290)).to_string()),
+            ("timeoutSeconds", &seconds.to_string()),
             (name, value),
             ("resourceVersionMatch", if position.is_none() { "NotOlderThan" } else { "" }),
         ])?;

@@ -36,5 +36,10 @@ fn the_process_measures_itself() {
         line.trim().parse().unwrap()
     };
     assert!(value("process_resident_memory_bytes ") > 500_000.0);
+    assert!(value("process_virtual_memory_bytes ") > value("process_resident_memory_bytes "));
     assert!(value("process_cpu_seconds_total ") >= 0.0);
+    // Standard input, output and error at least.
+    assert!((3.0..=value("process_max_fds ")).contains(&value("process_open_fds ")));
+    // After 2020: a time of day, and none since boot.
+    assert!(value("process_start_time_seconds ") > 1_577_836_800.0);
 }

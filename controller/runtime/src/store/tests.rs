@@ -49,6 +49,104 @@ fn thing(name: &str, uid: &str, version: u32, node: &str) -> Thing {
     }
 }
 
+fn pod(namespace: &str, name: &str, owner: serde_json::Value) -> berth_workload::pod::Pod {
+    let metadata = serde_json::json!({"namespace": namespace, "name": name, "uid": name, "ownerReferences": [owner]});
+    serde_json::from_value(serde_json::json!({"metadata": metadata})).unwrap()
+}
+
+#[test]
+fn pods_with_the_uid_of_an_owner_elsewhere_or_of_another_kind_are_not_owned_by_it() {
+    use berth_workload::owner::{CLONE_SET, OwnerKey};
+    let store = Store::with_owners(&[]);
+    let owner = |group: &str, kind: &str, uid: &str, controls: bool| {
+        serde_json::json!({
+            "apiVersion": format!("{group}/v1beta1"), "kind": kind, "name": "web", "uid": uid, "controller": controls,
+        })
+    };
+    let genuine = owner("apps.kruise.io", "CloneSet", "u", true);
+    store.apply(pod("victim", "genuine", genuine.clone()));
+    store.apply(pod("attacker", "elsewhere", genuine));
+    store.apply(pod("victim", "other-kind", owner("apps.kruise.io", "Nothing", "u", true)));
+    store.apply(pod("victim", "other-group", owner("none.example", "CloneSet", "u", true)));
+    store.apply(pod("victim", "other-uid", owner("apps.kruise.io", "CloneSet", "v", true)));
+    store.apply(pod("victim", "not-managed", owner("apps.kruise.io", "CloneSet", "u", false)));
+    let names = |namespace| -> Vec<_> {
+        let owned = store.owned_by(&OwnerKey { kind: CLONE_SET, namespace, uid: "u" });
+        owned.iter().map(|pod| pod.metadata.name.to_string()).collect()
+    };
+    assert_eq!(names("victim"), ["genuine"]);
+    assert_eq!(names("attacker"), ["elsewhere"], "as a CloneSet there with that uid would own it");
+    assert!(names("").is_empty());
+}
+
+/// The same pod in a version that cannot be decoded.
+fn odd(name: &str, uid: &str, version: &str) -> Odd {
+    let owner = serde_json::json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web", "uid": "u", "controller": true,
+    });
+    Odd {
+        namespace: "ns".to_owned(),
+        name: name.to_owned(),
+        uid: uid.to_owned(),
+        version: version.to_owned(),
+        owners: Box::new([serde_json::from_value(owner).unwrap()]),
+        ..Odd::default()
+    }
+}
+
+fn versioned(name: &str, uid: &str, version: &str) -> berth_workload::pod::Pod {
+    let metadata = serde_json::json!({"namespace": "ns", "name": name, "uid": uid, "resourceVersion": version});
+    serde_json::from_value(serde_json::json!({"metadata": metadata})).unwrap()
+}
+
+#[test]
+fn what_becomes_unreadable_stays_through_lists_until_it_is_gone_or_readable() {
+    use berth_workload::owner::{CLONE_SET, OwnerKey};
+    let store = Store::new(&[]);
+    let told = Arc::new(Mutex::new(0));
+    let telling = told.clone();
+    store.on_unreadable(move |_| *telling.lock().unwrap() += 1);
+    let owner = OwnerKey { kind: CLONE_SET, namespace: "ns", uid: "u" };
+    let names = || store.unreadable_of(&owner).iter().map(|odd| odd.name.clone()).collect::<Vec<_>>();
+    for name in ["gone", "readable", "deleted"] {
+        store.apply(versioned(name, name, "1"));
+        store.apply_unreadable(odd(name, name, "3"));
+    }
+    store.apply_unreadable(odd("never-read", "never-read", "3"));
+    assert_eq!((names().len(), *told.lock().unwrap()), (4, 4));
+    // An older version of it, as a server that lags behind tells it, makes nothing readable.
+    store.apply(versioned("readable", "readable", "2"));
+    assert_eq!(names().len(), 4);
+    store.begin_list(false);
+    for name in ["gone", "readable", "deleted", "never-read"] {
+        store.apply_unreadable(odd(name, name, "3"));
+    }
+    store.end_list("5");
+    assert_eq!((store.len(), names().len()), (3, 4), "the list has shown them");
+    store.apply(versioned("readable", "readable", "6"));
+    store.remove("ns", "deleted", Some("deleted"));
+    assert_eq!(names(), ["gone", "never-read"]);
+    let before = *told.lock().unwrap();
+    store.begin_list(false);
+    store.apply(versioned("readable", "readable", "6"));
+    store.end_list("8");
+    assert_eq!((store.len(), names().len()), (1, 0), "the list has not shown them");
+    assert_eq!(*told.lock().unwrap(), before + 2);
+}
+
+#[test]
+fn an_unreadable_object_takes_the_place_of_another_of_its_name() {
+    let store = Store::new(&[]);
+    store.apply(versioned("a", "before", "1"));
+    store.apply_unreadable(odd("a", "after", "3"));
+    assert!(store.is_empty());
+    assert_eq!(store.unreadable("ns", "a").unwrap().uid, "after");
+    store.remove("ns", "a", Some("before"));
+    assert!(store.unreadable("ns", "a").is_some(), "another is deleted");
+    store.apply_unreadable_read(odd("b", "b", "3"));
+    assert!(store.unreadable("ns", "b").is_some(), "before the first list");
+}
+
 /// What a subscriber would believe that the store holds, from the changes alone, and how many lists it saw end.
 #[derive(Default)]
 struct Mirror {
@@ -109,6 +207,26 @@ fn a_new_object_under_an_old_name_is_a_deletion_too() {
     assert_eq!(told(&mirror), ["+a:1", "-a:1", "+a:2"]);
     assert!(store.by_index(&BY_UID, "1").is_empty());
     assert_eq!(store.by_index(&BY_UID, "2").len(), 1);
+}
+
+#[test]
+fn a_list_that_is_past_a_change_and_shows_none_of_it_contradicts_the_store() {
+    let list = |had: u32, shows: &[u32], version: &str| {
+        let store = Store::new(&[]);
+        store.begin_list(false);
+        store.apply(thing("a", "1", had, ""));
+        assert!(!store.end_list(&had.to_string()), "nothing was known before");
+        store.begin_list(false);
+        shows.iter().for_each(|shown| store.apply(thing("a", "1", *shown, "")));
+        store.end_list(version)
+    };
+    assert!(list(10, &[7], "1000"), "the change to version 10 never was");
+    assert!(list(10, &[7], "10"));
+    assert!(!list(10, &[7], "9"), "the list is older than the change");
+    assert!(!list(10, &[7, 10], "12"), "what a streaming list begins with is caught up on");
+    assert!(!list(10, &[7, 11], "12"));
+    assert!(!list(10, &[10], "12"));
+    assert!(!list(10, &[], "12"), "it was deleted");
 }
 
 #[test]

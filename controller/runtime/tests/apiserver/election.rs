@@ -149,7 +149,7 @@ async fn a_lease_taken_by_force_ends_leadership() {
     let first = stand(&client, &namespace, "first");
     soon("first leads", first.leadership.acquired()).await;
     let patch = json!({"spec": {"holderIdentity": "thief", "leaseDurationSeconds": 3600}});
-    request(&client, Method::PATCH, &LEASES.path(&namespace, "leader"), &patch).await.unwrap();
+    request(&client, Method::PATCH, &LEASES.path(&namespace, "leader").unwrap(), &patch).await.unwrap();
     soon("first has lost", first.leadership.lost()).await;
     assert!(!first.leadership.is_leader());
 }

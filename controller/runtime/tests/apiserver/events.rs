@@ -26,7 +26,7 @@ async fn equal_events_are_one_object_with_a_count() {
     // What waits is still sent at the end.
     stop.cancel();
     sender.await.unwrap();
-    let list = request(&client, Method::GET, &EVENTS.collection(&namespace), &Value::Null).await.unwrap();
+    let list = request(&client, Method::GET, &EVENTS.collection(&namespace).unwrap(), &Value::Null).await.unwrap();
     let mut events: Vec<_> =
         list["items"].as_array().unwrap().iter().filter(|e| e["source"]["component"] == "berth").collect();
     events.sort_by_key(|event| event["count"].as_i64());
@@ -35,7 +35,7 @@ async fn equal_events_are_one_object_with_a_count() {
     assert_eq!(events[1]["involvedObject"]["uid"], owner.uid);
 
     // A deleted event is made anew, with its count.
-    let path = EVENTS.path(&namespace, events[1]["metadata"]["name"].as_str().unwrap());
+    let path = EVENTS.path(&namespace, events[1]["metadata"]["name"].as_str().unwrap()).unwrap();
     let stop = CancellationToken::new();
     let (recorder, sender) = Recorder::new(client.clone(), "again", "berth-0", Metrics::new(|_| {}), stop.clone());
     let sender = tokio::spawn(sender);
@@ -43,6 +43,6 @@ async fn equal_events_are_one_object_with_a_count() {
     recorder.record(&owner, &event("no more pods"));
     drop(recorder);
     sender.await.unwrap();
-    let list = request(&client, Method::GET, &EVENTS.collection(&namespace), &Value::Null).await.unwrap();
+    let list = request(&client, Method::GET, &EVENTS.collection(&namespace).unwrap(), &Value::Null).await.unwrap();
     assert!(list["items"].as_array().unwrap().iter().any(|e| e["source"]["component"] == "again" && e["count"] == 1));
 }

@@ -11,6 +11,7 @@ use berth_runtime::object::{CLONE_SETS, CONTROLLER_REVISIONS, POD_TEMPLATES, POD
 use berth_runtime::{CancellationToken, Object, client};
 use berth_workload::plan::{Action, Body, Failure, Plan, PodPatch, Stage, Step, Target};
 use berth_workload::pod::{Condition, Pod};
+use berth_workload::revision::{self, Revision};
 use kube::{Client, Config};
 use serde_json::{Value, json};
 
@@ -153,7 +154,8 @@ async fn a_required_stage_that_fails_is_the_last_and_its_other_steps_are_done() 
     let outcome = executor.act(&two, &owner).await;
     assert_eq!(outcome.failures.iter().map(|f| (f.object.as_str(), f.code)).collect::<Vec<_>>(), [("pod-3", 409)]);
     let names = async || {
-        let left = request(&client, http::Method::GET, &PODS.collection(&namespace), &Value::Null).await.unwrap();
+        let left =
+            request(&client, http::Method::GET, &PODS.collection(&namespace).unwrap(), &Value::Null).await.unwrap();
         let items = left["items"].as_array().unwrap().iter();
         items.map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
@@ -176,6 +178,13 @@ async fn refused_creations_stop_early_and_a_quota_is_no_verdict_on_the_workload(
     eventually("the quota is counted", async || {
         let quota = request(&client, http::Method::GET, &format!("{quotas}/none"), &Value::Null).await.unwrap();
         quota["status"]["hard"]["pods"] == "0"
+    })
+    .await;
+    let dry_run = format!("{}?dryRun=All", PODS.collection(&namespace).unwrap());
+    eventually("the quota is held", async || {
+        let pod = pod_body(&namespace, "any", &uid());
+        let made = request(&client, http::Method::POST, &dry_run, &pod).await;
+        made.is_err_and(|error| matches!(error, kube::Error::Api(status) if status.code == 403))
     })
     .await;
     let (executor, owner) = (alone(&client), owner(&namespace, &uid()));
@@ -244,7 +253,8 @@ async fn the_apiserver_judges_templates() {
     let client = connect(&cluster).await;
     let namespace = namespace(&client).await;
     let (executor, owner) = (alone(&client), owner(&namespace, &uid()));
-    let validate = |template: Value| Action::ValidateTemplate { namespace: namespace.clone(), template };
+    let validate =
+        |template: Value| Action::ValidateTemplate { namespace: namespace.clone(), template: Body::from(&template) };
     let good = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "a", "image": "x"}]}});
     run(&executor, &owner, validate(good)).await.unwrap();
     let bad =
@@ -260,25 +270,32 @@ async fn the_apiserver_judges_templates() {
     }
     let failure = run(&executor, &owner, validate(json!({"spec": {"containers": "none"}}))).await.unwrap_err();
     assert!(failure.permanent && failure.message.contains("containers"), "{failure:?}");
-    let templates =
-        request(&client, http::Method::GET, &POD_TEMPLATES.collection(&namespace), &Value::Null).await.unwrap();
+    let templates = request(&client, http::Method::GET, &POD_TEMPLATES.collection(&namespace).unwrap(), &Value::Null)
+        .await
+        .unwrap();
     assert_eq!(templates["items"], json!([]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn revisions_are_created_renumbered_and_deleted() {
+async fn revisions_are_created_renumbered_and_deleted_and_keep_their_data_byte_for_byte() {
     let cluster = cluster();
     let client = connect(&cluster).await;
     let namespace = namespace(&client).await;
     let (executor, owner) = (alone(&client), owner(&namespace, &uid()));
     let owners = pod_body(&namespace, "", &owner.uid)["metadata"]["ownerReferences"].clone();
+    let args = json!(["<", "\u{2028}", "é", "\t\""]);
+    let data = revision::data(&json!({"spec": {"x": 1.5, "containers": [{"name": "b", "image": "a", "args": args}]}}));
     let body = json!({
-        "apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1, "data": {"spec": {"a": 1}},
+        "apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1, "data": data,
         "metadata": {"namespace": namespace, "name": "web-1", "ownerReferences": owners},
     });
     for _ in 0..2 {
-        run(&executor, &owner, Action::CreateRevision { body: body.clone() }).await.unwrap();
+        run(&executor, &owner, Action::CreateRevision { body: Body::from(&body) }).await.unwrap();
     }
+    let path = CONTROLLER_REVISIONS.path(&namespace, "web-1").unwrap();
+    // By its bytes a template is recognised.
+    let text = revision::form::text(&data);
+    assert_eq!(client::get::<Revision>(&client, &path).await.unwrap().data.as_str(), text);
     let made = read(&client, &CONTROLLER_REVISIONS, &namespace, "web-1").await.unwrap();
     let target = Target {
         namespace: namespace.clone(),
@@ -293,7 +310,8 @@ async fn revisions_are_created_renumbered_and_deleted() {
     )
     .await
     .unwrap();
-    assert_eq!(read(&client, &CONTROLLER_REVISIONS, &namespace, "web-1").await.unwrap()["revision"], 7);
+    let renumbered = client::get::<Revision>(&client, &path).await.unwrap();
+    assert_eq!((renumbered.revision, renumbered.data.as_str()), (7, &*text));
     let other = Target { uid: uid(), ..target.clone() };
     let renumber = Action::RenumberRevision { target: other.clone(), revision: 8, annotations: BTreeMap::new() };
     assert_eq!(run(&executor, &owner, renumber).await.unwrap_err().code, 409);

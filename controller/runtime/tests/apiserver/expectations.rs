@@ -6,7 +6,7 @@ use berth_runtime::election::Leadership;
 use berth_runtime::expectations::{Expectations, Standing};
 use berth_runtime::feed::{self, Options};
 use berth_runtime::metrics::Metrics;
-use berth_runtime::{CancellationToken, Object, Store, client, store};
+use berth_runtime::{CancellationToken, Object, Store, client};
 use berth_workload::plan::{Action, Body, Target};
 use berth_workload::pod::Pod;
 
@@ -19,7 +19,7 @@ async fn a_workload_is_not_decided_on_before_its_writes_are_seen() {
     let cluster = cluster();
     let client = connect(&cluster).await;
     let namespace = namespace(&client).await;
-    let pods = Store::<Pod>::new(&[store::pods::BY_OWNER]);
+    let pods = Store::<Pod>::with_owners(&[]);
     let expectations = Expectations::new(Duration::from_secs(30));
     expectations.follow(&pods);
     let stop = CancellationToken::new();
@@ -38,7 +38,7 @@ async fn a_workload_is_not_decided_on_before_its_writes_are_seen() {
         }
     };
     let names = || {
-        pods.by_index(&store::pods::BY_OWNER, &owner.uid)
+        pods.owned_by(&clone_set(&namespace, &owner.uid))
             .iter()
             .map(|pod| pod.name().to_owned())
             .collect::<BTreeSet<_>>()
@@ -50,7 +50,7 @@ async fn a_workload_is_not_decided_on_before_its_writes_are_seen() {
         assert!(executor.act(&plan(creates), &owner).await.failures.is_empty());
         ready().await;
         assert_eq!(names(), created);
-        let targets = pods.by_index(&store::pods::BY_OWNER, &owner.uid);
+        let targets = pods.owned_by(&clone_set(&namespace, &owner.uid));
         let deletes = targets.iter().map(|pod| Action::DeletePod {
             target: Target {
                 namespace: namespace.clone(),
@@ -61,7 +61,7 @@ async fn a_workload_is_not_decided_on_before_its_writes_are_seen() {
         });
         assert!(executor.act(&plan(deletes), &owner).await.failures.is_empty());
         ready().await;
-        assert!(pods.by_index(&store::pods::BY_OWNER, &owner.uid).iter().all(|pod| pod.terminating()));
+        assert!(pods.owned_by(&clone_set(&namespace, &owner.uid)).iter().all(|pod| pod.terminating()));
         eventually("the pods are gone", async || names().is_empty()).await;
     }
 }

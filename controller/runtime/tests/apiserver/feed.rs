@@ -6,7 +6,7 @@ use berth_cluster::Component;
 use berth_runtime::feed::{self, Options};
 use berth_runtime::metrics::Metrics;
 use berth_runtime::object::Resource;
-use berth_runtime::{CancellationToken, Object, Store, client, store};
+use berth_runtime::{CancellationToken, Object, Store, client};
 use berth_workload::pod::Pod;
 use http::Method;
 use kube::Client;
@@ -34,7 +34,7 @@ async fn it_shows_what_happens_and_wakes_the_owner_of_a_deleted_pod() {
     for streaming in [true, false] {
         let owner = uid();
         let before = create_pod(&client, &namespace, "before", &owner).await;
-        let store = Store::<Pod>::new(&[store::pods::BY_OWNER]);
+        let store = Store::<Pod>::with_owners(&[]);
         let mut told = Told::by(&store);
         let _feed = start(&client, &store, Options { streaming, ..options(&namespace) });
         let (none, shown) = told.applied("before").await;
@@ -47,7 +47,7 @@ async fn it_shows_what_happens_and_wakes_the_owner_of_a_deleted_pod() {
         let changed = label(&client, &after, "yes").await;
         let (old, new) = told.applied("after").await;
         assert_eq!((old.as_deref(), &*new), (Some(&after), &changed));
-        assert_eq!(store.by_index(&store::pods::BY_OWNER, &owner).len(), 2);
+        assert_eq!(store.owned_by(&clone_set(&namespace, &owner)).len(), 2);
         for pod in [&before, &after] {
             delete(&client, pod).await;
             let deleted = told.deleted(pod.name()).await;
@@ -106,7 +106,7 @@ async fn selectors_and_filters_choose() {
     label(&client, &kept, "shown").await;
     told.applied("kept").await;
     let patch = json!({"metadata": {"labels": {"app": null}}});
-    request(&client, Method::PATCH, &Pod::RESOURCE.path(&namespace, other.name()), &patch).await.unwrap();
+    request(&client, Method::PATCH, &Pod::RESOURCE.path(&namespace, other.name()).unwrap(), &patch).await.unwrap();
     told.deleted("other").await;
 }
 
@@ -155,7 +155,7 @@ async fn an_object_that_does_not_fit_does_not_stop_the_others() {
     let namespace = namespace(&client).await;
     let set = async |name: &str, power: &str| {
         let body = json!({"metadata": {"name": name, "labels": {"switch": "yes"}}, "data": {"power": power}});
-        request(&client, Method::POST, &Switch::RESOURCE.collection(&namespace), &body).await.unwrap();
+        request(&client, Method::POST, &Switch::RESOURCE.collection(&namespace).unwrap(), &body).await.unwrap();
     };
     set("a", "on").await;
     set("b", "sideways").await;
@@ -166,7 +166,7 @@ async fn an_object_that_does_not_fit_does_not_stop_the_others() {
         let _feed = start(&client, &store, Options { streaming, labels: "switch".into(), ..options(&namespace) });
         told.synced().await;
         assert_eq!(store.get(&namespace, "a").unwrap().data.power, Power::On);
-        assert!(store.get(&namespace, "b").is_none());
+        assert!(store.get(&namespace, "b").is_none() && store.unreadable(&namespace, "b").is_some());
         assert_eq!(store.get(&namespace, "c").unwrap().data.power, Power::Off);
         let late = format!("late-{streaming}");
         set(&format!("odd-{streaming}"), "sideways").await;

@@ -6,6 +6,7 @@ mod events;
 mod executor;
 mod expectations;
 mod feed;
+mod history;
 mod missing;
 mod model;
 mod relay;

@@ -66,7 +66,8 @@ async fn a_kind_that_is_not_installed_holds_nothing_up_and_is_followed_once_it_i
     assert!(store.is_missing() && store.is_empty() && missing(1), "{}", metrics.encode());
 
     let boat = json!({"apiVersion": "harbour.test/v1", "kind": "Boat", "metadata": {"name": "a"}});
-    let create = async || request(&client, Method::POST, &Boat::RESOURCE.collection(&namespace), &boat).await.is_ok();
+    let create =
+        async || request(&client, Method::POST, &Boat::RESOURCE.collection(&namespace).unwrap(), &boat).await.is_ok();
     request(&client, Method::POST, DEFINITIONS, &definition()).await.unwrap();
     eventually("the kind is served", &create).await;
     told.applied("a").await;

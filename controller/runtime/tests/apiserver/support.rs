@@ -8,6 +8,7 @@ use berth_cluster::{Cluster, Options};
 use berth_runtime::metrics::Metrics;
 use berth_runtime::object::{PODS, Resource};
 use berth_runtime::{Change, Object, Store, client};
+use berth_workload::owner::{CLONE_SET, OwnerKey};
 use berth_workload::pod::Pod;
 use http::{Method, Request};
 use kube::Client;
@@ -55,7 +56,7 @@ pub(crate) async fn request(client: &Client, method: Method, path: &str, body: &
 }
 
 pub(crate) async fn read(client: &Client, resource: &Resource, namespace: &str, name: &str) -> kube::Result<Value> {
-    request(client, Method::GET, &resource.path(namespace, name), &Value::Null).await
+    request(client, Method::GET, &resource.path(namespace, name).unwrap(), &Value::Null).await
 }
 
 /// A namespace of the test's own, in which pods can be created.
@@ -67,6 +68,11 @@ pub(crate) async fn namespace(client: &Client) -> String {
     // The controller manager makes it too, sooner or later.
     let _ = request(client, Method::POST, &format!("/api/v1/namespaces/{namespace}/serviceaccounts"), &account).await;
     namespace
+}
+
+/// The owner of the pods that [`pod_body`] makes.
+pub(crate) fn clone_set<'a>(namespace: &'a str, uid: &'a str) -> OwnerKey<'a> {
+    OwnerKey { kind: CLONE_SET, namespace, uid }
 }
 
 /// A pod of two containers that belongs to an owner.
@@ -87,19 +93,19 @@ pub(crate) fn pod_body(namespace: &str, name: &str, owner: &str) -> Value {
 /// Creates a pod and returns it slim.
 pub(crate) async fn create_pod(client: &Client, namespace: &str, name: &str, owner: &str) -> Pod {
     let body = pod_body(namespace, name, owner);
-    let made = request(client, Method::POST, &PODS.collection(namespace), &body).await.unwrap();
+    let made = request(client, Method::POST, &PODS.collection(namespace).unwrap(), &body).await.unwrap();
     serde_json::from_value(made).unwrap()
 }
 
 pub(crate) async fn label(client: &Client, pod: &Pod, value: &str) -> Pod {
     let patch = json!({"metadata": {"labels": {"changed": value}}});
-    let path = PODS.path(pod.namespace(), pod.name());
+    let path = PODS.path(pod.namespace(), pod.name()).unwrap();
     serde_json::from_value(request(client, Method::PATCH, &path, &patch).await.unwrap()).unwrap()
 }
 
 pub(crate) async fn delete(client: &Client, pod: &Pod) {
     let now = json!({"gracePeriodSeconds": 0});
-    request(client, Method::DELETE, &PODS.path(pod.namespace(), pod.name()), &now).await.unwrap();
+    request(client, Method::DELETE, &PODS.path(pod.namespace(), pod.name()).unwrap(), &now).await.unwrap();
 }
 
 /// A uid that no object has.

@@ -1,5 +1,5 @@
 use berth_workload::plan::{Action, Body, PodPatch, Target};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -8,9 +8,15 @@ fn patch() -> Write {
     Write::of(&Action::PatchPod { target, patch: PodPatch::default() })
 }
 
-fn pod(owner: Option<&str>) -> Value {
-    let owners: Vec<_> = owner.into_iter().map(|uid| json!({"uid": uid, "controller": true})).collect();
+fn pod(owner_uid: Option<&str>) -> Value {
+    let owner =
+        |uid| json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "uid": uid, "controller": true});
+    let owners: Vec<_> = owner_uid.into_iter().map(owner).collect();
     json!({"metadata": {"namespace": "ns", "name": "a", "ownerReferences": owners}})
+}
+
+fn existing(write: &Write, object: &Value) -> Result<(), Failed> {
+    super::existing(write, &Existing::deserialize(object).unwrap())
 }
 
 fn failed(code: u16, message: &str, causes: &[(&str, &str)]) -> Failed {
@@ -70,7 +76,7 @@ fn an_object_that_is_not_as_it_was_seen_is_no_failure() {
 
 #[test]
 fn template_errors_name_the_workloads_fields() {
-    let write = Write::of(&Action::ValidateTemplate { namespace: "ns".into(), template: json!({}) });
+    let write = Write::of(&Action::ValidateTemplate { namespace: "ns".into(), template: Body::from(&json!({})) });
     let causes =
         [("template.spec.containers[0].image", "Required value"), ("template.spec.restartPolicy", "Unsupported value")];
     let failure = failure(&write, failed(422, "PodTemplate \"berth-validate-x\" is invalid", &causes));
@@ -87,6 +93,12 @@ fn an_existing_pod_is_ours_or_in_the_way() {
         let failed = existing(&create, &object).unwrap_err();
         assert_eq!(failed.code, 409);
         assert!(failed.message.contains(word), "{failed}");
+    }
+    // The uid of our owner, under another kind or group.
+    for (field, value) in [("kind", "Nothing"), ("apiVersion", "none.example/v1")] {
+        let mut forged = pod(Some("o1"));
+        forged["metadata"]["ownerReferences"][0][field] = json!(value);
+        assert!(existing(&create, &forged).is_err(), "{field}");
     }
     let mut going = pod(Some("o1"));
     going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");

@@ -30,7 +30,7 @@ fn a_pod_patch_is_strategic_and_carries_its_preconditions() {
         })
     );
     assert_eq!((write.method(), write.content), (Method::PATCH, STRATEGIC));
-    assert_eq!(write.uri("m", 900), "/api/v1/namespaces/ns/pods/a?timeout=900ms&fieldManager=m");
+    assert_eq!(write.uri("m", 900).unwrap(), "/api/v1/namespaces/ns/pods/a?timeout=900ms&fieldManager=m");
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn a_status_patch_may_carry_labels() {
             "status": {"conditions": [{"type": "InPlaceUpdateReady", "status": "False", "reason": "", "message": ""}]},
         })
     );
-    assert_eq!(write.uri("m", 1), "/api/v1/namespaces/ns/pods/a/status?timeout=1ms&fieldManager=m");
+    assert_eq!(write.uri("m", 1).unwrap(), "/api/v1/namespaces/ns/pods/a/status?timeout=1ms&fieldManager=m");
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn a_resize_carries_resources_alone() {
         json!({"metadata": {"uid": "u"}, "spec": {"containers": [{"name": "main", "resources": resources}]}})
     );
     assert_eq!((write.method(), write.content), (Method::PATCH, STRATEGIC));
-    assert_eq!(write.uri("m", 1), "/api/v1/namespaces/ns/pods/a/resize?timeout=1ms&fieldManager=m");
+    assert_eq!(write.uri("m", 1).unwrap(), "/api/v1/namespaces/ns/pods/a/resize?timeout=1ms&fieldManager=m");
 }
 
 #[test]
@@ -72,15 +72,18 @@ fn a_delete_has_preconditions_and_no_grace_period_of_its_own() {
     assert_eq!((write.method(), write.uid.as_str()), (Method::DELETE, "u"));
     let any_version = Write::of(&Action::DeletePod { target: target(None) });
     assert_eq!(any_version.body["preconditions"], json!({"uid": "u"}));
-    assert_eq!(write.uri("m", 5), "/api/v1/namespaces/ns/pods/a?timeout=5ms");
+    assert_eq!(write.uri("m", 5).unwrap(), "/api/v1/namespaces/ns/pods/a?timeout=5ms");
 }
 
 #[test]
 fn a_template_is_validated_by_a_dry_run() {
     let template = json!({"spec": {"containers": []}});
-    let write = Write::of(&Action::ValidateTemplate { namespace: "ns".into(), template: template.clone() });
-    assert_eq!(write.body["template"], template);
-    assert_eq!(write.uri("m", 5), "/api/v1/namespaces/ns/podtemplates?timeout=5ms&fieldManager=m&dryRun=All");
+    let write = Write::of(&Action::ValidateTemplate { namespace: "ns".into(), template: Body::from(&template) });
+    let sent: Value = serde_json::from_str(&write.text()).unwrap();
+    let metadata = json!({"generateName": "berth-validate-", "namespace": "ns"});
+    let whole = json!({"apiVersion": "v1", "kind": "PodTemplate", "metadata": metadata, "template": template});
+    assert_eq!(sent, whole);
+    assert_eq!(write.uri("m", 5).unwrap(), "/api/v1/namespaces/ns/podtemplates?timeout=5ms&fieldManager=m&dryRun=All");
     assert_eq!((write.method(), write.kind), (Method::POST, Kind::DryRun));
 }
 
@@ -93,7 +96,7 @@ fn merge_patches_keep_their_own_metadata() {
     let cluster = Target { namespace: String::new(), ..target(Some("7")) };
     let write = Write::of(&Action::PatchNodeImage { target: cluster, patch: json!({"spec": {"images": {}}}) });
     assert_eq!(write.body["spec"], json!({"images": {}}));
-    assert_eq!(write.uri("m", 5), "/apis/apps.kruise.io/v1beta1/nodeimages/a?timeout=5ms&fieldManager=m");
+    assert_eq!(write.uri("m", 5).unwrap(), "/apis/apps.kruise.io/v1beta1/nodeimages/a?timeout=5ms&fieldManager=m");
 }
 
 #[test]
@@ -107,13 +110,13 @@ fn every_action_names_its_resource() {
     let target = target(None);
     let patch = json!({});
     for (action, kind, resource) in [
-        (Action::CreateRevision { body: body.clone() }, Kind::Create, CONTROLLER_REVISIONS),
+        (Action::CreateRevision { body: Body::from(&body) }, Kind::Create, CONTROLLER_REVISIONS),
         (
             Action::RenumberRevision { target: target.clone(), revision: 3, annotations: BTreeMap::new() },
             Kind::Patch,
             CONTROLLER_REVISIONS,
         ),
-        (Action::CreateClaim { body: body.clone() }, Kind::Create, CLAIMS),
+        (Action::CreateClaim { body: Body::from(&body) }, Kind::Create, CLAIMS),
         (Action::PatchClaim { target: target.clone(), patch: patch.clone() }, Kind::Patch, CLAIMS),
         (Action::DeleteClaim { target: target.clone() }, Kind::Delete, CLAIMS),
         (Action::DeleteRevision { target: target.clone() }, Kind::Delete, CONTROLLER_REVISIONS),

@@ -1,0 +1,316 @@
+//! From one leader to the next: nothing is decided before the stores have seen what the leader before wrote.
+//!
+//! Every write of the leader before ended before its lease did: it is older than the version in which the lease was given back,
+//! or else the one in which this process took it. A store has seen it when its position has passed that version; in a process
+//! that begins when the one before has ended, with its first list. A resource of which nothing changes tells no position for
+//! a minute; there, one list says which version its newest object has, and the store has seen that one soon.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use kube::Client;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::client::{Failed, metadata};
+use crate::election::Leadership;
+use crate::expectations::{Expectations, Followee};
+use crate::object::compare_versions;
+use crate::store::{is_before, reaches};
+
+/// How often a store is asked how far it is.
+const POLL: Duration = Duration::from_millis(10);
+/// A store with so many objects is one of which events come all the time: it is given a while before they are listed.
+const MANY: usize = 1000;
+/// That while.
+const BEFORE_A_LIST_OF_MANY: Duration = Duration::from_millis(500);
+/// The wait after a list that failed.
+const RETRY: Duration = Duration::from_secs(1);
+/// Objects of one page: a page is in memory while it is read, managed fields and all.
+const PAGE: usize = 100;
+
+type Version = Option<Box<str>>;
+
+/// Whether the stores have seen what the leaders before this process wrote.
+#[derive(Debug, Clone)]
+pub struct Handover {
+    /// Both are versions of the lease; `None` without an election: nobody led before.
+    versions: Option<(watch::Receiver<Version>, watch::Receiver<Version>)>,
+}
+
+impl Handover {
+    /// For a process without an election, or one that decides nothing.
+    pub fn from_nobody() -> Self {
+        Self { versions: None }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn by_hand(taken: watch::Receiver<Version>) -> (watch::Sender<Version>, Self) {
+        let (sender, seen) = watch::channel(None);
+        (sender, Self { versions: Some((taken, seen)) })
+    }
+
+    /// True when the stores have seen it all, and this process leads.
+    pub(crate) fn is_complete(&self) -> bool {
+        let Some((taken, seen)) = &self.versions else { return true };
+        let lease = taken.borrow().clone();
+        lease.is_some() && lease == *seen.borrow()
+    }
+
+    /// Waits until the stores have seen it all. Ends only while this process leads: wait for the end of that, too.
+    pub async fn complete(&self) {
+        let Some((mut taken, mut seen)) = self.versions.clone() else { return };
+        loop {
+            let (lease, stores) = (taken.borrow_and_update().clone(), seen.borrow_and_update().clone());
+            if lease.is_some() && lease == stores {
+                return;
+            }
+            let (of_lease, of_stores) = tokio::select! {
+                changed = taken.changed() => (changed, Ok(())),
+                changed = seen.changed() => (Ok(()), changed),
+            };
+            if of_lease.is_err() || of_stores.is_err() {
+                // The election has ended and will not be won any more.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}
+
+/// What tells a process that it may decide, and the future that finds out, until `stop`. Follow every store first
+/// ([`Expectations::follow`]).
+pub fn run(
+    client: Client,
+    leadership: &Leadership,
+    expectations: Arc<Expectations>,
+    stop: CancellationToken,
+) -> (Handover, impl Future<Output = ()> + Send + 'static) {
+    let (sender, seen) = watch::channel(None);
+    let taken = leadership.taken();
+    let handover = Handover { versions: taken.clone().map(|taken| (taken, seen)) };
+    let watching = async move {
+        let Some(mut taken) = taken else { return stop.cancelled().await };
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = catch_up_again_and_again(&client, &mut taken, &expectations, &sender) => {}
+        }
+    };
+    (handover, watching)
+}
+
+async fn catch_up_again_and_again(
+    client: &Client,
+    taken: &mut watch::Receiver<Version>,
+    expectations: &Expectations,
+    seen: &watch::Sender<Version>,
+) {
+    loop {
+        let version = taken.borrow_and_update().clone();
+        let caught_up = async {
+            let Some(version) = version else { return std::future::pending().await };
+            let began = Instant::now();
+            // Also what no leader writes: one who sees a NodeImage, and not the node that it was made for, would delete it.
+            let followed = expectations.followed().into_iter();
+            let lister = Lister { client: client.clone(), turn: Semaphore::new(1) };
+            let catch_up = async |followee: Followee| catch_up(&lister, &followee, &version).await;
+            join_all(followed.map(catch_up)).await;
+            let millis = began.elapsed().as_millis();
+            tracing::info!(millis, "the stores have seen what the leader before wrote");
+            seen.send_replace(Some(version));
+            std::future::pending().await
+        };
+        tokio::select! {
+            () = caught_up => {}
+            changed = taken.changed() => if changed.is_err() {
+                // Nobody stands for election any more.
+                return std::future::pending().await;
+            },
+        }
+    }
+}
+
+/// Waits until a store has seen every write that is older than `version`.
+async fn catch_up(lister: &Lister, followee: &Followee, version: &str) {
+    let (store, kind) = (&followee.store, followee.resource.kind);
+    let mut list_at = Instant::now() + if store.len() > MANY { BEFORE_A_LIST_OF_MANY } else { Duration::ZERO };
+    let (mut newest, mut last): (Option<Box<str>>, Option<Box<str>>) = (None, None);
+    loop {
+        if let Some(position) = store.position() {
+            // The server's history went backwards: what was the newest object may never have been.
+            if last.is_some_and(|last| is_before(&position, &last)) {
+                newest = None;
+            }
+            last = Some(position.clone());
+            if has_passed(&position, version) || newest.as_deref().is_some_and(|newest| has_passed(&position, newest)) {
+                return;
+            }
+            if newest.is_none() && Instant::now() >= list_at {
+                let passes_by_now = || store.position().is_some_and(|position| has_passed(&position, version));
+                match lister.newest_version(followee, passes_by_now).await {
+                    Ok(found) => newest = Some(found),
+                    Err(failed) => {
+                        tracing::warn!(kind, error = %failed, "cannot list what the leader before may have written");
+                        list_at = Instant::now() + RETRY;
+                    }
+                }
+                continue;
+            }
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+/// Versions that cannot be compared are of two histories: nothing of the other is waited for.
+fn has_passed(position: &str, version: &str) -> bool {
+    reaches(position, version) || compare_versions(position, version).is_none()
+}
+
+/// Lists one resource at a time, on the connection that the lease was taken with: a handshake takes longer than a list.
+struct Lister {
+    client: Client,
+    turn: Semaphore,
+}
+
+impl Lister {
+    /// The version of the object that was written last. What was deleted has none: a pod that is taken to be there is deleted
+    /// again, which changes nothing, or not replaced yet. Of many pages no more are asked for once it `is_needless`.
+    async fn newest_version(&self, followee: &Followee, is_needless: impl Fn() -> bool) -> Result<Box<str>, Failed> {
+        let _turn = self.turn.acquire().await;
+        let (mut newest, limit): (Box<str>, _) = ("0".into(), PAGE.to_string());
+        let mut next: Box<str> = "".into();
+        loop {
+            let parameters = [("limit", &*limit), ("labelSelector", &*followee.labels), ("continue", &*next)];
+            let page = match metadata::page(&self.client, &followee.resource, "", &parameters).await {
+                Ok(page) => page,
+                // The server does not know the kind: there is none of it.
+                Err(failed) if failed.code == 404 => return Ok(newest),
+                Err(failed) => return Err(failed),
+            };
+            for version in page.versions {
+                if is_before(&newest, &version) {
+                    newest = version;
+                }
+            }
+            next = page.next;
+            if next.is_empty() || is_needless() {
+                return Ok(newest);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_workload::pod::Pod;
+    use http::StatusCode;
+    use serde_json::json;
+
+    use super::*;
+    use crate::client::fake;
+    use crate::store::Store;
+
+    /// Of a server whose pods have these versions.
+    fn pods(versions: &'static [&'static str]) -> Client {
+        fake::apiserver(move |_| {
+            let item = |version: &&str| json!({"metadata": {"resourceVersion": version}});
+            let items: Vec<_> = versions.iter().map(item).collect();
+            std::future::ready(fake::answer(
+                StatusCode::OK,
+                &json!({"metadata": {"resourceVersion": "99"}, "items": items}),
+            ))
+        })
+    }
+
+    async fn has_caught_up(client: &Client, store: &Arc<Store<Pod>>) -> bool {
+        let followee = Followee { resource: crate::object::PODS, store: store.clone(), labels: String::new() };
+        let lister = Lister { client: client.clone(), turn: Semaphore::new(1) };
+        tokio::time::timeout(Duration::from_secs(10), catch_up(&lister, &followee, "50")).await.is_ok()
+    }
+
+    fn store_at(version: &str) -> Arc<Store<Pod>> {
+        let store = Store::new(&[]);
+        store.begin_list(false);
+        store.end_list(version);
+        store
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_has_caught_up_when_it_has_seen_the_newest_object_or_the_lease() {
+        let client = pods(&["7", "40", "12"]);
+        assert!(!has_caught_up(&client, &Store::new(&[])).await, "it has seen nothing");
+        for (position, expected) in [("39", false), ("40", true), ("49", true), ("50", true)] {
+            assert_eq!(has_caught_up(&client, &store_at(position)).await, expected, "{position}");
+        }
+        let late = store_at("39");
+        let event = async {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            late.advance("40");
+        };
+        assert!(tokio::join!(has_caught_up(&client, &late), event).0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_history_that_goes_backwards_holds_nothing_up() {
+        let newest = Arc::new(std::sync::Mutex::new("45"));
+        let answered = newest.clone();
+        let client = fake::apiserver(move |_| {
+            let items = json!([{"metadata": {"resourceVersion": *answered.lock().unwrap()}}]);
+            std::future::ready(fake::answer(
+                StatusCode::OK,
+                &json!({"metadata": {"resourceVersion": "99"}, "items": items}),
+            ))
+        });
+        let store = store_at("39");
+        let restored = async {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            *newest.lock().unwrap() = "12";
+            store.begin_list(true);
+            store.end_list("13");
+        };
+        assert!(tokio::join!(has_caught_up(&client, &store), restored).0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_resource_without_objects_or_that_is_not_served_holds_nothing_up() {
+        for items in [json!([]), json!(null)] {
+            let empty = fake::apiserver(move |_| {
+                let list = json!({"metadata": {"resourceVersion": "99"}, "items": items});
+                std::future::ready(fake::answer(StatusCode::OK, &list))
+            });
+            assert!(has_caught_up(&empty, &store_at("1")).await);
+        }
+        let missing = fake::apiserver(|_| {
+            std::future::ready(fake::answer(StatusCode::NOT_FOUND, &json!({"message": "no such kind"})))
+        });
+        assert!(has_caught_up(&missing, &store_at("0")).await);
+    }
+
+    /// Whether it completes without anything else happening.
+    async fn is_complete(handover: &Handover) -> bool {
+        tokio::time::timeout(Duration::from_millis(1), handover.complete()).await.is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_handover_is_complete_for_the_lease_that_the_stores_have_seen() {
+        let (taken, leadership) = Leadership::with_lease();
+        let (seen, handover) = Handover::by_hand(leadership.taken().unwrap());
+        assert!(!is_complete(&handover).await, "nobody has taken the lease");
+        taken.send_replace(Some("7".into()));
+        assert!(!is_complete(&handover).await, "the stores have seen nothing");
+        seen.send_replace(Some("7".into()));
+        assert!(is_complete(&handover).await);
+        taken.send_replace(None);
+        assert!(!is_complete(&handover).await, "the lease was lost");
+        taken.send_replace(Some("9".into()));
+        assert!(!is_complete(&handover).await, "another led in between");
+        seen.send_replace(Some("9".into()));
+        assert!(is_complete(&handover).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_an_election_nobody_is_waited_for() {
+        assert!(is_complete(&Handover::from_nobody()).await);
+    }
+}

@@ -1,15 +1,21 @@
 //! A plan: what to do next, as data. It can be printed, compared in a test, and executed by the runtime.
 
+mod objects;
+
 use std::collections::BTreeMap;
 
+use berth_api::text::JsonText;
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::de::DeserializeOwned;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::inplace::env::Env;
 use crate::inplace::resize::Resizes;
 use crate::pod::{Condition, Metadata};
+
+pub use objects::Object;
 
 /// What a decision asks for. An empty plan means that nothing is to be done now.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -64,6 +70,13 @@ pub struct Target {
     pub resource_version: Option<String>,
 }
 
+impl Target {
+    /// The object in the version that was seen: nothing is done to it if it has changed since.
+    pub fn as_seen(metadata: &Metadata) -> Self {
+        Self { resource_version: Some(metadata.resource_version.to_string()), ..Self::from(metadata) }
+    }
+}
+
 /// Whatever version the object has by then.
 impl From<&Metadata> for Target {
     fn from(metadata: &Metadata) -> Self {
@@ -88,20 +101,31 @@ impl From<&ObjectMeta> for Target {
     }
 }
 
-/// An object as it is sent. Its text takes a tenth of the memory of a [`Value`], and a plan has hundreds of new pods.
+/// An object as it is sent, or a part of one. Its text takes a tenth of the memory of a [`Value`], or a hundredth, and a plan
+/// has hundreds of new pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Body(Box<str>);
+pub struct Body(JsonText);
 
 impl Body {
     /// The object.
     pub fn value(&self) -> Value {
-        serde_json::from_str(&self.0).unwrap_or_default()
+        self.0.value()
+    }
+
+    /// Its JSON text.
+    pub fn text(&self) -> &str {
+        self.0.as_str()
+    }
+
+    /// What a type takes of it; `None` where the type does not fit.
+    pub fn read<T: DeserializeOwned>(&self) -> Option<T> {
+        self.0.read()
     }
 }
 
 impl From<&Value> for Body {
     fn from(object: &Value) -> Self {
-        Self(object.to_string().into())
+        Self(JsonText::from(object))
     }
 }
 
@@ -119,12 +143,12 @@ pub enum Action {
         /// Where pods would be created.
         namespace: String,
         /// The template as the workload has it, with the volumes of its claims.
-        template: Value,
+        template: Body,
     },
     /// Create a `ControllerRevision`. One that exists already with the same owner is success.
     CreateRevision {
         /// The whole object.
-        body: Value,
+        body: Body,
     },
     /// Change the `revision` number of a `ControllerRevision`: a rollback makes an old one the newest.
     RenumberRevision {
@@ -164,10 +188,29 @@ pub enum Action {
         /// The uid of the owner.
         owner: String,
     },
+    /// Give a pod that nobody controls an owner. The resource version of the target is always set.
+    AdoptPod {
+        /// The pod.
+        target: Target,
+        /// The owner reference.
+        owner: Value,
+    },
+    /// Give a `ControllerRevision` that nobody controls an owner. The resource version of the target is always set.
+    AdoptRevision {
+        /// The revision.
+        target: Target,
+        /// The owner reference.
+        owner: Value,
+    },
+    /// Read a `CloneSet` from the apiserver, and go on only if it is the one that is meant and is not being deleted.
+    ConfirmCloneSet {
+        /// The object.
+        target: Target,
+    },
     /// Create a claim. One that exists already with the same owner is success.
     CreateClaim {
         /// The whole object.
-        body: Value,
+        body: Body,
     },
     /// A strategic merge patch of a claim's metadata: its owners, or annotations.
     PatchClaim {
@@ -276,6 +319,9 @@ impl Action {
             Self::CreatePod { .. } => "CreatePod",
             Self::DeletePod { .. } => "DeletePod",
             Self::ReleasePod { .. } => "ReleasePod",
+            Self::AdoptPod { .. } => "AdoptPod",
+            Self::AdoptRevision { .. } => "AdoptRevision",
+            Self::ConfirmCloneSet { .. } => "ConfirmCloneSet",
             Self::CreateClaim { .. } => "CreateClaim",
             Self::PatchClaim { .. } => "PatchClaim",
             Self::DeleteClaim { .. } => "DeleteClaim",
@@ -376,12 +422,19 @@ pub struct Failure {
     pub permanent: bool,
     /// The object is gone, or not as it was seen (HTTP 404, 409): no failure, it is decided on anew.
     pub outdated: bool,
+    /// The name of the object that was to be created is another object's, which was read to know it.
+    pub taken: bool,
 }
 
 impl Plan {
     /// True when there is nothing to write.
     pub fn is_idle(&self) -> bool {
         self.stages.iter().all(|stage| stage.steps.is_empty())
+    }
+
+    /// All that is to be written, in order.
+    pub fn actions(&self) -> impl Iterator<Item = &Action> {
+        self.stages.iter().flat_map(|stage| &stage.steps).flat_map(|step| &step.actions)
     }
 
     /// Asks to decide again after `wait` at the latest.

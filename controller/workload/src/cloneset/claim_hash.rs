@@ -1,6 +1,7 @@
 //! The hash of the claim templates, which every revision carries as an annotation, in the peer's form: a change of claim
 //! templates makes no revision of its own, but can keep the next one from going in place.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use berth_api::names::annotation::VOLUME_CLAIM_TEMPLATE_HASH;
@@ -39,8 +40,7 @@ const ORDER: [&str; 19] = [
 
 /// The annotation of a revision that is made now.
 pub(super) fn annotation(snapshot: &Snapshot) -> BTreeMap<String, String> {
-    let templates = &snapshot.set.spec.volume_claim_templates;
-    [(VOLUME_CLAIM_TEMPLATE_HASH.to_owned(), hash(templates, Mode::Stored))].into()
+    [(VOLUME_CLAIM_TEMPLATE_HASH.to_owned(), hash(&snapshot.set.spec.volume_claim_templates, Mode::Stored))].into()
 }
 
 /// The annotation of a revision that becomes the newest again, where it is another than before.
@@ -50,23 +50,43 @@ pub(super) fn changed(snapshot: &Snapshot, revision: &Revision) -> BTreeMap<Stri
     annotation
 }
 
+/// The hashes of the present claim templates, for all revisions that one decision compares: the templates are read once for
+/// each, and when the first is asked for.
+#[derive(Default)]
+pub(super) struct Present {
+    stored: OnceCell<String>,
+    spelt_otherwise: OnceCell<[String; 2]>,
+}
+
+impl Present {
+    fn stored(&self, snapshot: &Snapshot) -> &str {
+        self.stored.get_or_init(|| hash(&snapshot.set.spec.volume_claim_templates, Mode::Stored))
+    }
+
+    fn spelt_otherwise(&self, snapshot: &Snapshot) -> &[String; 2] {
+        let templates = &snapshot.set.spec.volume_claim_templates;
+        self.spelt_otherwise.get_or_init(|| [Mode::Written, Mode::LeftOut].map(|mode| hash(templates, mode)))
+    }
+}
+
 /// With the gate, claim templates that differ need a new pod, whatever else differs. `InPlaceOnly` does not ask, and of
 /// a revision without the annotation nothing is known.
-pub(super) fn recreates(snapshot: &Snapshot, policy: Policy, old: &Revision, new: &Revision) -> Option<Change> {
+pub(super) fn recreates(
+    snapshot: &Snapshot,
+    present: &Present,
+    policy: Policy,
+    old: &Revision,
+    new: &Revision,
+) -> Option<Change> {
     if !snapshot.gates.has(Gate::RecreatePodWhenChangeVCTInCloneSet) || policy == Policy::InPlaceOnly {
         return None;
     }
     let of = |revision: &Revision| revision.metadata.annotation(VOLUME_CLAIM_TEMPLATE_HASH).map(str::to_owned);
     // One that becomes the newest again gets the present hash with its new number.
     let is_newest = snapshot.revisions.last().is_some_and(|newest| newest.metadata.uid == new.metadata.uid);
-    let present = annotation(snapshot).remove(VOLUME_CLAIM_TEMPLATE_HASH);
-    let new = if is_newest { of(new) } else { present.clone() };
-    let (old, new) = (of(old)?, new?);
-    let templates = &snapshot.set.spec.volume_claim_templates;
-    let only_spelt_otherwise = || {
-        present.as_ref() == Some(&new)
-            && [Mode::Written, Mode::LeftOut].iter().any(|mode| hash(templates, *mode) == old)
-    };
+    let new = if is_newest { of(new)? } else { present.stored(snapshot).to_owned() };
+    let old = of(old)?;
+    let only_spelt_otherwise = || present.stored(snapshot) == new && present.spelt_otherwise(snapshot).contains(&old);
     let same = old == new || only_spelt_otherwise();
     (!same).then(|| Change::Recreate { fields: vec!["volumeClaimTemplates".to_owned()] })
 }
@@ -94,7 +114,7 @@ fn hash(templates: &[VolumeClaimTemplate], mode: Mode) -> String {
 
 fn claim(template: &VolumeClaimTemplate, mode: Mode) -> String {
     const DEFAULT: &str = "Filesystem";
-    let mut spec = template.0["spec"].clone();
+    let mut spec = template.value()["spec"].take();
     if let Some(spec) = spec.as_object_mut() {
         match mode {
             Mode::Written if !spec.contains_key("volumeMode") => {
@@ -152,7 +172,7 @@ mod tests {
     use super::*;
 
     fn template(name: &str, requests: &str, limits: &str) -> VolumeClaimTemplate {
-        VolumeClaimTemplate(json!({
+        VolumeClaimTemplate::from(&json!({
             "metadata": {"name": name, "labels": {"tier": "data"}},
             "spec": {
                 "accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem",
@@ -161,11 +181,17 @@ mod tests {
         }))
     }
 
+    fn edited(template: &VolumeClaimTemplate, edit: impl FnOnce(&mut Value)) -> VolumeClaimTemplate {
+        let mut value = template.value();
+        edit(&mut value);
+        VolumeClaimTemplate::from(&value)
+    }
+
     fn bare(name: &str) -> VolumeClaimTemplate {
         let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
         let status = json!({"phase": "Pending"});
-        VolumeClaimTemplate(
-            json!({"metadata": {"name": name, "creationTimestamp": null}, "spec": spec, "status": status}),
+        VolumeClaimTemplate::from(
+            &json!({"metadata": {"name": name, "creationTimestamp": null}, "spec": spec, "status": status}),
         )
     }
 
@@ -185,8 +211,7 @@ mod tests {
         let hash = |templates: &[VolumeClaimTemplate]| hash(templates, Mode::Stored);
         let (one, two) = (template("a", "1Gi", "1Gi"), template("b", "1Gi", "1Gi"));
         assert_eq!(hash(&[one.clone(), two.clone()]), hash(&[two.clone(), one.clone()]));
-        let mut same = one.clone();
-        same.0["metadata"]["labels"] = json!({});
+        let same = edited(&one, |template| template["metadata"]["labels"] = json!({}));
         assert_eq!(hash(std::slice::from_ref(&one)), hash(&[same]));
         assert_eq!(hash(std::slice::from_ref(&one)), hash(&[template("a", "1024Mi", "1048576Ki")]), "other spellings");
         assert_ne!(hash(&[one]), hash(&[template("a", "2Gi", "1Gi")]));
@@ -196,13 +221,12 @@ mod tests {
     #[test]
     fn each_spelling_of_the_default_is_found() {
         let bare = bare("a");
-        let mut written = bare.clone();
-        written.0["spec"]["volumeMode"] = json!("Filesystem");
+        let written = edited(&bare, |template| template["spec"]["volumeMode"] = json!("Filesystem"));
         let of = |template: &VolumeClaimTemplate, mode| hash(std::slice::from_ref(template), mode);
         assert_ne!(of(&bare, Mode::Stored), of(&written, Mode::Stored));
         assert_eq!(of(&bare, Mode::Written), of(&written, Mode::Stored));
         assert_eq!(of(&written, Mode::LeftOut), of(&bare, Mode::Stored));
-        written.0["spec"]["volumeMode"] = json!("Block");
+        let written = edited(&bare, |template| template["spec"]["volumeMode"] = json!("Block"));
         assert_eq!(of(&written, Mode::LeftOut), of(&written, Mode::Stored));
         assert_eq!(
             of(&written, Mode::Written),

@@ -14,21 +14,21 @@
 //! A claim is made before its pod. Should the pod not follow, the next one gets the claim: what is not reused is told by a
 //! mark, which says that no pod has had it yet, and is taken off when one has.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::names::{annotation, label};
 use berth_api::template::{VolumeClaimTemplate, mount_claims};
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Snapshot;
 use super::decide::{push, step};
-use super::hooks;
 use super::new_pod::{fresh_ids, owner};
-use super::update;
+use super::{Snapshot, hooks, owner_key, update};
 use crate::claim::Claim;
-use crate::plan::{Action, Plan, Step, Waiting};
+use crate::plan::{Action, Body, Plan, Step, Waiting};
 use crate::pod::{Metadata, Pod};
 
 /// An instance id for a new pod.
@@ -85,17 +85,33 @@ pub(super) fn await_end(snapshot: &Snapshot, pod: &Pod, plan: &mut Plan, now: Ti
     step
 }
 
-/// The claims that a pod of this id lacks.
-pub(super) fn creations(snapshot: &Snapshot, id: &str) -> Vec<Action> {
-    let templates = snapshot.set.spec.volume_claim_templates.iter();
-    let bodies = templates.map(|template| new_claim(snapshot, template, id));
-    let exists = |body: &Value| snapshot.claims.iter().any(|claim| body["metadata"]["name"] == *claim.metadata.name);
-    bodies.filter(|body| !exists(body)).map(|body| Action::CreateClaim { body }).collect()
+/// The claim templates for the new pods of one decision: each is read once, and when the first pod lacks its claim.
+pub(super) struct Templates<'a> {
+    snapshot: &'a Snapshot,
+    read: Vec<(&'a VolumeClaimTemplate, OnceCell<Value>)>,
 }
 
-fn new_claim(snapshot: &Snapshot, template: &VolumeClaimTemplate, id: &str) -> Value {
+impl<'a> Templates<'a> {
+    pub(super) fn new(snapshot: &'a Snapshot) -> Self {
+        let templates = snapshot.set.spec.volume_claim_templates.iter();
+        Self { snapshot, read: templates.map(|template| (template, OnceCell::new())).collect() }
+    }
+
+    /// The claims that a pod of this id lacks.
+    pub(super) fn creations(&self, id: &str) -> Vec<Action> {
+        let claims = &self.snapshot.claims;
+        let named = self.read.iter().map(|(template, read)| (template, read, claim_name(self.snapshot, template, id)));
+        let lacking = named.filter(|(.., name)| !claims.iter().any(|claim| *claim.metadata.name == **name));
+        let bodies = lacking.map(|(template, read, name)| {
+            Body::from(&new_claim(self.snapshot, read.get_or_init(|| template.value()), &name, id))
+        });
+        bodies.map(|body| Action::CreateClaim { body }).collect()
+    }
+}
+
+fn new_claim(snapshot: &Snapshot, template: &Value, name: &str, id: &str) -> Value {
     let set = &snapshot.set;
-    let map = |field: &str| template.0.pointer(field).filter(|map| map.is_object()).cloned().unwrap_or(json!({}));
+    let map = |field: &str| template.pointer(field).filter(|map| map.is_object()).cloned().unwrap_or(json!({}));
     let (mut labels, mut annotations) = (map("/metadata/labels"), map("/metadata/annotations"));
     for (key, value) in set.spec.selector.match_labels.iter().flatten() {
         labels[key] = json!(value);
@@ -105,17 +121,22 @@ fn new_claim(snapshot: &Snapshot, template: &VolumeClaimTemplate, id: &str) -> V
         annotations[annotation::CLAIM_UNUSED] = json!("true");
     }
     let metadata = json!({
-        "name": claim_name(snapshot, template, id),
+        "name": name,
         "namespace": set.metadata.namespace,
         "labels": labels,
         "annotations": annotations,
         "ownerReferences": [owner(snapshot)],
     });
-    json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": template.0["spec"]})
+    json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": template["spec"]})
 }
 
 fn claim_name(snapshot: &Snapshot, template: &VolumeClaimTemplate, id: &str) -> String {
     format!("{}-{}-{id}", template.name(), snapshot.set.metadata.name.as_deref().unwrap_or_default())
+}
+
+/// The names of the claims of this id.
+pub(super) fn names(snapshot: &Snapshot, id: &str) -> impl Iterator<Item = String> {
+    snapshot.set.spec.volume_claim_templates.iter().map(move |template| claim_name(snapshot, template, id))
 }
 
 /// Lets a pod's spec mount the claims of this id. A volume of the same name in the template gives way.
@@ -125,8 +146,7 @@ pub(super) fn mount(snapshot: &Snapshot, id: &str, spec: &mut Value) {
 }
 
 /// The pod template as it is judged: with the volumes that its containers mount by the claims' names.
-pub(super) fn with_volumes(snapshot: &Snapshot) -> Value {
-    let mut template = snapshot.set.spec.template.0.clone();
+pub(super) fn with_volumes(snapshot: &Snapshot, mut template: Value) -> Value {
     let templates = snapshot.set.spec.volume_claim_templates.iter();
     if let Some(spec) = template.get_mut("spec") {
         mount_claims(spec, templates.map(|template| (template.name(), template.name().to_owned())));
@@ -232,8 +252,16 @@ fn all_pods(snapshot: &Snapshot) -> impl Iterator<Item = &Arc<Pod>> {
 
 /// The instance id of the pod that it creates.
 fn created(action: &Action) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Created {
+        metadata: Labelled,
+    }
+    #[derive(Deserialize)]
+    struct Labelled {
+        labels: BTreeMap<String, Value>,
+    }
     let Action::CreatePod { body } = action else { return None };
-    body.value()["metadata"]["labels"][label::CLONESET_INSTANCE_ID].as_str().map(str::to_owned)
+    body.read::<Created>()?.metadata.labels.get(label::CLONESET_INSTANCE_ID)?.as_str().map(str::to_owned)
 }
 
 /// Made while claims are not reused, and no pod has had it.
@@ -242,7 +270,7 @@ fn is_unused(claim: &Claim) -> bool {
 }
 
 fn is_of_set(snapshot: &Snapshot, claim: &Claim) -> bool {
-    claim.metadata.controller().is_some_and(|owner| snapshot.set.metadata.uid.as_deref() == Some(&*owner.uid))
+    owner_key(&snapshot.set).controls(&claim.metadata)
 }
 
 fn reuses(snapshot: &Snapshot) -> bool {

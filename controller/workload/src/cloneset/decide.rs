@@ -9,12 +9,15 @@ use serde_json::{Value, json};
 
 use super::hooks::{self, Uids};
 use super::new_pod::{new_pod, owner};
+use super::revisions::Revisions;
 use super::settings::{Settings, settings};
-use super::update::{self, Revisions};
-use super::{Snapshot, blocked, claim_hash, claims, launch, overlap, pods_to_delete, predownload, progress, release};
+use super::{
+    Snapshot, adopt, blocked, claim_hash, claims, launch, overlap, pods_to_delete, predownload, progress, release,
+    unreadable, update,
+};
 use crate::gates::Gate;
 use crate::lifecycle;
-use crate::plan::{Action, Body, Event, Plan, Refusal, Stage, Step, Target, Waiting};
+use crate::plan::{Action, Body, Event, Plan, Refusal, Stage, Step, Waiting};
 use crate::pod::{Availability, Pod, availability, order};
 use crate::revision::{self, Recognised, Revision};
 use crate::rollout::{self, Held, Numbers, repair};
@@ -22,47 +25,73 @@ use crate::rollout::{self, Held, Numbers, repair};
 /// Pods that one plan creates at most. The objects of new pods are the largest part of a plan by far, and what is changed
 /// in the meantime (fewer pods, another image) is heeded all the sooner.
 const MOST_CREATIONS: usize = 256;
+/// Once the new pods of a plan and their claims have this many bytes of JSON, the others are left to the next one: 256 pods
+/// of the largest template would be 64 MiB, for each CloneSet that is worked on.
+const MOST_CREATED_BYTES: usize = 8 << 20;
 
 /// Decides what to do for a CloneSet now.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
-    if snapshot.set.metadata.deletion_timestamp.is_some() {
-        return plan;
+    if snapshot.set.metadata.deletion_timestamp.is_none() {
+        fill(snapshot, &mut plan, now);
+        plan.join_steps_by_object(takes_away);
     }
-    progress::look_again(&snapshot.set, &mut plan, now);
-    blocked::watch(snapshot, &mut plan, now);
-    overlap::tell(snapshot, &mut plan);
-    // Whatever is wrong or unknown: an update that is under way is brought to its end.
-    let mut settings = match settings(snapshot) {
+    plan
+}
+
+fn fill(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
+    progress::look_again(&snapshot.set, plan, now);
+    blocked::watch(snapshot, plan, now);
+    overlap::tell(snapshot, plan);
+    if unreadable::hold(snapshot, plan, now) {
+        return;
+    }
+    // The one time that it is read: as a tree it may take a hundred times its text, and goes with the decision's end.
+    let template = snapshot.set.spec.template.value();
+    let settings = match settings(snapshot, &template) {
         Ok(settings) => settings,
         Err(refusal) => {
-            update::settle(snapshot, None, &mut plan, now);
-            hooks::proceed(snapshot, None, &Uids::new(), &snapshot.pods, &mut plan, now);
-            refuse(snapshot, &mut plan, refusal);
-            return plan;
+            bring_to_end(snapshot, plan, now);
+            return refuse(snapshot, plan, refusal);
         }
     };
-    let revisions = match revisions(snapshot) {
+    match revisions(snapshot, &template) {
         Ok((revisions, renumber)) => {
-            push(&mut plan, "revision", renumber.into_iter().collect());
-            revisions
+            push(plan, "revision", renumber.into_iter().collect());
+            roll_out(snapshot, &template, settings, &revisions, plan, now);
         }
-        Err(stage) => {
-            update::settle(snapshot, None, &mut plan, now);
-            hooks::proceed(snapshot, None, &Uids::new(), &snapshot.pods, &mut plan, now);
-            let reason = format!("waits for its revision: {}", stage.steps[0].reason);
+        Err(stages) => {
+            bring_to_end(snapshot, plan, now);
+            let steps = stages.last().and_then(|stage| stage.steps.first());
+            let reason = steps.map_or_else(String::new, |step| format!("waits for its revision: {}", step.reason));
             plan.waiting.push(Waiting { pod: String::new(), reason });
-            plan.stages.push(stage);
-            return plan;
+            plan.stages.extend(stages);
         }
-    };
-    release::plan(snapshot, &mut plan);
+    }
+}
+
+/// Whatever is wrong or unknown: updates that are under way are brought to their end, and none begins.
+pub(super) fn bring_to_end(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
+    update::settle(snapshot, None, plan, now);
+    hooks::proceed(snapshot, None, &Uids::new(), &snapshot.pods, plan, now);
+}
+
+/// Towards the pods that are wanted, of the revision that is.
+fn roll_out(
+    snapshot: &Snapshot,
+    template: &Value,
+    mut settings: Settings,
+    revisions: &Revisions,
+    plan: &mut Plan,
+    now: Timestamp,
+) {
+    release::plan(snapshot, plan);
     settings.wanted.rolls_back = snapshot.gates.has(Gate::CloneSetPartitionRollback) && revisions.differ();
     let mut pods: Vec<_> = snapshot.pods.iter().filter(|pod| pod.is_active()).cloned().collect();
     let returning = hooks::returning(snapshot, settings.wanted.replicas, &pods);
     let count = |pods: &[Arc<Pod>], scaling: bool| {
         let held = |pod: &Arc<Pod>| Held {
-            updated: if scaling { scales_as_updated(snapshot, &revisions, pod) } else { revisions.is_updated(pod) },
+            updated: if scaling { scales_as_updated(snapshot, revisions, pod) } else { revisions.is_updated(pod) },
             current: revisions.is_current(pod),
             available: availability(pod, settings.min_ready_seconds, now).is_available(),
             scheduled: !pod.spec.node_name.is_empty(),
@@ -72,53 +101,35 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         };
         rollout::numbers(&settings.wanted, pods.iter().map(held))
     };
-    let numbers = count(&pods, true);
-    let leaving = leaving(snapshot, &settings, &revisions, &pods, &returning, &numbers, &mut plan, now);
+    let (mut numbers, active) = (count(&pods, true), pods.len());
+    let leaving = leaving(snapshot, &settings, revisions, &pods, &returning, &numbers, plan, now);
     // What goes now is no candidate for an update, and what may be disrupted is counted without it.
     pods.retain(|pod| !leaving.uids.contains(&pod.metadata.uid));
-    let holding = predownload::Holding::new(snapshot, &settings, &revisions, &pods, now);
-    let chosen = update::choose(snapshot, &settings, &revisions, &pods, &count(&pods, false), &holding, now);
-    update::settle(snapshot, Some(&chosen), &mut plan, now);
-    hooks::proceed(snapshot, Some(&chosen), &returning, &pods, &mut plan, now);
-    launch::release(&pods, &mut plan);
-    scale_up(snapshot, &revisions, pods.len(), &numbers, &mut plan, now);
-    push(&mut plan, "scale down", leaving.steps);
-    predownload::plan(snapshot, &settings, &revisions, &pods, &mut plan, now);
-    update::update(snapshot, &settings, &chosen, &holding, &mut plan, now);
-    push(&mut plan, "pods to delete", pods_to_delete::clean(snapshot).into_iter().collect());
-    claims::settle(snapshot, &mut plan);
-    drop_history(snapshot, &settings, &revisions, &pods, &mut plan);
-    wait_for_availability(&pods, &settings, &mut plan, now);
-    leave_alone_what_goes(&mut plan);
-    plan
+    let stand = predownload::stand(snapshot, &settings, revisions, &pods, now);
+    let holding = predownload::Holding::new(snapshot, &settings, revisions, &stand, now);
+    let chosen = update::choose(snapshot, &settings, revisions, &pods, &count(&pods, false), &holding, now);
+    update::settle(snapshot, Some(&chosen), plan, now);
+    hooks::proceed(snapshot, Some(&chosen), &returning, &pods, plan, now);
+    launch::release(&pods, plan);
+    adopt::pods(snapshot, &settings, revisions, active, &mut numbers, plan, now);
+    scale_up(snapshot, revisions, pods.len(), &numbers, plan, now);
+    push(plan, "scale down", leaving.steps);
+    predownload::plan(snapshot, template, revisions, stand, plan);
+    update::update(snapshot, &settings, &chosen, &holding, plan, now);
+    push(plan, "pods to delete", pods_to_delete::clean(snapshot).into_iter().collect());
+    claims::settle(snapshot, plan);
+    drop_history(snapshot, &settings, revisions, &pods, plan);
+    wait_for_availability(&pods, &settings, plan, now);
 }
 
-/// A pod that the plan takes away, or lets a hook hold, has no other write before: that might put it back into service, and
-/// it was counted as what it was.
-fn leave_alone_what_goes(plan: &mut Plan) {
-    let taken = |step: &Step| step.actions.iter().find_map(takes_away).map(|target| target.uid.clone());
-    let gone: BTreeSet<String> = plan.stages.iter().flat_map(|stage| &stage.steps).filter_map(taken).collect();
-    if gone.is_empty() {
-        return;
-    }
-    let writes_to_it = |action: &Action| match action {
-        Action::PatchPod { target, .. } | Action::PatchPodStatus { target, .. } | Action::ResizePod { target, .. } => {
-            gone.contains(&target.uid)
-        }
+/// A pod that the step takes away, or lets a hook hold, has no other write in the same plan: that might put it back into
+/// service, and it was counted as what it was.
+fn takes_away(step: &Step) -> bool {
+    step.actions.iter().any(|action| match action {
+        Action::DeletePod { .. } => true,
+        Action::PatchPodStatus { patch, .. } => hooks::is_to_be_held(patch),
         _ => false,
-    };
-    for stage in &mut plan.stages {
-        stage.steps.retain(|step| taken(step).is_some() || !step.actions.iter().any(writes_to_it));
-    }
-    plan.stages.retain(|stage| !stage.steps.is_empty());
-}
-
-fn takes_away(action: &Action) -> Option<&Target> {
-    match action {
-        Action::DeletePod { target } => Some(target),
-        Action::PatchPodStatus { target, patch, .. } => hooks::is_to_be_held(patch).then_some(target),
-        _ => None,
-    }
+    })
 }
 
 /// Does the pod count as updated for the number of pods? One whose update a hook holds may, so that it is not scaled down
@@ -150,10 +161,13 @@ pub(super) fn refuse(snapshot: &Snapshot, plan: &mut Plan, refusal: Refusal) {
     plan.refusal = Some(refusal);
 }
 
-/// The revisions to work with, with the step that makes an older one the newest; or the stage that writes the one that
-/// is missing. A rollback need not wait for its new number, and is all the more in time for it.
-fn revisions(snapshot: &Snapshot) -> Result<(Revisions, Option<Step>), Stage> {
-    let template = &snapshot.set.spec.template.0;
+/// The revisions to work with, with the step that makes an older one the newest; or the stages that take over those of nobody,
+/// or write the one that is missing. A rollback need not wait for its new number, and is all the more in time for it.
+fn revisions(snapshot: &Snapshot, template: &Value) -> Result<(Revisions, Option<Step>), Vec<Stage>> {
+    let adopted = adopt::revisions(snapshot);
+    if !adopted.is_empty() {
+        return Err(adopted);
+    }
     let number = match revision::recognise(template, &snapshot.revisions) {
         Recognised::Newest(updated) => return Ok((Revisions::new(snapshot, updated), None)),
         Recognised::Older(updated, number) => {
@@ -166,12 +180,13 @@ fn revisions(snapshot: &Snapshot) -> Result<(Revisions, Option<Step>), Stage> {
         Recognised::New(number) => number,
     };
     let namespace = snapshot.set.metadata.namespace.clone().unwrap_or_default();
-    let validate = Action::ValidateTemplate { namespace, template: claims::with_volumes(snapshot) };
+    let judged = claims::with_volumes(snapshot, template.clone());
+    let validate = Action::ValidateTemplate { namespace, template: Body::from(&judged) };
     let mut step = step(validate, format!("the template is new, and becomes revision {number}"));
-    step.actions.push(Action::CreateRevision { body: new_revision(snapshot, template, number) });
+    step.actions.push(Action::CreateRevision { body: Body::from(&new_revision(snapshot, template, number)) });
     let message = "failed to take over spec.template".to_owned();
     step.failed = Some(Event { warning: true, reason: "FailedCreateRevision", message });
-    Err(Stage { name: "revision", required: true, steps: vec![step] })
+    Err(vec![Stage { name: "revision", required: true, steps: vec![step] }])
 }
 
 fn new_revision(snapshot: &Snapshot, template: &Value, number: i64) -> Value {
@@ -200,6 +215,28 @@ fn new_revision(snapshot: &Snapshot, template: &Value, number: i64) -> Value {
     })
 }
 
+/// What one plan creates.
+#[derive(Default)]
+struct Room {
+    pods: usize,
+    bytes: usize,
+}
+
+impl Room {
+    /// Is there room for one more pod?
+    fn is_left(&self) -> bool {
+        self.pods < MOST_CREATIONS && self.bytes < MOST_CREATED_BYTES
+    }
+
+    fn fill(&mut self, step: &Step) {
+        let bytes = step.actions.iter().map(|action| match action {
+            Action::CreatePod { body } | Action::CreateClaim { body } => body.text().len(),
+            _ => 0,
+        });
+        self.bytes += bytes.sum::<usize>();
+    }
+}
+
 fn scale_up(
     snapshot: &Snapshot,
     revisions: &Revisions,
@@ -209,21 +246,30 @@ fn scale_up(
     now: Timestamp,
 ) {
     let mut ids = claims::ids(snapshot);
+    let claims = claims::Templates::new(snapshot);
     let wanted = [(&revisions.current, numbers.create_old), (&revisions.updated, numbers.create_updated)];
-    let mut creates = Vec::new();
-    let mut left = MOST_CREATIONS;
+    let (mut creates, mut room, mut later) = (Vec::new(), Room::default(), 0);
     for (revision, count) in wanted {
-        let now_created = count.min(left);
-        left -= now_created;
-        creates.extend(ids.by_ref().take(now_created).filter_map(|id| match id {
-            claims::Id::Free(id) => Some(create(snapshot, revision, &id, have, now)),
-            claims::Id::Held(pod) => claims::await_end(snapshot, &pod, plan, now),
-        }));
+        let mut left = count;
+        while left > 0 && room.is_left() {
+            left -= 1;
+            room.pods += 1;
+            match ids.next() {
+                Some(claims::Id::Free(id)) => {
+                    let template = revisions.template_of(revision);
+                    let step = create(snapshot, (revision, &template), &claims, &id, have, now);
+                    room.fill(&step);
+                    creates.push(step);
+                }
+                Some(claims::Id::Held(pod)) => creates.extend(claims::await_end(snapshot, &pod, plan, now)),
+                None => {}
+            }
+        }
+        later += left;
     }
     push(plan, "scale up", creates);
-    let later = (numbers.create_old + numbers.create_updated).saturating_sub(MOST_CREATIONS);
     if later > 0 {
-        let reason = format!("{later} more pods are created as soon as {MOST_CREATIONS} are");
+        let reason = format!("{later} more pods are created as soon as {} are", room.pods);
         plan.waiting.push(Waiting { pod: String::new(), reason });
         plan.look_again_after(SignedDuration::from_secs(1));
     }
@@ -287,12 +333,19 @@ fn leaving(
     leaving
 }
 
-fn create(snapshot: &Snapshot, revision: &Revision, id: &str, have: usize, now: Timestamp) -> Step {
-    let mut body = new_pod(snapshot, revision, id);
+fn create(
+    snapshot: &Snapshot,
+    (revision, template): (&Revision, &Value),
+    claims: &claims::Templates<'_>,
+    id: &str,
+    have: usize,
+    now: Timestamp,
+) -> Step {
+    let mut body = new_pod(snapshot, revision, template, id);
     lifecycle::begin(&mut body, now);
     let name = body.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
     let wanted = snapshot.set.spec.replicas.unwrap_or(1);
-    let mut actions = claims::creations(snapshot, id);
+    let mut actions = claims.creations(id);
     actions.push(Action::CreatePod { body: Body::from(&body) });
     Step {
         actions,
@@ -330,6 +383,8 @@ fn drop_history(snapshot: &Snapshot, settings: &Settings, revisions: &Revisions,
 /// Nothing announces that a pod has been ready for long enough: look again then.
 fn wait_for_availability(pods: &[Arc<Pod>], settings: &Settings, plan: &mut Plan, now: Timestamp) {
     let mut soonest: Option<SignedDuration> = None;
+    let mut unnamed = Vec::new();
+    let named: BTreeSet<&str> = plan.waiting.iter().map(|waiting| &*waiting.pod).collect();
     for pod in pods {
         let reason = match availability(pod, settings.min_ready_seconds, now) {
             Availability::Available => continue,
@@ -340,10 +395,11 @@ fn wait_for_availability(pods: &[Arc<Pod>], settings: &Settings, plan: &mut Plan
             Availability::Held => format!("is in lifecycle state {}", lifecycle::state(pod)),
             Availability::NotReady => blocked::why_not_ready(pod),
         };
-        if !plan.waiting.iter().any(|waiting| *waiting.pod == *pod.metadata.name) {
-            plan.waiting.push(Waiting { pod: pod.metadata.name.to_string(), reason });
+        if !named.contains(&*pod.metadata.name) {
+            unnamed.push(Waiting { pod: pod.metadata.name.to_string(), reason });
         }
     }
+    plan.waiting.append(&mut unnamed);
     if let Some(wait) = soonest {
         plan.look_again_after(wait);
     }

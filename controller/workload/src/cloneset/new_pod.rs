@@ -45,12 +45,11 @@ fn id_of(mut number: u64) -> String {
     letters.take(ID_LENGTH).collect()
 }
 
-/// The whole pod, from the template of `revision`.
-pub(super) fn new_pod(snapshot: &Snapshot, revision: &Revision, id: &str) -> Value {
+/// The whole pod, from the template of `revision`, which is read once for all pods.
+pub(super) fn new_pod(snapshot: &Snapshot, revision: &Revision, template: &Value, id: &str) -> Value {
     let set = &snapshot.set.metadata;
-    let mut template = revision.template();
-    let mut metadata = match template.get_mut("metadata").map(Value::take) {
-        Some(Value::Object(map)) => map,
+    let mut metadata = match template.get("metadata") {
+        Some(Value::Object(map)) => map.clone(),
         _ => Map::new(),
     };
     // A revision can be edited by hand: what is no map holds no label and no annotation.
@@ -67,10 +66,10 @@ pub(super) fn new_pod(snapshot: &Snapshot, revision: &Revision, id: &str) -> Val
     labels[REVISION_LABEL] = json!(revision_label(snapshot.gates, &revision.metadata.name));
     labels[TEMPLATE_HASH_LABEL] = json!(short(&revision.metadata.name));
     labels[label::CLONESET_INSTANCE_ID] = json!(id);
-    let mut spec = template.get_mut("spec").map(Value::take).unwrap_or_default();
+    let mut spec = template.get("spec").cloned().unwrap_or_default();
     add_gates(&mut spec);
     claims::mount(snapshot, id, &mut spec);
-    launch::hold_back(&revision.template(), &mut spec, &name);
+    launch::hold_back(template, &mut spec, &name);
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 }
 

@@ -22,7 +22,7 @@ fn in_place(more: Value) -> Value {
 
 /// Pods that get an image, in the plan's order.
 fn patched(plan: &Plan) -> Vec<String> {
-    let actions = plan.stages.iter().flat_map(|stage| &stage.steps).flat_map(|step| &step.actions);
+    let actions = plan.actions();
     let name = |action: &Action| match action {
         Action::PatchPod { target, patch } if !patch.images.is_empty() => Some(target.name.clone()),
         _ => None,
@@ -31,7 +31,7 @@ fn patched(plan: &Plan) -> Vec<String> {
 }
 
 fn count(plan: &Plan, kind: &str) -> usize {
-    let actions = plan.stages.iter().flat_map(|stage| &stage.steps).flat_map(|step| &step.actions);
+    let actions = plan.actions();
     actions.filter(|action| action.kind() == kind).count()
 }
 
@@ -253,4 +253,27 @@ fn percentages_are_rounded_as_the_limits_say() {
         assert_eq!((status.updated_replicas, status.expected_updated_replicas), (updated, updated), "{case}");
         assert!(pods <= most && available >= least, "{case}: {pods} pods, {available} available");
     }
+}
+
+#[test]
+fn pods_beyond_the_bytes_of_a_plan_are_created_by_the_next_one() {
+    let mut large = template("web:1");
+    large["metadata"]["annotations"] = json!({"note": "x".repeat(1 << 20)});
+    let mut world = World::new(20, large, strategy(json!({})));
+    world.step();
+    let plan = world.step();
+    assert_eq!(count(&plan, "CreatePod"), 8, "of a MiB each");
+    let waits = |plan: &Plan| plan.waiting.iter().any(|waiting| waiting.reason.contains("more pods are created"));
+    assert!(waits(&plan) && plan.look_again.is_some(), "{:?}", plan.waiting);
+    assert_eq!([count(&world.step(), "CreatePod"), count(&world.step(), "CreatePod")], [8, 4]);
+    assert_eq!((count(&world.step(), "CreatePod"), waits(&world.plan())), (0, false));
+}
+
+#[test]
+fn a_pod_beyond_the_bytes_of_a_plan_is_created_alone() {
+    let mut large = template("web:1");
+    large["metadata"]["annotations"] = json!({"note": "x".repeat(9 << 20)});
+    let mut world = World::new(2, large, strategy(json!({})));
+    world.step();
+    assert_eq!([1, 1, 0].map(|_| count(&world.step(), "CreatePod")), [1, 1, 0]);
 }

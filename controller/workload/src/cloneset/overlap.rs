@@ -16,12 +16,11 @@ pub(super) const REASON: &str = "OverlappingSelector";
 /// Does the selector of one select the pods that the other makes? Selectors that are refused select nothing.
 pub fn overlap(one: &CloneSet, other: &CloneSet) -> bool {
     let selects = |one: &CloneSet, other: &CloneSet| {
-        let labels = other.spec.template.labels();
+        let template = &other.spec.template;
         // Most CloneSets differ in a label, and that is seen without reading the whole selector.
         let mut wanted = one.spec.selector.match_labels.iter().flatten();
-        wanted.all(|(key, value)| labels.get(key) == Some(value))
-            && Selector::new(&one.spec.selector)
-                .is_ok_and(|s| !s.is_empty() && s.matches(|key| labels.get(key).map(String::as_str)))
+        wanted.all(|(key, value)| template.label(key) == Some(value))
+            && Selector::new(&one.spec.selector).is_ok_and(|s| !s.is_empty() && s.matches(|key| template.label(key)))
     };
     one.metadata.uid != other.metadata.uid && (selects(one, other) || selects(other, one))
 }

@@ -11,24 +11,26 @@ use berth_api::inplace::wait_for_image;
 use berth_api::names::{GROUP, V1BETA1, annotation, label};
 use berth_api::v1beta1::cloneset::{CloneSetPodUpdateStrategyType as Policy, CloneSetUpdateStrategyType};
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
-use berth_api::v1beta1::nodeimage::{ImagePullPhase, ImageTagStatus, NodeImage};
+use berth_api::v1beta1::nodeimage::{
+    ImagePullPhase, ImageTagStatus, MAX_SANDBOX_BYTES, MAX_SANDBOX_PAIRS, MAX_TIMEOUT_SECONDS, NodeImage,
+};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
 use super::Snapshot;
 use super::decide::{push, step};
 use super::new_pod::owner;
+use super::revisions::Revisions;
 use super::settings::Settings;
-use super::update::Revisions;
 use crate::gates::Gate;
-use crate::imagepulljob::image::split;
-use crate::inplace::change::Change;
+use crate::inplace::change::{self, Change};
 use crate::inplace::steps;
 use crate::lifecycle;
 use crate::nodeimage::entry;
 use crate::plan::{Action, Event, Plan, Refusal, Step, Target, Waiting};
 use crate::pod::{Pod, availability};
 use crate::revision::{HASH_LABEL, REVISION_LABEL, Revision, short};
+use berth_api::image::split;
 
 /// With no more replicas than these, nothing is pulled ahead: the update is over as soon as the pull.
 const TOO_FEW_REPLICAS: usize = 3;
@@ -41,7 +43,7 @@ const LONGEST_NAME: usize = 253;
 
 /// What is to be done about a revision's images.
 #[derive(Debug, PartialEq)]
-enum Stand<'a> {
+pub(super) enum Stand<'a> {
     /// Nothing: it is not pulled ahead, or there is no new revision.
     Off,
     /// No pods need other images any more: what was pulled for is over.
@@ -57,15 +59,7 @@ enum Stand<'a> {
 }
 
 /// Plans the jobs of the new revision, the end of those of others, and the labels that tell of it.
-pub(super) fn plan(
-    snapshot: &Snapshot,
-    settings: &Settings,
-    revisions: &Revisions,
-    pods: &[Arc<Pod>],
-    plan: &mut Plan,
-    now: Timestamp,
-) {
-    let stand = stand(snapshot, settings, revisions, pods, now);
+pub(super) fn plan(snapshot: &Snapshot, template: &Value, revisions: &Revisions, stand: Stand<'_>, plan: &mut Plan) {
     if stand == Stand::Off {
         return;
     }
@@ -85,7 +79,7 @@ pub(super) fn plan(
     }
     steps.extend(snapshot.revisions.iter().filter_map(|revision| forget(revision, updated)));
     match stand {
-        Stand::Due(images) => steps.extend(pull(snapshot, updated, &images, plan)),
+        Stand::Due(images) => steps.extend(pull(snapshot, template, updated, &images, plan)),
         Stand::Ignored(why) => {
             let action = mark(updated, label::IMAGE_PREDOWNLOAD_IGNORED);
             steps.push(step(action, format!("no image of {} is pulled ahead: {why}", updated.metadata.name)));
@@ -102,7 +96,8 @@ pub(super) fn plan(
     push(plan, "pull ahead", steps);
 }
 
-fn stand<'a>(
+/// What is to be done about images of these pods that stay.
+pub(super) fn stand<'a>(
     snapshot: &Snapshot,
     settings: &Settings,
     revisions: &'a Revisions,
@@ -143,17 +138,24 @@ fn stand<'a>(
     if !waits && settings.wanted.partition == 0 && settings.wanted.max_unavailable >= settings.wanted.replicas {
         return Stand::Ignored("all pods are updated at once");
     }
-    if !matches!(steps::change(&revisions.current, updated, snapshot.resize), Change::InPlace(_)) {
+    let (old, new) = (revisions.current_template(), revisions.updated_template());
+    if !matches!(change::between(old, new, snapshot.resize), Change::InPlace(_)) {
         return Stand::Ignored("the change cannot go in place");
     }
     let old = || pods.iter().filter(|pod| !revisions.is_updated(pod));
     let changes = |(name, image): &(&str, &str)| old().any(|pod| image_of(pod, name).is_some_and(|old| old != *image));
-    let images: Vec<_> = images(updated).filter(changes).collect();
+    let images: Vec<_> = images(new).filter(changes).collect();
     if images.is_empty() { Stand::Ignored("no image changes") } else { Stand::Due(images) }
 }
 
 /// One job for each image, then the label; all in one step, so that the label comes with the last job.
-fn pull(snapshot: &Snapshot, updated: &Revision, images: &[(&str, &str)], plan: &mut Plan) -> Option<Step> {
+fn pull(
+    snapshot: &Snapshot,
+    template: &Value,
+    updated: &Revision,
+    images: &[(&str, &str)],
+    plan: &mut Plan,
+) -> Option<Step> {
     let jobs: Vec<_> = images.iter().map(|(container, image)| (job_name(updated, container), *image)).collect();
     let going = |name: &str| {
         let named = |job: &&Arc<ImagePullJob>| job.metadata.name.as_deref() == Some(name);
@@ -165,9 +167,8 @@ fn pull(snapshot: &Snapshot, updated: &Revision, images: &[(&str, &str)], plan: 
         return None;
     }
     let created: Vec<_> = jobs.iter().map(|(name, image)| format!("ImagePullJob {name} for image: {image}")).collect();
-    let create =
-        jobs.iter().map(|(name, image)| Action::CreateImagePullJob { body: job(snapshot, updated, name, image) });
-    let mut actions: Vec<_> = create.collect();
+    let create = jobs.iter().map(|(name, image)| job(snapshot, template, updated, name, image));
+    let mut actions: Vec<_> = create.map(|body| Action::CreateImagePullJob { body }).collect();
     actions.push(mark(updated, label::IMAGE_PREDOWNLOAD_CREATED));
     let created = created.join(", ");
     let event = |warning, reason, message| Some(Event { warning, reason, message });
@@ -180,9 +181,8 @@ fn pull(snapshot: &Snapshot, updated: &Revision, images: &[(&str, &str)], plan: 
 }
 
 /// The whole job. It has the labels that all have which belong to the CloneSet.
-fn job(snapshot: &Snapshot, updated: &Revision, name: &str, image: &str) -> Value {
+fn job(snapshot: &Snapshot, template: &Value, updated: &Revision, name: &str, image: &str) -> Value {
     let set = &snapshot.set;
-    let template = &set.spec.template.0;
     let strings = |field: &str| template["metadata"][field].as_object().cloned().unwrap_or_default();
     let (hash, mut labels) = (hash(updated), strings("labels"));
     labels.insert(HASH_LABEL.to_owned(), json!(hash));
@@ -199,6 +199,8 @@ fn job(snapshot: &Snapshot, updated: &Revision, name: &str, image: &str) -> Valu
     let parallelism = in_place.image_pre_download_parallelism.map_or(json!(1), |value| json!(value));
     // A timeout of 0 is no time to pull in.
     let timeout = in_place.image_pre_download_timeout_seconds.filter(|seconds| *seconds > 0);
+    let timeout = timeout.map_or(TIMEOUT_SECONDS, |seconds| seconds.min(MAX_TIMEOUT_SECONDS));
+    let sandbox = sandbox(&labels, &strings("annotations"));
     let ttl = patience(snapshot).map_or(0, |patience| patience.as_secs()).clamp(TTL_SECONDS, i64::from(i32::MAX));
     let mut metadata = Map::new();
     metadata.insert("name".to_owned(), json!(name));
@@ -214,11 +216,25 @@ fn job(snapshot: &Snapshot, updated: &Revision, name: &str, image: &str) -> Valu
             "pullSecrets": secrets,
             "podSelector": selector,
             "parallelism": parallelism,
-            "pullPolicy": {"backoffLimit": 1, "timeoutSeconds": timeout.unwrap_or(TIMEOUT_SECONDS)},
+            "pullPolicy": {"backoffLimit": 1, "timeoutSeconds": timeout},
             "completionPolicy": {"type": "Always", "ttlSecondsAfterFinished": ttl},
-            "sandboxConfig": {"labels": labels, "annotations": strings("annotations")},
+            "sandboxConfig": sandbox,
         },
     })
+}
+
+/// The pods' labels and annotations for runtimes that look at them, as far as a job takes them: it is copied to every node.
+fn sandbox(labels: &Map<String, Value>, annotations: &Map<String, Value>) -> Value {
+    let mut room = MAX_SANDBOX_BYTES;
+    let mut fitting = |pairs: &Map<String, Value>| -> Map<String, Value> {
+        let fits = |(key, value): &(&String, &Value)| {
+            let left = room.checked_sub(key.len() + value.as_str().map_or(0, str::len));
+            room = left.unwrap_or(room);
+            left.is_some()
+        };
+        pairs.iter().filter(fits).take(MAX_SANDBOX_PAIRS).map(|(key, value)| (key.clone(), value.clone())).collect()
+    };
+    json!({"labels": fitting(labels), "annotations": fitting(annotations)})
 }
 
 /// The revision's name and the container's, cut where an object's name ends.
@@ -265,9 +281,9 @@ fn is_of(job: &ImagePullJob, revision: &Revision) -> bool {
     labels.and_then(|labels| labels.get(HASH_LABEL)).is_some_and(|label| label == hash(revision))
 }
 
-/// By container: the images of a revision.
-fn images(revision: &Revision) -> impl Iterator<Item = (&str, &str)> {
-    let containers = revision.data["spec"]["template"]["spec"]["containers"].as_array();
+/// By container: the images of a template.
+fn images(template: &Value) -> impl Iterator<Item = (&str, &str)> {
+    let containers = template["spec"]["containers"].as_array();
     containers.into_iter().flatten().filter_map(|c| Some((c["name"].as_str()?, c["image"].as_str()?)))
 }
 
@@ -325,13 +341,13 @@ impl<'a> Holding<'a> {
         snapshot: &'a Snapshot,
         settings: &Settings,
         revisions: &'a Revisions,
-        pods: &[Arc<Pod>],
+        stand: &Stand<'_>,
         now: Timestamp,
     ) -> Self {
         let updated = &*revisions.updated;
         let patience = patience(snapshot).filter(|_| settings.policy != Policy::ReCreate);
-        let due = patience.is_some() && matches!(stand(snapshot, settings, revisions, pods, now), Stand::Due(_));
-        let images = if patience.is_some() { images(updated).collect() } else { Vec::new() };
+        let due = patience.is_some() && matches!(stand, Stand::Due(_));
+        let images = if patience.is_some() { images(revisions.updated_template()).collect() } else { Vec::new() };
         Self { snapshot, patience, images, updated, due, now }
     }
 

@@ -152,7 +152,7 @@ impl Story {
         let mut touched: BTreeMap<String, (usize, usize)> = BTreeMap::new();
         for _ in 0..300 {
             let plan = self.step(world, given)?;
-            for action in plan.stages.iter().flat_map(|stage| &stage.steps).flat_map(|step| &step.actions) {
+            for action in plan.actions() {
                 match action {
                     Action::PatchPod { target, patch } if !patch.images.is_empty() => {
                         touched.entry(target.name.clone()).or_default().0 += 1;

@@ -1,12 +1,14 @@
 //! The CloneSet's spec as decisions use it: defaults filled in, numbers made absolute, and refused where it makes no sense.
 
 use berth_api::IntOrString;
+use berth_api::template::VolumeClaimTemplate;
 use berth_api::v1beta1::cloneset::{
     CloneSetPodUpdateStrategyType, CloneSetSpec, CloneSetUpdateStrategyType, DEFAULT_MAX_UNAVAILABLE,
-    DEFAULT_REVISION_HISTORY_LIMIT, RollingUpdateCloneSetStrategy,
+    DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT, RollingUpdateCloneSetStrategy,
 };
 use berth_api::validation::claim_templates;
 use jiff::SignedDuration;
+use serde_json::Value;
 
 use super::{Snapshot, launch, predownload};
 use crate::intstr::{self, Round};
@@ -32,21 +34,32 @@ pub struct Settings {
     pub history_limit: i32,
 }
 
-/// Reads and checks the spec. What the API server's rules refuse already is checked again: rules can be missing in an
-/// older CRD, and the webhook's failure policy is Ignore.
+/// Reads and checks the spec, with the template as it was read. What the API server's rules refuse already is checked again:
+/// rules can be missing in an older CRD, and the webhook's failure policy is Ignore.
 ///
 /// # Errors
 /// The refusal names the object, the field, the value and the remedy.
-pub fn settings(snapshot: &Snapshot) -> Result<Settings, Refusal> {
+pub fn settings(snapshot: &Snapshot, template: &Value) -> Result<Settings, Refusal> {
+    let settings = beside_template(snapshot)?;
+    launch::priorities(template).map_err(|problem| refusal(snapshot, problem))?;
+    Ok(settings)
+}
+
+fn refusal(snapshot: &Snapshot, (field, problem): (&str, String)) -> Refusal {
+    let message = format!("CloneSet {}: spec.{field}: {problem}", snapshot.name());
+    Refusal { reason: "InvalidSpec", message }
+}
+
+/// The same without a look at the template.
+///
+/// # Errors
+/// As [`settings`].
+pub(super) fn beside_template(snapshot: &Snapshot) -> Result<Settings, Refusal> {
     let spec = &snapshot.set.spec;
-    let refuse = |(field, problem): (&str, String)| Refusal {
-        reason: "InvalidSpec",
-        message: format!("CloneSet {}: spec.{field}: {problem}", snapshot.name()),
-    };
+    let refuse = |problem: (&str, String)| refusal(snapshot, problem);
     check_selector(spec).map_err(refuse)?;
     check_claims(snapshot)?;
     predownload::check(snapshot)?;
-    launch::priorities(&spec.template.0).map_err(refuse)?;
     let rolling = spec.update_strategy.rolling_update.clone().unwrap_or_default();
     Ok(Settings {
         wanted: wanted(spec, &rolling).map_err(refuse)?,
@@ -57,7 +70,10 @@ pub fn settings(snapshot: &Snapshot) -> Result<Settings, Refusal> {
             rolling.in_place_update_strategy.as_ref().map_or(0, |s| s.grace_period_seconds.max(0)),
         )),
         min_ready_seconds: spec.min_ready_seconds,
-        history_limit: spec.revision_history_limit.unwrap_or(DEFAULT_REVISION_HISTORY_LIMIT),
+        history_limit: spec
+            .revision_history_limit
+            .unwrap_or(DEFAULT_REVISION_HISTORY_LIMIT)
+            .min(MAX_REVISION_HISTORY_LIMIT),
     })
 }
 
@@ -102,18 +118,18 @@ fn check_selector(spec: &CloneSetSpec) -> Result<(), (&'static str, String)> {
     if selector.is_empty() {
         return Err(("selector", "it is empty; select the labels of spec.template".to_owned()));
     }
-    let labels = spec.template.labels();
-    if selector.matches(|key| labels.get(key).map(String::as_str)) {
+    if selector.matches(|key| spec.template.label(key)) {
         return Ok(());
     }
+    let labels = spec.template.labels();
     let problem = format!("{selector} does not match spec.template.metadata.labels {labels:?}; make them agree");
     Err(("selector", problem))
 }
 
 /// Pods mount claims by their templates' names.
 fn check_claims(snapshot: &Snapshot) -> Result<(), Refusal> {
-    let templates = snapshot.set.spec.volume_claim_templates.iter().map(|template| &template.0);
-    match claim_templates(templates).first() {
+    let names = snapshot.set.spec.volume_claim_templates.iter().map(VolumeClaimTemplate::name);
+    match claim_templates(names).first() {
         None => Ok(()),
         Some(fault) => {
             Err(Refusal { reason: "InvalidSpec", message: format!("CloneSet {}: {fault}", snapshot.name()) })

@@ -3,6 +3,7 @@
 //! Pods are JSON, patched as the server patches, and decoded as the feed decodes them. A kubelet runs only when told
 //! to, so that tests reach every state between two writes.
 
+mod foreign;
 pub(super) mod owner;
 mod resizing;
 pub(super) mod views;
@@ -11,17 +12,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_api::names::label::SPECIFIED_DELETE;
+use berth_api::template::PodTemplate;
 use berth_api::v1beta1::cloneset::{CloneSet, CloneSetStatus};
 use berth_api::v1beta1::nodeimage::{InspectedPod, NodeImage};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::claims::simulation::Claims;
-use super::{Snapshot, decide, part, status};
+use super::{Orphans, Snapshot, decide, owner_key, part, status};
 use crate::gates::Gates;
 use crate::inplace::resize::Ability;
 use crate::plan::{self, Action, Outcome, Plan};
-use crate::pod::{Pod, availability, priority};
+use crate::pod::{Metadata, Pod, availability, priority};
 use crate::revision::{self, Revision};
 
 pub(crate) mod apiserver;
@@ -30,6 +32,7 @@ mod health;
 mod writes;
 
 use apiserver::set_condition;
+use foreign::Foreign;
 use writes::told;
 
 pub(super) struct World {
@@ -63,6 +66,8 @@ pub(super) struct World {
     now: Timestamp,
     counter: u64,
     last: Plan,
+    /// A stranger's objects.
+    foreign: Foreign,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -100,8 +105,10 @@ impl World {
                 "template": template, "updateStrategy": update_strategy,
             },
         }));
+        let set: Arc<CloneSet> = Arc::new(set.unwrap());
         Self {
-            set: Arc::new(set.unwrap()),
+            foreign: Foreign::of(&set),
+            set,
             slow: false,
             barriers: BTreeMap::new(),
             gates: Gates::default(),
@@ -131,6 +138,7 @@ impl World {
         };
         let mut world = Self::new(0, Value::Null, json!({}));
         world.set = Arc::new(serde_json::from_value(set).unwrap());
+        world.foreign = Foreign::of(&world.set);
         (world.pods, world.revisions) = (named(pods), named(revisions));
         world
     }
@@ -148,10 +156,11 @@ impl World {
 
     pub(super) fn snapshot(&self) -> Snapshot {
         let nodes = if self.daemons { self.nodes() } else { BTreeMap::new() };
-        let is_owned = |pod: &&Value| pod["metadata"]["ownerReferences"] != json!([]);
-        let owned = self.pods.values().filter(is_owned).map(|pod| serde_json::from_value(pod.clone()).unwrap());
-        let (pods, strays) = part(&self.set, owned.map(Arc::new).collect());
-        Snapshot { pods, strays, revisions: self.decoded_revisions(), nodes, ..self.beside() }
+        let (pods, strays) = part(&self.set, self.foreign.pods(&self.set, self.pods()));
+        let revisions = self.foreign.revisions(&self.set, self.decoded_revisions());
+        let claims = self.foreign.claims(&self.set, self.claims.seen());
+        let orphans = Orphans::of(&self.set, self.pods(), self.claims.seen(), self.decoded_revisions());
+        Snapshot { pods, strays, claims, orphans, revisions, nodes, ..self.beside() }
     }
 
     fn decoded_revisions(&self) -> Vec<Arc<Revision>> {
@@ -161,16 +170,18 @@ impl World {
         revisions
     }
 
-    /// All of a snapshot but pods, revisions and nodes.
+    /// All of a snapshot but pods, claims, revisions and nodes.
     fn beside(&self) -> Snapshot {
         Snapshot {
             set: self.set.clone(),
             pods: Vec::new(),
             strays: Vec::new(),
-            claims: self.claims.seen(),
+            claims: Vec::new(),
+            orphans: Orphans::default(),
             revisions: Vec::new(),
             nodes: BTreeMap::new(),
             jobs: Some(self.jobs.values().map(|job| Arc::new(serde_json::from_value(job.clone()).unwrap())).collect()),
+            unreadable: Vec::new(),
             overlapping: Vec::new(),
             hosts: BTreeMap::new(),
             gates: self.gates,
@@ -348,11 +359,13 @@ impl World {
     }
 
     pub(super) fn set_template(&mut self, template: Value) {
-        Arc::make_mut(&mut self.set).spec.template.0 = template;
+        Arc::make_mut(&mut self.set).spec.template = PodTemplate::from(&template);
     }
 
     pub(super) fn edit_template(&mut self, edit: impl FnOnce(&mut Value)) {
-        edit(&mut Arc::make_mut(&mut self.set).spec.template.0);
+        let mut template = self.set.spec.template.value();
+        edit(&mut template);
+        self.set_template(template);
     }
 
     pub(super) fn edit_rolling_update(&mut self, field: &str, value: Value) {
@@ -376,9 +389,10 @@ impl World {
 
     /// `set` says which of the pods are old.
     fn tally_of(&self, pods: &[Arc<Pod>], revisions: &[Arc<Revision>], set: &CloneSet) -> Tally {
-        let pods = part(set, pods.to_vec()).0;
+        let mut pods = part(set, pods.to_vec()).0;
+        pods.retain(|pod| pod.metadata.controller().is_some());
         let available = |pod: &&Arc<Pod>| availability(pod, 0, self.now).is_available();
-        let template = &set.spec.template.0;
+        let template = &set.spec.template.value();
         let updated = match revision::recognise(template, revisions) {
             revision::Recognised::Newest(r) | revision::Recognised::Older(r, _) => r.metadata.name.to_string(),
             revision::Recognised::New(_) => String::new(),
@@ -416,7 +430,7 @@ impl World {
     }
 
     pub(super) fn template_image(&self) -> String {
-        self.set.spec.template.0["spec"]["containers"][0]["image"].as_str().unwrap().to_owned()
+        self.set.spec.template.value()["spec"]["containers"][0]["image"].as_str().unwrap().to_owned()
     }
 
     /// The environment that each pod's container of this name was created with.

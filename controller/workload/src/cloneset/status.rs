@@ -5,9 +5,10 @@ use berth_api::v1beta1::cloneset::{CloneSetCondition, CloneSetStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use super::revisions::Revisions;
 use super::settings::settings;
-use super::{Snapshot, blocked, progress, update::Revisions};
-use crate::plan::{Outcome, Plan};
+use super::{Snapshot, blocked, progress};
+use crate::plan::{Failure, Outcome, Plan};
 use crate::pod::availability;
 use crate::revision::{self, Recognised};
 use crate::selector::Selector;
@@ -16,7 +17,15 @@ use crate::selector::Selector;
 /// is being written, nothing is said of the new generation yet: whoever waits for it must not take the old revision's
 /// numbers for the new one's.
 pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestamp) -> Option<CloneSetStatus> {
-    let recognised = revision::recognise(&snapshot.set.spec.template.0, &snapshot.revisions);
+    if !snapshot.unreadable.is_empty() {
+        // Of what cannot be read nothing is counted: the numbers stay as they were told.
+        let mut status = snapshot.set.status.clone().unwrap_or_default();
+        blocked::set(snapshot, plan, outcome, &mut status, now);
+        return Some(status);
+    }
+    // Read again, and not kept since the decision: writes take their time, and a tree takes memory.
+    let template = snapshot.set.spec.template.value();
+    let recognised = revision::recognise(&template, &snapshot.revisions);
     let is_new = matches!(recognised, Recognised::New(_));
     if is_new && plan.refusal.is_none() && outcome.failures.is_empty() {
         return snapshot.set.status.clone();
@@ -27,7 +36,7 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
         label_selector: Selector::new(&snapshot.set.spec.selector).map(|s| s.to_string()).unwrap_or_default(),
         update_revision: old.update_revision.clone(),
         current_revision: old.current_revision.clone(),
-        collision_count: Some(old.collision_count.unwrap_or(0)),
+        collision_count: Some(collisions(old.collision_count.unwrap_or(0), outcome)),
         expected_updated_replicas: old.expected_updated_replicas,
         conditions: old.conditions.clone(),
         ..CloneSetStatus::default()
@@ -40,7 +49,7 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
     // A template that could not become a revision has no pods, whatever revision was the newest before.
     let updated = if is_new { String::new() } else { status.update_revision.clone() };
     count(snapshot, &updated, &mut status, now);
-    if let Ok(settings) = settings(snapshot) {
+    if let Ok(settings) = settings(snapshot, &template) {
         let wanted = settings.wanted;
         status.expected_updated_replicas = number(wanted.replicas - wanted.partition);
         if status.updated_replicas == status.replicas && status.replicas == number(wanted.replicas) {
@@ -51,6 +60,12 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
     failures(snapshot, outcome, &mut status.conditions, now);
     blocked::set(snapshot, plan, outcome, &mut status, now);
     Some(status)
+}
+
+/// One more if the name of a new revision is another object's: the next try is with another name. Begins anew at its end.
+fn collisions(before: i32, outcome: &Outcome) -> i32 {
+    let is_taken = |failure: &Failure| failure.action == "CreateRevision" && failure.taken;
+    if outcome.failures.iter().any(is_taken) { before.checked_add(1).unwrap_or(0) } else { before }
 }
 
 fn count(snapshot: &Snapshot, updated: &str, status: &mut CloneSetStatus, now: Timestamp) {
@@ -73,7 +88,7 @@ fn count(snapshot: &Snapshot, updated: &str, status: &mut CloneSetStatus, now: T
 /// reason, the server's first message, the time of the transition alone.
 fn failures(snapshot: &Snapshot, outcome: &Outcome, conditions: &mut Vec<CloneSetCondition>, now: Timestamp) {
     let is_scale = |action: &str| {
-        action == "PatchClaim"
+        matches!(action, "PatchClaim" | "AdoptPod" | "AdoptRevision")
             || (action.starts_with("Create") || action.starts_with("Delete"))
                 && (action.ends_with("Pod") || action.contains("Claim"))
     };

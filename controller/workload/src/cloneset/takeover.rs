@@ -153,7 +153,7 @@ fn world(last: Value) -> World {
 
 fn patches(world: &World) -> Vec<PodPatch> {
     let plan = world.plan();
-    let actions = plan.stages.iter().flat_map(|stage| &stage.steps).flat_map(|step| &step.actions);
+    let actions = plan.actions();
     let patches = actions.map(|action| match action {
         Action::PatchPod { patch, .. } => patch.clone(),
         other => panic!("{} is not to be written", other.kind()),
@@ -305,7 +305,7 @@ fn what_is_written_is_recognised_by_openkruise() {
     world.set_template(template("web:3"));
     let plan = world.plan();
     let body = plan.stages[0].steps[0].actions.iter().find_map(|action| match action {
-        Action::CreateRevision { body } => Some(body.clone()),
+        Action::CreateRevision { body } => Some(body.value()),
         _ => None,
     });
     let body = body.unwrap();
@@ -407,7 +407,7 @@ fn a_label_that_was_left_for_later_restarts_its_readers() {
 /// The images that are patched on one pod.
 fn patches_of(world: &World, pod: &str) -> Vec<std::collections::BTreeMap<String, String>> {
     let plan = world.plan();
-    let actions = plan.stages.iter().flat_map(|stage| &stage.steps).flat_map(|step| &step.actions);
+    let actions = plan.actions();
     let patches = actions.filter_map(|action| match action {
         Action::PatchPod { target, patch } if target.name == pod => Some(patch.images.clone()),
         _ => None,

@@ -1,6 +1,7 @@
 mod batches;
 mod env;
 mod leaving;
+mod other_nodes;
 mod words;
 
 use std::sync::Arc;
@@ -399,6 +400,7 @@ fn nothing_is_said_of_a_generation_before_its_revision_is_known() {
         code: 422,
         permanent: true,
         outdated: false,
+        taken: false,
     };
     let refused = super::status(&snapshot, &plan, &Outcome { failures: vec![failure] }, world.now()).unwrap();
     assert_eq!((refused.observed_generation, refused.updated_replicas, refused.replicas), (2, 0, 2));
@@ -428,7 +430,15 @@ fn each_side_of_the_work_tells_its_own_failure() {
         ("PatchCloneSet", false, None),
     ] {
         let message = "the server is asleep".to_owned();
-        let failure = Failure { action, object: "web-a".to_owned(), message, code: 500, permanent: false, outdated };
+        let failure = Failure {
+            action,
+            object: "web-a".to_owned(),
+            message,
+            code: 500,
+            permanent: false,
+            outdated,
+            taken: false,
+        };
         let outcome = Outcome { failures: vec![failure] };
         let mut snapshot = snapshot.clone();
         let failed = |snapshot: &Snapshot, outcome: &Outcome| {
@@ -453,7 +463,7 @@ fn a_pod_is_made_of_whatever_a_revision_holds() {
     for template in [json!("none"), json!([]), json!(null), json!({"metadata": 1, "spec": 1}), odd] {
         let revision = json!({"metadata": {"name": "web-1"}, "data": {"spec": {"template": template}}});
         let revision = serde_json::from_value(revision).unwrap();
-        let mut pod = super::new_pod::new_pod(&world.snapshot(), &revision, "abcde");
+        let mut pod = super::new_pod::new_pod(&world.snapshot(), &revision, &revision.template(), "abcde");
         crate::lifecycle::begin(&mut pod, world.now());
         assert_eq!(pod["metadata"]["labels"]["controller-revision-hash"], "web-1", "{template}");
         assert_eq!(pod["metadata"]["name"], "web-abcde", "{template}");
@@ -466,4 +476,32 @@ fn a_revision_is_named_whatever_the_count_of_collisions_is() {
     let collided = serde_json::from_value(json!({"collisionCount": i32::MAX})).unwrap();
     Arc::make_mut(&mut world.set).status = Some(collided);
     assert_eq!(kinds(&world.step()), ["ValidateTemplate", "CreateRevision"]);
+}
+
+#[test]
+fn a_revision_whose_name_is_taken_gets_another_one_and_the_count_of_collisions_rises_by_one() {
+    let world = World::new(1, template("web:1"), strategy("ReCreate", json!({})));
+    let mut snapshot = world.snapshot();
+    let name = |snapshot: &Snapshot| {
+        let plan = super::decide(snapshot, world.now());
+        match plan.stages[0].steps[0].actions.last() {
+            Some(Action::CreateRevision { body }) => (body.value()["metadata"]["name"].clone(), plan.clone()),
+            other => panic!("{other:?}"),
+        }
+    };
+    let mut names = Vec::new();
+    for (code, is_taken, collisions) in [(409, true, 1), (500, false, 1), (409, false, 1), (409, true, 2)] {
+        let (taken, plan) = name(&snapshot);
+        names.push(taken.clone());
+        let (action, object) = ("CreateRevision", taken.as_str().unwrap().to_owned());
+        let message = "exists and belongs to nobody".to_owned();
+        let failure = Failure { action, object, message, code, permanent: false, outdated: false, taken: is_taken };
+        let status = super::status(&snapshot, &plan, &Outcome { failures: vec![failure] }, world.now()).unwrap();
+        assert_eq!(status.collision_count, Some(collisions), "{code}");
+        Arc::make_mut(&mut snapshot.set).status = Some(status);
+    }
+    assert_ne!(names[0], names[1]);
+    assert_eq!(names[1], names[2], "what failed otherwise is tried again by the same name");
+    assert_eq!(names[2], names[3], "a conflict alone says nothing about the name");
+    assert_ne!(name(&snapshot).0, names[3]);
 }

@@ -11,10 +11,12 @@ use super::hooks::{self, Turn};
 use super::new_pod::revision_label;
 use super::predownload::Holding;
 use super::resized;
+use super::revisions::Revisions;
 use super::settings::Settings;
 use super::{Snapshot, claim_hash};
 use crate::inplace::batches;
-use crate::inplace::change::Change;
+use crate::inplace::brief::Brief;
+use crate::inplace::change::{self, Change};
 use crate::inplace::env;
 use crate::inplace::exact::Verdict;
 use crate::inplace::inherited;
@@ -24,40 +26,6 @@ use crate::plan::{Action, Event, Plan, PodPatch, Refusal, Step, Waiting};
 use crate::pod::{Pod, availability, order};
 use crate::revision::{self, REVISION_LABEL, Revision};
 use crate::rollout::{self, Candidate, Numbers, Repair, repair};
-
-/// The revisions of a rollout.
-pub(super) struct Revisions {
-    /// Where updated pods are.
-    pub updated: Arc<Revision>,
-    /// Where pods inside the partition are created.
-    pub current: Arc<Revision>,
-}
-
-impl Revisions {
-    pub(super) fn new(snapshot: &Snapshot, updated: Arc<Revision>) -> Self {
-        let named = snapshot.set.status.as_ref().map_or("", |status| &status.current_revision);
-        let current = revision::of_label(named, &snapshot.revisions).unwrap_or(&updated).clone();
-        Self { updated, current }
-    }
-
-    pub(super) fn is_updated(&self, pod: &Pod) -> bool {
-        is_of(pod, &self.updated)
-    }
-
-    pub(super) fn is_current(&self, pod: &Pod) -> bool {
-        is_of(pod, &self.current)
-    }
-
-    /// A rollout is under way: there is a revision to go back to.
-    pub(super) fn differ(&self) -> bool {
-        !revision::same(&self.updated.metadata.name, &self.current.metadata.name)
-    }
-}
-
-fn is_of(pod: &Pod, revision: &Revision) -> bool {
-    let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
-    revision::same(label, &revision.metadata.name)
-}
 
 /// The pods to update, in order.
 pub(super) struct Chosen {
@@ -73,6 +41,8 @@ pub(super) struct Chosen {
     ways: Ways,
     /// Those that wait for maxUnavailable.
     later: Vec<Arc<Pod>>,
+    /// Their uids.
+    uids_later: BTreeSet<Box<str>>,
     /// Why broken pods wait too, if they do.
     repair: Repair,
     /// Those inside the partition.
@@ -86,7 +56,7 @@ impl Chosen {
 
     /// Is the pod's update wanted, now or when the limits allow it?
     pub(super) fn waits(&self, pod: &Pod) -> bool {
-        self.has(pod) || self.later.iter().any(|later| later.metadata.uid == pod.metadata.uid)
+        self.has(pod) || self.uids_later.contains(&pod.metadata.uid)
     }
 }
 
@@ -121,11 +91,12 @@ pub(super) fn choose(
     let mut later = candidates.split_off(admitted);
     let staying = later.split_off(later.len().min(numbers.update.saturating_sub(admitted)));
     let target = if back { &revisions.current } else { &revisions.updated }.clone();
-    let ways = Ways::new(snapshot, settings, &target);
+    let ways = Ways::new(snapshot, settings, revisions, &target);
     // Those that cannot go on must not be left halfway.
     let goes = candidates.iter().filter(|pod| !matches!(ways.of(pod), Way::Refused(_)));
     let uids = goes.map(|pod| pod.metadata.uid.clone()).collect();
-    Chosen { target, back, now: candidates, uids, ways, later, repair: numbers.repair, staying }
+    let uids_later = later.iter().map(|pod| pod.metadata.uid.clone()).collect();
+    Chosen { target, back, now: candidates, uids, ways, later, uids_later, repair: numbers.repair, staying }
 }
 
 /// The update has begun: also where so far only a hook was told of it.
@@ -148,13 +119,14 @@ fn in_order(settings: &Settings, candidates: Vec<Arc<Pod>>, pods: &[Arc<Pod>]) -
 /// service, their images unchanged, that are not among the chosen. Without a choice, all of those stay as they are.
 pub(super) fn settle(snapshot: &Snapshot, chosen: Option<&Chosen>, plan: &mut Plan, now: Timestamp) {
     let mut steps = Vec::new();
+    let briefs: Vec<_> = snapshot.revisions.iter().map(|revision| Brief::new(revision)).collect();
     for pod in snapshot.pods.iter().filter(|pod| pod.is_active() && steps::is_under_way(pod)) {
         if chosen.is_some_and(|chosen| chosen.has(pod)) && !hooks::is_done_in_service(snapshot, pod) {
             continue;
         }
         let name = &pod.metadata.name;
         let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
-        let of_label = || revision::of_label(label, &snapshot.revisions).map(|revision| &**revision);
+        let of_label = || briefs.iter().find(|brief| revision::same(label, brief.name()));
         if inherited::is_in_grace(pod) {
             steps.extend(end_of_grace(of_label(), pod, plan, now));
             continue;
@@ -201,7 +173,7 @@ pub(super) fn settle(snapshot: &Snapshot, chosen: Option<&Chosen>, plan: &mut Pl
 }
 
 /// An update that OpenKruise began goes on when the grace period that it was given is over.
-fn end_of_grace(revision: Option<&Revision>, pod: &Pod, plan: &mut Plan, now: Timestamp) -> Option<Step> {
+fn end_of_grace(revision: Option<&Brief<'_>>, pod: &Pod, plan: &mut Plan, now: Timestamp) -> Option<Step> {
     let rest = inherited::rest_of_grace(pod, now);
     if rest > SignedDuration::ZERO {
         plan.look_again_after(rest);
@@ -228,6 +200,7 @@ pub(super) fn update(
     now: Timestamp,
 ) {
     let target = &*chosen.target;
+    let brief = Brief::new(target);
     let (mut in_place, mut recreate) = (Vec::new(), Vec::new());
     for pod in &chosen.now {
         // What is on its way back needs no image that is pulled ahead.
@@ -235,7 +208,7 @@ pub(super) fn update(
         match (chosen.ways.of(pod), held) {
             (Way::InPlace(_), Some(held)) => held.wait(pod, plan),
             (Way::InPlace(patch), None) => match hooks::before_update(snapshot, pod, now) {
-                Turn::Go => in_place.extend(advance(snapshot, settings, target, pod, patch, plan, now)),
+                Turn::Go => in_place.extend(advance(snapshot, settings, &brief, pod, patch, plan, now)),
                 Turn::Hold(step) => in_place.push(step),
                 Turn::Held => {}
             },
@@ -276,7 +249,8 @@ struct Ways {
 }
 
 impl Ways {
-    fn new(snapshot: &Snapshot, settings: &Settings, target: &Revision) -> Self {
+    fn new(snapshot: &Snapshot, settings: &Settings, revisions: &Revisions, target: &Revision) -> Self {
+        let claims = claim_hash::Present::default();
         let mut ways = Self { by_revision: BTreeMap::new(), refusals: BTreeMap::new(), policy: settings.policy };
         let labels = snapshot.pods.iter().filter_map(|pod| pod.metadata.label(REVISION_LABEL));
         for label in labels {
@@ -285,8 +259,8 @@ impl Ways {
             }
             let old = revision::of_label(label, &snapshot.revisions);
             let change = old.map(|old| {
-                let recreate = claim_hash::recreates(snapshot, settings.policy, old, target);
-                recreate.unwrap_or_else(|| env::gated(steps::change(old, target, snapshot.resize), snapshot.gates))
+                let recreate = claim_hash::recreates(snapshot, &claims, settings.policy, old, target);
+                recreate.unwrap_or_else(|| between(snapshot, revisions, old, target))
             });
             let change = change.ok_or_else(|| format!("revision {label} is not in the history any more"));
             // A template that is only written in another way makes the same pod: its label is all that changes.
@@ -322,6 +296,15 @@ impl Ways {
     }
 }
 
+/// What differs between a pod's template and another. Most pods are of the target already: nothing is read for those.
+fn between(snapshot: &Snapshot, revisions: &Revisions, old: &Revision, target: &Revision) -> Change {
+    if old.metadata.name == target.metadata.name {
+        return Change::InPlace(PodPatch::default());
+    }
+    let (old, new) = (revisions.template_of(old), revisions.template_of(target));
+    env::gated(change::between(&old, &new, snapshot.resize), snapshot.gates)
+}
+
 /// What a pod was made from is not known.
 fn without_label(snapshot: &Snapshot, pod: &Pod) -> Refusal {
     Refusal {
@@ -354,14 +337,14 @@ fn refusal(snapshot: &Snapshot, label: &str, change: &Result<Change, String>) ->
 fn advance(
     snapshot: &Snapshot,
     settings: &Settings,
-    target: &Revision,
+    target: &Brief<'_>,
     pod: &Pod,
     patch: &PodPatch,
     plan: &mut Plan,
     now: Timestamp,
 ) -> Option<Step> {
     let phase = steps::phase(pod, &snapshot.facts(pod));
-    let revision = &*target.metadata.name;
+    let revision = target.name();
     let update = Update {
         revision: target,
         label: revision_label(snapshot.gates, revision),

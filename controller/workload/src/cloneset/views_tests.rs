@@ -56,6 +56,8 @@ enum Step {
     Die(usize),
     /// It dies at rest.
     Restart,
+    /// The CloneSet is deleted without its pods, and applied again.
+    Orphan,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -77,6 +79,7 @@ fn step() -> impl Strategy<Value = Step> {
         10 => Just(Step::Act),
         4 => (0usize..5).prop_map(Step::Die),
         1 => Just(Step::Restart),
+        1 => Just(Step::Orphan),
     ]
 }
 
@@ -142,7 +145,7 @@ impl Given {
         if let Some(reuse) = self.claims {
             let spec = &mut Arc::make_mut(&mut world.set).spec;
             spec.scale_strategy.enable_pvc_reuse = reuse;
-            spec.volume_claim_templates = vec![VolumeClaimTemplate(json!({
+            spec.volume_claim_templates = vec![VolumeClaimTemplate::from(&json!({
                 "metadata": {"name": "data"},
                 "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
             }))];
@@ -192,6 +195,7 @@ impl History {
             Step::Act => self.act(usize::MAX)?,
             Step::Die(writes) => self.act(*writes)?,
             Step::Restart => self.views.begin_life(),
+            Step::Orphan => self.views.orphan(),
         }
         self.views.record();
         self.has_its_claims()
@@ -257,6 +261,7 @@ impl History {
             self.views.record();
             self.has_its_claims()?;
             if nodes_rest && self.views.rests() && self.views.sees_all() {
+                self.views.world.clean_up();
                 return self.check(replicas);
             }
         }
@@ -321,36 +326,46 @@ fn run(planted: Planted, histories: u32, least: usize, seed: u64) -> (usize, Opt
     (taken.get(), found)
 }
 
+/// `make test` takes these histories every time: it is a change that fails it, not chance. Where steps are asked for, other
+/// histories are taken in every run.
+const SEED: u64 = 18;
+
 #[test]
 #[allow(clippy::disallowed_methods, reason = "how long a test goes on is no decision")]
 fn whatever_is_seen_late_the_promises_hold() {
     let number = |name| std::env::var(name).ok().map(|number| number.parse::<u64>().unwrap());
-    let steps = number("BERTH_MODEL_STEPS").map_or(STEPS, |steps| usize::try_from(steps).unwrap());
-    let seed = number("BERTH_MODEL_SEED").unwrap_or_else(any_number);
-    let (taken, found) = run(Planted::Nothing, 100, steps, seed);
+    let asked = number("BERTH_MODEL_STEPS").map(|steps| usize::try_from(steps).unwrap());
+    let seed = number("BERTH_MODEL_SEED").unwrap_or_else(|| asked.map_or(SEED, |_| any_number()));
+    let (taken, found) = run(Planted::Nothing, 100, asked.unwrap_or(STEPS), seed);
     assert_eq!(found, None, "after {taken} steps of BERTH_MODEL_SEED={seed}");
     println!("BERTH_MODEL_SEED={seed}: {taken} steps, nothing found");
 }
 
+/// A promise that the planted fault breaks: it is found, whatever the histories, as one of these.
+fn assert_found(planted: Planted, laws: &[&str]) {
+    let (_, found) = run(planted, ENOUGH, 0, SEED);
+    let found = found.unwrap_or_else(|| panic!("{planted:?} breaks one of {laws:?}"));
+    assert!(laws.iter().any(|law| found.contains(law)), "{found}");
+}
+
 #[test]
 fn a_controller_that_knows_only_its_own_life_is_found() {
-    let (_, found) = run(Planted::KnowsOnlyItsLife, ENOUGH, 0, any_number());
-    let found = found.expect("a pod that was left out of service by a death stays so");
-    assert!(found.contains("back in service") || found.contains("come to rest"), "{found}");
+    assert_found(Planted::KnowsOnlyItsLife, &["back in service", "come to rest"]);
 }
 
 #[test]
 fn a_controller_that_does_not_wait_for_its_own_writes_is_found() {
-    let (_, found) = run(Planted::SeesNotItsOwn, ENOUGH, 0, any_number());
-    let found = found.expect("it creates, or takes out of service, twice");
-    assert!(found.contains("maxSurge") || found.contains("maxUnavailable"), "{found}");
+    assert_found(Planted::SeesNotItsOwn, &["maxSurge", "maxUnavailable", "partition of"]);
 }
 
 #[test]
 fn a_controller_that_misses_deletions_is_found() {
-    let (_, found) = run(Planted::RemembersTheGone, ENOUGH, 0, any_number());
-    let found = found.expect("it counts pods that are gone");
-    assert!(found.contains("pods under") || found.contains("come to rest"), "{found}");
+    assert_found(Planted::RemembersTheGone, &["pods under", "come to rest"]);
+}
+
+#[test]
+fn a_controller_that_believes_the_uid_of_an_owner_is_found() {
+    assert_found(Planted::BelievesUids, &["maxUnavailable", "maxSurge", "pods under", "come to rest"]);
 }
 
 /// Another one in every run.

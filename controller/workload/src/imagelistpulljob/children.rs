@@ -6,6 +6,7 @@ use std::sync::Arc;
 use berth_api::names::{GROUP, V1BETA1, label};
 use berth_api::v1beta1::imagelistpulljob::ImageListPullJob;
 use berth_api::v1beta1::imagepulljob::{ImagePullJob, ImagePullJobSpec, ImagePullJobTemplate};
+use berth_api::v1beta1::nodeimage::{MAX_BACKOFF_LIMIT, MAX_TIMEOUT_SECONDS};
 use serde_json::{Value, json};
 
 use super::Snapshot;
@@ -54,12 +55,19 @@ impl<'a> Children<'a> {
 /// The template of the list's jobs. A job that went by itself while others still pull would be taken for one that was
 /// never there, so the list alone has a time to live, and its jobs go with it.
 fn template(list: &ImageListPullJob) -> ImagePullJobTemplate {
-    without_ttl(&list.spec.template)
+    of_a_job(&list.spec.template)
 }
 
-fn without_ttl(template: &ImagePullJobTemplate) -> ImagePullJobTemplate {
+/// Without the time to live, and with limits that the apiserver takes: a list may be from before the CRD had maxima.
+fn of_a_job(template: &ImagePullJobTemplate) -> ImagePullJobTemplate {
     let mut template = template.clone();
-    template.completion_policy.ttl_seconds_after_finished = None;
+    let completion = &mut template.completion_policy;
+    completion.ttl_seconds_after_finished = None;
+    completion.active_deadline_seconds = completion.active_deadline_seconds.map(|seconds| seconds.min(i32::MAX.into()));
+    if let Some(pull) = &mut template.pull_policy {
+        pull.timeout_seconds = pull.timeout_seconds.map(|seconds| seconds.min(MAX_TIMEOUT_SECONDS));
+        pull.backoff_limit = pull.backoff_limit.map(|tries| tries.min(MAX_BACKOFF_LIMIT));
+    }
     template
 }
 
@@ -73,7 +81,7 @@ fn version(template: &ImagePullJobTemplate) -> String {
 fn is_of(job: &ImagePullJob, version: &str, wanted: &ImagePullJobTemplate) -> bool {
     let labels = job.metadata.labels.as_ref();
     labels.and_then(|labels| labels.get(label::CONTROLLER_REVISION_HASH)).is_some_and(|label| label == version)
-        || without_ttl(&job.spec.template) == *wanted
+        || of_a_job(&job.spec.template) == *wanted
 }
 
 /// Is the job being deleted?

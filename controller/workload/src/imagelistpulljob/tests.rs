@@ -54,7 +54,7 @@ impl World {
 
     fn step(&mut self) -> Plan {
         let (snapshot, plan) = (self.snapshot(), self.plan());
-        for action in plan.stages.iter().flat_map(|stage| &stage.steps).flat_map(|step| &step.actions) {
+        for action in plan.actions() {
             match action {
                 Action::CreateImagePullJob { body } => {
                     self.counter += 1;
@@ -176,6 +176,16 @@ fn jobs_follow_the_list_and_its_template() {
     assert_eq!(world.images(), ["b:1", "c:1"]);
     assert_ne!(uid(&world, "b:1"), before);
     assert!(world.step().is_idle());
+}
+
+#[test]
+fn a_list_from_before_the_maxima_makes_jobs_with_the_maxima() {
+    let long = json!({"timeoutSeconds": i32::MAX, "backoffLimit": i32::MAX});
+    let mut world = World::new(json!({"images": ["a:1"], "pullPolicy": long}));
+    world.step();
+    let job = world.jobs.values().next().unwrap();
+    assert_eq!(job["spec"]["pullPolicy"], json!({"timeoutSeconds": 3600, "backoffLimit": 100}));
+    assert!(world.step().is_idle(), "and is the job that the list wants");
 }
 
 #[test]

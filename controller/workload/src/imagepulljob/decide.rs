@@ -6,6 +6,7 @@ use berth_api::names::finalizer;
 use berth_api::v1beta1::imagepulljob::{ImagePullJob, ImagePullJobStatus};
 use berth_api::v1beta1::nodeimage::{ImageTagSpec, NodeImage};
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::{Value, json};
 
 use super::round::{Round, Stray};
@@ -13,6 +14,7 @@ use super::settings::{Settings, settings};
 use super::status::{MAX_FAILED_NODES, deadline_passed};
 use super::{Snapshot, full_name, permitted};
 use crate::nodeimage::entry::{self, Ask};
+use crate::nodeimage::room::Full;
 use crate::nodeimage::{is_asked_by, name, target};
 use crate::plan::{Action, Event, Plan, Refusal, Stage, Step, Target, Waiting};
 
@@ -92,12 +94,18 @@ fn pull(settings: &Settings<'_>, node: &NodeImage, now: Timestamp) -> Step {
 /// Entries for another image, or on a node that is not the job's any more.
 fn drop_stray(snapshot: &Snapshot, settings: &Settings<'_>, Stray { node, wanted }: Stray<'_>) -> Option<Step> {
     let stays = |image: &str, entry: &ImageTagSpec| wanted && image == settings.image && entry.tag == settings.tag;
-    release(node, super::uid(&snapshot.job), stays, "the job does not want it there any more")
+    let uid = super::uid(&snapshot.job);
+    release(node, |owner| entry::is(owner, uid), stays, "the job does not want it there any more")
 }
 
-/// The step that takes the job's entries out of a NodeImage, except those that stay.
-fn release(node: &NodeImage, uid: &str, stays: impl Fn(&str, &ImageTagSpec) -> bool, why: &str) -> Option<Step> {
-    let images = entry::prune(node, |image, tag, owner| !entry::is(owner, uid) || stays(image, tag), |_, _| true)?;
+/// The step that takes the entries of those who leave out of a NodeImage, except those that stay.
+fn release(
+    node: &NodeImage,
+    leaves: impl Fn(&ObjectReference) -> bool,
+    stays: impl Fn(&str, &ImageTagSpec) -> bool,
+    why: &str,
+) -> Option<Step> {
+    let images = entry::prune(node, |image, tag, owner| !leaves(owner) || stays(image, tag), |_, _| true)?;
     let reason = format!("node {} keeps no entry for the job: {why}", name(node));
     let patch = json!({"spec": {"images": images}});
     Some(step(Action::PatchNodeImage { target: target(node), patch }, reason))
@@ -112,7 +120,9 @@ fn leave(snapshot: &Snapshot, plan: &mut Plan, why: &str, stays: impl Fn(&NodeIm
     }
     let uid = super::uid(job);
     let ours = snapshot.node_images.iter().filter(|node| is_asked_by(node, uid));
-    let steps = ours.filter_map(|node| release(node, uid, |image, tag| stays(node, image, tag), why));
+    let leaves =
+        |owner: &ObjectReference| owner.uid.as_deref().is_some_and(|of| of == uid || snapshot.leaving.contains(of));
+    let steps = ours.filter_map(|node| release(node, leaves, |image, tag| stays(node, image, tag), why));
     push(plan, "drop entries", true, steps.collect());
     let others: Vec<_> = finalizers.iter().filter(|name| *name != finalizer::PROTECTION).collect();
     let action = patch_job(job, json!({"metadata": {"finalizers": others}}));
@@ -177,8 +187,16 @@ fn wait(settings: &Settings<'_>, round: &Round<'_>, plan: &mut Plan) {
     if round.active.len() > NAMED {
         say(format!("{} more nodes are asked to pull", round.active.len() - NAMED));
     }
-    for node in round.full.iter().take(NAMED) {
-        say(format!("NodeImage {node} lists as many images as it can; one must go first"));
+    for (node, full) in round.full.iter().take(NAMED) {
+        say(match full {
+            Full::ForAll => format!("NodeImage {node} lists as many images as it can; one must go first"),
+            Full::ForNamespace(what) => {
+                let namespace = &settings.owner.namespace.as_deref().unwrap_or_default();
+                format!(
+                    "namespace {namespace} has its share of the {what} of NodeImage {node}; one of its pulls must go first"
+                )
+            }
+        });
     }
     let later = round.open.len() - round.next(settings).len();
     if later > 0 {

@@ -4,7 +4,6 @@
 //! entries are exactly those of its nodes and its image; while it has any that are not over, it has a finalizer.
 
 mod decide;
-pub mod image;
 mod round;
 mod settings;
 mod status;
@@ -16,13 +15,16 @@ pub(crate) mod simulation;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use berth_api::image;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::NodeImage;
 
 use crate::gates::{Gate, Gates};
 use crate::nodeimage::entry;
+use crate::nodeimage::room::{Wish, room};
 use crate::plan::Refusal;
 use crate::pod::Pod;
 use crate::selector::Selector;
@@ -40,6 +42,9 @@ pub struct Snapshot {
     pub node_images: Vec<Arc<NodeImage>>,
     /// The pods of the job's namespace, if it [needs them](needs_pods).
     pub pods: Vec<Arc<Pod>>,
+    /// Where the job is being deleted: the uids of all jobs that are. Their entries go along: each write of a NodeImage makes
+    /// the others of it begin anew.
+    pub leaving: BTreeSet<String>,
     /// Feature gates.
     pub gates: Gates,
 }
@@ -94,10 +99,15 @@ pub fn concerns(job: &ImagePullJob, old: Option<&NodeImage>, new: Option<&NodeIm
     let Ok((image, tag)) = image::split(&job.spec.image) else { return false };
     let facts = |node| entry::find(node, &image, &tag).map(|entry| (entry, entry::status(node, &image, entry)));
     let seen = |node| facts(node).map(|(entry, status)| (entry, status.map(|status| status.phase)));
-    let at_all = |node: &NodeImage| {
-        (node.metadata.deletion_timestamp.is_some(), round::is_full(node, &image), node.status.is_none())
-    };
-    old.metadata.labels != new.metadata.labels || at_all(old) != at_all(new) || seen(old) != seen(new)
+    let at_all = |node: &NodeImage| (node.metadata.deletion_timestamp.is_some(), node.status.is_none());
+    // Most changes are of statuses, and need no look at all entries.
+    let same_spec = old.metadata.generation.is_some() && old.metadata.generation == new.metadata.generation;
+    let wish = Wish::of(job, &image, &tag);
+    let other_room = || room(old, &wish) != room(new, &wish);
+    old.metadata.labels != new.metadata.labels
+        || at_all(old) != at_all(new)
+        || seen(old) != seen(new)
+        || !same_spec && other_room()
 }
 
 /// Does a change of a pod matter to the job? `None` before it was created, and after it was deleted.

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
-use berth_api::v1beta1::nodeimage::{MAX_IMAGES, NodeImage};
+use berth_api::v1beta1::nodeimage::NodeImage;
 use jiff::{SignedDuration, Timestamp};
 
 use super::Snapshot;
 use super::settings::{Nodes, Settings};
 use crate::nodeimage::entry::{self, Standing};
+use crate::nodeimage::room::{Full, Wish, room};
 use crate::nodeimage::{is_asked_by, name};
 
 /// The job's nodes by how far they are, each sorted by name.
@@ -18,8 +19,8 @@ pub(super) struct Round<'a> {
     pub(super) desired: usize,
     /// To be asked, in this order.
     pub(super) open: Vec<&'a NodeImage>,
-    /// To be asked, but their NodeImages cannot take another image now.
-    pub(super) full: Vec<&'a str>,
+    /// To be asked, but their NodeImages take no further pull of the job's namespace now.
+    pub(super) full: Vec<(&'a str, Full)>,
     /// To be asked once an older entry of the job has gone.
     pub(super) waiting: Vec<&'a str>,
     /// Asked and not done.
@@ -55,11 +56,12 @@ impl<'a> Round<'a> {
         let mut round = Self { missing: wanted.missing(&nodes), ..Self::default() };
         // The entries of thousands of nodes are walked only where there can be strays.
         let edited = snapshot.job.metadata.generation != Some(1);
+        let wish = Wish::of(&snapshot.job, &settings.image, &settings.tag);
         for node in nodes {
             let wanted = wanted.has(node);
             let stray = if wanted { edited && has_strays(node, settings, uid) } else { is_asked_by(node, uid) };
             if wanted {
-                round.add(node, stray, settings, uid, now);
+                round.add(node, stray, &wish, settings, uid, now);
             }
             if stray {
                 round.strays.push(Stray { node, wanted });
@@ -82,13 +84,23 @@ impl<'a> Round<'a> {
         &self.open[..slots.min(self.open.len())]
     }
 
-    fn add(&mut self, node: &'a NodeImage, stray: bool, settings: &Settings<'_>, uid: &str, now: Timestamp) {
+    fn add(
+        &mut self,
+        node: &'a NodeImage,
+        stray: bool,
+        wish: &Wish<'_>,
+        settings: &Settings<'_>,
+        uid: &str,
+        now: Timestamp,
+    ) {
         self.desired += 1;
         match entry::standing(node, &settings.image, &settings.tag, uid, now) {
             // First the old entry goes, then the new one comes: a NodeImage takes one patch at a time.
             Standing::NotAsked if stray => self.waiting.push(name(node)),
-            Standing::NotAsked if is_full(node, &settings.image) => self.full.push(name(node)),
-            Standing::NotAsked => self.open.push(node),
+            Standing::NotAsked => match room(node, wish) {
+                Err(full) => self.full.push((name(node), full)),
+                Ok(()) => self.open.push(node),
+            },
             Standing::Active { silent_from } => {
                 self.active.push(name(node));
                 let wait = silent_from.map(|at| at.duration_since(now));
@@ -98,11 +110,6 @@ impl<'a> Round<'a> {
             Standing::Failed(why) => self.failed.push((name(node), why)),
         }
     }
-}
-
-/// Has the NodeImage no room for another image?
-pub(super) fn is_full(node: &NodeImage, image: &str) -> bool {
-    node.spec.images.len() >= MAX_IMAGES && !node.spec.images.contains_key(image)
 }
 
 /// Does the job own an entry that it does not want there any more?

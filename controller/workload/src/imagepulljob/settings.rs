@@ -4,17 +4,15 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use berth_api::IntOrString;
+use berth_api::image;
 use berth_api::names;
 use berth_api::v1beta1::imagepulljob::{
     CompletionPolicyType, ImagePullJob, ImagePullJobSpec, ImagePullJobTemplate, ImagePullPolicy, SandboxConfig,
 };
-use berth_api::v1beta1::nodeimage::{
-    DEFAULT_BACKOFF_LIMIT, DEFAULT_TIMEOUT_SECONDS, ImageTagPullPolicy, ReferenceObject,
-};
+use berth_api::v1beta1::nodeimage::{ImageTagPullPolicy, ReferenceObject, backoff_limit, timeout_seconds};
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::ObjectReference;
 
-use super::image;
 use crate::intstr::{self, Round};
 use crate::plan::Refusal;
 use crate::selector::Selector;
@@ -104,6 +102,8 @@ pub(super) fn read(job: &ImagePullJob) -> Result<Settings<'_>, Problem> {
     let template = &spec.template;
     let (image, tag) = image::split(&spec.image).map_err(|problem| ("image", problem))?;
     check_completion(template)?;
+    let sandbox = template.sandbox_config.as_ref().map_or(Ok(()), SandboxConfig::check);
+    sandbox.map_err(|problem| ("sandboxConfig", problem))?;
     let parallelism = template.parallelism.as_ref();
     parallelism.map_or(Ok(0), |value| intstr::resolve(value, 100, Round::Up)).map_err(|p| ("parallelism", p))?;
     let metadata = &job.metadata;
@@ -192,8 +192,7 @@ fn check_completion(template: &ImagePullJobTemplate) -> Result<(), Problem> {
 /// looked at; for one that does not, until the image is due again.
 fn limits(spec: &ImagePullJobSpec) -> ImageTagPullPolicy {
     let (pull, completion) = (spec.template.pull_policy.clone().unwrap_or_default(), &spec.template.completion_policy);
-    let timeout = pull.timeout_seconds.unwrap_or(DEFAULT_TIMEOUT_SECONDS);
-    let backoff = pull.backoff_limit.unwrap_or(DEFAULT_BACKOFF_LIMIT);
+    let (timeout, backoff) = (timeout_seconds(pull.timeout_seconds), backoff_limit(pull.backoff_limit));
     let (ttl, deadline) = match completion.type_ {
         CompletionPolicyType::Never => {
             (AGAIN_SECONDS - SPREAD_SECONDS / 2, Some(NEVER_DEADLINE_SECONDS.max(i64::from(timeout))))
@@ -209,6 +208,6 @@ fn limits(spec: &ImagePullJobSpec) -> ImageTagPullPolicy {
         timeout_seconds: Some(timeout),
         backoff_limit: Some(backoff),
         ttl_seconds_after_finished: Some(ttl),
-        active_deadline_seconds: deadline,
+        active_deadline_seconds: deadline.map(|seconds| seconds.min(i32::MAX.into())),
     }
 }

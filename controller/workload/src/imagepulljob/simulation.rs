@@ -153,7 +153,13 @@ impl World {
 
     pub(super) fn snapshot(&self, name: &str) -> Snapshot {
         let node_images = self.nodes.keys().rev().map(|node| self.node(node)).collect();
-        Snapshot { job: self.job(name), node_images, pods: self.pods.clone(), gates: self.gates }
+        let job = self.job(name);
+        let going = self.jobs.values().filter(|job| !job["metadata"]["deletionTimestamp"].is_null());
+        let leaving = match job.metadata.deletion_timestamp {
+            Some(_) => going.filter_map(|job| job["metadata"]["uid"].as_str().map(str::to_owned)).collect(),
+            None => BTreeSet::new(),
+        };
+        Snapshot { job, node_images, pods: self.pods.clone(), leaving, gates: self.gates }
     }
 
     pub(super) fn plan(&self, name: &str) -> Plan {
@@ -212,7 +218,7 @@ impl World {
     }
 
     fn execute(&mut self, plan: &Plan) -> Outcome {
-        let actions = plan.stages.iter().flat_map(|stage| &stage.steps).flat_map(|step| &step.actions);
+        let actions = plan.actions();
         let patched = actions.filter_map(|action| match action {
             Action::PatchNodeImage { target, .. } => Some(&target.name),
             _ => None,
@@ -247,6 +253,7 @@ impl World {
                 code,
                 permanent: false,
                 outdated: code == 409,
+                taken: false,
             })
         };
         let (mut object, target, patch) = match action {

@@ -11,6 +11,7 @@ use super::round::Round;
 use super::settings::{Settings, settings};
 use super::{Snapshot, full_name, permitted};
 use crate::nodeimage::name;
+use crate::nodeimage::room::Full;
 use crate::plan::{Action, Outcome, Plan};
 
 /// Most nodes that the status names as failed: every node that fails makes one more write of the whole list.
@@ -36,7 +37,8 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
     let mut active = round.active.len() + begun(plan, outcome);
     if too_late {
         // Whoever is not done by now has failed.
-        failed.extend(round.active.iter().chain(&round.full).chain(&round.waiting));
+        failed.extend(round.active.iter().chain(&round.waiting));
+        failed.extend(round.full.iter().map(|(node, _)| node));
         failed.extend(round.open.iter().map(|node| name(node)));
         failed.sort_unstable();
         active = 0;
@@ -100,8 +102,15 @@ fn message(
     if !round.missing.is_empty() {
         text.push_str(&format!("; there is no NodeImage {}", some(&round.missing)));
     }
-    if !round.full.is_empty() {
-        text.push_str(&format!("; no more images fit into NodeImage {}", some(&round.full)));
+    let (for_all, for_namespace): (Vec<_>, Vec<_>) = round.full.iter().partition(|(_, full)| *full == Full::ForAll);
+    let named = |nodes: &[(&str, Full)]| some(&nodes.iter().map(|(node, _)| *node).collect::<Vec<_>>());
+    if !for_all.is_empty() {
+        text.push_str(&format!("; no more images fit into NodeImage {}", named(&for_all)));
+    }
+    if let Some((_, Full::ForNamespace(what))) = for_namespace.first() {
+        let namespace = settings.owner.namespace.as_deref().unwrap_or_default();
+        let nodes = named(&for_namespace);
+        text.push_str(&format!("; namespace {namespace} has its share of the {what} of NodeImage {nodes}"));
     }
     if let Some(failure) = outcome.failures.iter().find(|failure| failure.permanent) {
         text.push_str(&format!("; {} {}: {}", failure.action, failure.object, failure.message));

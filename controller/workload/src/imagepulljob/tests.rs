@@ -194,13 +194,13 @@ fn an_image_that_was_pulled_before_is_asked_for_anew() {
     world.step("second");
     assert_eq!(world.entries(), ["n0 app:1 1"], "another round");
     assert_eq!(numbers(&world, "second"), [1, 1, 0, 0], "the status of the first round says nothing about it");
-    world.create("third", &json!({"pullPolicy": {"timeoutSeconds": 9999}}));
+    world.create("third", &json!({"pullPolicy": {"timeoutSeconds": 3500}}));
     world.step("third");
     assert_eq!(world.entries(), ["n0 app:1 1"], "the pull under way serves the third, too");
     let node = world.node("n0");
     let entry = &node.spec.images["app"].tags[0];
     assert_eq!(entry.owner_references.len(), 3);
-    assert_eq!(entry.pull_policy.as_ref().unwrap().timeout_seconds, Some(9999), "nobody is cut short");
+    assert_eq!(entry.pull_policy.as_ref().unwrap().timeout_seconds, Some(3500), "nobody is cut short");
     world.create("fourth", &json!({"imagePullPolicy": "Always"}));
     world.step("fourth");
     assert_eq!(world.entries(), ["n0 app:1 2"], "the registry is to be asked again");
@@ -250,6 +250,26 @@ fn a_deleted_job_takes_its_entries_along_and_no_others() {
     assert_eq!(secrets[0].namespace, "mine");
     world.tend_nodes();
     assert_eq!(world.entries().len(), 3);
+}
+
+#[test]
+fn jobs_that_are_deleted_together_leave_a_node_with_one_write() {
+    let mut world = World::new(1);
+    for name in ["a", "b", "c", "stays"] {
+        world.create(name, &json!({"image": format!("{name}:1")}));
+        world.step(name);
+    }
+    for name in ["a", "b", "c"] {
+        world.delete(name);
+    }
+    world.step("b");
+    assert_eq!(world.entries(), ["n0 stays:1 0"]);
+    let patches = |plan: &crate::plan::Plan| plan.stages.iter().filter(|stage| stage.name == "drop entries").count();
+    for name in ["a", "c"] {
+        assert!(world.exists(name), "its finalizer is its own to take off");
+        assert_eq!(patches(&world.step(name)), 0, "{name} has nothing left to drop");
+        assert!(!world.exists(name));
+    }
 }
 
 #[test]
@@ -352,6 +372,27 @@ fn a_full_nodeimage_is_waited_for_and_named() {
     assert!(concerns(&world.job("job"), Some(&before), Some(&world.node("n0"))));
     world.run(5);
     assert_eq!(numbers(&world, "job"), [2, 0, 2, 0]);
+}
+
+#[test]
+fn a_namespace_with_its_share_of_a_nodeimage_is_named() {
+    let mut world = World::new(1);
+    let owner = json!([{"kind": "ImagePullJob", "namespace": "default", "uid": "other"}]);
+    let images: serde_json::Map<String, Value> =
+        (0..128).map(|n| (format!("i{n}"), json!({"tags": [{"tag": "1", "ownerReferences": owner}]}))).collect();
+    world.edit_node("n0", |node| node["spec"]["images"] = Value::Object(images));
+    world.create("job", &json!({}));
+    world.run(5);
+    assert_eq!(numbers(&world, "job"), [1, 0, 0, 0]);
+    let (message, says) =
+        (world.status("job").message, "namespace default has its share of the images of NodeImage n0");
+    assert!(message.contains(says), "{message}");
+    assert!(world.plan("job").waiting.iter().any(|waiting| waiting.reason.contains(says)));
+    let before = world.node("n0");
+    world.edit_node("n0", |node| drop(node["spec"]["images"].as_object_mut().unwrap().remove("i0")));
+    assert!(concerns(&world.job("job"), Some(&before), Some(&world.node("n0"))));
+    world.run(5);
+    assert_eq!(numbers(&world, "job"), [1, 0, 1, 0]);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::brief::Brief;
 use super::env::Env;
 use super::exact::{NodeFacts, Verdict};
 use super::resize::Resizes;
@@ -18,7 +19,6 @@ use super::state::{self, State, null_as_empty};
 use super::steps::{Phase, target};
 use crate::plan::{Action, PodPatch};
 use crate::pod::Pod;
-use crate::revision::Revision;
 
 /// Containers that were updated together.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,7 +61,7 @@ impl RefMetadata {
 
 /// A change to a revision, together with what an update before it has left to do, the revision label being that of the
 /// whole, and with the variables that it has not proven. Where both revisions have the same, the patch between them has none.
-pub(super) fn with_rest(phase: &Phase, patch: &PodPatch, revision: &Revision) -> PodPatch {
+pub(super) fn with_rest(phase: &Phase, patch: &PodPatch, revision: &Brief<'_>) -> PodPatch {
     let mut whole = patch.clone();
     let Phase::Patched(state, verdict) = phase else { return whole };
     let proven = matches!(verdict, Verdict::Exact { .. });
@@ -81,9 +81,9 @@ pub(super) fn with_rest(phase: &Phase, patch: &PodPatch, revision: &Revision) ->
 }
 
 /// The variables that read what the patch changes. None where it changes nothing, or where nothing is known of the template.
-fn readers(patch: &PodPatch, revision: Option<&Revision>) -> Env {
+fn readers(patch: &PodPatch, revision: Option<&Brief<'_>>) -> Env {
     let changes = !patch.labels.is_empty() || !patch.annotations.is_empty();
-    revision.filter(|_| changes).map(|revision| Env::read_by(&revision.template(), patch)).unwrap_or_default()
+    revision.filter(|_| changes).map(|revision| revision.read_by(patch)).unwrap_or_default()
 }
 
 /// The containers that an update before has patched last, and others of its that may not be ready yet.
@@ -159,7 +159,7 @@ pub fn has_next(state: &State) -> bool {
 pub fn next(
     pod: &Pod,
     state: &State,
-    revision: Option<&Revision>,
+    revision: Option<&Brief<'_>>,
     node: &NodeFacts,
     now: Timestamp,
 ) -> Result<Action, String> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::env::Env;
+use super::env::Readers;
 use super::resize::{self, Ability};
 use crate::plan::PodPatch;
 use crate::revision::defaults;
@@ -36,7 +36,7 @@ pub fn between(old: &Value, new: &Value, ability: Ability) -> Change {
             _ => differing(key, old, new, &mut fields),
         }
     }
-    patch.env = Env::read_by(new, &patch);
+    patch.env = Readers::new(new).of(&patch);
     if !patch.resources.is_empty()
         && let Some(why) = resize::obstacle(ability, old, new)
     {

@@ -23,6 +23,10 @@ use crate::pod::Pod;
 /// Set by OpenKruise's SidecarSets when they upgrade a container; it restarts nothing.
 const NEVER_RESTART: [&str; 2] = ["SIDECARSET_VERSION", "SIDECARSET_VERSION_ALT"];
 
+/// Variables of one pod that a change may restart containers for: with more, what the pod's node is asked and answers would
+/// fill its NodeImage.
+pub const MAX_VARIABLES: usize = 64;
+
 /// By container and variable: the hash of the value that a change asks for, empty where the value does not change.
 /// Empty altogether when no value changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,18 +47,6 @@ impl Env {
     /// The containers that must be created anew, or be proven to have the values already.
     pub fn containers(&self) -> impl Iterator<Item = &String> {
         self.0.iter().filter(|(_, values)| values.values().any(|hash| !hash.is_empty())).map(|(name, _)| name)
-    }
-
-    /// The variables of the template's containers that read what the patch changes.
-    pub(super) fn read_by(template: &Value, patch: &PodPatch) -> Self {
-        let containers = template["spec"]["containers"].as_array().map_or(&[][..], Vec::as_slice);
-        let all = containers.iter().map(|container| {
-            let name = container["name"].as_str().unwrap_or_default().to_owned();
-            let wanted = |(variable, source): (String, Source)| (variable, source.wanted(patch));
-            (name, sources(container).into_iter().map(wanted).collect::<BTreeMap<_, _>>())
-        });
-        let env = Self(all.filter(|(_, values)| !values.is_empty()).collect());
-        if env.changes() { env } else { Self::default() }
     }
 
     /// The variables of these containers alone.
@@ -85,7 +77,33 @@ impl Env {
     }
 }
 
+/// The variables of a template that read their pod's labels and annotations, by container.
+#[derive(Debug)]
+pub(super) struct Readers(BTreeMap<String, BTreeMap<String, Source>>);
+
+impl Readers {
+    pub(super) fn new(template: &Value) -> Self {
+        let containers = template["spec"]["containers"].as_array().map_or(&[][..], Vec::as_slice);
+        let all = containers.iter().map(|container| {
+            let name = container["name"].as_str().unwrap_or_default().to_owned();
+            (name, sources(container))
+        });
+        Self(all.filter(|(_, sources)| !sources.is_empty()).collect())
+    }
+
+    /// Those that read what the patch changes.
+    pub(super) fn of(&self, patch: &PodPatch) -> Env {
+        let all = self.0.iter().map(|(container, sources)| {
+            let wanted = sources.iter().map(|(variable, source)| (variable.clone(), source.wanted(patch)));
+            (container.clone(), wanted.collect())
+        });
+        let env = Env(all.collect());
+        if env.changes() { env } else { Env::default() }
+    }
+}
+
 /// Where a variable comes from.
+#[derive(Debug)]
 enum Source {
     Label(String),
     Annotation(String),
@@ -123,11 +141,18 @@ fn sources(container: &Value) -> BTreeMap<String, Source> {
 }
 
 /// The change as the feature gates allow it: without the gate, or without daemons, labels and annotations restart nothing.
+/// One with more than [`MAX_VARIABLES`] variables takes a new pod.
 pub fn gated(mut change: Change, gates: Gates) -> Change {
     if let Change::InPlace(patch) = &mut change
         && !(gates.has(Gate::InPlaceUpdateEnvFromMetadata) && gates.has(Gate::KruiseDaemon))
     {
         patch.env = Env::default();
+    }
+    if let Change::InPlace(patch) = &change
+        && patch.env.0.values().map(BTreeMap::len).sum::<usize>() > MAX_VARIABLES
+    {
+        let what = format!("template.spec.containers[].env (more than {MAX_VARIABLES} from labels and annotations)");
+        return Change::Recreate { fields: vec![what] };
     }
     change
 }

@@ -11,11 +11,13 @@
 
 use std::collections::BTreeMap;
 
+use berth_api::image;
+
+use super::env;
 use super::kubelet_hash::kubelet_hash;
 use super::resize::{self, Resizes};
 use super::state::{Before, State};
-use super::{env, image};
-use crate::pod::{ContainerStatus, Pod};
+use crate::pod::{ContainerStatus, Pod, gates};
 
 /// What a node's daemon reported that bears on one pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -103,6 +105,8 @@ pub fn judge(pod: &Pod, state: &State, node: &NodeFacts) -> Verdict {
 
 fn images(pod: &Pod, state: &State, node: &NodeFacts) -> Verdict {
     let observed = pod.status.observed_generation >= pod.metadata.generation;
+    // Where no gate closes, `Ready` stays that of the container before until the kubelet tells of the new one.
+    let gated = gates::has_gate(pod, gates::IN_PLACE_UPDATE_READY);
     let mut verified_by = "pod";
     let mut moved_tags = Vec::new();
     let mut ask = None;
@@ -113,7 +117,8 @@ fn images(pod: &Pod, state: &State, node: &NodeFacts) -> Verdict {
         };
         match container(&wanted.image, status, before, state.from_settled, observed, node) {
             One::Pod => {}
-            One::Node => verified_by = "node",
+            One::Node if gated || is_told(node, status) => verified_by = "node",
+            One::Node => return Verdict::Wait(format!("the kubelet has not told of the new container {name} yet")),
             One::Wait(why) => return Verdict::Wait(why),
             One::Ask(why) => ask = Some(why),
         }
@@ -173,6 +178,12 @@ fn container(
     One::Ask(format!("container {name} restarted, and its status does not tell {wanted} from the image before"))
 }
 
+/// The container that the node knows is the one that the pod's status shows.
+fn is_told(node: &NodeFacts, status: &ContainerStatus) -> bool {
+    let created = node.created.get(&*status.name);
+    created.is_some_and(|created| without_scheme(&created.container_id) == without_scheme(&status.container_id))
+}
+
 /// The runtime's own id: `containerd://abc` is `abc`.
 pub(super) fn without_scheme(container_id: &str) -> &str {
     container_id.rsplit_once("://").map_or(container_id, |(_, id)| id)
@@ -181,7 +192,7 @@ pub(super) fn without_scheme(container_id: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pod::{Container, Metadata, Spec, Status};
+    use crate::pod::{Container, Metadata, ReadinessGate, Spec, Status};
 
     fn pod(image: &str, generation: i64, observed: i64, id: &str, status_image: &str, image_id: &str) -> Pod {
         Pod {
@@ -364,6 +375,7 @@ mod tests {
     fn the_node_knows_a_container_before_the_pod_does() {
         let present = |restarts| {
             let mut pod = pod("b:1", 2, 2, "1", "a:1", "sha256:a");
+            pod.spec.readiness_gates = [ReadinessGate { condition_type: gates::IN_PLACE_UPDATE_READY.into() }].into();
             pod.status.container_statuses[0].restart_count = restarts;
             pod
         };
@@ -386,6 +398,12 @@ mod tests {
         for (what, restarts, image, expected) in table {
             assert_eq!(short(judge(&present(restarts), &state, &newer(image))), expected, "{what}");
         }
+        let mut ungated = present(4);
+        ungated.spec.readiness_gates = [].into();
+        let verdict = judge(&ungated, &state, &newer("b:1"));
+        assert_eq!(short(verdict), Short::Wait, "without a gate Ready is still that of the container before");
+        ungated.status.container_statuses[0].container_id = "containerd://2".into();
+        assert_eq!(short(judge(&ungated, &state, &newer("b:1"))), Short::Node, "the kubelet tells of it");
         let mut unseen = present(4);
         unseen.status.observed_generation = 1;
         assert_eq!(short(judge(&unseen, &state, &newer("b:1"))), Short::Wait, "the kubelet has not seen the patch");

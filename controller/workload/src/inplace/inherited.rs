@@ -14,12 +14,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::batches::{self, RefMetadata};
-use super::env::Env;
+use super::brief::Brief;
 use super::state::{self, State};
 use super::steps;
 use crate::plan::{Action, PodPatch};
 use crate::pod::Pod;
-use crate::revision::{REVISION_LABEL, Revision};
+use crate::revision::REVISION_LABEL;
 
 /// What the annotation says.
 #[derive(Debug, Default, Deserialize)]
@@ -58,14 +58,14 @@ pub fn rest_of_grace(pod: &Pod, now: Timestamp) -> SignedDuration {
 /// The patch that ends the grace period: what was left to change, or the first batch of it, and the record of what runs
 /// before it. `revision` is the one that the pod's label names: where the annotation cannot be read, the images are those of
 /// its template.
-pub fn end_of_grace(pod: &Pod, revision: Option<&Revision>, now: Timestamp) -> Action {
+pub fn end_of_grace(pod: &Pod, revision: Option<&Brief<'_>>, now: Timestamp) -> Action {
     let mut patch = match left(pod) {
         Some(left) => patch_of(&left),
         None => PodPatch { images: revision.map(|r| images_of(pod, r)).unwrap_or_default(), ..PodPatch::default() },
     };
-    let name = revision.map(|revision| &*revision.metadata.name).or_else(|| pod.metadata.label(REVISION_LABEL));
+    let name = revision.map(Brief::name).or_else(|| pod.metadata.label(REVISION_LABEL));
     if let Some(revision) = revision {
-        patch.env = Env::read_by(&revision.template(), &patch);
+        patch.env = revision.read_by(&patch);
     }
     let mut rest = State::default();
     batches::split(pod, &mut patch, &[], &mut rest, now);
@@ -97,14 +97,11 @@ fn patch_of(left: &Left) -> PodPatch {
     patch
 }
 
-fn images_of(pod: &Pod, revision: &Revision) -> BTreeMap<String, String> {
-    let template = revision.template();
-    let containers = template.pointer("/spec/containers").and_then(Value::as_array).into_iter().flatten();
-    let images = containers.filter_map(|c| Some((c["name"].as_str()?, c["image"].as_str()?)));
+fn images_of(pod: &Pod, revision: &Brief<'_>) -> BTreeMap<String, String> {
     let differs = |(name, image): &(&str, &str)| {
         pod.spec.containers.iter().any(|own| *own.name == **name && *own.image != **image)
     };
-    images.filter(differs).map(|(name, image)| (name.to_owned(), image.to_owned())).collect()
+    revision.images().filter(differs).map(|(name, image)| (name.to_owned(), image.to_owned())).collect()
 }
 
 #[cfg(test)]

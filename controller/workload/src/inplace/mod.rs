@@ -1,10 +1,10 @@
 //! Updating a pod in place: what may change, the records on the pod, and when the change is exact.
 
 pub mod batches;
+pub mod brief;
 pub mod change;
 pub mod env;
 pub mod exact;
-pub mod image;
 pub mod inherited;
 pub mod kubelet_hash;
 pub mod resize;

@@ -10,15 +10,15 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::batches;
-use super::change::{self, Change};
+use super::brief::Brief;
 use super::exact::{self, NodeFacts, Verdict};
 use super::inherited;
-use super::resize::{self, Ability, Resizes};
+use super::resize::{self, Resizes};
 use super::state::{self, State};
 use crate::lifecycle;
 use crate::plan::{Action, PodPatch, Target};
 use crate::pod::{Condition, Pod, gates};
-use crate::revision::{self, REVISION_LABEL, Revision, TEMPLATE_HASH_LABEL};
+use crate::revision::{self, REVISION_LABEL, TEMPLATE_HASH_LABEL};
 
 /// Where a pod is in its in-place update.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,7 +36,7 @@ pub enum Phase {
 #[derive(Debug, Clone, Copy)]
 pub struct Update<'a> {
     /// The revision.
-    pub revision: &'a Revision,
+    pub revision: &'a Brief<'a>,
     /// The value of the revision label: the name, or its hash alone.
     pub label: &'a str,
     /// What changes against the pod's present revision.
@@ -158,11 +158,6 @@ pub fn finish(
     Action::PatchPodStatus { target: target(pod), conditions, patch }
 }
 
-/// What differs between the pod's template and another.
-pub fn change(old: &Revision, new: &Revision, ability: Ability) -> Change {
-    change::between(&old.template(), &new.template(), ability)
-}
-
 /// The pod as the object of an action.
 pub fn target(pod: &Pod) -> Target {
     Target::from(&pod.metadata)
@@ -170,7 +165,7 @@ pub fn target(pod: &Pod) -> Target {
 
 /// The pod as it was seen: nothing is done to it if it has changed since.
 pub fn target_as_seen(pod: &Pod) -> Target {
-    Target { resource_version: Some(pod.metadata.resource_version.to_string()), ..target(pod) }
+    Target::as_seen(&pod.metadata)
 }
 
 /// The pod as it was seen, where it was not ready: taking it away cost nothing of `maxUnavailable`, and would if it serves by
@@ -202,7 +197,7 @@ fn patch_spec(pod: &Pod, phase: &Phase, update: &Update<'_>, mark: bool, now: Ti
     };
     let resources = resize::joined(unproven(phase).map(|state| &state.resources), &update.patch.resources);
     let mut patch = PodPatch { resources: Resizes::new(), ..batches::with_rest(phase, update.patch, update.revision) };
-    let (name, mut rest) = (&*update.revision.metadata.name, State::default());
+    let (name, mut rest) = (update.revision.name(), State::default());
     batches::split(pod, &mut patch, &batches::busy(phase), &mut rest, now);
     let state = State::begin(pod, name, changed(pod, phase, &patch), settled, now);
     let mut state = batches::joined(state, rest);

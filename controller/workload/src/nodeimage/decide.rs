@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::{Map, Value, json};
 
 use super::{Node, Snapshot, entry, inspect, target};
-use crate::plan::{Action, Plan, Stage, Step, Target};
+use crate::plan::{Action, Event, Plan, Stage, Step, Target};
 
 /// Decides what to do for a node's NodeImage now.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
@@ -60,7 +60,7 @@ fn update(snapshot: &Snapshot, image: &NodeImage, node: Option<&Node>, plan: &mu
         reasons.push(format!("entries of {} are not wanted any more", names.join(", ")));
         spec.insert("images".to_owned(), images);
     }
-    let pods = inspect::wanted(snapshot, image);
+    let inspect::Questions { pods, left_out } = inspect::wanted(snapshot, image);
     if pods != image.spec.inspect_pods {
         reasons.push(format!("the daemon is to look at {} pods", pods.len()));
         spec.insert("inspectPods".to_owned(), json!(pods));
@@ -70,6 +70,9 @@ fn update(snapshot: &Snapshot, image: &NodeImage, node: Option<&Node>, plan: &mu
     if !patch.is_empty() {
         let action = Action::PatchNodeImage { target: target(image), patch: Value::Object(patch) };
         push(plan, "update", action, reasons.join("; "));
+    }
+    if let Some(message) = left_out {
+        plan.events.push(Event { warning: true, reason: "PodsNotInspected", message });
     }
 }
 

@@ -7,15 +7,15 @@ use std::collections::BTreeSet;
 
 use berth_api::names;
 use berth_api::v1beta1::nodeimage::{
-    DEFAULT_BACKOFF_LIMIT, DEFAULT_TIMEOUT_SECONDS, ImagePullPhase, ImagePullPolicy, ImageSpec, ImageTagPullPolicy,
-    ImageTagSpec, ImageTagStatus, NodeImage, ReferenceObject, SandboxConfig,
+    ImagePullPhase, ImagePullPolicy, ImageSpec, ImageTagPullPolicy, ImageTagSpec, ImageTagStatus, NodeImage,
+    ReferenceObject, SandboxConfig, backoff_limit, timeout_seconds,
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, Value, json};
 
-use super::merge;
+use crate::merge_patch::merge_patch;
 
 /// After this time without a word from the node's daemon, a pull counts as failed.
 pub const RESPONSE_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
@@ -78,9 +78,8 @@ pub fn standing<'a>(node: &'a NodeImage, image: &str, tag: &str, uid: &str, now:
 /// The longest that a daemon takes for a pull from its begin, and some time more.
 fn longest(entry: &ImageTagSpec) -> SignedDuration {
     let limits = entry.pull_policy.clone().unwrap_or_default();
-    let tries = limits.backoff_limit.unwrap_or(DEFAULT_BACKOFF_LIMIT).saturating_add(1);
-    let timeout = limits.timeout_seconds.unwrap_or(DEFAULT_TIMEOUT_SECONDS);
-    let one = SignedDuration::from_secs(i64::from(timeout)) + LONGEST_PAUSE;
+    let tries = backoff_limit(limits.backoff_limit).saturating_add(1);
+    let one = SignedDuration::from_secs(timeout_seconds(limits.timeout_seconds).into()) + LONGEST_PAUSE;
     let all = one.checked_mul(tries).unwrap_or(SignedDuration::MAX);
     let deadline = limits.active_deadline_seconds.map_or(SignedDuration::MAX, SignedDuration::from_secs);
     all.min(deadline).saturating_add(RESPONSE_TIMEOUT)
@@ -136,6 +135,7 @@ pub fn ask(node: &NodeImage, ask: &Ask<'_>, now: Timestamp) -> Value {
             // A daemon that has not seen yet that an earlier entry is gone must not answer for it.
             version: any_round(node, ask.image, ask.tag).map_or(0, |status| status.version.saturating_add(1)),
             image_pull_policy: Some(ask.policy),
+            sandbox_config: ask.sandbox.cloned(),
         }),
     }
     for secret in ask.secrets {
@@ -143,16 +143,18 @@ pub fn ask(node: &NodeImage, ask: &Ask<'_>, now: Timestamp) -> Value {
             new.pull_secrets.push(secret.clone());
         }
     }
-    if let Some(sandbox) = ask.sandbox {
-        new.sandbox_config = Some(sandbox.clone());
-    }
     json!({"spec": {"images": {ask.image: change(old, Some(&new))}}})
 }
 
 /// One more who asks for a pull. A pull that is still under way serves the newcomer, too, unless the registry is to be
 /// asked anew; else another round begins.
 fn join(node: &NodeImage, entry: &mut ImageTagSpec, ask: &Ask<'_>, now: Timestamp) {
-    if ask.policy == ImagePullPolicy::Always || is_over(node, ask.image, entry) {
+    let begins_anew = is_over(node, ask.image, entry);
+    if begins_anew {
+        // One that is under way for another keeps what was asked for it, and what was not.
+        entry.sandbox_config = ask.sandbox.cloned();
+    }
+    if begins_anew || ask.policy == ImagePullPolicy::Always {
         let answered = any_round(node, ask.image, ask.tag).map_or(0, |status| status.version);
         entry.version = entry.version.max(answered).saturating_add(1);
         entry.image_pull_policy = Some(ask.policy);
@@ -174,11 +176,9 @@ fn join(node: &NodeImage, entry: &mut ImageTagSpec, ask: &Ask<'_>, now: Timestam
 
 /// Limits that cut nobody short.
 fn widest(a: &ImageTagPullPolicy, b: &ImageTagPullPolicy) -> ImageTagPullPolicy {
-    let timeout = |limits: &ImageTagPullPolicy| limits.timeout_seconds.unwrap_or(DEFAULT_TIMEOUT_SECONDS);
-    let backoff = |limits: &ImageTagPullPolicy| limits.backoff_limit.unwrap_or(DEFAULT_BACKOFF_LIMIT);
     ImageTagPullPolicy {
-        timeout_seconds: Some(timeout(a).max(timeout(b))),
-        backoff_limit: Some(backoff(a).max(backoff(b))),
+        timeout_seconds: Some(timeout_seconds(a.timeout_seconds).max(timeout_seconds(b.timeout_seconds))),
+        backoff_limit: Some(backoff_limit(a.backoff_limit).max(backoff_limit(b.backoff_limit))),
         ttl_seconds_after_finished: a
             .ttl_seconds_after_finished
             .zip(b.ttl_seconds_after_finished)
@@ -220,10 +220,10 @@ pub fn prune(
 /// Secrets of a namespace go when the last entry does that somebody from there asked for: no node may ask for secrets that
 /// none of its pulls needs.
 fn still_needed(old: &ImageSpec, tags: &[ImageTagSpec]) -> Vec<ReferenceObject> {
-    let namespaces = |tags: &[ImageTagSpec]| -> BTreeSet<String> {
-        tags.iter().flat_map(|entry| &entry.owner_references).filter_map(|owner| owner.namespace.clone()).collect()
+    let of = |tags: &[ImageTagSpec]| -> BTreeSet<String> {
+        tags.iter().flat_map(ImageTagSpec::namespaces).map(str::to_owned).collect()
     };
-    let gone = &namespaces(&old.tags) - &namespaces(tags);
+    let gone = &of(&old.tags) - &of(tags);
     old.pull_secrets.iter().filter(|secret| !gone.contains(&secret.namespace)).cloned().collect()
 }
 
@@ -235,5 +235,5 @@ fn change(old: Option<&ImageSpec>, new: Option<&ImageSpec>) -> Value {
     // Plain data with string keys always serialises.
     let value = |image: &ImageSpec| serde_json::to_value(image).unwrap_or_default();
     let old = old.map(value).unwrap_or_else(|| json!({}));
-    merge::difference(&old, &value(&new)).unwrap_or_else(|| json!({}))
+    merge_patch(&old, &value(&new)).unwrap_or_else(|| json!({}))
 }

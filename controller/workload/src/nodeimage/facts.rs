@@ -3,7 +3,7 @@
 use berth_api::v1beta1::nodeimage::{InspectedContainer, NodeImage};
 
 use crate::inplace::exact::{Created, NodeFacts};
-use crate::inplace::image::normalised;
+use berth_api::image::normalised;
 
 /// Reads the facts that bear on the pod with this uid.
 pub fn facts(node: &NodeImage, uid: &str) -> NodeFacts {

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use berth_api::v1beta1::nodeimage::{InspectPod, MAX_INSPECTED_PODS, NodeImage};
+use serde::Serialize;
 
 use super::{Snapshot, facts};
-use crate::inplace::env;
+use crate::inplace::env::{self, MAX_VARIABLES};
 use crate::inplace::exact::Verdict;
 use crate::inplace::steps::{self, Phase, phase};
 use crate::pod::Pod;
@@ -36,8 +37,24 @@ pub fn bears_on(pod: &Pod, image: &NodeImage, early: bool) -> bool {
     is_asked_about(pod, image) || is_wanted(pod, image, early)
 }
 
-/// The pods that the daemon is to look at, at most as many as a NodeImage may name.
-pub(super) fn wanted(snapshot: &Snapshot, image: &NodeImage) -> Vec<InspectPod> {
+/// Bytes of a NodeImage's spec, as JSON, up to which the daemon is asked about more pods. An object of etcd has 1.5 MiB at
+/// most, each write of the daemon's answers writes all of it, and every controller holds it.
+const MAX_SPEC_BYTES: usize = 256 * 1024;
+/// Bytes of a name or a hash in a question.
+const MAX_TEXT: usize = 253;
+/// Bytes of the question about one pod, as JSON.
+const MAX_QUESTION_BYTES: usize = 32 * 1024;
+
+/// The pods that the daemon is to look at.
+pub(super) struct Questions {
+    /// Sorted by name, at most as many as a NodeImage may name.
+    pub(super) pods: Vec<InspectPod>,
+    /// Why others are left out, in words; their updates wait.
+    pub(super) left_out: Option<String>,
+}
+
+/// Chooses what the daemon is asked. Those that it was asked about before come first.
+pub(super) fn wanted(snapshot: &Snapshot, image: &NodeImage) -> Questions {
     let asked: BTreeSet<&str> = image.spec.inspect_pods.iter().map(|pod| pod.uid.as_str()).collect();
     let all = |early| -> Vec<_> {
         snapshot.pods.iter().filter(|pod| is_wanted(pod, image, early)).map(|pod| question(pod)).collect()
@@ -47,12 +64,60 @@ pub(super) fn wanted(snapshot: &Snapshot, image: &NodeImage) -> Vec<InspectPod> 
         pods = all(false);
     }
     let by_name = |pod: &InspectPod| (pod.namespace.clone(), pod.name.clone(), pod.uid.clone());
-    if pods.len() > MAX_INSPECTED_PODS {
-        pods.sort_by_key(|pod| (!asked.contains(pod.uid.as_str()), by_name(pod)));
-        pods.truncate(MAX_INSPECTED_PODS);
+    pods.sort_by_cached_key(|pod| (!asked.contains(pod.uid.as_str()), by_name(pod)));
+    let mut left_out: Vec<String> = Vec::new();
+    let mut bytes = json_bytes(&image.spec.images);
+    let mut fits = |pod: &InspectPod, before: usize| {
+        let own = json_bytes(pod);
+        let problem = if before >= MAX_INSPECTED_PODS {
+            format!("it names {MAX_INSPECTED_PODS} pods already")
+        } else if let Some(problem) = excess(pod, own) {
+            problem
+        } else if bytes + own > MAX_SPEC_BYTES {
+            format!("its spec would have more than {MAX_SPEC_BYTES} bytes")
+        } else {
+            bytes += own;
+            return true;
+        };
+        left_out.push(format!("pod {}/{}: {problem}", pod.namespace, pod.name));
+        false
+    };
+    let mut chosen: Vec<InspectPod> = Vec::new();
+    for pod in pods {
+        if fits(&pod, chosen.len()) {
+            chosen.push(pod);
+        }
     }
-    pods.sort_by_key(by_name);
-    pods
+    chosen.sort_by_cached_key(by_name);
+    let count = left_out.len();
+    let left_out = left_out.into_iter().next().map(|first| {
+        format!("NodeImage {}: spec.inspectPods leaves out {count} pods, whose updates wait. {first}", snapshot.name)
+    });
+    Questions { pods: chosen, left_out }
+}
+
+/// What is too much about the question, and what to do about it.
+fn excess(pod: &InspectPod, bytes: usize) -> Option<String> {
+    let variables: usize = pod.env.iter().map(|env| env.values.len()).sum();
+    let texts = pod.env.iter().flat_map(|env| {
+        let values = env.values.iter().flat_map(|(name, hash)| [name, hash]);
+        [&env.container, &env.update].into_iter().chain(values)
+    });
+    let longest = texts.map(String::len).max().unwrap_or(0);
+    if variables > MAX_VARIABLES {
+        Some(format!("its record names {variables} variables, and {MAX_VARIABLES} are the most: delete the pod"))
+    } else if longest > MAX_TEXT {
+        Some(format!("its record has a name of {longest} bytes, and {MAX_TEXT} are the most: delete the pod"))
+    } else if bytes > MAX_QUESTION_BYTES {
+        Some(format!("what is asked about it has {bytes} bytes, and {MAX_QUESTION_BYTES} are the most: delete the pod"))
+    } else {
+        None
+    }
+}
+
+/// How long the JSON of it is.
+fn json_bytes<T: Serialize>(part: &T) -> usize {
+    serde_json::to_vec(part).map_or(0, |text| text.len())
 }
 
 /// Is the node to be asked about a pod that it was not asked about, and need not be?

@@ -7,8 +7,8 @@ mod decide;
 pub mod entry;
 mod facts;
 mod inspect;
-mod merge;
 mod node;
+pub mod room;
 
 #[cfg(test)]
 mod tests;
@@ -36,7 +36,7 @@ pub struct Snapshot {
     pub node: Option<Arc<Node>>,
     /// Its NodeImage, where there is one.
     pub image: Option<Arc<NodeImage>>,
-    /// Every pod on the node.
+    /// The pods on the node that a CloneSet manages. A daemon is asked about no others.
     pub pods: Vec<Arc<Pod>>,
     /// The ImagePullJobs that [`owners`] names, where they exist.
     pub jobs: Vec<Arc<ImagePullJob>>,

@@ -386,6 +386,56 @@ fn the_list_of_pods_is_sorted_and_bounded() {
     assert!(pods.iter().all(|pod| *pod != listed("gone")));
 }
 
+/// A pod whose record names so many variables, of so many bytes each.
+fn with_variables(uid: &'static str, variables: usize, bytes: usize) -> Arc<Pod> {
+    let mut pod = (*pod(&Given { uid, ..ASKS })).clone();
+    let variable = |n: usize| (format!("V{n:0bytes$}"), json!("0123456789abcdef"));
+    let values: serde_json::Map<_, _> = (0..variables).map(variable).collect();
+    let record = json!({"revision": "web-2", "berthEnv": {"main": values}, "lastContainerStatuses": {}});
+    let (key, _) = pod.metadata.annotations[0].clone();
+    pod.metadata.annotations = Box::new([(key, record.to_string().into())]);
+    Arc::new(pod)
+}
+
+#[test]
+fn a_pod_with_too_many_variables_is_left_out_and_an_event_says_so() {
+    let mut snapshot = snapshot(None, Some(image(&fake(), &json!({}), &json!(null))));
+    snapshot.pods = vec![with_variables("bounded", 64, 10), pod(&ASKS)];
+    let asked = |plan: &Plan| -> Vec<String> {
+        let Some(Action::PatchNodeImage { patch, .. }) = plan.stages.first().map(|stage| &stage.steps[0].actions[0])
+        else {
+            return Vec::new();
+        };
+        let pods = patch["spec"]["inspectPods"].as_array().unwrap();
+        pods.iter().map(|pod| pod["uid"].as_str().unwrap().to_owned()).collect()
+    };
+    let plan = decide(&snapshot, now());
+    assert_eq!((asked(&plan), plan.events.len()), (vec!["bounded".to_owned(), "p".to_owned()], 0));
+    for (pod, words) in
+        [(with_variables("many", 65, 10), "65 variables"), (with_variables("long", 1, 254), "255 bytes")]
+    {
+        snapshot.pods[0] = pod;
+        let plan = decide(&snapshot, now());
+        assert_eq!(asked(&plan), ["p"], "{words}");
+        assert!(plan.events[0].message.contains(words), "{:?}", plan.events);
+    }
+}
+
+#[test]
+fn a_nodeimage_stays_within_its_bytes_and_those_asked_about_stay() {
+    let uids: Vec<&'static str> = (0..100).map(|n| &*format!("{n:03}").leak()).collect();
+    let spec = json!({"inspectPods": [listed("099")]});
+    let mut snapshot = snapshot(None, Some(image(&fake(), &spec, &json!(null))));
+    snapshot.pods = uids.iter().map(|uid| with_variables(uid, 64, 80)).collect();
+    let plan = decide(&snapshot, now());
+    let Action::PatchNodeImage { patch, .. } = &plan.stages[0].steps[0].actions[0] else { panic!("{plan:?}") };
+    let pods = patch["spec"]["inspectPods"].as_array().unwrap();
+    assert!((200 * 1024..256 * 1024).contains(&patch.to_string().len()), "{}", patch.to_string().len());
+    assert!(pods.iter().any(|pod| pod["uid"] == "099"), "who was asked about stays");
+    let left_out = format!("leaves out {} pods", 100 - pods.len());
+    assert!(plan.events[0].message.contains(&left_out), "{:?}", plan.events);
+}
+
 #[test]
 fn everything_at_once_is_one_patch() {
     let spec = json!({"images": {"app": {"tags": [{"tag": "1", "ownerReferences": [owner("gone")]}]}}});

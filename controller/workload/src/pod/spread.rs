@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::Value;
+use berth_api::template::PodTemplate;
 
 use super::Pod;
 use super::order::least_lost;
@@ -28,19 +28,14 @@ pub struct Spread {
 pub struct Ranks(BTreeMap<Box<str>, f64>);
 
 /// Does the pod template say how its pods are spread? Nodes need not be known otherwise.
-pub fn is_constrained(template: &Value) -> bool {
-    keys(template).next().is_some()
-}
-
-fn keys(template: &Value) -> impl Iterator<Item = &str> {
-    let constraints = template.pointer("/spec/topologySpreadConstraints").and_then(Value::as_array);
-    constraints.into_iter().flatten().filter_map(|constraint| constraint.get("topologyKey")?.as_str())
+pub fn is_constrained(template: &PodTemplate) -> bool {
+    template.topology_keys().next().is_some()
 }
 
 impl Spread {
     /// What the template asks for, on these nodes.
-    pub fn new(template: &Value, nodes: &BTreeMap<Box<str>, Arc<Node>>) -> Self {
-        Self { keys: keys(template).map(str::to_owned).collect(), nodes: nodes.clone() }
+    pub fn new(template: &PodTemplate, nodes: &BTreeMap<Box<str>, Arc<Node>>) -> Self {
+        Self { keys: template.topology_keys().map(str::to_owned).collect(), nodes: nodes.clone() }
     }
 
     fn domain(&self, pod: &Pod, key: &str) -> Option<&str> {
@@ -136,7 +131,8 @@ mod tests {
         };
         let nodes = [("n1", "z1"), ("n2", "z1"), ("n3", "z2"), ("n4", "")].map(node).into();
         let constraints: Vec<_> = keys.iter().map(|key| json!({"topologyKey": key, "maxSkew": 1})).collect();
-        Spread::new(&json!({"spec": {"topologySpreadConstraints": constraints}}), &nodes)
+        let template = json!({"spec": {"topologySpreadConstraints": constraints}});
+        Spread::new(&PodTemplate::from(&template), &nodes)
     }
 
     #[test]
@@ -165,8 +161,9 @@ mod tests {
 
     #[test]
     fn a_template_without_constraints_needs_no_nodes() {
-        assert!(!is_constrained(&json!({"spec": {"containers": []}})));
-        assert!(is_constrained(&json!({"spec": {"topologySpreadConstraints": [{"topologyKey": "zone"}]}})));
+        let is = |template| is_constrained(&PodTemplate::from(&template));
+        assert!(!is(json!({"spec": {"containers": []}})));
+        assert!(is(json!({"spec": {"topologySpreadConstraints": [{"topologyKey": "zone"}]}})));
     }
 
     #[test]

@@ -80,8 +80,13 @@ pub fn canonical(template: &Value) -> Value {
 
 /// JSON text as Go's encoder writes it: what has a meaning in HTML is escaped.
 pub fn text(value: &Value) -> String {
-    let mut text = String::new();
-    for c in value.to_string().chars() {
+    escaped(&value.to_string())
+}
+
+/// The same of JSON text that escapes none of it.
+pub fn escaped(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
         match c {
             // Outside of strings JSON has none of them.
             '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => text.push_str(&format!("\\u{:04x}", u32::from(c))),

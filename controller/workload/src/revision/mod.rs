@@ -11,6 +11,7 @@ pub(crate) mod quantity;
 
 use std::sync::Arc;
 
+use berth_api::text::JsonText;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -34,33 +35,29 @@ pub struct Revision {
     /// Its place in the history: the highest number is the newest.
     #[serde(default)]
     pub revision: i64,
-    /// `{"spec":{"template":{…,"$patch":"replace"}}}`.
+    /// `{"spec":{"template":{…,"$patch":"replace"}}}`, as text: a history is ten templates, and most are never read.
     #[serde(default)]
-    pub data: Value,
+    pub data: JsonText,
 }
 
 impl Revision {
-    /// The pod template that it holds; the patch directive beside the template's own keys is not part of it.
+    /// The pod template that it holds, read from its text; the patch directive beside the template's own keys is not part of it.
     pub fn template(&self) -> Value {
-        let mut template = self.data["spec"]["template"].clone();
-        if let Some(map) = template.as_object_mut() {
-            map.remove("$patch");
-        }
-        template
-    }
-
-    /// The very template, as it is written.
-    fn holds(&self, template: &Value) -> bool {
-        let held = &self.data["spec"]["template"];
-        let own_keys = held.as_object().map_or(0, |map| map.keys().filter(|key| *key != "$patch").count());
-        let keys = template.as_object();
-        keys.is_some_and(|map| map.len() == own_keys && map.iter().all(|(key, value)| held.get(key) == Some(value)))
+        template_in(self.data.value())
     }
 
     /// The revision as the object of an action.
     pub fn target(&self) -> Target {
         Target::from(&self.metadata)
     }
+}
+
+fn template_in(mut data: Value) -> Value {
+    let mut template = data.pointer_mut("/spec/template").map(Value::take).unwrap_or_default();
+    if let Some(map) = template.as_object_mut() {
+        map.remove("$patch");
+    }
+    template
 }
 
 /// What the present template is in the history.
@@ -85,11 +82,16 @@ pub fn sort(revisions: &mut [Arc<Revision>]) {
     });
 }
 
-/// Looks the template up in the history, which is sorted oldest first.
+/// Looks the template up in the history, which is sorted oldest first. A revision whose text is not the template's own is
+/// read, and no others.
 pub fn recognise(template: &Value, revisions: &[Arc<Revision>]) -> Recognised {
     let next = revisions.last().map_or(1, |newest| newest.revision.saturating_add(1));
-    let wanted = form::canonical(template);
-    let is = |revision: &Arc<Revision>| revision.holds(&wanted) || form::canonical(&revision.template()) == wanted;
+    let data = data(template);
+    // The server keeps the data as it was sent, so most often the text of the newest says it all.
+    let text = form::text(&data);
+    let wanted = template_in(data);
+    let is =
+        |revision: &Arc<Revision>| revision.data.as_str() == text || form::canonical(&revision.template()) == wanted;
     match revisions.iter().rposition(is) {
         Some(at) if at + 1 == revisions.len() => Recognised::Newest(revisions[at].clone()),
         Some(at) => Recognised::Older(revisions[at].clone(), next),

@@ -100,7 +100,7 @@ fn what_is_no_default_still_makes_a_new_pod() {
 
 fn revision(name: &str, number: i64, template: &Value) -> Arc<Revision> {
     let metadata = Metadata { name: name.into(), ..Metadata::default() };
-    Arc::new(Revision { metadata, revision: number, data: data(template) })
+    Arc::new(Revision { metadata, revision: number, data: JsonText::from(&data(template)) })
 }
 
 #[test]

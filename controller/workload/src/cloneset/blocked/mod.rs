@@ -17,7 +17,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
-use super::settings::settings;
+use super::settings::beside_template;
 use super::{Snapshot, overlap};
 use crate::plan::{Failure, Outcome, Plan, Waiting};
 use crate::pod::{Pod, availability};
@@ -140,6 +140,7 @@ fn refused(snapshot: &Snapshot, failure: &Failure) -> Option<(&'static str, Stri
         action if action.starts_with("Create") => {
             ("CreateRefused", "be created", "change spec.template, or what refuses it")
         }
+        action if action.starts_with("Adopt") => ("AdoptionRefused", "be adopted", "change what refuses it"),
         action if action.starts_with("Delete") => ("DeleteRefused", "be deleted", "change what refuses it"),
         _ => ("UpdateRefused", "be updated", "change spec.template, or what refuses it"),
     };
@@ -149,7 +150,7 @@ fn refused(snapshot: &Snapshot, failure: &Failure) -> Option<(&'static str, Stri
 
 /// Numbers that let no pod be updated, or created, ever.
 fn no_budget(snapshot: &Snapshot, status: &CloneSetStatus) -> Option<String> {
-    let wanted = settings(snapshot).ok()?.wanted;
+    let wanted = beside_template(snapshot).ok()?.wanted;
     let strategy = &snapshot.set.spec.update_strategy;
     let (field, remedy) = if wanted.updates
         && wanted.max_unavailable == 0

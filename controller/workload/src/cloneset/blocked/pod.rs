@@ -6,11 +6,11 @@ use jiff::Timestamp;
 use super::super::Snapshot;
 use super::{Cause, DETAIL, Grade, LASTING};
 use crate::inplace::exact::Verdict;
-use crate::inplace::image;
 use crate::inplace::state::State;
 use crate::inplace::steps::{self, Phase};
 use crate::lifecycle::{self, hook};
 use crate::pod::{Availability, Condition, ContainerStatus, Pod, availability, priority};
+use berth_api::image;
 
 /// Why an image is not there, as the kubelet has it.
 const NO_IMAGE: [&str; 6] = [

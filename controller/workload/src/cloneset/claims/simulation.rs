@@ -34,11 +34,12 @@ impl Claims {
     pub(in crate::cloneset) fn write(&mut self, action: &Action) {
         match action {
             Action::CreateClaim { body } => {
-                let mut claim = body.clone();
+                let mut claim = body.value();
                 self.made += 1;
                 claim["metadata"]["uid"] = json!(format!("claim-{}", self.made));
-                let name = body["metadata"]["name"].as_str().unwrap().to_owned();
-                assert!(self.all.insert(name, claim).is_none(), "a claim is never made again: {body}");
+                claim["metadata"]["creationTimestamp"] = json!("1970-01-01T00:00:00Z");
+                let name = claim["metadata"]["name"].as_str().unwrap().to_owned();
+                assert!(self.all.insert(name, claim).is_none(), "a claim is never made again: {body:?}");
             }
             Action::PatchClaim { target, patch } => {
                 let Some(claim) = self.all.get_mut(&target.name) else { return };
@@ -70,9 +71,12 @@ impl Claims {
             let mounts = |volume: &Value| volume["persistentVolumeClaim"]["claimName"] == **name;
             let is_used =
                 pods.values().any(|pod| pod["spec"]["volumes"].as_array().is_some_and(|v| v.iter().any(mounts)));
-            let owned = claim["metadata"]["ownerReferences"].as_array().unwrap().iter().any(|owner| {
-                owner["kind"] == "CloneSet" || pods.values().any(|pod| pod["metadata"]["uid"] == owner["uid"])
-            });
+            let owners = claim["metadata"]["ownerReferences"].as_array().unwrap();
+            // What never had an owner, or was orphaned, is left alone.
+            let owned = owners.is_empty()
+                || owners.iter().any(|owner| {
+                    owner["kind"] == "CloneSet" || pods.values().any(|pod| pod["metadata"]["uid"] == owner["uid"])
+                });
             if !owned {
                 claim["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
             }

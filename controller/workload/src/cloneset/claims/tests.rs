@@ -10,7 +10,7 @@ use crate::gates::Gate;
 use crate::plan::{Action, Plan};
 
 fn claim_template(name: &str, size: &str) -> VolumeClaimTemplate {
-    VolumeClaimTemplate(json!({
+    VolumeClaimTemplate::from(&json!({
         "metadata": {"name": name, "labels": {"app": "other", "tier": "data"}, "annotations": {"note": "x"}},
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}},
     }))
@@ -87,8 +87,11 @@ fn the_template_is_judged_with_the_volumes_of_its_claims() {
     world.set_template(template("web:2"));
     let plan = world.plan();
     let Action::ValidateTemplate { template, .. } = &plan.stages[0].steps[0].actions[0] else { panic!("{plan:?}") };
-    assert_eq!(template["spec"]["volumes"][0]["name"], "data");
-    assert!(world.set.spec.template.0["spec"].get("volumes").is_none(), "the revision has the template as written");
+    assert_eq!(template.value()["spec"]["volumes"][0]["name"], "data");
+    assert!(
+        world.set.spec.template.value()["spec"].get("volumes").is_none(),
+        "the revision has the template as written"
+    );
 }
 
 #[test]
@@ -275,9 +278,9 @@ fn a_changed_claim_template_is_for_new_pods_unless_the_gate_is_on() {
 #[test]
 fn a_default_in_a_claim_template_recreates_nothing() {
     let spelt = |mode: Option<&str>| {
-        let mut template = claim_template("data", "1Gi");
-        mode.into_iter().for_each(|mode| template.0["spec"]["volumeMode"] = json!(mode));
-        template
+        let mut template = claim_template("data", "1Gi").value();
+        mode.into_iter().for_each(|mode| template["spec"]["volumeMode"] = json!(mode));
+        VolumeClaimTemplate::from(&template)
     };
     for (before, after, recreated) in [
         (None, Some("Filesystem"), false),

@@ -90,6 +90,10 @@ fn three_writes_and_the_first_two_may_be_repeated() {
     let mut world = World::new(1, ordered(), strategy());
     world.step();
     world.step();
+    // The pod's gates open in the same step, before.
+    let gates = world.plan().stages[0].steps[0].actions[0].clone();
+    assert_eq!(gates.kind(), "PatchPodStatus");
+    world.write_some(&[gates]);
     let plan = world.plan();
     let stage = plan.stages.iter().find(|stage| stage.name == "launch order").unwrap();
     let [Action::CreateBarrier { body }, Action::OpenBarrier { keys, .. }, Action::PatchPod { patch, .. }] =

@@ -237,7 +237,7 @@ proptest! {
         let mut patched: BTreeMap<String, usize> = BTreeMap::new();
         for _ in 0..60 {
             let plan = world.step();
-            for action in plan.stages.iter().flat_map(|s| &s.steps).flat_map(|step| &step.actions) {
+            for action in plan.actions() {
                 if let Action::ResizePod { target, .. } = action {
                     *patched.entry(target.name.clone()).or_default() += 1;
                 }

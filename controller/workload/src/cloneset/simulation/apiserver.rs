@@ -36,6 +36,7 @@ pub(crate) fn write_pod(pods: &mut Objects, action: &Action, uid: &str, now: &Va
             owners.as_array_mut().into_iter().for_each(|all| all.retain(|other| other["uid"] != *owner));
             Ok(())
         }
+        Action::AdoptPod { target, owner } => adopt(find(pods, target)?, owner),
         Action::PatchPod { target, patch } => {
             let pod = find(pods, target)?;
             patch_metadata(pod, patch)?;
@@ -62,7 +63,8 @@ pub(crate) fn write_pod(pods: &mut Objects, action: &Action, uid: &str, now: &Va
 /// Makes a write to a revision. One that is created gets the uid.
 pub(crate) fn write_revision(revisions: &mut Objects, action: &Action, uid: &str, now: &Value) -> Result<(), Refused> {
     match action {
-        Action::CreateRevision { body } => create(revisions, body.clone(), uid, now),
+        Action::CreateRevision { body } => create(revisions, body.value(), uid, now),
+        Action::AdoptRevision { target, owner } => adopt(find(revisions, target)?, owner),
         Action::RenumberRevision { target, revision, annotations } => {
             let stored = find(revisions, target)?;
             stored["revision"] = json!(revision);
@@ -80,6 +82,19 @@ pub(crate) fn write_revision(revisions: &mut Objects, action: &Action, uid: &str
         }
         other => panic!("{} writes no revision", other.kind()),
     }
+}
+
+/// Adds an owner; no object has two that manage it.
+fn adopt(object: &mut Value, owner: &Value) -> Result<(), Refused> {
+    let owners = &mut object["metadata"]["ownerReferences"];
+    let mut all = owners.as_array().cloned().unwrap_or_default();
+    all.retain(|other| other["uid"] != owner["uid"]);
+    all.push(owner.clone());
+    if all.iter().filter(|owner| owner["controller"] == true).count() > 1 {
+        return Err(422);
+    }
+    *owners = json!(all);
+    Ok(())
 }
 
 /// A pod's spec was changed: its generation counts that.

@@ -18,6 +18,32 @@ impl World {
         std::sync::Arc::make_mut(&mut self.set).spec.lifecycle = serde_json::from_value(lifecycle).unwrap();
     }
 
+    /// The CloneSet is deleted with `--cascade=orphan`, and applied again: it has this uid then.
+    pub(in crate::cloneset) fn orphan(&mut self, uid: &str) {
+        let set = std::sync::Arc::make_mut(&mut self.set);
+        let before = set.metadata.uid.replace(uid.to_owned());
+        set.metadata.creation_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(self.now));
+        set.status = None;
+        let is_believed = self.foreign.is_believed;
+        self.foreign = super::Foreign::of(&self.set);
+        self.foreign.is_believed = is_believed;
+        let objects =
+            self.pods.values_mut().chain(self.revisions.values_mut()).chain(self.claims.stored().values_mut());
+        for object in objects {
+            let owners = object["metadata"]["ownerReferences"].as_array_mut();
+            owners.into_iter().for_each(|all| all.retain(|owner| owner["uid"].as_str() != before.as_deref()));
+        }
+    }
+
+    /// Somebody deletes the pods and claims that have no owner.
+    pub(in crate::cloneset) fn clean_up(&mut self) {
+        let is_owned =
+            |object: &Value| object["metadata"]["ownerReferences"].as_array().is_some_and(|all| !all.is_empty());
+        self.pods.retain(|_, pod| is_owned(pod));
+        self.claims.stored().retain(|_, claim| is_owned(claim));
+        self.collect_garbage();
+    }
+
     /// The owner gives the pod at this place the label and the finalizer of the hooks, or takes them away.
     pub(in crate::cloneset) fn hold(&mut self, at: usize, label: bool, finalizer: bool) {
         let Some(pod) = self.pods.values_mut().nth(at) else { return };

@@ -35,6 +35,8 @@ pub(in crate::cloneset) enum Planted {
     SeesNotItsOwn,
     /// A list adds and changes, and never takes away: it relies on being told of every deletion.
     RemembersTheGone,
+    /// It takes for its own what names its CloneSet's uid, wherever that is and whatever the owner's kind.
+    BelievesUids,
 }
 
 /// The object of a write.
@@ -139,7 +141,8 @@ pub(in crate::cloneset) struct Views {
 
 impl Views {
     /// Of a world, which is seen as it is.
-    pub(in crate::cloneset) fn of(world: World, planted: Planted) -> Self {
+    pub(in crate::cloneset) fn of(mut world: World, planted: Planted) -> Self {
+        world.foreign.is_believed = planted == Planted::BelievesUids;
         let (set, nodes) = (world.set.clone(), world.nodes());
         let (pods, revisions, claims) = (Watched::default(), Watched::default(), Watched::default());
         let sets_to_tell = VecDeque::new();
@@ -213,18 +216,27 @@ impl Views {
         self.last = Plan::default();
     }
 
+    /// The CloneSet is deleted with `--cascade=orphan` and applied again. By the time that it is gone, what it left has no owner.
+    pub(in crate::cloneset) fn orphan(&mut self) {
+        self.version += 1;
+        let uid = format!("set-{}", self.version);
+        self.world.orphan(&uid);
+        self.record();
+        Kind::ALL.into_iter().for_each(|kind| self.list(kind));
+    }
+
     pub(in crate::cloneset) fn sees_all(&self) -> bool {
         let objects = self.pods.to_tell.len() + self.revisions.to_tell.len() + self.claims.to_tell.len();
         objects + self.sets_to_tell.len() == 0
     }
 
     fn snapshot(&self) -> Snapshot {
-        let mut revisions = self.revisions.all();
-        revision::sort(&mut revisions);
-        let (set, nodes) = (self.set.clone(), self.nodes.clone());
-        let owned = self.pods.all().into_iter().filter(|pod| !pod.metadata.owner_references.is_empty()).collect();
-        let (pods, strays) = part(&set, owned);
-        Snapshot { set, nodes, revisions, pods, strays, claims: self.claims.all(), ..self.world.beside() }
+        let (set, nodes, foreign) = (self.set.clone(), self.nodes.clone(), &self.world.foreign);
+        let revisions = foreign.revisions(&set, self.revisions.all());
+        let (pods, strays) = part(&set, foreign.pods(&set, self.pods.all()));
+        let claims = foreign.claims(&set, self.claims.all());
+        let orphans = Orphans::of(&set, self.pods.all(), self.claims.all(), self.revisions.all());
+        Snapshot { set, nodes, revisions, pods, strays, claims, orphans, ..self.world.beside() }
     }
 
     /// The controller's specs from the one that it sees to the one there is.
@@ -256,7 +268,7 @@ impl Views {
         }
         let snapshot = self.snapshot();
         let plan = decide(&snapshot, self.world.now);
-        self.faults.extend(written_and_deleted(&plan));
+        self.faults.extend(plan.written_twice().map(|object| format!("two steps write to {object:?}")));
         let mut told_of = Vec::new();
         for stage in &plan.stages {
             let mut refused = false;
@@ -352,6 +364,8 @@ impl Views {
             | Action::ResizePod { target, .. }
             | Action::DeletePod { target }
             | Action::ReleasePod { target, .. }
+            | Action::AdoptPod { target, .. }
+            | Action::AdoptRevision { target, .. }
             | Action::PatchClaim { target, .. }
             | Action::DeleteClaim { target }
             | Action::RenumberRevision { target, .. }
@@ -360,8 +374,9 @@ impl Views {
                 Ok(_) => Found::Meant,
                 Err(_) => Found::Other,
             },
-            Action::CreatePod { body } => to_be_created(objects, &name_of(&body.value())),
-            Action::CreateRevision { body } | Action::CreateClaim { body } => to_be_created(objects, &name_of(body)),
+            Action::CreatePod { body } | Action::CreateRevision { body } | Action::CreateClaim { body } => {
+                to_be_created(objects, &name_of(&body.value()))
+            }
             _ => Found::Meant,
         }
     }
@@ -383,19 +398,4 @@ fn to_be_created(objects: &Objects, name: &str) -> Found {
         Some(object) if object["metadata"]["deletionTimestamp"].is_null() => Found::Done,
         Some(_) => Found::Other,
     }
-}
-
-/// What goes is left alone until then.
-fn written_and_deleted(plan: &Plan) -> Option<String> {
-    let mut written = BTreeSet::new();
-    plan.stages.iter().flat_map(|stage| &stage.steps).flat_map(|step| &step.actions).find_map(|action| match action {
-        Action::PatchPod { target, .. } | Action::PatchPodStatus { target, .. } | Action::ResizePod { target, .. } => {
-            written.insert(&target.name);
-            None
-        }
-        Action::DeletePod { target } => {
-            written.contains(&target.name).then(|| format!("{} is written to and deleted", target.name))
-        }
-        _ => None,
-    })
 }

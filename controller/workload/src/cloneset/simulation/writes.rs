@@ -10,7 +10,8 @@ impl World {
             | Action::PatchPod { .. }
             | Action::PatchPodStatus { .. }
             | Action::DeletePod { .. }
-            | Action::ReleasePod { .. } => {
+            | Action::ReleasePod { .. }
+            | Action::AdoptPod { .. } => {
                 let uid = format!("uid-{}", self.next());
                 done(action, apiserver::write_pod(&mut self.pods, action, &uid, &json!(self.now)));
                 // The kubelet has no part in it here.
@@ -22,6 +23,7 @@ impl World {
                 }
             }
             Action::CreateRevision { .. }
+            | Action::AdoptRevision { .. }
             | Action::RenumberRevision { .. }
             | Action::PatchRevision { .. }
             | Action::DeleteRevision { .. } => {
@@ -43,6 +45,9 @@ impl World {
                 assert_eq!(self.jobs.remove(&target.name).unwrap()["metadata"]["uid"], json!(target.uid));
             }
             Action::ValidateTemplate { .. } => {}
+            Action::ConfirmCloneSet { target } => {
+                assert_eq!(self.set.metadata.uid.as_ref(), Some(&target.uid), "it is the one that is meant");
+            }
             Action::PatchCloneSet { patch, .. } => {
                 let names = patch["spec"]["scaleStrategy"]["podsToDelete"].clone();
                 Arc::make_mut(&mut self.set).spec.scale_strategy.pods_to_delete =

@@ -160,7 +160,7 @@ proptest! {
             let begun = |pod: &Arc<Pod>| State::of(pod).is_some_and(|state| !state.is_settled());
             let begun: Vec<_> = world.pods().into_iter().filter(begun).map(|pod| pod.metadata.name.clone()).collect();
             let plan = world.step();
-            for action in plan.stages.iter().flat_map(|stage| &stage.steps).flat_map(|step| &step.actions) {
+            for action in plan.actions() {
                 let Action::PatchPod { target, patch } = action else { continue };
                 let lower = patch.images.keys().filter_map(|name| states[&target.name].iter().position(|c| c.0 == *name));
                 let Some(first) = lower.min() else { continue };
@@ -175,7 +175,7 @@ proptest! {
         }
         world.slow = false;
         world.settle();
-        let template = world.set.spec.template.0.clone();
+        let template = world.set.spec.template.value();
         let images = template["spec"]["containers"].as_array().unwrap().iter();
         let images: Vec<String> = images.map(|c| c["image"].as_str().unwrap().to_owned()).collect();
         prop_assert!(world.wanted_images().iter().all(|found| *found == images), "{:?}", world.plan().waiting);

@@ -163,7 +163,7 @@ proptest! {
         }
         world.settle();
         prop_assert_eq!(world.identities(), before);
-        let template = world.set.spec.template.0.clone();
+        let template = world.set.spec.template.value();
         let tier = json!({"TIER": template["metadata"]["labels"]["tier"]});
         let note = json!({"NOTE": template["metadata"]["annotations"]["note"]});
         prop_assert!(world.environments("main").iter().all(|env| *env == tier));

@@ -93,7 +93,7 @@ fn the_pods_that_stay_are_spread_as_the_template_says() {
         };
         snapshot.hosts = zones.into_iter().map(host).collect();
         let plan = decide(&snapshot, world.now());
-        let steps = plan.stages.iter().flat_map(|stage| &stage.steps).flat_map(|step| &step.actions);
+        let steps = plan.actions();
         let gone: Vec<_> = steps
             .filter_map(|action| match action {
                 Action::DeletePod { target } => Some(target.name.clone()),

@@ -85,6 +85,7 @@ fn a_failure_that_is_told_otherwise_has_lasted_since_it_was_told_first() {
             code: 500,
             permanent: false,
             outdated: false,
+            taken: false,
         }],
     };
     let told = |world: &mut World, message: &str| {

@@ -1,5 +1,6 @@
 //! What the fields of a job's spec mean.
 
+use berth_api::v1beta1::nodeimage::ImageTagPullPolicy;
 use serde_json::json;
 
 use super::{numbers, pod};
@@ -100,8 +101,8 @@ fn what_the_daemon_needs_is_in_the_entry() {
     assert!((1300..1600).contains(&ttl.as_i64().unwrap()), "{ttl}");
     let expected = json!({"images": {"app": {
         "pullSecrets": [{"namespace": "default", "name": "a"}, {"namespace": "default", "name": "b"}],
-        "sandboxConfig": {"labels": {"l": "1"}, "annotations": {"a": "1"}},
         "tags": [{
+            "sandboxConfig": {"labels": {"l": "1"}, "annotations": {"a": "1"}},
             "tag": "1", "createdAt": "1970-01-12T13:46:40Z", "imagePullPolicy": "Always",
             "ownerReferences": [{
                 "apiVersion": "apps.kruise.io/v1beta1", "kind": "ImagePullJob", "namespace": "default", "name": "job",
@@ -116,13 +117,52 @@ fn what_the_daemon_needs_is_in_the_entry() {
 }
 
 #[test]
+fn a_job_from_before_the_maxima_has_the_maxima() {
+    let mut world = World::new(1);
+    let (most, long) = (json!(i32::MAX), json!(i64::MAX));
+    world.create(
+        "job",
+        &json!({
+            "pullPolicy": {"timeoutSeconds": most, "backoffLimit": most},
+            "completionPolicy": {"activeDeadlineSeconds": long, "ttlSecondsAfterFinished": most},
+        }),
+    );
+    world.step("job");
+    let limits = world.node("n0").spec.images["app"].tags[0].pull_policy.clone().unwrap();
+    let expected = ImageTagPullPolicy {
+        timeout_seconds: Some(3600),
+        backoff_limit: Some(100),
+        active_deadline_seconds: Some(i32::MAX.into()),
+        ttl_seconds_after_finished: Some(i32::MAX),
+    };
+    assert_eq!(limits, expected);
+}
+
+#[test]
+fn a_sandbox_config_that_is_too_large_for_nodes_is_refused() {
+    for (letters, refused) in [(16_380, false), (16_381, true)] {
+        let mut world = World::new(1);
+        let sandbox = json!({"labels": {"a": "b"}, "annotations": {"c": "d".repeat(letters), "": "e"}});
+        world.create("job", &json!({"sandboxConfig": sandbox}));
+        let refusal = world.step("job").refusal;
+        assert_eq!(refusal.is_some(), refused, "{letters}");
+        if let Some(refusal) = refusal {
+            let says = "spec.sandboxConfig: has labels and annotations of 16385 bytes, but can have 16384 in all";
+            assert!(refusal.message.contains(says), "{}", refusal.message);
+            assert!(world.entries().is_empty());
+        }
+    }
+}
+
+#[test]
 fn limits_follow_the_completion_policy() {
     let table = [
         (json!({}), 1800 + 300, None),
         (json!({"completionPolicy": {"activeDeadlineSeconds": 700}}), 700 + 300, Some(700)),
         (json!({"completionPolicy": {"ttlSecondsAfterFinished": 5}}), 5 + 300, None),
         (json!({"completionPolicy": {"type": "Never"}}), 24 * 3600 - 150, Some(1800)),
-        (json!({"completionPolicy": {"type": "Never"}, "pullPolicy": {"timeoutSeconds": 4000}}), 86250, Some(4000)),
+        (json!({"completionPolicy": {"type": "Never"}, "pullPolicy": {"timeoutSeconds": 3000}}), 86250, Some(3000)),
+        (json!({"pullPolicy": {"timeoutSeconds": 3600, "backoffLimit": 100}}), 360_000 + 300, None),
     ];
     for (spec, ttl, deadline) in table {
         let mut world = World::new(1);

@@ -2,6 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::inplace::exact::Created;
+use crate::revision::Revision;
 
 /// Containers that start one after the other, and one of no order. None but those given are ready.
 fn pod(ready: &[&str]) -> Pod {
@@ -160,7 +161,7 @@ fn what_an_update_left_to_do_goes_on_where_the_next_one_does_not_say_otherwise()
     };
     let read = json!([{"name": "KEPT", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['kept']"}}}]);
     let revision = revision(&json!({"spec": {"containers": [{"name": "third", "env": read}]}}));
-    let whole = with_rest(&Phase::Patched(state, Verdict::Wait(String::new())), &patch, &revision);
+    let whole = with_rest(&Phase::Patched(state, Verdict::Wait(String::new())), &patch, &Brief::new(&revision));
     let expected = [("second", "second:2"), ("third", "third:3")].map(|(name, image)| (name.into(), image.into()));
     assert_eq!(whole.images, expected.into());
     assert_eq!(whole.labels, of(&[("tier", "3"), ("kept", "2")]));

@@ -2,6 +2,7 @@ use serde_json::json;
 
 use super::*;
 use crate::inplace::batches::with_rest;
+use crate::inplace::brief::Brief;
 use crate::inplace::change;
 use crate::inplace::resize::Ability;
 use crate::inplace::steps::Phase;
@@ -54,6 +55,17 @@ fn who_reads_what_changes() {
     let mut unread = template(Some("a"), "x");
     unread["metadata"]["labels"]["other"] = json!("1");
     assert!(env_between(&old, &unread).is_empty(), "nobody reads it");
+}
+
+#[test]
+fn a_change_of_more_variables_than_a_node_is_asked_about_takes_a_new_pod() {
+    let change = |variables: usize| {
+        let values = (0..variables).map(|n| (format!("V{n}"), "hash".to_owned())).collect();
+        let patch = PodPatch { env: Env([("main".to_owned(), values)].into()), ..PodPatch::default() };
+        gated(Change::InPlace(patch), Gates::default().with(Gate::InPlaceUpdateEnvFromMetadata, true))
+    };
+    assert!(matches!(change(MAX_VARIABLES), Change::InPlace(patch) if patch.env.changes()));
+    assert!(matches!(change(MAX_VARIABLES + 1), Change::Recreate { fields } if fields[0].contains("more than 64")));
 }
 
 #[test]
@@ -187,10 +199,10 @@ fn a_later_change_adds_to_what_is_not_proven() {
     let patch = PodPatch { env: later, ..PodPatch::default() };
     let revision: Revision = serde_json::from_value(json!({"metadata": {"name": "web-2"}})).unwrap();
     let unproven = Phase::Patched(state(), Verdict::AskNode(String::new()));
-    assert_eq!(containers(&with_rest(&unproven, &patch, &revision).env), ["main", "side"]);
+    assert_eq!(containers(&with_rest(&unproven, &patch, &Brief::new(&revision)).env), ["main", "side"]);
     let proven = Phase::Patched(state(), Verdict::Exact { verified_by: "node", moved_tags: Vec::new() });
     for phase in [proven, Phase::Idle, Phase::Draining] {
-        assert_eq!(containers(&with_rest(&phase, &patch, &revision).env), ["side"]);
+        assert_eq!(containers(&with_rest(&phase, &patch, &Brief::new(&revision)).env), ["side"]);
     }
 }
 

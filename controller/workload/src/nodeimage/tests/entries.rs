@@ -1,20 +1,32 @@
 //! Entries: who asks, with which secrets, and how long a node has.
 
+use berth_api::v1beta1::nodeimage::SandboxConfig;
 use jiff::SignedDuration;
 
 use super::entry::{Ask, Standing, ask, standing};
 use super::*;
+use crate::cloneset::simulation::apiserver::merge;
 
 /// The image's spec after a job has asked for `app:1` with these secrets.
 fn after(spec: &Value, status: &Value, policy: ImagePullPolicy, secrets: &[Value]) -> Value {
+    after_with(spec, status, policy, secrets, None)
+}
+
+fn after_with(
+    spec: &Value,
+    status: &Value,
+    policy: ImagePullPolicy,
+    secrets: &[Value],
+    sandbox: Option<&SandboxConfig>,
+) -> Value {
     let node = image(&json!({}), spec, status);
     let owner = serde_json::from_value(owner("job")).unwrap();
     let secrets: Vec<_> = secrets.iter().map(|secret| serde_json::from_value(secret.clone()).unwrap()).collect();
     let limits = ImageTagPullPolicy { timeout_seconds: Some(60), ..ImageTagPullPolicy::default() };
-    let ask_for = Ask { image: "app", tag: "1", owner: &owner, limits, policy, secrets: &secrets, sandbox: None };
+    let ask_for = Ask { image: "app", tag: "1", owner: &owner, limits, policy, secrets: &secrets, sandbox };
     let patch = ask(&node, &ask_for, now());
     let mut after = json!(node.spec);
-    crate::cloneset::simulation::apiserver::merge(&mut after, &patch["spec"]);
+    merge(&mut after, &patch["spec"]);
     after["images"]["app"].take()
 }
 
@@ -116,5 +128,38 @@ fn a_node_is_given_up_when_it_has_had_all_its_tries_and_ten_minutes_more() {
             assert!(matches!(after(seconds), Standing::Failed(_)), "{what}: {:?}", after(seconds));
         }
         assert_eq!(standing(&node, "app", "1", "stranger", now()), Standing::NotAsked, "{what}");
+    }
+}
+
+#[test]
+fn a_sandbox_config_is_its_tags_and_of_the_one_who_began_the_pull() {
+    let sandbox = |value: &str| json!({"annotations": {"from": value}});
+    let entry = |own: Value| {
+        let mut tag = json!({"tag": "1", "ownerReferences": [owner("other")]});
+        merge(&mut tag, &own);
+        json!({"images": {"app": {"sandboxConfig": sandbox("hand"), "tags": [tag, {"tag": "2"}]}}})
+    };
+    let status = |phase: &str| json!({"imageStatuses": {"app": {"tags": [{"tag": "1", "phase": phase}]}}});
+    let own = json!({"sandboxConfig": sandbox("other")});
+    let table = [
+        ("under way", entry(own.clone()), status("Pulling"), sandbox("other")),
+        ("under way without any", entry(json!({})), status("Pulling"), Value::Null),
+        ("over", entry(own), status("Succeeded"), sandbox("job")),
+        (
+            "new",
+            json!({"images": {"app": {"sandboxConfig": sandbox("hand"), "tags": [{"tag": "2"}]}}}),
+            json!({}),
+            sandbox("job"),
+        ),
+    ];
+    for (what, spec, status, expected) in table {
+        for policy in [ImagePullPolicy::IfNotPresent, ImagePullPolicy::Always] {
+            let wanted = serde_json::from_value(sandbox("job")).unwrap();
+            let after = after_with(&spec, &status, policy, &[], Some(&wanted));
+            let tags = after["tags"].as_array().unwrap();
+            assert_eq!(tags.iter().find(|tag| tag["tag"] == "1").unwrap()["sandboxConfig"], expected, "{what}");
+            assert_eq!(tags.iter().find(|tag| tag["tag"] == "2").unwrap()["sandboxConfig"], Value::Null, "{what}");
+            assert_eq!(after["sandboxConfig"], sandbox("hand"), "{what}");
+        }
     }
 }

@@ -6,7 +6,7 @@ use crate::lifecycle::PREPARING_UPDATE;
 
 /// The writes to pods and the names of those, in the plan's order.
 fn updated(plan: &Plan) -> Vec<String> {
-    let actions = plan.stages.iter().flat_map(|stage| &stage.steps).flat_map(|step| &step.actions);
+    let actions = plan.actions();
     let name = |action: &Action| match action {
         Action::PatchPod { target, .. } => Some(target.name.clone()),
         _ => None,

@@ -1,0 +1,117 @@
+//! Pods, claims and revisions of a CloneSet that cannot be read: it is held until they can.
+//!
+//! What is not counted is created once more, so a pod that cannot be read must never look like one that is not there: a
+//! type that a new Kubernetes release changes would have pods created without end.
+
+use jiff::Timestamp;
+
+use super::Snapshot;
+use super::decide::{bring_to_end, refuse};
+use crate::plan::{Plan, Refusal};
+
+/// An object that exists and cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Unreadable {
+    /// Its kind.
+    pub kind: &'static str,
+    /// Its name.
+    pub name: String,
+    /// Why it cannot be read.
+    pub error: String,
+}
+
+/// Holds the CloneSet, if anything of it cannot be read: of its other pods, updates under way are brought to their end.
+/// True if it is held.
+pub(super) fn hold(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) -> bool {
+    let Some(refusal) = refusal(snapshot) else { return false };
+    let is_unreadable = |name: &str| snapshot.unreadable.iter().any(|it| it.kind == "Pod" && it.name == name);
+    let mut readable = snapshot.clone();
+    readable.pods.retain(|pod| !is_unreadable(&pod.metadata.name));
+    bring_to_end(&readable, plan, now);
+    refuse(snapshot, plan, refusal);
+    true
+}
+
+fn refusal(snapshot: &Snapshot) -> Option<Refusal> {
+    let Unreadable { kind, name, error } = snapshot.unreadable.iter().min()?;
+    let others = match snapshot.unreadable.len() {
+        1 => String::new(),
+        count => format!(" (and {} others)", count - 1),
+    };
+    Some(Refusal {
+        reason: "Unreadable",
+        message: format!(
+            "CloneSet {}: {kind} {name}{others} cannot be read, and until then no pod is created, updated or deleted: \
+             {error}; correct it, delete it, or take the CloneSet off its ownerReferences",
+            snapshot.name()
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use berth_api::names::condition;
+    use serde_json::json;
+
+    use super::super::simulation::{World, template};
+    use super::super::{decide, status};
+    use super::*;
+    use crate::plan::{Action, Outcome};
+
+    fn unreadable(kind: &'static str, name: &str) -> Unreadable {
+        Unreadable { kind, name: name.to_owned(), error: "invalid type".to_owned() }
+    }
+
+    #[test]
+    fn a_set_with_an_object_that_cannot_be_read_creates_updates_and_deletes_no_pod() {
+        for kind in ["Pod", "PersistentVolumeClaim", "ControllerRevision"] {
+            for replicas in [1, 3] {
+                let mut world = World::settled(2, template("web:1"), json!({}));
+                world.set_template(template("web:2"));
+                Arc::make_mut(&mut world.set).spec.replicas = Some(replicas);
+                world.ask_to_go(0);
+                let mut snapshot = world.snapshot();
+                assert!(!decide(&snapshot, world.now()).is_idle());
+                snapshot.unreadable = vec![unreadable(kind, "odd")];
+                let plan = decide(&snapshot, world.now());
+                assert!(plan.is_idle(), "{plan:#?}");
+                let told = status(&snapshot, &plan, &Outcome::default(), world.now()).unwrap();
+                let blocked = told.conditions.iter().find(|c| c.type_ == condition::BLOCKED).unwrap();
+                assert_eq!(blocked.reason, "Unreadable");
+                assert!(blocked.message.contains(&format!("{kind} odd cannot be read")), "{}", blocked.message);
+                assert_eq!(told.replicas, 2, "what was counted stays");
+                snapshot.set = world.set.clone();
+                snapshot.unreadable.clear();
+                assert!(!decide(&snapshot, world.now()).is_idle(), "it goes on when it can be read");
+            }
+        }
+    }
+
+    #[test]
+    fn of_a_held_set_updates_end_but_for_the_pod_that_cannot_be_read() {
+        let mut world = World::settled(
+            2,
+            template("web:1"),
+            json!({"rollingUpdate": {"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 2}}),
+        );
+        world.set_template(template("web:2"));
+        world.step();
+        world.step();
+        world.run_kubelets();
+        let mut snapshot = world.snapshot();
+        let odd = snapshot.pods[0].metadata.name.to_string();
+        let other = snapshot.pods[1].metadata.name.to_string();
+        snapshot.unreadable = vec![unreadable("Pod", &odd)];
+        let plan = decide(&snapshot, world.now());
+        let steps = plan.actions();
+        let written: Vec<_> = steps
+            .map(|action| match action {
+                Action::PatchPodStatus { target, .. } => target.name.clone(),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(written, [other]);
+    }
+}

@@ -1,0 +1,117 @@
+//! Whose an object is: the namespace, group, kind and uid of its owner, never the uid alone.
+//!
+//! Whoever may look at an object knows its uid, and whoever may create objects can write that uid into their owner
+//! references, in a namespace of their own. So a reference counts only where garbage collection would honour it: for an
+//! owner in the namespace of the object, or for a cluster-scoped one, of the group and kind that the reference names.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
+use crate::pod::{Metadata, Owner};
+
+/// A kind of object that owns others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OwnerKind {
+    /// API group, empty for the core group. The version does not matter.
+    pub group: &'static str,
+    /// Kind.
+    pub kind: &'static str,
+    /// False for cluster-scoped kinds, which own objects in any namespace.
+    pub namespaced: bool,
+}
+
+/// CloneSets own pods, claims, revisions and ImagePullJobs.
+pub const CLONE_SET: OwnerKind = OwnerKind { group: berth_api::names::GROUP, kind: "CloneSet", namespaced: true };
+/// ImageListPullJobs own ImagePullJobs.
+pub const IMAGE_LIST_PULL_JOB: OwnerKind =
+    OwnerKind { group: berth_api::names::GROUP, kind: "ImageListPullJob", namespaced: true };
+/// Pods own the claims that are deleted with them.
+pub const POD: OwnerKind = OwnerKind { group: "", kind: "Pod", namespaced: true };
+
+impl OwnerKind {
+    /// Is the owner that the reference names of this kind?
+    pub fn is_of(&self, reference: &Reference<'_>) -> bool {
+        let group = reference.api_version.split_once('/').map_or("", |(group, _)| group);
+        group == self.group && reference.kind == self.kind
+    }
+}
+
+/// An owner, as owner references are compared with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OwnerKey<'a> {
+    /// Its kind.
+    pub kind: OwnerKind,
+    /// Its namespace, empty for cluster-scoped owners.
+    pub namespace: &'a str,
+    /// Its uid.
+    pub uid: &'a str,
+}
+
+impl OwnerKey<'_> {
+    /// Does a reference on an object in this namespace name this owner?
+    pub fn owns(&self, namespace: &str, reference: &Reference<'_>) -> bool {
+        let is_in_reach = !self.kind.namespaced || namespace == self.namespace;
+        is_in_reach && !self.uid.is_empty() && reference.uid == self.uid && self.kind.is_of(reference)
+    }
+
+    /// Does this owner manage the object?
+    pub fn controls(&self, metadata: &Metadata) -> bool {
+        metadata.controller().is_some_and(|owner| self.owns(&metadata.namespace, &owner.into()))
+    }
+}
+
+/// What an owner reference says of its owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reference<'a> {
+    /// Group and version.
+    pub api_version: &'a str,
+    /// Kind.
+    pub kind: &'a str,
+    /// Name.
+    pub name: &'a str,
+    /// Uid.
+    pub uid: &'a str,
+}
+
+impl<'a> From<&'a Owner> for Reference<'a> {
+    fn from(owner: &'a Owner) -> Self {
+        Self { api_version: &owner.api_version, kind: &owner.kind, name: &owner.name, uid: &owner.uid }
+    }
+}
+
+impl<'a> From<&'a OwnerReference> for Reference<'a> {
+    fn from(owner: &'a OwnerReference) -> Self {
+        Self { api_version: &owner.api_version, kind: &owner.kind, name: &owner.name, uid: &owner.uid }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reference_counts_only_in_the_owners_namespace_and_of_its_group_and_kind() {
+        let set = OwnerKey { kind: CLONE_SET, namespace: "a", uid: "u" };
+        let reference = Reference { api_version: "apps.kruise.io/v1alpha1", kind: "CloneSet", name: "web", uid: "u" };
+        assert!(set.owns("a", &reference));
+        assert!(!set.owns("b", &reference), "another namespace");
+        for forged in [
+            Reference { uid: "other", ..reference },
+            Reference { kind: "Nothing", ..reference },
+            Reference { api_version: "none.example/v1", ..reference },
+            Reference { api_version: "v1", ..reference },
+            Reference { api_version: "apps.kruise.io.example/v1", ..reference },
+        ] {
+            assert!(!set.owns("a", &forged), "{forged:?}");
+        }
+        let of_no_uid = OwnerKey { uid: "", ..set };
+        assert!(!of_no_uid.owns("a", &Reference { uid: "", ..reference }), "an empty uid is nobody's");
+    }
+
+    #[test]
+    fn a_cluster_scoped_owner_owns_objects_in_every_namespace() {
+        let kind = OwnerKind { group: "", kind: "Node", namespaced: false };
+        let node = OwnerKey { kind, namespace: "", uid: "u" };
+        let reference = Reference { api_version: "v1", kind: "Node", name: "n", uid: "u" };
+        assert!(node.owns("a", &reference) && node.owns("", &reference));
+    }
+}

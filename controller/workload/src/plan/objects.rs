@@ -1,0 +1,228 @@
+//! What a plan's steps write to: one step for each object.
+//!
+//! Two steps for one object would not know of each other: the write of the first makes stale what the second was decided
+//! on, its resource version above all.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Action, Body, Event, Plan, Stage, Step, Target};
+
+/// What an action writes to: kind, namespace and name.
+pub type Object = (&'static str, String, String);
+
+/// What of a new object is its name.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Named {
+    metadata: Name,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Name {
+    namespace: String,
+    name: String,
+}
+
+impl Plan {
+    /// Leaves at most one step for each object, in place of the first. A later step for the same pod joins it, unless that
+    /// depends on the version that was seen, which the first makes stale. All others are left out: they are decided on again
+    /// when the first is seen. An object of a step for which `goes_alone` is true has no other write at all.
+    pub fn join_steps_by_object(&mut self, goes_alone: impl Fn(&Step) -> bool) {
+        let alone = self.stages.iter().flat_map(|stage| &stage.steps).filter(|step| goes_alone(step));
+        let alone: BTreeSet<Object> = alone.flat_map(Step::objects).collect();
+        let mut first: BTreeMap<Object, (usize, usize)> = BTreeMap::new();
+        for stage in std::mem::take(&mut self.stages) {
+            let at_stage = self.stages.len();
+            self.stages.push(Stage { steps: Vec::new(), ..stage });
+            for step in stage.steps {
+                let objects: BTreeSet<Object> = step.objects().collect();
+                if !goes_alone(&step) && !objects.is_disjoint(&alone) {
+                    continue;
+                }
+                let mut before = objects.iter().filter_map(|object| first.get(object).copied());
+                let at = match (before.next(), before.next()) {
+                    (None, _) => {
+                        self.stages[at_stage].steps.push(step);
+                        (at_stage, self.stages[at_stage].steps.len() - 1)
+                    }
+                    (Some(at), None) if self.stages[at.0].steps[at.1].join(&step) => at,
+                    _ => continue,
+                };
+                first.extend(objects.into_iter().map(|object| (object, at)));
+            }
+        }
+        self.stages.retain(|stage| !stage.steps.is_empty());
+    }
+
+    /// An object that two steps write to, if there is one.
+    pub fn written_twice(&self) -> Option<Object> {
+        let mut written = BTreeSet::new();
+        let steps = self.stages.iter().flat_map(|stage| &stage.steps);
+        let objects = steps.flat_map(|step| step.objects().collect::<BTreeSet<_>>());
+        objects.into_iter().find(|object| !written.insert(object.clone()))
+    }
+}
+
+impl Step {
+    /// What the step writes to. A dry run writes nothing.
+    pub fn objects(&self) -> impl Iterator<Item = Object> {
+        self.actions.iter().filter_map(Action::object)
+    }
+
+    /// Takes in another step for the same object. False, and nothing is changed, where that depends on the version that was
+    /// seen, or has other events.
+    fn join(&mut self, later: &Step) -> bool {
+        let depends = |action: &Action| action.target().is_some_and(|target| target.resource_version.is_some());
+        let has_others = |own: &Option<Event>, other: &Option<Event>| own.is_some() && other.is_some() && own != other;
+        // What a revision has says how far its jobs are: the order of those writes counts.
+        let is_of_pod = |action: &Action| action.object().is_none_or(|(kind, ..)| kind == "Pod" || kind == "ConfigMap");
+        if !later.actions.iter().all(is_of_pod)
+            || later.actions.iter().any(depends)
+            || has_others(&self.done, &later.done)
+            || has_others(&self.failed, &later.failed)
+        {
+            return false;
+        }
+        self.actions.extend(later.actions.iter().cloned());
+        self.reason = format!("{}; {}", self.reason, later.reason);
+        self.done = self.done.take().or_else(|| later.done.clone());
+        self.failed = self.failed.take().or_else(|| later.failed.clone());
+        true
+    }
+}
+
+impl Action {
+    /// What the action writes to; nothing for a dry run, a read, and a new pod, whose name is no other object's.
+    pub fn object(&self) -> Option<Object> {
+        let new = |kind, body: &Value| {
+            let field = |field: &str| body["metadata"][field].as_str().unwrap_or_default().to_owned();
+            Some((kind, field("namespace"), field("name")))
+        };
+        let read = |kind, body: &Body| {
+            let Named { metadata: Name { namespace, name } } = body.read().unwrap_or_default();
+            Some((kind, namespace, name))
+        };
+        let kind = match self {
+            Self::ValidateTemplate { .. } | Self::ConfirmCloneSet { .. } | Self::CreatePod { .. } => return None,
+            Self::CreateRevision { body } => return read("ControllerRevision", body),
+            Self::CreateClaim { body } => return read("PersistentVolumeClaim", body),
+            Self::CreateBarrier { body } => return new("ConfigMap", body),
+            Self::CreateNodeImage { body } => return new("NodeImage", body),
+            Self::CreateImagePullJob { body } => return new("ImagePullJob", body),
+            Self::AdoptRevision { .. }
+            | Self::RenumberRevision { .. }
+            | Self::PatchRevision { .. }
+            | Self::DeleteRevision { .. } => "ControllerRevision",
+            Self::DeletePod { .. }
+            | Self::ReleasePod { .. }
+            | Self::AdoptPod { .. }
+            | Self::PatchPod { .. }
+            | Self::ResizePod { .. }
+            | Self::PatchPodStatus { .. } => "Pod",
+            Self::PatchClaim { .. } | Self::DeleteClaim { .. } => "PersistentVolumeClaim",
+            Self::PatchCloneSet { .. } => "CloneSet",
+            Self::OpenBarrier { .. } => "ConfigMap",
+            Self::PatchNodeImage { .. } | Self::DeleteNodeImage { .. } => "NodeImage",
+            Self::PatchImagePullJob { .. } | Self::DeleteImagePullJob { .. } => "ImagePullJob",
+            Self::DeleteImageListPullJob { .. } => "ImageListPullJob",
+        };
+        self.target().map(|target| (kind, target.namespace.clone(), target.name.clone()))
+    }
+
+    /// The object that is there already and that the action is for; nothing for a creation.
+    fn target(&self) -> Option<&Target> {
+        match self {
+            Self::ValidateTemplate { .. }
+            | Self::CreateRevision { .. }
+            | Self::CreatePod { .. }
+            | Self::CreateClaim { .. }
+            | Self::CreateBarrier { .. }
+            | Self::CreateNodeImage { .. }
+            | Self::CreateImagePullJob { .. } => None,
+            Self::RenumberRevision { target, .. }
+            | Self::PatchRevision { target, .. }
+            | Self::DeleteRevision { target }
+            | Self::DeletePod { target }
+            | Self::ReleasePod { target, .. }
+            | Self::AdoptPod { target, .. }
+            | Self::AdoptRevision { target, .. }
+            | Self::ConfirmCloneSet { target }
+            | Self::PatchClaim { target, .. }
+            | Self::DeleteClaim { target }
+            | Self::PatchPod { target, .. }
+            | Self::ResizePod { target, .. }
+            | Self::PatchPodStatus { target, .. }
+            | Self::PatchCloneSet { target, .. }
+            | Self::OpenBarrier { pod: target, .. }
+            | Self::PatchNodeImage { target, .. }
+            | Self::DeleteNodeImage { target }
+            | Self::PatchImagePullJob { target, .. }
+            | Self::DeleteImagePullJob { target }
+            | Self::DeleteImageListPullJob { target } => Some(target),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::PodPatch;
+
+    fn patch(name: &str, version: Option<&str>) -> Action {
+        let target = Target {
+            namespace: "ns".to_owned(),
+            name: name.to_owned(),
+            uid: name.to_owned(),
+            resource_version: version.map(str::to_owned),
+        };
+        Action::PatchPod { target, patch: PodPatch::default() }
+    }
+
+    fn plan(stages: Vec<Vec<(&str, Action)>>) -> Plan {
+        let step = |(reason, action): (&str, Action)| Step {
+            actions: vec![action],
+            reason: reason.to_owned(),
+            done: None,
+            failed: None,
+        };
+        let stages = stages.into_iter().map(|steps| Stage {
+            name: "a stage",
+            required: false,
+            steps: steps.into_iter().map(step).collect(),
+        });
+        Plan { stages: stages.collect(), ..Plan::default() }
+    }
+
+    fn reasons(plan: &Plan) -> Vec<&str> {
+        plan.stages.iter().flat_map(|stage| &stage.steps).map(|step| step.reason.as_str()).collect()
+    }
+
+    #[test]
+    fn steps_for_one_object_are_joined_or_the_later_is_left_for_the_next_round() {
+        let mut twice = plan(vec![
+            vec![("gates", patch("a", None)), ("gates", patch("b", Some("1")))],
+            vec![("update", patch("a", None)), ("update", patch("b", Some("1"))), ("update", patch("c", Some("1")))],
+        ]);
+        assert!(twice.written_twice().is_some());
+        twice.join_steps_by_object(|_| false);
+        assert_eq!(reasons(&twice), ["gates; update", "gates", "update"]);
+        assert_eq!(twice.stages[0].steps[0].actions.len(), 2);
+        assert_eq!(twice.written_twice(), None);
+    }
+
+    #[test]
+    fn what_goes_alone_has_no_other_write_before_or_after() {
+        let mut plan = plan(vec![
+            vec![("gates", patch("a", None)), ("gates", patch("b", None))],
+            vec![("goes", patch("a", None))],
+            vec![("update", patch("a", None))],
+        ]);
+        plan.join_steps_by_object(|step| step.reason == "goes");
+        assert_eq!(reasons(&plan), ["gates", "goes"]);
+        assert_eq!(plan.stages[0].steps[0].actions, [patch("b", None)]);
+    }
+}

@@ -3,38 +3,53 @@
 //! Nearly all validation is in the CRDs and needs no webhook. What is left is what [`berth_api::validation`] knows, and
 //! the pod template, which only the apiserver itself can judge: it is asked for a dry-run creation of a PodTemplate.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PodTemplate;
-use kube::api::{ApiResource, DynamicObject, PostParams};
-use kube::core::Status;
-use kube::{Api, Client};
-use serde::de::DeserializeOwned;
+use kube::api::PostParams;
+use kube::core::{Request, Status};
+use kube::{Client, Resource};
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use berth_api::name::Namespace;
 use berth_api::template::mount_claims;
 use berth_api::v1beta1;
+use berth_api::weight::Limits;
 
 use crate::keeper::posting;
 
 /// The longest wait for a verdict on a pod template: less than the apiserver's wait for ours.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// Converts an object to another version of its kind.
+/// Converts the text of an object to another version of its kind.
 ///
 /// # Errors
 /// Why not, for a person.
-pub(crate) fn convert(object: Value, desired: &str) -> Result<Value, String> {
+pub(crate) fn convert(object: &str, desired: &str) -> Result<String, String> {
     berth_api::conversion::convert(object, desired).map_err(|error| error.to_string())
+}
+
+/// Whether an object is small enough to be read: what is not, the controller does not read either.
+///
+/// # Errors
+/// The field, how much it is, the limit, and the remedy.
+pub(crate) fn bounded(resource: &str, object: &str, max_bytes: usize) -> Result<(), String> {
+    let limits = if resource == "nodeimages" { Limits::of_node_images() } else { Limits::of_specs(max_bytes) };
+    limits.check_object(object)
 }
 
 /// Whether our own types read an object that the schema let pass.
 ///
 /// # Errors
 /// What they stumble over.
-pub(crate) fn readable(resource: &str, object: &Value) -> Result<(), String> {
-    fn read<T: DeserializeOwned>(object: &Value) -> Result<(), String> {
-        T::deserialize(object).map(drop).map_err(|error| format!("the object cannot be read: {error}"))
+pub(crate) fn readable(resource: &str, object: &str) -> Result<(), String> {
+    fn read<T: DeserializeOwned>(object: &str) -> Result<(), String> {
+        serde_json::from_str::<T>(object).map(drop).map_err(|error| format!("the object cannot be read: {error}"))
     }
     match resource {
         "clonesets" => read::<v1beta1::CloneSet>(object),
@@ -45,54 +60,124 @@ pub(crate) fn readable(resource: &str, object: &Value) -> Result<(), String> {
     }
 }
 
-/// Whether an object asks for anything that it did not ask for before. Its end never does.
-pub(crate) fn asks(new: &Value, old: Option<&Value>) -> bool {
-    old.is_none_or(|old| old.get("spec") != new.get("spec"))
+/// The fields of an object's spec as text. `None` of what has none.
+fn spec<'a>(object: &'a str) -> Option<&'a RawValue> {
+    #[derive(Deserialize)]
+    struct Object<'a> {
+        #[serde(borrow, default)]
+        spec: Option<&'a RawValue>,
+    }
+    serde_json::from_str::<Object<'a>>(object).ok()?.spec
+}
+
+/// Whether an object asks for anything that it did not ask for before. Its end never does. The apiserver writes what is
+/// the same in the same way.
+pub(crate) fn asks(new: &str, old: Option<&str>) -> bool {
+    old.is_none_or(|old| spec(old).map(RawValue::get) != spec(new).map(RawValue::get))
 }
 
 /// Whether an object has no fault that it did not have before.
 ///
 /// # Errors
 /// Each fault with field, value and remedy.
-pub(crate) fn faultless(new: &Value, old: Option<&Value>) -> Result<(), String> {
-    let found = berth_api::validation::new_violations(new, old);
+pub(crate) fn faultless(new: &str, old: Option<&str>) -> Result<(), String> {
+    let found = berth_api::validation::new_violations(&validated(new), old.map(validated).as_ref());
     if found.is_empty() {
         return Ok(());
     }
     Err(found.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
 }
 
-/// The pod template that has to be judged, with the volumes of its claims: that of a CloneSet which is new or has another
-/// one than before.
-pub(crate) fn template_to_judge(resource: &str, new: &Value, old: Option<&Value>) -> Option<Value> {
+/// What of an object is validated: annotations of ours, and the spec without its template.
+fn validated(object: &str) -> Value {
+    #[derive(Deserialize)]
+    struct Object<'a> {
+        kind: String,
+        #[serde(borrow, default)]
+        metadata: Metadata<'a>,
+        #[serde(borrow, default)]
+        spec: BTreeMap<Cow<'a, str>, &'a RawValue>,
+    }
+    #[derive(Deserialize, Default)]
+    struct Metadata<'a> {
+        #[serde(borrow, default)]
+        annotations: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
+    }
+    let Ok(Object { kind, metadata, mut spec }) = serde_json::from_str(object) else { return Value::Null };
+    spec.remove("template");
+    let mut annotations = metadata.annotations.unwrap_or_default();
+    annotations.retain(|key, _| key.contains("kruise.io/"));
+    json!({"kind": kind, "metadata": {"annotations": annotations}, "spec": spec})
+}
+
+/// The text of the pod template that has to be judged, with the volumes of its claims: that of a CloneSet which is new or
+/// has another one than before.
+pub(crate) fn template_to_judge(resource: &str, new: &str, old: Option<&str>) -> Option<String> {
     if resource != "clonesets" {
         return None;
     }
-    let new = template_with_claims(new)?;
-    (old.and_then(template_with_claims).as_ref() != Some(&new)).then_some(new)
+    let new = Judged::of(new)?;
+    if old.and_then(Judged::of).is_some_and(|old| old == new) {
+        return None;
+    }
+    let Judged { template, claims } = new;
+    if claims.is_empty() {
+        return Some(template.to_owned());
+    }
+    let mut template: Value = serde_json::from_str(template).ok()?;
+    mount_claims(template.get_mut("spec")?, claims.iter().map(|name| (name.as_str(), name.clone())));
+    Some(template.to_string())
 }
 
-fn template_with_claims(object: &Value) -> Option<Value> {
-    let mut template = object.pointer("/spec/template")?.clone();
-    let claims = object.pointer("/spec/volumeClaimTemplates").and_then(Value::as_array).into_iter().flatten();
-    let names = claims.filter_map(|claim| claim.pointer("/metadata/name")?.as_str());
-    mount_claims(template.get_mut("spec")?, names.map(|name| (name, name.to_owned())));
-    Some(template)
+/// What a verdict on a pod template depends on.
+#[derive(PartialEq)]
+struct Judged<'a> {
+    template: &'a str,
+    /// Names of claim templates.
+    claims: Vec<String>,
 }
 
-/// Asks the apiserver about a pod template.
+impl<'a> Judged<'a> {
+    fn of(object: &'a str) -> Option<Self> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Spec<'a> {
+            #[serde(borrow)]
+            template: &'a RawValue,
+            #[serde(default)]
+            volume_claim_templates: Option<Vec<Claim>>,
+        }
+        #[derive(Deserialize)]
+        struct Claim {
+            #[serde(default)]
+            metadata: Named,
+        }
+        #[derive(Deserialize, Default)]
+        struct Named {
+            #[serde(default)]
+            name: String,
+        }
+        let Spec { template, volume_claim_templates } = serde_json::from_str(spec(object)?.get()).ok()?;
+        let claims = volume_claim_templates.into_iter().flatten().map(|claim| claim.metadata.name);
+        Some(Self { template: template.get(), claims: claims.filter(|name| !name.is_empty()).collect() })
+    }
+}
+
+/// Asks the apiserver about the text of a pod template.
 ///
 /// # Errors
-/// The apiserver's own words, with fields named as they are in a CloneSet. When it does not answer, nothing is known
-/// and nothing is refused: the controller asks again.
-pub(crate) async fn judge_template(client: &Client, namespace: &str, template: &Value) -> Result<(), String> {
-    let resource = ApiResource::erase::<PodTemplate>(&());
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
-    let mut object = DynamicObject::new("", &resource).data(json!({"template": template}));
-    object.metadata.name = None;
-    object.metadata.generate_name = Some("berth-validate-".to_owned());
+/// The apiserver's own words, with fields named as they are in a CloneSet; or the namespace is none, for it comes from
+/// whoever calls the webhook and becomes part of a request. When the apiserver does not answer, nothing is known and
+/// nothing is refused: the controller asks again.
+pub(crate) async fn judge_template(client: &Client, namespace: &str, template: &str) -> Result<(), String> {
+    let namespace = Namespace::parse(namespace).map_err(|error| format!("the review's request.namespace: {error}"))?;
+    let body = format!(
+        r#"{{"apiVersion":"v1","kind":"PodTemplate","metadata":{{"generateName":"berth-validate-"}},"template":{template}}}"#
+    );
     let params = PostParams { dry_run: true, ..posting() };
-    match tokio::time::timeout(PATIENCE, api.create(&params, &object)).await {
+    let path = PodTemplate::url_path(&(), Some(namespace.as_str()));
+    let Ok(request) = Request::new(path).create(&params, body.into_bytes()) else { return Ok(()) };
+    match tokio::time::timeout(PATIENCE, client.request::<IgnoredAny>(request)).await {
         Ok(Err(kube::Error::Api(status))) if status.is_invalid() || status.code == 400 => Err(in_a_cloneset(&status)),
         _ => Ok(()),
     }

@@ -22,6 +22,7 @@ pub mod reviews {
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -29,6 +30,7 @@ use kube::Client;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+pub use certs::Validity;
 pub use migrate::{Migrated, migrate};
 pub use proof::PORT_NAME;
 pub use readiness::Readiness;
@@ -61,10 +63,16 @@ pub struct Config {
     pub cert_validity: Duration,
     /// How long an authority is valid.
     pub ca_validity: Duration,
+    /// Whether the ValidatingWebhookConfiguration of the chart is there to be kept. Without it no right to it is needed.
+    pub validating: bool,
     /// The pod that we run in, if we do.
     pub pod: Option<PodIdentity>,
     /// Resources, by plural, of which no object is taken in, each with the reason for whoever sends one.
     pub closed: BTreeMap<&'static str, String>,
+    /// Is told when the certificates end.
+    pub validity: Validity,
+    /// The most bytes that the spec of an object may have, as JSON text; of a larger one nothing is taken in.
+    pub object_max_bytes: usize,
     /// How long to serve on after the shutdown was asked for: until no apiserver sends requests here any more.
     pub drain: Duration,
 }
@@ -109,6 +117,9 @@ pub enum Error {
         /// The answer.
         source: kube::Error,
     },
+    /// The apiserver did not answer.
+    #[error("the apiserver gives no answer within {} s", .0.as_secs())]
+    Silent(std::time::Duration),
     /// A CRD stores a version that is not ours.
     #[error("CustomResourceDefinition {crd} stores version {version:?}, not v1beta1: apply the CRDs of this chart")]
     OtherStorage {
@@ -136,6 +147,12 @@ impl Error {
     /// Whether another writer was first: nothing is wrong, look again.
     pub(crate) fn is_conflict(&self) -> bool {
         matches!(self, Self::Api { source: kube::Error::Api(status), .. } if status.is_conflict())
+    }
+
+    /// Whether there is no answer by the apiserver, not even a refusal.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        let on_the_way = |source: &kube::Error| matches!(source, kube::Error::Service(_) | kube::Error::HyperError(_));
+        matches!(self, Self::Silent(_)) || matches!(self, Self::Api { source, .. } if on_the_way(source))
     }
 }
 
@@ -169,9 +186,8 @@ impl Handle {
     /// # Errors
     /// When a task panicked.
     pub async fn join(self) -> Result<(), Error> {
-        for task in self.tasks {
-            task.await?;
-        }
+        // The first that panics is told at once, and not when the others have ended.
+        futures::future::try_join_all(self.tasks).await?;
         Ok(())
     }
 }
@@ -187,31 +203,37 @@ pub async fn run(
 ) -> Result<Handle, Error> {
     let address = config.bind;
     let failed = |source| Error::Bind { address, source };
-    let listener = server::bind(address).await.map_err(failed)?;
+    let listener = berth_http::bind(address).await.map_err(failed)?;
     config.bind = listener.local_addr().map_err(failed)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let resolver = Arc::new(Resolver::default());
     // The apiserver speaks HTTP/1.1 to webhooks, so that requests spread over the replicas.
-    let http1 = resolver::server_config(Arc::clone(&resolver), Arc::clone(&provider), "http/1.1")?;
-    let h2 = resolver::server_config(Arc::clone(&resolver), Arc::clone(&provider), "h2")?;
+    let handshakes = Arc::new(AtomicU64::new(0));
+    let counted = resolver::Counted { resolver: Arc::clone(&resolver), handshakes: Arc::clone(&handshakes) };
+    let http1 = resolver::server_config(Arc::new(counted), Arc::clone(&provider), "http/1.1")?;
+    let h2 = resolver::server_config(Arc::<Resolver>::clone(&resolver), Arc::clone(&provider), "h2")?;
     let readiness = Readiness::default();
     let keeper = Keeper {
         client: client.clone(),
         namespace: config.namespace.clone(),
         secret: config.secret.clone(),
         endpoint: endpoint(&config),
+        validating: config.validating,
         policy: policy(&config),
+        validity: config.validity.clone(),
         resolver,
         provider,
+        handshakes,
         loaded: None,
         published: None,
     };
-    let judge = server::Judge { client, closed: std::mem::take(&mut config.closed) };
+    let closed = std::mem::take(&mut config.closed);
+    let judge = server::Judge { client, closed, object_max_bytes: config.object_max_bytes };
     let (phase, phases) = watch::channel(Phase::Serving);
     let address = config.bind;
     let drain = config.drain;
     let tasks = vec![
-        tokio::spawn(server::serve(listener, http1, judge, phases.clone())),
+        tokio::spawn(server::Server::new(http1).serve(listener, judge, phases.clone())),
         tokio::spawn(keeper::keep(keeper, config, readiness.clone(), phases)),
         tokio::spawn(async move {
             shutdown.await;

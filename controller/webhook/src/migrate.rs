@@ -6,9 +6,11 @@
 use std::time::Duration;
 
 use berth_api::names::{GROUP, V1BETA1};
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch};
-use kube::core::PartialObjectMeta;
-use kube::{Api, Client, ResourceExt};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, Request};
+use kube::{Api, Client, Resource};
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::json;
 use tracing::{info, warn};
 
@@ -22,8 +24,9 @@ const KINDS: [(&str, &str); 4] = [
     ("imagepulljobs", "ImagePullJob"),
     ("nodeimages", "NodeImage"),
 ];
-/// How many objects are listed at once.
-const PAGE: u32 = 200;
+/// How many objects are listed at once. The metadata of each can be a megabyte of text: it has an entry for every field that
+/// anybody applied.
+const PAGE: u32 = 20;
 /// The wait after a failure doubles from here.
 const BACKOFF_MIN: Duration = Duration::from_secs(1);
 /// It doubles up to here.
@@ -119,16 +122,42 @@ async fn settled_version(crds: &Api<Crd>, name: &str, before: &Crd) -> Result<Op
     if same { Ok(now.metadata.resource_version) } else { Err(Error::StorageChanged { crd: name.to_owned() }) }
 }
 
+/// A page of a list, of which nothing is read but what names its objects.
+#[derive(Deserialize)]
+struct Page {
+    metadata: ListMeta,
+    items: Option<Vec<Named>>,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    metadata: Name,
+}
+
+#[derive(Deserialize)]
+struct Name {
+    namespace: Option<String>,
+    name: String,
+}
+
+async fn send<T: DeserializeOwned>(
+    client: &Client,
+    request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+) -> Result<T, kube::Error> {
+    client.request(request.map_err(kube::Error::BuildRequest)?).await
+}
+
 async fn rewrite_all(client: &Client, plural: &str, kind: &str) -> Result<usize, Error> {
     let gvk = GroupVersionKind::gvk(GROUP, V1BETA1, kind);
     let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
-    let all: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    let all = Request::new(DynamicObject::url_path(&resource, None));
     let mut params = ListParams::default().limit(PAGE);
     let mut done = 0;
     loop {
-        let page = all.list_metadata(&params).await.map_err(|source| Error::api("list", kind, "", source))?;
-        for object in &page.items {
-            rewrite(client, &resource, kind, object).await?;
+        let page = send::<Page>(client, all.list_metadata(&params)).await;
+        let page = page.map_err(|source| Error::api("list", kind, "", source))?;
+        for object in page.items.iter().flatten() {
+            rewrite(client, &resource, kind, &object.metadata).await?;
             done += 1;
         }
         let left = page.metadata.remaining_item_count.unwrap_or_default();
@@ -142,23 +171,14 @@ async fn rewrite_all(client: &Client, plural: &str, kind: &str) -> Result<usize,
 
 /// Writes one object as it is. The apiserver compares what it would store with what is stored, the version included,
 /// so an empty patch writes what is in another version and costs nothing for the rest.
-async fn rewrite(
-    client: &Client,
-    resource: &ApiResource,
-    kind: &str,
-    object: &PartialObjectMeta<DynamicObject>,
-) -> Result<(), Error> {
-    let name = object.name_any();
-    let api: Api<DynamicObject> = match object.namespace() {
-        Some(namespace) => Api::namespaced_with(client.clone(), &namespace, resource),
-        None => Api::all_with(client.clone(), resource),
-    };
-    let params = patching();
-    match api.patch_metadata(&name, &params, &Patch::Merge(json!({}))).await {
-        Ok(_) => Ok(()),
+async fn rewrite(client: &Client, resource: &ApiResource, kind: &str, object: &Name) -> Result<(), Error> {
+    let Name { namespace, name } = object;
+    let of = Request::new(DynamicObject::url_path(resource, namespace.as_deref()));
+    match send(client, of.patch_metadata(name, &patching(), &Patch::Merge(json!({})))).await {
+        Ok(IgnoredAny) => Ok(()),
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
         Err(source) => {
-            let namespace = object.namespace().unwrap_or_default();
+            let namespace = namespace.as_deref().unwrap_or_default();
             Err(Error::api("rewrite", kind, &format!("{namespace}/{name}"), source))
         }
     }

@@ -3,8 +3,9 @@
 //! The apiserver reads it in the CRDs' conversion and in the ValidatingWebhookConfiguration; daemons read it in a
 //! ConfigMap. Someone may overwrite any of them (`kubectl replace`, `helm upgrade --force`): each look repairs.
 
+use berth_api::names::{GROUP, V1BETA1};
 use k8s_openapi::ByteString;
-use k8s_openapi::api::admissionregistration::v1::{ValidatingWebhook, WebhookClientConfig};
+use k8s_openapi::api::admissionregistration::v1::{RuleWithOperations, ValidatingWebhook, WebhookClientConfig};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -23,6 +24,9 @@ pub const CA_CONFIG_MAP: &str = "kruise-ca";
 pub const CONVERT_PATH: &str = "/convert";
 /// Path of the validation handler.
 pub const VALIDATE_PATH: &str = "/validate";
+
+/// What the apiserver does with our kinds while no replica answers: it takes them, and the controller refuses what is wrong.
+const FAILURE_POLICY: &str = "Ignore";
 
 /// How the apiserver reaches us.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -182,17 +186,45 @@ impl From<&WebhookClientConfig> for ClientConfig {
 }
 
 /// What to merge (strategically: the list is keyed by name) into the ValidatingWebhookConfiguration; `None` when all
-/// of its webhooks lead here already.
+/// of its webhooks lead here already, ask about our own kinds alone, and hold nobody up while no replica answers.
+///
+/// The right to write the bundle is a right to write the rest of the object too, and no admission policy reaches it: so
+/// what a thief of the token makes of it is taken back here.
 pub fn validating_patch(found: &[ValidatingWebhook], endpoint: &Endpoint, bundle: &str) -> Option<Value> {
     let wrong = |webhook: &&ValidatingWebhook| {
-        !endpoint.is_in(&ClientConfig::from(&webhook.client_config), VALIDATE_PATH, bundle)
+        !endpoint.is_in(&ClientConfig::from(&webhook.client_config), VALIDATE_PATH, bundle) || reaches_too_far(webhook)
     };
     let webhooks: Vec<Value> = found
         .iter()
         .filter(wrong)
-        .map(|webhook| json!({"name": webhook.name, "clientConfig": endpoint.client_config(VALIDATE_PATH, bundle)}))
+        .map(|webhook| {
+            let mut patch =
+                json!({"name": webhook.name, "clientConfig": endpoint.client_config(VALIDATE_PATH, bundle)});
+            if reaches_too_far(webhook) {
+                patch["failurePolicy"] = json!(FAILURE_POLICY);
+                patch["rules"] = json!([own_kinds()]);
+            }
+            patch
+        })
         .collect();
     (!webhooks.is_empty()).then(|| json!({"webhooks": webhooks}))
+}
+
+/// Does it ask about kinds of others, or stop writes while no replica answers?
+fn reaches_too_far(webhook: &ValidatingWebhook) -> bool {
+    let ours = |rule: &RuleWithOperations| rule.api_groups.as_deref().is_some_and(|groups| groups == [GROUP]);
+    webhook.failure_policy.as_deref() != Some(FAILURE_POLICY) || !webhook.rules.iter().flatten().all(ours)
+}
+
+/// The rule that the chart has.
+fn own_kinds() -> Value {
+    let plurals = CRDS.iter().filter_map(|name| name.split('.').next());
+    json!({
+        "apiGroups": [GROUP],
+        "apiVersions": [V1BETA1],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": plurals.collect::<Vec<_>>(),
+    })
 }
 
 #[cfg(test)]
@@ -266,6 +298,7 @@ mod tests {
         let webhook = |name: &str, client_config: Value| -> ValidatingWebhook {
             serde_json::from_value(json!({
                 "name": name, "clientConfig": client_config, "admissionReviewVersions": ["v1"], "sideEffects": "None",
+                "failurePolicy": "Ignore", "rules": [own_kinds()],
             }))
             .unwrap()
         };
@@ -277,6 +310,35 @@ mod tests {
         assert_eq!(names, ["wiped"]);
         assert_eq!(validating_patch(&[right], &service(), BUNDLE), None);
         assert_eq!(validating_patch(&[], &service(), BUNDLE), None);
+    }
+
+    #[test]
+    fn a_webhook_that_reaches_beyond_our_kinds_or_stops_writes_is_put_back() {
+        let bundle = serde_json::to_value(ByteString(BUNDLE.as_bytes().to_vec())).unwrap();
+        let client_config =
+            json!({"service": {"namespace": "ns", "name": "hook", "path": "/validate"}, "caBundle": bundle});
+        let webhook = |failure_policy: Value, groups: Value| -> ValidatingWebhook {
+            let mut rule = own_kinds();
+            rule["apiGroups"] = groups;
+            serde_json::from_value(json!({
+                "name": "w", "clientConfig": client_config, "admissionReviewVersions": ["v1"], "sideEffects": "None",
+                "failurePolicy": failure_policy, "rules": [rule],
+            }))
+            .unwrap()
+        };
+        let ours = json!([GROUP]);
+        assert_eq!(validating_patch(&[webhook(json!("Ignore"), ours.clone())], &service(), BUNDLE), None);
+        for wrong in [
+            webhook(json!("Fail"), ours.clone()),
+            webhook(Value::Null, ours),
+            webhook(json!("Ignore"), json!(["*"])),
+            webhook(json!("Ignore"), json!(["apps.kruise.io", ""])),
+        ] {
+            let patch = validating_patch(std::slice::from_ref(&wrong), &service(), BUNDLE);
+            let patch = patch.unwrap_or_else(|| panic!("{wrong:?} was left as it is"));
+            assert_eq!(patch["webhooks"][0]["failurePolicy"], "Ignore", "{patch}");
+            assert_eq!(patch["webhooks"][0]["rules"], json!([own_kinds()]), "{patch}");
+        }
     }
 
     #[test]

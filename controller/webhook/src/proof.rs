@@ -31,14 +31,30 @@ const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 /// The longest that one proof may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Why a proof failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unproven {
+    /// In words for a person.
+    pub(crate) why: String,
+    /// The apiserver answered that it reaches no webhook, or did not answer: what one would expect of a replica that is cut off.
+    pub(crate) is_unreached: bool,
+}
+
+impl Unproven {
+    fn untried(why: String) -> Self {
+        Self { why, is_unreached: false }
+    }
+}
+
 /// Asks the apiserver for something that only a working conversion can answer: the dry-run creation of an object in
 /// v1alpha1. Says in words why it failed. Where neither of the kinds that are tried is installed, nothing can be proven,
 /// and nothing is.
-pub(crate) async fn conversion_works(client: &Client, namespace: &str) -> Result<(), String> {
+pub(crate) async fn conversion_works(client: &Client, namespace: &str) -> Result<(), Unproven> {
     for (kind, spec) in [("NodeImage", json!({})), ("ImagePullJob", json!({"image": "proof"}))] {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, V1ALPHA1, kind));
         let crd = format!("{}.{GROUP}", resource.plural);
-        let installed = crds(client).get_opt(&crd).await.map_err(|error| format!("{crd} cannot be read: {error}"))?;
+        let installed = crds(client).get_metadata_opt(&crd).await;
+        let installed = installed.map_err(|error| Unproven::untried(format!("{crd} cannot be read: {error}")))?;
         if installed.is_none() {
             continue;
         }
@@ -51,7 +67,7 @@ pub(crate) async fn conversion_works(client: &Client, namespace: &str) -> Result
     Ok(())
 }
 
-async fn try_kind(api: &Api<DynamicObject>, mut object: DynamicObject) -> Result<(), String> {
+async fn try_kind(api: &Api<DynamicObject>, mut object: DynamicObject) -> Result<(), Unproven> {
     object.metadata = ObjectMeta {
         generate_name: Some("berth-conversion-proof-".to_owned()),
         labels: Some([(label::FAKE_NODE_IMAGE.to_owned(), "true".to_owned())].into()),
@@ -61,16 +77,22 @@ async fn try_kind(api: &Api<DynamicObject>, mut object: DynamicObject) -> Result
     let kind = object.types.as_ref().map_or("", |types| types.kind.as_str());
     match tokio::time::timeout(PATIENCE, api.create(&params, &object)).await {
         Ok(Ok(_)) => Ok(()),
-        Ok(Err(kube::Error::Api(status))) if status.is_forbidden() => Err(format!(
+        Ok(Err(kube::Error::Api(status))) if status.is_forbidden() => Err(Unproven::untried(format!(
             "the proof that {V1ALPHA1} works, a dry-run creation of one {kind}, is not allowed: {}; grant create on that kind of {GROUP}",
             status.message
-        )),
-        Ok(Err(kube::Error::Api(status))) => Err(format!("{V1ALPHA1} does not work yet: {}", status.message)),
-        Ok(Err(error)) => Err(format!("{V1ALPHA1} cannot be tried: {error}")),
-        Err(_) => Err(format!(
-            "{V1ALPHA1} does not work yet: no answer in {} s; may the apiserver open connections to the webhook's port?",
-            PATIENCE.as_secs()
-        )),
+        ))),
+        Ok(Err(kube::Error::Api(status))) => Err(Unproven {
+            why: format!("{V1ALPHA1} does not work yet: {}", status.message),
+            is_unreached: status.message.contains("conversion webhook for"),
+        }),
+        Ok(Err(error)) => Err(Unproven::untried(format!("{V1ALPHA1} cannot be tried: {error}"))),
+        Err(_) => Err(Unproven {
+            why: format!(
+                "{V1ALPHA1} does not work yet: no answer in {} s; may the apiserver open connections to the webhook's port?",
+                PATIENCE.as_secs()
+            ),
+            is_unreached: true,
+        }),
     }
 }
 

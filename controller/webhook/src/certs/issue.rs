@@ -20,7 +20,7 @@ pub struct Issued {
     pub key: String,
 }
 
-/// Makes a self-signed authority that is valid from now (a little before) for `validity`.
+/// Makes a self-signed authority that is valid for `validity` from now, and was before for clocks that are behind this one.
 ///
 /// # Errors
 /// When the validity leaves the calendar or no key can be made.

@@ -4,6 +4,9 @@ pub mod issue;
 pub mod plan;
 pub mod resolver;
 pub mod store;
+mod validity;
+
+pub use validity::Validity;
 
 #[cfg(test)]
 mod tests;

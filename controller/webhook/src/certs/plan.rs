@@ -23,8 +23,9 @@ pub struct Policy {
 const SETTLE_MAX: SignedDuration = SignedDuration::from_mins(10);
 /// The longest time for which the old authority stays after the first certificate of the new one.
 const OVERLAP_MAX: SignedDuration = SignedDuration::from_hours(1);
-/// The furthest that a certificate's beginning is dated back, for clocks that lag behind.
-const BACKDATE_MAX: SignedDuration = SignedDuration::from_mins(5);
+/// The furthest that a certificate's beginning is dated back: so far may the clock that issues it be ahead of the clocks of those
+/// who are to trust it.
+const BACKDATE_MAX: SignedDuration = SignedDuration::from_hours(24);
 
 impl Policy {
     /// How long an authority must have been published before it signs what is served.
@@ -32,14 +33,19 @@ impl Policy {
         (self.cert_validity / 20).min(SETTLE_MAX)
     }
 
-    /// How old (from its backdated beginning) a new authority's certificate must be before the old authority goes.
+    /// How old a new authority's certificate must be before the old authority goes.
     pub fn overlap(&self) -> SignedDuration {
         (self.cert_validity / 6).min(OVERLAP_MAX)
     }
 
     /// How far the beginning of something valid for `validity` is dated back.
     pub fn backdate(validity: SignedDuration) -> SignedDuration {
-        (validity / 30).min(BACKDATE_MAX)
+        validity.min(BACKDATE_MAX)
+    }
+
+    /// How long a serving certificate can be valid.
+    fn leaf_validity(&self) -> SignedDuration {
+        self.cert_validity.min(self.ca_validity)
     }
 }
 
@@ -53,14 +59,20 @@ pub struct Span {
 }
 
 impl Span {
-    /// When it is time for a successor: a third of the life before the end.
-    pub fn due(&self) -> Timestamp {
-        let life = self.not_after.duration_since(self.not_before);
+    /// When it is time for a successor: a third of the life before the end. What is made for `validity` lives no longer than
+    /// that: the time before it was made, by which it is dated back, does not count.
+    pub fn due(&self, validity: SignedDuration) -> Timestamp {
+        let life = self.not_after.duration_since(self.not_before).min(validity);
         self.not_after.checked_sub(life / 3).unwrap_or(self.not_after)
     }
 
     fn over(&self, now: Timestamp) -> bool {
         now >= self.not_after
+    }
+
+    /// Whether it is valid already. A replica whose clock is far ahead makes what others must not serve yet.
+    pub fn has_begun(&self, now: Timestamp) -> bool {
+        now >= self.not_before
     }
 }
 
@@ -84,6 +96,14 @@ pub struct Stored {
     pub can_sign: bool,
     /// The serving certificate, if there is a readable one.
     pub leaf: Option<Leaf>,
+}
+
+impl Stored {
+    /// Whether this certificate and the authority that signed it are valid now.
+    fn is_valid(&self, leaf: &Leaf, now: Timestamp) -> bool {
+        let authority = leaf.issuer.and_then(|issuer| self.authorities.get(issuer));
+        authority.is_some_and(|authority| authority.has_begun(now)) && leaf.span.has_begun(now) && !leaf.span.over(now)
+    }
 }
 
 /// A change to the Secret.
@@ -122,7 +142,10 @@ pub fn plan(now: Timestamp, stored: &Stored, published_since: Option<Timestamp>,
     if newest.over(now) {
         return act(Change::Begin, "the authority has expired");
     }
-    let working = stored.leaf.as_ref().filter(|leaf| leaf.issuer.is_some() && !leaf.span.over(now));
+    let working = stored.leaf.as_ref().filter(|leaf| stored.is_valid(leaf, now));
+    if !newest.has_begun(now) {
+        return act(Change::AddAuthority, "the newest authority is not valid yet: a replica's clock is, or was, wrong");
+    }
     if !stored.can_sign {
         return match working {
             Some(_) => act(Change::AddAuthority, "the newest authority's key is missing"),
@@ -130,9 +153,10 @@ pub fn plan(now: Timestamp, stored: &Stored, published_since: Option<Timestamp>,
         };
     }
     let Some(leaf) = working else {
-        return act(Change::IssueLeaf, "no working serving certificate is there");
+        return act(Change::IssueLeaf, "no serving certificate is there that is valid now");
     };
-    if now >= newest.due() {
+    let newest_due = newest.due(policy.ca_validity);
+    if now >= newest_due {
         return act(Change::AddAuthority, "the authority ends soon");
     }
     if let Some(reason) = leaf_due(now, leaf, policy) {
@@ -145,13 +169,14 @@ pub fn plan(now: Timestamp, stored: &Stored, published_since: Option<Timestamp>,
             None => Plan {
                 change: None,
                 reason: "the newest authority is not published everywhere",
-                look_again: newest.due(),
+                look_again: newest_due,
             },
         };
     }
-    let next = newest.due().min(leaf.span.due());
+    let next = newest_due.min(leaf.span.due(policy.leaf_validity()));
     if stored.authorities.len() > 1 {
-        let droppable = leaf.span.not_before.checked_add(policy.overlap()).unwrap_or(now);
+        let age = Policy::backdate(policy.cert_validity) + policy.overlap();
+        let droppable = leaf.span.not_before.checked_add(age).unwrap_or(now);
         if now >= droppable {
             return act(Change::DropOldAuthorities, "nothing signed by the old authority is served any more");
         }
@@ -168,5 +193,5 @@ fn leaf_due(now: Timestamp, leaf: &Leaf, policy: &Policy) -> Option<&'static str
     if !policy.names.is_subset(&leaf.names) {
         return Some("the serving certificate lacks a name");
     }
-    (now >= leaf.span.due()).then_some("the serving certificate ends soon")
+    (now >= leaf.span.due(policy.leaf_validity())).then_some("the serving certificate ends soon")
 }

@@ -1,5 +1,6 @@
 //! The certificate that is served now, swapped without a restart.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::crypto::CryptoProvider;
@@ -45,12 +46,28 @@ impl ResolvesServerCert for Resolver {
     }
 }
 
+/// Counts the handshakes that clients begin.
+#[derive(Debug)]
+pub struct Counted {
+    /// Who answers them.
+    pub resolver: Arc<Resolver>,
+    /// How many there were.
+    pub handshakes: Arc<AtomicU64>,
+}
+
+impl ResolvesServerCert for Counted {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.handshakes.fetch_add(1, Ordering::Relaxed);
+        self.resolver.resolve(hello)
+    }
+}
+
 /// The TLS side of a server that answers with the resolver's certificate and speaks the given protocol (ALPN).
 ///
 /// # Errors
 /// When the crypto provider supports no protocol version.
 pub fn server_config(
-    resolver: Arc<Resolver>,
+    resolver: Arc<dyn ResolvesServerCert>,
     provider: Arc<CryptoProvider>,
     protocol: &str,
 ) -> Result<Arc<rustls::ServerConfig>, rustls::Error> {

@@ -44,9 +44,11 @@ fn the_plan_by_table() {
     let good = Stored { authorities: vec![span(0, 600)], can_sign: true, leaf: leaf(0, 60, Some(0)) };
     let rotating =
         Stored { authorities: vec![span(400, 1000), span(0, 600)], leaf: leaf(380, 440, Some(1)), ..good.clone() };
-    let rotated = Stored { leaf: leaf(410, 470, Some(0)), ..rotating.clone() };
+    // Made at 410, and dated back.
+    let rotated = Stored { leaf: leaf(350, 470, Some(0)), ..rotating.clone() };
+    let early = Stored { authorities: vec![span(100, 700), span(0, 600)], leaf: leaf(0, 60, Some(1)), ..good.clone() };
     let nameless = Leaf { names: BTreeSet::new(), ..leaf(0, 60, Some(0)).unwrap() };
-    let cases: [Case; 19] = [
+    let cases: [Case; 23] = [
         ("nothing is there", 0, Stored::default(), None, Some(Change::Begin)),
         ("all is good", 10, good.clone(), Some(0), None),
         ("all is good but for a place", 10, good.clone(), None, None),
@@ -54,6 +56,28 @@ fn the_plan_by_table() {
         ("the certificate ends soon, a place was wiped", 41, good.clone(), None, None),
         ("the certificate ends soon, a place was repaired just now", 41, good.clone(), Some(40), None),
         ("the certificate has ended, whatever is published", 61, good.clone(), None, Some(Change::IssueLeaf)),
+        (
+            "the certificate is not valid yet",
+            10,
+            Stored { leaf: leaf(11, 71, Some(0)), ..good.clone() },
+            None,
+            Some(Change::IssueLeaf),
+        ),
+        ("the newest authority is not valid yet", 10, early.clone(), Some(0), Some(Change::AddAuthority)),
+        (
+            "the authority of the certificate is not valid yet",
+            10,
+            Stored { authorities: vec![span(0, 600), span(100, 700)], leaf: leaf(0, 60, Some(1)), ..good.clone() },
+            Some(0),
+            Some(Change::IssueLeaf),
+        ),
+        (
+            "what was not valid yet is now",
+            101,
+            Stored { authorities: vec![span(100, 700)], leaf: leaf(100, 160, Some(0)), ..early },
+            Some(0),
+            None,
+        ),
         ("there is no certificate", 10, Stored { leaf: None, ..good.clone() }, None, Some(Change::IssueLeaf)),
         (
             "the certificate is another authority's",
@@ -223,4 +247,29 @@ fn rubbish_in_the_secret_reads_as_nothing() {
         assert_eq!(facts, Stored::default(), "{text:?}");
         assert_eq!(plan(at(0), &facts, None, &policy()).change, Some(Change::Begin));
     }
+}
+
+#[test]
+fn what_a_clock_that_is_ahead_by_less_than_a_day_issues_is_valid_at_once() {
+    let policy = Policy { ca_validity: seconds(864_000), cert_validity: seconds(345_600), ..policy() };
+    let (now, ahead) = (at(0), at(86_000));
+    let begun = Material::default().after(Change::Begin, ahead, &policy).unwrap();
+    let plan = plan(now, &begun.facts(), None, &policy);
+    assert_eq!(plan.change, None, "{}", plan.reason);
+    assert!(begun.facts().leaf.unwrap().span.has_begun(now));
+}
+
+#[test]
+fn what_a_clock_that_is_far_ahead_issued_is_replaced_by_what_both_clocks_call_valid() {
+    let policy = policy();
+    let (now, ahead) = (at(0), at(3000));
+    let mut material = Material::default().after(Change::Begin, ahead, &policy).unwrap();
+    for change in [Change::AddAuthority, Change::IssueLeaf] {
+        assert_eq!(plan(now, &material.facts(), None, &policy).change, Some(change));
+        material = material.after(change, now, &policy).unwrap();
+    }
+    let facts = material.facts();
+    assert_eq!(plan(now, &facts, None, &policy).change, None);
+    assert!(facts.leaf.is_some_and(|leaf| leaf.issuer == Some(0) && leaf.span.has_begun(now)));
+    assert!(facts.authorities[0].has_begun(now));
 }

@@ -3,8 +3,11 @@
 
 mod pass;
 mod publish;
+mod reach;
+mod silence;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::TryStreamExt;
@@ -16,14 +19,18 @@ use kube::core::Object;
 use kube::{Api, Client};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use crate::places::{self, CrdSpec, CrdStatus};
-use crate::proof::{EarlyEndpoint, conversion_works};
+use crate::proof::{EarlyEndpoint, Unproven, conversion_works};
 use crate::server::Phase;
-use crate::{Config, Readiness};
+use crate::{Config, Error, Readiness};
 
 pub(crate) use pass::Keeper;
+
+use reach::{Proof, Reach};
+use silence::Silence;
 
 /// Who we are in `managedFields`.
 pub(crate) const FIELD_MANAGER: &str = "berth-controller";
@@ -35,6 +42,8 @@ const LOOK_AT_MOST_EVERY: Duration = Duration::from_millis(100);
 const RETRY: Duration = Duration::from_secs(1);
 /// The wait between two proofs, as every start has a few that fail: an endpoint is known within seconds.
 const PROVE_AGAIN: Duration = Duration::from_millis(250);
+/// The longest that a replica which ends takes to say so.
+const LAST_WORDS: Duration = Duration::from_secs(3);
 /// From this failed proof on the wait doubles, and it is told: the apiserver may never reach this replica.
 const STRANGE: u32 = 20;
 const PROVE_AT_LEAST_EVERY: Duration = Duration::from_secs(8);
@@ -59,13 +68,29 @@ pub(crate) fn patching() -> PatchParams {
 pub(crate) async fn keep(mut keeper: Keeper, config: Config, readiness: Readiness, mut phase: watch::Receiver<Phase>) {
     let changed = Arc::new(Notify::new());
     let mut watches = watch_all(&keeper, &changed);
-    let mut fails = false;
     let mut ready = Ready::new(readiness, EarlyEndpoint::new(&keeper.client, &config));
+    // What a pass leaves undone, another replica does, or the next life.
+    tokio::select! {
+        () = passes(&mut keeper, &mut ready, &changed) => {}
+        _ = phase.wait_for(|phase| *phase == Phase::Ending) => {}
+    }
+    watches.shutdown().await;
+    if tokio::time::timeout(LAST_WORDS, ready.leave_it_to_others()).await.is_err() {
+        warn!("the apiserver does not answer: the early endpoint stays until the pod goes");
+    }
+}
+
+/// One pass after the other, for ever.
+async fn passes(keeper: &mut Keeper, ready: &mut Ready, changed: &Notify) {
+    let mut fails = false;
     loop {
-        let wait = match keeper.pass().await {
+        let began = Instant::now();
+        let passed = keeper.pass().await;
+        ready.heard(passed.as_ref().err(), began).await;
+        let wait = match passed {
             Ok(passed) => {
                 fails = false;
-                let sooner = ready.after(&keeper, passed.missing).await;
+                let sooner = ready.after(keeper, passed.missing).await;
                 sooner.map_or(passed.look_again, |sooner| sooner.min(passed.look_again))
             }
             Err(error) if error.is_conflict() => LOOK_AT_MOST_EVERY,
@@ -81,19 +106,20 @@ pub(crate) async fn keep(mut keeper: Keeper, config: Config, readiness: Readines
         tokio::select! {
             () = tokio::time::sleep(wait.clamp(LOOK_AT_MOST_EVERY, LOOK_AT_LEAST_EVERY)) => {}
             () = changed.notified() => {}
-            _ = phase.wait_for(|phase| *phase == Phase::Ending) => break,
         }
     }
-    watches.shutdown().await;
-    ready.end().await;
 }
 
-/// This replica's way to readiness. Once ready it stays so: to take it out of service because a caBundle was wiped
-/// would make fewer replicas convert, not more.
+/// This replica's way to readiness, and back when the apiserver reaches it or answers it no more. Nothing else takes it out of
+/// service: to do so because a caBundle was wiped would make fewer replicas convert, not more.
 struct Ready {
     readiness: Readiness,
     early: Option<EarlyEndpoint>,
+    /// Kubernetes' own endpoint has taken over.
+    has_stepped_back: bool,
     proven: bool,
+    reach: Reach,
+    silence: Silence,
     /// Proofs that failed.
     tries: u32,
     /// What was missing when that was last logged: it may stay so for long, and is asked again every second.
@@ -102,7 +128,28 @@ struct Ready {
 
 impl Ready {
     fn new(readiness: Readiness, early: Option<EarlyEndpoint>) -> Self {
-        Self { readiness, early, proven: false, tries: 0, said: None }
+        let (reach, silence) = (Reach::default(), Silence::default());
+        Self { readiness, early, has_stepped_back: false, proven: false, reach, silence, tries: 0, said: None }
+    }
+
+    /// Whether the apiserver answered in a pass: `error` is what that ended with.
+    async fn heard(&mut self, error: Option<&Error>, began: Instant) {
+        if let Some(error) = error.filter(|error| error.is_unanswered()) {
+            if self.silence.unanswered(began, Instant::now()) {
+                warn!(%error, "the apiserver does not answer this replica any more: it is not ready");
+            }
+            if self.silence.is_long() {
+                self.readiness.set(Some(format!("the apiserver does not answer this replica: {error}")));
+            }
+            return;
+        }
+        if self.silence.ends() && self.proven {
+            info!("the apiserver answers this replica again");
+            self.readiness.set(None);
+            // If it was silent to all, there is no endpoint at all until Kubernetes has seen that they are ready.
+            self.has_stepped_back = false;
+            self.begin_early().await;
+        }
     }
 
     /// Goes on after a pass; says when to look again if that is sooner than the pass thinks.
@@ -117,30 +164,56 @@ impl Ready {
         }
         self.said = None;
         if self.proven {
-            return self.step_back().await;
+            if !self.reach.next_proof_in(Instant::now()).is_zero() {
+                let sooner = self.step_back().await;
+                let proof = self.reach.next_proof_in(Instant::now());
+                return Some(sooner.map_or(proof, |sooner| sooner.min(proof)));
+            }
+            return Some(self.prove_reach(keeper).await);
         }
+        let connections = keeper.handshakes.load(Ordering::Relaxed);
         match conversion_works(&keeper.client, &keeper.namespace).await {
             Ok(()) => {
+                let is_connected = keeper.handshakes.load(Ordering::Relaxed) != connections;
+                if !self.reach.is_ready(is_connected, Instant::now()) {
+                    self.readiness.set(Some("the apiserver reaches other replicas, and not this one".to_owned()));
+                    self.leave_it_to_others().await;
+                    return Some(PROVE_AT_LEAST_EVERY);
+                }
                 info!("conversion works by way of the apiserver");
-                self.proven = true;
+                (self.proven, self.tries, self.has_stepped_back) = (true, 0, false);
+                self.reach.begins(Instant::now());
                 self.readiness.set(None);
                 Some(RETRY)
             }
-            Err(why) => {
+            Err(Unproven { why, .. }) => {
                 self.tries += 1;
                 if self.tries == STRANGE {
                     warn!(why, "the apiserver does not reach the conversion webhook of this replica");
                 }
                 debug!(why, "conversion does not work yet");
                 self.readiness.set(Some(why));
-                if let Some(early) = &mut self.early
-                    && let Err(error) = early.add().await
-                {
-                    warn!(%error, "this pod cannot be made an endpoint before it is ready");
-                }
+                self.begin_early().await;
                 Some(prove_again(self.tries))
             }
         }
+    }
+
+    /// Whether the apiserver still reaches this replica; says when to look again.
+    async fn prove_reach(&mut self, keeper: &Keeper) -> Duration {
+        let (proof, why) = match conversion_works(&keeper.client, &keeper.namespace).await {
+            Ok(()) => (Proof::Works, String::new()),
+            Err(Unproven { why, is_unreached: true }) => (Proof::Unreached, why),
+            Err(Unproven { why, is_unreached: false }) => (Proof::Untried, why),
+        };
+        debug!(?proof, why, "tried again whether conversion works");
+        let connections = keeper.handshakes.load(Ordering::Relaxed);
+        if !self.reach.tried(proof, connections, Instant::now()) {
+            warn!(why, "the apiserver does not reach the conversion webhook of this replica any more: it is not ready");
+            self.proven = false;
+            self.readiness.set(Some(why));
+        }
+        self.reach.next_proof_in(Instant::now())
     }
 
     fn failed(&self, why: String) {
@@ -149,11 +222,21 @@ impl Ready {
         }
     }
 
+    /// Adds the early endpoint.
+    async fn begin_early(&mut self) {
+        if let Some(early) = &mut self.early
+            && let Err(error) = early.add().await
+        {
+            warn!(%error, "this pod cannot be made an endpoint before it is ready");
+        }
+    }
+
     /// Takes the early endpoint away when Kubernetes' own has taken over.
     async fn step_back(&mut self) -> Option<Duration> {
-        match self.early.as_mut()?.step_back().await {
+        let early = self.early.as_mut().filter(|_| !self.has_stepped_back)?;
+        match early.step_back().await {
             Ok(true) => {
-                self.early = None;
+                self.has_stepped_back = true;
                 None
             }
             Ok(false) => Some(RETRY),
@@ -164,7 +247,8 @@ impl Ready {
         }
     }
 
-    async fn end(mut self) {
+    /// Takes the early endpoint away.
+    async fn leave_it_to_others(&mut self) {
         if let Some(early) = &mut self.early
             && let Err(error) = early.remove().await
         {
@@ -186,7 +270,9 @@ fn watch_all(keeper: &Keeper, changed: &Arc<Notify>) -> JoinSet<()> {
     let validating = Api::all_with(keeper.client.clone(), &ApiResource::erase::<ValidatingWebhookConfiguration>(&()));
     let mut watches = JoinSet::new();
     watches.spawn(watch_one(secret, keeper.secret.clone(), Arc::clone(changed)));
-    watches.spawn(watch_one(validating, places::VALIDATING.to_owned(), Arc::clone(changed)));
+    if keeper.validating {
+        watches.spawn(watch_one(validating, places::VALIDATING.to_owned(), Arc::clone(changed)));
+    }
     for name in places::CRDS {
         watches.spawn(watch_one(crds.clone(), name.to_owned(), Arc::clone(changed)));
     }
@@ -225,5 +311,25 @@ mod tests {
         let waits = [1, STRANGE, STRANGE + 1, STRANGE + 5, STRANGE + 9].map(|tries| prove_again(tries).as_millis());
         assert_eq!(waits, [250, 250, 500, 8000, 8000]);
         assert_eq!(prove_again(u32::MAX), PROVE_AT_LEAST_EVERY);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_ready_replica_that_has_no_answer_for_a_minute_is_not_ready_until_the_first_answer() {
+        let silent = Error::Silent(RETRY);
+        let refused = Error::api("read", "Secret", "certs", kube::Error::Api(Box::default()));
+        for (proven, answer) in [(true, None), (true, Some(&refused)), (false, None)] {
+            let mut ready = Ready::new(Readiness::default(), None);
+            if proven {
+                ready.proven = true;
+                ready.readiness.set(None);
+            }
+            for second in 0..90 {
+                ready.heard(Some(&silent), Instant::now()).await;
+                assert_eq!(ready.readiness.check().is_ok(), proven && second < 60, "after {second} s");
+                tokio::time::advance(Duration::from_secs(1)).await;
+            }
+            ready.heard(answer, Instant::now()).await;
+            assert_eq!(ready.readiness.check().is_ok(), proven, "{answer:?}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! One pass: read the Secret, serve it, publish its authorities, and make the change that is due.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -12,7 +13,8 @@ use tracing::{info, warn};
 
 use super::{FIELD_MANAGER, posting};
 use crate::Error;
-use crate::certs::plan::{Policy, plan};
+use crate::certs::Validity;
+use crate::certs::plan::{Policy, Stored, plan};
 use crate::certs::resolver::Resolver;
 use crate::certs::store::Material;
 use crate::places::Endpoint;
@@ -32,15 +34,22 @@ pub(crate) struct Keeper {
     pub(crate) namespace: String,
     pub(crate) secret: String,
     pub(crate) endpoint: Endpoint,
+    /// Whether the ValidatingWebhookConfiguration is kept, too.
+    pub(crate) validating: bool,
     pub(crate) policy: Policy,
+    pub(crate) validity: Validity,
     pub(crate) resolver: Arc<Resolver>,
     pub(crate) provider: Arc<CryptoProvider>,
+    /// Connections that clients of the webhooks have opened.
+    pub(crate) handshakes: Arc<AtomicU64>,
     /// The serving certificate that is loaded.
     pub(crate) loaded: Option<String>,
     /// The bundle that every place was seen to hold, and since when.
     pub(crate) published: Option<(String, Timestamp)>,
 }
 
+/// How long the apiserver may take to read one object.
+const ANSWER: Duration = Duration::from_secs(10);
 /// The most changes in one pass; more would mean that two replicas quarrel.
 const CHANGES_PER_PASS: usize = 4;
 
@@ -49,12 +58,13 @@ impl Keeper {
     pub(crate) async fn pass(&mut self) -> Result<Passed, Error> {
         for _ in 0..CHANGES_PER_PASS {
             let (stored, material) = self.read_secret().await?;
-            self.load(&material);
+            let (facts, now) = (material.facts(), Timestamp::now());
+            self.validity.set(&facts);
+            self.load(&material, &facts, now);
             let missing = if material.authorities.is_empty() { None } else { self.publish(&material.bundle()).await? };
-            let now = Timestamp::now();
             self.note_published(&material, missing.is_none(), now);
             let since = self.published.as_ref().map(|(_, since)| *since);
-            let plan = plan(now, &material.facts(), since, &self.policy);
+            let plan = plan(now, &facts, since, &self.policy);
             let Some(change) = plan.change else {
                 let look_again = plan.look_again.duration_since(now).try_into().unwrap_or_default();
                 return Ok(Passed { missing: missing.or_else(|| self.not_loaded()), look_again });
@@ -67,8 +77,10 @@ impl Keeper {
         Ok(Passed { missing: Some("the certificates are changing".to_owned()), look_again: Duration::from_secs(1) })
     }
 
+    /// With this read each pass begins, so by it a replica knows whether the apiserver answers.
     async fn read_secret(&self) -> Result<(Option<Secret>, Material), Error> {
-        let stored = self.secrets().get_opt(&self.secret).await.map_err(|source| self.failed("read", source))?;
+        let stored = tokio::time::timeout(ANSWER, self.secrets().get_opt(&self.secret)).await;
+        let stored = stored.map_err(|_| Error::Silent(ANSWER))?.map_err(|source| self.failed("read", source))?;
         let material = stored.as_ref().and_then(|secret| secret.data.as_ref()).map(Material::from_data);
         Ok((stored, material.unwrap_or_default()))
     }
@@ -93,8 +105,15 @@ impl Keeper {
         }
     }
 
-    fn load(&mut self, material: &Material) {
+    fn load(&mut self, material: &Material, facts: &Stored, now: Timestamp) {
         if material.tls_cert.is_empty() || self.loaded.as_ref() == Some(&material.tls_cert) {
+            return;
+        }
+        if facts.leaf.as_ref().is_some_and(|leaf| !leaf.span.has_begun(now)) {
+            warn!(
+                secret = self.secret,
+                "the Secret's certificate is not valid yet: a replica's clock is, or was, wrong"
+            );
             return;
         }
         match self.resolver.load(&material.tls_cert, &material.tls_key, &self.provider) {

@@ -1,30 +1,32 @@
 //! AdmissionReviews of our own kinds. They only refuse; what slips through (the failure policy is Ignore) is refused
 //! by the controller, with a condition and an event.
 
+use berth_api::weight::without_managed_fields;
 use kube::core::Status;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::Judge;
 use crate::kinds;
 
 /// An AdmissionReview on its way in; of the request only what validation looks at.
 #[derive(Deserialize)]
-struct Review {
-    request: Request,
+struct Review<'a> {
+    #[serde(borrow)]
+    request: Request<'a>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Request {
+struct Request<'a> {
     uid: String,
     resource: Resource,
     #[serde(default)]
     namespace: String,
-    #[serde(default)]
-    object: Option<Value>,
-    #[serde(default)]
-    old_object: Option<Value>,
+    #[serde(borrow, default)]
+    object: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    old_object: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -49,30 +51,81 @@ struct Response {
     status: Option<Status>,
 }
 
+/// What one look at a review says.
+pub(crate) enum Look {
+    /// An AdmissionReview on its way out.
+    Answer(Vec<u8>),
+    /// Only the apiserver can tell.
+    Asks(Question),
+}
+
+/// What the apiserver is asked about an object that has no fault of its own.
+pub(crate) struct Question {
+    uid: String,
+    namespace: String,
+    template: String,
+}
+
 /// Answers an AdmissionReview.
 ///
 /// # Errors
 /// When the text is no AdmissionReview with a request.
 pub async fn review(body: &[u8], judge: &Judge) -> Result<Vec<u8>, serde_json::Error> {
-    let Review { request } = serde_json::from_slice(body)?;
-    let status =
-        verdict(&request, judge).await.err().map(|message| Status::failure(&message, "Invalid").with_code(422));
-    let response = Response { uid: request.uid, allowed: status.is_none(), status };
+    match look(body, judge)? {
+        Look::Answer(answer) => Ok(answer),
+        Look::Asks(question) => question.answer(judge).await,
+    }
+}
+
+/// Does what takes a processor and no waiting.
+///
+/// # Errors
+/// When the text is no AdmissionReview with a request.
+pub(crate) fn look(body: &[u8], judge: &Judge) -> Result<Look, serde_json::Error> {
+    let Review { request }: Review<'_> = serde_json::from_slice(body)?;
+    let refusal = match verdict(&request, judge) {
+        Ok(Some(template)) => {
+            let Request { uid, namespace, .. } = request;
+            return Ok(Look::Asks(Question { uid, namespace, template }));
+        }
+        Ok(None) => None,
+        Err(message) => Some(message),
+    };
+    answer(request.uid, refusal).map(Look::Answer)
+}
+
+impl Question {
+    /// Asks it.
+    pub(crate) async fn answer(self, judge: &Judge) -> Result<Vec<u8>, serde_json::Error> {
+        let judged = kinds::judge_template(&judge.client, &self.namespace, &self.template).await;
+        answer(self.uid, judged.err())
+    }
+}
+
+fn answer(uid: String, refusal: Option<String>) -> Result<Vec<u8>, serde_json::Error> {
+    let status = refusal.map(|message| Status::failure(&message, "Invalid").with_code(422));
+    let response = Response { uid, allowed: status.is_none(), status };
     serde_json::to_vec(&Answer { api_version: "admission.k8s.io/v1", kind: "AdmissionReview", response })
 }
 
-async fn verdict(request: &Request, judge: &Judge) -> Result<(), String> {
+/// The template that is to be judged, or why the object is refused.
+fn verdict(request: &Request<'_>, judge: &Judge) -> Result<Option<String>, String> {
     // Of a deletion there is no object, and nothing to look at.
-    let Some(object) = &request.object else { return Ok(()) };
+    let Some(object) = request.object.map(RawValue::get) else { return Ok(None) };
+    let old = request.old_object.map(RawValue::get);
     let resource = &request.resource.resource;
-    if let Some(why) = judge.closed.get(resource.as_str()).filter(|_| kinds::asks(object, request.old_object.as_ref()))
-    {
+    let asks = kinds::asks(object, old);
+    if let Some(why) = judge.closed.get(resource.as_str()).filter(|_| asks) {
         return Err(why.clone());
     }
-    kinds::readable(resource, object)?;
-    kinds::faultless(object, request.old_object.as_ref())?;
-    match kinds::template_to_judge(resource, object, request.old_object.as_ref()) {
-        Some(template) => kinds::judge_template(&judge.client, &request.namespace, &template).await,
-        None => Ok(()),
+    if let Err(why) = kinds::bounded(resource, object, judge.object_max_bytes) {
+        // One that was stored before may lose its finalizers.
+        return if asks { Err(why) } else { Ok(None) };
     }
+    let object = without_managed_fields(object);
+    kinds::readable(resource, &object)?;
+    // What an object was that is not read now, nobody looks up.
+    let old = old.filter(|old| kinds::bounded(resource, old, judge.object_max_bytes).is_ok());
+    kinds::faultless(&object, old)?;
+    Ok(kinds::template_to_judge(resource, &object, old))
 }

@@ -1,41 +1,41 @@
-//! The HTTPS server: accept, shake hands, route, drain.
+//! The webhooks behind [`berth_http`]: routes, the memory for reviews, the drain.
 
 pub(crate) mod admission;
 pub(crate) mod conversion;
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::header::{CONNECTION, CONTENT_TYPE, HeaderValue};
+use berth_http::{Bodies, BodyError, BodyLimits, Caller, Limits, Protocol, Received, Share};
+use http::header::{CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper::body::{Bytes, Incoming};
-use hyper::server::conn::http1;
+use http_body_util::Full;
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
 use kube::Client;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
-use tokio_rustls::TlsAcceptor;
-use tracing::{debug, warn};
+use tokio::net::TcpListener;
+use tokio::sync::{Mutex, watch};
 
 use crate::places::{CONVERT_PATH, VALIDATE_PATH};
+use admission::Look;
 
-/// The largest request. A list of thousands of objects comes as one review, so it is far above one object's limit.
-const BODY_MAX: usize = 64 << 20;
-/// Above this size a request is worked on beside the other tasks, not among them.
+/// Above this size, in bytes, a request is worked on beside the other tasks, not among them, and after the others of its kind:
+/// so whoever sends large ones takes one processor at most, and small ones have the others.
 const INLINE_MAX: usize = 256 << 10;
-/// The most connections at once; more wait in the kernel's queue.
-const CONNECTIONS_MAX: usize = 256;
-/// The most memory for bodies at once, in MiB.
-const BODIES_MIB: u32 = 96;
-/// The longest wait for a handshake, for a request's head, and for its body each.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// The longest that connections may take to end, once they are told to.
-const DRAIN_MAX: Duration = Duration::from_secs(10);
+/// The apiserver converts what is in etcd object by object, and what it lists page by page: far above one object's limit
+/// (1.5 MiB) is far above every review. A byte is charged three times: as it came, as text that is taken apart, and as the
+/// answer. So all bodies together stay below 48 MiB of memory.
+const BODIES: BodyLimits = BodyLimits {
+    largest: 8 << 20,
+    factor: 3,
+    total: 48 << 20,
+    deadline: Duration::from_secs(10),
+    wait: Duration::from_secs(2),
+};
 
 /// How far the shutdown is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +50,9 @@ pub(crate) enum Phase {
 
 struct Shared {
     phase: watch::Receiver<Phase>,
-    memory: Semaphore,
+    bodies: Arc<Bodies>,
+    /// One review above [`INLINE_MAX`] at a time.
+    large: Arc<Mutex<()>>,
     judge: Judge,
 }
 
@@ -60,6 +62,8 @@ pub struct Judge {
     pub client: Client,
     /// Resources that are not taken in, with the reason.
     pub closed: BTreeMap<&'static str, String>,
+    /// The most bytes that the spec of an object may have.
+    pub object_max_bytes: usize,
 }
 
 /// What a path leads to.
@@ -69,134 +73,131 @@ enum Handler {
     Validate,
 }
 
-/// Serves until the phase says to end and the connections have ended.
-pub(crate) async fn serve(
-    listener: TcpListener,
-    tls: Arc<rustls::ServerConfig>,
-    judge: Judge,
-    mut phase: watch::Receiver<Phase>,
-) {
-    let acceptor = TlsAcceptor::from(tls);
-    let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let shared = Arc::new(Shared { phase: phase.clone(), memory: Semaphore::new(BODIES_MIB as usize), judge });
-    let graceful = GracefulShutdown::new();
-    loop {
-        let slot = tokio::select! {
-            slot = Arc::clone(&connections).acquire_owned() => slot,
-            _ = phase.wait_for(|phase| *phase == Phase::Ending) => break,
-        };
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            _ = phase.wait_for(|phase| *phase == Phase::Ending) => break,
-        };
-        match accepted {
-            Ok((stream, peer)) => {
-                let (acceptor, shared, watcher) = (acceptor.clone(), Arc::clone(&shared), graceful.watcher());
-                tokio::spawn(async move {
-                    let _slot = slot;
-                    if let Err(error) = connection(stream, acceptor, shared, watcher).await {
-                        debug!(%peer, %error, "a connection ended early");
-                    }
-                });
-            }
-            Err(error) => {
-                // Out of file descriptors, for one: wait until others are free again.
-                warn!(%error, "cannot accept connections");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-        }
-    }
-    drop(listener);
-    if tokio::time::timeout(DRAIN_MAX, graceful.shutdown()).await.is_err() {
-        warn!(seconds = DRAIN_MAX.as_secs(), "some connections did not end in time");
-    }
+/// The webhooks' port.
+pub(crate) struct Server {
+    http: berth_http::Server,
+    bodies: Arc<Bodies>,
 }
 
-async fn connection(
-    stream: TcpStream,
-    acceptor: TlsAcceptor,
-    shared: Arc<Shared>,
-    watcher: hyper_util::server::graceful::Watcher,
-) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    stream.set_nodelay(true)?;
-    let stream = tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await??;
-    let service = service_fn(move |request| {
-        let shared = Arc::clone(&shared);
-        async move { Ok::<_, std::convert::Infallible>(respond(request, &shared).await) }
-    });
-    // The time limit on a request's head counts from the end of the one before it too: it ends idle connections only
-    // when it is set shorter than the apiserver's own patience with them (90 s).
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(Duration::from_secs(120))
-        .serve_connection(TokioIo::new(stream), service);
-    watcher.watch(connection).await?;
-    Ok(())
+impl Server {
+    /// `tls` offers HTTP/1.1.
+    pub(crate) fn new(tls: Arc<rustls::ServerConfig>) -> Self {
+        let limits = Limits { buffer: 64 << 10, ..Limits::default() };
+        let http = berth_http::Server::new("webhooks", Protocol::Http1, Some(tls), limits);
+        Self { http, bodies: Bodies::new(BODIES) }
+    }
+
+    /// Who is connected, and what their bodies are charged with.
+    #[cfg(test)]
+    pub(crate) fn counters(&self) -> (Arc<berth_http::Connections>, Arc<Bodies>) {
+        (self.http.connections(), self.bodies.clone())
+    }
+
+    /// Serves until the phase says to end and the connections have ended.
+    pub(crate) async fn serve(self, listener: TcpListener, judge: Judge, mut phase: watch::Receiver<Phase>) {
+        let shared = Arc::new(Shared { phase: phase.clone(), bodies: self.bodies, large: Arc::default(), judge });
+        let service = service_fn(move |request| {
+            let shared = Arc::clone(&shared);
+            async move { Ok::<_, Infallible>(respond(request, shared).await) }
+        });
+        let end = async move {
+            let _ = phase.wait_for(|phase| *phase == Phase::Ending).await;
+        };
+        self.http.serve(listener, service, end).await;
+    }
 }
 
 /// A refusal before any review could be read.
 struct Refusal(StatusCode, String);
 
-async fn respond(request: Request<Incoming>, shared: &Shared) -> Response<Full<Bytes>> {
-    let (status, body, json) = match answer(request, shared).await {
-        Ok(body) => (StatusCode::OK, body, true),
-        Err(Refusal(status, message)) => (status, message.into_bytes(), false),
+/// An answer; its request's memory is given back when it is sent.
+pub(crate) struct Reply {
+    body: Full<Bytes>,
+    _share: Option<Share>,
+}
+
+impl Body for Reply {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Reply> {
+    let draining = *shared.phase.borrow() != Phase::Serving;
+    let (status, body, share, content) = match answer(request, shared).await {
+        Ok((body, share)) => (StatusCode::OK, body, Some(share), "application/json"),
+        Err(Refusal(status, message)) => (status, message.into_bytes(), None, "text/plain; charset=utf-8"),
     };
-    let mut response = Response::new(Full::new(Bytes::from(body)));
+    let mut response = Response::new(Reply { body: Full::new(Bytes::from(body)), _share: share });
     *response.status_mut() = status;
-    let content = if json { "application/json" } else { "text/plain; charset=utf-8" };
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content));
-    if *shared.phase.borrow() != Phase::Serving {
+    if status == StatusCode::TOO_MANY_REQUESTS {
+        // Said in seconds, it makes the apiserver try again.
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    if draining {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response
 }
 
-async fn answer(request: Request<Incoming>, shared: &Shared) -> Result<Vec<u8>, Refusal> {
+async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<(Vec<u8>, Share), Refusal> {
     let handler = match request.uri().path() {
         CONVERT_PATH => Handler::Convert,
         VALIDATE_PATH => Handler::Validate,
-        path => return Err(Refusal(StatusCode::NOT_FOUND, format!("nothing is served at {path}"))),
+        _ => return Err(Refusal(StatusCode::NOT_FOUND, format!("try {CONVERT_PATH} or {VALIDATE_PATH}"))),
     };
     if request.method() != Method::POST {
         return Err(Refusal(StatusCode::METHOD_NOT_ALLOWED, "reviews are POSTed".to_owned()));
     }
-    let announced = hyper::body::Body::size_hint(request.body()).upper();
-    let expected = announced.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(BODY_MAX);
-    if expected > BODY_MAX && announced.is_some() {
-        return Err(too_large());
+    let Some(caller) = request.extensions().get::<Caller>().cloned() else {
+        return Err(Refusal(StatusCode::INTERNAL_SERVER_ERROR, "the caller is not known".to_owned()));
+    };
+    let received = shared.bodies.read(caller.peer(), request.into_body()).await;
+    let received = received.map_err(|error: BodyError| Refusal(error.status(), error.to_string()))?;
+    let Received { bytes, share } = received;
+    let _working = caller.working();
+    let look = if bytes.len() <= INLINE_MAX {
+        handler.look(&bytes, &shared.judge)
+    } else {
+        let (turn, shared) = (shared.large.clone().lock_owned().await, shared.clone());
+        let aside = tokio::task::spawn_blocking(move || {
+            // It ends with the work, also where nobody waits for that any more.
+            let _turn = turn;
+            handler.look(&bytes, &shared.judge)
+        });
+        aside
+            .await
+            .map_err(|error| Refusal(StatusCode::INTERNAL_SERVER_ERROR, format!("the review failed: {error}")))?
+    };
+    let answered = match look {
+        Ok(Look::Answer(answer)) => Ok(answer),
+        Ok(Look::Asks(question)) => question.answer(&shared.judge).await,
+        Err(error) => Err(error),
+    };
+    let answer =
+        answered.map_err(|error| Refusal(StatusCode::BAD_REQUEST, format!("the body is no review: {error}")))?;
+    Ok((answer, share))
+}
+
+impl Handler {
+    fn look(self, bytes: &[u8], judge: &Judge) -> Result<Look, serde_json::Error> {
+        match self {
+            Self::Validate => admission::look(bytes, judge),
+            Self::Convert => conversion::review(bytes).map(Look::Answer),
+        }
     }
-    let mebibytes = u32::try_from(expected.min(BODY_MAX) >> 20).unwrap_or(BODIES_MIB).saturating_add(1);
-    let _memory = shared.memory.acquire_many(mebibytes.min(BODIES_MIB)).await;
-    let collected = tokio::time::timeout(PATIENCE, Limited::new(request.into_body(), BODY_MAX).collect()).await;
-    let body = match collected {
-        Err(_) => {
-            return Err(Refusal(StatusCode::REQUEST_TIMEOUT, "the request's body did not come in time".to_owned()));
-        }
-        Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(too_large()),
-        Ok(Err(error)) => {
-            return Err(Refusal(StatusCode::BAD_REQUEST, format!("the request's body cannot be read: {error}")));
-        }
-        Ok(Ok(collected)) => collected.to_bytes(),
-    };
-    let answered = match handler {
-        Handler::Validate => admission::review(&body, &shared.judge).await,
-        Handler::Convert if body.len() <= INLINE_MAX => conversion::review(&body),
-        Handler::Convert => {
-            let aside = tokio::task::spawn_blocking(move || conversion::review(&body)).await;
-            aside.map_err(|error| Refusal(StatusCode::INTERNAL_SERVER_ERROR, format!("the review failed: {error}")))?
-        }
-    };
-    answered.map_err(|error| Refusal(StatusCode::BAD_REQUEST, format!("the body is no review: {error}")))
-}
-
-fn too_large() -> Refusal {
-    Refusal(StatusCode::PAYLOAD_TOO_LARGE, format!("the request's body is larger than {BODY_MAX} bytes"))
-}
-
-/// Binds the port.
-pub(crate) async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
-    TcpListener::bind(address).await
 }
 
 #[cfg(test)]

@@ -1,21 +1,24 @@
 //! The handlers by their texts, and what they know of our kinds.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::time::Duration;
 
+use berth_http::{Bodies, Connections};
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::{Judge, Phase, conversion, serve};
+use super::{BODIES, Judge, Phase, Server, admission, conversion};
 use crate::certs::plan::{Change, Policy};
 use crate::certs::resolver::{Resolver, server_config};
 use crate::certs::store::Material;
@@ -63,10 +66,10 @@ fn what_is_no_review_is_refused() {
 
 #[test]
 fn only_a_new_template_of_a_cloneset_is_judged() {
-    let object =
-        |image: &str| json!({"spec": {"template": {"spec": {"containers": [{"image": image}]}}, "replicas": 1}});
-    let (old, mut scaled, changed) = (object("a"), object("a"), object("b"));
-    scaled["spec"]["replicas"] = json!(2);
+    let object = |image: &str, replicas: u8| {
+        json!({"spec": {"template": {"spec": {"containers": [{"image": image}]}}, "replicas": replicas}}).to_string()
+    };
+    let (old, scaled, changed) = (object("a", 1), object("a", 2), object("b", 1));
     assert!(kinds::template_to_judge("clonesets", &old, None).is_some());
     assert!(kinds::template_to_judge("clonesets", &changed, Some(&old)).is_some());
     assert!(kinds::template_to_judge("clonesets", &scaled, Some(&old)).is_none());
@@ -92,19 +95,19 @@ fn a_refusal_names_the_fields_of_the_cloneset() {
 
 #[test]
 fn only_a_new_wish_is_refused_where_nothing_is_taken_in() {
-    let old = json!({"metadata": {"finalizers": ["a"]}, "spec": {"image": "a"}});
-    assert!(kinds::asks(&old, None));
-    assert!(kinds::asks(&json!({"spec": {"image": "b"}}), Some(&old)));
-    assert!(!kinds::asks(&json!({"metadata": {}, "spec": {"image": "a"}}), Some(&old)), "its finalizer comes off");
+    let old = r#"{"metadata": {"finalizers": ["a"]}, "spec": {"image": "a"}}"#;
+    assert!(kinds::asks(old, None));
+    assert!(kinds::asks(r#"{"spec": {"image": "b"}}"#, Some(old)));
+    assert!(!kinds::asks(r#"{"metadata": {}, "spec": {"image": "a"}}"#, Some(old)), "its finalizer comes off");
 }
 
 #[test]
 fn an_object_that_our_types_cannot_read_is_refused() {
     let good =
         json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "NodeImage", "metadata": {"name": "a"}, "spec": {}});
-    assert_eq!(kinds::readable("nodeimages", &good), Ok(()));
+    assert_eq!(kinds::readable("nodeimages", &good.to_string()), Ok(()));
     let bad = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "NodeImage", "metadata": {"name": "a"}, "spec": {"images": 7}});
-    assert!(kinds::readable("nodeimages", &bad).is_err());
+    assert!(kinds::readable("nodeimages", &bad.to_string()).is_err());
 }
 
 #[test]
@@ -114,6 +117,7 @@ fn a_fault_is_refused_with_its_field_unless_it_was_there_before() {
             "apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "metadata": {"name": "a"},
             "spec": {"selector": {"matchLabels": {"app": value}}},
         })
+        .to_string()
     };
     assert_eq!(kinds::faultless(&object("fine"), None), Ok(()));
     let error = kinds::faultless(&object("not fine!"), Some(&object("fine"))).unwrap_err();
@@ -121,12 +125,55 @@ fn a_fault_is_refused_with_its_field_unless_it_was_there_before() {
     assert_eq!(kinds::faultless(&object("not fine!"), Some(&object("not fine!"))), Ok(()));
 }
 
+/// The answer to an admission of a CloneSet with this text as its template.
+async fn admitted(template: &str, old: Option<&str>) -> Value {
+    let object = |template: &str| {
+        format!(
+            r#"{{"apiVersion":"apps.kruise.io/v1beta1","kind":"CloneSet","metadata":{{"name":"a","managedFields":[{deep}]}},"spec":{{"selector":{{}},"template":{template}}}}}"#,
+            deep = nested(5_000)
+        )
+    };
+    let old = old.map(object).unwrap_or_else(|| "null".to_owned());
+    let review = format!(
+        r#"{{"request":{{"uid":"u","resource":{{"resource":"clonesets"}},"namespace":"a","object":{},"oldObject":{old}}}}}"#,
+        object(template)
+    );
+    let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+    let judge = Judge { client, closed: BTreeMap::new(), object_max_bytes: 256 << 10 };
+    serde_json::from_slice(&admission::review(review.as_bytes(), &judge).await.unwrap()).unwrap()
+}
+
+fn nested(levels: usize) -> String {
+    format!("{}1{}", r#"{"a":"#.repeat(levels), "}".repeat(levels))
+}
+
+#[tokio::test]
+async fn an_object_too_large_to_be_read_is_refused_unless_it_was_so_before() {
+    let maps = format!("[{}]", vec![r#"{"":0}"#; 20_000].join(","));
+    for (template, says) in
+        [(nested(200), "nested"), (maps, "JSON values"), (format!("{:?}", "x".repeat(300 << 10)), "bytes")]
+    {
+        let answer = admitted(&template, None).await;
+        let message = answer["response"]["status"]["message"].as_str().unwrap();
+        assert!(message.starts_with("spec: ") && message.contains(says), "{message}");
+        let answer = admitted(&template, Some(&template)).await;
+        assert_eq!(answer["response"]["allowed"], true, "its finalizers come off: {answer}");
+        assert_eq!(admitted("{}", Some(&template)).await["response"]["allowed"], true, "it is mended");
+    }
+    assert_eq!(admitted(&nested(50), None).await["response"]["allowed"], true, "managed fields do not count");
+}
+
+const ATTACKER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
+const OTHER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+
 /// A server on loopback with a certificate of its own, and no apiserver behind it.
 struct Served {
     phase: watch::Sender<Phase>,
     task: JoinHandle<()>,
     connector: TlsConnector,
     address: std::net::SocketAddr,
+    connections: Arc<Connections>,
+    bodies: Arc<Bodies>,
 }
 
 impl Served {
@@ -138,20 +185,32 @@ impl Served {
         let resolver = Arc::new(Resolver::default());
         resolver.load(&material.tls_cert, &material.tls_key, &provider).unwrap();
         let tls = server_config(resolver, Arc::clone(&provider), "http/1.1").unwrap();
-        let listener = super::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let listener = berth_http::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         let address = listener.local_addr().unwrap();
         let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
         let (phase, phases) = watch::channel(Phase::Serving);
-        let task = tokio::spawn(serve(listener, tls, Judge { client, closed: BTreeMap::new() }, phases));
+        let server = Server::new(tls);
+        let (connections, bodies) = server.counters();
+        let task = tokio::spawn(server.serve(
+            listener,
+            Judge { client, closed: BTreeMap::new(), object_max_bytes: 256 << 10 },
+            phases,
+        ));
         let mut roots = rustls::RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(material.bundle().as_bytes()).unwrap()).unwrap();
         let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
         let config = config.unwrap().with_root_certificates(roots).with_no_client_auth();
-        Self { phase, task, connector: TlsConnector::from(Arc::new(config)), address }
+        Self { phase, task, connector: TlsConnector::from(Arc::new(config)), address, connections, bodies }
     }
 
     async fn connect(&self) -> TlsStream<TcpStream> {
-        let stream = TcpStream::connect(self.address).await.unwrap();
+        self.connect_from(ATTACKER).await
+    }
+
+    async fn connect_from(&self, peer: Ipv4Addr) -> TlsStream<TcpStream> {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((peer, 0).into()).unwrap();
+        let stream = socket.connect(self.address).await.unwrap();
         self.connector.connect(ServerName::try_from("localhost").unwrap(), stream).await.unwrap()
     }
 }
@@ -207,4 +266,113 @@ async fn a_drain_answers_and_sends_clients_away_and_the_end_waits_for_no_idle_on
     served.task.await.unwrap();
     assert!(TcpStream::connect(served.address).await.is_err(), "the port is still open");
     drop(idle);
+}
+
+#[tokio::test]
+async fn a_review_whose_namespace_is_a_path_is_refused_and_the_apiserver_is_not_asked() {
+    let apiserver = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = apiserver.local_addr().unwrap();
+    let client = Client::try_from(kube::Config::new(format!("http://{address}").parse().unwrap())).unwrap();
+    let judge = Judge { client, closed: BTreeMap::new(), object_max_bytes: 256 << 10 };
+    let review = json!({"request": {
+        "uid": "1", "resource": {"resource": "clonesets"}, "namespace": "victim/podtemplates#",
+        "object": {
+            "apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "metadata": {"name": "x"},
+            "spec": {
+                "selector": {"matchLabels": {"a": "b"}},
+                "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+            },
+        },
+    }});
+    let review = review.to_string();
+    let answer = tokio::select! {
+        answer = super::admission::review(review.as_bytes(), &judge) => answer.unwrap(),
+        _ = apiserver.accept() => panic!("the apiserver was asked"),
+    };
+    let answer: Value = serde_json::from_slice(&answer).unwrap();
+    assert_eq!(answer["response"]["allowed"], false);
+    let message = answer["response"]["status"]["message"].as_str().unwrap();
+    assert!(message.contains("request.namespace") && message.contains("is no namespace"), "{message}");
+}
+
+/// A review of nothing, which is converted at once.
+fn empty_review() -> String {
+    let request = json!({"uid": "u", "desiredAPIVersion": "apps.kruise.io/v1beta1", "objects": []});
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request}).to_string()
+}
+
+impl Served {
+    /// Somebody else is answered while the attack is under way.
+    async fn serves_another(&self) {
+        let review = empty_review();
+        let answer = ask(&mut self.connect_from(OTHER).await, "POST", "/convert", review.len(), &review).await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn idle_chunked_posts_hold_no_memory_and_keep_no_other_waiting() {
+    let served = Served::start().await;
+    let mut idle = Vec::new();
+    for _ in 0..40 {
+        let mut stream = served.connect().await;
+        let head = "POST /convert HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n";
+        stream.write_all(head.as_bytes()).await.unwrap();
+        idle.push(stream);
+    }
+    served.serves_another().await;
+    assert_eq!(served.bodies.highest(), 3 * empty_review().len());
+    assert_eq!(served.connections.of_peer(ATTACKER.into()), 40, "they are still there");
+}
+
+#[tokio::test]
+async fn a_giant_body_is_refused_whether_it_announces_its_length_or_not() {
+    let served = Served::start().await;
+    let answer = ask(&mut served.connect().await, "POST", "/convert", 64 << 20, "").await;
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+    assert_eq!(served.bodies.highest(), 0);
+
+    let (mut reading, mut writing) = tokio::io::split(served.connect().await);
+    let sending = tokio::spawn(async move {
+        let head = "POST /convert HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n";
+        writing.write_all(head.as_bytes()).await.unwrap();
+        let chunk = [b"100000\r\n".as_slice(), &vec![b' '; 1 << 20], b"\r\n"].concat();
+        // The server hangs up in the middle.
+        for _ in 0..64 {
+            if writing.write_all(&chunk).await.is_err() {
+                return;
+            }
+        }
+    });
+    let mut answer = [0; 12];
+    reading.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 413");
+    assert!(served.bodies.highest() <= BODIES.factor * BODIES.largest);
+    sending.abort();
+    served.serves_another().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_bodies_at_once_get_half_of_the_memory_and_another_caller_is_served() {
+    let served = Arc::new(Served::start().await);
+    let mut attackers = Vec::new();
+    for _ in 0..100 {
+        let served = served.clone();
+        attackers.push(tokio::spawn(async move {
+            let mut stream = served.connect().await;
+            let head = format!("POST /convert HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n", 4 << 20);
+            // All but the last byte, and no more: or the server has hung up for another's sake.
+            let _ = stream.write_all(head.as_bytes()).await;
+            let _ = stream.write_all(&vec![b' '; (4 << 20) - 1]).await;
+            stream
+        }));
+    }
+    while served.bodies.charged() < BODIES.total / 4 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    served.serves_another().await;
+    assert!(served.bodies.highest() <= BODIES.total / 2 + 3 * empty_review().len(), "{}", served.bodies.highest());
+    for attacker in &attackers {
+        attacker.abort();
+    }
 }

@@ -1,13 +1,20 @@
 //! The chart itself.
 
-use anyhow::{Result, ensure};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
 use berth_webhook::places;
+use tempfile::TempDir;
 
 use crate::stage::{CHART, NAMESPACE, REGISTRY, Stage};
 
 /// What `helm template` says about these values; it needs no cluster.
 fn rendered(stage: &Stage, values: &[&str]) -> Result<String> {
-    let mut arguments = vec!["template", "berth", CHART, "--namespace", NAMESPACE, "--kube-version", "1.34"];
+    rendered_from(stage, CHART, values)
+}
+
+fn rendered_from(stage: &Stage, chart: &str, values: &[&str]) -> Result<String> {
+    let mut arguments = vec!["template", "berth", chart, "--namespace", NAMESPACE, "--kube-version", "1.34"];
     arguments.extend(values.iter().flat_map(|value| ["--set", *value]));
     stage.helm(&arguments)
 }
@@ -42,11 +49,91 @@ fn the_chart_is_well_formed_and_its_errors_help() -> Result<()> {
         (vec!["image.registry=https://registry.test"], "no scheme"),
         (vec![REGISTRY, "controller.replica=1"], "'replica' not allowed"),
         (vec![REGISTRY, "controller.certificates.certValidity=1y"], "certValidity"),
+        (vec![REGISTRY, "controller.certificates.certValidity=9m"], "certValidity"),
+        (vec![REGISTRY, "controller.certificates.caValidity=1h"], "caValidity 1h is shorter than certValidity 8760h"),
+        (vec![REGISTRY, "controller.leaderElection.renewDeadline=10s"], "is not shorter than leaseDuration 4s"),
+        (vec![REGISTRY, "controller.leaderElection.retryPeriod=2500ms"], "is not shorter than renewDeadline 3s"),
         (vec![REGISTRY, "daemon.criSocket=run/containerd.sock"], "criSocket"),
         (vec![REGISTRY, "controller.replicas=-1"], "replicas"),
+        (vec![REGISTRY, "controller.protectedNamespaces={a_b}"], "protectedNamespaces"),
+        (vec![REGISTRY, "image.digests.daemon=sha256:abc"], "digests"),
+        (vec![REGISTRY, "networkPolicy.apiserverCIDRs={10.0.0.1}"], "apiserverCIDRs"),
     ] {
         let error = refusal(&stage, &values)?;
         ensure!(error.contains(says), "{values:?}: {error:?} does not say {says:?}");
+    }
+    Ok(())
+}
+
+/// The paths of the host that the daemon mounts, each once.
+fn host_paths(manifests: &str) -> Vec<&str> {
+    let paths = manifests.lines().filter_map(|line| line.trim().strip_prefix("hostPath: {path: "));
+    paths.map(|rest| rest.split([',', '}']).next().unwrap_or_default()).collect()
+}
+
+#[test]
+fn values_for_hardening_make_what_they_say() -> Result<()> {
+    let stage = Stage::bare()?;
+    let plain = rendered(&stage, &[REGISTRY])?;
+    ensure!(!plain.contains("kind: NetworkPolicy"), "not every network enforces policies");
+    ensure!(plain.contains("priorityClassName: system-cluster-critical"), "the controller has no priority");
+    ensure!(plain.contains("priorityClassName: system-node-critical"), "the daemon has no priority");
+    ensure!(host_paths(&plain) == ["/run", "/var/lib/containerd"], "{:?}", host_paths(&plain));
+    let tokens = plain.matches("serviceAccountToken: {expirationSeconds: 3600, path: token}").count();
+    ensure!(
+        tokens == 2 && plain.matches("automountServiceAccountToken: false").count() == 2,
+        "{tokens} tokens end soon"
+    );
+    let plain_image = "image: \"registry.test/berth/berth-daemon:";
+    ensure!(plain.contains(plain_image), "an image without a digest has its tag");
+
+    let without = rendered(&stage, &[REGISTRY, "validatingWebhook.install=false"])?;
+    ensure!(!without.contains("webhookconfigurations"), "a right to webhook configurations is left");
+    ensure!(!without.contains("kind: ValidatingWebhookConfiguration"), "a webhook is left");
+
+    let digest = format!("sha256:{}", "0a".repeat(32));
+    let digests = format!("image.digests.daemon={digest}");
+    let socket = "daemon.criSocket=/var/run/k3s/containerd/containerd.sock";
+    let network = ["networkPolicy.enabled=true", "networkPolicy.apiserverCIDRs={10.0.0.0/28,fd00::/64}"];
+    let scrape = "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=metrics";
+    let hard = rendered(&stage, &[REGISTRY, &digests, socket, network[0], network[1], scrape])?;
+    ensure!(hard.contains(&format!("registry.test/berth/berth-daemon@{digest}")), "the digest is not used");
+    ensure!(hard.contains("registry.test/berth/berth-controller:"), "the controller has a tag");
+    ensure!(host_paths(&hard) == ["/run/k3s/containerd", "/var/lib/containerd"], "{:?}", host_paths(&hard));
+    for part in ["cidr: \"10.0.0.0/28\"", "cidr: \"fd00::/64\"", "port: grpc", "port: metrics", "team: metrics"] {
+        ensure!(hard.contains(part), "no {part} in the NetworkPolicies:\n{hard}");
+    }
+    stage.kubectl(&["create", "namespace", NAMESPACE], None)?;
+    stage.kubectl(&["apply", "--dry-run=server", "--filename=-"], Some(&hard))?;
+
+    // The plugin's leases are looked after by the network namespaces below /run.
+    let with_cni = rendered(&stage, &[REGISTRY, socket, "cni.install=true"])?;
+    ensure!(host_paths(&with_cni).contains(&"/run"), "{:?}", host_paths(&with_cni));
+    let none = rendered(&stage, &[REGISTRY, "controller.priorityClassName="]);
+    ensure!(!none?.contains("system-cluster-critical"), "an empty priority class is a class");
+    Ok(())
+}
+
+/// A copy of the chart whose defaults are those of its first version: so it is for helm's `--reuse-values` then.
+fn chart_with_first_values() -> Result<TempDir> {
+    let copy = TempDir::new()?;
+    let copied = Command::new("cp").args(["--recursive", &format!("{CHART}/.")]).arg(copy.path()).status()?;
+    ensure!(copied.success(), "the chart cannot be copied");
+    std::fs::write(copy.path().join("values.yaml"), include_str!("first-values.yaml"))?;
+    Ok(copy)
+}
+
+#[test]
+fn an_upgrade_that_reuses_the_first_versions_values_renders_as_with_todays_defaults() -> Result<()> {
+    let (stage, first) = (Stage::bare()?, chart_with_first_values()?);
+    let chart = first.path().to_str().context("the copy has a name that is no text")?;
+    // Values that were there and have another default today stay as they were; the controller has the other's default itself.
+    let kept = ["controller.priorityClassName=", "daemon.priorityClassName=", "controller.objectMaxBytes=null"];
+    for values in [vec![REGISTRY], vec![REGISTRY, "cni.install=true"], vec![REGISTRY, "networkPolicy.enabled=true"]] {
+        let reused = rendered_from(&stage, chart, &values)?;
+        let today = rendered(&stage, &[&values[..], &kept].concat())?;
+        let differs = reused.lines().zip(today.lines()).find(|(reused, today)| reused != today);
+        ensure!(reused == today, "{values:?}: {differs:?}");
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 mod chart;
 mod migration;
 mod policy;
+mod policy_controller;
 mod repair;
 mod rotation;
 mod stage;

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::stage::{NAMESPACE, Stage, node_image, node_images, until};
 
-fn refused<T>(what: &str, answer: Result<T, kube::Error>, says: &str) -> Result<()> {
+pub(crate) fn refused<T>(what: &str, answer: Result<T, kube::Error>, says: &str) -> Result<()> {
     match answer {
         Ok(_) => anyhow::bail!("{what} was allowed"),
         Err(kube::Error::Api(status)) => {
@@ -47,7 +47,14 @@ fn a_daemon_writes_the_status_of_its_own_nodes_image_and_nothing_else() -> Resul
         until("the daemon may write its own status", async || Ok(report(&daemon, "mine").await?)).await?;
         until("the policy is in force", async || refused("another node's status", report(&daemon, "theirs").await, "node mine")).await?;
 
+        // What it may write is bounded: every controller holds it, and each write of it is one of etcd.
         let images = node_images(&daemon, "v1beta1");
+        let condition = json!({"type": "RuntimeReady", "status": "False", "message": "x".repeat(900_000)});
+        let flood = Patch::Merge(json!({"status": {"conditions": [condition]}}));
+        match images.patch_status("mine", &PatchParams::default(), &flood).await {
+            Err(kube::Error::Api(status)) => ensure!(status.message.contains("conditions[0].message"), "{status:?}"),
+            other => anyhow::bail!("a message of 900 KB: {other:?}"),
+        }
         let spec = Patch::Merge(json!({"spec": {"images": {}}}));
         refused("its own spec", images.patch("mine", &PatchParams::default(), &spec).await, "cannot patch")?;
         let secrets: Api<Secret> = Api::namespaced(daemon.clone(), NAMESPACE);

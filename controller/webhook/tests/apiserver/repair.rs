@@ -60,6 +60,19 @@ fn wiped_bundles_and_a_deleted_secret_are_repaired() -> Result<()> {
         })
         .await?;
 
+        // Whoever has the right to write the bundle can write the rest, and would see every write of the cluster.
+        let everything = json!([{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}]);
+        let webhook = json!({"name": "validate.apps.kruise.io", "failurePolicy": "Fail", "rules": everything});
+        let patch = Patch::Strategic(json!({"webhooks": [webhook]}));
+        validating.patch(VALIDATING, &PatchParams::default(), &patch).await?;
+        until("the validating webhook asks about our kinds alone", async || {
+            let webhooks = serde_json::to_value(validating.get(VALIDATING).await?.webhooks)?;
+            ensure!(webhooks[0]["failurePolicy"] == "Ignore", "{webhooks}");
+            ensure!(webhooks[0]["rules"][0]["apiGroups"] == json!(["apps.kruise.io"]), "{webhooks}");
+            Ok(())
+        })
+        .await?;
+
         let secrets: Api<Secret> = Api::namespaced(admin.clone(), NAMESPACE);
         let uid = secrets.get(SECRET).await?.metadata.uid;
         secrets.delete(SECRET, &DeleteParams::default()).await?;

@@ -38,8 +38,15 @@ impl Stage {
     /// A control plane with the chart in it. It has no nodes: the chart's own pods stay pending, and the test's
     /// replicas take their place.
     pub(crate) fn with_chart() -> Result<Self> {
+        Self::with_values(REGISTRY)
+    }
+
+    /// The same with more values, separated by commas.
+    pub(crate) fn with_values(values: &str) -> Result<Self> {
         let stage = Self::bare()?;
-        stage.helm(&["install", "berth", CHART, "--namespace", NAMESPACE, "--create-namespace", "--set", REGISTRY])?;
+        stage.helm(&["install", "berth", CHART, "--namespace", NAMESPACE, "--create-namespace", "--set", values])?;
+        // Without it no pod is taken in.
+        stage.kubectl(&["wait", "--for=create", "serviceaccount/default", "--timeout=120s", "-n", NAMESPACE], None)?;
         Ok(stage)
     }
 
@@ -131,6 +138,12 @@ pub(crate) const LONG: Validity = Validity { cert: Duration::from_secs(86_400), 
 impl Replica {
     /// Starts a replica with the rights that the chart gives to the controller.
     pub(crate) async fn start(admin: &Client, manager: Client, port: u16, validity: Validity) -> Result<Self> {
+        Self::start_with(admin, manager, config(port, validity, None)).await
+    }
+
+    /// The same with settings of its own; its pod is made here.
+    pub(crate) async fn start_with(admin: &Client, manager: Client, config: Config) -> Result<Self> {
+        let port = config.bind.port();
         beat(admin).await?;
         let pods: Api<Pod> = Api::namespaced(admin.clone(), NAMESPACE);
         let pod: Pod = serde_json::from_value(json!({
@@ -149,7 +162,7 @@ impl Replica {
         let identity = PodIdentity { name: pod.name_any(), uid: pod.uid().unwrap_or_default(), ip: ip.into() };
         let (shutdown, stop) = oneshot::channel();
         let stop = async move { drop(stop.await) };
-        let handle = berth_webhook::run(config(port, validity, Some(identity)), manager, stop).await?;
+        let handle = berth_webhook::run(Config { pod: Some(identity), ..config }, manager, stop).await?;
         let (done, ready) = oneshot::channel();
         let kubelet = tokio::spawn(kubelet(admin.clone(), pod.name_any(), handle.readiness(), done));
         Ok(Self { handle, shutdown, ready, kubelet })
@@ -202,6 +215,7 @@ async fn beat(admin: &Client) -> Result<()> {
 pub(crate) fn config(port: u16, validity: Validity, pod: Option<PodIdentity>) -> Config {
     Config {
         closed: Default::default(),
+        object_max_bytes: 256 << 10,
         namespace: NAMESPACE.to_owned(),
         service: SERVICE.to_owned(),
         extra_services: vec!["kruise-manager-grpc".to_owned()],
@@ -210,7 +224,9 @@ pub(crate) fn config(port: u16, validity: Validity, pod: Option<PodIdentity>) ->
         host: None,
         host_port: None,
         cert_validity: validity.cert,
+        validity: berth_webhook::Validity::default(),
         ca_validity: validity.ca,
+        validating: true,
         pod,
         drain: Duration::from_millis(500),
     }

@@ -1,11 +1,13 @@
 //! Two replicas at once: one Secret, both ready only when conversion works, both serving the same certificate.
 
 use anyhow::{Result, ensure};
+use berth_cluster::Component;
 use berth_cluster::address::CONTROL_PLANE;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::{DeleteParams, ListParams, PostParams};
-use kube::{Api, ResourceExt};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, PostParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
 
 use crate::rotation::handshake;
 use crate::stage::{
@@ -125,4 +127,77 @@ fn a_controller_outside_the_cluster_is_reached_by_its_address() -> Result<()> {
         let _ = shutdown.send(());
         Ok(handle.join().await?)
     })
+}
+
+#[test]
+fn without_its_webhook_configuration_a_replica_needs_no_right_to_one() -> Result<()> {
+    let stage = Stage::with_values(&format!("{REGISTRY},validatingWebhook.install=false"))?;
+    let user = format!("--as=system:serviceaccount:{NAMESPACE}:kruise-manager");
+    let right = ["auth", "can-i", "patch", "validatingwebhookconfigurations/kruise-validating-webhook-configuration"];
+    // kubectl ends with an error where the answer is no.
+    ensure!(stage.kubectl(&[&right[..], &[&user]].concat(), None).is_err(), "the right is there");
+    stage.run(async |admin| {
+        let settings = berth_webhook::Config { validating: false, ..config(9876, LONG, None) };
+        let mut replica = Replica::start_with(&admin, stage.manager().await?, settings).await?;
+        replica.ready().await?;
+        node_images(&admin, "v1alpha1").create(&PostParams::default(), &node_image("v1alpha1", "old", "1")).await?;
+        replica.end().await
+    })
+}
+
+/// What a list is made of: more in all than the largest body that the webhook reads.
+const LARGE: (usize, usize) = (60, 200_000);
+
+fn clone_sets(client: &Client, version: &str) -> Api<DynamicObject> {
+    let gvk = GroupVersionKind::gvk("apps.kruise.io", version, "CloneSet");
+    Api::namespaced_with(client.clone(), "default", &ApiResource::from_gvk(&gvk))
+}
+
+/// A CloneSet that is mostly the value of a variable.
+fn large(number: usize) -> DynamicObject {
+    let name = format!("large-{number}");
+    let env = json!([{"name": "A", "value": "x".repeat(LARGE.1)}]);
+    let template = json!({
+        "metadata": {"labels": {"app": name}},
+        "spec": {"containers": [{"name": "c", "image": "i", "env": env}]},
+    });
+    let spec = json!({"replicas": 0, "selector": {"matchLabels": {"app": name}}, "template": template});
+    let gvk = GroupVersionKind::gvk("apps.kruise.io", "v1beta1", "CloneSet");
+    DynamicObject::new(&name, &ApiResource::from_gvk(&gvk)).data(json!({"spec": spec}))
+}
+
+/// Lists all CloneSets in v1alpha1, by a webhook that runs for as long.
+async fn list_by_webhook(admin: &Client) -> Result<usize> {
+    let (shutdown, stop) = tokio::sync::oneshot::channel();
+    let config = berth_webhook::Config { host: Some(CONTROL_PLANE.to_string()), ..config(0, LONG, None) };
+    let handle = berth_webhook::run(config, admin.clone(), async move { drop::<Result<(), _>>(stop.await) }).await?;
+    let readiness = handle.readiness();
+    until("it is ready", async || readiness.check().map_err(anyhow::Error::msg)).await?;
+    let found = until("CloneSets are listed", async || {
+        Ok(clone_sets(admin, "v1alpha1").list(&ListParams::default()).await?.items.len())
+    })
+    .await?;
+    let _ = shutdown.send(());
+    handle.join().await?;
+    Ok(found)
+}
+
+#[test]
+fn a_list_that_is_larger_than_the_largest_review_is_converted_object_by_object() -> Result<()> {
+    let stage = Stage::bare()?;
+    stage.kubectl(&["create", "namespace", NAMESPACE], None)?;
+    stage.kubectl(&["apply", "--filename", &format!("{CHART}/files/crds")], None)?;
+    let found = stage.run(async |admin| {
+        let stored = clone_sets(&admin, "v1beta1");
+        for number in 0..LARGE.0 {
+            until("it is created", async || Ok(stored.create(&PostParams::default(), &large(number)).await?)).await?;
+        }
+        list_by_webhook(&admin).await
+    })?;
+    ensure!(found == LARGE.0, "{found} were listed");
+    // With caches that have to be filled from etcd.
+    stage.cluster.restart(Component::Apiserver)?;
+    let found = stage.run(async |admin| list_by_webhook(&admin).await)?;
+    ensure!(found == LARGE.0, "{found} were listed by an apiserver that has just started");
+    Ok(())
 }

@@ -1,0 +1,83 @@
+//! For how long the certificates are still valid, as a metric.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+
+use super::plan::Stored;
+
+/// When the serving certificate and the newest authority end. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Validity {
+    ends: Arc<Mutex<Ends>>,
+}
+
+#[derive(Debug, Default)]
+struct Ends {
+    serving: Option<Timestamp>,
+    authority: Option<Timestamp>,
+}
+
+impl Validity {
+    /// Adds `berth_certificate_remaining_seconds` to the metrics, for `serving` and `authority` each; below zero is expired.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register_collector(Box::new(self.clone()));
+    }
+
+    /// This is what the Secret holds.
+    pub(crate) fn set(&self, stored: &Stored) {
+        let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        ends.serving = stored.leaf.as_ref().map(|leaf| leaf.span.not_after);
+        ends.authority = stored.authorities.first().map(|newest| newest.not_after);
+    }
+}
+
+impl Collector for Validity {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let ends = {
+            let ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+            [("serving", ends.serving), ("authority", ends.authority)]
+        };
+        let help = "Seconds until the webhooks' certificate, or its authority, ends";
+        let mut metric =
+            encoder.encode_descriptor("berth_certificate_remaining_seconds", help, None, MetricType::Gauge)?;
+        for (certificate, end) in ends {
+            let Some(end) = end else { continue };
+            let left = ConstGauge::<i64>::new(end.duration_since(Timestamp::now()).as_secs());
+            left.encode(metric.encode_family(&[("certificate", certificate)])?)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+
+    use super::*;
+    use crate::certs::plan::{Leaf, Span};
+
+    #[test]
+    fn the_metric_says_how_long_each_certificate_is_still_valid() {
+        let (validity, mut registry) = (Validity::default(), Registry::default());
+        validity.register(&mut registry);
+        let now = Timestamp::now();
+        let ends = |hours| Span { not_before: now, not_after: now + SignedDuration::from_hours(hours) };
+        let leaf = Leaf { span: ends(-1), issuer: Some(0), names: [].into() };
+        validity.set(&Stored { authorities: vec![ends(100), ends(1)], can_sign: true, leaf: Some(leaf) });
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let value = |certificate: &str| -> i64 {
+            let name = format!("berth_certificate_remaining_seconds{{certificate=\"{certificate}\"}} ");
+            text.lines().find_map(|line| line.strip_prefix(&name)).unwrap_or_else(|| panic!("{text}")).parse().unwrap()
+        };
+        assert!((-3_700..=-3_600).contains(&value("serving")), "{text}");
+        assert!((359_900..=360_000).contains(&value("authority")), "{text}");
+    }
+}

@@ -1,0 +1,144 @@
+//! Whether the apiserver still reaches this replica, once it did.
+//!
+//! A proof goes by way of the Service, so any replica may answer it: one that succeeds says that somebody converts. One that fails
+//! is held against this replica only while no apiserver has opened a connection to it since. So where one of two replicas is
+//! cut off, the other stays ready, and a slow apiserver takes nobody out of service with one proof.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// So many proofs in a row must fail.
+const FAILURES: u32 = 3;
+/// Between two proofs while all is well: a dry run, which nothing stores.
+const PROVE_EVERY: Duration = Duration::from_secs(30);
+/// Between two proofs after one that failed.
+const PROVE_SOON: Duration = Duration::from_secs(5);
+/// The wait after which a replica that was cut off stands in again although others answer its proofs; it doubles each time.
+const STAND_IN_AFTER: Duration = Duration::from_secs(60);
+const STAND_IN_AFTER_AT_MOST: Duration = Duration::from_secs(900);
+
+/// What a proof of a ready replica came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Proof {
+    /// An object was converted.
+    Works,
+    /// The apiserver said that it reaches no webhook, or nothing at all.
+    Unreached,
+    /// It could not be tried: that says nothing of this replica.
+    Untried,
+}
+
+/// What is known of a replica's reach. Connections are counted from the start of the process.
+#[derive(Debug, Default)]
+pub(super) struct Reach {
+    failures: u32,
+    /// Connections when the first of the failures came.
+    connections: u64,
+    next: Option<Instant>,
+    /// Since when this replica is cut off.
+    cut_off: Option<Instant>,
+    times_cut_off: u32,
+}
+
+impl Reach {
+    /// How long until the next proof of a ready replica.
+    pub(super) fn next_proof_in(&self, now: Instant) -> Duration {
+        self.next.map_or(PROVE_EVERY, |next| next.saturating_duration_since(now))
+    }
+
+    /// This replica is ready from now on.
+    pub(super) fn begins(&mut self, now: Instant) {
+        (self.failures, self.cut_off, self.next) = (0, None, Some(now + PROVE_EVERY));
+    }
+
+    /// A ready replica has tried again. False when the apiserver does not reach it any more.
+    pub(super) fn tried(&mut self, proof: Proof, connections: u64, now: Instant) -> bool {
+        match proof {
+            Proof::Works => self.failures = 0,
+            Proof::Unreached if self.failures == 0 || connections != self.connections => {
+                (self.failures, self.connections) = (1, connections);
+            }
+            Proof::Unreached => self.failures += 1,
+            Proof::Untried => {}
+        }
+        self.next = Some(now + if self.failures > 0 { PROVE_SOON } else { PROVE_EVERY });
+        if self.failures < FAILURES {
+            return true;
+        }
+        (self.failures, self.cut_off) = (0, Some(now));
+        self.times_cut_off = self.times_cut_off.saturating_add(1);
+        false
+    }
+
+    /// Whether a proof that worked makes this replica ready. Of one that was cut off that is certain only when the apiserver has
+    /// opened a connection to it (`is_connected`); otherwise others serve, and it stands in with them only after a while.
+    pub(super) fn is_ready(&self, is_connected: bool, now: Instant) -> bool {
+        let Some(since) = self.cut_off else { return true };
+        let doubled = STAND_IN_AFTER.saturating_mul(1 << self.times_cut_off.saturating_sub(1).min(8));
+        is_connected || now >= since + doubled.min(STAND_IN_AFTER_AT_MOST)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tries so often; true while it stays ready.
+    fn after(reach: &mut Reach, proofs: &[Proof], mut connections: impl FnMut() -> u64, now: Instant) -> bool {
+        proofs.iter().all(|proof| reach.tried(*proof, connections(), now))
+    }
+
+    #[test]
+    fn a_replica_that_the_apiserver_reaches_no_more_is_not_ready() {
+        let (mut reach, now) = (Reach::default(), Instant::now());
+        assert!(after(&mut reach, &[Proof::Unreached; 2], || 7, now));
+        assert!(!after(&mut reach, &[Proof::Unreached], || 7, now));
+    }
+
+    #[test]
+    fn a_slow_proof_takes_no_replica_out_of_service() {
+        let (mut reach, now) = (Reach::default(), Instant::now());
+        let slow_now_and_then = [Proof::Unreached, Proof::Unreached, Proof::Works].repeat(50);
+        assert!(after(&mut reach, &slow_now_and_then, || 7, now));
+    }
+
+    #[test]
+    fn a_replica_to_which_the_apiserver_connects_stays_ready_while_another_is_cut_off() {
+        let (mut reach, now, mut connections) = (Reach::default(), Instant::now(), 0);
+        let connects_now_and_then = || {
+            connections += 1;
+            connections / 2
+        };
+        assert!(after(&mut reach, &[Proof::Unreached; 100], connects_now_and_then, now));
+    }
+
+    #[test]
+    fn an_apiserver_that_is_away_takes_no_replica_out_of_service() {
+        let (mut reach, now) = (Reach::default(), Instant::now());
+        assert!(after(&mut reach, &[Proof::Untried; 100], || 7, now));
+    }
+
+    #[test]
+    fn a_replica_that_was_cut_off_comes_back_when_it_is_reached_or_ever_more_rarely() {
+        let (mut reach, start) = (Reach::default(), Instant::now());
+        for wait in [STAND_IN_AFTER, STAND_IN_AFTER * 2, STAND_IN_AFTER * 4] {
+            assert!(reach.is_ready(false, start), "it was never cut off, or came back");
+            assert!(!after(&mut reach, &[Proof::Unreached; 3], || 7, start));
+            let before = start + wait - Duration::from_secs(1);
+            assert_eq!([reach.is_ready(false, before), reach.is_ready(true, before)], [false, true]);
+            assert!(reach.is_ready(false, start + wait));
+            reach.begins(start);
+        }
+    }
+
+    #[test]
+    fn proofs_are_rare_while_they_work_and_come_soon_after_one_that_failed() {
+        let (mut reach, now) = (Reach::default(), Instant::now());
+        reach.begins(now);
+        assert_eq!(reach.next_proof_in(now), PROVE_EVERY);
+        reach.tried(Proof::Unreached, 0, now);
+        assert_eq!(reach.next_proof_in(now), PROVE_SOON);
+        assert_eq!(reach.next_proof_in(now + PROVE_EVERY), Duration::ZERO);
+    }
+}

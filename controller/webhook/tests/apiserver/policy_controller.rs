@@ -1,0 +1,446 @@
+//! The controller's token: what the controller writes is allowed, and what a thief of its token would write is refused.
+
+use anyhow::{Context, Result, ensure};
+use berth_webhook::places;
+use http::{Method, Request};
+use kube::Client;
+use serde_json::{Value, json};
+
+use crate::policy::refused;
+use crate::stage::{NAMESPACE, Stage, until};
+
+const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const JSON_PATCH: &str = "application/json-patch+json";
+const CLONE_SETS: &str = "/apis/apps.kruise.io/v1beta1/namespaces/default/clonesets";
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
+const REVISIONS: &str = "/apis/apps/v1/namespaces/default/controllerrevisions";
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const JOBS: &str = "/apis/apps.kruise.io/v1beta1/namespaces/default/imagepulljobs";
+const NODE_IMAGES: &str = "/apis/apps.kruise.io/v1beta1/nodeimages";
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const INSTANCE: &str = "apps.kruise.io/cloneset-instance-id";
+
+type Answer = Result<Value, kube::Error>;
+
+/// Somebody who sends requests.
+struct Caller(Client);
+
+impl Caller {
+    async fn send(&self, method: Method, path: &str, content: &str, body: &Value) -> Answer {
+        let request = Request::builder().method(method).uri(path).header("content-type", content);
+        self.0.request(request.body(body.to_string().into_bytes()).map_err(kube::Error::HttpError)?).await
+    }
+
+    async fn create(&self, path: &str, body: &Value) -> Answer {
+        self.send(Method::POST, path, "application/json", body).await
+    }
+
+    async fn merge(&self, path: &str, body: &Value) -> Answer {
+        self.send(Method::PATCH, path, MERGE, body).await
+    }
+
+    async fn strategic(&self, path: &str, body: &Value) -> Answer {
+        self.send(Method::PATCH, path, STRATEGIC, body).await
+    }
+
+    async fn delete(&self, path: &str) -> Answer {
+        self.send(Method::DELETE, path, "application/json", &json!({})).await
+    }
+
+    async fn get(&self, path: &str) -> Answer {
+        self.send(Method::GET, path, "application/json", &json!({})).await
+    }
+}
+
+/// The administrator, the holder of the controller's token, and the owner reference of a CloneSet.
+struct Scene {
+    admin: Caller,
+    manager: Caller,
+    owner: Value,
+}
+
+fn cloneset(name: &str) -> Value {
+    let labels = json!({"app": name});
+    let template =
+        json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "web:1"}]}});
+    let spec = json!({"replicas": 0, "selector": {"matchLabels": labels}, "template": template,
+                      "scaleStrategy": {"podsToDelete": ["a", "b"]}});
+    json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "metadata": {"name": name}, "spec": spec})
+}
+
+fn owner(kind: &str, object: &Value, controller: bool) -> Value {
+    let metadata = &object["metadata"];
+    let mut owner =
+        json!({"apiVersion": object["apiVersion"], "kind": kind, "name": metadata["name"], "uid": metadata["uid"]});
+    if controller {
+        owner["controller"] = json!(true);
+        owner["blockOwnerDeletion"] = json!(true);
+    }
+    owner
+}
+
+fn pod(name: &str, owners: &Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "ownerReferences": owners},
+           "spec": {"containers": [{"name": "main", "image": "web:1"}], "readinessGates": [{"conditionType": "InPlaceUpdateReady"}]}})
+}
+
+fn claim(name: &str, owners: &Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+           "metadata": {"name": name, "labels": {INSTANCE: "abcde"}, "ownerReferences": owners},
+           "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}})
+}
+
+fn revision(name: &str, owners: &Value) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1, "data": {"spec": {}},
+           "metadata": {"name": name, "ownerReferences": owners}})
+}
+
+async fn scene(stage: &Stage, admin: Client) -> Result<Scene> {
+    let (admin, manager) = (Caller(admin), Caller(stage.manager().await?));
+    let set = until("CloneSets are served", async || Ok(admin.create(CLONE_SETS, &cloneset("web")).await?)).await?;
+    let scene = Scene { owner: owner("CloneSet", &set, true), admin, manager };
+    // A policy is in force some time after it is there.
+    let template = json!({"metadata": {"generateName": "early-"}, "template": {"spec": {"containers": [{"name": "a", "image": "a"}]}}});
+    until("the policies are in force", async || {
+        refused(
+            "a PodTemplate",
+            scene.manager.create("/api/v1/namespaces/default/podtemplates", &template).await,
+            "dry runs",
+        )?;
+        let labels = json!({"metadata": {"annotations": {"a": "b"}}});
+        let crd = format!("{DEFINITIONS}/{}", places::CRDS[0]);
+        refused("an annotation", scene.manager.merge(&crd, &labels).await, "may write spec.conversion")?;
+        refused("a CloneSet", scene.manager.merge(&format!("{CLONE_SETS}/web"), &labels).await, "annotations")?;
+        let bare = pod("early", &json!([]));
+        refused("a bare pod", scene.manager.create(PODS, &bare).await, "what a CloneSet controls")
+    })
+    .await?;
+    Ok(scene)
+}
+
+#[test]
+fn the_controllers_token_writes_pods_claims_and_revisions_of_clonesets_alone() -> Result<()> {
+    let stage = Stage::with_chart()?;
+    stage.run(async |admin| {
+        let scene = scene(&stage, admin).await?;
+        pods_of_clonesets(&scene).await.context("what the controller does with pods")?;
+        pods_of_others(&scene).await?;
+        claims(&scene).await.context("what the controller does with claims")?;
+        claims_of_others(&scene).await?;
+        revisions(&scene).await
+    })
+}
+
+/// Everything that the executor sends for pods.
+async fn pods_of_clonesets(Scene { manager, owner, admin }: &Scene) -> Result<()> {
+    let made = manager.create(PODS, &pod("web-1", &json!([owner]))).await?;
+    let path = &format!("{PODS}/web-1");
+    let uid = &made["metadata"]["uid"];
+    let closed = json!({"metadata": {"uid": uid, "labels": {"lifecycle.apps.kruise.io/state": "Updating"}},
+                        "status": {"conditions": [{"type": "InPlaceUpdateReady", "status": "False"}]}});
+    manager.strategic(&format!("{path}/status"), &closed).await.context("out of service")?;
+    let image = json!({"metadata": {"uid": uid, "labels": {"a": "b"}, "annotations": {"c": "d"}, "finalizers": ["example.com/in-use"]},
+                       "spec": {"containers": [{"name": "main", "image": "web:2"}]}});
+    let patched = manager.strategic(path, &image).await.context("another image")?;
+    ensure!(patched["spec"]["containers"][0]["image"] == "web:2", "{patched}");
+    admin.merge(path, &json!({"metadata": {"finalizers": null}})).await?;
+
+    // The ConfigMap of a launch order.
+    let its_pod = owner_of_pod(&made);
+    let barrier = json!({"metadata": {"name": "web-1-barrier", "ownerReferences": [its_pod]}, "data": {}});
+    manager.create(CONFIG_MAPS, &barrier).await.context("a barrier")?;
+    let keys = json!([{"op": "test", "path": "/metadata/ownerReferences/0/uid", "value": uid},
+                      {"op": "add", "path": "/data", "value": {"p_0": "true"}}]);
+    manager
+        .send(Method::PATCH, &format!("{CONFIG_MAPS}/web-1-barrier"), JSON_PATCH, &keys)
+        .await
+        .context("its keys")?;
+
+    let release = json!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": owner["uid"]}]}});
+    let released = manager.strategic(path, &release).await.context("a release")?;
+    ensure!(released["metadata"]["ownerReferences"].is_null(), "{released}");
+    refused("the image of a released pod", manager.strategic(path, &image).await, "what a CloneSet controls")?;
+    let adopted_and_changed = json!({"metadata": {"ownerReferences": [owner]},
+                                     "spec": {"containers": [{"name": "main", "image": "evil:1"}]}});
+    refused("an adoption with another image", manager.strategic(path, &adopted_and_changed).await, "containers alone")?;
+    manager.strategic(path, &json!({"metadata": {"ownerReferences": [owner]}})).await.context("an adoption")?;
+    manager.delete(path).await.context("a deletion")?;
+    until("the pod has gone", async || {
+        ensure!(admin.get(path).await.is_err(), "it is there");
+        Ok(())
+    })
+    .await
+}
+
+/// What a thief would send for pods.
+async fn pods_of_others(Scene { manager, owner, admin }: &Scene) -> Result<()> {
+    let says = "what a CloneSet controls";
+    let mut other = owner.clone();
+    other["controller"] = json!(false);
+    refused(
+        "a pod that does not name it as its controller",
+        manager.create(PODS, &pod("x", &json!([other]))).await,
+        says,
+    )?;
+    for (field, value) in [("kind", "Deployment"), ("apiVersion", "apps/v1")] {
+        let mut other = owner.clone();
+        other[field] = json!(value);
+        refused(value, manager.create(PODS, &pod("x", &json!([other]))).await, says)?;
+    }
+    for namespace in ["kube-system", NAMESPACE] {
+        let pods = format!("/api/v1/namespaces/{namespace}/pods");
+        let set = admin.create(&CLONE_SETS.replace("default", namespace), &cloneset("web")).await?;
+        let owners = json!([self::owner("CloneSet", &set, true)]);
+        refused("a pod there", manager.create(&pods, &pod("x", &owners)).await, "controller.protectedNamespaces")?;
+        admin.create(&pods, &pod("there", &owners)).await?;
+        let image = json!({"spec": {"containers": [{"name": "main", "image": "evil:1"}]}});
+        let answer = manager.strategic(&format!("{pods}/there"), &image).await;
+        refused("the image of a pod there", answer, "controller.protectedNamespaces")?;
+        let answer = manager.delete(&format!("{pods}/there")).await;
+        refused("the deletion of a pod there", answer, "controller.protectedNamespaces")?;
+    }
+
+    let theirs = another_owner();
+    admin.create(PODS, &pod("bare", &json!([]))).await?;
+    let path = &format!("{PODS}/bare");
+    let image = json!({"spec": {"containers": [{"name": "main", "image": "evil:1"}]}});
+    let unready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
+    refused("the image of a bare pod", manager.strategic(path, &image).await, says)?;
+    refused("the status of a bare pod", manager.strategic(&format!("{path}/status"), &unready).await, says)?;
+    refused("the deletion of a bare pod", manager.delete(path).await, says)?;
+    admin.merge(path, &json!({"metadata": {"ownerReferences": theirs}})).await?;
+    let stolen = json!({"metadata": {"ownerReferences": [owner]}});
+    let answer = manager.merge(path, &stolen).await;
+    refused("another's pod", answer, says)?;
+    admin.create(PODS, &pod("web-2", &json!([owner]))).await?;
+    let tolerant =
+        json!([{"op": "add", "path": "/spec/tolerations/-", "value": {"key": "reserved", "operator": "Exists"}}]);
+    let answer = manager.send(Method::PATCH, &format!("{PODS}/web-2"), JSON_PATCH, &tolerant).await;
+    refused("tolerations", answer, "its containers alone")
+}
+
+/// A controlling owner of a kind that the cluster does not know: the garbage collector leaves alone what it owns.
+fn another_owner() -> Value {
+    json!([{"apiVersion": "none.example/v1", "kind": "Nothing", "name": "db", "uid": "u", "controller": true}])
+}
+
+fn owner_of_pod(pod: &Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]})
+}
+
+/// Everything that the executor sends for claims.
+async fn claims(Scene { manager, owner, admin }: &Scene) -> Result<()> {
+    let pod = admin.create(PODS, &pod("web-3", &json!([owner]))).await?;
+    let pod = owner_of_pod(&pod);
+    manager.create(CLAIMS, &claim("data", &json!([owner]))).await?;
+    let path = &format!("{CLAIMS}/data");
+    manager.strategic(path, &json!({"metadata": {"annotations": {"a": null}}})).await.context("an annotation")?;
+    let change = |from: &Value, to: &Value| json!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": from["uid"]}, to]}});
+    manager.strategic(path, &change(owner, &pod)).await.context("given to its pod")?;
+    manager.strategic(path, &change(&pod, owner)).await.context("taken back")?;
+    manager.delete(path).await.context("a deletion")?;
+    Ok(())
+}
+
+/// What a thief would send for claims.
+async fn claims_of_others(Scene { manager, owner, admin }: &Scene) -> Result<()> {
+    refused("a claim of nobody", manager.create(CLAIMS, &claim("x", &json!([]))).await, "what a CloneSet controls")?;
+    let mut theirs = claim("theirs", &json!([]));
+    theirs["metadata"]["labels"] = json!({"app": "db"});
+    admin.create(CLAIMS, &theirs).await?;
+    let path = &format!("{CLAIMS}/theirs");
+    let stolen = json!({"metadata": {"labels": {INSTANCE: "abcde"}, "ownerReferences": [owner]}});
+    refused("another's claim", manager.merge(path, &stolen).await, "those with the label")?;
+    refused("the deletion of another's claim", manager.delete(path).await, "what a CloneSet controls")
+}
+
+async fn revisions(Scene { manager, owner, admin }: &Scene) -> Result<()> {
+    manager.create(REVISIONS, &revision("web-1", &json!([owner]))).await?;
+    let path = &format!("{REVISIONS}/web-1");
+    manager.merge(path, &json!({"revision": 2, "metadata": {"annotations": {"a": "b"}}})).await.context("a number")?;
+    manager.delete(path).await.context("a deletion")?;
+    let says = "what a CloneSet controls";
+    refused("a revision of nobody", manager.create(REVISIONS, &revision("x", &json!([]))).await, says)?;
+    admin.create(REVISIONS, &revision("theirs", &another_owner())).await?;
+    let path = &format!("{REVISIONS}/theirs");
+    refused("another's revision", manager.merge(path, &json!({"revision": 2})).await, says)?;
+    refused("another's revision", manager.delete(path).await, says)?;
+    admin.create(REVISIONS, &revision("orphan", &json!([]))).await?;
+    let adopted = json!({"metadata": {"ownerReferences": [owner]}});
+    manager.merge(&format!("{REVISIONS}/orphan"), &adopted).await.context("an adoption")?;
+    Ok(())
+}
+
+#[test]
+fn the_controllers_token_writes_by_name_and_of_our_kinds_its_fields_alone() -> Result<()> {
+    let stage = Stage::with_chart()?;
+    stage.run(async |admin| {
+        let scene = scene(&stage, admin).await?;
+        named(&scene).await.context("what has a name in the controller's namespace")?;
+        own_kinds(&scene).await.context("what the controller writes of our kinds")?;
+        fields_of_others(&scene).await?;
+        definitions(&scene).await
+    })
+}
+
+/// Secrets, leases, endpoints and dry runs.
+async fn named(Scene { manager, .. }: &Scene) -> Result<()> {
+    let of = |namespace: &str, plural: &str| format!("/api/v1/namespaces/{namespace}/{plural}");
+    let secrets = &of(NAMESPACE, "secrets");
+    let secret = |name: &str, kind: &str| {
+        let annotations = json!({"kubernetes.io/service-account.name": "kruise-manager"});
+        json!({"type": kind, "metadata": {"name": name, "annotations": annotations}})
+    };
+    let says = "kruise-webhook-certs, of type Opaque";
+    let forever = "kubernetes.io/service-account-token";
+    refused("a token for ever", manager.create(secrets, &secret("stay", forever)).await, says)?;
+    refused("one by that name", manager.create(secrets, &secret("kruise-webhook-certs", forever)).await, says)?;
+    refused("any other", manager.create(secrets, &secret("stay", "Opaque")).await, says)?;
+    manager.create(secrets, &json!({"metadata": {"name": "kruise-webhook-certs"}})).await.context("the certs")?;
+    let path = format!("{secrets}/kruise-webhook-certs");
+    let mut held = manager.get(&path).await?;
+    held["data"] = json!({"a": "Yg=="});
+    manager.send(Method::PUT, &path, "application/json", &held).await.context("other certs")?;
+
+    let leases = &format!("/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases");
+    let lease = |name: &str| json!({"metadata": {"name": name}, "spec": {"holderIdentity": "x"}});
+    refused("another lease", manager.create(leases, &lease("other")).await, "Leases kruise-manager may write")?;
+    manager.create(leases, &lease("kruise-manager")).await.context("the lease")?;
+    let path = format!("{leases}/kruise-manager");
+    manager.merge(&path, &json!({"spec": {"holderIdentity": "y"}})).await.context("its renewal")?;
+
+    let slices = &format!("/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices");
+    let slice = |name: &str, service: &str| {
+        json!({"metadata": {"name": name, "labels": {"kubernetes.io/service-name": service},
+               "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}]},
+               "addressType": "IPv4", "endpoints": [{"addresses": ["10.0.0.1"]}], "ports": [{"name": "webhook", "port": 9876}]})
+    };
+    let (name, says) = ("kruise-webhook-service-early-u", "EndpointSlices kruise-manager may write");
+    refused("an endpoint of metrics", manager.create(slices, &slice(name, "kruise-manager-metrics")).await, says)?;
+    refused("one by another name", manager.create(slices, &slice("x", "kruise-webhook-service")).await, says)?;
+    refused("another's", manager.delete(&format!("{slices}/{}", first(manager, slices).await?)).await, says)?;
+    manager.create(slices, &slice(name, "kruise-webhook-service")).await.context("its own endpoint")?;
+
+    let template = json!({"metadata": {"generateName": "berth-validate-"},
+                          "template": {"spec": {"containers": [{"name": "a", "image": "a"}]}}});
+    let dry = format!("{}?dryRun=All", of("kube-system", "podtemplates"));
+    manager.create(&dry, &template).await.context("a template's check")?;
+    Ok(())
+}
+
+/// The name of an EndpointSlice that Kubernetes keeps.
+async fn first(manager: &Caller, slices: &str) -> Result<String> {
+    until("there are endpoints of the chart's Services", async || {
+        let found = manager.get(slices).await?;
+        found["items"][0]["metadata"]["name"].as_str().map(str::to_owned).context("none")
+    })
+    .await
+}
+
+/// Everything that the executor, the migration and the proof of the conversion send for our kinds.
+async fn own_kinds(Scene { manager, owner, admin }: &Scene) -> Result<()> {
+    let set = &format!("{CLONE_SETS}/web");
+    manager.merge(set, &json!({})).await.context("the migration")?;
+    let status = json!({"status": {"observedGeneration": 1, "replicas": 0, "readyReplicas": 0, "availableReplicas": 0,
+                        "updatedReplicas": 0, "updatedReadyReplicas": 0, "expectedUpdatedReplicas": 0}});
+    manager.merge(&format!("{set}/status"), &status).await.context("a status")?;
+    let fewer = json!({"spec": {"scaleStrategy": {"podsToDelete": ["b"]}}});
+    manager.merge(set, &fewer).await.context("podsToDelete")?;
+    manager.merge(set, &json!({"spec": {"scaleStrategy": {"podsToDelete": []}}})).await.context("podsToDelete")?;
+
+    let image = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "NodeImage", "metadata": {"name": "node", "labels": {"a": "b"}}, "spec": {}});
+    manager.create(NODE_IMAGES, &image).await.context("a NodeImage")?;
+    let pull = json!({"metadata": {"labels": {"a": "c"}}, "spec": {"images": {"nginx": {"tags": [{"tag": "1", "version": 0}]}},
+                      "inspectPods": [{"namespace": "default", "name": "web-1", "uid": "u"}]}});
+    manager.merge(&format!("{NODE_IMAGES}/node"), &pull).await.context("a pull")?;
+    manager.delete(&format!("{NODE_IMAGES}/node")).await.context("a NodeImage's deletion")?;
+
+    for kind in ["CloneSet", "ImageListPullJob"] {
+        let mut owner = owner.clone();
+        owner["kind"] = json!(kind);
+        let name = kind.to_lowercase();
+        let job = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "ImagePullJob",
+                         "metadata": {"name": name, "ownerReferences": [owner]}, "spec": {"image": "web:1"}});
+        manager.create(JOBS, &job).await.context("a job")?;
+    }
+    let job = &format!("{JOBS}/cloneset");
+    manager.merge(job, &json!({"metadata": {"finalizers": ["apps.kruise.io/fake"]}})).await.context("a finalizer")?;
+    manager.merge(job, &json!({"metadata": {"finalizers": []}})).await.context("no finalizer")?;
+    manager.delete(job).await.context("a job's deletion")?;
+    let list = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "ImageListPullJob", "metadata": {"name": "list"}, "spec": {"images": ["web:1"]}});
+    let lists = &JOBS.replace("imagepulljobs", "imagelistpulljobs");
+    admin.create(lists, &list).await?;
+    manager.merge(&format!("{lists}/list"), &json!({})).await.context("the migration of a list")?;
+    manager.delete(&format!("{lists}/list")).await.context("a list's deletion")?;
+    Ok(())
+}
+
+/// What a thief would send for our kinds.
+async fn fields_of_others(Scene { manager, admin, .. }: &Scene) -> Result<()> {
+    let set = &format!("{CLONE_SETS}/web");
+    let says = "take names off scaleStrategy.podsToDelete";
+    for spec in [
+        json!({"replicas": 5}),
+        json!({"template": {"spec": {"serviceAccountName": "admin"}}}),
+        json!({"scaleStrategy": {"podsToDelete": ["web-1"]}}),
+        json!({"scaleStrategy": {"maxUnavailable": 1}}),
+        json!({"updateStrategy": {"rollingUpdate": {"paused": true}}}),
+    ] {
+        refused(&spec.to_string(), manager.merge(set, &json!({"spec": spec})).await, says)?;
+    }
+    for field in [json!({"labels": {"a": "b"}}), json!({"finalizers": ["example.com/x"]})] {
+        let answer = manager.merge(set, &json!({"metadata": field})).await;
+        refused(&field.to_string(), answer, "of the metadata of clonesets")?;
+    }
+    let job = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "ImagePullJob", "metadata": {"name": "own"}, "spec": {"image": "evil:1"}});
+    refused("a job of its own", manager.create(JOBS, &job).await, "ImagePullJobs that a CloneSet")?;
+    admin.create(JOBS, &job).await?;
+    let answer = manager.merge(&format!("{JOBS}/own"), &json!({"spec": {"image": "evil:2"}})).await;
+    refused("another image of a job", answer, "imagepulljobs kruise-manager may write nothing")?;
+    let image = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "NodeImage", "metadata": {"name": "full"},
+                       "spec": {"images": {"evil": {"tags": [{"tag": "1"}]}}}});
+    refused("a NodeImage that pulls", manager.create(NODE_IMAGES, &image).await, "NodeImages that pull nothing yet")
+}
+
+async fn definitions(Scene { manager, admin, .. }: &Scene) -> Result<()> {
+    let path = &format!("{DEFINITIONS}/{}", places::CRDS[0]);
+    let service = |name: &str| json!({"namespace": NAMESPACE, "name": name, "path": "/convert", "port": 443});
+    let conversion = |client_config: Value| {
+        let webhook = json!({"conversionReviewVersions": ["v1"], "clientConfig": client_config});
+        json!({"spec": {"conversion": {"strategy": "Webhook", "webhook": webhook}}})
+    };
+    let elsewhere = conversion(json!({"service": service("other"), "caBundle": null}));
+    let says = "may write spec.conversion";
+    refused("another Service", manager.merge(path, &elsewhere).await, says)?;
+    let outside = conversion(json!({"service": null, "url": "https://evil.test/convert"}));
+    refused("an address", manager.merge(path, &outside).await, says)?;
+    let none = json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}});
+    refused("no conversion", manager.merge(path, &none).await, says)?;
+    let versions = json!([{"op": "replace", "path": "/spec/versions/0/served", "value": false}]);
+    let answer = manager.send(Method::PATCH, path, JSON_PATCH, &versions).await;
+    refused("a version that is not served", answer, says)?;
+    let owner = json!([{"apiVersion": "v1", "kind": "Namespace", "name": "gone", "uid": "u"}]);
+    refused(
+        "an owner that is gone",
+        manager.merge(path, &json!({"metadata": {"ownerReferences": owner}})).await,
+        says,
+    )?;
+
+    // What someone wiped is written again: the bundle is checked by the server.
+    admin.merge(path, &none).await?;
+    let ours = conversion(json!({"service": service("kruise-webhook-service"), "url": null}));
+    manager.merge(path, &ours).await.context("the conversion as it was")?;
+    let status = format!("{path}/status");
+    admin.merge(&status, &json!({"status": {"storedVersions": ["v1alpha1", "v1beta1"]}})).await?;
+    let lost = json!({"status": {"storedVersions": ["v1alpha1"]}});
+    refused("a version that is not stored", manager.merge(&status, &lost).await, "storedVersions, to v1beta1 alone")?;
+    let names = json!({"status": {"conditions": []}});
+    refused("conditions", manager.merge(&status, &names).await, "storedVersions, to v1beta1 alone")?;
+    manager
+        .merge(&status, &json!({"status": {"storedVersions": ["v1beta1"]}}))
+        .await
+        .context("the end of a migration")?;
+    Ok(())
+}

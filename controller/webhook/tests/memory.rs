@@ -1,0 +1,44 @@
+//! What the largest bodies take. One test, for the peak is that of the whole process.
+
+use berth_webhook::reviews;
+
+/// The most memory that this process has held so far, in bytes. `None` where the kernel does not say.
+fn peak() -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    Some(line.split_whitespace().nth(1)?.parse::<usize>().ok()? << 10)
+}
+
+fn review(objects: &str) -> String {
+    format!(
+        r#"{{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{{"uid":"u","desiredAPIVersion":"apps.kruise.io/v1alpha1","objects":[{objects}]}}}}"#
+    )
+}
+
+fn object(kind: &str, template: &str) -> String {
+    format!(
+        r#"{{"apiVersion":"apps.kruise.io/v1beta1","kind":"{kind}","metadata":{{"name":"a"}},"spec":{{"template":{template}}}}}"#
+    )
+}
+
+/// As trees of JSON, each of these took a hundred times its size.
+#[test]
+fn a_review_takes_a_few_times_its_size_whatever_is_in_it() {
+    let maps = vec![r#"{"":0}"#; 3_000_000].join(",");
+    let deep = r#"{"a":"#.repeat(2_000_000) + "1" + &"}".repeat(2_000_000);
+    let many = vec![object("CloneSet", r#"{"":0}"#); 100_000].join(",");
+    let table = [
+        ("objects that are none", review(&maps), "Failure"),
+        ("a template of maps", review(&object("CloneSet", &format!("[{maps}]"))), "Success"),
+        ("a deep template", review(&object("CloneSet", &deep)), "Success"),
+        ("many objects", review(&many), "Success"),
+    ];
+    for (what, body, says) in table {
+        let before = peak().unwrap();
+        let answer = reviews::conversion(body.as_bytes()).unwrap();
+        let result = String::from_utf8_lossy(&answer[..200.min(answer.len())]).contains(says);
+        let taken = peak().unwrap() - before;
+        assert!(result, "{what}");
+        assert!(taken < 5 * body.len(), "{what}: {taken} bytes for a review of {}", body.len());
+    }
+}

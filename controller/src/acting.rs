@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_runtime::driver::Next;
-use berth_runtime::executor::{Executor, Owner};
+use berth_runtime::executor::Executor;
 use berth_runtime::expectations::Expectations;
 use berth_runtime::store::Store;
 use berth_runtime::{Object, Resource};
@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use crate::early::Early;
 use crate::stores::Stores;
+use crate::unreadable::Told;
 
 /// Shared by all controllers.
 pub(crate) struct Acting {
@@ -31,14 +32,23 @@ pub(crate) struct Acting {
     pub(crate) gates: Gates,
     /// May resources of containers change in place?
     pub(crate) resize: Ability,
+    /// CloneSets that cannot be read, of which that was told.
+    pub(crate) told: Told,
     /// Questions to nodes for the sake of time.
     pub(crate) early: Early,
 }
 
 impl Acting {
-    /// The workload that a plan is for.
-    pub(crate) fn owner<T: Object>(&self, object: &T) -> Owner {
-        Owner::of(object)
+    /// To be asked before a round: have the stores seen what was written for the object with this uid?
+    ///
+    /// # Errors
+    /// When to look again if not.
+    pub(crate) async fn settled(&self, uid: &str) -> Result<(), Next> {
+        match self.expectations.ready(&self.client, uid).await {
+            Ok(None) => Ok(()),
+            Ok(Some(wait)) => Err(Next::After(wait)),
+            Err(failed) => Err(Next::Retry(failed.to_string())),
+        }
     }
 
     /// To be called when a round is over: what was written for an object that is gone by then is waited for by nobody.
@@ -67,11 +77,15 @@ impl Acting {
                 code: 0,
                 permanent: true,
                 outdated: false,
+                taken: false,
             })
         };
         self.executor.write_status(resource, target, &json(old)?, &json(new)?).await
     }
 }
+
+/// A decision about more objects than this has a thread to itself.
+pub(crate) const LARGE: usize = 500;
 
 /// An object as the target of a write, whatever version it has by then.
 pub(crate) fn target<T: Object>(object: &T) -> Target {
@@ -116,7 +130,7 @@ mod tests {
 
     fn failure(code: u16, permanent: bool, outdated: bool) -> Failure {
         let (action, object, message) = ("PatchPod", "web-1".to_owned(), "no".to_owned());
-        Failure { action, object, message, code, permanent, outdated }
+        Failure { action, object, message, code, permanent, outdated, taken: false }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `explain`: the controller's own observe and decide, printed instead of executed.
 
 use anyhow::{Context, bail};
+use berth_api::name::Namespace;
 use berth_api::names::condition;
 use berth_api::v1beta1::cloneset::{CloneSetCondition, CloneSetStatus};
 use berth_controller::flags::{Explain, ExplainKind, Output};
@@ -21,11 +22,12 @@ use crate::stores::Stores;
 /// The object does not exist, or the apiserver did not answer.
 pub(crate) async fn explain(explain: &Explain, config: kube::Config, gates: Gates) -> anyhow::Result<()> {
     let ExplainKind::Cloneset = explain.kind;
-    let namespace = explain.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+    let namespace = Namespace::parse(explain.namespace.as_ref().unwrap_or(&config.default_namespace))?;
+    let namespace = namespace.as_str();
     let client = berth_runtime::client::connect(config, Metrics::new(|_| {}))?;
     let stores = Stores::new();
-    stores.look(&client, &namespace).await.context("cannot read the cluster's state")?;
-    let Some(set) = stores.clonesets.get(&namespace, &explain.name) else {
+    stores.look(&client, namespace).await.context("cannot read the cluster's state")?;
+    let Some(set) = stores.clonesets.get(namespace, &explain.name) else {
         bail!("there is no CloneSet {:?} in namespace {namespace:?}; see `kubectl get clonesets -A`", explain.name);
     };
     let resize = resize::ability(&client, gates).await.context("cannot ask whether the cluster resizes pods")?;

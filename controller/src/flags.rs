@@ -3,6 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use berth_api::name::{InvalidName, Name, Namespace};
+use berth_api::weight::DEFAULT_MAX_BYTES;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use jiff::SignedDuration;
 
@@ -44,9 +46,10 @@ pub struct Explain {
     #[arg(value_enum)]
     pub kind: ExplainKind,
     /// The object's name.
+    #[arg(value_parser = name)]
     pub name: String,
     /// Its namespace; without it, that of the kubeconfig's context.
-    #[arg(short, long)]
+    #[arg(short, long, value_parser = namespace)]
     pub namespace: Option<String>,
     /// `text` for people, `json` for the plan as data.
     #[arg(short, long, value_enum, default_value = "text")]
@@ -77,25 +80,26 @@ pub struct Run {
     #[arg(long, env = "LEADER_ELECT", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     pub leader_elect: bool,
     /// Our namespace: of the lease, the certificates' Secret and the Services.
-    #[arg(long, env = "POD_NAMESPACE", default_value = "kruise-system")]
+    #[arg(long, env = "POD_NAMESPACE", default_value = "kruise-system", value_parser = namespace)]
     pub namespace: String,
     /// Namespace of the lease, if another.
-    #[arg(long)]
+    #[arg(long, value_parser = namespace)]
     pub leader_elect_namespace: Option<String>,
     /// Name of the lease.
-    #[arg(long, default_value = "kruise-manager")]
+    #[arg(long, default_value = "kruise-manager", value_parser = name)]
     pub leader_elect_name: String,
-    /// How long others leave a lease alone that is not renewed.
+    /// How long others leave a lease alone that is not renewed; longer than the renew deadline.
     #[arg(long, default_value = "4s", value_parser = duration)]
     pub lease_duration: Duration,
-    /// How long the leader goes on without a renewal.
+    /// How long the leader goes on without a renewal; more than 1.2 times the retry period.
     #[arg(long, default_value = "3s", value_parser = duration)]
     pub renew_deadline: Duration,
     /// How often the lease is renewed. Another replica sees at once that it is given back, by a watch.
     #[arg(long, default_value = "1500ms", value_parser = duration)]
     pub retry_period: Duration,
     /// How long one write may take. What became of a write without an answer is known after this time, and the object is not
-    /// written before.
+    /// written before. Where writes turn out to need more time than the lease leaves them, the leader takes it for longer, for
+    /// some minutes: until then, one that dies is followed later.
     #[arg(long, default_value = "10s", value_parser = duration)]
     pub write_timeout: Duration,
     /// Where `/metrics` is served.
@@ -112,21 +116,24 @@ pub struct Run {
     #[arg(long, env = "WEBHOOK_HOST", value_parser = host_and_port)]
     pub webhook_host: Option<HostAndPort>,
     /// The Service of the webhooks.
-    #[arg(long, default_value = "kruise-webhook-service")]
+    #[arg(long, default_value = "kruise-webhook-service", value_parser = name)]
     pub webhook_service: String,
+    /// Whether the chart's ValidatingWebhookConfiguration is there: its caBundle, rules and failure policy are kept then.
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
+    pub validating_webhook: bool,
     /// The Secret of the webhooks' certificates.
-    #[arg(long, default_value = "kruise-webhook-certs")]
+    #[arg(long, default_value = "kruise-webhook-certs", value_parser = name)]
     pub webhook_secret: String,
     /// Port of the daemons' gRPC service.
     #[arg(long, env = "GRPC_PORT", default_value_t = 9877)]
     pub grpc_port: u16,
     /// The Service of the daemons' gRPC service.
-    #[arg(long, default_value = "kruise-manager-grpc")]
+    #[arg(long, default_value = "kruise-manager-grpc", value_parser = name)]
     pub grpc_service: String,
     /// Service account that daemons run as.
     #[arg(long, default_value = "kruise-daemon")]
     pub daemon_service_account: String,
-    /// How long a serving certificate is valid.
+    /// How long a serving certificate is valid, at least 10m.
     #[arg(long, default_value = "8760h", value_parser = duration)]
     pub cert_validity: Duration,
     /// How long a certificate authority is valid.
@@ -135,6 +142,10 @@ pub struct Run {
     /// Objects of one kind that are worked on at the same time.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub concurrent_reconciles: u16,
+    /// The most bytes that the spec of an object may have, as JSON text. A larger one is not read: the object says so in its
+    /// condition Blocked, and nobody else is touched by it.
+    #[arg(long, env = "OBJECT_MAX_BYTES", default_value_t = DEFAULT_MAX_BYTES)]
+    pub object_max_bytes: usize,
     /// Feature gates, e.g. `CloneSetShortHash=true`.
     #[arg(long, env = "FEATURE_GATES", default_value = "")]
     pub feature_gates: String,
@@ -174,6 +185,16 @@ fn host_and_port(text: &str) -> Result<HostAndPort, String> {
     if host.is_empty() { Err(wrong()) } else { Ok(HostAndPort { host: host.to_owned(), port }) }
 }
 
+/// An object's name: it becomes part of requests.
+fn name(text: &str) -> Result<String, InvalidName> {
+    Name::parse(text).map(|name| name.to_string())
+}
+
+/// A namespace: it becomes part of requests.
+fn namespace(text: &str) -> Result<String, InvalidName> {
+    Namespace::parse(text).map(|namespace| namespace.to_string())
+}
+
 /// What a clock can add to now, and more than anything lives.
 const LONGEST: SignedDuration = SignedDuration::from_hours(100 * 365 * 24);
 
@@ -185,9 +206,9 @@ fn duration(text: &str) -> Result<Duration, String> {
     parsed.map(SignedDuration::unsigned_abs).ok_or_else(wrong)
 }
 
-/// An address; `:8080` means all of the machine's, as in Go.
+/// An address; `:8080` means all of the machine's, of both families, as in Go.
 fn address(text: &str) -> Result<SocketAddr, String> {
-    let full = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
+    let full = if text.starts_with(':') { format!("[::]{text}") } else { text.to_owned() };
     full.parse().map_err(|_| format!("{text:?} is not an address such as :8080 or 127.0.0.1:8080"))
 }
 
@@ -210,7 +231,7 @@ mod tests {
         for (text, seconds) in [("8760h", 31_536_000), ("1m30s", 90), ("7", 7)] {
             assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
-        assert_eq!(cli.run.metrics_bind_address.to_string(), "0.0.0.0:0");
+        assert_eq!(cli.run.metrics_bind_address.to_string(), "[::]:0");
         assert_eq!(cli.log_format, LogFormat::Text);
         assert!(Cli::try_parse_from(["berth-controller", "--leader-elect"]).unwrap().run.leader_elect);
     }
@@ -233,6 +254,8 @@ mod tests {
             ("--metrics-bind-address=8080", "such as :8080"),
             ("--webhook-host=example.org:x", "not a host"),
             ("--webhook-host=", "not a host"),
+            ("--namespace=a/b#", "is no namespace"),
+            ("--webhook-secret=a?b", "is no object's name"),
         ] {
             let error = Cli::try_parse_from(["berth-controller", flag]).unwrap_err().to_string();
             assert!(error.contains(says), "{error}");

@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use berth_runtime::driver::Next;
+use berth_runtime::executor::Owner;
+use berth_runtime::object::owner_key;
 use berth_runtime::queue::Queue;
-use berth_runtime::{Change, Key, Object, object};
+use berth_runtime::{Change, Key, Object, Owned, object};
 use berth_workload::imagelistpulljob::{Snapshot, decide, status};
+use berth_workload::owner;
 use berth_workload::plan::Action;
 use jiff::Timestamp;
 
 use crate::acting::{Acting, next, target};
 use crate::cloneset::each;
-use crate::stores::{JOBS_BY_OWNER, Stores};
-use crate::watched::controller;
+use crate::stores::Stores;
 
 /// Wakes a list when it or one of its jobs changes.
 pub(crate) fn wake(stores: &Stores, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
@@ -25,9 +27,8 @@ pub(crate) fn wake(stores: &Stores, queue: &Arc<Queue<Key>>, acting: &Arc<Acting
     let to = queue.clone();
     stores.jobs.on_change(move |change| {
         each(change, |job| {
-            let list = controller(&job.0.metadata).filter(|owner| owner.kind == "ImageListPullJob");
-            if let Some(list) = list {
-                to.add(Key::new(job.namespace(), &list.name));
+            if let Some(list) = job.owner().filter(|owner| owner::IMAGE_LIST_PULL_JOB.is_of(owner)) {
+                to.add(Key::new(job.namespace(), list.name));
             }
         });
     });
@@ -36,19 +37,16 @@ pub(crate) fn wake(stores: &Stores, queue: &Arc<Queue<Key>>, acting: &Arc<Acting
 /// One round for one list.
 pub(crate) async fn reconcile(acting: &Acting, key: Key) -> Next {
     let Some(list) = acting.stores.lists.get(&key.namespace, &key.name) else { return Next::Done };
-    match acting.expectations.ready(&acting.client, list.uid()).await {
-        Ok(None) => {}
-        Ok(Some(wait)) => return Next::After(wait),
-        Err(failed) => return Next::Retry(failed.to_string()),
+    if let Err(next) = acting.settled(list.uid()).await {
+        return next;
     }
-    let jobs = acting.stores.jobs.by_index(&JOBS_BY_OWNER, list.uid());
+    let jobs = acting.stores.jobs.owned_by(&owner_key(&*list));
     let jobs = jobs.iter().map(|job| job.0.clone()).collect();
     let snapshot = Snapshot { list: list.0.clone(), jobs, gates: acting.gates };
     let now = Timestamp::now();
     let plan = decide(&snapshot, now);
-    let outcome = acting.executor.act(&plan, &acting.owner(&*list)).await;
-    let mut actions = plan.stages.iter().flat_map(|stage| &stage.steps).flat_map(|step| &step.actions);
-    let ends = actions.any(|action| matches!(action, Action::DeleteImageListPullJob { .. }));
+    let outcome = acting.executor.act(&plan, &Owner::of(&*list)).await;
+    let ends = plan.actions().any(|action| matches!(action, Action::DeleteImageListPullJob { .. }));
     let written = if ends {
         Ok(false)
     } else {

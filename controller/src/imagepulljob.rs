@@ -1,17 +1,19 @@
 //! The ImagePullJob controller: spreads a job's image over the NodeImages of the nodes that it selects.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_runtime::driver::Next;
+use berth_runtime::executor::Owner;
 use berth_runtime::queue::Queue;
 use berth_runtime::store::pods;
-use berth_runtime::{Change, Key, Object, object};
+use berth_runtime::{Change, Key, Object, object, turn};
 use berth_workload::imagepulljob::{Snapshot, concerns, concerns_pod, decide, needs_pods, status};
 use berth_workload::plan::{Action, Plan};
 use jiff::Timestamp;
 
-use crate::acting::{Acting, next, target};
+use crate::acting::{Acting, LARGE, next, target};
 use crate::stores::Stores;
 use crate::watched::Watched;
 
@@ -59,21 +61,22 @@ fn sides<T>(change: &Change<T>) -> Option<(Option<&T>, Option<&T>)> {
 pub(crate) async fn reconcile(acting: &Acting, key: Key) -> Next {
     let stores = &acting.stores;
     let Some(job) = stores.jobs.get(&key.namespace, &key.name) else { return Next::Done };
-    match acting.expectations.ready(&acting.client, job.uid()).await {
-        Ok(None) => {}
-        Ok(Some(wait)) => return Next::After(wait),
-        Err(failed) => return Next::Retry(failed.to_string()),
+    if let Err(next) = acting.settled(job.uid()).await {
+        return next;
     }
+    let is_leaving = |job: &Watched<ImagePullJob>| job.0.metadata.deletion_timestamp.is_some();
+    let leaving = || stores.jobs.all().iter().filter(|job| is_leaving(job)).map(|job| job.uid().to_owned()).collect();
     let of_namespace = || stores.pods.by_index(&pods::BY_NAMESPACE, &key.namespace);
     let snapshot = Snapshot {
         job: job.0.clone(),
         node_images: stores.nodeimages.all().iter().map(|image| image.0.clone()).collect(),
         pods: if needs_pods(&job.0) { of_namespace() } else { Vec::new() },
+        leaving: if is_leaving(&job) { leaving() } else { BTreeSet::new() },
         gates: acting.gates,
     };
     let now = Timestamp::now();
-    let plan = decide(&snapshot, now);
-    let outcome = acting.executor.act(&plan, &acting.owner(&*job)).await;
+    let plan = turn::decide(snapshot.node_images.len() > LARGE, || decide(&snapshot, now)).await;
+    let outcome = acting.executor.act(&plan, &Owner::of(&*job)).await;
     let written = if outcome.failures.is_empty() && ends(&job.0, &plan) {
         Ok(false)
     } else {
@@ -86,8 +89,7 @@ pub(crate) async fn reconcile(acting: &Acting, key: Key) -> Next {
 
 /// After this plan there is no job any more to have a status.
 fn ends(job: &ImagePullJob, plan: &Plan) -> bool {
-    let mut actions = plan.stages.iter().flat_map(|stage| &stage.steps).flat_map(|step| &step.actions);
-    actions.any(|action| match action {
+    plan.actions().any(|action| match action {
         Action::DeleteImagePullJob { .. } => true,
         Action::PatchImagePullJob { .. } => job.metadata.deletion_timestamp.is_some(),
         _ => false,

@@ -4,3 +4,4 @@
 pub mod flags;
 pub mod gates;
 pub mod secrets;
+pub mod timings;

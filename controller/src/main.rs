@@ -1,7 +1,6 @@
 //! The controller: flags and wiring.
 
 mod acting;
-mod claims;
 mod cloneset;
 mod early;
 mod explain;
@@ -10,6 +9,8 @@ mod imagepulljob;
 mod kinds;
 mod nodeimage;
 mod overlapping;
+#[cfg(test)]
+mod ownership_tests;
 mod resize;
 mod run;
 mod stores;
@@ -18,7 +19,7 @@ mod watched;
 
 use anyhow::Context;
 use berth_controller::flags::{Cli, Command, LogFormat};
-use berth_controller::gates;
+use berth_controller::{gates, timings};
 use clap::Parser;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
@@ -30,7 +31,7 @@ static HEAP: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
     log(cli.log_format)?;
-    // Two threads: one decodes and decides while the other serves the webhooks.
+    // Two threads for everything: feeds, decisions of every kind, and webhooks take turns.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         let config = kube::Config::infer()
@@ -39,7 +40,10 @@ fn main() -> anyhow::Result<()> {
         let gates = gates::parse(&cli.run.feature_gates).map_err(anyhow::Error::msg)?;
         match &cli.command {
             Some(Command::Explain(explain)) => explain::explain(explain, config, gates).await,
-            None => run::run(&cli.run, config, gates).await,
+            None => {
+                timings::check(&cli.run).map_err(anyhow::Error::msg)?;
+                run::run(&cli.run, config, gates).await
+            }
         }
     })
 }

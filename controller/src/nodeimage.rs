@@ -5,10 +5,13 @@ use std::sync::Arc;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::NodeImage;
 use berth_runtime::driver::Next;
+use berth_runtime::executor::Owner;
+use berth_runtime::object::owner_key;
 use berth_runtime::queue::Queue;
 use berth_runtime::store::pods;
 use berth_runtime::{Change, Key, Object};
 use berth_workload::nodeimage::{Node, Snapshot, asks_early, bears_on, decide, is_asked_by, owners};
+use berth_workload::pod::Pod;
 use jiff::Timestamp;
 
 use crate::acting::{Acting, next};
@@ -47,6 +50,7 @@ pub(crate) fn wake(stores: &Stores, queue: &Arc<Queue<Key>>, acting: &Arc<Acting
             }
         });
     });
+    wake_for_sets(stores, queue);
     let (to, images) = (queue.clone(), stores.nodeimages.clone());
     stores.jobs.on_change(move |change| {
         let ended = |job: &ImagePullJob| job.status.as_ref().is_some_and(|status| status.completion_time.is_some());
@@ -64,19 +68,42 @@ pub(crate) fn wake(stores: &Stores, queue: &Arc<Queue<Key>>, acting: &Arc<Acting
     });
 }
 
+/// Wakes the NodeImages of a CloneSet's pods when the CloneSet comes or goes: a daemon is asked about pods of CloneSets only.
+fn wake_for_sets(stores: &Stores, queue: &Arc<Queue<Key>>) {
+    let (to, pods, images) = (queue.clone(), stores.pods.clone(), stores.nodeimages.clone());
+    stores.clonesets.on_change(move |change| {
+        let set = match change {
+            Change::Applied { old: None, new } => new,
+            Change::Deleted { old } => old,
+            Change::Applied { .. } | Change::Synced => return,
+        };
+        for pod in pods.owned_by(&owner_key(&**set)) {
+            let node = &pod.spec.node_name;
+            if images.get("", node).is_some_and(|image| bears_on(&pod, &image.0, false)) {
+                to.add(Key::new("", node));
+            }
+        }
+    });
+}
+
+/// The pods of a node that CloneSets in the store manage. Anybody may create pods that look as if they were being updated.
+pub(crate) fn managed_pods(stores: &Stores, node: &str) -> Vec<Arc<Pod>> {
+    let mut pods = stores.pods.by_index(&pods::BY_NODE, node);
+    pods.retain(|pod| stores.set_of(&pod.metadata).is_some());
+    pods
+}
+
 /// One round for one node.
 pub(crate) async fn reconcile(acting: &Acting, key: Key) -> Next {
     let stores = &acting.stores;
     let (node, image) = (stores.nodes.get("", &key.name), stores.nodeimages.get("", &key.name));
     let owner = match (&image, &node) {
-        (Some(image), _) => acting.owner(&**image),
-        (None, Some(node)) => acting.owner(&**node),
+        (Some(image), _) => Owner::of(&**image),
+        (None, Some(node)) => Owner::of(&**node),
         (None, None) => return Next::Done,
     };
-    match acting.expectations.ready(&acting.client, &owner.uid).await {
-        Ok(None) => {}
-        Ok(Some(wait)) => return Next::After(wait),
-        Err(failed) => return Next::Retry(failed.to_string()),
+    if let Err(next) = acting.settled(&owner.uid).await {
+        return next;
     }
     let asked = image.iter().flat_map(|image| owners(&image.0));
     let jobs = asked.filter_map(|(namespace, name)| Some(stores.jobs.get(namespace, name)?.0.clone())).collect();
@@ -88,7 +115,7 @@ pub(crate) async fn reconcile(acting: &Acting, key: Key) -> Next {
         name: key.name.to_string(),
         node: node.map(|node| node.0.clone()),
         image: image.as_ref().map(|image| image.0.clone()),
-        pods: stores.pods.by_index(&pods::BY_NODE, &key.name),
+        pods: managed_pods(stores, &key.name),
         jobs,
         early: acting.early.allowed(),
     };

@@ -1,5 +1,6 @@
 //! A running controller: who acts, what is seen, what is served, and how it all ends.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,21 +12,23 @@ use berth_runtime::election::{self, Leadership};
 use berth_runtime::events::Recorder;
 use berth_runtime::executor::{self, Executor};
 use berth_runtime::expectations::Expectations;
+use berth_runtime::handover::{self, Handover};
 use berth_runtime::metrics::Metrics;
 use berth_runtime::queue::{Backoff, Queue};
-use berth_runtime::{CancellationToken, Key, client, http};
+use berth_runtime::supervisor::Supervisor;
+use berth_runtime::{CancellationToken, Key, TaskTracker, client, http};
 use berth_webhook::{PodIdentity, Readiness};
 use berth_workload::gates::Gates;
 use berth_workload::inplace::resize::Ability;
 use kube::Client;
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::acting::Acting;
 use crate::early::Early;
 use crate::kinds::{Kind, Kinds};
-use crate::stores::Stores;
-use crate::{cloneset, imagelistpulljob, imagepulljob, nodeimage, resize, unreadable};
+use crate::stores::{Follow, Stores};
+use crate::unreadable::Told;
+use crate::{cloneset, imagelistpulljob, imagepulljob, nodeimage, resize};
 
 /// How long a write may stay unseen before the object is read again.
 const DOUBT: Duration = Duration::from_secs(30);
@@ -35,40 +38,56 @@ const DRAIN: Duration = Duration::from_secs(5);
 /// Runs until a signal.
 ///
 /// # Errors
-/// A port is taken, or the client cannot be made. Everything else is tried again.
+/// A port is taken, the client cannot be made, or a task ended that never should: its name is in the error. Everything else is
+/// tried again.
 pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
+    let tasks = Supervisor::new(stop.clone());
     tokio::spawn(end_on_signal(stop.clone())?);
     let expectations = Expectations::new(DOUBT);
-    let metrics = Metrics::new(|registry| expectations.register(registry));
+    let validity = berth_webhook::Validity::default();
+    let metrics = Metrics::new(|registry| {
+        expectations.register(registry);
+        validity.register(registry);
+    });
     let client = client::connect(config, metrics.clone())?;
     let kinds = Kinds::parse(&flags.custom_resource_enable, gates);
-    let webhook =
-        berth_webhook::run(webhook_config(flags, gates), client.clone(), stop.clone().cancelled_owned()).await?;
-    serve_http(flags, webhook.readiness(), &metrics, &stop).await?;
-    let pull_secrets = serve_pull_secrets(flags, &client, webhook.tls(), &stop).await?;
-
-    let stop_election = CancellationToken::new();
-    let (leadership, election) = elect(flags, &client, &metrics, &stop_election);
-    let (recorder, events) =
-        Recorder::new(client.clone(), "berth-controller", &identity(flags), metrics.clone(), stop.clone());
-    let (election, events) = (tokio::spawn(election), tokio::spawn(events));
-
-    let resize = resize::discover(&client, gates, &stop).await;
-    let settings = executor::Settings { timeout: flags.write_timeout, ..executor::Settings::default() };
-    let acting = acting(&client, &leadership, expectations, (recorder.clone(), settings), gates, resize);
-    let drivers = drivers(flags, &kinds, &acting, &leadership, &metrics, &stop);
-    let tell = unreadable::teller(client.clone(), acting.executor.clone());
-    acting.stores.follow(&kinds, &client, &metrics, &recorder, &tell, &stop);
-    tokio::spawn(migrate(client.clone(), leadership.clone(), stop.clone()));
-    drivers.await;
+    let webhook_config = berth_webhook::Config { validity, ..webhook_config(flags, gates) };
+    let webhook = berth_webhook::run(webhook_config, client.clone(), stop.clone().cancelled_owned()).await?;
+    serve_http(flags, webhook.readiness(), &metrics, &tasks).await?;
+    tasks.watch("server of pull secrets", serve_pull_secrets(flags, &client, webhook.tls(), &stop).await?);
+    tasks.spawn_fallible("webhooks", webhook.join());
 
     // The lease is given back only when the last write has ended.
+    let stop_election = CancellationToken::new();
+    let identity = identity(flags);
+    let leadership = elect(flags, &identity, &client, &metrics, (&tasks, &stop_election));
+    let (recorder, events) =
+        Recorder::new(client.clone(), "berth-controller", &identity, metrics.clone(), stop_election.clone());
+    tasks.spawn_until(&stop_election, "recorder of events", events);
+
+    let resize = resize::discover(&client, gates, &stop).await;
+    let settings =
+        executor::Settings { timeout: flags.write_timeout, stop: stop.clone(), ..executor::Settings::default() };
+    let acting = acting(&client, &leadership, expectations.clone(), (recorder.clone(), settings), gates, resize);
+    let (handover, catching_up) = handover::run(client.clone(), &leadership, expectations.clone(), stop.clone());
+    let drivers = drivers(flags, &kinds, &acting, (&leadership, &handover), &metrics, &tasks);
+    let follow = Follow {
+        client: &client,
+        metrics: &metrics,
+        recorder: &recorder,
+        expectations: &expectations,
+        object_max_bytes: flags.object_max_bytes,
+        tasks: &tasks,
+    };
+    acting.stores.follow(&kinds, &follow);
+    tasks.spawn("handover", catching_up);
+    tokio::spawn(migrate(client.clone(), leadership.clone(), stop.clone()));
+
+    stop.cancelled().await;
+    drivers.wait().await;
     stop_election.cancel();
-    election.await?;
-    events.await?;
-    pull_secrets.await?;
-    webhook.join().await?;
+    tasks.join().await?;
     tracing::info!("ended");
     Ok(())
 }
@@ -82,27 +101,22 @@ fn acting(
     resize: Ability,
 ) -> Arc<Acting> {
     let stores = Stores::new();
-    expectations.follow(&stores.pods);
-    expectations.follow(&stores.clonesets);
-    expectations.follow(&stores.revisions);
-    expectations.follow(&stores.claims);
-    expectations.follow(&stores.nodeimages);
-    expectations.follow(&stores.jobs);
-    expectations.follow(&stores.lists);
     let executor = Executor::new(client.clone(), leadership.clone(), expectations.clone(), recorder, settings);
     let executor = Arc::new(executor);
-    Arc::new(Acting { client: client.clone(), stores, expectations, executor, gates, resize, early: Early::new() })
+    let (client, told, early) = (client.clone(), Told::default(), Early::new());
+    Arc::new(Acting { client, stores, expectations, executor, gates, resize, told, early })
 }
 
-/// Registers the hooks of every controller whose kind is worked on, and returns the future that runs them until `stop`.
+/// Registers the hooks of every controller whose kind is worked on, and starts it, a task of its own. They end with the last
+/// reconcile after `stop`.
 fn drivers(
     flags: &Run,
     kinds: &Kinds,
     acting: &Arc<Acting>,
-    leadership: &Leadership,
+    (leadership, handover): (&Leadership, &Handover),
     metrics: &Arc<Metrics>,
-    stop: &CancellationToken,
-) -> impl Future<Output = ()> + use<> {
+    tasks: &Supervisor,
+) -> TaskTracker {
     let workers = usize::from(flags.concurrent_reconciles);
     let stores = &acting.stores;
     let driver = |kind, controller| {
@@ -111,58 +125,71 @@ fn drivers(
             queue: Queue::<Key>::new(Backoff::default(), metrics.queue(controller)),
             workers,
             leadership: leadership.clone(),
+            handover: handover.clone(),
             stores: stores.sync_states(kind),
             metrics: metrics.driver(controller, workers),
         })
     };
-    let clonesets = driver(Kind::CloneSet, "cloneset").inspect(|d| cloneset::wake(stores, &d.queue, acting));
-    let nodeimages = driver(Kind::NodeImage, "nodeimage").inspect(|d| nodeimage::wake(stores, &d.queue, acting));
-    let jobs = driver(Kind::ImagePullJob, "imagepulljob").inspect(|d| imagepulljob::wake(stores, &d.queue, acting));
-    let lists = driver(Kind::ImageListPullJob, "imagelistpulljob")
-        .inspect(|d| imagelistpulljob::wake(stores, &d.queue, acting));
-    let (acting, stop) = (acting.clone(), stop.clone());
-    async move {
-        tokio::join!(
-            work(clonesets, &stop, |key| cloneset::reconcile(&acting, key)),
-            work(nodeimages, &stop, |key| nodeimage::reconcile(&acting, key)),
-            work(jobs, &stop, |key| imagepulljob::reconcile(&acting, key)),
-            work(lists, &stop, |key| imagelistpulljob::reconcile(&acting, key)),
-        );
+    let drivers = TaskTracker::new();
+    if let Some(driver) = driver(Kind::CloneSet, "cloneset") {
+        cloneset::wake(stores, &driver.queue, acting);
+        start(driver, (tasks, &drivers), acting, async |acting, key| cloneset::reconcile(&acting, key).await);
     }
+    if let Some(driver) = driver(Kind::NodeImage, "nodeimage") {
+        nodeimage::wake(stores, &driver.queue, acting);
+        start(driver, (tasks, &drivers), acting, async |acting, key| nodeimage::reconcile(&acting, key).await);
+    }
+    if let Some(driver) = driver(Kind::ImagePullJob, "imagepulljob") {
+        imagepulljob::wake(stores, &driver.queue, acting);
+        start(driver, (tasks, &drivers), acting, async |acting, key| imagepulljob::reconcile(&acting, key).await);
+    }
+    if let Some(driver) = driver(Kind::ImageListPullJob, "imagelistpulljob") {
+        imagelistpulljob::wake(stores, &driver.queue, acting);
+        start(driver, (tasks, &drivers), acting, async |acting, key| imagelistpulljob::reconcile(&acting, key).await);
+    }
+    drivers.close();
+    drivers
 }
 
-/// Runs a controller until `stop`; one that shall not run just waits for that.
-async fn work(driver: Option<Driver<Key>>, stop: &CancellationToken, reconcile: impl AsyncFn(Key) -> Next) {
-    match driver {
-        Some(driver) => driver.run(stop.clone(), reconcile).await,
-        None => stop.cancelled().await,
-    }
+fn start<F, R>(driver: Driver<Key>, (tasks, drivers): (&Supervisor, &TaskTracker), acting: &Arc<Acting>, reconcile: F)
+where
+    F: Fn(Arc<Acting>, Key) -> R + Send + Sync + 'static,
+    R: Future<Output = Next> + Send + 'static,
+{
+    let (name, acting) = (format!("controller {}", driver.controller), acting.clone());
+    let work = driver.run(tasks.stop().clone(), move |key| reconcile(acting.clone(), key));
+    tasks.spawn(name, drivers.track_future(work));
 }
 
 fn elect(
     flags: &Run,
+    identity: &str,
     client: &Client,
     metrics: &Arc<Metrics>,
-    stop: &CancellationToken,
-) -> (Leadership, std::pin::Pin<Box<dyn Future<Output = ()> + Send>>) {
+    (tasks, stop): (&Supervisor, &CancellationToken),
+) -> Leadership {
     if !flags.leader_elect {
-        return (Leadership::always(), Box::pin(std::future::ready(())));
+        return Leadership::always();
     }
     let namespace = flags.leader_elect_namespace.as_ref().unwrap_or(&flags.namespace);
     let settings = election::Settings {
         lease: flags.lease_duration,
         renew: flags.renew_deadline,
         retry: flags.retry_period,
-        ..election::Settings::new(namespace, &flags.leader_elect_name, &identity(flags))
+        write: flags.write_timeout,
+        ..election::Settings::new(namespace, &flags.leader_elect_name, identity)
     };
     let (leadership, standing) = election::run(client.clone(), settings, metrics.clone(), stop.clone());
-    (leadership, Box::pin(standing))
+    tasks.spawn_until(stop, "election", standing);
+    leadership
 }
 
-/// Who this process is: the pod's name, or the machine's, and the process.
+/// Who this life of the process is: the pod's name, or the machine's, and something random from the operating system. The process
+/// id would not do, which is 1 in every container.
 fn identity(flags: &Run) -> String {
     let name = flags.pod_name.clone().or_else(|| std::env::var("HOSTNAME").ok());
-    format!("{}_{}", name.unwrap_or_else(|| "berth-controller".to_owned()), std::process::id())
+    let life = RandomState::new().build_hasher().finish();
+    format!("{}_{life:016x}", name.unwrap_or_else(|| "berth-controller".to_owned()))
 }
 
 fn webhook_config(flags: &Run, gates: Gates) -> berth_webhook::Config {
@@ -174,15 +201,18 @@ fn webhook_config(flags: &Run, gates: Gates) -> berth_webhook::Config {
     let closed = ["imagepulljobs", "imagelistpulljobs"].into_iter().filter_map(|plural| Some((plural, jobs.clone()?)));
     berth_webhook::Config {
         closed: closed.collect(),
+        object_max_bytes: flags.object_max_bytes,
         namespace: flags.namespace.clone(),
         service: flags.webhook_service.clone(),
         extra_services: vec![flags.grpc_service.clone()],
         secret: flags.webhook_secret.clone(),
-        bind: ([0, 0, 0, 0], flags.webhook_port).into(),
+        bind: berth_http::any(flags.webhook_port),
         host: flags.webhook_host.as_ref().map(|at| at.host.clone()),
         host_port: flags.webhook_host.as_ref().and_then(|at| at.port),
         cert_validity: flags.cert_validity,
         ca_validity: flags.ca_validity,
+        validating: flags.validating_webhook,
+        validity: berth_webhook::Validity::default(),
         drain: if pod.is_some() { DRAIN } else { Duration::ZERO },
         pod,
     }
@@ -193,19 +223,19 @@ async fn serve_http(
     flags: &Run,
     readiness: Readiness,
     metrics: &Arc<Metrics>,
-    stop: &CancellationToken,
+    tasks: &Supervisor,
 ) -> anyhow::Result<()> {
     let (probes, scrapes) = (flags.health_probe_bind_address, flags.metrics_bind_address);
     let addresses = if probes == scrapes && probes.port() != 0 { vec![probes] } else { vec![probes, scrapes] };
     for address in addresses {
-        let listener = TcpListener::bind(address).await.with_context(|| {
+        let listener = berth_http::bind(address).await.with_context(|| {
             format!(
                 "cannot listen on {address}; choose others with --metrics-bind-address and --health-probe-bind-address"
             )
         })?;
         let readiness = readiness.clone();
         let server = http::Server { ready: Box::new(move || readiness.check()), metrics: metrics.clone() };
-        tokio::spawn(http::serve(listener, server, stop.clone()));
+        tasks.spawn(format!("server on {address}"), http::serve(listener, server, tasks.stop().clone()));
     }
     Ok(())
 }
@@ -218,7 +248,7 @@ async fn serve_pull_secrets(
     stop: &CancellationToken,
 ) -> anyhow::Result<tokio::task::JoinHandle<()>> {
     let port = flags.grpc_port;
-    let listener = TcpListener::bind(("0.0.0.0", port))
+    let listener = berth_http::bind(berth_http::any(port))
         .await
         .with_context(|| format!("cannot listen on port {port} for daemons; choose another with --grpc-port"))?;
     let service = PullSecretsService::new(client.clone(), &flags.namespace, &flags.daemon_service_account);
@@ -241,7 +271,23 @@ fn end_on_signal(stop: CancellationToken) -> anyhow::Result<impl Future<Output =
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        tracing::info!("asked to end: lets the work under way end, then gives the lease back");
+        tracing::info!("asked to end: lets the writes under way end, then gives the lease back");
         stop.cancel();
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_controller::flags::Cli;
+    use clap::Parser;
+
+    use super::*;
+
+    #[test]
+    fn two_lives_of_one_pod_have_two_identities() {
+        let flags = Cli::parse_from(["berth-controller", "--pod-name=manager-0"]).run;
+        let (before, after) = (identity(&flags), identity(&flags));
+        assert_ne!(before, after);
+        assert!(before.starts_with("manager-0_"), "{before}");
+    }
 }

@@ -10,30 +10,26 @@ use berth_api::v1beta1::nodeimage::NodeImage;
 use berth_runtime::client::Failed;
 use berth_runtime::events::Recorder;
 use berth_runtime::executor::Owner;
+use berth_runtime::expectations::Expectations;
 use berth_runtime::metrics::Metrics;
-use berth_runtime::object::CLONE_SETS;
+use berth_runtime::object::owner_key;
+use berth_runtime::store::Index;
 use berth_runtime::store::{SyncState, pods};
-use berth_runtime::{CancellationToken, Index, Object, Resource, Store, feed};
+use berth_runtime::supervisor::Supervisor;
+use berth_runtime::{Object, Owned, Resource, Store, feed};
 use berth_workload::claim::Claim;
+use berth_workload::cloneset::{Orphans, Unreadable};
 use berth_workload::nodeimage::Node;
+use berth_workload::owner::OwnerKey;
 use berth_workload::plan::Event;
 use berth_workload::pod::{Metadata, Pod, spread};
 use berth_workload::revision::Revision;
 use kube::Client;
 
-use crate::claims::{self, CLAIMS_BY_OWNER};
 use crate::kinds::{Kind, Kinds};
 use crate::overlapping;
-use crate::unreadable::Tell;
-use crate::watched::{Watched, controller_uid};
-
-/// Revisions by the uid of the workload that they belong to.
-pub(crate) const REVISIONS_BY_OWNER: Index<Watched<Revision>> =
-    Index::new("owner", |revision| revision.0.metadata.controller().map(|owner| &*owner.uid));
-
-/// ImagePullJobs by the uid of the object that made them.
-pub(crate) const JOBS_BY_OWNER: Index<Watched<ImagePullJob>> =
-    Index::new("owner", |job| controller_uid(&job.0.metadata));
+use crate::unreadable;
+use crate::watched::{Watched, managing_set};
 
 /// One store per kind, shared by all controllers.
 #[derive(Clone)]
@@ -60,37 +56,31 @@ impl Stores {
     /// Empty stores.
     pub(crate) fn new() -> Self {
         Self {
-            pods: Store::new(&[pods::BY_OWNER, pods::BY_NODE, pods::BY_NAMESPACE]),
+            pods: Store::with_owners(&[pods::BY_NODE, pods::BY_NAMESPACE, pods::ORPHANS]),
             clonesets: Store::new(&[overlapping::BY_NAMESPACE]),
-            revisions: Store::new(&[REVISIONS_BY_OWNER]),
-            claims: Store::new(&[CLAIMS_BY_OWNER]),
+            revisions: Store::with_owners(&[ORPHANED_REVISIONS]),
+            claims: Store::with_owners(&[ORPHANED_CLAIMS]),
             nodeimages: Store::new(&[]),
-            jobs: Store::new(&[JOBS_BY_OWNER]),
+            jobs: Store::with_owners(&[]),
             lists: Store::new(&[]),
             nodes: Store::new(&[]),
         }
     }
 
     /// Starts the feeds of what the controllers of these kinds read. Register every hook before.
-    pub(crate) fn follow(
-        &self,
-        kinds: &Kinds,
-        client: &Client,
-        metrics: &Metrics,
-        recorder: &Recorder,
-        tell: &Tell,
-        stop: &CancellationToken,
-    ) {
-        let follow = Follow { client, metrics, recorder, tell, stop };
+    pub(crate) fn follow(&self, kinds: &Kinds, follow: &Follow<'_>) {
         let any = |of: &[Kind]| of.iter().any(|kind| kinds.has(*kind));
         if any(&[Kind::CloneSet, Kind::NodeImage, Kind::ImagePullJob]) {
             follow.one(&self.pods, |_| true);
             follow.one(&self.nodeimages, |_| true);
         }
-        if any(&[Kind::CloneSet]) {
+        // Daemons are asked about pods of CloneSets only.
+        if any(&[Kind::CloneSet, Kind::NodeImage]) {
             follow.one(&self.clonesets, |_| true);
-            follow.one(&self.revisions, |revision| is_ours(&revision.0.metadata));
-            follow.labelled(&self.claims, label::CLONESET_INSTANCE_ID, claims::is_kept);
+        }
+        if any(&[Kind::CloneSet]) {
+            follow.one(&self.revisions, is_kept_revision);
+            follow.labelled(&self.claims, label::CLONESET_INSTANCE_ID, is_kept_claim);
         }
         // Where pods are spread over nodes, those are to stay that spread best.
         if any(&[Kind::CloneSet, Kind::NodeImage]) {
@@ -118,12 +108,53 @@ impl Stores {
                 jobs.sync_state(),
                 self.nodes.sync_state(),
             ],
-            Kind::NodeImage => {
-                vec![pods.sync_state(), nodeimages.sync_state(), jobs.sync_state(), self.nodes.sync_state()]
-            }
+            Kind::NodeImage => vec![
+                pods.sync_state(),
+                self.clonesets.sync_state(),
+                nodeimages.sync_state(),
+                jobs.sync_state(),
+                self.nodes.sync_state(),
+            ],
             Kind::ImagePullJob => vec![pods.sync_state(), nodeimages.sync_state(), jobs.sync_state()],
             Kind::ImageListPullJob => vec![self.lists.sync_state(), jobs.sync_state()],
         }
+    }
+
+    /// The CloneSet that manages the object with this metadata, if the store has that very one: in the object's namespace,
+    /// with the uid that the owner reference names.
+    pub(crate) fn set_of(&self, metadata: &Metadata) -> Option<Arc<Watched<CloneSet>>> {
+        let reference = managing_set(metadata)?;
+        let set = self.clonesets.get(&metadata.namespace, reference.name)?;
+        owner_key(&*set).owns(&metadata.namespace, &reference).then_some(set)
+    }
+
+    /// The claims of the CloneSet and of its pods.
+    pub(crate) fn claims_of(&self, set: &Watched<CloneSet>, pods: &[Arc<Pod>]) -> Vec<Arc<Claim>> {
+        let owners = std::iter::once(owner_key(set)).chain(pods.iter().map(|pod| owner_key(&**pod)));
+        let claims = owners.flat_map(|owner| self.claims.owned_by(&owner));
+        claims.map(|claim| claim.0.clone()).collect()
+    }
+
+    /// What an earlier CloneSet of this name may have left.
+    pub(crate) fn orphans_of(&self, set: &Watched<CloneSet>) -> Orphans {
+        let namespace = set.namespace();
+        let pods = self.pods.by_index(&pods::ORPHANS, namespace);
+        let claims = self.claims.by_index(&ORPHANED_CLAIMS, namespace);
+        let revisions = self.revisions.by_index(&ORPHANED_REVISIONS, namespace);
+        let claims = claims.iter().map(|claim| claim.0.clone()).collect();
+        Orphans::of(&set.0, pods, claims, revisions.iter().map(|revision| revision.0.clone()).collect())
+    }
+
+    /// What of the CloneSet, and which claims of its pods, cannot be read.
+    pub(crate) fn unreadable_of(&self, set: &Watched<CloneSet>, pods: &[Arc<Pod>]) -> Vec<Unreadable> {
+        let owner = owner_key(set);
+        let mut all = unreadable_in(&self.pods, &owner);
+        all.extend(unreadable_in(&self.revisions, &owner));
+        all.extend(unreadable_in(&self.claims, &owner));
+        for pod in pods {
+            all.extend(unreadable_in(&self.claims, &owner_key(&**pod)));
+        }
+        all
     }
 
     /// Looks once at what decisions about CloneSets of one namespace read.
@@ -133,13 +164,13 @@ impl Stores {
     pub(crate) async fn look(&self, client: &Client, namespace: &str) -> Result<(), Failed> {
         load(client, &self.pods, namespace, "", |_| true).await?;
         load(client, &self.clonesets, namespace, "", |_| true).await?;
-        load(client, &self.revisions, namespace, "", |revision| is_ours(&revision.0.metadata)).await?;
-        load(client, &self.claims, namespace, label::CLONESET_INSTANCE_ID, claims::is_kept).await?;
+        load(client, &self.revisions, namespace, "", is_kept_revision).await?;
+        load(client, &self.claims, namespace, label::CLONESET_INSTANCE_ID, is_kept_claim).await?;
         load(client, &self.jobs, namespace, "", |_| true).await?;
         load(client, &self.nodeimages, "", "", |_| true).await?;
         // Only a template that spreads its pods asks where its nodes are.
         let sets = self.clonesets.all();
-        if sets.iter().any(|set| spread::is_constrained(&set.0.spec.template.0)) {
+        if sets.iter().any(|set| spread::is_constrained(&set.0.spec.template)) {
             load(client, &self.nodes, "", "", |_| true).await
         } else {
             Ok(())
@@ -147,19 +178,43 @@ impl Stores {
     }
 }
 
-/// Revisions of other workloads are never held: there are as many as ten of each.
-pub(crate) fn is_ours(metadata: &Metadata) -> bool {
-    metadata
-        .controller()
-        .is_some_and(|owner| owner.api_version.starts_with("apps.kruise.io/") && &*owner.kind == "CloneSet")
+/// By namespace, those that nobody controls.
+const ORPHANED_REVISIONS: Index<Watched<Revision>> =
+    Index::new("orphans", |revision| is_nobodys(&revision.0.metadata).then(|| revision.namespace()));
+/// By namespace, those that neither a CloneSet nor a pod owns.
+const ORPHANED_CLAIMS: Index<Watched<Claim>> = Index::new("orphans", |claim| {
+    (claim.owner().is_none() && is_nobodys(&claim.0.metadata)).then(|| claim.namespace())
+});
+
+fn is_nobodys(metadata: &Metadata) -> bool {
+    metadata.controller().is_none()
 }
 
-struct Follow<'a> {
-    client: &'a Client,
-    metrics: &'a Metrics,
-    recorder: &'a Recorder,
-    tell: &'a Tell,
-    stop: &'a CancellationToken,
+/// Revisions of other workloads are never held: there are as many as ten of each. Those of nobody may be taken over.
+fn is_kept_revision(revision: &Watched<Revision>) -> bool {
+    revision.owner().is_some() || is_nobodys(&revision.0.metadata)
+}
+
+/// Only claims with an instance id are asked for, so those of everybody else cost nothing, not even on the wire. Of those,
+/// a CloneSet's, or a pod's that takes it along, or nobody's, which may be taken over.
+fn is_kept_claim(claim: &Watched<Claim>) -> bool {
+    claim.owner().is_some() || is_nobodys(&claim.0.metadata)
+}
+
+/// What every feed needs.
+pub(crate) struct Follow<'a> {
+    /// The apiserver.
+    pub(crate) client: &'a Client,
+    /// Where feeds count.
+    pub(crate) metrics: &'a Metrics,
+    /// To say of an object that it cannot be read.
+    pub(crate) recorder: &'a Recorder,
+    /// What is written is awaited in what is fed.
+    pub(crate) expectations: &'a Expectations,
+    /// The most bytes that the spec of an object of ours may have, as JSON text.
+    pub(crate) object_max_bytes: usize,
+    /// Where feeds run.
+    pub(crate) tasks: &'a Supervisor,
 }
 
 impl Follow<'_> {
@@ -170,24 +225,27 @@ impl Follow<'_> {
     /// Only what has this label; everything if it is empty.
     fn labelled<T: Object>(&self, store: &Arc<Store<T>>, label: &str, keep: fn(&T) -> bool) {
         let metrics = self.metrics.feed(T::RESOURCE.kind);
-        let odd = Some(unreadable(T::RESOURCE, self.recorder.clone(), self.tell.clone()));
-        let options = feed::Options { keep, odd, metrics, labels: label.to_owned(), ..feed::Options::default() };
-        tokio::spawn(feed::run(self.client.clone(), store.clone(), options, self.stop.clone()));
+        let odd = Some(say_unreadable(T::RESOURCE, self.recorder.clone()));
+        let object_max_bytes = self.object_max_bytes;
+        let labels = label.to_owned();
+        let options = feed::Options { keep, odd, metrics, labels, object_max_bytes, ..feed::Options::default() };
+        self.expectations.follow_labelled(store, label);
+        let feed = feed::run(self.client.clone(), store.clone(), options, self.tasks.stop().clone());
+        self.tasks.spawn(format!("feed of {}", T::RESOURCE.kind), feed);
     }
 }
 
-/// Says on the object itself that nothing is done for it: what the schema lets through and the types do not.
-fn unreadable(resource: Resource, recorder: Recorder, tell: Tell) -> feed::OddHook {
+/// Those of one owner in a store.
+fn unreadable_in<T: Object>(store: &Store<T>, owner: &OwnerKey<'_>) -> Vec<Unreadable> {
+    let of = |odd: &feed::Odd| Unreadable { kind: T::RESOURCE.kind, name: odd.name.clone(), error: odd.error.clone() };
+    store.unreadable_of(owner).iter().map(|odd| of(odd)).collect()
+}
+
+/// Says of an object that nothing is done for it: what the schema lets through and the types do not.
+fn say_unreadable(resource: Resource, recorder: Recorder) -> feed::OddHook {
     Arc::new(move |odd: &feed::Odd| {
-        let feed::Odd { namespace, name, uid, error, .. } = odd.clone();
-        let message = format!(
-            "{} {name} cannot be read, and what Berth last read of it stays in force until it changes: {error}",
-            resource.kind
-        );
-        if resource == CLONE_SETS {
-            tell(odd, message.clone());
-        }
-        let event = Event { warning: true, reason: "Unreadable", message };
+        let event = Event { warning: true, reason: "Unreadable", message: unreadable::message(&resource, odd) };
+        let feed::Odd { namespace, name, uid, .. } = odd.clone();
         recorder.record(&Owner { resource, namespace, name, uid }, &event);
     })
 }

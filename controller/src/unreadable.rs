@@ -1,65 +1,98 @@
 //! A CloneSet that cannot be read: the condition `Blocked` on it, written without knowing more of it than its conditions.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use berth_api::names::condition;
 use berth_runtime::client;
-use berth_runtime::executor::Executor;
 use berth_runtime::feed::Odd;
 use berth_runtime::object::CLONE_SETS;
+use berth_runtime::{Key, Resource};
 use berth_workload::plan::Target;
 use jiff::Timestamp;
-use kube::Client;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
-use tokio::runtime::Handle;
 
-/// How often it is tried, and the pause in between: the object may change meanwhile, and the first leader has still to be
-/// elected when the first list comes.
-const TRIES: u32 = 10;
-const PAUSE: Duration = Duration::from_secs(3);
+use crate::acting::Acting;
 
-/// What is told of every CloneSet that cannot be read.
-pub(crate) type Tell = Arc<dyn Fn(&Odd, String) + Send + Sync>;
+/// By CloneSet that cannot be read: the version in which it was told of. Its pods wake it far more often than it changes, and
+/// to tell is to read an object that may be large.
+#[derive(Debug, Default)]
+pub(crate) struct Told(Mutex<HashMap<Key, String>>);
 
-/// Writes the condition in the background. A follower's executor refuses to write; it gives up after a while.
-pub(crate) fn teller(client: Client, executor: Arc<Executor>) -> Tell {
-    Arc::new(move |odd, message| {
-        let Ok(runtime) = Handle::try_current() else { return };
-        let (client, executor, odd) = (client.clone(), executor.clone(), odd.clone());
-        runtime.spawn(async move {
-            for _ in 0..TRIES {
-                match tell(&client, &executor, &odd, &message).await {
-                    Ok(()) => return,
-                    Err(error) => tracing::debug!(odd.namespace, odd.name, error, "condition not written"),
-                }
-                tokio::time::sleep(PAUSE).await;
-            }
-        });
-    })
+impl Told {
+    fn was_told(&self, key: &Key, version: &str) -> bool {
+        self.lock().get(key).is_some_and(|told| told == version)
+    }
+
+    /// To be called when it can be read, or is gone.
+    pub(crate) fn forget(&self, key: &Key) {
+        self.lock().remove(key);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-/// Reads the object as it is, and replaces its conditions with those and one more, if it is still of that version.
-async fn tell(client: &Client, executor: &Executor, odd: &Odd, message: &str) -> Result<(), String> {
-    let path = CLONE_SETS.path(&odd.namespace, &odd.name);
-    let object: Value = match client::get(client, &path).await {
-        Ok(object) => object,
+/// What is said of an object that cannot be read, in an event and in the condition.
+pub(crate) fn message(resource: &Resource, odd: &Odd) -> String {
+    format!(
+        "{} {} cannot be read, and what Berth last read of it stays in force until it changes: {}",
+        resource.kind, odd.name, odd.error
+    )
+}
+
+/// What is read of an object that cannot be read: nothing of what may be too large or too deep.
+#[derive(Deserialize)]
+struct Seen {
+    metadata: Version,
+    spec: Option<IgnoredAny>,
+    status: Option<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Version {
+    uid: String,
+    resource_version: String,
+}
+
+/// Tells of a CloneSet once in each of its versions.
+///
+/// # Errors
+/// Why the condition is not written.
+pub(crate) async fn tell(acting: &Acting, key: &Key, odd: &Odd) -> Result<(), String> {
+    if acting.told.was_told(key, &odd.version) {
+        return Ok(());
+    }
+    write_condition(acting, odd).await?;
+    acting.told.lock().insert(key.clone(), odd.version.clone());
+    Ok(())
+}
+
+/// Reads the CloneSet as it is, and replaces its conditions with those and one more, if it is still of that version.
+async fn write_condition(acting: &Acting, odd: &Odd) -> Result<(), String> {
+    let path = CLONE_SETS.path(&odd.namespace, &odd.name).map_err(|error| error.to_string())?;
+    let Seen { metadata, spec, status } = match client::get::<Seen>(&acting.client, &path).await {
+        Ok(seen) => seen,
         Err(failed) if failed.code == 404 => return Ok(()),
         Err(failed) => return Err(failed.to_string()),
     };
-    let version = object["metadata"]["resourceVersion"].as_str().unwrap_or_default();
-    if object["metadata"]["uid"] != *odd.uid || object["spec"].is_null() {
+    if metadata.uid != odd.uid || spec.is_none() {
         return Ok(());
     }
-    let old = object.get("status").cloned().unwrap_or_else(|| json!({}));
-    let new = with_condition(&old, message, Timestamp::now());
+    let old = status.unwrap_or_else(|| json!({}));
+    let new = with_condition(&old, &message(&CLONE_SETS, odd), Timestamp::now());
     let target = Target {
         namespace: odd.namespace.clone(),
         name: odd.name.clone(),
         uid: odd.uid.clone(),
-        resource_version: Some(version.to_owned()),
+        resource_version: Some(metadata.resource_version),
     };
-    executor.write_status(&CLONE_SETS, &target, &old, &new).await.map(drop).map_err(|failure| failure.message)
+    let written = acting.executor.write_status(&CLONE_SETS, &target, &old, &new).await;
+    written.map(drop).map_err(|failure| failure.message)
 }
 
 /// The status with the condition in place of an older one. Counts that the schema demands are 0 where there are none.
@@ -85,6 +118,16 @@ fn with_condition(old: &Value, message: &str, now: Timestamp) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_version_is_told_of_once_until_it_can_be_read() {
+        let (told, key) = (Told::default(), Key::new("default", "web"));
+        assert!(!told.was_told(&key, "1"));
+        told.lock().insert(key.clone(), "1".to_owned());
+        assert_eq!([told.was_told(&key, "1"), told.was_told(&key, "2")], [true, false]);
+        told.forget(&key);
+        assert!(!told.was_told(&key, "1"));
+    }
 
     #[test]
     fn the_condition_joins_what_is_there_and_is_written_once() {

@@ -6,11 +6,13 @@ use berth_api::v1beta1::cloneset::CloneSet;
 use berth_api::v1beta1::imagelistpulljob::ImageListPullJob;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::NodeImage;
-use berth_runtime::{Object, Resource, object};
+use berth_runtime::{Object, Owned, Resource, object};
 use berth_workload::claim::Claim;
 use berth_workload::nodeimage::Node;
+use berth_workload::owner::{self, Reference};
+use berth_workload::pod::Metadata;
 use berth_workload::revision::Revision;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer};
 
@@ -27,15 +29,11 @@ pub(crate) trait Kind: DeserializeOwned + Send + Sync + 'static {
     fn identity(&self) -> [&str; 4];
     /// It is being deleted.
     fn terminating(&self) -> bool;
-    /// Drops what nothing reads.
-    fn strip(&mut self) {}
 }
 
 impl<'de, T: Kind> Deserialize<'de> for Watched<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut object = T::deserialize(deserializer)?;
-        object.strip();
-        Ok(Self(Arc::new(object)))
+        T::deserialize(deserializer).map(|object| Self(Arc::new(object)))
     }
 }
 
@@ -64,14 +62,30 @@ fn identity(metadata: &ObjectMeta) -> [&str; 4] {
         .map(|part| part.as_deref().unwrap_or_default())
 }
 
-/// The owner that controls an object.
-pub(crate) fn controller(metadata: &ObjectMeta) -> Option<&OwnerReference> {
-    metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
+/// The CloneSet that manages an object, if one does.
+pub(crate) fn managing_set(metadata: &Metadata) -> Option<Reference<'_>> {
+    metadata.controller().map(Reference::from).filter(|reference| owner::CLONE_SET.is_of(reference))
 }
 
-/// Its uid.
-pub(crate) fn controller_uid(metadata: &ObjectMeta) -> Option<&str> {
-    controller(metadata).map(|owner| owner.uid.as_str())
+impl Owned for Watched<Revision> {
+    fn owner(&self) -> Option<Reference<'_>> {
+        managing_set(&self.0.metadata)
+    }
+}
+
+impl Owned for Watched<ImagePullJob> {
+    fn owner(&self) -> Option<Reference<'_>> {
+        let mut owners = self.0.metadata.owner_references.iter().flatten();
+        owners.find(|owner| owner.controller == Some(true)).map(Reference::from)
+    }
+}
+
+/// The CloneSet that manages the claim, else the pod with which it is deleted.
+impl Owned for Watched<Claim> {
+    fn owner(&self) -> Option<Reference<'_>> {
+        let mut owners = self.0.metadata.owner_references.iter().map(Reference::from);
+        managing_set(&self.0.metadata).or_else(|| owners.find(|reference| owner::POD.is_of(reference)))
+    }
 }
 
 macro_rules! custom_resource {
@@ -84,9 +98,6 @@ macro_rules! custom_resource {
             }
             fn terminating(&self) -> bool {
                 self.metadata.deletion_timestamp.is_some()
-            }
-            fn strip(&mut self) {
-                self.metadata.managed_fields = None;
             }
         }
     };

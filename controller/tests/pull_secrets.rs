@@ -100,6 +100,8 @@ impl Stage {
         cluster.kubectl(&["wait", "--for=condition=Established", "crd/nodeimages.apps.kruise.io"]).unwrap();
         cluster.kubectl(&["create", "namespace", "kruise-system"]).unwrap();
         cluster.kubectl(&["-n", "kruise-system", "create", "serviceaccount", "kruise-daemon"]).unwrap();
+        let account = ["wait", "--for=create", "serviceaccount/default", "--timeout=120s", "-n", "kruise-system"];
+        cluster.kubectl(&account).unwrap();
         for object in objects() {
             cluster.kubectl_with(&["create", "-f", "-"], Some(&object.to_string())).unwrap();
         }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use berth_api::image;
 use berth_grpc::v1::Credential;
-use berth_workload::inplace::image;
 use serde::Deserialize;
 
 /// The key under which `docker login` without a host keeps what is for Docker Hub.

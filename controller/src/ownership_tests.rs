@@ -1,0 +1,152 @@
+//! What a tenant can make of an uid that everybody may read: nothing.
+
+use std::sync::Arc;
+
+use berth_runtime::Object;
+use berth_runtime::feed::Odd;
+use berth_workload::gates::Gates;
+use berth_workload::inplace::resize::Ability;
+use serde_json::{Value, json};
+
+use crate::cloneset::observe;
+use crate::nodeimage::managed_pods;
+use crate::stores::Stores;
+use crate::watched::Watched;
+
+const GENUINE: &str = "apps.kruise.io/v1beta1 CloneSet";
+
+/// An object whose owner reference names the uid of the victim's CloneSet.
+fn object(namespace: &str, name: &str, owner: &str) -> Value {
+    let (api_version, kind) = owner.split_once(' ').unwrap();
+    let owner = json!({"apiVersion": api_version, "kind": kind, "name": "web", "uid": "u-web", "controller": true});
+    json!({
+        "metadata": {
+            "namespace": namespace, "name": name, "uid": format!("u-{namespace}-{name}"), "resourceVersion": "1",
+            "labels": {"app": "web", "apps.kruise.io/cloneset-instance-id": name}, "ownerReferences": [owner],
+        },
+    })
+}
+
+fn read<T: Object>(object: Value) -> T {
+    serde_json::from_value(object).unwrap()
+}
+
+fn pod(namespace: &str, name: &str, owner: &str) -> Value {
+    let mut pod = object(namespace, name, owner);
+    pod["spec"] = json!({"nodeName": "n1", "containers": []});
+    pod
+}
+
+fn job(namespace: &str, name: &str, owner: &str) -> Value {
+    let mut job = object(namespace, name, owner);
+    job["spec"] = json!({"image": "x:1", "completionPolicy": {"type": "Always"}});
+    job
+}
+
+/// In the victim's namespace one genuine object of each kind and one of a foreign owner kind; the same in another.
+fn stores() -> Stores {
+    let stores = Stores::new();
+    let set = json!({
+        "metadata": {"namespace": "victim", "name": "web", "uid": "u-web", "resourceVersion": "1"},
+        "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": {}},
+    });
+    stores.clonesets.apply(read(set));
+    let places = [
+        ("victim", "genuine", GENUINE),
+        ("victim", "foreign-kind", "none.example/v1 Nothing"),
+        ("attacker", "forged", GENUINE),
+        ("attacker", "forged-kind", "none.example/v1 Nothing"),
+    ];
+    for (namespace, name, owner) in places {
+        stores.pods.apply(read(pod(namespace, name, owner)));
+        stores.revisions.apply(read(object(namespace, name, owner)));
+        stores.claims.apply(read(object(namespace, name, owner)));
+        stores.jobs.apply(read(job(namespace, name, owner)));
+    }
+    stores
+}
+
+#[test]
+fn objects_of_another_namespace_or_owner_kind_with_our_uid_are_not_ours() {
+    let stores = stores();
+    let set = stores.clonesets.get("victim", "web").unwrap();
+    let seen = observe(&stores, &set, Gates::default(), Ability::Off);
+    let names = |names: Vec<&str>| assert_eq!(names, ["genuine"]);
+    names(seen.pods.iter().chain(&seen.strays).map(|pod| &*pod.metadata.name).collect());
+    names(seen.revisions.iter().map(|revision| &*revision.metadata.name).collect());
+    names(seen.claims.iter().map(|claim| &*claim.metadata.name).collect());
+    names(seen.jobs.iter().flatten().map(|job| job.metadata.name.as_deref().unwrap()).collect());
+}
+
+#[test]
+fn claims_with_the_uid_of_our_pod_in_another_namespace_are_not_our_pods() {
+    let stores = stores();
+    let set = stores.clonesets.get("victim", "web").unwrap();
+    for namespace in ["victim", "attacker"] {
+        let mut claim = object(namespace, "taken-along", GENUINE);
+        let uid = "u-victim-genuine";
+        claim["metadata"]["ownerReferences"] =
+            json!([{"apiVersion": "v1", "kind": "Pod", "name": "genuine", "uid": uid}]);
+        stores.claims.apply(read(claim));
+    }
+    let claims = observe(&stores, &set, Gates::default(), Ability::Off).claims;
+    let mut places: Vec<_> = claims.iter().map(|claim| (&*claim.metadata.namespace, &*claim.metadata.name)).collect();
+    places.sort_unstable();
+    assert_eq!(places, [("victim", "genuine"), ("victim", "taken-along")]);
+}
+
+#[test]
+fn a_node_is_asked_about_pods_of_clonesets_in_the_store_only() {
+    let stores = stores();
+    stores.pods.apply(read(pod("attacker", "bare", "v1 Nothing")));
+    let names = || -> Vec<_> {
+        managed_pods(&stores, "n1")
+            .iter()
+            .map(|pod| (pod.metadata.namespace.clone(), pod.metadata.name.clone()))
+            .collect()
+    };
+    assert_eq!(names(), [("victim".into(), "genuine".into())]);
+    // A CloneSet of the name that the attacker's pods claim, with an uid of its own.
+    let mut set = (*stores.clonesets.get("victim", "web").unwrap().0).clone();
+    set.metadata.namespace = Some("attacker".to_owned());
+    set.metadata.uid = Some("u-attacker".to_owned());
+    stores.clonesets.apply(Watched(Arc::new(set)));
+    assert_eq!(names(), [("victim".into(), "genuine".into())]);
+    stores.clonesets.remove("victim", "web", None);
+    assert!(names().is_empty(), "nor about pods of one that is gone");
+}
+
+#[test]
+fn what_cannot_be_read_holds_its_owner_alone() {
+    let stores = stores();
+    let set = stores.clonesets.get("victim", "web").unwrap();
+    let seen = || observe(&stores, &set, Gates::default(), Ability::Off);
+    let odd = |namespace: &str, name: &str, owner: &str| -> Odd {
+        let owners = object(namespace, name, owner)["metadata"]["ownerReferences"].clone();
+        Odd {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            uid: format!("u-{namespace}-{name}"),
+            version: "2".to_owned(),
+            owners: serde_json::from_value(owners).unwrap(),
+            error: "odd".to_owned(),
+            ..Odd::default()
+        }
+    };
+    stores.pods.apply_unreadable(odd("attacker", "forged", GENUINE));
+    stores.pods.apply_unreadable(odd("victim", "foreign-kind", "none.example/v1 Nothing"));
+    assert!(seen().unreadable.is_empty());
+    stores.pods.apply_unreadable(odd("victim", "genuine", GENUINE));
+    stores.pods.apply_unreadable(odd("victim", "never-read", GENUINE));
+    stores.revisions.apply_unreadable(odd("victim", "revision", GENUINE));
+    stores.claims.apply_unreadable(odd("victim", "claim", GENUINE));
+    let names: Vec<_> = seen().unreadable.iter().map(|it| (it.kind, it.name.clone())).collect();
+    let expected = [
+        ("Pod", "genuine"),
+        ("Pod", "never-read"),
+        ("ControllerRevision", "revision"),
+        ("PersistentVolumeClaim", "claim"),
+    ];
+    assert_eq!(names, expected.map(|(kind, name)| (kind, name.to_owned())));
+    assert_eq!(seen().pods.len(), 1, "as it was last read");
+}

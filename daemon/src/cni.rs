@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cni_hostlocal::{admin, install, node};
 use futures::StreamExt;
@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{WatchEvent, WatchParams};
 use kube::{Api, Client, Error};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 use crate::runtime::{Runtime, SocketChoice};
@@ -22,6 +23,9 @@ const SIGN: &str = "kruise-host-local";
 /// How long the daemon looks for the sign when it ends, and how often.
 const PARTING: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_millis(200);
+/// The same when it has no right to look: then the watch alone can tell. It has to end before the kubelet kills the daemon,
+/// which is ten seconds after it asked it to end.
+const PARTING_WITHOUT_RIGHT: Duration = Duration::from_secs(7);
 /// The pause before a watch that ended is begun again.
 const AGAIN: Duration = Duration::from_secs(5);
 
@@ -82,19 +86,9 @@ impl Sign {
     }
 
     /// To be called when the daemon ends. An upgrade, a deleted pod or a reboot leave the sign, and so the plugin. A helm
-    /// that uninstalls takes the sign away a moment after the daemons, and their rights with it: so this looks for a while.
-    /// A token that is not valid any more says nothing: a pod that is deleted by force has none either.
+    /// that uninstalls takes the sign away a moment after the daemons, so this looks for a while.
     pub async fn restore_if_gone(self, plugins: &Path) {
-        let begun = Instant::now();
-        let mut gone = false;
-        while !gone && begun.elapsed() < PARTING {
-            gone = self.taken_away.load(Ordering::Relaxed)
-                || match tokio::time::timeout(PARTING, self.api.get_metadata(SIGN)).await {
-                    Ok(Err(Error::Api(status))) => matches!(status.code, 403 | 404),
-                    _ => false,
-                };
-            tokio::time::sleep(LOOK).await;
-        }
+        let gone = self.is_gone().await;
         self.watching.abort();
         if !gone {
             return;
@@ -104,12 +98,43 @@ impl Sign {
             Err(error) => warn!(%error, "the plugin that was there before cannot be put back"),
         }
     }
+
+    /// Whether the sign is known to have gone: the watch saw its deletion, or the apiserver says that there is none. That the
+    /// daemon may not look (403) is no proof: at an uninstallation its right goes before the sign does, but a right can get
+    /// lost while the chart stays, and the node's plugin must not change then. A watch that has begun goes on without the
+    /// right to begin it, so it tells the two apart. A token that is not valid any more says nothing either: a pod that
+    /// is deleted by force has none.
+    async fn is_gone(&self) -> bool {
+        let begun = Instant::now();
+        let mut patience = PARTING;
+        while begun.elapsed() < patience {
+            // No look lasts beyond the end of them all: the kubelet kills what takes longer.
+            match tokio::time::timeout_at(begun + patience, self.api.get_metadata(SIGN)).await {
+                // Newer than what the watch saw: the chart may be installed again already, and the next daemon at work.
+                Ok(Ok(_)) => self.taken_away.store(false, Ordering::Relaxed),
+                Ok(Err(Error::Api(status))) if status.code == 404 => return true,
+                Ok(Err(Error::Api(status))) if status.code == 403 => patience = PARTING_WITHOUT_RIGHT,
+                _ => {}
+            }
+            if self.taken_away.load(Ordering::Relaxed) {
+                return true;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        let gone = self.taken_away.load(Ordering::Relaxed);
+        if !gone && patience == PARTING_WITHOUT_RIGHT {
+            warn!("the ConfigMap {SIGN} may not be read, and no deletion of it was seen: the plugin host-local stays");
+        }
+        gone
+    }
 }
 
-/// A watch that has begun goes on without the right to begin it.
+/// A watch that has begun goes on without the right to begin it. The apiserver ends it every few minutes; the next one
+/// begins at once, so that a deletion is hardly ever missed.
 async fn watch(api: Api<ConfigMap>, taken_away: Arc<AtomicBool>) {
     let only = WatchParams::default().fields(&format!("metadata.name={SIGN}"));
     loop {
+        let begun = Instant::now();
         if let Ok(events) = api.watch_metadata(&only, "0").await {
             let mut events = std::pin::pin!(events);
             while let Some(Ok(event)) = events.next().await {
@@ -120,6 +145,11 @@ async fn watch(api: Api<ConfigMap>, taken_away: Arc<AtomicBool>) {
                 }
             }
         }
-        tokio::time::sleep(AGAIN).await;
+        if begun.elapsed() < AGAIN {
+            tokio::time::sleep(AGAIN).await;
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;

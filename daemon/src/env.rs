@@ -83,6 +83,10 @@ pub fn answer(
 pub struct Stop {
     /// The runtime's id.
     pub id: String,
+    /// The pod's uid.
+    pub uid: String,
+    /// The question whose answer is to stop it.
+    pub question: InspectEnv,
     /// The pod's namespace and name, and the container's name, for logs.
     pub what: String,
     /// The time to end in.
@@ -122,17 +126,24 @@ pub fn to_stop(pods: &[InspectPod], answers: &[InspectedPod], containers: &[Cont
             }
             let running = ContainerState::ContainerRunning as i32;
             let found = containers.iter().find(|c| c.id == id(container) && c.state == running);
-            stops.extend(found.map(|found| stop(asked, container, found)));
+            stops.extend(found.map(|found| stop(asked, question, found)));
         }
     }
     stops
 }
 
-fn stop(pod: &InspectPod, container: &InspectedContainer, found: &Container) -> Stop {
+/// Is the container still to be stopped, by what is asked now? The question may have changed or been taken back since.
+pub fn is_still_asked(pods: &[InspectPod], stop: &Stop) -> bool {
+    question(pods, &stop.uid, &stop.question.container) == Some(&stop.question)
+}
+
+fn stop(pod: &InspectPod, question: &InspectEnv, found: &Container) -> Stop {
     let seconds = found.annotations.get(GRACE_ANNOTATION).and_then(|seconds| seconds.parse().ok());
     Stop {
         id: found.id.clone(),
-        what: format!("{}/{} {}", pod.namespace, pod.name, container.name),
+        uid: pod.uid.clone(),
+        question: question.clone(),
+        what: format!("{}/{} {}", pod.namespace, pod.name, question.container),
         grace: seconds.map_or(GRACE, Duration::from_secs).max(GRACE_MIN),
         hook: found.annotations.get(HOOK_ANNOTATION).map_or(Hook::None, |json| hook(json)),
     }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use berth_api::name::{InvalidName, Name, Namespace};
 use clap::{Parser, ValueEnum};
 
 use crate::agent::Settings;
@@ -18,7 +19,7 @@ use crate::tasks::Limits;
 #[command(name = "berth-daemon", version)]
 pub struct Flags {
     /// Name of the node, and of its NodeImage.
-    #[arg(long, env = "NODE_NAME")]
+    #[arg(long, env = "NODE_NAME", value_parser = name)]
     pub node_name: String,
     /// Socket of the container runtime, as a path of the host. Without it the sockets of containerd, CRI-O and
     /// cri-dockerd are tried.
@@ -52,13 +53,13 @@ pub struct Flags {
     #[arg(long, env = "CNI_RECLAIM_AFTER", default_value_t = 600)]
     pub cni_reclaim_after: u32,
     /// The namespace of the daemon's pod.
-    #[arg(long, env = "POD_NAMESPACE", default_value = "kruise-system")]
+    #[arg(long, env = "POD_NAMESPACE", default_value = "kruise-system", value_parser = namespace)]
     pub pod_namespace: String,
     /// Seconds between two writes of the status that tell of progress alone.
     #[arg(long, env = "PROGRESS_INTERVAL", default_value_t = 3)]
     pub progress_interval: u16,
-    /// Where /healthz, /readyz and /metrics are served.
-    #[arg(long, env = "HTTP_ADDRESS", default_value = "0.0.0.0:10221")]
+    /// Where /healthz, /readyz and /metrics are served. `[::]` means all addresses, of both families.
+    #[arg(long, env = "HTTP_ADDRESS", default_value = "[::]:10221")]
     pub http_address: SocketAddr,
     /// Form of the log.
     #[arg(long, env = "LOG_FORMAT", value_enum, default_value_t = LogFormat::Json)]
@@ -66,6 +67,16 @@ pub struct Flags {
     /// What is logged, as a filter of tracing: a level, or module=level,…
     #[arg(long, env = "LOG_LEVEL", default_value = "info")]
     pub log_level: String,
+}
+
+/// An object's name: it becomes part of requests.
+fn name(text: &str) -> Result<String, InvalidName> {
+    Name::parse(text).map(|name| name.to_string())
+}
+
+/// A namespace: it becomes part of requests.
+fn namespace(text: &str) -> Result<String, InvalidName> {
+    Namespace::parse(text).map(|namespace| namespace.to_string())
 }
 
 /// Form of the log.
@@ -135,6 +146,12 @@ mod tests {
             let variable = argument.get_env().map(|v| v.to_string_lossy().into_owned());
             assert_eq!(variable.as_deref(), Some(name.replace('-', "_").to_uppercase().as_str()));
         }
+    }
+
+    #[test]
+    fn a_node_name_that_changes_a_url_is_refused() {
+        let parsed = Flags::try_parse_from(["berth-daemon", "--node-name=a/status?x#"]);
+        assert!(parsed.unwrap_err().to_string().contains("is no object's name"));
     }
 
     #[test]

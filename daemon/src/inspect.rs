@@ -8,7 +8,7 @@ use k8s_cri::v1::{Container, Image};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::container_hash::{self, container_hash};
-use crate::reference::Reference;
+use berth_api::image::Reference;
 
 /// The label by which the kubelet marks a container with its pod's uid.
 pub const POD_UID_LABEL: &str = "io.kubernetes.pod.uid";

@@ -19,7 +19,6 @@ pub mod metrics;
 pub mod nodeimage;
 pub mod pull;
 pub mod pull_secrets;
-pub mod reference;
 pub mod runtime;
 pub mod space;
 pub mod tasks;

@@ -8,7 +8,6 @@ use berth_daemon::metrics::Metrics;
 use berth_daemon::{agent, cni, http};
 use clap::Parser;
 use kube::{Api, Client};
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 use tracing_subscriber::filter::Targets;
@@ -36,7 +35,7 @@ fn log_to_stderr(flags: &Flags) -> anyhow::Result<()> {
 
 async fn run(flags: Flags) -> anyhow::Result<()> {
     let client = Client::try_default().await.context("no way to the apiserver")?;
-    let listener = TcpListener::bind(flags.http_address)
+    let listener = berth_http::bind(flags.http_address)
         .await
         .with_context(|| format!("--http-address={} cannot be listened on", flags.http_address))?;
     let metrics = Arc::new(Metrics::default());

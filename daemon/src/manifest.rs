@@ -1,6 +1,11 @@
 //! Image manifests and indexes, as far as sizes and ids need them.
 
+use std::collections::HashSet;
+
 use serde::Deserialize;
+
+/// Most layers that overlayfs stacks. An image of more can be pulled, but no container can be made of it.
+pub const MAX_LAYERS: usize = 500;
 
 /// A blob that a manifest or an index names.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -60,13 +65,12 @@ pub struct Bytes {
 impl Bytes {
     /// Sums up blobs: `here` says how many bytes of a blob have arrived. A layer that is named twice counts once.
     pub fn of<'a>(blobs: impl IntoIterator<Item = &'a Blob>, mut here: impl FnMut(&Blob) -> u64) -> Bytes {
-        let mut seen = Vec::new();
+        let mut seen = HashSet::new();
         let mut bytes = Bytes::default();
         for blob in blobs {
-            if seen.contains(&blob.digest.as_str()) {
+            if !seen.insert(&*blob.digest) {
                 continue;
             }
-            seen.push(&blob.digest);
             bytes.total = bytes.total.saturating_add(blob.size);
             bytes.done = bytes.done.saturating_add(here(blob).min(blob.size));
         }

@@ -44,6 +44,10 @@ pub struct Try {
 impl Try {
     /// Pulls. Dropping the future stops the pull.
     pub async fn run(self) -> Outcome {
+        // The entry may be from before the CRD had bounds, or put in by hand.
+        if let Some(Err(why)) = self.sandbox.as_ref().map(SandboxConfig::check) {
+            return Outcome::Failed(format!("sandboxConfig {why}"));
+        }
         let (credentials, problems) = match self.credentials().await {
             Ok(found) => found,
             Err(why) => return Outcome::Held(why),
@@ -83,7 +87,7 @@ impl Try {
         let mut watch = self.watch(&reference).await;
         let pull = self.runtime.cri.pull(&reference, auth, Some(sandbox(self.sandbox.as_ref())));
         tokio::pin!(pull);
-        let mut measured = false;
+        let (mut measured, mut seen_before) = (false, false);
         let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + PROGRESS, PROGRESS);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -92,16 +96,25 @@ impl Try {
                     None => std::future::pending().await,
                     Some(watch) => {
                         ticks.tick().await;
-                        watch.look().await
+                        let bytes = watch.look().await;
+                        (bytes, watch.refusal())
                     }
                 }
             };
             let bytes = tokio::select! {
                 done = &mut pull => return done.map_err(Stopped::from),
-                seen = tick => match seen {
-                    Ok(Some(bytes)) => bytes,
-                    Ok(None) => continue,
-                    Err(error) => {
+                (seen, refusal) = tick => match (seen, refusal) {
+                    // Dropping the pull stops it.
+                    (_, Some(why)) => return Err(Stopped::Final(Outcome::Failed(why))),
+                    (Ok(Some(bytes)), None) => bytes,
+                    // Its size is not known yet, but from now on it is known whether anything comes.
+                    (Ok(None), None) => {
+                        if !std::mem::replace(&mut seen_before, true) {
+                            let _ = self.progress.send((self.attempt, Bytes::default())).await;
+                        }
+                        continue;
+                    }
+                    (Err(error), None) => {
                         debug!(image = reference, %error, "the progress of a pull cannot be seen");
                         continue;
                     }

@@ -13,7 +13,7 @@ use berth_api::env_hash;
 use berth_api::v1beta1::nodeimage::{InspectEnv, InspectPod};
 use berth_cluster::Valve;
 use berth_daemon::container_hash::{self, container_hash};
-use berth_daemon::cri::Cri;
+use berth_daemon::cri::{Cri, CriError};
 use berth_daemon::env;
 use berth_daemon::inspect::{self, Facts, POD_UID_LABEL};
 use berth_daemon::manifest::Bytes;
@@ -41,7 +41,17 @@ fn layout(layers: &[usize], seed: u64) -> Layout {
 }
 
 async fn connect(containerd: &Containerd) -> Arc<Runtime> {
-    Arc::new(Runtime::connect(&containerd.socket(), Path::new("/")).await.unwrap())
+    let connected = async {
+        loop {
+            match Runtime::connect(&containerd.socket(), Path::new("/")).await {
+                Ok(runtime) => return runtime,
+                // It listens a moment before it serves.
+                Err(CriError::Away { .. }) => tokio::time::sleep(Duration::from_millis(50)).await,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    };
+    Arc::new(in_time("containerd to serve", connected).await)
 }
 
 /// A pull that has begun.
@@ -286,6 +296,18 @@ impl Controller {
     }
 }
 
+/// The runtime that is there at last. It may be lost for one more reason before: it listens a moment before it serves.
+async fn ready(events: &mut mpsc::Receiver<RuntimeEvent>) -> Arc<Runtime> {
+    let good_news = async {
+        loop {
+            if let RuntimeEvent::Ready(runtime) = events.recv().await.unwrap() {
+                return runtime;
+            }
+        }
+    };
+    in_time("good news", good_news).await
+}
+
 #[tokio::test]
 async fn a_runtime_that_comes_and_goes_is_followed() {
     let mut node = Node::start();
@@ -300,7 +322,7 @@ async fn a_runtime_that_comes_and_goes_is_followed() {
     let RuntimeEvent::Lost(why) = in_time("bad news", events.recv()).await.unwrap() else { panic!("not lost") };
     assert!(why.contains(&socket) && why.contains("does not exist") && why.contains("--cri-socket"), "{why}");
     node.containerd.run();
-    let RuntimeEvent::Ready(runtime) = in_time("good news", events.recv()).await.unwrap() else { panic!("not ready") };
+    let runtime = ready(&mut events).await;
     // A pull that the runtime's end cuts off is held against nobody.
     node.relay.allow_only(0);
     let cut = pull(&runtime, "app", "1");
@@ -312,7 +334,7 @@ async fn a_runtime_that_comes_and_goes_is_followed() {
     let RuntimeEvent::Lost(_) = in_time("bad news", events.recv()).await.unwrap() else { panic!("not lost") };
     node.relay.open();
     node.containerd.run();
-    let RuntimeEvent::Ready(runtime) = in_time("good news", events.recv()).await.unwrap() else { panic!("not ready") };
+    let runtime = ready(&mut events).await;
     // The old connection finds the new socket, too.
     assert!(matches!(pull(&runtime, "app", "1").end().await, Outcome::Pulled(_)));
     loop {
@@ -408,8 +430,8 @@ async fn a_container_with_other_variables_is_stopped() {
     assert_eq!(stops("a").await, []);
     let wanted = stops("b").await;
     assert_eq!(wanted.iter().map(|stop| stop.id.as_str()).collect::<Vec<_>>(), [id.as_str()]);
-    runtime.cri.exec(&id, ["/busybox", "true"].map(Into::into).into(), Duration::from_secs(5)).await.unwrap();
-    runtime.cri.exec(&id, ["/busybox", "false"].map(Into::into).into(), Duration::from_secs(5)).await.unwrap_err();
+    runtime.cri.exec(&id, ["/busybox", "true"].map(Into::into).into(), Duration::from_secs(60)).await.unwrap();
+    runtime.cri.exec(&id, ["/busybox", "false"].map(Into::into).into(), Duration::from_secs(60)).await.unwrap_err();
     runtime.cri.stop_container(&id, wanted[0].grace.min(Duration::from_secs(1))).await.unwrap();
     assert_eq!(stops("b").await, [], "what has ended is not stopped again");
     runtime.cri.stop_container(&id, Duration::from_secs(1)).await.expect("to stop it twice is no error");

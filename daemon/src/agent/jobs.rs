@@ -25,6 +25,8 @@ pub(super) enum Done {
     Ended(u64, Outcome),
     /// Pods were inspected.
     Inspected(Result<Found, CriError>),
+    /// The kubelet has had its time to see what is wanted of the container: it may be stopped.
+    StopDue(Stop),
     /// The container with this id was stopped, or was not.
     Stopped(String, Result<(), CriError>),
     /// A status was written; with the resourceVersion that came of it.
@@ -100,9 +102,14 @@ async fn answer(runtime: &Runtime, question: &Question) -> Result<Found, CriErro
 /// would create the container with the old variables again, and it would have to be stopped twice.
 const KUBELET_SEES: Duration = Duration::from_secs(2);
 
+/// Says when a container may be stopped.
+pub(super) async fn await_kubelet(stop: Stop, done: mpsc::Sender<Done>) {
+    tokio::time::sleep(KUBELET_SEES).await;
+    let _ = done.send(Done::StopDue(stop)).await;
+}
+
 /// Ends a container as its kubelet would: its hook first, then within what is left of its grace period.
 pub(super) async fn stop(runtime: Arc<Runtime>, stop: Stop, done: mpsc::Sender<Done>) {
-    tokio::time::sleep(KUBELET_SEES).await;
     let begun = Instant::now();
     match &stop.hook {
         Hook::None => {}

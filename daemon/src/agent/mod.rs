@@ -111,7 +111,7 @@ pub async fn run(settings: Settings, api: Api<NodeImage>, metrics: Arc<Metrics>,
             Some(node) = nodes.recv() => agent.on_node(node),
             Some(event) = runtimes.recv() => agent.on_runtime(event),
             Some(done) = dones.recv() => agent.on_done(done),
-            Some((attempt, bytes)) = progresses.recv() => agent.tasks.progressed(attempt, bytes),
+            Some((attempt, bytes)) = progresses.recv() => agent.tasks.progressed(attempt, bytes, now()),
             () = sleep_until(wake) => {}
         }
         // What else is there already is taken along, so that a burst of news costs one step and one write.
@@ -211,6 +211,7 @@ impl Agent {
                     Err(error) => warn!(%error, "containers could not be inspected"),
                 }
             }
+            Done::StopDue(stop) => self.stop_if_still_asked(stop),
             Done::Stopped(id, result) => {
                 self.inspection.due = true;
                 if let Err(error) = result {
@@ -306,8 +307,8 @@ impl Agent {
         let image = spec.images.get(&key.image);
         Try {
             attempt,
-            sandbox: image.and_then(|image| image.sandbox_config.clone()),
-            has_secrets: image.is_some_and(|image| !image.pull_secrets.is_empty()),
+            sandbox: image.and_then(|image| image.sandbox_of(&key.tag)).cloned(),
+            has_secrets: image.and_then(|image| image.secrets_of(&key.tag)).is_some_and(|secrets| !secrets.is_empty()),
             key,
             runtime,
             secrets: self.settings.secrets.clone(),
@@ -333,13 +334,28 @@ impl Agent {
 
     /// Stops containers. An answer may be of a question that is not asked any more: then there is no hurry.
     fn stop(&mut self, stops: Vec<Stop>) {
-        let Connection::Ready(runtime) = &self.runtime else { return };
         for stop in stops {
             if self.inspection.due || !self.inspection.stopping.insert(stop.id.clone()) {
                 continue;
             }
-            info!(container = stop.what, id = stop.id, "stopped, to be created anew with other variables");
-            tokio::spawn(jobs::stop(runtime.clone(), stop, self.done.clone()));
+            tokio::spawn(jobs::await_kubelet(stop, self.done.clone()));
+        }
+    }
+
+    /// Stops a container, unless the question was changed or taken back while its kubelet had time.
+    fn stop_if_still_asked(&mut self, stop: Stop) {
+        let pods = self.node.as_ref().map(|node| node.spec.inspect_pods.as_slice()).unwrap_or_default();
+        let asked = env::is_still_asked(pods, &stop);
+        match &self.runtime {
+            Connection::Ready(runtime) if asked => {
+                info!(container = stop.what, id = stop.id, "stopped, to be created anew with other variables");
+                tokio::spawn(jobs::stop(runtime.clone(), stop, self.done.clone()));
+            }
+            _ => {
+                info!(container = stop.what, id = stop.id, asked, "not stopped after all");
+                self.inspection.stopping.remove(&stop.id);
+                self.inspection.due = true;
+            }
         }
     }
 

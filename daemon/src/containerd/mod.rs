@@ -18,7 +18,7 @@ use tonic::{Code, Request, Streaming};
 
 use crate::cri::Cri;
 use crate::manifest::{self, Bytes, Document};
-use crate::reference::Reference;
+use berth_api::image::Reference;
 
 pub use progress::PullWatch;
 

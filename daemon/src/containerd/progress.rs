@@ -10,8 +10,8 @@ use containerd_client::services::v1::{Info, Status};
 use jiff::Timestamp;
 
 use super::Containerd;
-use crate::manifest::{Blob, Bytes, Document};
-use crate::reference::Reference;
+use crate::manifest::{Blob, Bytes, Document, MAX_LAYERS};
+use berth_api::image::Reference;
 
 /// The label of a blob that says where it came from; the registry's host follows.
 const SOURCE_LABEL: &str = "containerd.io/distribution.source";
@@ -55,7 +55,7 @@ impl PullWatch {
         if self.blobs.is_none() {
             self.blobs = self.find(&ingests).await?;
         }
-        let Some(blobs) = &self.blobs else { return Ok(None) };
+        let Some(blobs) = self.blobs.as_ref().filter(|_| self.refusal().is_none()) else { return Ok(None) };
         for blob in blobs {
             if !self.complete.contains(&blob.digest) && self.containerd.info(&blob.digest).await?.is_some() {
                 self.complete.insert(blob.digest.clone());
@@ -66,6 +66,11 @@ impl PullWatch {
             true => blob.size,
             false => under_way.get(blob.digest.as_str()).copied().unwrap_or_default(),
         })))
+    }
+
+    /// Why no container can ever be made of the image; `None` if one can, or while its manifest is not here.
+    pub fn refusal(&self) -> Option<String> {
+        refusal(self.blobs.as_ref()?)
     }
 
     /// Finds the manifest of this pull and the blobs that it names.
@@ -99,6 +104,14 @@ impl PullWatch {
         }
         Ok(digests)
     }
+}
+
+/// Layers and the configuration: is that more than overlayfs takes?
+fn refusal(blobs: &[Blob]) -> Option<String> {
+    let layers = blobs.len().saturating_sub(1);
+    (layers > MAX_LAYERS).then(|| {
+        format!("the image has {layers} layers, but overlayfs stacks at most {MAX_LAYERS}; build it with fewer")
+    })
 }
 
 /// Of all blobs here, the manifest that a pull from `path` at `host` works on: the newest that was not here before it began,
@@ -152,6 +165,14 @@ mod tests {
 
     fn ingest(name: &str, offset: i64) -> Status {
         Status { r#ref: name.into(), offset, ..Status::default() }
+    }
+
+    #[test]
+    fn an_image_of_more_layers_than_overlayfs_stacks_is_refused() {
+        let blobs = |layers: usize| vec![Blob { digest: "sha256:l".into(), size: 1 }; layers + 1];
+        assert_eq!(refusal(&blobs(MAX_LAYERS)), None);
+        let why = refusal(&blobs(MAX_LAYERS + 1)).unwrap();
+        assert!(why.contains("has 501 layers, but overlayfs stacks at most 500"), "{why}");
     }
 
     #[test]

@@ -77,6 +77,24 @@ fn what_was_created_with_other_variables_is_stopped() {
 }
 
 #[test]
+fn a_container_is_stopped_only_while_the_same_is_asked() {
+    let pods = question("1", "b");
+    let mut answers = inspected();
+    answer(&pods, &mut answers, &known("a"), |_| false);
+    let stop = to_stop(&pods, &answers, &[running(&[])]).remove(0);
+    assert!(is_still_asked(&pods, &stop));
+    let table: [(&str, Vec<InspectPod>); 4] = [
+        ("taken back", Vec::new()),
+        ("no variables are asked for", vec![InspectPod { env: Vec::new(), ..pods[0].clone() }]),
+        ("another update", question("2", "b")),
+        ("another value", question("1", "c")),
+    ];
+    for (what, pods) in table {
+        assert!(!is_still_asked(&pods, &stop), "{what}");
+    }
+}
+
+#[test]
 fn it_ends_as_the_kubelet_would_end_it() {
     let stop = |annotations: &[(&str, &str)]| {
         let pods = question("1", "b");

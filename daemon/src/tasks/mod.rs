@@ -8,18 +8,19 @@ mod status;
 mod step;
 #[cfg(test)]
 mod tests;
+mod turns;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use berth_api::v1beta1::nodeimage::{
-    DEFAULT_BACKOFF_LIMIT, DEFAULT_TIMEOUT_SECONDS, ImagePullPolicy, ImageTagSpec, NodeImageSpec, SyncStatus,
+    ImagePullPolicy, ImageTagSpec, NodeImageSpec, SyncStatus, backoff_limit, timeout_seconds,
 };
 use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::manifest::Bytes;
-use crate::reference;
+use berth_api::image;
 use now::Began;
 
 pub use now::Now;
@@ -44,7 +45,7 @@ pub struct Key {
 impl Key {
     /// The image reference that is pulled.
     pub fn reference(&self) -> String {
-        reference::join(&self.image, &self.tag)
+        image::join(&self.image, &self.tag)
     }
 }
 
@@ -75,8 +76,8 @@ pub enum Outcome {
 /// Bounds that hold for a node.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Pulls under way at once. Tags of one image are pulled one after the other whatever this says, so that they share
-    /// their layers and the progress of each can be told.
+    /// Pulls under way at once. Namespaces share them evenly, see [`Tasks::step`]. Tags of one image are pulled one after
+    /// the other whatever this says, so that they share their layers and the progress of each can be told.
     pub parallel: usize,
 }
 
@@ -86,12 +87,16 @@ pub struct Tasks {
     tasks: BTreeMap<Key, Task>,
     attempts: u64,
     first_sync: Option<SyncStatus>,
+    /// By namespace that owns an entry: its last try.
+    turns: BTreeMap<String, u64>,
 }
 
 #[derive(Debug)]
 struct Task {
     version: i64,
     policy: Policy,
+    /// The namespaces of the entry's owners; one without a name stands for whoever put the entry in by hand.
+    namespaces: BTreeSet<String>,
     created: Option<Timestamp>,
     /// When the first try began.
     started: Option<Began>,
@@ -114,9 +119,21 @@ enum State {
     /// To be pulled, not before a time.
     Absent { not_before: Option<Now> },
     /// A try is under way.
-    Running { attempt: u64, since: Instant, bytes: Option<Bytes> },
+    Running(Running),
     /// Over.
     Done { succeeded: bool, at: Timestamp, stale: bool },
+}
+
+/// A try that is under way.
+#[derive(Debug)]
+struct Running {
+    attempt: u64,
+    since: Instant,
+    /// The namespace whose share of the slots it takes.
+    namespace: String,
+    bytes: Option<Bytes>,
+    /// When its bytes last became more. `None` as long as nobody can tell them.
+    advanced: Option<Instant>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,11 +147,9 @@ struct Policy {
 impl Policy {
     fn of(tag: &ImageTagSpec) -> Policy {
         let policy = tag.pull_policy.clone().unwrap_or_default();
-        let timeout = policy.timeout_seconds.filter(|s| *s > 0).unwrap_or(DEFAULT_TIMEOUT_SECONDS);
-        let limit = policy.backoff_limit.filter(|n| *n >= 0).unwrap_or(DEFAULT_BACKOFF_LIMIT);
         Policy {
-            timeout: Duration::from_secs(timeout.unsigned_abs().into()),
-            backoff_limit: limit.unsigned_abs(),
+            timeout: Duration::from_secs(timeout_seconds(policy.timeout_seconds).unsigned_abs().into()),
+            backoff_limit: backoff_limit(policy.backoff_limit).unsigned_abs(),
             deadline: policy.active_deadline_seconds.filter(|s| *s > 0).map(|s| Duration::from_secs(s.unsigned_abs())),
             always: tag.image_pull_policy == Some(ImagePullPolicy::Always),
         }
@@ -155,7 +170,7 @@ impl Tasks {
                 let bytes = task.image.take().and_then(|image| image.bytes);
                 task.image = found.map(|image| Resolved { bytes: image.bytes.or(bytes), ..image });
             }
-            State::Absent { .. } | State::Running { .. } | State::Done { .. } => {}
+            State::Absent { .. } | State::Running(_) | State::Done { .. } => {}
         }
     }
 
@@ -165,7 +180,7 @@ impl Tasks {
         match &mut task.state {
             State::Unseen { asked } => *asked = false,
             State::Done { stale, .. } => *stale = true,
-            State::Absent { .. } | State::Running { .. } => return,
+            State::Absent { .. } | State::Running(_) => return,
         }
         task.look_after = Some(now.after(BACKOFF).steady);
     }
@@ -182,10 +197,16 @@ impl Tasks {
         }
     }
 
-    /// A try got on.
-    pub fn progressed(&mut self, of: u64, now_here: Bytes) {
-        if let Some(Task { state: State::Running { bytes, .. }, .. }) = self.running(of) {
-            *bytes = Some(now_here);
+    /// The bytes of a try were looked at. As long as its size is not known, they are 0 of 0.
+    pub fn progressed(&mut self, of: u64, now_here: Bytes, now: Now) {
+        let Some(Task { state: State::Running(running), .. }) = self.running(of) else { return };
+        let before = running.bytes.unwrap_or_default();
+        if now_here != before && (now_here.done > before.done || now_here.total != before.total) {
+            running.advanced = Some(now.steady);
+        }
+        running.advanced.get_or_insert(now.steady);
+        if now_here.total > 0 {
+            running.bytes = Some(now_here);
         }
     }
 
@@ -200,7 +221,7 @@ impl Tasks {
             Outcome::PulledAlthough(image, problem) => {
                 task.image = Some(image);
                 task.finish(true, now);
-                task.error = shortened(format!("pulled, although {problem}"));
+                task.error = shortened(format!("pulled, although {problem}"), MESSAGE_MAX);
             }
             Outcome::Failed(error) => task.fail(error, now),
             Outcome::Held(error) => task.hold(error, now),
@@ -214,11 +235,11 @@ impl Tasks {
 
     /// Tries under way.
     pub fn under_way(&self) -> usize {
-        self.tasks.values().filter(|task| matches!(task.state, State::Running { .. })).count()
+        self.tasks.values().filter(|task| matches!(task.state, State::Running(_))).count()
     }
 
     fn running(&mut self, of: u64) -> Option<&mut Task> {
-        self.tasks.values_mut().find(|task| matches!(task.state, State::Running { attempt, .. } if attempt == of))
+        self.tasks.values_mut().find(|task| matches!(&task.state, State::Running(running) if running.attempt == of))
     }
 }
 
@@ -246,7 +267,7 @@ impl Task {
     }
 
     fn fail(&mut self, error: String, now: Now) {
-        self.error = shortened(error);
+        self.error = shortened(error, MESSAGE_MAX);
         self.failures += 1;
         self.holds = 0;
         if self.failures > self.policy.backoff_limit {
@@ -257,7 +278,7 @@ impl Task {
     }
 
     fn hold(&mut self, error: String, now: Now) {
-        self.error = shortened(error);
+        self.error = shortened(error, MESSAGE_MAX);
         self.holds += 1;
         self.state = State::Absent { not_before: Some(now.after(pause(self.holds))) };
     }
@@ -268,9 +289,10 @@ fn pause(failures: u32) -> Duration {
     BACKOFF.checked_mul(1 << failures.saturating_sub(1).min(5)).unwrap_or(BACKOFF_MAX).min(BACKOFF_MAX)
 }
 
-fn shortened(mut text: String) -> String {
-    if text.len() > MESSAGE_MAX {
-        let end = (0..=MESSAGE_MAX).rev().find(|i| text.is_char_boundary(*i)).unwrap_or_default();
+/// Cut after so many bytes, at a character.
+fn shortened(mut text: String, longest: usize) -> String {
+    if text.len() > longest {
+        let end = (0..=longest).rev().find(|i| text.is_char_boundary(*i)).unwrap_or_default();
         text.truncate(end);
         text.push('…');
     }

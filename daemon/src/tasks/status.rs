@@ -3,15 +3,23 @@
 use berth_api::v1beta1::nodeimage::{ImagePullPhase, ImageTagStatus, NodeImageStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::{Key, Resolved, State, Task, Tasks};
+use super::{Key, MESSAGE_MAX, Resolved, Running, State, Task, Tasks, shortened};
 use crate::manifest::Bytes;
+
+/// Bytes of all messages of a status together.
+const MESSAGES_MAX: usize = 128 * 1024;
+/// However many messages there are, each may have so many bytes.
+const MESSAGE_MIN: usize = 128;
 
 impl Tasks {
     /// The part of the status that speaks of pulls.
     pub fn status(&self) -> NodeImageStatus {
         let mut status = NodeImageStatus { first_sync_status: self.first_sync.clone(), ..NodeImageStatus::default() };
+        // Many pulls that fail alike must not make the object too large to write.
+        let longest = (MESSAGES_MAX / self.tasks.len().max(1)).clamp(MESSAGE_MIN, MESSAGE_MAX);
         for (key, task) in &self.tasks {
-            let tag = task.status(key);
+            let mut tag = task.status(key);
+            tag.message = shortened(tag.message, longest);
             status.desired += 1;
             *match tag.phase {
                 ImagePullPhase::Waiting => &mut status.waiting,
@@ -41,7 +49,7 @@ impl Task {
             }
             State::Unseen { .. } | State::Absent { not_before: None } => status.phase = ImagePullPhase::Pulling,
             // The same words while it is tried again, or every try would be two writes.
-            State::Absent { .. } | State::Running { bytes: None, .. } if self.holds > 0 => {
+            State::Absent { .. } | State::Running(Running { bytes: None, .. }) if self.holds > 0 => {
                 status.phase = ImagePullPhase::Pulling;
                 status.message = format!("held, and tried again until it works: {}", self.error);
             }
@@ -52,7 +60,7 @@ impl Task {
                     self.failures, at.time, self.error
                 );
             }
-            State::Running { bytes, .. } => {
+            State::Running(Running { bytes, .. }) => {
                 status.phase = ImagePullPhase::Pulling;
                 status.message.clear();
                 if self.failures > 0 {

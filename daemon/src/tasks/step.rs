@@ -1,15 +1,14 @@
 //! What to do next.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use berth_api::v1beta1::nodeimage::{
     ImagePullPhase, ImageTagSpec, ImageTagStatus, NodeImageSpec, NodeImageStatus, SyncStatus, SyncStatusPhase,
 };
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tokio::time::Instant;
 
-use super::{Began, Key, Limits, Now, Policy, Resolved, State, Task, Tasks};
+use super::{Began, Key, Limits, MESSAGE_MAX, Now, Policy, Resolved, Running, State, Task, Tasks, turns};
 
 /// What to do, and when to look again.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -36,6 +35,9 @@ pub struct Start {
 impl Tasks {
     /// Brings the tasks in line with the spec and decides what to do now. `previous` is the status that the NodeImage
     /// has: tasks that are over by it are not begun again.
+    ///
+    /// The slots are the namespaces' in turns: the next one is for a namespace with the fewest tries under way. One that has
+    /// more than its share gives a slot back to one that waits, and so does a try that gets no bytes.
     pub fn step(
         &mut self,
         spec: &NodeImageSpec,
@@ -49,10 +51,11 @@ impl Tasks {
         self.expire(&mut plan, now);
         if runtime_ready {
             self.look(&mut plan, now);
-            self.start(&mut plan, limits, now);
+            self.take_turns(&mut plan, limits, now);
         }
         self.note_first_sync(previous, now);
-        plan.wake_at = self.tasks.values().filter_map(|task| task.next_event(runtime_ready, now)).min();
+        let turn = self.next_turn(limits, now).filter(|_| runtime_ready);
+        plan.wake_at = self.tasks.values().filter_map(|task| task.next_event(runtime_ready, now)).chain(turn).min();
         plan
     }
 
@@ -60,14 +63,14 @@ impl Tasks {
         let wanted = entries(spec);
         self.tasks.retain(|key, task| {
             let keep = wanted.get(key).is_some_and(|tag| tag.version == task.version);
-            if let (false, State::Running { attempt, .. }) = (keep, &task.state) {
-                plan.cancel.push(*attempt);
+            if let (false, State::Running(running)) = (keep, &task.state) {
+                plan.cancel.push(running.attempt);
             }
             keep
         });
         for (key, tag) in wanted {
             match self.tasks.get_mut(&key) {
-                Some(task) => task.policy = Policy::of(tag),
+                Some(task) => (task.policy, task.namespaces) = (Policy::of(tag), turns::namespaces(tag)),
                 None => {
                     let before = previous.image_statuses.get(&key.image);
                     let before = before.and_then(|image| image.tags.iter().find(|t| t.tag == key.tag));
@@ -89,17 +92,19 @@ impl Tasks {
                 continue;
             }
             let progress = match &task.state {
-                State::Running { attempt, bytes, .. } => {
-                    plan.cancel.push(*attempt);
-                    bytes.map_or(String::new(), |b| format!(", at {} of {} bytes", b.done, b.total))
+                State::Running(running) => {
+                    plan.cancel.push(running.attempt);
+                    running.progress()
                 }
                 _ => String::new(),
             };
             if overdue {
                 let seconds = task.policy.deadline.map_or(0, |d| d.as_secs());
                 let last = if task.error.is_empty() { String::new() } else { format!("; last: {}", task.error) };
-                task.error =
-                    super::shortened(format!("not done within activeDeadlineSeconds={seconds}{progress}{last}"));
+                task.error = super::shortened(
+                    format!("not done within activeDeadlineSeconds={seconds}{progress}{last}"),
+                    MESSAGE_MAX,
+                );
                 task.finish(false, now);
             } else {
                 task.fail(format!("not done within timeoutSeconds={}{progress}", task.policy.timeout.as_secs()), now);
@@ -123,39 +128,6 @@ impl Tasks {
         }
     }
 
-    fn start(&mut self, plan: &mut Plan, limits: Limits, now: Now) {
-        let mut busy: BTreeSet<String> = BTreeSet::new();
-        let mut slots = limits.parallel.max(1);
-        let mut open: Vec<(Option<Timestamp>, Key)> = Vec::new();
-        for (key, task) in &self.tasks {
-            match &task.state {
-                State::Running { .. } => {
-                    busy.insert(key.image.clone());
-                    slots = slots.saturating_sub(1);
-                }
-                State::Absent { not_before } if not_before.is_none_or(|at| at.steady <= now.steady) => {
-                    open.push((task.created, key.clone()));
-                }
-                _ => {}
-            }
-        }
-        open.sort();
-        for (_, key) in open {
-            if slots == 0 {
-                break;
-            }
-            if let Some(task) = self.tasks.get_mut(&key)
-                && busy.insert(key.image.clone())
-            {
-                self.attempts += 1;
-                slots -= 1;
-                task.begin(now);
-                task.state = State::Running { attempt: self.attempts, since: now.steady, bytes: None };
-                plan.start.push(Start { key, attempt: self.attempts });
-            }
-        }
-    }
-
     fn note_first_sync(&mut self, previous: &NodeImageStatus, now: Now) {
         if self.first_sync.is_none() {
             self.first_sync.clone_from(&previous.first_sync_status);
@@ -170,7 +142,10 @@ impl Tasks {
             .collect();
         let (status, message) = match failed.len() {
             0 => (SyncStatusPhase::Succeeded, String::new()),
-            n => (SyncStatusPhase::Failed, super::shortened(format!("{n} not pulled: {}", failed.join(", ")))),
+            n => (
+                SyncStatusPhase::Failed,
+                super::shortened(format!("{n} not pulled: {}", failed.join(", ")), MESSAGE_MAX),
+            ),
         };
         self.first_sync = Some(SyncStatus { sync_at: Some(Time(now.time)), status: Some(status), message });
     }
@@ -182,6 +157,7 @@ impl Task {
         let mut task = Task {
             version: tag.version,
             policy: Policy::of(tag),
+            namespaces: turns::namespaces(tag),
             created: tag.created_at.as_ref().map(|t| t.0),
             started: before.and_then(|b| b.start_time.as_ref()).map(|t| Began::told(t.0, now)),
             failures: 0,
@@ -218,7 +194,7 @@ impl Task {
 
     fn times_out(&self) -> Option<Instant> {
         match &self.state {
-            State::Running { since, .. } => since.checked_add(self.policy.timeout),
+            State::Running(running) => running.since.checked_add(self.policy.timeout),
             _ => None,
         }
     }
@@ -236,6 +212,13 @@ impl Task {
             _ => None,
         };
         [retry, self.deadline(), self.times_out()].into_iter().flatten().min()
+    }
+}
+
+impl Running {
+    /// How far it is, for a message about its end.
+    pub(super) fn progress(&self) -> String {
+        self.bytes.map_or(String::new(), |bytes| format!(", at {} of {} bytes", bytes.done, bytes.total))
     }
 }
 

@@ -1,4 +1,6 @@
 mod clocks;
+mod size;
+mod turns;
 
 use std::sync::LazyLock;
 
@@ -109,7 +111,7 @@ fn a_pull_goes_from_waiting_to_succeeded() {
     let plan = node.step(1);
     assert_eq!(plan.start.len(), 1);
     assert_eq!(plan.wake_at, Some(steady(601)), "the timeout where nothing is said");
-    node.tasks.progressed(plan.start[0].attempt, Bytes { done: 30, total: 40 });
+    node.tasks.progressed(plan.start[0].attempt, Bytes { done: 30, total: 40 }, now(1));
     node.step(2);
     let tag = node.tag("app", "1");
     assert_eq!(
@@ -189,7 +191,7 @@ fn time_limits_hold() {
     // Per try.
     let mut node = Node::new(spec(&[("app", limited("1", 10, 1, None))]));
     let plan = node.begin(0);
-    node.tasks.progressed(plan.start[0].attempt, Bytes { done: 1, total: 9 });
+    node.tasks.progressed(plan.start[0].attempt, Bytes { done: 1, total: 9 }, now(1));
     assert!(node.step(9).cancel.is_empty());
     assert_eq!(node.step(10).cancel, [plan.start[0].attempt]);
     let message = node.tag("app", "1").message;
@@ -353,10 +355,12 @@ fn ids_follow_the_node() {
 
 #[test]
 fn long_messages_are_cut_at_a_character() {
-    let cut = shortened("ä".repeat(MESSAGE_MAX));
+    let cut = shortened("ä".repeat(MESSAGE_MAX), MESSAGE_MAX);
     assert!(cut.len() <= MESSAGE_MAX + '…'.len_utf8() && cut.ends_with('…'));
-    assert_eq!(shortened("short".into()), "short");
+    assert_eq!(shortened("short".into(), MESSAGE_MAX), "short");
 }
+
+const NAMESPACES: [&str; 3] = ["a", "b", "c"];
 
 /// What can happen to a node.
 #[derive(Debug, Clone)]
@@ -368,6 +372,7 @@ enum Happening {
     Looked(bool),
     NotLooked,
     ImagesChanged,
+    Progressed(usize, u64),
     Ended(usize, u8),
     Runtime(bool),
     Restart,
@@ -381,6 +386,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         4 => any::<bool>().prop_map(Happening::Looked),
         1 => Just(Happening::NotLooked),
         1 => Just(Happening::ImagesChanged),
+        2 => (any::<usize>(), 0u64..9).prop_map(|(which, done)| Happening::Progressed(which, done)),
         4 => (any::<usize>(), 0u8..3).prop_map(|(which, how)| Happening::Ended(which, how)),
         1 => any::<bool>().prop_map(Happening::Runtime),
         1 => Just(Happening::Restart),
@@ -402,7 +408,7 @@ proptest! {
                 Happening::Set(wrong) => hours = wrong,
                 Happening::Spec(entries) => {
                     let entries: Vec<(String, ImageTagSpec)> = entries.iter()
-                        .map(|(image, tag, version)| (image.to_string(), ImageTagSpec { version: *version, ..limited(&tag.to_string(), 60, 1, Some(900)) }))
+                        .map(|(image, tag, version)| (image.to_string(), ImageTagSpec { version: *version, ..turns::owned(&[NAMESPACES[usize::from(image + tag) % 3]], limited(&tag.to_string(), 300, 1, Some(900))) }))
                         .collect();
                     let entries: Vec<(&str, ImageTagSpec)> = entries.iter().map(|(i, t)| (i.as_str(), t.clone())).collect();
                     node.spec = spec(&entries);
@@ -422,7 +428,11 @@ proptest! {
                         _ => Outcome::Held("held".into()),
                     }, set(second, hours));
                 }
-                Happening::Ended(..) => {}
+                Happening::Progressed(which, done) if !running.is_empty() => {
+                    let attempt = running[which % running.len()].attempt;
+                    node.tasks.progressed(attempt, Bytes { done, total: done.min(1) * 9 }, set(second, hours));
+                }
+                Happening::Ended(..) | Happening::Progressed(..) => {}
                 Happening::Runtime(now) => ready = now,
                 Happening::Restart => {
                     node.tasks = Tasks::default();
@@ -449,6 +459,18 @@ proptest! {
             images.dedup();
             prop_assert_eq!(images.len(), running.len(), "one pull of an image at once");
             prop_assert!(ready || (plan.start.is_empty() && plan.look.is_empty()));
+            if ready {
+                let share = |wanted: &str| node.tasks.tasks.values().filter(|task| matches!(&task.state, State::Running(r) if r.namespace == wanted)).count();
+                for (key, task) in &node.tasks.tasks {
+                    let due = matches!(&task.state, State::Absent { not_before } if not_before.is_none_or(|at| at.steady <= steady(second)));
+                    for other in node.tasks.tasks.values().filter(|_| due && !images.contains(&&key.image)) {
+                        let State::Running(other) = &other.state else { continue };
+                        let least = task.namespaces.iter().map(|namespace| share(namespace)).min().unwrap_or_default();
+                        let turn = other.since + Duration::from_secs(60) > steady(second);
+                        prop_assert!(turn || share(&other.namespace) < least + 2, "{key:?} waits for {other:?}");
+                    }
+                }
+            }
             let entries = super::step::entries(&node.spec);
             prop_assert_eq!(status.desired as usize, entries.len());
             prop_assert_eq!(status.desired, status.succeeded + status.failed + status.pulling + status.waiting);

@@ -1,0 +1,192 @@
+//! The slots of a node, shared by namespaces: which pull begins next, and which one gives its slot back.
+//!
+//! Anybody who may create ImagePullJobs puts pulls on every node. A registry that never ends an answer would hold a slot for
+//! as long as the timeout allows, and a few such pulls would hold all of them.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::time::Duration;
+
+use berth_api::v1beta1::nodeimage::ImageTagSpec;
+use tokio::time::Instant;
+
+use super::step::{Plan, Start};
+use super::{Key, Limits, Now, Running, State, Task, Tasks};
+
+/// A try that got no bytes for so long fails if it holds up another pull.
+pub(super) const STALLED: Duration = Duration::from_secs(60);
+/// For so long a try goes on even if its namespace has more than its share of the slots.
+pub(super) const TURN: Duration = Duration::from_secs(60);
+const TURN_OVER: &str = "its slot went to a pull of a namespace that had fewer; it goes on when a slot is free";
+
+/// The namespaces that an entry is pulled for. An entry that was put in by hand has one without a name.
+pub(super) fn namespaces(tag: &ImageTagSpec) -> BTreeSet<String> {
+    let owners: BTreeSet<String> = tag.namespaces().map(str::to_owned).collect();
+    if owners.is_empty() { [String::new()].into() } else { owners }
+}
+
+impl Tasks {
+    /// Begins pulls in free slots, and frees the slots of those that have had their turn.
+    pub(super) fn take_turns(&mut self, plan: &mut Plan, limits: Limits, now: Now) {
+        let owners: BTreeSet<&String> = self.tasks.values().flat_map(|task| &task.namespaces).collect();
+        self.turns.retain(|namespace, _| owners.contains(namespace));
+        self.fail_stalled(plan, limits, now);
+        self.start(plan, limits, now);
+        while let Some(key) =
+            self.beyond_its_share(limits, now, |since| since + TURN <= now.steady).min().map(|(_, k)| k)
+        {
+            if let Some(task) = self.tasks.get_mut(&key)
+                && let State::Running(running) = &task.state
+            {
+                plan.cancel.push(running.attempt);
+                TURN_OVER.clone_into(&mut task.error);
+                task.holds = 0;
+                task.state = State::Absent { not_before: None };
+            }
+            self.start(plan, limits, now);
+        }
+    }
+
+    /// When the next slot is given back, if nothing happens before. `None` when nobody waits for it.
+    pub(super) fn next_turn(&self, limits: Limits, now: Now) -> Option<Instant> {
+        let blocked = self.blocked(limits, now);
+        let stalls = self.under_way_by_key().filter(|(key, _)| blocked.by(key)).filter_map(|(_, r)| r.stalls_at());
+        let turns = self.beyond_its_share(limits, now, |_| true).map(|(Reverse(since), _)| since + TURN);
+        stalls.chain(turns).filter(|at| *at > now.steady).min()
+    }
+
+    /// Fails tries without new bytes, as many as others wait for.
+    fn fail_stalled(&mut self, plan: &mut Plan, limits: Limits, now: Now) {
+        let blocked = self.blocked(limits, now);
+        let mut stalled: Vec<(Instant, Key)> = (self.under_way_by_key())
+            .filter_map(|(key, running)| Some((running.stalls_at()?, key.clone())))
+            .filter(|(at, key)| *at <= now.steady && blocked.by(key))
+            .collect();
+        stalled.sort();
+        let mut wait_for_slots = blocked.slots;
+        for (_, key) in stalled {
+            if !blocked.images.contains(&key.image) {
+                let Some(left) = wait_for_slots.checked_sub(1) else { continue };
+                wait_for_slots = left;
+            }
+            if let Some(task) = self.tasks.get_mut(&key)
+                && let State::Running(running) = &task.state
+            {
+                plan.cancel.push(running.attempt);
+                let (seconds, progress) = (STALLED.as_secs(), running.progress());
+                task.fail(format!("no bytes came for {seconds} s while other pulls wait{progress}"), now);
+            }
+        }
+    }
+
+    /// Begins a pull in each free slot: of the namespace with the fewest tries under way; of those the one that has waited
+    /// for its turn the longest; of its pulls the oldest.
+    fn start(&mut self, plan: &mut Plan, limits: Limits, now: Now) {
+        while self.under_way() < limits.parallel.max(1) {
+            let (shares, busy) = (self.shares(), self.busy());
+            let next =
+                self.waiting(now).filter(|(key, _)| !busy.contains(key.image.as_str())).flat_map(|(key, task)| {
+                    let turn = |namespace: &'_ String| {
+                        let last = self.turns.get(namespace).copied();
+                        (share(&shares, namespace), last, task.created, key.clone(), namespace.clone())
+                    };
+                    task.namespaces.iter().map(turn).collect::<Vec<_>>()
+                });
+            let Some((_, _, _, key, namespace)) = next.min() else { return };
+            let Some(task) = self.tasks.get_mut(&key) else { return };
+            self.attempts += 1;
+            task.begin(now);
+            self.turns.insert(namespace.clone(), self.attempts);
+            let (attempt, since) = (self.attempts, now.steady);
+            task.state = State::Running(Running { attempt, since, namespace, bytes: None, advanced: None });
+            plan.start.push(Start { key, attempt });
+        }
+    }
+
+    /// Of the namespaces that have two slots more than one that waits: their tries that began at such a time. The one that
+    /// began last, and so loses the least, is the least.
+    fn beyond_its_share(
+        &self,
+        limits: Limits,
+        now: Now,
+        when: impl Fn(Instant) -> bool,
+    ) -> impl Iterator<Item = (Reverse<Instant>, Key)> {
+        let (shares, busy) = (self.shares(), self.busy());
+        let is_full = self.under_way() >= limits.parallel.max(1);
+        let waiting = self.waiting(now).filter(|(key, _)| is_full && !busy.contains(key.image.as_str()));
+        let least = waiting.flat_map(|(_, task)| &task.namespaces).map(|namespace| share(&shares, namespace)).min();
+        let beyond = |running: &Running| least.is_some_and(|least| share(&shares, &running.namespace) >= least + 2);
+        let tries = self.under_way_by_key().filter(|(_, running)| when(running.since) && beyond(running));
+        tries.map(|(key, running)| (Reverse(running.since), key.clone())).collect::<Vec<_>>().into_iter()
+    }
+
+    /// Who waits for tries that are under way.
+    fn blocked(&self, limits: Limits, now: Now) -> Blocked {
+        let busy = self.busy();
+        let is_full = self.under_way() >= limits.parallel.max(1);
+        let mut blocked = Blocked::default();
+        for (key, _) in self.waiting(now) {
+            if busy.contains(key.image.as_str()) {
+                blocked.images.insert(key.image.clone());
+            } else if is_full {
+                blocked.slots += 1;
+            }
+        }
+        blocked
+    }
+
+    /// Pulls that could begin if there were a slot.
+    fn waiting(&self, now: Now) -> impl Iterator<Item = (&Key, &Task)> {
+        let may_begin = move |task: &Task| matches!(&task.state, State::Absent { not_before } if not_before.is_none_or(|at| at.steady <= now.steady));
+        self.tasks.iter().filter(move |(_, task)| may_begin(task))
+    }
+
+    fn under_way_by_key(&self) -> impl Iterator<Item = (&Key, &Running)> {
+        self.tasks.iter().filter_map(|(key, task)| match &task.state {
+            State::Running(running) => Some((key, running)),
+            _ => None,
+        })
+    }
+
+    /// Images with a try under way.
+    fn busy(&self) -> HashSet<&str> {
+        self.under_way_by_key().map(|(key, _)| key.image.as_str()).collect()
+    }
+
+    /// Tries under way by namespace.
+    fn shares(&self) -> BTreeMap<&str, usize> {
+        let mut shares = BTreeMap::new();
+        for (_, running) in self.under_way_by_key() {
+            *shares.entry(running.namespace.as_str()).or_default() += 1;
+        }
+        shares
+    }
+}
+
+fn share(shares: &BTreeMap<&str, usize>, namespace: &str) -> usize {
+    shares.get(namespace).copied().unwrap_or_default()
+}
+
+/// Pulls that wait for tries that are under way.
+#[derive(Default)]
+struct Blocked {
+    /// How many wait for a slot.
+    slots: usize,
+    /// Images of which another tag waits.
+    images: HashSet<String>,
+}
+
+impl Blocked {
+    /// Does anybody wait for the end of this try?
+    fn by(&self, key: &Key) -> bool {
+        self.slots > 0 || self.images.contains(&key.image)
+    }
+}
+
+impl Running {
+    /// When it counts as stalled. `None` while nobody can tell its bytes, and when all of them are here: then it is unpacked.
+    fn stalls_at(&self) -> Option<Instant> {
+        let is_complete = self.bytes.is_some_and(|bytes| bytes.missing() == 0);
+        self.advanced.filter(|_| !is_complete).map(|at| at + STALLED)
+    }
+}

@@ -26,7 +26,7 @@ pub fn asked_version(json: &[u8]) -> String {
 }
 
 fn open(config: &Config) -> io::Result<Store> {
-    Store::open(&config.data_dir, &config.network, config.sync)
+    Ok(Store::open(&config.data_dir, &config.network, config.sync)?.with_max_minutes(config.max_minutes()))
 }
 
 fn check_namespace(call: &Call) -> Result<(), Failure> {
@@ -157,17 +157,17 @@ impl<'a> Adding<'a> {
                 return Ok(found);
             }
             let own = self.reservation.as_ref().map(|own| own.pod.clone());
-            let oldest = match self.config.keep.when_exhausted {
+            let next = match self.config.keep.when_exhausted {
                 WhenExhausted::Fail => None,
                 WhenExhausted::TakeOldest => self
                     .store
-                    .oldest_released(|address| set.range_of(address).is_some_and(|range| range.gateway != address))?,
+                    .next_to_give_way(|address| set.range_of(address).is_some_and(|range| range.gateway != address))?,
             };
             // The pod's own is not given up for itself: what could be taken up of it was.
-            let Some(oldest) = oldest.filter(|oldest| Some(&oldest.pod) != own.as_ref()) else {
+            let Some(next) = next.filter(|next| Some(&next.pod) != own.as_ref()) else {
                 return Err(Failure::new(TRY_AGAIN_LATER, format!("no IP addresses available in range set: {set}")));
             };
-            self.store.end(&oldest)?;
+            self.store.end(&next)?;
         }
     }
 
@@ -243,6 +243,9 @@ impl<'a> Adding<'a> {
             minutes: self.minutes,
             released: None,
         })?;
+        if let Some(old) = &self.reservation {
+            self.store.unschedule(old)?;
+        }
         for address in &self.taken_up {
             self.store.assign(*address, owner, true)?;
         }
@@ -470,7 +473,7 @@ pub fn status(call: &Call, config: &Config) -> Result<(), Failure> {
         let free = offers(set, None).any(|offer| !held.contains(&offer.address));
         let gives_way = config.keep.when_exhausted == WhenExhausted::TakeOldest
             && !free
-            && store.oldest_released(|address| set.range_of(address).is_some()).map_err(unavailable)?.is_some();
+            && store.next_to_give_way(|address| set.range_of(address).is_some()).map_err(unavailable)?.is_some();
         if !free && !gives_way {
             return Err(Failure::new(NOT_AVAILABLE, format!("no IP addresses available in range set: {set}")));
         }

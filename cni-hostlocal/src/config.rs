@@ -1,6 +1,6 @@
 //! The network's configuration, read and checked.
 
-use std::{collections::HashMap, net::IpAddr, path::PathBuf};
+use std::{collections::HashMap, net::IpAddr, num::IntErrorKind, path::PathBuf};
 
 use serde::{Deserialize, de::DeserializeOwned};
 
@@ -16,6 +16,8 @@ use crate::{
 pub const VERSIONS: [&str; 7] = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
 /// Where leases are unless `dataDir` says otherwise.
 pub const DATA_DIR: &str = "/var/lib/cni/networks";
+/// The most minutes that addresses are kept unless `reservedIPs.maxMinutes` says otherwise: a day.
+pub const MAX_MINUTES: u32 = 24 * 60;
 /// The pod annotation: for how many minutes after its end a pod's addresses are kept.
 pub const ANNOTATION: &str = "io.kubernetes.cri/reserved-ip-duration";
 
@@ -36,21 +38,26 @@ pub enum Sync {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum WhenExhausted {
-    /// The reservation that was released first ends.
+    /// Of the namespace with the most addresses kept unused, the reservation that was released first ends.
     #[default]
     TakeOldest,
     /// ADD fails until one ends by itself.
     Fail,
 }
 
-/// For which pods addresses are kept without an annotation.
+/// For which pods addresses are kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Keep {
-    /// For how many minutes; 0 is not at all.
+    /// For how many minutes without an annotation; 0 is not at all.
     pub minutes: u32,
-    /// In which namespaces; `*` is all.
+    /// In which namespaces without an annotation; `*` is all.
     pub namespaces: Vec<String>,
+    /// In which namespaces a pod's annotation says for how many minutes; `*` is all. In all others it can only ask for less
+    /// than `minutes`: whoever may create pods there must not keep addresses from everybody else.
+    pub annotation_namespaces: Vec<String>,
+    /// The most minutes, whatever says how many. `None`: [`MAX_MINUTES`].
+    pub max_minutes: Option<u32>,
     /// What is done when every address is taken.
     pub when_exhausted: WhenExhausted,
 }
@@ -245,14 +252,24 @@ impl Config {
         place(self.version) >= place(version)
     }
 
-    /// For how many minutes the addresses of `pod` are kept: as its annotation says, else as the configuration does.
+    /// The most minutes that addresses are kept.
+    pub fn max_minutes(&self) -> u32 {
+        self.keep.max_minutes.unwrap_or(MAX_MINUTES)
+    }
+
+    /// For how many minutes the addresses of `pod` are kept: as its annotation says where it may, else as the configuration
+    /// does, and never for more than [`Self::max_minutes`].
     pub fn minutes(&self, pod: Option<&Pod>) -> u32 {
         let Some(pod) = pod else { return 0 };
-        if let Some(text) = self.annotations.as_ref().and_then(|annotations| annotations.get(ANNOTATION)) {
-            return text.trim().parse().unwrap_or(0);
-        }
-        let named = self.keep.namespaces.iter().any(|namespace| *namespace == "*" || *namespace == pod.namespace);
-        if named { self.keep.minutes } else { 0 }
+        let has = |namespaces: &[String]| namespaces.iter().any(|name| *name == "*" || *name == pod.namespace);
+        let configured = if has(&self.keep.namespaces) { self.keep.minutes } else { 0 };
+        let annotated = self.annotations.as_ref().and_then(|annotations| annotations.get(ANNOTATION));
+        let minutes = match annotated.map(|text| annotated_minutes(text)) {
+            None => configured,
+            Some(annotated) if has(&self.keep.annotation_namespaces) => annotated,
+            Some(annotated) => annotated.min(configured),
+        };
+        minutes.min(self.max_minutes())
     }
 
     /// Reads and checks what ADD needs.
@@ -310,6 +327,15 @@ impl Config {
     }
 }
 
+/// What is no number keeps nothing. A number that is too large for the type is still one, and more than any maximum.
+fn annotated_minutes(text: &str) -> u32 {
+    match text.trim().parse::<u32>() {
+        Ok(minutes) => minutes,
+        Err(error) if *error.kind() == IntErrorKind::PosOverflow => u32::MAX,
+        Err(_) => 0,
+    }
+}
+
 fn set(texts: &[RangeText], index: usize) -> Result<RangeSet, Failure> {
     let address = |text: &str| {
         let parsed = (!text.is_empty()).then(|| text.parse().map(canonical));
@@ -334,5 +360,61 @@ fn check_route(route: &mut Route) -> Result<(), Failure> {
     match route.gw.as_ref().map(|gateway| gateway.parse::<IpAddr>()) {
         Some(Err(_)) => Err(invalid(format!("invalid IP address: {}", route.gw.as_deref().unwrap_or_default()))),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn minutes(reserved: &serde_json::Value, annotation: Option<&str>) -> u32 {
+        let mut annotations = serde_json::Map::new();
+        annotations.extend(annotation.map(|text| (ANNOTATION.to_owned(), json!(text))));
+        let config = json!({
+            "cniVersion": "1.0.0", "name": "net", "ipam": {"reservedIPs": reserved},
+            "runtimeConfig": {"io.kubernetes.cri.pod-annotations": annotations},
+        });
+        let config = Config::read(config.to_string().as_bytes()).unwrap();
+        config.minutes(Some(&Pod { namespace: "ns".into(), name: "web-0".into() }))
+    }
+
+    #[test]
+    fn an_annotation_keeps_addresses_only_in_namespaces_that_may_have_it() {
+        for (namespaces, expected) in [(json!([]), 0), (json!(["other"]), 0), (json!(["ns"]), 10), (json!(["*"]), 10)] {
+            let reserved = json!({"annotationNamespaces": namespaces});
+            assert_eq!(minutes(&reserved, Some("10")), expected, "{reserved}");
+        }
+        assert_eq!(minutes(&json!({}), Some("10")), 0);
+        // It may ask for less where it may not ask for more.
+        let reserved = json!({"minutes": 5, "namespaces": ["ns"]});
+        for (annotation, expected) in [(None, 5), (Some("0"), 0), (Some("3"), 3), (Some("10"), 5), (Some("x"), 0)] {
+            assert_eq!(minutes(&reserved, annotation), expected, "{annotation:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_kept_for_longer_than_the_most_minutes() {
+        let all = json!({"annotationNamespaces": ["*"]});
+        for annotation in ["1441", "4294967295", "4294967296", "99999999999999999999999"] {
+            assert_eq!(minutes(&all, Some(annotation)), MAX_MINUTES, "{annotation}");
+        }
+        assert_eq!(
+            minutes(&json!({"annotationNamespaces": ["*"], "maxMinutes": 4_000_000_000_u32}), Some("99999999999")),
+            4_000_000_000
+        );
+        assert_eq!(minutes(&json!({"namespaces": ["*"], "minutes": 50, "maxMinutes": 20}), None), 20);
+        assert_eq!(minutes(&json!({"annotationNamespaces": ["*"], "maxMinutes": 0}), Some("5")), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_an_annotation_says_the_most_minutes_hold(annotation in "[-+ ]?[0-9]{0,30}|\\PC{0,20}", most: u32) {
+            let reserved = json!({"annotationNamespaces": ["*"], "maxMinutes": most});
+            prop_assert!(minutes(&reserved, Some(&annotation)) <= most);
+            prop_assert_eq!(minutes(&json!({"maxMinutes": most}), Some(&annotation)), 0);
+        }
     }
 }

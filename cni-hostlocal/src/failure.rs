@@ -25,7 +25,7 @@ pub const UNDECODABLE: u32 = 6;
 pub const INVALID_CONFIG: u32 = 7;
 /// The pod's network namespace is the plugin's own.
 pub const INVALID_NAMESPACE: u32 = 8;
-/// It may work later: all addresses are taken now.
+/// It may work later: all addresses are taken now, or the lock is.
 pub const TRY_AGAIN_LATER: u32 = 11;
 /// No ADD can work now.
 pub const NOT_AVAILABLE: u32 = 50;
@@ -54,6 +54,7 @@ impl fmt::Display for Failure {
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        Self::new(IO_FAILURE, error.to_string())
+        let code = if error.kind() == io::ErrorKind::TimedOut { TRY_AGAIN_LATER } else { IO_FAILURE };
+        Self::new(code, error.to_string())
     }
 }

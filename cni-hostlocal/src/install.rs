@@ -13,8 +13,7 @@ const NAME: &str = "host-local";
 const BEFORE: &str = ".host-local.before-berth";
 const NEW: &str = ".host-local.new";
 /// What every build of this program has in it, and no other program.
-pub(crate) const SIGN: &str =
-    "host-local gives pods IP addresses of a node's ranges, and keeps them for pods that come back.";
+pub const SIGN: &str = "host-local gives pods IP addresses of a node's ranges, and keeps them for pods that come back.";
 
 /// Copies `program` into the directory of plugins. What was there is kept beside it; at no moment is there no plugin.
 ///

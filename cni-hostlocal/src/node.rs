@@ -24,6 +24,10 @@ pub fn booted() -> Option<u64> {
     stat.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok())
 }
 
+/// No clock that is set says less, in seconds since 1970: the beginning of 2026. A node without a battery-backed clock boots
+/// at 1970, and its clock is set when it reaches a time server.
+pub const EARLIEST: u64 = 1_767_225_600;
+
 /// Seconds since 1970.
 pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs())

@@ -38,6 +38,8 @@ enum Finding {
     Reservation(Reservation, IpAddr),
     /// A reservation that holds nothing.
     Empty(Reservation),
+    /// A reservation for more minutes than the network's configuration allows: another program wrote it.
+    TooLong(Reservation, u32),
 }
 
 impl fmt::Display for Finding {
@@ -54,6 +56,11 @@ impl fmt::Display for Finding {
                 write!(out, "duplicate: {address} is reserved for {}, and leased to somebody else", found.pod)
             }
             Self::Empty(found) => write!(out, "stale: the reservation of {} holds no address", found.pod),
+            Self::TooLong(found, most) => write!(
+                out,
+                "too long: the reservation of {} is for {} minutes, and reservedIPs.maxMinutes is {most}",
+                found.pod, found.minutes
+            ),
         }
     }
 }
@@ -166,6 +173,7 @@ fn reservations(store: &Store) -> io::Result<Vec<Finding>> {
     let mut findings = Vec::new();
     let mut holders: HashMap<IpAddr, usize> = HashMap::new();
     let all = store.all_reservations()?;
+    let most = store.recorded_max_minutes()?;
     for address in all.iter().flat_map(|reservation| &reservation.addresses) {
         *holders.entry(*address).or_default() += 1;
     }
@@ -180,6 +188,8 @@ fn reservations(store: &Store) -> io::Result<Vec<Finding>> {
         }
         if held == 0 {
             findings.push(Finding::Empty(reservation));
+        } else if let Some(most) = most.filter(|most| reservation.minutes > *most) {
+            findings.push(Finding::TooLong(reservation, most));
         }
     }
     Ok(findings)
@@ -193,6 +203,7 @@ fn fix(store: &mut Store, finding: &Finding) -> io::Result<bool> {
         Finding::Foreign(_) => return Ok(false),
         Finding::Last(name) | Finding::Duplicate(name, _) => store.remove_file(name)?,
         Finding::Empty(reservation) => store.drop_reservation(reservation)?,
+        Finding::TooLong(reservation, most) => store.shorten(reservation, *most)?,
         Finding::Reservation(reservation, address) => {
             let mut rest = reservation.clone();
             rest.addresses.retain(|found| found != address);

@@ -70,8 +70,8 @@ impl Store {
         Ok(all)
     }
 
-    /// Brings everything up to the moment: ends what was of another boot, ends reservations that are due, and makes the
-    /// index exact if it is not. Every call begins so; usually there is nothing to do, and then no lease is read.
+    /// Brings everything up to the moment: ends what was of another boot, shortens what was to last longer than the
+    /// configuration allows, ends reservations that are due, and makes the index exact if it is not. Every call begins so; usually there is nothing to do, and then no lease is read.
     ///
     /// # Errors
     /// A file cannot be read or written. Then nothing may be given, for leases of this boot could be taken for those of
@@ -88,6 +88,7 @@ impl Store {
                 self.end_boot()?;
             }
         }
+        self.settle_max_minutes()?;
         self.end_due()?;
         if !exact {
             self.read_all_leases()?;

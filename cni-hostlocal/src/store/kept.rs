@@ -1,6 +1,8 @@
 //! The reservations: addresses that stay a pod's when its sandbox has gone.
 
 use std::{
+    cmp::Reverse,
+    collections::HashMap,
     fs::{self, File},
     io::{self, ErrorKind},
     net::IpAddr,
@@ -21,6 +23,7 @@ use crate::{
 const PODS: &str = "pods";
 const RELEASED: &str = "released";
 const DUE: &str = "due";
+const MAX_MINUTES: &str = "max-minutes";
 /// Reservations that end within so many seconds of each other are ended together.
 const BUCKET: u64 = 10;
 
@@ -72,11 +75,23 @@ impl Store {
     /// # Errors
     /// A file cannot be written; then it is still in use.
     pub fn release(&mut self, reservation: &mut Reservation) -> io::Result<()> {
+        let before = reservation.clone();
         reservation.released = Some(self.now);
+        reservation.minutes = self.at_most(reservation.minutes);
+        self.reschedule(&before, reservation)
+    }
+
+    fn at_most(&self, minutes: u32) -> u32 {
+        self.max_minutes.map_or(minutes, |most| most.min(minutes))
+    }
+
+    /// Writes a reservation that ends at another time than `before`, and the time with it.
+    fn reschedule(&mut self, before: &Reservation, reservation: &Reservation) -> io::Result<()> {
         if let Some(ends) = reservation.ends() {
             self.schedule(ends, &reservation.pod.file_name(&reservation.owner.interface))?;
         }
-        self.set_reservation(reservation)
+        self.set_reservation(reservation)?;
+        if before.ends().map(bucket) != reservation.ends().map(bucket) { self.unschedule(before) } else { Ok(()) }
     }
 
     /// Ends a reservation and frees what it holds.
@@ -95,18 +110,94 @@ impl Store {
     /// Forgets a reservation, and leaves its leases alone.
     ///
     /// # Errors
-    /// The file cannot be removed.
+    /// A file cannot be removed.
     pub fn drop_reservation(&mut self, reservation: &Reservation) -> io::Result<()> {
-        absent_is_fine(fs::remove_file(self.pods().join(reservation.pod.file_name(&reservation.owner.interface))))
+        absent_is_fine(fs::remove_file(self.pods().join(reservation.pod.file_name(&reservation.owner.interface))))?;
+        self.unschedule(reservation)
     }
 
     /// Notes that a reservation ends at `ends`. `due` is written first: too early is harmless.
     fn schedule(&mut self, ends: u64, name: &str) -> io::Result<()> {
-        let bucket = ends.div_ceil(BUCKET) * BUCKET;
+        let bucket = bucket(ends);
         if self.due()?.is_none_or(|due| bucket < due) {
             write_line(&self.state, DUE, &bucket.to_string())?;
         }
-        write_line(&self.state.join(RELEASED).join(format!("{bucket:012}")), name, "-")
+        write_line(&self.bucket_directory(bucket), name, "-")
+    }
+
+    /// Removes the note of when a released reservation ends. It comes last: a note of a reservation that is no more is passed
+    /// over at its time.
+    ///
+    /// # Errors
+    /// A file cannot be removed.
+    pub fn unschedule(&mut self, reservation: &Reservation) -> io::Result<()> {
+        let Some(ends) = reservation.ends() else { return Ok(()) };
+        let directory = self.bucket_directory(bucket(ends));
+        absent_is_fine(fs::remove_file(directory.join(reservation.pod.file_name(&reservation.owner.interface))))?;
+        remove_empty(&directory)
+    }
+
+    fn bucket_directory(&self, bucket: u64) -> PathBuf {
+        self.state.join(RELEASED).join(format!("{bucket:012}"))
+    }
+
+    /// The most minutes that the last call with a configuration had. `None`: none has said so yet.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn recorded_max_minutes(&self) -> io::Result<Option<u32>> {
+        Ok(read_line(&self.state.join(MAX_MINUTES))?.and_then(|minutes| minutes.parse().ok()))
+    }
+
+    /// Writes down the configuration's most minutes if they are others than the last call's. Where they are fewer,
+    /// reservations that were to last longer end earlier.
+    pub(super) fn settle_max_minutes(&mut self) -> io::Result<()> {
+        let recorded = self.recorded_max_minutes()?;
+        let Some(most) = self.max_minutes else {
+            // A command without a configuration.
+            self.max_minutes = recorded;
+            return Ok(());
+        };
+        if recorded == Some(most) {
+            return Ok(());
+        }
+        if recorded.is_none_or(|recorded| most < recorded) {
+            for reservation in self.all_reservations()? {
+                self.shorten(&reservation, most)?;
+            }
+        }
+        if recorded.is_none() {
+            self.drop_stale_notes()?;
+        }
+        write_line(&self.state, MAX_MINUTES, &most.to_string())
+    }
+
+    /// Lets a reservation last for `most` minutes at most.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn shorten(&mut self, reservation: &Reservation, most: u32) -> io::Result<()> {
+        if reservation.minutes <= most {
+            return Ok(());
+        }
+        self.reschedule(reservation, &Reservation { minutes: most, ..reservation.clone() })
+    }
+
+    /// Removes the notes that programs before this one left of reservations that were taken up or gave way.
+    fn drop_stale_notes(&mut self) -> io::Result<()> {
+        let released = self.state.join(RELEASED);
+        for time in names(&released)? {
+            let directory = released.join(&time);
+            for name in names(&directory)? {
+                let found = read_line(&self.pods().join(&name))?.and_then(|line| Reservation::parse(&line));
+                let ends = found.and_then(|found| found.ends()).map(bucket);
+                if ends.is_none() || ends != time.parse().ok() {
+                    absent_is_fine(fs::remove_file(directory.join(name)))?;
+                }
+            }
+            remove_empty(&directory)?;
+        }
+        Ok(())
     }
 
     fn due(&self) -> io::Result<Option<u64>> {
@@ -121,23 +212,29 @@ impl Store {
         let released = self.state.join(RELEASED);
         let mut buckets = names(&released)?;
         buckets.sort_unstable();
-        let mut next = None;
-        for bucket in buckets {
-            let time = bucket.parse().unwrap_or(0);
+        let mut next: Option<u64> = None;
+        for name in buckets {
+            let time = name.parse().unwrap_or(0);
             if time > self.now {
-                next = Some(time);
+                next = next.into_iter().chain([time]).min();
                 break;
             }
-            let directory = released.join(bucket);
+            let directory = released.join(name);
             for name in names(&directory)? {
                 let reservation = read_line(&self.pods().join(&name))?.and_then(|line| Reservation::parse(&line));
                 // It may have been taken up since, or released anew; then it is in another bucket.
-                if let Some(over) = reservation.filter(|found| found.ends().is_some_and(|ends| ends <= self.now)) {
-                    self.end(&over)?;
+                if let Some(mut over) = reservation.filter(|found| found.ends().is_some_and(|ends| ends <= self.now)) {
+                    // By a clock that was not set nobody knows how long ago that was: the time begins now.
+                    if over.released < Some(node::EARLIEST) && self.now >= node::EARLIEST {
+                        self.release(&mut over)?;
+                        next = over.ends().map(bucket).into_iter().chain(next).min();
+                    } else {
+                        self.end(&over)?;
+                    }
                 }
                 absent_is_fine(fs::remove_file(directory.join(name)))?;
             }
-            absent_is_fine(fs::remove_dir(&directory))?;
+            remove_empty(&directory)?;
         }
         match next {
             Some(next) => write_line(&self.state, DUE, &next.to_string()),
@@ -145,14 +242,21 @@ impl Store {
         }
     }
 
-    /// The reservation that was released first among those that hold an address of which `wanted` is true.
+    /// The reservation that gives way when all addresses of which `wanted` is true are taken: of the namespace with the most
+    /// such addresses that are kept unused, the one that was released first. So whoever reserves much loses it first, and
+    /// cannot drive out what others reserved before.
     ///
     /// # Errors
     /// A file cannot be read.
-    pub fn oldest_released(&self, wanted: impl Fn(IpAddr) -> bool) -> io::Result<Option<Reservation>> {
+    pub fn next_to_give_way(&self, wanted: impl Fn(IpAddr) -> bool) -> io::Result<Option<Reservation>> {
         let mut all = self.all_reservations()?;
         all.retain(|found| found.released.is_some() && found.addresses.iter().any(|address| wanted(*address)));
-        all.sort_by_key(|found| found.released);
+        let mut kept: HashMap<String, usize> = HashMap::new();
+        for found in &all {
+            let addresses = found.addresses.iter().filter(|address| wanted(**address)).count();
+            *kept.entry(found.pod.namespace.clone()).or_default() += addresses;
+        }
+        all.sort_by_key(|found| (Reverse(kept.get(&found.pod.namespace).copied()), found.released));
         for found in all {
             for address in &found.addresses {
                 if wanted(*address) && matches!(self.lease(*address)?, Lease::Of(owner) if found.holds(&owner)) {
@@ -202,7 +306,7 @@ impl Store {
             owner: info.owner,
             before: None,
             netns: String::new(),
-            minutes: info.minutes,
+            minutes: self.at_most(info.minutes),
             released: None,
         };
         if info.is_free {
@@ -215,6 +319,19 @@ impl Store {
         }
         fs::remove_file(path)?;
         Ok(Some(reservation))
+    }
+}
+
+/// The time by which what ends at `ends` is ended.
+fn bucket(ends: u64) -> u64 {
+    ends.div_ceil(BUCKET).saturating_mul(BUCKET)
+}
+
+fn remove_empty(directory: &Path) -> io::Result<()> {
+    match fs::remove_dir(directory) {
+        // Others end then as well.
+        Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => Ok(()),
+        other => absent_is_fine(other),
     }
 }
 

@@ -13,6 +13,7 @@
 //! DATA_DIR/.host-local/NETWORK/attachments/CONTAINER@IFACE   its addresses, so that nobody looks for them in all leases
 //! DATA_DIR/.host-local/NETWORK/pods/NAMESPACE@POD@IFACE      a reservation
 //! DATA_DIR/.host-local/NETWORK/released/TIME/…               reservations that end by then; `due` is the first such time
+//! DATA_DIR/.host-local/NETWORK/max-minutes                   no reservation lasts longer
 //! ```
 //!
 //! **The lease is the truth**, the attachments are an index of it. Whether the index is exact is written in the modification
@@ -26,11 +27,17 @@ mod mark;
 
 use std::{
     collections::{BTreeSet, HashSet},
-    fs::{self, File, OpenOptions},
+    fs::{self, File, OpenOptions, TryLockError},
     io::{self, ErrorKind, Write as _},
     net::IpAddr,
     os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, symlink},
     path::{Path, PathBuf},
+    sync::{
+        atomic::{AtomicUsize, Ordering},
+        mpsc::sync_channel,
+    },
+    thread,
+    time::Duration,
 };
 
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
@@ -43,6 +50,9 @@ pub const STATE: &str = ".host-local";
 pub const PATCH: &str = "reserved";
 /// The name of the lock's file.
 pub const LOCK: &str = "lock";
+/// How long a call waits for the lock. Its holder works for milliseconds, unless its disk hangs; then runtimes shall hear of it
+/// and repeat the call.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// How the files with the last addresses begin.
 pub const LAST: &str = "last_reserved_ip.";
 
@@ -67,6 +77,8 @@ pub struct Store {
     sync: Sync,
     boot: Option<String>,
     now: u64,
+    /// The most minutes that an address is kept; `None` as long as no configuration is known.
+    max_minutes: Option<u32>,
     /// The index is exact, or will be at the end of this call.
     exact: bool,
     /// Something changed in the directory of leases, so its time must be set.
@@ -82,7 +94,7 @@ impl Store {
     /// A file cannot be made, opened or locked.
     pub fn open(data_dir: &Path, network: &str, sync: Sync) -> io::Result<Self> {
         let leases = data_dir.join(network);
-        let lock = lock(&leases)?;
+        let lock = lock(&leases, PATIENCE)?;
         Ok(Self {
             state: data_dir.join(STATE).join(network),
             patch: data_dir.join(PATCH),
@@ -91,10 +103,17 @@ impl Store {
             sync,
             boot: node::boot(),
             now: node::now(),
+            max_minutes: None,
             exact: false,
             changed: false,
             unsynced: BTreeSet::new(),
         })
+    }
+
+    /// Keeps no address for longer than so many minutes. Without this it is as the last call with a configuration said.
+    #[must_use]
+    pub fn with_max_minutes(self, minutes: u32) -> Self {
+        Self { max_minutes: Some(minutes), ..self }
     }
 
     /// The seconds since 1970 that this call takes for now.
@@ -271,7 +290,7 @@ impl Store {
 }
 
 /// Takes the lock of a directory of leases. A directory that was removed while this waited is made anew.
-fn lock(leases: &Path) -> io::Result<File> {
+fn lock(leases: &Path, patience: Duration) -> io::Result<File> {
     let path = leases.join(LOCK);
     loop {
         let open = || OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o640).open(&path);
@@ -282,15 +301,56 @@ fn lock(leases: &Path) -> io::Result<File> {
             }
             other => other?,
         };
-        match file.lock() {
-            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            other => other?,
-        }
+        let file = wait_for_lock(file, patience).map_err(|error| match error.kind() {
+            ErrorKind::TimedOut => io::Error::new(
+                ErrorKind::TimedOut,
+                format!(
+                    "the lock {} is held by another process for more than {} s; lslocks shows which, its disk may hang",
+                    path.display(),
+                    patience.as_secs()
+                ),
+            ),
+            _ => error,
+        })?;
         let locked = file.metadata()?;
         if path.metadata().is_ok_and(|found| found.ino() == locked.ino() && found.dev() == locked.dev()) {
             return Ok(file);
         }
     }
+}
+
+/// Threads of this process that still wait for a lock which nobody wants any more.
+static GIVEN_UP: AtomicUsize = AtomicUsize::new(0);
+/// With so many of them nobody waits: a daemon that looks every few minutes, at a disk that hangs for days, keeps few threads.
+const MOST_GIVEN_UP: usize = 4;
+
+/// A lock of a file has no time limit of its own, so where somebody has it a thread waits. Should it get the lock too late, it
+/// lets it go at once.
+fn wait_for_lock(file: File, patience: Duration) -> io::Result<File> {
+    match file.try_lock() {
+        Ok(()) => return Ok(file),
+        Err(TryLockError::WouldBlock) => {}
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
+    if GIVEN_UP.load(Ordering::Relaxed) >= MOST_GIVEN_UP {
+        return Err(ErrorKind::TimedOut.into());
+    }
+    let (locked, answer) = sync_channel(0);
+    thread::Builder::new().spawn(move || {
+        let done = loop {
+            match file.lock() {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                other => break other.map(|()| file),
+            }
+        };
+        if locked.send(done).is_err() {
+            GIVEN_UP.fetch_sub(1, Ordering::Relaxed);
+        }
+    })?;
+    answer.recv_timeout(patience).unwrap_or_else(|_| {
+        GIVEN_UP.fetch_add(1, Ordering::Relaxed);
+        Err(ErrorKind::TimedOut.into())
+    })
 }
 
 /// The address that a lease's file is named for. Other spellings of an address are no leases: no plugin looks there.
@@ -349,5 +409,58 @@ fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Mutex, PoisonError};
+
+    use super::*;
+    use crate::failure::{Failure, TRY_AGAIN_LATER};
+
+    /// What gives up is counted for the whole process.
+    static ALONE: Mutex<()> = Mutex::new(());
+
+    #[test]
+    fn a_lock_that_is_held_for_too_long_is_named_and_given_to_the_next_when_it_is_free() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let directory = tempfile::tempdir().unwrap();
+        let held = lock(directory.path(), PATIENCE).unwrap();
+        let error = lock(directory.path(), Duration::from_millis(50)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        let path = directory.path().join(LOCK).display().to_string();
+        assert!(error.to_string().contains(&path), "{error}");
+        assert_eq!(Failure::from(error).code, TRY_AGAIN_LATER);
+        drop(held);
+        // The one that gave up is before it in the queue, and lets go.
+        lock(directory.path(), PATIENCE).unwrap();
+        let held = lock(directory.path(), PATIENCE).unwrap();
+        let waiting = {
+            let leases = directory.path().to_owned();
+            thread::spawn(move || lock(&leases, PATIENCE).map(|_| ()))
+        };
+        drop(held);
+        waiting.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn a_lock_that_is_never_free_takes_no_thread_for_each_that_gave_up() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let threads = || fs::read_dir("/proc/self/task").unwrap().count();
+        let directory = tempfile::tempdir().unwrap();
+        let held = lock(directory.path(), PATIENCE).unwrap();
+        let before = threads();
+        for _ in 0..20 * MOST_GIVEN_UP {
+            let error = lock(directory.path(), Duration::from_millis(1)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::TimedOut);
+        }
+        // Other tests of this process may have begun meanwhile.
+        assert!(threads() < before + 10 * MOST_GIVEN_UP, "{before} threads, then {}", threads());
+        drop(held);
+        // The last of them lets go.
+        while GIVEN_UP.load(Ordering::Relaxed) > 0 {
+            thread::yield_now();
+        }
     }
 }

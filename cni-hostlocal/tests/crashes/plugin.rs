@@ -77,7 +77,10 @@ impl Plugin {
         let version = if asked.command == "GC" { "1.1.0" } else { "1.0.0" };
         let mut config = json!({
             "cniVersion": version, "name": "net",
-            "ipam": {"type": "host-local", "dataDir": self.data_dir, "ranges": self.ranges},
+            "ipam": {
+                "type": "host-local", "dataDir": self.data_dir, "ranges": self.ranges,
+                "reservedIPs": {"annotationNamespaces": ["ns"]},
+            },
         });
         let mut args = String::new();
         if let Some(pod) = &asked.pod {

@@ -1,6 +1,6 @@
 //! Addresses that stay a pod's.
 
-use std::{fs, os::unix::fs::symlink, thread::sleep, time::Duration};
+use std::{fs, os::unix::fs::symlink, path::PathBuf, thread::sleep, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -49,9 +49,11 @@ fn a_sandbox_that_lives_keeps_its_address_and_one_that_is_gone_does_not() {
     let mut site = dual();
     site.version = "1.1.0";
     // A namespace that is one, and is not the program's own: any that /proc shows would do, here one that a child holds.
-    let mut holder = std::process::Command::new("unshare").args(["--net", "sleep", "60"]).spawn().unwrap();
+    let mut holder = std::process::Command::new("unshare").args(["--net", "sleep", "86400"]).spawn().unwrap();
     let netns = format!("/proc/{}/ns/net", holder.id());
-    sleep(Duration::from_millis(300));
+    while fs::read_link(&netns).unwrap() == fs::read_link("/proc/self/ns/net").unwrap() {
+        sleep(Duration::from_millis(5));
+    }
     let call = |command: &str, container: &str| {
         let environment = [
             ("CNI_COMMAND", command),
@@ -82,7 +84,9 @@ fn a_sandbox_that_lives_keeps_its_address_and_one_that_is_gone_does_not() {
     assert!(site.call(OURS, "GC", "", "", &valid(newest)).worked);
     assert_eq!(site.lease("10.1.2.3"), "newest\r\neth0");
     assert!(site.call(OURS, "GC", "", "", &valid(json!([]))).worked);
-    assert!(operator(&site, &["list"]).0.contains("kept 60"), "{}", operator(&site, &["list"]).0);
+    // A second may have begun since.
+    let list = operator(&site, &["list"]).0;
+    assert!(list.contains("kept 60") || list.contains("kept 59"), "{list}");
     assert_eq!(kept(&site, "ADD", "last", "web-0").given(), new);
 }
 
@@ -108,6 +112,17 @@ fn the_configuration_keeps_for_namespaces_and_the_annotation_overrules_it() {
 }
 
 #[test]
+fn an_annotation_where_it_is_not_allowed_keeps_nothing() {
+    for (namespaces, container) in [(json!([]), "a"), (json!(["other", "ns2"]), "b")] {
+        let site = Site::new(json!({"subnet": "10.1.2.0/28", "reservedIPs": {"annotationNamespaces": namespaces}}));
+        kept(&site, "ADD", container, "web-0").given();
+        assert!(kept(&site, "DEL", container, "web-0").worked);
+        assert_eq!(site.held(), [""; 0]);
+        assert_eq!(names(&site.directory.path().join(".host-local/net/pods")), [""; 0]);
+    }
+}
+
+#[test]
 fn the_oldest_gives_way_when_all_are_taken_unless_it_shall_not() {
     for (when, gives) in [("takeOldest", true), ("fail", false)] {
         let site = Site::new(json!({"subnet": "10.1.2.0/29", "reservedIPs": {"whenExhausted": when}}));
@@ -130,10 +145,51 @@ fn the_oldest_gives_way_when_all_are_taken_unless_it_shall_not() {
     }
 }
 
+fn reservation_path(site: &Site, pod: &str) -> PathBuf {
+    site.directory.path().join(format!(".host-local/net/pods/ns@{pod}@eth0"))
+}
+
+/// The line of a pod's reservation.
+fn reservation(site: &Site, pod: &str) -> String {
+    fs::read_link(reservation_path(site, pod)).unwrap().to_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_namespace_with_the_most_reservations_gives_way_first() {
+    let mut site = Site::new(json!({"subnet": "10.1.2.0/28"}));
+    site.ipam["reservedIPs"]["annotationNamespaces"] = json!(["*"]);
+    let call = |command: &str, namespace: &str, pod: &str| {
+        let args = args(pod).replace("=ns;", &format!("={namespace};"));
+        site.call(OURS, command, &format!("{namespace}-{pod}"), &args, &annotated("4294967295"))
+    };
+    // The victim's is the oldest of all.
+    let victims = call("ADD", "victim", "db-0").given();
+    assert!(call("DEL", "victim", "db-0").worked);
+    age_in(&site, "victim", "db-0", 3600);
+    // The tenant's pods come and go: each keeps one, of twelve that are free, and then they drive out each other's.
+    for number in 0..30 {
+        let pod = format!("k{number}");
+        assert_ne!(call("ADD", "tenant", &pod).given(), victims, "pod {number}");
+        assert!(call("DEL", "tenant", &pod).worked);
+    }
+    // Pods that keep nothing get all of the tenant's, down to one: then both namespaces have one, and the oldest goes.
+    for number in 0..11 {
+        assert_ne!(site.ours("ADD", &format!("n{number}")).given(), victims, "container {number}");
+    }
+    assert_eq!(call("ADD", "victim", "db-0").given(), victims);
+    assert!(call("DEL", "victim", "db-0").worked);
+    age_in(&site, "victim", "db-0", 3600);
+    assert_eq!(site.ours("ADD", "last-but-one").given(), victims);
+}
+
 /// Sets back the moment of a reservation's release, as if time had passed.
 fn age(site: &Site, pod: &str, seconds: u64) {
+    age_in(site, "ns", pod, seconds);
+}
+
+fn age_in(site: &Site, namespace: &str, pod: &str, seconds: u64) {
     let state = site.directory.path().join(".host-local/net");
-    let path = state.join(format!("pods/ns@{pod}@eth0"));
+    let path = state.join(format!("pods/{namespace}@{pod}@eth0"));
     let line = fs::read_link(&path).unwrap().to_str().unwrap().to_owned();
     let (rest, released) = line.rsplit_once("released=").unwrap();
     let released: u64 = released.parse().unwrap();
@@ -153,14 +209,32 @@ fn when_its_time_is_over_an_address_is_free() {
     let site = dual();
     kept(&site, "ADD", "one", "web-0");
     kept(&site, "DEL", "one", "web-0");
-    age(&site, "web-0", 599);
+    age(&site, "web-0", 570);
     assert!(site.ours("DEL", "unknown").worked);
     assert_eq!(site.held().len(), 2);
-    age(&site, "web-0", 15);
+    age(&site, "web-0", 44);
     assert!(site.ours("DEL", "unknown").worked);
     assert!(site.held().is_empty());
     assert!(names(&site.directory.path().join(".host-local/net/released")).is_empty());
     assert_eq!(operator(&site, &["doctor"]), ("nothing is wrong\n".into(), true));
+}
+
+#[test]
+fn a_release_before_the_clock_was_set_counts_from_when_it_is() {
+    let site = dual();
+    kept(&site, "ADD", "one", "web-0");
+    kept(&site, "DEL", "one", "web-0");
+    // Twenty seconds after a boot that began at 1970, and the time server answers now.
+    let released: u64 = reservation(&site, "web-0").rsplit_once("released=").unwrap().1.parse().unwrap();
+    age(&site, "web-0", released - 20);
+    assert!(site.ours("DEL", "unknown").worked);
+    assert_eq!(site.held().len(), 2);
+    assert_eq!(notes(&site), ["ns@web-0@eth0"]);
+    // Ten minutes later it is over.
+    age(&site, "web-0", 611);
+    assert!(site.ours("DEL", "unknown").worked);
+    assert!(site.held().is_empty());
+    assert_eq!(notes(&site), [""; 0]);
 }
 
 #[test]
@@ -206,4 +280,82 @@ fn reservations_of_the_known_patch_are_taken_over() {
         assert!(site.call(REFERENCE, "DEL", container, "", &json!({})).worked);
     }
     assert!(site.held().is_empty());
+}
+
+/// The names of everything below `released`, by its directories of times.
+fn notes(site: &Site) -> Vec<String> {
+    let released = site.directory.path().join(".host-local/net/released");
+    let of = |time: String| {
+        let notes = names(&released.join(&time));
+        if notes.is_empty() { vec![time] } else { notes }
+    };
+    names(&released).into_iter().flat_map(of).collect()
+}
+
+#[test]
+fn a_reservation_that_ended_or_is_taken_up_leaves_no_files() {
+    let site = Site::new(json!({"subnet": "10.1.2.0/29"}));
+    for round in 0..3 {
+        kept(&site, "ADD", &format!("s{round}"), "web-0").given();
+        assert_eq!(notes(&site), [""; 0], "taken up in round {round}");
+        assert!(kept(&site, "DEL", &format!("s{round}"), "web-0").worked);
+        assert_eq!(notes(&site), ["ns@web-0@eth0"]);
+    }
+    // Others take every address, and the reservation gives way.
+    for number in 0..5 {
+        assert!(site.ours("ADD", &format!("n{number}")).worked);
+    }
+    assert_eq!(notes(&site), [""; 0]);
+    for number in 0..5 {
+        assert!(site.ours("DEL", &format!("n{number}")).worked);
+    }
+    kept(&site, "ADD", "s", "web-1").given();
+    assert!(kept(&site, "DEL", "s", "web-1").worked);
+    assert!(operator(&site, &["release", "--pod", "ns/web-1"]).1);
+    assert_eq!(notes(&site), [""; 0]);
+}
+
+#[test]
+fn reservations_of_an_earlier_maximum_end_at_the_new_one() {
+    let mut site = Site::new(json!({"subnet": "10.1.2.0/28"}));
+    site.ipam["reservedIPs"]["maxMinutes"] = json!(4_000_000_000_u32);
+    let far = annotated("4000000000");
+    for (container, pod) in [("a", "web-0"), ("b", "web-1"), ("c", "web-2")] {
+        site.call(OURS, "ADD", container, &args(pod), &far).given();
+    }
+    for (container, pod) in [("a", "web-0"), ("b", "web-1")] {
+        assert!(site.call(OURS, "DEL", container, &args(pod), &far).worked);
+    }
+    // As a version before this one leaves them: no maximum, and a note of a reservation that gave way.
+    age(&site, "web-0", 11 * 60);
+    let state = site.directory.path().join(".host-local/net");
+    fs::remove_file(state.join("max-minutes")).unwrap();
+    fs::create_dir_all(state.join("released/253402300800")).unwrap();
+    symlink("-", state.join("released/253402300800/ns@gone@eth0")).unwrap();
+    site.ipam["reservedIPs"]["maxMinutes"] = json!(10);
+    assert!(site.ours("DEL", "unknown").worked);
+    assert_eq!(site.held(), ["10.1.2.3", "10.1.2.4"], "web-0's time is over");
+    assert_eq!(notes(&site), ["ns@web-1@eth0"]);
+    assert!(reservation(&site, "web-1").contains(" minutes=10 released="), "{}", reservation(&site, "web-1"));
+    // The one in use: its sandbox ends later, and nobody knows its pod's annotation any more.
+    assert!(site.ours("DEL", "c").worked);
+    assert!(reservation(&site, "web-2").contains(" minutes=10 released="), "{}", reservation(&site, "web-2"));
+}
+
+#[test]
+fn doctor_shortens_what_lasts_longer_than_the_configuration_allows() {
+    let site = dual();
+    kept(&site, "ADD", "one", "web-0");
+    kept(&site, "DEL", "one", "web-0");
+    // As a version before this one writes it in between.
+    let path = reservation_path(&site, "web-0");
+    let line = reservation(&site, "web-0").replace("minutes=10", "minutes=99999");
+    fs::remove_file(&path).unwrap();
+    symlink(line, &path).unwrap();
+    let (told, well) = operator(&site, &["doctor"]);
+    let words = "too long: the reservation of ns/web-0 is for 99999 minutes, and reservedIPs.maxMinutes is 1440";
+    assert!(!well && told.contains(words), "{told}");
+    assert!(operator(&site, &["doctor", "--fix"]).1);
+    assert_eq!(operator(&site, &["doctor"]), ("nothing is wrong\n".into(), true));
+    assert!(reservation(&site, "web-0").contains(" minutes=1440 released="), "{}", reservation(&site, "web-0"));
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::tool::{Site, names, operator};
+use crate::tool::{OURS, Site, names, operator};
 
 #[test]
 fn doctor_tells_and_repairs_and_list_and_release_show_and_free() {
@@ -73,6 +73,19 @@ fn doctor_believes_the_runtime() {
     let (told, _) = operator(&site, &["doctor", "--fix", "--sandboxes", sandboxes]);
     assert!(told.contains("10.1.2.3 is leased to b, which the runtime does not know - repaired"), "{told}");
     assert_eq!(site.held(), ["10.1.2.2", "10.1.2.4"]);
+}
+
+#[test]
+fn the_program_is_static_and_lies_at_any_address() {
+    let program = fs::read(OURS).unwrap();
+    let number =
+        |at: usize, length: usize| program[at..at + length].iter().rev().fold(0, |n, b| n << 8 | usize::from(*b));
+    // The ELF header's type: 2 is a program at a fixed address, 3 one at any.
+    assert_eq!(number(16, 2), 3);
+    let (headers, size, count) = (number(32, 8), number(54, 2), number(56, 2));
+    // A program header of type 3 names a loader that must be there: images hold nothing but the program.
+    let types: Vec<usize> = (0..count).map(|index| number(headers + index * size, 4)).collect();
+    assert!(types.contains(&1) && !types.contains(&3), "{types:?}");
 }
 
 #[test]

@@ -29,10 +29,13 @@ pub(crate) struct Ended {
 }
 
 impl Site {
-    /// One with this `ipam` section.
+    /// One with this `ipam` section. Unless that says otherwise, pods of the namespace `ns` may have the annotation.
     pub(crate) fn new(ipam: Value) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut ipam = ipam;
+        if ipam["reservedIPs"]["annotationNamespaces"].is_null() {
+            ipam["reservedIPs"]["annotationNamespaces"] = json!(["ns"]);
+        }
         ipam["type"] = json!("host-local");
         ipam["dataDir"] = json!(directory.path());
         Self { directory, ipam, version: "1.0.0" }

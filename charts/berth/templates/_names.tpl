@@ -1,4 +1,9 @@
-{{- /* An image's reference; the one thing that has no default. */ -}}
+{{- /*
+With `helm upgrade --reuse-values` a release has the values of its own time alone, without the defaults of today. So what was not in
+the first version's values has its default where it is used, too.
+*/ -}}
+
+{{- /* An image's reference, by its digest where one is given; the one thing that has no default. */ -}}
 {{- define "berth.image" -}}
 {{- $image := .root.Values.image -}}
 {{- if not $image.registry -}}
@@ -7,7 +12,11 @@
 {{- if not (regexMatch "^(\\[[0-9A-Fa-f:]+\\]|[A-Za-z0-9][A-Za-z0-9.-]*)(:[0-9]+)?(/[a-z0-9._-]+)*$" $image.registry) -}}
 {{- fail (printf "image.registry is %q: give a host, a port if it needs one, and a path, such as registry.example:5000/team; no scheme, no slash at the end" $image.registry) -}}
 {{- end -}}
-{{ $image.registry }}/{{ .name }}:{{ $image.tag | default .root.Chart.AppVersion }}
+{{- with dig .program "" ($image.digests | default dict) }}
+{{- $image.registry }}/{{ $.name }}@{{ . }}
+{{- else }}
+{{- $image.registry }}/{{ .name }}:{{ $image.tag | default .root.Chart.AppVersion }}
+{{- end -}}
 {{- end -}}
 
 {{- /* What every object carries. */ -}}
@@ -39,6 +48,44 @@ system:serviceaccount:{{ .Release.Namespace }}:kruise-manager
 system:serviceaccount:{{ .Release.Namespace }}:kruise-daemon
 {{- end -}}
 
+{{- /* CEL: who sends the request is the controller. */ -}}
+{{- define "berth.policy.controller" -}}
+- name: the-controller
+  expression: request.userInfo.username == '{{ include "berth.controller.user" . }}'
+{{- end -}}
+
+{{- /* What puts a policy, and by the same name, into force. */ -}}
+{{- define "berth.policy.binding" -}}
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata:
+  name: {{ .name }}
+  labels: {{- include "berth.labels" .root | nindent 4 }}
+spec:
+  policyName: {{ .name }}
+  validationActions: [Deny]
+{{- end -}}
+
+{{- /* CEL: `owner` is a controlling owner of a kind of ours that has pods, claims and revisions. */ -}}
+{{- define "berth.owner" -}}
+(owner.?controller.orValue(false) && owner.apiVersion.startsWith('apps.kruise.io/') && owner.kind in ['CloneSet'])
+{{- end -}}
+
+{{- /* The label of what belongs to one pod of a CloneSet: itself and its claims. */ -}}
+{{- define "berth.instance" -}}
+apps.kruise.io/cloneset-instance-id
+{{- end -}}
+
+{{- /* CEL: the namespaces in which the controller writes no pod. */ -}}
+{{- define "berth.protectedNamespaces" -}}
+{{ append (dig "protectedNamespaces" (list "kube-system") .Values.controller) .Release.Namespace | uniq | toJson | replace "\"" "'" }}
+{{- end -}}
+
+{{- /* `true`, or nothing without the validating webhook. */ -}}
+{{- define "berth.validatingWebhook" -}}
+{{- if dig "install" true (.Values.validatingWebhook | default dict) }}true{{ end -}}
+{{- end -}}
+
 {{- /* Privileges that neither program needs. */ -}}
 {{- define "berth.container.securityContext" -}}
 allowPrivilegeEscalation: false
@@ -47,6 +94,24 @@ capabilities:
   drop: [ALL]
 seccompProfile:
   type: RuntimeDefault
+{{- end -}}
+
+{{- /*
+The account's token, for an hour. Kubernetes' own volume asks for one that most apiservers extend to a year, lest old clients
+fail; ours read it again.
+*/ -}}
+{{- define "berth.token.volume" -}}
+- name: kube-api-access-hour
+  projected:
+    sources:
+      - serviceAccountToken: {expirationSeconds: 3600, path: token}
+      - configMap: {name: kube-root-ca.crt, items: [{key: ca.crt, path: ca.crt}]}
+      - downwardAPI: {items: [{path: namespace, fieldRef: {apiVersion: v1, fieldPath: metadata.namespace}}]}
+{{- end -}}
+{{- define "berth.token.mount" -}}
+- name: kube-api-access-hour
+  mountPath: /var/run/secrets/kubernetes.io/serviceaccount
+  readOnly: true
 {{- end -}}
 
 {{- define "berth.pullSecrets" -}}

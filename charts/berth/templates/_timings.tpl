@@ -1,0 +1,29 @@
+{{- /* A duration such as 1500ms, 15s, 10m or 8760h in milliseconds; values.schema.json refuses all else. */ -}}
+{{- define "berth.milliseconds" -}}
+{{- $number := regexFind "^[0-9]+" . | int64 -}}
+{{- $unit := regexFind "[a-z]+$" . -}}
+{{- mul $number (get (dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000) $unit) -}}
+{{- end -}}
+
+{{- /* Times that must fit each other; the controller refuses them, too, and would not start. */ -}}
+{{- define "berth.timings.check" -}}
+{{- $election := .Values.controller.leaderElection -}}
+{{- $lease := include "berth.milliseconds" $election.leaseDuration | int64 -}}
+{{- $renew := include "berth.milliseconds" $election.renewDeadline | int64 -}}
+{{- $retry := include "berth.milliseconds" $election.retryPeriod | int64 -}}
+{{- if ge $renew $lease -}}
+{{- fail (printf "controller.leaderElection: renewDeadline %s is not shorter than leaseDuration %s: a leader would go on when another has taken its lease; lower the first or raise the second" $election.renewDeadline $election.leaseDuration) -}}
+{{- end -}}
+{{- if ge (mul $retry 12) (mul $renew 10) -}}
+{{- fail (printf "controller.leaderElection: retryPeriod %s times 1.2 is not shorter than renewDeadline %s: a leader would lose its lease before it renews it; lower the first or raise the second" $election.retryPeriod $election.renewDeadline) -}}
+{{- end -}}
+{{- $certificates := .Values.controller.certificates -}}
+{{- $cert := include "berth.milliseconds" $certificates.certValidity | int64 -}}
+{{- $ca := include "berth.milliseconds" $certificates.caValidity | int64 -}}
+{{- if lt $cert 600000 -}}
+{{- fail (printf "controller.certificates: certValidity %s is shorter than 10m: a certificate would be replaced before all clients trust the next one; raise it" $certificates.certValidity) -}}
+{{- end -}}
+{{- if lt $ca $cert -}}
+{{- fail (printf "controller.certificates: caValidity %s is shorter than certValidity %s: a certificate ends with its authority; raise the first or lower the second" $certificates.caValidity $certificates.certValidity) -}}
+{{- end -}}
+{{- end -}}

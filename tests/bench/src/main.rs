@@ -1,5 +1,6 @@
 //! What Berth costs, measured: `make bench`. Figures are reported, never asserted.
 
+mod gates;
 mod median;
 mod nodes;
 mod phases;
@@ -22,6 +23,8 @@ enum What {
     Phases(phases::Options),
     /// With a few pods on real nodes: how much longer a change of image takes than the kubelet itself.
     Nodes(nodes::Options),
+    /// With pods on real nodes that are patched by hand: when may a gate be opened whose pod changes its image?
+    Gates(gates::Options),
     /// A day of churn over many CloneSets, compressed: memory and numbers of objects at the end of each hour.
     Soak(soak::Options),
 }
@@ -31,6 +34,7 @@ async fn main() -> Result<()> {
     match Command::parse().what {
         What::Phases(options) => phases::run(&options).await,
         What::Nodes(options) => nodes::run(&options).await,
+        What::Gates(options) => gates::run(&options).await,
         What::Soak(options) => soak::run(&options).await,
     }
 }

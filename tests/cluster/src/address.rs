@@ -6,6 +6,8 @@ use std::net::Ipv4Addr;
 pub const CONTROL_PLANE: Ipv4Addr = Ipv4Addr::new(10, 90, 0, 1);
 /// Stands for the host's loopback: what [`crate::Cluster::expose`] made reachable is reached here.
 pub const HOST: Ipv4Addr = Ipv4Addr::new(10, 90, 0, 2);
+/// The range of strangers: the control plane answers for every address of it, so whoever calls from there may have many.
+pub const STRANGERS: &str = "10.91.0.0/24";
 /// The port of the apiserver at [`CONTROL_PLANE`].
 pub const APISERVER_PORT: u16 = 6443;
 /// The port of the registry at [`CONTROL_PLANE`].
@@ -27,6 +29,12 @@ pub const MAX_NODES: u8 = 100;
 #[must_use]
 pub fn node(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 90, 0, 10 + number)
+}
+
+/// The address of the stranger with this number.
+#[must_use]
+pub fn stranger(number: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 91, 0, number)
 }
 
 /// The range that the pods of this node get their addresses from.

@@ -91,12 +91,13 @@ fn holder_script(hostname: &str, own: &[OwnDirectory]) -> String {
 
 /// Makes the bridge that joins a cluster's networks; run it in the control plane's namespaces.
 pub(crate) fn bridge_script() -> String {
-    let (control_plane, host) = (address::CONTROL_PLANE, address::HOST);
+    let (control_plane, host, strangers) = (address::CONTROL_PLANE, address::HOST, address::STRANGERS);
     format!(
         "ip link add berth0 type bridge
 ip addr add {control_plane}/24 dev berth0
 ip addr add {host}/24 dev berth0
 ip link set berth0 up
+ip route add local {strangers} dev lo
 "
     )
 }

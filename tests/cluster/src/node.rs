@@ -82,7 +82,7 @@ fn network(number: u8) -> Value {
         "name": "berth",
         "plugins": [{
             "type": "bridge",
-            // Reaches the IPAM plugin with the rest; the reference passes it over.
+            // Reaches the IPAM plugin with the rest; the reference passes it over, and `reservedIPs` too.
             "capabilities": {"io.kubernetes.cri.pod-annotations": true},
             "bridge": "cni0",
             "isGateway": true,
@@ -91,6 +91,7 @@ fn network(number: u8) -> Value {
                 "type": "host-local",
                 "ranges": [[{"subnet": address::pods(number)}]],
                 "routes": [{"dst": "0.0.0.0/0"}],
+                "reservedIPs": {"annotationNamespaces": ["*"]},
             },
         }, {
             "type": "portmap",

@@ -23,7 +23,7 @@ pub const PORT: u16 = 8080;
 /// Between an answer and the next question to the same pod.
 const PAUSE: Duration = Duration::from_millis(20);
 /// A pod that has not answered by then has failed to.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A pod to ask.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -56,6 +56,18 @@ pub fn install(site: &Site, values: &[&str]) -> Result<()> {
     site.helm(&arguments).context("cannot install the chart").map(|_| ())
 }
 
+/// The chart's manifests with these values, as helm makes them. Nothing is installed.
+///
+/// # Errors
+/// When the chart refuses a value; the error has its words.
+pub fn template(site: &Site, values: &[&str]) -> Result<String> {
+    let (chart, registry) = (chart(), format!("image.registry={}", site.registry()));
+    let mut arguments = vec!["template", RELEASE, &chart, "--kube-version", "1.34", "--namespace", NAMESPACE];
+    arguments.extend(["--set", &registry]);
+    arguments.extend(values.iter().flat_map(|value| ["--set", value]));
+    site.helm(&arguments)
+}
+
 /// Sets values of the release, leaves all others, and waits until it works.
 ///
 /// # Errors

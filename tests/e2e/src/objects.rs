@@ -29,7 +29,14 @@ pub fn api_of(client: &Client, namespace: &str, manifest: &Value) -> Result<Api<
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
     // These have no namespace.
     Ok(match kind {
-        "Namespace" | "Node" | "NodeImage" => Api::all_with(client.clone(), &resource),
+        "ClusterRoleBinding"
+        | "CustomResourceDefinition"
+        | "Namespace"
+        | "Node"
+        | "NodeImage"
+        | "ValidatingAdmissionPolicy"
+        | "ValidatingAdmissionPolicyBinding"
+        | "ValidatingWebhookConfiguration" => Api::all_with(client.clone(), &resource),
         _ => Api::namespaced_with(client.clone(), namespace, &resource),
     })
 }
@@ -136,6 +143,20 @@ pub async fn make_namespace(client: &Client, name: &str) -> Result<()> {
 /// When the server refuses.
 pub async fn delete_namespace(client: &Client, name: &str) -> Result<()> {
     install::delete(&Api::<Namespace>::all(client.clone()), name).await
+}
+
+/// An object as a manifest that creates it again.
+pub fn again(object: &Value) -> Value {
+    let mut again = object.clone();
+    if let Some(again) = again.as_object_mut() {
+        again.remove("status");
+    }
+    if let Some(metadata) = again["metadata"].as_object_mut() {
+        for field in ["uid", "resourceVersion", "creationTimestamp", "managedFields", "generation"] {
+            metadata.remove(field);
+        }
+    }
+    again
 }
 
 /// A CloneSet whose pods serve the name of their image. `rolling_update` is what is under `spec.updateStrategy.rollingUpdate`.

@@ -32,6 +32,8 @@ pub struct PodView {
     pub terminating: bool,
     /// The kubelet's `Ready` condition.
     pub ready: bool,
+    /// The kubelet has seen the spec as it is.
+    pub is_seen: bool,
     /// True when every readiness gate's condition is True. A gate may be False for a moment while `Ready` is still True.
     pub gates: bool,
     /// Containers by name.
@@ -80,6 +82,7 @@ impl PodView {
             labels,
             terminating: pod.metadata.deletion_timestamp.is_some(),
             ready: is_true("Ready"),
+            is_seen: status.and_then(|s| s.observed_generation) == pod.metadata.generation,
             gates: gates.iter().all(|gate| is_true(&gate.condition_type)),
             containers: containers.collect(),
         }

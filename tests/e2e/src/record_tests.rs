@@ -16,6 +16,7 @@ pub(crate) fn pod(uid: &str, revision: &str, serves: bool) -> PodView {
         revision: revision.into(),
         terminating: false,
         ready: serves,
+        is_seen: true,
         gates: true,
         containers: BTreeMap::new(),
     }

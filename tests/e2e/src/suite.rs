@@ -1,29 +1,59 @@
-//! Tests that share one world, a cluster as a rule, and run in it one after the other.
+//! Tests that share one world, a cluster as a rule.
 
 use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use futures::FutureExt;
 use futures::future::{BoxFuture, LocalBoxFuture};
 use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::runtime::Runtime;
+use tokio::sync::{Mutex, RwLock};
+
+use crate::record::seconds;
 
 /// A test in a world.
 pub type Test<W> = Box<dyn FnOnce(Arc<W>) -> LocalBoxFuture<'static, Result<()>> + Send>;
 
-/// The world, once a test needs it; a failure to bring it up is every test's.
-type Shared<W> = Mutex<Option<Result<Arc<W>, String>>>;
+/// Who else may be in the world during a test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Company {
+    /// Other tests of this kind: each keeps to what is its own, and mostly waits.
+    Others,
+    /// Nobody: it breaks what others need, or measures what others change.
+    None,
+}
 
-/// Runs the tests that the command line chooses, in their order, in the world that `up` brings up. The world ends before
-/// this returns.
+/// What the tests of a run share.
+struct Shared<W> {
+    /// The world, once a test needs it; a failure to bring it up is every test's.
+    world: Mutex<Option<Result<Arc<W>, String>>>,
+    /// Read by those with company, written by those without. Whoever asks first is first.
+    company: RwLock<()>,
+    took: Mutex<Vec<(Duration, String)>>,
+    failed: Mutex<Vec<String>>,
+}
+
+impl<W> Default for Shared<W> {
+    fn default() -> Shared<W> {
+        Shared { world: Mutex::default(), company: RwLock::default(), took: Mutex::default(), failed: Mutex::default() }
+    }
+}
+
+/// So many of the tests that took longest are named at the end.
+const LONGEST: usize = 20;
+
+/// Runs the tests that the command line chooses, begun in their order, in the world that `up` brings up; those that may have
+/// company, `at_once` at a time. The world ends before this returns.
 pub fn run<W: Send + Sync + 'static>(
     up: fn() -> BoxFuture<'static, Result<W>>,
-    tests: impl IntoIterator<Item = (String, Test<W>)>,
+    at_once: usize,
+    tests: impl IntoIterator<Item = (String, Company, Test<W>)>,
 ) -> ExitCode {
     let mut arguments = Arguments::from_args();
-    arguments.test_threads = Some(1);
+    arguments.test_threads = Some(arguments.test_threads.unwrap_or(at_once));
     let runtime = match Runtime::new() {
         Ok(runtime) => Arc::new(runtime),
         Err(error) => {
@@ -32,30 +62,63 @@ pub fn run<W: Send + Sync + 'static>(
         }
     };
     let shared = Arc::new(Shared::<W>::default());
-    let trial = |(name, test): (String, Test<W>)| {
+    let trial = |(name, company, test): (String, Company, Test<W>)| {
         let (runtime, shared) = (Arc::clone(&runtime), Arc::clone(&shared));
-        Trial::test(name, move || {
-            let tested = async {
-                let world = world(up, &shared).await?;
-                test(world).await.map_err(|error| format!("{error:#}"))
-            };
-            runtime.block_on(tested).map_err(Failed::from)
+        Trial::test(name.clone(), move || {
+            runtime.block_on(in_company(up, &shared, name, company, test)).map_err(Failed::from)
         })
     };
     let conclusion = libtest_mimic::run(&arguments, tests.into_iter().map(trial).collect());
-    drop(shared.lock().unwrap_or_else(PoisonError::into_inner).take());
+    drop(shared.world.blocking_lock().take());
+    let mut took = std::mem::take(&mut *shared.took.blocking_lock());
+    took.sort_by(|(one, _), (other, _)| other.cmp(one));
+    for (time, name) in took.into_iter().take(LONGEST) {
+        eprintln!("{:>9}  {name}", seconds(time));
+    }
+    for failed in std::mem::take(&mut *shared.failed.blocking_lock()) {
+        eprintln!("failed: {failed}");
+    }
     conclusion.exit_code()
 }
 
-async fn world<W>(up: fn() -> BoxFuture<'static, Result<W>>, shared: &Shared<W>) -> Result<Arc<W>, String> {
-    let known = shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    match known {
-        Some(known) => known,
-        None => {
-            let made = up().await.map(Arc::new).map_err(|error| format!("no cluster: {error:#}"));
-            shared.lock().unwrap_or_else(PoisonError::into_inner).insert(made).clone()
-        }
+async fn in_company<W>(
+    up: fn() -> BoxFuture<'static, Result<W>>,
+    shared: &Shared<W>,
+    name: String,
+    company: Company,
+    test: Test<W>,
+) -> Result<(), String> {
+    let (_with_others, _alone);
+    match company {
+        Company::Others => _with_others = shared.company.read().await,
+        Company::None => _alone = shared.company.write().await,
     }
+    let world = world(up, shared).await?;
+    let began = Instant::now();
+    let tested = test(world).await;
+    shared.took.lock().await.push((began.elapsed(), name.clone()));
+    let tested = tested.map_err(|error| format!("{error:#}"));
+    if let Err(error) = &tested {
+        shared.failed.lock().await.push(last_words(&name, error));
+    }
+    tested
+}
+
+async fn world<W>(up: fn() -> BoxFuture<'static, Result<W>>, shared: &Shared<W>) -> Result<Arc<W>, String> {
+    let mut known = shared.world.lock().await;
+    if known.is_none() {
+        *known = Some(up().await.map(Arc::new).map_err(|error| format!("no cluster: {error:#}")));
+    }
+    known.clone().unwrap_or_else(|| Err("there is no world".to_owned()))
+}
+
+/// What failed, without what was logged meanwhile: said once more behind everything else, where a report that is cut has it.
+/// An error ends with a line that begins with the name of its test, and what follows it.
+fn last_words(name: &str, error: &str) -> String {
+    const MOST: usize = 2_000;
+    let cause = error.rsplit_once(&format!("\n{name}: ")).map_or(error, |(_, cause)| cause);
+    let cause: String = cause.chars().take(MOST).collect();
+    format!("{name}: {cause}")
 }
 
 /// A panic is a failure like any other: what comes after the test still happens.
@@ -64,4 +127,16 @@ async fn world<W>(up: fn() -> BoxFuture<'static, Result<W>>, shared: &Shared<W>)
 /// The test's own.
 pub async fn caught(test: impl Future<Output = Result<()>>) -> Result<()> {
     AssertUnwindSafe(test).catch_unwind().await.unwrap_or_else(|_| Err(anyhow!("it panicked")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_words_of_a_test_are_its_error_without_the_logs() {
+        let error = "controller: a line\na::b: not this\na::b: no pod is ready:\n  two lines";
+        assert_eq!(last_words("a::b", error), "a::b: no pod is ready:\n  two lines");
+        assert_eq!(last_words("a::b", "no cluster: no root"), "a::b: no cluster: no root");
+    }
 }

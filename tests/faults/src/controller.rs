@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use kube::Client;
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
@@ -78,7 +78,8 @@ impl Controller {
             let lives = Lives { program, proxy: Arc::clone(&proxy), state: sender, go_on: Arc::clone(&go_on) };
             Replica { proxy, state, go_on, task: tokio::spawn(lives.run(held.clone())) }
         };
-        let replicas = programs.into_iter().map(replica).collect();
+        let replicas: Vec<_> = programs.into_iter().map(replica).collect();
+        Proxy::introduce(&replicas.iter().map(|replica| Arc::clone(&replica.proxy)).collect::<Vec<_>>());
         Controller { ledger, directory, replicas, hold }
     }
 
@@ -217,7 +218,7 @@ impl Lives {
         }
     }
 
-    /// One life. It ends well when the controller had to be killed.
+    /// One life. It ends well when the controller had to be killed, or ended as it was asked to.
     async fn live(&self) -> Result<()> {
         let Lives { program, proxy, .. } = self;
         let (life, stale) = {
@@ -230,6 +231,7 @@ impl Lives {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("cannot listen for the controller")?;
         let mut process = start(program, life, listener.local_addr()?)?;
         self.until_fatal(&mut process, listener, life).await?;
+        // It may have ended.
         process.kill().await.context("cannot kill the controller")?;
         proxy.drained().await;
         Ok(())
@@ -245,11 +247,24 @@ impl Lives {
                 error = &mut serving => return Err(error).context("cannot serve the controller"),
                 () = proxy.fatal.notified() => {}
             }
-            if !proxy.ledger().only_pauses() {
+            let (pauses, asks) = {
+                let ledger = proxy.ledger();
+                (ledger.only_pauses(), ledger.only_asks_to_end())
+            };
+            if !pauses && !asks {
                 return Ok(());
             }
             let id = process.id().and_then(|id| id.try_into().ok()).map(Pid::from_raw);
             let id = id.with_context(|| format!("the controller has ended in life {life}"))?;
+            if asks {
+                signal::kill(id, Signal::SIGTERM)?;
+                let ended = tokio::select! {
+                    ended = process.wait() => ended?,
+                    error = &mut serving => return Err(error).context("cannot serve the controller"),
+                };
+                ensure!(ended.success(), "the controller was asked to end in life {life}, and ended so: {ended}");
+                return Ok(());
+            }
             signal::kill(id, Signal::SIGSTOP)?;
             self.state.send_replace(State::StandsStill);
             tokio::select! {

@@ -67,6 +67,9 @@ pub enum Fault {
     Unseen(usize, Lag, &'static str),
     /// It stands still at the write, and goes on when another leads and has nothing more to do. What it was told meanwhile waits.
     Paused(usize, Side),
+    /// With two replicas: the leader is asked to end (SIGTERM) after this write, and gives its lease back; what the others see of
+    /// a resource has fallen behind from the write on.
+    HandedOver(usize, &'static str),
     /// It dies after this write, and in its next life sees nothing new of a resource for a while after the list.
     Stale(usize, &'static str),
 }
@@ -108,6 +111,7 @@ impl Fault {
             | Fault::Paused(number, _)
             | Fault::Refused(number, _)
             | Fault::Lagging(number, ..)
+            | Fault::HandedOver(number, _)
             | Fault::Stale(number, _) => Some(number),
         }
     }
@@ -131,12 +135,12 @@ impl Fault {
 
     /// Whether what the controller sees falls behind.
     pub fn hides(self) -> bool {
-        matches!(self, Fault::Lagging(..) | Fault::Unseen(..) | Fault::Stale(..))
+        matches!(self, Fault::Lagging(..) | Fault::Unseen(..) | Fault::Stale(..) | Fault::HandedOver(..))
     }
 
     /// Whether another leads after it, where there is another.
     pub fn changes_the_leader(self) -> bool {
-        matches!(self, Fault::One(..) | Fault::Paused(..))
+        matches!(self, Fault::One(..) | Fault::Paused(..) | Fault::HandedOver(..))
     }
 }
 
@@ -183,6 +187,9 @@ impl fmt::Display for Fault {
             Fault::Refused(number, how) => write!(f, "{how} for write {number}"),
             Fault::Lagging(number, lag, resource) => write!(f, "{resource} {lag} from write {number} on"),
             Fault::Unseen(number, lag, resource) => write!(f, "{resource} {lag} from their event {number} on"),
+            Fault::HandedOver(number, resource) => {
+                write!(f, "asked to end after the answer to write {number}, then {resource} late for its successor")
+            }
             Fault::Stale(number, resource) => {
                 write!(f, "killed after the answer to write {number}, then {resource} late")
             }

@@ -52,6 +52,8 @@ pub(crate) enum Verdict {
     Pass(usize),
     /// What the controller sees of the resource falls behind, and then the write passes.
     LagThenPass(usize, Lag, &'static str),
+    /// What the other replicas see of the resource falls behind, the write passes, and then the controller is asked to end.
+    LastBeforeTheEnd(usize, &'static str),
     /// It is refused so.
     Refuse(usize, Refusal),
     /// The controller dies, or stands still, at this point of it.
@@ -138,6 +140,11 @@ impl Ledger {
         matches!(self.fault, Fault::Paused(..))
     }
 
+    /// Whether the controller is not killed for its fault, but asked to end.
+    pub(crate) fn only_asks_to_end(&self) -> bool {
+        matches!(self.fault, Fault::HandedOver(..))
+    }
+
     /// Nobody dies or stands still any more.
     pub(crate) fn goes_on(&mut self) {
         self.dying = None;
@@ -198,6 +205,10 @@ impl Ledger {
             Fault::Lagging(_, lag, resource) => {
                 self.struck = true;
                 return Verdict::LagThenPass(index, lag, resource);
+            }
+            Fault::HandedOver(_, resource) => {
+                self.struck = true;
+                return Verdict::LastBeforeTheEnd(index, resource);
             }
             Fault::None | Fault::Unseen(..) => None,
         };
@@ -312,9 +323,12 @@ mod tests {
     fn what_is_refused_or_lags_is_so_once() {
         let refused = Verdict::Refuse(1, Refusal::Conflict);
         let lags = Verdict::LagThenPass(1, Lag::Late, "pods");
-        for (fault, verdict) in
-            [(Fault::Refused(2, Refusal::Conflict), refused), (Fault::Lagging(2, Lag::Late, "pods"), lags)]
-        {
+        let last = Verdict::LastBeforeTheEnd(1, "pods");
+        for (fault, verdict) in [
+            (Fault::Refused(2, Refusal::Conflict), refused),
+            (Fault::Lagging(2, Lag::Late, "pods"), lags),
+            (Fault::HandedOver(2, "pods"), last),
+        ] {
             let mut ledger = Ledger::new();
             ledger.begin("a", fault);
             assert_eq!(life(&mut ledger, 3), [Verdict::Pass(0), verdict, Verdict::Pass(2)]);

@@ -3,7 +3,7 @@
 //! A life has a port of its own, so that nothing that a dead process sent is taken for its successor's.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::TryStreamExt;
@@ -53,7 +53,9 @@ pub(crate) struct Proxy {
     upstream: Client,
     /// All replicas'.
     ledger: Arc<Mutex<Ledger>>,
-    /// Told when the controller has to die, or to stand still.
+    /// The other replicas'.
+    others: OnceLock<Vec<Weak<Proxy>>>,
+    /// Told when the controller has to die, to stand still, or to end.
     pub(crate) fatal: Notify,
     /// The controller goes on after it has stood still.
     resumed: watch::Sender<()>,
@@ -69,6 +71,7 @@ impl Proxy {
         Proxy {
             upstream,
             ledger,
+            others: OnceLock::new(),
             fatal: Notify::new(),
             resumed: watch::channel(()).0,
             told_who_leads: watch::channel(Instant::now()).0,
@@ -79,6 +82,15 @@ impl Proxy {
 
     pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the replicas of one controller known to each other.
+    pub(crate) fn introduce(all: &[Arc<Proxy>]) {
+        for proxy in all {
+            let others = all.iter().filter(|other| !Arc::ptr_eq(proxy, other)).map(Arc::downgrade);
+            // They are introduced once.
+            let _ = proxy.others.set(others.collect());
+        }
     }
 
     /// Waits until the apiserver has answered every write that it was sent.
@@ -195,6 +207,11 @@ impl Proxy {
                 self.fall_behind(lag, resource);
                 Some(index)
             }
+            Verdict::LastBeforeTheEnd(index, resource) => {
+                let others = self.others.get().into_iter().flatten().filter_map(Weak::upgrade);
+                others.for_each(|other| other.fall_behind(Lag::Late, resource));
+                Some(index)
+            }
             Verdict::Pass(index) | Verdict::Fatal(index, _) | Verdict::Refuse(index, _) => Some(index),
         };
         let proxy = Arc::clone(&self);
@@ -213,7 +230,7 @@ impl Proxy {
                 self.fatal.notify_one();
                 self.held().await
             }
-            Verdict::Fatal(_, Side::Answered) => {
+            Verdict::Fatal(_, Side::Answered) | Verdict::LastBeforeTheEnd(..) => {
                 tokio::spawn(async move {
                     sleep(DELIVERY).await;
                     self.fatal.notify_one();

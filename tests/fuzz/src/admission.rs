@@ -3,6 +3,7 @@
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
+use berth_api::weight::DEFAULT_MAX_BYTES;
 use berth_webhook::reviews::{self, Judge};
 use kube::client::Body;
 use serde_json::Value;
@@ -46,5 +47,5 @@ fn deaf_apiserver() -> Option<(tokio::runtime::Runtime, Judge)> {
     let client = kube::Client::new(away, "default");
     let closed = BTreeMap::from([("imagepulljobs", "closed".to_owned())]);
     drop(inside);
-    Some((runtime, Judge { client, closed }))
+    Some((runtime, Judge { client, closed, object_max_bytes: DEFAULT_MAX_BYTES }))
 }

@@ -19,7 +19,8 @@ pub(crate) fn configuration(data: &[u8]) {
         Ok(config) => config,
         Err(failure) => return told("1.1.0", &failure),
     };
-    config.minutes(Some(&Pod { namespace: "ns".to_owned(), name: "web-0".to_owned() }));
+    let pod = Pod { namespace: "ns".to_owned(), name: "web-0".to_owned() };
+    assert!(config.minutes(Some(&pod)) <= config.max_minutes());
     assert!(config.is_at_least("0.1.0"));
     assert!(
         !config.network.contains('/') && !config.network.starts_with('.'),

@@ -9,7 +9,7 @@ use berth_workload::gates::Gates;
 use berth_workload::inplace::resize::Ability;
 use berth_workload::nodeimage::Node;
 use berth_workload::plan::{Failure, Outcome, Plan};
-use berth_workload::pod::Pod;
+use berth_workload::pod::{Metadata, Pod};
 use berth_workload::revision::{self, Revision};
 use berth_workload::{cloneset, imagelistpulljob, imagepulljob, nodeimage};
 use jiff::Timestamp;
@@ -74,14 +74,23 @@ fn decide_clone_set(world: &World) {
     let mut revisions = all::<Revision>(&world.revisions);
     revision::sort(&mut revisions);
     let (images, hosts) = (all::<NodeImage>(&world.images), all::<Node>(&world.nodes));
+    let nobodys = |metadata: &Metadata| metadata.controller().is_none();
+    let orphans = cloneset::Orphans::of(
+        &set,
+        all::<Pod>(&world.pods).into_iter().filter(|pod| nobodys(&pod.metadata)).collect(),
+        all(&world.claims),
+        revisions.clone(),
+    );
     let (pods, strays) = cloneset::part(&set, all(&world.pods));
     let snapshot = cloneset::Snapshot {
         pods,
         strays,
         claims: all(&world.claims),
+        orphans,
         revisions,
         nodes: images.into_iter().map(|image| (nodeimage::name(&image).into(), image)).collect(),
         jobs: (world.resize < 128).then(|| all(&world.jobs)),
+        unreadable: Vec::new(),
         overlapping: world.overlapping.clone(),
         hosts: hosts.into_iter().map(|node| (node.metadata.name.clone(), node)).collect(),
         gates: world.gates(),
@@ -124,7 +133,9 @@ pub(crate) fn image_pull_job(data: &[u8]) {
     }
     let refused = imagepulljob::validate(&job);
     assert!(refused.as_ref().is_ok() || refused.is_err_and(|refusal| !refusal.message.is_empty()));
-    let snapshot = imagepulljob::Snapshot { job: job.clone(), node_images: images, pods, gates: world.gates() };
+    let leaving = job.metadata.uid.iter().cloned().collect();
+    let snapshot =
+        imagepulljob::Snapshot { job: job.clone(), node_images: images, pods, leaving, gates: world.gates() };
     let (plan, now) = (imagepulljob::decide(&snapshot, world.now()), world.now());
     sound(&plan);
     for outcome in [Outcome::default(), failed(&plan)] {
@@ -190,7 +201,7 @@ fn kept<T: Serialize + DeserializeOwned + PartialEq + Debug>(status: &T) {
 
 /// Every action of the plan was refused.
 fn failed(plan: &Plan) -> Outcome {
-    let actions = plan.stages.iter().flat_map(|stage| &stage.steps).flat_map(|step| &step.actions);
+    let actions = plan.actions();
     let failure = |action: &'static str| Failure {
         action,
         object: "web-a".to_owned(),
@@ -198,6 +209,7 @@ fn failed(plan: &Plan) -> Outcome {
         code: 422,
         permanent: true,
         outdated: false,
+        taken: false,
     };
     Outcome { failures: actions.map(|action| failure(action.kind())).collect() }
 }

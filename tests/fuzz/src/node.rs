@@ -136,7 +136,7 @@ pub(crate) fn pulls(data: &[u8]) {
             }
         }
         for start in &plan.start {
-            tasks.progressed(start.attempt, Bytes { done: u64::from(*event), total: u64::MAX });
+            tasks.progressed(start.attempt, Bytes { done: u64::from(*event), total: u64::MAX }, now);
             match event % 7 {
                 0 => tasks.ended(start.attempt, Outcome::Pulled(image()), now),
                 1 => tasks.ended(start.attempt, Outcome::PulledAlthough(image(), "ä".repeat(700)), now),

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use berth_api::conversion::{self, convert};
+use berth_api::conversion::convert;
 use berth_api::names::annotation::CONVERSION;
 use berth_api::validation::{new_violations, violations};
 use berth_api::{v1alpha1, v1beta1};
@@ -20,7 +20,7 @@ pub(crate) fn custom_resource(data: &[u8]) {
     let Some(mut object) = document(data) else { return };
     for version in [ALPHA, BETA] {
         // Whatever it is: refused with a reason, or converted.
-        if let Err(error) = convert(object.clone(), version) {
+        if let Err(error) = convert(&object.to_string(), version) {
             assert!(!error.to_string().is_empty());
         }
     }
@@ -31,8 +31,9 @@ pub(crate) fn custom_resource(data: &[u8]) {
     if depth(&object) > DEEPEST || !as_stored(&mut object) {
         return;
     }
-    let there = there_and_back(&object);
+    // Of what no schema lets pass, not all comes back.
     if is_read(&object) {
+        let there = there_and_back(&object);
         assert!(is_read(&there), "one version reads it, the other does not: {object} {there}");
     }
 }
@@ -63,9 +64,9 @@ fn there_and_back(object: &Value) -> Value {
 }
 
 fn converted(object: &Value, version: &str) -> Value {
-    let converted: Result<Value, conversion::ConversionError> = convert(object.clone(), version);
+    let converted = convert(&object.to_string(), version);
     assert!(converted.is_ok(), "{object} is refused: {converted:?}");
-    converted.unwrap_or_default()
+    serde_json::from_str(&converted.unwrap_or_default()).unwrap_or_default()
 }
 
 /// What the apiserver makes of an object before it stores it: labels and annotations are maps of text or are not there, and

@@ -1,6 +1,7 @@
 //! What an apiserver sends: lines of a watch, pages of a list, refusals.
 
 use berth_api::v1beta1::{CloneSet, ImageListPullJob, ImagePullJob, NodeImage};
+use berth_api::weight::{DEFAULT_MAX_BYTES, Limits};
 use berth_runtime::client::refusal;
 use berth_runtime::feed::event::{Event, event, page};
 use berth_workload::claim::Claim;
@@ -9,6 +10,8 @@ use berth_workload::pod::Pod;
 use berth_workload::revision::Revision;
 use http::header::{HeaderMap, HeaderValue, RETRY_AFTER};
 use serde::de::DeserializeOwned;
+
+const LIMITS: Limits = Limits::of_specs(DEFAULT_MAX_BYTES);
 
 pub(crate) fn watch(data: &[u8]) {
     read::<Pod>(data);
@@ -23,10 +26,10 @@ pub(crate) fn watch(data: &[u8]) {
 }
 
 fn read<T: DeserializeOwned>(data: &[u8]) {
-    if let Ok(Event::Odd(odd)) = event::<T>(data) {
+    if let Ok(Event::Odd(odd)) = event::<T>(data, Some(&LIMITS)) {
         assert!(!odd.error.is_empty());
     }
-    if let Ok(page) = page::<T>(data) {
+    if let Ok(page) = page::<T>(data, Some(&LIMITS)) {
         assert!(page.odd.iter().all(|odd| !odd.error.is_empty()));
     }
 }

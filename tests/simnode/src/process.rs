@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Result;
 use berth_runtime::driver::{Driver, Next};
 use berth_runtime::election::Leadership;
+use berth_runtime::handover::Handover;
 use berth_runtime::metrics::Metrics;
 use berth_runtime::object::{NODE_IMAGES, PODS};
 use berth_runtime::queue::{Backoff, Queue};
@@ -112,9 +113,18 @@ pub async fn run(client: Client, options: Options, stop: CancellationToken) -> R
             None => std::future::pending().await,
         }
     };
+    let (of_pods, of_images) = (kubelets.clone(), kubelets.clone());
+    let pod = move |key| {
+        let kubelets = of_pods.clone();
+        async move { kubelets.pod(key).await }
+    };
+    let image = move |key| {
+        let kubelets = of_images.clone();
+        async move { kubelets.image(key).await }
+    };
     tokio::select! {
-        () = pods.run(stop.clone(), |key| kubelets.pod(key)) => {}
-        () = images.run(stop.clone(), |key| kubelets.image(key)) => {}
+        () = pods.run(stop.clone(), pod) => {}
+        () = images.run(stop.clone(), image) => {}
         () = beats => {}
     }
     Ok(())
@@ -152,6 +162,7 @@ impl Kubelets {
             queue,
             workers: self.options.parallel,
             leadership: Leadership::always(),
+            handover: Handover::from_nobody(),
             stores: vec![store.sync_state()],
             metrics: metrics.driver(name, self.options.parallel),
         }
@@ -191,7 +202,7 @@ impl Kubelets {
 
     async fn act(&self, pod: &Pod, action: Action) -> kube::Result<()> {
         let (namespace, name) = (&*pod.metadata.namespace, &*pod.metadata.name);
-        let path = PODS.path(namespace, name);
+        let path = PODS.path(namespace, name).map_err(|error| kube::Error::Service(error.into()))?;
         match action {
             Action::Bind => {
                 let number = self.turn.fetch_add(1, Ordering::Relaxed) % self.options.nodes.max(1);
@@ -229,7 +240,8 @@ impl Kubelets {
             return Next::Done;
         };
         let patch = json!({"metadata": {"uid": held.uid()}, "status": replaced(&held.0.status, &status)});
-        let path = format!("{}/status", NODE_IMAGES.path("", &key.name));
+        let Ok(path) = NODE_IMAGES.path("", &key.name) else { return Next::Done };
+        let path = format!("{path}/status");
         let patched: kube::Result<Held> = self.send(Method::PATCH, &path, MERGE, &patch).await;
         after(patched.map(|held| self.images.apply(held)))
     }

@@ -14,7 +14,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep_until};
 
 use crate::pulls::{self, Pushed, Way};
-use crate::world::{Case, PATIENCE, ensure_in_place};
+use crate::world::{Case, PATIENCE, ensure_in_place, two_at_a_time};
 
 const NODES: [u8; 3] = [1, 2, 3];
 const LIMITS: Limits = Limits { available: 4, min_ready: Duration::ZERO, active: 6, kept: None };
@@ -44,12 +44,7 @@ async fn away(case: &Case, how: Away, duration: Duration) -> Result<()> {
     // Two tags of one digest, so that the rollout needs the daemons.
     let [one, two] = case.images("same", ["one", "two"]).await?;
     let large = pulls::large(case, "large").await?;
-    let strategy = json!({
-        "podUpdatePolicy": "InPlaceIfPossible",
-        "maxUnavailable": 2,
-        "inPlaceUpdateStrategy": {"gracePeriodSeconds": 1},
-    });
-    case.clone_set("web", 6, &one, strategy).await?;
+    case.clone_set("web", 6, &one, two_at_a_time(1)).await?;
     case.clone_set("still", 3, &one, json!({})).await?;
     case.create(&pulls::job("ahead", &two, json!({}))).await?;
     pulls::succeeded(case, "ahead").await?;

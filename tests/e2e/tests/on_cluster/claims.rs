@@ -6,6 +6,8 @@ use anyhow::{Context, Result, bail, ensure};
 use berth_api::names::label;
 use berth_cluster::Image;
 use berth_e2e::objects::{self, kind};
+use berth_e2e::record::Moment;
+use berth_e2e::watch::PodWatch;
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep};
 
@@ -40,12 +42,13 @@ pub(crate) async fn claims_stay_in_place_and_go_with_a_pod(case: &Case) -> Resul
 
     // In v1beta1 claims are not reused unless it is said: whoever deletes the pod, its claim goes with it.
     let first = pods.keys().next().context("no pods")?;
+    let watch = case.watch(SET).await?;
     case.kubectl(&["delete", "pod", "-n", &case.namespace, first]).await?;
     until(case, "the deleted pod's claim is replaced", |now| {
         now.len() == REPLICAS && !now.contains_key(&format!("data-{first}"))
     })
     .await?;
-    case.done(SET).await?;
+    others_serve(&watch, first).await?;
     for pod in case.pods(SET).await?.values().filter(|pod| !pod.terminating && !pods.contains_key(&pod.name)) {
         let found = shell(case, &pod.name, "ls /data").await?;
         ensure!(found.trim().is_empty(), "the volume of a new claim has {found:?}");
@@ -104,6 +107,37 @@ pub(crate) async fn the_next_pod_takes_over_the_claims(case: &Case) -> Result<()
     Ok(())
 }
 
+/// Kubernetes' own workloads take their orphans back; OpenKruise makes new pods beside them.
+pub(crate) async fn a_set_that_is_applied_again_has_its_orphans_back(case: &Case) -> Result<()> {
+    let (one, two) = (image(case, "v1").await?, image(case, "v2").await?);
+    let set = clone_set(&one, &json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "100%"}));
+    case.create(&set).await?;
+    case.done(SET).await?;
+    let (pods, claims_before) = (case.pods(SET).await?, claims(case).await?);
+    case.kubectl(&["delete", "cloneset", "-n", &case.namespace, SET, "--cascade=orphan"]).await?;
+    let applied = case.create(&set).await?;
+    case.done(SET).await?;
+    case.told(SET, |event| event.starts_with("PodAdopted")).await?;
+    let events = case.events(SET).await?;
+    ensure_in_place(&pods, &case.pods(SET).await?, 0).with_context(|| format!("{events:?}"))?;
+    ensure!(!events.iter().any(|event| event.starts_with("Failed")), "not all was allowed: {events:?}");
+    for (kind, count) in [(kind::POD, REPLICAS), (CLAIM, REPLICAS), ("apps/v1/ControllerRevision", 1)] {
+        let objects = objects::list(case.client(), &case.namespace, kind, "").await?;
+        let is_its = |object: &&Value| object["metadata"]["ownerReferences"][0]["uid"] == applied["metadata"]["uid"];
+        let owned = objects.iter().filter(is_its).count();
+        ensure!(
+            (owned, objects.len()) == (count, count),
+            "{owned} of {} {kind} are its own: {objects:?}",
+            objects.len()
+        );
+    }
+    ensure!(claims(case).await? == claims_before, "other claims than before: {claims_before:?}");
+
+    case.set_image(SET, &two).await?;
+    case.done(SET).await?;
+    ensure_in_place(&pods, &case.pods(SET).await?, 1)
+}
+
 pub(crate) async fn a_pod_out_of_the_selector_is_released_with_its_claims(case: &Case) -> Result<()> {
     let one = image(case, "v1").await?;
     case.create(&clone_set(&one, &json!({}))).await?;
@@ -111,9 +145,11 @@ pub(crate) async fn a_pod_out_of_the_selector_is_released_with_its_claims(case: 
     let pods = case.pods(SET).await?;
     let (stray, old) = pods.iter().next().context("no pods")?;
     shell(case, stray, "echo mine >/data/file").await?;
+    let watch = case.watch(SET).await?;
     case.kubectl(&["label", "pod", "-n", &case.namespace, stray, "app=debug", "--overwrite"]).await?;
     let is_replaced = |now: &Claims| now.len() == REPLICAS + 1;
     until(case, "another pod takes its place, with a claim of its own", is_replaced).await?;
+    others_serve(&watch, stray).await?;
     case.done(SET).await?;
     let owned: Vec<_> = case.pods(SET).await?.into_keys().collect();
     ensure!(owned.len() == REPLICAS && !owned.contains(stray), "the CloneSet's pods are {owned:?}");
@@ -127,8 +163,7 @@ pub(crate) async fn a_pod_out_of_the_selector_is_released_with_its_claims(case: 
     let claims = claims(case).await?;
     let owner = claims.get(&format!("data-{stray}")).map(|(_, owner)| owner.as_str());
     ensure!(owner == Some("Pod"), "its claim is not its own: {claims:?}");
-    let events = case.events(SET).await?;
-    ensure!(events.iter().any(|event| event.starts_with("PodReleased")), "no event tells of it: {events:?}");
+    case.told(SET, |event| event.starts_with("PodReleased")).await?;
 
     // Its label back, it stays what it is; with the CloneSet it does not go.
     case.kubectl(&["label", "pod", "-n", &case.namespace, stray, &format!("app={SET}"), "--overwrite"]).await?;
@@ -167,6 +202,15 @@ pub(crate) async fn a_claim_template_that_cannot_be_is_refused(case: &Case) -> R
     elsewhere["metadata"] = other["metadata"].clone();
     refused(of(json!([elsewhere])), &["spec.template.spec.containers[0].volumeMounts[0].name: Not found: \"data\""])
         .await
+}
+
+/// Waits until there are as many pods that serve as there should be, besides this one. A status may be that of before, which
+/// was done, too.
+async fn others_serve(watch: &PodWatch, besides: &str) -> Result<()> {
+    let serving =
+        |moment: &Moment<'_>| moment.pods.values().filter(|at| at.pod.serves() && at.pod.name != besides).count();
+    watch.until("the other pods serve", PATIENCE, |moment| serving(moment) == REPLICAS).await?;
+    Ok(())
 }
 
 fn claim_template() -> Value {

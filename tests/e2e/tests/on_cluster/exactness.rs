@@ -49,7 +49,7 @@ pub(crate) async fn a_rollback_in_the_grace_period(case: &Case) -> Result<()> {
     let record = watch.record()?;
     let ever_patched = record.moments().any(|now| now.pods.values().any(|s| container(s.pod).wanted == two));
     ensure!(!ever_patched, "an image was changed within the grace period");
-    ensure!(watch.pods()?.iter().all(|pod| pod.serves()), "not all pods are back in service");
+    watch.until("all pods are back in service", PATIENCE, |now| now.pods.values().all(|s| s.pod.serves())).await?;
     Ok(())
 }
 
@@ -170,8 +170,7 @@ pub(crate) async fn a_moved_tag_is_reported(case: &Case) -> Result<()> {
         let state = case.state(pod).await?;
         ensure!(state["berthMovedTags"] == json!([CONTAINER]), "pod {pod} does not say that the tag moved: {state}");
     }
-    let events = case.events("web").await?;
-    ensure!(events.iter().any(|event| event.starts_with("ImageTagMoved")), "no event says so: {events:?}");
+    case.told("web", |event| event.starts_with("ImageTagMoved")).await?;
 
     // A node that has the tag as it is now gives the new image to a new pod.
     let set = case.get(kind::CLONE_SET, "web").await?;

@@ -1,13 +1,14 @@
 //! Berth's own programs die in the middle of a rollout.
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Context, Result, ensure};
 use berth_e2e::install;
 use berth_e2e::limits::Limits;
 use berth_e2e::objects::{self, kind};
 use berth_e2e::record::Moment;
-use serde_json::json;
 
-use crate::world::{Case, PATIENCE, ensure_in_place};
+use crate::world::{Case, PATIENCE, ensure_in_place, two_at_a_time};
 
 pub(crate) async fn a_killed_controller_is_replaced(case: &Case) -> Result<()> {
     ends_as_it_would_have(case, "controller").await
@@ -20,12 +21,7 @@ pub(crate) async fn a_killed_daemon_goes_on(case: &Case) -> Result<()> {
 
 async fn ends_as_it_would_have(case: &Case, component: &str) -> Result<()> {
     let [one, two] = case.images("same", ["one", "two"]).await?;
-    let strategy = json!({
-        "podUpdatePolicy": "InPlaceIfPossible",
-        "maxUnavailable": 2,
-        "inPlaceUpdateStrategy": {"gracePeriodSeconds": 1},
-    });
-    case.clone_set("web", 6, &one, strategy).await?;
+    case.clone_set("web", 6, &one, two_at_a_time(1)).await?;
     let before = case.pods("web").await?;
     let watch = case.watch("web").await?;
     case.set_image("web", &two).await?;
@@ -49,6 +45,17 @@ async fn ends_as_it_would_have(case: &Case, component: &str) -> Result<()> {
 
 /// SIGKILL for all processes of this component.
 async fn kill(case: &Case, component: &str) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    // The containers of a status may have ended before.
+    while killed(case, component).await? == 0 {
+        ensure!(Instant::now() < deadline, "no {component} runs that could be killed");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    Ok(())
+}
+
+/// Kills what runs by the status of its pod; gives how many.
+async fn killed(case: &Case, component: &str) -> Result<usize> {
     let selector = format!("app.kubernetes.io/component={component}");
     let pods = objects::list(case.client(), install::NAMESPACE, kind::POD, &selector).await?;
     let mut killed = 0;
@@ -67,6 +74,5 @@ async fn kill(case: &Case, component: &str) -> Result<()> {
             killed += 1;
         }
     }
-    ensure!(killed > 0, "no {component} runs that could be killed");
-    Ok(())
+    Ok(killed)
 }

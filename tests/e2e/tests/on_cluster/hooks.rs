@@ -2,7 +2,6 @@
 
 use anyhow::{Context, Result, ensure};
 use berth_api::names::{annotation, condition, label, lifecycle_state};
-use berth_e2e::install;
 use berth_e2e::objects::{self, APP, CONTAINER, kind};
 use serde_json::{Value, json};
 
@@ -57,12 +56,6 @@ async fn scale(case: &Case, replicas: usize) -> Result<()> {
     case.patch(kind::CLONE_SET, "web", json!({"spec": {"replicas": replicas}})).await.map(|_| ())
 }
 
-async fn explain(case: &Case) -> Result<String> {
-    let deployment = "deploy/kruise-controller-manager";
-    let command = ["/berth-controller", "explain", "cloneset", "web", "-n", &case.namespace];
-    case.kubectl(&[&["exec", "-n", install::NAMESPACE, deployment, "--"], &command[..]].concat()).await
-}
-
 /// What the README shows, with an image that is here.
 async fn apply_readme(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
@@ -89,11 +82,9 @@ pub(crate) async fn a_pod_is_deleted_when_its_hook_lets_it_go(case: &Case) -> Re
     case.until(kind::CLONE_SET, "web", |set| set["status"]["availableReplicas"] == 2).await?;
     let set = case.get(kind::CLONE_SET, "web").await?;
     ensure!(set["status"]["readyReplicas"] == 3, "it serves until it goes: {}", set["status"]);
-    let text = explain(case).await?;
     let waits = format!("{}: waits for hook preDelete: as long as the pod has label {LABEL}=true", name(&held)?);
-    ensure!(text.contains(&waits), "{text}");
-    let events = case.events("web").await?;
-    ensure!(events.iter().any(|event| event.starts_with("PreparingDelete: ")), "{events:?}");
+    case.explained("web", "text", |text| text.contains(&waits)).await?;
+    case.told("web", |event| event.starts_with("PreparingDelete: ")).await?;
 
     scale(case, 3).await?;
     case.until(kind::POD, name(&held)?, |pod| state(pod) == lifecycle_state::NORMAL).await?;
@@ -141,11 +132,8 @@ async fn hold_and_let_go(case: &Case, two: &str, three: &str) -> Result<()> {
     ensure!(reason == Some(wanted), "{}", held["status"]["conditions"]);
     ensure!(!is_true(&held, "Ready"), "state, reason and Ready are one write: {}", held["status"]["conditions"]);
     ensure!(held["spec"]["containers"][0]["image"] != two, "updated while it was held");
-    let text = explain(case).await?;
-    ensure!(
-        text.contains(&format!("waits for hook inPlaceUpdate: as long as the pod has finalizer {FINALIZER}")),
-        "{text}"
-    );
+    let waits = format!("waits for hook inPlaceUpdate: as long as the pod has finalizer {FINALIZER}");
+    case.explained("web", "text", |text| text.contains(&waits)).await?;
 
     set_finalizers(case, &held, Value::Null).await?;
     let is_updated = |pod: &Value| state(pod) == lifecycle_state::UPDATED && is_true(pod, "Ready");
@@ -186,8 +174,8 @@ pub(crate) async fn a_new_pod_is_available_when_its_hook_says_so(case: &Case) ->
     for pod in &pods {
         ensure!(state(pod) == lifecycle_state::PREPARING_NORMAL && is_true(pod, "Ready"), "{}", pod["metadata"]);
     }
-    let text = explain(case).await?;
-    ensure!(text.contains(&format!("waits for hook preNormal: until the pod has label {LABEL}=true")), "{text}");
+    let waits = format!("waits for hook preNormal: until the pod has label {LABEL}=true");
+    case.explained("web", "text", |text| text.contains(&waits)).await?;
     for pod in &pods {
         set_label(case, pod, json!("true")).await?;
     }

@@ -9,6 +9,7 @@ use berth_e2e::install;
 use berth_e2e::objects::{self, kind};
 use serde_json::{Value, json};
 
+use crate::pulls;
 use crate::world::{Case, GATES, PATIENCE};
 
 const DURATION: &str = "io.kubernetes.cri/reserved-ip-duration";
@@ -49,7 +50,10 @@ pub(crate) async fn a_stateful_set_keeps_its_ips(case: &Case) -> Result<()> {
 
 /// Berth's host-local in the place of Debian's, on every node.
 async fn install_plugin(case: &Case) -> Result<()> {
-    case.blocking(|site| install::set(site, &["cni.install=true", "cni.reclaimAfterSeconds=20"])).await
+    case.blocking(|site| install::set(site, &["cni.install=true", "cni.reclaimAfterSeconds=20"])).await?;
+    // Helm waits for as many daemons as are to be available at least: the last node's may have yet to begin.
+    let status = ["rollout", "status", "daemonset/kruise-daemon", "-n", install::NAMESPACE, "--timeout=180s"];
+    case.kubectl(&status).await.map(drop)
 }
 
 /// Kills whatever runs on a node and wipes what a boot wipes, and what containerd knows.
@@ -135,6 +139,41 @@ pub(crate) async fn the_plugin_that_was_there_comes_back(case: &Case) -> Result<
         debians_is_back(case).await.context(way)?;
     }
     case.blocking(|site| install::install(site, &[GATES])).await
+}
+
+/// Daemons that end without any right to see whether the chart is installed leave the plugin where it is.
+pub(crate) async fn the_plugin_stays_while_rights_are_away(case: &Case) -> Result<()> {
+    install_plugin(case).await?;
+    let daemons = ["daemonset/kruise-daemon", "-n", install::NAMESPACE];
+    let binding = "rbac.authorization.k8s.io/v1/RoleBinding";
+    let binding = objects::get(case.client(), install::NAMESPACE, binding, "kruise-daemon").await?;
+    let away = async {
+        case.kubectl(&["delete", "rolebinding", "kruise-daemon", "-n", install::NAMESPACE]).await?;
+        case.kubectl(&[&["rollout", "restart"], &daemons[..]].concat()).await?;
+        let status = [&["rollout", "status"], &daemons[..], &["--timeout=180s"]].concat();
+        let restarted = case.kubectl(&status);
+        let looks = async {
+            loop {
+                for number in 1..=3 {
+                    let plugin = plugin(case, number).await?;
+                    ensure!(
+                        is_ours(&plugin),
+                        "node-{number} lost Berth's plugin while its daemon had no rights: {plugin}"
+                    );
+                }
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+        };
+        tokio::select! {
+            restarted = restarted => restarted.map(drop),
+            looked = looks => looked,
+        }
+    };
+    let back = async {
+        objects::create(case.client(), install::NAMESPACE, &objects::again(&binding)).await?;
+        case.blocking(|site| install::set(site, &["cni.install=false"])).await
+    };
+    pulls::restored(away, back).await
 }
 
 fn is_ours(text: &str) -> bool {

@@ -1,12 +1,15 @@
 //! Berth on a real cluster of three nodes, from the chart to every promise of a rollout.
 //!
-//! All tests share one cluster and run one after the other. Needs root, as the cluster does. Some that take long and
+//! All tests share one cluster. Needs root, as the cluster does. Some that take long and
 //! have little to do with a rollout run when they are named on the command line, or where `BERTH_ON_CLUSTER` is `all`.
 
 mod apiserver_away;
+mod attacks;
 mod bad_input;
 mod claims;
+mod clock_ahead;
 mod clock_jumps;
+mod cluster_faults;
 mod containers;
 mod exactness;
 mod examples;
@@ -31,7 +34,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
-use berth_e2e::suite;
+use berth_e2e::suite::{self, Company};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use world::{Case, World};
@@ -44,8 +47,8 @@ macro_rules! tests {
     };
 }
 
-/// In the order in which they run: what breaks things comes last.
-const TESTS: &[(&str, Test)] = tests![
+/// What keeps to its namespace, several at once.
+const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
     rollout::an_image_changes_in_place,
     rollout::a_new_environment_variable_recreates,
     rollout::labels_and_annotations_change_without_a_restart,
@@ -67,12 +70,11 @@ const TESTS: &[(&str, Test)] = tests![
     examples::broken_pods_are_updated_first,
     claims::claims_stay_in_place_and_go_with_a_pod,
     claims::the_next_pod_takes_over_the_claims,
+    claims::a_set_that_is_applied_again_has_its_orphans_back,
     claims::a_pod_out_of_the_selector_is_released_with_its_claims,
     claims::a_claim_template_that_cannot_be_is_refused,
     exactness::two_tags_of_one_digest,
     exactness::a_rollback_in_the_grace_period,
-    exactness::back_before_the_kubelet_saw_it,
-    exactness::back_after_the_kubelet_saw_it,
     exactness::a_crash_loop_is_left_by_an_update,
     exactness::a_moved_tag_is_reported,
     hooks::a_pod_is_deleted_when_its_hook_lets_it_go,
@@ -92,24 +94,55 @@ const TESTS: &[(&str, Test)] = tests![
     bad_input::in_place_only_names_the_field,
     bad_input::an_image_that_does_not_exist,
     bad_input::a_wrong_secret,
-    bad_input::a_registry_that_is_down,
     stuck::every_cause_is_named_until_it_is_mended,
     stuck::overlapping_selectors_are_named_by_both,
     stuck::a_pod_that_does_not_end_is_named,
     stuck::progress_is_told_as_the_peer_does,
     stuck::it_scales_by_its_subresource,
     predownload::an_image_list_pull_job_completes,
+];
+
+/// What looks at more than its own namespace, in the order in which they run: what breaks things comes last.
+const ALONE: &[(&str, Test)] = tests![
+    exactness::back_before_the_kubelet_saw_it,
+    exactness::back_after_the_kubelet_saw_it,
+    bad_input::a_registry_that_is_down,
     predownload::images_are_pulled_ahead_and_waited_for,
     gates::image_pull_jobs_are_refused,
     trust::a_daemon_writes_its_own_node_only,
     trust::a_daemon_gets_its_own_secrets_only,
     trust::the_controller_writes_barriers_only,
+    attacks::forged_owners_reach_no_other_namespace,
+    attacks::forged_updates_fill_no_node_image,
+    attacks::jobs_over_a_limit_are_refused,
+    attacks::secrets_of_anothers_tag_are_not_given,
+    attacks::times_for_two_leaders_are_refused,
+    attacks::the_controller_listens_on_ipv6,
+    attacks::a_history_without_end_is_refused,
+    attacks::a_deep_clone_set_breaks_no_list,
+    attacks::a_fat_clone_set_stops_nobody,
+    attacks::a_stolen_token_makes_no_pods_of_its_own,
+    attacks::a_stolen_token_makes_no_tokens,
+    attacks::a_stolen_token_writes_what_the_controller_writes,
+    attacks::a_stolen_token_changes_no_definition,
+    attacks::a_stolen_token_holds_up_no_writes,
+    attacks::a_stolen_daemon_token_writes_small_statuses,
+    attacks::a_namespace_with_a_fragment_makes_nothing,
+    attacks::long_namespaces_make_no_metrics,
+    attacks::idle_posts_hold_nobody_up,
+    attacks::a_thousand_idle_connections_hold_nobody_up,
+    attacks::two_hundred_streams_of_grpc_fit,
+    attacks::a_hundred_bodies_at_once_fit,
+    attacks::giant_bodies_stop_no_replica,
     faults::a_killed_controller_is_replaced,
     faults::a_killed_daemon_goes_on,
     node_faults::containerd_killed_during_a_pull,
     node_faults::registry_cut_halfway,
     node_faults::disk_full,
     node_faults::kubelets_restarted,
+    node_faults::a_node_is_deleted_in_a_rollout,
+    cluster_faults::rights_vanish_in_a_rollout,
+    cluster_faults::an_admission_refuses_one_pod,
     clock_jumps::ahead_and_back_and_behind,
     apiserver_away::for_a_minute,
     apiserver_away::standing_still_for_a_minute,
@@ -118,25 +151,40 @@ const TESTS: &[(&str, Test)] = tests![
     takeover::from_openkruise_and_back,
 ];
 
-/// What `make test-full` adds.
-const MORE_TESTS: &[(&str, Test)] = tests![
+/// So many of those run at once. They wait, for kubelets most of the time.
+const AT_ONCE: usize = 3;
+
+/// What `make test-full` adds, each alone.
+const MORE: &[(&str, Test)] = tests![
     gates::changed_claim_templates_need_new_pods,
     gates::without_daemons,
     gates::only_some_kinds,
     kept_ips::a_pod_that_moves_frees_its_ip,
     kept_ips::the_plugin_that_was_there_comes_back,
+    kept_ips::the_plugin_stays_while_rights_are_away,
     apiserver_away::for_ten_minutes,
+    cluster_faults::the_definition_of_node_images_vanishes,
+    cluster_faults::a_refused_pod_returns_with_its_template,
+    clock_ahead::conversion_goes_on_beside_a_replica_that_is_ahead,
+    attacks::a_replica_that_is_cut_off_is_not_ready,
+    attacks::a_strangers_lease_is_outlived,
+    attacks::a_registry_that_stands_still_leaves_slots,
+    attacks::one_namespace_does_not_fill_a_node,
+    cluster_faults::etcd_comes_back_from_an_old_snapshot,
 ];
 
 fn main() -> ExitCode {
     let all = std::env::var("BERTH_ON_CLUSTER").is_ok_and(|which| which == "all") || std::env::args().len() > 1;
-    let more = if all { MORE_TESTS } else { &[] };
-    let tests = more.iter().chain(TESTS).map(|(name, test)| {
-        let (name, test) = (*name, *test);
-        let run: suite::Test<World> = Box::new(move |world| run(world, name, test).boxed_local());
-        (name.to_owned(), run)
-    });
-    suite::run(|| World::up().boxed(), tests)
+    let more = if all { MORE } else { &[] };
+    let with = |company: Company| {
+        move |(name, test): &'static (&str, Test)| {
+            let run: suite::Test<World> = Box::new(move |world| run(world, name, *test).boxed_local());
+            ((*name).to_owned(), company, run)
+        }
+    };
+    let beside_each_other = BESIDE_EACH_OTHER.iter().map(with(Company::Others));
+    let alone = more.iter().chain(ALONE).map(with(Company::None));
+    suite::run(|| World::up().boxed(), AT_ONCE, beside_each_other.chain(alone))
 }
 
 async fn run(world: Arc<World>, name: &str, test: Test) -> Result<()> {
@@ -145,5 +193,6 @@ async fn run(world: Arc<World>, name: &str, test: Test) -> Result<()> {
         let tested = suite::caught(test(&case)).await;
         tested.and(case.end().await)
     };
-    tested.await.map_err(|error: anyhow::Error| anyhow!("{error:#}\n{}", world.logs()))
+    // The error comes last, where a reader looks first, and a report that is cut at its beginning still has it.
+    tested.await.map_err(|error: anyhow::Error| anyhow!("{}\n{name}: {error:#}", world.logs()))
 }

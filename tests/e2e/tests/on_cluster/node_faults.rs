@@ -1,6 +1,6 @@
 //! What a node depends on fails in the middle of something, and comes back: it goes on by itself, and says what is true.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use berth_api::names::condition::RUNTIME_READY;
 use berth_api::v1beta1::NodeImage;
 use berth_api::v1beta1::nodeimage::ImagePullPhase;
@@ -12,7 +12,7 @@ use berth_e2e::watch::NodeImageWatch;
 use serde_json::json;
 
 use crate::pulls::{self, Pushed, Way};
-use crate::world::{Case, PATIENCE, ensure_in_place};
+use crate::world::{Case, PATIENCE, ensure_in_place, two_at_a_time};
 
 /// The node of which something fails.
 const NODE: u8 = 2;
@@ -93,9 +93,10 @@ async fn stays_away(case: &Case) -> Result<()> {
                 said.phase == ImagePullPhase::Failed && said.message.contains(&image.name) && cause(&said.message);
             ensure!(named, "node {node}: {said:?}");
         }
-        let events = case.events("away").await?;
-        let told = events.iter().filter(|event| event.starts_with("PullImageFailed: node node-") && cause(event));
-        ensure!(told.count() == 3, "{events:?}");
+        for node in NODES {
+            let of_node = format!("PullImageFailed: node {} ", Place::Node(node));
+            case.told("away", |event| event.starts_with(&of_node) && cause(event)).await?;
+        }
         Ok(())
     })
     .await
@@ -136,9 +137,10 @@ pub(crate) async fn disk_full(case: &Case) -> Result<()> {
         let full = |text: &str| text.contains("no space left on device");
         let said = pulls::until_said(case, NODE, &first.name, |said| said.completion_time.is_some()).await?;
         ensure!(said.phase == ImagePullPhase::Failed && full(&said.message), "{said:?}");
+        let told = |event: &str| event.starts_with("PullImageFailed: node node-2 ") && full(event);
+        case.told("first", told).await?;
         let events = case.events("first").await?;
-        let told = |event: &&String| event.starts_with("PullImageFailed: node node-2 ") && full(event);
-        ensure!(events.iter().filter(told).count() == 1, "{events:?}");
+        ensure!(events.iter().filter(|event| told(event)).count() == 1, "{events:?}");
 
         // The user makes room and asks again: for the same image by another job, and by a job for another image.
         let cluster = case.cluster()?;
@@ -192,12 +194,7 @@ const BACK: &str = "
 
 pub(crate) async fn kubelets_restarted(case: &Case) -> Result<()> {
     let (one, two) = (case.image("v1").await?, case.image("v2").await?);
-    let strategy = json!({
-        "podUpdatePolicy": "InPlaceIfPossible",
-        "maxUnavailable": 2,
-        "inPlaceUpdateStrategy": {"gracePeriodSeconds": 1},
-    });
-    let mut web = objects::clone_set("web", 6, &one, &strategy);
+    let mut web = objects::clone_set("web", 6, &one, &two_at_a_time(1));
     // A kubelet that starts calls what it has not probed yet not ready, whatever others do.
     if let Some(container) = web["spec"]["template"]["spec"]["containers"][0].as_object_mut() {
         container.remove("readinessProbe");
@@ -230,4 +227,33 @@ pub(crate) async fn kubelets_restarted(case: &Case) -> Result<()> {
 async fn kubelets(case: &Case, act: fn(&Cluster, Component) -> Result<()>) -> Result<()> {
     let cluster = case.cluster()?;
     case.blocking(move |_| NODES.into_iter().try_for_each(|node| act(&cluster, Component::Kubelet(node)))).await
+}
+
+/// A Node is deleted while its pods are updated, and its kubelet registers it again: pods and limits are kept, and what the
+/// node was asked before is asked again.
+pub(crate) async fn a_node_is_deleted_in_a_rollout(case: &Case) -> Result<()> {
+    // Two tags of one digest, so that the rollout needs the node's word.
+    let [one, two] = case.images("same", ["one", "two"]).await?;
+    case.clone_set("web", 6, &one, two_at_a_time(1)).await?;
+    let before = case.pods("web").await?;
+    let uid = |node: &NodeImage| node.metadata.uid.clone();
+    let first = uid(&pulls::until_node(case, NODE, |_| true).await?).context("a NodeImage has a uid")?;
+    let watch = case.watch("web").await?;
+    case.set_image("web", &two).await?;
+    let held = |now: &Moment<'_>| now.pods.values().any(|s| !s.pod.gates);
+    watch.until("a pod is in its grace period", PATIENCE, held).await?;
+    let name = Place::Node(NODE).to_string();
+    case.kubectl(&["delete", "node", &name]).await?;
+    let cluster = case.cluster()?;
+    case.blocking(move |_| cluster.restart(Component::Kubelet(NODE))).await?;
+    pulls::until_node(case, NODE, |node| uid(node).is_some_and(|uid| uid != first)).await?;
+    case.done("web").await?;
+    ensure_in_place(&before, &case.pods("web").await?, 1)?;
+    // A kubelet that starts calls what it has not probed yet not ready, so that only what the controller did is judged.
+    for moment in watch.record()?.moments() {
+        let out = moment.pods.values().filter(|s| !s.pod.gates).count();
+        ensure!(out <= 2, "{out} pods were taken out of service: {}", moment.describe());
+    }
+    case.create(&pulls::job("after", &two, json!({}))).await?;
+    pulls::succeeded(case, "after").await.map(drop)
 }

@@ -2,7 +2,6 @@
 
 use anyhow::{Context, Result, ensure};
 use berth_api::names::{annotation, label};
-use berth_e2e::install;
 use berth_e2e::objects::{self, kind};
 use serde_json::{Value, json};
 
@@ -118,8 +117,7 @@ async fn pulled_ahead(case: &Case) -> Result<()> {
     ensure_in_place(&before, &case.pods("web").await?, 1)?;
     let gone = ["wait", "--for=delete", "--timeout=60s", "imagepulljob", "--all", "-n", &case.namespace];
     case.kubectl(&gone).await.context("the rollout is over, but its job stays")?;
-    let events = case.events("web").await?;
-    ensure!(events.iter().any(|event| event.starts_with("CreatedImagePullJob: created ImagePullJob")), "{events:?}");
+    case.told("web", |event| event.starts_with("CreatedImagePullJob: created ImagePullJob")).await?;
     Ok(())
 }
 
@@ -135,10 +133,8 @@ async fn held_back(case: &Case) -> Result<()> {
     let set = case.until(kind::CLONE_SET, "web", |set| set["status"]["updatedReplicas"] == 0).await?;
     let revision = set["status"]["updateRevision"].as_str().context("no update revision")?.to_owned();
     let job = case.until(kind::IMAGE_PULL_JOB, &format!("{revision}-main"), |_| true).await?;
-    let exec = ["exec", "-n", install::NAMESPACE, "deploy/kruise-controller-manager", "--"];
-    let explain = ["/berth-controller", "explain", "cloneset", "web", "-n", &case.namespace];
-    let text = case.kubectl(&[&exec[..], &explain[..]].concat()).await?;
-    ensure!(text.contains(&format!("waits for image {missing} on node")), "{text}");
+    let waits = format!("waits for image {missing} on node");
+    let text = case.explained("web", "text", |text| text.contains(&waits)).await?;
     ensure!(case.pods("web").await?.values().all(|pod| pod.ready), "a pod was patched: {text}");
 
     // The time is over: it goes on, and stops at the pods that it may disrupt.

@@ -58,6 +58,12 @@ impl Way {
         Ok(Way { diversion: cluster.divert_registry(node, valve.port())?, valve })
     }
 
+    /// Leads new connections straight to the registry again, and leaves those through the valve as they are.
+    pub(crate) fn stand_still(self) -> Valve {
+        drop(self.diversion);
+        self.valve
+    }
+
     /// Leads new connections straight to the registry again, and lets through what is on its way.
     pub(crate) fn end(self) {
         drop(self.diversion);

@@ -88,10 +88,7 @@ pub(crate) async fn more_than_the_node_has_is_told_and_taken_back(case: &Case) -
     set_container(case, |container| container["resources"] = resources("10m")).await?;
     let done = case.done("web").await?;
     ensure!(!told(&done), "the condition stays: {}", done["status"]);
-    // Events are written beside the work; by now they are there.
-    let events = case.events("web").await?;
-    let refused = |event: &&String| event.starts_with("ResizeInfeasible");
-    let event = events.iter().find(refused).with_context(|| format!("no event: {events:?}"))?;
+    let event = case.told("web", |event| event.starts_with("ResizeInfeasible")).await?;
     ensure!(event.contains("requests.cpu from 10m to 1000"), "{event}");
     ensure_in_place(&before, &case.pods("web").await?, 0)?;
     ensure_cpu(case, "10m").await

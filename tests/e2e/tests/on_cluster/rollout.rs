@@ -1,11 +1,13 @@
 //! Rollouts that go well.
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Result, ensure};
 use berth_e2e::limits::Limits;
 use berth_e2e::objects::{self, CONTAINER, image_patch, kind};
 use serde_json::json;
 
-use crate::world::{Case, PATIENCE, ensure_gated, ensure_in_place};
+use crate::world::{Case, PATIENCE, ensure_gated, ensure_in_place, two_at_a_time};
 
 pub(crate) async fn an_image_changes_in_place(case: &Case) -> Result<()> {
     let (one, two) = (case.image("v1").await?, case.image("v2").await?);
@@ -23,16 +25,20 @@ pub(crate) async fn an_image_changes_in_place(case: &Case) -> Result<()> {
     let limits = Limits { available: 4, active: 6, ..Limits::default() };
     let violations = limits.violations(&record);
     ensure!(violations.is_empty(), "{violations:?}");
-    let asked = case.answers(asker).await?;
     for pod in before.keys() {
-        let (state, answer) = (case.state(pod).await?, asked.latest(pod));
+        let state = case.state(pod).await?;
         ensure!(state["berthVerifiedBy"].is_string(), "pod {pod} was not verified: {state}");
-        ensure!(answer == Some(&Ok("v2".to_owned())), "pod {pod} answers {answer:?}");
+        let deadline = Instant::now() + PATIENCE;
+        let answer = || asker.look(|asked| asked.latest(pod).cloned());
+        while answer() != Some(Ok("v2".to_owned())) {
+            ensure!(Instant::now() < deadline, "pod {pod} answers {:?}", answer());
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     }
-    let (status, events) = (&done["status"], case.events("web").await?);
+    case.answers(asker).await?;
+    let status = &done["status"];
     ensure!(status["currentRevision"] == status["updateRevision"], "the rollout has not ended: {status}");
-    let told = events.iter().filter(|event| event.starts_with("SuccessfulUpdatePodInPlace")).count();
-    ensure!(told > 0, "no event tells of the update: {events:?}");
+    case.told("web", |event| event.starts_with("SuccessfulUpdatePodInPlace")).await?;
     Ok(())
 }
 
@@ -125,12 +131,8 @@ pub(crate) async fn both_versions_of_the_api_work(case: &Case) -> Result<()> {
 
 pub(crate) async fn a_request_to_a_ready_pod_is_answered(case: &Case) -> Result<()> {
     let (one, two) = (case.image("v1").await?, case.image("v2").await?);
-    let strategy = json!({
-        "podUpdatePolicy": "InPlaceIfPossible",
-        "maxUnavailable": 2,
-        "inPlaceUpdateStrategy": {"gracePeriodSeconds": 2},
-    });
-    case.clone_set("web", 6, &one, strategy).await?;
+    // Who keeps the slices of a service may need a few seconds where several pods change at once.
+    case.clone_set("web", 6, &one, two_at_a_time(10)).await?;
     let watch = case.watch("web").await?;
     let asker = case.ask("web", &watch).await?;
     case.set_image("web", &two).await?;

@@ -165,8 +165,7 @@ pub(crate) async fn from_openkruise_and_back(case: &Case) -> Result<()> {
             pod["status"]["conditions"].as_array().into_iter().flatten().find(|c| c["type"] == "InPlaceUpdateReady");
         ensure!(open.is_some_and(|c| c["status"] == "True" && c["reason"].is_null()), "{open:?}");
     }
-    let explained = explain(case, "rest").await?;
-    ensure!(explained.contains("Now: nothing to do."), "{explained}");
+    case.explained("rest", "text", |text| text.contains("Now: nothing to do.")).await?;
     ensure_in_place(&pods.0, &case.pods("rest").await?, 0)?;
     ensure_in_place(&pods.1, &case.pods("part").await?, 0)?;
     for name in ["rest", "part"] {
@@ -237,10 +236,4 @@ fn begin(pod: &mut Value, image: &str) {
     annotations["apps.kruise.io/inplace-update-state"] = json!(record.to_string());
     annotations["apps.kruise.io/inplace-update-grace"] = json!(left.to_string());
     pod["metadata"]["labels"]["lifecycle.apps.kruise.io/state"] = json!("Updating");
-}
-
-async fn explain(case: &Case, name: &str) -> Result<String> {
-    let program =
-        ["exec", "-n", berth_e2e::install::NAMESPACE, "deploy/kruise-controller-manager", "--", "/berth-controller"];
-    case.kubectl(&[&program[..], &["explain", "cloneset", name, "-n", &case.namespace]].concat()).await
 }

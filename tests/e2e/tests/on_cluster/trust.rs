@@ -6,7 +6,7 @@ use berth_cluster::Place;
 use berth_e2e::install;
 use berth_e2e::objects::{self, kind};
 use berth_grpc::v1::pull_secrets_client::PullSecretsClient;
-use berth_grpc::v1::{GetRequest, GetResponse};
+use berth_grpc::v1::{Credential, GetRequest, GetResponse};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -18,16 +18,16 @@ use tonic::{Code, Status};
 use crate::world::Case;
 
 /// A daemon's pod and the tokens that its kubelet gave it.
-struct Daemon {
-    node: String,
+pub(crate) struct Daemon {
+    pub(crate) node: String,
     /// For the apiserver.
-    token: String,
+    pub(crate) token: String,
     /// For the controller.
     controller_token: String,
 }
 
 /// The daemon of each node.
-async fn daemons(case: &Case) -> Result<Vec<Daemon>> {
+pub(crate) async fn daemons(case: &Case) -> Result<Vec<Daemon>> {
     let pods =
         objects::list(case.client(), install::NAMESPACE, kind::POD, "app.kubernetes.io/component=daemon").await?;
     let mut daemons = Vec::new();
@@ -48,7 +48,7 @@ async fn daemons(case: &Case) -> Result<Vec<Daemon>> {
 }
 
 /// A client that has nothing but this token.
-async fn client_with(case: &Case, token: &str) -> Result<Client> {
+pub(crate) async fn client_with(case: &Case, token: &str) -> Result<Client> {
     let mut kubeconfig = Kubeconfig::read_from(case.cluster()?.kubeconfig())?;
     for user in &mut kubeconfig.auth_infos {
         user.auth_info = Some(serde_json::from_value(json!({"token": token.trim()}))?);
@@ -111,27 +111,35 @@ pub(crate) async fn a_daemon_writes_its_own_node_only(case: &Case) -> Result<()>
     refused("the controller's token", Api::<NodeImage>::all(client).list(&everything).await, "Unauthorized")
 }
 
+/// The name of the Secret for the registry.
+pub(crate) const PULL_SECRET: &str = "robot";
+
+/// Makes a Secret with this password for the registry.
+pub(crate) async fn create_pull_secret(case: &Case, password: &str) -> Result<()> {
+    let auths = json!({"auths": {case.site.registry(): {"username": "robot", "password": password}}}).to_string();
+    let secret = json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": PULL_SECRET},
+        "type": "kubernetes.io/dockerconfigjson",
+        "stringData": {".dockerconfigjson": auths},
+    });
+    case.create(&secret).await.map(drop)
+}
+
 pub(crate) async fn a_daemon_gets_its_own_secrets_only(case: &Case) -> Result<()> {
     let daemons = daemons(case).await?;
     let (own, other) = (&daemons[0], &daemons[1]);
     let image = case.image("v1").await?;
-    let (repository, registry) = (image.rsplit_once(':').unwrap_or_default().0, case.site.registry());
-    let auths = json!({"auths": {registry: {"username": "robot", "password": "of-this-node"}}}).to_string();
-    let secret = json!({
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": "robot"},
-        "type": "kubernetes.io/dockerconfigjson",
-        "stringData": {".dockerconfigjson": auths},
-    });
-    case.create(&secret).await?;
+    let repository = image.rsplit_once(':').unwrap_or_default().0;
+    create_pull_secret(case, "of-this-node").await?;
     let job = json!({
         "apiVersion": "apps.kruise.io/v1beta1",
         "kind": "ImagePullJob",
         "metadata": {"name": "private"},
         "spec": {
             "image": image,
-            "pullSecrets": ["robot"],
+            "pullSecrets": [PULL_SECRET],
             "selector": {"names": [own.node]},
             // It stays in the NodeImage, so that the daemon may go on asking.
             "completionPolicy": {"type": "Never"},
@@ -156,11 +164,28 @@ pub(crate) async fn a_daemon_gets_its_own_secrets_only(case: &Case) -> Result<()
     Ok(())
 }
 
+/// What the daemon of a node is given for a pull of this image. Nothing where it is refused.
+pub(crate) async fn given_to(case: &Case, node: &str, image: &str, tag: &str) -> Result<Vec<Credential>> {
+    let daemons = daemons(case).await?;
+    let daemon = daemons.iter().find(|daemon| daemon.node == node).with_context(|| format!("{node} has no daemon"))?;
+    match ask(case, &daemon.controller_token, image, tag).await? {
+        Ok(given) => Ok(given.credentials),
+        Err(status) if status.code() == Code::PermissionDenied => Ok(Vec::new()),
+        Err(status) => Err(status.into()),
+    }
+}
+
 /// Asks the controller as a daemon does.
 async fn ask(case: &Case, token: &str, image: &str, tag: &str) -> Result<Result<GetResponse, Status>> {
     let selector = "app.kubernetes.io/component=controller";
     let pods = objects::list(case.client(), install::NAMESPACE, kind::POD, selector).await?;
-    let ip = pods.iter().find_map(|pod| pod["status"]["podIP"].as_str()).context("no controller has an IP")?.to_owned();
+    let stays = |pod: &&serde_json::Value| pod["metadata"]["deletionTimestamp"].is_null();
+    let ip = pods
+        .iter()
+        .filter(stays)
+        .find_map(|pod| pod["status"]["podIP"].as_str())
+        .context("no controller has an IP")?
+        .to_owned();
     let ca = objects::get(case.client(), install::NAMESPACE, "v1/ConfigMap", "kruise-ca").await?;
     let ca = ca["data"]["ca.crt"].as_str().context("kruise-ca has no ca.crt")?.to_owned();
     let name = format!("kruise-manager-grpc.{}.svc", install::NAMESPACE);

@@ -33,7 +33,7 @@ impl World {
         let site = Arc::new(Site::make(NODES).await?);
         let installing = Arc::clone(&site);
         let installed = tokio::task::spawn_blocking(move || {
-            installing.push_berth(false)?;
+            installing.push_berth(!cfg!(debug_assertions))?;
             install::install(&installing, &[GATES])
         });
         let world = World { site };
@@ -220,6 +220,35 @@ impl Case {
         Ok(of_object.map(|event| format!("{}: {}", text(&event["reason"]), text(&event["message"]))).collect())
     }
 
+    /// Waits until this is told of an object, and gives it. Events are written beside the work, and come when they come.
+    pub(crate) async fn told(&self, name: &str, is_it: impl Fn(&str) -> bool) -> Result<String> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let events = self.events(name).await?;
+            if let Some(event) = events.iter().find(|event| is_it(event)) {
+                return Ok(event.clone());
+            }
+            ensure!(Instant::now() < deadline, "no event of {name} tells of it: {events:?}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Waits until `explain` says this of a CloneSet, as `text` or `json`, and gives it. It looks at the cluster anew, a
+    /// moment after whoever asks; and a command in a container may fail for reasons of its own.
+    pub(crate) async fn explained(&self, name: &str, output: &str, is_it: impl Fn(&str) -> bool) -> Result<String> {
+        let exec = ["exec", "-n", install::NAMESPACE, "deploy/kruise-controller-manager", "--", "/berth-controller"];
+        let command = ["explain", "cloneset", name, "-n", &self.namespace, "-o", output];
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let explained = self.kubectl(&[&exec[..], &command[..]].concat()).await;
+            match explained {
+                Ok(text) if is_it(&text) => return Ok(text),
+                other => ensure!(Instant::now() < deadline, "explain of {name} says {other:?}"),
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    }
+
     /// Begins to ask all pods of a CloneSet over HTTP.
     pub(crate) async fn ask(&self, name: &str, watch: &Arc<PodWatch>) -> Result<Asker> {
         self.create(&objects::service(name)).await?;
@@ -237,6 +266,15 @@ impl Case {
     pub(crate) async fn answers(&self, asker: Asker) -> Result<Requests> {
         tokio::task::spawn_blocking(move || asker.stop()).await?
     }
+}
+
+/// In place, two pods at a time, each out of service for so many seconds before its image changes.
+pub(crate) fn two_at_a_time(grace_period_seconds: u32) -> Value {
+    json!({
+        "podUpdatePolicy": "InPlaceIfPossible",
+        "maxUnavailable": 2,
+        "inPlaceUpdateStrategy": {"gracePeriodSeconds": grace_period_seconds},
+    })
 }
 
 /// That the pods are the same as before: uid, node, IP, and each container restarted so many times more.

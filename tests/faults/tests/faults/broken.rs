@@ -221,6 +221,7 @@ fn pod(uid: &str, revision: &str) -> PodView {
         revision: revision.to_owned(),
         terminating: false,
         ready: true,
+        is_seen: true,
         gates: true,
         containers: [(CONTAINER.to_owned(), container)].into(),
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::{env, thread};
@@ -9,7 +10,7 @@ use std::{env, thread};
 use anyhow::{Context, Result, ensure};
 use berth_faults::{Fault, Side};
 use futures::future::{join_all, try_join_all};
-use tokio::sync::OnceCell;
+use tokio::sync::{Mutex as AsyncMutex, OnceCell, Semaphore, SemaphorePermit};
 
 use crate::images::Images;
 use crate::plans::Family;
@@ -131,35 +132,71 @@ impl Undisturbed {
 pub(crate) struct Group {
     pub(crate) kind: Kind,
     worlds: Vec<World>,
-    undisturbed: Mutex<BTreeMap<Scenario, Undisturbed>>,
+    /// Those that no case uses, by number; and as many permits.
+    free: (Mutex<Vec<usize>>, Semaphore),
+    /// Held while a scenario is tried without a fault, so that nobody does it a second time.
+    undisturbed: BTreeMap<Scenario, AsyncMutex<Option<Undisturbed>>>,
     /// What has befallen controllers, and how many events it hid from them.
     struck: Mutex<BTreeMap<(Scenario, Fault), usize>>,
     /// So many plans were tried.
     planned: AtomicUsize,
 }
 
+/// A world that a case has for itself. It is free again with the end of this value.
+pub(crate) struct Taken<'a> {
+    group: &'a Group,
+    number: usize,
+    _permit: SemaphorePermit<'a>,
+}
+
+impl Deref for Taken<'_> {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        &self.group.worlds[self.number]
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        lock(&self.group.free.0).push(self.number);
+    }
+}
+
 impl Group {
     async fn new(kind: Kind) -> Result<Group> {
         let worlds = try_join_all((0..kind.worlds()?).map(|_| World::new(kind))).await?;
-        let planned = AtomicUsize::new(0);
-        Ok(Group { kind, worlds, undisturbed: Mutex::default(), struck: Mutex::default(), planned })
+        let free = (Mutex::new((0..worlds.len()).collect()), Semaphore::new(worlds.len()));
+        let undisturbed = kind.scenarios().into_iter().map(|scenario| (scenario, AsyncMutex::default())).collect();
+        Ok(Group { kind, worlds, free, undisturbed, struck: Mutex::default(), planned: AtomicUsize::new(0) })
     }
 
-    pub(crate) fn first(&self) -> Result<&World> {
-        self.worlds.first().context("there is no world")
+    /// Waits for a world that is free. Whoever asks first is first.
+    pub(crate) async fn take(&self) -> Result<Taken<'_>> {
+        let permit = self.free.1.acquire().await?;
+        let number = lock(&self.free.0).pop().context("there is a permit for each world that is free")?;
+        Ok(Taken { group: self, number, _permit: permit })
+    }
+
+    async fn run(&self, scenario: Scenario, fault: Fault, expected: Option<&Ending>) -> Result<run::Run> {
+        let world = self.take().await?;
+        run::run(&world, scenario, fault, expected).await
+    }
+
+    fn known(&self, scenario: Scenario) -> Result<&AsyncMutex<Option<Undisturbed>>> {
+        self.undisturbed.get(&scenario).context("it is no scenario of this kind")
     }
 
     /// How the scenario goes without a fault; tried a few times, once.
     pub(crate) async fn undisturbed(&self, scenario: Scenario) -> Result<Undisturbed> {
-        let known = lock(&self.undisturbed).get(&scenario).cloned();
-        if let Some(known) = known {
-            return Ok(known);
+        let mut known = self.known(scenario)?.lock().await;
+        if let Some(known) = &*known {
+            return Ok(known.clone());
         }
-        let run::Run { ending, writes, mut certain, mut events, .. } =
-            run::run(self.first()?, scenario, Fault::None, None).await?;
+        let run::Run { ending, writes, mut certain, mut events, .. } = self.run(scenario, Fault::None, None).await?;
         let (mut fewest, mut most) = (writes, writes);
-        for _ in 1..ATTEMPTS {
-            let run = run::run(self.first()?, scenario, Fault::None, Some(&ending)).await?;
+        let again = (1..ATTEMPTS).map(|_| self.run(scenario, Fault::None, Some(&ending)));
+        for run in try_join_all(again).await? {
             (fewest, most) = (fewest.min(run.writes), most.max(run.writes));
             certain = certain.min(run.certain);
             for (resource, count) in run.events {
@@ -167,9 +204,7 @@ impl Group {
                 *most = count.max(*most);
             }
         }
-        let undisturbed = Undisturbed { fewest, certain, most, events, ending };
-        lock(&self.undisturbed).insert(scenario, undisturbed.clone());
-        Ok(undisturbed)
+        Ok(known.insert(Undisturbed { fewest, certain, most, events, ending }).clone())
     }
 
     /// What has befallen a scenario so far, and how many events it hid.
@@ -186,36 +221,26 @@ impl Group {
     /// Tries all of these, each in the next world that is free.
     pub(crate) async fn try_all(&self, scenario: Scenario, faults: &[Fault], expected: &Undisturbed) -> Result<()> {
         self.planned.fetch_add(faults.len(), Ordering::Relaxed);
-        let (next, failures) = (Mutex::new(faults.iter().copied()), Mutex::new(Vec::new()));
-        let work = |world| {
-            let (next, failures) = (&next, &failures);
-            async move {
-                // Taken in a statement of its own, so that the others are not kept waiting for the whole case.
-                loop {
-                    let Some(fault) = lock(next).next() else { return };
-                    if let Err(error) = self.attempt(world, scenario, fault, expected).await {
-                        lock(failures).push(format!("{}, {fault}: {error:#}", scenario.name()));
-                    }
-                }
-            }
-        };
-        join_all(self.worlds.iter().map(work)).await;
+        let tried = faults.iter().map(async |fault| {
+            let tried = self.attempt(scenario, *fault, expected).await;
+            tried.err().map(|error| format!("{}, {fault}: {error:#}", scenario.name()))
+        });
         // Which of the writes fail says more than the first of them alone.
-        let failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let failures: Vec<_> = join_all(tried).await.into_iter().flatten().collect();
         ensure!(failures.is_empty(), "{} of {} cases fail:\n{}", failures.len(), faults.len(), failures.join("\n\n"));
         Ok(())
     }
 
     /// Fails, too, when it does not come about at a write that is there in any case, or at the first event.
-    async fn attempt(&self, world: &World, scenario: Scenario, fault: Fault, expected: &Undisturbed) -> Result<()> {
+    async fn attempt(&self, scenario: Scenario, fault: Fault, expected: &Undisturbed) -> Result<()> {
         for _ in 0..ATTEMPTS {
-            let run = run::run(world, scenario, fault, Some(&expected.ending)).await?;
+            let run = self.run(scenario, fault, Some(&expected.ending)).await?;
             if run.struck {
                 lock(&self.struck).insert((scenario, fault), run.hidden);
                 return Ok(());
             }
             // It was a run without a fault, of fewer writes.
-            if let Some(known) = lock(&self.undisturbed).get_mut(&scenario) {
+            if let Some(known) = &mut *self.known(scenario)?.lock().await {
                 known.fewest = known.fewest.min(run.writes);
             }
         }

@@ -31,7 +31,7 @@ use std::env;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
-use berth_e2e::suite;
+use berth_e2e::suite::{self, Company};
 use berth_faults::{Fault, Lag};
 use futures::FutureExt;
 
@@ -69,25 +69,37 @@ impl Way {
     }
 }
 
+/// So many tests run at once, in whatever worlds are free.
+const AT_ONCE: usize = 4;
+
+/// What is tried, with the kinds spread evenly: so no world waits while the others of a kind have all the work.
+fn in_turns() -> Vec<(Kind, Scenario, Way)> {
+    let mut all = Vec::new();
+    for kind in [Kind::Real, Kind::Simulated, Kind::Pair] {
+        let of_scenario = |scenario| Way::all(kind, scenario).into_iter().map(move |way| (kind, scenario, way));
+        let of_kind: Vec<_> = kind.scenarios().into_iter().flat_map(of_scenario).collect();
+        let place = |number: usize| (2 * number + 1) * 1_000_000 / (2 * of_kind.len());
+        all.extend(of_kind.iter().enumerate().map(|(number, tried)| (place(number), *tried)));
+    }
+    all.sort_by_key(|(place, _)| *place);
+    all.into_iter().map(|(_, tried)| tried).collect()
+}
+
 fn main() -> ExitCode {
-    let mut tests: Vec<(String, suite::Test<Worlds>)> = Vec::new();
+    let mut tests: Vec<(String, Company, suite::Test<Worlds>)> = Vec::new();
     for (name, test) in broken::all() {
         let run = async move || test();
         let run = Box::new(move |_| async move { suite::caught(run()).await }.boxed_local());
-        tests.push((format!("laws::{name}"), run));
+        tests.push((format!("laws::{name}"), Company::Others, run));
     }
-    for kind in [Kind::Real, Kind::Simulated, Kind::Pair] {
-        for scenario in kind.scenarios() {
-            for way in Way::all(kind, scenario) {
-                let run = async move |worlds: &Worlds| attempt(worlds.of(kind).await?, scenario, way).await;
-                let run: suite::Test<Worlds> =
-                    Box::new(move |worlds| async move { suite::caught(run(&worlds)).await }.boxed_local());
-                tests.push((format!("{}::{}::{}", kind.name(), scenario.name(), way.name()), run));
-            }
-        }
+    for (kind, scenario, way) in in_turns() {
+        let run = async move |worlds: &Worlds| attempt(worlds.of(kind).await?, scenario, way).await;
+        let run: suite::Test<Worlds> =
+            Box::new(move |worlds| async move { suite::caught(run(&worlds)).await }.boxed_local());
+        tests.push((format!("{}::{}::{}", kind.name(), scenario.name(), way.name()), Company::Others, run));
     }
     // With the worlds end the controllers, the daemon and the clusters.
-    suite::run(|| async { Ok(Worlds::default()) }.boxed(), tests)
+    suite::run(|| async { Ok(Worlds::default()) }.boxed(), AT_ONCE, tests)
 }
 
 /// Of so many kills, and of so many other faults, one is tried.
@@ -101,7 +113,7 @@ fn strides(kind: Kind) -> Result<(usize, usize)> {
 
 async fn attempt(group: &Group, scenario: Scenario, way: Way) -> Result<()> {
     if let (Way::Explained, Scenario::Rollout(rollout)) = (way, scenario) {
-        return explained::try_all(group.first()?, rollout).await;
+        return explained::try_all(&*group.take().await?, rollout).await;
     }
     let undisturbed = group.undisturbed(scenario).await?;
     let faults: Vec<Fault> = match way {

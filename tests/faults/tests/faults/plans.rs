@@ -20,6 +20,8 @@ pub(crate) enum Family {
     Stale,
     /// The leader stands still, and goes on when another leads.
     Paused(Side),
+    /// The leader is asked to end, and what its successor sees is late.
+    HandedOver,
 }
 
 impl Family {
@@ -39,13 +41,14 @@ impl Family {
     ];
 
     /// Those for a leader, whom another follows.
-    pub(crate) const TWO_CONTROLLERS: [Family; 6] = [
+    pub(crate) const TWO_CONTROLLERS: [Family; 7] = [
         Family::Killed(Side::Before),
         Family::Killed(Side::After),
         Family::Killed(Side::Answered),
         Family::Paused(Side::Before),
         Family::Paused(Side::After),
         Family::Paused(Side::Answered),
+        Family::HandedOver,
     ];
 
     /// Its faults in a scenario that goes so.
@@ -61,6 +64,7 @@ impl Family {
                 writes.flat_map(|number| Refusal::ALL.map(|refusal| Fault::Refused(number, refusal))).collect()
             }
             Family::Lagging(lag) => of_each(&|number, what| Fault::Lagging(number, lag, what)),
+            Family::HandedOver => of_each(&|number, what| Fault::HandedOver(number, what)),
             Family::Stale => of_each(&|number, what| Fault::Stale(number, what)),
             Family::Unseen(lag) => {
                 let events = |what: &'static str| (1..=undisturbed.events(what)).map(move |number| (number, what));
@@ -79,6 +83,7 @@ impl Family {
             Family::Lagging(lag) => 7 + lag as usize,
             Family::Stale => 10,
             Family::Unseen(lag) => 11 + lag as usize,
+            Family::HandedOver => 14,
         };
         let first = (family * 5 + scenario.number() * 3) % stride;
         self.faults(scenario, undisturbed).into_iter().skip(first).step_by(stride).collect()

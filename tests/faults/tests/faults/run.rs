@@ -115,7 +115,7 @@ pub(crate) fn is_quiet(controller: &Controller) -> bool {
 }
 
 /// Does something with a fault, and waits for its end, as it is looked at. Where another is to lead afterwards, it does: who
-/// was killed stays dead, and who stands still goes on only then.
+/// was killed or ended stays dead, and who stands still goes on only then.
 pub(crate) async fn ended<T>(
     world: &World,
     (namespace, fault): (&str, Fault),

@@ -164,10 +164,13 @@ impl World {
         Ok(())
     }
 
-    /// Who leads, by the lease.
+    /// Who leads, by the lease, and since which change of it: another one, or the same one again. Empty when nobody does.
     pub(crate) async fn leader(&self) -> Result<String> {
         let lease = objects::get(&self.client, NAMESPACE, "coordination.k8s.io/v1/Lease", LEASE).await?;
-        Ok(lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned())
+        let holder = lease["spec"]["holderIdentity"].as_str().filter(|holder| !holder.is_empty());
+        Ok(holder
+            .map(|holder| format!("{holder} since change {}", lease["spec"]["leaseTransitions"]))
+            .unwrap_or_default())
     }
 
     /// A name that no other case has.

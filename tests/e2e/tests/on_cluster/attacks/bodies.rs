@@ -1,0 +1,124 @@
+//! Bodies for the webhooks, from a neighbour without a credential.
+
+use anyhow::{Context, Result, ensure};
+use berth_e2e::objects;
+use serde_json::json;
+
+use super::neighbour::Neighbour;
+use super::replicas::Replicas;
+use super::{attack, somebody_is_answered_during};
+use crate::world::Case;
+
+/// A conversion review of very small objects, of about so many bytes. A tree of it takes a hundred times as much.
+fn review_of(bytes: usize) -> String {
+    let objects = vec![r#"{"":0}"#; bytes / 7].join(",");
+    format!(
+        r#"{{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{{"uid":"u","desiredAPIVersion":"apps.kruise.io/v1beta1","objects":[{objects}]}}}}"#
+    )
+}
+
+/// An admission review for a CloneSet that the caller says is in this namespace.
+fn admission_of(namespace: &str) -> String {
+    let clone_set = objects::clone_set("x", 1, "web:v1", &json!({}));
+    json!({
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {"uid": "1", "resource": {"resource": "clonesets"}, "namespace": namespace, "object": clone_set},
+    })
+    .to_string()
+}
+
+/// Of 64, 21 and 7 MiB. Those that no apiserver sends are refused.
+pub(crate) async fn giant_bodies_stop_no_replica(case: &Case) -> Result<()> {
+    attack(case, async |_| {
+        let ips = Replicas::now(case).await?.ips();
+        for (mebibytes, is_refused) in [(64, true), (21, true), (7, false)] {
+            let ips = ips.clone();
+            let post = Neighbour::does(case, move |neighbour| async move {
+                let body = review_of(mebibytes << 20);
+                for (ip, path) in ips.iter().flat_map(|ip| [(ip, "/convert"), (ip, "/validate")]) {
+                    let answer = neighbour.post(ip, path, body.as_bytes()).await;
+                    let answer = answer.with_context(|| format!("{mebibytes} MiB for {path} of {ip}"))?;
+                    println!("{mebibytes} MiB for {path}: {:?}", answer.status);
+                    let as_wanted = if is_refused { answer.refuses() } else { answer.status.is_some() };
+                    ensure!(as_wanted, "the answer to {mebibytes} MiB for {path} of {ip} is {:?}", answer.status);
+                }
+                Ok(())
+            });
+            somebody_is_answered_during(case, post).await?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// Fifty for each replica, of a size that may come from an apiserver.
+pub(crate) async fn a_hundred_bodies_at_once_fit(case: &Case) -> Result<()> {
+    const EACH: usize = 50;
+    attack(case, async |_| {
+        let ips = Replicas::now(case).await?.ips();
+        let post = Neighbour::does(case, move |neighbour| async move {
+            let body = review_of(2 << 20);
+            let posts =
+                ips.iter().flat_map(|ip| vec![ip; EACH]).map(|ip| neighbour.post(ip, "/convert", body.as_bytes()));
+            let answers = futures::future::join_all(posts).await;
+            let answered = answers.iter().filter(|answer| answer.as_ref().is_ok_and(|answer| answer.status.is_some()));
+            let first = answers.first().map(|first| first.as_ref().map(|answer| answer.status));
+            println!("{} of {} bodies were answered; the first: {first:?}", answered.count(), answers.len());
+            Ok(())
+        });
+        somebody_is_answered_during(case, post).await
+    })
+    .await
+}
+
+/// What is after the `#` is cut off from the URL: `?dryRun=All`.
+pub(crate) async fn a_namespace_with_a_fragment_makes_nothing(case: &Case) -> Result<()> {
+    attack(case, async |_| {
+        let ips = Replicas::now(case).await?.ips();
+        let namespaces = ["podtemplates#", "podtemplates?", "podtemplates%23", "../x", ""];
+        let namespaces = namespaces.map(|end| format!("{}/{end}", case.namespace));
+        let post = Neighbour::does(case, move |neighbour| async move {
+            let mut allowed = Vec::new();
+            for (ip, namespace) in ips.iter().flat_map(|ip| namespaces.iter().map(move |namespace| (ip, namespace))) {
+                let answer = neighbour.post(ip, "/validate", admission_of(namespace).as_bytes()).await?;
+                ensure!(answer.status.is_some(), "no answer for namespace {namespace}: {}", answer.text);
+                if !answer.refuses() && !answer.text.contains(r#""allowed":false"#) {
+                    allowed.push(namespace.clone());
+                }
+            }
+            Ok(allowed)
+        });
+        let allowed = post.await?;
+        let made = objects::list(case.client(), &case.namespace, "v1/PodTemplate", "").await?;
+        let names: Vec<_> = made.iter().map(|made| &made["metadata"]["name"]).collect();
+        ensure!(made.is_empty(), "a neighbour made PodTemplates {names:?} with the controller's rights");
+        ensure!(allowed.is_empty(), "namespaces {allowed:?} were taken for names");
+        Ok(())
+    })
+    .await
+}
+
+/// What a caller writes is in no label of a metric.
+pub(crate) async fn long_namespaces_make_no_metrics(case: &Case) -> Result<()> {
+    const REQUESTS: usize = 50;
+    const MORE_METRICS: usize = 64 << 10;
+    attack(case, async |_| {
+        let ips = Replicas::now(case).await?.ips();
+        let post = Neighbour::does(case, move |neighbour| async move {
+            for ip in &ips {
+                let before = neighbour.metrics(ip).await?.len();
+                for number in 0..REQUESTS {
+                    let namespace = format!("a/{}{number}", "x".repeat(30_000));
+                    neighbour.post(ip, "/validate", admission_of(&namespace).as_bytes()).await?;
+                }
+                let after = neighbour.metrics(ip).await?.len();
+                println!("metrics: {before} bytes before, {after} bytes after");
+                ensure!(after < before + MORE_METRICS, "the metrics of {ip} grew from {before} to {after} bytes");
+            }
+            Ok(())
+        });
+        post.await
+    })
+    .await
+}

@@ -1,0 +1,148 @@
+//! Attacks on a cluster with the chart as it is: by a tenant with a token of its own namespace, by a neighbour in the network
+//! without any credential, and by a thief of tokens. After each, everybody else's objects are as they were, and both replicas
+//! of the controller run on, with little more memory than at rest.
+
+mod bodies;
+mod clone_sets;
+mod connections;
+mod neighbour;
+mod nodes;
+mod ownership;
+mod replicas;
+mod standing;
+mod tenant;
+mod tokens;
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use berth_e2e::objects::{self, kind};
+use berth_e2e::suite;
+use kube::api::{DynamicObject, PostParams};
+use serde_json::json;
+
+pub(crate) use bodies::*;
+pub(crate) use clone_sets::*;
+pub(crate) use connections::*;
+pub(crate) use nodes::*;
+pub(crate) use ownership::*;
+pub(crate) use standing::*;
+pub(crate) use tokens::*;
+
+use crate::world::Case;
+use replicas::Replicas;
+use tenant::Tenant;
+
+/// A request of somebody else may take so long in the middle of an attack, on a busy machine.
+const SOMEBODY_ELSE: Duration = Duration::from_secs(10);
+
+/// Runs an attack against healthy replicas, and judges them when it is over.
+async fn attack(case: &Case, attack: impl AsyncFnOnce(&Tenant) -> Result<()>) -> Result<()> {
+    replicas::restart_if_ill(case).await?;
+    let tenant = Tenant::make(case).await?;
+    let before = Replicas::now(case).await?;
+    let attacked = suite::caught(attack(&tenant)).await;
+    let unharmed = before.unharmed(case).await;
+    let ended = tenant.end(case).await;
+    let restarted = replicas::restart_if_ill(case).await;
+    let failures = [attacked, unharmed, ended, restarted].into_iter().filter_map(Result::err);
+    let failures: Vec<String> = failures.map(|error| format!("{error:#}")).collect();
+    if failures.is_empty() { Ok(()) } else { Err(anyhow!(failures.join("\n"))) }
+}
+
+/// A request for v1alpha1, which the webhooks convert. Nothing is stored.
+pub(crate) async fn v1alpha1_request(case: &Case) -> Result<()> {
+    let mut manifest = objects::clone_set("somebody-elses", 1, "web:v1", &json!({}));
+    manifest["apiVersion"] = "apps.kruise.io/v1alpha1".into();
+    // That version has other words for it.
+    manifest["spec"]["updateStrategy"] = json!({"type": "InPlaceIfPossible"});
+    let object: DynamicObject = serde_json::from_value(manifest.clone())?;
+    let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+    let api = objects::api_of(case.client(), &case.namespace, &manifest)?;
+    let answer = tokio::time::timeout(SOMEBODY_ELSE, api.create(&dry_run, &object)).await;
+    answer.with_context(|| format!("a v1alpha1 request had no answer within {SOMEBODY_ELSE:?}"))??;
+    Ok(())
+}
+
+/// That each replica answers a connection that is made now, so that its certificate is looked at.
+pub(crate) async fn certificates_are_good(case: &Case) -> Result<()> {
+    connections::new_connections_are_answered(case, Replicas::now(case).await?.ips()).await
+}
+
+/// The same of somebody else in the middle of an attack: it is to be answered.
+async fn somebody_elses_request(case: &Case) -> Result<()> {
+    let took = timed_request(case).await?;
+    println!("somebody else's v1alpha1 request: ok after {took:?}");
+    Ok(())
+}
+
+async fn timed_request(case: &Case) -> Result<Duration> {
+    let began = Instant::now();
+    v1alpha1_request(case).await.context("somebody else's v1alpha1 request")?;
+    Ok(began.elapsed())
+}
+
+/// Requests of somebody else, one after another, for as long as something goes on: each is answered. Says how long they took,
+/// and as many before.
+async fn somebody_is_answered_during<T>(case: &Case, what: impl Future<Output = Result<T>>) -> Result<T> {
+    let before = timed_requests(case, async || tokio::time::sleep(Duration::from_secs(3)).await).await?.1;
+    let (done, during) = timed_requests(case, async || what.await).await?;
+    println!("v1alpha1 requests of somebody else: before, {before}; during, {during}");
+    done
+}
+
+/// What goes on, and how long requests took meanwhile.
+async fn timed_requests<T>(case: &Case, what: impl AsyncFnOnce() -> T) -> Result<(T, String)> {
+    let (end, ended) = tokio::sync::watch::channel(false);
+    let what = async {
+        let done = what().await;
+        end.send_replace(true);
+        done
+    };
+    let began = Instant::now();
+    let requests = async {
+        let mut took = Vec::new();
+        while !*ended.borrow() {
+            took.push((timed_request(case).await?, began.elapsed()));
+        }
+        Ok::<_, anyhow::Error>(took)
+    };
+    let (done, took) = tokio::join!(what, requests);
+    let mut took = took?;
+    took.sort_unstable();
+    let at = |part: usize| took.get(took.len() * part / 100).map_or(Duration::ZERO, |(took, _)| *took);
+    let (longest, when) = took.last().copied().unwrap_or_default();
+    let said = format!(
+        "{} of {} ms, 99 of 100 within {} ms, the longest {} ms, {:.1} s after the begin of {:.1} s",
+        took.len(),
+        at(50).as_millis(),
+        at(99).as_millis(),
+        longest.as_millis(),
+        when.as_secs_f64(),
+        began.elapsed().as_secs_f64()
+    );
+    Ok((done, said))
+}
+
+/// That everybody's CloneSets can be listed in both versions. The lists are not parsed: they may hold what no parser takes.
+async fn everybody_can_list(case: &Case) -> Result<()> {
+    for version in ["v1alpha1", "v1beta1"] {
+        let path = format!("/apis/apps.kruise.io/{version}/clonesets");
+        let list = case.client().request_text(http::Request::get(path).body(Vec::new())?).await;
+        list.with_context(|| format!("the {version} CloneSets of all namespaces cannot be listed"))?;
+    }
+    Ok(())
+}
+
+/// A CloneSet of somebody else is worked on: one pod more is made, and those that were there stay.
+async fn somebody_elses_clone_set_grows(case: &Case, name: &str) -> Result<()> {
+    let before = case.pods(name).await?;
+    case.patch(kind::CLONE_SET, name, json!({"spec": {"replicas": before.len() + 1}})).await?;
+    case.done(name).await.context("somebody else's CloneSet is not worked on")?;
+    let after = case.pods(name).await?;
+    for (pod, view) in &before {
+        let now = after.get(pod).map(|now| (&now.uid, now.restarts()));
+        anyhow::ensure!(now == Some((&view.uid, view.restarts())), "somebody else's pod {pod} was touched: {now:?}");
+    }
+    Ok(())
+}

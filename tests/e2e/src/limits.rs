@@ -3,7 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
+use anyhow::Result;
+
 use crate::record::{Moment, Record, seconds};
+use crate::suite::broken;
 
 /// What must hold at every instant of a rollout.
 #[derive(Debug, Clone, Default)]
@@ -57,6 +60,16 @@ impl fmt::Display for Violation {
 }
 
 impl Limits {
+    /// Demands that every moment of the record keeps all promises.
+    ///
+    /// # Errors
+    /// [`crate::suite::Broken`], with the first moment that breaks one.
+    pub fn ensure_kept(&self, record: &Record) -> Result<()> {
+        let violations = self.violations(record);
+        let Some(first) = violations.first() else { return Ok(()) };
+        Err(broken(format!("{} moments break a promise, the first: {first}", violations.len())))
+    }
+
     /// Every moment of the record that breaks a promise. Empty when all held.
     pub fn violations(&self, record: &Record) -> Vec<Violation> {
         record.moments().flat_map(|moment| self.at(&moment)).collect()

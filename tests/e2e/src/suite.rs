@@ -1,11 +1,15 @@
 //! Tests that share one world, a cluster as a rule.
+//!
+//! On a machine with two processors and three nodes, a test may wait in vain for what has nothing to do with Berth. Where the
+//! suite allows it, one that fails is tried once more, alone, and the report tells of both. A promise that was seen broken
+//! ([`Broken`]) stays broken.
 
 use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Error, Result, anyhow};
 use futures::FutureExt;
 use futures::future::{BoxFuture, LocalBoxFuture};
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -14,8 +18,27 @@ use tokio::sync::{Mutex, RwLock};
 
 use crate::record::seconds;
 
-/// A test in a world.
-pub type Test<W> = Box<dyn FnOnce(Arc<W>) -> LocalBoxFuture<'static, Result<()>> + Send>;
+/// A test in a world. It is told which try this is: 1, or 2.
+pub type Test<W> = Box<dyn Fn(Arc<W>, u8) -> LocalBoxFuture<'static, Result<()>> + Send>;
+
+/// A promise of the product that was seen broken, by what happened: no second try takes that back.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Broken(String);
+
+/// The error of a promise that was seen broken.
+pub fn broken(what: impl Into<String>) -> Error {
+    Error::new(Broken(what.into()))
+}
+
+/// How often a test is tried before it has failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tries {
+    /// Once.
+    One,
+    /// Once more, alone, unless a promise was broken.
+    Two,
+}
 
 /// Who else may be in the world during a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,11 +57,18 @@ struct Shared<W> {
     company: RwLock<()>,
     took: Mutex<Vec<(Duration, String)>>,
     failed: Mutex<Vec<String>>,
+    tries: Tries,
 }
 
-impl<W> Default for Shared<W> {
-    fn default() -> Shared<W> {
-        Shared { world: Mutex::default(), company: RwLock::default(), took: Mutex::default(), failed: Mutex::default() }
+impl<W> Shared<W> {
+    fn new(tries: Tries) -> Shared<W> {
+        Shared {
+            world: Mutex::default(),
+            company: RwLock::default(),
+            took: Mutex::default(),
+            failed: Mutex::default(),
+            tries,
+        }
     }
 }
 
@@ -50,6 +80,7 @@ const LONGEST: usize = 20;
 pub fn run<W: Send + Sync + 'static>(
     up: fn() -> BoxFuture<'static, Result<W>>,
     at_once: usize,
+    tries: Tries,
     tests: impl IntoIterator<Item = (String, Company, Test<W>)>,
 ) -> ExitCode {
     let mut arguments = Arguments::from_args();
@@ -61,7 +92,7 @@ pub fn run<W: Send + Sync + 'static>(
             return ExitCode::FAILURE;
         }
     };
-    let shared = Arc::new(Shared::<W>::default());
+    let shared = Arc::new(Shared::<W>::new(tries));
     let trial = |(name, company, test): (String, Company, Test<W>)| {
         let (runtime, shared) = (Arc::clone(&runtime), Arc::clone(&shared));
         Trial::test(name.clone(), move || {
@@ -76,7 +107,7 @@ pub fn run<W: Send + Sync + 'static>(
         eprintln!("{:>9}  {name}", seconds(time));
     }
     for failed in std::mem::take(&mut *shared.failed.blocking_lock()) {
-        eprintln!("failed: {failed}");
+        eprintln!("{failed}");
     }
     conclusion.exit_code()
 }
@@ -88,6 +119,30 @@ async fn in_company<W>(
     company: Company,
     test: Test<W>,
 ) -> Result<(), String> {
+    let first = tried(up, shared, &name, company, &test, 1).await?;
+    let Err(error) = first else { return Ok(()) };
+    let words = format!("{error:#}");
+    if shared.tries == Tries::One || is_broken(&error) {
+        shared.failed.lock().await.push(format!("failed: {}", last_words(&name, &words)));
+        return Err(words);
+    }
+    let second = tried(up, shared, &name, Company::None, &test, 2).await?.map_err(|error| format!("{error:#}"));
+    let how = if second.is_ok() { "passed only when it was tried again, alone" } else { "failed twice" };
+    let both = [Some(&words), second.as_ref().err()].into_iter().flatten();
+    let told = both.map(|error| format!("{how}: {}", last_words(&name, error)));
+    shared.failed.lock().await.extend(told);
+    second
+}
+
+/// One try. The outer error: there is no world.
+async fn tried<W>(
+    up: fn() -> BoxFuture<'static, Result<W>>,
+    shared: &Shared<W>,
+    name: &str,
+    company: Company,
+    test: &Test<W>,
+    number: u8,
+) -> Result<Result<()>, String> {
     let (_with_others, _alone);
     match company {
         Company::Others => _with_others = shared.company.read().await,
@@ -95,13 +150,13 @@ async fn in_company<W>(
     }
     let world = world(up, shared).await?;
     let began = Instant::now();
-    let tested = test(world).await;
-    shared.took.lock().await.push((began.elapsed(), name.clone()));
-    let tested = tested.map_err(|error| format!("{error:#}"));
-    if let Err(error) = &tested {
-        shared.failed.lock().await.push(last_words(&name, error));
-    }
-    tested
+    let tested = test(world, number).await;
+    shared.took.lock().await.push((began.elapsed(), name.to_owned()));
+    Ok(tested)
+}
+
+fn is_broken(error: &Error) -> bool {
+    error.downcast_ref::<Broken>().is_some()
 }
 
 async fn world<W>(up: fn() -> BoxFuture<'static, Result<W>>, shared: &Shared<W>) -> Result<Arc<W>, String> {
@@ -132,6 +187,14 @@ pub async fn caught(test: impl Future<Output = Result<()>>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_broken_promise_is_told_from_other_errors_below_any_context() {
+        use anyhow::Context;
+        let wrapped = |error: Error| Err::<(), _>(error).context("first").context("second").unwrap_err();
+        assert!(is_broken(&broken("three pods served")) && is_broken(&wrapped(broken("three pods served"))));
+        assert!(!is_broken(&wrapped(anyhow!("waited in vain"))));
+    }
 
     #[test]
     fn the_last_words_of_a_test_are_its_error_without_the_logs() {

@@ -89,8 +89,7 @@ async fn away(case: &Case, how: Away, duration: Duration) -> Result<()> {
     case.done("web").await?;
     ensure_in_place(&web, &case.pods("web").await?, 1)?;
     ensure_in_place(&still, &case.pods("still").await?, 0)?;
-    let violations = LIMITS.violations(&first);
-    ensure!(violations.is_empty(), "{} moments break a promise: {:?}", violations.len(), violations.first());
+    LIMITS.ensure_kept(&first)?;
     // Nodes that could not say that they are well have their pods called not ready, whatever others do. So of what was
     // after, only that is judged which the controller did: it took no more pods out of service than it may.
     for moment in watch.record()?.moments() {

@@ -36,13 +36,6 @@ async fn updated(case: &Case, count: usize) -> Result<Value> {
     case.until(kind::CLONE_SET, "web", reached).await
 }
 
-fn ensure_kept(limits: &Limits, record: &Record) -> Result<()> {
-    let violations = limits.violations(record);
-    let first = violations.first().map(ToString::to_string).unwrap_or_default();
-    ensure!(violations.is_empty(), "{} moments break a promise, the first: {first}", violations.len());
-    Ok(())
-}
-
 pub(crate) async fn a_partition_with_surge_alone(case: &Case) -> Result<()> {
     let (one, two) = (case.image("v1").await?, case.image("v2").await?);
     let strategy = json!({"podUpdatePolicy": "ReCreate", "partition": 3, "maxUnavailable": 0, "maxSurge": "20%"});
@@ -53,8 +46,8 @@ pub(crate) async fn a_partition_with_surge_alone(case: &Case) -> Result<()> {
     let status = &done["status"];
     ensure!(status["updatedReplicas"] == 2 && status["expectedUpdatedReplicas"] == 2, "{status}");
     let revision = status["updateRevision"].as_str().context("there is no updateRevision")?;
-    let limits = Limits { available: 5, active: 6, kept: Some((revision.to_owned(), 3)), ..Limits::default() };
-    ensure_kept(&limits, &watch.record()?)
+    Limits { available: 5, active: 6, kept: Some((revision.to_owned(), 3)), ..Limits::default() }
+        .ensure_kept(&watch.record()?)
 }
 
 pub(crate) async fn a_percentage_under_100_updates_one_pod(case: &Case) -> Result<()> {
@@ -148,10 +141,8 @@ impl Asked {
         let record = watch.record()?;
         let most = record.moments().map(|moment| moment.active()).max().unwrap_or_default();
         ensure!(most == 3 + usize::from(self.replaced_first), "there were {most} pods at most");
-        ensure_kept(
-            &Limits { available: 3 - self.max_unavailable, active: 3 + self.max_surge, ..Limits::default() },
-            &record,
-        )
+        Limits { available: 3 - self.max_unavailable, active: 3 + self.max_surge, ..Limits::default() }
+            .ensure_kept(&record)
     }
 }
 
@@ -243,5 +234,5 @@ pub(crate) async fn broken_pods_are_updated_first(case: &Case) -> Result<()> {
     let order = order(&record, &two);
     ensure!(order.len() == 5 && order[..2].iter().all(|pod| broken.contains(pod)), "{order:?}, broken were {broken:?}");
     // The three that serve are all that is left: none of them goes before the broken ones are back.
-    ensure_kept(&Limits { available: 3, active: 5, ..Limits::default() }, &record)
+    Limits { available: 3, active: 5, ..Limits::default() }.ensure_kept(&record)
 }

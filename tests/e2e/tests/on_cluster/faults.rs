@@ -38,9 +38,7 @@ async fn ends_as_it_would_have(case: &Case, component: &str) -> Result<()> {
     case.done("web").await?;
 
     ensure_in_place(&before, &case.pods("web").await?, 1)?;
-    let violations = Limits { available: 4, active: 6, ..Limits::default() }.violations(&watch.record()?);
-    ensure!(violations.is_empty(), "{} moments break a promise: {:?}", violations.len(), violations.first());
-    Ok(())
+    Limits { available: 4, active: 6, ..Limits::default() }.ensure_kept(&watch.record()?)
 }
 
 /// SIGKILL for all processes of this component.

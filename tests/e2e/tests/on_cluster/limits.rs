@@ -63,9 +63,7 @@ impl Rollout {
             active: REPLICAS + self.max_surge,
             kept: Some((label.to_owned(), self.partition)),
         };
-        let violations = limits.violations(&record);
-        let first = violations.first().map(ToString::to_string).unwrap_or_default();
-        ensure!(violations.is_empty(), "{} moments break a promise, the first: {first}", violations.len());
+        limits.ensure_kept(&record)?;
         ensure!(record.entries().len() > updated, "the record shows no rollout");
         Ok(())
     }

@@ -33,8 +33,8 @@ mod world;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Result, anyhow};
-use berth_e2e::suite::{self, Company};
+use anyhow::Result;
+use berth_e2e::suite::{self, Company, Tries};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use world::{Case, World};
@@ -178,21 +178,23 @@ fn main() -> ExitCode {
     let more = if all { MORE } else { &[] };
     let with = |company: Company| {
         move |(name, test): &'static (&str, Test)| {
-            let run: suite::Test<World> = Box::new(move |world| run(world, name, *test).boxed_local());
+            let run: suite::Test<World> = Box::new(move |world, number| run(world, name, number, *test).boxed_local());
             ((*name).to_owned(), company, run)
         }
     };
     let beside_each_other = BESIDE_EACH_OTHER.iter().map(with(Company::Others));
     let alone = more.iter().chain(ALONE).map(with(Company::None));
-    suite::run(|| World::up().boxed(), AT_ONCE, beside_each_other.chain(alone))
+    // Before a release, each test has one try.
+    let tries = if all { Tries::One } else { Tries::Two };
+    suite::run(|| World::up().boxed(), AT_ONCE, tries, beside_each_other.chain(alone))
 }
 
-async fn run(world: Arc<World>, name: &str, test: Test) -> Result<()> {
+async fn run(world: Arc<World>, name: &str, number: u8, test: Test) -> Result<()> {
     let tested = async {
-        let case = Case::begin(&world, name).await?;
+        let case = Case::begin(&world, name, number).await?;
         let tested = suite::caught(test(&case)).await;
         tested.and(case.end().await)
     };
     // The error comes last, where a reader looks first, and a report that is cut at its beginning still has it.
-    tested.await.map_err(|error: anyhow::Error| anyhow!("{}\n{name}: {error:#}", world.logs()))
+    tested.await.map_err(|error: anyhow::Error| error.context(format!("{}\n{name}", world.logs())))
 }

@@ -22,9 +22,7 @@ pub(crate) async fn an_image_changes_in_place(case: &Case) -> Result<()> {
     ensure_in_place(&before, &case.pods("web").await?, 1)?;
     let record = watch.record()?;
     ensure_gated(&record, CONTAINER)?;
-    let limits = Limits { available: 4, active: 6, ..Limits::default() };
-    let violations = limits.violations(&record);
-    ensure!(violations.is_empty(), "{violations:?}");
+    Limits { available: 4, active: 6, ..Limits::default() }.ensure_kept(&record)?;
     for pod in before.keys() {
         let state = case.state(pod).await?;
         ensure!(state["berthVerifiedBy"].is_string(), "pod {pod} was not verified: {state}");

@@ -12,6 +12,7 @@ use berth_e2e::objects::{self, APP, kind};
 use berth_e2e::outage::Requests;
 use berth_e2e::record::{PodView, Record};
 use berth_e2e::site::Site;
+use berth_e2e::suite::broken;
 use berth_e2e::watch::{PodWatch, ReadyIps};
 use kube::Client;
 use serde_json::{Value, json};
@@ -63,9 +64,10 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// A test of this name. The namespace is made.
-    pub(crate) async fn begin(world: &World, name: &str) -> Result<Case> {
+    /// A test of this name, with a namespace for this try of it.
+    pub(crate) async fn begin(world: &World, name: &str, number: u8) -> Result<Case> {
         let namespace = name.replace("::", "-").replace('_', "-");
+        let namespace = if number == 1 { namespace } else { format!("{namespace}-{number}") };
         let case = Case { site: Arc::clone(&world.site), namespace };
         objects::make_namespace(case.client(), &case.namespace).await?;
         Ok(case)
@@ -283,10 +285,14 @@ pub(crate) fn ensure_in_place(
     after: &BTreeMap<String, PodView>,
     restarts: i32,
 ) -> Result<()> {
-    ensure!(before.keys().eq(after.keys()), "other pods: before {:?}, after {:?}", before.keys(), after.keys());
+    if !before.keys().eq(after.keys()) {
+        return Err(broken(format!("other pods: before {:?}, after {:?}", before.keys(), after.keys())));
+    }
     for (before, after) in before.values().zip(after.values()) {
         let identity = |pod: &PodView| (pod.uid.clone(), pod.node.clone(), pod.ip.clone());
-        ensure!(identity(before) == identity(after), "not the same pod: before {before:?}, after {after:?}");
+        if identity(before) != identity(after) {
+            return Err(broken(format!("not the same pod: before {before:?}, after {after:?}")));
+        }
         let restarted = after.restarts() - before.restarts();
         ensure!(restarted == restarts, "{} restarted {restarted} times, not {restarts}", after.name);
     }
@@ -300,8 +306,9 @@ pub(crate) fn ensure_gated(record: &Record, container: &str) -> Result<()> {
         let berth_e2e::record::Change::Is(pod) = &entry.change else { continue };
         if let Some(before) = last.insert(&pod.uid, pod) {
             let image = |pod: &PodView| pod.containers.get(container).map(|c| c.wanted.clone());
-            let changed = image(before) != image(pod);
-            ensure!(!changed || !before.gates, "{} was in service when its image was changed: {before:?}", pod.name);
+            if image(before) != image(pod) && before.gates {
+                return Err(broken(format!("{} was in service when its image was changed: {before:?}", pod.name)));
+            }
         }
     }
     Ok(())

@@ -31,7 +31,7 @@ use std::env;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
-use berth_e2e::suite::{self, Company};
+use berth_e2e::suite::{self, Company, Tries};
 use berth_faults::{Fault, Lag};
 use futures::FutureExt;
 
@@ -88,18 +88,17 @@ fn in_turns() -> Vec<(Kind, Scenario, Way)> {
 fn main() -> ExitCode {
     let mut tests: Vec<(String, Company, suite::Test<Worlds>)> = Vec::new();
     for (name, test) in broken::all() {
-        let run = async move || test();
-        let run = Box::new(move |_| async move { suite::caught(run()).await }.boxed_local());
+        let run = Box::new(move |_, _| async move { suite::caught(async { test() }).await }.boxed_local());
         tests.push((format!("laws::{name}"), Company::Others, run));
     }
     for (kind, scenario, way) in in_turns() {
         let run = async move |worlds: &Worlds| attempt(worlds.of(kind).await?, scenario, way).await;
         let run: suite::Test<Worlds> =
-            Box::new(move |worlds| async move { suite::caught(run(&worlds)).await }.boxed_local());
+            Box::new(move |worlds, _| async move { suite::caught(run(&worlds)).await }.boxed_local());
         tests.push((format!("{}::{}::{}", kind.name(), scenario.name(), way.name()), Company::Others, run));
     }
     // With the worlds end the controllers, the daemon and the clusters.
-    suite::run(|| async { Ok(Worlds::default()) }.boxed(), AT_ONCE, tests)
+    suite::run(|| async { Ok(Worlds::default()) }.boxed(), AT_ONCE, Tries::One, tests)
 }
 
 /// Of so many kills, and of so many other faults, one is tried.

@@ -27,7 +27,18 @@ fn a_review_takes_a_few_times_its_size_whatever_is_in_it() {
     let maps = vec![r#"{"":0}"#; 3_000_000].join(",");
     let deep = r#"{"a":"#.repeat(2_000_000) + "1" + &"}".repeat(2_000_000);
     let many = vec![object("CloneSet", r#"{"":0}"#); 100_000].join(",");
+    let secrets = vec!["0"; 4_000_000].join(",");
+    let images = vec![r#""a":{"pullSecrets":[{"mode":0}]}"#; 250_000].join(",");
+    let annotations = vec![r#""":"""#; 1_400_000].join(",");
+    let node_image = |images: &str, annotations: &str| {
+        format!(
+            r#"{{"apiVersion":"apps.kruise.io/v1beta1","kind":"NodeImage","metadata":{{"annotations":{{{annotations}}}}},"spec":{{"images":{{{images}}}}}}}"#
+        )
+    };
     let table = [
+        ("a list of secrets", review(&node_image(&format!(r#""a":{{"pullSecrets":[{secrets}]}}"#), "")), "Success"),
+        ("images with secrets", review(&node_image(&images, "")), "Success"),
+        ("annotations", review(&node_image("", &annotations)), "Success"),
         ("objects that are none", review(&maps), "Failure"),
         ("a template of maps", review(&object("CloneSet", &format!("[{maps}]"))), "Success"),
         ("a deep template", review(&object("CloneSet", &deep)), "Success"),

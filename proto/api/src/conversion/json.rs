@@ -12,6 +12,9 @@ use serde_json::value::RawValue;
 
 use crate::weight::scan;
 
+/// The most fields of an object, or items of a list, that are looked into: of a larger one the text stays as it is, for each
+/// entry takes many times its text. No object that the schemas accept has as many in a place that is converted.
+const MOST_ENTRIES: usize = 16_384;
 /// The largest text of which another spelling counts as the same value.
 const COMPARED_MAX: usize = 64 << 10;
 
@@ -188,8 +191,8 @@ impl fmt::Display for Json<'_> {
 
 impl<'a> Object<'a> {
     fn read(text: &'a str) -> Option<Self> {
-        struct Fields<'a>(&'a str);
-        impl<'a> Visitor<'a> for Fields<'a> {
+        struct Fields(usize);
+        impl<'a> Visitor<'a> for Fields {
             type Value = Object<'a>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
@@ -197,7 +200,7 @@ impl<'a> Object<'a> {
             fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Object<'a>, A::Error> {
                 #[derive(Deserialize)]
                 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
-                let mut fields = Vec::with_capacity(entries(self.0));
+                let mut fields = Vec::with_capacity(self.0);
                 while let Some((Key(key), value)) = map.next_entry::<Key<'a>, &'a RawValue>()? {
                     fields.push((key, Json::of(value.get())));
                 }
@@ -205,7 +208,7 @@ impl<'a> Object<'a> {
             }
         }
         let mut reader = serde_json::Deserializer::from_str(text);
-        reader.deserialize_map(Fields(text)).ok()
+        reader.deserialize_map(Fields(entries(text)?)).ok()
     }
 
     /// The value of a field.
@@ -274,22 +277,23 @@ impl<'a> Object<'a> {
     }
 }
 
-/// At most so many entries: room for them is made at once, for a list that grows needs three times its size.
-fn entries(text: &str) -> usize {
+/// At most so many entries: room for them is made at once, for a list that grows needs three times its size. None where
+/// there are too many.
+fn entries(text: &str) -> Option<usize> {
     let mut commas = 0;
     scan(text, |byte, depth| commas += usize::from(byte == b',' && depth == 1));
-    commas + 1
+    (commas < MOST_ENTRIES).then_some(commas + 1)
 }
 
 fn items(text: &str) -> Option<Vec<Json<'_>>> {
-    struct Items<'a>(&'a str);
-    impl<'a> Visitor<'a> for Items<'a> {
+    struct Items(usize);
+    impl<'a> Visitor<'a> for Items {
         type Value = Vec<Json<'a>>;
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("a list")
         }
         fn visit_seq<A: SeqAccess<'a>>(self, mut list: A) -> Result<Vec<Json<'a>>, A::Error> {
-            let mut items = Vec::with_capacity(entries(self.0));
+            let mut items = Vec::with_capacity(self.0);
             while let Some(item) = list.next_element::<&'a RawValue>()? {
                 items.push(Json::of(item.get()));
             }
@@ -297,5 +301,5 @@ fn items(text: &str) -> Option<Vec<Json<'_>>> {
         }
     }
     let mut reader = serde_json::Deserializer::from_str(text);
-    reader.deserialize_seq(Items(text)).ok()
+    reader.deserialize_seq(Items(entries(text)?)).ok()
 }

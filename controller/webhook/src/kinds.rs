@@ -107,7 +107,11 @@ fn validated(object: &str) -> Value {
     spec.remove("template");
     let mut annotations = metadata.annotations.unwrap_or_default();
     annotations.retain(|key, _| key.contains("kruise.io/"));
-    json!({"kind": kind, "metadata": {"annotations": annotations}, "spec": spec})
+    let spec = spec.into_iter().map(|(field, text)| {
+        // A number that no reader takes is one of the schema's to refuse.
+        (field.into_owned(), serde_json::from_str(text.get()).unwrap_or_default())
+    });
+    json!({"kind": kind, "metadata": {"annotations": annotations}, "spec": Value::Object(spec.collect())})
 }
 
 /// The text of the pod template that has to be judged, with the volumes of its claims: that of a CloneSet which is new or

@@ -95,9 +95,16 @@ impl Limits {
         Self { bytes: max_bytes.saturating_mul(6), values: 2 * MAX_VALUES, depth: MAX_DEPTH + 8 }
     }
 
-    /// Of a NodeImage's `spec`, which the controller writes: as much as etcd takes.
+    /// Of a NodeImage's `spec`, which the controller writes: as much as etcd takes, and four times the values of those that it
+    /// writes.
     pub const fn of_node_images() -> Self {
-        Self { bytes: 2 << 20, values: 1 << 18, depth: MAX_DEPTH }
+        Self { bytes: 2 << 20, values: 1 << 16, depth: MAX_DEPTH }
+    }
+
+    /// Of an object's `metadata` without managed fields: the apiserver takes 256 KiB of annotations, and of labels, finalizers
+    /// and owner references as much as fits into etcd.
+    const fn of_metadata() -> Self {
+        Self { bytes: 512 << 10, values: MAX_VALUES, depth: MAX_DEPTH }
     }
 
     /// Whether a field's text may be read into memory.
@@ -130,32 +137,39 @@ impl Limits {
         Ok(())
     }
 
-    /// Whether the `spec` of an object, or the `data` of a revision, may be read into memory. Its metadata does not count:
-    /// the apiserver bounds annotations, and managed fields are left out ([`without_managed_fields`]).
+    /// Whether the `spec` of an object, or the `data` of a revision, may be read into memory, and its metadata: without managed
+    /// fields, which are left out before ([`without_managed_fields`]).
     ///
     /// # Errors
-    /// As [`Limits::check`].
+    /// As [`Limits::check`]; and what cannot be weighed, such as an object in which a field is twice, is refused.
     pub fn check_object(&self, object: &str) -> Result<(), String> {
-        let Ok(Parts { spec, data, .. }) = serde_json::from_str(object) else { return Ok(()) };
-        for (field, text) in [("spec", spec), ("data", data)] {
-            if let Some(text) = text {
-                self.check(field, text.get())?;
-            }
-        }
-        Ok(())
+        let parts = serde_json::from_str::<Parts<'_>>(object);
+        let Parts { metadata, spec, data } = parts.map_err(|error| format!("the object cannot be read: {error}"))?;
+        let metadata = metadata.map(|metadata| ("metadata", Self::of_metadata(), metadata));
+        let (spec, data) = (spec.map(|spec| ("spec", *self, spec)), data.map(|data| ("data", *self, data)));
+        let mut parts = [metadata, spec, data].into_iter().flatten();
+        parts.try_for_each(|(field, limits, text)| limits.check(field, text.get()))
     }
 }
 
-/// The parts of an object that are weighed or left out, as text.
+/// The parts of an object that are weighed, as text.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Parts<'a> {
     #[serde(borrow)]
-    metadata: Option<Metadata<'a>>,
+    metadata: Option<&'a RawValue>,
     #[serde(borrow)]
     spec: Option<&'a RawValue>,
     #[serde(borrow)]
     data: Option<&'a RawValue>,
+}
+
+/// What of an object is left out.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Managed<'a> {
+    #[serde(borrow)]
+    metadata: Option<Metadata<'a>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -168,8 +182,7 @@ struct Metadata<'a> {
 /// An object's text without `metadata.managedFields`, which nobody here reads: they have an entry for each field that
 /// anybody wrote, as deep as the object, and as a tree they would take as much memory.
 pub fn without_managed_fields(object: &str) -> Cow<'_, str> {
-    let Ok(Parts { metadata: Some(Metadata { managed_fields: Some(fields) }), .. }) = serde_json::from_str(object)
-    else {
+    let Ok(Managed { metadata: Some(Metadata { managed_fields: Some(fields) }) }) = serde_json::from_str(object) else {
         return Cow::Borrowed(object);
     };
     // Raw values lie in the text that they were read from.
@@ -247,11 +260,23 @@ mod tests {
     }
 
     #[test]
-    fn of_an_object_its_spec_counts_however_deep_and_its_metadata_does_not() {
+    fn of_an_object_all_parts_count_however_deep_and_managed_fields_do_not() {
         let limits = Limits::of_specs(1 << 20);
-        assert_eq!(limits.check_object(&nested("metadata", 10_000)), Ok(()));
+        let managed = format!(r#"{{"metadata":{{"managedFields":{}}}}}"#, nested("f:spec", 10_000));
+        assert_eq!(limits.check_object(&without_managed_fields(&managed)), Ok(()));
+        assert!(limits.check_object(&nested("metadata", 10_000)).unwrap_err().contains("metadata: is nested 10001"));
         assert!(limits.check_object(&nested("spec", 10_000)).unwrap_err().contains("spec: is nested 10001"));
         assert!(Limits::of_revisions(10).check_object(&nested("data", 200)).unwrap_err().contains("data: has"));
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_weighed_is_refused() {
+        let limits = Limits::of_specs(1 << 20);
+        for object in [r#"{"data":1,"data":2,"spec":{}}"#, r#"{"spec":{},"spec":[{"":0}]}"#, "[1", "7"] {
+            assert!(limits.check_object(object).unwrap_err().starts_with("the object cannot be read: "), "{object}");
+        }
+        let owners = format!(r#"{{"metadata":{{"ownerReferences":[{}]}}}}"#, vec!["{}"; MAX_VALUES].join(","));
+        assert!(limits.check_object(&owners).unwrap_err().starts_with("metadata: has 16386 JSON values"));
     }
 
     #[test]

@@ -170,8 +170,9 @@ pub fn page<T: DeserializeOwned>(body: &[u8], limits: Option<&Limits>) -> Result
 pub(crate) fn one<T: DeserializeOwned>(text: &str, limits: Option<&Limits>) -> Result<T, Box<Odd>> {
     let read = || {
         let Some(limits) = limits else { return serde_json::from_str(text).map_err(|error| error.to_string()) };
-        limits.check_object(text)?;
-        serde_json::from_str(&without_managed_fields(text)).map_err(|error| error.to_string())
+        let text = without_managed_fields(text);
+        limits.check_object(&text)?;
+        serde_json::from_str(&text).map_err(|error| error.to_string())
     };
     read().map_err(|error: String| Box::new(Odd::of(text, error)))
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use berth_api::name::Name;
 use berth_grpc::TOKEN_AUDIENCE;
+use berth_http::Allowance;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenReviewStatus};
@@ -30,7 +31,7 @@ pub(super) const BURST: u32 = 20;
 const REFILL: Duration = Duration::from_secs(1);
 /// How long an accepted token is not reviewed again: a node pulls several images at a time.
 const ACCEPTED: Duration = Duration::from_secs(10);
-/// The most accepted tokens, and the most addresses, that are remembered.
+/// The most accepted tokens that are remembered.
 const REMEMBERED: usize = 4096;
 
 /// Reviews tokens, few at once and few of each address.
@@ -38,6 +39,7 @@ pub(super) struct Tokens {
     client: Client,
     username: String,
     permits: Semaphore,
+    of_each: Allowance,
     memory: Mutex<Memory>,
 }
 
@@ -45,14 +47,18 @@ pub(super) struct Tokens {
 struct Memory {
     /// By the hash of the token, so that no token is kept.
     accepted: HashMap<[u8; 32], (Name, Instant)>,
-    /// When an address would have all its reviews again.
-    callers: HashMap<IpAddr, Instant>,
 }
 
 impl Tokens {
     /// Accepts the tokens of one service account.
     pub(super) fn new(client: Client, username: String) -> Self {
-        Self { client, username, permits: Semaphore::new(REVIEWS), memory: Mutex::default() }
+        Self {
+            client,
+            username,
+            permits: Semaphore::new(REVIEWS),
+            of_each: Allowance::new(BURST, REFILL),
+            memory: Mutex::default(),
+        }
     }
 
     /// The node of the token in a call's headers.
@@ -62,7 +68,9 @@ impl Tokens {
         if let Some(node) = self.accepted(&hash) {
             return Ok(node);
         }
-        self.spend(peer)?;
+        if !self.of_each.spend(peer) {
+            return Err(Status::resource_exhausted(format!("too many tokens from {peer}: try again")));
+        }
         let busy = || Status::resource_exhausted("too many tokens are reviewed at once: try again");
         let permit = tokio::time::timeout(PATIENCE, self.permits.acquire()).await;
         let _permit = permit.ok().and_then(Result::ok).ok_or_else(busy)?;
@@ -82,22 +90,6 @@ impl Tokens {
         let memory = self.lock();
         let (node, until) = memory.accepted.get(hash)?;
         (*until > Instant::now()).then(|| node.clone())
-    }
-
-    /// Takes one of an address's reviews.
-    fn spend(&self, peer: IpAddr) -> Result<(), Status> {
-        let now = Instant::now();
-        let mut memory = self.lock();
-        if memory.callers.len() >= REMEMBERED {
-            memory.callers.retain(|_, full| *full > now);
-        }
-        let full = memory.callers.get(&peer).copied().filter(|full| *full > now).unwrap_or(now);
-        let crowded = memory.callers.len() >= REMEMBERED && !memory.callers.contains_key(&peer);
-        if crowded || full - now > REFILL * (BURST - 1) {
-            return Err(Status::resource_exhausted(format!("too many tokens from {peer}: try again")));
-        }
-        memory.callers.insert(peer, full + REFILL);
-        Ok(())
     }
 
     async fn review(&self, token: &str) -> Result<Name, Status> {
@@ -150,40 +142,5 @@ pub(super) fn authorise(review: &TokenReviewStatus, username: &str) -> Result<Na
         _ => Err(Status::permission_denied(format!(
             "the token of {who} has no claim {NODE_CLAIM}: it must be one that the kubelet mounted into a daemon's pod, on Kubernetes 1.32 or later"
         ))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const GREEDY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
-    const MODEST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
-
-    fn tokens() -> Tokens {
-        let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
-        Tokens::new(client, "system:serviceaccount:a:b".to_owned())
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_address_has_a_burst_of_reviews_and_one_more_each_second() {
-        let tokens = tokens();
-        let taken = (0..100).filter(|_| tokens.spend(GREEDY).is_ok()).count();
-        assert_eq!(taken, BURST as usize);
-        assert!(tokens.spend(MODEST).is_ok(), "another address has its own");
-        tokio::time::advance(REFILL).await;
-        assert!(tokens.spend(GREEDY).is_ok() && tokens.spend(GREEDY).is_err());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn addresses_are_remembered_up_to_a_limit_and_forgotten_when_they_have_all_their_reviews() {
-        let tokens = tokens();
-        let addresses =
-            || (0..u32::try_from(REMEMBERED).unwrap()).map(|n| IpAddr::from((n + (11 << 24)).to_be_bytes()));
-        assert!(addresses().all(|address| tokens.spend(address).is_ok()));
-        assert!(tokens.spend(GREEDY).is_err());
-        tokio::time::advance(REFILL * 2).await;
-        assert!(tokens.spend(GREEDY).is_ok());
-        assert_eq!(tokens.lock().callers.len(), 1);
     }
 }

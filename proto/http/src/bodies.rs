@@ -1,6 +1,6 @@
 //! Bodies of requests, read into memory that is counted.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,6 +10,8 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes};
 use tokio::sync::Notify;
 use tokio::time::Instant;
+
+use crate::connections::{Caller, State};
 
 /// What bodies may cost.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +33,9 @@ pub struct BodyLimits {
 const TURN: usize = 128 << 10;
 
 /// The memory for bodies. Nothing of it is held for bytes that have not come. Of the bodies of one peer the oldest comes
-/// first, and what waits behind it gives back what it holds: so many at once never wait for each other.
+/// first, and what waits behind it gives back what it holds: so many at once never wait for each other. Where all of it is
+/// held, whoever needs some gets it from a peer that holds more: its largest body that waits for its caller, who sends or
+/// takes too slowly, loses its connection.
 #[derive(Debug)]
 pub struct Bodies {
     limits: BodyLimits,
@@ -44,8 +48,18 @@ struct Charged {
     all: usize,
     highest: usize,
     peers: HashMap<IpAddr, Peer>,
+    /// What holds anything, by the order in which it began.
+    holders: BTreeMap<u64, Holder>,
     /// Bodies so far.
     begun: u64,
+}
+
+#[derive(Debug)]
+struct Holder {
+    connection: Arc<State>,
+    bytes: usize,
+    /// It was told to give way, and will.
+    goes: bool,
 }
 
 #[derive(Debug, Default)]
@@ -55,11 +69,11 @@ struct Peer {
     waiting: BTreeSet<u64>,
 }
 
-/// What one request is charged with, given back when this is dropped. Keep it until the answer is sent.
+/// What one request is charged with, given back when this is dropped. Keep it until the answer is taken ([`crate::Answer`]).
 #[derive(Debug)]
 pub struct Share {
     bodies: Arc<Bodies>,
-    peer: IpAddr,
+    connection: Arc<State>,
     bytes: usize,
     /// Which of all bodies it is.
     number: u64,
@@ -119,11 +133,11 @@ impl Bodies {
         self.lock().highest
     }
 
-    /// Reads a body to its end.
+    /// Reads a body to its end. While the server works for the caller ([`Caller::working`]), it gives way to nobody.
     ///
     /// # Errors
     /// It is too large, too slow, broken, or there is no memory for it.
-    pub async fn read<B>(self: &Arc<Self>, peer: IpAddr, mut body: B) -> Result<Received, BodyError>
+    pub async fn read<B>(self: &Arc<Self>, caller: &Caller, mut body: B) -> Result<Received, BodyError>
     where
         B: Body<Data = Bytes> + Unpin,
         B::Error: std::fmt::Display,
@@ -135,7 +149,7 @@ impl Bodies {
         }
         let deadline = Instant::now() + self.limits.deadline;
         let mut bytes = Vec::new();
-        let mut share = self.begin(peer);
+        let mut share = self.begin(caller);
         let mut turn = TURN;
         loop {
             let frame = match tokio::time::timeout_at(deadline, body.frame()).await {
@@ -157,10 +171,10 @@ impl Bodies {
         }
     }
 
-    fn begin(self: &Arc<Self>, peer: IpAddr) -> Share {
+    fn begin(self: &Arc<Self>, caller: &Caller) -> Share {
         let mut charged = self.lock();
         charged.begun += 1;
-        Share { bodies: self.clone(), peer, bytes: 0, number: charged.begun }
+        Share { bodies: self.clone(), connection: caller.state(), bytes: 0, number: charged.begun }
     }
 
     fn lock(&self) -> MutexGuard<'_, Charged> {
@@ -195,19 +209,25 @@ impl Share {
 
     /// Charges more, or joins those that wait.
     fn take(&mut self, bytes: usize) -> Result<bool, BodyError> {
-        let total = self.bodies.limits.total;
+        let (total, own) = (self.bodies.limits.total, self.connection.peer());
         let mut charged = self.bodies.lock();
         let all = charged.all + bytes;
-        let peer = charged.peers.entry(self.peer).or_default();
+        let peer = charged.peers.entry(own).or_default();
         let is_oldest = peer.waiting.first().is_none_or(|first| *first >= self.number);
-        if all > total || peer.bytes + bytes > total / 2 || !is_oldest {
+        let of_peer = peer.bytes + bytes;
+        if all > total || of_peer > total / 2 || !is_oldest {
             peer.waiting.insert(self.number);
+            if is_oldest && of_peer <= total / 2 {
+                charged.make_room(own, of_peer);
+            }
             return if is_oldest || self.bytes == 0 { Ok(false) } else { Err(BodyError::NoMemory) };
         }
-        peer.bytes += bytes;
+        peer.bytes = of_peer;
         let waited = peer.waiting.remove(&self.number);
         charged.all = all;
         charged.highest = charged.highest.max(all);
+        let connection = || Holder { connection: self.connection.clone(), bytes: 0, goes: false };
+        charged.holders.entry(self.number).or_insert_with(connection).bytes += bytes;
         drop(charged);
         self.bytes += bytes;
         if waited {
@@ -217,15 +237,37 @@ impl Share {
     }
 }
 
+impl Charged {
+    /// Has a body of another peer give way, for one that would have `bytes` then: of the peer that holds the most, if that is
+    /// more, the largest of those that wait for their callers.
+    fn make_room(&mut self, own: IpAddr, bytes: usize) {
+        let peers = &self.peers;
+        let of_peer = |holder: &Holder| peers.get(&holder.connection.peer()).map_or(0, |peer| peer.bytes);
+        let waits = |holder: &&mut Holder| {
+            !holder.goes
+                && !holder.connection.is_working()
+                && holder.connection.peer() != own
+                && of_peer(holder) > bytes
+        };
+        let victim = self.holders.values_mut().filter(waits).max_by_key(|holder| (of_peer(holder), holder.bytes));
+        if let Some(victim) = victim {
+            victim.goes = true;
+            victim.connection.dropped.notify_one();
+        }
+    }
+}
+
 impl Drop for Share {
     fn drop(&mut self) {
+        let own = self.connection.peer();
         let mut charged = self.bodies.lock();
         charged.all -= self.bytes;
-        if let Some(peer) = charged.peers.get_mut(&self.peer) {
+        charged.holders.remove(&self.number);
+        if let Some(peer) = charged.peers.get_mut(&own) {
             peer.bytes -= self.bytes;
             peer.waiting.remove(&self.number);
             if peer.bytes == 0 && peer.waiting.is_empty() {
-                charged.peers.remove(&self.peer);
+                charged.peers.remove(&own);
             }
         }
         drop(charged);

@@ -95,6 +95,14 @@ pub(crate) fn look(body: &[u8], judge: &Judge) -> Result<Look, serde_json::Error
 }
 
 impl Question {
+    /// The answer where it is not asked.
+    ///
+    /// # Errors
+    /// None that a review could cause.
+    pub(crate) fn unasked(self) -> Result<Vec<u8>, serde_json::Error> {
+        answer(self.uid, None)
+    }
+
     /// Asks it.
     pub(crate) async fn answer(self, judge: &Judge) -> Result<Vec<u8>, serde_json::Error> {
         let judged = kinds::judge_template(&judge.client, &self.namespace, &self.template).await;
@@ -118,11 +126,11 @@ fn verdict(request: &Request<'_>, judge: &Judge) -> Result<Option<String>, Strin
     if let Some(why) = judge.closed.get(resource.as_str()).filter(|_| asks) {
         return Err(why.clone());
     }
-    if let Err(why) = kinds::bounded(resource, object, judge.object_max_bytes) {
+    let object = without_managed_fields(object);
+    if let Err(why) = kinds::bounded(resource, &object, judge.object_max_bytes) {
         // One that was stored before may lose its finalizers.
         return if asks { Err(why) } else { Ok(None) };
     }
-    let object = without_managed_fields(object);
     kinds::readable(resource, &object)?;
     // What an object was that is not read now, nobody looks up.
     let old = old.filter(|old| kinds::bounded(resource, old, judge.object_max_bytes).is_ok());

@@ -5,20 +5,17 @@ pub(crate) mod conversion;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use berth_http::{Bodies, BodyError, BodyLimits, Caller, Limits, Protocol, Received, Share};
+use berth_http::{Allowance, Answer, Bodies, BodyError, BodyLimits, Caller, Limits, Protocol, Received, Share};
 use http::header::{CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::Full;
-use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use kube::Client;
 use tokio::net::TcpListener;
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, Semaphore, watch};
 
 use crate::places::{CONVERT_PATH, VALIDATE_PATH};
 use admission::Look;
@@ -53,7 +50,21 @@ struct Shared {
     bodies: Arc<Bodies>,
     /// One review above [`INLINE_MAX`] at a time.
     large: Arc<Mutex<()>>,
+    /// What the apiserver is asked about templates, in the controller's name.
+    questions: Questions,
     judge: Judge,
+}
+
+/// Questions to the apiserver: few at once, and few of each address, for anybody may have them asked.
+struct Questions {
+    of_each: Allowance,
+    at_once: Semaphore,
+}
+
+impl Default for Questions {
+    fn default() -> Self {
+        Self { of_each: Allowance::new(50, Duration::from_millis(50)), at_once: Semaphore::new(8) }
+    }
 }
 
 /// What the validation of an object needs besides the object.
@@ -95,7 +106,13 @@ impl Server {
 
     /// Serves until the phase says to end and the connections have ended.
     pub(crate) async fn serve(self, listener: TcpListener, judge: Judge, mut phase: watch::Receiver<Phase>) {
-        let shared = Arc::new(Shared { phase: phase.clone(), bodies: self.bodies, large: Arc::default(), judge });
+        let shared = Arc::new(Shared {
+            phase: phase.clone(),
+            bodies: self.bodies,
+            large: Arc::default(),
+            questions: Questions::default(),
+            judge,
+        });
         let service = service_fn(move |request| {
             let shared = Arc::clone(&shared);
             async move { Ok::<_, Infallible>(respond(request, shared).await) }
@@ -110,36 +127,13 @@ impl Server {
 /// A refusal before any review could be read.
 struct Refusal(StatusCode, String);
 
-/// An answer; its request's memory is given back when it is sent.
-pub(crate) struct Reply {
-    body: Full<Bytes>,
-    _share: Option<Share>,
-}
-
-impl Body for Reply {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Reply> {
+async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Answer> {
     let draining = *shared.phase.borrow() != Phase::Serving;
     let (status, body, share, content) = match answer(request, shared).await {
         Ok((body, share)) => (StatusCode::OK, body, Some(share), "application/json"),
         Err(Refusal(status, message)) => (status, message.into_bytes(), None, "text/plain; charset=utf-8"),
     };
-    let mut response = Response::new(Reply { body: Full::new(Bytes::from(body)), _share: share });
+    let mut response = Response::new(Answer::new(body, share));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content));
     if status == StatusCode::TOO_MANY_REQUESTS {
@@ -164,18 +158,18 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<(Vec<
     let Some(caller) = request.extensions().get::<Caller>().cloned() else {
         return Err(Refusal(StatusCode::INTERNAL_SERVER_ERROR, "the caller is not known".to_owned()));
     };
-    let received = shared.bodies.read(caller.peer(), request.into_body()).await;
+    let received = shared.bodies.read(&caller, request.into_body()).await;
     let received = received.map_err(|error: BodyError| Refusal(error.status(), error.to_string()))?;
     let Received { bytes, share } = received;
     let _working = caller.working();
-    let look = if bytes.len() <= INLINE_MAX {
-        handler.look(&bytes, &shared.judge)
+    let (look, share) = if bytes.len() <= INLINE_MAX {
+        (handler.look(&bytes, &shared.judge), share)
     } else {
         let (turn, shared) = (shared.large.clone().lock_owned().await, shared.clone());
         let aside = tokio::task::spawn_blocking(move || {
-            // It ends with the work, also where nobody waits for that any more.
+            // Turn and memory end with the work, also where nobody waits for that any more.
             let _turn = turn;
-            handler.look(&bytes, &shared.judge)
+            (handler.look(&bytes, &shared.judge), share)
         });
         aside
             .await
@@ -183,12 +177,28 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<(Vec<
     };
     let answered = match look {
         Ok(Look::Answer(answer)) => Ok(answer),
-        Ok(Look::Asks(question)) => question.answer(&shared.judge).await,
+        Ok(Look::Asks(question)) => match shared.questions.ask(&caller).await {
+            Some(_asking) => question.answer(&shared.judge).await,
+            // Nothing is known, so nothing is refused: the controller asks again.
+            None => question.unasked(),
+        },
         Err(error) => Err(error),
     };
     let answer =
         answered.map_err(|error| Refusal(StatusCode::BAD_REQUEST, format!("the body is no review: {error}")))?;
     Ok((answer, share))
+}
+
+impl Questions {
+    /// Room for one more; none where too many are asked.
+    async fn ask(&self, caller: &Caller) -> Option<tokio::sync::SemaphorePermit<'_>> {
+        /// Less than the apiserver waits for an answer.
+        const WAIT: Duration = Duration::from_secs(2);
+        if !self.of_each.spend(caller.peer()) {
+            return None;
+        }
+        tokio::time::timeout(WAIT, self.at_once.acquire()).await.ok()?.ok()
+    }
 }
 
 impl Handler {

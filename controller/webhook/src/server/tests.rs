@@ -219,6 +219,7 @@ impl Served {
 async fn ask(stream: &mut TlsStream<TcpStream>, method: &str, path: &str, length: usize, body: &str) -> String {
     let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n{body}");
     stream.write_all(head.as_bytes()).await.unwrap();
+    stream.flush().await.unwrap();
     let (mut answer, mut buffer) = (String::new(), [0; 4096]);
     while !answer.contains("\r\n\r\n") {
         let read = stream.read(&mut buffer).await.unwrap();
@@ -375,4 +376,40 @@ async fn a_hundred_bodies_at_once_get_half_of_the_memory_and_another_caller_is_s
     for attacker in &attackers {
         attacker.abort();
     }
+}
+
+/// A review of one object whose answer is as large as it.
+fn large_review(bytes: usize) -> String {
+    let object =
+        json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "metadata": {"name": "x".repeat(bytes)}});
+    let request = json!({"uid": "u", "desiredAPIVersion": "apps.kruise.io/v1beta1", "objects": [object]});
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request}).to_string()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_that_nobody_takes_stay_charged_and_give_way_to_another_caller() {
+    let served = Served::start().await;
+    let review = large_review((8 << 20) - 1000);
+    let mut unread = Vec::new();
+    for peer in [ATTACKER, Ipv4Addr::new(127, 0, 0, 3)] {
+        let mut stream = served.connect_from(peer).await;
+        let answer = ask(&mut stream, "POST", "/convert", review.len(), &review).await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        unread.push(stream);
+    }
+    // Nothing more of the answers is read, and what the kernel holds of them is not all.
+    assert_eq!(served.bodies.charged(), 2 * BODIES.factor * review.len());
+    let other = large_review(1 << 20);
+    let answer = ask(&mut served.connect_from(OTHER).await, "POST", "/convert", other.len(), &other).await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    // The other one has gone again, and so has one of the two.
+    let left = BODIES.factor * review.len();
+    let settled = async {
+        while served.bodies.charged() != left {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let settled = tokio::time::timeout(Duration::from_secs(60), settled).await;
+    assert!(settled.is_ok(), "{} bytes are charged, not {left}", served.bodies.charged());
+    drop(unread);
 }

@@ -7,8 +7,10 @@ use hyper::body::Frame;
 
 use super::*;
 
-const ONE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
-const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
+fn caller(number: u8) -> Caller {
+    Caller::detached(std::net::Ipv4Addr::new(10, 0, 0, number).into())
+}
+
 const LIMITS: BodyLimits =
     BodyLimits { largest: 100, factor: 2, total: 400, deadline: Duration::from_secs(10), wait: Duration::from_secs(2) };
 
@@ -31,7 +33,7 @@ impl Body for Stalled {
 #[tokio::test]
 async fn a_body_is_charged_by_its_bytes_until_its_share_is_dropped() {
     let bodies = Bodies::new(LIMITS);
-    let received = bodies.read(ONE, body(50)).await.unwrap();
+    let received = bodies.read(&caller(1), body(50)).await.unwrap();
     assert_eq!((received.bytes.len(), received.share.bytes(), bodies.charged()), (50, 100, 100));
     drop(received);
     assert_eq!((bodies.charged(), bodies.highest()), (0, 100));
@@ -41,14 +43,14 @@ async fn a_body_is_charged_by_its_bytes_until_its_share_is_dropped() {
 #[tokio::test]
 async fn a_body_that_announces_too_much_is_refused_before_it_is_read() {
     let bodies = Bodies::new(LIMITS);
-    let refused = bodies.read(ONE, body(101)).await.unwrap_err();
+    let refused = bodies.read(&caller(1), body(101)).await.unwrap_err();
     assert_eq!((refused.status(), bodies.highest()), (StatusCode::PAYLOAD_TOO_LARGE, 0));
 }
 
 #[tokio::test]
 async fn a_body_that_announces_nothing_is_refused_where_it_gets_too_large() {
     let bodies = Bodies::new(LIMITS);
-    let refused = bodies.read(ONE, Stalled(Some(Bytes::from(vec![0; 101])))).await.unwrap_err();
+    let refused = bodies.read(&caller(1), Stalled(Some(Bytes::from(vec![0; 101])))).await.unwrap_err();
     assert_eq!((refused.status(), bodies.charged()), (StatusCode::PAYLOAD_TOO_LARGE, 0));
 }
 
@@ -58,12 +60,12 @@ async fn a_body_without_bytes_holds_nothing_and_is_refused_at_its_deadline() {
     let waiting: Vec<_> = (0..1000)
         .map(|_| {
             let bodies = bodies.clone();
-            tokio::spawn(async move { bodies.read(ONE, Stalled(None)).await.unwrap_err().status() })
+            tokio::spawn(async move { bodies.read(&caller(1), Stalled(None)).await.unwrap_err().status() })
         })
         .collect();
     tokio::task::yield_now().await;
     assert_eq!(bodies.charged(), 0);
-    assert_eq!(bodies.read(ONE, body(100)).await.unwrap().bytes.len(), 100);
+    assert_eq!(bodies.read(&caller(1), body(100)).await.unwrap().bytes.len(), 100);
     for waiting in waiting {
         assert_eq!(waiting.await.unwrap(), StatusCode::REQUEST_TIMEOUT);
     }
@@ -72,20 +74,20 @@ async fn a_body_without_bytes_holds_nothing_and_is_refused_at_its_deadline() {
 #[tokio::test(start_paused = true)]
 async fn one_peer_gets_half_and_others_are_served_meanwhile() {
     let bodies = Bodies::new(LIMITS);
-    let held = bodies.read(ONE, body(100)).await.unwrap();
-    assert_eq!(bodies.read(ONE, body(1)).await.unwrap_err().status(), StatusCode::TOO_MANY_REQUESTS);
-    assert_eq!(bodies.read(OTHER, body(100)).await.unwrap().bytes.len(), 100);
+    let held = bodies.read(&caller(1), body(100)).await.unwrap();
+    assert_eq!(bodies.read(&caller(1), body(1)).await.unwrap_err().status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(bodies.read(&caller(2), body(100)).await.unwrap().bytes.len(), 100);
     drop(held);
-    assert!(bodies.read(ONE, body(1)).await.is_ok());
+    assert!(bodies.read(&caller(1), body(1)).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_body_that_finds_no_memory_gets_what_is_given_back_meanwhile() {
     let bodies = Bodies::new(LIMITS);
-    let held = bodies.read(ONE, body(100)).await.unwrap();
+    let held = bodies.read(&caller(1), body(100)).await.unwrap();
     let second = tokio::spawn({
         let bodies = bodies.clone();
-        async move { bodies.read(ONE, body(1)).await.map(|received| received.bytes.len()) }
+        async move { bodies.read(&caller(1), body(1)).await.map(|received| received.bytes.len()) }
     });
     tokio::time::sleep(Duration::from_secs(1)).await;
     drop(held);
@@ -121,7 +123,7 @@ async fn bodies_that_fill_the_memory_at_once_do_not_wait_for_each_other() {
     for _ in 0..20 {
         let bodies = bodies.clone();
         reading.spawn(async move {
-            let read = bodies.read(ONE, Dripping { left: 100, is_next: false }).await;
+            let read = bodies.read(&caller(1), Dripping { left: 100, is_next: false }).await;
             read.map(|received| received.bytes.len()).map_err(|error| error.status())
         });
     }
@@ -131,4 +133,40 @@ async fn bodies_that_fill_the_memory_at_once_do_not_wait_for_each_other() {
     assert_eq!(began.elapsed(), Duration::ZERO, "nobody waited for what others hold");
     assert_eq!(bodies.charged(), 0);
     assert!(bodies.lock().peers.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_all_memory_is_held_the_largest_of_the_peer_with_the_most_gives_way() {
+    let bodies = Bodies::new(LIMITS);
+    let (small, large, other) = (caller(1), caller(1), caller(2));
+    let held = [
+        bodies.read(&small, body(20)).await.unwrap(),
+        bodies.read(&large, body(80)).await.unwrap(),
+        bodies.read(&other, body(95)).await.unwrap(),
+    ];
+    assert_eq!(bodies.charged(), 390);
+    let newcomer = tokio::spawn({
+        let bodies = bodies.clone();
+        async move { bodies.read(&caller(3), body(50)).await.map(|received| received.bytes.len()) }
+    });
+    large.gives_way().await;
+    // What its connection held is given back.
+    let [_small, large, _other] = held;
+    drop(large);
+    assert_eq!(newcomer.await.unwrap().unwrap(), 50);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_gives_way_neither_while_it_is_worked_on_nor_to_a_peer_that_would_hold_as_much() {
+    let bodies = Bodies::new(LIMITS);
+    let (one, other) = (caller(1), caller(2));
+    let held = [bodies.read(&one, body(100)).await.unwrap(), bodies.read(&other, body(99)).await.unwrap()];
+    let working = [one.working(), other.working()];
+    assert_eq!(bodies.read(&caller(3), body(2)).await.unwrap_err().status(), StatusCode::TOO_MANY_REQUESTS);
+    drop(working);
+    assert_eq!(bodies.read(&other, body(2)).await.unwrap_err().status(), StatusCode::TOO_MANY_REQUESTS);
+    let told =
+        |caller: Caller| async move { tokio::time::timeout(Duration::from_secs(1), caller.gives_way()).await.is_ok() };
+    assert!(!told(one).await && !told(other).await, "somebody was told to give way");
+    drop(held);
 }

@@ -177,7 +177,8 @@ pub fn clone_set(name: &str, replicas: usize, image: &str, rolling_update: &Valu
                         "name": CONTAINER,
                         "image": image,
                         "ports": [{"containerPort": PORT}],
-                        "readinessProbe": {"tcpSocket": {"port": PORT}, "periodSeconds": 1},
+                        // Nobody is out of service because the machine is busy.
+                        "readinessProbe": {"tcpSocket": {"port": PORT}, "periodSeconds": 1, "failureThreshold": 10},
                     }],
                 },
             },

@@ -168,6 +168,7 @@ pub(crate) fn node_image(data: &[u8]) {
         image: one::<NodeImage>(&world.image),
         pods: all(&world.pods),
         jobs: all(&world.jobs),
+        unreadable_jobs: Vec::new(),
         early: world.early,
     };
     let plan = nodeimage::decide(&snapshot, world.now());

@@ -18,10 +18,20 @@ use serde_json::{Value, json};
 use crate::support::*;
 
 pub(crate) fn executor(client: &Client, leadership: Leadership, expectations: Arc<Expectations>) -> Executor {
+    executor_with(Duration::from_secs(5), client, leadership, expectations)
+}
+
+/// With another time for each write.
+pub(crate) fn executor_with(
+    timeout: Duration,
+    client: &Client,
+    leadership: Leadership,
+    expectations: Arc<Expectations>,
+) -> Executor {
     let (recorder, sender) =
         Recorder::new(client.clone(), "test", "test-0", Metrics::new(|_| {}), CancellationToken::new());
     tokio::spawn(sender);
-    let settings = Settings { timeout: Duration::from_secs(5), ..Settings::default() };
+    let settings = Settings { timeout, ..Settings::default() };
     Executor::new(client.clone(), leadership, expectations, recorder, settings)
 }
 

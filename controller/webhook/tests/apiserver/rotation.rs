@@ -17,11 +17,11 @@ use tokio_rustls::TlsConnector;
 
 use crate::stage::{NAMESPACE, Replica, SECRET, Stage, Validity, node_image, node_images, tag_of};
 
-/// As short as whole seconds in certificates allow for.
-const SHORT: Validity = Validity { cert: Duration::from_secs(12), ca: Duration::from_secs(24) };
+/// Short, and long enough that a busy apiserver learns of a bundle before certificates of it are served.
+const SHORT: Validity = Validity { cert: Duration::from_secs(24), ca: Duration::from_secs(48) };
 /// How many certificates and authorities must have come and gone.
-const CERTIFICATES: usize = 5;
-const AUTHORITIES: usize = 3;
+const CERTIFICATES: usize = 4;
+const AUTHORITIES: usize = 2;
 
 /// Shakes hands as the apiserver does, trusting this bundle, and gives the certificate that was shown.
 pub(crate) async fn handshake(address: SocketAddr, bundle: &str) -> Result<Vec<u8>> {

@@ -6,6 +6,7 @@ use berth_e2e::objects::{self, CONTAINER, image_patch, kind};
 use berth_e2e::record::{ContainerView, PodView};
 use serde_json::{Value, json};
 
+use crate::pulls::restored;
 use crate::world::{Case, PATIENCE, ensure_in_place};
 
 fn in_place() -> Value {
@@ -59,11 +60,18 @@ pub(crate) async fn back_before_the_kubelet_saw_it(case: &Case) -> Result<()> {
     let before = case.pods("web").await?;
     let watch = case.watch("web").await?;
     kubelets(case, |cluster, kubelet| cluster.stop(kubelet)).await?;
-    case.set_image("web", &two).await?;
-    watch.until("all pods want B", PATIENCE, |now| now.pods.values().all(|s| container(s.pod).wanted == two)).await?;
-    case.set_image("web", &one).await?;
-    watch.until("all pods want A", PATIENCE, |now| now.pods.values().all(|s| container(s.pod).wanted == one)).await?;
-    kubelets(case, |cluster, kubelet| cluster.start(kubelet)).await?;
+    let back = async {
+        case.set_image("web", &two).await?;
+        watch
+            .until("all pods want B", PATIENCE, |now| now.pods.values().all(|s| container(s.pod).wanted == two))
+            .await?;
+        case.set_image("web", &one).await?;
+        watch
+            .until("all pods want A", PATIENCE, |now| now.pods.values().all(|s| container(s.pod).wanted == one))
+            .await?;
+        Ok(())
+    };
+    restored(back, kubelets(case, |cluster, kubelet| cluster.start(kubelet))).await?;
     case.done("web").await?;
     let after = case.pods("web").await?;
     ensure_in_place(&before, &after, 0)?;
@@ -153,15 +161,18 @@ pub(crate) async fn a_moved_tag_is_reported(case: &Case) -> Result<()> {
 
     // Kubelets are stopped, so that the way there and back leaves the containers alone.
     kubelets(case, |cluster, kubelet| cluster.stop(kubelet)).await?;
-    case.set_strategy("web", json!({"inPlaceUpdateStrategy": {"gracePeriodSeconds": 0}})).await?;
-    let watch = case.watch("web").await?;
-    for image in [&other, &moving] {
-        case.set_image("web", image).await?;
-        watch
-            .until("all pods want it", PATIENCE, |now| now.pods.values().all(|s| container(s.pod).wanted == *image))
-            .await?;
-    }
-    kubelets(case, |cluster, kubelet| cluster.start(kubelet)).await?;
+    let there_and_back = async {
+        case.set_strategy("web", json!({"inPlaceUpdateStrategy": {"gracePeriodSeconds": 0}})).await?;
+        let watch = case.watch("web").await?;
+        for image in [&other, &moving] {
+            case.set_image("web", image).await?;
+            watch
+                .until("all pods want it", PATIENCE, |now| now.pods.values().all(|s| container(s.pod).wanted == *image))
+                .await?;
+        }
+        Ok(())
+    };
+    restored(there_and_back, kubelets(case, |cluster, kubelet| cluster.start(kubelet))).await?;
     case.done("web").await?;
 
     let after = case.pods("web").await?;

@@ -11,7 +11,7 @@ use crate::world::{Case, PATIENCE};
 
 const REPLICAS: usize = 5;
 /// The record has its own clock: a pod that became ready may be seen so much later than the next one that went.
-const ON_THE_WAY: Duration = Duration::from_millis(500);
+const ON_THE_WAY: Duration = Duration::from_secs(4);
 
 /// A rollout and what it may do.
 struct Rollout {
@@ -89,7 +89,7 @@ pub(crate) async fn in_place_with_surge(case: &Case) -> Result<()> {
 
 pub(crate) async fn in_place_with_min_ready_seconds(case: &Case) -> Result<()> {
     let rollout = Rollout::new(json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 2}));
-    Rollout { max_unavailable: 2, min_ready_seconds: 2, ..rollout }.holds(case).await
+    Rollout { max_unavailable: 2, min_ready_seconds: 6, ..rollout }.holds(case).await
 }
 
 pub(crate) async fn recreate_with_max_unavailable(case: &Case) -> Result<()> {

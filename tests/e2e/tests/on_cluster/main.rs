@@ -76,7 +76,6 @@ const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
     exactness::two_tags_of_one_digest,
     exactness::a_rollback_in_the_grace_period,
     exactness::a_crash_loop_is_left_by_an_update,
-    exactness::a_moved_tag_is_reported,
     hooks::a_pod_is_deleted_when_its_hook_lets_it_go,
     hooks::an_update_waits_for_its_hook_before_and_after,
     hooks::a_new_pod_is_available_when_its_hook_says_so,
@@ -104,6 +103,8 @@ const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
 
 /// What looks at more than its own namespace, in the order in which they run: what breaks things comes last.
 const ALONE: &[(&str, Test)] = tests![
+    // Kubelets that begin call pods not ready for a moment.
+    exactness::a_moved_tag_is_reported,
     exactness::back_before_the_kubelet_saw_it,
     exactness::back_after_the_kubelet_saw_it,
     bad_input::a_registry_that_is_down,

@@ -87,12 +87,21 @@ async fn explain(world: &World, namespace: &str) -> Result<Value> {
 async fn first_deeds(world: &World) -> Result<Vec<Deed>> {
     let life = world.controller.ledger().life() + 1;
     world.controller.one_life().await;
-    while world.controller.ledger().life() < life || !run::is_quiet(&world.controller) {
-        sleep(Duration::from_millis(20)).await;
-        world.controller.check()?;
+    let quiet = async || -> Result<Vec<Deed>> {
+        while world.controller.ledger().life() < life || !run::is_quiet(&world.controller) {
+            sleep(Duration::from_millis(20)).await;
+            world.controller.check()?;
+        }
+        let ledger = world.controller.ledger();
+        Ok(ledger.entries().iter().filter(|entry| entry.life == life).filter_map(Deed::done).collect())
+    };
+    let did = quiet().await?;
+    if !did.is_empty() {
+        return Ok(did);
     }
-    let ledger = world.controller.ledger();
-    Ok(ledger.entries().iter().filter(|entry| entry.life == life).filter_map(Deed::done).collect())
+    // A process that has just begun may get no processor for a while.
+    sleep(Duration::from_secs(2)).await;
+    quiet().await
 }
 
 /// The stages of a plan that write something.

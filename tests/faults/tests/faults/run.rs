@@ -151,9 +151,14 @@ pub(crate) async fn ended<T>(
 
 /// Waits until what is looked at has no flaw, and the controller has nothing more to do.
 pub(crate) async fn rest<T>(controller: &Controller, look: impl AsyncFn() -> Result<(T, Option<String>)>) -> Result<T> {
-    let deadline = Instant::now() + PATIENCE;
+    // From the last thing that happened: a plan that kills at each write has many lives.
+    let (mut deadline, mut happened) = (Instant::now() + PATIENCE, 0);
     loop {
         controller.check()?;
+        let entries = controller.ledger().entries().len();
+        if std::mem::replace(&mut happened, entries) != entries {
+            deadline = Instant::now() + PATIENCE;
+        }
         // Asked before it is looked: what the controller then does is seen.
         let quiet = is_quiet(controller);
         let (seen, flaw) = look().await?;

@@ -34,7 +34,7 @@ use replicas::Replicas;
 use tenant::Tenant;
 
 /// A request of somebody else may take so long in the middle of an attack, on a busy machine.
-const SOMEBODY_ELSE: Duration = Duration::from_secs(10);
+const SOMEBODY_ELSE: Duration = Duration::from_secs(30);
 
 /// Runs an attack against healthy replicas, and judges them when it is over.
 async fn attack(case: &Case, attack: impl AsyncFnOnce(&Tenant) -> Result<()>) -> Result<()> {

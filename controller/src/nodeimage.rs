@@ -97,6 +97,12 @@ pub(crate) fn managed_pods(stores: &Stores, node: &str) -> Vec<Arc<Pod>> {
 pub(crate) async fn reconcile(acting: &Acting, key: Key) -> Next {
     let stores = &acting.stores;
     let (node, image) = (stores.nodes.get("", &key.name), stores.nodeimages.get("", &key.name));
+    // What cannot be read is not gone: without the node its NodeImage would be deleted.
+    let is_unread = node.is_none() && stores.nodes.unreadable("", &key.name).is_some()
+        || image.is_none() && stores.nodeimages.unreadable("", &key.name).is_some();
+    if is_unread {
+        return Next::Done;
+    }
     let owner = match (&image, &node) {
         (Some(image), _) => Owner::of(&**image),
         (None, Some(node)) => Owner::of(&**node),
@@ -105,8 +111,13 @@ pub(crate) async fn reconcile(acting: &Acting, key: Key) -> Next {
     if let Err(next) = acting.settled(&owner.uid).await {
         return next;
     }
-    let asked = image.iter().flat_map(|image| owners(&image.0));
-    let jobs = asked.filter_map(|(namespace, name)| Some(stores.jobs.get(namespace, name)?.0.clone())).collect();
+    let (mut jobs, mut unreadable_jobs) = (Vec::new(), Vec::new());
+    for (namespace, name) in image.iter().flat_map(|image| owners(&image.0)) {
+        match stores.jobs.get(namespace, name) {
+            Some(job) => jobs.push(job.0.clone()),
+            None => unreadable_jobs.extend(stores.jobs.unreadable(namespace, name).map(|odd| odd.uid.clone())),
+        }
+    }
     // Until there was a NodeImage, its node stood for it.
     if let (Some(_), Some(node)) = (&image, &node) {
         acting.expectations.forget(node.uid());
@@ -117,6 +128,7 @@ pub(crate) async fn reconcile(acting: &Acting, key: Key) -> Next {
         image: image.as_ref().map(|image| image.0.clone()),
         pods: managed_pods(stores, &key.name),
         jobs,
+        unreadable_jobs,
         early: acting.early.allowed(),
     };
     let plan = decide(&snapshot, Timestamp::now());

@@ -209,6 +209,7 @@ impl World {
                 pods: Vec::new(),
                 name,
                 jobs,
+                unreadable_jobs: Vec::new(),
                 early: false,
             };
             let plan = nodeimage::decide(&snapshot, self.now);

@@ -98,7 +98,11 @@ fn prune(snapshot: &Snapshot, image: &NodeImage, plan: &mut Plan, now: Timestamp
             |job: &&std::sync::Arc<ImagePullJob>| job.metadata.uid.as_deref().is_some_and(|uid| entry::is(owner, uid));
         snapshot.jobs.iter().find(is)
     };
-    let needed = |entry: &ImageTagSpec| entry.owner_references.iter().filter_map(of).any(|job| still_counts(job));
+    let unreadable = |owner: &ObjectReference| snapshot.unreadable_jobs.iter().any(|uid| entry::is(owner, uid));
+    let needed = |entry: &ImageTagSpec| {
+        let owners = &entry.owner_references;
+        owners.iter().filter_map(of).any(|job| still_counts(job)) || owners.iter().any(unreadable)
+    };
     let mut soonest: Option<SignedDuration> = None;
     for (name, of) in &image.spec.images {
         let left = of.tags.iter().filter(|entry| !needed(entry)).filter_map(|entry| time_left(image, name, entry, now));
@@ -109,7 +113,7 @@ fn prune(snapshot: &Snapshot, image: &NodeImage, plan: &mut Plan, now: Timestamp
     }
     entry::prune(
         image,
-        |_, _, owner| !entry::is_job(owner) || of(owner).is_some(),
+        |_, _, owner| !entry::is_job(owner) || of(owner).is_some() || unreadable(owner),
         |name, entry| needed(entry) || time_left(image, name, entry, now).is_none_or(|left| left.is_positive()),
     )
 }

@@ -1,6 +1,6 @@
 //! Which pods the daemon is asked about.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::v1beta1::nodeimage::{InspectPod, MAX_INSPECTED_PODS, NodeImage};
 use serde::Serialize;
@@ -53,6 +53,45 @@ pub(super) struct Questions {
     pub(super) left_out: Option<String>,
 }
 
+/// What is chosen so far, and of it each namespace's part: pods and bytes. Tenants write the records of their pods, so one alone
+/// gets half of what there is, two a third each, and there is always some left for the next.
+struct Chosen<'a> {
+    pods: Vec<&'a InspectPod>,
+    bytes: usize,
+    of_namespace: BTreeMap<&'a str, (usize, usize)>,
+}
+
+impl<'a> Chosen<'a> {
+    /// Takes one more.
+    ///
+    /// # Errors
+    /// Why there is no room for it.
+    fn take(&mut self, pod: &'a InspectPod) -> Result<(), String> {
+        let own = json_bytes(pod);
+        let (pods, bytes) = self.of_namespace.entry(&pod.namespace).or_default();
+        let free = MAX_INSPECTED_PODS.saturating_sub(self.pods.len());
+        let left = MAX_SPEC_BYTES.checked_sub(self.bytes + own);
+        if free == 0 {
+            return Err(format!("it names {MAX_INSPECTED_PODS} pods already"));
+        }
+        if let Some(problem) = excess(pod, own) {
+            return Err(problem);
+        }
+        match left {
+            None => return Err(format!("its spec would have more than {MAX_SPEC_BYTES} bytes")),
+            Some(left) if *pods >= free || *bytes + own > left => {
+                return Err(format!("namespace {} has its share of this node's questions", pod.namespace));
+            }
+            Some(_) => {}
+        }
+        *pods += 1;
+        *bytes += own;
+        self.bytes += own;
+        self.pods.push(pod);
+        Ok(())
+    }
+}
+
 /// Chooses what the daemon is asked. Those that it was asked about before come first.
 pub(super) fn wanted(snapshot: &Snapshot, image: &NodeImage) -> Questions {
     let asked: BTreeSet<&str> = image.spec.inspect_pods.iter().map(|pod| pod.uid.as_str()).collect();
@@ -65,29 +104,11 @@ pub(super) fn wanted(snapshot: &Snapshot, image: &NodeImage) -> Questions {
     }
     let by_name = |pod: &InspectPod| (pod.namespace.clone(), pod.name.clone(), pod.uid.clone());
     pods.sort_by_cached_key(|pod| (!asked.contains(pod.uid.as_str()), by_name(pod)));
-    let mut left_out: Vec<String> = Vec::new();
-    let mut bytes = json_bytes(&image.spec.images);
-    let mut fits = |pod: &InspectPod, before: usize| {
-        let own = json_bytes(pod);
-        let problem = if before >= MAX_INSPECTED_PODS {
-            format!("it names {MAX_INSPECTED_PODS} pods already")
-        } else if let Some(problem) = excess(pod, own) {
-            problem
-        } else if bytes + own > MAX_SPEC_BYTES {
-            format!("its spec would have more than {MAX_SPEC_BYTES} bytes")
-        } else {
-            bytes += own;
-            return true;
-        };
-        left_out.push(format!("pod {}/{}: {problem}", pod.namespace, pod.name));
-        false
-    };
-    let mut chosen: Vec<InspectPod> = Vec::new();
-    for pod in pods {
-        if fits(&pod, chosen.len()) {
-            chosen.push(pod);
-        }
-    }
+    let bytes = json_bytes(&image.spec.images);
+    let mut chosen = Chosen { pods: Vec::new(), bytes, of_namespace: BTreeMap::new() };
+    let problem = |pod| chosen.take(pod).err().map(|problem| format!("pod {}/{}: {problem}", pod.namespace, pod.name));
+    let left_out: Vec<String> = pods.iter().filter_map(problem).collect();
+    let mut chosen: Vec<InspectPod> = chosen.pods.into_iter().cloned().collect();
     chosen.sort_by_cached_key(by_name);
     let count = left_out.len();
     let left_out = left_out.into_iter().next().map(|first| {

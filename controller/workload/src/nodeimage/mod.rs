@@ -40,6 +40,8 @@ pub struct Snapshot {
     pub pods: Vec<Arc<Pod>>,
     /// The ImagePullJobs that [`owners`] names, where they exist.
     pub jobs: Vec<Arc<ImagePullJob>>,
+    /// The uids of those that exist and cannot be read: what they asked for stays.
+    pub unreadable_jobs: Vec<String>,
     /// The daemon may be asked about pods whose status will tell, too, only later: see [`asks_early`].
     pub early: bool,
 }

@@ -56,7 +56,15 @@ fn owner(uid: &str) -> Value {
 
 fn snapshot(node: Option<Value>, image: Option<Arc<NodeImage>>) -> Snapshot {
     let node = node.map(|node| Arc::new(serde_json::from_value(node).unwrap()));
-    Snapshot { name: "n1".to_owned(), node, image, pods: Vec::new(), jobs: Vec::new(), early: false }
+    Snapshot {
+        name: "n1".to_owned(),
+        node,
+        image,
+        pods: Vec::new(),
+        jobs: Vec::new(),
+        unreadable_jobs: Vec::new(),
+        early: false,
+    }
 }
 
 /// The entry for `app:1` as a job leaves it that asks for it.
@@ -223,6 +231,21 @@ fn owners_that_are_gone_are_dropped() {
 }
 
 #[test]
+fn what_a_job_asked_for_stays_while_the_job_cannot_be_read() {
+    let spec = json!({"images": {"app": {"tags": [
+        {"tag": "1", "ownerReferences": [owner("odd")], "pullPolicy": {"ttlSecondsAfterFinished": 1}},
+        {"tag": "2", "ownerReferences": [owner("gone")]},
+    ]}}});
+    let status = json!({"imageStatuses": {"app": {"tags": [
+        {"tag": "1", "phase": "Succeeded", "completionTime": ago(99)},
+    ]}}});
+    let mut snapshot = snapshot(Some(node(&json!({}))), Some(image(&json!({}), &spec, &status)));
+    snapshot.unreadable_jobs = vec!["odd".to_owned()];
+    let tags = &patch(&snapshot)["spec"]["images"]["app"]["tags"];
+    assert_eq!((tags.as_array().map(Vec::len), &tags[0]["tag"]), (Some(1), &json!("1")));
+}
+
+#[test]
 fn the_last_of_a_namespace_takes_its_secrets_along() {
     let secret = |namespace: &str| json!({"namespace": namespace, "name": "s"});
     let spec = json!({"images": {"app": {
@@ -380,10 +403,30 @@ fn the_list_of_pods_is_sorted_and_bounded() {
     snapshot.pods = uids.iter().rev().map(|uid| pod(&Given { uid, ..ASKS })).collect();
     let patch = patch(&snapshot);
     let pods = patch["spec"]["inspectPods"].as_array().unwrap();
-    assert_eq!(pods.len(), MAX_INSPECTED_PODS);
+    assert_eq!(pods.len(), MAX_INSPECTED_PODS / 2, "one namespace gets half");
     assert!(pods.is_sorted_by_key(|pod| pod["name"].as_str().unwrap().to_owned()));
     assert_eq!(pods[pods.len() - 1], listed(last), "who was asked about stays");
     assert!(pods.iter().all(|pod| *pod != listed("gone")));
+}
+
+/// The same pod in another namespace.
+fn moved(namespace: &str, pod: &Pod) -> Arc<Pod> {
+    let mut pod = pod.clone();
+    pod.metadata.namespace = namespace.into();
+    Arc::new(pod)
+}
+
+#[test]
+fn pods_of_one_namespace_leave_room_for_those_of_another_however_large_their_records_are() {
+    let uids: Vec<&'static str> = (0..40).map(|n| &*format!("{n:03}").leak()).collect();
+    let mut snapshot = snapshot(None, Some(image(&fake(), &json!({}), &json!(null))));
+    snapshot.pods = uids.iter().map(|uid| moved("a-tenant", &with_variables(uid, 64, 200))).collect();
+    snapshot.pods.push(moved("victim", &pod(&ASKS)));
+    let plan = decide(&snapshot, now());
+    let Action::PatchNodeImage { patch, .. } = &plan.stages[0].steps[0].actions[0] else { panic!("{plan:?}") };
+    let pods = patch["spec"]["inspectPods"].as_array().unwrap();
+    assert!(pods.iter().any(|pod| pod["namespace"] == "victim"), "{} pods", pods.len());
+    assert!(plan.events[0].message.contains("a-tenant has its share"), "{:?}", plan.events);
 }
 
 /// A pod whose record names so many variables, of so many bytes each.
@@ -426,7 +469,9 @@ fn a_nodeimage_stays_within_its_bytes_and_those_asked_about_stay() {
     let uids: Vec<&'static str> = (0..100).map(|n| &*format!("{n:03}").leak()).collect();
     let spec = json!({"inspectPods": [listed("099")]});
     let mut snapshot = snapshot(None, Some(image(&fake(), &spec, &json!(null))));
-    snapshot.pods = uids.iter().map(|uid| with_variables(uid, 64, 80)).collect();
+    let namespaces = ["default", "b", "c", "d", "e"].iter().cycle();
+    snapshot.pods = uids.iter().zip(namespaces).map(|(uid, of)| moved(of, &with_variables(uid, 64, 80))).collect();
+    snapshot.pods[99] = with_variables("099", 64, 80);
     let plan = decide(&snapshot, now());
     let Action::PatchNodeImage { patch, .. } = &plan.stages[0].steps[0].actions[0] else { panic!("{plan:?}") };
     let pods = patch["spec"]["inspectPods"].as_array().unwrap();

@@ -17,6 +17,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 fn main() -> anyhow::Result<()> {
     let flags = Flags::parse();
     log_to_stderr(&flags)?;
+    end_at_a_panic();
     // One thread: the daemon waits most of the time, and threads cost memory on every node.
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(run(flags))
 }
@@ -40,7 +41,7 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
         .with_context(|| format!("--http-address={} cannot be listened on", flags.http_address))?;
     let metrics = Arc::new(Metrics::default());
     info!(node = flags.node_name, version = env!("CARGO_PKG_VERSION"), "the daemon begins");
-    let server = tokio::spawn(http::serve(listener, metrics.clone()));
+    let mut server = tokio::spawn(http::serve(listener, metrics.clone()));
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let end = async move {
@@ -52,7 +53,10 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
     let settings = flags.settings();
     let leases = flags.leases().map(|leases| tokio::spawn(cni::reclaim(leases, settings.socket.clone())));
     let plugins = flags.plugins().map(|plugins| (plugins, cni::Sign::watch(client.clone(), &flags.pod_namespace)));
-    agent::run(settings, Api::all(client), metrics, end).await;
+    let ended = tokio::select! {
+        ended = agent::run(settings, Api::all(client), metrics, end) => ended.map_err(anyhow::Error::from),
+        _ = &mut server => Err(anyhow::anyhow!("the server of probes and metrics ended by itself: the process ends")),
+    };
     if let Some(leases) = leases {
         leases.abort();
     }
@@ -60,5 +64,15 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
         sign.restore_if_gone(&plugins).await;
     }
     server.abort();
-    Ok(())
+    ended
+}
+
+/// A task that panics leaves the others waiting for it, in a process that looks well: so the first panic ends the process.
+fn end_at_a_panic() {
+    let told = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        told(panic);
+        tracing::error!(%panic, "a task panicked: the process ends");
+        std::process::exit(1);
+    }));
 }

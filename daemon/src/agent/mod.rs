@@ -61,6 +61,11 @@ struct Agent {
     progress: mpsc::Sender<(u64, Bytes)>,
 }
 
+/// A watch that ended while the daemon was to go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the watch of the {0} ended by itself: the process ends")]
+pub struct WatchEnded(&'static str);
+
 /// What is known about the runtime.
 enum Connection {
     Unknown,
@@ -80,7 +85,15 @@ struct Inspection {
 }
 
 /// Runs until the process is to end. Pulls that are under way then are stopped, and taken up by the next daemon.
-pub async fn run(settings: Settings, api: Api<NodeImage>, metrics: Arc<Metrics>, end: impl Future<Output = ()>) {
+///
+/// # Errors
+/// A watch ended before that: without it the daemon would see nothing any more, and look well.
+pub async fn run(
+    settings: Settings,
+    api: Api<NodeImage>,
+    metrics: Arc<Metrics>,
+    end: impl Future<Output = ()>,
+) -> Result<(), WatchEnded> {
     let (node_tell, mut nodes) = mpsc::channel(4);
     let (runtime_tell, mut runtimes) = mpsc::channel(64);
     let (done, mut dones) = mpsc::channel(64);
@@ -105,11 +118,17 @@ pub async fn run(settings: Settings, api: Api<NodeImage>, metrics: Arc<Metrics>,
     };
     tokio::pin!(end);
     let mut wake = None;
-    loop {
+    let ended = loop {
         tokio::select! {
-            () = &mut end => break,
-            Some(node) = nodes.recv() => agent.on_node(node),
-            Some(event) = runtimes.recv() => agent.on_runtime(event),
+            () = &mut end => break Ok(()),
+            node = nodes.recv() => match node {
+                Some(node) => agent.on_node(node),
+                None => break Err(WatchEnded("NodeImage")),
+            },
+            event = runtimes.recv() => match event {
+                Some(event) => agent.on_runtime(event),
+                None => break Err(WatchEnded("container runtime")),
+            },
             Some(done) = dones.recv() => agent.on_done(done),
             Some((attempt, bytes)) = progresses.recv() => agent.tasks.progressed(attempt, bytes, now()),
             () = sleep_until(wake) => {}
@@ -122,12 +141,13 @@ pub async fn run(settings: Settings, api: Api<NodeImage>, metrics: Arc<Metrics>,
             agent.on_done(done);
         }
         wake = agent.step();
-    }
+    };
     agent.forget();
     for watch in watches {
         watch.abort();
     }
     info!("the daemon ends");
+    ended
 }
 
 async fn sleep_until(wake: Option<Instant>) {

@@ -3,6 +3,7 @@
 use berth_api::v1beta1::nodeimage::{ImagePullPhase, ImageTagStatus, NodeImageStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use super::turns::TURN_OVER;
 use super::{Key, MESSAGE_MAX, Resolved, Running, State, Task, Tasks, shortened};
 use crate::manifest::Bytes;
 
@@ -53,6 +54,7 @@ impl Task {
                 status.phase = ImagePullPhase::Pulling;
                 status.message = format!("held, and tried again until it works: {}", self.error);
             }
+            State::Absent { .. } if self.error == TURN_OVER => status.phase = ImagePullPhase::Pulling,
             State::Absent { not_before: Some(at) } => {
                 status.phase = ImagePullPhase::Pulling;
                 status.message = format!(

@@ -15,9 +15,12 @@ use super::{Key, Limits, Now, Running, State, Task, Tasks};
 
 /// A try that got no bytes for so long fails if it holds up another pull.
 pub(super) const STALLED: Duration = Duration::from_secs(60);
-/// For so long a try goes on even if its namespace has more than its share of the slots.
+/// For so long a try goes on even if its namespace has two slots more than one that waits.
 pub(super) const TURN: Duration = Duration::from_secs(60);
-const TURN_OVER: &str = "its slot went to a pull of a namespace that had fewer; it goes on when a slot is free";
+/// The same of a namespace's only slot, where one that waits has none: with more namespaces than slots they take turns, too.
+pub(super) const LONG_TURN: Duration = Duration::from_secs(300);
+pub(super) const TURN_OVER: &str =
+    "its slot went to a pull of a namespace that had fewer; it goes on when a slot is free";
 
 /// The namespaces that an entry is pulled for. An entry that was put in by hand has one without a name.
 pub(super) fn namespaces(tag: &ImageTagSpec) -> BTreeSet<String> {
@@ -32,16 +35,17 @@ impl Tasks {
         self.turns.retain(|namespace, _| owners.contains(namespace));
         self.fail_stalled(plan, limits, now);
         self.start(plan, limits, now);
-        while let Some(key) =
-            self.beyond_its_share(limits, now, |since| since + TURN <= now.steady).min().map(|(_, k)| k)
-        {
+        loop {
+            let over = self.beyond_its_share(limits, now).filter(|turn| turn.ends <= now.steady);
+            let Some(Turn { of: (_, key), only, .. }) = over.min_by(|one, other| one.of.cmp(&other.of)) else { return };
             if let Some(task) = self.tasks.get_mut(&key)
                 && let State::Running(running) = &task.state
             {
                 plan.cancel.push(running.attempt);
                 TURN_OVER.clone_into(&mut task.error);
                 task.holds = 0;
-                task.state = State::Absent { not_before: None };
+                // Without a pause it would take the next one's slot at once.
+                task.state = State::Absent { not_before: only.then(|| now.after(TURN)) };
             }
             self.start(plan, limits, now);
         }
@@ -51,7 +55,7 @@ impl Tasks {
     pub(super) fn next_turn(&self, limits: Limits, now: Now) -> Option<Instant> {
         let blocked = self.blocked(limits, now);
         let stalls = self.under_way_by_key().filter(|(key, _)| blocked.by(key)).filter_map(|(_, r)| r.stalls_at());
-        let turns = self.beyond_its_share(limits, now, |_| true).map(|(Reverse(since), _)| since + TURN);
+        let turns = self.beyond_its_share(limits, now).map(|turn| turn.ends);
         stalls.chain(turns).filter(|at| *at > now.steady).min()
     }
 
@@ -103,21 +107,22 @@ impl Tasks {
         }
     }
 
-    /// Of the namespaces that have two slots more than one that waits: their tries that began at such a time. The one that
-    /// began last, and so loses the least, is the least.
-    fn beyond_its_share(
-        &self,
-        limits: Limits,
-        now: Now,
-        when: impl Fn(Instant) -> bool,
-    ) -> impl Iterator<Item = (Reverse<Instant>, Key)> {
+    /// The tries of the namespaces that have more slots than one that waits, so that their turns end.
+    fn beyond_its_share(&self, limits: Limits, now: Now) -> impl Iterator<Item = Turn> {
         let (shares, busy) = (self.shares(), self.busy());
         let is_full = self.under_way() >= limits.parallel.max(1);
         let waiting = self.waiting(now).filter(|(key, _)| is_full && !busy.contains(key.image.as_str()));
         let least = waiting.flat_map(|(_, task)| &task.namespaces).map(|namespace| share(&shares, namespace)).min();
-        let beyond = |running: &Running| least.is_some_and(|least| share(&shares, &running.namespace) >= least + 2);
-        let tries = self.under_way_by_key().filter(|(_, running)| when(running.since) && beyond(running));
-        tries.map(|(key, running)| (Reverse(running.since), key.clone())).collect::<Vec<_>>().into_iter()
+        let length = |running: &Running| match (share(&shares, &running.namespace), least?) {
+            (has, least) if has >= least + 2 => Some((TURN, false)),
+            (_, 0) => Some((LONG_TURN, true)),
+            _ => None,
+        };
+        let turns = self.under_way_by_key().filter_map(|(key, running)| {
+            let (length, only) = length(running)?;
+            Some(Turn { ends: running.since + length, of: (Reverse(running.since), key.clone()), only })
+        });
+        turns.collect::<Vec<_>>().into_iter()
     }
 
     /// Who waits for tries that are under way.
@@ -161,6 +166,15 @@ impl Tasks {
         }
         shares
     }
+}
+
+/// How long a try may keep its slot while others wait.
+struct Turn {
+    ends: Instant,
+    /// The try. The one that began last, and so loses the least, is the least.
+    of: (Reverse<Instant>, Key),
+    /// It has the only slot of its namespace.
+    only: bool,
 }
 
 fn share(shares: &BTreeMap<&str, usize>, namespace: &str) -> usize {

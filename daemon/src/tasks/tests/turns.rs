@@ -126,3 +126,24 @@ fn limits_beyond_the_maximum_are_the_maximum() {
     let mut node = Node::new(spec(&[("app", limited("1", i32::MAX, 0, None))]));
     assert_eq!(node.begin(0).wake_at, Some(steady(3600)));
 }
+
+#[test]
+fn more_namespaces_than_slots_take_turns_and_none_waits_for_good() {
+    let mut node = Node::new(spec(&[("a1", asked("a", 1)), ("b1", asked("b", 1)), ("c1", asked("c", 2))]));
+    let first = node.begin(10);
+    assert_eq!(images(&first), ["a1", "b1"]);
+    // Registries that send a byte now and then, for hours.
+    let drip = |node: &mut Node, plan: &Plan, second: i64| {
+        plan.start.iter().for_each(|start| {
+            node.tasks.progressed(start.attempt, Bytes { done: second.unsigned_abs(), total: 9_999 }, now(second));
+        });
+    };
+    for second in [60, 119, 178, 237, 296] {
+        drip(&mut node, &first, second);
+        let plan = node.step(second);
+        assert_eq!((plan.cancel.len(), plan.wake_at.is_some()), (0, true), "at second {second}");
+    }
+    let plan = node.step(310);
+    assert_eq!((plan.cancel.len(), images(&plan)), (1, vec!["c1"]));
+    assert_eq!(node.status.failed, 0);
+}

@@ -65,7 +65,8 @@ pub fn review(body: &[u8]) -> Result<Vec<u8>, serde_json::Error> {
     let (result, objects) = match refusal {
         None => (Status::success(), converted?),
         Some(message) => {
-            tracing::warn!(%desired, message, "an object cannot be converted");
+            // Whoever asked is told; anybody may ask, so the log is not for this.
+            tracing::debug!(message, "an object cannot be converted");
             (Status::failure(&message, "Invalid"), String::new())
         }
     };

@@ -71,7 +71,7 @@ fn services_and_names(cluster: &Cluster) -> Result<()> {
     // The rules of the service are there when it has answered once.
     shell(
         cluster,
-        "for i in $(seq 60); do wget -T 5 -qO- http://hello.default.svc.cluster.local && exit 0; sleep 1; done; exit 1",
+        "for i in $(seq 60); do wget -qO- http://hello.default.svc.cluster.local && exit 0; sleep 1; done; exit 1",
     )?;
     // Each request may go to either pod; ten go to both, but for one run in five hundred, and none may fail.
     shell(

@@ -177,8 +177,7 @@ pub fn clone_set(name: &str, replicas: usize, image: &str, rolling_update: &Valu
                         "name": CONTAINER,
                         "image": image,
                         "ports": [{"containerPort": PORT}],
-                        // Nobody is out of service because the machine is busy.
-                        "readinessProbe": {"tcpSocket": {"port": PORT}, "periodSeconds": 1, "failureThreshold": 10},
+                        "readinessProbe": {"tcpSocket": {"port": PORT}, "periodSeconds": 1},
                     }],
                 },
             },

@@ -233,7 +233,16 @@ pub(crate) async fn the_controller_writes_barriers_only(case: &Case) -> Result<(
     ] {
         refused(what, own.create(&PostParams::default(), &map).await, words)?;
     }
-    own.create(&PostParams::default(), &map("web-barrier", &[("Pod", "web")])?).await.context("a barrier")?;
+    // What no object owns that is there, garbage collection takes away.
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"},
+        "spec": {"schedulerName": "nobody", "containers": [{"name": "main", "image": "web:v1"}]},
+    });
+    let uid = case.create(&pod).await?["metadata"]["uid"].clone();
+    let barrier = json!({"metadata": {
+        "name": "web-barrier", "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": uid}],
+    }});
+    own.create(&PostParams::default(), &serde_json::from_value(barrier)?).await.context("a barrier")?;
     let owner =
         json!({"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": "x"}]}});
     let stolen = own.patch("web-barrier", &PatchParams::default(), &Patch::Merge(&owner)).await;

@@ -23,7 +23,7 @@ use admission::Look;
 /// Above this size, in bytes, a request is worked on beside the other tasks, not among them, and after the others of its kind:
 /// so whoever sends large ones takes one processor at most, and small ones have the others.
 const INLINE_MAX: usize = 256 << 10;
-/// The apiserver converts what is in etcd object by object, and what it lists page by page: far above one object's limit
+/// The apiserver converts each object by itself, as it decodes it from etcd, also those of a list: far above one object's limit
 /// (1.5 MiB) is far above every review. A byte is charged three times: as it came, as text that is taken apart, and as the
 /// answer. So all bodies together stay below 48 MiB of memory.
 const BODIES: BodyLimits = BodyLimits {

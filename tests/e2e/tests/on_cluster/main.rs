@@ -134,6 +134,8 @@ const ALONE: &[(&str, Test)] = tests![
     attacks::a_thousand_idle_connections_hold_nobody_up,
     attacks::two_hundred_streams_of_grpc_fit,
     attacks::a_hundred_bodies_at_once_fit,
+    attacks::bodies_that_never_end_give_way,
+    attacks::answers_that_nobody_reads_fit,
     attacks::giant_bodies_stop_no_replica,
     faults::a_killed_controller_is_replaced,
     faults::a_killed_daemon_goes_on,

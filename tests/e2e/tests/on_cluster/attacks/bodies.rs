@@ -10,10 +10,18 @@ use super::{attack, somebody_is_answered_during};
 use crate::world::Case;
 
 /// A conversion review of very small objects, of about so many bytes. A tree of it takes a hundred times as much.
-fn review_of(bytes: usize) -> String {
+pub(super) fn review_of(bytes: usize) -> String {
     let objects = vec![r#"{"":0}"#; bytes / 7].join(",");
     format!(
         r#"{{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{{"uid":"u","desiredAPIVersion":"apps.kruise.io/v1beta1","objects":[{objects}]}}}}"#
+    )
+}
+
+/// A conversion review of one NodeImage with so many bytes of pull secrets, each of which has another form in another version.
+fn review_of_secrets(bytes: usize) -> String {
+    let secrets = vec!["{}"; bytes / 3].join(",");
+    format!(
+        r#"{{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{{"uid":"u","desiredAPIVersion":"apps.kruise.io/v1beta1","objects":[{{"apiVersion":"apps.kruise.io/v1alpha1","kind":"NodeImage","metadata":{{"name":"x"}},"spec":{{"images":{{"x":{{"pullSecrets":[{secrets}],"tags":[]}}}}}}}}]}}}}"#
     )
 }
 
@@ -35,8 +43,9 @@ pub(crate) async fn giant_bodies_stop_no_replica(case: &Case) -> Result<()> {
         for (mebibytes, is_refused) in [(64, true), (21, true), (7, false)] {
             let ips = ips.clone();
             let post = Neighbour::does(case, move |neighbour| async move {
-                let body = review_of(mebibytes << 20);
-                for (ip, path) in ips.iter().flat_map(|ip| [(ip, "/convert"), (ip, "/validate")]) {
+                let (objects, secrets) = (review_of(mebibytes << 20), review_of_secrets(mebibytes << 20));
+                let posts = [("/convert", &objects), ("/convert", &secrets), ("/validate", &objects)];
+                for (ip, (path, body)) in ips.iter().flat_map(|ip| posts.iter().map(move |post| (ip, *post))) {
                     let answer = neighbour.post(ip, path, body.as_bytes()).await;
                     let answer = answer.with_context(|| format!("{mebibytes} MiB for {path} of {ip}"))?;
                     println!("{mebibytes} MiB for {path}: {:?}", answer.status);

@@ -20,7 +20,7 @@ use crate::world::Case;
 
 /// Ten requests of somebody else, so that each replica has some. The apiserver has connections already; somebody who makes a
 /// new one is answered, too.
-async fn somebody_elses_requests(case: &Case, ips: Vec<String>) -> Result<()> {
+pub(super) async fn somebody_elses_requests(case: &Case, ips: Vec<String>) -> Result<()> {
     for _ in 0..10 {
         somebody_elses_request(case).await?;
     }

@@ -14,7 +14,6 @@ use berth_workload::plan::{Failure, Outcome, Plan, Target};
 use kube::Client;
 use serde::Serialize;
 
-use crate::early::Early;
 use crate::stores::Stores;
 use crate::unreadable::Told;
 
@@ -34,8 +33,6 @@ pub(crate) struct Acting {
     pub(crate) resize: Ability,
     /// CloneSets that cannot be read, of which that was told.
     pub(crate) told: Told,
-    /// Questions to nodes for the sake of time.
-    pub(crate) early: Early,
 }
 
 impl Acting {

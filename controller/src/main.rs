@@ -2,7 +2,6 @@
 
 mod acting;
 mod cloneset;
-mod early;
 mod explain;
 mod imagelistpulljob;
 mod imagepulljob;

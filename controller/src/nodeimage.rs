@@ -10,7 +10,7 @@ use berth_runtime::object::owner_key;
 use berth_runtime::queue::Queue;
 use berth_runtime::store::pods;
 use berth_runtime::{Change, Key, Object};
-use berth_workload::nodeimage::{Node, Snapshot, asks_early, bears_on, decide, is_asked_by, owners};
+use berth_workload::nodeimage::{Node, Snapshot, bears_on, decide, is_asked_by, owners};
 use berth_workload::pod::Pod;
 use jiff::Timestamp;
 
@@ -39,13 +39,12 @@ pub(crate) fn wake(stores: &Stores, queue: &Arc<Queue<Key>>, acting: &Arc<Acting
         }
         each(change, |image| to.add(Key::of(image)));
     });
-    let (to, images, acting) = (queue.clone(), stores.nodeimages.clone(), acting.clone());
+    let (to, images) = (queue.clone(), stores.nodeimages.clone());
     stores.pods.on_change(move |change| {
         each(change, |pod| {
             let node = &pod.spec.node_name;
             // A node without a NodeImage is looked at when it has one.
-            let bears = |image: Arc<Watched<NodeImage>>| bears_on(pod, &image.0, acting.early.allowed());
-            if images.get("", node).is_some_and(bears) {
+            if images.get("", node).is_some_and(|image| bears_on(pod, &image.0)) {
                 to.add(Key::new("", node));
             }
         });
@@ -79,7 +78,7 @@ fn wake_for_sets(stores: &Stores, queue: &Arc<Queue<Key>>) {
         };
         for pod in pods.owned_by(&owner_key(&**set)) {
             let node = &pod.spec.node_name;
-            if images.get("", node).is_some_and(|image| bears_on(&pod, &image.0, false)) {
+            if images.get("", node).is_some_and(|image| bears_on(&pod, &image.0)) {
                 to.add(Key::new("", node));
             }
         }
@@ -129,12 +128,8 @@ pub(crate) async fn reconcile(acting: &Acting, key: Key) -> Next {
         pods: managed_pods(stores, &key.name),
         jobs,
         unreadable_jobs,
-        early: acting.early.allowed(),
     };
     let plan = decide(&snapshot, Timestamp::now());
-    if asks_early(&snapshot, &plan) {
-        acting.early.spend();
-    }
     let outcome = acting.executor.act(&plan, &owner).await;
     image.iter().for_each(|image| acting.forget_if_gone(&stores.nodeimages, &**image));
     next(&plan, &outcome, Ok(false))

@@ -24,7 +24,6 @@ use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::acting::Acting;
-use crate::early::Early;
 use crate::kinds::{Kind, Kinds};
 use crate::stores::{Follow, Stores};
 use crate::unreadable::Told;
@@ -103,8 +102,8 @@ fn acting(
     let stores = Stores::new();
     let executor = Executor::new(client.clone(), leadership.clone(), expectations.clone(), recorder, settings);
     let executor = Arc::new(executor);
-    let (client, told, early) = (client.clone(), Told::default(), Early::new());
-    Arc::new(Acting { client, stores, expectations, executor, gates, resize, told, early })
+    let (client, told) = (client.clone(), Told::default());
+    Arc::new(Acting { client, stores, expectations, executor, gates, resize, told })
 }
 
 /// Registers the hooks of every controller whose kind is worked on, and starts it, a task of its own. They end with the last

@@ -26,7 +26,6 @@ struct World {
     now: i64,
     gates: String,
     resize: u8,
-    early: bool,
     name: String,
     set: Value,
     list: Value,
@@ -169,18 +168,16 @@ pub(crate) fn node_image(data: &[u8]) {
         pods: all(&world.pods),
         jobs: all(&world.jobs),
         unreadable_jobs: Vec::new(),
-        early: world.early,
     };
     let plan = nodeimage::decide(&snapshot, world.now());
     sound(&plan);
-    nodeimage::asks_early(&snapshot, &plan);
     if let (Some(old), Some(new)) = (&snapshot.node, world.nodes.first().and_then(one::<Node>)) {
         Node::concerns(Some(old), &new);
     }
     let Some(image) = &snapshot.image else { return };
     nodeimage::owners(image);
     for pod in &snapshot.pods {
-        nodeimage::bears_on(pod, image, world.early);
+        nodeimage::bears_on(pod, image);
         assert_eq!(nodeimage::question(pod).uid, *pod.metadata.uid);
     }
 }

@@ -295,13 +295,16 @@ impl World {
         }
         let serves = self.slow || health::probe(pod, mended);
         pod["status"]["phase"] = json!("Running");
-        pod["status"]["observedGeneration"] = pod["metadata"]["generation"].clone();
-        let typed: Pod = serde_json::from_value(pod.clone()).unwrap();
-        let gates_open = typed.spec.readiness_gates.iter().all(|gate| typed.is_true(&gate.condition_type));
-        if typed.is_true("Ready") != (gates_open && serves) {
-            let status = if gates_open && serves { "True" } else { "False" };
-            set_condition(pod, json!({"type": "Ready", "status": status, "lastTransitionTime": now}));
-        }
+        publish(pod, serves, now);
+    }
+
+    /// The kubelet begins a sync: it says that it has seen the spec, and has not come to the containers yet. One that ended
+    /// between the two judges by the containers that it finds.
+    pub(super) fn acknowledge(&mut self, at: usize) {
+        let (now, mended) = (self.now, self.mended);
+        let Some(pod) = self.pods.values_mut().nth(at).filter(|pod| pod["created"].is_object()) else { return };
+        let serves = health::probe(pod, mended);
+        publish(pod, serves, now);
     }
 
     /// The container dies and is started again from what it was created from; the kubelet reports no more than that.
@@ -458,5 +461,16 @@ impl World {
 
     pub(super) fn revisions(&self) -> usize {
         self.revisions.len()
+    }
+}
+
+/// What a kubelet says of a pod at the start of a sync.
+fn publish(pod: &mut Value, serves: bool, now: Timestamp) {
+    pod["status"]["observedGeneration"] = pod["metadata"]["generation"].clone();
+    let typed: Pod = serde_json::from_value(pod.clone()).unwrap();
+    let gates_open = typed.spec.readiness_gates.iter().all(|gate| typed.is_true(&gate.condition_type));
+    if typed.is_true("Ready") != (gates_open && serves) {
+        let status = if gates_open && serves { "True" } else { "False" };
+        set_condition(pod, json!({"type": "Ready", "status": status, "lastTransitionTime": now}));
     }
 }

@@ -1,5 +1,6 @@
 mod batches;
 mod env;
+mod gate;
 mod leaving;
 mod other_nodes;
 mod words;

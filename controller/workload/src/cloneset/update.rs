@@ -20,6 +20,7 @@ use crate::inplace::change::{self, Change};
 use crate::inplace::env;
 use crate::inplace::exact::Verdict;
 use crate::inplace::inherited;
+use crate::inplace::state::State;
 use crate::inplace::steps::{self, Next, Phase, Update};
 use crate::lifecycle;
 use crate::plan::{Action, Event, Plan, PodPatch, Refusal, Step, Waiting};
@@ -115,12 +116,19 @@ fn in_order(settings: &Settings, candidates: Vec<Arc<Pod>>, pods: &[Arc<Pod>]) -
     begun
 }
 
+/// The most pods under way in place at once of which each has its gate opened before its proof. That is one write more for a
+/// pod, and makes it Ready a second or two earlier: much where a few pods at a time are waited for, and little where
+/// hundreds are.
+pub(super) const MOST_OPENED_EARLY: usize = 32;
+
 /// Puts pods whose in-place update is proven back into service, and undoes what is not wanted any more: pods out of
 /// service, their images unchanged, that are not among the chosen. Without a choice, all of those stay as they are.
 pub(super) fn settle(snapshot: &Snapshot, chosen: Option<&Chosen>, plan: &mut Plan, now: Timestamp) {
     let mut steps = Vec::new();
     let briefs: Vec<_> = snapshot.revisions.iter().map(|revision| Brief::new(revision)).collect();
-    for pod in snapshot.pods.iter().filter(|pod| pod.is_active() && steps::is_under_way(pod)) {
+    let under_way = || snapshot.pods.iter().filter(|pod| pod.is_active() && steps::is_under_way(pod));
+    let opens_early = under_way().nth(MOST_OPENED_EARLY).is_none();
+    for pod in under_way() {
         if chosen.is_some_and(|chosen| chosen.has(pod)) && !hooks::is_done_in_service(snapshot, pod) {
             continue;
         }
@@ -156,8 +164,12 @@ pub(super) fn settle(snapshot: &Snapshot, chosen: Option<&Chosen>, plan: &mut Pl
                     format!("pod {name} has the record of its update, and its resources are still to be written");
                 steps.push(step(steps::resize(pod, missing), reason));
             }
-            Phase::Patched(_, Verdict::Wait(why)) => wait(plan, pod, why),
-            Phase::Patched(_, Verdict::AskNode(why)) => {
+            Phase::Patched(state, Verdict::Wait(why)) => {
+                steps.extend(before_proof(pod, &state, opens_early, now));
+                wait(plan, pod, why);
+            }
+            Phase::Patched(state, Verdict::AskNode(why)) => {
+                steps.extend(before_proof(pod, &state, opens_early, now));
                 wait(plan, pod, format!("{why}; its node's daemon is asked"));
             }
             Phase::Draining if chosen.is_some() => {
@@ -170,6 +182,31 @@ pub(super) fn settle(snapshot: &Snapshot, chosen: Option<&Chosen>, plan: &mut Pl
     }
     push(plan, "back into service", steps);
     plan.events.extend(resized::untold(snapshot));
+}
+
+/// What is done with the gate of a pod whose update is not proven yet, if anything.
+fn before_proof(pod: &Pod, state: &State, opens_early: bool, now: Timestamp) -> Option<Step> {
+    let (name, revision) = (&pod.metadata.name, &state.revision);
+    if let Some(container) = steps::ready_too_early(pod, state) {
+        let reason =
+            format!("pod {name} is Ready, and its container {container} is still the one of before {revision}");
+        let done = Event {
+            warning: true,
+            reason: "ReadyWithOldContainer",
+            message: format!("{reason}: out of service until it is replaced"),
+        };
+        return Some(Step {
+            done: Some(done),
+            ..step(steps::close_again(pod, state, now), format!("{reason}: out of service"))
+        });
+    }
+    let opens = opens_early && steps::opens_early(pod, state);
+    opens.then(|| {
+        step(
+            steps::open_early(pod, now),
+            format!("the kubelet of pod {name} has seen {revision}: Ready comes with the new containers"),
+        )
+    })
 }
 
 /// An update that OpenKruise began goes on when the grace period that it was given is over.

@@ -41,6 +41,8 @@ enum Step {
     Stray(usize),
     Kubelets,
     OneKubelet(usize),
+    /// A kubelet has seen a pod's spec, and not come to its containers.
+    Acknowledge(usize),
     Time(i64),
     /// The owner of the hooks does for every pod what its state asks for.
     Owner,
@@ -71,6 +73,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0usize..6).prop_map(Step::Stray),
         3 => Just(Step::Kubelets),
         4 => (0usize..6).prop_map(Step::OneKubelet),
+        2 => (0usize..6).prop_map(Step::Acknowledge),
         3 => (0i64..5).prop_map(Step::Time),
         3 => Just(Step::Owner),
         1 => Just(Step::Garbage),
@@ -187,6 +190,7 @@ impl History {
             Step::Stray(at) => world.label(*at, "app", "debug"),
             Step::Kubelets => world.run_kubelets(),
             Step::OneKubelet(at) => world.run_kubelet(*at),
+            Step::Acknowledge(at) => world.acknowledge(*at),
             Step::Time(seconds) => world.pass(*seconds),
             Step::Owner => drop(world.serve_hooks()),
             Step::Garbage => world.collect_garbage(),

@@ -210,7 +210,6 @@ impl World {
                 name,
                 jobs,
                 unreadable_jobs: Vec::new(),
-                early: false,
             };
             let plan = nodeimage::decide(&snapshot, self.now);
             let outcome = self.execute(&plan);

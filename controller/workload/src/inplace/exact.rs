@@ -178,6 +178,19 @@ fn container(
     One::Ask(format!("container {name} restarted, and its status does not tell {wanted} from the image before"))
 }
 
+/// A container that is still the one of before the update, by the pod's status, though its image was to change.
+pub(super) fn unchanged_container<'a>(pod: &Pod, state: &'a State) -> Option<&'a str> {
+    let is_unchanged = |(name, before): &(&String, &Before)| {
+        let wanted = pod.spec.containers.iter().find(|container| *container.name == ***name);
+        let status = pod.container_status(name);
+        !before.container_id.is_empty()
+            && !before.image.is_empty()
+            && wanted.is_some_and(|wanted| *wanted.image != *before.image)
+            && status.is_some_and(|status| *status.container_id == *before.container_id)
+    };
+    state.last_container_statuses.iter().find(is_unchanged).map(|(name, _)| name.as_str())
+}
+
 /// The container that the node knows is the one that the pod's status shows.
 fn is_told(node: &NodeFacts, status: &ContainerStatus) -> bool {
     let created = node.created.get(&*status.name);

@@ -60,6 +60,9 @@ pub struct State {
     /// only be the wanted one.
     #[serde(rename = "berthFromSettled", skip_serializing_if = "std::ops::Not::not")]
     pub from_settled: bool,
+    /// Berth: the pod was Ready with its old container once, so its gate stays closed until the update is proven.
+    #[serde(rename = "berthGateWaits", skip_serializing_if = "std::ops::Not::not")]
+    pub gate_waits: bool,
     /// Berth: containers whose running image is not the one that the node resolves for the wanted name, because a tag
     /// moved after it was pulled. The update is exact all the same.
     #[serde(rename = "berthMovedTags", skip_serializing_if = "Vec::is_empty")]
@@ -104,6 +107,11 @@ impl State {
     /// Does it restart containers, as far as the record says? Then a node can tell something about it.
     pub fn restarts_containers(&self) -> bool {
         !self.last_container_statuses.is_empty() || self.env.changes()
+    }
+
+    /// Does it change images, and neither variables nor resources?
+    pub fn changes_images_alone(&self) -> bool {
+        !self.last_container_statuses.is_empty() && !self.env.changes() && !self.update_resources
     }
 
     /// Proven exact already.

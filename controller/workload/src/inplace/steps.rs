@@ -147,7 +147,7 @@ pub fn finish(
     }
     if let (Some(state), Some(Verdict::Exact { verified_by, moved_tags })) = (settled, verdict) {
         let (verified_by, moved_tags) = ((*verified_by).into(), moved_tags.clone());
-        let state = State { verified_by, moved_tags, resources: Resizes::new(), ..state.clone() };
+        let state = State { verified_by, moved_tags, resources: Resizes::new(), gate_waits: false, ..state.clone() };
         patch.annotations.insert(state::ANNOTATION.into(), Some(state.to_annotation()));
     }
     if !gates::has_gate(pod, gates::IN_PLACE_UPDATE_READY) {
@@ -156,6 +156,49 @@ pub fn finish(
     let opened = closed(pod).map(|_| gates::condition(gates::IN_PLACE_UPDATE_READY, true, now));
     let conditions = opened.into_iter().collect();
     Action::PatchPodStatus { target: target(pod), conditions, patch }
+}
+
+/// May the gate be opened before the new containers are proven? Where images alone change, it may as soon as the kubelet says
+/// that it has seen them. It says so at the start of the sync that ends the old containers, while the gate is closed, and
+/// judges `Ready` anew at the start of the next sync, by the containers that run then. A gate that opens later than that
+/// waits for another look of the kubelet at the runtime, a second or two. What is not in the pod's generation (variables,
+/// which a daemon restarts containers for), or what the kubelet may put off (resources), or what comes later (the next
+/// batch) waits for the proof.
+pub fn opens_early(pod: &Pod, state: &State) -> bool {
+    is_marked(pod)
+        && closed(pod).is_some()
+        && is_seen(pod)
+        && state.changes_images_alone()
+        && !batches::has_next(state)
+        && !state.gate_waits
+}
+
+/// The kubelet has seen the pod's present spec.
+fn is_seen(pod: &Pod) -> bool {
+    pod.status.observed_generation >= pod.metadata.generation
+}
+
+/// Opens the gate; the update stays under way until it is proven.
+pub fn open_early(pod: &Pod, now: Timestamp) -> Action {
+    let conditions = vec![gates::condition(gates::IN_PLACE_UPDATE_READY, true, now)];
+    Action::PatchPodStatus { target: target(pod), conditions, patch: PodPatch::default() }
+}
+
+/// A container that the pod's status shows as it was before the update, while the pod is Ready in an open gate: a kubelet that
+/// ended between seeing the new image and ending the old container, or could not end it.
+pub fn ready_too_early<'a>(pod: &Pod, state: &'a State) -> Option<&'a str> {
+    let opened = is_in_service(pod) && is_seen(pod) && pod.is_true("Ready") && state.changes_images_alone();
+    opened.then(|| exact::unchanged_container(pod, state)).flatten()
+}
+
+/// Closes the gate again until the update is proven.
+pub fn close_again(pod: &Pod, state: &State, now: Timestamp) -> Action {
+    let state = State { gate_waits: true, ..state.clone() };
+    let mut patch = PodPatch::default();
+    patch.annotations.insert(state::ANNOTATION.into(), Some(state.to_annotation()));
+    let gate = gates::IN_PLACE_UPDATE_READY;
+    let conditions = vec![gates::condition(gate, false, now), gates::not_ready(pod, gate, now)];
+    Action::PatchPodStatus { target: target_as_seen(pod), conditions, patch }
 }
 
 /// The pod as the object of an action.

@@ -11,17 +11,15 @@ use crate::inplace::exact::Verdict;
 use crate::inplace::steps::{self, Phase, phase};
 use crate::pod::Pod;
 
-/// Is the daemon to look at the pod: is it one whose in-place update only the node can prove, or where there may be early
-/// answers, can prove first? Once asked about, a pod stays in the list until its update is settled: the answer must last
+/// Is the daemon to look at the pod: is it one whose in-place update only the node can prove? Once asked about, a pod stays in the list until its update is settled: the answer must last
 /// until whoever waits for it has used it.
-fn is_wanted(pod: &Pod, image: &NodeImage, early: bool) -> bool {
+fn is_wanted(pod: &Pod, image: &NodeImage) -> bool {
     // Facts are costly to gather: only for the few pods that are being updated.
     if !pod.is_active() || !steps::is_under_way(pod) {
         return false;
     }
     match phase(pod, &facts(image, &pod.metadata.uid)) {
         Phase::Patched(_, Verdict::AskNode(_)) => true,
-        Phase::Patched(state, Verdict::Wait(_)) if early && state.restarts_containers() => true,
         Phase::Patched(..) => is_asked_about(pod, image),
         Phase::Idle | Phase::Draining => false,
     }
@@ -33,8 +31,8 @@ fn is_asked_about(pod: &Pod, image: &NodeImage) -> bool {
 
 /// Does a pod that has come to look so bear on what its node's daemon is asked? Of the many changes of a rollout's pods few
 /// do.
-pub fn bears_on(pod: &Pod, image: &NodeImage, early: bool) -> bool {
-    is_asked_about(pod, image) || is_wanted(pod, image, early)
+pub fn bears_on(pod: &Pod, image: &NodeImage) -> bool {
+    is_asked_about(pod, image) || is_wanted(pod, image)
 }
 
 /// Bytes of a NodeImage's spec, as JSON, up to which the daemon is asked about more pods. An object of etcd has 1.5 MiB at
@@ -95,13 +93,7 @@ impl<'a> Chosen<'a> {
 /// Chooses what the daemon is asked. Those that it was asked about before come first.
 pub(super) fn wanted(snapshot: &Snapshot, image: &NodeImage) -> Questions {
     let asked: BTreeSet<&str> = image.spec.inspect_pods.iter().map(|pod| pod.uid.as_str()).collect();
-    let all = |early| -> Vec<_> {
-        snapshot.pods.iter().filter(|pod| is_wanted(pod, image, early)).map(|pod| question(pod)).collect()
-    };
-    let mut pods = all(snapshot.early);
-    if pods.len() > MAX_INSPECTED_PODS {
-        pods = all(false);
-    }
+    let mut pods: Vec<_> = snapshot.pods.iter().filter(|pod| is_wanted(pod, image)).map(|pod| question(pod)).collect();
     let by_name = |pod: &InspectPod| (pod.namespace.clone(), pod.name.clone(), pod.uid.clone());
     pods.sort_by_cached_key(|pod| (!asked.contains(pod.uid.as_str()), by_name(pod)));
     let bytes = json_bytes(&image.spec.images);
@@ -139,18 +131,6 @@ fn excess(pod: &InspectPod, bytes: usize) -> Option<String> {
 /// How long the JSON of it is.
 fn json_bytes<T: Serialize>(part: &T) -> usize {
     serde_json::to_vec(part).map_or(0, |text| text.len())
-}
-
-/// Is the node to be asked about a pod that it was not asked about, and need not be?
-pub(super) fn any_early(snapshot: &Snapshot, image: &NodeImage) -> bool {
-    let early = |pod: &Pod| {
-        let waits = match phase(pod, &facts(image, &pod.metadata.uid)) {
-            Phase::Patched(state, Verdict::Wait(_)) => state.restarts_containers(),
-            _ => false,
-        };
-        waits && !is_asked_about(pod, image)
-    };
-    snapshot.pods.iter().any(|pod| pod.is_active() && early(pod))
 }
 
 /// What the daemon is asked about a pod.

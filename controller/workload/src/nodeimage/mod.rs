@@ -19,7 +19,7 @@ use std::sync::Arc;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::NodeImage;
 
-use crate::plan::{Plan, Target};
+use crate::plan::Target;
 use crate::pod::Pod;
 
 pub use decide::decide;
@@ -42,16 +42,6 @@ pub struct Snapshot {
     pub jobs: Vec<Arc<ImagePullJob>>,
     /// The uids of those that exist and cannot be read: what they asked for stays.
     pub unreadable_jobs: Vec<String>,
-    /// The daemon may be asked about pods whose status will tell, too, only later: see [`asks_early`].
-    pub early: bool,
-}
-
-/// Does this plan ask the daemon about a pod that nothing but time asks for? Its answer comes up to two seconds before
-/// the pod's status is Ready without it, and costs two writes more, so whoever decides allows it now and then only.
-pub fn asks_early(snapshot: &Snapshot, plan: &Plan) -> bool {
-    snapshot.early
-        && !plan.is_idle()
-        && snapshot.image.as_ref().is_some_and(|image| inspect::any_early(snapshot, image))
 }
 
 /// Namespaces and names of the ImagePullJobs that asked for the NodeImage's pulls.

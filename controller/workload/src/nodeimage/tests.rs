@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Node, Snapshot, asks_early, bears_on, decide, entry, is_asked_by, owners};
+use super::{Node, Snapshot, bears_on, decide, entry, is_asked_by, owners};
 use crate::plan::{Action, Plan};
 use crate::pod::Pod;
 
@@ -56,15 +56,7 @@ fn owner(uid: &str) -> Value {
 
 fn snapshot(node: Option<Value>, image: Option<Arc<NodeImage>>) -> Snapshot {
     let node = node.map(|node| Arc::new(serde_json::from_value(node).unwrap()));
-    Snapshot {
-        name: "n1".to_owned(),
-        node,
-        image,
-        pods: Vec::new(),
-        jobs: Vec::new(),
-        unreadable_jobs: Vec::new(),
-        early: false,
-    }
+    Snapshot { name: "n1".to_owned(), node, image, pods: Vec::new(), jobs: Vec::new(), unreadable_jobs: Vec::new() }
 }
 
 /// The entry for `app:1` as a job leaves it that asks for it.
@@ -369,28 +361,9 @@ fn pods_that_only_the_node_can_judge_are_listed_until_they_are_settled() {
                 _ => Value::Null,
             };
             assert_eq!(patch(&snapshot)["spec"]["inspectPods"], expected, "{what}, listed before: {was_listed}");
-            let bears = snapshot.image.as_deref().is_some_and(|image| bears_on(&snapshot.pods[0], image, false));
+            let bears = snapshot.image.as_deref().is_some_and(|image| bears_on(&snapshot.pods[0], image));
             assert_eq!(bears, was_listed || stays, "{what}, listed before: {was_listed}");
         }
-    }
-}
-
-#[test]
-fn the_daemon_is_asked_early_where_that_is_allowed() {
-    let waits = Given { container: "containerd://a", ..ASKS };
-    for (early, given, spec, asks, costs) in [
-        (true, waits, json!({}), true, true),
-        (false, waits, json!({}), false, false),
-        (true, waits, json!({"inspectPods": [listed("p")]}), false, false),
-        (true, ASKS, json!({}), true, false),
-    ] {
-        let image = image(&fake(), &spec, &json!(null));
-        let bears = bears_on(&pod(&given), &image, early);
-        let snapshot = Snapshot { early, pods: vec![pod(&given)], ..snapshot(None, Some(image)) };
-        let plan = decide(&snapshot, now());
-        assert_eq!(!plan.is_idle(), asks, "{early} {spec}");
-        assert!(bears || !asks, "{early} {spec}");
-        assert_eq!(asks_early(&snapshot, &plan), costs, "{early} {spec}");
     }
 }
 

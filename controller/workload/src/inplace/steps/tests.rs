@@ -197,6 +197,61 @@ fn an_update_is_under_way_by_its_state_or_its_gate_and_in_service_by_both() {
     }
 }
 
+/// An update of web:1 to web:2 that changes the image of `main` from container 1 on.
+fn record() -> State {
+    let before = Before { image_id: "sha256:1".into(), container_id: "c://1".into(), image: "web:0".into() };
+    State {
+        revision: "web-1".into(),
+        last_container_statuses: [("main".to_owned(), before)].into(),
+        update_images: true,
+        ..State::default()
+    }
+}
+
+#[test]
+fn gate_opens_before_the_proof_only_where_images_alone_change_and_the_kubelet_has_seen_them() {
+    let changes = |change: &dyn Fn(&mut State)| {
+        let mut state = record();
+        change(&mut state);
+        state
+    };
+    let (closed, updating) = (Gate::Closed(1), Label::Updating(1));
+    let next = |state: &mut State| drop(state.next_container_images.insert("side".to_owned(), "side:2".to_owned()));
+    let table = [
+        ("an image", closed, updating, 2, record(), true),
+        ("not seen", closed, updating, 1, record(), false),
+        ("open already", Gate::Open, updating, 2, record(), false),
+        ("no gate", Gate::None, updating, 2, record(), false),
+        ("the label would not tell that it is under way", closed, Label::Normal, 2, record(), false),
+        ("resources, too", closed, updating, 2, changes(&|state| state.update_resources = true), false),
+        ("labels alone", closed, updating, 2, changes(&|state| state.last_container_statuses.clear()), false),
+        ("another batch comes", closed, updating, 2, changes(&next), false),
+        ("it was Ready too early", closed, updating, 2, changes(&|state| state.gate_waits = true), false),
+    ];
+    for (what, gate, label, observed, state, expected) in table {
+        let mut pod = pod(gate, label);
+        (pod.metadata.generation, pod.status.observed_generation) = (2, observed);
+        assert_eq!(opens_early(&pod, &state), expected, "{what}");
+    }
+}
+
+#[test]
+fn pod_is_ready_too_early_with_the_container_of_before_in_an_open_gate() {
+    let updating = Label::Updating(1);
+    for (what, gate, label, observed, container, expected) in [
+        ("the old container", Gate::Open, updating, 2, "c://1", Some("main")),
+        ("another container", Gate::Open, updating, 2, "c://2", None),
+        ("the image is not seen", Gate::Open, updating, 1, "c://1", None),
+        ("the gate is closed, and so it is not Ready", Gate::Closed(1), updating, 2, "c://1", None),
+        ("no update is under way", Gate::Open, Label::Normal, 2, "c://1", None),
+    ] {
+        let mut pod = pod(gate, label);
+        (pod.metadata.generation, pod.status.observed_generation) = (2, observed);
+        pod.status.container_statuses[0].container_id = container.into();
+        assert_eq!(ready_too_early(&pod, &record()), expected, "{what}");
+    }
+}
+
 #[test]
 fn the_end_opens_the_gate_that_is_closed_and_keeps_what_was_proven() {
     let state = State { revision: "web-2".into(), resources: resizes(), ..State::default() };

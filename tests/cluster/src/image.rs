@@ -75,6 +75,17 @@ impl Image {
         Ok(image.entrypoint(["/hello"]))
     }
 
+    /// The same over a layer of so many bytes, which all of this size share.
+    ///
+    /// # Errors
+    /// When the program cannot be built.
+    pub fn hello_over(bytes: usize, says: &str) -> Result<Self> {
+        let shared = Self::scratch().noise("noise", "shared", bytes).layer();
+        let program = own_binary("hello")?;
+        let image = shared.file("hello", &program)?.layer().text("etc/image", &format!("{says}\n"));
+        Ok(image.entrypoint(["/hello"]))
+    }
+
     /// The image of pod sandboxes: it sleeps, and reaps what is orphaned.
     ///
     /// # Errors

@@ -30,6 +30,12 @@ pub(crate) struct Options {
     /// Pods of another CloneSet, all on one node; 0 for none.
     #[arg(long, default_value_t = 98)]
     full: usize,
+    /// Size of a layer that all images share, beside a small one of their own, in MiB.
+    #[arg(long, value_name = "MIB", default_value_t = 0)]
+    layer: usize,
+    /// No node has an image before it is wanted, but for the first one.
+    #[arg(long)]
+    cold: bool,
     /// Calls of host-local of each kind, for each number of leases.
     #[arg(long, default_value_t = 300)]
     calls: usize,
@@ -46,6 +52,10 @@ pub(crate) struct Options {
 struct Figures {
     pods: usize,
     nodes: u8,
+    /// Of the layer that all images share.
+    layer_mib: usize,
+    /// Images were pulled when they were wanted.
+    cold: bool,
     memory: Vec<memory::Resident>,
     rollouts: Vec<rollout::Timed>,
     takeovers: Vec<takeover::Taken>,
@@ -69,7 +79,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     site.push_berth(true)?;
     install::install(&site, &[])?;
     let idle = memory::resident("idle").context("cannot read the memory of Berth's processes")?;
-    let bench = rollout::Bench::prepare(&site, options.pods, options.rounds).await?;
+    let bench = rollout::Bench::prepare(&site, options).await?;
     let mut rollouts = Vec::new();
     for round in 0..options.rounds {
         for way in rollout::WAYS {
@@ -85,7 +95,16 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
         pods => full::measure(&site, pods).await.context("with a full node")?,
     };
     let memory = [idle, after, full].concat();
-    let figures = Figures { pods: options.pods, nodes: NODES, memory, rollouts, takeovers, plugin };
+    let figures = Figures {
+        pods: options.pods,
+        nodes: NODES,
+        layer_mib: options.layer,
+        cold: options.cold,
+        memory,
+        rollouts,
+        takeovers,
+        plugin,
+    };
     print!("{}", table::text(&figures));
     std::fs::write(&options.json, serde_json::to_string_pretty(&figures)?)
         .with_context(|| format!("cannot write {}", options.json.display()))?;

@@ -3,13 +3,18 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use berth_cluster::Image;
 use berth_e2e::objects::{self, APP, CONTAINER, kind};
 use berth_e2e::site::Site;
 use kube::api::{Api, Patch, PatchParams};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::Options;
+
 const NAMESPACE: &str = "berth-bench";
+/// What the pods run before the first round.
+const FIRST: &str = "hello:start";
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How the image is changed.
@@ -57,18 +62,23 @@ fn tag(way: Way, round: usize) -> String {
 }
 
 impl<'a> Bench<'a> {
-    /// Pushes all images, has every node pull them, and starts the pods.
-    pub(crate) async fn prepare(site: &'a Site, pods: usize, rounds: usize) -> Result<Bench<'a>> {
+    /// Pushes all images, has every node pull them, or the first one alone, and starts the pods.
+    pub(crate) async fn prepare(site: &'a Site, options: &Options) -> Result<Bench<'a>> {
         let client = site.client();
         objects::make_namespace(client, NAMESPACE).await?;
+        let (pods, rounds) = (options.pods, options.rounds);
         let bench = Bench { site, pods };
-        let names: Vec<_> = WAYS
-            .iter()
-            .flat_map(|way| (0..rounds).map(|round| tag(*way, round)))
-            .chain(["hello:start".to_owned()])
-            .collect();
+        let mut names: Vec<_> =
+            WAYS.iter().flat_map(|way| (0..rounds).map(|round| tag(*way, round))).chain([FIRST.to_owned()]).collect();
         for name in &names {
-            site.push(&berth_cluster::Image::hello(name)?, &[name])?;
+            let image =
+                if options.layer == 0 { Image::hello(name) } else { Image::hello_over(options.layer << 20, name) };
+            site.push(&image?, &[name])?;
+        }
+        if options.cold {
+            names.retain(|name| name == FIRST);
+        }
+        for name in &names {
             let job = json!({
                 "apiVersion": "apps.kruise.io/v1beta1",
                 "kind": "ImagePullJob",
@@ -79,7 +89,7 @@ impl<'a> Bench<'a> {
         }
         let rolling_update = json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "100%"});
         for way in [Way::InPlace, Way::Recreate] {
-            let mut set = objects::clone_set(&set_name(way), pods, &site.image("hello:start"), &rolling_update);
+            let mut set = objects::clone_set(&set_name(way), pods, &site.image(FIRST), &rolling_update);
             if way == Way::Recreate {
                 set["spec"]["updateStrategy"]["rollingUpdate"]["podUpdatePolicy"] = json!("ReCreate");
             }
@@ -98,7 +108,7 @@ impl<'a> Bench<'a> {
 
     /// Pods without an owner, of the same template.
     async fn plain_pods(&self) -> Result<()> {
-        let set = objects::clone_set("floor", self.pods, &self.site.image("hello:start"), &json!({}));
+        let set = objects::clone_set("floor", self.pods, &self.site.image(FIRST), &json!({}));
         for number in 0..self.pods {
             let mut pod = json!({"apiVersion": "v1", "kind": "Pod"});
             pod["metadata"] = set["spec"]["template"]["metadata"].clone();
@@ -106,7 +116,7 @@ impl<'a> Bench<'a> {
             pod["spec"] = set["spec"]["template"]["spec"].clone();
             objects::create(self.site.client(), NAMESPACE, &pod).await?;
         }
-        self.until_ready("hello:start").await.map(|_| ())
+        self.until_ready(FIRST).await.map(|_| ())
     }
 
     /// Changes the image one way, and measures.

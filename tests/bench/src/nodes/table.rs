@@ -12,7 +12,7 @@ pub(crate) fn text(figures: &Figures) -> String {
     let of = |way: Way| figures.rollouts.iter().filter(|t| t.way == way.name()).map(|t| t.seconds).collect::<Vec<_>>();
     let floor = median(of(Way::Floor));
     let mut text =
-        format!("\nFrom the patch to {} pods ready, images on the nodes, maxUnavailable 100%:\n", figures.pods);
+        format!("\nFrom the patch to {} pods ready, {}, maxUnavailable 100%:\n", figures.pods, images(figures));
     let _ = writeln!(text, "  {:<12} {:>8} {:>8} {:>8} {:>12}", "way", "min s", "median s", "max s", "to the limit");
     for way in WAYS {
         let seconds = of(way);
@@ -36,6 +36,11 @@ pub(crate) fn text(figures: &Figures) -> String {
     text
 }
 
+fn images(figures: &Figures) -> String {
+    let size = if figures.layer_mib == 0 { String::new() } else { format!(" of {} MiB", figures.layer_mib) };
+    format!("images{size} {}", if figures.cold { "that no node has" } else { "on the nodes" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,6 +59,8 @@ mod tests {
         let figures = Figures {
             pods: 6,
             nodes: 3,
+            layer_mib: 0,
+            cold: false,
             memory: vec![Resident {
                 program: "berth-daemon".into(),
                 moment: "idle".into(),

@@ -4,25 +4,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_runtime::driver::Next;
-use berth_runtime::executor::Executor;
+use berth_runtime::executor::{Executor, Owner};
 use berth_runtime::expectations::Expectations;
 use berth_runtime::store::Store;
 use berth_runtime::{Object, Resource};
 use berth_workload::gates::Gates;
 use berth_workload::inplace::resize::Ability;
-use berth_workload::plan::{Failure, Outcome, Plan, Target};
+use berth_workload::plan::{Deed, Failure, Outcome, Plan, Target, Verb};
 use kube::Client;
 use serde::Serialize;
 
-use crate::stores::Stores;
 use crate::unreadable::Told;
 
 /// Shared by all controllers.
 pub(crate) struct Acting {
     /// The apiserver.
     pub(crate) client: Client,
-    /// What is seen.
-    pub(crate) stores: Stores,
     /// Writes that the stores have not seen yet.
     pub(crate) expectations: Arc<Expectations>,
     /// The only place that writes.
@@ -55,11 +52,29 @@ impl Acting {
         }
     }
 
+    /// Carries out a plan for an object, writes what the outcome makes of its status, and says when to look again. `None` is
+    /// no status at all: the object goes.
+    pub(crate) async fn carry_out<T: Object, S: Serialize>(
+        &self,
+        plan: &Plan,
+        store: &Store<T>,
+        object: &T,
+        (old, status): (&S, impl FnOnce(&Outcome) -> Option<S>),
+    ) -> Next {
+        let outcome = self.executor.act(plan, &Owner::of(object)).await;
+        let written = match status(&outcome) {
+            Some(new) => self.write_status(&T::RESOURCE, &target(object), old, &new).await,
+            None => Ok(false),
+        };
+        self.forget_if_gone(store, object);
+        next(plan, &outcome, written)
+    }
+
     /// Writes what differs between two statuses.
     ///
     /// # Errors
     /// The server's answer.
-    pub(crate) async fn write_status<S: Serialize>(
+    async fn write_status<S: Serialize>(
         &self,
         resource: &Resource,
         target: &Target,
@@ -68,7 +83,7 @@ impl Acting {
     ) -> Result<bool, Failure> {
         let json = |status: &S| {
             serde_json::to_value(status).map_err(|error| Failure {
-                action: "Status",
+                deed: Deed::of(Verb::PatchStatus, *resource),
                 object: target.name.clone(),
                 message: error.to_string(),
                 code: 0,
@@ -85,7 +100,7 @@ impl Acting {
 pub(crate) const LARGE: usize = 500;
 
 /// An object as the target of a write, whatever version it has by then.
-pub(crate) fn target<T: Object>(object: &T) -> Target {
+fn target<T: Object>(object: &T) -> Target {
     Target {
         namespace: object.namespace().to_owned(),
         name: object.name().to_owned(),
@@ -102,14 +117,14 @@ const REFUSED: Duration = Duration::from_secs(60);
 /// meanwhile is no failure.
 pub(crate) fn next(plan: &Plan, outcome: &Outcome, status: Result<bool, Failure>) -> Next {
     let failures = || outcome.failures.iter().chain(status.as_ref().err()).filter(|failure| !failure.permanent);
-    let told = |failure: &Failure| format!("{} {}: {}", failure.action, failure.object, failure.message);
+    let told = |failure: &Failure| format!("{} {}: {}", failure.deed, failure.object, failure.message);
     if let Some(failure) = failures().find(|failure| !failure.outdated) {
         return Next::Retry(told(failure));
     }
     if let Some(outdated) = failures().next() {
         return Next::Again(told(outdated));
     }
-    let is_mended_by_its_author = |failure: &Failure| failure.action == "ValidateTemplate" && failure.code != 403;
+    let is_mended_by_its_author = |failure: &Failure| failure.deed.verb == Verb::Validate && failure.code != 403;
     let refused = outcome.failures.iter().any(|failure| !is_mended_by_its_author(failure)) || status.is_err();
     match plan.look_again {
         Some(wait) if refused => Next::After(wait.unsigned_abs().min(REFUSED)),
@@ -121,13 +136,14 @@ pub(crate) fn next(plan: &Plan, outcome: &Outcome, status: Result<bool, Failure>
 
 #[cfg(test)]
 mod tests {
+    use berth_workload::resource::{POD_TEMPLATES, PODS};
     use jiff::SignedDuration;
 
     use super::*;
 
     fn failure(code: u16, permanent: bool, outdated: bool) -> Failure {
-        let (action, object, message) = ("PatchPod", "web-1".to_owned(), "no".to_owned());
-        Failure { action, object, message, code, permanent, outdated, taken: false }
+        let (deed, object, message) = (Deed::of(Verb::Patch, PODS), "web-1".to_owned(), "no".to_owned());
+        Failure { deed, object, message, code, permanent, outdated, taken: false }
     }
 
     #[test]
@@ -156,7 +172,7 @@ mod tests {
         }
         // A template waits for its author; a policy or a right may be mended by another.
         for (code, next_) in [(422, Next::Done), (400, Next::Done), (403, after(60))] {
-            let template = Failure { action: "ValidateTemplate", ..failure(code, true, false) };
+            let template = Failure { deed: Deed::of(Verb::Validate, POD_TEMPLATES), ..failure(code, true, false) };
             assert_eq!(next(&Plan::default(), &Outcome { failures: vec![template] }, Ok(true)), next_, "{code}");
         }
     }

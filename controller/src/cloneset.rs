@@ -5,48 +5,100 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
 use berth_api::v1beta1::cloneset::CloneSet;
+use berth_api::v1beta1::imagepulljob::ImagePullJob;
+use berth_api::v1beta1::nodeimage::NodeImage;
 use berth_runtime::driver::Next;
-use berth_runtime::executor::Owner;
 use berth_runtime::feed::Odd;
 use berth_runtime::object::owner_key;
 use berth_runtime::queue::Queue;
 use berth_runtime::store::pods;
-use berth_runtime::{Change, Key, Object, Owned, object, turn};
-use berth_workload::cloneset::{Snapshot, brings_images, decide, part, status, waits_for_images};
+use berth_runtime::{Change, Key, Object, Owned, Resource, Store, object, turn};
+use berth_workload::claim::Claim;
+use berth_workload::cloneset::{Orphans, Snapshot, Unreadable, brings_images, decide, part, status, waits_for_images};
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::inplace::resize::Ability;
 use berth_workload::nodeimage::Node;
-use berth_workload::owner::{self, Reference};
-use berth_workload::plan::Plan;
+use berth_workload::owner::{self, OwnerKey, Reference};
+use berth_workload::plan::{Outcome, Plan};
 use berth_workload::pod::{Metadata, Pod, spread};
-use berth_workload::revision;
+use berth_workload::revision::{self, Revision};
 use jiff::Timestamp;
 
-use crate::acting::{Acting, LARGE, next, target};
+use crate::acting::{Acting, LARGE};
+use crate::controllers::{Controller, each};
 use crate::overlapping;
-use crate::stores::Stores;
+use crate::reads::Reader;
 use crate::unreadable;
-use crate::watched::{Watched, managing_set};
+use crate::watched::{ORPHANED_CLAIMS, ORPHANED_REVISIONS, Watched, managing_set};
+
+/// What a decision about a CloneSet is made of.
+pub(crate) struct Reads {
+    pub(crate) pods: Arc<Store<Pod>>,
+    pub(crate) clonesets: Arc<Store<Watched<CloneSet>>>,
+    pub(crate) revisions: Arc<Store<Watched<Revision>>>,
+    pub(crate) claims: Arc<Store<Watched<Claim>>>,
+    pub(crate) nodeimages: Arc<Store<Watched<NodeImage>>>,
+    pub(crate) jobs: Arc<Store<Watched<ImagePullJob>>>,
+    /// Where pods are spread over nodes, those are to stay that spread best.
+    pub(crate) nodes: Arc<Store<Watched<Node>>>,
+}
+
+impl Reads {
+    pub(crate) fn new(reader: &mut Reader<'_>) -> Self {
+        Self {
+            pods: reader.read(),
+            clonesets: reader.read(),
+            revisions: reader.read(),
+            claims: reader.read(),
+            nodeimages: reader.read(),
+            jobs: reader.read(),
+            nodes: reader.read(),
+        }
+    }
+}
+
+/// The controller of CloneSets.
+pub(crate) struct CloneSets {
+    reads: Reads,
+    acting: Arc<Acting>,
+}
+
+impl Controller for CloneSets {
+    const RESOURCE: Resource = object::CLONE_SETS;
+    const NAME: &'static str = "cloneset";
+
+    fn new(reader: &mut Reader<'_>, acting: &Arc<Acting>) -> Self {
+        Self { reads: Reads::new(reader), acting: acting.clone() }
+    }
+
+    fn wake(&self, queue: &Arc<Queue<Key>>) {
+        wake(&self.reads, queue, &self.acting);
+    }
+
+    async fn reconcile(&self, key: Key) -> Next {
+        reconcile(&self.reads, &self.acting, key).await
+    }
+}
 
 /// Wakes a CloneSet when it, one of its pods, one of its revisions or one of their claims changes.
-pub(crate) fn wake(stores: &Stores, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
+fn wake(reads: &Reads, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
     let (to, acting) = (queue.clone(), acting.clone());
-    stores.clonesets.on_change(move |change| match change {
+    reads.clonesets.on_change(move |change| match change {
         Change::Applied { old: Some(old), new } if !is_news(&old.0, &new.0) => {}
         Change::Applied { new, .. } => to.add(Key::of(&**new)),
         Change::Deleted { old } => acting.expectations.forget(old.uid()),
         Change::Synced => {}
     });
-    overlapping::wake(&stores.clonesets, queue);
+    overlapping::wake(&reads.clonesets, queue);
     let to = queue.clone();
-    stores.pods.on_change(move |change| each(change, |pod| wake_owner(&to, &pod.metadata)));
+    reads.pods.on_change(move |change| each(change, |pod| wake_owner(&to, &pod.metadata)));
     let to = queue.clone();
-    stores.revisions.on_change(move |change| each(change, |revision| wake_owner(&to, &revision.0.metadata)));
-    wake_for_images(stores, queue);
-    wake_for_unreadable(stores, queue);
-    let (to, pods) = (queue.clone(), stores.pods.clone());
+    reads.revisions.on_change(move |change| each(change, |revision| wake_owner(&to, &revision.0.metadata)));
+    wake_for_images(reads, queue);
+    wake_for_unreadable(reads, queue);
+    let (to, pods) = (queue.clone(), reads.pods.clone());
     // A claim that a pod owns is the pod's CloneSet's matter.
-    stores.claims.on_change(move |change| {
+    reads.claims.on_change(move |change| {
         each(change, |claim| {
             let metadata = &claim.0.metadata;
             wake_owner(&to, metadata);
@@ -57,9 +109,9 @@ pub(crate) fn wake(stores: &Stores, queue: &Arc<Queue<Key>>, acting: &Arc<Acting
             }
         });
     });
-    let (to, pods) = (queue.clone(), stores.pods.clone());
+    let (to, pods) = (queue.clone(), reads.pods.clone());
     // A daemon's answer about containers is for the pods whose update waits for it.
-    stores.nodeimages.on_change(move |change| {
+    reads.nodeimages.on_change(move |change| {
         let Change::Applied { new, .. } = change else { return };
         let Some(status) = new.0.status.as_ref().filter(|status| !status.inspected_pods.is_empty()) else { return };
         let on_node = pods.by_index(&pods::BY_NODE, new.name());
@@ -87,10 +139,10 @@ fn is_news(old: &CloneSet, new: &CloneSet) -> bool {
 }
 
 /// Wakes a CloneSet when it or one of its objects cannot be read any more, or is gone that could not.
-fn wake_for_unreadable(stores: &Stores, queue: &Arc<Queue<Key>>) {
+fn wake_for_unreadable(reads: &Reads, queue: &Arc<Queue<Key>>) {
     let to = queue.clone();
-    stores.clonesets.on_unreadable(move |odd| to.add(Key::new(&odd.namespace, &odd.name)));
-    let (to, pods) = (queue.clone(), stores.pods.clone());
+    reads.clonesets.on_unreadable(move |odd| to.add(Key::new(&odd.namespace, &odd.name)));
+    let (to, pods) = (queue.clone(), reads.pods.clone());
     let wake = Arc::new(move |odd: &Odd| {
         for reference in odd.owners.iter().map(Reference::from) {
             if owner::CLONE_SET.is_of(&reference) {
@@ -102,16 +154,16 @@ fn wake_for_unreadable(stores: &Stores, queue: &Arc<Queue<Key>>) {
         }
     });
     let of_pods = wake.clone();
-    stores.pods.on_unreadable(move |odd| of_pods(odd));
+    reads.pods.on_unreadable(move |odd| of_pods(odd));
     let of_revisions = wake.clone();
-    stores.revisions.on_unreadable(move |odd| of_revisions(odd));
-    stores.claims.on_unreadable(move |odd| wake(odd));
+    reads.revisions.on_unreadable(move |odd| of_revisions(odd));
+    reads.claims.on_unreadable(move |odd| wake(odd));
 }
 
 /// Wakes a CloneSet when an ImagePullJob of it comes or goes, and when a node gets an image that its updates may wait for.
-fn wake_for_images(stores: &Stores, queue: &Arc<Queue<Key>>) {
+fn wake_for_images(reads: &Reads, queue: &Arc<Queue<Key>>) {
     let to = queue.clone();
-    stores.jobs.on_change(move |change| {
+    reads.jobs.on_change(move |change| {
         let job = match change {
             Change::Deleted { old } => old,
             Change::Applied { old, new } if old.as_ref().is_none_or(|old| old.terminating() != new.terminating()) => {
@@ -123,8 +175,8 @@ fn wake_for_images(stores: &Stores, queue: &Arc<Queue<Key>>) {
             to.add(Key::new(job.namespace(), set.name));
         }
     });
-    let (to, pods, sets) = (queue.clone(), stores.pods.clone(), stores.clonesets.clone());
-    stores.nodeimages.on_change(move |change| {
+    let (to, pods, sets) = (queue.clone(), reads.pods.clone(), reads.clonesets.clone());
+    reads.nodeimages.on_change(move |change| {
         let Change::Applied { old, new } = change else { return };
         if !brings_images(old.as_ref().map(|old| &*old.0), &new.0) {
             return;
@@ -138,18 +190,6 @@ fn wake_for_images(stores: &Stores, queue: &Arc<Queue<Key>>) {
     });
 }
 
-/// Both sides of a change: an object that changes its owner concerns both.
-pub(crate) fn each<T>(change: &Change<T>, mut concerns: impl FnMut(&T)) {
-    match change {
-        Change::Applied { old, new } => {
-            old.iter().for_each(|old| concerns(old));
-            concerns(new);
-        }
-        Change::Deleted { old } => concerns(old),
-        Change::Synced => {}
-    }
-}
-
 /// By name, in the object's namespace: whose the object is in truth is asked when the CloneSet is decided on.
 fn wake_owner(queue: &Queue<Key>, metadata: &Metadata) {
     if let Some(set) = managing_set(metadata) {
@@ -158,10 +198,10 @@ fn wake_owner(queue: &Queue<Key>, metadata: &Metadata) {
 }
 
 /// Everything that a decision about this CloneSet reads, from the stores alone.
-pub(crate) fn observe(stores: &Stores, set: &Watched<CloneSet>, gates: Gates, resize: Ability) -> Snapshot {
+pub(crate) fn observe(reads: &Reads, set: &Watched<CloneSet>, gates: Gates, resize: Ability) -> Snapshot {
     let owner = owner_key(set);
-    let pods = stores.pods.owned_by(&owner);
-    let owned = stores.revisions.owned_by(&owner);
+    let pods = reads.pods.owned_by(&owner);
+    let owned = reads.revisions.owned_by(&owner);
     let mut revisions: Vec<_> = owned.iter().map(|revision| revision.0.clone()).collect();
     revision::sort(&mut revisions);
     let mut nodes = BTreeMap::new();
@@ -170,21 +210,21 @@ pub(crate) fn observe(stores: &Stores, set: &Watched<CloneSet>, gates: Gates, re
         // Without daemons, what a NodeImage says is of another time.
         if gates.has(Gate::KruiseDaemon)
             && !nodes.contains_key(name)
-            && let Some(node) = stores.nodeimages.get("", name)
+            && let Some(node) = reads.nodeimages.get("", name)
         {
             nodes.insert(name.clone(), node.0.clone());
         }
     }
-    let hosts = hosts(stores, set, &pods);
-    let claims = stores.claims_of(set, &pods);
-    let orphans = stores.orphans_of(set);
-    let unreadable = stores.unreadable_of(set, &pods);
+    let hosts = hosts(reads, set, &pods);
+    let claims = claims_of(reads, set, &pods);
+    let orphans = orphans_of(reads, set);
+    let unreadable = unreadable_of(reads, set, &pods);
     let (pods, strays) = part(&set.0, pods);
     // Seeded by the operating system, anew for every hasher.
     let seed = RandomState::new().build_hasher().finish();
-    let jobs = || stores.jobs.owned_by(&owner).iter().map(|job| job.0.clone()).collect();
-    let jobs = (!stores.jobs.is_missing()).then(jobs);
-    let overlapping = overlapping::names(&stores.clonesets, set);
+    let jobs = || reads.jobs.owned_by(&owner).iter().map(|job| job.0.clone()).collect();
+    let jobs = (!reads.jobs.is_missing()).then(jobs);
+    let overlapping = overlapping::names(&reads.clonesets, set);
     let set = set.0.clone();
     Snapshot {
         set,
@@ -205,7 +245,7 @@ pub(crate) fn observe(stores: &Stores, set: &Watched<CloneSet>, gates: Gates, re
 }
 
 /// The nodes of the pods, where the template says how its pods are spread over them.
-fn hosts(stores: &Stores, set: &Watched<CloneSet>, pods: &[Arc<Pod>]) -> BTreeMap<Box<str>, Arc<Node>> {
+fn hosts(reads: &Reads, set: &Watched<CloneSet>, pods: &[Arc<Pod>]) -> BTreeMap<Box<str>, Arc<Node>> {
     let mut hosts = BTreeMap::new();
     if !spread::is_constrained(&set.0.spec.template) {
         return hosts;
@@ -213,7 +253,7 @@ fn hosts(stores: &Stores, set: &Watched<CloneSet>, pods: &[Arc<Pod>]) -> BTreeMa
     for pod in pods {
         let name = &pod.spec.node_name;
         if !hosts.contains_key(name)
-            && let Some(node) = stores.nodes.get("", name)
+            && let Some(node) = reads.nodes.get("", name)
         {
             hosts.insert(name.clone(), node.0.clone());
         }
@@ -221,17 +261,52 @@ fn hosts(stores: &Stores, set: &Watched<CloneSet>, pods: &[Arc<Pod>]) -> BTreeMa
     hosts
 }
 
+/// The claims of the CloneSet and of its pods.
+fn claims_of(reads: &Reads, set: &Watched<CloneSet>, pods: &[Arc<Pod>]) -> Vec<Arc<Claim>> {
+    let owners = std::iter::once(owner_key(set)).chain(pods.iter().map(|pod| owner_key(&**pod)));
+    let claims = owners.flat_map(|owner| reads.claims.owned_by(&owner));
+    claims.map(|claim| claim.0.clone()).collect()
+}
+
+/// What an earlier CloneSet of this name may have left.
+fn orphans_of(reads: &Reads, set: &Watched<CloneSet>) -> Orphans {
+    let namespace = set.namespace();
+    let pods = reads.pods.by_index(&pods::ORPHANS, namespace);
+    let claims = reads.claims.by_index(&ORPHANED_CLAIMS, namespace);
+    let revisions = reads.revisions.by_index(&ORPHANED_REVISIONS, namespace);
+    let claims = claims.iter().map(|claim| claim.0.clone()).collect();
+    Orphans::of(&set.0, pods, claims, revisions.iter().map(|revision| revision.0.clone()).collect())
+}
+
+/// What of the CloneSet, and which claims of its pods, cannot be read.
+fn unreadable_of(reads: &Reads, set: &Watched<CloneSet>, pods: &[Arc<Pod>]) -> Vec<Unreadable> {
+    let owner = owner_key(set);
+    let mut all = unreadable_in(&reads.pods, &owner);
+    all.extend(unreadable_in(&reads.revisions, &owner));
+    all.extend(unreadable_in(&reads.claims, &owner));
+    for pod in pods {
+        all.extend(unreadable_in(&reads.claims, &owner_key(&**pod)));
+    }
+    all
+}
+
+/// Those of one owner in a store.
+fn unreadable_in<T: Object>(store: &Store<T>, owner: &OwnerKey<'_>) -> Vec<Unreadable> {
+    let of = |odd: &Odd| Unreadable { kind: T::RESOURCE.kind, name: odd.name.clone(), error: odd.error.clone() };
+    store.unreadable_of(owner).iter().map(|odd| of(odd)).collect()
+}
+
 /// One round for one CloneSet, by what was last read of it. That it cannot be read any more is told on it.
-pub(crate) async fn reconcile(acting: &Acting, key: Key) -> Next {
-    let set = acting.stores.clonesets.get(&key.namespace, &key.name);
-    let Some(odd) = acting.stores.clonesets.unreadable(&key.namespace, &key.name) else {
+async fn reconcile(reads: &Reads, acting: &Acting, key: Key) -> Next {
+    let set = reads.clonesets.get(&key.namespace, &key.name);
+    let Some(odd) = reads.clonesets.unreadable(&key.namespace, &key.name) else {
         acting.told.forget(&key);
         let Some(set) = set else { return Next::Done };
-        return round(acting, &set).await;
+        return round(reads, acting, &set).await;
     };
     let told = unreadable::tell(acting, &key, &odd).await;
     let next = match set {
-        Some(set) => round(acting, &set).await,
+        Some(set) => round(reads, acting, &set).await,
         None => {
             // No decision waits for the store to see what was told.
             acting.expectations.forget(&odd.uid);
@@ -241,18 +316,15 @@ pub(crate) async fn reconcile(acting: &Acting, key: Key) -> Next {
     told.map_or_else(Next::Retry, |()| next)
 }
 
-async fn round(acting: &Acting, set: &Watched<CloneSet>) -> Next {
+async fn round(reads: &Reads, acting: &Acting, set: &Watched<CloneSet>) -> Next {
     if let Err(next) = acting.settled(set.uid()).await {
         return next;
     }
     let now = Timestamp::now();
-    let snapshot = observe(&acting.stores, set, acting.gates, acting.resize);
+    let snapshot = observe(reads, set, acting.gates, acting.resize);
     let plan: Plan = turn::decide(snapshot.pods.len() > LARGE, || decide(&snapshot, now)).await;
-    let outcome = acting.executor.act(&plan, &Owner::of(set)).await;
-    let status = status(&snapshot, &plan, &outcome, now);
-    let written = acting.write_status(&object::CLONE_SETS, &target(set), &snapshot.set.status, &status).await;
-    acting.forget_if_gone(&acting.stores.clonesets, set);
-    next(&plan, &outcome, written)
+    let status = |outcome: &Outcome| Some(status(&snapshot, &plan, outcome, now));
+    acting.carry_out(&plan, &reads.clonesets, set, (&set.0.status, status)).await
 }
 
 #[cfg(test)]

@@ -6,15 +6,17 @@ use berth_api::names::condition;
 use berth_api::v1beta1::cloneset::{CloneSetCondition, CloneSetStatus};
 use berth_controller::flags::{Explain, ExplainKind, Output};
 use berth_runtime::metrics::Metrics;
+use berth_runtime::object::NODES;
 use berth_workload::cloneset::{Snapshot, decide, status};
 use berth_workload::gates::Gates;
-use berth_workload::plan::{Action, Outcome, Plan, Step};
+use berth_workload::plan::{Outcome, Plan, Step};
+use berth_workload::pod::spread;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::cloneset::observe;
+use crate::cloneset::{Reads, observe};
+use crate::reads::Stores;
 use crate::resize;
-use crate::stores::Stores;
 
 /// Prints the plan for one object.
 ///
@@ -25,13 +27,19 @@ pub(crate) async fn explain(explain: &Explain, config: kube::Config, gates: Gate
     let namespace = Namespace::parse(explain.namespace.as_ref().unwrap_or(&config.default_namespace))?;
     let namespace = namespace.as_str();
     let client = berth_runtime::client::connect(config, Metrics::new(|_| {}))?;
-    let stores = Stores::new();
-    stores.look(&client, namespace).await.context("cannot read the cluster's state")?;
-    let Some(set) = stores.clonesets.get(namespace, &explain.name) else {
+    let mut stores = Stores::default();
+    let reads = Reads::new(&mut stores.reader());
+    const UNREAD: &str = "cannot read the cluster's state";
+    stores.look(&client, namespace, |resource| resource != NODES).await.context(UNREAD)?;
+    // Only a template that spreads its pods asks where its nodes are.
+    if reads.clonesets.all().iter().any(|set| spread::is_constrained(&set.0.spec.template)) {
+        stores.look(&client, namespace, |resource| resource == NODES).await.context(UNREAD)?;
+    }
+    let Some(set) = reads.clonesets.get(namespace, &explain.name) else {
         bail!("there is no CloneSet {:?} in namespace {namespace:?}; see `kubectl get clonesets -A`", explain.name);
     };
     let resize = resize::ability(&client, gates).await.context("cannot ask whether the cluster resizes pods")?;
-    let snapshot = observe(&stores, &set, gates, resize);
+    let snapshot = observe(&reads, &set, gates, resize);
     let now = Timestamp::now();
     let plan = decide(&snapshot, now);
     let blocked = blocked(&snapshot, &plan, now);
@@ -85,6 +93,6 @@ fn text(snapshot: &Snapshot, blocked: Option<&CloneSetCondition>, plan: &Plan) -
 }
 
 fn step(step: &Step) -> String {
-    let kinds: Vec<_> = step.actions.iter().map(Action::kind).collect();
+    let kinds: Vec<_> = step.actions.iter().map(|action| action.deed().to_string()).collect();
     format!("    - {} [{}]", step.reason, kinds.join(", "))
 }

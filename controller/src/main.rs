@@ -2,6 +2,7 @@
 
 mod acting;
 mod cloneset;
+mod controllers;
 mod explain;
 mod imagelistpulljob;
 mod imagepulljob;
@@ -10,9 +11,9 @@ mod nodeimage;
 mod overlapping;
 #[cfg(test)]
 mod ownership_tests;
+mod reads;
 mod resize;
 mod run;
-mod stores;
 mod unreadable;
 mod watched;
 

@@ -2,27 +2,79 @@
 
 use std::sync::Arc;
 
+use berth_api::v1beta1::cloneset::CloneSet;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::NodeImage;
 use berth_runtime::driver::Next;
 use berth_runtime::executor::Owner;
-use berth_runtime::object::owner_key;
+use berth_runtime::object::{NODE_IMAGES, owner_key};
 use berth_runtime::queue::Queue;
 use berth_runtime::store::pods;
-use berth_runtime::{Change, Key, Object};
+use berth_runtime::{Change, Key, Object, Resource, Store};
+use berth_workload::gates::{Gate, Gates};
 use berth_workload::nodeimage::{Node, Snapshot, bears_on, decide, is_asked_by, owners};
 use berth_workload::pod::Pod;
 use jiff::Timestamp;
 
 use crate::acting::{Acting, next};
-use crate::cloneset::each;
-use crate::stores::Stores;
-use crate::watched::Watched;
+use crate::controllers::{Controller, each};
+use crate::reads::Reader;
+use crate::watched::{Watched, set_of};
+
+/// What a decision about a NodeImage is made of.
+pub(crate) struct Reads {
+    pub(crate) pods: Arc<Store<Pod>>,
+    /// Daemons are asked about pods of CloneSets only.
+    pub(crate) clonesets: Arc<Store<Watched<CloneSet>>>,
+    nodeimages: Arc<Store<Watched<NodeImage>>>,
+    jobs: Arc<Store<Watched<ImagePullJob>>>,
+    nodes: Arc<Store<Watched<Node>>>,
+}
+
+impl Reads {
+    pub(crate) fn new(reader: &mut Reader<'_>) -> Self {
+        Self {
+            pods: reader.read(),
+            clonesets: reader.read(),
+            nodeimages: reader.read(),
+            jobs: reader.read(),
+            nodes: reader.read(),
+        }
+    }
+}
+
+/// The controller of NodeImages.
+pub(crate) struct NodeImages {
+    reads: Reads,
+    acting: Arc<Acting>,
+}
+
+impl Controller for NodeImages {
+    const RESOURCE: Resource = NODE_IMAGES;
+    const NAME: &'static str = "nodeimage";
+
+    /// Without daemons there is nothing to do for them.
+    fn is_possible(gates: Gates) -> bool {
+        gates.has(Gate::KruiseDaemon)
+    }
+
+    fn new(reader: &mut Reader<'_>, acting: &Arc<Acting>) -> Self {
+        Self { reads: Reads::new(reader), acting: acting.clone() }
+    }
+
+    fn wake(&self, queue: &Arc<Queue<Key>>) {
+        wake(&self.reads, queue, &self.acting);
+    }
+
+    async fn reconcile(&self, key: Key) -> Next {
+        reconcile(&self.reads, &self.acting, key).await
+    }
+}
 
 /// Wakes a NodeImage when it, its node, a pod of its node that is being updated, or a job that asks for its images changes.
-pub(crate) fn wake(stores: &Stores, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
+fn wake(reads: &Reads, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
     let (to, gone) = (queue.clone(), acting.clone());
-    stores.nodes.on_change(move |change| match change {
+    reads.nodes.on_change(move |change| match change {
         Change::Applied { old, new } if Node::concerns(old.as_ref().map(|old| &*old.0), &new.0) => {
             to.add(Key::of(&**new))
         }
@@ -33,14 +85,14 @@ pub(crate) fn wake(stores: &Stores, queue: &Arc<Queue<Key>>, acting: &Arc<Acting
         Change::Applied { .. } | Change::Synced => {}
     });
     let (to, gone) = (queue.clone(), acting.clone());
-    stores.nodeimages.on_change(move |change| {
+    reads.nodeimages.on_change(move |change| {
         if let Change::Deleted { old } = change {
             gone.expectations.forget(old.uid());
         }
         each(change, |image| to.add(Key::of(image)));
     });
-    let (to, images) = (queue.clone(), stores.nodeimages.clone());
-    stores.pods.on_change(move |change| {
+    let (to, images) = (queue.clone(), reads.nodeimages.clone());
+    reads.pods.on_change(move |change| {
         each(change, |pod| {
             let node = &pod.spec.node_name;
             // A node without a NodeImage is looked at when it has one.
@@ -49,9 +101,9 @@ pub(crate) fn wake(stores: &Stores, queue: &Arc<Queue<Key>>, acting: &Arc<Acting
             }
         });
     });
-    wake_for_sets(stores, queue);
-    let (to, images) = (queue.clone(), stores.nodeimages.clone());
-    stores.jobs.on_change(move |change| {
+    wake_for_sets(reads, queue);
+    let (to, images) = (queue.clone(), reads.nodeimages.clone());
+    reads.jobs.on_change(move |change| {
         let ended = |job: &ImagePullJob| job.status.as_ref().is_some_and(|status| status.completion_time.is_some());
         let policy = |job: &Watched<ImagePullJob>| job.0.spec.template.completion_policy.clone();
         let job = match change {
@@ -68,9 +120,9 @@ pub(crate) fn wake(stores: &Stores, queue: &Arc<Queue<Key>>, acting: &Arc<Acting
 }
 
 /// Wakes the NodeImages of a CloneSet's pods when the CloneSet comes or goes: a daemon is asked about pods of CloneSets only.
-fn wake_for_sets(stores: &Stores, queue: &Arc<Queue<Key>>) {
-    let (to, pods, images) = (queue.clone(), stores.pods.clone(), stores.nodeimages.clone());
-    stores.clonesets.on_change(move |change| {
+fn wake_for_sets(reads: &Reads, queue: &Arc<Queue<Key>>) {
+    let (to, pods, images) = (queue.clone(), reads.pods.clone(), reads.nodeimages.clone());
+    reads.clonesets.on_change(move |change| {
         let set = match change {
             Change::Applied { old: None, new } => new,
             Change::Deleted { old } => old,
@@ -86,19 +138,18 @@ fn wake_for_sets(stores: &Stores, queue: &Arc<Queue<Key>>) {
 }
 
 /// The pods of a node that CloneSets in the store manage. Anybody may create pods that look as if they were being updated.
-pub(crate) fn managed_pods(stores: &Stores, node: &str) -> Vec<Arc<Pod>> {
-    let mut pods = stores.pods.by_index(&pods::BY_NODE, node);
-    pods.retain(|pod| stores.set_of(&pod.metadata).is_some());
+pub(crate) fn managed_pods(reads: &Reads, node: &str) -> Vec<Arc<Pod>> {
+    let mut pods = reads.pods.by_index(&pods::BY_NODE, node);
+    pods.retain(|pod| set_of(&reads.clonesets, &pod.metadata).is_some());
     pods
 }
 
 /// One round for one node.
-pub(crate) async fn reconcile(acting: &Acting, key: Key) -> Next {
-    let stores = &acting.stores;
-    let (node, image) = (stores.nodes.get("", &key.name), stores.nodeimages.get("", &key.name));
+async fn reconcile(reads: &Reads, acting: &Acting, key: Key) -> Next {
+    let (node, image) = (reads.nodes.get("", &key.name), reads.nodeimages.get("", &key.name));
     // What cannot be read is not gone: without the node its NodeImage would be deleted.
-    let is_unread = node.is_none() && stores.nodes.unreadable("", &key.name).is_some()
-        || image.is_none() && stores.nodeimages.unreadable("", &key.name).is_some();
+    let is_unread = node.is_none() && reads.nodes.unreadable("", &key.name).is_some()
+        || image.is_none() && reads.nodeimages.unreadable("", &key.name).is_some();
     if is_unread {
         return Next::Done;
     }
@@ -112,9 +163,9 @@ pub(crate) async fn reconcile(acting: &Acting, key: Key) -> Next {
     }
     let (mut jobs, mut unreadable_jobs) = (Vec::new(), Vec::new());
     for (namespace, name) in image.iter().flat_map(|image| owners(&image.0)) {
-        match stores.jobs.get(namespace, name) {
+        match reads.jobs.get(namespace, name) {
             Some(job) => jobs.push(job.0.clone()),
-            None => unreadable_jobs.extend(stores.jobs.unreadable(namespace, name).map(|odd| odd.uid.clone())),
+            None => unreadable_jobs.extend(reads.jobs.unreadable(namespace, name).map(|odd| odd.uid.clone())),
         }
     }
     // Until there was a NodeImage, its node stood for it.
@@ -125,12 +176,12 @@ pub(crate) async fn reconcile(acting: &Acting, key: Key) -> Next {
         name: key.name.to_string(),
         node: node.map(|node| node.0.clone()),
         image: image.as_ref().map(|image| image.0.clone()),
-        pods: managed_pods(stores, &key.name),
+        pods: managed_pods(reads, &key.name),
         jobs,
         unreadable_jobs,
     };
     let plan = decide(&snapshot, Timestamp::now());
     let outcome = acting.executor.act(&plan, &owner).await;
-    image.iter().for_each(|image| acting.forget_if_gone(&stores.nodeimages, &**image));
+    image.iter().for_each(|image| acting.forget_if_gone(&reads.nodeimages, &**image));
     next(&plan, &outcome, Ok(false))
 }

@@ -8,9 +8,9 @@ use berth_workload::gates::Gates;
 use berth_workload::inplace::resize::Ability;
 use serde_json::{Value, json};
 
-use crate::cloneset::observe;
-use crate::nodeimage::managed_pods;
-use crate::stores::Stores;
+use crate::cloneset::{Reads, observe};
+use crate::nodeimage::{self, managed_pods};
+use crate::reads::Stores;
 use crate::watched::Watched;
 
 const GENUINE: &str = "apps.kruise.io/v1beta1 CloneSet";
@@ -44,8 +44,9 @@ fn job(namespace: &str, name: &str, owner: &str) -> Value {
 }
 
 /// In the victim's namespace one genuine object of each kind and one of a foreign owner kind; the same in another.
-fn stores() -> Stores {
-    let stores = Stores::new();
+fn stores() -> (Reads, nodeimage::Reads) {
+    let mut all = Stores::default();
+    let stores = Reads::new(&mut all.reader());
     let set = json!({
         "metadata": {"namespace": "victim", "name": "web", "uid": "u-web", "resourceVersion": "1"},
         "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": {}},
@@ -63,12 +64,13 @@ fn stores() -> Stores {
         stores.claims.apply(read(object(namespace, name, owner)));
         stores.jobs.apply(read(job(namespace, name, owner)));
     }
-    stores
+    let of_nodes = nodeimage::Reads::new(&mut all.reader());
+    (stores, of_nodes)
 }
 
 #[test]
 fn objects_of_another_namespace_or_owner_kind_with_our_uid_are_not_ours() {
-    let stores = stores();
+    let (stores, _) = stores();
     let set = stores.clonesets.get("victim", "web").unwrap();
     let seen = observe(&stores, &set, Gates::default(), Ability::Off);
     let names = |names: Vec<&str>| assert_eq!(names, ["genuine"]);
@@ -80,7 +82,7 @@ fn objects_of_another_namespace_or_owner_kind_with_our_uid_are_not_ours() {
 
 #[test]
 fn claims_with_the_uid_of_our_pod_in_another_namespace_are_not_our_pods() {
-    let stores = stores();
+    let (stores, _) = stores();
     let set = stores.clonesets.get("victim", "web").unwrap();
     for namespace in ["victim", "attacker"] {
         let mut claim = object(namespace, "taken-along", GENUINE);
@@ -97,10 +99,10 @@ fn claims_with_the_uid_of_our_pod_in_another_namespace_are_not_our_pods() {
 
 #[test]
 fn a_node_is_asked_about_pods_of_clonesets_in_the_store_only() {
-    let stores = stores();
+    let (stores, of_nodes) = stores();
     stores.pods.apply(read(pod("attacker", "bare", "v1 Nothing")));
     let names = || -> Vec<_> {
-        managed_pods(&stores, "n1")
+        managed_pods(&of_nodes, "n1")
             .iter()
             .map(|pod| (pod.metadata.namespace.clone(), pod.metadata.name.clone()))
             .collect()
@@ -118,7 +120,7 @@ fn a_node_is_asked_about_pods_of_clonesets_in_the_store_only() {
 
 #[test]
 fn what_cannot_be_read_holds_its_owner_alone() {
-    let stores = stores();
+    let (stores, _) = stores();
     let set = stores.clonesets.get("victim", "web").unwrap();
     let seen = || observe(&stores, &set, Gates::default(), Ability::Off);
     let odd = |namespace: &str, name: &str, owner: &str| -> Odd {

@@ -7,16 +7,14 @@ use std::time::Duration;
 use anyhow::Context;
 use berth_controller::flags::Run;
 use berth_controller::secrets::{self, PullSecretsService};
-use berth_runtime::driver::{Driver, Next};
 use berth_runtime::election::{self, Leadership};
 use berth_runtime::events::Recorder;
 use berth_runtime::executor::{self, Executor};
 use berth_runtime::expectations::Expectations;
-use berth_runtime::handover::{self, Handover};
+use berth_runtime::handover;
 use berth_runtime::metrics::Metrics;
-use berth_runtime::queue::{Backoff, Queue};
 use berth_runtime::supervisor::Supervisor;
-use berth_runtime::{CancellationToken, Key, TaskTracker, client, http};
+use berth_runtime::{CancellationToken, TaskTracker, client, http};
 use berth_webhook::{PodIdentity, Readiness};
 use berth_workload::gates::Gates;
 use berth_workload::inplace::resize::Ability;
@@ -24,10 +22,11 @@ use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::acting::Acting;
-use crate::kinds::{Kind, Kinds};
-use crate::stores::{Follow, Stores};
+use crate::controllers::Starter;
+use crate::kinds::Kinds;
+use crate::reads::{Follow, Stores};
+use crate::resize;
 use crate::unreadable::Told;
-use crate::{cloneset, imagelistpulljob, imagepulljob, nodeimage, resize};
 
 /// How long a write may stay unseen before the object is read again.
 const DOUBT: Duration = Duration::from_secs(30);
@@ -50,7 +49,6 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
         validity.register(registry);
     });
     let client = client::connect(config, metrics.clone())?;
-    let kinds = Kinds::parse(&flags.custom_resource_enable, gates);
     let webhook_config = berth_webhook::Config { validity, ..webhook_config(flags, gates) };
     let webhook = berth_webhook::run(webhook_config, client.clone(), stop.clone().cancelled_owned()).await?;
     serve_http(flags, webhook.readiness(), &metrics, &tasks).await?;
@@ -70,7 +68,18 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
         executor::Settings { timeout: flags.write_timeout, stop: stop.clone(), ..executor::Settings::default() };
     let acting = acting(&client, &leadership, expectations.clone(), (recorder.clone(), settings), gates, resize);
     let (handover, catching_up) = handover::run(client.clone(), &leadership, expectations.clone(), stop.clone());
-    let drivers = drivers(flags, &kinds, &acting, (&leadership, &handover), &metrics, &tasks);
+    let mut starter = Starter {
+        flags,
+        kinds: Kinds::parse(&flags.custom_resource_enable),
+        acting: &acting,
+        leadership: &leadership,
+        handover: &handover,
+        metrics: &metrics,
+        tasks: &tasks,
+        stores: Stores::default(),
+        drivers: TaskTracker::new(),
+    };
+    starter.start_all();
     let follow = Follow {
         client: &client,
         metrics: &metrics,
@@ -79,12 +88,12 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
         object_max_bytes: flags.object_max_bytes,
         tasks: &tasks,
     };
-    acting.stores.follow(&kinds, &follow);
+    starter.stores.follow(&follow);
     tasks.spawn("handover", catching_up);
     tokio::spawn(migrate(client.clone(), leadership.clone(), stop.clone()));
 
     stop.cancelled().await;
-    drivers.wait().await;
+    starter.drivers.wait().await;
     stop_election.cancel();
     tasks.join().await?;
     tracing::info!("ended");
@@ -99,65 +108,10 @@ fn acting(
     gates: Gates,
     resize: Ability,
 ) -> Arc<Acting> {
-    let stores = Stores::new();
     let executor = Executor::new(client.clone(), leadership.clone(), expectations.clone(), recorder, settings);
     let executor = Arc::new(executor);
     let (client, told) = (client.clone(), Told::default());
-    Arc::new(Acting { client, stores, expectations, executor, gates, resize, told })
-}
-
-/// Registers the hooks of every controller whose kind is worked on, and starts it, a task of its own. They end with the last
-/// reconcile after `stop`.
-fn drivers(
-    flags: &Run,
-    kinds: &Kinds,
-    acting: &Arc<Acting>,
-    (leadership, handover): (&Leadership, &Handover),
-    metrics: &Arc<Metrics>,
-    tasks: &Supervisor,
-) -> TaskTracker {
-    let workers = usize::from(flags.concurrent_reconciles);
-    let stores = &acting.stores;
-    let driver = |kind, controller| {
-        kinds.has(kind).then(|| Driver {
-            controller,
-            queue: Queue::<Key>::new(Backoff::default(), metrics.queue(controller)),
-            workers,
-            leadership: leadership.clone(),
-            handover: handover.clone(),
-            stores: stores.sync_states(kind),
-            metrics: metrics.driver(controller, workers),
-        })
-    };
-    let drivers = TaskTracker::new();
-    if let Some(driver) = driver(Kind::CloneSet, "cloneset") {
-        cloneset::wake(stores, &driver.queue, acting);
-        start(driver, (tasks, &drivers), acting, async |acting, key| cloneset::reconcile(&acting, key).await);
-    }
-    if let Some(driver) = driver(Kind::NodeImage, "nodeimage") {
-        nodeimage::wake(stores, &driver.queue, acting);
-        start(driver, (tasks, &drivers), acting, async |acting, key| nodeimage::reconcile(&acting, key).await);
-    }
-    if let Some(driver) = driver(Kind::ImagePullJob, "imagepulljob") {
-        imagepulljob::wake(stores, &driver.queue, acting);
-        start(driver, (tasks, &drivers), acting, async |acting, key| imagepulljob::reconcile(&acting, key).await);
-    }
-    if let Some(driver) = driver(Kind::ImageListPullJob, "imagelistpulljob") {
-        imagelistpulljob::wake(stores, &driver.queue, acting);
-        start(driver, (tasks, &drivers), acting, async |acting, key| imagelistpulljob::reconcile(&acting, key).await);
-    }
-    drivers.close();
-    drivers
-}
-
-fn start<F, R>(driver: Driver<Key>, (tasks, drivers): (&Supervisor, &TaskTracker), acting: &Arc<Acting>, reconcile: F)
-where
-    F: Fn(Arc<Acting>, Key) -> R + Send + Sync + 'static,
-    R: Future<Output = Next> + Send + 'static,
-{
-    let (name, acting) = (format!("controller {}", driver.controller), acting.clone());
-    let work = driver.run(tasks.stop().clone(), move |key| reconcile(acting.clone(), key));
-    tasks.spawn(name, drivers.track_future(work));
+    Arc::new(Acting { client, expectations, executor, gates, resize, told })
 }
 
 fn elect(

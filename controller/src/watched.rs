@@ -2,19 +2,25 @@
 
 use std::sync::Arc;
 
+use berth_api::names::label;
 use berth_api::v1beta1::cloneset::CloneSet;
 use berth_api::v1beta1::imagelistpulljob::ImageListPullJob;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::NodeImage;
-use berth_runtime::{Object, Owned, Resource, object};
+use berth_runtime::object::owner_key;
+use berth_runtime::store::{Index, pods};
+use berth_runtime::{Object, Owned, Resource, Store, object};
 use berth_workload::claim::Claim;
 use berth_workload::nodeimage::Node;
 use berth_workload::owner::{self, Reference};
-use berth_workload::pod::Metadata;
+use berth_workload::pod::{Metadata, Pod};
 use berth_workload::revision::Revision;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer};
+
+use crate::overlapping;
+use crate::reads::Read;
 
 /// An object in a store, shared with the snapshots that are made of it.
 #[derive(Debug)]
@@ -65,6 +71,13 @@ fn identity(metadata: &ObjectMeta) -> [&str; 4] {
 /// The CloneSet that manages an object, if one does.
 pub(crate) fn managing_set(metadata: &Metadata) -> Option<Reference<'_>> {
     metadata.controller().map(Reference::from).filter(|reference| owner::CLONE_SET.is_of(reference))
+}
+
+/// The same, if the store has that very one: in the object's namespace, with the uid that the owner reference names.
+pub(crate) fn set_of(sets: &Store<Watched<CloneSet>>, metadata: &Metadata) -> Option<Arc<Watched<CloneSet>>> {
+    let reference = managing_set(metadata)?;
+    let set = sets.get(&metadata.namespace, reference.name)?;
+    owner_key(&*set).owns(&metadata.namespace, &reference).then_some(set)
 }
 
 impl Owned for Watched<Revision> {
@@ -127,3 +140,76 @@ macro_rules! slim {
 slim!(Revision, object::CONTROLLER_REVISIONS);
 slim!(Claim, object::CLAIMS);
 slim!(Node, object::NODES);
+
+impl Read for Pod {
+    fn store() -> Arc<Store<Self>> {
+        Store::with_owners(&[pods::BY_NODE, pods::BY_NAMESPACE, pods::ORPHANS])
+    }
+}
+
+impl Read for Watched<CloneSet> {
+    fn store() -> Arc<Store<Self>> {
+        Store::new(&[overlapping::BY_NAMESPACE])
+    }
+}
+
+impl Read for Watched<Revision> {
+    fn store() -> Arc<Store<Self>> {
+        Store::with_owners(&[ORPHANED_REVISIONS])
+    }
+
+    /// Revisions of other workloads are never held: there are as many as ten of each. Those of nobody may be taken over.
+    fn is_kept(&self) -> bool {
+        self.owner().is_some() || is_nobodys(&self.0.metadata)
+    }
+}
+
+impl Read for Watched<Claim> {
+    /// Those of everybody else cost nothing, not even on the wire.
+    const LABEL: &'static str = label::CLONESET_INSTANCE_ID;
+
+    fn store() -> Arc<Store<Self>> {
+        Store::with_owners(&[ORPHANED_CLAIMS])
+    }
+
+    /// A CloneSet's, or a pod's that takes it along, or nobody's, which may be taken over.
+    fn is_kept(&self) -> bool {
+        self.owner().is_some() || is_nobodys(&self.0.metadata)
+    }
+}
+
+impl Read for Watched<NodeImage> {
+    fn store() -> Arc<Store<Self>> {
+        Store::new(&[])
+    }
+}
+
+impl Read for Watched<ImagePullJob> {
+    fn store() -> Arc<Store<Self>> {
+        Store::with_owners(&[])
+    }
+}
+
+impl Read for Watched<ImageListPullJob> {
+    fn store() -> Arc<Store<Self>> {
+        Store::new(&[])
+    }
+}
+
+impl Read for Watched<Node> {
+    fn store() -> Arc<Store<Self>> {
+        Store::new(&[])
+    }
+}
+
+/// By namespace, those that nobody controls.
+pub(crate) const ORPHANED_REVISIONS: Index<Watched<Revision>> =
+    Index::new("orphans", |revision| is_nobodys(&revision.0.metadata).then(|| revision.namespace()));
+/// By namespace, those that neither a CloneSet nor a pod owns.
+pub(crate) const ORPHANED_CLAIMS: Index<Watched<Claim>> = Index::new("orphans", |claim| {
+    (claim.owner().is_none() && is_nobodys(&claim.0.metadata)).then(|| claim.namespace())
+});
+
+fn is_nobodys(metadata: &Metadata) -> bool {
+    metadata.controller().is_none()
+}

@@ -4,109 +4,10 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use berth_api::name::{InvalidName, Name, Namespace};
-use berth_workload::owner::{OwnerKey, OwnerKind, Reference};
+use berth_workload::owner::{OwnerKey, Reference};
 use berth_workload::pod::Pod;
+pub use berth_workload::resource::*;
 use serde::de::DeserializeOwned;
-
-/// Where the apiserver serves a kind of object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Resource {
-    /// API group, empty for the core group.
-    pub group: &'static str,
-    /// Version within the group.
-    pub version: &'static str,
-    /// Name in paths, lower case plural.
-    pub plural: &'static str,
-    /// Kind.
-    pub kind: &'static str,
-    /// False for cluster-scoped objects.
-    pub namespaced: bool,
-}
-
-/// Pods.
-pub const PODS: Resource = Resource::new("", "v1", "pods", "Pod");
-/// Claims.
-pub const CLAIMS: Resource = Resource::new("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim");
-/// Pod templates, created only as a dry run: the apiserver's own validation of a workload's template.
-pub const POD_TEMPLATES: Resource = Resource::new("", "v1", "podtemplates", "PodTemplate");
-/// ConfigMaps, written and never read.
-pub const CONFIG_MAPS: Resource = Resource::new("", "v1", "configmaps", "ConfigMap");
-/// Events.
-pub const EVENTS: Resource = Resource::new("", "v1", "events", "Event");
-/// Nodes.
-pub const NODES: Resource = Resource::new("", "v1", "nodes", "Node").cluster_scoped();
-/// Controller revisions.
-pub const CONTROLLER_REVISIONS: Resource = Resource::new("apps", "v1", "controllerrevisions", "ControllerRevision");
-/// Leases.
-pub const LEASES: Resource = Resource::new("coordination.k8s.io", "v1", "leases", "Lease");
-/// CloneSets.
-pub const CLONE_SETS: Resource = Resource::new("apps.kruise.io", "v1beta1", "clonesets", "CloneSet");
-/// NodeImages.
-pub const NODE_IMAGES: Resource =
-    Resource::new("apps.kruise.io", "v1beta1", "nodeimages", "NodeImage").cluster_scoped();
-/// ImageListPullJobs.
-pub const IMAGE_LIST_PULL_JOBS: Resource =
-    Resource::new("apps.kruise.io", "v1beta1", "imagelistpulljobs", "ImageListPullJob");
-/// ImagePullJobs.
-pub const IMAGE_PULL_JOBS: Resource = Resource::new("apps.kruise.io", "v1beta1", "imagepulljobs", "ImagePullJob");
-
-impl Resource {
-    /// A namespaced resource.
-    pub const fn new(group: &'static str, version: &'static str, plural: &'static str, kind: &'static str) -> Self {
-        Self { group, version, plural, kind, namespaced: true }
-    }
-
-    /// The same, cluster-scoped.
-    pub const fn cluster_scoped(self) -> Self {
-        Self { namespaced: false, ..self }
-    }
-
-    /// The kind as owner references name it.
-    pub const fn owner_kind(&self) -> OwnerKind {
-        OwnerKind { group: self.group, kind: self.kind, namespaced: self.namespaced }
-    }
-
-    /// `v1`, `apps/v1`, ….
-    pub fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
-    }
-
-    /// The path of all objects of a namespace, or of all namespaces if it is empty.
-    ///
-    /// # Errors
-    /// The namespace is no DNS label: as part of a path it could ask for something else.
-    pub fn collection(&self, namespace: &str) -> Result<String, InvalidName> {
-        let root = if self.group.is_empty() { "/api" } else { "/apis/" };
-        let (group, version, plural) = (self.group, self.version, self.plural);
-        Ok(if self.namespaced && !namespace.is_empty() {
-            let namespace = Namespace::parse(namespace)?;
-            format!("{root}{group}/{version}/namespaces/{namespace}/{plural}")
-        } else {
-            format!("{root}{group}/{version}/{plural}")
-        })
-    }
-
-    /// The collection with these parameters, but for empty ones.
-    ///
-    /// # Errors
-    /// As for [`Self::collection`].
-    pub fn list(&self, namespace: &str, parameters: &[(&str, &str)]) -> Result<String, InvalidName> {
-        let path = format!("{}?", self.collection(namespace)?);
-        let query_at = path.len();
-        let mut uri = form_urlencoded::Serializer::for_suffix(path, query_at);
-        uri.extend_pairs(parameters.iter().filter(|(_, value)| !value.is_empty()));
-        Ok(uri.finish())
-    }
-
-    /// The path of one object.
-    ///
-    /// # Errors
-    /// The namespace is no DNS label, or the name no DNS subdomain: as part of a path they could ask for something else.
-    pub fn path(&self, namespace: &str, name: &str) -> Result<String, InvalidName> {
-        Ok(format!("{}/{}", self.collection(namespace)?, Name::parse(name)?))
-    }
-}
 
 /// An object that a [`crate::Store`] can hold. Implement it on a type with only the fields that are read.
 pub trait Object: DeserializeOwned + Send + Sync + 'static {
@@ -203,34 +104,6 @@ pub fn compare_versions(a: &str, b: &str) -> Option<Ordering> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn paths() {
-        assert_eq!(PODS.collection("").unwrap(), "/api/v1/pods");
-        assert_eq!(PODS.path("a", "b").unwrap(), "/api/v1/namespaces/a/pods/b");
-        assert_eq!(NODES.path("", "n").unwrap(), "/api/v1/nodes/n");
-        assert_eq!(CLONE_SETS.path("a", "b").unwrap(), "/apis/apps.kruise.io/v1beta1/namespaces/a/clonesets/b");
-        assert_eq!(NODE_IMAGES.path("ignored", "n").unwrap(), "/apis/apps.kruise.io/v1beta1/nodeimages/n");
-        assert_eq!((PODS.api_version(), LEASES.api_version()), ("v1".into(), "coordination.k8s.io/v1".into()));
-    }
-
-    #[test]
-    fn a_namespace_or_name_that_changes_the_path_makes_none() {
-        for text in ["victim/podtemplates#", "a/b", "a?b", "a%2fb", ".."] {
-            assert!(POD_TEMPLATES.collection(text).is_err(), "{text:?}");
-            assert!(PODS.path(text, "b").is_err() && PODS.path("a", text).is_err(), "{text:?}");
-            assert!(NODES.path("", text).is_err(), "{text:?}");
-        }
-        assert!(PODS.path("a", "").is_err(), "this would be the path of all");
-    }
-
-    #[test]
-    fn an_owner_kind_is_that_of_its_resource() {
-        use berth_workload::owner::{CLONE_SET, IMAGE_LIST_PULL_JOB, POD};
-        for (resource, kind) in [(CLONE_SETS, CLONE_SET), (IMAGE_LIST_PULL_JOBS, IMAGE_LIST_PULL_JOB), (PODS, POD)] {
-            assert_eq!(resource.owner_kind(), kind);
-        }
-    }
 
     #[test]
     fn versions_compare_as_numbers_or_not_at_all() {

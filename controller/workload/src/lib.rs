@@ -17,6 +17,7 @@ pub mod nodeimage;
 pub mod owner;
 pub mod plan;
 pub mod pod;
+pub mod resource;
 pub mod revision;
 pub mod rollout;
 pub mod selector;

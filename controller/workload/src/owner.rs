@@ -7,6 +7,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use crate::pod::{Metadata, Owner};
+use crate::resource;
 
 /// A kind of object that owns others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,12 +21,11 @@ pub struct OwnerKind {
 }
 
 /// CloneSets own pods, claims, revisions and ImagePullJobs.
-pub const CLONE_SET: OwnerKind = OwnerKind { group: berth_api::names::GROUP, kind: "CloneSet", namespaced: true };
+pub const CLONE_SET: OwnerKind = resource::CLONE_SETS.owner_kind();
 /// ImageListPullJobs own ImagePullJobs.
-pub const IMAGE_LIST_PULL_JOB: OwnerKind =
-    OwnerKind { group: berth_api::names::GROUP, kind: "ImageListPullJob", namespaced: true };
+pub const IMAGE_LIST_PULL_JOB: OwnerKind = resource::IMAGE_LIST_PULL_JOBS.owner_kind();
 /// Pods own the claims that are deleted with them.
-pub const POD: OwnerKind = OwnerKind { group: "", kind: "Pod", namespaced: true };
+pub const POD: OwnerKind = resource::PODS.owner_kind();
 
 impl OwnerKind {
     /// Is the owner that the reference names of this kind?

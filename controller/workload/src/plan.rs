@@ -1,5 +1,6 @@
 //! A plan: what to do next, as data. It can be printed, compared in a test, and executed by the runtime.
 
+mod deed;
 mod objects;
 
 use std::collections::BTreeMap;
@@ -14,7 +15,9 @@ use serde_json::Value;
 use crate::inplace::env::Env;
 use crate::inplace::resize::Resizes;
 use crate::pod::{Condition, Metadata};
+use crate::resource::Resource;
 
+pub use deed::{Deed, Verb};
 pub use objects::Object;
 
 /// What a decision asks for. An empty plan means that nothing is to be done now.
@@ -135,6 +138,15 @@ impl Serialize for Body {
     }
 }
 
+/// What it means that an object which is to be created exists already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum IfExists {
+    /// Success, if it has the same owner: an earlier answer was lost.
+    IsOfSameOwner,
+    /// Success, whoever made it.
+    IsFine,
+}
+
 /// One write.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub enum Action {
@@ -202,11 +214,6 @@ pub enum Action {
         /// The owner reference.
         owner: Value,
     },
-    /// Read a `CloneSet` from the apiserver, and go on only if it is the one that is meant and is not being deleted.
-    ConfirmCloneSet {
-        /// The object.
-        target: Target,
-    },
     /// Create a claim. One that exists already with the same owner is success.
     CreateClaim {
         /// The whole object.
@@ -247,17 +254,37 @@ pub enum Action {
         /// Labels and annotations to set.
         patch: PodPatch,
     },
-    /// A merge patch of a `CloneSet`'s spec. The resource version of the target is always set: the author's word counts.
-    PatchCloneSet {
-        /// The object.
+    /// Create an object that no decision looks into again.
+    Create {
+        /// Its kind.
+        resource: Resource,
+        /// The whole object.
+        body: Value,
+        /// What it means that there is one of its name.
+        if_exists: IfExists,
+    },
+    /// A merge patch of such an object's metadata or spec.
+    Patch {
+        /// Its kind.
+        resource: Resource,
+        /// The object. Its resource version is set where what others wrote must survive.
         target: Target,
         /// The JSON merge patch.
         patch: Value,
     },
-    /// Create the ConfigMap for which a pod's containers wait. One that exists already is success.
-    CreateBarrier {
-        /// The whole object.
-        body: Value,
+    /// Delete such an object.
+    Delete {
+        /// Its kind.
+        resource: Resource,
+        /// The object.
+        target: Target,
+    },
+    /// Read such an object from the apiserver, and go on only if it is the one that is meant and is not being deleted.
+    Confirm {
+        /// Its kind.
+        resource: Resource,
+        /// The object.
+        target: Target,
     },
     /// Add keys to the ConfigMap for which a pod's containers wait, if it is that pod's.
     OpenBarrier {
@@ -266,80 +293,6 @@ pub enum Action {
         /// The keys.
         keys: Vec<String>,
     },
-    /// A merge patch of a `NodeImage`'s spec. The resource version of the target is always set: entries of others survive.
-    PatchNodeImage {
-        /// The object; its namespace is empty.
-        target: Target,
-        /// The JSON merge patch.
-        patch: Value,
-    },
-    /// Create a `NodeImage`. One that exists already is success.
-    CreateNodeImage {
-        /// The whole object.
-        body: Value,
-    },
-    /// Delete a `NodeImage`.
-    DeleteNodeImage {
-        /// The object; its namespace is empty.
-        target: Target,
-    },
-    /// Create an `ImagePullJob`. One that exists already with the same owner is success.
-    CreateImagePullJob {
-        /// The whole object.
-        body: Value,
-    },
-    /// A merge patch of an `ImagePullJob`'s metadata (its finalizers).
-    PatchImagePullJob {
-        /// The job.
-        target: Target,
-        /// The JSON merge patch.
-        patch: Value,
-    },
-    /// Delete an `ImagePullJob`.
-    DeleteImagePullJob {
-        /// The job.
-        target: Target,
-    },
-    /// Delete an `ImageListPullJob` whose time to live is over.
-    DeleteImageListPullJob {
-        /// The job.
-        target: Target,
-    },
-}
-
-impl Action {
-    /// The action's name, as messages and metrics have it.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::ValidateTemplate { .. } => "ValidateTemplate",
-            Self::CreateRevision { .. } => "CreateRevision",
-            Self::RenumberRevision { .. } => "RenumberRevision",
-            Self::PatchRevision { .. } => "PatchRevision",
-            Self::DeleteRevision { .. } => "DeleteRevision",
-            Self::CreatePod { .. } => "CreatePod",
-            Self::DeletePod { .. } => "DeletePod",
-            Self::ReleasePod { .. } => "ReleasePod",
-            Self::AdoptPod { .. } => "AdoptPod",
-            Self::AdoptRevision { .. } => "AdoptRevision",
-            Self::ConfirmCloneSet { .. } => "ConfirmCloneSet",
-            Self::CreateClaim { .. } => "CreateClaim",
-            Self::PatchClaim { .. } => "PatchClaim",
-            Self::DeleteClaim { .. } => "DeleteClaim",
-            Self::PatchPod { .. } => "PatchPod",
-            Self::ResizePod { .. } => "ResizePod",
-            Self::PatchPodStatus { .. } => "PatchPodStatus",
-            Self::PatchCloneSet { .. } => "PatchCloneSet",
-            Self::CreateBarrier { .. } => "CreateBarrier",
-            Self::OpenBarrier { .. } => "OpenBarrier",
-            Self::PatchNodeImage { .. } => "PatchNodeImage",
-            Self::CreateNodeImage { .. } => "CreateNodeImage",
-            Self::DeleteNodeImage { .. } => "DeleteNodeImage",
-            Self::CreateImagePullJob { .. } => "CreateImagePullJob",
-            Self::PatchImagePullJob { .. } => "PatchImagePullJob",
-            Self::DeleteImagePullJob { .. } => "DeleteImagePullJob",
-            Self::DeleteImageListPullJob { .. } => "DeleteImageListPullJob",
-        }
-    }
 }
 
 /// Changes of a pod's metadata and images. `None` removes a key.
@@ -410,8 +363,8 @@ pub struct Outcome {
 /// One failed action.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failure {
-    /// The action's kind, e.g. `CreatePod`.
-    pub action: &'static str,
+    /// What was to be done.
+    pub deed: Deed,
     /// The object's name.
     pub object: String,
     /// The server's message.

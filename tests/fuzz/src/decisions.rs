@@ -200,8 +200,8 @@ fn kept<T: Serialize + DeserializeOwned + PartialEq + Debug>(status: &T) {
 /// Every action of the plan was refused.
 fn failed(plan: &Plan) -> Outcome {
     let actions = plan.actions();
-    let failure = |action: &'static str| Failure {
-        action,
+    let failure = |deed| Failure {
+        deed,
         object: "web-a".to_owned(),
         message: "spec.template: is refused".to_owned(),
         code: 422,
@@ -209,7 +209,7 @@ fn failed(plan: &Plan) -> Outcome {
         outdated: false,
         taken: false,
     };
-    Outcome { failures: actions.map(|action| failure(action.kind())).collect() }
+    Outcome { failures: actions.map(|action| failure(action.deed())).collect() }
 }
 
 /// Every label and annotation of a pod that is read.

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use super::write::{Kind, Write};
 use crate::client::Failed;
 use crate::expectations::Ticket;
+use crate::object::CONFIG_MAPS;
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
@@ -53,7 +54,7 @@ pub(super) fn settle(write: &Write, ticket: Option<Ticket>, body: &[u8]) {
     match serde_json::from_slice::<Written>(body) {
         Ok(Written { metadata: Meta { uid, resource_version, .. } }) => ticket.written(&uid, &resource_version),
         // Dropped: in doubt until the object is read.
-        Err(error) => tracing::warn!(action = write.action, object = write.name, %error, "the answer names no object"),
+        Err(error) => tracing::warn!(action = %write.deed, object = write.name, %error, "the answer names no object"),
     }
 }
 
@@ -125,11 +126,11 @@ pub(super) fn failure(write: &Write, failed: Failed) -> Failure {
     }
     let passes = code == 403 && (message.contains("exceeded quota") || message.contains("being terminated"));
     // Its first line asks whose ConfigMap it is: that of the pod of this name before it has not been collected yet.
-    let is_of_another = code == 422 && write.action == "OpenBarrier";
+    let is_of_another = code == 422 && write.resource == CONFIG_MAPS && write.kind == Kind::Patch;
     let permanent = matches!(code, 400 | 403 | 422) && !passes && !is_of_another;
     let outdated =
         is_of_another || matches!(code, 404 | 409) && !matches!(write.kind, Kind::Create | Kind::Ensure | Kind::DryRun);
-    Failure { action: write.action, object: write.name.clone(), message, code, permanent, outdated, taken }
+    Failure { deed: write.deed, object: write.name.clone(), message, code, permanent, outdated, taken }
 }
 
 /// The apiserver's field errors, with the fields named as in the workload.

@@ -103,7 +103,7 @@ macro_rules! say {
             owner_name = $owner.name,
             namespace = $write.namespace,
             stage = $stage,
-            action = $write.action,
+            action = %$write.deed,
             object = $write.name,
             $($more)*
         )

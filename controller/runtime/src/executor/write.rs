@@ -2,17 +2,14 @@
 
 use berth_api::name::InvalidName;
 use berth_workload::inplace::resize::{Resize, Resizes};
-use berth_workload::plan::{Action, Body, PodPatch, Target};
+use berth_workload::plan::{Action, Body, Deed, IfExists, PodPatch, Target, Verb};
 use berth_workload::pod::{Condition, priority};
 use berth_workload::revision::form;
 use http::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::object::{
-    CLAIMS, CLONE_SETS, CONFIG_MAPS, CONTROLLER_REVISIONS, IMAGE_LIST_PULL_JOBS, IMAGE_PULL_JOBS, NODE_IMAGES,
-    POD_TEMPLATES, PODS, Resource,
-};
+use crate::object::{CLAIMS, CONFIG_MAPS, CONTROLLER_REVISIONS, POD_TEMPLATES, PODS, Resource};
 
 const JSON_PATCH: &str = "application/json-patch+json";
 const JSON: &str = "application/json";
@@ -37,7 +34,7 @@ pub(super) enum Kind {
 /// A write, ready to be sent.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Write {
-    pub(super) action: &'static str,
+    pub(super) deed: Deed,
     pub(super) kind: Kind,
     pub(super) resource: Resource,
     pub(super) namespace: String,
@@ -104,136 +101,124 @@ impl Write {
     }
 
     pub(super) fn of(action: &Action) -> Self {
+        let deed = action.deed();
         match action {
-            Action::ValidateTemplate { namespace, template } => Self::validate_template(namespace, template),
-            Action::CreateRevision { body } => Self::create_whole("CreateRevision", CONTROLLER_REVISIONS, body),
+            Action::ValidateTemplate { namespace, template } => Self::validate_template(deed, namespace, template),
+            Action::CreateRevision { body } => Self::create_whole(deed, CONTROLLER_REVISIONS, body),
             Action::RenumberRevision { target, revision, annotations } => {
                 let mut patch = json!({"revision": revision});
                 if !annotations.is_empty() {
                     patch["metadata"] = json!({"annotations": annotations});
                 }
-                Self::patch("RenumberRevision", CONTROLLER_REVISIONS, target, MERGE, patch)
+                Self::patch(deed, CONTROLLER_REVISIONS, target, MERGE, patch)
             }
             Action::PatchRevision { target, patch } => {
-                Self::patch("PatchRevision", CONTROLLER_REVISIONS, target, MERGE, patch.clone())
+                Self::patch(deed, CONTROLLER_REVISIONS, target, MERGE, patch.clone())
             }
-            Action::DeleteRevision { target } => Self::delete("DeleteRevision", CONTROLLER_REVISIONS, target),
-            Action::CreatePod { body } => Self::create_whole("CreatePod", PODS, body),
-            Action::DeletePod { target } => Self::delete("DeletePod", PODS, target),
+            Action::DeleteRevision { target } => Self::delete(deed, CONTROLLER_REVISIONS, target),
+            Action::CreatePod { body } => Self::create_whole(deed, PODS, body),
+            Action::DeletePod { target } => Self::delete(deed, PODS, target),
             Action::ReleasePod { target, owner } => {
                 let body = json!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": owner}]}});
-                Self::patch("ReleasePod", PODS, target, STRATEGIC, body)
+                Self::patch(deed, PODS, target, STRATEGIC, body)
             }
-            Action::AdoptPod { target, owner } => Self::adopt("AdoptPod", PODS, target, owner),
-            Action::AdoptRevision { target, owner } => {
-                Self::adopt("AdoptRevision", CONTROLLER_REVISIONS, target, owner)
+            Action::AdoptPod { target, owner } => Self::adopt(deed, PODS, target, owner),
+            Action::AdoptRevision { target, owner } => Self::adopt(deed, CONTROLLER_REVISIONS, target, owner),
+            Action::CreateClaim { body } => Self::create_whole(deed, CLAIMS, body),
+            Action::PatchClaim { target, patch } => Self::patch(deed, CLAIMS, target, STRATEGIC, patch.clone()),
+            Action::DeleteClaim { target } => Self::delete(deed, CLAIMS, target),
+            Action::PatchPod { target, patch } => Self::patch_pod(deed, target, patch),
+            Action::ResizePod { target, resources } => Self::resize_pod(deed, target, resources),
+            Action::PatchPodStatus { target, conditions, patch } => {
+                Self::patch_pod_status(deed, target, conditions, patch)
             }
-            Action::ConfirmCloneSet { target } => {
-                Self { action: "ConfirmCloneSet", kind: Kind::Confirm, resource: CLONE_SETS, ..Self::on(target) }
+            Action::OpenBarrier { pod, keys } => Self::open_barrier(deed, pod, keys),
+            Action::Create { resource, body, if_exists } => {
+                let kind = if *if_exists == IfExists::IsFine { Kind::Ensure } else { Kind::Create };
+                Self::create(deed, kind, *resource, body)
             }
-            Action::CreateClaim { body } => Self::create_whole("CreateClaim", CLAIMS, body),
-            Action::PatchClaim { target, patch } => Self::patch("PatchClaim", CLAIMS, target, STRATEGIC, patch.clone()),
-            Action::DeleteClaim { target } => Self::delete("DeleteClaim", CLAIMS, target),
-            Action::PatchPod { target, patch } => Self::patch_pod(target, patch),
-            Action::ResizePod { target, resources } => Self::resize_pod(target, resources),
-            Action::PatchPodStatus { target, conditions, patch } => Self::patch_pod_status(target, conditions, patch),
-            Action::PatchCloneSet { target, patch } => {
-                Self::patch("PatchCloneSet", CLONE_SETS, target, MERGE, patch.clone())
-            }
-            Action::CreateBarrier { body } => Self::create("CreateBarrier", Kind::Ensure, CONFIG_MAPS, body),
-            Action::OpenBarrier { pod, keys } => Self::open_barrier(pod, keys),
-            Action::PatchNodeImage { target, patch } => {
-                Self::patch("PatchNodeImage", NODE_IMAGES, target, MERGE, patch.clone())
-            }
-            Action::CreateNodeImage { body } => Self::create("CreateNodeImage", Kind::Ensure, NODE_IMAGES, body),
-            Action::DeleteNodeImage { target } => Self::delete("DeleteNodeImage", NODE_IMAGES, target),
-            Action::CreateImagePullJob { body } => {
-                Self::create("CreateImagePullJob", Kind::Create, IMAGE_PULL_JOBS, body)
-            }
-            Action::PatchImagePullJob { target, patch } => {
-                Self::patch("PatchImagePullJob", IMAGE_PULL_JOBS, target, MERGE, patch.clone())
-            }
-            Action::DeleteImagePullJob { target } => Self::delete("DeleteImagePullJob", IMAGE_PULL_JOBS, target),
-            Action::DeleteImageListPullJob { target } => {
-                Self::delete("DeleteImageListPullJob", IMAGE_LIST_PULL_JOBS, target)
+            Action::Patch { resource, target, patch } => Self::patch(deed, *resource, target, MERGE, patch.clone()),
+            Action::Delete { resource, target } => Self::delete(deed, *resource, target),
+            Action::Confirm { resource, target } => {
+                Self { kind: Kind::Confirm, resource: *resource, ..Self::on(deed, target) }
             }
         }
     }
 
-    fn validate_template(namespace: &str, template: &Body) -> Self {
+    fn validate_template(deed: Deed, namespace: &str, template: &Body) -> Self {
         let metadata = json!({"generateName": "berth-validate-", "namespace": namespace});
         let (head, template) = (json!({"metadata": metadata}), template.text());
         let whole =
             format!(r#"{{"apiVersion":"v1","kind":"PodTemplate","metadata":{metadata},"template":{template}}}"#);
-        let write = Self::create("ValidateTemplate", Kind::DryRun, POD_TEMPLATES, &head);
+        let write = Self::create(deed, Kind::DryRun, POD_TEMPLATES, &head);
         Self { whole: Some(whole.into()), ..write }
     }
 
-    fn patch_pod(target: &Target, patch: &PodPatch) -> Self {
+    fn patch_pod(deed: Deed, target: &Target, patch: &PodPatch) -> Self {
         let mut body = metadata(patch);
         if !patch.images.is_empty() {
             let images = patch.images.iter();
             let containers: Vec<_> = images.map(|(name, image)| json!({"name": name, "image": image})).collect();
             body["spec"] = json!({"containers": containers});
         }
-        Self::patch("PatchPod", PODS, target, STRATEGIC, body)
+        Self::patch(deed, PODS, target, STRATEGIC, body)
     }
 
-    fn resize_pod(target: &Target, resources: &Resizes) -> Self {
+    fn resize_pod(deed: Deed, target: &Target, resources: &Resizes) -> Self {
         let containers = resources.iter().map(|(name, Resize { requests, limits, .. })| {
             json!({"name": name, "resources": {"requests": requests, "limits": limits}})
         });
         let body = json!({"spec": {"containers": containers.collect::<Vec<_>>()}});
-        Self { subresource: "resize", ..Self::patch("ResizePod", PODS, target, STRATEGIC, body) }
+        Self { subresource: "resize", ..Self::patch(deed, PODS, target, STRATEGIC, body) }
     }
 
-    fn patch_pod_status(target: &Target, conditions: &[Condition], patch: &PodPatch) -> Self {
+    fn patch_pod_status(deed: Deed, target: &Target, conditions: &[Condition], patch: &PodPatch) -> Self {
         let mut body = metadata(patch);
         if !conditions.is_empty() {
             body["status"] = json!({"conditions": conditions});
         }
-        Self { subresource: "status", ..Self::patch("PatchPodStatus", PODS, target, STRATEGIC, body) }
+        Self { subresource: "status", ..Self::patch(deed, PODS, target, STRATEGIC, body) }
     }
 
     /// A merge patch of a status subresource.
     pub(super) fn status(resource: &Resource, target: &Target, status: Value) -> Self {
-        let write = Self::patch("WriteStatus", *resource, target, MERGE, json!({"status": status}));
+        let write =
+            Self::patch(Deed::of(Verb::PatchStatus, *resource), *resource, target, MERGE, json!({"status": status}));
         Self { subresource: "status", ..write }
     }
 
     /// A JSON patch, for its test: the ConfigMap of another pod by the same name is left alone.
-    fn open_barrier(pod: &Target, keys: &[String]) -> Self {
+    fn open_barrier(deed: Deed, pod: &Target, keys: &[String]) -> Self {
         let test = json!({"op": "test", "path": "/metadata/ownerReferences/0/uid", "value": pod.uid});
         // A ConfigMap without keys has no `data`, and none of ours has other keys than those.
         let data: Map<_, _> = keys.iter().map(|key| (key.clone(), json!("true"))).collect();
         let keys = json!({"op": "add", "path": "/data", "value": data});
         Self {
-            action: "OpenBarrier",
             resource: CONFIG_MAPS,
             name: priority::barrier(&pod.name),
             content: JSON_PATCH,
             body: json!([test, keys]),
-            ..Self::on(pod)
+            ..Self::on(deed, pod)
         }
     }
 
     /// The server merges owners by their uid, and refuses a second one that manages the object.
-    fn adopt(action: &'static str, resource: Resource, target: &Target, owner: &Value) -> Self {
-        Self::patch(action, resource, target, STRATEGIC, json!({"metadata": {"ownerReferences": [owner]}}))
+    fn adopt(deed: Deed, resource: Resource, target: &Target, owner: &Value) -> Self {
+        Self::patch(deed, resource, target, STRATEGIC, json!({"metadata": {"ownerReferences": [owner]}}))
     }
 
-    fn create_whole(action: &'static str, resource: Resource, body: &Body) -> Self {
+    fn create_whole(deed: Deed, resource: Resource, body: &Body) -> Self {
         let head: Head = body.read().unwrap_or_default();
-        let write = Self::create(action, Kind::Create, resource, &json!(head));
+        let write = Self::create(deed, Kind::Create, resource, &json!(head));
         Self { whole: Some(body.text().into()), ..write }
     }
 
-    fn create(action: &'static str, kind: Kind, resource: Resource, body: &Value) -> Self {
+    fn create(deed: Deed, kind: Kind, resource: Resource, body: &Value) -> Self {
         let text = |field: &str| body["metadata"][field].as_str().unwrap_or_default().to_owned();
         let name = text("name");
         let name = if name.is_empty() { text("generateName") } else { name };
         Self {
-            action,
+            deed,
             kind,
             resource,
             namespace: text("namespace"),
@@ -246,13 +231,7 @@ impl Write {
         }
     }
 
-    fn patch(
-        action: &'static str,
-        resource: Resource,
-        target: &Target,
-        content: &'static str,
-        mut body: Value,
-    ) -> Self {
+    fn patch(deed: Deed, resource: Resource, target: &Target, content: &'static str, mut body: Value) -> Self {
         if !body.is_object() {
             body = Value::Object(Map::new());
         }
@@ -262,18 +241,18 @@ impl Write {
         for (field, value) in preconditions(target) {
             body["metadata"][field] = value;
         }
-        Self { action, kind: Kind::Patch, resource, content, body, ..Self::on(target) }
+        Self { kind: Kind::Patch, resource, content, body, ..Self::on(deed, target) }
     }
 
-    fn delete(action: &'static str, resource: Resource, target: &Target) -> Self {
+    fn delete(deed: Deed, resource: Resource, target: &Target) -> Self {
         let preconditions: Map<_, _> = preconditions(target).collect();
         let body = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions});
-        Self { action, kind: Kind::Delete, resource, content: JSON, body, ..Self::on(target) }
+        Self { kind: Kind::Delete, resource, content: JSON, body, ..Self::on(deed, target) }
     }
 
-    fn on(target: &Target) -> Self {
+    fn on(deed: Deed, target: &Target) -> Self {
         Self {
-            action: "",
+            deed,
             kind: Kind::Patch,
             resource: PODS,
             namespace: target.namespace.clone(),

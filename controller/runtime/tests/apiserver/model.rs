@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use apiserver::{Objects, Refused};
 use berth_runtime::executor::{Executor, Owner};
 use berth_runtime::object::{CONTROLLER_REVISIONS, PODS, Resource};
-use berth_workload::plan::{self, Action, Body, PodPatch, Target};
+use berth_workload::plan::{self, Action, Body, PodPatch, Target, Verb};
 use berth_workload::pod::Condition;
 use fastrand::Rng;
 use http::Method;
@@ -49,7 +49,7 @@ async fn the_model_does_as_the_apiserver_does() {
 }
 
 /// What was done, and the answer's code.
-type Outcome = (&'static str, Refused);
+type Outcome = (String, Refused);
 
 /// The objects of a kind in the model, and where the real ones are.
 struct Shelf {
@@ -121,7 +121,7 @@ impl Both {
         let (action, name, now) = (self.action(), self.name(), json!(Timestamp::now()));
         let action = action(self, &name);
         let story = format!("{story}, {action:?}");
-        let shelf = if action.kind().contains("Pod") { &mut self.pods } else { &mut self.revisions };
+        let shelf = if action.deed().kind == "Pod" { &mut self.pods } else { &mut self.revisions };
         let before = shelf.objects.get(&name).cloned();
         let modelled = (shelf.model)(&mut shelf.objects, &action, "new", &now);
         let done = run(&self.executor, &self.owner, action.clone()).await;
@@ -134,7 +134,7 @@ impl Both {
         let real = read(&self.client, &shelf.resource, &self.owner.namespace, &name).await;
         let real = real.map_err(|error| assert!(matches!(error, kube::Error::Api(s) if s.code == 404))).ok();
         shelf.compare(&name, before.as_ref(), real.as_ref(), &story);
-        *self.outcomes.entry((action.kind(), modelled.err().unwrap_or(0))).or_default() += 1;
+        *self.outcomes.entry((action.deed().to_string(), modelled.err().unwrap_or(0))).or_default() += 1;
     }
 
     /// The pod has no finalizers any more, and its kubelet has ended it.
@@ -287,11 +287,16 @@ impl Both {
 /// All that can come of the writes, besides that the object is gone.
 fn foreseen() -> impl Iterator<Item = Outcome> {
     let pods = ["PatchPod", "PatchPodStatus", "DeletePod", "ReleasePod", "AdoptPod"];
-    let revisions = ["RenumberRevision", "PatchRevision", "DeleteRevision", "AdoptRevision"];
+    let revisions = [
+        "RenumberControllerRevision",
+        "PatchControllerRevision",
+        "DeleteControllerRevision",
+        "AdoptControllerRevision",
+    ];
     let changes = pods.into_iter().chain(revisions);
-    let met = changes.chain(["CreatePod", "CreateRevision"]).flat_map(|kind| [(kind, 0), (kind, 409)]);
-    let refused = ["PatchPod", "PatchPodStatus", "AdoptPod", "AdoptRevision"].map(|kind| (kind, 422));
-    met.chain(refused)
+    let met = changes.chain(["CreatePod", "CreateControllerRevision"]).flat_map(|kind| [(kind, 0), (kind, 409)]);
+    let refused = ["PatchPod", "PatchPodStatus", "AdoptPod", "AdoptControllerRevision"].map(|kind| (kind, 422));
+    met.chain(refused).map(|(deed, code)| (deed.to_owned(), code))
 }
 
 /// What the executor says of it: that an object is gone, or is there and is the owner's, is as good as done.
@@ -302,8 +307,8 @@ fn expected(action: &Action, modelled: Result<(), Refused>, before: Option<&Valu
         .is_some_and(|metadata| metadata["deletionTimestamp"].is_null() && is_owned(metadata));
     match modelled {
         Ok(()) => 0,
-        Err(404) if action.kind().starts_with("Delete") => 0,
-        Err(409) if action.kind().starts_with("Create") && lives => 0,
+        Err(404) if action.deed().verb == Verb::Delete => 0,
+        Err(409) if action.deed().verb == Verb::Create && lives => 0,
         Err(code) => code,
     }
 }

@@ -21,6 +21,7 @@ use crate::claim::Claim;
 use crate::inplace::steps;
 use crate::plan::{Action, Event, Plan, Stage, Step, Target};
 use crate::pod::{Metadata, Pod, availability};
+use crate::resource::CLONE_SETS;
 use crate::revision::{self, HASH_LABEL, REVISION_LABEL, Revision, short};
 use crate::rollout::Numbers;
 use crate::selector::Selector;
@@ -159,7 +160,7 @@ fn stages(snapshot: &Snapshot, steps: Vec<Step>) -> Vec<Stage> {
     }
     let target = Target::from(&snapshot.set.metadata);
     let reason = format!("{} objects of nobody are to be adopted", steps.len());
-    let confirm = step(Action::ConfirmCloneSet { target }, reason);
+    let confirm = step(Action::Confirm { resource: CLONE_SETS, target }, reason);
     vec![
         Stage { name: "confirm", required: true, steps: vec![confirm] },
         Stage { name: "adopt", required: false, steps },

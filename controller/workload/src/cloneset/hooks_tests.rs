@@ -36,9 +36,9 @@ fn held(replicas: i32, rolling: Value, lifecycle: Value) -> World {
     world
 }
 
-fn kinds(plan: &Plan) -> Vec<&'static str> {
+fn kinds(plan: &Plan) -> Vec<String> {
     let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
-    steps.flat_map(|step| &step.actions).map(Action::kind).collect()
+    steps.flat_map(|step| &step.actions).map(|action| action.deed().to_string()).collect()
 }
 
 fn at(world: &World, state: &str) -> Vec<usize> {

@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 
 use super::decide::push;
 use crate::inplace::steps;
-use crate::plan::{Action, Event, Plan, PodPatch, Step, Waiting};
+use crate::plan::{Action, Event, IfExists, Plan, PodPatch, Step, Waiting};
 use crate::pod::{Pod, priority};
+use crate::resource::CONFIG_MAPS;
 
 /// The priorities of the template's containers. `None` where nothing orders them.
 ///
@@ -106,7 +107,7 @@ fn open(pod: &Pod, all: &BTreeSet<i32>, next: i32, lowest: i32) -> Step {
     let target = steps::target(pod);
     Step {
         actions: vec![
-            Action::CreateBarrier { body },
+            Action::Create { resource: CONFIG_MAPS, body, if_exists: IfExists::IsFine },
             Action::OpenBarrier { pod: target.clone(), keys },
             Action::PatchPod { target, patch },
         ],

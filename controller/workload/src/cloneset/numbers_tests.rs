@@ -32,7 +32,7 @@ fn patched(plan: &Plan) -> Vec<String> {
 
 fn count(plan: &Plan, kind: &str) -> usize {
     let actions = plan.actions();
-    actions.filter(|action| action.kind() == kind).count()
+    actions.filter(|action| action.deed().to_string() == kind).count()
 }
 
 fn names(world: &World) -> Vec<String> {

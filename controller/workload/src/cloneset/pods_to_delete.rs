@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::Snapshot;
 use crate::plan::{Action, Event, Step, Target};
+use crate::resource::CLONE_SETS;
 
 /// The write that takes them off; nothing where all names are of pods. A name is believed until the status speaks of the
 /// spec that has it: whoever wrote it may have seen a pod that came to be a moment ago.
@@ -29,7 +30,8 @@ pub(super) fn clean(snapshot: &Snapshot) -> Option<Step> {
         gone.join(", ")
     );
     Some(Step {
-        actions: vec![Action::PatchCloneSet {
+        actions: vec![Action::Patch {
+            resource: CLONE_SETS,
             target,
             patch: json!({"spec": {"scaleStrategy": {"podsToDelete": kept}}}),
         }],
@@ -60,7 +62,7 @@ mod tests {
         world.step();
         assert!(world.pods().iter().all(|p| *p.metadata.name != *pod), "it is deleted");
         let step = clean(&world.snapshot()).unwrap();
-        let Action::PatchCloneSet { target, patch } = &step.actions[0] else { panic!("{step:?}") };
+        let Action::Patch { target, patch, .. } = &step.actions[0] else { panic!("{step:?}") };
         assert_eq!(target.resource_version.as_deref(), Some("7"));
         assert_eq!(*patch, json!({"spec": {"scaleStrategy": {"podsToDelete": []}}}));
         assert!(step.done.unwrap().message.contains(&format!("web-gone, {pod}")));

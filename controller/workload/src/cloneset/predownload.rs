@@ -27,8 +27,9 @@ use crate::inplace::change::{self, Change};
 use crate::inplace::steps;
 use crate::lifecycle;
 use crate::nodeimage::entry;
-use crate::plan::{Action, Event, Plan, Refusal, Step, Target, Waiting};
+use crate::plan::{Action, Event, IfExists, Plan, Refusal, Step, Target, Waiting};
 use crate::pod::{Pod, availability};
+use crate::resource::IMAGE_PULL_JOBS;
 use crate::revision::{HASH_LABEL, REVISION_LABEL, Revision, short};
 use berth_api::image::split;
 
@@ -75,7 +76,7 @@ pub(super) fn plan(snapshot: &Snapshot, template: &Value, revisions: &Revisions,
         };
         let target = Target::from(&job.metadata);
         let reason = format!("ImagePullJob {} goes: {why}", target.name);
-        steps.push(step(Action::DeleteImagePullJob { target }, reason));
+        steps.push(step(Action::Delete { resource: IMAGE_PULL_JOBS, target }, reason));
     }
     steps.extend(snapshot.revisions.iter().filter_map(|revision| forget(revision, updated)));
     match stand {
@@ -168,7 +169,9 @@ fn pull(
     }
     let created: Vec<_> = jobs.iter().map(|(name, image)| format!("ImagePullJob {name} for image: {image}")).collect();
     let create = jobs.iter().map(|(name, image)| job(snapshot, template, updated, name, image));
-    let mut actions: Vec<_> = create.map(|body| Action::CreateImagePullJob { body }).collect();
+    let mut actions: Vec<_> = create
+        .map(|body| Action::Create { resource: IMAGE_PULL_JOBS, body, if_exists: IfExists::IsOfSameOwner })
+        .collect();
     actions.push(mark(updated, label::IMAGE_PREDOWNLOAD_CREATED));
     let created = created.join(", ");
     let event = |warning, reason, message| Some(Event { warning, reason, message });

@@ -46,9 +46,9 @@ mod tests {
     use super::super::simulation::{World, template};
     use super::*;
 
-    fn kinds(plan: &Plan) -> Vec<&'static str> {
+    fn kinds(plan: &Plan) -> Vec<String> {
         let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
-        steps.flat_map(|step| &step.actions).map(Action::kind).collect()
+        steps.flat_map(|step| &step.actions).map(|action| action.deed().to_string()).collect()
     }
 
     #[test]

@@ -8,8 +8,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::revisions::Revisions;
 use super::settings::settings;
 use super::{Snapshot, blocked, progress};
-use crate::plan::{Failure, Outcome, Plan};
+use crate::plan::{Deed, Failure, Outcome, Plan, Verb};
 use crate::pod::availability;
+use crate::resource::{CLAIMS, CONTROLLER_REVISIONS, PODS};
 use crate::revision::{self, Recognised};
 use crate::selector::Selector;
 
@@ -64,7 +65,7 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
 
 /// One more if the name of a new revision is another object's: the next try is with another name. Begins anew at its end.
 fn collisions(before: i32, outcome: &Outcome) -> i32 {
-    let is_taken = |failure: &Failure| failure.action == "CreateRevision" && failure.taken;
+    let is_taken = |failure: &Failure| failure.deed == Deed::of(Verb::Create, CONTROLLER_REVISIONS) && failure.taken;
     if outcome.failures.iter().any(is_taken) { before.checked_add(1).unwrap_or(0) } else { before }
 }
 
@@ -87,15 +88,16 @@ fn count(snapshot: &Snapshot, updated: &str, status: &mut CloneSetStatus, now: T
 /// A condition per side of the work, True while the server refuses it, gone once it does not. As the peer writes it: no
 /// reason, the server's first message, the time of the transition alone.
 fn failures(snapshot: &Snapshot, outcome: &Outcome, conditions: &mut Vec<CloneSetCondition>, now: Timestamp) {
-    let is_scale = |action: &str| {
-        matches!(action, "PatchClaim" | "AdoptPod" | "AdoptRevision")
-            || (action.starts_with("Create") || action.starts_with("Delete"))
-                && (action.ends_with("Pod") || action.contains("Claim"))
+    let is_scale = |deed: Deed| match deed.verb {
+        Verb::Adopt => true,
+        Verb::Create | Verb::Delete => deed.is_for_pods(),
+        Verb::Patch => deed.kind == CLAIMS.kind,
+        _ => false,
     };
-    let is_update = |action: &str| action.starts_with("PatchPod");
-    let first = |is_ours: fn(&str) -> bool| {
+    let is_update = |deed: Deed| deed.kind == PODS.kind && matches!(deed.verb, Verb::Patch | Verb::PatchStatus);
+    let first = |is_ours: fn(Deed) -> bool| {
         let mut told = outcome.failures.iter().filter(|failure| !failure.outdated);
-        told.find(|failure| is_ours(failure.action)).map(|failure| failure.message.clone())
+        told.find(|failure| is_ours(failure.deed)).map(|failure| failure.message.clone())
     };
     let set = snapshot.set.metadata.name.as_deref().unwrap_or_default();
     for (type_, message) in [(condition::FAILED_SCALE, first(is_scale)), (condition::FAILED_UPDATE, first(is_update))] {

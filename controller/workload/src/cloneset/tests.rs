@@ -12,11 +12,12 @@ use serde_json::{Value, json};
 
 use super::Snapshot;
 use super::simulation::{World, template};
-use crate::plan::{Action, Failure, Outcome, Plan};
+use crate::plan::{Action, Deed, Failure, Outcome, Plan, Verb};
+use crate::resource::{CLAIMS, CLONE_SETS, CONTROLLER_REVISIONS, IMAGE_PULL_JOBS, POD_TEMPLATES, PODS};
 
-fn kinds(plan: &Plan) -> Vec<&'static str> {
+fn kinds(plan: &Plan) -> Vec<String> {
     let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
-    steps.flat_map(|step| &step.actions).map(Action::kind).collect()
+    steps.flat_map(|step| &step.actions).map(|action| action.deed().to_string()).collect()
 }
 
 fn strategy(policy: &str, more: Value) -> Value {
@@ -30,7 +31,7 @@ fn strategy(policy: &str, more: Value) -> Value {
 #[test]
 fn the_first_plan_writes_the_revision_the_second_the_pods() {
     let mut world = World::new(3, template("web:1"), strategy("InPlaceIfPossible", json!({})));
-    assert_eq!(kinds(&world.step()), ["ValidateTemplate", "CreateRevision"]);
+    assert_eq!(kinds(&world.step()), ["ValidatePodTemplate", "CreateControllerRevision"]);
     assert_eq!(kinds(&world.step()), ["CreatePod"; 3]);
     assert_eq!(kinds(&world.step()), ["PatchPodStatus"; 3], "the gates of scheduled pods, one write each");
     world.run_kubelets();
@@ -395,7 +396,7 @@ fn nothing_is_said_of_a_generation_before_its_revision_is_known() {
     let pending = super::status(&snapshot, &plan, &Outcome::default(), world.now()).unwrap();
     assert_eq!((pending.observed_generation, pending.updated_replicas), (1, 2));
     let failure = Failure {
-        action: "ValidateTemplate",
+        deed: Deed::of(Verb::Validate, POD_TEMPLATES),
         object: "web".to_owned(),
         message: "spec.containers[0].image: Required value".to_owned(),
         code: 422,
@@ -415,31 +416,24 @@ fn nothing_is_said_of_a_generation_before_its_revision_is_known() {
 fn each_side_of_the_work_tells_its_own_failure() {
     let world = World::settled(2, template("web:1"), strategy("InPlaceIfPossible", json!({})));
     let (snapshot, plan) = (world.snapshot(), world.plan());
-    for (action, outdated, told) in [
-        ("CreatePod", false, Some("FailedScale")),
-        ("DeletePod", false, Some("FailedScale")),
-        ("CreateClaim", false, Some("FailedScale")),
-        ("PatchClaim", false, Some("FailedScale")),
-        ("DeleteClaim", false, Some("FailedScale")),
-        ("PatchPod", false, Some("FailedUpdate")),
-        ("PatchPodStatus", false, Some("FailedUpdate")),
-        ("DeletePod", true, None),
-        ("PatchPod", true, None),
-        ("CreateRevision", false, None),
-        ("DeleteRevision", false, None),
-        ("CreateImagePullJob", false, None),
-        ("PatchCloneSet", false, None),
+    for (deed, outdated, told) in [
+        (Deed::of(Verb::Create, PODS), false, Some("FailedScale")),
+        (Deed::of(Verb::Delete, PODS), false, Some("FailedScale")),
+        (Deed::of(Verb::Create, CLAIMS), false, Some("FailedScale")),
+        (Deed::of(Verb::Patch, CLAIMS), false, Some("FailedScale")),
+        (Deed::of(Verb::Delete, CLAIMS), false, Some("FailedScale")),
+        (Deed::of(Verb::Patch, PODS), false, Some("FailedUpdate")),
+        (Deed::of(Verb::PatchStatus, PODS), false, Some("FailedUpdate")),
+        (Deed::of(Verb::Delete, PODS), true, None),
+        (Deed::of(Verb::Patch, PODS), true, None),
+        (Deed::of(Verb::Create, CONTROLLER_REVISIONS), false, None),
+        (Deed::of(Verb::Delete, CONTROLLER_REVISIONS), false, None),
+        (Deed::of(Verb::Create, IMAGE_PULL_JOBS), false, None),
+        (Deed::of(Verb::Patch, CLONE_SETS), false, None),
     ] {
         let message = "the server is asleep".to_owned();
-        let failure = Failure {
-            action,
-            object: "web-a".to_owned(),
-            message,
-            code: 500,
-            permanent: false,
-            outdated,
-            taken: false,
-        };
+        let failure =
+            Failure { deed, object: "web-a".to_owned(), message, code: 500, permanent: false, outdated, taken: false };
         let outcome = Outcome { failures: vec![failure] };
         let mut snapshot = snapshot.clone();
         let failed = |snapshot: &Snapshot, outcome: &Outcome| {
@@ -448,12 +442,12 @@ fn each_side_of_the_work_tells_its_own_failure() {
             failed.map(|condition| (condition.type_, condition.status, condition.message))
         };
         let expected = told.map(|type_| (type_.to_owned(), "True".to_owned(), "the server is asleep".to_owned()));
-        assert_eq!(failed(&snapshot, &outcome), expected, "{action} {outdated}");
+        assert_eq!(failed(&snapshot, &outcome), expected, "{deed} {outdated}");
         // It stays while it fails, and goes when it does not.
         let status = super::status(&snapshot, &plan, &outcome, world.now());
         Arc::make_mut(&mut snapshot.set).status = status;
-        assert_eq!(failed(&snapshot, &outcome), expected, "{action} {outdated}");
-        assert_eq!(failed(&snapshot, &Outcome::default()), None, "{action} {outdated}");
+        assert_eq!(failed(&snapshot, &outcome), expected, "{deed} {outdated}");
+        assert_eq!(failed(&snapshot, &Outcome::default()), None, "{deed} {outdated}");
     }
 }
 
@@ -476,7 +470,7 @@ fn a_revision_is_named_whatever_the_count_of_collisions_is() {
     let mut world = World::new(1, template("web:1"), strategy("ReCreate", json!({})));
     let collided = serde_json::from_value(json!({"collisionCount": i32::MAX})).unwrap();
     Arc::make_mut(&mut world.set).status = Some(collided);
-    assert_eq!(kinds(&world.step()), ["ValidateTemplate", "CreateRevision"]);
+    assert_eq!(kinds(&world.step()), ["ValidatePodTemplate", "CreateControllerRevision"]);
 }
 
 #[test]
@@ -494,9 +488,9 @@ fn a_revision_whose_name_is_taken_gets_another_one_and_the_count_of_collisions_r
     for (code, is_taken, collisions) in [(409, true, 1), (500, false, 1), (409, false, 1), (409, true, 2)] {
         let (taken, plan) = name(&snapshot);
         names.push(taken.clone());
-        let (action, object) = ("CreateRevision", taken.as_str().unwrap().to_owned());
+        let (deed, object) = (Deed::of(Verb::Create, CONTROLLER_REVISIONS), taken.as_str().unwrap().to_owned());
         let message = "exists and belongs to nobody".to_owned();
-        let failure = Failure { action, object, message, code, permanent: false, outdated: false, taken: is_taken };
+        let failure = Failure { deed, object, message, code, permanent: false, outdated: false, taken: is_taken };
         let status = super::status(&snapshot, &plan, &Outcome { failures: vec![failure] }, world.now()).unwrap();
         assert_eq!(status.collision_count, Some(collisions), "{code}");
         Arc::make_mut(&mut snapshot.set).status = Some(status);

@@ -23,8 +23,9 @@ use crate::inplace::inherited;
 use crate::inplace::state::State;
 use crate::inplace::steps::{self, Next, Phase, Update};
 use crate::lifecycle;
-use crate::plan::{Action, Event, Plan, PodPatch, Refusal, Step, Waiting};
+use crate::plan::{Action, Deed, Event, Plan, PodPatch, Refusal, Step, Verb, Waiting};
 use crate::pod::{Pod, availability, order};
+use crate::resource::PODS;
 use crate::revision::{self, REVISION_LABEL, Revision};
 use crate::rollout::{self, Candidate, Numbers, Repair, repair};
 
@@ -405,8 +406,8 @@ fn advance(
         Next::Write(mut actions) => {
             hooks::unless_held_by_now(snapshot, pod, &mut actions);
             let name = &pod.metadata.name;
-            let has = |kind: &str| actions.iter().any(|action| action.kind() == kind);
-            let (patched, leaves) = (has("PatchPod"), has("PatchPodStatus"));
+            let has = |verb| actions.iter().any(|action| action.deed() == Deed::of(verb, PODS));
+            let (patched, leaves) = (has(Verb::Patch), has(Verb::PatchStatus));
             Some(Step {
                 reason: format!("pod {name} goes to {revision} in place ({})", what(&phase, patched, leaves)),
                 done: patched.then(|| Event {

@@ -6,7 +6,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::children::{Children, new_job};
 use super::{Snapshot, status, validate};
-use crate::plan::{Action, Event, Outcome, Plan, Stage, Step, Target, Waiting};
+use crate::plan::{Action, Event, IfExists, Outcome, Plan, Stage, Step, Target, Waiting};
+use crate::resource::{IMAGE_LIST_PULL_JOBS, IMAGE_PULL_JOBS};
 
 /// Decides what to do for a list now.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
@@ -51,7 +52,7 @@ fn create(image: &str, body: serde_json::Value) -> Step {
     let name = body.pointer("/metadata/name").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
     let event = |warning, reason, message| Some(Event { warning, reason, message });
     Step {
-        actions: vec![Action::CreateImagePullJob { body }],
+        actions: vec![Action::Create { resource: IMAGE_PULL_JOBS, body, if_exists: IfExists::IsOfSameOwner }],
         reason: format!("image {image} has no job yet"),
         done: event(false, "SuccessfulCreate", format!("created ImagePullJob {name} for image {image}")),
         failed: event(true, "FailedCreate", format!("failed to create ImagePullJob {name} for image {image}")),
@@ -66,7 +67,7 @@ fn delete(job: &ImagePullJob, why: &str) -> Step {
         reason: format!("ImagePullJob {name} goes: {why}"),
         done: event(false, "SuccessfulDelete", format!("deleted ImagePullJob {name}: {why}")),
         failed: event(true, "FailedDelete", format!("failed to delete ImagePullJob {name}")),
-        actions: vec![Action::DeleteImagePullJob { target }],
+        actions: vec![Action::Delete { resource: IMAGE_PULL_JOBS, target }],
     }
 }
 
@@ -78,7 +79,7 @@ fn expire(snapshot: &Snapshot, plan: &mut Plan, age: SignedDuration) {
         plan.look_again_after(left);
         return;
     }
-    let action = Action::DeleteImageListPullJob { target: Target::from(&list.metadata) };
+    let action = Action::Delete { resource: IMAGE_LIST_PULL_JOBS, target: Target::from(&list.metadata) };
     let reason = format!("ttlSecondsAfterFinished {ttl} has passed");
     push(plan, "expire", vec![Step { actions: vec![action], reason, done: None, failed: None }]);
 }

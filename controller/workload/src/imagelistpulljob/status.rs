@@ -28,7 +28,7 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
     failed.extend(outcome.failures.iter().filter(|failure| failure.permanent).map(|failure| FailedImageStatus {
         image_pull_job: failure.object.clone(),
         name: String::new(),
-        message: format!("{}: {}", failure.action, failure.message),
+        message: format!("{}: {}", failure.deed, failure.message),
     }));
     let (desired, completed) = (number(list.spec.images.len()), count(is_completed));
     let ends = list.spec.template.completion_policy.type_ == CompletionPolicyType::Always;

@@ -10,6 +10,7 @@ use super::{Snapshot, decide, status};
 use crate::cloneset::simulation::apiserver::merge;
 use crate::gates::{Gate, Gates};
 use crate::plan::{Action, Outcome, Plan};
+use crate::resource::{IMAGE_LIST_PULL_JOBS, IMAGE_PULL_JOBS};
 
 /// An apiserver that applies plans; jobs get on when told to.
 struct World {
@@ -56,7 +57,7 @@ impl World {
         let (snapshot, plan) = (self.snapshot(), self.plan());
         for action in plan.actions() {
             match action {
-                Action::CreateImagePullJob { body } => {
+                Action::Create { resource: IMAGE_PULL_JOBS, body, .. } => {
                     self.counter += 1;
                     let mut job = body.clone();
                     job["metadata"]["uid"] = json!(format!("job-{}", self.counter));
@@ -64,11 +65,11 @@ impl World {
                     let name = job["metadata"]["name"].as_str().unwrap().to_owned();
                     assert!(self.jobs.insert(name, job).is_none(), "a name is taken once");
                 }
-                Action::DeleteImagePullJob { target } => {
+                Action::Delete { resource: IMAGE_PULL_JOBS, target } => {
                     assert_eq!(self.jobs.remove(&target.name).unwrap()["metadata"]["uid"], json!(target.uid));
                 }
-                Action::DeleteImageListPullJob { .. } => self.deleted = true,
-                other => panic!("no list writes {}", other.kind()),
+                Action::Delete { resource: IMAGE_LIST_PULL_JOBS, .. } => self.deleted = true,
+                other => panic!("no list writes {}", other.deed()),
             }
         }
         self.list.status = Some(status(&snapshot, &plan, &Outcome::default(), self.now));

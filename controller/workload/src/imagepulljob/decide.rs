@@ -17,6 +17,7 @@ use crate::nodeimage::entry::{self, Ask};
 use crate::nodeimage::room::Full;
 use crate::nodeimage::{is_asked_by, name, target};
 use crate::plan::{Action, Event, Plan, Refusal, Stage, Step, Target, Waiting};
+use crate::resource::{IMAGE_PULL_JOBS, NODE_IMAGES};
 
 /// The stage that asks nodes.
 pub(super) const PULL: &str = "pull";
@@ -88,7 +89,7 @@ fn pull(settings: &Settings<'_>, node: &NodeImage, now: Timestamp) -> Step {
     };
     let patch = entry::ask(node, &ask, now);
     let reason = format!("node {} is next to pull {}, tag {}", name(node), settings.image, settings.tag);
-    step(Action::PatchNodeImage { target: target(node), patch }, reason)
+    step(Action::Patch { resource: NODE_IMAGES, target: target(node), patch }, reason)
 }
 
 /// Entries for another image, or on a node that is not the job's any more.
@@ -108,7 +109,7 @@ fn release(
     let images = entry::prune(node, |image, tag, owner| !leaves(owner) || stays(image, tag), |_, _| true)?;
     let reason = format!("node {} keeps no entry for the job: {why}", name(node));
     let patch = json!({"spec": {"images": images}});
-    Some(step(Action::PatchNodeImage { target: target(node), patch }, reason))
+    Some(step(Action::Patch { resource: NODE_IMAGES, target: target(node), patch }, reason))
 }
 
 /// Takes the job's entries out of all NodeImages, then its finalizer off. A job without one has nothing to take out.
@@ -147,7 +148,7 @@ fn expire(job: &ImagePullJob, plan: &mut Plan, age: SignedDuration) {
         plan.look_again_after(left);
         return;
     }
-    let action = Action::DeleteImagePullJob { target: Target::from(&job.metadata) };
+    let action = Action::Delete { resource: IMAGE_PULL_JOBS, target: Target::from(&job.metadata) };
     push(plan, "expire", true, vec![step(action, format!("ttlSecondsAfterFinished {ttl} has passed"))]);
 }
 
@@ -207,7 +208,11 @@ fn wait(settings: &Settings<'_>, round: &Round<'_>, plan: &mut Plan) {
 
 fn patch_job(job: &ImagePullJob, patch: Value) -> Action {
     let resource_version = job.metadata.resource_version.clone();
-    Action::PatchImagePullJob { target: Target { resource_version, ..Target::from(&job.metadata) }, patch }
+    Action::Patch {
+        resource: IMAGE_PULL_JOBS,
+        target: Target { resource_version, ..Target::from(&job.metadata) },
+        patch,
+    }
 }
 
 fn step(action: Action, reason: String) -> Step {

@@ -18,6 +18,7 @@ use crate::nodeimage::{
 };
 use crate::plan::{Action, Failure, Outcome, Plan, Target};
 use crate::pod::Pod;
+use crate::resource::{IMAGE_PULL_JOBS, NODE_IMAGES};
 
 /// What a node's daemon makes of its pulls.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -220,7 +221,7 @@ impl World {
     fn execute(&mut self, plan: &Plan) -> Outcome {
         let actions = plan.actions();
         let patched = actions.filter_map(|action| match action {
-            Action::PatchNodeImage { target, .. } => Some(&target.name),
+            Action::Patch { resource: NODE_IMAGES, target, .. } => Some(&target.name),
             _ => None,
         });
         let (count, names) = patched.fold((0, BTreeSet::new()), |(count, mut names), name| {
@@ -247,7 +248,7 @@ impl World {
         let refuse = |target: &Target, code| {
             let message = format!("{code}");
             Err(Failure {
-                action: action.kind(),
+                deed: action.deed(),
                 object: target.name.clone(),
                 message,
                 code,
@@ -257,11 +258,13 @@ impl World {
             })
         };
         let (mut object, target, patch) = match action {
-            Action::PatchNodeImage { target, patch } => {
+            Action::Patch { resource: NODE_IMAGES, target, patch } => {
                 (self.nodes.get(&target.name).map(|n| json!(**n)), target, patch)
             }
-            Action::PatchImagePullJob { target, patch } => (self.jobs.get(&target.name).cloned(), target, patch),
-            Action::DeleteImagePullJob { target } => {
+            Action::Patch { resource: IMAGE_PULL_JOBS, target, patch } => {
+                (self.jobs.get(&target.name).cloned(), target, patch)
+            }
+            Action::Delete { resource: IMAGE_PULL_JOBS, target } => {
                 self.delete(&target.name);
                 return Ok(());
             }
@@ -274,7 +277,7 @@ impl World {
             return refuse(target, 409);
         }
         merge(object, patch);
-        if matches!(action, Action::PatchNodeImage { .. }) {
+        if matches!(action, Action::Patch { resource: NODE_IMAGES, .. }) {
             self.store_node(&target.name, object.take());
         } else {
             self.stamp(object);

@@ -12,7 +12,8 @@ use super::settings::{Settings, settings};
 use super::{Snapshot, full_name, permitted};
 use crate::nodeimage::name;
 use crate::nodeimage::room::Full;
-use crate::plan::{Action, Outcome, Plan};
+use crate::plan::{Action, Deed, Outcome, Plan, Verb};
+use crate::resource::{IMAGE_PULL_JOBS, NODE_IMAGES};
 
 /// Most nodes that the status names as failed: every node that fails makes one more write of the whole list.
 pub const MAX_FAILED_NODES: usize = 500;
@@ -64,13 +65,13 @@ pub(super) fn deadline_passed(settings: &Settings<'_>, status: &ImagePullJobStat
 
 /// Nodes that this plan has asked: the next snapshot will show them.
 fn begun(plan: &Plan, outcome: &Outcome) -> usize {
-    let protected = !outcome.failures.iter().any(|failure| failure.action == "PatchImagePullJob");
+    let protected = !outcome.failures.iter().any(|failure| failure.deed == Deed::of(Verb::Patch, IMAGE_PULL_JOBS));
     let failed: BTreeSet<&str> = outcome.failures.iter().map(|failure| failure.object.as_str()).collect();
     let stage = plan.stages.iter().filter(|stage| protected && stage.name == PULL);
     let asked = stage.flat_map(|stage| &stage.steps).flat_map(|step| &step.actions);
     asked
         .filter(
-            |action| matches!(action, Action::PatchNodeImage { target, .. } if !failed.contains(target.name.as_str())),
+            |action| matches!(action, Action::Patch { resource: NODE_IMAGES, target, .. } if !failed.contains(target.name.as_str())),
         )
         .count()
 }
@@ -113,7 +114,7 @@ fn message(
         text.push_str(&format!("; namespace {namespace} has its share of the {what} of NodeImage {nodes}"));
     }
     if let Some(failure) = outcome.failures.iter().find(|failure| failure.permanent) {
-        text.push_str(&format!("; {} {}: {}", failure.action, failure.object, failure.message));
+        text.push_str(&format!("; {} {}: {}", failure.deed, failure.object, failure.message));
     }
     text
 }

@@ -10,7 +10,8 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::{Map, Value, json};
 
 use super::{Node, Snapshot, entry, inspect, target};
-use crate::plan::{Action, Event, Plan, Stage, Step, Target};
+use crate::plan::{Action, Event, IfExists, Plan, Stage, Step, Target};
+use crate::resource::NODE_IMAGES;
 
 /// Decides what to do for a node's NodeImage now.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
@@ -30,7 +31,12 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     match node {
         None if !fake => {
             let target = Target::from(&image.metadata);
-            push(&mut plan, "delete", Action::DeleteNodeImage { target }, format!("node {} is gone", snapshot.name));
+            push(
+                &mut plan,
+                "delete",
+                Action::Delete { resource: NODE_IMAGES, target },
+                format!("node {} is gone", snapshot.name),
+            );
         }
         node => update(snapshot, image, node.filter(|_| !fake), &mut plan, now),
     }
@@ -44,7 +50,7 @@ fn create(node: &Node) -> Action {
         "metadata": {"name": node.metadata.name, "labels": labels(node)},
         "spec": {},
     });
-    Action::CreateNodeImage { body }
+    Action::Create { resource: NODE_IMAGES, body, if_exists: IfExists::IsFine }
 }
 
 /// All that differs, in one patch: each write wakes the node's daemon and every job.
@@ -68,7 +74,7 @@ fn update(snapshot: &Snapshot, image: &NodeImage, node: Option<&Node>, plan: &mu
     let parts = [("metadata", metadata), ("spec", spec)].into_iter().filter(|(_, part)| !part.is_empty());
     let patch: Map<_, _> = parts.map(|(name, part)| (name.to_owned(), Value::Object(part))).collect();
     if !patch.is_empty() {
-        let action = Action::PatchNodeImage { target: target(image), patch: Value::Object(patch) };
+        let action = Action::Patch { resource: NODE_IMAGES, target: target(image), patch: Value::Object(patch) };
         push(plan, "update", action, reasons.join("; "));
     }
     if let Some(message) = left_out {

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::{Node, Snapshot, bears_on, decide, entry, is_asked_by, owners};
 use crate::plan::{Action, Plan};
 use crate::pod::Pod;
+use crate::resource::NODE_IMAGES;
 
 const NOW: i64 = 1_000_000;
 
@@ -99,7 +100,7 @@ fn actions(plan: &Plan) -> Vec<Action> {
 fn patch(snapshot: &Snapshot) -> Value {
     match &actions(&decide(snapshot, now()))[..] {
         [] => Value::Null,
-        [Action::PatchNodeImage { target, patch }] => {
+        [Action::Patch { resource: NODE_IMAGES, target, patch }] => {
             assert_eq!((target.uid.as_str(), target.resource_version.as_deref()), ("image", Some("7")));
             patch.clone()
         }
@@ -107,8 +108,8 @@ fn patch(snapshot: &Snapshot) -> Value {
     }
 }
 
-fn kinds(snapshot: &Snapshot) -> Vec<&'static str> {
-    actions(&decide(snapshot, now())).iter().map(Action::kind).collect()
+fn kinds(snapshot: &Snapshot) -> Vec<String> {
+    actions(&decide(snapshot, now())).iter().map(|action| action.deed().to_string()).collect()
 }
 
 #[test]
@@ -143,7 +144,7 @@ fn a_nodeimage_comes_and_goes_with_its_node() {
         assert_eq!(kinds(&snapshot(node, image)), expected, "{what}");
     }
     let made = actions(&decide(&snapshot(Some(node(&labels)), None), now()));
-    let [Action::CreateNodeImage { body }] = &made[..] else { panic!("{made:?}") };
+    let [Action::Create { resource: NODE_IMAGES, body, .. }] = &made[..] else { panic!("{made:?}") };
     let expected = json!({
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "NodeImage",
         "metadata": {"name": "n1", "labels": {"os": "linux"}}, "spec": {},
@@ -396,7 +397,9 @@ fn pods_of_one_namespace_leave_room_for_those_of_another_however_large_their_rec
     snapshot.pods = uids.iter().map(|uid| moved("a-tenant", &with_variables(uid, 64, 200))).collect();
     snapshot.pods.push(moved("victim", &pod(&ASKS)));
     let plan = decide(&snapshot, now());
-    let Action::PatchNodeImage { patch, .. } = &plan.stages[0].steps[0].actions[0] else { panic!("{plan:?}") };
+    let Action::Patch { resource: NODE_IMAGES, patch, .. } = &plan.stages[0].steps[0].actions[0] else {
+        panic!("{plan:?}")
+    };
     let pods = patch["spec"]["inspectPods"].as_array().unwrap();
     assert!(pods.iter().any(|pod| pod["namespace"] == "victim"), "{} pods", pods.len());
     assert!(plan.events[0].message.contains("a-tenant has its share"), "{:?}", plan.events);
@@ -418,7 +421,8 @@ fn a_pod_with_too_many_variables_is_left_out_and_an_event_says_so() {
     let mut snapshot = snapshot(None, Some(image(&fake(), &json!({}), &json!(null))));
     snapshot.pods = vec![with_variables("bounded", 64, 10), pod(&ASKS)];
     let asked = |plan: &Plan| -> Vec<String> {
-        let Some(Action::PatchNodeImage { patch, .. }) = plan.stages.first().map(|stage| &stage.steps[0].actions[0])
+        let Some(Action::Patch { resource: NODE_IMAGES, patch, .. }) =
+            plan.stages.first().map(|stage| &stage.steps[0].actions[0])
         else {
             return Vec::new();
         };
@@ -446,7 +450,9 @@ fn a_nodeimage_stays_within_its_bytes_and_those_asked_about_stay() {
     snapshot.pods = uids.iter().zip(namespaces).map(|(uid, of)| moved(of, &with_variables(uid, 64, 80))).collect();
     snapshot.pods[99] = with_variables("099", 64, 80);
     let plan = decide(&snapshot, now());
-    let Action::PatchNodeImage { patch, .. } = &plan.stages[0].steps[0].actions[0] else { panic!("{plan:?}") };
+    let Action::Patch { resource: NODE_IMAGES, patch, .. } = &plan.stages[0].steps[0].actions[0] else {
+        panic!("{plan:?}")
+    };
     let pods = patch["spec"]["inspectPods"].as_array().unwrap();
     assert!((200 * 1024..256 * 1024).contains(&patch.to_string().len()), "{}", patch.to_string().len());
     assert!(pods.iter().any(|pod| pod["uid"] == "099"), "who was asked about stays");

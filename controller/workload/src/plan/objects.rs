@@ -106,30 +106,13 @@ impl Action {
             let Named { metadata: Name { namespace, name } } = body.read().unwrap_or_default();
             Some((kind, namespace, name))
         };
-        let kind = match self {
-            Self::ValidateTemplate { .. } | Self::ConfirmCloneSet { .. } | Self::CreatePod { .. } => return None,
-            Self::CreateRevision { body } => return read("ControllerRevision", body),
-            Self::CreateClaim { body } => return read("PersistentVolumeClaim", body),
-            Self::CreateBarrier { body } => return new("ConfigMap", body),
-            Self::CreateNodeImage { body } => return new("NodeImage", body),
-            Self::CreateImagePullJob { body } => return new("ImagePullJob", body),
-            Self::AdoptRevision { .. }
-            | Self::RenumberRevision { .. }
-            | Self::PatchRevision { .. }
-            | Self::DeleteRevision { .. } => "ControllerRevision",
-            Self::DeletePod { .. }
-            | Self::ReleasePod { .. }
-            | Self::AdoptPod { .. }
-            | Self::PatchPod { .. }
-            | Self::ResizePod { .. }
-            | Self::PatchPodStatus { .. } => "Pod",
-            Self::PatchClaim { .. } | Self::DeleteClaim { .. } => "PersistentVolumeClaim",
-            Self::PatchCloneSet { .. } => "CloneSet",
-            Self::OpenBarrier { .. } => "ConfigMap",
-            Self::PatchNodeImage { .. } | Self::DeleteNodeImage { .. } => "NodeImage",
-            Self::PatchImagePullJob { .. } | Self::DeleteImagePullJob { .. } => "ImagePullJob",
-            Self::DeleteImageListPullJob { .. } => "ImageListPullJob",
-        };
+        match self {
+            Self::ValidateTemplate { .. } | Self::Confirm { .. } | Self::CreatePod { .. } => return None,
+            Self::CreateRevision { body } | Self::CreateClaim { body } => return read(self.deed().kind, body),
+            Self::Create { body, .. } => return new(self.deed().kind, body),
+            _ => {}
+        }
+        let kind = self.deed().kind;
         self.target().map(|target| (kind, target.namespace.clone(), target.name.clone()))
     }
 
@@ -140,9 +123,7 @@ impl Action {
             | Self::CreateRevision { .. }
             | Self::CreatePod { .. }
             | Self::CreateClaim { .. }
-            | Self::CreateBarrier { .. }
-            | Self::CreateNodeImage { .. }
-            | Self::CreateImagePullJob { .. } => None,
+            | Self::Create { .. } => None,
             Self::RenumberRevision { target, .. }
             | Self::PatchRevision { target, .. }
             | Self::DeleteRevision { target }
@@ -150,19 +131,15 @@ impl Action {
             | Self::ReleasePod { target, .. }
             | Self::AdoptPod { target, .. }
             | Self::AdoptRevision { target, .. }
-            | Self::ConfirmCloneSet { target }
+            | Self::Confirm { target, .. }
             | Self::PatchClaim { target, .. }
             | Self::DeleteClaim { target }
             | Self::PatchPod { target, .. }
             | Self::ResizePod { target, .. }
             | Self::PatchPodStatus { target, .. }
-            | Self::PatchCloneSet { target, .. }
             | Self::OpenBarrier { pod: target, .. }
-            | Self::PatchNodeImage { target, .. }
-            | Self::DeleteNodeImage { target }
-            | Self::PatchImagePullJob { target, .. }
-            | Self::DeleteImagePullJob { target }
-            | Self::DeleteImageListPullJob { target } => Some(target),
+            | Self::Patch { target, .. }
+            | Self::Delete { target, .. } => Some(target),
         }
     }
 }

@@ -69,8 +69,8 @@ fn an_object_that_is_not_as_it_was_seen_is_no_failure() {
         (create, 404, false),
     ] {
         let failure = failure(&write, failed(code, "no", &[]));
-        assert_eq!(failure.outdated, outdated, "{} {code}", write.action);
-        assert!(!(failure.outdated && failure.permanent), "{} {code}", write.action);
+        assert_eq!(failure.outdated, outdated, "{} {code}", write.deed);
+        assert!(!(failure.outdated && failure.permanent), "{} {code}", write.deed);
     }
 }
 

@@ -4,6 +4,7 @@ use berth_workload::plan::Body;
 use berth_workload::pod::Condition;
 
 use super::*;
+use crate::object::{IMAGE_PULL_JOBS, NODE_IMAGES};
 
 fn target(version: Option<&str>) -> Target {
     Target { namespace: "ns".into(), name: "a".into(), uid: "u".into(), resource_version: version.map(Into::into) }
@@ -90,11 +91,12 @@ fn a_template_is_validated_by_a_dry_run() {
 #[test]
 fn merge_patches_keep_their_own_metadata() {
     let body = json!({"metadata": {"finalizers": null}});
-    let write = Write::of(&Action::PatchImagePullJob { target: target(Some("7")), patch: body });
+    let write = Write::of(&Action::Patch { resource: IMAGE_PULL_JOBS, target: target(Some("7")), patch: body });
     assert_eq!(write.body, json!({"metadata": {"finalizers": null, "uid": "u", "resourceVersion": "7"}}));
     assert_eq!(write.content, MERGE);
     let cluster = Target { namespace: String::new(), ..target(Some("7")) };
-    let write = Write::of(&Action::PatchNodeImage { target: cluster, patch: json!({"spec": {"images": {}}}) });
+    let write =
+        Write::of(&Action::Patch { resource: NODE_IMAGES, target: cluster, patch: json!({"spec": {"images": {}}}) });
     assert_eq!(write.body["spec"], json!({"images": {}}));
     assert_eq!(write.uri("m", 5).unwrap(), "/apis/apps.kruise.io/v1beta1/nodeimages/a?timeout=5ms&fieldManager=m");
 }
@@ -121,15 +123,27 @@ fn every_action_names_its_resource() {
         (Action::DeleteClaim { target: target.clone() }, Kind::Delete, CLAIMS),
         (Action::DeleteRevision { target: target.clone() }, Kind::Delete, CONTROLLER_REVISIONS),
         (Action::CreatePod { body: Body::from(&body) }, Kind::Create, PODS),
-        (Action::PatchNodeImage { target: target.clone(), patch: patch.clone() }, Kind::Patch, NODE_IMAGES),
-        (Action::CreateBarrier { body: body.clone() }, Kind::Ensure, CONFIG_MAPS),
-        (Action::CreateNodeImage { body }, Kind::Ensure, NODE_IMAGES),
-        (Action::DeleteNodeImage { target: target.clone() }, Kind::Delete, NODE_IMAGES),
-        (Action::PatchImagePullJob { target: target.clone(), patch }, Kind::Patch, IMAGE_PULL_JOBS),
-        (Action::DeleteImagePullJob { target }, Kind::Delete, IMAGE_PULL_JOBS),
+        (
+            Action::Patch { resource: NODE_IMAGES, target: target.clone(), patch: patch.clone() },
+            Kind::Patch,
+            NODE_IMAGES,
+        ),
+        (
+            Action::Create { resource: CONFIG_MAPS, body: body.clone(), if_exists: IfExists::IsFine },
+            Kind::Ensure,
+            CONFIG_MAPS,
+        ),
+        (
+            Action::Create { resource: IMAGE_PULL_JOBS, body, if_exists: IfExists::IsOfSameOwner },
+            Kind::Create,
+            IMAGE_PULL_JOBS,
+        ),
+        (Action::Delete { resource: NODE_IMAGES, target: target.clone() }, Kind::Delete, NODE_IMAGES),
+        (Action::Patch { resource: IMAGE_PULL_JOBS, target: target.clone(), patch }, Kind::Patch, IMAGE_PULL_JOBS),
+        (Action::Delete { resource: IMAGE_PULL_JOBS, target }, Kind::Delete, IMAGE_PULL_JOBS),
     ] {
         let write = Write::of(&action);
         assert_eq!((write.kind, write.resource, write.name.as_str()), (kind, resource, "a"), "{action:?}");
-        assert!(format!("{action:?}").starts_with(write.action), "{action:?}");
+        assert_eq!((write.deed, write.deed.kind), (action.deed(), resource.kind), "{action:?}");
     }
 }

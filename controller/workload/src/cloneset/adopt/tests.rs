@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::super::simulation::{World, template};
 use super::*;
+use crate::resource::PODS;
 
 const IN_PLACE: &str = "InPlaceIfPossible";
 
@@ -22,13 +23,13 @@ fn left(replicas: i32) -> World {
     world
 }
 
-fn kinds(plan: &Plan) -> Vec<&'static str> {
+fn kinds(plan: &Plan) -> Vec<String> {
     let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
-    steps.flat_map(|step| &step.actions).map(Action::kind).collect()
+    steps.flat_map(|step| &step.actions).map(|action| action.deed().to_string()).collect()
 }
 
 /// Everything that is written until nothing is left to do.
-fn written(world: &mut World) -> Vec<&'static str> {
+fn written(world: &mut World) -> Vec<String> {
     let mut all = Vec::new();
     for _ in 0..100 {
         let plan = world.step();
@@ -48,10 +49,13 @@ fn a_set_that_is_applied_again_takes_over_its_revision_then_its_pods_and_claims_
     let mut world = left(2);
     let (pods, containers) = (world.identities(), world.containers());
     let revision = world.step();
-    assert_eq!(kinds(&revision), ["ConfirmCloneSet", "AdoptRevision"]);
+    assert_eq!(kinds(&revision), ["ConfirmCloneSet", "AdoptControllerRevision"]);
     assert!(revision.stages[0].required, "nothing is given to a CloneSet that is not there");
     let plan = world.step();
-    assert_eq!(kinds(&plan), ["ConfirmCloneSet", "AdoptPod", "PatchClaim", "AdoptPod", "PatchClaim"]);
+    assert_eq!(
+        kinds(&plan),
+        ["ConfirmCloneSet", "AdoptPod", "PatchPersistentVolumeClaim", "AdoptPod", "PatchPersistentVolumeClaim"]
+    );
     assert_eq!(written(&mut world), Vec::<&str>::new());
     assert_eq!((world.identities(), world.containers()), (pods, containers));
     let status = world.status();
@@ -67,7 +71,7 @@ fn pods_of_another_template_are_taken_over_and_then_updated_in_place() {
     let pods = world.identities();
     world.set_template(template("web:2"));
     let all = written(&mut world);
-    assert!(!all.contains(&"CreatePod") && !all.contains(&"DeletePod"), "{all:?}");
+    assert!(!all.contains(&"CreatePod".to_owned()) && !all.contains(&"DeletePod".to_owned()), "{all:?}");
     assert_eq!(world.identities(), pods);
     assert_eq!(world.created_from(), ["web:2", "web:2"]);
 }
@@ -117,7 +121,7 @@ fn a_pod_of_a_revision_that_nobody_has_is_left_and_others_are_made() {
         pod["metadata"]["labels"][REVISION_LABEL] = json!("web-unknown");
     }
     let all = written(&mut world);
-    assert!(all.contains(&"CreatePod") && !all.contains(&"AdoptPod"), "{all:?}");
+    assert!(all.contains(&"CreatePod".to_owned()) && !all.contains(&"AdoptPod".to_owned()), "{all:?}");
     assert_eq!(world.pods.len(), 2);
 }
 
@@ -135,15 +139,15 @@ fn a_selector_that_selects_everything_and_a_set_without_a_time_take_nothing_over
 #[test]
 fn an_adoption_that_is_refused_for_good_is_told_and_holds_up_no_other_pod() {
     use super::super::{decide, status};
-    use crate::plan::{Failure, Outcome};
+    use crate::plan::{Deed, Failure, Outcome, Verb};
     let mut world = left(1);
     world.step();
     Arc::make_mut(&mut world.set).spec.replicas = Some(2);
     let (snapshot, now) = (world.snapshot(), world.now());
     let plan = decide(&snapshot, now);
-    assert!(kinds(&plan).contains(&"CreatePod"), "{plan:#?}");
+    assert!(kinds(&plan).contains(&"CreatePod".to_owned()), "{plan:#?}");
     let failure = Failure {
-        action: "AdoptPod",
+        deed: Deed::of(Verb::Adopt, PODS),
         object: "web-a".to_owned(),
         message: "denied".to_owned(),
         code: 403,

@@ -19,8 +19,9 @@ use serde_json::json;
 
 use super::settings::beside_template;
 use super::{Snapshot, overlap};
-use crate::plan::{Failure, Outcome, Plan, Waiting};
+use crate::plan::{Failure, Outcome, Plan, Verb, Waiting};
 use crate::pod::{Pod, availability};
+use crate::resource::IMAGE_PULL_JOBS;
 
 pub(super) use pod::why_not_ready;
 
@@ -130,18 +131,16 @@ fn refused(snapshot: &Snapshot, failure: &Failure) -> Option<(&'static str, Stri
     if !failure.permanent && !quota {
         return None;
     }
-    let (reason, what, remedy) = match failure.action {
-        "ValidateTemplate" => {
+    let (reason, what, remedy) = match failure.deed.verb {
+        Verb::Validate => {
             return Some(("TemplateRefused", format!("CloneSet {name}: {}; correct the field", failure.message)));
         }
         // Images that are not pulled ahead hold nothing up.
-        action if action.contains("PullJob") => return None,
+        _ if failure.deed.kind == IMAGE_PULL_JOBS.kind => return None,
         _ if quota => ("QuotaExceeded", "be created", "raise the ResourceQuota, or ask for less"),
-        action if action.starts_with("Create") => {
-            ("CreateRefused", "be created", "change spec.template, or what refuses it")
-        }
-        action if action.starts_with("Adopt") => ("AdoptionRefused", "be adopted", "change what refuses it"),
-        action if action.starts_with("Delete") => ("DeleteRefused", "be deleted", "change what refuses it"),
+        Verb::Create => ("CreateRefused", "be created", "change spec.template, or what refuses it"),
+        Verb::Adopt => ("AdoptionRefused", "be adopted", "change what refuses it"),
+        Verb::Delete => ("DeleteRefused", "be deleted", "change what refuses it"),
         _ => ("UpdateRefused", "be updated", "change spec.template, or what refuses it"),
     };
     let what = format!("CloneSet {name}: pods cannot {what}; the apiserver{DETAIL}{message}; {remedy}");

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use super::super::simulation::{World, template};
 use super::super::{decide, status};
 use super::*;
-use crate::plan::Refusal;
+use crate::plan::{Deed, Refusal, Verb};
+use crate::resource::PODS;
 use crate::revision::REVISION_LABEL;
 
 /// When pods of these tests were made, and things began.
@@ -348,7 +349,7 @@ fn a_refused_write_is_told_at_once_and_the_peers_condition_with_it() {
     let mut set = snapshot(&json!({"metadata": {"deletionTimestamp": BEGAN}}), &json!({}));
     let quota = |pod: &str, used: u8| Outcome {
         failures: vec![Failure {
-            action: "CreatePod",
+            deed: Deed::of(Verb::Create, PODS),
             object: pod.to_owned(),
             message: format!("pods \"{pod}\" is forbidden: exceeded quota: few, used: pods={used}"),
             code: 403,

@@ -26,9 +26,9 @@ fn world(replicas: i32, policy: &str, reuse: bool) -> World {
     world
 }
 
-fn kinds(plan: &Plan) -> Vec<&'static str> {
+fn kinds(plan: &Plan) -> Vec<String> {
     let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
-    steps.flat_map(|step| &step.actions).map(Action::kind).collect()
+    steps.flat_map(|step| &step.actions).map(|action| action.deed().to_string()).collect()
 }
 
 /// Uids of the claims by name.
@@ -99,7 +99,11 @@ fn claims_go_with_a_pod_that_the_controller_deletes_whether_or_not_they_are_reus
     for reuse in [false, true] {
         let mut world = world(2, "ReCreate", reuse);
         scale(&mut world, 1);
-        assert_eq!(kinds(&world.step()), ["PatchClaim", "PatchClaim", "DeletePod"], "reuse {reuse}");
+        assert_eq!(
+            kinds(&world.step()),
+            ["PatchPersistentVolumeClaim", "PatchPersistentVolumeClaim", "DeletePod"],
+            "reuse {reuse}"
+        );
         world.settle();
         assert_eq!(claims(&world).len(), 2, "reuse {reuse}");
         let before = claims(&world);
@@ -187,7 +191,16 @@ fn without_reuse_claims_go_with_their_pod_whoever_deletes_it() {
     let id = name_of(&world, 0).unwrap();
     delete_by_hand(&mut world, 0);
     let plan = world.step();
-    assert_eq!(kinds(&plan), ["CreateClaim", "CreateClaim", "CreatePod", "PatchClaim", "PatchClaim"]);
+    assert_eq!(
+        kinds(&plan),
+        [
+            "CreatePersistentVolumeClaim",
+            "CreatePersistentVolumeClaim",
+            "CreatePod",
+            "PatchPersistentVolumeClaim",
+            "PatchPersistentVolumeClaim"
+        ]
+    );
     end_deleted(&mut world);
     world.settle();
     assert_eq!(claims(&world).len(), 4);
@@ -196,7 +209,10 @@ fn without_reuse_claims_go_with_their_pod_whoever_deletes_it() {
     let name = name_of(&world, 0).unwrap();
     world.pods.remove(&name);
     let plan = world.step();
-    assert!(kinds(&plan).ends_with(&["DeleteClaim", "DeleteClaim"]), "{plan:?}");
+    assert!(
+        kinds(&plan).ends_with(&["DeletePersistentVolumeClaim", "DeletePersistentVolumeClaim"].map(str::to_owned)),
+        "{plan:?}"
+    );
     world.settle();
     assert_eq!(claims(&world).len(), 4);
 }
@@ -224,7 +240,7 @@ fn a_pod_that_stays_after_all_gets_its_claims_back() {
     world.execute(&plan, 1);
     scale(&mut world, 2);
     let plan = world.step();
-    assert_eq!(kinds(&plan), ["PatchClaim"], "{plan:?}");
+    assert_eq!(kinds(&plan), ["PatchPersistentVolumeClaim"], "{plan:?}");
     assert!(plan.stages[0].steps[0].reason.contains("stays after all"));
     assert!(world.claims.seen().iter().all(|claim| claim.metadata.controller().is_some()));
     assert!(world.plan().is_idle());
@@ -237,7 +253,7 @@ fn claims_whose_pod_did_not_follow_are_completed_and_used() {
         scale(&mut world, 2);
         let plan = world.plan();
         world.execute(&plan, 1);
-        assert_eq!(kinds(&world.step()), ["CreateClaim", "CreatePod"], "reuse {reuse}");
+        assert_eq!(kinds(&world.step()), ["CreatePersistentVolumeClaim", "CreatePod"], "reuse {reuse}");
         world.settle();
         assert_eq!(claims(&world).len(), 4);
         assert!(world.claims.seen().iter().all(|claim| !super::is_unused(claim)), "pods have them");
@@ -245,7 +261,7 @@ fn claims_whose_pod_did_not_follow_are_completed_and_used() {
         let plan = world.plan();
         world.execute(&plan, 1);
         scale(&mut world, 2);
-        let (plan, deleted): (_, &[_]) = (world.step(), if reuse { &[] } else { &["DeleteClaim"] });
+        let (plan, deleted): (_, &[_]) = (world.step(), if reuse { &[] } else { &["DeletePersistentVolumeClaim"] });
         assert_eq!(kinds(&plan), deleted, "no pod is to come");
     }
 }

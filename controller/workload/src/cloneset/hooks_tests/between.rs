@@ -19,7 +19,7 @@ fn the_end_of_an_update_in_service_is_told_before_the_next_begins() {
     assert_eq!(world.states(), [UPDATING]);
     // Back again at once: the pod has the label already, and its hook's owner was told of an update.
     world.set_template(labelled("a"));
-    assert_eq!(kinds(&world.step()), ["RenumberRevision", "PatchPodStatus"]);
+    assert_eq!(kinds(&world.step()), ["RenumberControllerRevision", "PatchPodStatus"]);
     assert_eq!(world.states(), [UPDATED]);
     assert_eq!(world.pods()[0].metadata.label("tier"), Some("b"));
     world.settle_with_owner();

@@ -1,5 +1,6 @@
 use super::*;
 use crate::cloneset::simulation::World;
+use crate::resource::CONFIG_MAPS;
 
 fn strategy() -> Value {
     json!({"type": "RollingUpdate", "rollingUpdate": {"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "100%"}})
@@ -92,12 +93,15 @@ fn three_writes_and_the_first_two_may_be_repeated() {
     world.step();
     // The pod's gates open in the same step, before.
     let gates = world.plan().stages[0].steps[0].actions[0].clone();
-    assert_eq!(gates.kind(), "PatchPodStatus");
+    assert_eq!(gates.deed().to_string(), "PatchPodStatus");
     world.write_some(&[gates]);
     let plan = world.plan();
     let stage = plan.stages.iter().find(|stage| stage.name == "launch order").unwrap();
-    let [Action::CreateBarrier { body }, Action::OpenBarrier { keys, .. }, Action::PatchPod { patch, .. }] =
-        stage.steps[0].actions.as_slice()
+    let [
+        Action::Create { resource: CONFIG_MAPS, body, .. },
+        Action::OpenBarrier { keys, .. },
+        Action::PatchPod { patch, .. },
+    ] = stage.steps[0].actions.as_slice()
     else {
         panic!("{stage:?}")
     };

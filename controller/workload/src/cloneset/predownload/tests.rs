@@ -32,9 +32,9 @@ fn rollout(world: &mut World, image: &str) -> Plan {
     world.step()
 }
 
-fn kinds(plan: &Plan) -> Vec<&'static str> {
+fn kinds(plan: &Plan) -> Vec<String> {
     let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
-    steps.flat_map(|step| &step.actions).map(Action::kind).collect()
+    steps.flat_map(|step| &step.actions).map(|action| action.deed().to_string()).collect()
 }
 
 /// What the daemon of the one node says about an image.
@@ -58,8 +58,8 @@ fn a_new_revision_gets_a_job_for_each_image_and_its_label_with_the_last() {
     world.step();
     let plan = world.step();
     let ahead = plan.stages.iter().find(|stage| stage.name == "pull ahead").unwrap();
-    let actions = ahead.steps.last().unwrap().actions.iter().map(Action::kind);
-    assert_eq!(actions.collect::<Vec<_>>(), ["CreateImagePullJob", "PatchRevision"]);
+    let actions = ahead.steps.last().unwrap().actions.iter().map(|action| action.deed().to_string());
+    assert_eq!(actions.collect::<Vec<_>>(), ["CreateImagePullJob", "PatchControllerRevision"]);
     let updated = world.status().update_revision;
     let hash = short(&updated).to_owned();
     let job = &world.jobs[&format!("{updated}-main")];
@@ -147,12 +147,12 @@ fn a_part_of_one_batch_is_pulled_for() {
 fn without_the_gate_or_the_kind_nothing_is_pulled_ahead() {
     let mut off = world(5, json!({}));
     off.gates = off.gates.with(Gate::PreDownloadImageForInPlaceUpdate, false);
-    assert!(!kinds(&rollout(&mut off, "web:2")).contains(&"PatchRevision"));
+    assert!(!kinds(&rollout(&mut off, "web:2")).contains(&"PatchControllerRevision".to_owned()));
     let mut world = world(5, json!({}));
     world.set_template(template("web:2"));
     world.step();
     let snapshot = Snapshot { jobs: None, ..world.snapshot() };
-    assert!(!kinds(&crate::cloneset::decide(&snapshot, world.now())).contains(&"CreateImagePullJob"));
+    assert!(!kinds(&crate::cloneset::decide(&snapshot, world.now())).contains(&"CreateImagePullJob".to_owned()));
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn a_job_that_is_going_is_waited_for() {
     rollout(&mut world, "web:1");
     world.jobs.insert(name.clone(), job);
     let plan = rollout(&mut world, "web:2");
-    assert!(!kinds(&plan).contains(&"CreateImagePullJob"));
+    assert!(!kinds(&plan).contains(&"CreateImagePullJob".to_owned()));
     assert!(plan.waiting.iter().any(|waiting| waiting.reason.contains("is being deleted")), "{:?}", plan.waiting);
     world.jobs.clear();
     world.step();
@@ -223,7 +223,7 @@ fn an_update_waits_for_its_image_and_not_longer_than_told() {
     let mut world = world(2, json!({"maxUnavailable": 2}));
     annotate(&mut world, "5m");
     let plan = rollout(&mut world, "web:2");
-    assert_eq!(kinds(&plan), ["CreateImagePullJob", "PatchRevision"], "nothing before the job is there");
+    assert_eq!(kinds(&plan), ["CreateImagePullJob", "PatchControllerRevision"], "nothing before the job is there");
     let plan = world.step();
     assert!(plan.is_idle());
     assert_eq!(plan.look_again.map(|wait| wait.as_secs()), Some(300));
@@ -266,18 +266,18 @@ fn a_rollback_waits_as_well_and_a_job_that_cannot_be_made_holds_nothing_up() {
     world.set_template(template("web:1"));
     let plan = world.plan();
     // One write to the revision that becomes the newest; the next is for the round after.
-    assert_eq!(kinds(&plan), ["RenumberRevision", "PatchRevision"]);
+    assert_eq!(kinds(&plan), ["RenumberControllerRevision", "PatchControllerRevision"]);
     world.step();
-    assert_eq!(kinds(&world.step()), ["CreateImagePullJob", "PatchRevision"]);
+    assert_eq!(kinds(&world.step()), ["CreateImagePullJob", "PatchControllerRevision"]);
     assert!(world.step().is_idle());
 
     let mut world = self::world(5, json!({}));
     annotate(&mut world, "5m");
     world.set_template(template("web:2"));
     world.step();
-    assert!(!kinds(&world.plan()).contains(&"PatchPod"));
+    assert!(!kinds(&world.plan()).contains(&"PatchPod".to_owned()));
     world.pass(300);
-    assert!(kinds(&world.plan()).contains(&"PatchPod"), "it was never made, but the time is over");
+    assert!(kinds(&world.plan()).contains(&"PatchPod".to_owned()), "it was never made, but the time is over");
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn nobody_waits_where_nobody_pulls() {
     let mut world = world(4, json!({}));
     world.gates = world.gates.with(Gate::PreDownloadImageForInPlaceUpdate, false);
     annotate(&mut world, "5m");
-    assert!(kinds(&rollout(&mut world, "web:2")).contains(&"PatchPod"));
+    assert!(kinds(&rollout(&mut world, "web:2")).contains(&"PatchPod".to_owned()));
     // But for an image that somebody else asks the node for.
     let mut world = self::world(4, json!({}));
     world.gates = world.gates.with(Gate::PreDownloadImageForInPlaceUpdate, false);
@@ -296,7 +296,7 @@ fn nobody_waits_where_nobody_pulls() {
     let mut world = self::world(4, json!({}));
     world.daemons = false;
     annotate(&mut world, "5m");
-    assert!(kinds(&rollout(&mut world, "web:2")).contains(&"PatchPod"));
+    assert!(kinds(&rollout(&mut world, "web:2")).contains(&"PatchPod".to_owned()));
 }
 
 #[test]

@@ -28,9 +28,9 @@ fn world(template: Value, more: Value) -> World {
     world
 }
 
-fn kinds(plan: &Plan) -> Vec<&'static str> {
+fn kinds(plan: &Plan) -> Vec<String> {
     let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
-    steps.flat_map(|step| &step.actions).map(Action::kind).collect()
+    steps.flat_map(|step| &step.actions).map(|action| action.deed().to_string()).collect()
 }
 
 /// Why it is stuck, if it is.

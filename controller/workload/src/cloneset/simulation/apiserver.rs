@@ -56,7 +56,7 @@ pub(crate) fn write_pod(pods: &mut Objects, action: &Action, uid: &str, now: &Va
             conditions.iter().for_each(|condition| set_condition(pod, json!(condition)));
             Ok(())
         }
-        other => panic!("{} writes no pod", other.kind()),
+        other => panic!("{} writes no pod", other.deed()),
     }
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn write_revision(revisions: &mut Objects, action: &Action, uid: &str
             revisions.remove(&target.name);
             Ok(())
         }
-        other => panic!("{} writes no revision", other.kind()),
+        other => panic!("{} writes no revision", other.deed()),
     }
 }
 

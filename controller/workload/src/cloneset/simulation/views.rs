@@ -353,9 +353,9 @@ impl Views {
     /// What there is of the object that a write is for.
     fn meets(&mut self, action: &Action) -> Found {
         let world = &mut self.world;
-        let objects = match action.kind() {
-            kind if kind.ends_with("Revision") => &mut world.revisions,
-            kind if kind.ends_with("Claim") => world.claims.stored(),
+        let objects = match action.deed().kind {
+            "ControllerRevision" => &mut world.revisions,
+            "PersistentVolumeClaim" => world.claims.stored(),
             _ => &mut world.pods,
         };
         match action {

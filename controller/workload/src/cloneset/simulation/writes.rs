@@ -1,6 +1,7 @@
 //! What an apiserver makes of each write.
 
 use super::*;
+use crate::resource::{CLONE_SETS, CONFIG_MAPS, IMAGE_PULL_JOBS};
 
 impl World {
     pub(super) fn write(&mut self, action: &Action) {
@@ -33,7 +34,7 @@ impl World {
             Action::ResizePod { target, resources } => {
                 resizing::patch(self.pods.get_mut(&target.name).unwrap(), resources)
             }
-            Action::CreateImagePullJob { body } => {
+            Action::Create { resource: IMAGE_PULL_JOBS, body, .. } => {
                 let mut job = body.clone();
                 let id = self.next();
                 job["metadata"]["uid"] = json!(format!("job-{id}"));
@@ -41,14 +42,14 @@ impl World {
                 let name = job["metadata"]["name"].as_str().unwrap().to_owned();
                 assert!(self.jobs.insert(name, job).is_none(), "a name is taken once");
             }
-            Action::DeleteImagePullJob { target } => {
+            Action::Delete { resource: IMAGE_PULL_JOBS, target } => {
                 assert_eq!(self.jobs.remove(&target.name).unwrap()["metadata"]["uid"], json!(target.uid));
             }
             Action::ValidateTemplate { .. } => {}
-            Action::ConfirmCloneSet { target } => {
+            Action::Confirm { target, .. } => {
                 assert_eq!(self.set.metadata.uid.as_ref(), Some(&target.uid), "it is the one that is meant");
             }
-            Action::PatchCloneSet { patch, .. } => {
+            Action::Patch { resource: CLONE_SETS, patch, .. } => {
                 let names = patch["spec"]["scaleStrategy"]["podsToDelete"].clone();
                 Arc::make_mut(&mut self.set).spec.scale_strategy.pods_to_delete =
                     serde_json::from_value(names).unwrap();
@@ -56,7 +57,7 @@ impl World {
             Action::CreateClaim { .. } | Action::PatchClaim { .. } | Action::DeleteClaim { .. } => {
                 self.claims.write(action);
             }
-            Action::CreateBarrier { body } => {
+            Action::Create { resource: CONFIG_MAPS, body, .. } => {
                 let name = body["metadata"]["name"].as_str().unwrap().to_owned();
                 self.barriers.entry(name).or_insert_with(|| body.clone());
             }
@@ -65,7 +66,7 @@ impl World {
                 assert_eq!(barrier["metadata"]["ownerReferences"][0]["uid"], pod.uid);
                 barrier["data"] = keys.iter().map(|key| (key.clone(), json!("true"))).collect();
             }
-            other => panic!("no CloneSet writes {}", other.kind()),
+            other => panic!("no CloneSet writes {}", other.deed()),
         }
     }
 }
@@ -73,9 +74,9 @@ impl World {
 /// An action in one line.
 pub(super) fn told(action: &Action) -> String {
     let action_json = serde_json::to_value(action).unwrap();
-    let object = &action_json[action.kind()];
+    let object = action_json.as_object().and_then(|of| of.values().next()).unwrap();
     let name = object["target"]["name"].as_str().or(object["body"]["metadata"]["name"].as_str());
-    format!("{} {}", action.kind(), name.unwrap_or_default())
+    format!("{} {}", action.deed(), name.unwrap_or_default())
 }
 
 fn done(action: &Action, written: Result<(), apiserver::Refused>) {

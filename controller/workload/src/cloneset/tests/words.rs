@@ -1,6 +1,8 @@
 //! What a plan and a status say, for people.
 
 use super::*;
+use crate::plan::{Deed, Verb};
+use crate::resource::PODS;
 
 fn reasons(plan: &Plan) -> Vec<&str> {
     plan.stages.iter().flat_map(|stage| &stage.steps).map(|step| &*step.reason).collect()
@@ -79,7 +81,7 @@ fn a_failure_that_is_told_otherwise_has_lasted_since_it_was_told_first() {
     let plan = world.plan();
     let fails = |message: &str| Outcome {
         failures: vec![Failure {
-            action: "CreatePod",
+            deed: Deed::of(Verb::Create, PODS),
             object: "web-a".to_owned(),
             message: message.to_owned(),
             code: 500,

@@ -5,6 +5,7 @@ use berth_api::names::finalizer::PROTECTION;
 use super::*;
 use crate::imagepulljob::decide;
 use crate::plan::{Action, Plan};
+use crate::resource::IMAGE_PULL_JOBS;
 
 fn full() -> Value {
     let images = (0..MAX_IMAGES).map(|n| (format!("i{n}"), json!({"tags": [{"tag": "1"}]})));
@@ -31,7 +32,7 @@ fn a_job_is_protected_once_and_beside_the_finalizers_of_others() {
         let plan = decide(&snapshot, world.now);
         let protect = plan.stages.iter().find(|stage| stage.name == "protect");
         let patches = protect.map(|stage| match &stage.steps[0].actions[..] {
-            [Action::PatchImagePullJob { patch, .. }] => patch["metadata"]["finalizers"].clone(),
+            [Action::Patch { resource: IMAGE_PULL_JOBS, patch, .. }] => patch["metadata"]["finalizers"].clone(),
             other => panic!("{other:?}"),
         });
         assert_eq!(patches, expected, "{finalizers}");

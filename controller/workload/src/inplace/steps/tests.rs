@@ -85,7 +85,7 @@ fn told(next: &Next) -> String {
         let (word, patch) = match action {
             Action::PatchPodStatus { patch, .. } => ("leave", patch),
             Action::PatchPod { patch, .. } => ("patch", patch),
-            other => return other.kind().to_owned(),
+            other => return other.deed().to_string(),
         };
         let marked = patch.labels.contains_key(lifecycle::STATE_LABEL);
         format!("{word}{}", if marked { "+" } else { "" })
@@ -264,7 +264,7 @@ fn the_end_opens_the_gate_that_is_closed_and_keeps_what_was_proven() {
     for (gate, kind, opened) in table {
         let pod = pod(gate, Label::Updating(1));
         let action = finish(&pod, Some(&state), Some(&verdict), Some(lifecycle::NORMAL), at(NOW));
-        assert_eq!(action.kind(), kind, "{gate:?}");
+        assert_eq!(action.deed().to_string(), kind, "{gate:?}");
         let (conditions, patch) = match action {
             Action::PatchPodStatus { conditions, patch, .. } => (conditions, patch),
             Action::PatchPod { patch, .. } => (Vec::new(), patch),

@@ -1,6 +1,8 @@
 //! What is told of a cause, and when it is told anew.
 
 use super::*;
+use crate::plan::{Deed, Verb};
+use crate::resource::{CLAIMS, IMAGE_PULL_JOBS, POD_TEMPLATES, PODS};
 
 fn ready() -> Value {
     json!({"status": {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": BEGAN}]}})
@@ -20,26 +22,50 @@ fn crash(exit_code: i32) -> Value {
 fn a_refusal_says_what_cannot_be_done_and_what_helps() {
     let quota = "forbidden: exceeded quota: few";
     let table = [
-        ("CreatePod", 422, true, "no", Some(("CreateRefused", "pods cannot be created; the apiserver says: no; "))),
-        ("CreateClaim", 403, true, "no", Some(("CreateRefused", "pods cannot be created"))),
-        ("DeletePod", 403, true, "no", Some(("DeleteRefused", "pods cannot be deleted; the apiserver says: no; "))),
-        ("PatchPod", 422, true, "no", Some(("UpdateRefused", "pods cannot be updated; the apiserver says: no; "))),
-        ("ResizePod", 403, true, "no", Some(("UpdateRefused", "pods cannot be updated"))),
-        ("CreatePod", 403, false, quota, Some(("QuotaExceeded", "raise the ResourceQuota"))),
-        ("CreatePod", 403, true, quota, Some(("QuotaExceeded", "raise the ResourceQuota"))),
-        ("ValidateTemplate", 422, true, "no", Some(("TemplateRefused", "CloneSet default/web: no; correct the field"))),
+        (
+            Deed::of(Verb::Create, PODS),
+            422,
+            true,
+            "no",
+            Some(("CreateRefused", "pods cannot be created; the apiserver says: no; ")),
+        ),
+        (Deed::of(Verb::Create, CLAIMS), 403, true, "no", Some(("CreateRefused", "pods cannot be created"))),
+        (
+            Deed::of(Verb::Delete, PODS),
+            403,
+            true,
+            "no",
+            Some(("DeleteRefused", "pods cannot be deleted; the apiserver says: no; ")),
+        ),
+        (
+            Deed::of(Verb::Patch, PODS),
+            422,
+            true,
+            "no",
+            Some(("UpdateRefused", "pods cannot be updated; the apiserver says: no; ")),
+        ),
+        (Deed::of(Verb::Resize, PODS), 403, true, "no", Some(("UpdateRefused", "pods cannot be updated"))),
+        (Deed::of(Verb::Create, PODS), 403, false, quota, Some(("QuotaExceeded", "raise the ResourceQuota"))),
+        (Deed::of(Verb::Create, PODS), 403, true, quota, Some(("QuotaExceeded", "raise the ResourceQuota"))),
+        (
+            Deed::of(Verb::Validate, POD_TEMPLATES),
+            422,
+            true,
+            "no",
+            Some(("TemplateRefused", "CloneSet default/web: no; correct the field")),
+        ),
         // What may be done the next time.
-        ("CreatePod", 500, false, "no", None),
-        ("CreatePod", 403, false, "no", None),
-        ("CreatePod", 500, false, quota, None),
+        (Deed::of(Verb::Create, PODS), 500, false, "no", None),
+        (Deed::of(Verb::Create, PODS), 403, false, "no", None),
+        (Deed::of(Verb::Create, PODS), 500, false, quota, None),
         // Images that are not pulled ahead hold nothing up.
-        ("CreateImagePullJob", 403, true, "no", None),
-        ("DeleteImagePullJob", 403, true, quota, None),
+        (Deed::of(Verb::Create, IMAGE_PULL_JOBS), 403, true, "no", None),
+        (Deed::of(Verb::Delete, IMAGE_PULL_JOBS), 403, true, quota, None),
     ];
-    for (action, code, permanent, message, expected) in table {
+    for (deed, code, permanent, message, expected) in table {
         let mut set = snapshot(&ready(), &json!({}));
         let (object, message) = ("web-a".to_owned(), message.to_owned());
-        let failure = Failure { action, object, message, code, permanent, outdated: false, taken: false };
+        let failure = Failure { deed, object, message, code, permanent, outdated: false, taken: false };
         let what = format!("{failure:?}");
         let told = told(&mut set, &Outcome { failures: vec![failure] }, 0);
         assert_eq!(told.as_ref().map(|told| &*told.reason), expected.map(|(reason, _)| reason), "{what}");

@@ -79,7 +79,7 @@ fn an_update_that_has_begun_waits_for_no_image() {
     // It is out of service for the grace period.
     let mut world = world(4, json!({"inPlaceUpdateStrategy": {"gracePeriodSeconds": 30}}));
     let plan = rollout(&mut world, "web:2");
-    assert!(kinds(&plan).contains(&"PatchPodStatus"), "{plan:?}");
+    assert!(kinds(&plan).contains(&"PatchPodStatus".to_owned()), "{plan:?}");
     annotate(&mut world, "5m");
     pulled(&mut world, "2", "Pulling");
     world.pass(30);

@@ -1,0 +1,152 @@
+//! What controllers read. Each says so once, by type, and the rest follows: what is fed, which stores must be complete before it
+//! decides, where its writes are awaited, and what `explain` looks at.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use berth_runtime::client::Failed;
+use berth_runtime::events::Recorder;
+use berth_runtime::executor::Owner;
+use berth_runtime::expectations::Expectations;
+use berth_runtime::metrics::Metrics;
+use berth_runtime::store::SyncState;
+use berth_runtime::supervisor::Supervisor;
+use berth_runtime::{Object, Resource, Store, feed};
+use berth_workload::plan::Event;
+use futures::future::{BoxFuture, FutureExt};
+use kube::Client;
+
+use crate::unreadable;
+
+/// A kind of object that controllers read.
+pub(crate) trait Read: Object {
+    /// Only objects with this label are asked for; all where it is empty.
+    const LABEL: &'static str = "";
+
+    /// An empty store, with the indexes by which its objects are looked up.
+    fn store() -> Arc<Store<Self>>;
+
+    /// Is the object kept? What is not costs nothing but the wire.
+    fn is_kept(&self) -> bool {
+        true
+    }
+}
+
+/// One store for each kind that any controller reads.
+#[derive(Default)]
+pub(crate) struct Stores(Vec<Box<dyn Fed>>);
+
+impl Stores {
+    /// For what one controller reads.
+    pub(crate) fn reader(&mut self) -> Reader<'_> {
+        Reader { stores: self, synced: Vec::new() }
+    }
+
+    /// Starts the feed of each store. Register every hook before.
+    pub(crate) fn follow(&self, follow: &Follow<'_>) {
+        self.0.iter().for_each(|fed| fed.follow(follow));
+    }
+
+    /// Looks once at everything of these resources: of a namespace, or of the cluster for what is in none.
+    ///
+    /// # Errors
+    /// The server's answer.
+    pub(crate) async fn look(
+        &self,
+        client: &Client,
+        namespace: &str,
+        resources: impl Fn(Resource) -> bool,
+    ) -> Result<(), Failed> {
+        for fed in self.0.iter().filter(|fed| resources(fed.resource())) {
+            fed.load(client, namespace).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Hands out stores to one controller, and notes which.
+pub(crate) struct Reader<'a> {
+    stores: &'a mut Stores,
+    synced: Vec<SyncState>,
+}
+
+impl Reader<'_> {
+    /// The store of a kind.
+    pub(crate) fn read<T: Read>(&mut self) -> Arc<Store<T>> {
+        let existing = self.stores.0.iter().find_map(|fed| fed.any().downcast_ref::<Arc<Store<T>>>().cloned());
+        let store = existing.unwrap_or_else(|| {
+            let store = T::store();
+            self.stores.0.push(Box::new(store.clone()));
+            store
+        });
+        self.synced.push(store.sync_state());
+        store
+    }
+
+    /// Set for each store that was handed out once it holds everything. A decision made on less would take for gone what is only
+    /// not seen yet. A kind that the server does not know holds nothing up: there is none of it.
+    pub(crate) fn sync_states(self) -> Vec<SyncState> {
+        self.synced
+    }
+}
+
+/// A store of any kind.
+trait Fed {
+    fn any(&self) -> &dyn Any;
+    fn resource(&self) -> Resource;
+    fn follow(&self, follow: &Follow<'_>);
+    fn load<'a>(&'a self, client: &'a Client, namespace: &'a str) -> BoxFuture<'a, Result<(), Failed>>;
+}
+
+impl<T: Read> Fed for Arc<Store<T>> {
+    fn any(&self) -> &dyn Any {
+        self
+    }
+
+    fn resource(&self) -> Resource {
+        T::RESOURCE
+    }
+
+    fn follow(&self, follow: &Follow<'_>) {
+        let metrics = follow.metrics.feed(T::RESOURCE.kind);
+        let odd = Some(say_unreadable(T::RESOURCE, follow.recorder.clone()));
+        let options = feed::Options { odd, metrics, object_max_bytes: follow.object_max_bytes, ..options() };
+        follow.expectations.follow_labelled(self, T::LABEL);
+        let feed = feed::run(follow.client.clone(), self.clone(), options, follow.tasks.stop().clone());
+        follow.tasks.spawn(format!("feed of {}", T::RESOURCE.kind), feed);
+    }
+
+    fn load<'a>(&'a self, client: &'a Client, namespace: &'a str) -> BoxFuture<'a, Result<(), Failed>> {
+        let namespace = if T::RESOURCE.namespaced { namespace.to_owned() } else { String::new() };
+        feed::load(client.clone(), self.clone(), feed::Options { namespace, ..options() }).boxed()
+    }
+}
+
+fn options<T: Read>() -> feed::Options<T> {
+    feed::Options { keep: T::is_kept, labels: T::LABEL.to_owned(), ..feed::Options::default() }
+}
+
+/// What every feed needs.
+pub(crate) struct Follow<'a> {
+    /// The apiserver.
+    pub(crate) client: &'a Client,
+    /// Where feeds count.
+    pub(crate) metrics: &'a Metrics,
+    /// To say of an object that it cannot be read.
+    pub(crate) recorder: &'a Recorder,
+    /// What is written is awaited in what is fed.
+    pub(crate) expectations: &'a Expectations,
+    /// The most bytes that the spec of an object of ours may have, as JSON text.
+    pub(crate) object_max_bytes: usize,
+    /// Where feeds run.
+    pub(crate) tasks: &'a Supervisor,
+}
+
+/// Says of an object that nothing is done for it: what the schema lets through and the types do not.
+fn say_unreadable(resource: Resource, recorder: Recorder) -> feed::OddHook {
+    Arc::new(move |odd: &feed::Odd| {
+        let event = Event { warning: true, reason: "Unreadable", message: unreadable::message(&resource, odd) };
+        let feed::Odd { namespace, name, uid, .. } = odd.clone();
+        recorder.record(&Owner { resource, namespace, name, uid }, &event);
+    })
+}

@@ -1,0 +1,90 @@
+//! What an action does, and to which kind of object: what messages, metrics and conditions go by.
+
+use std::fmt;
+
+use super::Action;
+use crate::resource::{CLAIMS, CONFIG_MAPS, CONTROLLER_REVISIONS, POD_TEMPLATES, PODS, Resource};
+
+/// What a write does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Verb {
+    /// Nothing: the apiserver says whether it would take it.
+    Validate,
+    /// Nothing: the object is read.
+    Confirm,
+    /// Makes an object.
+    Create,
+    /// Changes metadata or spec.
+    Patch,
+    /// Changes the status.
+    PatchStatus,
+    /// Changes resources of a pod's containers.
+    Resize,
+    /// Changes the number of a revision.
+    Renumber,
+    /// Gives an object an owner.
+    Adopt,
+    /// Takes an owner off an object.
+    Release,
+    /// Deletes an object.
+    Delete,
+}
+
+/// A verb and a kind of object. As text: `CreatePod`, `PatchPodStatus`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Deed {
+    /// What is done.
+    pub verb: Verb,
+    /// The kind of the object.
+    pub kind: &'static str,
+}
+
+impl Deed {
+    /// What is done to an object of this kind.
+    pub const fn of(verb: Verb, resource: Resource) -> Self {
+        Self { verb, kind: resource.kind }
+    }
+
+    /// Is it for a pod, or for a claim of one?
+    pub fn is_for_pods(&self) -> bool {
+        self.kind == PODS.kind || self.kind == CLAIMS.kind
+    }
+}
+
+impl fmt::Display for Deed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.verb {
+            Verb::PatchStatus => write!(f, "Patch{}Status", self.kind),
+            verb => write!(f, "{verb:?}{}", self.kind),
+        }
+    }
+}
+
+impl Action {
+    /// What it does, and to what.
+    pub fn deed(&self) -> Deed {
+        match self {
+            Self::ValidateTemplate { .. } => Deed::of(Verb::Validate, POD_TEMPLATES),
+            Self::CreateRevision { .. } => Deed::of(Verb::Create, CONTROLLER_REVISIONS),
+            Self::RenumberRevision { .. } => Deed::of(Verb::Renumber, CONTROLLER_REVISIONS),
+            Self::PatchRevision { .. } => Deed::of(Verb::Patch, CONTROLLER_REVISIONS),
+            Self::DeleteRevision { .. } => Deed::of(Verb::Delete, CONTROLLER_REVISIONS),
+            Self::AdoptRevision { .. } => Deed::of(Verb::Adopt, CONTROLLER_REVISIONS),
+            Self::CreatePod { .. } => Deed::of(Verb::Create, PODS),
+            Self::DeletePod { .. } => Deed::of(Verb::Delete, PODS),
+            Self::ReleasePod { .. } => Deed::of(Verb::Release, PODS),
+            Self::AdoptPod { .. } => Deed::of(Verb::Adopt, PODS),
+            Self::PatchPod { .. } => Deed::of(Verb::Patch, PODS),
+            Self::ResizePod { .. } => Deed::of(Verb::Resize, PODS),
+            Self::PatchPodStatus { .. } => Deed::of(Verb::PatchStatus, PODS),
+            Self::CreateClaim { .. } => Deed::of(Verb::Create, CLAIMS),
+            Self::PatchClaim { .. } => Deed::of(Verb::Patch, CLAIMS),
+            Self::DeleteClaim { .. } => Deed::of(Verb::Delete, CLAIMS),
+            Self::OpenBarrier { .. } => Deed::of(Verb::Patch, CONFIG_MAPS),
+            Self::Create { resource, .. } => Deed::of(Verb::Create, *resource),
+            Self::Patch { resource, .. } => Deed::of(Verb::Patch, *resource),
+            Self::Delete { resource, .. } => Deed::of(Verb::Delete, *resource),
+            Self::Confirm { resource, .. } => Deed::of(Verb::Confirm, *resource),
+        }
+    }
+}

@@ -14,7 +14,7 @@ use super::Snapshot;
 use super::decide::{is_to_delete, push, step};
 use super::update::Chosen;
 use crate::inplace::exact::Verdict;
-use crate::inplace::state::State;
+use crate::inplace::state::{Before, State};
 use crate::inplace::steps::{self, Phase};
 use crate::lifecycle::{self, NORMAL, PREPARING_DELETE, PREPARING_NORMAL, PREPARING_UPDATE, UPDATED, UPDATING, hook};
 use crate::plan::{Action, Event, Plan, PodPatch, Step, Target, Waiting};
@@ -243,14 +243,18 @@ fn returned(snapshot: &Snapshot, pod: &Pod) -> Option<&'static str> {
     (!steps::is_under_way(pod) || unproven(steps::phase(pod, &snapshot.facts(pod)))).then_some(UPDATING)
 }
 
-/// Was an update in place under way when the pod was held before its deletion? The gate tells, or else the record.
+/// Was an update in place under way when the pod was held before its deletion? The gate tells, or else the record: of resources,
+/// which leave the pod in service, or of containers, where the gate was opened before they were proven.
 fn is_interrupted(pod: &Pod) -> bool {
     if steps::is_under_way(pod) {
         return true;
     }
     let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
     let is_gated = gates::has_gate(pod, gates::IN_PLACE_UPDATE_READY);
-    let unsettled = |state: State| !state.is_settled() && (!is_gated || !state.resources.is_empty());
+    // A record of OpenKruise's has no container ids, and is never settled.
+    let names_containers = |state: &State| state.last_container_statuses.values().any(Before::is_known);
+    let unsettled =
+        |state: State| !state.is_settled() && (!is_gated || !state.resources.is_empty() || names_containers(&state));
     State::of(pod).filter(|state| revision::same(&state.revision, label)).is_some_and(unsettled)
 }
 

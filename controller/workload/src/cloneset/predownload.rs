@@ -120,8 +120,10 @@ pub(super) fn stand<'a>(
     let rolling = strategy.rolling_update.as_ref();
     let in_place = rolling.and_then(|rolling| rolling.in_place_update_strategy.as_ref());
     let wanted = in_place.and_then(|in_place| in_place.image_pre_download_min_updated_ready_pods).unwrap_or(0);
-    let is_ready =
-        |pod: &&Arc<Pod>| revisions.is_updated(pod) && availability(pod, settings.min_ready_seconds, now).is_ready();
+    let is_ready = |pod: &&Arc<Pod>| {
+        let is_ready = availability(pod, settings.min_ready_seconds, now).is_ready();
+        is_ready && revisions.is_updated(pod) && !steps::awaits_proof(pod)
+    };
     let (ready, wanted) = (pods.iter().filter(is_ready).count(), usize::try_from(wanted).unwrap_or(0));
     if ready < wanted {
         return Stand::Early { ready, wanted };

@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::revisions::Revisions;
 use super::settings::settings;
 use super::{Snapshot, blocked, progress};
+use crate::inplace::steps;
 use crate::plan::{Deed, Failure, Outcome, Plan, Verb};
 use crate::pod::availability;
 use crate::resource::{CLAIMS, CONTROLLER_REVISIONS, PODS};
@@ -79,7 +80,7 @@ fn count(snapshot: &Snapshot, updated: &str, status: &mut CloneSetStatus, now: T
         let label = pod.metadata.label(revision::REVISION_LABEL).unwrap_or_default();
         if revision::same(label, updated) {
             status.updated_replicas += 1;
-            status.updated_ready_replicas += ready;
+            status.updated_ready_replicas += if steps::awaits_proof(pod) { 0 } else { ready };
             status.updated_available_replicas += available;
         }
     }

@@ -105,8 +105,8 @@ pub fn judge(pod: &Pod, state: &State, node: &NodeFacts) -> Verdict {
 
 fn images(pod: &Pod, state: &State, node: &NodeFacts) -> Verdict {
     let observed = pod.status.observed_generation >= pod.metadata.generation;
-    // Where no gate closes, `Ready` stays that of the container before until the kubelet tells of the new one.
-    let gated = gates::has_gate(pod, gates::IN_PLACE_UPDATE_READY);
+    // Where no gate is closed, `Ready` may be that of the container before until the kubelet tells of the new one.
+    let is_out = gates::has_gate(pod, gates::IN_PLACE_UPDATE_READY) && !pod.is_true("Ready");
     let mut verified_by = "pod";
     let mut moved_tags = Vec::new();
     let mut ask = None;
@@ -117,7 +117,7 @@ fn images(pod: &Pod, state: &State, node: &NodeFacts) -> Verdict {
         };
         match container(&wanted.image, status, before, state.from_settled, observed, node) {
             One::Pod => {}
-            One::Node if gated || is_told(node, status) => verified_by = "node",
+            One::Node if is_out || is_told(node, status) => verified_by = "node",
             One::Node => return Verdict::Wait(format!("the kubelet has not told of the new container {name} yet")),
             One::Wait(why) => return Verdict::Wait(why),
             One::Ask(why) => ask = Some(why),
@@ -183,8 +183,7 @@ pub(super) fn unchanged_container<'a>(pod: &Pod, state: &'a State) -> Option<&'a
     let is_unchanged = |(name, before): &(&String, &Before)| {
         let wanted = pod.spec.containers.iter().find(|container| *container.name == ***name);
         let status = pod.container_status(name);
-        !before.container_id.is_empty()
-            && !before.image.is_empty()
+        before.is_known()
             && wanted.is_some_and(|wanted| *wanted.image != *before.image)
             && status.is_some_and(|status| *status.container_id == *before.container_id)
     };
@@ -205,7 +204,7 @@ pub(super) fn without_scheme(container_id: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pod::{Container, Metadata, ReadinessGate, Spec, Status};
+    use crate::pod::{Condition, Container, Metadata, ReadinessGate, Spec, Status};
 
     fn pod(image: &str, generation: i64, observed: i64, id: &str, status_image: &str, image_id: &str) -> Pod {
         Pod {
@@ -417,6 +416,11 @@ mod tests {
         assert_eq!(short(verdict), Short::Wait, "without a gate Ready is still that of the container before");
         ungated.status.container_statuses[0].container_id = "containerd://2".into();
         assert_eq!(short(judge(&ungated, &state, &newer("b:1"))), Short::Node, "the kubelet tells of it");
+        let mut ready = present(4);
+        let is_ready = Condition { type_: "Ready".into(), status: "True".into(), ..Condition::default() };
+        ready.status.conditions = [is_ready].into();
+        let verdict = judge(&ready, &state, &newer("b:1"));
+        assert_eq!(short(verdict), Short::Wait, "behind an open gate Ready may still be that of the container before");
         let mut unseen = present(4);
         unseen.status.observed_generation = 1;
         assert_eq!(short(judge(&unseen, &state, &newer("b:1"))), Short::Wait, "the kubelet has not seen the patch");

@@ -90,6 +90,13 @@ pub struct Before {
     pub image: String,
 }
 
+impl Before {
+    /// Is it known which container it was, and from which image?
+    pub fn is_known(&self) -> bool {
+        !self.container_id.is_empty() && !self.image.is_empty()
+    }
+}
+
 pub(super) fn null_as_empty<'de, T: Deserialize<'de> + Default, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {

@@ -14,7 +14,7 @@ use super::brief::Brief;
 use super::exact::{self, NodeFacts, Verdict};
 use super::inherited;
 use super::resize::{self, Resizes};
-use super::state::{self, State};
+use super::state::{self, Before, State};
 use crate::lifecycle;
 use crate::plan::{Action, PodPatch, Target};
 use crate::pod::{Condition, Pod, gates};
@@ -107,7 +107,9 @@ pub fn advance(pod: &Pod, phase: &Phase, update: &Update<'_>, now: Timestamp) ->
     match phase {
         // Announced only, resized in service, or its gate was opened by somebody else.
         Phase::Idle | Phase::Draining | Phase::Patched(..) if gated && closed(pod).is_none() => {
-            let at_once = update.grace.is_zero();
+            // One that is out of service after all, behind an open gate, has had its time.
+            let is_out = matches!(phase, Phase::Patched(..)) && !pod.is_true("Ready");
+            let at_once = update.grace.is_zero() || is_out;
             // From the first write on its hook's owner is told.
             let mark = !at_once || update.announce;
             let mut actions = vec![leave_service(pod, mark, now)];
@@ -161,7 +163,8 @@ pub fn finish(
 /// May the gate be opened before the new containers are proven? Where images alone change, it may as soon as the kubelet says
 /// that it has seen them. It says so at the start of the sync that ends the old containers, while the gate is closed, and
 /// judges `Ready` anew at the start of the next sync, by the containers that run then. A gate that opens later than that
-/// waits for another look of the kubelet at the runtime, a second or two. What is not in the pod's generation (variables,
+/// waits for another look of the kubelet at the runtime, a second or two. Where the record knows each container of before, so
+/// that [`ready_too_early`] would notice one that stays. What is not in the pod's generation (variables,
 /// which a daemon restarts containers for), or what the kubelet may put off (resources), or what comes later (the next
 /// batch) waits for the proof.
 pub fn opens_early(pod: &Pod, state: &State) -> bool {
@@ -169,8 +172,14 @@ pub fn opens_early(pod: &Pod, state: &State) -> bool {
         && closed(pod).is_some()
         && is_seen(pod)
         && state.changes_images_alone()
+        && state.last_container_statuses.values().all(Before::is_known)
         && !batches::has_next(state)
         && !state.gate_waits
+}
+
+/// Is an update in place not proven yet that restarts containers?
+pub fn awaits_proof(pod: &Pod) -> bool {
+    is_marked(pod) && State::of(pod).is_some_and(|state| !state.is_settled() && state.restarts_containers())
 }
 
 /// The kubelet has seen the pod's present spec.
@@ -187,7 +196,7 @@ pub fn open_early(pod: &Pod, now: Timestamp) -> Action {
 /// A container that the pod's status shows as it was before the update, while the pod is Ready in an open gate: a kubelet that
 /// ended between seeing the new image and ending the old container, or could not end it.
 pub fn ready_too_early<'a>(pod: &Pod, state: &'a State) -> Option<&'a str> {
-    let opened = is_in_service(pod) && is_seen(pod) && pod.is_true("Ready") && state.changes_images_alone();
+    let opened = is_in_service(pod) && is_seen(pod) && pod.is_true("Ready");
     opened.then(|| exact::unchanged_container(pod, state)).flatten()
 }
 
@@ -248,6 +257,8 @@ fn patch_spec(pod: &Pod, phase: &Phase, update: &Update<'_>, mark: bool, now: Ti
     state.update_env_from_metadata = state.env.changes();
     state.update_resources = !resources.is_empty() || unproven(phase).is_some_and(|state| state.update_resources);
     state.resources.clone_from(&resources);
+    // Without another image the kubelet begins no other sync.
+    state.gate_waits = patch.images.is_empty() && unproven(phase).is_some_and(|state| state.gate_waits);
     patch.annotations.insert(state::ANNOTATION.into(), Some(state.to_annotation()));
     patch.labels.insert(REVISION_LABEL.into(), Some(update.label.into()));
     patch.labels.insert(TEMPLATE_HASH_LABEL.into(), Some(revision::short(name).into()));

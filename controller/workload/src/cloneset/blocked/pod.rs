@@ -51,7 +51,8 @@ pub(super) fn causes(snapshot: &Snapshot, pod: &Pod, now: Timestamp) -> Vec<Caus
     match availability(pod, snapshot.set.spec.min_ready_seconds, now) {
         Availability::NotReady => {}
         Availability::Held => {
-            causes.extend(hook(snapshot, pod));
+            // A gate may be open before the update is proven.
+            causes.extend(hook(snapshot, pod).or_else(|| unproven(snapshot, pod)));
             return causes;
         }
         Availability::Available | Availability::After(_) => return causes,

@@ -216,6 +216,7 @@ fn gate_opens_before_the_proof_only_where_images_alone_change_and_the_kubelet_ha
         state
     };
     let (closed, updating) = (Gate::Closed(1), Label::Updating(1));
+    let forget = |state: &mut State| state.last_container_statuses.values_mut().for_each(|before| before.image.clear());
     let next = |state: &mut State| drop(state.next_container_images.insert("side".to_owned(), "side:2".to_owned()));
     let table = [
         ("an image", closed, updating, 2, record(), true),
@@ -226,6 +227,7 @@ fn gate_opens_before_the_proof_only_where_images_alone_change_and_the_kubelet_ha
         ("resources, too", closed, updating, 2, changes(&|state| state.update_resources = true), false),
         ("labels alone", closed, updating, 2, changes(&|state| state.last_container_statuses.clear()), false),
         ("another batch comes", closed, updating, 2, changes(&next), false),
+        ("the container of before is not known", closed, updating, 2, changes(&forget), false),
         ("it was Ready too early", closed, updating, 2, changes(&|state| state.gate_waits = true), false),
     ];
     for (what, gate, label, observed, state, expected) in table {

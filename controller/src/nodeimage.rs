@@ -185,3 +185,15 @@ async fn reconcile(reads: &Reads, acting: &Acting, key: Key) -> Next {
     image.iter().for_each(|image| acting.forget_if_gone(&reads.nodeimages, &**image));
     next(&plan, &outcome, Ok(false))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn node_images_are_worked_on_only_where_there_are_daemons() {
+        let gates = Gates::default();
+        assert!(NodeImages::is_possible(gates));
+        assert!(!NodeImages::is_possible(gates.with(Gate::KruiseDaemon, false)));
+    }
+}

@@ -254,7 +254,7 @@ pub enum Action {
         /// Labels and annotations to set.
         patch: PodPatch,
     },
-    /// Create an object that no decision looks into again.
+    /// Create an object of a kind that has no action of its own.
     Create {
         /// Its kind.
         resource: Resource,
@@ -263,7 +263,7 @@ pub enum Action {
         /// What it means that there is one of its name.
         if_exists: IfExists,
     },
-    /// A merge patch of such an object's metadata or spec.
+    /// A merge patch of metadata or spec.
     Patch {
         /// Its kind.
         resource: Resource,
@@ -272,14 +272,14 @@ pub enum Action {
         /// The JSON merge patch.
         patch: Value,
     },
-    /// Delete such an object.
+    /// Delete an object.
     Delete {
         /// Its kind.
         resource: Resource,
         /// The object.
         target: Target,
     },
-    /// Read such an object from the apiserver, and go on only if it is the one that is meant and is not being deleted.
+    /// Read an object from the apiserver, and go on only if it is the one that is meant and is not being deleted.
     Confirm {
         /// Its kind.
         resource: Resource,

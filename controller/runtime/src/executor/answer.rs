@@ -3,7 +3,7 @@
 use berth_workload::plan::Failure;
 use serde::Deserialize;
 
-use super::write::{Kind, Write};
+use super::write::{JSON_PATCH, Kind, Write};
 use crate::client::Failed;
 use crate::expectations::Ticket;
 use crate::object::CONFIG_MAPS;
@@ -126,7 +126,7 @@ pub(super) fn failure(write: &Write, failed: Failed) -> Failure {
     }
     let passes = code == 403 && (message.contains("exceeded quota") || message.contains("being terminated"));
     // Its first line asks whose ConfigMap it is: that of the pod of this name before it has not been collected yet.
-    let is_of_another = code == 422 && write.resource == CONFIG_MAPS && write.kind == Kind::Patch;
+    let is_of_another = code == 422 && write.resource == CONFIG_MAPS && write.content == JSON_PATCH;
     let permanent = matches!(code, 400 | 403 | 422) && !passes && !is_of_another;
     let outdated =
         is_of_another || matches!(code, 404 | 409) && !matches!(write.kind, Kind::Create | Kind::Ensure | Kind::DryRun);

@@ -11,7 +11,8 @@ use serde_json::{Map, Value, json};
 
 use crate::object::{CLAIMS, CONFIG_MAPS, CONTROLLER_REVISIONS, POD_TEMPLATES, PODS, Resource};
 
-const JSON_PATCH: &str = "application/json-patch+json";
+/// Of barriers alone: it begins with a test.
+pub(super) const JSON_PATCH: &str = "application/json-patch+json";
 const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";

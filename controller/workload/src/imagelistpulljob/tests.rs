@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{Snapshot, decide, status};
 use crate::cloneset::simulation::apiserver::merge;
 use crate::gates::{Gate, Gates};
-use crate::plan::{Action, Outcome, Plan};
+use crate::plan::{Action, IfExists, Outcome, Plan};
 use crate::resource::{IMAGE_LIST_PULL_JOBS, IMAGE_PULL_JOBS};
 
 /// An apiserver that applies plans; jobs get on when told to.
@@ -57,7 +57,7 @@ impl World {
         let (snapshot, plan) = (self.snapshot(), self.plan());
         for action in plan.actions() {
             match action {
-                Action::Create { resource: IMAGE_PULL_JOBS, body, .. } => {
+                Action::Create { resource: IMAGE_PULL_JOBS, body, if_exists: IfExists::IsOfSameOwner } => {
                     self.counter += 1;
                     let mut job = body.clone();
                     job["metadata"]["uid"] = json!(format!("job-{}", self.counter));

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{Node, Snapshot, bears_on, decide, entry, is_asked_by, owners};
-use crate::plan::{Action, Plan};
+use crate::plan::{Action, IfExists, Plan};
 use crate::pod::Pod;
 use crate::resource::NODE_IMAGES;
 
@@ -144,7 +144,9 @@ fn a_nodeimage_comes_and_goes_with_its_node() {
         assert_eq!(kinds(&snapshot(node, image)), expected, "{what}");
     }
     let made = actions(&decide(&snapshot(Some(node(&labels)), None), now()));
-    let [Action::Create { resource: NODE_IMAGES, body, .. }] = &made[..] else { panic!("{made:?}") };
+    let [Action::Create { resource: NODE_IMAGES, body, if_exists: IfExists::IsFine }] = &made[..] else {
+        panic!("{made:?}")
+    };
     let expected = json!({
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "NodeImage",
         "metadata": {"name": "n1", "labels": {"os": "linux"}}, "spec": {},

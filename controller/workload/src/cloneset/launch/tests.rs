@@ -1,5 +1,6 @@
 use super::*;
 use crate::cloneset::simulation::World;
+use crate::plan::IfExists;
 use crate::resource::CONFIG_MAPS;
 
 fn strategy() -> Value {
@@ -98,7 +99,7 @@ fn three_writes_and_the_first_two_may_be_repeated() {
     let plan = world.plan();
     let stage = plan.stages.iter().find(|stage| stage.name == "launch order").unwrap();
     let [
-        Action::Create { resource: CONFIG_MAPS, body, .. },
+        Action::Create { resource: CONFIG_MAPS, body, if_exists: IfExists::IsFine },
         Action::OpenBarrier { keys, .. },
         Action::PatchPod { patch, .. },
     ] = stage.steps[0].actions.as_slice()

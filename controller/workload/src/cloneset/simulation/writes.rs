@@ -1,6 +1,7 @@
 //! What an apiserver makes of each write.
 
 use super::*;
+use crate::plan::IfExists;
 use crate::resource::{CLONE_SETS, CONFIG_MAPS, IMAGE_PULL_JOBS};
 
 impl World {
@@ -34,7 +35,7 @@ impl World {
             Action::ResizePod { target, resources } => {
                 resizing::patch(self.pods.get_mut(&target.name).unwrap(), resources)
             }
-            Action::Create { resource: IMAGE_PULL_JOBS, body, .. } => {
+            Action::Create { resource: IMAGE_PULL_JOBS, body, if_exists: IfExists::IsOfSameOwner } => {
                 let mut job = body.clone();
                 let id = self.next();
                 job["metadata"]["uid"] = json!(format!("job-{id}"));

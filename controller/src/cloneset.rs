@@ -43,8 +43,11 @@ pub(crate) struct Reads {
     pub(crate) nodes: Arc<Store<Watched<Node>>>,
 }
 
-impl Reads {
-    pub(crate) fn new(reader: &mut Reader<'_>) -> Self {
+impl Controller for Reads {
+    const RESOURCE: Resource = object::CLONE_SETS;
+    const NAME: &'static str = "cloneset";
+
+    fn new(reader: &mut Reader<'_>) -> Self {
         Self {
             pods: reader.read(),
             clonesets: reader.read(),
@@ -55,28 +58,13 @@ impl Reads {
             nodes: reader.read(),
         }
     }
-}
 
-/// The controller of CloneSets.
-pub(crate) struct CloneSets {
-    reads: Reads,
-    acting: Arc<Acting>,
-}
-
-impl Controller for CloneSets {
-    const RESOURCE: Resource = object::CLONE_SETS;
-    const NAME: &'static str = "cloneset";
-
-    fn new(reader: &mut Reader<'_>, acting: &Arc<Acting>) -> Self {
-        Self { reads: Reads::new(reader), acting: acting.clone() }
+    fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
+        wake(self, queue, acting);
     }
 
-    fn wake(&self, queue: &Arc<Queue<Key>>) {
-        wake(&self.reads, queue, &self.acting);
-    }
-
-    async fn reconcile(&self, key: Key) -> Next {
-        reconcile(&self.reads, &self.acting, key).await
+    async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
+        reconcile(self, acting, key).await
     }
 }
 

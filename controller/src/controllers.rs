@@ -13,14 +13,11 @@ use berth_runtime::{Change, Key, Resource, TaskTracker};
 use berth_workload::gates::Gates;
 
 use crate::acting::Acting;
-use crate::cloneset::CloneSets;
-use crate::imagelistpulljob::ImageListPullJobs;
-use crate::imagepulljob::ImagePullJobs;
 use crate::kinds::Kinds;
-use crate::nodeimage::NodeImages;
 use crate::reads::{Reader, Stores};
+use crate::{cloneset, imagelistpulljob, imagepulljob, nodeimage};
 
-/// What works on one kind.
+/// What works on one kind: the stores that it reads.
 pub(crate) trait Controller: Send + Sync + Sized + 'static {
     /// The kind.
     const RESOURCE: Resource;
@@ -33,13 +30,13 @@ pub(crate) trait Controller: Send + Sync + Sized + 'static {
     }
 
     /// Says what it reads.
-    fn new(reader: &mut Reader<'_>, acting: &Arc<Acting>) -> Self;
+    fn new(reader: &mut Reader<'_>) -> Self;
 
     /// Registers the hooks that put keys into the queue.
-    fn wake(&self, queue: &Arc<Queue<Key>>);
+    fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>);
 
     /// One round for one key.
-    fn reconcile(&self, key: Key) -> impl Future<Output = Next> + Send;
+    fn reconcile(&self, acting: &Acting, key: Key) -> impl Future<Output = Next> + Send;
 }
 
 /// Both sides of a change: an object that changes its owner concerns both.
@@ -72,10 +69,10 @@ pub(crate) struct Starter<'a> {
 impl Starter<'_> {
     /// Starts the controllers of the kinds that are worked on.
     pub(crate) fn start_all(&mut self) {
-        self.start::<CloneSets>();
-        self.start::<NodeImages>();
-        self.start::<ImagePullJobs>();
-        self.start::<ImageListPullJobs>();
+        self.start::<cloneset::Reads>();
+        self.start::<nodeimage::Reads>();
+        self.start::<imagepulljob::Reads>();
+        self.start::<imagelistpulljob::Reads>();
         self.kinds.tell_of_unknown();
         self.drivers.close();
     }
@@ -85,7 +82,7 @@ impl Starter<'_> {
             return;
         }
         let mut reader = self.stores.reader();
-        let controller = Arc::new(C::new(&mut reader, self.acting));
+        let controller = Arc::new(C::new(&mut reader));
         let workers = usize::from(self.flags.concurrent_reconciles);
         let driver = Driver {
             controller: C::NAME,
@@ -96,10 +93,11 @@ impl Starter<'_> {
             stores: reader.sync_states(),
             metrics: self.metrics.driver(C::NAME, workers),
         };
-        controller.wake(&driver.queue);
+        controller.wake(&driver.queue, self.acting);
+        let acting = self.acting.clone();
         let work = driver.run(self.tasks.stop().clone(), move |key| {
-            let controller = controller.clone();
-            async move { controller.reconcile(key).await }
+            let (controller, acting) = (controller.clone(), acting.clone());
+            async move { controller.reconcile(&acting, key).await }
         });
         self.tasks.spawn(format!("controller {}", C::NAME), self.drivers.track_future(work));
     }

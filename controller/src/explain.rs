@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::cloneset::{Reads, observe};
+use crate::controllers::Controller;
 use crate::reads::Stores;
 use crate::resize;
 

@@ -18,31 +18,26 @@ use crate::controllers::{Controller, each};
 use crate::reads::Reader;
 use crate::watched::Watched;
 
-struct Reads {
+/// What a decision is made of.
+pub(crate) struct Reads {
     lists: Arc<Store<Watched<ImageListPullJob>>>,
     jobs: Arc<Store<Watched<ImagePullJob>>>,
 }
 
-/// The controller of ImageListPullJobs.
-pub(crate) struct ImageListPullJobs {
-    reads: Reads,
-    acting: Arc<Acting>,
-}
-
-impl Controller for ImageListPullJobs {
+impl Controller for Reads {
     const RESOURCE: Resource = IMAGE_LIST_PULL_JOBS;
     const NAME: &'static str = "imagelistpulljob";
 
-    fn new(reader: &mut Reader<'_>, acting: &Arc<Acting>) -> Self {
-        Self { reads: Reads { lists: reader.read(), jobs: reader.read() }, acting: acting.clone() }
+    fn new(reader: &mut Reader<'_>) -> Self {
+        Self { lists: reader.read(), jobs: reader.read() }
     }
 
-    fn wake(&self, queue: &Arc<Queue<Key>>) {
-        wake(&self.reads, queue, &self.acting);
+    fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
+        wake(self, queue, acting);
     }
 
-    async fn reconcile(&self, key: Key) -> Next {
-        reconcile(&self.reads, &self.acting, key).await
+    async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
+        reconcile(self, acting, key).await
     }
 }
 

@@ -20,33 +20,27 @@ use crate::controllers::Controller;
 use crate::reads::Reader;
 use crate::watched::Watched;
 
-struct Reads {
+/// What a decision is made of.
+pub(crate) struct Reads {
     pods: Arc<Store<Pod>>,
     nodeimages: Arc<Store<Watched<NodeImage>>>,
     jobs: Arc<Store<Watched<ImagePullJob>>>,
 }
 
-/// The controller of ImagePullJobs.
-pub(crate) struct ImagePullJobs {
-    reads: Reads,
-    acting: Arc<Acting>,
-}
-
-impl Controller for ImagePullJobs {
+impl Controller for Reads {
     const RESOURCE: Resource = IMAGE_PULL_JOBS;
     const NAME: &'static str = "imagepulljob";
 
-    fn new(reader: &mut Reader<'_>, acting: &Arc<Acting>) -> Self {
-        let reads = Reads { pods: reader.read(), nodeimages: reader.read(), jobs: reader.read() };
-        Self { reads, acting: acting.clone() }
+    fn new(reader: &mut Reader<'_>) -> Self {
+        Self { pods: reader.read(), nodeimages: reader.read(), jobs: reader.read() }
     }
 
-    fn wake(&self, queue: &Arc<Queue<Key>>) {
-        wake(&self.reads, queue, &self.acting);
+    fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
+        wake(self, queue, acting);
     }
 
-    async fn reconcile(&self, key: Key) -> Next {
-        reconcile(&self.reads, &self.acting, key).await
+    async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
+        reconcile(self, acting, key).await
     }
 }
 

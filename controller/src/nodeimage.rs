@@ -31,25 +31,7 @@ pub(crate) struct Reads {
     nodes: Arc<Store<Watched<Node>>>,
 }
 
-impl Reads {
-    pub(crate) fn new(reader: &mut Reader<'_>) -> Self {
-        Self {
-            pods: reader.read(),
-            clonesets: reader.read(),
-            nodeimages: reader.read(),
-            jobs: reader.read(),
-            nodes: reader.read(),
-        }
-    }
-}
-
-/// The controller of NodeImages.
-pub(crate) struct NodeImages {
-    reads: Reads,
-    acting: Arc<Acting>,
-}
-
-impl Controller for NodeImages {
+impl Controller for Reads {
     const RESOURCE: Resource = NODE_IMAGES;
     const NAME: &'static str = "nodeimage";
 
@@ -58,16 +40,22 @@ impl Controller for NodeImages {
         gates.has(Gate::KruiseDaemon)
     }
 
-    fn new(reader: &mut Reader<'_>, acting: &Arc<Acting>) -> Self {
-        Self { reads: Reads::new(reader), acting: acting.clone() }
+    fn new(reader: &mut Reader<'_>) -> Self {
+        Self {
+            pods: reader.read(),
+            clonesets: reader.read(),
+            nodeimages: reader.read(),
+            jobs: reader.read(),
+            nodes: reader.read(),
+        }
     }
 
-    fn wake(&self, queue: &Arc<Queue<Key>>) {
-        wake(&self.reads, queue, &self.acting);
+    fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
+        wake(self, queue, acting);
     }
 
-    async fn reconcile(&self, key: Key) -> Next {
-        reconcile(&self.reads, &self.acting, key).await
+    async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
+        reconcile(self, acting, key).await
     }
 }
 
@@ -193,7 +181,7 @@ mod tests {
     #[test]
     fn node_images_are_worked_on_only_where_there_are_daemons() {
         let gates = Gates::default();
-        assert!(NodeImages::is_possible(gates));
-        assert!(!NodeImages::is_possible(gates.with(Gate::KruiseDaemon, false)));
+        assert!(Reads::is_possible(gates));
+        assert!(!Reads::is_possible(gates.with(Gate::KruiseDaemon, false)));
     }
 }

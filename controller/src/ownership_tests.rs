@@ -9,6 +9,7 @@ use berth_workload::inplace::resize::Ability;
 use serde_json::{Value, json};
 
 use crate::cloneset::{Reads, observe};
+use crate::controllers::Controller;
 use crate::nodeimage::{self, managed_pods};
 use crate::reads::Stores;
 use crate::watched::Watched;

@@ -11,8 +11,8 @@ use crate::inplace::exact::Verdict;
 use crate::inplace::steps::{self, Phase, phase};
 use crate::pod::Pod;
 
-/// Is the daemon to look at the pod: is it one whose in-place update only the node can prove? Once asked about, a pod stays in the list until its update is settled: the answer must last
-/// until whoever waits for it has used it.
+/// Is the daemon to look at the pod: is it one whose in-place update only the node can prove? Once asked about, a pod stays in the
+/// list until its update is settled: the answer must last until whoever waits for it has used it.
 fn is_wanted(pod: &Pod, image: &NodeImage) -> bool {
     // Facts are costly to gather: only for the few pods that are being updated.
     if !pod.is_active() || !steps::is_under_way(pod) {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::Options;
+use super::beside::Small;
 use super::many;
 use super::measure::{Phase, begin};
 use super::program::{Ports, Program, Recipe};
@@ -54,8 +55,14 @@ pub(crate) async fn run(
     patch["spec"]["updateStrategy"] = json!({"rollingUpdate": recreate});
     phases.push(change(stage, &program, &patch, subject, ("recreate", pods)).await?);
 
-    let others = options.sets * options.of;
-    if others > 0 {
+    if options.small > 0 {
+        let mut small = Small::create(stage, options.small).await?;
+        phases.push(small.alone(stage, &program, subject).await?);
+        phases.push(small.beside(stage, &program, options, NAME, subject).await?);
+    }
+
+    let others = options.small + options.sets * options.of;
+    if options.sets > 0 {
         phases.extend(many::create(stage, &program, options, subject).await?);
         phases.push(many::update(stage, &program, options, subject).await?);
     }

@@ -2,6 +2,7 @@
 //! patches, and for any other controller. The subjects alternate, each on a fresh etcd and kube-apiserver.
 
 mod audit;
+mod beside;
 mod floor;
 mod life;
 mod many;
@@ -57,6 +58,9 @@ pub(crate) struct Options {
     /// Pods of each of them.
     #[arg(long, default_value_t = 500)]
     of: usize,
+    /// So many CloneSets of one pod each, changed one after the other while the CloneSet is rolled out once more.
+    #[arg(long, default_value_t = 0)]
+    small: usize,
     /// Pull an image on all nodes by an ImagePullJob, too.
     #[arg(long)]
     pull: bool,

@@ -100,6 +100,17 @@ fn compare(figures: &Figures, text: &mut String) {
         let mean = phase.each.iter().sum::<f64>() / phase.each.len() as f64;
         let slowest = phase.each.iter().copied().fold(0.0, f64::max) / mean;
         let (subject, name, sets) = (&phase.subject, phase.name, phase.each.len());
+        if name.starts_with("small") {
+            let (median, most) =
+                (median(phase.each.clone()) * 1000.0, phase.each.iter().copied().fold(0.0, f64::max) * 1000.0);
+            let over = phase.each.iter().filter(|seconds| **seconds > 0.1).count();
+            let _ = writeln!(
+                text,
+                "{subject}, {name}: of {sets} changes the median was acted on after {median:.0} ms, the last after {most:.0} ms, \
+                 {over} after more than 100 ms"
+            );
+            continue;
+        }
         let _ = writeln!(text, "{subject}, {name}: the slowest of {sets} took {slowest:.2} × the mean of {mean:.2} s");
     }
     let resident = |name| Of::new(figures, "berth", name).median(|phase| phase.resident as f64);

@@ -1,0 +1,137 @@
+//! Small CloneSets beside a large one that rolls out: whether they get their turn.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use berth_e2e::objects::{self, kind};
+use futures::StreamExt;
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use kube::api::{WatchEvent, WatchParams};
+use kube::{Api, ResourceExt};
+use serde_json::json;
+use tokio::time::sleep;
+
+use super::Options;
+use super::measure::{Phase, begin};
+use super::program::Program;
+use super::stage::{NAMESPACE, PATIENCE, Stage};
+
+/// How often it is looked whether a CloneSet was acted on: what is measured is when the watch told of it.
+const LOOK: Duration = Duration::from_millis(2);
+/// Between two changes.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// When each revision was told of, by the name of the CloneSet that owns it; the latest counts.
+type Seen = Arc<Mutex<BTreeMap<String, Instant>>>;
+
+fn name(number: usize) -> String {
+    format!("small-{number}")
+}
+
+/// The small CloneSets, with a watch on what is made for them.
+pub(crate) struct Small {
+    sets: usize,
+    seen: Seen,
+    changes: usize,
+}
+
+impl Small {
+    /// Creates so many, of one pod each.
+    pub(crate) async fn create(stage: &Stage, sets: usize) -> Result<Self> {
+        let seen = Seen::default();
+        watch(stage, seen.clone()).await?;
+        for number in 0..sets {
+            let set = objects::clone_set(&name(number), 1, "small:0", &json!({}));
+            objects::create(&stage.client, NAMESPACE, &set).await?;
+        }
+        for number in 0..sets {
+            objects::until(&stage.client, NAMESPACE, kind::CLONE_SET, &name(number), PATIENCE, objects::is_done)
+                .await?;
+        }
+        Ok(Self { sets, seen, changes: 0 })
+    }
+
+    /// Changes each of them in turn while nothing else happens.
+    pub(crate) async fn alone(
+        &mut self,
+        stage: &mut Stage,
+        program: &Program,
+        subject: (&str, usize),
+    ) -> Result<Phase> {
+        let phase = begin(stage, Some(program)).await?;
+        let mut each = Vec::new();
+        for _ in 0..self.sets {
+            each.push(self.change(stage).await?);
+        }
+        let phase = phase.end(stage, Some(program), subject, ("small alone", 0)).await?;
+        Ok(Phase { each, ..phase })
+    }
+
+    /// Changes one after the other until the large CloneSet is done with its change of image.
+    pub(crate) async fn beside(
+        &mut self,
+        stage: &mut Stage,
+        program: &Program,
+        options: &Options,
+        large: &str,
+        subject: (&str, usize),
+    ) -> Result<Phase> {
+        let set = objects::clone_set(large, options.pods, "web:1", &json!({}));
+        let in_place = json!({"rollingUpdate": {"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "25%"}});
+        let mut patch = objects::image_patch(&set, "web:5");
+        patch["spec"]["updateStrategy"] = in_place;
+        let phase = begin(stage, Some(program)).await?;
+        objects::patch(&stage.client, NAMESPACE, kind::CLONE_SET, large, &patch).await?;
+        let mut each = Vec::new();
+        loop {
+            each.push(self.change(stage).await?);
+            let large = objects::get(&stage.client, NAMESPACE, kind::CLONE_SET, large).await?;
+            if objects::is_done(&large) {
+                break;
+            }
+        }
+        let phase = phase.end(stage, Some(program), subject, ("small beside", options.pods)).await?;
+        Ok(Phase { each, ..phase })
+    }
+
+    /// Changes the next one, and says how many seconds after the apiserver's answer its new revision was there: the first
+    /// thing that is made for it.
+    async fn change(&mut self, stage: &Stage) -> Result<f64> {
+        self.changes += 1;
+        let name = name(self.changes % self.sets);
+        let set = objects::clone_set(&name, 1, "small:0", &json!({}));
+        let patch = objects::image_patch(&set, &format!("small:{}", self.changes));
+        let asked = Instant::now();
+        objects::patch(&stage.client, NAMESPACE, kind::CLONE_SET, &name, &patch).await?;
+        let answered = Instant::now();
+        loop {
+            let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(&name).copied();
+            if let Some(seen) = seen.filter(|seen| *seen > asked) {
+                sleep(PAUSE).await;
+                return Ok(seen.saturating_duration_since(answered).as_secs_f64());
+            }
+            ensure!(answered.elapsed() < PATIENCE, "CloneSet {name} is never acted on");
+            sleep(LOOK).await;
+        }
+    }
+}
+
+/// Notes every revision that is made from now on.
+async fn watch(stage: &Stage, seen: Seen) -> Result<()> {
+    let revisions: Api<ControllerRevision> = Api::namespaced(stage.client.clone(), NAMESPACE);
+    let listed = revisions.list_metadata(&kube::api::ListParams::default().limit(1)).await?;
+    let version = listed.metadata.resource_version.context("a list has a version")?;
+    let parameters = WatchParams { timeout: Some(290), ..WatchParams::default() };
+    let mut told = revisions.watch_metadata(&parameters, &version).await?.boxed();
+    tokio::spawn(async move {
+        while let Some(Ok(event)) = told.next().await {
+            let WatchEvent::Added(revision) = event else { continue };
+            if let Some(owner) = revision.owner_references().first() {
+                seen.lock().unwrap_or_else(PoisonError::into_inner).insert(owner.name.clone(), Instant::now());
+            }
+        }
+    });
+    Ok(())
+}

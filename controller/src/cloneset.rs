@@ -14,13 +14,15 @@ use berth_runtime::queue::Queue;
 use berth_runtime::store::pods;
 use berth_runtime::{Change, Key, Object, Owned, Resource, Store, object, turn};
 use berth_workload::claim::Claim;
-use berth_workload::cloneset::{Orphans, Snapshot, Unreadable, brings_images, decide, part, status, waits_for_images};
+use berth_workload::cloneset::{Orphans, Snapshot, decide, status};
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::inplace::resize::Ability;
-use berth_workload::nodeimage::Node;
+use berth_workload::node::Node;
 use berth_workload::owner::{self, OwnerKey, Reference};
 use berth_workload::plan::{Outcome, Plan};
 use berth_workload::pod::{Metadata, Pod, spread};
+use berth_workload::podset::{Unreadable, split_by_selector};
+use berth_workload::predownload::{brings_images, waits_for_images};
 use berth_workload::revision::{self, Revision};
 use jiff::Timestamp;
 
@@ -171,7 +173,7 @@ fn wake_for_images(reads: &Reads, queue: &Arc<Queue<Key>>) {
         }
         for pod in pods.by_index(&pods::BY_NODE, new.name()) {
             let Some(owner) = managing_set(&pod.metadata) else { continue };
-            if sets.get(&pod.metadata.namespace, owner.name).is_some_and(|set| waits_for_images(&set.0)) {
+            if sets.get(&pod.metadata.namespace, owner.name).is_some_and(|set| waits_for_images(&set.0.metadata)) {
                 wake_owner(&to, &pod.metadata);
             }
         }
@@ -192,22 +194,12 @@ pub(crate) fn observe(reads: &Reads, set: &Watched<CloneSet>, gates: Gates, resi
     let owned = reads.revisions.owned_by(&owner);
     let mut revisions: Vec<_> = owned.iter().map(|revision| revision.0.clone()).collect();
     revision::sort(&mut revisions);
-    let mut nodes = BTreeMap::new();
-    for pod in &pods {
-        let name = &pod.spec.node_name;
-        // Without daemons, what a NodeImage says is of another time.
-        if gates.has(Gate::KruiseDaemon)
-            && !nodes.contains_key(name)
-            && let Some(node) = reads.nodeimages.get("", name)
-        {
-            nodes.insert(name.clone(), node.0.clone());
-        }
-    }
-    let hosts = hosts(reads, set, &pods);
+    let node_images = node_images(reads, gates, &pods);
+    let nodes = nodes(reads, set, &pods);
     let claims = claims_of(reads, set, &pods);
     let orphans = orphans_of(reads, set);
     let unreadable = unreadable_of(reads, set, &pods);
-    let (pods, strays) = part(&set.0, pods);
+    let (pods, strays) = split_by_selector(&set.0.spec.selector, pods);
     // Seeded by the operating system, anew for every hasher.
     let seed = RandomState::new().build_hasher().finish();
     let jobs = || reads.jobs.owned_by(&owner).iter().map(|job| job.0.clone()).collect();
@@ -221,32 +213,45 @@ pub(crate) fn observe(reads: &Reads, set: &Watched<CloneSet>, gates: Gates, resi
         claims,
         orphans,
         revisions,
+        node_images,
         nodes,
         jobs,
         unreadable,
         overlapping,
-        hosts,
         gates,
         resize,
         seed,
     }
 }
 
-/// The nodes of the pods, where the template says how its pods are spread over them.
-fn hosts(reads: &Reads, set: &Watched<CloneSet>, pods: &[Arc<Pod>]) -> BTreeMap<Box<str>, Arc<Node>> {
-    let mut hosts = BTreeMap::new();
-    if !spread::is_constrained(&set.0.spec.template) {
-        return hosts;
+/// What the daemons of the pods' nodes report.
+fn node_images(reads: &Reads, gates: Gates, pods: &[Arc<Pod>]) -> BTreeMap<Box<str>, Arc<NodeImage>> {
+    // Without daemons, what a NodeImage says is of another time.
+    if !gates.has(Gate::KruiseDaemon) {
+        return BTreeMap::new();
     }
-    for pod in pods {
-        let name = &pod.spec.node_name;
-        if !hosts.contains_key(name)
-            && let Some(node) = reads.nodes.get("", name)
+    by_node(pods, |name| reads.nodeimages.get("", name).map(|image| image.0.clone()))
+}
+
+/// The nodes of the pods, where the template says how its pods are spread over them.
+fn nodes(reads: &Reads, set: &Watched<CloneSet>, pods: &[Arc<Pod>]) -> BTreeMap<Box<str>, Arc<Node>> {
+    if !spread::is_constrained(&set.0.spec.template) {
+        return BTreeMap::new();
+    }
+    by_node(pods, |name| reads.nodes.get("", name).map(|node| node.0.clone()))
+}
+
+/// Something for each node that the pods are on, asked once for each.
+fn by_node<T>(pods: &[Arc<Pod>], get: impl Fn(&str) -> Option<Arc<T>>) -> BTreeMap<Box<str>, Arc<T>> {
+    let mut all = BTreeMap::new();
+    for name in pods.iter().map(|pod| &pod.spec.node_name) {
+        if !all.contains_key(name)
+            && let Some(one) = get(name)
         {
-            hosts.insert(name.clone(), node.0.clone());
+            all.insert(name.clone(), one);
         }
     }
-    hosts
+    all
 }
 
 /// The claims of the CloneSet and of its pods.

@@ -12,7 +12,9 @@ use berth_runtime::queue::Queue;
 use berth_runtime::store::pods;
 use berth_runtime::{Change, Key, Object, Resource, Store};
 use berth_workload::gates::{Gate, Gates};
-use berth_workload::nodeimage::{Node, Snapshot, bears_on, decide, is_asked_by, owners};
+use berth_workload::node::Node;
+use berth_workload::node::image::{is_asked_by, owners};
+use berth_workload::nodeimage::{Snapshot, bears_on, decide};
 use berth_workload::pod::Pod;
 use jiff::Timestamp;
 

@@ -150,7 +150,7 @@ fn webhook_config(flags: &Run, gates: Gates) -> berth_webhook::Config {
         (Some(name), Some(uid), Some(ip)) => Some(PodIdentity { name: name.clone(), uid: uid.clone(), ip }),
         _ => None,
     };
-    let jobs = berth_workload::imagepulljob::closed(gates);
+    let jobs = berth_workload::pull::closed(gates);
     let closed = ["imagepulljobs", "imagelistpulljobs"].into_iter().filter_map(|plural| Some((plural, jobs.clone()?)));
     berth_webhook::Config {
         closed: closed.collect(),

@@ -11,7 +11,7 @@ use berth_runtime::object::owner_key;
 use berth_runtime::store::{Index, pods};
 use berth_runtime::{Object, Owned, Resource, Store, object};
 use berth_workload::claim::Claim;
-use berth_workload::nodeimage::Node;
+use berth_workload::node::Node;
 use berth_workload::owner::{self, Reference};
 use berth_workload::pod::{Metadata, Pod};
 use berth_workload::revision::Revision;

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::inplace::env::Env;
 use crate::inplace::resize::Resizes;
-use crate::pod::{Condition, Metadata};
+use crate::pod::{Condition, Metadata, Pod};
 use crate::resource::Resource;
 
 pub use deed::{Deed, Verb};
@@ -379,7 +379,43 @@ pub struct Failure {
     pub taken: bool,
 }
 
+impl Step {
+    /// A step of one action that records no event.
+    pub fn new(action: Action, reason: String) -> Self {
+        Self { actions: vec![action], reason, done: None, failed: None }
+    }
+}
+
 impl Plan {
+    /// Adds a stage of which any step may fail, unless it is empty.
+    pub fn add_stage(&mut self, name: &'static str, steps: Vec<Step>) {
+        self.stages.extend((!steps.is_empty()).then_some(Stage { name, required: false, steps }));
+    }
+
+    /// Adds a stage without which the later ones make no sense, unless it is empty.
+    pub fn add_required_stage(&mut self, name: &'static str, steps: Vec<Step>) {
+        self.stages.extend((!steps.is_empty()).then_some(Stage { name, required: true, steps }));
+    }
+
+    /// Says what the workload as a whole waits for.
+    pub fn wait(&mut self, reason: String) {
+        self.waiting.push(Waiting { pod: String::new(), reason });
+    }
+
+    /// Says what one of its pods waits for.
+    pub fn wait_for_pod(&mut self, pod: &Pod, reason: String) {
+        self.waiting.push(Waiting { pod: pod.metadata.name.to_string(), reason });
+    }
+
+    /// The workload waits for its author: an event, unless `is_known` says that there was one, and nothing is retried.
+    pub fn refuse(&mut self, refusal: Refusal, is_known: bool) {
+        if !is_known {
+            self.events.push(Event { warning: true, reason: refusal.reason, message: refusal.message.clone() });
+        }
+        self.wait(refusal.message.clone());
+        self.refusal = Some(refusal);
+    }
+
     /// True when there is nothing to write.
     pub fn is_idle(&self) -> bool {
         self.stages.iter().all(|stage| stage.steps.is_empty())

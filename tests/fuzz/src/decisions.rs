@@ -7,9 +7,10 @@ use berth_api::names::{annotation as annotations, label};
 use berth_api::v1beta1::{CloneSet, ImageListPullJob, ImagePullJob, NodeImage};
 use berth_workload::gates::Gates;
 use berth_workload::inplace::resize::Ability;
-use berth_workload::nodeimage::Node;
+use berth_workload::node::{Node, image};
 use berth_workload::plan::{Failure, Outcome, Plan};
 use berth_workload::pod::{Metadata, Pod};
+use berth_workload::podset::split_by_selector;
 use berth_workload::revision::{self, Revision};
 use berth_workload::{cloneset, imagelistpulljob, imagepulljob, nodeimage};
 use jiff::Timestamp;
@@ -72,7 +73,7 @@ fn decide_clone_set(world: &World) {
     let Some(set) = one::<CloneSet>(&world.set) else { return };
     let mut revisions = all::<Revision>(&world.revisions);
     revision::sort(&mut revisions);
-    let (images, hosts) = (all::<NodeImage>(&world.images), all::<Node>(&world.nodes));
+    let (images, nodes) = (all::<NodeImage>(&world.images), all::<Node>(&world.nodes));
     let nobodys = |metadata: &Metadata| metadata.controller().is_none();
     let orphans = cloneset::Orphans::of(
         &set,
@@ -80,18 +81,18 @@ fn decide_clone_set(world: &World) {
         all(&world.claims),
         revisions.clone(),
     );
-    let (pods, strays) = cloneset::part(&set, all(&world.pods));
+    let (pods, strays) = split_by_selector(&set.spec.selector, all(&world.pods));
     let snapshot = cloneset::Snapshot {
         pods,
         strays,
         claims: all(&world.claims),
         orphans,
         revisions,
-        nodes: images.into_iter().map(|image| (nodeimage::name(&image).into(), image)).collect(),
+        node_images: images.into_iter().map(|image| (image::name(&image).into(), image)).collect(),
         jobs: (world.resize < 128).then(|| all(&world.jobs)),
         unreadable: Vec::new(),
         overlapping: world.overlapping.clone(),
-        hosts: hosts.into_iter().map(|node| (node.metadata.name.clone(), node)).collect(),
+        nodes: nodes.into_iter().map(|node| (node.metadata.name.clone(), node)).collect(),
         gates: world.gates(),
         resize: [Ability::On, Ability::Off, Ability::Missing]
             .into_iter()
@@ -175,7 +176,7 @@ pub(crate) fn node_image(data: &[u8]) {
         Node::concerns(Some(old), &new);
     }
     let Some(image) = &snapshot.image else { return };
-    nodeimage::owners(image);
+    image::owners(image);
     for pod in &snapshot.pods {
         nodeimage::bears_on(pod, image);
         assert_eq!(nodeimage::question(pod).uid, *pod.metadata.uid);

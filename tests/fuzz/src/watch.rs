@@ -5,7 +5,7 @@ use berth_api::weight::{DEFAULT_MAX_BYTES, Limits};
 use berth_runtime::client::refusal;
 use berth_runtime::feed::event::{Event, event, page};
 use berth_workload::claim::Claim;
-use berth_workload::nodeimage::Node;
+use berth_workload::node::Node;
 use berth_workload::pod::Pod;
 use berth_workload::revision::Revision;
 use http::header::{HeaderMap, HeaderValue, RETRY_AFTER};

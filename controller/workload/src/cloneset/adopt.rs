@@ -13,14 +13,12 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::claims;
-use super::decide::{is_to_delete, step};
-use super::new_pod::owner;
-use super::revisions::Revisions;
 use super::{Settings, Snapshot};
 use crate::claim::Claim;
 use crate::inplace::steps;
 use crate::plan::{Action, Event, Plan, Stage, Step, Target};
 use crate::pod::{Metadata, Pod, availability};
+use crate::podset::history::Revisions;
 use crate::resource::CLONE_SETS;
 use crate::revision::{self, HASH_LABEL, REVISION_LABEL, Revision, short};
 use crate::rollout::Numbers;
@@ -81,7 +79,7 @@ pub(super) fn revisions(snapshot: &Snapshot) -> Vec<Stage> {
     let adopt = |revision: &Arc<Revision>| {
         let target = Target::as_seen(&revision.metadata);
         let reason = format!("revision {} is adopted: an earlier CloneSet of this name left it", target.name);
-        step(Action::AdoptRevision { target, owner: owner(snapshot) }, reason)
+        Step::new(Action::AdoptRevision { target, owner: snapshot.scene().workload.reference() }, reason)
     };
     stages(snapshot, snapshot.orphans.revisions.iter().take(MOST).map(adopt).collect())
 }
@@ -105,7 +103,7 @@ pub(super) fn pods(
     orphans.sort_by_cached_key(|pod| {
         let available = availability(pod, settings.min_ready_seconds, now).is_available();
         (
-            is_to_delete(snapshot, pod),
+            snapshot.scene().is_to_delete(pod),
             !revisions.is_updated(pod),
             !available,
             pod.metadata.creation_timestamp,
@@ -123,7 +121,7 @@ pub(super) fn pods(
     }
     let mut steps: Vec<_> = orphans.iter().map(|pod| adopt_pod(snapshot, pod)).collect();
     let of_staying = snapshot.pods.iter().filter(|pod| pod.is_active()).flat_map(|pod| adopt_claims(snapshot, pod));
-    steps.extend(of_staying.take(MOST).map(|action| step(action, "a claim is adopted after its pod".to_owned())));
+    steps.extend(of_staying.take(MOST).map(|action| Step::new(action, "a claim is adopted after its pod".to_owned())));
     plan.stages.extend(stages(snapshot, steps));
 }
 
@@ -131,7 +129,8 @@ pub(super) fn pods(
 fn adopt_pod(snapshot: &Snapshot, pod: &Pod) -> Step {
     let name = &pod.metadata.name;
     let message = format!("pod {name} is adopted: an earlier CloneSet of this name left it");
-    let mut actions = vec![Action::AdoptPod { target: steps::target_as_seen(pod), owner: owner(snapshot) }];
+    let mut actions =
+        vec![Action::AdoptPod { target: steps::target_as_seen(pod), owner: snapshot.scene().workload.reference() }];
     actions.extend(adopt_claims(snapshot, pod));
     Step {
         actions,
@@ -144,11 +143,12 @@ fn adopt_pod(snapshot: &Snapshot, pod: &Pod) -> Step {
 /// The claims of a pod: by their names, as the templates give them.
 fn adopt_claims(snapshot: &Snapshot, pod: &Pod) -> impl Iterator<Item = Action> {
     let id = claims::instance(&pod.metadata);
+    let names = claims::names(snapshot, id);
     let is_of_pod = move |claim: &&Arc<Claim>| {
-        claims::instance(&claim.metadata) == id && claims::names(snapshot, id).any(|name| name == *claim.metadata.name)
+        claims::instance(&claim.metadata) == id && names.iter().any(|name| **name == *claim.metadata.name)
     };
     snapshot.orphans.claims.iter().filter(is_of_pod).map(|claim| {
-        let patch = json!({"metadata": {"ownerReferences": [owner(snapshot)]}});
+        let patch = json!({"metadata": {"ownerReferences": [snapshot.scene().workload.reference()]}});
         Action::PatchClaim { target: Target::as_seen(&claim.metadata), patch }
     })
 }
@@ -160,7 +160,7 @@ fn stages(snapshot: &Snapshot, steps: Vec<Step>) -> Vec<Stage> {
     }
     let target = Target::from(&snapshot.set.metadata);
     let reason = format!("{} objects of nobody are to be adopted", steps.len());
-    let confirm = step(Action::Confirm { resource: CLONE_SETS, target }, reason);
+    let confirm = Step::new(Action::Confirm { resource: CLONE_SETS, target }, reason);
     vec![
         Stage { name: "confirm", required: true, steps: vec![confirm] },
         Stage { name: "adopt", required: false, steps },

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 
 use berth_api::names::annotation::VOLUME_CLAIM_TEMPLATE_HASH;
 use berth_api::template::VolumeClaimTemplate;
-use berth_api::v1beta1::cloneset::CloneSetPodUpdateStrategyType as Policy;
 use serde_json::Value;
 
 use super::Snapshot;
 use crate::gates::Gate;
 use crate::inplace::change::Change;
 use crate::inplace::kubelet_hash::deep_hash;
+use crate::podset::way::Policy;
 use crate::revision::{Revision, quantity};
 
 /// Fields in the order in which Go writes them.
@@ -38,16 +38,9 @@ const ORDER: [&str; 19] = [
     "name",
 ];
 
-/// The annotation of a revision that is made now.
+/// The annotation of the newest revision.
 pub(super) fn annotation(snapshot: &Snapshot) -> BTreeMap<String, String> {
     [(VOLUME_CLAIM_TEMPLATE_HASH.to_owned(), hash(&snapshot.set.spec.volume_claim_templates, Mode::Stored))].into()
-}
-
-/// The annotation of a revision that becomes the newest again, where it is another than before.
-pub(super) fn changed(snapshot: &Snapshot, revision: &Revision) -> BTreeMap<String, String> {
-    let mut annotation = annotation(snapshot);
-    annotation.retain(|key, value| revision.metadata.annotation(key) != Some(value));
-    annotation
 }
 
 /// The hashes of the present claim templates, for all revisions that one decision compares: the templates are read once for

@@ -19,17 +19,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::names::{annotation, label};
-use berth_api::template::{VolumeClaimTemplate, mount_claims};
+use berth_api::template::VolumeClaimTemplate;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::decide::{push, step};
-use super::new_pod::{fresh_ids, owner};
-use super::{Snapshot, hooks, owner_key, update};
+use super::ids::fresh_ids;
+use super::{Snapshot, owner_key};
 use crate::claim::Claim;
-use crate::plan::{Action, Body, Plan, Step, Waiting};
+use crate::plan::{Action, Body, Plan, Step};
 use crate::pod::{Metadata, Pod};
+use crate::podset::claim_template::{self, claim_name};
+use crate::podset::{hooks, update};
 
 /// An instance id for a new pod.
 pub(super) enum Id {
@@ -73,15 +74,16 @@ fn reusable(snapshot: &Snapshot) -> BTreeSet<&str> {
 /// as soon as its hooks let it.
 pub(super) fn await_end(snapshot: &Snapshot, pod: &Pod, plan: &mut Plan, now: Timestamp) -> Option<Step> {
     const WHY: &str = "it has ended, and the pod that takes over its claims needs its name";
+    let scene = snapshot.scene();
     let (step, reason) = if pod.metadata.deletion_timestamp.is_some() {
         (None, "is being deleted, and the pod that takes over its claims waits for its end".to_owned())
-    } else if hooks::holds_deletion(snapshot, pod) {
+    } else if hooks::holds_deletion(&scene, pod) {
         let reason = format!("is to be deleted ({WHY}), and is held by lifecycle.preDelete");
-        (hooks::hold_deletion(snapshot, pod, WHY, false, now), reason)
+        (hooks::hold_deletion(&scene, pod, WHY, false, now), reason)
     } else {
-        return Some(update::delete(snapshot, pod, WHY));
+        return Some(update::delete(&scene, pod, WHY));
     };
-    plan.waiting.push(Waiting { pod: pod.metadata.name.to_string(), reason });
+    plan.wait_for_pod(pod, reason);
     step
 }
 
@@ -100,7 +102,8 @@ impl<'a> Templates<'a> {
     /// The claims that a pod of this id lacks.
     pub(super) fn creations(&self, id: &str) -> Vec<Action> {
         let claims = &self.snapshot.claims;
-        let named = self.read.iter().map(|(template, read)| (template, read, claim_name(self.snapshot, template, id)));
+        let pod = pod_name(self.snapshot, id);
+        let named = self.read.iter().map(|(template, read)| (template, read, claim_name(template, &pod)));
         let lacking = named.filter(|(.., name)| !claims.iter().any(|claim| *claim.metadata.name == **name));
         let bodies = lacking.map(|(template, read, name)| {
             Body::from(&new_claim(self.snapshot, read.get_or_init(|| template.value()), &name, id))
@@ -110,48 +113,25 @@ impl<'a> Templates<'a> {
 }
 
 fn new_claim(snapshot: &Snapshot, template: &Value, name: &str, id: &str) -> Value {
-    let set = &snapshot.set;
-    let map = |field: &str| template.pointer(field).filter(|map| map.is_object()).cloned().unwrap_or(json!({}));
-    let (mut labels, mut annotations) = (map("/metadata/labels"), map("/metadata/annotations"));
-    for (key, value) in set.spec.selector.match_labels.iter().flatten() {
-        labels[key] = json!(value);
-    }
-    labels[label::CLONESET_INSTANCE_ID] = json!(id);
+    let workload = snapshot.scene().workload;
+    let mut claim = claim_template::new_claim(&workload, template, name);
+    let metadata = &mut claim["metadata"];
+    metadata["labels"][label::CLONESET_INSTANCE_ID] = json!(id);
     if !reuses(snapshot) {
-        annotations[annotation::CLAIM_UNUSED] = json!("true");
+        metadata["annotations"][annotation::CLAIM_UNUSED] = json!("true");
     }
-    let metadata = json!({
-        "name": name,
-        "namespace": set.metadata.namespace,
-        "labels": labels,
-        "annotations": annotations,
-        "ownerReferences": [owner(snapshot)],
-    });
-    json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": template["spec"]})
+    metadata["ownerReferences"] = json!([workload.reference()]);
+    claim
 }
 
-fn claim_name(snapshot: &Snapshot, template: &VolumeClaimTemplate, id: &str) -> String {
-    format!("{}-{}-{id}", template.name(), snapshot.set.metadata.name.as_deref().unwrap_or_default())
+/// The name of the pod of this id.
+pub(super) fn pod_name(snapshot: &Snapshot, id: &str) -> String {
+    format!("{}-{id}", snapshot.set.metadata.name.as_deref().unwrap_or_default())
 }
 
 /// The names of the claims of this id.
-pub(super) fn names(snapshot: &Snapshot, id: &str) -> impl Iterator<Item = String> {
-    snapshot.set.spec.volume_claim_templates.iter().map(move |template| claim_name(snapshot, template, id))
-}
-
-/// Lets a pod's spec mount the claims of this id. A volume of the same name in the template gives way.
-pub(super) fn mount(snapshot: &Snapshot, id: &str, spec: &mut Value) {
-    let templates = snapshot.set.spec.volume_claim_templates.iter();
-    mount_claims(spec, templates.map(|template| (template.name(), claim_name(snapshot, template, id))));
-}
-
-/// The pod template as it is judged: with the volumes that its containers mount by the claims' names.
-pub(super) fn with_volumes(snapshot: &Snapshot, mut template: Value) -> Value {
-    let templates = snapshot.set.spec.volume_claim_templates.iter();
-    if let Some(spec) = template.get_mut("spec") {
-        mount_claims(spec, templates.map(|template| (template.name(), template.name().to_owned())));
-    }
-    template
+pub(super) fn names(snapshot: &Snapshot, id: &str) -> Vec<String> {
+    claim_template::claim_names(&snapshot.scene().workload, &pod_name(snapshot, id)).collect()
 }
 
 /// Puts every claim into the hands that the table above says, given what the plan does to pods.
@@ -188,7 +168,7 @@ pub(super) fn settle(snapshot: &Snapshot, plan: &mut Plan) {
         }
     });
     let steps = steps.collect();
-    push(plan, "claims", steps);
+    plan.add_stage("claims", steps);
 }
 
 /// The pod was given its claim, to be deleted, and then was not: it stays after all.
@@ -197,8 +177,8 @@ fn take_back(snapshot: &Snapshot, claim: &Claim, pod: &Pod, going: &BTreeSet<Str
     if !is_the_pods || !pod.is_active() || going.contains(&*pod.metadata.uid) {
         return None;
     }
-    let action = change_owner(claim, &pod.metadata.uid, owner(snapshot));
-    Some(step(action, format!("claim {} is kept: pod {} stays after all", claim.metadata.name, pod.metadata.name)))
+    let action = change_owner(claim, &pod.metadata.uid, snapshot.scene().workload.reference());
+    Some(Step::new(action, format!("claim {} is kept: pod {} stays after all", claim.metadata.name, pod.metadata.name)))
 }
 
 /// A pod has it, so it is no other's any more.
@@ -208,7 +188,7 @@ fn mark_used(claim: &Claim, pod: &Pod, going: &BTreeSet<String>) -> Option<Step>
     }
     let patch = json!({"metadata": {"annotations": {annotation::CLAIM_UNUSED: null}}});
     let action = Action::PatchClaim { target: claim.target(), patch };
-    Some(step(action, format!("claim {} is that of pod {} from now on", claim.metadata.name, pod.metadata.name)))
+    Some(Step::new(action, format!("claim {} is that of pod {} from now on", claim.metadata.name, pod.metadata.name)))
 }
 
 /// Without reuse, a claim goes with the pod that has ended, or at once when there is none.
@@ -217,11 +197,11 @@ fn let_go(snapshot: &Snapshot, claim: &Claim, pod: Option<&Pod>) -> Step {
     match pod {
         Some(pod) => {
             let reason = format!("claim {name} goes with pod {}: claims are not reused", pod.metadata.name);
-            step(give(snapshot, claim, pod), reason)
+            Step::new(give(snapshot, claim, pod), reason)
         }
         None => {
             let reason = format!("claim {name} has no pod any more, and claims are not reused");
-            step(Action::DeleteClaim { target: claim.target() }, reason)
+            Step::new(Action::DeleteClaim { target: claim.target() }, reason)
         }
     }
 }

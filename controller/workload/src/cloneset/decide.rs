@@ -3,24 +3,22 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use berth_api::names::condition;
+use berth_api::names::label;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::hooks::{self, Uids};
-use super::new_pod::{new_pod, owner};
-use super::revisions::Revisions;
 use super::settings::{Settings, settings};
-use super::{
-    Snapshot, adopt, blocked, claim_hash, claims, launch, overlap, pods_to_delete, predownload, progress, release,
-    unreadable, update,
-};
+use super::{Snapshot, adopt, choose, claim_hash, claims, overlap, pods_to_delete, progress};
 use crate::gates::Gate;
 use crate::lifecycle;
-use crate::plan::{Action, Body, Event, Plan, Refusal, Stage, Step, Waiting};
+use crate::plan::{Action, Body, Event, Plan, Stage, Step, Waiting};
 use crate::pod::{Availability, Pod, availability, order};
-use crate::revision::{self, Recognised, Revision};
+use crate::podset::history::{self, Revisions};
+use crate::podset::new_pod::new_pod;
+use crate::podset::{Uids, hooks, release, unreadable, update};
+use crate::revision::Revision;
 use crate::rollout::{self, Held, Numbers, repair};
+use crate::{launch, predownload, stuck};
 
 /// Pods that one plan creates at most. The objects of new pods are the largest part of a plan by far, and what is changed
 /// in the meantime (fewer pods, another image) is heeded all the sooner.
@@ -41,10 +39,12 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
 
 fn fill(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
     progress::look_again(&snapshot.set, plan, now);
-    blocked::watch(snapshot, plan, now);
+    let scene = snapshot.scene();
+    stuck::watch(&scene, plan, now);
     overlap::tell(snapshot, plan);
-    if unreadable::hold(snapshot, plan, now) {
-        return;
+    if let Some(refusal) = unreadable::refusal(&scene) {
+        bring_to_end(&snapshot.readable(), plan, now);
+        return scene.refuse(plan, refusal);
     }
     // The one time that it is read: as a tree it may take a hundred times its text, and goes with the decision's end.
     let template = snapshot.set.spec.template.value();
@@ -52,28 +52,30 @@ fn fill(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
         Ok(settings) => settings,
         Err(refusal) => {
             bring_to_end(snapshot, plan, now);
-            return refuse(snapshot, plan, refusal);
+            return scene.refuse(plan, refusal);
         }
     };
     match revisions(snapshot, &template) {
         Ok((revisions, renumber)) => {
-            push(plan, "revision", renumber.into_iter().collect());
+            plan.add_stage("revision", renumber.into_iter().collect());
             roll_out(snapshot, &template, settings, &revisions, plan, now);
         }
         Err(stages) => {
             bring_to_end(snapshot, plan, now);
             let steps = stages.last().and_then(|stage| stage.steps.first());
             let reason = steps.map_or_else(String::new, |step| format!("waits for its revision: {}", step.reason));
-            plan.waiting.push(Waiting { pod: String::new(), reason });
+            plan.wait(reason);
             plan.stages.extend(stages);
         }
     }
 }
 
 /// Whatever is wrong or unknown: updates that are under way are brought to their end, and none begins.
-pub(super) fn bring_to_end(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
-    update::settle(snapshot, None, plan, now);
-    hooks::proceed(snapshot, None, &Uids::new(), &snapshot.pods, plan, now);
+fn bring_to_end(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
+    let scene = snapshot.scene();
+    update::settle(&scene, None, plan, now);
+    plan.events.extend(stuck::resized::untold(&scene));
+    hooks::proceed(&scene, None, &Uids::new(), &snapshot.pods, plan, now);
 }
 
 /// Towards the pods that are wanted, of the revision that is.
@@ -85,10 +87,11 @@ fn roll_out(
     plan: &mut Plan,
     now: Timestamp,
 ) {
-    release::plan(snapshot, plan);
+    let scene = snapshot.scene();
+    release::release(&scene, plan);
     settings.wanted.rolls_back = snapshot.gates.has(Gate::CloneSetPartitionRollback) && revisions.differ();
     let mut pods: Vec<_> = snapshot.pods.iter().filter(|pod| pod.is_active()).cloned().collect();
-    let returning = hooks::returning(snapshot, settings.wanted.replicas, &pods);
+    let returning = hooks::returning(&scene, settings.wanted.replicas, &pods);
     let count = |pods: &[Arc<Pod>], scaling: bool| {
         let held = |pod: &Arc<Pod>| Held {
             updated: if scaling { scales_as_updated(snapshot, revisions, pod) } else { revisions.is_updated(pod) },
@@ -96,7 +99,7 @@ fn roll_out(
             available: availability(pod, settings.min_ready_seconds, now).is_available(),
             scheduled: !pod.spec.node_name.is_empty(),
             broken: repair::is_broken(pod),
-            to_delete: is_to_delete(snapshot, pod),
+            to_delete: scene.is_to_delete(pod),
             preparing_delete: is_leaving(pod, &returning),
         };
         rollout::numbers(&settings.wanted, pods.iter().map(held))
@@ -105,20 +108,22 @@ fn roll_out(
     let leaving = leaving(snapshot, &settings, revisions, &pods, &returning, &numbers, plan, now);
     // What goes now is no candidate for an update, and what may be disrupted is counted without it.
     pods.retain(|pod| !leaving.uids.contains(&pod.metadata.uid));
-    let stand = predownload::stand(snapshot, &settings, revisions, &pods, now);
-    let holding = predownload::Holding::new(snapshot, &settings, revisions, &stand, now);
-    let chosen = update::choose(snapshot, &settings, revisions, &pods, &count(&pods, false), &holding, now);
-    update::settle(snapshot, Some(&chosen), plan, now);
-    hooks::proceed(snapshot, Some(&chosen), &returning, &pods, plan, now);
+    let knobs = settings.predownload(snapshot);
+    let stand = predownload::stand(&scene, &knobs, revisions, &pods, now);
+    let holding = predownload::Holding::new(&scene, &knobs, revisions, &stand, now);
+    let chosen = choose::choose(snapshot, &settings, revisions, &pods, &count(&pods, false), &holding, now);
+    update::settle(&scene, Some(&chosen), plan, now);
+    plan.events.extend(stuck::resized::untold(&scene));
+    hooks::proceed(&scene, Some(&chosen), &returning, &pods, plan, now);
     launch::release(&pods, plan);
     adopt::pods(snapshot, &settings, revisions, active, &mut numbers, plan, now);
     scale_up(snapshot, revisions, pods.len(), &numbers, plan, now);
-    push(plan, "scale down", leaving.steps);
-    predownload::plan(snapshot, template, revisions, stand, plan);
-    update::update(snapshot, &settings, &chosen, &holding, plan, now);
-    push(plan, "pods to delete", pods_to_delete::clean(snapshot).into_iter().collect());
+    plan.add_stage("scale down", leaving.steps);
+    predownload::plan(&scene, &knobs, template, revisions, stand, plan);
+    update::update(&scene, &chosen, settings.grace, plan, now);
+    plan.add_stage("pods to delete", pods_to_delete::clean(snapshot).into_iter().collect());
     claims::settle(snapshot, plan);
-    drop_history(snapshot, &settings, revisions, &pods, plan);
+    history::drop_history(&scene, settings.history_limit, revisions, &pods, plan);
     wait_for_availability(&pods, &settings, plan, now);
 }
 
@@ -144,75 +149,13 @@ fn is_leaving(pod: &Pod, returning: &Uids) -> bool {
     lifecycle::state(pod) == lifecycle::PREPARING_DELETE && !returning.contains(&pod.metadata.uid)
 }
 
-/// Did somebody ask for the pod's deletion, by its label or by name?
-pub(super) fn is_to_delete(snapshot: &Snapshot, pod: &Pod) -> bool {
-    pod.metadata.label(berth_api::names::label::SPECIFIED_DELETE).is_some()
-        || snapshot.set.spec.scale_strategy.pods_to_delete.iter().any(|name| **name == *pod.metadata.name)
-}
-
-/// The workload waits for its author: an event once, and a condition for as long as it lasts.
-pub(super) fn refuse(snapshot: &Snapshot, plan: &mut Plan, refusal: Refusal) {
-    let conditions = snapshot.set.status.iter().flat_map(|status| &status.conditions);
-    let told = conditions.into_iter().any(|c| c.type_ == condition::BLOCKED && c.message == refusal.message);
-    if !told {
-        plan.events.push(Event { warning: true, reason: refusal.reason, message: refusal.message.clone() });
-    }
-    plan.waiting.push(Waiting { pod: String::new(), reason: refusal.message.clone() });
-    plan.refusal = Some(refusal);
-}
-
-/// The revisions to work with, with the step that makes an older one the newest; or the stages that take over those of nobody,
-/// or write the one that is missing. A rollback need not wait for its new number, and is all the more in time for it.
+/// The revisions to work with ([`history::revisions`]), once those of nobody are taken over.
 fn revisions(snapshot: &Snapshot, template: &Value) -> Result<(Revisions, Option<Step>), Vec<Stage>> {
     let adopted = adopt::revisions(snapshot);
     if !adopted.is_empty() {
         return Err(adopted);
     }
-    let number = match revision::recognise(template, &snapshot.revisions) {
-        Recognised::Newest(updated) => return Ok((Revisions::new(snapshot, updated), None)),
-        Recognised::Older(updated, number) => {
-            let annotations = claim_hash::changed(snapshot, &updated);
-            let action = Action::RenumberRevision { target: updated.target(), revision: number, annotations };
-            let reason =
-                format!("the template is that of revision {}, which becomes the newest", updated.metadata.name);
-            return Ok((Revisions::new(snapshot, updated), Some(step(action, reason))));
-        }
-        Recognised::New(number) => number,
-    };
-    let namespace = snapshot.set.metadata.namespace.clone().unwrap_or_default();
-    let judged = claims::with_volumes(snapshot, template.clone());
-    let validate = Action::ValidateTemplate { namespace, template: Body::from(&judged) };
-    let mut step = step(validate, format!("the template is new, and becomes revision {number}"));
-    step.actions.push(Action::CreateRevision { body: Body::from(&new_revision(snapshot, template, number)) });
-    let message = "failed to take over spec.template".to_owned();
-    step.failed = Some(Event { warning: true, reason: "FailedCreateRevision", message });
-    Err(vec![Stage { name: "revision", required: true, steps: vec![step] }])
-}
-
-fn new_revision(snapshot: &Snapshot, template: &Value, number: i64) -> Value {
-    let set = &snapshot.set.metadata;
-    let taken = |name: &str| snapshot.revisions.iter().any(|revision| *revision.metadata.name == *name);
-    let collisions = snapshot.set.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
-    let workload = set.name.as_deref().unwrap_or_default();
-    let data = revision::data(template);
-    let mut hashes = (0..100).map(|more| revision::hash(&data, collisions.wrapping_add(more)));
-    let hash = hashes.find(|hash| !taken(&revision::revision_name(workload, hash))).unwrap_or_default();
-    let mut labels =
-        template.pointer("/metadata/labels").cloned().filter(Value::is_object).unwrap_or_else(|| json!({}));
-    labels[revision::HASH_LABEL] = json!(hash);
-    json!({
-        "apiVersion": "apps/v1",
-        "kind": "ControllerRevision",
-        "metadata": {
-            "name": revision::revision_name(workload, &hash),
-            "namespace": set.namespace,
-            "labels": labels,
-            "annotations": claim_hash::annotation(snapshot),
-            "ownerReferences": [owner(snapshot)],
-        },
-        "revision": number,
-        "data": data,
-    })
+    history::revisions(&snapshot.scene(), template, claim_hash::annotation(snapshot)).map_err(|stage| vec![stage])
 }
 
 /// What one plan creates.
@@ -267,16 +210,16 @@ fn scale_up(
         }
         later += left;
     }
-    push(plan, "scale up", creates);
+    plan.add_stage("scale up", creates);
     if later > 0 {
         let reason = format!("{later} more pods are created as soon as {} are", room.pods);
-        plan.waiting.push(Waiting { pod: String::new(), reason });
+        plan.wait(reason);
         plan.look_again_after(SignedDuration::from_secs(1));
     }
     if numbers.create_later > 0 {
         let reason = format!("{} more pods wait for scaleStrategy.maxUnavailable", numbers.create_later);
         plan.events.push(Event { warning: true, reason: "ScaleUpLimited", message: reason.clone() });
-        plan.waiting.push(Waiting { pod: String::new(), reason });
+        plan.wait(reason);
     }
 }
 
@@ -299,11 +242,12 @@ fn leaving(
     plan: &mut Plan,
     now: Timestamp,
 ) -> Leaving {
-    let is_first = |pod: &Arc<Pod>| is_to_delete(snapshot, pod) || is_leaving(pod, returning);
+    let scene = snapshot.scene();
+    let is_first = |pod: &Arc<Pod>| scene.is_to_delete(pod) || is_leaving(pod, returning);
     let (first, staying): (Vec<_>, Vec<_>) = pods.iter().cloned().partition(is_first);
     let (mut updated, mut old): (Vec<_>, Vec<_>) =
         staying.into_iter().partition(|pod| scales_as_updated(snapshot, revisions, pod));
-    let spread = snapshot.spread();
+    let spread = scene.spread();
     let is_available = |pod: &Pod| availability(pod, settings.min_ready_seconds, now).is_available();
     order::for_deletion(&mut old, &spread, is_available);
     order::for_deletion(&mut updated, &spread, is_available);
@@ -311,19 +255,19 @@ fn leaving(
     let mut disruptions = numbers.disruptions;
     let mut leaving = Leaving { steps: Vec::new(), uids: Uids::new() };
     for pod in first.into_iter().chain(surplus) {
-        let asked = is_to_delete(snapshot, &pod);
+        let asked = scene.is_to_delete(&pod);
         let reason = if asked { "its deletion was asked for" } else { "there are more pods than wanted" };
         let available = is_available(&pod);
         if available && disruptions == 0 {
             let reason = format!("is to be deleted ({reason}), and waits for maxUnavailable");
-            plan.waiting.push(Waiting { pod: pod.metadata.name.to_string(), reason });
+            plan.wait_for_pod(&pod, reason);
             continue;
         }
         disruptions -= usize::from(available);
-        let step = if hooks::holds_deletion(snapshot, &pod) {
-            hooks::hold_deletion(snapshot, &pod, reason, false, now)
+        let step = if hooks::holds_deletion(&scene, &pod) {
+            hooks::hold_deletion(&scene, &pod, reason, false, now)
         } else {
-            Some(update::delete(snapshot, &pod, reason))
+            Some(update::delete(&scene, &pod, reason))
         };
         if let Some(step) = step {
             leaving.steps.push(step);
@@ -341,9 +285,11 @@ fn create(
     have: usize,
     now: Timestamp,
 ) -> Step {
-    let mut body = new_pod(snapshot, revision, template, id);
+    let scene = snapshot.scene();
+    let name = claims::pod_name(snapshot, id);
+    let mut body = new_pod(&scene, revision, template, &name);
+    body["metadata"]["labels"][label::CLONESET_INSTANCE_ID] = json!(id);
     lifecycle::begin(&mut body, now);
-    let name = body.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
     let wanted = snapshot.set.spec.replicas.unwrap_or(1);
     let mut actions = claims.creations(id);
     actions.push(Action::CreatePod { body: Body::from(&body) });
@@ -359,27 +305,6 @@ fn create(
     }
 }
 
-/// Revisions that nothing uses go beyond the limit, but only while nothing else is to do: history is never in a hurry.
-fn drop_history(snapshot: &Snapshot, settings: &Settings, revisions: &Revisions, pods: &[Arc<Pod>], plan: &mut Plan) {
-    if !plan.is_idle() {
-        return;
-    }
-    let in_use = |name: &str| {
-        revision::same(name, &revisions.updated.metadata.name)
-            || revision::same(name, &revisions.current.metadata.name)
-            || pods
-                .iter()
-                .any(|pod| pod.metadata.label(revision::REVISION_LABEL).is_some_and(|l| revision::same(l, name)))
-    };
-    let dropped = revision::beyond_limit(&snapshot.revisions, settings.history_limit, in_use);
-    let steps = dropped.iter().map(|revision| {
-        let reason =
-            format!("revision {} is beyond revisionHistoryLimit {}", revision.metadata.name, settings.history_limit);
-        step(Action::DeleteRevision { target: revision.target() }, reason)
-    });
-    push(plan, "drop history", steps.collect());
-}
-
 /// Nothing announces that a pod has been ready for long enough: look again then.
 fn wait_for_availability(pods: &[Arc<Pod>], settings: &Settings, plan: &mut Plan, now: Timestamp) {
     let mut soonest: Option<SignedDuration> = None;
@@ -393,7 +318,7 @@ fn wait_for_availability(pods: &[Arc<Pod>], settings: &Settings, plan: &mut Plan
                 format!("is ready, and available in {} s (minReadySeconds)", wait.as_secs() + 1)
             }
             Availability::Held => format!("is in lifecycle state {}", lifecycle::state(pod)),
-            Availability::NotReady => blocked::why_not_ready(pod),
+            Availability::NotReady => stuck::why_not_ready(pod),
         };
         if !named.contains(&*pod.metadata.name) {
             unnamed.push(Waiting { pod: pod.metadata.name.to_string(), reason });
@@ -402,17 +327,5 @@ fn wait_for_availability(pods: &[Arc<Pod>], settings: &Settings, plan: &mut Plan
     plan.waiting.append(&mut unnamed);
     if let Some(wait) = soonest {
         plan.look_again_after(wait);
-    }
-}
-
-/// A step of one action that records nothing.
-pub(super) fn step(action: Action, reason: String) -> Step {
-    Step { actions: vec![action], reason, done: None, failed: None }
-}
-
-/// Adds a stage unless it is empty.
-pub(super) fn push(plan: &mut Plan, name: &'static str, steps: Vec<Step>) {
-    if !steps.is_empty() {
-        plan.stages.push(Stage { name, required: false, steps });
     }
 }

@@ -2,71 +2,52 @@
 
 mod adopt;
 mod blocked;
+mod choose;
 mod claim_hash;
 mod claims;
 mod decide;
-mod hooks;
-mod launch;
-mod new_pod;
+mod ids;
 mod overlap;
 mod pods_to_delete;
-mod predownload;
 mod progress;
-mod release;
-mod resized;
-mod revisions;
 mod settings;
 mod status;
-mod unreadable;
-mod update;
 
-#[cfg(test)]
-mod hooks_tests;
-#[cfg(test)]
-mod numbers_tests;
-#[cfg(test)]
-mod properties;
 #[cfg(test)]
 pub(crate) mod simulation;
 #[cfg(test)]
-mod takeover;
-#[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod views_tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use berth_api::names::condition;
 use berth_api::v1beta1::cloneset::CloneSet;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::NodeImage;
 
 use crate::claim::Claim;
 use crate::gates::Gates;
-use crate::inplace::exact::NodeFacts;
 use crate::inplace::resize::Ability;
-use crate::nodeimage::{Node, facts};
+use crate::node::Node;
 use crate::owner::{CLONE_SET, OwnerKey};
 use crate::pod::Pod;
-use crate::pod::spread::Spread;
+use crate::podset::{Blocked, Scene, Unreadable, Workload};
+use crate::resource::CLONE_SETS;
 use crate::revision::Revision;
 
 pub use adopt::Orphans;
 pub use decide::decide;
 pub use overlap::overlap;
-pub use predownload::{brings_images, waits_for_images};
-pub use release::part;
 pub use settings::{Settings, settings};
 pub use status::status;
-pub use unreadable::Unreadable;
 
 /// All that a decision about one CloneSet reads.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// The CloneSet.
     pub set: Arc<CloneSet>,
-    /// Every pod that it controls and that its selector matches ([`part`]), those being deleted included.
+    /// Every pod that it controls and that its selector matches ([`split_by_selector`](crate::podset::split_by_selector)), those being deleted included.
     pub pods: Vec<Arc<Pod>>,
     /// Those that it controls and that its selector does not match any more.
     pub strays: Vec<Arc<Pod>>,
@@ -77,7 +58,7 @@ pub struct Snapshot {
     /// Every revision that it controls, sorted oldest first ([`crate::revision::sort`]).
     pub revisions: Vec<Arc<Revision>>,
     /// By node name: what the daemons report, for the nodes of the pods.
-    pub nodes: BTreeMap<Box<str>, Arc<NodeImage>>,
+    pub node_images: BTreeMap<Box<str>, Arc<NodeImage>>,
     /// Every ImagePullJob that it controls, those being deleted included; `None` where there is no such kind.
     pub jobs: Option<Vec<Arc<ImagePullJob>>>,
     /// Its pods, claims and revisions that exist and cannot be read, by kind and name. The pods among them are in `pods`, too,
@@ -86,7 +67,7 @@ pub struct Snapshot {
     /// Names of the CloneSets of its namespace with which it overlaps ([`overlap`]), sorted.
     pub overlapping: Vec<String>,
     /// By name: the nodes of the pods, where the template says how its pods are spread over them; else empty.
-    pub hosts: BTreeMap<Box<str>, Arc<Node>>,
+    pub nodes: BTreeMap<Box<str>, Arc<Node>>,
     /// Feature gates.
     pub gates: Gates,
     /// May resources change in place?
@@ -106,20 +87,52 @@ pub fn owner_key(set: &CloneSet) -> OwnerKey<'_> {
 }
 
 impl Snapshot {
-    /// Name and namespace, for messages.
+    /// Namespace and name, for messages.
     pub fn name(&self) -> String {
-        let metadata = &self.set.metadata;
-        let part = |part: &Option<String>| part.clone().unwrap_or_default();
-        format!("{}/{}", part(&metadata.namespace), part(&metadata.name))
+        let workload = self.workload();
+        format!("{}/{}", workload.namespace(), workload.name())
     }
 
-    /// How the pods are to be spread.
-    fn spread(&self) -> Spread {
-        Spread::new(&self.set.spec.template, &self.hosts)
+    /// What of it is the same for every owner of pods.
+    pub(crate) fn scene(&self) -> Scene<'_> {
+        Scene {
+            workload: self.workload(),
+            pods: &self.pods,
+            strays: &self.strays,
+            revisions: &self.revisions,
+            node_images: &self.node_images,
+            nodes: &self.nodes,
+            jobs: self.jobs.as_deref(),
+            unreadable: &self.unreadable,
+            gates: self.gates,
+            resize: self.resize,
+        }
     }
 
-    /// What the pod's node reports about it; empty where it does not.
-    fn facts(&self, pod: &Pod) -> NodeFacts {
-        self.nodes.get(&pod.spec.node_name).map(|node| facts(node, &pod.metadata.uid)).unwrap_or_default()
+    fn workload(&self) -> Workload<'_> {
+        let (spec, status) = (&self.set.spec, self.set.status.as_ref());
+        let mut conditions = status.into_iter().flat_map(|status| &status.conditions);
+        let blocked = conditions.find(|c| c.type_ == condition::BLOCKED && c.status == "True");
+        Workload {
+            resource: CLONE_SETS,
+            metadata: &self.set.metadata,
+            selector: &spec.selector,
+            template: &spec.template,
+            claim_templates: &spec.volume_claim_templates,
+            lifecycle: spec.lifecycle.as_ref(),
+            min_ready_seconds: spec.min_ready_seconds,
+            pods_to_delete: &spec.scale_strategy.pods_to_delete,
+            current_revision: status.map_or("", |status| &status.current_revision),
+            collisions: status.and_then(|status| status.collision_count).unwrap_or(0),
+            blocked: blocked.map(|blocked| Blocked { reason: &blocked.reason, message: &blocked.message }),
+        }
+    }
+
+    /// The same without the pods that cannot be read.
+    fn readable(&self) -> Self {
+        let is_unreadable = |name: &str| self.unreadable.iter().any(|it| it.kind == "Pod" && it.name == name);
+        let mut readable = self.clone();
+        readable.pods.retain(|pod| !is_unreadable(&pod.metadata.name));
+        readable
     }
 }

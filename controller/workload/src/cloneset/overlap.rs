@@ -33,9 +33,9 @@ pub(super) fn message(snapshot: &Snapshot) -> Option<String> {
     }
     let selector = Selector::new(&snapshot.set.spec.selector).map(|s| s.to_string()).unwrap_or_default();
     Some(format!(
-        "CloneSet {}: spec.selector: \"{selector}\" overlaps with that of CloneSet {}; each keeps the pods that it made, \
+        "{}: spec.selector: \"{selector}\" overlaps with that of CloneSet {}; each keeps the pods that it made, \
          but who selects pods by these labels gets both: give their templates and selectors different labels",
-        snapshot.name(),
+        snapshot.scene().workload,
         others.join(", ")
     ))
 }

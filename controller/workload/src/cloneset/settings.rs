@@ -10,9 +10,13 @@ use berth_api::validation::claim_templates;
 use jiff::SignedDuration;
 use serde_json::Value;
 
-use super::{Snapshot, launch, predownload};
+use super::Snapshot;
+use crate::gates::Gate;
 use crate::intstr::{self, Round};
+use crate::launch;
 use crate::plan::Refusal;
+use crate::podset::way::Policy;
+use crate::predownload::{self, Knobs};
 use crate::rollout::Wanted;
 use crate::selector::Selector;
 use crate::update_order::UpdateOrder;
@@ -25,7 +29,7 @@ pub struct Settings {
     /// Which pods are updated first.
     pub order: UpdateOrder,
     /// How pods are updated.
-    pub policy: CloneSetPodUpdateStrategyType,
+    pub policy: Policy,
     /// Time out of service before images change.
     pub grace: SignedDuration,
     /// Time ready before a pod is available.
@@ -46,7 +50,7 @@ pub fn settings(snapshot: &Snapshot, template: &Value) -> Result<Settings, Refus
 }
 
 fn refusal(snapshot: &Snapshot, (field, problem): (&str, String)) -> Refusal {
-    let message = format!("CloneSet {}: spec.{field}: {problem}", snapshot.name());
+    let message = format!("{}: spec.{field}: {problem}", snapshot.scene().workload);
     Refusal { reason: "InvalidSpec", message }
 }
 
@@ -59,13 +63,13 @@ pub(super) fn beside_template(snapshot: &Snapshot) -> Result<Settings, Refusal> 
     let refuse = |problem: (&str, String)| refusal(snapshot, problem);
     check_selector(spec).map_err(refuse)?;
     check_claims(snapshot)?;
-    predownload::check(snapshot)?;
+    predownload::check(&snapshot.scene().workload)?;
     let rolling = spec.update_strategy.rolling_update.clone().unwrap_or_default();
     Ok(Settings {
         wanted: wanted(spec, &rolling).map_err(refuse)?,
         order: UpdateOrder::new(rolling.priority_strategy.as_ref(), &rolling.scatter_strategy)
             .map_err(|problem| refuse(("updateStrategy.rollingUpdate.priorityStrategy", problem)))?,
-        policy: rolling.pod_update_policy,
+        policy: policy(rolling.pod_update_policy),
         grace: SignedDuration::from_secs(i64::from(
             rolling.in_place_update_strategy.as_ref().map_or(0, |s| s.grace_period_seconds.max(0)),
         )),
@@ -75,6 +79,35 @@ pub(super) fn beside_template(snapshot: &Snapshot) -> Result<Settings, Refusal> 
             .unwrap_or(DEFAULT_REVISION_HISTORY_LIMIT)
             .min(MAX_REVISION_HISTORY_LIMIT),
     })
+}
+
+fn policy(policy: CloneSetPodUpdateStrategyType) -> Policy {
+    match policy {
+        CloneSetPodUpdateStrategyType::ReCreate => Policy::ReCreate,
+        CloneSetPodUpdateStrategyType::InPlaceIfPossible => Policy::InPlaceIfPossible,
+        CloneSetPodUpdateStrategyType::InPlaceOnly => Policy::InPlaceOnly,
+    }
+}
+
+impl Settings {
+    /// What is asked for about images that are pulled ahead.
+    pub(super) fn predownload<'a>(&self, snapshot: &'a Snapshot) -> Knobs<'a> {
+        let strategy = &snapshot.set.spec.update_strategy;
+        let rolling = strategy.rolling_update.as_ref();
+        let in_place = rolling.and_then(|rolling| rolling.in_place_update_strategy.as_ref());
+        let min_ready = in_place.and_then(|in_place| in_place.image_pre_download_min_updated_ready_pods).unwrap_or(0);
+        Knobs {
+            enabled: snapshot.gates.has(Gate::PreDownloadImageForInPlaceUpdate),
+            policy: self.policy,
+            is_rolling: rolling.is_some() && strategy.type_ != CloneSetUpdateStrategyType::OnDelete,
+            replicas: self.wanted.replicas,
+            partition: self.wanted.partition,
+            max_unavailable: self.wanted.max_unavailable,
+            min_updated_ready: usize::try_from(min_ready).unwrap_or(0),
+            parallelism: in_place.and_then(|in_place| in_place.image_pre_download_parallelism.as_ref()),
+            timeout_seconds: in_place.and_then(|in_place| in_place.image_pre_download_timeout_seconds),
+        }
+    }
 }
 
 fn wanted(spec: &CloneSetSpec, rolling: &RollingUpdateCloneSetStrategy) -> Result<Wanted, (&'static str, String)> {
@@ -132,7 +165,7 @@ fn check_claims(snapshot: &Snapshot) -> Result<(), Refusal> {
     match claim_templates(names).first() {
         None => Ok(()),
         Some(fault) => {
-            Err(Refusal { reason: "InvalidSpec", message: format!("CloneSet {}: {fault}", snapshot.name()) })
+            Err(Refusal { reason: "InvalidSpec", message: format!("{}: {fault}", snapshot.scene().workload) })
         }
     }
 }

@@ -5,8 +5,9 @@
 
 mod foreign;
 pub(super) mod owner;
-mod resizing;
+mod pods;
 pub(super) mod views;
+mod writes;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,19 +20,16 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::claims::simulation::Claims;
-use super::{Orphans, Snapshot, decide, owner_key, part, status};
+use super::{Orphans, Snapshot, decide, owner_key, status};
 use crate::gates::Gates;
 use crate::inplace::resize::Ability;
-use crate::plan::{self, Action, Outcome, Plan};
+use crate::model::apiserver::{self, set_condition};
+use crate::model::{containers, health, resizing};
+use crate::plan::{Action, Outcome, Plan};
 use crate::pod::{Metadata, Pod, availability, priority};
+use crate::podset::split_by_selector;
 use crate::revision::{self, Revision};
 
-pub(crate) mod apiserver;
-mod containers;
-mod health;
-mod writes;
-
-use apiserver::set_condition;
 use foreign::Foreign;
 use writes::told;
 
@@ -155,12 +153,12 @@ impl World {
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {
-        let nodes = if self.daemons { self.nodes() } else { BTreeMap::new() };
-        let (pods, strays) = part(&self.set, self.foreign.pods(&self.set, self.pods()));
+        let node_images = if self.daemons { self.nodes() } else { BTreeMap::new() };
+        let (pods, strays) = split_by_selector(&self.set.spec.selector, self.foreign.pods(&self.set, self.pods()));
         let revisions = self.foreign.revisions(&self.set, self.decoded_revisions());
         let claims = self.foreign.claims(&self.set, self.claims.seen());
         let orphans = Orphans::of(&self.set, self.pods(), self.claims.seen(), self.decoded_revisions());
-        Snapshot { pods, strays, claims, orphans, revisions, nodes, ..self.beside() }
+        Snapshot { pods, strays, claims, orphans, revisions, node_images, ..self.beside() }
     }
 
     fn decoded_revisions(&self) -> Vec<Arc<Revision>> {
@@ -179,11 +177,11 @@ impl World {
             claims: Vec::new(),
             orphans: Orphans::default(),
             revisions: Vec::new(),
-            nodes: BTreeMap::new(),
+            node_images: BTreeMap::new(),
             jobs: Some(self.jobs.values().map(|job| Arc::new(serde_json::from_value(job.clone()).unwrap())).collect()),
             unreadable: Vec::new(),
             overlapping: Vec::new(),
-            hosts: BTreeMap::new(),
+            nodes: BTreeMap::new(),
             gates: self.gates,
             resize: self.resize,
             seed: self.counter,
@@ -392,7 +390,7 @@ impl World {
 
     /// `set` says which of the pods are old.
     fn tally_of(&self, pods: &[Arc<Pod>], revisions: &[Arc<Revision>], set: &CloneSet) -> Tally {
-        let mut pods = part(set, pods.to_vec()).0;
+        let mut pods = split_by_selector(&set.spec.selector, pods.to_vec()).0;
         pods.retain(|pod| pod.metadata.controller().is_some());
         let available = |pod: &&Arc<Pod>| availability(pod, 0, self.now).is_available();
         let template = &set.spec.template.value();

@@ -5,15 +5,16 @@ use berth_api::v1beta1::cloneset::{CloneSetCondition, CloneSetStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::revisions::Revisions;
 use super::settings::settings;
 use super::{Snapshot, blocked, progress};
 use crate::inplace::steps;
 use crate::plan::{Deed, Failure, Outcome, Plan, Verb};
 use crate::pod::availability;
+use crate::podset::history::Revisions;
 use crate::resource::{CLAIMS, CONTROLLER_REVISIONS, PODS};
 use crate::revision::{self, Recognised};
 use crate::selector::Selector;
+use crate::stuck;
 
 /// The status to write: equal to the one that the CloneSet has when nothing changed. While the revision of a new template
 /// is being written, nothing is said of the new generation yet: whoever waits for it must not take the old revision's
@@ -44,7 +45,7 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
         ..CloneSetStatus::default()
     };
     if let Recognised::Newest(updated) | Recognised::Older(updated, _) = recognised {
-        let revisions = Revisions::new(snapshot, updated);
+        let revisions = Revisions::new(&snapshot.scene(), updated);
         status.update_revision = revisions.updated.metadata.name.to_string();
         status.current_revision = revisions.current.metadata.name.to_string();
     }
@@ -108,7 +109,7 @@ fn failures(snapshot: &Snapshot, outcome: &Outcome, conditions: &mut Vec<CloneSe
             continue;
         };
         // A refused pod has another name with every try.
-        let words = |text: &str| blocked::without_names(text, set);
+        let words = |text: &str| stuck::without_names(text, set);
         if told.is_some_and(|told| told.status == "True" && words(&told.message) == words(&message)) {
             continue;
         }

@@ -1,8 +1,19 @@
 mod batches;
+mod blocked;
 mod env;
 mod gate;
+mod hooks;
+mod late_views;
+mod launch;
 mod leaving;
+mod numbers;
 mod other_nodes;
+mod predownload;
+mod properties;
+mod release;
+mod resized;
+mod takeover;
+mod unreadable;
 mod words;
 
 use std::sync::Arc;
@@ -458,7 +469,8 @@ fn a_pod_is_made_of_whatever_a_revision_holds() {
     for template in [json!("none"), json!([]), json!(null), json!({"metadata": 1, "spec": 1}), odd] {
         let revision = json!({"metadata": {"name": "web-1"}, "data": {"spec": {"template": template}}});
         let revision = serde_json::from_value(revision).unwrap();
-        let mut pod = super::new_pod::new_pod(&world.snapshot(), &revision, &revision.template(), "abcde");
+        let mut pod =
+            crate::podset::new_pod::new_pod(&world.snapshot().scene(), &revision, &revision.template(), "web-abcde");
         crate::lifecycle::begin(&mut pod, world.now());
         assert_eq!(pod["metadata"]["labels"]["controller-revision-hash"], "web-1", "{template}");
         assert_eq!(pod["metadata"]["name"], "web-abcde", "{template}");

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::children::{Children, new_job};
 use super::{Snapshot, status, validate};
-use crate::plan::{Action, Event, IfExists, Outcome, Plan, Stage, Step, Target, Waiting};
+use crate::plan::{Action, Event, IfExists, Outcome, Plan, Step, Target};
 use crate::resource::{IMAGE_LIST_PULL_JOBS, IMAGE_PULL_JOBS};
 
 /// Decides what to do for a list now.
@@ -21,24 +21,22 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         return plan;
     }
     if let Err(refusal) = validate(snapshot) {
-        plan.events.push(Event { warning: true, reason: refusal.reason, message: refusal.message.clone() });
-        plan.waiting.push(Waiting { pod: String::new(), reason: refusal.message.clone() });
-        plan.refusal = Some(refusal);
+        plan.refuse(refusal, false);
         return plan;
     }
     let children = Children::of(snapshot);
     let unwanted = children.unwanted.iter().map(|(job, why)| delete(job, why)).collect();
-    push(&mut plan, "drop jobs", unwanted);
+    plan.add_stage("drop jobs", unwanted);
     let mut creates = Vec::new();
     for image in &children.missing {
         match new_job(snapshot, image) {
             Some(body) => creates.push(create(image, body)),
-            None => wait(&mut plan, format!("the job of image {image} is being deleted, and made again after that")),
+            None => plan.wait(format!("the job of image {image} is being deleted, and made again after that")),
         }
     }
-    push(&mut plan, "create jobs", creates);
+    plan.add_stage("create jobs", creates);
     for (image, job) in children.kept.iter().filter(|(_, job)| !status::is_completed(job)) {
-        wait(&mut plan, format!("ImagePullJob {} pulls {image}", name(&job.metadata)));
+        plan.wait(format!("ImagePullJob {} pulls {image}", name(&job.metadata)));
     }
     let next = status(snapshot, &plan, &Outcome::default(), now);
     if next.completion_time.is_some() {
@@ -81,19 +79,9 @@ fn expire(snapshot: &Snapshot, plan: &mut Plan, age: SignedDuration) {
     }
     let action = Action::Delete { resource: IMAGE_LIST_PULL_JOBS, target: Target::from(&list.metadata) };
     let reason = format!("ttlSecondsAfterFinished {ttl} has passed");
-    push(plan, "expire", vec![Step { actions: vec![action], reason, done: None, failed: None }]);
+    plan.add_stage("expire", vec![Step::new(action, reason)]);
 }
 
 pub(super) fn name(metadata: &ObjectMeta) -> &str {
     metadata.name.as_deref().unwrap_or_default()
-}
-
-fn wait(plan: &mut Plan, reason: String) {
-    plan.waiting.push(Waiting { pod: String::new(), reason });
-}
-
-fn push(plan: &mut Plan, name: &'static str, steps: Vec<Step>) {
-    if !steps.is_empty() {
-        plan.stages.push(Stage { name, required: false, steps });
-    }
 }

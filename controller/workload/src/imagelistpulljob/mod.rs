@@ -17,8 +17,8 @@ use berth_api::v1beta1::imagelistpulljob::{ImageListPullJob, MAX_LISTED_IMAGES};
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 
 use crate::gates::Gates;
-use crate::imagepulljob;
 use crate::plan::Refusal;
+use crate::pull;
 
 pub use decide::decide;
 pub use status::status;
@@ -49,7 +49,7 @@ impl Snapshot {
 /// The refusal names the object, the field, the value and the remedy.
 pub fn validate(snapshot: &Snapshot) -> Result<(), Refusal> {
     let name = snapshot.name();
-    imagepulljob::permitted(snapshot.gates, "ImageListPullJob", &name)?;
+    pull::permitted(snapshot.gates, "ImageListPullJob", &name)?;
     let refuse = |field: &str, problem: String| {
         Err(Refusal { reason: "InvalidSpec", message: format!("ImageListPullJob {name}: spec.{field}: {problem}") })
     };
@@ -69,7 +69,7 @@ pub fn validate(snapshot: &Snapshot) -> Result<(), Refusal> {
     }
     for (at, image) in spec.images.iter().enumerate() {
         let job = children::job(&snapshot.list, image, spec.template.clone());
-        if let Err((field, problem)) = imagepulljob::check(&job) {
+        if let Err((field, problem)) = pull::check(&job) {
             let field = if field == "image" { format!("images[{at}]") } else { field.to_owned() };
             return refuse(&field, problem);
         }

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{Snapshot, decide, status};
-use crate::cloneset::simulation::apiserver::merge;
 use crate::gates::{Gate, Gates};
+use crate::model::apiserver::merge;
 use crate::plan::{Action, IfExists, Outcome, Plan};
 use crate::resource::{IMAGE_LIST_PULL_JOBS, IMAGE_PULL_JOBS};
 

@@ -9,14 +9,14 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::{Value, json};
 
+use super::Snapshot;
 use super::round::{Round, Stray};
-use super::settings::{Settings, settings};
 use super::status::{MAX_FAILED_NODES, deadline_passed};
-use super::{Snapshot, full_name, permitted};
-use crate::nodeimage::entry::{self, Ask};
-use crate::nodeimage::room::Full;
-use crate::nodeimage::{is_asked_by, name, target};
-use crate::plan::{Action, Event, Plan, Refusal, Stage, Step, Target, Waiting};
+use crate::node::image::entry::{self, Ask};
+use crate::node::image::room::Full;
+use crate::node::image::{is_asked_by, name, target};
+use crate::plan::{Action, Event, Plan, Step, Target};
+use crate::pull::{Settings, full_name, permitted, settings};
 use crate::resource::{IMAGE_PULL_JOBS, NODE_IMAGES};
 
 /// The stage that asks nodes.
@@ -43,7 +43,11 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     }
     match permitted(snapshot.gates, "ImagePullJob", &full_name(job)).and_then(|()| settings(job)) {
         Ok(settings) => go_on(snapshot, &settings, &status, &mut plan, now),
-        Err(refusal) => refuse(&status, &mut plan, refusal),
+        Err(refusal) => {
+            // The status's message says it for as long as it lasts.
+            let is_known = status.message == refusal.message;
+            plan.refuse(refusal, is_known);
+        }
     }
     plan
 }
@@ -67,8 +71,8 @@ fn go_on(snapshot: &Snapshot, settings: &Settings<'_>, status: &ImagePullJobStat
     if !pulls.is_empty() {
         protect(&snapshot.job, plan);
     }
-    push(plan, "drop entries", false, strays);
-    push(plan, PULL, false, pulls);
+    plan.add_stage("drop entries", strays);
+    plan.add_stage(PULL, pulls);
     wait(settings, &round, plan);
     let start = status.start_time.as_ref().map_or(now, |start| start.0);
     let deadline = settings.deadline.map(|deadline| deadline.saturating_sub(now.duration_since(start)));
@@ -89,7 +93,7 @@ fn pull(settings: &Settings<'_>, node: &NodeImage, now: Timestamp) -> Step {
     };
     let patch = entry::ask(node, &ask, now);
     let reason = format!("node {} is next to pull {}, tag {}", name(node), settings.image, settings.tag);
-    step(Action::Patch { resource: NODE_IMAGES, target: target(node), patch }, reason)
+    Step::new(Action::Patch { resource: NODE_IMAGES, target: target(node), patch }, reason)
 }
 
 /// Entries for another image, or on a node that is not the job's any more.
@@ -109,7 +113,7 @@ fn release(
     let images = entry::prune(node, |image, tag, owner| !leaves(owner) || stays(image, tag), |_, _| true)?;
     let reason = format!("node {} keeps no entry for the job: {why}", name(node));
     let patch = json!({"spec": {"images": images}});
-    Some(step(Action::Patch { resource: NODE_IMAGES, target: target(node), patch }, reason))
+    Some(Step::new(Action::Patch { resource: NODE_IMAGES, target: target(node), patch }, reason))
 }
 
 /// Takes the job's entries out of all NodeImages, then its finalizer off. A job without one has nothing to take out.
@@ -124,10 +128,10 @@ fn leave(snapshot: &Snapshot, plan: &mut Plan, why: &str, stays: impl Fn(&NodeIm
     let leaves =
         |owner: &ObjectReference| owner.uid.as_deref().is_some_and(|of| of == uid || snapshot.leaving.contains(of));
     let steps = ours.filter_map(|node| release(node, leaves, |image, tag| stays(node, image, tag), why));
-    push(plan, "drop entries", true, steps.collect());
+    plan.add_required_stage("drop entries", steps.collect());
     let others: Vec<_> = finalizers.iter().filter(|name| *name != finalizer::PROTECTION).collect();
     let action = patch_job(job, json!({"metadata": {"finalizers": others}}));
-    push(plan, "let go", true, vec![step(action, format!("{why}, and no node pulls for it"))]);
+    plan.add_required_stage("let go", vec![Step::new(action, format!("{why}, and no node pulls for it"))]);
 }
 
 /// A job that may have entries must not vanish without taking them along.
@@ -138,7 +142,7 @@ fn protect(job: &ImagePullJob, plan: &mut Plan) {
     }
     finalizers.push(finalizer::PROTECTION.to_owned());
     let action = patch_job(job, json!({"metadata": {"finalizers": finalizers}}));
-    push(plan, "protect", true, vec![step(action, "the first node is about to be asked".to_owned())]);
+    plan.add_required_stage("protect", vec![Step::new(action, "the first node is about to be asked".to_owned())]);
 }
 
 fn expire(job: &ImagePullJob, plan: &mut Plan, age: SignedDuration) {
@@ -149,16 +153,7 @@ fn expire(job: &ImagePullJob, plan: &mut Plan, age: SignedDuration) {
         return;
     }
     let action = Action::Delete { resource: IMAGE_PULL_JOBS, target: Target::from(&job.metadata) };
-    push(plan, "expire", true, vec![step(action, format!("ttlSecondsAfterFinished {ttl} has passed"))]);
-}
-
-/// The job waits for its author: an event once, and the status's message for as long as it lasts.
-fn refuse(status: &ImagePullJobStatus, plan: &mut Plan, refusal: Refusal) {
-    if status.message != refusal.message {
-        plan.events.push(Event { warning: true, reason: refusal.reason, message: refusal.message.clone() });
-    }
-    plan.waiting.push(Waiting { pod: String::new(), reason: refusal.message.clone() });
-    plan.refusal = Some(refusal);
+    plan.add_required_stage("expire", vec![Step::new(action, format!("ttlSecondsAfterFinished {ttl} has passed"))]);
 }
 
 /// One event per node that has failed since the last status, but no flood of them.
@@ -181,7 +176,7 @@ fn tell_failures(settings: &Settings<'_>, status: &ImagePullJobStatus, round: &R
 }
 
 fn wait(settings: &Settings<'_>, round: &Round<'_>, plan: &mut Plan) {
-    let mut say = |reason: String| plan.waiting.push(Waiting { pod: String::new(), reason });
+    let mut say = |reason: String| plan.wait(reason);
     for node in round.active.iter().take(NAMED) {
         say(format!("node {node} is asked to pull"));
     }
@@ -212,15 +207,5 @@ fn patch_job(job: &ImagePullJob, patch: Value) -> Action {
         resource: IMAGE_PULL_JOBS,
         target: Target { resource_version, ..Target::from(&job.metadata) },
         patch,
-    }
-}
-
-fn step(action: Action, reason: String) -> Step {
-    Step { actions: vec![action], reason, done: None, failed: None }
-}
-
-fn push(plan: &mut Plan, name: &'static str, required: bool, steps: Vec<Step>) {
-    if !steps.is_empty() {
-        plan.stages.push(Stage { name, required, steps });
     }
 }

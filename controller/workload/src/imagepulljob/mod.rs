@@ -5,7 +5,6 @@
 
 mod decide;
 mod round;
-mod settings;
 mod status;
 
 #[cfg(test)]
@@ -22,15 +21,15 @@ use berth_api::image;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::NodeImage;
 
-use crate::gates::{Gate, Gates};
-use crate::nodeimage::entry;
-use crate::nodeimage::room::{Wish, room};
+use crate::gates::Gates;
+use crate::node::image::entry;
+use crate::node::image::room::{Wish, room};
 use crate::plan::Refusal;
 use crate::pod::Pod;
+use crate::pull;
 use crate::selector::Selector;
 
 pub use decide::decide;
-pub use settings::TTL_SECONDS;
 pub use status::{MAX_FAILED_NODES, status};
 
 /// All that a decision about one job reads.
@@ -54,34 +53,7 @@ pub struct Snapshot {
 /// # Errors
 /// The refusal names the object, the field, the value and the remedy.
 pub fn validate(job: &ImagePullJob) -> Result<(), Refusal> {
-    settings::settings(job).map(drop)
-}
-
-/// The same, as field and problem.
-pub(crate) fn check(job: &ImagePullJob) -> Result<(), (&'static str, String)> {
-    settings::read(job).map(drop)
-}
-
-/// Is the job worked on at all? While its gate is off, only what was begun for it is taken back when it goes.
-///
-/// # Errors
-/// The refusal names the job, the gate and the remedy.
-pub(crate) fn permitted(gates: Gates, kind: &str, name: &str) -> Result<(), Refusal> {
-    closed(gates).map_or(Ok(()), |why| Err(Refusal { reason: "GateOff", message: format!("{kind} {name}: {why}") }))
-}
-
-/// Why no job may be created; `None` if they may.
-pub fn closed(gates: Gates) -> Option<String> {
-    let remedy = if !gates.has(Gate::KruiseDaemon) {
-        "feature gate KruiseDaemon is off: without daemons no image is pulled; remove KruiseDaemon=false from \
-         --feature-gates, and set ImagePullJobGate=true there"
-    } else if !gates.has(Gate::ImagePullJob) {
-        "feature gate ImagePullJobGate is off: no image is pulled; set ImagePullJobGate=true in the controller's \
-         --feature-gates"
-    } else {
-        return None;
-    };
-    Some(remedy.to_owned())
+    pull::settings(job).map(drop)
 }
 
 /// Must the snapshot of this job have pods?
@@ -131,12 +103,6 @@ pub fn concerns_pod(job: &ImagePullJob, old: Option<&Pod>, new: Option<&Pod>) ->
 fn runs(job: &ImagePullJob) -> bool {
     job.metadata.deletion_timestamp.is_none()
         && job.status.as_ref().is_none_or(|status| status.completion_time.is_none())
-}
-
-/// Namespace and name, for messages.
-fn full_name(job: &ImagePullJob) -> String {
-    let part = |part: &Option<String>| part.clone().unwrap_or_default();
-    format!("{}/{}", part(&job.metadata.namespace), part(&job.metadata.name))
 }
 
 fn uid(job: &ImagePullJob) -> &str {

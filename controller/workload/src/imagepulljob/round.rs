@@ -7,10 +7,10 @@ use berth_api::v1beta1::nodeimage::NodeImage;
 use jiff::{SignedDuration, Timestamp};
 
 use super::Snapshot;
-use super::settings::{Nodes, Settings};
-use crate::nodeimage::entry::{self, Standing};
-use crate::nodeimage::room::{Full, Wish, room};
-use crate::nodeimage::{is_asked_by, name};
+use crate::node::image::entry::{self, Standing};
+use crate::node::image::room::{Full, Wish, room};
+use crate::node::image::{is_asked_by, name};
+use crate::pull::{Nodes, Settings};
 
 /// The job's nodes by how far they are, each sorted by name.
 #[derive(Debug, Default)]

@@ -10,12 +10,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
 use super::{Snapshot, decide, status};
-use crate::cloneset::simulation::apiserver::merge;
 use crate::gates::{Gate, Gates};
-use crate::nodeimage::{
-    self,
-    entry::{self, Standing},
-};
+use crate::model::apiserver::merge;
+use crate::node::Node;
+use crate::node::image;
+use crate::node::image::entry::{self, Standing};
+use crate::nodeimage;
 use crate::plan::{Action, Failure, Outcome, Plan, Target};
 use crate::pod::Pod;
 use crate::resource::{IMAGE_PULL_JOBS, NODE_IMAGES};
@@ -194,12 +194,12 @@ impl World {
     pub(super) fn tend_nodes(&mut self) {
         for name in self.names() {
             let image = self.node(&name);
-            let jobs: Vec<_> = nodeimage::owners(&image)
+            let jobs: Vec<_> = image::owners(&image)
                 .into_iter()
                 .filter(|(_, job)| self.jobs.contains_key(*job))
                 .map(|(_, job)| self.job(job))
                 .collect();
-            let node: nodeimage::Node = serde_json::from_value(json!({
+            let node: Node = serde_json::from_value(json!({
                 "metadata": {"name": name, "labels": image.metadata.labels},
                 "status": {"conditions": [{"type": "Ready", "status": "True"}]},
             }))

@@ -6,13 +6,13 @@ use berth_api::v1beta1::imagepulljob::ImagePullJobStatus;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use super::Snapshot;
 use super::decide::PULL;
 use super::round::Round;
-use super::settings::{Settings, settings};
-use super::{Snapshot, full_name, permitted};
-use crate::nodeimage::name;
-use crate::nodeimage::room::Full;
+use crate::node::image::name;
+use crate::node::image::room::Full;
 use crate::plan::{Action, Deed, Outcome, Plan, Verb};
+use crate::pull::{Settings, full_name, permitted, settings};
 use crate::resource::{IMAGE_PULL_JOBS, NODE_IMAGES};
 
 /// Most nodes that the status names as failed: every node that fails makes one more write of the whole list.

@@ -9,8 +9,10 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::{Map, Value, json};
 
-use super::{Node, Snapshot, entry, inspect, target};
-use crate::plan::{Action, Event, IfExists, Plan, Stage, Step, Target};
+use super::{Snapshot, inspect};
+use crate::node::Node;
+use crate::node::image::{entry, target};
+use crate::plan::{Action, Event, IfExists, Plan, Step, Target};
 use crate::resource::NODE_IMAGES;
 
 /// Decides what to do for a node's NodeImage now.
@@ -20,7 +22,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let Some(image) = snapshot.image.as_deref() else {
         // A node that never was ready may never be; and behind a virtual one there is no runtime.
         if let Some(node) = node.filter(|node| node.ready && !node.is_virtual()) {
-            push(&mut plan, "create", create(node), format!("node {} has no NodeImage", snapshot.name));
+            plan.add_stage("create", vec![Step::new(create(node), format!("node {} has no NodeImage", snapshot.name))]);
         }
         return plan;
     };
@@ -31,12 +33,8 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     match node {
         None if !fake => {
             let target = Target::from(&image.metadata);
-            push(
-                &mut plan,
-                "delete",
-                Action::Delete { resource: NODE_IMAGES, target },
-                format!("node {} is gone", snapshot.name),
-            );
+            let delete = Action::Delete { resource: NODE_IMAGES, target };
+            plan.add_stage("delete", vec![Step::new(delete, format!("node {} is gone", snapshot.name))]);
         }
         node => update(snapshot, image, node.filter(|_| !fake), &mut plan, now),
     }
@@ -75,7 +73,7 @@ fn update(snapshot: &Snapshot, image: &NodeImage, node: Option<&Node>, plan: &mu
     let patch: Map<_, _> = parts.map(|(name, part)| (name.to_owned(), Value::Object(part))).collect();
     if !patch.is_empty() {
         let action = Action::Patch { resource: NODE_IMAGES, target: target(image), patch: Value::Object(patch) };
-        push(plan, "update", action, reasons.join("; "));
+        plan.add_stage("update", vec![Step::new(action, reasons.join("; "))]);
     }
     if let Some(message) = left_out {
         plan.events.push(Event { warning: true, reason: "PodsNotInspected", message });
@@ -137,9 +135,4 @@ fn time_left(image: &NodeImage, name: &str, entry: &ImageTagSpec, now: Timestamp
     let ttl = entry.pull_policy.as_ref()?.ttl_seconds_after_finished?;
     let over = entry::status(image, name, entry)?.completion_time.as_ref()?.0;
     Some(SignedDuration::from_secs(i64::from(ttl)) - now.duration_since(over))
-}
-
-fn push(plan: &mut Plan, name: &'static str, action: Action, reason: String) {
-    let step = Step { actions: vec![action], reason, done: None, failed: None };
-    plan.stages.push(Stage { name, required: false, steps: vec![step] });
 }

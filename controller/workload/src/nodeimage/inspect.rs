@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use berth_api::v1beta1::nodeimage::{InspectPod, MAX_INSPECTED_PODS, NodeImage};
 use serde::Serialize;
 
-use super::{Snapshot, facts};
+use super::Snapshot;
 use crate::inplace::env::{self, MAX_VARIABLES};
 use crate::inplace::exact::Verdict;
 use crate::inplace::steps::{self, Phase, phase};
+use crate::node::image::facts;
 use crate::pod::Pod;
 
 /// Is the daemon to look at the pod: is it one whose in-place update only the node can prove? Once asked about, a pod stays in the

@@ -10,7 +10,8 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Node, Snapshot, bears_on, decide, entry, is_asked_by, owners};
+use super::{Node, Snapshot, bears_on, decide};
+use crate::node::image::{entry, is_asked_by, owners};
 use crate::plan::{Action, IfExists, Plan};
 use crate::pod::Pod;
 use crate::resource::NODE_IMAGES;
@@ -510,7 +511,7 @@ proptest! {
         let before = image(&fake(), &spec, &status);
         let first = Snapshot { jobs: jobs.clone(), ..snapshot(None, Some(before.clone())) };
         let mut after = json!(before.spec);
-        crate::cloneset::simulation::apiserver::merge(&mut after, &patch(&first)["spec"]);
+        crate::model::apiserver::merge(&mut after, &patch(&first)["spec"]);
         let after = if after.is_null() { json!(before.spec) } else { after };
         let again = Snapshot { jobs, ..snapshot(None, Some(image(&fake(), &after, &status))) };
         prop_assert_eq!(patch(&again), Value::Null);

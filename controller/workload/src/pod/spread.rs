@@ -9,7 +9,7 @@ use berth_api::template::PodTemplate;
 
 use super::Pod;
 use super::order::least_lost;
-use crate::nodeimage::Node;
+use crate::node::Node;
 
 /// The label of a node with its own name.
 const HOSTNAME: &str = "kubernetes.io/hostname";

@@ -6,9 +6,9 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::apiserver::{Objects, find};
 use super::*;
 use crate::claim::Claim;
+use crate::model::apiserver::{Objects, find};
 use crate::pod::gates::IN_PLACE_UPDATE_READY;
 
 /// A kind of object.
@@ -231,12 +231,13 @@ impl Views {
     }
 
     fn snapshot(&self) -> Snapshot {
-        let (set, nodes, foreign) = (self.set.clone(), self.nodes.clone(), &self.world.foreign);
+        let (set, foreign) = (self.set.clone(), &self.world.foreign);
+        let node_images = self.nodes.clone();
         let revisions = foreign.revisions(&set, self.revisions.all());
-        let (pods, strays) = part(&set, foreign.pods(&set, self.pods.all()));
+        let (pods, strays) = split_by_selector(&set.spec.selector, foreign.pods(&set, self.pods.all()));
         let claims = foreign.claims(&set, self.claims.all());
         let orphans = Orphans::of(&set, self.pods.all(), self.claims.all(), self.revisions.all());
-        Snapshot { set, nodes, revisions, pods, strays, claims, orphans, ..self.world.beside() }
+        Snapshot { set, node_images, revisions, pods, strays, claims, orphans, ..self.world.beside() }
     }
 
     /// The controller's specs from the one that it sees to the one there is.
@@ -247,7 +248,7 @@ impl Views {
     /// How many pods somebody has taken out of the selector, and the controller does not know it.
     pub(in crate::cloneset) fn unseen_strays(&self) -> usize {
         let strays = |pods: Vec<Arc<Pod>>| -> BTreeSet<Box<str>> {
-            part(&self.set, pods).1.iter().map(|pod| pod.metadata.uid.clone()).collect()
+            split_by_selector(&self.set.spec.selector, pods).1.iter().map(|pod| pod.metadata.uid.clone()).collect()
         };
         strays(self.pods.stored()).difference(&strays(self.pods.all())).count()
     }

@@ -6,10 +6,10 @@ use serde_json::json;
 
 use super::super::simulation::owner::LABEL;
 use super::super::simulation::{World, template};
-use super::super::update::MOST_OPENED_EARLY;
 use super::{kinds, strategy};
 use crate::lifecycle::{NORMAL, PREPARING_DELETE, UPDATING};
 use crate::plan::Plan;
+use crate::podset::update::MOST_OPENED_EARLY;
 
 /// So many pods, all of them out of service, with another image that no kubelet has seen.
 fn patched(pods: i32) -> World {

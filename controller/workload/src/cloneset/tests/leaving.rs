@@ -3,7 +3,7 @@
 use super::*;
 use crate::cloneset::decide;
 use crate::lifecycle;
-use crate::nodeimage::Node;
+use crate::node::Node;
 
 fn scale(world: &mut World, replicas: i32) {
     Arc::make_mut(&mut world.set).spec.replicas = Some(replicas);
@@ -91,7 +91,7 @@ fn the_pods_that_stay_are_spread_as_the_template_says() {
             let node = json!({"metadata": {"name": name, "labels": {"zone": zone}}});
             (name.into(), Arc::new(serde_json::from_value(node).unwrap()))
         };
-        snapshot.hosts = zones.into_iter().map(host).collect();
+        snapshot.nodes = zones.into_iter().map(host).collect();
         let plan = decide(&snapshot, world.now());
         let steps = plan.actions();
         let gone: Vec<_> = steps

@@ -12,21 +12,21 @@ fn what_the_node_image_of_another_node_says_of_a_pod_is_no_proof() {
     world.settle();
     let own = world.snapshot();
     let pod = own.pods[0].clone();
-    assert!(!own.facts(&pod).created.is_empty(), "its own node's daemon is believed");
+    assert!(!own.scene().facts(&pod).created.is_empty(), "its own node's daemon is believed");
 
     // The same words, in the NodeImage of another node.
-    let said = own.nodes[&pod.spec.node_name].clone();
+    let said = own.node_images[&pod.spec.node_name].clone();
     let nodes = |name: &str| BTreeMap::from([(Box::from(name), said.clone())]);
-    let elsewhere = Snapshot { nodes: nodes("another"), ..own.clone() };
-    assert_eq!(elsewhere.facts(&pod), NodeFacts::default());
+    let elsewhere = Snapshot { node_images: nodes("another"), ..own.clone() };
+    assert_eq!(elsewhere.scene().facts(&pod), NodeFacts::default());
 
     // A pod that has no node yet is spoken of by nobody.
     let mut unbound = (*pod).clone();
     unbound.spec.node_name = "".into();
-    assert_eq!(own.facts(&unbound), NodeFacts::default());
+    assert_eq!(own.scene().facts(&unbound), NodeFacts::default());
 
     // Its own node's daemon speaks of another pod.
     let mut other = (*pod).clone();
     other.metadata.uid = "another".into();
-    assert!(own.facts(&other).created.is_empty());
+    assert!(own.scene().facts(&other).created.is_empty());
 }

@@ -3,9 +3,9 @@
 use berth_api::v1beta1::nodeimage::SandboxConfig;
 use jiff::SignedDuration;
 
-use super::entry::{Ask, Standing, ask, standing};
 use super::*;
-use crate::cloneset::simulation::apiserver::merge;
+use crate::model::apiserver::merge;
+use crate::node::image::entry::{Ask, Standing, ask, standing};
 
 /// The image's spec after a job has asked for `app:1` with these secrets.
 fn after(spec: &Value, status: &Value, policy: ImagePullPolicy, secrets: &[Value]) -> Value {
@@ -98,7 +98,7 @@ fn nobody_is_cut_short_by_who_asks_besides() {
 fn a_node_is_given_up_when_it_has_had_all_its_tries_and_ten_minutes_more() {
     let limits = |more: Value| {
         let mut limits = json!({"timeoutSeconds": 60, "backoffLimit": 2});
-        crate::cloneset::simulation::apiserver::merge(&mut limits, &more);
+        crate::model::apiserver::merge(&mut limits, &more);
         limits
     };
     let pulling = json!({"phase": "Pulling", "version": 1, "startTime": ago(0)});

@@ -1,0 +1,47 @@
+//! The claims that each pod of a workload has from its claim templates, named `<template>-<pod>`.
+
+use berth_api::template::{VolumeClaimTemplate, mount_claims};
+use serde_json::{Value, json};
+
+use super::Workload;
+
+/// The name of a pod's claim.
+pub(crate) fn claim_name(template: &VolumeClaimTemplate, pod: &str) -> String {
+    format!("{}-{pod}", template.name())
+}
+
+/// The names of all claims of a pod.
+pub(crate) fn claim_names(workload: &Workload<'_>, pod: &str) -> impl Iterator<Item = String> {
+    workload.claim_templates.iter().map(move |template| claim_name(template, pod))
+}
+
+/// A new claim from a template that was read, with the labels of the workload's selector. It belongs to nobody yet.
+pub(crate) fn new_claim(workload: &Workload<'_>, template: &Value, name: &str) -> Value {
+    let map = |field: &str| template.pointer(field).filter(|map| map.is_object()).cloned().unwrap_or(json!({}));
+    let (mut labels, annotations) = (map("/metadata/labels"), map("/metadata/annotations"));
+    for (key, value) in workload.selector.match_labels.iter().flatten() {
+        labels[key] = json!(value);
+    }
+    let metadata = json!({
+        "name": name,
+        "namespace": workload.metadata.namespace,
+        "labels": labels,
+        "annotations": annotations,
+    });
+    json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": template["spec"]})
+}
+
+/// Lets a pod's spec mount its claims. A volume of the same name in the template gives way.
+pub(crate) fn mount(workload: &Workload<'_>, pod: &str, spec: &mut Value) {
+    let templates = workload.claim_templates.iter();
+    mount_claims(spec, templates.map(|template| (template.name(), claim_name(template, pod))));
+}
+
+/// The pod template as it is judged: with the volumes that its containers mount by the claims' names.
+pub(crate) fn with_volumes(workload: &Workload<'_>, mut template: Value) -> Value {
+    let templates = workload.claim_templates.iter();
+    if let Some(spec) = template.get_mut("spec") {
+        mount_claims(spec, templates.map(|template| (template.name(), template.name().to_owned())));
+    }
+    template
+}

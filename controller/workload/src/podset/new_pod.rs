@@ -1,0 +1,51 @@
+//! A new pod, from the template of a revision.
+
+use serde_json::{Map, Value, json};
+
+use super::{Scene, claim_template};
+use crate::gates::{Gate, Gates};
+use crate::launch;
+use crate::pod::gates;
+use crate::revision::{REVISION_LABEL, Revision, TEMPLATE_HASH_LABEL, short};
+
+/// The whole pod, from the template of `revision`, which is read once for all pods. Labels of the workload's own kind are
+/// added by it.
+pub(crate) fn new_pod(scene: &Scene<'_>, revision: &Revision, template: &Value, name: &str) -> Value {
+    let workload = &scene.workload;
+    let mut metadata = match template.get("metadata") {
+        Some(Value::Object(map)) => map.clone(),
+        _ => Map::new(),
+    };
+    // A revision can be edited by hand: what is no map holds no label and no annotation.
+    metadata.retain(|key, value| !matches!(key.as_str(), "labels" | "annotations") || value.is_object());
+    // What the server would refuse or overwrite.
+    for key in ["creationTimestamp", "name", "generateName"] {
+        metadata.remove(key);
+    }
+    metadata.insert("name".into(), json!(name));
+    metadata.insert("namespace".into(), json!(workload.metadata.namespace));
+    metadata.insert("ownerReferences".into(), json!([workload.reference()]));
+    let labels = metadata.entry("labels").or_insert_with(|| json!({}));
+    labels[REVISION_LABEL] = json!(revision_label(scene.gates, &revision.metadata.name));
+    labels[TEMPLATE_HASH_LABEL] = json!(short(&revision.metadata.name));
+    let mut spec = template.get("spec").cloned().unwrap_or_default();
+    add_gates(&mut spec);
+    claim_template::mount(workload, name, &mut spec);
+    launch::hold_back(template, &mut spec, name);
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+}
+
+fn add_gates(spec: &mut Value) {
+    let Some(spec) = spec.as_object_mut() else { return };
+    let Some(list) = spec.entry("readinessGates").or_insert_with(|| json!([])).as_array_mut() else { return };
+    for gate in gates::OF_NEW_PODS {
+        if !list.iter().any(|g| g["conditionType"] == gate) {
+            list.push(json!({"conditionType": gate}));
+        }
+    }
+}
+
+/// What the revision label of a pod holds.
+pub(crate) fn revision_label(gates: Gates, revision: &str) -> &str {
+    if gates.has(Gate::CloneSetShortHash) { short(revision) } else { revision }
+}

@@ -1,0 +1,148 @@
+//! What decisions about every owner of pods read.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use berth_api::lifecycle::Lifecycle;
+use berth_api::names::label::SPECIFIED_DELETE;
+use berth_api::template::{PodTemplate, VolumeClaimTemplate};
+use berth_api::v1beta1::imagepulljob::ImagePullJob;
+use berth_api::v1beta1::nodeimage::NodeImage;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use serde_json::{Value, json};
+
+use crate::gates::Gates;
+use crate::inplace::exact::NodeFacts;
+use crate::inplace::resize::Ability;
+use crate::node::Node;
+use crate::node::image::facts;
+use crate::plan::{Plan, Refusal};
+use crate::pod::Pod;
+use crate::pod::spread::Spread;
+use crate::resource::Resource;
+use crate::revision::Revision;
+
+/// What a decision about an owner of pods reads, beside what its kind alone has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scene<'a> {
+    /// The owner.
+    pub workload: Workload<'a>,
+    /// Every pod that it controls and that its selector matches, those being deleted included.
+    pub pods: &'a [Arc<Pod>],
+    /// Those that it controls and that its selector does not match any more.
+    pub strays: &'a [Arc<Pod>],
+    /// Every revision that it controls, sorted oldest first ([`crate::revision::sort`]).
+    pub revisions: &'a [Arc<Revision>],
+    /// By node name: what the daemons report, for the nodes of the pods.
+    pub node_images: &'a BTreeMap<Box<str>, Arc<NodeImage>>,
+    /// By name: the nodes of the pods, where the template says how its pods are spread over them; else empty.
+    pub nodes: &'a BTreeMap<Box<str>, Arc<Node>>,
+    /// Every ImagePullJob that it controls, those being deleted included; `None` where there is no such kind.
+    pub jobs: Option<&'a [Arc<ImagePullJob>]>,
+    /// Its pods, claims and revisions that exist and cannot be read.
+    pub unreadable: &'a [Unreadable],
+    /// Feature gates.
+    pub gates: Gates,
+    /// May resources change in place?
+    pub resize: Ability,
+}
+
+/// An owner of pods, as far as its kind does not matter. As text it is kind, namespace and name: `CloneSet default/web`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Workload<'a> {
+    /// Its kind.
+    pub resource: Resource,
+    /// Its metadata.
+    pub metadata: &'a ObjectMeta,
+    /// Which pods belong to it.
+    pub selector: &'a LabelSelector,
+    /// What its pods are made from.
+    pub template: &'a PodTemplate,
+    /// What each pod has a claim from.
+    pub claim_templates: &'a [VolumeClaimTemplate],
+    /// Its hooks.
+    pub lifecycle: Option<&'a Lifecycle>,
+    /// Seconds that a pod is ready before it is available.
+    pub min_ready_seconds: i32,
+    /// Names of pods that its author asked to be deleted.
+    pub pods_to_delete: &'a [String],
+    /// Its status names this revision as that from which a rollout goes.
+    pub current_revision: &'a str,
+    /// How often the name of a new revision was another object's.
+    pub collisions: i32,
+    /// The condition `Blocked`, where its status has it.
+    pub blocked: Option<Blocked<'a>>,
+}
+
+/// A condition `Blocked` that was told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Blocked<'a> {
+    pub reason: &'a str,
+    pub message: &'a str,
+}
+
+impl fmt::Display for Workload<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} {}/{}", self.resource.kind, self.namespace(), self.name())
+    }
+}
+
+impl<'a> Workload<'a> {
+    /// Its name.
+    pub(crate) fn name(&self) -> &'a str {
+        self.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// Its namespace.
+    pub(crate) fn namespace(&self) -> &'a str {
+        self.metadata.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// The owner reference of what it makes.
+    pub(crate) fn reference(&self) -> Value {
+        json!({
+            "apiVersion": self.resource.api_version(),
+            "kind": self.resource.kind,
+            "name": self.metadata.name,
+            "uid": self.metadata.uid,
+            "controller": true,
+            "blockOwnerDeletion": true,
+        })
+    }
+}
+
+impl Scene<'_> {
+    /// What the pod's node reports about it; empty where it does not.
+    pub(crate) fn facts(&self, pod: &Pod) -> NodeFacts {
+        self.node_images.get(&pod.spec.node_name).map(|node| facts(node, &pod.metadata.uid)).unwrap_or_default()
+    }
+
+    /// How the pods are to be spread.
+    pub(crate) fn spread(&self) -> Spread {
+        Spread::new(self.workload.template, self.nodes)
+    }
+
+    /// Did somebody ask for the pod's deletion, by its label or by name?
+    pub(crate) fn is_to_delete(&self, pod: &Pod) -> bool {
+        pod.metadata.label(SPECIFIED_DELETE).is_some()
+            || self.workload.pods_to_delete.iter().any(|name| **name == *pod.metadata.name)
+    }
+
+    /// The workload waits for its author: an event once, and the condition `Blocked` for as long as it lasts.
+    pub(crate) fn refuse(&self, plan: &mut Plan, refusal: Refusal) {
+        let is_known = self.workload.blocked.is_some_and(|blocked| blocked.message == refusal.message);
+        plan.refuse(refusal, is_known);
+    }
+}
+
+/// An object that exists and cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Unreadable {
+    /// Its kind.
+    pub kind: &'static str,
+    /// Its name.
+    pub name: String,
+    /// Why it cannot be read.
+    pub error: String,
+}

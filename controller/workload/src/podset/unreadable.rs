@@ -1,0 +1,24 @@
+//! Pods, claims and revisions of a workload that cannot be read: it is held until they can.
+//!
+//! What is not counted is created once more, so a pod that cannot be read must never look like one that is not there: a
+//! type that a new Kubernetes release changes would have pods created without end.
+
+use super::scene::{Scene, Unreadable};
+use crate::plan::Refusal;
+
+/// Why the workload is held, if anything of it cannot be read.
+pub(crate) fn refusal(scene: &Scene<'_>) -> Option<Refusal> {
+    let Unreadable { kind, name, error } = scene.unreadable.iter().min()?;
+    let others = match scene.unreadable.len() {
+        1 => String::new(),
+        count => format!(" (and {} others)", count - 1),
+    };
+    let (workload, owner) = (&scene.workload, scene.workload.resource.kind);
+    Some(Refusal {
+        reason: "Unreadable",
+        message: format!(
+            "{workload}: {kind} {name}{others} cannot be read, and until then no pod is created, updated or deleted: \
+             {error}; correct it, delete it, or take the {owner} off its ownerReferences"
+        ),
+    })
+}

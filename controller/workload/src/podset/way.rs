@@ -1,0 +1,122 @@
+//! How pods get from one revision to another: in place, by a new pod, or not at all.
+
+use std::collections::BTreeMap;
+
+use super::Scene;
+use super::history::Revisions;
+use crate::inplace::change::{self, Change};
+use crate::inplace::env;
+use crate::plan::{PodPatch, Refusal};
+use crate::pod::Pod;
+use crate::revision::{self, REVISION_LABEL, Revision};
+
+/// `podUpdatePolicy`: how pods are updated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    /// Always by new pods.
+    ReCreate,
+    /// In place where the change allows it, else by new pods.
+    InPlaceIfPossible,
+    /// In place or not at all.
+    InPlaceOnly,
+}
+
+/// How a pod gets to the new revision.
+pub(crate) enum Way<'a> {
+    InPlace(&'a PodPatch),
+    Recreate(&'a str),
+    Refused(&'a Refusal),
+}
+
+/// The ways from each revision, computed once per revision and not per pod.
+pub(crate) struct Ways {
+    by_revision: BTreeMap<String, Result<Change, String>>,
+    refusals: BTreeMap<String, Refusal>,
+    policy: Policy,
+}
+
+impl Ways {
+    /// The ways to `target`. Where `recreates` gives a change for a revision, its pods take that.
+    pub(crate) fn new(
+        scene: &Scene<'_>,
+        policy: Policy,
+        revisions: &Revisions,
+        target: &Revision,
+        recreates: impl Fn(&Revision) -> Option<Change>,
+    ) -> Self {
+        let mut ways = Self { by_revision: BTreeMap::new(), refusals: BTreeMap::new(), policy };
+        let labels = scene.pods.iter().filter_map(|pod| pod.metadata.label(REVISION_LABEL));
+        for label in labels {
+            if ways.by_revision.contains_key(label) {
+                continue;
+            }
+            let old = revision::of_label(label, scene.revisions);
+            let change = old.map(|old| recreates(old).unwrap_or_else(|| between(scene, revisions, old, target)));
+            let change = change.ok_or_else(|| format!("revision {label} is not in the history any more"));
+            // A template that is only written in another way makes the same pod: its label is all that changes.
+            if policy == Policy::ReCreate && !matches!(&change, Ok(Change::InPlace(p)) if *p == PodPatch::default()) {
+                continue;
+            }
+            if policy == Policy::InPlaceOnly
+                && let Some(refusal) = refusal(scene, label, &change)
+            {
+                ways.refusals.insert(label.to_owned(), refusal);
+            }
+            ways.by_revision.insert(label.to_owned(), change);
+        }
+        if policy == Policy::InPlaceOnly {
+            let unlabelled = scene.pods.iter().find(|pod| pod.metadata.label(REVISION_LABEL).is_none());
+            ways.refusals.extend(unlabelled.map(|pod| (String::new(), without_label(scene, pod))));
+        }
+        ways
+    }
+
+    pub(crate) fn of(&self, pod: &Pod) -> Way<'_> {
+        let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
+        match (self.by_revision.get(label), self.refusals.get(label)) {
+            (Some(Ok(Change::InPlace(patch))), _) => Way::InPlace(patch),
+            (_, Some(refusal)) => Way::Refused(refusal),
+            (Some(Ok(Change::Recreate { fields })), _) => Way::Recreate(fields.first().map_or("", String::as_str)),
+            (Some(Err(reason)), _) => Way::Recreate(reason),
+            (None, _) if self.policy == Policy::ReCreate => Way::Recreate("podUpdatePolicy is ReCreate"),
+            (None, _) => Way::Recreate("it has no revision label"),
+        }
+    }
+}
+
+/// What differs between a pod's template and another. Most pods are of the target already: nothing is read for those.
+fn between(scene: &Scene<'_>, revisions: &Revisions, old: &Revision, target: &Revision) -> Change {
+    if old.metadata.name == target.metadata.name {
+        return Change::InPlace(PodPatch::default());
+    }
+    let (old, new) = (revisions.template_of(old), revisions.template_of(target));
+    env::gated(change::between(&old, &new, scene.resize), scene.gates)
+}
+
+/// What a pod was made from is not known.
+fn without_label(scene: &Scene<'_>, pod: &Pod) -> Refusal {
+    Refusal {
+        reason: "InPlaceOnly",
+        message: format!(
+            "{}: pod {} has no label {REVISION_LABEL}, so that nothing tells what differs from the template, and \
+             podUpdatePolicy is InPlaceOnly; give the label back, delete the pod, or set podUpdatePolicy to InPlaceIfPossible",
+            scene.workload, pod.metadata.name
+        ),
+    }
+}
+
+fn refusal(scene: &Scene<'_>, label: &str, change: &Result<Change, String>) -> Option<Refusal> {
+    let problem = match change {
+        Ok(Change::InPlace(_)) => return None,
+        Ok(Change::Recreate { fields }) => format!("spec.{} changed", fields.join(", spec.")),
+        Err(reason) => reason.clone(),
+    };
+    Some(Refusal {
+        reason: "InPlaceOnly",
+        message: format!(
+            "{}: pods of revision {label} cannot be updated in place: {problem}, and podUpdatePolicy is \
+             InPlaceOnly; change images, labels and annotations only, or set podUpdatePolicy to InPlaceIfPossible",
+            scene.workload
+        ),
+    })
+}

@@ -1,0 +1,64 @@
+//! Causes, and which of them is told.
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::podset::Blocked;
+
+/// How long something that may pass by itself lasts before it is told.
+pub(super) const LASTING: SignedDuration = SignedDuration::from_secs(60);
+
+/// Something that holds a workload back. Graver causes come first in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Grade {
+    /// The spec, or a write, was refused: nothing at all goes on.
+    Refused,
+    /// Only another spec, or a mended registry or node, helps.
+    Failing,
+    /// It may pass, but has not for a while.
+    Lasting,
+    /// It holds nothing back yet.
+    Hazard,
+}
+
+/// One cause.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Cause {
+    pub grade: Grade,
+    pub reason: &'static str,
+    /// A whole sentence.
+    pub message: String,
+    /// When it counts.
+    pub from: Timestamp,
+    /// It counts only where the same was told before: it cannot be told from what passes by itself.
+    pub only_if_told: bool,
+}
+
+/// Stands before what somebody else said; numbers before it count.
+pub(super) const DETAIL: &str = " says: ";
+
+impl Cause {
+    /// A cause that counts from this time on.
+    pub(crate) fn new(grade: Grade, reason: &'static str, message: String, from: Timestamp) -> Self {
+        Self { grade, reason, message, from, only_if_told: false }
+    }
+}
+
+/// The gravest of those that count by now; of several, one that was told already. With it, whether it was told: then it
+/// keeps its words.
+pub(crate) fn gravest(mut causes: Vec<Cause>, told: Option<Blocked<'_>>, now: Timestamp) -> Option<(Cause, bool)> {
+    let same = |cause: &Cause| told.is_some_and(|told| is_same(told, cause));
+    causes.retain(|cause| if cause.only_if_told { same(cause) } else { cause.from <= now });
+    causes.sort_by_cached_key(|cause| (cause.grade, !same(cause)));
+    let cause = causes.into_iter().next()?;
+    let is_told = same(&cause);
+    Some((cause, is_told))
+}
+
+/// Was this very cause told? Numbers may differ: they run.
+fn is_same(told: Blocked<'_>, cause: &Cause) -> bool {
+    let words = |text: &str| text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+    let head = |text: &str| text.split(DETAIL).next().unwrap_or_default().to_owned();
+    told.reason == cause.reason
+        && head(told.message) == head(&cause.message)
+        && words(told.message) == words(&cause.message)
+}

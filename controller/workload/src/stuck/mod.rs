@@ -1,0 +1,109 @@
+//! Why is it stuck? The condition `Blocked`: what holds a workload back that does not pass by itself.
+//!
+//! The rule: what somebody or something refused, and what the kubelet itself calls a failure, is told at once. What may
+//! pass by itself, like a pod that is not ready, scheduled or gone yet, is told when it has lasted for a minute. A
+//! rollout that stays where its author put it, paused or at its partition, is not blocked.
+//!
+//! One cause is told, the gravest; `berth-controller explain` has the others, pod by pod. A message rests: it has no
+//! count that runs, and a cause that is told already stays in its words as long as only numbers in it differ.
+
+mod cause;
+mod pod;
+pub(crate) mod resized;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::plan::{Failure, Outcome, Plan, Verb};
+use crate::pod::{Pod, availability};
+use crate::podset::Scene;
+use crate::resource::IMAGE_PULL_JOBS;
+use cause::DETAIL;
+
+pub(crate) use cause::{Cause, Grade, gravest};
+pub(crate) use pod::why_not_ready;
+
+/// Nothing announces that something has lasted for too long: asks to decide again then. Pods whose end does not come are
+/// waited for by nobody else, so they are named here.
+pub(crate) fn watch(scene: &Scene<'_>, plan: &mut Plan, now: Timestamp) {
+    for pod in scene.pods {
+        for cause in pod::causes(scene, pod, now) {
+            if cause.from > now {
+                plan.look_again_after(cause.from.duration_since(now));
+            } else if pod.metadata.deletion_timestamp.is_some() {
+                plan.wait_for_pod(pod, pod::why_not_gone(pod));
+            }
+        }
+    }
+}
+
+/// What was refused: the spec by Berth, or writes by the apiserver.
+pub(crate) fn of_writes(scene: &Scene<'_>, plan: &Plan, outcome: &Outcome, now: Timestamp) -> Vec<Cause> {
+    let refusal = plan.refusal.iter().map(|refusal| (refusal.reason, refusal.message.clone()));
+    let refused = outcome.failures.iter().filter_map(|failure| refused(scene, failure));
+    refusal.chain(refused).map(|(reason, message)| Cause::new(Grade::Refused, reason, message, now)).collect()
+}
+
+/// A write that the server will refuse again.
+fn refused(scene: &Scene<'_>, failure: &Failure) -> Option<(&'static str, String)> {
+    let workload = &scene.workload;
+    let message = without_names(&failure.message, workload.name());
+    let quota = failure.code == 403 && message.contains("exceeded quota");
+    if !failure.permanent && !quota {
+        return None;
+    }
+    let (reason, what, remedy) = match failure.deed.verb {
+        Verb::Validate => {
+            return Some(("TemplateRefused", format!("{workload}: {}; correct the field", failure.message)));
+        }
+        // Images that are not pulled ahead hold nothing up.
+        _ if failure.deed.kind == IMAGE_PULL_JOBS.kind => return None,
+        _ if quota => ("QuotaExceeded", "be created", "raise the ResourceQuota, or ask for less"),
+        Verb::Create => ("CreateRefused", "be created", "change spec.template, or what refuses it"),
+        Verb::Adopt => ("AdoptionRefused", "be adopted", "change what refuses it"),
+        Verb::Delete => ("DeleteRefused", "be deleted", "change what refuses it"),
+        _ => ("UpdateRefused", "be updated", "change spec.template, or what refuses it"),
+    };
+    let what = format!("{workload}: pods cannot {what}; the apiserver{DETAIL}{message}; {remedy}");
+    Some((reason, what))
+}
+
+/// Causes that concern one pod, by the pods' names.
+pub(crate) fn of_pods(scene: &Scene<'_>, plan: &Plan, now: Timestamp) -> Vec<Cause> {
+    let mut pods: Vec<_> = scene.pods.iter().collect();
+    pods.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+    let mut causes: Vec<_> = pods.iter().flat_map(|pod| pod::causes(scene, pod, now)).collect();
+    if !causes.is_empty()
+        && let Some(others) = budget(scene, plan, &pods, now)
+    {
+        causes.iter_mut().for_each(|cause| cause.message += &others);
+    }
+    causes
+}
+
+/// What it means for the other pods, where some wait for `maxUnavailable`: which pods use it up.
+fn budget(scene: &Scene<'_>, plan: &Plan, pods: &[&Arc<Pod>], now: Timestamp) -> Option<String> {
+    const MOST: usize = 3;
+    plan.waiting.iter().find(|waiting| waiting.reason.contains("maxUnavailable"))?;
+    let seconds = scene.workload.min_ready_seconds;
+    let unavailable = pods.iter().filter(|pod| pod.is_active() && !availability(pod, seconds, now).is_available());
+    let mut names: Vec<_> = unavailable.map(|pod| &*pod.metadata.name).take(MOST + 1).collect();
+    let more = if names.len() > MOST { " and others" } else { "" };
+    names.truncate(MOST);
+    Some(format!(". Other pods wait for maxUnavailable, which {}{more} use up", names.join(", ")))
+}
+
+/// The names of new pods are new with every try: without them, the same refusal reads the same.
+pub(crate) fn without_names(message: &str, set: &str) -> String {
+    let prefix = format!("{set}-");
+    let mut parts = message.split(&prefix);
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let id = part.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(part.len());
+        text += &prefix;
+        text += if id == 5 { "*" } else { &part[..id] };
+        text += &part[id..];
+    }
+    text
+}

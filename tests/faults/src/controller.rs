@@ -83,9 +83,9 @@ impl Controller {
         Controller { ledger, directory, replicas, hold }
     }
 
-    /// Begins a case: from now on writes in this namespace count.
+    /// Begins a run with this fault injected: from now on writes in this namespace count.
     pub fn begin(&self, namespace: &str, fault: Fault) {
-        self.replicas.iter().for_each(|replica| replica.proxy.lags.begin_case(namespace));
+        self.replicas.iter().for_each(|replica| replica.proxy.lags.begin_run(namespace));
         self.ledger().begin(namespace, fault);
     }
 
@@ -152,12 +152,12 @@ impl Controller {
         self.replicas.iter().any(|replica| replica.proxy.lags.any())
     }
 
-    /// How many events of the case it was told late, not at all, or again.
+    /// How many events of the run it was told late, not at all, or again.
     pub fn hidden(&self) -> usize {
         self.replicas.iter().map(|replica| replica.proxy.lags.hidden()).sum()
     }
 
-    /// The writes of the case. Holds the controller's next request up while it lives.
+    /// The writes of the run. Holds the controller's next request up while it lives.
     pub fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! What befalls the controller.
+//! The faults that can be injected.
 
 use std::fmt;
 use std::time::Duration;
@@ -49,7 +49,7 @@ pub enum Lag {
     Repeated,
 }
 
-/// What befalls the controller, at a write or at an event, counted from 1.
+/// A fault. A number is the write or the event of the run that triggers it, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
     /// Nothing.
@@ -103,7 +103,7 @@ impl Refusal {
 }
 
 impl Fault {
-    /// The write at which it happens; none where there is not one such.
+    /// The write that triggers it; none where it is not one write.
     pub fn write(self) -> Option<usize> {
         match self {
             Fault::None | Fault::Each(_) | Fault::Unseen(..) => None,
@@ -116,15 +116,15 @@ impl Fault {
         }
     }
 
-    /// The event at which it happens; none where it happens at a write.
+    /// The event that triggers it; none where a write does.
     pub fn event(self) -> Option<usize> {
         if let Fault::Unseen(number, ..) = self { Some(number) } else { None }
     }
 
-    /// For how long the controller may wait afterwards before it does what follows: a write of which nothing is known, or
+    /// For how long a controller that has been hit by this may wait before it goes on: a write of which nothing is known, or
     /// that failed on the other side, stays in doubt until it is out of time, and what is refused for a while is tried again
     /// after it.
-    pub fn aftermath(self) -> Duration {
+    pub fn settle_time(self) -> Duration {
         match self {
             Fault::Refused(_, Refusal::Conflict) => Duration::ZERO,
             Fault::Refused(_, Refusal::TooMany) => TRY_AGAIN,
@@ -133,7 +133,7 @@ impl Fault {
         }
     }
 
-    /// Whether what the controller sees falls behind.
+    /// Whether what the controller sees falls behind: such a fault is effective when it hides an event.
     pub fn hides(self) -> bool {
         matches!(self, Fault::Lagging(..) | Fault::Unseen(..) | Fault::Stale(..) | Fault::HandedOver(..))
     }

@@ -1,7 +1,7 @@
 //! What the controller sees, behind what is there.
 //!
 //! Only watches lag: Berth's reads ask for the newest state, so that no apiserver may answer them with an older one. One that
-//! does not is noted, and fails its case.
+//! does not is noted, and fails the run.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -77,13 +77,13 @@ type Held = Option<(Lag, &'static str)>;
 /// Which watches lag, and how.
 pub(crate) struct Lags {
     held: watch::Sender<Held>,
-    /// A watch that broke off, until it was asked for again.
-    owed: Mutex<Held>,
+    /// The lag that broke off a watch, until that was asked for again.
+    interrupted: Mutex<Held>,
     /// The versions that were told last, by resource.
     versions: Mutex<HashMap<String, VecDeque<String>>>,
-    /// How many events of the case were held back, lost or told again.
+    /// How many events of the run were held back, lost or told again.
     hidden: AtomicUsize,
-    /// The case's.
+    /// The run's.
     namespace: Mutex<String>,
 }
 
@@ -91,27 +91,27 @@ impl Lags {
     pub(crate) fn new() -> Lags {
         Lags {
             held: watch::channel(None).0,
-            owed: Mutex::default(),
+            interrupted: Mutex::default(),
             versions: Mutex::default(),
             hidden: AtomicUsize::new(0),
             namespace: Mutex::default(),
         }
     }
 
-    /// A case begins, in this namespace: nothing has been hidden of it.
-    pub(crate) fn begin_case(&self, namespace: &str) {
+    /// A run begins, in this namespace: nothing has been hidden of it.
+    pub(crate) fn begin_run(&self, namespace: &str) {
         namespace.clone_into(&mut lock(&self.namespace));
         self.hidden.store(0, Ordering::Relaxed);
     }
 
-    /// How many events of the case were held back, lost or told again. Those of what has no namespace count, too.
+    /// How many events of the run were held back, lost or told again. Those of what has no namespace count, too.
     pub(crate) fn hidden(&self) -> usize {
         self.hidden.load(Ordering::Relaxed)
     }
 
     /// From now on.
     pub(crate) fn begin(&self, lag: Lag, resource: &'static str) {
-        *lock(&self.owed) = Some((lag, resource)).filter(|(lag, _)| *lag != Lag::Late);
+        *lock(&self.interrupted) = Some((lag, resource)).filter(|(lag, _)| *lag != Lag::Late);
         self.held.send_replace(Some((lag, resource)));
     }
 
@@ -132,8 +132,8 @@ impl Lags {
         }
         let broken = |held: &Held| held.is_some_and(|(lag, r)| lag != Lag::Late && r == watch.resource);
         let _ = self.held.subscribe().wait_for(|held| !broken(held)).await;
-        let owed = { lock(&self.owed).take_if(|(_, resource)| *resource == watch.resource) };
-        match owed {
+        let interrupted = { lock(&self.interrupted).take_if(|(_, resource)| *resource == watch.resource) };
+        match interrupted {
             Some((Lag::Missed, _)) => Answer::Expired,
             Some((Lag::Repeated, _)) => {
                 let earliest = lock(&self.versions).get(&watch.resource).and_then(|known| known.front().cloned());
@@ -144,14 +144,14 @@ impl Lags {
         }
     }
 
-    /// Whether it says something of the case, or of what has no namespace.
-    fn is_of_case(&self, event: &Event) -> bool {
+    /// Whether it belongs to the run: it is in the run's namespace, or in none.
+    fn is_of_run(&self, event: &Event) -> bool {
         let namespace = event.object.metadata.namespace.as_deref().unwrap_or_default();
         event.kind != "BOOKMARK" && (namespace.is_empty() || *namespace == *lock(&self.namespace))
     }
 
     fn hides(&self, event: &Event) {
-        if self.is_of_case(event) {
+        if self.is_of_run(event) {
             self.hidden.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -169,7 +169,7 @@ impl Lags {
         }
     }
 
-    /// The events of a watch, line by line, as they may be seen. `arrives` is called for each of the case that is no part
+    /// The events of a watch, line by line, as they may be seen. `arrives` is called for each of the run that is no part
     /// of a list, before it is seen.
     pub(crate) fn events(
         self: Arc<Self>,
@@ -213,7 +213,7 @@ impl Events {
         };
         let Ok(line) = line else { return Some(line) };
         let event: Option<Event> = serde_json::from_slice(&line).ok().filter(|_| !*lists);
-        if event.as_ref().is_some_and(|event| lags.is_of_case(event)) {
+        if event.as_ref().is_some_and(|event| lags.is_of_run(event)) {
             arrives();
         }
         let lag = of(&held.borrow());
@@ -392,7 +392,7 @@ mod tests {
         let told = [of("a", 8), of("b", 9), of("a", 10), of("a", 11).replace("MODIFIED", "BOOKMARK")];
         let body = || body(&told.each_ref().map(String::as_str));
         let lags = Arc::new(Lags::new());
-        lags.begin_case("a");
+        lags.begin_run("a");
         let known = watch("watch=1&resourceVersion=7").unwrap();
         let arrived = Arc::new(AtomicUsize::new(0));
         let arrives = {
@@ -402,14 +402,14 @@ mod tests {
             }
         };
         assert_eq!(lags.clone().events((known.clone(), arrives), body()).count().await, 4);
-        assert_eq!(arrived.load(Ordering::Relaxed), 2, "neither bookmarks nor what another case has");
+        assert_eq!(arrived.load(Ordering::Relaxed), 2, "neither bookmarks nor what another run has");
         assert_eq!(serve(&lags, known.clone(), body()).collect::<Vec<_>>().await.len(), 4);
         assert_eq!(lags.hidden(), 0);
         let again = Watch { tells_again: true, ..known.clone() };
         assert_eq!(serve(&lags, again, body()).collect::<Vec<_>>().await.len(), 4);
         assert_eq!(lags.hidden(), 2);
 
-        lags.begin_case("a");
+        lags.begin_run("a");
         lags.begin(Lag::Missed, "pods");
         assert!(serve(&lags, known, body()).next().await.is_none());
         tokio::time::sleep(Duration::from_secs(1)).await;

@@ -1,4 +1,4 @@
-//! The writes and events of a case, and at which of them something befalls the controller.
+//! The writes and events of a run, and which of them triggers its fault.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -62,7 +62,7 @@ pub(crate) enum Verdict {
     Hold,
 }
 
-/// The writes of a case, in the order in which they arrived, and the number of events.
+/// The writes of a run, in the order in which they arrived, and the number of events.
 #[derive(Debug)]
 pub struct Ledger {
     namespace: String,
@@ -75,8 +75,8 @@ pub struct Ledger {
     /// The life that ends or stands still.
     dying: Option<usize>,
     kills: usize,
-    /// The fault has happened.
-    struck: bool,
+    /// The fault was triggered.
+    triggered: bool,
     last_request: Option<Instant>,
     old_reads: Vec<String>,
 }
@@ -97,13 +97,13 @@ impl Ledger {
             passed_in_life: 0,
             dying: None,
             kills: 0,
-            struck: false,
+            triggered: false,
             last_request: None,
             old_reads: Vec::new(),
         }
     }
 
-    /// Begins a case in this namespace.
+    /// Begins a run in this namespace, with this fault injected.
     pub(crate) fn begin(&mut self, namespace: &str, fault: Fault) {
         namespace.clone_into(&mut self.namespace);
         self.fault = fault;
@@ -111,13 +111,13 @@ impl Ledger {
         self.events.clear();
         self.passed_in_life = 0;
         self.kills = 0;
-        self.struck = false;
+        self.triggered = false;
     }
 
     /// Of which resource nothing new is to be seen in the life that begins.
     pub(crate) fn stale(&self) -> Option<&'static str> {
         match self.fault {
-            Fault::Stale(_, resource) if self.struck && self.kills == 1 => Some(resource),
+            Fault::Stale(_, resource) if self.triggered && self.kills == 1 => Some(resource),
             _ => None,
         }
     }
@@ -130,9 +130,9 @@ impl Ledger {
         self.life
     }
 
-    /// For how long what befell it may still have consequences when nothing happens.
-    pub fn aftermath(&self) -> Duration {
-        if self.struck { self.fault.aftermath() } else { Duration::ZERO }
+    /// For how long the fault may have consequences yet when nothing happens.
+    pub fn settle_time(&self) -> Duration {
+        if self.triggered { self.fault.settle_time() } else { Duration::ZERO }
     }
 
     /// Whether the controller does not die of its fault, but stands still.
@@ -160,20 +160,20 @@ impl Ledger {
         self.old_reads.push(address);
     }
 
-    /// The addresses of such reads, of all cases.
+    /// The addresses of such reads, of all runs.
     pub fn old_reads(&self) -> &[String] {
         &self.old_reads
     }
 
-    /// An event of the case has come for the controller. Says how what it sees of the resource falls behind from now on, this
+    /// An event of the run has come for the controller. Says how what it sees of the resource falls behind from now on, this
     /// event with it.
     pub(crate) fn event(&mut self, resource: &str) -> Option<(Lag, &'static str)> {
         let number = self.events.entry(resource.to_owned()).or_default();
         *number += 1;
         let Fault::Unseen(at, lag, of) = self.fault else { return None };
-        let strikes = !self.struck && of == resource && at == *number;
-        self.struck |= strikes;
-        strikes.then_some((lag, of))
+        let triggers = !self.triggered && of == resource && at == *number;
+        self.triggered |= triggers;
+        triggers.then_some((lag, of))
     }
 
     /// How many events have come for the controller so far, by resource: those of lists are not counted.
@@ -195,25 +195,25 @@ impl Ledger {
         let dies = match self.fault {
             Fault::Each(Side::Before) => (self.passed_in_life == 2).then_some(Side::Before),
             Fault::Each(side) => Some(side),
-            fault if fault.write() != Some(index + 1) || self.struck => None,
+            fault if fault.write() != Some(index + 1) || self.triggered => None,
             Fault::One(_, side) | Fault::Paused(_, side) => Some(side),
             Fault::Stale(..) => Some(Side::Answered),
             Fault::Refused(_, refusal) => {
-                self.struck = true;
+                self.triggered = true;
                 return Verdict::Refuse(index, refusal);
             }
             Fault::Lagging(_, lag, resource) => {
-                self.struck = true;
+                self.triggered = true;
                 return Verdict::LagThenPass(index, lag, resource);
             }
             Fault::HandedOver(_, resource) => {
-                self.struck = true;
+                self.triggered = true;
                 return Verdict::LastBeforeTheEnd(index, resource);
             }
             Fault::None | Fault::Unseen(..) => None,
         };
         let Some(side) = dies else { return Verdict::Pass(index) };
-        self.struck = true;
+        self.triggered = true;
         self.dying = Some(life);
         self.kills += usize::from(!self.only_pauses());
         Verdict::Fatal(index, side)
@@ -233,9 +233,9 @@ impl Ledger {
         &self.entries
     }
 
-    /// Whether the fault has happened.
-    pub fn struck(&self) -> bool {
-        self.struck
+    /// Whether the fault was triggered.
+    pub fn triggered(&self) -> bool {
+        self.triggered
     }
 
     /// How often the controller was killed.
@@ -304,7 +304,7 @@ mod tests {
         ledger.goes_on();
         assert_eq!(admit(&mut ledger, leader), Pass(2));
         assert_eq!(ledger.entries().iter().map(|entry| entry.life).collect::<Vec<_>>(), [leader, other, leader]);
-        assert!(ledger.struck() && ledger.kills() == 0);
+        assert!(ledger.triggered() && ledger.kills() == 0);
     }
 
     #[test]
@@ -332,7 +332,7 @@ mod tests {
             let mut ledger = Ledger::new();
             ledger.begin("a", fault);
             assert_eq!(life(&mut ledger, 3), [Verdict::Pass(0), verdict, Verdict::Pass(2)]);
-            assert!(ledger.struck() && ledger.kills() == 0 && ledger.stale().is_none());
+            assert!(ledger.triggered() && ledger.kills() == 0 && ledger.stale().is_none());
         }
     }
 
@@ -340,10 +340,10 @@ mod tests {
     fn events_are_counted_by_resource_and_one_is_not_seen() {
         let mut ledger = Ledger::new();
         ledger.begin("a", Fault::Unseen(2, Lag::Missed, "pods"));
-        let struck = ["pods", "nodes", "nodes", "pods", "pods"].map(|resource| ledger.event(resource));
-        assert_eq!(struck, [None, None, None, Some((Lag::Missed, "pods")), None]);
+        let lags = ["pods", "nodes", "nodes", "pods", "pods"].map(|resource| ledger.event(resource));
+        assert_eq!(lags, [None, None, None, Some((Lag::Missed, "pods")), None]);
         assert_eq!(ledger.events(), &[("nodes", 2), ("pods", 3)].map(|(of, count)| (of.to_owned(), count)).into());
-        assert!(ledger.struck());
+        assert!(ledger.triggered());
         assert_eq!(life(&mut ledger, 1), [Verdict::Pass(0)]);
         ledger.begin("a", Fault::None);
         assert!(ledger.events().is_empty() && ledger.event("pods").is_none());
@@ -366,7 +366,7 @@ mod tests {
         let life = ledger.begin_life();
         assert_eq!(ledger.admit(life, write("b"), Value::Null), Verdict::Beside);
         let fatal = Verdict::Fatal(0, Side::Before);
-        assert_eq!(ledger.admit(life, write(""), Value::Null), fatal, "what has no namespace belongs to the case");
+        assert_eq!(ledger.admit(life, write(""), Value::Null), fatal, "what has no namespace belongs to the run");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The controller, and what may befall it at every write and event.
+//! The real controller, with a fault injected at any of its writes, or of the events that it is told.
 //!
 //! A [`Controller`] is the real program, run again and again. It reaches the apiserver through a proxy that counts its
 //! [writes](Write) and the events that it is told, and, where a [`Fault`] says so, ends it with SIGKILL, refuses a write or

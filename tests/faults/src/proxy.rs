@@ -177,8 +177,8 @@ impl Proxy {
         parts.headers.remove(TRANSFER_ENCODING);
         let (proxy, resource) = (Arc::clone(self), watch.resource.clone());
         let arrives = move || {
-            let strikes = proxy.ledger().event(&resource);
-            if let Some((lag, resource)) = strikes {
+            let triggered = proxy.ledger().event(&resource);
+            if let Some((lag, resource)) = triggered {
                 proxy.fall_behind(lag, resource);
             }
         };

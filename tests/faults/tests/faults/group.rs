@@ -19,8 +19,8 @@ use crate::run::{self, Ending};
 use crate::scenario::Scenario;
 use crate::world::World;
 
-/// So often a scenario is tried without a fault, and at most with one that does not come about, because a run has fewer writes
-/// than another.
+/// So often a scenario is tried without a fault, and at most with one that is not triggered, because a run has fewer writes than
+/// another.
 const ATTEMPTS: usize = 3;
 
 /// Who runs the pods, and how many controllers there are.
@@ -112,7 +112,7 @@ impl Worlds {
 pub(crate) struct Undisturbed {
     /// A run has so many at least, by all runs without a fault so far: how much one status says is as the machine is busy.
     pub(crate) fewest: usize,
-    /// So many of these are there in any case.
+    /// So many of these are there in every run.
     certain: usize,
     /// And so many at most.
     pub(crate) most: usize,
@@ -136,10 +136,10 @@ pub(crate) struct Group {
     free: (Mutex<Vec<usize>>, Semaphore),
     /// Held while a scenario is tried without a fault, so that nobody does it a second time.
     undisturbed: BTreeMap<Scenario, AsyncMutex<Option<Undisturbed>>>,
-    /// What has befallen controllers, and how many events it hid from them.
-    struck: Mutex<BTreeMap<(Scenario, Fault), usize>>,
-    /// So many plans were tried.
-    planned: AtomicUsize,
+    /// The faults that were triggered, and how many events each hid from the controller.
+    triggered: Mutex<BTreeMap<(Scenario, Fault), usize>>,
+    /// So many faults were injected.
+    injected: AtomicUsize,
 }
 
 /// A world that a case has for itself. It is free again with the end of this value.
@@ -168,7 +168,7 @@ impl Group {
         let worlds = try_join_all((0..kind.worlds()?).map(|_| World::new(kind))).await?;
         let free = (Mutex::new((0..worlds.len()).collect()), Semaphore::new(worlds.len()));
         let undisturbed = kind.scenarios().into_iter().map(|scenario| (scenario, AsyncMutex::default())).collect();
-        Ok(Group { kind, worlds, free, undisturbed, struck: Mutex::default(), planned: AtomicUsize::new(0) })
+        Ok(Group { kind, worlds, free, undisturbed, triggered: Mutex::default(), injected: AtomicUsize::new(0) })
     }
 
     /// Waits for a world that is free. Whoever asks first is first.
@@ -207,20 +207,20 @@ impl Group {
         Ok(known.insert(Undisturbed { fewest, certain, most, events, ending }).clone())
     }
 
-    /// What has befallen a scenario so far, and how many events it hid.
-    pub(crate) fn struck(&self, scenario: Scenario) -> BTreeMap<Fault, usize> {
-        let struck = lock(&self.struck);
-        struck.iter().filter(|((of, _), _)| *of == scenario).map(|((_, fault), hidden)| (*fault, *hidden)).collect()
+    /// The faults that were triggered in a scenario so far, and how many events each hid.
+    pub(crate) fn triggered(&self, scenario: Scenario) -> BTreeMap<Fault, usize> {
+        let triggered = lock(&self.triggered);
+        triggered.iter().filter(|((of, _), _)| *of == scenario).map(|((_, fault), hidden)| (*fault, *hidden)).collect()
     }
 
-    /// How many plans were tried with all scenarios so far, and how many came about.
+    /// How many faults were injected in all scenarios so far, and how many were triggered.
     pub(crate) fn totals(&self) -> (usize, usize) {
-        (self.planned.load(Ordering::Relaxed), lock(&self.struck).len())
+        (self.injected.load(Ordering::Relaxed), lock(&self.triggered).len())
     }
 
     /// Tries all of these, each in the next world that is free.
     pub(crate) async fn try_all(&self, scenario: Scenario, faults: &[Fault], expected: &Undisturbed) -> Result<()> {
-        self.planned.fetch_add(faults.len(), Ordering::Relaxed);
+        self.injected.fetch_add(faults.len(), Ordering::Relaxed);
         let tried = faults.iter().map(async |fault| {
             let tried = self.attempt(scenario, *fault, expected).await;
             tried.err().map(|error| format!("{}, {fault}: {error:#}", scenario.name()))
@@ -231,12 +231,12 @@ impl Group {
         Ok(())
     }
 
-    /// Fails, too, when it does not come about at a write that is there in any case, or at the first event.
+    /// Fails, too, when the fault is not triggered though its write is there in every run, or its event is the first.
     async fn attempt(&self, scenario: Scenario, fault: Fault, expected: &Undisturbed) -> Result<()> {
         for _ in 0..ATTEMPTS {
             let run = self.run(scenario, fault, Some(&expected.ending)).await?;
-            if run.struck {
-                lock(&self.struck).insert((scenario, fault), run.hidden);
+            if run.triggered {
+                lock(&self.triggered).insert((scenario, fault), run.hidden);
                 return Ok(());
             }
             // It was a run without a fault, of fewer writes.
@@ -248,7 +248,11 @@ impl Group {
             Some(number) => number == 1,
             None => fault.write().is_none_or(|number| number <= expected.certain),
         };
-        ensure!(!is_certain, "it did not come about, and any run has an event and {} writes or more", expected.certain);
+        ensure!(
+            !is_certain,
+            "it was not triggered, and every run has an event and {} writes or more",
+            expected.certain
+        );
         Ok(())
     }
 }

@@ -141,27 +141,27 @@ async fn attempt(group: &Group, scenario: Scenario, way: Way) -> Result<()> {
     if matches!(way, Way::Plans) { tally(group, scenario, &faults, &undisturbed) } else { Ok(()) }
 }
 
-/// Prints how many of a scenario's writes were interrupted in all ways, and how many lags hid anything. All are to be when all
-/// plans are tried, and each lag of each resource is to hide something at least once.
+/// Prints how many of a scenario's writes were interrupted in all ways, and how many lags were effective. When all plans are
+/// tried, all writes must be interrupted, and each lag of each resource must be effective at least once.
 fn tally(group: &Group, scenario: Scenario, faults: &[Fault], undisturbed: &Undisturbed) -> Result<()> {
     let &Undisturbed { fewest: writes, most, .. } = undisturbed;
     let events: usize = scenario.watched().into_iter().map(|resource| undisturbed.events(resource)).sum();
-    let struck = group.struck(scenario);
+    let triggered = group.triggered(scenario);
     let in_all_ways =
-        |number: &usize| group.kind.sides().iter().all(|side| struck.contains_key(&Fault::One(*number, *side)));
+        |number: &usize| group.kind.sides().iter().all(|side| triggered.contains_key(&Fault::One(*number, *side)));
     let interrupted = (1..=writes).filter(in_all_ways).count();
-    let hid = |fault: &Fault| struck.get(fault).is_some_and(|hidden| *hidden > 0);
+    let is_effective = |fault: &Fault| triggered.get(fault).is_some_and(|hidden| *hidden > 0);
     let lags = || faults.iter().filter(|fault| fault.hides());
-    let (planned, came_about) = group.totals();
+    let (injected, triggered_of_all) = group.totals();
     eprintln!(
-        "{kind} {}: {} faults, {} of them came about; {interrupted} of {writes} writes interrupted in all {} ways; \
-         {} of {} lags hid something; a run has {writes} to {most} writes and up to {events} events; {came_about} of {planned} \
-         {kind} faults so far",
+        "{kind} {}: {} faults injected, {} triggered; {interrupted} of {writes} writes interrupted in all {} ways; \
+         {} of {} lags effective; a run has {writes} to {most} writes and up to {events} events; so far {triggered_of_all} of \
+         {injected} {kind} faults triggered",
         scenario.name(),
         faults.len(),
-        faults.iter().filter(|fault| struck.contains_key(fault)).count(),
+        faults.iter().filter(|fault| triggered.contains_key(fault)).count(),
         group.kind.sides().len(),
-        lags().filter(|fault| hid(fault)).count(),
+        lags().filter(|fault| is_effective(fault)).count(),
         lags().count(),
         kind = group.kind.name(),
     );
@@ -172,10 +172,10 @@ fn tally(group: &Group, scenario: Scenario, faults: &[Fault], undisturbed: &Undi
     let mut by_lag: BTreeMap<(Lag, &str), bool> = BTreeMap::new();
     for fault in faults {
         if let Fault::Lagging(_, lag, resource) = fault {
-            *by_lag.entry((*lag, resource)).or_default() |= hid(fault);
+            *by_lag.entry((*lag, resource)).or_default() |= is_effective(fault);
         }
     }
-    let idle: Vec<_> = by_lag.into_iter().filter(|(_, hid)| !hid).map(|(lag, _)| lag).collect();
-    ensure!(others > 1 || idle.is_empty(), "nothing was ever hidden by {idle:?}");
+    let idle: Vec<_> = by_lag.into_iter().filter(|(_, is_effective)| !is_effective).map(|(lag, _)| lag).collect();
+    ensure!(others > 1 || idle.is_empty(), "never effective: {idle:?}");
     Ok(())
 }

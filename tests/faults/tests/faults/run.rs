@@ -15,7 +15,7 @@ use crate::images;
 use crate::scenario::Scenario;
 use crate::world::{PATIENCE, World};
 
-/// A controller that has asked for nothing for so long is at rest, unless what befell it takes longer.
+/// A controller that has asked for nothing for so long is at rest, but for the settle time of its fault.
 const QUIET: Duration = Duration::from_millis(500);
 
 /// How a scenario ends, as far as it is the same whatever befalls the controller.
@@ -35,8 +35,8 @@ pub(crate) struct Run {
     pub(crate) certain: usize,
     /// How many events came for the controller, by resource.
     pub(crate) events: BTreeMap<String, usize>,
-    /// The fault came about.
-    pub(crate) struck: bool,
+    /// The fault was triggered.
+    pub(crate) triggered: bool,
     /// Events that were told late, not at all, or again.
     pub(crate) hidden: usize,
 }
@@ -72,7 +72,7 @@ async fn judged(
     world.controller.resume().await;
     world.controller.release();
     let hidden = world.controller.hidden();
-    let (written, certain, events, kills, struck, old_read) = {
+    let (written, certain, events, kills, triggered, old_read) = {
         let ledger = world.controller.ledger();
         let is_certain = |entry: &&Entry| {
             let spared = ["clonesets/status", "imagepulljobs/status", "nodeimages"];
@@ -85,7 +85,7 @@ async fn judged(
             certain,
             ledger.events().clone(),
             ledger.kills(),
-            ledger.struck(),
+            ledger.triggered(),
             ledger.old_reads().first().cloned(),
         )
     };
@@ -101,14 +101,14 @@ async fn judged(
         written.len(),
         began.elapsed().as_secs_f64()
     );
-    Ok(Run { ending, writes: written.len(), certain, events, struck, hidden })
+    Ok(Run { ending, writes: written.len(), certain, events, triggered, hidden })
 }
 
 /// The controller has nothing more to do with what it sees, and that is all there is.
 pub(crate) fn is_quiet(controller: &Controller) -> bool {
     let is_at_rest = {
         let ledger = controller.ledger();
-        let needed = QUIET + ledger.aftermath();
+        let needed = QUIET + ledger.settle_time();
         ledger.last_request().is_some_and(|last| last.elapsed() >= needed)
     };
     is_at_rest && !controller.is_behind()
@@ -133,7 +133,7 @@ pub(crate) async fn ended<T>(
     let has_changed = Cell::new(false);
     let look_at_both = async || {
         let (seen, flaw) = look().await?;
-        let awaited = led.as_ref().filter(|_| !has_changed.get() && controller.ledger().struck());
+        let awaited = led.as_ref().filter(|_| !has_changed.get() && controller.ledger().triggered());
         let Some(led) = awaited else { return Ok((seen, flaw)) };
         let leader = world.leader().await?;
         if !leader.is_empty() && leader != *led {

@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn watches_are_told_from_other_requests() {
+    fn a_watch_is_read_from_a_watching_request_and_from_no_other() {
         let known = |version: &str| {
             Some(Watch { resource: "pods".to_owned(), version: version.to_owned(), tells_again: false })
         };
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_may_be_old_is_told_from_the_others() {
+    fn a_read_that_names_a_version_may_be_answered_with_an_old_state() {
         for (query, is_old) in [
             ("", false),
             ("?limit=500&continue=abc", false),
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn late_events_come_in_the_end() {
+    async fn late_events_of_a_resource_arrive_when_the_lag_ends() {
         let lags = Arc::new(Lags::new());
         lags.begin(Lag::Late, "pods");
         let mut events = serve(&lags, watch("watch=1&resourceVersion=7").unwrap(), body(&[&event(8)]));
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_list_at_the_beginning_is_never_late() {
+    async fn the_list_at_the_beginning_of_a_late_watch_is_not_delayed() {
         let lags = Arc::new(Lags::new());
         lags.begin(Lag::Late, "pods");
         let end = event(8)
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_lost_or_told_again_is_counted_where_it_is_of_the_case() {
+    async fn events_that_are_lost_or_told_again_are_counted_for_their_run_only() {
         let of = |namespace: &str, version: u32| {
             event(version).replace(r#""resourceVersion""#, &format!(r#""namespace":"{namespace}","resourceVersion""#))
         };
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_falls_behind_at_an_event_hides_it() {
+    async fn a_lag_that_begins_at_an_event_hides_that_event() {
         let end = event(8)
             .replace("resourceVersion", r#"annotations":{"k8s.io/initial-events-end":"true"},"resourceVersion"#);
         for (lag, tells) in [(Lag::Late, 3), (Lag::Missed, 2), (Lag::Repeated, 2)] {
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_watch_that_broke_off_goes_on_otherwise() {
+    async fn a_watch_that_is_asked_for_again_after_a_lag_has_expired_or_repeats_once() {
         let uri: Uri = "/api/v1/pods?watch=1&resourceVersion=9".parse().unwrap();
         let again = Watch::of(&uri).unwrap();
         let lags = Arc::new(Lags::new());

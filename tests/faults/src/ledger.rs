@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn one_write_is_fatal_once() {
+    fn the_ledger_told_to_kill_at_a_write_kills_there_once() {
         use Verdict::{Fatal, Hold, Pass};
         for side in [Side::Before, Side::After, Side::Answered] {
             let mut ledger = Ledger::new();
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn another_goes_on_while_one_stands_still() {
+    fn the_ledger_with_a_paused_leader_lets_another_life_write() {
         use Verdict::{Fatal, Hold, Pass};
         let mut ledger = Ledger::new();
         ledger.begin("a", Fault::Paused(1, Side::After));
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn each_life_makes_progress() {
+    fn the_ledger_told_to_kill_each_time_lets_each_life_write_once() {
         use Verdict::{Fatal, Pass};
         let mut ledger = Ledger::new();
         ledger.begin("a", Fault::Each(Side::Before));
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_or_lags_is_so_once() {
+    fn a_refusal_a_lag_and_a_handover_are_triggered_once() {
         let refused = Verdict::Refuse(1, Refusal::Conflict);
         let lags = Verdict::LagThenPass(1, Lag::Late, "pods");
         let last = Verdict::LastBeforeTheEnd(1, "pods");
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_counted_by_resource_and_one_is_not_seen() {
+    fn events_are_counted_by_resource_and_the_chosen_one_triggers_the_lag() {
         let mut ledger = Ledger::new();
         ledger.begin("a", Fault::Unseen(2, Lag::Missed, "pods"));
         let lags = ["pods", "nodes", "nodes", "pods", "pods"].map(|resource| ledger.event(resource));
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn the_life_after_the_kill_is_stale() {
+    fn the_life_after_a_stale_kill_sees_an_old_state() {
         let mut ledger = Ledger::new();
         ledger.begin("a", Fault::Stale(1, "pods"));
         assert_eq!(ledger.stale(), None);
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_own_is_beside() {
+    fn a_write_in_another_namespace_is_not_counted() {
         let mut ledger = Ledger::new();
         ledger.begin("a", Fault::One(1, Side::Before));
         let life = ledger.begin_life();
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_succeeded_is_done() {
+    fn a_write_is_done_only_when_its_answer_is_a_success() {
         let mut ledger = Ledger::new();
         ledger.begin("a", Fault::None);
         for answer in [Some(201), Some(409), None] {

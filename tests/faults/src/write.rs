@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_a_rollout_counts() {
+    fn a_request_that_changes_an_object_is_a_write() {
         for (method, uri, says, namespace) in [
             ("POST", "/api/v1/namespaces/a/pods?timeout=5s", "POST pods", "a"),
             ("PATCH", "/api/v1/namespaces/a/pods/web-1/status?timeout=5s", "PATCH pods/status web-1", "a"),
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_and_what_is_beside_a_rollout_do_not() {
+    fn a_read_a_dry_run_and_the_controllers_own_upkeep_are_no_writes() {
         for (method, uri) in [
             ("GET", "/api/v1/namespaces/a/pods"),
             ("POST", "/api/v1/namespaces/a/podtemplates?dryRun=All"),

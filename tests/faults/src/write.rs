@@ -4,22 +4,20 @@ use std::fmt;
 
 use http::{Method, Uri};
 
-/// What a workload's controller writes. Its certificates, leases and events are not part of a rollout.
-const RESOURCES: [&str; 11] = [
-    "pods",
-    "pods/status",
-    "pods/resize",
-    "persistentvolumeclaims",
-    "configmaps",
-    "controllerrevisions",
-    "clonesets",
-    "clonesets/status",
-    "nodeimages",
-    "imagepulljobs",
-    "imagepulljobs/status",
+/// What the controller writes for itself: its lease, events, certificates, and where they are published. Everything else
+/// counts, so nobody has to name the resources of a new kind here.
+const UPKEEP: [&str; 8] = [
+    "leases",
+    "events",
+    "secrets",
+    "endpointslices",
+    "customresourcedefinitions",
+    "validatingwebhookconfigurations",
+    "tokenreviews",
+    "namespaces",
 ];
 
-/// A request that changes something of a rollout.
+/// A request that changes an object, for a workload or something else that users ask for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {
     /// POST, PATCH, PUT or DELETE.
@@ -42,7 +40,8 @@ impl Write {
             return None;
         }
         let (resource, namespace, name) = parts(uri)?;
-        RESOURCES.contains(&resource.as_str()).then(|| Write {
+        let is_upkeep = resource.split('/').next().is_some_and(|resource| UPKEEP.contains(&resource));
+        (!is_upkeep).then(|| Write {
             method: method.clone(),
             resource,
             namespace: namespace.to_owned(),

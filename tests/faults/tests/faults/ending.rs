@@ -1,15 +1,13 @@
 //! How a case ends, without what differs from run to run: names that were drawn, uids, addresses, times.
 
-use std::collections::BTreeMap;
-
 use anyhow::Result;
 use berth_api::names::{annotation, label};
-use berth_e2e::objects::{self, APP, CONTAINER, kind};
-use berth_e2e::record::PodView;
+use berth_e2e::objects::{self, APP, kind};
 use kube::Client;
 use serde_json::Value;
 
 use crate::case::SET;
+use crate::pod_ending::{Image, PodEnding};
 use crate::rollout::Rollout;
 
 /// Everything that a user could find to be different.
@@ -27,9 +25,6 @@ pub(crate) struct Ending {
     named: usize,
 }
 
-/// An image, and its digest.
-pub(crate) type Image<'a> = (&'a str, &'a str);
-
 /// What a good ending has.
 pub(crate) struct Good<'a> {
     /// Of the newest template, and of the first.
@@ -39,20 +34,6 @@ pub(crate) struct Good<'a> {
     /// So many of them are of the first template.
     pub(crate) kept: usize,
     pub(crate) claims: usize,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-struct PodEnding {
-    labels: BTreeMap<String, String>,
-    /// Of each container.
-    images: Vec<String>,
-    image_id: String,
-    /// Types and statuses.
-    conditions: BTreeMap<String, String>,
-    serves: bool,
-    /// The record of an in-place update speaks of the pod's revision, and is closed.
-    settled: bool,
-    restarts: Option<i32>,
 }
 
 impl Ending {
@@ -79,7 +60,8 @@ impl Ending {
         let asked = node_image["spec"]["inspectPods"].as_array().map(Vec::as_slice).unwrap_or_default();
         let inspected = asked.iter().filter(|pod| uids.contains(&text(&pod["uid"]))).count();
         let named = set["spec"]["scaleStrategy"]["podsToDelete"].as_array().map_or(0, Vec::len);
-        let mut pods = pods.iter().map(|pod| PodEnding::of(pod, rollout)).collect::<Result<Vec<_>>>()?;
+        let mut pods =
+            pods.iter().map(|pod| PodEnding::read(pod, rollout.restarts_are_certain())).collect::<Result<Vec<_>>>()?;
         pods.sort_by(|a, b| a.labels.cmp(&b.labels));
         Ok(Ending { status, revisions, pods, claims, inspected, named })
     }
@@ -108,22 +90,12 @@ impl Ending {
         if self.pods.len() != pods {
             return Some(format!("there are {} pods: {:?}", self.pods.len(), self.pods));
         }
-        let is_exact = |pod: &PodEnding, (image, digest): Image<'_>| {
-            pod.images.iter().all(|own| own == image) && pod.image_id.ends_with(digest)
-        };
-        let old = self.pods.iter().filter(|pod| !is_exact(pod, newest)).count();
+        let old = self.pods.iter().filter(|pod| !pod.has_image(newest)).count();
         if old != kept {
             return Some(format!("{old} pods have another image, not {kept}: {:?}", self.pods));
         }
-        let flawed = self.pods.iter().find(|pod| {
-            let exact = is_exact(pod, newest) || is_exact(pod, first);
-            let gates = ["InPlaceUpdateReady", "KruisePodReady", "Ready"];
-            let open = gates.iter().all(|gate| pod.conditions.get(*gate).is_some_and(|status| status == "True"));
-            let normal = pod.labels.get(label::LIFECYCLE_STATE).is_some_and(|state| state == "Normal");
-            // Nothing of the status tells that somebody asks for a pod's end.
-            let stays = !pod.labels.contains_key(label::SPECIFIED_DELETE);
-            !(exact && open && normal && stays && pod.serves && pod.settled)
-        });
+        let is_good = |pod: &PodEnding| (pod.has_image(newest) || pod.has_image(first)) && pod.is_in_service();
+        let flawed = self.pods.iter().find(|pod| !is_good(pod));
         if let Some(pod) = flawed {
             return Some(format!("a pod is not as wanted: {pod:?}"));
         }
@@ -144,29 +116,6 @@ impl Ending {
     }
 }
 
-impl PodEnding {
-    fn of(pod: &Value, rollout: Rollout) -> Result<PodEnding> {
-        let view = PodView::of(&serde_json::from_value(pod.clone())?);
-        let container = view.containers.get(CONTAINER).cloned().unwrap_or_default();
-        let strings = |value: &Value| -> BTreeMap<String, String> {
-            value.as_object().into_iter().flatten().map(|(key, value)| (key.clone(), text(value))).collect()
-        };
-        let mut labels = strings(&pod["metadata"]["labels"]);
-        labels.remove(label::CLONESET_INSTANCE_ID);
-        let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-        let annotations = strings(&pod["metadata"]["annotations"]);
-        Ok(PodEnding {
-            settled: annotations.get(annotation::INPLACE_UPDATE_STATE).is_none_or(|state| is_settled(state, &view)),
-            images: view.containers.values().map(|container| container.wanted.clone()).collect(),
-            image_id: container.image_id,
-            conditions: conditions.map(|c| (text(&c["type"]), text(&c["status"]))).collect(),
-            serves: view.serves(),
-            restarts: rollout.restarts_are_certain().then_some(container.restarts),
-            labels,
-        })
-    }
-}
-
 async fn claims(client: &Client, namespace: &str, pods: &[Value]) -> Result<Vec<bool>> {
     let claims = objects::list(client, namespace, "v1/PersistentVolumeClaim", "").await?;
     let is_sound = |claim: &Value| {
@@ -178,11 +127,6 @@ async fn claims(client: &Client, namespace: &str, pods: &[Value]) -> Result<Vec<
             && metadata["deletionTimestamp"].is_null()
     };
     Ok(claims.iter().map(is_sound).collect())
-}
-
-fn is_settled(state: &str, pod: &PodView) -> bool {
-    let state: Value = serde_json::from_str(state).unwrap_or_default();
-    text(&state["revision"]) == pod.revision && !text(&state["berthVerifiedBy"]).is_empty()
 }
 
 fn text(value: &Value) -> String {

@@ -21,6 +21,7 @@ mod laws;
 mod nodes;
 mod owner;
 mod plans;
+mod pod_ending;
 mod rollout;
 mod run;
 mod scenario;

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use berth_api::names::{label, lifecycle_state};
-use berth_e2e::objects::{self, APP, kind};
+use berth_e2e::objects::{self, kind};
+use kube::Client;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use crate::case::{Case, SET};
 use crate::world::PATIENCE;
 
 /// The label that holds a pod where it is, and lets it back into service.
@@ -26,8 +26,8 @@ struct Answer {
 }
 
 /// Takes the label off each pod that waits for its update, and gives it back to each that was updated, until so many were.
-pub(crate) async fn let_all_through(case: &Case<'_>, pods: usize) -> Result<()> {
-    until(case, pods, |state, labels| match state {
+pub(crate) async fn let_all_through(client: &Client, namespace: &str, pods: usize) -> Result<()> {
+    until((client, namespace), pods, |state, labels| match state {
         lifecycle_state::PREPARING_UPDATE if labels[HOOK].is_string() => {
             Some(Answer { label: HOOK, value: Value::Null, is_last: false })
         }
@@ -40,8 +40,8 @@ pub(crate) async fn let_all_through(case: &Case<'_>, pods: usize) -> Result<()> 
 }
 
 /// Lets so many new pods into service.
-pub(crate) async fn let_in(case: &Case<'_>, pods: usize) -> Result<()> {
-    until(case, pods, |state, labels| {
+pub(crate) async fn let_in(client: &Client, namespace: &str, pods: usize) -> Result<()> {
+    until((client, namespace), pods, |state, labels| {
         let waits = state == lifecycle_state::PREPARING_NORMAL && labels[READY].is_null();
         waits.then(|| Answer { label: READY, value: json!("true"), is_last: true })
     })
@@ -49,29 +49,32 @@ pub(crate) async fn let_in(case: &Case<'_>, pods: usize) -> Result<()> {
 }
 
 /// Lets so many pods go that are to be deleted.
-pub(crate) async fn let_go(case: &Case<'_>, pods: usize) -> Result<()> {
-    until(case, pods, |state, labels| {
+pub(crate) async fn let_go(client: &Client, namespace: &str, pods: usize) -> Result<()> {
+    until((client, namespace), pods, |state, labels| {
         let waits = state == lifecycle_state::PREPARING_DELETE && labels[HOOK].is_string();
         waits.then_some(Answer { label: HOOK, value: Value::Null, is_last: true })
     })
     .await
 }
 
-/// Answers every pod by its state and its labels, until so many have had their last answer.
-async fn until(case: &Case<'_>, pods: usize, answer: impl Fn(&str, &Value) -> Option<Answer>) -> Result<()> {
-    let client = &case.world.client;
+/// Answers every pod of the namespace by its state and its labels, until so many have had their last answer.
+async fn until(
+    (client, namespace): (&Client, &str),
+    pods: usize,
+    answer: impl Fn(&str, &Value) -> Option<Answer>,
+) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     let mut through = 0;
     while through < pods {
         ensure!(Instant::now() < deadline, "only {through} of {pods} pods came through their hooks");
-        for pod in objects::list(client, &case.namespace, kind::POD, &format!("{APP}={SET}")).await? {
+        for pod in objects::list(client, namespace, kind::POD, "").await? {
             let labels = &pod["metadata"]["labels"];
             let state = labels[label::LIFECYCLE_STATE].as_str().unwrap_or_default();
             let Some(Answer { label, value, is_last }) = answer(state, labels) else { continue };
             through += usize::from(is_last);
             let name = pod["metadata"]["name"].as_str().unwrap_or_default();
             let patch = json!({"metadata": {"labels": {label: value}}});
-            objects::patch(client, &case.namespace, kind::POD, name, &patch).await?;
+            objects::patch(client, namespace, kind::POD, name, &patch).await?;
         }
         sleep(Duration::from_millis(50)).await;
     }

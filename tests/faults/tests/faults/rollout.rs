@@ -274,17 +274,17 @@ impl Rollout {
             }
             Rollout::Guarded => {
                 case.create(&self.clone_set()).await?;
-                owner::let_in(case, REPLICAS).await?;
+                owner::let_in(&case.world.client, &case.namespace, REPLICAS).await?;
                 let is_in = |s: &&Standing<'_>| s.pod.serves() && s.pod.label(label::LIFECYCLE_STATE) == NORMAL;
                 let all_are_in = |now: &Moment<'_>| now.pods.values().filter(is_in).count() == REPLICAS;
                 case.watch.until("all pods are in service", PATIENCE, all_are_in).await?;
                 let Expected { replicas, deletes, .. } = self.expected();
                 case.patch_set(&json!({"spec": {"replicas": replicas}})).await?;
-                owner::let_go(case, deletes).await
+                owner::let_go(&case.world.client, &case.namespace, deletes).await
             }
             Rollout::Hooks => {
                 case.set_image(TWO).await?;
-                owner::let_all_through(case, REPLICAS).await
+                owner::let_all_through(&case.world.client, &case.namespace, REPLICAS).await
             }
             Rollout::Repaired => {
                 case.set_image(MISSING).await?;

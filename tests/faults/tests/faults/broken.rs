@@ -14,9 +14,9 @@ use berth_faults::{Entry, Ledger, Write};
 use http::Method;
 use serde_json::{Value, json};
 
+use crate::clone_set::Rollout;
 use crate::laws;
 use crate::owner::{HOOK, READY};
-use crate::rollout::Rollout;
 use crate::world::{ONE, TWO};
 
 const OLD: &str = "web-old";

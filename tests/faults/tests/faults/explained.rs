@@ -15,8 +15,8 @@ use serde_json::Value;
 use tokio::process::Command;
 use tokio::time::sleep;
 
-use crate::case::{Case, Goal, SET};
-use crate::rollout::{REPLICAS, Rollout};
+use crate::clone_set::run::{Case, Goal, SET};
+use crate::clone_set::{REPLICAS, Rollout};
 use crate::run;
 use crate::world::{TWO, World};
 

@@ -12,9 +12,9 @@ use berth_faults::{Fault, Side};
 use futures::future::{join_all, try_join_all};
 use tokio::sync::{Mutex as AsyncMutex, OnceCell, Semaphore, SemaphorePermit};
 
+use crate::clone_set::Rollout;
 use crate::images::Images;
 use crate::plans::Family;
-use crate::rollout::Rollout;
 use crate::run::{self, Ending};
 use crate::scenario::Scenario;
 use crate::world::World;

@@ -11,8 +11,8 @@ use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use crate::clone_set::Rollout;
 use crate::owner::{HOOK, READY};
-use crate::rollout::Rollout;
 
 /// What has happened to a pod so far.
 #[derive(Default)]

@@ -11,9 +11,8 @@
 //! `BERTH_CLUSTER` names a cluster with one node to use, in place of one that is made.
 
 mod broken;
-mod case;
+mod clone_set;
 mod daemon;
-mod ending;
 mod explained;
 mod group;
 mod images;
@@ -22,7 +21,6 @@ mod nodes;
 mod owner;
 mod plans;
 mod pod_ending;
-mod rollout;
 mod run;
 mod scenario;
 mod world;

@@ -47,7 +47,7 @@ impl PodEnding {
         })
     }
 
-    /// Every container has this image, and the first runs it.
+    /// Every container is to have this image, and the main one runs it.
     pub(crate) fn has_image(&self, (image, digest): Image<'_>) -> bool {
         self.images.iter().all(|own| own == image) && self.image_id.ends_with(digest)
     }

@@ -9,8 +9,8 @@ use berth_faults::{Controller, Entry, Fault};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use crate::case::Case;
-use crate::ending;
+use crate::clone_set::ending;
+use crate::clone_set::run::Case;
 use crate::images;
 use crate::scenario::Scenario;
 use crate::world::{PATIENCE, World};

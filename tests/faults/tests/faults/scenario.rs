@@ -1,7 +1,7 @@
 //! What is done while something befalls the controller.
 
+use crate::clone_set::Rollout;
 use crate::images::Images;
-use crate::rollout::Rollout;
 
 /// A thing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

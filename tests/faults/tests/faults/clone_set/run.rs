@@ -11,9 +11,9 @@ use berth_faults::Fault;
 use kube::api::{DeleteParams, PropagationPolicy};
 use serde_json::{Value, json};
 
-use crate::ending::{Ending, Good};
+use crate::clone_set::ending::{Ending, Good};
+use crate::clone_set::{Expected, REPLICAS, Rollout};
 use crate::laws;
-use crate::rollout::{Expected, REPLICAS, Rollout};
 use crate::run;
 use crate::world::{ONE, PATIENCE, World};
 

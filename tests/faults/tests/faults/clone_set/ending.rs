@@ -6,9 +6,9 @@ use berth_e2e::objects::{self, APP, kind};
 use kube::Client;
 use serde_json::Value;
 
-use crate::case::SET;
+use crate::clone_set::Rollout;
+use crate::clone_set::run::SET;
 use crate::pod_ending::{Image, PodEnding};
-use crate::rollout::Rollout;
 
 /// Everything that a user could find to be different.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,4 +1,8 @@
-//! What a user does with a CloneSet while something befalls the controller.
+//! CloneSets: what users do with one.
+
+pub(crate) mod ending;
+mod expected;
+pub(crate) mod run;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,12 +10,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use berth_api::names::lifecycle_state::NORMAL;
 use berth_api::names::{annotation, label};
-use berth_e2e::limits::Limits;
 use berth_e2e::objects::{self, CONTAINER, kind};
 use berth_e2e::record::{Moment, PodView, Standing};
 use serde_json::{Value, json};
 
-use crate::case::{Case, SET};
+pub(crate) use self::expected::Expected;
+use self::run::{Case, SET};
 use crate::owner::{self, HOOK, READY};
 use crate::world::{MISSING, ONE, PATIENCE, TWO};
 
@@ -51,37 +55,6 @@ pub(crate) enum Rollout {
     Partition,
     /// It gets one pod fewer, and is told which.
     Named,
-}
-
-/// What a scenario comes to, whatever befalls the controller.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Expected {
-    /// Pods in the end.
-    pub(crate) replicas: usize,
-    /// Pods that are created, after those that are there before.
-    pub(crate) creates: usize,
-    /// Pods that are deleted.
-    pub(crate) deletes: usize,
-    /// Claims that are created, and that there are in the end.
-    pub(crate) claims: usize,
-    /// ConfigMaps that are created.
-    pub(crate) barriers: usize,
-    /// Templates that the CloneSet has had.
-    pub(crate) templates: usize,
-    /// Revisions that are made, after those that are there before.
-    pub(crate) revisions: usize,
-    /// How often an image in a pod changes, at most.
-    pub(crate) image_changes: usize,
-    /// So many pods are still of the first template in the end.
-    pub(crate) kept: usize,
-    /// How often names are taken off the list of pods to delete.
-    pub(crate) cleaned: usize,
-    /// The image in the end, but for pods that are kept.
-    pub(crate) image: &'static str,
-    /// So many pods are available at every instant.
-    available: usize,
-    /// So many pods are there at most at any instant.
-    active: usize,
 }
 
 impl Rollout {
@@ -124,57 +97,6 @@ impl Rollout {
             Rollout::Guarded => "guarded",
             Rollout::Partition => "partition",
             Rollout::Named => "named",
-        }
-    }
-
-    pub(crate) fn expected(self) -> Expected {
-        // An update in place of all pods.
-        let update = Expected {
-            replicas: REPLICAS,
-            creates: 0,
-            deletes: 0,
-            claims: 0,
-            barriers: 0,
-            templates: 2,
-            revisions: 1,
-            image_changes: 1,
-            kept: 0,
-            cleaned: 0,
-            image: TWO,
-            available: REPLICAS - 1,
-            active: REPLICAS,
-        };
-        let same_template = Expected { templates: 1, revisions: 0, image_changes: 0, image: ONE, ..update };
-        let create = Expected { creates: REPLICAS, revisions: 1, available: 0, ..same_template };
-        let recreate = Expected {
-            creates: REPLICAS,
-            deletes: REPLICAS,
-            image_changes: 0,
-            available: REPLICAS,
-            active: REPLICAS + 1,
-            ..update
-        };
-        match self {
-            Rollout::Create => create,
-            Rollout::InPlace | Rollout::Quick | Rollout::Hooks => update,
-            Rollout::Rollback => Expected { image_changes: 2, image: ONE, ..update },
-            Rollout::Repaired => Expected { image_changes: 2, templates: 3, revisions: 2, ..update },
-            Rollout::Recreate => recreate,
-            Rollout::Claims => Expected { claims: REPLICAS, ..recreate },
-            Rollout::Ordered => Expected {
-                creates: REPLICAS,
-                barriers: REPLICAS,
-                revisions: 2,
-                image_changes: 2,
-                available: 0,
-                ..update
-            },
-            Rollout::ScaleUp => Expected { replicas: 5, creates: 2, available: REPLICAS, active: 5, ..same_template },
-            Rollout::ScaleDown => Expected { replicas: 1, deletes: 2, available: 1, ..same_template },
-            Rollout::SpecifiedDelete => Expected { creates: 1, deletes: 1, ..same_template },
-            Rollout::Guarded => Expected { replicas: 1, deletes: 2, ..create },
-            Rollout::Partition => Expected { kept: 1, ..update },
-            Rollout::Named => Expected { replicas: 2, deletes: 1, cleaned: 1, ..same_template },
         }
     }
 
@@ -329,12 +251,6 @@ impl Rollout {
     /// Whether each run restarts as many containers as any other. A new wish spares those that it reaches in time.
     pub(crate) fn restarts_are_certain(self) -> bool {
         !matches!(self, Rollout::Rollback | Rollout::Repaired)
-    }
-
-    /// What holds at every instant, where pods have this label of the newest revision.
-    pub(crate) fn limits(self, newest: &str) -> Limits {
-        let Expected { available, active, kept, .. } = self.expected();
-        Limits { available, active, kept: Some((newest.to_owned(), kept)), ..Limits::default() }
     }
 
     /// The resources whose events matter to it.

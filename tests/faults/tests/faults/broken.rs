@@ -15,7 +15,6 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::clone_set::Rollout;
-use crate::laws;
 use crate::owner::{HOOK, READY};
 use crate::world::{ONE, TWO};
 
@@ -76,7 +75,7 @@ fn judge(story: &Story) -> Result<()> {
         record.push(Duration::from_millis(at), change.clone());
     }
     let before: BTreeMap<_, _> = story.before.iter().map(|pod| (pod.name.clone(), pod.clone())).collect();
-    laws::check_record(story.rollout, &record, NEW, story.rollout.told_to_go(&before))
+    story.rollout.check_record(&record, NEW, story.rollout.told_to_go(&before))
 }
 
 fn limits() -> Vec<Break> {
@@ -348,7 +347,7 @@ fn claims() -> Result<()> {
         entries.extend(["a", "b", "c"].map(|pod| done((Method::DELETE, "pods", pod), Value::Null)));
         entries
     };
-    let judge = |entries: Vec<Entry>| laws::check_writes(Rollout::Claims, &Ledger::of(entries));
+    let judge = |entries: Vec<Entry>| Rollout::Claims.check_writes(&Ledger::of(entries));
     judge(in_turn(story()))?;
 
     let mut after = story();
@@ -380,7 +379,7 @@ fn grace() -> Result<()> {
     let judge = |writes: Vec<(&str, Value)>| {
         let patches = writes.into_iter().map(|(resource, body)| done((Method::PATCH, resource, "pod-a"), body));
         let entries = std::iter::once(posted("controllerrevisions", "")).chain(patches).collect();
-        laws::check_writes(Rollout::InPlace, &Ledger::of(entries))
+        Rollout::InPlace.check_writes(&Ledger::of(entries))
     };
     judge(vec![("pods/status", out.clone()), ("pods", patched(1))])?;
     is_found(judge(vec![("pods/status", out), ("pods", patched(0))]), "pod pod-a was patched after")?;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use berth_e2e::objects::{self, kind};
 use berth_faults::Fault;
 use berth_simnode::nodes::node;
@@ -14,6 +14,7 @@ use http::Method;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
+use crate::laws;
 use crate::nodes::Recorder;
 use crate::run;
 use crate::world::{NODES, PATIENCE, World};
@@ -209,17 +210,13 @@ impl<'a> Case<'a> {
     }
 
     fn check_writes(&self, wanted: &Expected) -> Result<()> {
-        let ledger = self.world.controller.ledger();
-        for (method, resource, times) in [
+        let counts = [
             (Method::POST, "nodeimages", wanted.creates),
             (Method::DELETE, "nodeimages", wanted.deletes),
             (Method::POST, "imagepulljobs", 0),
             (Method::DELETE, "imagepulljobs", wanted.expires),
-        ] {
-            let done = ledger.done(&method, resource);
-            ensure!(done == times, "{done} times {method} {resource} was carried out, not {times} times");
-        }
-        Ok(())
+        ];
+        laws::writes_are(&self.world.controller.ledger(), counts)
     }
 
     /// Takes away what there is, and waits until no node is asked for anything.

@@ -1,5 +1,6 @@
 //! CloneSets: what users do with one.
 
+mod checks;
 pub(crate) mod ending;
 mod expected;
 pub(crate) mod run;

@@ -70,11 +70,11 @@ impl<'a> Case<'a> {
         let all_serve = |now: &Moment<'_>| now.available(Duration::ZERO) == wanted.replicas;
         self.watch.until("all pods serve", PATIENCE, all_serve).await?;
 
-        laws::check_writes(self.rollout, &controller.ledger())?;
+        self.rollout.check_writes(&controller.ledger())?;
         let record = self.watch.record()?.since(from);
-        laws::check_record(self.rollout, &record, ending.update_revision(), self.rollout.told_to_go(&before))?;
+        self.rollout.check_record(&record, ending.update_revision(), self.rollout.told_to_go(&before))?;
         if self.rollout.keeps_pods() {
-            laws::check_same(&before, &self.pods().await?)?;
+            laws::pods_are_the_same(&before, &self.pods().await?)?;
         }
         Ok(ending)
     }

@@ -23,9 +23,9 @@ use crate::world::World;
 /// another.
 const ATTEMPTS: usize = 3;
 
-/// Who runs the pods, and how many controllers there are.
+/// A kind of world: who runs the pods, and how many controllers there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum WorldKind {
     /// A node with its kubelet, containerd and daemon; one controller.
     Real,
     /// A node that `simnode` plays, and all its pods at once; one controller.
@@ -34,36 +34,40 @@ pub(crate) enum Kind {
     Pair,
 }
 
-impl Kind {
+impl WorldKind {
+    pub(crate) const ALL: [WorldKind; 3] = [WorldKind::Real, WorldKind::Simulated, WorldKind::Pair];
+
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Kind::Real => "real",
-            Kind::Simulated => "simulated",
-            Kind::Pair => "pair",
+            WorldKind::Real => "real",
+            WorldKind::Simulated => "simulated",
+            WorldKind::Pair => "pair",
         }
     }
 
     pub(crate) fn scenarios(self) -> Vec<Scenario> {
         let images = Images::ALL.map(Scenario::Images);
         match self {
-            Kind::Real => Rollout::REAL.map(Scenario::Rollout).to_vec(),
-            Kind::Simulated | Kind::Pair => [&Rollout::SIMULATED.map(Scenario::Rollout)[..], &images].concat(),
+            WorldKind::Real => Rollout::REAL.map(Scenario::Rollout).to_vec(),
+            WorldKind::Simulated | WorldKind::Pair => {
+                [&Rollout::SIMULATED.map(Scenario::Rollout)[..], &images].concat()
+            }
         }
     }
 
     /// In which ways the controller dies.
     pub(crate) fn sides(self) -> &'static [Side] {
         match self {
-            Kind::Real => &[Side::Before, Side::After],
-            Kind::Simulated | Kind::Pair => &[Side::Before, Side::After, Side::Answered],
+            WorldKind::Real => &[Side::Before, Side::After],
+            WorldKind::Simulated | WorldKind::Pair => &[Side::Before, Side::After, Side::Answered],
         }
     }
 
     pub(crate) fn families(self) -> &'static [Family] {
         match self {
-            Kind::Real => &[Family::Killed(Side::Before), Family::Killed(Side::After)],
-            Kind::Simulated => &Family::ONE_CONTROLLER,
-            Kind::Pair => &Family::TWO_CONTROLLERS,
+            WorldKind::Real => &[Family::Killed(Side::Before), Family::Killed(Side::After)],
+            WorldKind::Simulated => &Family::ONE_CONTROLLER,
+            WorldKind::Pair => &Family::TWO_CONTROLLERS,
         }
     }
 
@@ -71,14 +75,14 @@ impl Kind {
     /// in turn takes one run only, and is always tried.
     pub(crate) fn stride(self) -> usize {
         match self {
-            Kind::Real => 32,
-            Kind::Simulated | Kind::Pair => 48,
+            WorldKind::Real => 32,
+            WorldKind::Simulated | WorldKind::Pair => 48,
         }
     }
 
     /// How many clusters there are.
     fn worlds(self) -> Result<usize> {
-        if self == Kind::Real {
+        if self == WorldKind::Real {
             return Ok(1);
         }
         let Ok(worlds) = env::var("BERTH_FAULTS_WORLDS") else {
@@ -97,11 +101,11 @@ pub(crate) struct Worlds {
 }
 
 impl Worlds {
-    pub(crate) async fn of(&self, kind: Kind) -> Result<&Group> {
+    pub(crate) async fn of(&self, kind: WorldKind) -> Result<&Group> {
         let cell = match kind {
-            Kind::Real => &self.real,
-            Kind::Simulated => &self.simulated,
-            Kind::Pair => &self.pair,
+            WorldKind::Real => &self.real,
+            WorldKind::Simulated => &self.simulated,
+            WorldKind::Pair => &self.pair,
         };
         cell.get_or_try_init(|| Group::new(kind)).await
     }
@@ -130,7 +134,7 @@ impl Undisturbed {
 
 /// The clusters of a kind.
 pub(crate) struct Group {
-    pub(crate) kind: Kind,
+    pub(crate) kind: WorldKind,
     worlds: Vec<World>,
     /// Those that no case uses, by number; and as many permits.
     free: (Mutex<Vec<usize>>, Semaphore),
@@ -164,7 +168,7 @@ impl Drop for Taken<'_> {
 }
 
 impl Group {
-    async fn new(kind: Kind) -> Result<Group> {
+    async fn new(kind: WorldKind) -> Result<Group> {
         let worlds = try_join_all((0..kind.worlds()?).map(|_| World::new(kind))).await?;
         let free = (Mutex::new((0..worlds.len()).collect()), Semaphore::new(worlds.len()));
         let undisturbed = kind.scenarios().into_iter().map(|scenario| (scenario, AsyncMutex::default())).collect();

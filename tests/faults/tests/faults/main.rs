@@ -34,7 +34,7 @@ use berth_e2e::suite::{self, Company, Tries};
 use berth_faults::{Fault, Lag};
 use futures::FutureExt;
 
-use crate::group::{Group, Kind, Undisturbed, Worlds};
+use crate::group::{Group, Undisturbed, WorldKind, Worlds};
 use crate::plans::Family;
 use crate::scenario::Scenario;
 
@@ -59,11 +59,11 @@ impl Way {
         }
     }
 
-    fn all(kind: Kind, scenario: Scenario) -> Vec<Way> {
+    fn all(kind: WorldKind, scenario: Scenario) -> Vec<Way> {
         let mut ways = vec![Way::Undisturbed, Way::Plans];
-        ways.extend((kind != Kind::Pair && scenario.gets_on_by_single_writes()).then_some(Way::Each));
+        ways.extend((kind != WorldKind::Pair && scenario.gets_on_by_single_writes()).then_some(Way::Each));
         let is_explained = matches!(scenario, Scenario::Rollout(rollout) if rollout.is_explained());
-        ways.extend((kind == Kind::Real && is_explained).then_some(Way::Explained));
+        ways.extend((kind == WorldKind::Real && is_explained).then_some(Way::Explained));
         ways
     }
 }
@@ -72,9 +72,9 @@ impl Way {
 const AT_ONCE: usize = 4;
 
 /// What is tried, with the kinds spread evenly: so no world waits while the others of a kind have all the work.
-fn in_turns() -> Vec<(Kind, Scenario, Way)> {
+fn in_turns() -> Vec<(WorldKind, Scenario, Way)> {
     let mut all = Vec::new();
-    for kind in [Kind::Real, Kind::Simulated, Kind::Pair] {
+    for kind in WorldKind::ALL {
         let of_scenario = |scenario| Way::all(kind, scenario).into_iter().map(move |way| (kind, scenario, way));
         let of_kind: Vec<_> = kind.scenarios().into_iter().flat_map(of_scenario).collect();
         let place = |number: usize| (2 * number + 1) * 1_000_000 / (2 * of_kind.len());
@@ -101,7 +101,7 @@ fn main() -> ExitCode {
 }
 
 /// Of so many kills, and of so many other faults, one is tried.
-fn strides(kind: Kind) -> Result<(usize, usize)> {
+fn strides(kind: WorldKind) -> Result<(usize, usize)> {
     let Ok(text) = env::var("BERTH_FAULTS_STRIDE") else { return Ok((kind.stride(), kind.stride())) };
     let (kills, others) = text.split_once(',').unwrap_or((&text, &text));
     let stride = |text: &str| text.parse().ok().filter(|stride| *stride > 0);

@@ -22,7 +22,7 @@ use tempfile::TempDir;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
-use crate::group::Kind;
+use crate::group::WorldKind;
 
 /// How long anything may take on a busy machine. Nothing is asserted about time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
@@ -58,10 +58,10 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) async fn new(kind: Kind) -> Result<World> {
+    pub(crate) async fn new(kind: WorldKind) -> Result<World> {
         match kind {
-            Kind::Real => World::real().await,
-            Kind::Simulated | Kind::Pair => World::simulated(kind == Kind::Pair).await,
+            WorldKind::Real => World::real().await,
+            WorldKind::Simulated | WorldKind::Pair => World::simulated(kind == WorldKind::Pair).await,
         }
     }
 

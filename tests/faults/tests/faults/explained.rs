@@ -1,6 +1,6 @@
 //! What `explain` says while the controller is dead is what the controller does first when it lives again.
 //!
-//! It is killed before each write of a rollout in turn. The node stands still from then on until the next life has done
+//! It is killed before each write of a scenario in turn. The node stands still from then on until the next life has done
 //! what there was to do, so that both see the same.
 
 use std::collections::BTreeMap;
@@ -15,10 +15,9 @@ use serde_json::Value;
 use tokio::process::Command;
 use tokio::time::sleep;
 
-use crate::clone_set::run::{Case, Goal, SET};
-use crate::clone_set::{REPLICAS, Rollout};
 use crate::run;
-use crate::world::{TWO, World};
+use crate::scenario::{Run, Scenario};
+use crate::world::World;
 
 const KUBELET: Component = Component::Kubelet(1);
 
@@ -34,39 +33,50 @@ struct Deed {
     conditions: BTreeMap<String, Value>,
 }
 
-/// Compares at every write of a rollout of this kind.
-pub(crate) async fn try_all(world: &World, rollout: Rollout) -> Result<()> {
-    let case = Case::new(world, rollout).await?;
-    world.controller.begin(&case.namespace, Fault::None);
-    case.create(&rollout.clone_set()).await?;
-    case.at_rest(Goal::BEFORE).await?;
+/// What is compared.
+#[derive(Clone, Copy)]
+pub(crate) struct Explained {
+    /// Kind and name of the object, as `explain` is told them.
+    pub(crate) object: [&'static str; 2],
+    /// So many plans with something to do there are at least.
+    pub(crate) plans: usize,
+}
 
-    world.controller.begin(&case.namespace, Fault::Each(Side::Before));
+/// Compares at every write of a scenario.
+pub(crate) async fn compare<'a, R: Run<'a>>(
+    world: &'a World,
+    scenario: R::Scenario,
+    explained: Explained,
+) -> Result<()> {
+    let (namespace, mut run) = run::begin::<R>(world, scenario).await?;
+    world.controller.begin(&namespace, Fault::None);
+    run.set_up().await?;
+
+    world.controller.begin(&namespace, Fault::Each(Side::Before));
     world.controller.hold();
-    let compared = roll_out(world, &case).await;
+    let compared = compare_each(world, &run, (explained.object, &namespace)).await;
     world.controller.begin("", Fault::None);
     world.controller.release();
     let resumed = world.cluster.resume(KUBELET);
     let compared = compared.with_context(|| world.logs())?;
     resumed?;
-    case.clean_up().await?;
-    eprintln!("{}: {compared} plans were done as they were explained", rollout.name());
-    // A revision, and two writes for each of three pods, at the least.
-    ensure!(compared >= 7, "only {compared} plans were there to compare");
+    run.clean_up().await?;
+    eprintln!("{}: {compared} plans were done as they were explained", scenario.name());
+    ensure!(compared >= explained.plans, "only {compared} plans were there to compare");
     Ok(())
 }
 
 /// Gives how many plans with something to do were compared.
-async fn roll_out(world: &World, case: &Case<'_>) -> Result<usize> {
-    case.set_image(TWO).await?;
+async fn compare_each<'a>(world: &World, run: &impl Run<'a>, object: ([&str; 2], &str)) -> Result<usize> {
+    run.act().await?;
     let mut compared = 0;
     loop {
         tokio::select! {
             dead = world.controller.dead() => dead?,
-            ending = case.at_rest(Goal::Good { image: TWO, templates: 2, pods: REPLICAS, kept: 0 }) => return ending.map(|_| compared),
+            ended = run::rest(&world.controller, || run.look()) => return ended.map(|_| compared),
         }
         world.cluster.pause(KUBELET)?;
-        let told = explain(world, &case.namespace).await?;
+        let told = explain(world, object).await?;
         let did = first_deeds(world).await?;
         world.cluster.resume(KUBELET)?;
         let stages = stages(&told)?;
@@ -75,9 +85,9 @@ async fn roll_out(world: &World, case: &Case<'_>) -> Result<usize> {
     }
 }
 
-async fn explain(world: &World, namespace: &str) -> Result<Value> {
+async fn explain(world: &World, ([kind, name], namespace): ([&str; 2], &str)) -> Result<Value> {
     let mut command = Command::new(&world.program);
-    command.args(["explain", "cloneset", SET, "--namespace", namespace, "--output", "json"]);
+    command.args(["explain", kind, name, "--namespace", namespace, "--output", "json"]);
     let output = command.env("KUBECONFIG", world.cluster.kubeconfig()).output().await?;
     ensure!(output.status.success(), "explain failed: {}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).context("explain prints no JSON")
@@ -134,7 +144,7 @@ fn follows(stages: &[Vec<Deed>], did: &[Deed]) -> Result<()> {
 }
 
 impl Deed {
-    /// What was done for a CloneSet, but for its status, which is no part of a plan.
+    /// What was done, but for the status of the workload, which is no part of a plan.
     fn done(entry: &Entry) -> Option<Deed> {
         let ours = ["pods", "pods/status", "controllerrevisions"].contains(&entry.write.resource.as_str());
         let containers = entry.body["spec"]["containers"].as_array().into_iter().flatten();

@@ -10,13 +10,12 @@ use std::{env, thread};
 use anyhow::{Context, Result, ensure};
 use berth_faults::{Fault, Side};
 use futures::future::{join_all, try_join_all};
+use serde_json::Value;
 use tokio::sync::{Mutex as AsyncMutex, OnceCell, Semaphore, SemaphorePermit};
 
-use crate::clone_set::Rollout;
-use crate::images::Images;
 use crate::plans::Family;
-use crate::run::{self, Ending};
-use crate::scenario::Scenario;
+use crate::run::{Attempt, Outcome};
+use crate::scenario::{self, Scenario};
 use crate::world::World;
 
 /// So often a scenario is tried without a fault, and at most with one that is not triggered, because a run has fewer writes than
@@ -36,6 +35,8 @@ pub(crate) enum WorldKind {
 
 impl WorldKind {
     pub(crate) const ALL: [WorldKind; 3] = [WorldKind::Real, WorldKind::Simulated, WorldKind::Pair];
+    /// Those with simulated nodes.
+    pub(crate) const SIMULATED: [WorldKind; 2] = [WorldKind::Simulated, WorldKind::Pair];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -45,14 +46,8 @@ impl WorldKind {
         }
     }
 
-    pub(crate) fn scenarios(self) -> Vec<Scenario> {
-        let images = Images::ALL.map(Scenario::Images);
-        match self {
-            WorldKind::Real => Rollout::REAL.map(Scenario::Rollout).to_vec(),
-            WorldKind::Simulated | WorldKind::Pair => {
-                [&Rollout::SIMULATED.map(Scenario::Rollout)[..], &images].concat()
-            }
-        }
+    pub(crate) fn scenarios(self) -> impl Iterator<Item = &'static dyn Scenario> {
+        scenario::all().filter(move |scenario| scenario.worlds().contains(&self))
     }
 
     /// In which ways the controller dies.
@@ -122,7 +117,7 @@ pub(crate) struct Undisturbed {
     pub(crate) most: usize,
     /// How many events a controller was told of at most, by resource.
     events: BTreeMap<String, usize>,
-    pub(crate) ending: Ending,
+    pub(crate) ending: Value,
 }
 
 impl Undisturbed {
@@ -136,17 +131,17 @@ impl Undisturbed {
 pub(crate) struct Group {
     pub(crate) kind: WorldKind,
     worlds: Vec<World>,
-    /// Those that no case uses, by number; and as many permits.
+    /// Those that no run uses, by number; and as many permits.
     free: (Mutex<Vec<usize>>, Semaphore),
-    /// Held while a scenario is tried without a fault, so that nobody does it a second time.
-    undisturbed: BTreeMap<Scenario, AsyncMutex<Option<Undisturbed>>>,
-    /// The faults that were triggered, and how many events each hid from the controller.
-    triggered: Mutex<BTreeMap<(Scenario, Fault), usize>>,
+    /// By the name of the scenario. Held while it is tried without a fault, so that nobody does it a second time.
+    undisturbed: BTreeMap<&'static str, AsyncMutex<Option<Undisturbed>>>,
+    /// The faults that were triggered, with the names of the scenarios, and how many events each hid from the controller.
+    triggered: Mutex<BTreeMap<(&'static str, Fault), usize>>,
     /// So many faults were injected.
     injected: AtomicUsize,
 }
 
-/// A world that a case has for itself. It is free again with the end of this value.
+/// A world that a run has for itself. It is free again with the end of this value.
 pub(crate) struct Taken<'a> {
     group: &'a Group,
     number: usize,
@@ -171,7 +166,8 @@ impl Group {
     async fn new(kind: WorldKind) -> Result<Group> {
         let worlds = try_join_all((0..kind.worlds()?).map(|_| World::new(kind))).await?;
         let free = (Mutex::new((0..worlds.len()).collect()), Semaphore::new(worlds.len()));
-        let undisturbed = kind.scenarios().into_iter().map(|scenario| (scenario, AsyncMutex::default())).collect();
+        let undisturbed: BTreeMap<_, _> = kind.scenarios().map(|it| (it.name(), AsyncMutex::default())).collect();
+        ensure!(undisturbed.len() == kind.scenarios().count(), "two scenarios have one name");
         Ok(Group { kind, worlds, free, undisturbed, triggered: Mutex::default(), injected: AtomicUsize::new(0) })
     }
 
@@ -182,22 +178,22 @@ impl Group {
         Ok(Taken { group: self, number, _permit: permit })
     }
 
-    async fn run(&self, scenario: Scenario, fault: Fault, expected: Option<&Ending>) -> Result<run::Run> {
+    async fn run(&self, scenario: &dyn Scenario, fault: Fault, expected: Option<&Value>) -> Result<Outcome> {
         let world = self.take().await?;
-        run::run(&world, scenario, fault, expected).await
+        scenario.run(Attempt { world: &world, fault, expected }).await
     }
 
-    fn known(&self, scenario: Scenario) -> Result<&AsyncMutex<Option<Undisturbed>>> {
-        self.undisturbed.get(&scenario).context("it is no scenario of this kind")
+    fn known(&self, scenario: &dyn Scenario) -> Result<&AsyncMutex<Option<Undisturbed>>> {
+        self.undisturbed.get(scenario.name()).context("it is no scenario of this kind of world")
     }
 
     /// How the scenario goes without a fault; tried a few times, once.
-    pub(crate) async fn undisturbed(&self, scenario: Scenario) -> Result<Undisturbed> {
+    pub(crate) async fn undisturbed(&self, scenario: &dyn Scenario) -> Result<Undisturbed> {
         let mut known = self.known(scenario)?.lock().await;
         if let Some(known) = &*known {
             return Ok(known.clone());
         }
-        let run::Run { ending, writes, mut certain, mut events, .. } = self.run(scenario, Fault::None, None).await?;
+        let Outcome { ending, writes, mut certain, mut events, .. } = self.run(scenario, Fault::None, None).await?;
         let (mut fewest, mut most) = (writes, writes);
         let again = (1..ATTEMPTS).map(|_| self.run(scenario, Fault::None, Some(&ending)));
         for run in try_join_all(again).await? {
@@ -212,9 +208,10 @@ impl Group {
     }
 
     /// The faults that were triggered in a scenario so far, and how many events each hid.
-    pub(crate) fn triggered(&self, scenario: Scenario) -> BTreeMap<Fault, usize> {
+    pub(crate) fn triggered(&self, scenario: &dyn Scenario) -> BTreeMap<Fault, usize> {
         let triggered = lock(&self.triggered);
-        triggered.iter().filter(|((of, _), _)| *of == scenario).map(|((_, fault), hidden)| (*fault, *hidden)).collect()
+        let name = scenario.name();
+        triggered.iter().filter(|((of, _), _)| *of == name).map(|((_, fault), hidden)| (*fault, *hidden)).collect()
     }
 
     /// How many faults were injected in all scenarios so far, and how many were triggered.
@@ -223,7 +220,12 @@ impl Group {
     }
 
     /// Tries all of these, each in the next world that is free.
-    pub(crate) async fn try_all(&self, scenario: Scenario, faults: &[Fault], expected: &Undisturbed) -> Result<()> {
+    pub(crate) async fn try_all(
+        &self,
+        scenario: &dyn Scenario,
+        faults: &[Fault],
+        expected: &Undisturbed,
+    ) -> Result<()> {
         self.injected.fetch_add(faults.len(), Ordering::Relaxed);
         let tried = faults.iter().map(async |fault| {
             let tried = self.attempt(scenario, *fault, expected).await;
@@ -231,16 +233,16 @@ impl Group {
         });
         // Which of the writes fail says more than the first of them alone.
         let failures: Vec<_> = join_all(tried).await.into_iter().flatten().collect();
-        ensure!(failures.is_empty(), "{} of {} cases fail:\n{}", failures.len(), faults.len(), failures.join("\n\n"));
+        ensure!(failures.is_empty(), "{} of {} runs fail:\n{}", failures.len(), faults.len(), failures.join("\n\n"));
         Ok(())
     }
 
     /// Fails, too, when the fault is not triggered though its write is there in every run, or its event is the first.
-    async fn attempt(&self, scenario: Scenario, fault: Fault, expected: &Undisturbed) -> Result<()> {
+    async fn attempt(&self, scenario: &dyn Scenario, fault: Fault, expected: &Undisturbed) -> Result<()> {
         for _ in 0..ATTEMPTS {
             let run = self.run(scenario, fault, Some(&expected.ending)).await?;
             if run.triggered {
-                lock(&self.triggered).insert((scenario, fault), run.hidden);
+                lock(&self.triggered).insert((scenario.name(), fault), run.hidden);
                 return Ok(());
             }
             // It was a run without a fault, of fewer writes.

@@ -1,22 +1,25 @@
 //! Images on nodes: jobs that pull, and nodes that come and go.
 //!
-//! The nodes are those that `simnode` plays. Each case pulls images of a repository of its own, so that nothing is left of
-//! the case before.
+//! The nodes are those that `simnode` plays. Each run pulls images of a repository of its own, so that nothing is left of
+//! the run before.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use berth_e2e::objects::{self, kind};
-use berth_faults::Fault;
 use berth_simnode::nodes::node;
 use berth_simnode::now;
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
 use http::Method;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
+use crate::group::WorldKind;
 use crate::laws;
 use crate::nodes::Recorder;
-use crate::run;
+use crate::run::{self, Attempt, Outcome};
+use crate::scenario::{Run, Scenario};
 use crate::world::{NODES, PATIENCE, World};
 
 const JOB: &str = "pull";
@@ -27,7 +30,7 @@ const PARALLELISM: usize = 2;
 const GUESTS: [&str; 2] = ["sim-7", "sim-8"];
 
 /// A thing to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Images {
     /// A job is created, and ends when all nodes have its image.
     Pull,
@@ -41,7 +44,7 @@ pub(crate) enum Images {
     Nodes,
 }
 
-/// What it comes to, whatever befalls the controller.
+/// What it comes to, whatever fault is injected.
 struct Expected {
     /// Nodes in the end.
     nodes: usize,
@@ -57,11 +60,12 @@ struct Expected {
     expires: usize,
 }
 
-impl Images {
-    pub(crate) const ALL: [Images; 5] =
-        [Images::Pull, Images::Changed, Images::Deleted, Images::Expired, Images::Nodes];
+/// All, in the order of their numbers.
+pub(crate) const SCENARIOS: &[&dyn Scenario] =
+    &[&Images::Pull, &Images::Changed, &Images::Deleted, &Images::Expired, &Images::Nodes];
 
-    pub(crate) fn name(self) -> &'static str {
+impl Scenario for Images {
+    fn name(&self) -> &'static str {
         match self {
             Images::Pull => "pull",
             Images::Changed => "pull_changed",
@@ -71,13 +75,26 @@ impl Images {
         }
     }
 
-    /// The resources whose events matter to it.
-    pub(crate) fn watched(self) -> Vec<&'static str> {
+    fn worlds(&self) -> &'static [WorldKind] {
+        &WorldKind::SIMULATED
+    }
+
+    fn watched(&self) -> Vec<&'static str> {
         let mut watched = vec!["imagepulljobs", "nodeimages"];
-        watched.extend((self == Images::Nodes).then_some("nodes"));
+        watched.extend((*self == Images::Nodes).then_some("nodes"));
         watched
     }
 
+    fn merged(&self) -> &'static [&'static str] {
+        &["imagepulljobs/status", "nodeimages"]
+    }
+
+    fn run<'a>(&self, attempt: Attempt<'a>) -> LocalBoxFuture<'a, Result<Outcome>> {
+        run::run::<ImagesRun<'_>>(*self, attempt).boxed_local()
+    }
+}
+
+impl Images {
     fn expected(self) -> Expected {
         let pull = Expected { nodes: NODES, tag: Some("one"), job: true, creates: 0, deletes: 0, expires: 0 };
         match self {
@@ -103,43 +120,28 @@ impl Images {
     }
 }
 
-/// A run.
-pub(crate) struct Case<'a> {
+/// A repository and a job in a namespace of its own, and the nodes.
+pub(crate) struct ImagesRun<'a> {
     world: &'a World,
     what: Images,
-    pub(crate) namespace: String,
+    namespace: String,
     seen: Recorder,
 }
 
-impl<'a> Case<'a> {
-    pub(crate) async fn new(world: &'a World, what: Images) -> Result<Case<'a>> {
-        let namespace = world.namespace(what.name());
-        objects::make_namespace(&world.client, &namespace).await?;
+impl<'a> Run<'a> for ImagesRun<'a> {
+    type Scenario = Images;
+
+    async fn begin(world: &'a World, namespace: &str, what: Images) -> Result<Self> {
         let seen = Recorder::start(&world.client).await?;
-        Ok(Case { world, what, namespace, seen })
+        Ok(ImagesRun { world, what, namespace: namespace.to_owned(), seen })
     }
 
-    /// Does it with a fault, and checks everything. `expected` is how it ends without one.
-    pub(crate) async fn attempt(&self, fault: Fault, expected: Option<&Value>) -> Result<Value> {
-        let controller = &self.world.controller;
-        controller.begin(&self.namespace, Fault::None);
-        if self.what.has_job() {
-            self.create_job().await?;
-            let all_have_it = async || self.look().await.map(|now| (now.clone(), flaw(&now, &Images::Pull.expected())));
-            run::rest(controller, all_have_it).await?;
+    async fn set_up(&mut self) -> Result<()> {
+        if !self.what.has_job() {
+            return Ok(());
         }
-        let wanted = self.what.expected();
-        let differs = |now: &Value| match expected {
-            Some(expected) => {
-                (now != expected).then(|| format!("it should have ended so:\n{expected}\nand is so:\n{now}"))
-            }
-            None => flaw(now, &wanted),
-        };
-        let look = async || self.look().await.map(|now| (now.clone(), differs(&now)));
-        let ending = run::ended(self.world, (&self.namespace, fault), self.act(), look).await?;
-        self.check_writes(&wanted)?;
-        self.seen.check(&self.namespace, PARALLELISM)?;
-        Ok(ending)
+        self.create_job().await?;
+        run::rest(&self.world.controller, || self.look_for(Images::Pull.expected())).await.map(drop)
     }
 
     async fn act(&self) -> Result<()> {
@@ -162,6 +164,34 @@ impl<'a> Case<'a> {
         }
     }
 
+    async fn look(&self) -> Result<(Value, Option<String>)> {
+        self.look_for(self.what.expected()).await
+    }
+
+    async fn check(&self, _ending: &Value) -> Result<()> {
+        let wanted = self.what.expected();
+        let counts = [
+            (Method::POST, "nodeimages", wanted.creates),
+            (Method::DELETE, "nodeimages", wanted.deletes),
+            (Method::POST, "imagepulljobs", 0),
+            (Method::DELETE, "imagepulljobs", wanted.expires),
+        ];
+        laws::writes_are(&self.world.controller.ledger(), counts)?;
+        self.seen.check(&self.namespace, PARALLELISM)
+    }
+
+    /// Takes away what there is, and waits until no node is asked for anything.
+    async fn clean_up(&self) -> Result<()> {
+        self.delete(JOB_KIND, JOB).await?;
+        for name in GUESTS {
+            self.delete("v1/Node", name).await?;
+        }
+        let nothing = || self.look_for(Expected { nodes: NODES, tag: None, ..Images::Deleted.expected() });
+        run::rest(&self.world.controller, nothing).await.map(drop)
+    }
+}
+
+impl ImagesRun<'_> {
     fn image(&self, tag: &str) -> String {
         format!("{}:{tag}", self.namespace)
     }
@@ -187,8 +217,8 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// Everything that a user could find to be different: the job, and what each node was asked for and has told of it.
-    async fn look(&self) -> Result<Value> {
+    /// The job, and what each node was asked for and has told of it; and why that is not what is wanted.
+    async fn look_for(&self, wanted: Expected) -> Result<(Value, Option<String>)> {
         let client = &self.world.client;
         let jobs = objects::list(client, &self.namespace, JOB_KIND, "").await?;
         let nodes = objects::list(client, "", kind::NODE_IMAGE, "").await?;
@@ -206,28 +236,9 @@ impl<'a> Case<'a> {
         let nodes: BTreeMap<_, _> = nodes.iter().map(node).collect();
         let seen = json!({"jobs": jobs.iter().map(job).collect::<Vec<_>>(), "nodes": nodes});
         // Messages name the image.
-        Ok(serde_json::from_str(&seen.to_string().replace(&self.namespace, "NAMESPACE"))?)
-    }
-
-    fn check_writes(&self, wanted: &Expected) -> Result<()> {
-        let counts = [
-            (Method::POST, "nodeimages", wanted.creates),
-            (Method::DELETE, "nodeimages", wanted.deletes),
-            (Method::POST, "imagepulljobs", 0),
-            (Method::DELETE, "imagepulljobs", wanted.expires),
-        ];
-        laws::writes_are(&self.world.controller.ledger(), counts)
-    }
-
-    /// Takes away what there is, and waits until no node is asked for anything.
-    pub(crate) async fn clean_up(&self) -> Result<()> {
-        self.delete(JOB_KIND, JOB).await?;
-        for name in GUESTS {
-            self.delete("v1/Node", name).await?;
-        }
-        let nothing = Expected { nodes: NODES, tag: None, ..Images::Deleted.expected() };
-        let look = async || self.look().await.map(|now| ((), flaw(&now, &nothing)));
-        run::rest(&self.world.controller, look).await
+        let seen = serde_json::from_str(&seen.to_string().replace(&self.namespace, "NAMESPACE"))?;
+        let flaw = flaw(&seen, &wanted);
+        Ok((seen, flaw))
     }
 }
 

@@ -59,11 +59,10 @@ impl Way {
         }
     }
 
-    fn all(kind: WorldKind, scenario: Scenario) -> Vec<Way> {
+    fn all(kind: WorldKind, scenario: &dyn Scenario) -> Vec<Way> {
         let mut ways = vec![Way::Undisturbed, Way::Plans];
-        ways.extend((kind != WorldKind::Pair && scenario.gets_on_by_single_writes()).then_some(Way::Each));
-        let is_explained = matches!(scenario, Scenario::Rollout(rollout) if rollout.is_explained());
-        ways.extend((kind == WorldKind::Real && is_explained).then_some(Way::Explained));
+        ways.extend((kind != WorldKind::Pair && scenario.progresses_by_single_writes()).then_some(Way::Each));
+        ways.extend((kind == WorldKind::Real && scenario.explained().is_some()).then_some(Way::Explained));
         ways
     }
 }
@@ -72,11 +71,11 @@ impl Way {
 const AT_ONCE: usize = 4;
 
 /// What is tried, with the kinds spread evenly: so no world waits while the others of a kind have all the work.
-fn in_turns() -> Vec<(WorldKind, Scenario, Way)> {
+fn in_turns() -> Vec<(WorldKind, &'static dyn Scenario, Way)> {
     let mut all = Vec::new();
     for kind in WorldKind::ALL {
         let of_scenario = |scenario| Way::all(kind, scenario).into_iter().map(move |way| (kind, scenario, way));
-        let of_kind: Vec<_> = kind.scenarios().into_iter().flat_map(of_scenario).collect();
+        let of_kind: Vec<_> = kind.scenarios().flat_map(of_scenario).collect();
         let place = |number: usize| (2 * number + 1) * 1_000_000 / (2 * of_kind.len());
         all.extend(of_kind.iter().enumerate().map(|(number, tried)| (place(number), *tried)));
     }
@@ -109,9 +108,9 @@ fn strides(kind: WorldKind) -> Result<(usize, usize)> {
     Ok((stride(kills).with_context(wrong)?, stride(others).with_context(wrong)?))
 }
 
-async fn attempt(group: &Group, scenario: Scenario, way: Way) -> Result<()> {
-    if let (Way::Explained, Scenario::Rollout(rollout)) = (way, scenario) {
-        return explained::try_all(&*group.take().await?, rollout).await;
+async fn attempt(group: &Group, scenario: &dyn Scenario, way: Way) -> Result<()> {
+    if let (Way::Explained, Some(compare)) = (way, scenario.explained()) {
+        return compare(&*group.take().await?).await;
     }
     let undisturbed = group.undisturbed(scenario).await?;
     let faults: Vec<Fault> = match way {
@@ -128,7 +127,7 @@ async fn attempt(group: &Group, scenario: Scenario, way: Way) -> Result<()> {
             // A scenario with few writes may have none in the slice: then it has one, each another one.
             let one = || {
                 let all = slice(&|_| 1);
-                let at = scenario.number() * 7 % all.len().max(1);
+                let at = scenario::number(scenario) * 7 % all.len().max(1);
                 all.into_iter().skip(at).take(1).collect()
             };
             if chosen.is_empty() { one() } else { chosen }
@@ -142,7 +141,7 @@ async fn attempt(group: &Group, scenario: Scenario, way: Way) -> Result<()> {
 
 /// Prints how many of a scenario's writes were interrupted in all ways, and how many lags were effective. When all plans are
 /// tried, all writes must be interrupted, and each lag of each resource must be effective at least once.
-fn tally(group: &Group, scenario: Scenario, faults: &[Fault], undisturbed: &Undisturbed) -> Result<()> {
+fn tally(group: &Group, scenario: &dyn Scenario, faults: &[Fault], undisturbed: &Undisturbed) -> Result<()> {
     let &Undisturbed { fewest: writes, most, .. } = undisturbed;
     let events: usize = scenario.watched().into_iter().map(|resource| undisturbed.events(resource)).sum();
     let triggered = group.triggered(scenario);

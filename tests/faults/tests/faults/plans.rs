@@ -3,7 +3,7 @@
 use berth_faults::{Fault, Lag, Refusal, Side};
 
 use crate::group::Undisturbed;
-use crate::scenario::Scenario;
+use crate::scenario::{self, Scenario};
 
 /// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Family {
     ];
 
     /// Its faults in a scenario that goes so.
-    fn faults(self, scenario: Scenario, undisturbed: &Undisturbed) -> Vec<Fault> {
+    fn faults(self, scenario: &dyn Scenario, undisturbed: &Undisturbed) -> Vec<Fault> {
         let (watched, writes) = (scenario.watched(), 1..=undisturbed.most);
         let of_each = |fault: &dyn Fn(usize, &'static str) -> Fault| -> Vec<Fault> {
             writes.clone().flat_map(|number| watched.iter().map(move |what| fault(number, what))).collect()
@@ -75,7 +75,7 @@ impl Family {
     }
 
     /// A slice of them: every `stride`-th. Where not all are tried, scenarios and families try different ones.
-    pub(crate) fn slice(self, scenario: Scenario, undisturbed: &Undisturbed, stride: usize) -> Vec<Fault> {
+    pub(crate) fn slice(self, scenario: &dyn Scenario, undisturbed: &Undisturbed, stride: usize) -> Vec<Fault> {
         let family = match self {
             Family::Killed(side) => side as usize,
             Family::Paused(side) => 3 + side as usize,
@@ -85,7 +85,7 @@ impl Family {
             Family::Unseen(lag) => 11 + lag as usize,
             Family::HandedOver => 14,
         };
-        let first = (family * 5 + scenario.number() * 3) % stride;
+        let first = (family * 5 + scenario::number(scenario) * 3) % stride;
         self.faults(scenario, undisturbed).into_iter().skip(first).step_by(stride).collect()
     }
 }

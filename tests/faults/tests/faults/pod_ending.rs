@@ -13,7 +13,7 @@ use serde_json::Value;
 pub(crate) type Image<'a> = (&'a str, &'a str);
 
 /// Everything that users could find to be different about a pod.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Serialize)]
 pub(crate) struct PodEnding {
     pub(crate) labels: BTreeMap<String, String>,
     /// Of each container.

@@ -5,33 +5,32 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use berth_e2e::objects;
 use berth_faults::{Controller, Entry, Fault};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use crate::clone_set::ending;
-use crate::clone_set::run::Case;
-use crate::images;
-use crate::scenario::Scenario;
+use crate::scenario::{Run, Scenario};
 use crate::world::{PATIENCE, World};
 
 /// A controller that has asked for nothing for so long is at rest, but for the settle time of its fault.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// How a scenario ends, as far as it is the same whatever befalls the controller.
-#[derive(Debug, Clone)]
-pub(crate) enum Ending {
-    Rollout(ending::Ending),
-    /// Jobs and NodeImages.
-    Images(Value),
+/// What a scenario is run with.
+#[derive(Clone, Copy)]
+pub(crate) struct Attempt<'a> {
+    pub(crate) world: &'a World,
+    pub(crate) fault: Fault,
+    /// How it ends without a fault, where that is known.
+    pub(crate) expected: Option<&'a Value>,
 }
 
 /// What a run came to.
-pub(crate) struct Run {
-    pub(crate) ending: Ending,
+pub(crate) struct Outcome {
+    pub(crate) ending: Value,
     /// That the controller sent.
     pub(crate) writes: usize,
-    /// Those of them that no other spares: one status may say what else two do, and one patch ask a node about two pods.
+    /// Those of them that every run has.
     pub(crate) certain: usize,
     /// How many events came for the controller, by resource.
     pub(crate) events: BTreeMap<String, usize>,
@@ -41,43 +40,58 @@ pub(crate) struct Run {
     pub(crate) hidden: usize,
 }
 
-/// Runs a scenario with a fault, and checks everything. `expected` is how it ends without a fault.
-pub(crate) async fn run(world: &World, scenario: Scenario, fault: Fault, expected: Option<&Ending>) -> Result<Run> {
+/// Runs a scenario with a fault, and checks everything.
+pub(crate) async fn run<'a, R: Run<'a>>(scenario: R::Scenario, attempt: Attempt<'a>) -> Result<Outcome> {
     let began = Instant::now();
-    match scenario {
-        Scenario::Rollout(rollout) => {
-            let case = Case::new(world, rollout).await?;
-            let expected = expected.and_then(|ending| if let Ending::Rollout(it) = ending { Some(it) } else { None });
-            let tried = case.attempt(fault, expected).await.map(Ending::Rollout);
-            let run = judged(world, (scenario, &case.namespace, fault), tried, began).await?;
-            case.clean_up().await.map(|()| run)
-        }
-        Scenario::Images(what) => {
-            let case = images::Case::new(world, what).await?;
-            let expected = expected.and_then(|ending| if let Ending::Images(it) = ending { Some(it) } else { None });
-            let tried = case.attempt(fault, expected).await.map(Ending::Images);
-            let run = judged(world, (scenario, &case.namespace, fault), tried, began).await?;
-            case.clean_up().await.map(|()| run)
-        }
-    }
+    let (namespace, mut run) = begin::<R>(attempt.world, scenario).await?;
+    let ending = ending(&mut run, &namespace, attempt).await;
+    let outcome = judged((&scenario, &namespace), attempt, ending, began).await?;
+    run.clean_up().await.map(|()| outcome)
 }
 
-/// Ends the case: whatever comes now is no part of it, and needs a controller that lives. Tells what happened.
+/// Makes a namespace for a run, and begins it there.
+pub(crate) async fn begin<'a, R: Run<'a>>(world: &'a World, scenario: R::Scenario) -> Result<(String, R)> {
+    let namespace = world.namespace(scenario.name());
+    objects::make_namespace(&world.client, &namespace).await?;
+    let run = R::begin(world, &namespace, scenario).await?;
+    Ok((namespace, run))
+}
+
+/// Sets up, acts with the fault, and checks. Gives the ending, which is the expected one.
+async fn ending<'a>(run: &mut impl Run<'a>, namespace: &str, attempt: Attempt<'a>) -> Result<Value> {
+    let Attempt { world, fault, expected } = attempt;
+    world.controller.begin(namespace, Fault::None);
+    run.set_up().await?;
+    let run = &*run;
+    let look = async || {
+        let (now, flaw) = run.look().await?;
+        let flaw = match expected {
+            Some(expected) => {
+                (now != *expected).then(|| format!("it should have ended so:\n{expected}\nand is so:\n{now}"))
+            }
+            None => flaw,
+        };
+        Ok((now, flaw))
+    };
+    let ending = ended(world, (namespace, fault), run.act(), look).await?;
+    run.check(&ending).await?;
+    Ok(ending)
+}
+
+/// Ends the run: whatever comes now is no part of it, and needs a controller that lives. Tells what happened.
 async fn judged(
-    world: &World,
-    (scenario, namespace, fault): (Scenario, &str, Fault),
-    tried: Result<Ending>,
+    (scenario, namespace): (&dyn Scenario, &str),
+    Attempt { world, fault, .. }: Attempt<'_>,
+    ending: Result<Value>,
     began: Instant,
-) -> Result<Run> {
+) -> Result<Outcome> {
     world.controller.resume().await;
     world.controller.release();
     let hidden = world.controller.hidden();
     let (written, certain, events, kills, triggered, old_read) = {
         let ledger = world.controller.ledger();
-        let is_certain = |entry: &&Entry| {
-            let spared = ["clonesets/status", "imagepulljobs/status", "nodeimages"];
-            entry.is_done() && !spared.contains(&entry.write.resource.as_str())
-        };
+        let is_certain =
+            |entry: &&Entry| entry.is_done() && !scenario.merged().contains(&entry.write.resource.as_str());
         let certain = ledger.entries().iter().filter(is_certain).count();
         let written: Vec<_> = ledger.entries().iter().map(ToString::to_string).collect();
         (
@@ -91,7 +105,7 @@ async fn judged(
     };
     world.controller.begin("", Fault::None);
     let story = || format!("namespace {namespace}\n{}\n{}", written.join("\n"), world.logs());
-    let ending = tried.with_context(story)?;
+    let ending = ending.with_context(story)?;
     ensure!(old_read.is_none(), "it asked for {old_read:?}, which may be answered with an older state than there is");
     let at = fault.write().map(|number| written.get(number - 1).map_or("which was not reached", String::as_str));
     eprintln!(
@@ -101,7 +115,7 @@ async fn judged(
         written.len(),
         began.elapsed().as_secs_f64()
     );
-    Ok(Run { ending, writes: written.len(), certain, events, triggered, hidden })
+    Ok(Outcome { ending, writes: written.len(), certain, events, triggered, hidden })
 }
 
 /// The controller has nothing more to do with what it sees, and that is all there is.

@@ -1,43 +1,89 @@
-//! What is done while something befalls the controller.
+//! Scenarios: what users do with objects of a kind while a fault is injected, and how it must end.
+//!
+//! A kind brings a module with its scenarios and its [`Run`], and a line in [`KINDS`]. Nothing else knows kinds.
 
-use crate::clone_set::Rollout;
-use crate::images::Images;
+use anyhow::Result;
+use futures::future::LocalBoxFuture;
+use serde_json::Value;
 
-/// A thing to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Scenario {
-    /// With a CloneSet.
-    Rollout(Rollout),
-    /// With images on nodes.
-    Images(Images),
+use crate::group::WorldKind;
+use crate::run::{Attempt, Outcome};
+use crate::world::World;
+use crate::{clone_set, images};
+
+/// The scenarios of each kind. A new kind is a line at the end.
+const KINDS: &[&[&dyn Scenario]] = &[clone_set::SCENARIOS, images::SCENARIOS];
+
+/// So many numbers each kind has for its scenarios, so that one more of a kind changes no number of another.
+const NUMBERS_OF_A_KIND: usize = 20;
+
+/// Something that users do. No two scenarios have one name.
+pub(crate) trait Scenario: Sync {
+    /// Part of the names of its tests and namespaces.
+    fn name(&self) -> &'static str;
+
+    /// In which worlds it is tried.
+    fn worlds(&self) -> &'static [WorldKind];
+
+    /// The resources whose events the controller needs for it: those of each are late, missed and repeated.
+    fn watched(&self) -> Vec<&'static str>;
+
+    /// The resources of which one write may do what two do in another run: one status may say what two say. No fault at such a
+    /// write must be triggered, for a run may have fewer of them.
+    fn merged(&self) -> &'static [&'static str];
+
+    /// Whether a controller comes to the end that is killed at each write in turn.
+    fn progresses_by_single_writes(&self) -> bool {
+        true
+    }
+
+    /// What compares `explain` with what the controller does: [`crate::explained::compare`], where that makes sense.
+    fn explained(&self) -> Option<Comparison> {
+        None
+    }
+
+    /// Carries it out once: [`crate::run::run`] with the [`Run`] of its kind.
+    fn run<'a>(&self, attempt: Attempt<'a>) -> LocalBoxFuture<'a, Result<Outcome>>;
 }
 
-impl Scenario {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Scenario::Rollout(rollout) => rollout.name(),
-            Scenario::Images(images) => images.name(),
-        }
-    }
+/// A comparison, in a world.
+pub(crate) type Comparison = fn(&World) -> LocalBoxFuture<'_, Result<()>>;
 
-    /// No two have the same.
-    pub(crate) fn number(self) -> usize {
-        match self {
-            Scenario::Rollout(rollout) => rollout as usize,
-            Scenario::Images(images) => 20 + images as usize,
-        }
-    }
+/// One run of a scenario, in a namespace of its own. Its steps are called in this order.
+pub(crate) trait Run<'a>: Sized {
+    /// All scenarios of the kind.
+    type Scenario: Scenario + Copy;
 
-    /// The resources whose events matter to it.
-    pub(crate) fn watched(self) -> Vec<&'static str> {
-        match self {
-            Scenario::Rollout(rollout) => rollout.watched(),
-            Scenario::Images(images) => images.watched(),
-        }
-    }
+    /// Begins to record what its laws judge.
+    async fn begin(world: &'a World, namespace: &str, scenario: Self::Scenario) -> Result<Self>;
 
-    /// Whether a controller gets on that lives for one write only.
-    pub(crate) fn gets_on_by_single_writes(self) -> bool {
-        !matches!(self, Scenario::Rollout(rollout) if !rollout.gets_on_by_single_writes())
-    }
+    /// Makes what is there before, and waits until the controller is at rest. No fault is injected yet.
+    async fn set_up(&mut self) -> Result<()>;
+
+    /// Does what users do.
+    async fn act(&self) -> Result<()>;
+
+    /// Everything that users could find to be different in the end, without what differs from run to run (names that are
+    /// drawn, uids, addresses, times); and why this is not how the scenario must end, where it is not.
+    async fn look(&self) -> Result<(Value, Option<String>)>;
+
+    /// Checks the laws of the scenario, those of [`crate::laws`] and its own, after this ending.
+    async fn check(&self, ending: &Value) -> Result<()>;
+
+    /// Takes away what would disturb the next run in this world.
+    async fn clean_up(&self) -> Result<()>;
+}
+
+/// Every scenario.
+pub(crate) fn all() -> impl Iterator<Item = &'static dyn Scenario> {
+    KINDS.iter().copied().flatten().copied()
+}
+
+/// By its place in the list. Where not all plans are tried, it chooses those that are.
+pub(crate) fn number(scenario: &dyn Scenario) -> usize {
+    let within = |(kind, scenarios): (usize, &&[&dyn Scenario])| {
+        let place = scenarios.iter().position(|other| other.name() == scenario.name())?;
+        Some(kind * NUMBERS_OF_A_KIND + place)
+    };
+    KINDS.iter().enumerate().find_map(within).unwrap_or_default()
 }

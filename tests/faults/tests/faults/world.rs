@@ -1,4 +1,4 @@
-//! The clusters that the cases share, each with the controller behind its proxy.
+//! The clusters that the runs share, each with the controller behind its proxy.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -54,7 +54,7 @@ pub(crate) struct World {
     /// The digests of the images by name.
     pub(crate) digests: BTreeMap<&'static str, String>,
     directory: TempDir,
-    cases: AtomicUsize,
+    runs: AtomicUsize,
 }
 
 impl World {
@@ -143,13 +143,13 @@ impl World {
             node,
             digests,
             directory,
-            cases: AtomicUsize::new(0),
+            runs: AtomicUsize::new(0),
         };
         world.settled().await.with_context(|| world.logs())?;
         Ok(world)
     }
 
-    /// Waits for what is no part of any case: the nodes' own NodeImages, and webhooks, which change the kinds themselves.
+    /// Waits for what is no part of any run: the nodes' own NodeImages, and webhooks, which change the kinds themselves.
     async fn settled(&self) -> Result<()> {
         let is_simulated = self.node == SIMULATED;
         let nodes = if is_simulated { (0..NODES).map(nodes::name).collect() } else { vec![self.node.to_owned()] };
@@ -173,9 +173,9 @@ impl World {
             .unwrap_or_default())
     }
 
-    /// A name that no other case has.
+    /// A name that no other run has.
     pub(crate) fn namespace(&self, scenario: &str) -> String {
-        let number = self.cases.fetch_add(1, Ordering::Relaxed);
+        let number = self.runs.fetch_add(1, Ordering::Relaxed);
         format!("{}-{number}-{}", scenario.replace('_', "-"), std::process::id())
     }
 

@@ -1,21 +1,21 @@
-//! How a case ends, without what differs from run to run: names that were drawn, uids, addresses, times.
+//! How a run ends, without what differs from run to run: names that were drawn, uids, addresses, times.
 
 use anyhow::Result;
 use berth_api::names::{annotation, label};
 use berth_e2e::objects::{self, APP, kind};
 use kube::Client;
+use serde::Serialize;
 use serde_json::Value;
 
-use crate::clone_set::Rollout;
-use crate::clone_set::run::SET;
+use crate::clone_set::{Rollout, SET};
 use crate::pod_ending::{Image, PodEnding};
 
-/// Everything that a user could find to be different.
-#[derive(Debug, Clone, PartialEq)]
+/// Everything that users could find to be different.
+#[derive(Debug, Serialize)]
 pub(crate) struct Ending {
     status: Value,
     /// Names and numbers, in the order of the numbers.
-    pub(crate) revisions: Vec<(i64, String)>,
+    revisions: Vec<(i64, String)>,
     pods: Vec<PodEnding>,
     /// Of each claim, whether it is a pod's that there is, and stays the CloneSet's.
     claims: Vec<bool>,
@@ -103,16 +103,6 @@ impl Ending {
             return Some(format!("{} names of pods to delete are still on the list", self.named));
         }
         (self.inspected > 0).then(|| format!("the node is still asked about {} pods", self.inspected))
-    }
-
-    /// The name of the newest revision.
-    pub(crate) fn update_revision(&self) -> &str {
-        self.status["updateRevision"].as_str().unwrap_or_default()
-    }
-
-    /// How this differs from another ending; none when it does not.
-    pub(crate) fn difference(&self, other: &Ending) -> Option<String> {
-        (self != other).then(|| format!("it should have ended so:\n{other:?}\nand is so:\n{self:?}"))
     }
 }
 

@@ -1,9 +1,9 @@
 //! CloneSets: what users do with one.
 
 mod checks;
-pub(crate) mod ending;
+mod ending;
 mod expected;
-pub(crate) mod run;
+mod run;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,18 +13,28 @@ use berth_api::names::lifecycle_state::NORMAL;
 use berth_api::names::{annotation, label};
 use berth_e2e::objects::{self, CONTAINER, kind};
 use berth_e2e::record::{Moment, PodView, Standing};
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
 use serde_json::{Value, json};
 
-pub(crate) use self::expected::Expected;
-use self::run::{Case, SET};
+use self::expected::Expected;
+use self::run::CloneSetRun;
+use crate::explained::{self, Explained};
+use crate::group::WorldKind;
 use crate::owner::{self, HOOK, READY};
-use crate::world::{MISSING, ONE, PATIENCE, TWO};
+use crate::run::{Attempt, Outcome};
+use crate::scenario::{Comparison, Scenario};
+use crate::world::{MISSING, ONE, PATIENCE, TWO, World};
 
+/// The name of every CloneSet, so that its revisions are named alike in every run.
+const SET: &str = "web";
 /// Pods at first.
-pub(crate) const REPLICAS: usize = 3;
+const REPLICAS: usize = 3;
+/// A revision, and two writes for each of three pods, at the least.
+const EXPLAIN: Explained = Explained { object: ["cloneset", SET], plans: 1 + 2 * REPLICAS };
 
 /// A thing to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rollout {
     /// A CloneSet is created.
     Create,
@@ -58,30 +68,27 @@ pub(crate) enum Rollout {
     Named,
 }
 
-impl Rollout {
-    /// Those that need a node with real containers.
-    pub(crate) const REAL: [Rollout; 6] =
-        [Rollout::Create, Rollout::InPlace, Rollout::Rollback, Rollout::Recreate, Rollout::Claims, Rollout::Ordered];
+/// All, in the order of their numbers.
+pub(crate) const SCENARIOS: &[&dyn Scenario] = &[
+    &Rollout::Create,
+    &Rollout::InPlace,
+    &Rollout::Rollback,
+    &Rollout::Recreate,
+    &Rollout::Claims,
+    &Rollout::Ordered,
+    &Rollout::ScaleUp,
+    &Rollout::ScaleDown,
+    &Rollout::SpecifiedDelete,
+    &Rollout::Quick,
+    &Rollout::Hooks,
+    &Rollout::Repaired,
+    &Rollout::Guarded,
+    &Rollout::Partition,
+    &Rollout::Named,
+];
 
-    /// Those for which a simulated node does.
-    pub(crate) const SIMULATED: [Rollout; 14] = [
-        Rollout::Create,
-        Rollout::InPlace,
-        Rollout::Rollback,
-        Rollout::Recreate,
-        Rollout::Claims,
-        Rollout::ScaleUp,
-        Rollout::ScaleDown,
-        Rollout::SpecifiedDelete,
-        Rollout::Quick,
-        Rollout::Hooks,
-        Rollout::Repaired,
-        Rollout::Guarded,
-        Rollout::Partition,
-        Rollout::Named,
-    ];
-
-    pub(crate) fn name(self) -> &'static str {
+impl Scenario for Rollout {
+    fn name(&self) -> &'static str {
         match self {
             Rollout::Create => "create",
             Rollout::InPlace => "in_place",
@@ -101,6 +108,52 @@ impl Rollout {
         }
     }
 
+    fn worlds(&self) -> &'static [WorldKind] {
+        match self {
+            Rollout::Create | Rollout::InPlace | Rollout::Rollback | Rollout::Recreate | Rollout::Claims => {
+                &WorldKind::ALL
+            }
+            // Only real containers start in order.
+            Rollout::Ordered => &[WorldKind::Real],
+            _ => &WorldKind::SIMULATED,
+        }
+    }
+
+    fn watched(&self) -> Vec<&'static str> {
+        let mut watched = vec!["pods", "clonesets"];
+        watched.extend((self.expected().revisions > 0).then_some("controllerrevisions"));
+        watched.extend((self.expected().image_changes > 1).then_some("nodeimages"));
+        watched.extend((*self == Rollout::Claims).then_some("persistentvolumeclaims"));
+        watched
+    }
+
+    /// One patch of a NodeImage may ask a node about two pods.
+    fn merged(&self) -> &'static [&'static str] {
+        &["clonesets/status", "nodeimages"]
+    }
+
+    /// The ConfigMap that holds containers back is never read, so its writes are repeated until that on the pod, the third, is
+    /// done too.
+    fn progresses_by_single_writes(&self) -> bool {
+        *self != Rollout::Ordered
+    }
+
+    /// Those whose plans depend on nothing that goes by while nobody acts: a grace period does. Where a CloneSet was created,
+    /// its next update is explained.
+    fn explained(&self) -> Option<Comparison> {
+        match self {
+            Rollout::Create => Some(|world| compare(world, Rollout::Quick)),
+            Rollout::Recreate => Some(|world| compare(world, Rollout::Recreate)),
+            _ => None,
+        }
+    }
+
+    fn run<'a>(&self, attempt: Attempt<'a>) -> LocalBoxFuture<'a, Result<Outcome>> {
+        crate::run::run::<CloneSetRun<'_>>(*self, attempt).boxed_local()
+    }
+}
+
+impl Rollout {
     /// The CloneSet at first.
     pub(crate) fn clone_set(self) -> Value {
         let rolling_update = match self {
@@ -162,57 +215,56 @@ impl Rollout {
     }
 
     /// Does it.
-    pub(crate) async fn act(self, case: &Case<'_>) -> Result<()> {
+    pub(crate) async fn act(self, run: &CloneSetRun<'_>) -> Result<()> {
         match self {
-            Rollout::Create => case.create(&self.clone_set()).await,
+            Rollout::Create => run.create(&self.clone_set()).await,
             Rollout::InPlace | Rollout::Quick | Rollout::Partition | Rollout::Recreate | Rollout::Claims => {
-                case.set_image(TWO).await
+                run.set_image(TWO).await
             }
             Rollout::Rollback => {
-                case.set_image(TWO).await?;
-                case.watch.until("the second pod is updated", PATIENCE, wanting(TWO, 2)).await?;
-                case.set_image(ONE).await
+                run.set_image(TWO).await?;
+                run.watch.until("the second pod is updated", PATIENCE, wanting(TWO, 2)).await?;
+                run.set_image(ONE).await
             }
             Rollout::Ordered => {
-                case.create(&self.clone_set()).await?;
+                run.create(&self.clone_set()).await?;
                 let all_serve = |now: &Moment<'_>| now.available(Duration::ZERO) == REPLICAS;
-                case.watch.until("all pods serve", PATIENCE, all_serve).await?;
-                case.set_image(TWO).await
+                run.watch.until("all pods serve", PATIENCE, all_serve).await?;
+                run.set_image(TWO).await
             }
             Rollout::ScaleUp | Rollout::ScaleDown => {
-                case.patch_set(&json!({"spec": {"replicas": self.expected().replicas}})).await
+                run.patch_set(&json!({"spec": {"replicas": self.expected().replicas}})).await
             }
             Rollout::SpecifiedDelete => {
-                let pods = case.pods().await?;
+                let pods = run.pods().await?;
                 let told = self.told_to_go(&pods).context("no pods")?;
                 let patch = json!({"metadata": {"labels": {label::SPECIFIED_DELETE: "true"}}});
-                objects::patch(&case.world.client, &case.namespace, kind::POD, told, &patch).await.map(|_| ())
+                objects::patch(&run.world.client, &run.namespace, kind::POD, told, &patch).await.map(|_| ())
             }
             Rollout::Named => {
-                let pods = case.pods().await?;
+                let pods = run.pods().await?;
                 let told = self.told_to_go(&pods).context("no pods")?;
                 let replicas = self.expected().replicas;
-                case.patch_set(&json!({"spec": {"replicas": replicas, "scaleStrategy": {"podsToDelete": [told]}}}))
-                    .await
+                run.patch_set(&json!({"spec": {"replicas": replicas, "scaleStrategy": {"podsToDelete": [told]}}})).await
             }
             Rollout::Guarded => {
-                case.create(&self.clone_set()).await?;
-                owner::let_in(&case.world.client, &case.namespace, REPLICAS).await?;
+                run.create(&self.clone_set()).await?;
+                owner::let_in(&run.world.client, &run.namespace, REPLICAS).await?;
                 let is_in = |s: &&Standing<'_>| s.pod.serves() && s.pod.label(label::LIFECYCLE_STATE) == NORMAL;
                 let all_are_in = |now: &Moment<'_>| now.pods.values().filter(is_in).count() == REPLICAS;
-                case.watch.until("all pods are in service", PATIENCE, all_are_in).await?;
+                run.watch.until("all pods are in service", PATIENCE, all_are_in).await?;
                 let Expected { replicas, deletes, .. } = self.expected();
-                case.patch_set(&json!({"spec": {"replicas": replicas}})).await?;
-                owner::let_go(&case.world.client, &case.namespace, deletes).await
+                run.patch_set(&json!({"spec": {"replicas": replicas}})).await?;
+                owner::let_go(&run.world.client, &run.namespace, deletes).await
             }
             Rollout::Hooks => {
-                case.set_image(TWO).await?;
-                owner::let_all_through(&case.world.client, &case.namespace, REPLICAS).await
+                run.set_image(TWO).await?;
+                owner::let_all_through(&run.world.client, &run.namespace, REPLICAS).await
             }
             Rollout::Repaired => {
-                case.set_image(MISSING).await?;
-                case.watch.until("the first pod is updated", PATIENCE, wanting(MISSING, 1)).await?;
-                case.set_image(TWO).await
+                run.set_image(MISSING).await?;
+                run.watch.until("the first pod is updated", PATIENCE, wanting(MISSING, 1)).await?;
+                run.set_image(TWO).await
             }
         }
     }
@@ -233,17 +285,6 @@ impl Rollout {
         creates + deletes == 0
     }
 
-    /// Whether its plans depend on nothing that goes by while nobody acts: a grace period does.
-    pub(crate) fn is_explained(self) -> bool {
-        matches!(self, Rollout::Create | Rollout::Recreate)
-    }
-
-    /// Whether a controller gets on that lives for one write only. The ConfigMap that holds containers back is never read, so
-    /// its writes are repeated until that on the pod, the third, is done too.
-    pub(crate) fn gets_on_by_single_writes(self) -> bool {
-        self != Rollout::Ordered
-    }
-
     /// How long a pod is out of service before its image changes.
     pub(crate) fn grace_seconds(self) -> i64 {
         i64::from(matches!(self, Rollout::InPlace | Rollout::Rollback))
@@ -253,15 +294,11 @@ impl Rollout {
     pub(crate) fn restarts_are_certain(self) -> bool {
         !matches!(self, Rollout::Rollback | Rollout::Repaired)
     }
+}
 
-    /// The resources whose events matter to it.
-    pub(crate) fn watched(self) -> Vec<&'static str> {
-        let mut watched = vec!["pods", "clonesets"];
-        watched.extend((self.expected().revisions > 0).then_some("controllerrevisions"));
-        watched.extend((self.expected().image_changes > 1).then_some("nodeimages"));
-        watched.extend((self == Rollout::Claims).then_some("persistentvolumeclaims"));
-        watched
-    }
+/// Compares `explain` with what is done in this scenario.
+fn compare(world: &World, rollout: Rollout) -> LocalBoxFuture<'_, Result<()>> {
+    explained::compare::<CloneSetRun<'_>>(world, rollout, EXPLAIN).boxed_local()
 }
 
 /// So many pods, or more, want this image.

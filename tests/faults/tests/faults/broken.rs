@@ -43,12 +43,12 @@ type Test = (&'static str, fn() -> Result<()>);
 /// All that are tested.
 pub(crate) fn all() -> Vec<Test> {
     vec![
-        ("limits", || found(limits())),
-        ("containers", || found(containers())),
-        ("hooks", || found(hooks())),
-        ("ends", || found(ends())),
-        ("claims", claims),
-        ("grace", grace),
+        ("a_broken_limit_is_found", || found(limits())),
+        ("a_needless_image_change_or_restart_is_found", || found(containers())),
+        ("a_passed_hook_is_found", || found(hooks())),
+        ("a_wrong_deletion_is_found", || found(ends())),
+        ("a_claim_that_is_late_or_made_twice_is_found", claims),
+        ("a_short_grace_period_is_found", grace),
     ]
 }
 

@@ -1,14 +1,23 @@
-//! Something befalls the controller at every write of a rollout and at every event, and the rollout ends as it would have.
+//! Faults are injected into the real controller while users do something, and it must end as it does without them.
 //!
-//! The real controller, on a real apiserver. On a node with the real kubelet, containerd and daemon it dies at each write; on
-//! a simulated node, where a case takes a second or two, it also has writes refused, and sees late or never what is there.
-//! With two replicas on such a node, the leader dies or stands still in the middle. Each case has a CloneSet of its own, and
-//! its scenario runs once without a fault to know how it ends. Cases share clusters. Needs root, as those do.
+//! - scenario: what users do with objects of one kind. Run: a scenario carried out once, in a namespace of its own.
+//! - world: a cluster, with the controller behind a proxy that knows its writes and events. One run at a time has it.
+//! - writes and events of a run: those in its namespace, and those of objects without a namespace.
+//! - fault: what is injected into a run, at one write or event, or at each write. Plan: a scenario with a fault.
+//! - triggered: the run came to the fault's write or event. One with fewer writes ends without.
+//! - hidden: an event that the controller is told late, not at all, or again. Lag: a fault that hides events.
+//! - effective: a lag that was triggered and hid an event of the run.
+//! - settle time: for how long a controller that asks for nothing may have something left to do because of the fault.
+//! - ending: all that users could find to be different after a run. The undisturbed run, without a fault, shows how it must be.
+//! - law: what must hold at every moment of a run, or of all its writes.
+//!
+//! Worlds with a real kubelet, containerd and daemon have the controller killed at each write. In those with simulated nodes,
+//! where a run takes a second or two, writes are refused as well, and the controller sees late or never what is there. In
+//! those with two replicas on top, the leader is killed, paused or asked to end. Needs root, as clusters do.
 //!
 //! Of the faults with one write or event each, every `BERTH_FAULTS_STRIDE`-th is tried; 1 tries all, and 1,4 all kills and
-//! every fourth of the others. With simulated nodes cases run in `BERTH_FAULTS_WORLDS` clusters at once, as many as there are
-//! processors unless told.
-//! `BERTH_CLUSTER` names a cluster with one node to use, in place of one that is made.
+//! every fourth of the others. `BERTH_FAULTS_WORLDS` says how many worlds with simulated nodes there are, as many as
+//! processors unless told. `BERTH_CLUSTER` names a cluster with one node to use, in place of one that is made.
 
 mod broken;
 mod clone_set;
@@ -41,21 +50,24 @@ use crate::scenario::Scenario;
 /// What is tried with a scenario.
 #[derive(Debug, Clone, Copy)]
 enum Way {
+    /// Without a fault.
     Undisturbed,
-    /// It dies at each write in turn.
+    /// The controller is killed at each write in turn, in one run.
     Each,
-    /// A fault at one write, and at every other.
+    /// Every fault with one write or event, each in a run of its own.
     Plans,
+    /// While the controller is dead, `explain` says what it does next.
     Explained,
 }
 
 impl Way {
+    /// What a test demands of a scenario: its condition and its result.
     fn name(self) -> &'static str {
         match self {
-            Way::Undisturbed => "undisturbed",
-            Way::Each => "killed_at_each_write",
-            Way::Plans => "plans",
-            Way::Explained => "done_as_explained",
+            Way::Undisturbed => "undisturbed_ends_well",
+            Way::Each => "killed_at_each_write_ends_the_same",
+            Way::Plans => "any_fault_ends_the_same",
+            Way::Explained => "explain_says_what_is_done",
         }
     }
 
@@ -70,7 +82,7 @@ impl Way {
 /// So many tests run at once, in whatever worlds are free.
 const AT_ONCE: usize = 4;
 
-/// What is tried, with the kinds spread evenly: so no world waits while the others of a kind have all the work.
+/// What is tried, with the kinds of worlds spread evenly: so no world waits while the others have all the work.
 fn in_turns() -> Vec<(WorldKind, &'static dyn Scenario, Way)> {
     let mut all = Vec::new();
     for kind in WorldKind::ALL {

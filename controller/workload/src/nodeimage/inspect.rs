@@ -19,7 +19,7 @@ fn is_wanted(pod: &Pod, image: &NodeImage) -> bool {
     if !pod.is_active() || !steps::is_under_way(pod) {
         return false;
     }
-    match phase(pod, &facts(image, &pod.metadata.uid)) {
+    match phase(pod, &facts(image, pod)) {
         Phase::Patched(_, Verdict::AskNode(_)) => true,
         Phase::Patched(..) => is_asked_about(pod, image),
         Phase::Idle | Phase::Draining => false,

@@ -115,7 +115,7 @@ impl<'a> Workload<'a> {
 impl Scene<'_> {
     /// What the pod's node reports about it; empty where it does not.
     pub(crate) fn facts(&self, pod: &Pod) -> NodeFacts {
-        self.node_images.get(&pod.spec.node_name).map(|node| facts(node, &pod.metadata.uid)).unwrap_or_default()
+        self.node_images.get(&pod.spec.node_name).map(|node| facts(node, pod)).unwrap_or_default()
     }
 
     /// How the pods are to be spread.

@@ -3,25 +3,40 @@
 use berth_api::v1beta1::nodeimage::{InspectedContainer, NodeImage};
 
 use crate::inplace::exact::{Created, NodeFacts};
+use crate::pod::Pod;
 use berth_api::image::normalised;
 
-/// Reads the facts that bear on the pod with this uid.
-pub fn facts(node: &NodeImage, uid: &str) -> NodeFacts {
+/// Reads the facts that bear on the pod: of the images of the node, only those that its containers name.
+pub fn facts(node: &NodeImage, pod: &Pod) -> NodeFacts {
     let Some(status) = &node.status else { return NodeFacts::default() };
     let mut facts = NodeFacts::default();
-    if let Some(pod) = status.inspected_pods.iter().find(|pod| pod.uid == uid) {
-        facts.created = pod.containers.iter().map(created).collect();
+    if let Some(inspected) = status.inspected_pods.iter().find(|inspected| *inspected.uid == *pod.metadata.uid) {
+        facts.created = inspected.containers.iter().map(created).collect();
     }
-    for fact in &status.image_facts {
-        facts.image_ids.entry(normalised(&fact.image)).or_default().extend(fact.image_ids.iter().cloned());
+    let wanted: Vec<_> = pod.spec.containers.iter().map(|c| (last_name(&c.image), normalised(&c.image))).collect();
+    // A node has hundreds of images, and this is asked for each of its pods: most are told apart by a part of their names.
+    let is_like = |reference: &str| wanted.iter().any(|(name, _)| *name == last_name(reference));
+    let mut add = |reference: &str, ids: &[String]| {
+        let reference = normalised(reference);
+        if wanted.iter().any(|(_, wanted)| *wanted == reference) {
+            facts.image_ids.entry(reference).or_default().extend(ids.iter().cloned());
+        }
+    };
+    for fact in status.image_facts.iter().filter(|fact| is_like(&fact.image)) {
+        add(&fact.image, &fact.image_ids);
     }
-    for (image, tags) in &status.image_statuses {
+    for (image, tags) in status.image_statuses.iter().filter(|(image, _)| is_like(image)) {
         for tag in tags.tags.iter().filter(|tag| !tag.image_ids.is_empty()) {
-            let reference = normalised(&format!("{image}:{}", tag.tag));
-            facts.image_ids.entry(reference).or_default().extend(tag.image_ids.iter().cloned());
+            add(&format!("{image}:{}", tag.tag), &tag.image_ids);
         }
     }
     facts
+}
+
+/// The last part of an image's name, without tag and digest: `nginx` of `docker.io/library/nginx:1.27`.
+fn last_name(reference: &str) -> &str {
+    let last = reference.rsplit('/').next().unwrap_or_default();
+    last.split([':', '@']).next().unwrap_or_default()
 }
 
 fn created(container: &InspectedContainer) -> (String, Created) {
@@ -36,4 +51,42 @@ fn created(container: &InspectedContainer) -> (String, Created) {
         env_hash: container.env_hash.clone(),
     };
     (container.name.clone(), created)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn image_ids_are_of_the_images_that_the_pod_names_however_they_are_written() {
+        let digest = format!("sha256:{}", "a".repeat(64));
+        let node: NodeImage = serde_json::from_value(json!({
+            "metadata": {"name": "n"},
+            "spec": {},
+            "status": {
+                "desired": 0, "succeeded": 0, "failed": 0, "pulling": 0,
+                "imageFacts": [
+                    {"image": "docker.io/library/web:latest", "imageIDs": ["sha256:1"]},
+                    {"image": "elsewhere.io/web", "imageIDs": ["sha256:2"]},
+                    {"image": format!("web:1@{digest}"), "imageIDs": ["sha256:3"]},
+                ],
+                "imageStatuses": {
+                    "web": {"tags": [{"tag": "latest", "phase": "Succeeded", "imageIDs": ["sha256:4"]}]},
+                    "other": {"tags": [{"tag": "1", "phase": "Succeeded", "imageIDs": ["sha256:5"]}]},
+                },
+            },
+        }))
+        .unwrap();
+        let ids = |image: &str| {
+            let spec = json!({"containers": [{"name": "main", "image": image}]});
+            let pod: Pod = serde_json::from_value(json!({"metadata": {}, "spec": spec})).unwrap();
+            facts(&node, &pod).image_ids.into_values().collect::<Vec<_>>().concat()
+        };
+        assert_eq!(ids("web"), ["sha256:1", "sha256:4"]);
+        assert_eq!(ids("elsewhere.io/web:latest"), ["sha256:2"]);
+        assert_eq!(ids(&format!("web@{digest}")), ["sha256:3"]);
+        assert_eq!(ids("other:2"), [] as [&str; 0], "another tag");
+    }
 }

@@ -81,8 +81,9 @@ impl Acting {
         old: &S,
         new: &S,
     ) -> Result<bool, Failure> {
-        let json = |status: &S| {
-            serde_json::to_value(status).map_err(|error| Failure {
+        match serde_json::to_value(old).and_then(|old| Ok((old, serde_json::to_value(new)?))) {
+            Ok((old, new)) => self.executor.write_status(resource, target, &old, &new).await,
+            Err(error) => Err(Failure {
                 deed: Deed::of(Verb::PatchStatus, *resource),
                 object: target.name.clone(),
                 message: error.to_string(),
@@ -90,9 +91,8 @@ impl Acting {
                 permanent: true,
                 outdated: false,
                 taken: false,
-            })
-        };
-        self.executor.write_status(resource, target, &json(old)?, &json(new)?).await
+            }),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 use crate::owner::OwnerKind;
 
 /// Where the apiserver serves a kind of object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Resource {
     /// API group, empty for the core group.
     pub group: &'static str,

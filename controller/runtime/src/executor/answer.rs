@@ -25,7 +25,7 @@ struct Meta {
 /// An object that was read is the one that is meant, and stays.
 pub(super) fn confirmed(write: &Write, body: &[u8]) -> Result<(), Failed> {
     let conflict = |message| Err(refused("Conflict", message));
-    let (kind, name) = (write.resource.kind, &write.name);
+    let (kind, name) = (write.deed.resource.kind, &write.name);
     match serde_json::from_slice::<Written>(body) {
         Ok(Written { metadata }) if metadata.uid != write.uid => conflict(replaced(write)),
         Ok(Written { metadata }) if metadata.deletion_timestamp.is_some() => {
@@ -42,7 +42,10 @@ fn refused(reason: &str, message: String) -> Failed {
 }
 
 fn replaced(write: &Write) -> String {
-    format!("{} {:?} is another object now, not the one with the uid {}", write.resource.kind, write.name, write.uid)
+    format!(
+        "{} {:?} is another object now, not the one with the uid {}",
+        write.deed.resource.kind, write.name, write.uid
+    )
 }
 
 /// Notes what the server did, so that it is waited for.
@@ -86,7 +89,7 @@ struct Reference {
 
 /// An object that was to be created exists. That is success if it belongs to the same owner: an earlier answer was lost.
 pub(super) fn existing(write: &Write, object: &Existing) -> Result<(), Failed> {
-    let (kind, name) = (write.resource.kind, &write.name);
+    let (kind, name) = (write.deed.resource.kind, &write.name);
     let owner = controller(object);
     let wanted = Existing::deserialize(&write.body).unwrap_or_default();
     if owner.is_none() || owner != controller(&wanted) {
@@ -126,7 +129,7 @@ pub(super) fn failure(write: &Write, failed: Failed) -> Failure {
     }
     let passes = code == 403 && (message.contains("exceeded quota") || message.contains("being terminated"));
     // Its first line asks whose ConfigMap it is: that of the pod of this name before it has not been collected yet.
-    let is_of_another = code == 422 && write.resource == CONFIG_MAPS && write.content == JSON_PATCH;
+    let is_of_another = code == 422 && write.deed.resource == CONFIG_MAPS && write.content == JSON_PATCH;
     let permanent = matches!(code, 400 | 403 | 422) && !passes && !is_of_another;
     let outdated =
         is_of_another || matches!(code, 404 | 409) && !matches!(write.kind, Kind::Create | Kind::Ensure | Kind::DryRun);

@@ -266,7 +266,7 @@ impl Executor {
         let uri = write.uri(&self.settings.field_manager, left)?;
         let request = client::request(write.method(), &uri, write.content, write.text().into_bytes())?;
         let ticket = (!matches!(write.kind, Kind::DryRun | Kind::Confirm))
-            .then(|| self.expectations.enter(owner, &write.resource, &write.namespace, &write.name, until));
+            .then(|| self.expectations.enter(owner, &write.deed.resource, &write.namespace, &write.name, until));
         match client::send(&self.client, request, until).await {
             Ok(body) if write.kind == Kind::Confirm => answer::confirmed(write, &body),
             Ok(body) => {
@@ -288,7 +288,7 @@ impl Executor {
             Kind::Delete if failed.code == 404 => Ok(()),
             Kind::Ensure if failed.reason == "AlreadyExists" => Ok(()),
             Kind::Create if failed.reason == "AlreadyExists" => {
-                let path = write.resource.path(&write.namespace, &write.name)?;
+                let path = write.deed.resource.path(&write.namespace, &write.name)?;
                 answer::existing(write, &client::get::<answer::Existing>(&self.client, &path).await?)
             }
             _ => Err(failed),

@@ -9,7 +9,7 @@ use http::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::object::{CLAIMS, CONFIG_MAPS, CONTROLLER_REVISIONS, POD_TEMPLATES, PODS, Resource};
+use crate::object::{CONTROLLER_REVISIONS, Resource};
 
 /// Of barriers alone: it begins with a test.
 pub(super) const JSON_PATCH: &str = "application/json-patch+json";
@@ -37,7 +37,6 @@ pub(super) enum Kind {
 pub(super) struct Write {
     pub(super) deed: Deed,
     pub(super) kind: Kind,
-    pub(super) resource: Resource,
     pub(super) namespace: String,
     pub(super) name: String,
     /// Empty for creates.
@@ -78,9 +77,9 @@ impl Write {
     /// Path and query. The server gives the request up after `timeout_ms`: it must not carry it out when nobody counts on it.
     pub(super) fn uri(&self, manager: &str, timeout_ms: u128) -> Result<String, InvalidName> {
         let path = match self.kind {
-            Kind::Create | Kind::Ensure | Kind::DryRun => self.resource.collection(&self.namespace)?,
-            Kind::Confirm => return self.resource.path(&self.namespace, &self.name),
-            Kind::Patch | Kind::Delete => self.resource.path(&self.namespace, &self.name)?,
+            Kind::Create | Kind::Ensure | Kind::DryRun => self.deed.resource.collection(&self.namespace)?,
+            Kind::Confirm => return self.deed.resource.path(&self.namespace, &self.name),
+            Kind::Patch | Kind::Delete => self.deed.resource.path(&self.namespace, &self.name)?,
         };
         let slash = if self.subresource.is_empty() { "" } else { "/" };
         let rest = match self.kind {
@@ -94,9 +93,9 @@ impl Write {
     /// The body as it is sent. The server keeps the data of a revision byte for byte, and OpenKruise compares bytes.
     pub(super) fn text(&self) -> String {
         match &self.whole {
-            Some(text) if self.resource == CONTROLLER_REVISIONS => form::escaped(text),
+            Some(text) if self.deed.resource == CONTROLLER_REVISIONS => form::escaped(text),
             Some(text) => text.to_string(),
-            None if self.resource == CONTROLLER_REVISIONS => form::text(&self.body),
+            None if self.deed.resource == CONTROLLER_REVISIONS => form::text(&self.body),
             None => self.body.to_string(),
         }
     }
@@ -105,44 +104,40 @@ impl Write {
         let deed = action.deed();
         match action {
             Action::ValidateTemplate { namespace, template } => Self::validate_template(deed, namespace, template),
-            Action::CreateRevision { body } => Self::create_whole(deed, CONTROLLER_REVISIONS, body),
+            Action::CreateRevision { body } => Self::create_whole(deed, body),
             Action::RenumberRevision { target, revision, annotations } => {
                 let mut patch = json!({"revision": revision});
                 if !annotations.is_empty() {
                     patch["metadata"] = json!({"annotations": annotations});
                 }
-                Self::patch(deed, CONTROLLER_REVISIONS, target, MERGE, patch)
+                Self::patch(deed, target, MERGE, patch)
             }
-            Action::PatchRevision { target, patch } => {
-                Self::patch(deed, CONTROLLER_REVISIONS, target, MERGE, patch.clone())
-            }
-            Action::DeleteRevision { target } => Self::delete(deed, CONTROLLER_REVISIONS, target),
-            Action::CreatePod { body } => Self::create_whole(deed, PODS, body),
-            Action::DeletePod { target } => Self::delete(deed, PODS, target),
+            Action::PatchRevision { target, patch } => Self::patch(deed, target, MERGE, patch.clone()),
+            Action::DeleteRevision { target } => Self::delete(deed, target),
+            Action::CreatePod { body } => Self::create_whole(deed, body),
+            Action::DeletePod { target } => Self::delete(deed, target),
             Action::ReleasePod { target, owner } => {
                 let body = json!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": owner}]}});
-                Self::patch(deed, PODS, target, STRATEGIC, body)
+                Self::patch(deed, target, STRATEGIC, body)
             }
-            Action::AdoptPod { target, owner } => Self::adopt(deed, PODS, target, owner),
-            Action::AdoptRevision { target, owner } => Self::adopt(deed, CONTROLLER_REVISIONS, target, owner),
-            Action::CreateClaim { body } => Self::create_whole(deed, CLAIMS, body),
-            Action::PatchClaim { target, patch } => Self::patch(deed, CLAIMS, target, STRATEGIC, patch.clone()),
-            Action::DeleteClaim { target } => Self::delete(deed, CLAIMS, target),
+            Action::AdoptPod { target, owner } => Self::adopt(deed, target, owner),
+            Action::AdoptRevision { target, owner } => Self::adopt(deed, target, owner),
+            Action::CreateClaim { body } => Self::create_whole(deed, body),
+            Action::PatchClaim { target, patch } => Self::patch(deed, target, STRATEGIC, patch.clone()),
+            Action::DeleteClaim { target } => Self::delete(deed, target),
             Action::PatchPod { target, patch } => Self::patch_pod(deed, target, patch),
             Action::ResizePod { target, resources } => Self::resize_pod(deed, target, resources),
             Action::PatchPodStatus { target, conditions, patch } => {
                 Self::patch_pod_status(deed, target, conditions, patch)
             }
             Action::OpenBarrier { pod, keys } => Self::open_barrier(deed, pod, keys),
-            Action::Create { resource, body, if_exists } => {
+            Action::Create { body, if_exists, .. } => {
                 let kind = if *if_exists == IfExists::IsFine { Kind::Ensure } else { Kind::Create };
-                Self::create(deed, kind, *resource, body)
+                Self::create(deed, kind, body)
             }
-            Action::Patch { resource, target, patch } => Self::patch(deed, *resource, target, MERGE, patch.clone()),
-            Action::Delete { resource, target } => Self::delete(deed, *resource, target),
-            Action::Confirm { resource, target } => {
-                Self { kind: Kind::Confirm, resource: *resource, ..Self::on(deed, target) }
-            }
+            Action::Patch { target, patch, .. } => Self::patch(deed, target, MERGE, patch.clone()),
+            Action::Delete { target, .. } => Self::delete(deed, target),
+            Action::Confirm { target, .. } => Self { kind: Kind::Confirm, ..Self::on(deed, target) },
         }
     }
 
@@ -151,7 +146,7 @@ impl Write {
         let (head, template) = (json!({"metadata": metadata}), template.text());
         let whole =
             format!(r#"{{"apiVersion":"v1","kind":"PodTemplate","metadata":{metadata},"template":{template}}}"#);
-        let write = Self::create(deed, Kind::DryRun, POD_TEMPLATES, &head);
+        let write = Self::create(deed, Kind::DryRun, &head);
         Self { whole: Some(whole.into()), ..write }
     }
 
@@ -162,7 +157,7 @@ impl Write {
             let containers: Vec<_> = images.map(|(name, image)| json!({"name": name, "image": image})).collect();
             body["spec"] = json!({"containers": containers});
         }
-        Self::patch(deed, PODS, target, STRATEGIC, body)
+        Self::patch(deed, target, STRATEGIC, body)
     }
 
     fn resize_pod(deed: Deed, target: &Target, resources: &Resizes) -> Self {
@@ -170,7 +165,7 @@ impl Write {
             json!({"name": name, "resources": {"requests": requests, "limits": limits}})
         });
         let body = json!({"spec": {"containers": containers.collect::<Vec<_>>()}});
-        Self { subresource: "resize", ..Self::patch(deed, PODS, target, STRATEGIC, body) }
+        Self { subresource: "resize", ..Self::patch(deed, target, STRATEGIC, body) }
     }
 
     fn patch_pod_status(deed: Deed, target: &Target, conditions: &[Condition], patch: &PodPatch) -> Self {
@@ -178,13 +173,12 @@ impl Write {
         if !conditions.is_empty() {
             body["status"] = json!({"conditions": conditions});
         }
-        Self { subresource: "status", ..Self::patch(deed, PODS, target, STRATEGIC, body) }
+        Self { subresource: "status", ..Self::patch(deed, target, STRATEGIC, body) }
     }
 
     /// A merge patch of a status subresource.
     pub(super) fn status(resource: &Resource, target: &Target, status: Value) -> Self {
-        let write =
-            Self::patch(Deed::of(Verb::PatchStatus, *resource), *resource, target, MERGE, json!({"status": status}));
+        let write = Self::patch(Deed::of(Verb::PatchStatus, *resource), target, MERGE, json!({"status": status}));
         Self { subresource: "status", ..write }
     }
 
@@ -195,7 +189,6 @@ impl Write {
         let data: Map<_, _> = keys.iter().map(|key| (key.clone(), json!("true"))).collect();
         let keys = json!({"op": "add", "path": "/data", "value": data});
         Self {
-            resource: CONFIG_MAPS,
             name: priority::barrier(&pod.name),
             content: JSON_PATCH,
             body: json!([test, keys]),
@@ -204,24 +197,23 @@ impl Write {
     }
 
     /// The server merges owners by their uid, and refuses a second one that manages the object.
-    fn adopt(deed: Deed, resource: Resource, target: &Target, owner: &Value) -> Self {
-        Self::patch(deed, resource, target, STRATEGIC, json!({"metadata": {"ownerReferences": [owner]}}))
+    fn adopt(deed: Deed, target: &Target, owner: &Value) -> Self {
+        Self::patch(deed, target, STRATEGIC, json!({"metadata": {"ownerReferences": [owner]}}))
     }
 
-    fn create_whole(deed: Deed, resource: Resource, body: &Body) -> Self {
+    fn create_whole(deed: Deed, body: &Body) -> Self {
         let head: Head = body.read().unwrap_or_default();
-        let write = Self::create(deed, Kind::Create, resource, &json!(head));
+        let write = Self::create(deed, Kind::Create, &json!(head));
         Self { whole: Some(body.text().into()), ..write }
     }
 
-    fn create(deed: Deed, kind: Kind, resource: Resource, body: &Value) -> Self {
+    fn create(deed: Deed, kind: Kind, body: &Value) -> Self {
         let text = |field: &str| body["metadata"][field].as_str().unwrap_or_default().to_owned();
         let name = text("name");
         let name = if name.is_empty() { text("generateName") } else { name };
         Self {
             deed,
             kind,
-            resource,
             namespace: text("namespace"),
             name,
             uid: String::new(),
@@ -232,7 +224,7 @@ impl Write {
         }
     }
 
-    fn patch(deed: Deed, resource: Resource, target: &Target, content: &'static str, mut body: Value) -> Self {
+    fn patch(deed: Deed, target: &Target, content: &'static str, mut body: Value) -> Self {
         if !body.is_object() {
             body = Value::Object(Map::new());
         }
@@ -242,20 +234,19 @@ impl Write {
         for (field, value) in preconditions(target) {
             body["metadata"][field] = value;
         }
-        Self { kind: Kind::Patch, resource, content, body, ..Self::on(deed, target) }
+        Self { kind: Kind::Patch, content, body, ..Self::on(deed, target) }
     }
 
-    fn delete(deed: Deed, resource: Resource, target: &Target) -> Self {
+    fn delete(deed: Deed, target: &Target) -> Self {
         let preconditions: Map<_, _> = preconditions(target).collect();
         let body = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions});
-        Self { kind: Kind::Delete, resource, content: JSON, body, ..Self::on(deed, target) }
+        Self { kind: Kind::Delete, content: JSON, body, ..Self::on(deed, target) }
     }
 
     fn on(deed: Deed, target: &Target) -> Self {
         Self {
             deed,
             kind: Kind::Patch,
-            resource: PODS,
             namespace: target.namespace.clone(),
             name: target.name.clone(),
             uid: target.uid.clone(),

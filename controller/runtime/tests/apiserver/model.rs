@@ -121,7 +121,7 @@ impl Both {
         let (action, name, now) = (self.action(), self.name(), json!(Timestamp::now()));
         let action = action(self, &name);
         let story = format!("{story}, {action:?}");
-        let shelf = if action.deed().kind == "Pod" { &mut self.pods } else { &mut self.revisions };
+        let shelf = if action.deed().resource == PODS { &mut self.pods } else { &mut self.revisions };
         let before = shelf.objects.get(&name).cloned();
         let modelled = (shelf.model)(&mut shelf.objects, &action, "new", &now);
         let done = run(&self.executor, &self.owner, action.clone()).await;

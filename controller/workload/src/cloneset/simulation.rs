@@ -249,7 +249,7 @@ impl World {
         for _ in 0..200 {
             let plan = self.step();
             let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
-            let on_pods = |action: &&Action| action.deed().kind == "Pod";
+            let on_pods = |action: &&Action| action.deed().resource.kind == "Pod";
             writes += steps.flat_map(|step| &step.actions).filter(on_pods).count();
             let before = self.pods.clone();
             self.run_daemons();

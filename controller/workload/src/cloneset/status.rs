@@ -93,10 +93,10 @@ fn failures(snapshot: &Snapshot, outcome: &Outcome, conditions: &mut Vec<CloneSe
     let is_scale = |deed: Deed| match deed.verb {
         Verb::Adopt => true,
         Verb::Create | Verb::Delete => deed.is_for_pods(),
-        Verb::Patch => deed.kind == CLAIMS.kind,
+        Verb::Patch => deed.resource == CLAIMS,
         _ => false,
     };
-    let is_update = |deed: Deed| deed.kind == PODS.kind && matches!(deed.verb, Verb::Patch | Verb::PatchStatus);
+    let is_update = |deed: Deed| deed.resource == PODS && matches!(deed.verb, Verb::Patch | Verb::PatchStatus);
     let first = |is_ours: fn(Deed) -> bool| {
         let mut told = outcome.failures.iter().filter(|failure| !failure.outdated);
         told.find(|failure| is_ours(failure.deed)).map(|failure| failure.message.clone())

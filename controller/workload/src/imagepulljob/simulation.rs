@@ -244,6 +244,7 @@ impl World {
         outcome
     }
 
+    #[allow(clippy::result_large_err, reason = "failures are few")]
     fn write(&mut self, action: &Action) -> Result<(), Failure> {
         let refuse = |target: &Target, code| {
             let message = format!("{code}");

@@ -35,27 +35,27 @@ pub enum Verb {
 pub struct Deed {
     /// What is done.
     pub verb: Verb,
-    /// The kind of the object.
-    pub kind: &'static str,
+    /// To what kind of object.
+    pub resource: Resource,
 }
 
 impl Deed {
     /// What is done to an object of this kind.
     pub const fn of(verb: Verb, resource: Resource) -> Self {
-        Self { verb, kind: resource.kind }
+        Self { verb, resource }
     }
 
     /// Is it for a pod, or for a claim of one?
     pub fn is_for_pods(&self) -> bool {
-        self.kind == PODS.kind || self.kind == CLAIMS.kind
+        self.resource == PODS || self.resource == CLAIMS
     }
 }
 
 impl fmt::Display for Deed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.verb {
-            Verb::PatchStatus => write!(f, "Patch{}Status", self.kind),
-            verb => write!(f, "{verb:?}{}", self.kind),
+            Verb::PatchStatus => write!(f, "Patch{}Status", self.resource.kind),
+            verb => write!(f, "{verb:?}{}", self.resource.kind),
         }
     }
 }

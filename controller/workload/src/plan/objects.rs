@@ -108,11 +108,11 @@ impl Action {
         };
         match self {
             Self::ValidateTemplate { .. } | Self::Confirm { .. } | Self::CreatePod { .. } => return None,
-            Self::CreateRevision { body } | Self::CreateClaim { body } => return read(self.deed().kind, body),
-            Self::Create { body, .. } => return new(self.deed().kind, body),
+            Self::CreateRevision { body } | Self::CreateClaim { body } => return read(self.deed().resource.kind, body),
+            Self::Create { body, .. } => return new(self.deed().resource.kind, body),
             _ => {}
         }
-        let kind = self.deed().kind;
+        let kind = self.deed().resource.kind;
         self.target().map(|target| (kind, target.namespace.clone(), target.name.clone()))
     }
 

@@ -58,7 +58,7 @@ fn refused(scene: &Scene<'_>, failure: &Failure) -> Option<(&'static str, String
             return Some(("TemplateRefused", format!("{workload}: {}; correct the field", failure.message)));
         }
         // Images that are not pulled ahead hold nothing up.
-        _ if failure.deed.kind == IMAGE_PULL_JOBS.kind => return None,
+        _ if failure.deed.resource == IMAGE_PULL_JOBS => return None,
         _ if quota => ("QuotaExceeded", "be created", "raise the ResourceQuota, or ask for less"),
         Verb::Create => ("CreateRefused", "be created", "change spec.template, or what refuses it"),
         Verb::Adopt => ("AdoptionRefused", "be adopted", "change what refuses it"),

@@ -4,6 +4,7 @@ use berth_workload::plan::Body;
 use berth_workload::pod::Condition;
 
 use super::*;
+use crate::object::{CLAIMS, CONFIG_MAPS, PODS};
 use crate::object::{IMAGE_PULL_JOBS, NODE_IMAGES};
 
 fn target(version: Option<&str>) -> Target {
@@ -105,7 +106,7 @@ fn merge_patches_keep_their_own_metadata() {
 fn every_action_names_its_resource() {
     let body = json!({"metadata": {"namespace": "ns", "name": "a"}});
     let barrier = Write::of(&Action::OpenBarrier { pod: target(None), keys: vec!["p_1".to_owned()] });
-    assert_eq!((barrier.resource, barrier.name.as_str(), barrier.content), (CONFIG_MAPS, "a-barrier", JSON_PATCH));
+    assert_eq!((barrier.deed.resource, barrier.name.as_str(), barrier.content), (CONFIG_MAPS, "a-barrier", JSON_PATCH));
     let keys = json!({"op": "add", "path": "/data", "value": {"p_1": "true"}});
     assert_eq!(barrier.body[1], keys);
     assert_eq!(barrier.body[0]["path"], "/metadata/ownerReferences/0/uid");
@@ -143,7 +144,6 @@ fn every_action_names_its_resource() {
         (Action::Delete { resource: IMAGE_PULL_JOBS, target }, Kind::Delete, IMAGE_PULL_JOBS),
     ] {
         let write = Write::of(&action);
-        assert_eq!((write.kind, write.resource, write.name.as_str()), (kind, resource, "a"), "{action:?}");
-        assert_eq!(write.deed.kind, resource.kind, "{action:?}");
+        assert_eq!((write.kind, write.deed.resource, write.name.as_str()), (kind, resource, "a"), "{action:?}");
     }
 }

@@ -354,7 +354,7 @@ impl Views {
     /// What there is of the object that a write is for.
     fn meets(&mut self, action: &Action) -> Found {
         let world = &mut self.world;
-        let objects = match action.deed().kind {
+        let objects = match action.deed().resource.kind {
             "ControllerRevision" => &mut world.revisions,
             "PersistentVolumeClaim" => world.claims.stored(),
             _ => &mut world.pods,

@@ -58,7 +58,7 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     // The lease is given back only when the last write has ended.
     let stop_election = CancellationToken::new();
     let identity = identity(flags);
-    let leadership = elect(flags, &identity, &client, &metrics, (&tasks, &stop_election));
+    let leadership = elect(flags, &identity, &client, &metrics, &expectations, (&tasks, &stop_election));
     let (recorder, events) =
         Recorder::new(client.clone(), "berth-controller", &identity, metrics.clone(), stop_election.clone());
     tasks.spawn_until(&stop_election, "recorder of events", events);
@@ -119,6 +119,7 @@ fn elect(
     identity: &str,
     client: &Client,
     metrics: &Arc<Metrics>,
+    expectations: &Arc<Expectations>,
     (tasks, stop): (&Supervisor, &CancellationToken),
 ) -> Leadership {
     if !flags.leader_elect {
@@ -132,7 +133,9 @@ fn elect(
         write: flags.write_timeout,
         ..election::Settings::new(namespace, &flags.leader_elect_name, identity)
     };
-    let (leadership, standing) = election::run(client.clone(), settings, metrics.clone(), stop.clone());
+    let expectations = expectations.clone();
+    let seen = move || expectations.newest_versions();
+    let (leadership, standing) = election::run(client.clone(), settings, metrics.clone(), seen, stop.clone());
     tasks.spawn_until(stop, "election", standing);
     leadership
 }

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::expectations::Versions;
 use crate::metrics::Metrics;
 use crate::object::LEASES;
 
@@ -64,10 +65,22 @@ pub struct Leadership {
 struct Elected {
     /// Until when this process leads unless it renews, or `None`.
     term: watch::Receiver<Option<Instant>>,
-    /// The version of the lease as of which the leader before writes no more, while this process leads.
-    taken: watch::Receiver<Option<Box<str>>>,
+    /// The lease as it was taken, while this process leads.
+    taken: watch::Receiver<Option<Taken>>,
     /// Until when the lease is to be long enough for slow writes.
     slow_until: Arc<watch::Sender<Option<Instant>>>,
+}
+
+/// The lease as this process took it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Taken {
+    /// The version of the lease as of which the leader before writes no more: newer than all that it wrote.
+    pub(crate) version: Box<str>,
+    /// What the leader before had seen and written when it gave the lease back ([`Expectations::newest_versions`]); empty where it
+    /// did not give it back, or did not say.
+    ///
+    /// [`Expectations::newest_versions`]: crate::expectations::Expectations::newest_versions
+    pub(crate) seen: Versions,
 }
 
 /// What a leader without an election is granted for a write.
@@ -87,7 +100,7 @@ impl Leadership {
     }
 
     #[cfg(test)]
-    pub(crate) fn with_lease() -> (watch::Sender<Option<Box<str>>>, Self) {
+    pub(crate) fn with_lease() -> (watch::Sender<Option<Taken>>, Self) {
         let (sender, taken) = watch::channel(None);
         let elected = Elected { term: watch::channel(None).1, taken, slow_until: Arc::new(watch::channel(None).0) };
         (sender, Self { elected: Some(elected) })
@@ -128,9 +141,8 @@ impl Leadership {
         }
     }
 
-    /// The version of the lease that is newer than all that the leaders before wrote, while this process leads.
-    /// `None` without an election.
-    pub(crate) fn taken(&self) -> Option<watch::Receiver<Option<Box<str>>>> {
+    /// The lease as it was taken, while this process leads. `None` without an election.
+    pub(crate) fn taken(&self) -> Option<watch::Receiver<Option<Taken>>> {
         self.elected.as_ref().map(|elected| elected.taken.clone())
     }
 
@@ -165,11 +177,13 @@ impl Leadership {
     }
 }
 
-/// Stands for election until `stop`, then gives the lease back. Poll the future all the time: it holds the lease.
+/// Stands for election until `stop`, then gives the lease back, and tells the next leader what `seen` says then. Poll the future
+/// all the time: it holds the lease.
 pub fn run(
     client: Client,
     settings: Settings,
     metrics: Arc<Metrics>,
+    seen: impl Fn() -> Versions + Send + Sync + 'static,
     stop: CancellationToken,
 ) -> (Leadership, impl Future<Output = ()> + Send + 'static) {
     let (sender, term) = watch::channel(None);
@@ -182,6 +196,7 @@ pub fn run(
         settings,
         &metrics,
         lease::Channels { term: sender, taken: taken_sender, news, slow },
+        Box::new(seen),
     );
     let standing = async move {
         tokio::join!(candidate.run(stop), watching);
@@ -201,10 +216,10 @@ mod tests {
         let server = SlowWrites::default();
         *server.lease.lock().unwrap() = (41, Some(json!({"metadata": {"resourceVersion": "41"}, "spec": spec})));
         let (settings, stop) = (Settings::new("n", "leader", "me"), CancellationToken::new());
-        let (leadership, standing) = run(server.client(), settings, Metrics::new(|_| {}), stop);
+        let (leadership, standing) = run(server.client(), settings, Metrics::new(|_| {}), Versions::new, stop);
         tokio::spawn(standing);
         leadership.acquired().await;
-        leadership.taken().unwrap().borrow().clone()
+        leadership.taken().unwrap().borrow().clone().map(|taken| taken.version)
     }
 
     #[tokio::test(start_paused = true)]

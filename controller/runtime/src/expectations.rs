@@ -8,7 +8,7 @@
 //! A write without an answer may have happened or not, and a feed can fall behind. After a time in doubt the object is read from
 //! the apiserver and put into the store, which settles the entry either way.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -25,7 +25,7 @@ use tokio::time::Instant;
 use crate::client::{self, Failed};
 use crate::feed::event;
 use crate::object::{Object, Resource};
-use crate::store::{Store, reaches};
+use crate::store::{Store, is_before, reaches};
 
 /// What is expected, by the uid of the owner that is decided on.
 pub struct Expectations {
@@ -42,6 +42,9 @@ pub(crate) struct Followee {
     /// The label that objects of the store have; empty where it holds all.
     pub(crate) labels: String,
 }
+
+/// Versions of objects by the plural of their resource.
+pub type Versions = BTreeMap<String, Box<str>>;
 
 /// How things stand with an owner's writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,6 +96,7 @@ pub struct Ticket {
 pub(crate) trait Followed: Send + Sync {
     fn state(&self, namespace: &str, name: &str) -> Option<Seen>;
     fn position(&self) -> Option<Box<str>>;
+    fn newest_version(&self) -> Option<Box<str>>;
     fn len(&self) -> usize;
     fn read<'a>(&'a self, client: &'a Client, namespace: &'a str, name: &'a str) -> BoxFuture<'a, Result<(), Failed>>;
 }
@@ -118,6 +122,10 @@ impl<T: Object> Followed for Store<T> {
 
     fn position(&self) -> Option<Box<str>> {
         self.position()
+    }
+
+    fn newest_version(&self) -> Option<Box<str>> {
+        self.newest_version()
     }
 
     fn len(&self) -> usize {
@@ -237,6 +245,27 @@ impl Expectations {
             Standing::Waiting(wait) => Some(wait.min(AT_LATEST)),
             Standing::Doubtful => Some(Duration::ZERO),
         })
+    }
+
+    /// By resource, the version of the newest object that the stores have seen or that was written. Whoever has seen those knows
+    /// what was decided on here, and what came of it. A resource is left out where that is not known: of a write without an
+    /// answer, and of a deletion, whose answer has no version.
+    pub fn newest_versions(&self) -> Versions {
+        let stores = self.followed().into_iter();
+        let mut newest: HashMap<Resource, Option<Box<str>>> =
+            stores.map(|followee| (followee.resource, followee.store.newest_version())).collect();
+        for entry in self.lock().values().flatten() {
+            let Some(known) = newest.get_mut(&entry.resource) else { continue };
+            let is_seen = self.followed_store(&entry.resource).is_some_and(|store| is_settled(entry, &*store));
+            match &entry.want {
+                _ if is_seen => {}
+                Want::Version { version, .. } => {
+                    *known = known.take().map(|known| if is_before(&known, version) { version.clone() } else { known });
+                }
+                Want::Answer | Want::Unknown | Want::Gone { .. } => *known = None,
+            }
+        }
+        newest.into_iter().filter_map(|(resource, version)| Some((resource.plural.to_owned(), version?))).collect()
     }
 
     /// How many writes are entered and not dropped yet.

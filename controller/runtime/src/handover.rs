@@ -3,7 +3,8 @@
 //! Every write of the leader before ended before its lease did: it is older than the version in which the lease was given back,
 //! or else the one in which this process took it. A store has seen it when its position has passed that version; in a process
 //! that begins when the one before has ended, with its first list. A resource of which nothing changes tells no position for
-//! a minute; there, one list says which version its newest object has, and the store has seen that one soon.
+//! a minute; there, the leader that gave the lease back says which version its newest object had, and after one that did not,
+//! one list does. The store has seen that one soon, or has already.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::{Failed, metadata};
-use crate::election::Leadership;
+use crate::election::{Leadership, Taken};
 use crate::expectations::{Expectations, Followee};
 use crate::object::compare_versions;
 use crate::store::{is_before, reaches};
@@ -36,8 +37,9 @@ type Version = Option<Box<str>>;
 /// Whether the stores have seen what the leaders before this process wrote.
 #[derive(Debug, Clone)]
 pub struct Handover {
-    /// Both are versions of the lease; `None` without an election: nobody led before.
-    versions: Option<(watch::Receiver<Version>, watch::Receiver<Version>)>,
+    /// The lease as it was taken, and the version of the lease up to which the stores have seen everything; `None` without an
+    /// election: nobody led before.
+    versions: Option<(watch::Receiver<Option<Taken>>, watch::Receiver<Version>)>,
 }
 
 impl Handover {
@@ -47,7 +49,7 @@ impl Handover {
     }
 
     #[cfg(test)]
-    pub(crate) fn by_hand(taken: watch::Receiver<Version>) -> (watch::Sender<Version>, Self) {
+    pub(crate) fn by_hand(taken: watch::Receiver<Option<Taken>>) -> (watch::Sender<Version>, Self) {
         let (sender, seen) = watch::channel(None);
         (sender, Self { versions: Some((taken, seen)) })
     }
@@ -55,16 +57,14 @@ impl Handover {
     /// True when the stores have seen it all, and this process leads.
     pub(crate) fn is_complete(&self) -> bool {
         let Some((taken, seen)) = &self.versions else { return true };
-        let lease = taken.borrow().clone();
-        lease.is_some() && lease == *seen.borrow()
+        is_seen(&taken.borrow(), &seen.borrow())
     }
 
     /// Waits until the stores have seen it all. Ends only while this process leads: wait for the end of that, too.
     pub async fn complete(&self) {
         let Some((mut taken, mut seen)) = self.versions.clone() else { return };
         loop {
-            let (lease, stores) = (taken.borrow_and_update().clone(), seen.borrow_and_update().clone());
-            if lease.is_some() && lease == stores {
+            if is_seen(&taken.borrow_and_update(), &seen.borrow_and_update()) {
                 return;
             }
             let (of_lease, of_stores) = tokio::select! {
@@ -77,6 +77,10 @@ impl Handover {
             }
         }
     }
+}
+
+fn is_seen(taken: &Option<Taken>, seen: &Version) -> bool {
+    taken.as_ref().is_some_and(|taken| Some(&taken.version) == seen.as_ref())
 }
 
 /// What tells a process that it may decide, and the future that finds out, until `stop`. Follow every store first
@@ -102,23 +106,23 @@ pub fn run(
 
 async fn catch_up_again_and_again(
     client: &Client,
-    taken: &mut watch::Receiver<Version>,
+    taken: &mut watch::Receiver<Option<Taken>>,
     expectations: &Expectations,
     seen: &watch::Sender<Version>,
 ) {
     loop {
-        let version = taken.borrow_and_update().clone();
+        let lease = taken.borrow_and_update().clone();
         let caught_up = async {
-            let Some(version) = version else { return std::future::pending().await };
+            let Some(lease) = lease else { return std::future::pending().await };
             let began = Instant::now();
             // Also what no leader writes: one who sees a NodeImage, and not the node that it was made for, would delete it.
             let followed = expectations.followed().into_iter();
             let lister = Lister { client: client.clone(), turn: Semaphore::new(1) };
-            let catch_up = async |followee: Followee| catch_up(&lister, &followee, &version).await;
+            let catch_up = async |followee: Followee| catch_up(&lister, &followee, &lease).await;
             join_all(followed.map(catch_up)).await;
             let millis = began.elapsed().as_millis();
             tracing::info!(millis, "the stores have seen what the leader before wrote");
-            seen.send_replace(Some(version));
+            seen.send_replace(Some(lease.version));
             std::future::pending().await
         };
         tokio::select! {
@@ -131,9 +135,10 @@ async fn catch_up_again_and_again(
     }
 }
 
-/// Waits until a store has seen every write that is older than `version`.
-async fn catch_up(lister: &Lister, followee: &Followee, version: &str) {
-    let (store, kind) = (&followee.store, followee.resource.kind);
+/// Waits until a store has seen every write that is older than the lease, or what the leader before had seen and written.
+async fn catch_up(lister: &Lister, followee: &Followee, lease: &Taken) {
+    let (store, kind, version) = (&followee.store, followee.resource.kind, &*lease.version);
+    let told = lease.seen.get(followee.resource.plural);
     let mut list_at = Instant::now() + if store.len() > MANY { BEFORE_A_LIST_OF_MANY } else { Duration::ZERO };
     let (mut newest, mut last): (Option<Box<str>>, Option<Box<str>>) = (None, None);
     loop {
@@ -143,6 +148,9 @@ async fn catch_up(lister: &Lister, followee: &Followee, version: &str) {
                 newest = None;
             }
             last = Some(position.clone());
+            if told.is_some_and(|told| reaches(&position, told)) {
+                return;
+            }
             if has_passed(&position, version) || newest.as_deref().is_some_and(|newest| has_passed(&position, newest)) {
                 return;
             }
@@ -223,10 +231,15 @@ mod tests {
         })
     }
 
+    fn lease(version: &str, seen: &[(&str, &str)]) -> Taken {
+        let seen = seen.iter().map(|(resource, version)| ((*resource).to_owned(), (*version).into())).collect();
+        Taken { version: version.into(), seen }
+    }
+
     async fn has_caught_up(client: &Client, store: &Arc<Store<Pod>>) -> bool {
         let followee = Followee { resource: crate::object::PODS, store: store.clone(), labels: String::new() };
         let lister = Lister { client: client.clone(), turn: Semaphore::new(1) };
-        tokio::time::timeout(Duration::from_secs(10), catch_up(&lister, &followee, "50")).await.is_ok()
+        tokio::time::timeout(Duration::from_secs(10), catch_up(&lister, &followee, &lease("50", &[]))).await.is_ok()
     }
 
     fn store_at(version: &str) -> Arc<Store<Pod>> {
@@ -249,6 +262,28 @@ mod tests {
             late.advance("40");
         };
         assert!(tokio::join!(has_caught_up(&client, &late), event).0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_has_seen_what_the_leader_before_had_needs_no_list() {
+        let nobody = fake::apiserver(|request| async move { panic!("no request is sent, but {request:?}") });
+        let followee = |store| Followee { resource: crate::object::PODS, store, labels: String::new() };
+        let lister = Lister { client: nobody, turn: Semaphore::new(1) };
+        catch_up(&lister, &followee(store_at("40")), &lease("50", &[("pods", "40")])).await;
+        catch_up(&lister, &followee(store_at("1")), &lease("50", &[("pods", "0")])).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_lags_behind_the_leader_before_is_waited_for() {
+        let client = pods(&["40"]);
+        let late = store_at("39");
+        let followee = Followee { resource: crate::object::PODS, store: late.clone(), labels: String::new() };
+        let lister = Lister { client, turn: Semaphore::new(1) };
+        let told = lease("50", &[("pods", "40")]);
+        let wait = catch_up(&lister, &followee, &told);
+        assert!(tokio::time::timeout(Duration::from_secs(10), wait).await.is_err());
+        late.advance("40");
+        catch_up(&lister, &followee, &told).await;
     }
 
     #[tokio::test(start_paused = true)]
@@ -297,13 +332,13 @@ mod tests {
         let (taken, leadership) = Leadership::with_lease();
         let (seen, handover) = Handover::by_hand(leadership.taken().unwrap());
         assert!(!is_complete(&handover).await, "nobody has taken the lease");
-        taken.send_replace(Some("7".into()));
+        taken.send_replace(Some(lease("7", &[])));
         assert!(!is_complete(&handover).await, "the stores have seen nothing");
         seen.send_replace(Some("7".into()));
         assert!(is_complete(&handover).await);
         taken.send_replace(None);
         assert!(!is_complete(&handover).await, "the lease was lost");
-        taken.send_replace(Some("9".into()));
+        taken.send_replace(Some(lease("9", &[])));
         assert!(!is_complete(&handover).await, "another led in between");
         seen.send_replace(Some("9".into()));
         assert!(is_complete(&handover).await);

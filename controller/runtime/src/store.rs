@@ -230,6 +230,19 @@ impl<T: Object> Store<T> {
         self.read().position.clone()
     }
 
+    /// The version of the object that was written last, of those that there are; `0` where there are none. `None` where that is
+    /// not known: before a first list has ended, or while an object cannot be read.
+    pub fn newest_version(&self) -> Option<Box<str>> {
+        let inner = self.read();
+        inner.position.as_ref().filter(|_| inner.unreadable.is_empty())?;
+        let mut newest = "0";
+        for held in &inner.objects {
+            let version = held.object.resource_version();
+            newest = if is_before(newest, version) { version } else { newest };
+        }
+        Some(newest.into())
+    }
+
     /// True while the server does not know the kind, because its definition is not installed: the store is empty then.
     pub fn is_missing(&self) -> bool {
         self.read().missing

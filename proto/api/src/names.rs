@@ -85,6 +85,8 @@ pub mod annotation {
     pub const LAUNCHED_PRIORITY: &str = "apps.kruise.io/berth-launched-priority";
     /// *Berth.* On an object that was converted: what the version it is in cannot express. Removed on the way back.
     pub const CONVERSION: &str = "apps.kruise.io/berth-conversion";
+    /// Berth: on the controller's lease, what a leader that gave it back had seen and written, for the next one.
+    pub const HANDOVER: &str = "apps.kruise.io/berth-handover";
 }
 
 /// Finalizers.

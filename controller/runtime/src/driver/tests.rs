@@ -5,6 +5,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::*;
+use crate::election::Taken;
+use crate::expectations::Versions;
 use crate::metrics::{Metrics, QueueMetrics};
 use crate::queue::Backoff;
 
@@ -179,12 +181,16 @@ async fn stopping_lets_a_reconcile_end() {
     assert_eq!(ended.load(Ordering::Relaxed), 1);
 }
 
+fn lease(version: &str) -> Taken {
+    Taken { version: version.into(), seen: Versions::new() }
+}
+
 #[tokio::test(start_paused = true)]
 async fn nothing_is_decided_before_the_stores_have_seen_the_writes_of_the_leader_before() {
     let rig = rig();
     let start = Instant::now();
     let (term, leadership) = Leadership::with_term();
-    let (taken, of_lease) = watch::channel(Some("7".into()));
+    let (taken, of_lease) = watch::channel(Some(lease("7")));
     let (seen, handover) = Handover::by_hand(of_lease);
     let ran = Arc::new(Mutex::new(Vec::new()));
     let driver = Driver { handover, ..rig.driver(leadership, Vec::new()) };
@@ -195,7 +201,7 @@ async fn nothing_is_decided_before_the_stores_have_seen_the_writes_of_the_leader
         seen.send_replace(Some("7".into()));
         tokio::time::sleep(Duration::from_secs(1)).await;
         // Lost, and taken again: another may have written meanwhile.
-        taken.send_replace(Some("9".into()));
+        taken.send_replace(Some(lease("9")));
         rig.queue.add(2);
         tokio::time::sleep(Duration::from_secs(1)).await;
         seen.send_replace(Some("9".into()));

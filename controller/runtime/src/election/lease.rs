@@ -6,17 +6,19 @@ use http::Method;
 use jiff::Timestamp;
 use kube::Client;
 use prometheus_client::metrics::gauge::Gauge;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::Settings;
 use super::terms::Terms;
+use super::{Settings, Taken};
 use crate::client::{self, Failed};
+use crate::expectations::Versions;
 use crate::metrics::Metrics;
 use crate::object::LEASES;
+use berth_api::names::annotation::HANDOVER;
 
 pub(super) struct Candidate {
     client: Client,
@@ -26,8 +28,10 @@ pub(super) struct Candidate {
     leads: Gauge,
     /// The lease as last read or written.
     lease: Option<Value>,
-    /// The version in which the holder before gave the lease back that is being taken; none where it did not.
-    given_back: Option<Box<str>>,
+    /// The lease that is being taken, where the holder before gave it back.
+    given_back: Option<Taken>,
+    /// What the next leader is told when the lease is given back.
+    seen: Box<dyn Fn() -> Versions + Send + Sync>,
     /// Another's lease, and when it was first seen in this version.
     rival: Option<Rival>,
 }
@@ -39,8 +43,8 @@ const SOONER: u32 = 5;
 pub(super) struct Channels {
     /// Until when this process leads.
     pub(super) term: watch::Sender<Option<Instant>>,
-    /// The version of the lease as of which the leader before writes no more.
-    pub(super) taken: watch::Sender<Option<Box<str>>>,
+    /// The lease as it was taken.
+    pub(super) taken: watch::Sender<Option<Taken>>,
     /// Tells of changes of the lease.
     pub(super) news: watch::Receiver<()>,
     /// Until when writes need more time than a short lease leaves.
@@ -62,6 +66,7 @@ struct Spec {
     lease_duration_seconds: Option<u64>,
     lease_transitions: Option<i64>,
     acquire_time: Option<String>,
+    renew_time: Option<String>,
 }
 
 /// What a lease means for a candidate.
@@ -76,11 +81,17 @@ enum Claim {
 }
 
 impl Candidate {
-    pub(super) fn new(client: Client, settings: Settings, metrics: &Metrics, channels: Channels) -> Self {
+    pub(super) fn new(
+        client: Client,
+        settings: Settings,
+        metrics: &Metrics,
+        channels: Channels,
+        seen: Box<dyn Fn() -> Versions + Send + Sync>,
+    ) -> Self {
         let leads = metrics.leader(&settings.name);
         leads.set(0);
         let terms = Terms::new(&settings);
-        Self { client, settings, terms, channels, leads, lease: None, given_back: None, rival: None }
+        Self { client, settings, terms, channels, leads, lease: None, given_back: None, seen, rival: None }
     }
 
     pub(super) async fn run(mut self, stop: CancellationToken) {
@@ -123,8 +134,10 @@ impl Candidate {
                 // Also when somebody else led between two renewals.
                 if !led || claim == Claim::Take {
                     // Who gives it back has ended its writes before. Of whom does not, the last one may be newer.
-                    let version = self.given_back.take().or_else(|| self.lease.as_ref().and_then(version));
-                    self.channels.taken.send_replace(version);
+                    let taken = self.given_back.take();
+                    let unsaid = |version| Taken { version, seen: Versions::new() };
+                    let taken = taken.or_else(|| self.lease.as_ref().and_then(version).map(unsaid));
+                    self.channels.taken.send_replace(taken);
                 }
                 self.leads.set(1);
                 self.channels.term.send_replace(Some(sent + renew));
@@ -173,7 +186,7 @@ impl Candidate {
         if claim == Claim::Wait {
             return Ok(None);
         }
-        self.given_back = is_given_back(&lease).then(|| version(&lease)).flatten();
+        self.given_back = given_back(&lease);
         match self.write(lease, claim, sent).await {
             // Another candidate was faster.
             Err(failed) if failed.code == 409 => Ok(None),
@@ -220,6 +233,7 @@ impl Candidate {
         let Some(mut lease) = self.lease.take().filter(|_| deadline > Instant::now()) else { return };
         lease["spec"]["holderIdentity"] = Value::Null;
         lease["spec"]["leaseDurationSeconds"] = json!(1);
+        tell_successor(&mut lease, (self.seen)());
         let (namespace, name) = (&self.settings.namespace, &self.settings.name);
         let body = lease.to_string().into_bytes();
         let request = LEASES.path(namespace, name).map_err(Failed::from);
@@ -239,9 +253,32 @@ fn version(lease: &Value) -> Option<Box<str>> {
     lease["metadata"]["resourceVersion"].as_str().map(Box::from)
 }
 
+/// What a holder that gives the lease back tells the next one, in an annotation.
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LastWords {
+    /// The lease's own at that moment: another holder renews it, and may leave the annotation as it is.
+    renew_time: String,
+    seen: Versions,
+}
+
+fn tell_successor(lease: &mut Value, seen: Versions) {
+    let words = LastWords { renew_time: spec(lease).renew_time.unwrap_or_default(), seen };
+    let metadata = &mut lease["metadata"];
+    if !metadata["annotations"].is_object() {
+        metadata["annotations"] = json!({});
+    }
+    metadata["annotations"][HANDOVER] = json!(serde_json::to_string(&words).unwrap_or_default());
+}
+
 /// A holder that ends leaves the lease without one; that it is there at all says that there was one.
-fn is_given_back(lease: &Value) -> bool {
-    spec(lease).holder_identity.is_none_or(|holder| holder.is_empty())
+fn given_back(lease: &Value) -> Option<Taken> {
+    let spec = spec(lease);
+    let version = version(lease).filter(|_| spec.holder_identity.is_none_or(|holder| holder.is_empty()))?;
+    let words = lease["metadata"]["annotations"][HANDOVER].as_str();
+    let words = words.and_then(|words| serde_json::from_str::<LastWords>(words).ok());
+    let words = words.filter(|words| spec.renew_time.as_ref() == Some(&words.renew_time));
+    Some(Taken { version, seen: words.map(|words| words.seen).unwrap_or_default() })
 }
 
 fn spec(lease: &Value) -> Spec {
@@ -289,6 +326,9 @@ fn held(
             "apiVersion": LEASES.api_version(), "kind": LEASES.kind,
             "metadata": {"namespace": namespace, "name": name},
         });
+    }
+    if let Some(annotations) = lease["metadata"]["annotations"].as_object_mut() {
+        annotations.remove(HANDOVER);
     }
     lease["spec"] = json!({
         "holderIdentity": identity,

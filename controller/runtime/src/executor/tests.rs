@@ -38,7 +38,7 @@ fn elect(client: &Client) -> Leadership {
     let retry = Duration::from_millis(1500);
     let settings = election::Settings { retry, ..election::Settings::new("n", "leader", "me") };
     let (leadership, standing) =
-        election::run(client.clone(), settings, Metrics::new(|_| {}), CancellationToken::new());
+        election::run(client.clone(), settings, Metrics::new(|_| {}), Default::default, CancellationToken::new());
     tokio::spawn(standing);
     leadership
 }

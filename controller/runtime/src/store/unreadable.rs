@@ -14,6 +14,10 @@ use crate::object::Object;
 pub(super) struct All(BTreeMap<(String, String), (Arc<Odd>, u32)>);
 
 impl All {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Takes out what the list did not show, and is not newer than it.
     pub(super) fn end_list(&mut self, list: u32, version: &str, force: bool) -> Vec<Arc<Odd>> {
         let stays = |odd: &Odd, of: u32| of == list || !force && is_before(version, &odd.version);

@@ -31,7 +31,8 @@ fn stand(client: &Client, namespace: &str, identity: &str) -> Candidate {
         ..Settings::new(namespace, "leader", identity)
     };
     let stop = CancellationToken::new();
-    let (leadership, run) = election::run(client.clone(), settings, Metrics::new(|_| {}), stop.clone());
+    let (leadership, run) =
+        election::run(client.clone(), settings, Metrics::new(|_| {}), Default::default, stop.clone());
     Candidate { leadership, task: tokio::spawn(run), stop }
 }
 
@@ -100,7 +101,8 @@ async fn a_lease_that_is_given_back_is_taken_at_once() {
         ..Settings::new(&namespace, "leader", "second")
     };
     let stop = CancellationToken::new();
-    let (leadership, run) = election::run(client.clone(), settings, Metrics::new(|_| {}), stop.clone());
+    let (leadership, run) =
+        election::run(client.clone(), settings, Metrics::new(|_| {}), Default::default, stop.clone());
     let second = tokio::spawn(run);
     // The time of a lease is over for who has not seen its renewals: the second sees several.
     tokio::time::sleep(Duration::from_secs(12)).await;

@@ -14,8 +14,8 @@ use berth_workload::pod::spread;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::cloneset::{Reads, observe};
 use crate::controllers::Controller;
+use crate::controllers::cloneset::{Reads, observe};
 use crate::reads::Stores;
 use crate::resize;
 

@@ -1,13 +1,9 @@
 //! The controller: flags and wiring.
 
 mod acting;
-mod cloneset;
 mod controllers;
 mod explain;
-mod imagelistpulljob;
-mod imagepulljob;
 mod kinds;
-mod nodeimage;
 mod overlapping;
 #[cfg(test)]
 mod ownership_tests;

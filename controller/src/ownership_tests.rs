@@ -8,9 +8,9 @@ use berth_workload::gates::Gates;
 use berth_workload::inplace::resize::Ability;
 use serde_json::{Value, json};
 
-use crate::cloneset::{Reads, observe};
 use crate::controllers::Controller;
-use crate::nodeimage::{self, managed_pods};
+use crate::controllers::cloneset::{Reads, observe};
+use crate::controllers::nodeimage::{self, managed_pods};
 use crate::reads::Stores;
 use crate::watched::Watched;
 

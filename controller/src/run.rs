@@ -22,7 +22,7 @@ use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::acting::Acting;
-use crate::controllers::Starter;
+use crate::controllers::{self, Starter};
 use crate::kinds::Kinds;
 use crate::reads::{Follow, Stores};
 use crate::resize;
@@ -153,10 +153,8 @@ fn webhook_config(flags: &Run, gates: Gates) -> berth_webhook::Config {
         (Some(name), Some(uid), Some(ip)) => Some(PodIdentity { name: name.clone(), uid: uid.clone(), ip }),
         _ => None,
     };
-    let jobs = berth_workload::pull::closed(gates);
-    let closed = ["imagepulljobs", "imagelistpulljobs"].into_iter().filter_map(|plural| Some((plural, jobs.clone()?)));
     berth_webhook::Config {
-        closed: closed.collect(),
+        closed: controllers::closed(gates),
         object_max_bytes: flags.object_max_bytes,
         namespace: flags.namespace.clone(),
         service: flags.webhook_service.clone(),

@@ -1,12 +1,9 @@
-//! The kinds that the controller watches, as the stores hold them.
+//! What the controller watches, as the stores hold it: our kinds, whose own files add how each is kept, and Kubernetes' own.
 
 use std::sync::Arc;
 
 use berth_api::names::label;
 use berth_api::v1beta1::cloneset::CloneSet;
-use berth_api::v1beta1::imagelistpulljob::ImageListPullJob;
-use berth_api::v1beta1::imagepulljob::ImagePullJob;
-use berth_api::v1beta1::nodeimage::NodeImage;
 use berth_runtime::object::owner_key;
 use berth_runtime::store::{Index, pods};
 use berth_runtime::{Object, Owned, Resource, Store, object};
@@ -19,7 +16,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer};
 
-use crate::overlapping;
 use crate::reads::Read;
 
 /// An object in a store, shared with the snapshots that are made of it.
@@ -86,13 +82,6 @@ impl Owned for Watched<Revision> {
     }
 }
 
-impl Owned for Watched<ImagePullJob> {
-    fn owner(&self) -> Option<Reference<'_>> {
-        let mut owners = self.0.metadata.owner_references.iter().flatten();
-        owners.find(|owner| owner.controller == Some(true)).map(Reference::from)
-    }
-}
-
 /// The CloneSet that manages the claim, else the pod with which it is deleted.
 impl Owned for Watched<Claim> {
     fn owner(&self) -> Option<Reference<'_>> {
@@ -101,25 +90,22 @@ impl Owned for Watched<Claim> {
     }
 }
 
-macro_rules! custom_resource {
-    ($kind:ty, $resource:expr) => {
-        impl Kind for $kind {
-            const RESOURCE: Resource = $resource;
-
-            fn identity(&self) -> [&str; 4] {
-                identity(&self.metadata)
-            }
-            fn terminating(&self) -> bool {
-                self.metadata.deletion_timestamp.is_some()
-            }
-        }
-    };
+/// A kind of ours. Its controller's file says so of its type.
+pub(crate) trait CustomResource: kube::Resource + DeserializeOwned + Send + Sync + 'static {
+    /// Where it is served.
+    const RESOURCE: Resource;
 }
 
-custom_resource!(CloneSet, object::CLONE_SETS);
-custom_resource!(NodeImage, object::NODE_IMAGES);
-custom_resource!(ImagePullJob, object::IMAGE_PULL_JOBS);
-custom_resource!(ImageListPullJob, object::IMAGE_LIST_PULL_JOBS);
+impl<T: CustomResource> Kind for T {
+    const RESOURCE: Resource = <T as CustomResource>::RESOURCE;
+
+    fn identity(&self) -> [&str; 4] {
+        identity(self.meta())
+    }
+    fn terminating(&self) -> bool {
+        self.meta().deletion_timestamp.is_some()
+    }
+}
 
 macro_rules! slim {
     ($kind:ty, $resource:expr) => {
@@ -147,12 +133,6 @@ impl Read for Pod {
     }
 }
 
-impl Read for Watched<CloneSet> {
-    fn store() -> Arc<Store<Self>> {
-        Store::new(&[overlapping::BY_NAMESPACE])
-    }
-}
-
 impl Read for Watched<Revision> {
     fn store() -> Arc<Store<Self>> {
         Store::with_owners(&[ORPHANED_REVISIONS])
@@ -175,24 +155,6 @@ impl Read for Watched<Claim> {
     /// A CloneSet's, or a pod's that takes it along, or nobody's, which may be taken over.
     fn is_kept(&self) -> bool {
         self.owner().is_some() || is_nobodys(&self.0.metadata)
-    }
-}
-
-impl Read for Watched<NodeImage> {
-    fn store() -> Arc<Store<Self>> {
-        Store::new(&[])
-    }
-}
-
-impl Read for Watched<ImagePullJob> {
-    fn store() -> Arc<Store<Self>> {
-        Store::with_owners(&[])
-    }
-}
-
-impl Read for Watched<ImageListPullJob> {
-    fn store() -> Arc<Store<Self>> {
-        Store::new(&[])
     }
 }
 

@@ -66,9 +66,52 @@ spec:
   validationActions: [Deny]
 {{- end -}}
 
-{{- /* CEL: `owner` is a controlling owner of a kind of ours that has pods, claims and revisions. */ -}}
+{{- /*
+Our kinds, as YAML, from the file that is made from proto/api/src/kinds.rs: each with group, kind, plural, the version that is
+stored, whether it is converted, and what the controller makes for its objects.
+*/ -}}
+{{- define "berth.kinds" -}}
+{{ .Files.Get "files/kinds.yaml" }}
+{{- end -}}
+
+{{- /* The API groups of our kinds, as a list. */ -}}
+{{- define "berth.groups" -}}
+{{- $groups := list -}}
+{{- range (include "berth.kinds" . | fromYaml).kinds -}}
+{{- $groups = append $groups .group -}}
+{{- end -}}
+{{ $groups | uniq | toJson }}
+{{- end -}}
+
+{{- /* CEL: our kinds as they are stored, such as 'clonesets.v1beta1.apps.kruise.io'. */ -}}
+{{- define "berth.stored" -}}
+{{- $stored := list -}}
+{{- range (include "berth.kinds" . | fromYaml).kinds -}}
+{{- $stored = append $stored (printf "%s.%s.%s" .plural .stored .group) -}}
+{{- end -}}
+{{ $stored | toJson | replace "\"" "'" }}
+{{- end -}}
+
+{{- /* CEL: `owner` is a controlling owner of a kind of ours for which the controller makes `of`, such as pods. */ -}}
 {{- define "berth.owner" -}}
-(owner.?controller.orValue(false) && owner.apiVersion.startsWith('apps.kruise.io/') && owner.kind in ['CloneSet'])
+{{- $kinds := list -}}
+{{- range (include "berth.kinds" .root | fromYaml).kinds -}}
+{{- if has $.of .owns -}}
+{{- $kinds = append $kinds (printf "(owner.apiVersion.startsWith('%s/') && owner.kind == '%s')" .group .kind) -}}
+{{- end -}}
+{{- end -}}
+(owner.?controller.orValue(false) && ({{ join " || " $kinds }}))
+{{- end -}}
+
+{{- /* The names of those kinds, for messages. */ -}}
+{{- define "berth.owners" -}}
+{{- $kinds := list -}}
+{{- range (include "berth.kinds" .root | fromYaml).kinds -}}
+{{- if has $.of .owns -}}
+{{- $kinds = append $kinds .kind -}}
+{{- end -}}
+{{- end -}}
+{{ join " or " $kinds }}
 {{- end -}}
 
 {{- /* The label of what belongs to one pod of a CloneSet: itself and its claims. */ -}}

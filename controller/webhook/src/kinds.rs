@@ -12,13 +12,13 @@ use kube::api::PostParams;
 use kube::core::{Request, Status};
 use kube::{Client, Resource};
 use serde::Deserialize;
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use berth_api::kinds;
 use berth_api::name::Namespace;
 use berth_api::template::mount_claims;
-use berth_api::v1beta1;
 use berth_api::weight::Limits;
 
 use crate::keeper::posting;
@@ -39,8 +39,8 @@ pub(crate) fn convert(object: &str, desired: &str) -> Result<String, String> {
 /// # Errors
 /// The field, how much it is, the limit, and the remedy.
 pub(crate) fn bounded(resource: &str, object: &str, max_bytes: usize) -> Result<(), String> {
-    let limits = if resource == "nodeimages" { Limits::of_node_images() } else { Limits::of_specs(max_bytes) };
-    limits.check_object(object)
+    let limits = kinds::of_plural(resource).map_or(Limits::of_specs as fn(usize) -> Limits, |kind| kind.limits);
+    limits(max_bytes).check_object(object)
 }
 
 /// Whether our own types read an object that the schema let pass.
@@ -48,16 +48,8 @@ pub(crate) fn bounded(resource: &str, object: &str, max_bytes: usize) -> Result<
 /// # Errors
 /// What they stumble over.
 pub(crate) fn readable(resource: &str, object: &str) -> Result<(), String> {
-    fn read<T: DeserializeOwned>(object: &str) -> Result<(), String> {
-        serde_json::from_str::<T>(object).map(drop).map_err(|error| format!("the object cannot be read: {error}"))
-    }
-    match resource {
-        "clonesets" => read::<v1beta1::CloneSet>(object),
-        "imagelistpulljobs" => read::<v1beta1::ImageListPullJob>(object),
-        "imagepulljobs" => read::<v1beta1::ImagePullJob>(object),
-        "nodeimages" => read::<v1beta1::NodeImage>(object),
-        _ => Ok(()),
-    }
+    let read = kinds::of_plural(resource).map_or(Ok(()), |kind| (kind.read)(object));
+    read.map_err(|error| format!("the object cannot be read: {error}"))
 }
 
 /// The fields of an object's spec as text. `None` of what has none.
@@ -104,7 +96,9 @@ fn validated(object: &str) -> Value {
         annotations: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
     }
     let Ok(Object { kind, metadata, mut spec }) = serde_json::from_str(object) else { return Value::Null };
-    spec.remove("template");
+    // A template is judged by the apiserver, and as a tree it would take much memory.
+    let template = kinds::named(&kind).and_then(|kind| kind.template?.split('.').nth(1));
+    spec.retain(|field, _| Some(&**field) != template);
     let mut annotations = metadata.annotations.unwrap_or_default();
     annotations.retain(|key, _| key.contains("kruise.io/"));
     let spec = spec.into_iter().map(|(field, text)| {
@@ -114,23 +108,36 @@ fn validated(object: &str) -> Value {
     json!({"kind": kind, "metadata": {"annotations": annotations}, "spec": Value::Object(spec.collect())})
 }
 
-/// The text of the pod template that has to be judged, with the volumes of its claims: that of a CloneSet which is new or
-/// has another one than before.
-pub(crate) fn template_to_judge(resource: &str, new: &str, old: Option<&str>) -> Option<String> {
-    if resource != "clonesets" {
-        return None;
-    }
-    let new = Judged::of(new)?;
-    if old.and_then(Judged::of).is_some_and(|old| old == new) {
+/// A pod template that only the apiserver can judge.
+pub(crate) struct Template {
+    /// The field that it stands in, such as `spec.template`.
+    pub(crate) field: &'static str,
+    /// Its text, with the volumes of its claims.
+    text: String,
+}
+
+/// The pod template that has to be judged: that of an object which is new or has another one than before, if its kind has any.
+pub(crate) fn template_to_judge(resource: &str, new: &str, old: Option<&str>) -> Option<Template> {
+    let field = kinds::of_plural(resource)?.template?;
+    let new = Judged::of(new, field)?;
+    if old.and_then(|old| Judged::of(old, field)).is_some_and(|old| old == new) {
         return None;
     }
     let Judged { template, claims } = new;
     if claims.is_empty() {
-        return Some(template.to_owned());
+        return Some(Template { field, text: template.to_owned() });
     }
     let mut template: Value = serde_json::from_str(template).ok()?;
     mount_claims(template.get_mut("spec")?, claims.iter().map(|name| (name.as_str(), name.clone())));
-    Some(template.to_string())
+    Some(Template { field, text: template.to_string() })
+}
+
+/// The text of a field of an object. `None` of what has none.
+fn text_of<'a>(object: &'a str, field: &str) -> Option<&'a str> {
+    field.split('.').try_fold(object, |text, name| {
+        let fields: BTreeMap<Cow<'a, str>, &'a RawValue> = serde_json::from_str(text).ok()?;
+        fields.get(name).map(|field| field.get())
+    })
 }
 
 /// What a verdict on a pod template depends on.
@@ -142,15 +149,8 @@ struct Judged<'a> {
 }
 
 impl<'a> Judged<'a> {
-    fn of(object: &'a str) -> Option<Self> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Spec<'a> {
-            #[serde(borrow)]
-            template: &'a RawValue,
-            #[serde(default)]
-            volume_claim_templates: Option<Vec<Claim>>,
-        }
+    /// Of the template in this field. Claim templates stand beside the template of the pods that have them.
+    fn of(object: &'a str, field: &str) -> Option<Self> {
         #[derive(Deserialize)]
         struct Claim {
             #[serde(default)]
@@ -161,35 +161,43 @@ impl<'a> Judged<'a> {
             #[serde(default)]
             name: String,
         }
-        let Spec { template, volume_claim_templates } = serde_json::from_str(spec(object)?.get()).ok()?;
-        let claims = volume_claim_templates.into_iter().flatten().map(|claim| claim.metadata.name);
-        Some(Self { template: template.get(), claims: claims.filter(|name| !name.is_empty()).collect() })
+        let template = text_of(object, field)?;
+        let (around, _) = field.rsplit_once('.')?;
+        let claims = text_of(object, &format!("{around}.volumeClaimTemplates")).unwrap_or("null");
+        let claims: Option<Vec<Claim>> = serde_json::from_str(claims).ok()?;
+        let claims = claims.into_iter().flatten().map(|claim| claim.metadata.name);
+        Some(Self { template, claims: claims.filter(|name| !name.is_empty()).collect() })
     }
 }
 
-/// Asks the apiserver about the text of a pod template.
+/// Asks the apiserver about a pod template.
 ///
 /// # Errors
-/// The apiserver's own words, with fields named as they are in a CloneSet; or the namespace is none, for it comes from
+/// The apiserver's own words, with fields named as they are in the object; or the namespace is none, for it comes from
 /// whoever calls the webhook and becomes part of a request. When the apiserver does not answer, nothing is known and
 /// nothing is refused: the controller asks again.
-pub(crate) async fn judge_template(client: &Client, namespace: &str, template: &str) -> Result<(), String> {
+pub(crate) async fn judge_template(client: &Client, namespace: &str, template: &Template) -> Result<(), String> {
     let namespace = Namespace::parse(namespace).map_err(|error| format!("the review's request.namespace: {error}"))?;
+    let Template { field, text } = template;
     let body = format!(
-        r#"{{"apiVersion":"v1","kind":"PodTemplate","metadata":{{"generateName":"berth-validate-"}},"template":{template}}}"#
+        r#"{{"apiVersion":"v1","kind":"PodTemplate","metadata":{{"generateName":"berth-validate-"}},"template":{text}}}"#
     );
     let params = PostParams { dry_run: true, ..posting() };
     let path = PodTemplate::url_path(&(), Some(namespace.as_str()));
     let Ok(request) = Request::new(path).create(&params, body.into_bytes()) else { return Ok(()) };
     match tokio::time::timeout(PATIENCE, client.request::<IgnoredAny>(request)).await {
-        Ok(Err(kube::Error::Api(status))) if status.is_invalid() || status.code == 400 => Err(in_a_cloneset(&status)),
+        Ok(Err(kube::Error::Api(status))) if status.is_invalid() || status.code == 400 => {
+            Err(refused_at(field, &status))
+        }
         _ => Ok(()),
     }
 }
 
-/// The apiserver's refusal of a PodTemplate as a refusal of the CloneSet's field.
-pub(crate) fn in_a_cloneset(status: &Status) -> String {
+/// The apiserver's refusal of a PodTemplate as a refusal of the field that the template stands in.
+pub(crate) fn refused_at(field: &str, status: &Status) -> String {
     let causes = status.details.iter().flat_map(|details| &details.causes);
-    let causes: Vec<String> = causes.map(|cause| format!("spec.{}: {}", cause.field, cause.message)).collect();
-    if causes.is_empty() { format!("spec.template: {}", status.message) } else { causes.join("; ") }
+    let named =
+        |cause: &str| cause.strip_prefix("template").map_or_else(|| cause.to_owned(), |rest| format!("{field}{rest}"));
+    let causes: Vec<String> = causes.map(|cause| format!("{}: {}", named(&cause.field), cause.message)).collect();
+    if causes.is_empty() { format!("{field}: {}", status.message) } else { causes.join("; ") }
 }

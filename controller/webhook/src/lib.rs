@@ -121,12 +121,14 @@ pub enum Error {
     #[error("the apiserver gives no answer within {} s", .0.as_secs())]
     Silent(std::time::Duration),
     /// A CRD stores a version that is not ours.
-    #[error("CustomResourceDefinition {crd} stores version {version:?}, not v1beta1: apply the CRDs of this chart")]
+    #[error("CustomResourceDefinition {crd} stores version {version:?}, not {wanted}: apply the CRDs of this chart")]
     OtherStorage {
         /// The CRD.
         crd: String,
         /// What it stores.
         version: String,
+        /// What it should store.
+        wanted: &'static str,
     },
     /// A CRD was replaced while its objects were migrated.
     #[error("CustomResourceDefinition {crd} changed its stored version during the migration")]

@@ -1,11 +1,11 @@
-//! Storage migration: every object of ours is stored in v1beta1, and the CRDs say so.
+//! Storage migration: every object of ours is stored in the newest version of its kind, and the CRDs say so.
 //!
 //! After a version is no longer the one that is stored, objects written before stay as they are until someone writes
 //! them. Only when all have been written again may the old version ever be taken out of a CRD.
 
 use std::time::Duration;
 
-use berth_api::names::{GROUP, V1BETA1};
+use berth_api::kinds::{self, Kind};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, Request};
 use kube::{Api, Client, Resource};
@@ -17,13 +17,6 @@ use tracing::{info, warn};
 use crate::Error;
 use crate::keeper::{Crd, crds, patching};
 
-/// Our kinds, with the plural that their CRDs are named by.
-const KINDS: [(&str, &str); 4] = [
-    ("clonesets", "CloneSet"),
-    ("imagelistpulljobs", "ImageListPullJob"),
-    ("imagepulljobs", "ImagePullJob"),
-    ("nodeimages", "NodeImage"),
-];
 /// How many objects are listed at once. The metadata of each can be a megabyte of text: it has an entry for every field that
 /// anybody applied.
 const PAGE: u32 = 20;
@@ -45,10 +38,10 @@ pub struct Migrated {
 /// the next one starts where a CRD still names another version.
 pub async fn migrate(client: &Client) -> Migrated {
     let mut done = Migrated::default();
-    for (plural, kind) in KINDS {
+    for kind in kinds::converted() {
         let mut wait = BACKOFF_MIN;
         loop {
-            match migrate_kind(client, plural, kind).await {
+            match migrate_kind(client, kind).await {
                 Ok(None) => break,
                 Ok(Some(objects)) => {
                     done.crds += 1;
@@ -56,7 +49,7 @@ pub async fn migrate(client: &Client) -> Migrated {
                     break;
                 }
                 Err(error) => {
-                    warn!(kind, %error, seconds = wait.as_secs(), "the storage migration failed; trying again");
+                    warn!(kind = kind.kind, %error, seconds = wait.as_secs(), "the storage migration failed; trying again");
                     tokio::time::sleep(wait).await;
                     wait = (wait * 2).min(BACKOFF_MAX);
                 }
@@ -68,8 +61,8 @@ pub async fn migrate(client: &Client) -> Migrated {
 
 /// What a CRD needs.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Need {
-    /// Nothing: only v1beta1 has ever been stored, or all was migrated.
+enum Need {
+    /// Nothing: no other version has ever been stored, or all was migrated.
     Nothing,
     /// Its objects must be written again.
     Rewrite,
@@ -77,48 +70,48 @@ pub(crate) enum Need {
     OtherStorage(String),
 }
 
-pub(crate) fn need(crd: &Crd) -> Need {
+fn need(crd: &Crd, wanted: &str) -> Need {
     let storage = crd.spec.versions.iter().find(|version| version.storage).map(|version| version.name.as_str());
-    if storage != Some(V1BETA1) {
+    if storage != Some(wanted) {
         return Need::OtherStorage(storage.unwrap_or_default().to_owned());
     }
     let stored = crd.status.as_ref().map(|status| status.stored_versions.as_slice()).unwrap_or_default();
-    if stored.iter().any(|version| version != V1BETA1) { Need::Rewrite } else { Need::Nothing }
+    if stored.iter().any(|version| version != wanted) { Need::Rewrite } else { Need::Nothing }
 }
 
 /// Migrates one kind; `None` when there was nothing to do.
-async fn migrate_kind(client: &Client, plural: &str, kind: &str) -> Result<Option<usize>, Error> {
-    let name = format!("{plural}.{GROUP}");
+async fn migrate_kind(client: &Client, kind: &Kind) -> Result<Option<usize>, Error> {
+    let (name, wanted) = (kind.crd(), kind.stored.name());
     let failed = |verb, source| Error::api(verb, "CustomResourceDefinition", &name, source);
     let crds = crds(client);
     // One that is installed later stores the new version from its beginning.
     let Some(crd) = crds.get_opt(&name).await.map_err(|source| failed("read", source))? else { return Ok(None) };
-    match need(&crd) {
+    match need(&crd, wanted) {
         Need::Nothing => return Ok(None),
-        Need::OtherStorage(version) => return Err(Error::OtherStorage { crd: name, version }),
+        Need::OtherStorage(version) => return Err(Error::OtherStorage { crd: name, version, wanted }),
         Need::Rewrite => {}
     }
     let stored = crd.status.as_ref().map(|status| status.stored_versions.join(",")).unwrap_or_default();
-    info!(kind, stored, "migrating the stored objects to {V1BETA1}");
-    let objects = rewrite_all(client, plural, kind).await?;
+    info!(kind = kind.kind, stored, "migrating the stored objects to {wanted}");
+    let objects = rewrite_all(client, kind).await?;
     // The precondition makes sure that no other version became the stored one meanwhile.
     let patch = json!({
-        "metadata": {"resourceVersion": settled_version(&crds, &name, &crd).await?},
-        "status": {"storedVersions": [V1BETA1]},
+        "metadata": {"resourceVersion": settled_version(&crds, &name, &crd, wanted).await?},
+        "status": {"storedVersions": [wanted]},
     });
     let params = patching();
     crds.patch_status(&name, &params, &Patch::Merge(patch))
         .await
         .map_err(|source| failed("patch the status of", source))?;
-    info!(kind, objects, "all stored objects are {V1BETA1}");
+    info!(kind = kind.kind, objects, "all stored objects are {wanted}");
     Ok(Some(objects))
 }
 
 /// The CRD's resourceVersion now, if its storage is still as it was before the objects were written: caBundles and
 /// conditions change all the time, and must not make the migration start again.
-async fn settled_version(crds: &Api<Crd>, name: &str, before: &Crd) -> Result<Option<String>, Error> {
+async fn settled_version(crds: &Api<Crd>, name: &str, before: &Crd, wanted: &str) -> Result<Option<String>, Error> {
     let now = crds.get(name).await.map_err(|source| Error::api("read", "CustomResourceDefinition", name, source))?;
-    let same = need(&now) == Need::Rewrite && now.metadata.uid == before.metadata.uid;
+    let same = need(&now, wanted) == Need::Rewrite && now.metadata.uid == before.metadata.uid;
     if same { Ok(now.metadata.resource_version) } else { Err(Error::StorageChanged { crd: name.to_owned() }) }
 }
 
@@ -147,9 +140,10 @@ async fn send<T: DeserializeOwned>(
     client.request(request.map_err(kube::Error::BuildRequest)?).await
 }
 
-async fn rewrite_all(client: &Client, plural: &str, kind: &str) -> Result<usize, Error> {
-    let gvk = GroupVersionKind::gvk(GROUP, V1BETA1, kind);
-    let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
+async fn rewrite_all(client: &Client, kind: &Kind) -> Result<usize, Error> {
+    let gvk = GroupVersionKind::gvk(kind.group, kind.stored.name(), kind.kind);
+    let resource = ApiResource::from_gvk_with_plural(&gvk, kind.plural);
+    let kind = kind.kind;
     let all = Request::new(DynamicObject::url_path(&resource, None));
     let mut params = ListParams::default().limit(PAGE);
     let mut done = 0;

@@ -3,19 +3,12 @@
 //! The apiserver reads it in the CRDs' conversion and in the ValidatingWebhookConfiguration; daemons read it in a
 //! ConfigMap. Someone may overwrite any of them (`kubectl replace`, `helm upgrade --force`): each look repairs.
 
-use berth_api::names::{GROUP, V1BETA1};
+use berth_api::kinds::{self, KINDS, Kind};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{RuleWithOperations, ValidatingWebhook, WebhookClientConfig};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The CRDs that are served in two versions.
-pub const CRDS: [&str; 4] = [
-    "clonesets.apps.kruise.io",
-    "imagelistpulljobs.apps.kruise.io",
-    "imagepulljobs.apps.kruise.io",
-    "nodeimages.apps.kruise.io",
-];
 /// The ValidatingWebhookConfiguration of the chart.
 pub const VALIDATING: &str = "kruise-validating-webhook-configuration";
 /// The ConfigMap from which daemons take the authorities.
@@ -27,6 +20,11 @@ pub const VALIDATE_PATH: &str = "/validate";
 
 /// What the apiserver does with our kinds while no replica answers: it takes them, and the controller refuses what is wrong.
 const FAILURE_POLICY: &str = "Ignore";
+
+/// The names of the CRDs that are served in several versions.
+pub fn crds() -> impl Iterator<Item = String> {
+    kinds::converted().map(Kind::crd)
+}
 
 /// How the apiserver reaches us.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -202,7 +200,7 @@ pub fn validating_patch(found: &[ValidatingWebhook], endpoint: &Endpoint, bundle
                 json!({"name": webhook.name, "clientConfig": endpoint.client_config(VALIDATE_PATH, bundle)});
             if reaches_too_far(webhook) {
                 patch["failurePolicy"] = json!(FAILURE_POLICY);
-                patch["rules"] = json!([own_kinds()]);
+                patch["rules"] = own_kinds();
             }
             patch
         })
@@ -212,19 +210,24 @@ pub fn validating_patch(found: &[ValidatingWebhook], endpoint: &Endpoint, bundle
 
 /// Does it ask about kinds of others, or stop writes while no replica answers?
 fn reaches_too_far(webhook: &ValidatingWebhook) -> bool {
-    let ours = |rule: &RuleWithOperations| rule.api_groups.as_deref().is_some_and(|groups| groups == [GROUP]);
+    let ours = |rule: &RuleWithOperations| {
+        let groups = rule.api_groups.as_deref().unwrap_or_default();
+        !groups.is_empty() && groups.iter().all(|group| kinds::has_group(group))
+    };
     webhook.failure_policy.as_deref() != Some(FAILURE_POLICY) || !webhook.rules.iter().flatten().all(ours)
 }
 
-/// The rule that the chart has.
+/// The rules that the chart has.
 fn own_kinds() -> Value {
-    let plurals = CRDS.iter().filter_map(|name| name.split('.').next());
-    json!({
-        "apiGroups": [GROUP],
-        "apiVersions": [V1BETA1],
-        "operations": ["CREATE", "UPDATE"],
-        "resources": plurals.collect::<Vec<_>>(),
-    })
+    let rule = |kind: &Kind| {
+        json!({
+            "apiGroups": [kind.group],
+            "apiVersions": [kind.stored.name()],
+            "operations": ["CREATE", "UPDATE"],
+            "resources": [kind.plural],
+        })
+    };
+    KINDS.iter().map(rule).collect()
 }
 
 #[cfg(test)]
@@ -298,7 +301,7 @@ mod tests {
         let webhook = |name: &str, client_config: Value| -> ValidatingWebhook {
             serde_json::from_value(json!({
                 "name": name, "clientConfig": client_config, "admissionReviewVersions": ["v1"], "sideEffects": "None",
-                "failurePolicy": "Ignore", "rules": [own_kinds()],
+                "failurePolicy": "Ignore", "rules": own_kinds(),
             }))
             .unwrap()
         };
@@ -318,26 +321,27 @@ mod tests {
         let client_config =
             json!({"service": {"namespace": "ns", "name": "hook", "path": "/validate"}, "caBundle": bundle});
         let webhook = |failure_policy: Value, groups: Value| -> ValidatingWebhook {
-            let mut rule = own_kinds();
-            rule["apiGroups"] = groups;
+            let mut rules = own_kinds();
+            rules[0]["apiGroups"] = groups;
             serde_json::from_value(json!({
                 "name": "w", "clientConfig": client_config, "admissionReviewVersions": ["v1"], "sideEffects": "None",
-                "failurePolicy": failure_policy, "rules": [rule],
+                "failurePolicy": failure_policy, "rules": rules,
             }))
             .unwrap()
         };
-        let ours = json!([GROUP]);
+        let ours = json!(["apps.kruise.io"]);
         assert_eq!(validating_patch(&[webhook(json!("Ignore"), ours.clone())], &service(), BUNDLE), None);
         for wrong in [
             webhook(json!("Fail"), ours.clone()),
             webhook(Value::Null, ours),
             webhook(json!("Ignore"), json!(["*"])),
+            webhook(json!("Ignore"), json!([])),
             webhook(json!("Ignore"), json!(["apps.kruise.io", ""])),
         ] {
             let patch = validating_patch(std::slice::from_ref(&wrong), &service(), BUNDLE);
             let patch = patch.unwrap_or_else(|| panic!("{wrong:?} was left as it is"));
             assert_eq!(patch["webhooks"][0]["failurePolicy"], "Ignore", "{patch}");
-            assert_eq!(patch["webhooks"][0]["rules"], json!([own_kinds()]), "{patch}");
+            assert_eq!(patch["webhooks"][0]["rules"], own_kinds(), "{patch}");
         }
     }
 

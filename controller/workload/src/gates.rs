@@ -19,7 +19,7 @@ pub enum Gate {
     PreparingUpdateAsUpdate,
     /// A changed volumeClaimTemplate recreates pods.
     RecreatePodWhenChangeVCTInCloneSet,
-    /// ImagePullJobs and ImageListPullJobs are worked on.
+    /// Jobs that pull images are worked on.
     ImagePullJob,
     /// Daemons are there: what relies on them may be used.
     KruiseDaemon,

@@ -22,8 +22,6 @@ pub struct OwnerKind {
 
 /// CloneSets own pods, claims, revisions and ImagePullJobs.
 pub const CLONE_SET: OwnerKind = resource::CLONE_SETS.owner_kind();
-/// ImageListPullJobs own ImagePullJobs.
-pub const IMAGE_LIST_PULL_JOB: OwnerKind = resource::IMAGE_LIST_PULL_JOBS.owner_kind();
 /// Pods own the claims that are deleted with them.
 pub const POD: OwnerKind = resource::PODS.owner_kind();
 

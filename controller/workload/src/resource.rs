@@ -1,5 +1,6 @@
 //! Where the apiserver serves each kind of object: plain data, from which paths, owner references and names of writes come.
 
+use berth_api::kinds::{self, Kind};
 use berth_api::name::{InvalidName, Name, Namespace};
 use serde::{Serialize, Serializer};
 
@@ -37,20 +38,24 @@ pub const CONTROLLER_REVISIONS: Resource = Resource::new("apps", "v1", "controll
 /// Leases.
 pub const LEASES: Resource = Resource::new("coordination.k8s.io", "v1", "leases", "Lease");
 /// CloneSets.
-pub const CLONE_SETS: Resource = Resource::new("apps.kruise.io", "v1beta1", "clonesets", "CloneSet");
+pub const CLONE_SETS: Resource = Resource::of(&kinds::CLONE_SET);
 /// NodeImages.
-pub const NODE_IMAGES: Resource =
-    Resource::new("apps.kruise.io", "v1beta1", "nodeimages", "NodeImage").cluster_scoped();
+pub const NODE_IMAGES: Resource = Resource::of(&kinds::NODE_IMAGE);
 /// ImageListPullJobs.
-pub const IMAGE_LIST_PULL_JOBS: Resource =
-    Resource::new("apps.kruise.io", "v1beta1", "imagelistpulljobs", "ImageListPullJob");
+pub const IMAGE_LIST_PULL_JOBS: Resource = Resource::of(&kinds::IMAGE_LIST_PULL_JOB);
 /// ImagePullJobs.
-pub const IMAGE_PULL_JOBS: Resource = Resource::new("apps.kruise.io", "v1beta1", "imagepulljobs", "ImagePullJob");
+pub const IMAGE_PULL_JOBS: Resource = Resource::of(&kinds::IMAGE_PULL_JOB);
 
 impl Resource {
     /// A namespaced resource.
     pub const fn new(group: &'static str, version: &'static str, plural: &'static str, kind: &'static str) -> Self {
         Self { group, version, plural, kind, namespaced: true }
+    }
+
+    /// Objects of a kind of ours, in the version that is stored.
+    pub const fn of(kind: &Kind) -> Self {
+        let Kind { group, stored, plural, kind, namespaced, .. } = *kind;
+        Self { group, version: stored.name(), plural, kind, namespaced }
     }
 
     /// The same, cluster-scoped.
@@ -137,8 +142,8 @@ mod tests {
 
     #[test]
     fn an_owner_kind_is_that_of_its_resource() {
-        use crate::owner::{CLONE_SET, IMAGE_LIST_PULL_JOB, POD};
-        for (resource, kind) in [(CLONE_SETS, CLONE_SET), (IMAGE_LIST_PULL_JOBS, IMAGE_LIST_PULL_JOB), (PODS, POD)] {
+        use crate::owner::{CLONE_SET, POD};
+        for (resource, kind) in [(CLONE_SETS, CLONE_SET), (PODS, POD)] {
             assert_eq!(resource.owner_kind(), kind);
         }
     }

@@ -3,9 +3,10 @@
 //! [`v1beta1`] is what is stored and what the controller and the daemon work with; [`v1alpha1`] is served for older
 //! manifests. Both are field for field OpenKruise's; what Berth adds says *Berth* in its description.
 //!
-//! To change the API: fields and their meaning are in the types, defaults, rules and columns in [`crd`], differences
-//! between the versions in [`conversion`]. Then `WRITE_CRDS=1 cargo test -p berth-api --test manifests` writes the chart's
-//! definitions, and `cargo test -p berth-api` asks a real apiserver about them.
+//! To change the API: which kinds there are, and what holds for each, is in [`kinds`], with the defaults, rules and columns of
+//! each below it; fields and their meaning are in the types, differences between the versions in [`conversion`]. Then
+//! `WRITE_CRDS=1 cargo test -p berth-api --test manifests` writes the chart's definitions and its list of kinds, and
+//! `cargo test -p berth-api` asks a real apiserver about them.
 
 mod absent;
 pub mod conversion;
@@ -13,6 +14,7 @@ pub mod crd;
 pub mod env_hash;
 pub mod image;
 pub mod inplace;
+pub mod kinds;
 pub mod lifecycle;
 pub mod name;
 pub mod names;

@@ -3,11 +3,11 @@
 //! The names are OpenKruise's, so that manifests, scripts and dashboards written for it keep working. What Berth adds is
 //! marked *Berth*.
 
-/// The API group of CloneSet, NodeImage, ImagePullJob and ImageListPullJob.
+/// The API group of workloads and of what pulls images. Which kinds there are: [`crate::kinds`].
 pub const GROUP: &str = "apps.kruise.io";
 /// The version that is served for older manifests.
 pub const V1ALPHA1: &str = "v1alpha1";
-/// The version that is stored.
+/// The version that is stored, of kinds that have it.
 pub const V1BETA1: &str = "v1beta1";
 /// The namespace that Berth lives in.
 pub const SYSTEM_NAMESPACE: &str = "kruise-system";

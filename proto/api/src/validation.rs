@@ -8,6 +8,7 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use crate::inplace::wait_for_image;
+use crate::kinds;
 use crate::name::{is_dns_label, is_dns_subdomain};
 use crate::names::annotation::{
     IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS, IMAGE_PREDOWNLOAD_PARALLELISM, IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS,
@@ -31,21 +32,10 @@ impl fmt::Display for Violation {
     }
 }
 
-/// The faults of a CloneSet, ImageListPullJob, ImagePullJob or NodeImage of any version. Empty for other kinds.
+/// The faults of an object of one of our kinds, of any version. Empty for other kinds.
 pub fn violations(object: &Value) -> Vec<Violation> {
-    let mut found = Violations(Vec::new());
-    match object.get("kind").and_then(Value::as_str) {
-        Some("CloneSet") => cloneset(object, &mut found),
-        Some("ImagePullJob" | "ImageListPullJob") => {
-            for selector in ["spec.selector", "spec.podSelector"] {
-                found.selector(selector, at(object, selector));
-            }
-            found.names("spec.selector.names", at(object, "spec.selector.names"));
-            found.names("spec.pullSecrets", at(object, "spec.pullSecrets"));
-        }
-        _ => {}
-    }
-    found.0
+    let kind = object.get("kind").and_then(Value::as_str).and_then(kinds::named);
+    kind.map(|kind| (kind.faults)(object)).unwrap_or_default()
 }
 
 /// The faults that a change brings: an object may keep those it had.
@@ -80,8 +70,10 @@ fn is_number(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<i32>().is_ok()
 }
 
-fn cloneset(object: &Value, found: &mut Violations) {
-    annotations(object, found);
+/// The faults of a CloneSet.
+pub(crate) fn of_clone_set(object: &Value) -> Vec<Violation> {
+    let mut found = Violations(Vec::new());
+    annotations(object, &mut found);
     found.selector("spec.selector", at(object, "spec.selector"));
     found.names("spec.scaleStrategy.podsToDelete", at(object, "spec.scaleStrategy.podsToDelete"));
     for update in ["spec.updateStrategy", "spec.updateStrategy.rollingUpdate"] {
@@ -109,6 +101,18 @@ fn cloneset(object: &Value, found: &mut Violations) {
     let claims = list(at(object, "spec.volumeClaimTemplates")).map(|(_, claim)| claim);
     let names = claims.map(|claim| claim.get("metadata").map_or("", |metadata| text(metadata, "name")));
     found.0.extend(claim_templates(names));
+    found.0
+}
+
+/// The faults of a job that pulls one image, or many.
+pub(crate) fn of_pull_job(object: &Value) -> Vec<Violation> {
+    let mut found = Violations(Vec::new());
+    for selector in ["spec.selector", "spec.podSelector"] {
+        found.selector(selector, at(object, selector));
+    }
+    found.names("spec.selector.names", at(object, "spec.selector.names"));
+    found.names("spec.pullSecrets", at(object, "spec.pullSecrets"));
+    found.0
 }
 
 /// The faults of claim templates of these names: they are volumes' names, and each is there once.

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use berth_api::kinds::{KINDS, Kind};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::DeleteParams;
@@ -14,15 +15,14 @@ use crate::site::Site;
 pub const NAMESPACE: &str = "kruise-system";
 /// The release's name.
 pub const RELEASE: &str = "berth";
-/// The chart keeps its CRDs when it is uninstalled: whoever made them for a moment removes them.
-const KINDS: [&str; 4] = ["clonesets", "imagelistpulljobs", "imagepulljobs", "nodeimages"];
 
 fn chart() -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/berth").display().to_string()
 }
 
-fn crd_names() -> [String; KINDS.len()] {
-    KINDS.map(|kind| format!("{kind}.{}", berth_api::names::GROUP))
+/// The chart keeps its CRDs when it is uninstalled: whoever made them for a moment removes them.
+fn crd_names() -> impl Iterator<Item = String> {
+    KINDS.iter().map(Kind::crd)
 }
 
 /// Refuses a cluster that has Berth or OpenKruise already: neither is to be changed or removed.

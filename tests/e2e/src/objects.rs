@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use berth_api::kinds;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -27,18 +28,24 @@ pub fn api_of(client: &Client, namespace: &str, manifest: &Value) -> Result<Api<
     let (version, kind) = (text("apiVersion")?, text("kind")?);
     let (group, version) = version.split_once('/').unwrap_or(("", version));
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-    // These have no namespace.
-    Ok(match kind {
-        "ClusterRoleBinding"
-        | "CustomResourceDefinition"
-        | "Namespace"
-        | "Node"
-        | "NodeImage"
-        | "ValidatingAdmissionPolicy"
-        | "ValidatingAdmissionPolicyBinding"
-        | "ValidatingWebhookConfiguration" => Api::all_with(client.clone(), &resource),
-        _ => Api::namespaced_with(client.clone(), namespace, &resource),
+    Ok(if is_namespaced(kind) {
+        Api::namespaced_with(client.clone(), namespace, &resource)
+    } else {
+        Api::all_with(client.clone(), &resource)
     })
+}
+
+fn is_namespaced(kind: &str) -> bool {
+    const OF_THE_CLUSTER: [&str; 7] = [
+        "ClusterRoleBinding",
+        "CustomResourceDefinition",
+        "Namespace",
+        "Node",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+        "ValidatingWebhookConfiguration",
+    ];
+    kinds::named(kind).map_or(!OF_THE_CLUSTER.contains(&kind), |ours| ours.namespaced)
 }
 
 /// Creates an object and gives it as the server stored it.

@@ -1,8 +1,10 @@
-//! Custom resources in both versions: read, written, converted, and looked over for faults.
+//! Custom resources in every version: read, written, converted, and looked over for faults.
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 
 use berth_api::conversion::convert;
+use berth_api::kinds::{self, Kind, Version};
 use berth_api::names::annotation::CONVERSION;
 use berth_api::validation::{new_violations, violations};
 use berth_api::{v1alpha1, v1beta1};
@@ -10,17 +12,45 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-const ALPHA: &str = "apps.kruise.io/v1alpha1";
-const BETA: &str = "apps.kruise.io/v1beta1";
-const KINDS: [&str; 4] = ["CloneSet", "ImageListPullJob", "ImagePullJob", "NodeImage"];
+use crate::watch;
+
+/// A type of ours.
+struct Type {
+    kind: &'static str,
+    version: Version,
+    /// Whether it reads an object. What a type reads, it writes, and reads again as the same.
+    reads: fn(&Value) -> bool,
+    /// Reads what a watch or a list tells.
+    follows: fn(&[u8]),
+}
+
+impl Type {
+    const fn of<T: DeserializeOwned + Serialize + PartialEq + Debug>(kind: &'static str, version: Version) -> Self {
+        Self { kind, version, reads: stays::<T>, follows: watch::read::<T> }
+    }
+}
+
+/// The types of all versions of all kinds.
+const TYPES: [Type; 8] = [
+    Type::of::<v1alpha1::CloneSet>("CloneSet", Version::V1Alpha1),
+    Type::of::<v1beta1::CloneSet>("CloneSet", Version::V1Beta1),
+    Type::of::<v1alpha1::ImageListPullJob>("ImageListPullJob", Version::V1Alpha1),
+    Type::of::<v1beta1::ImageListPullJob>("ImageListPullJob", Version::V1Beta1),
+    Type::of::<v1alpha1::ImagePullJob>("ImagePullJob", Version::V1Alpha1),
+    Type::of::<v1beta1::ImagePullJob>("ImagePullJob", Version::V1Beta1),
+    Type::of::<v1alpha1::NodeImage>("NodeImage", Version::V1Alpha1),
+    Type::of::<v1beta1::NodeImage>("NodeImage", Version::V1Beta1),
+];
+
 /// No object of ours is deeper, and the parser's own bound is near.
 const DEEPEST: usize = 64;
 
 pub(crate) fn custom_resource(data: &[u8]) {
     let Some(mut object) = document(data) else { return };
-    for version in [ALPHA, BETA] {
+    let versions = kinds::KINDS.iter().flat_map(|kind| kind.versions().map(|version| kind.api_version(version)));
+    for version in versions.collect::<BTreeSet<_>>() {
         // Whatever it is: refused with a reason, or converted.
-        if let Err(error) = convert(&object.to_string(), version) {
+        if let Err(error) = convert(&object.to_string(), &version) {
             assert!(!error.to_string().is_empty());
         }
     }
@@ -28,14 +58,30 @@ pub(crate) fn custom_resource(data: &[u8]) {
     for violation in violations(&object) {
         assert!(!violation.field.is_empty() && !violation.message.is_empty());
     }
+    let Some((kind, version)) = known(&object) else { return };
     if depth(&object) > DEEPEST || !as_stored(&mut object) {
         return;
     }
     // Of what no schema lets pass, not all comes back.
     if is_read(&object) {
-        let there = there_and_back(&object);
-        assert!(is_read(&there), "one version reads it, the other does not: {object} {there}");
+        for other in kind.versions().filter(|other| *other != version) {
+            let there = there_and_back(&object, &kind.api_version(version), &kind.api_version(other));
+            assert!(is_read(&there), "one version reads it, the other does not: {object} {there}");
+        }
     }
+}
+
+/// What a watch or a list tells, read as each kind that is stored.
+pub(crate) fn followed(data: &[u8]) {
+    let is_stored = |type_: &&Type| kinds::named(type_.kind).is_some_and(|kind| kind.stored == type_.version);
+    TYPES.iter().filter(is_stored).for_each(|type_| (type_.follows)(data));
+}
+
+/// The kind and the version of an object, if it is one of ours.
+fn known(object: &Value) -> Option<(&'static Kind, Version)> {
+    let text = |field: &str| object.get(field)?.as_str();
+    let kind = kinds::named(text("kind")?)?;
+    Some((kind, kind.version(text("apiVersion")?)?))
 }
 
 /// A document as an apiserver may hold it: it has no time before the year 0, which the types write and do not read.
@@ -52,8 +98,7 @@ pub(crate) fn document(data: &[u8]) -> Option<Value> {
 }
 
 /// Nothing is lost, however often. Returns the object in the other version.
-fn there_and_back(object: &Value) -> Value {
-    let (from, to) = if object["apiVersion"] == ALPHA { (ALPHA, BETA) } else { (BETA, ALPHA) };
+fn there_and_back(object: &Value, from: &str, to: &str) -> Value {
     let there = converted(object, to);
     let back = converted(&there, from);
     assert_eq!(back, *object, "by way of {there}");
@@ -72,11 +117,7 @@ fn converted(object: &Value, version: &str) -> Value {
 /// What the apiserver makes of an object before it stores it: labels and annotations are maps of text or are not there, and
 /// no field of ours is a fraction or null. False for what it would refuse.
 fn as_stored(object: &mut Value) -> bool {
-    let known =
-        KINDS.iter().any(|kind| object["kind"] == *kind) && [ALPHA, BETA].iter().any(|v| object["apiVersion"] == *v);
-    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut).filter(|_| known) else {
-        return false;
-    };
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return false };
     for field in ["labels", "annotations"] {
         if let Some(Value::Object(map)) = metadata.get_mut(field) {
             map.retain(|key, value| value.is_string() && key != CONVERSION);
@@ -107,20 +148,10 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// Does the type of its version read it? What a type reads, it writes, and reads again as the same.
+/// Does the type of its version read it?
 fn is_read(object: &Value) -> bool {
-    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
-    match (text("apiVersion"), text("kind")) {
-        (ALPHA, "CloneSet") => stays::<v1alpha1::CloneSet>(object),
-        (ALPHA, "ImageListPullJob") => stays::<v1alpha1::ImageListPullJob>(object),
-        (ALPHA, "ImagePullJob") => stays::<v1alpha1::ImagePullJob>(object),
-        (ALPHA, "NodeImage") => stays::<v1alpha1::NodeImage>(object),
-        (BETA, "CloneSet") => stays::<v1beta1::CloneSet>(object),
-        (BETA, "ImageListPullJob") => stays::<v1beta1::ImageListPullJob>(object),
-        (BETA, "ImagePullJob") => stays::<v1beta1::ImagePullJob>(object),
-        (BETA, "NodeImage") => stays::<v1beta1::NodeImage>(object),
-        _ => false,
-    }
+    let Some((kind, version)) = known(object) else { return false };
+    TYPES.iter().any(|type_| (type_.kind, type_.version) == (kind.kind, version) && (type_.reads)(object))
 }
 
 /// Is it a `T`? If so, it is written as what reads as the same.
@@ -133,4 +164,18 @@ pub(crate) fn stays<T: DeserializeOwned + Serialize + PartialEq + Debug>(value: 
         "{value} is read as {read:?}, written as {written}, and read as {again:?}"
     );
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_version_of_every_kind_is_read_by_its_type() {
+        let known = kinds::KINDS.iter().flat_map(|kind| kind.versions().map(|version| (kind.kind, version)));
+        for (kind, version) in known {
+            let has = TYPES.iter().any(|type_| (type_.kind, type_.version) == (kind, version));
+            assert!(has, "TYPES in tests/fuzz/src/objects.rs lacks {kind} of {}", version.name());
+        }
+    }
 }

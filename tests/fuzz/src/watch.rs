@@ -1,6 +1,5 @@
 //! What an apiserver sends: lines of a watch, pages of a list, refusals.
 
-use berth_api::v1beta1::{CloneSet, ImageListPullJob, ImagePullJob, NodeImage};
 use berth_api::weight::{DEFAULT_MAX_BYTES, Limits};
 use berth_runtime::client::refusal;
 use berth_runtime::feed::event::{Event, event, page};
@@ -11,6 +10,8 @@ use berth_workload::revision::Revision;
 use http::header::{HeaderMap, HeaderValue, RETRY_AFTER};
 use serde::de::DeserializeOwned;
 
+use crate::objects::followed;
+
 const LIMITS: Limits = Limits::of_specs(DEFAULT_MAX_BYTES);
 
 pub(crate) fn watch(data: &[u8]) {
@@ -18,14 +19,11 @@ pub(crate) fn watch(data: &[u8]) {
     read::<Claim>(data);
     read::<Revision>(data);
     read::<Node>(data);
-    read::<CloneSet>(data);
-    read::<ImageListPullJob>(data);
-    read::<ImagePullJob>(data);
-    read::<NodeImage>(data);
+    followed(data);
     refused(data);
 }
 
-fn read<T: DeserializeOwned>(data: &[u8]) {
+pub(crate) fn read<T: DeserializeOwned>(data: &[u8]) {
     if let Ok(Event::Odd(odd)) = event::<T>(data, Some(&LIMITS)) {
         assert!(!odd.error.is_empty());
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use berth_api::kinds;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::{Method, Request, Response, StatusCode};
@@ -72,19 +73,15 @@ where
     }
 }
 
-/// The resources that Berth asks about.
-const RESOURCES: [&str; 18] = [
-    "clonesets",
+/// The resources that Berth asks about, besides its own kinds.
+const RESOURCES: [&str; 14] = [
     "configmaps",
     "controllerrevisions",
     "customresourcedefinitions",
     "endpointslices",
     "events",
-    "imagelistpulljobs",
-    "imagepulljobs",
     "leases",
     "namespaces",
-    "nodeimages",
     "nodes",
     "persistentvolumeclaims",
     "pods",
@@ -94,14 +91,15 @@ const RESOURCES: [&str; 18] = [
     "validatingwebhookconfigurations",
 ];
 
-/// The resource that a path is about: one of [`RESOURCES`], `other`, or nothing where a path is about none. A label that
-/// somebody else could choose would make a series for each choice, and none of them ever goes.
+/// The resource that a path is about: one of our kinds or of [`RESOURCES`], `other`, or nothing where a path is about none. A
+/// label that somebody else could choose would make a series for each choice, and none of them ever goes.
 fn resource_of(path: &str) -> &'static str {
     let named = segment(path);
     if named.is_empty() {
         return "";
     }
-    RESOURCES.into_iter().find(|resource| *resource == named).unwrap_or("other")
+    let ours = kinds::of_plural(named).map(|kind| kind.plural);
+    ours.or_else(|| RESOURCES.into_iter().find(|resource| *resource == named)).unwrap_or("other")
 }
 
 fn segment(path: &str) -> &str {

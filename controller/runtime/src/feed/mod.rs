@@ -15,6 +15,7 @@ pub use event::Odd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth_api::kinds;
 use berth_api::weight::{DEFAULT_MAX_BYTES, Limits};
 use http::{Method, Request};
 use kube::Client;
@@ -23,9 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client::{self, Failed};
 use crate::metrics::FeedMetrics;
-use crate::object::{
-    CLONE_SETS, CONTROLLER_REVISIONS, IMAGE_LIST_PULL_JOBS, IMAGE_PULL_JOBS, NODE_IMAGES, Object, Resource,
-};
+use crate::object::{CONTROLLER_REVISIONS, Object, Resource};
 use crate::store::{Store, is_before, reaches};
 
 /// What a feed follows, and how.
@@ -105,12 +104,11 @@ pub async fn load<T: Object>(client: Client, store: Arc<Store<T>>, options: Opti
 
 /// What an object may be at most. Kinds of Kubernetes are read into types that hold no more than decisions need.
 fn limits(resource: &Resource, max_bytes: usize) -> Option<Limits> {
-    match *resource {
-        CLONE_SETS | IMAGE_PULL_JOBS | IMAGE_LIST_PULL_JOBS => Some(Limits::of_specs(max_bytes)),
-        CONTROLLER_REVISIONS => Some(Limits::of_revisions(max_bytes)),
-        NODE_IMAGES => Some(Limits::of_node_images()),
-        _ => None,
+    if *resource == CONTROLLER_REVISIONS {
+        return Some(Limits::of_revisions(max_bytes));
     }
+    let kind = kinds::of_plural(resource.plural).filter(|kind| kind.group == resource.group)?;
+    Some((kind.limits)(max_bytes))
 }
 
 struct Feed<T> {

@@ -273,8 +273,8 @@ fn watch_all(keeper: &Keeper, changed: &Arc<Notify>) -> JoinSet<()> {
     if keeper.validating {
         watches.spawn(watch_one(validating, places::VALIDATING.to_owned(), Arc::clone(changed)));
     }
-    for name in places::CRDS {
-        watches.spawn(watch_one(crds.clone(), name.to_owned(), Arc::clone(changed)));
+    for name in places::crds() {
+        watches.spawn(watch_one(crds.clone(), name, Arc::clone(changed)));
     }
     watches
 }

@@ -20,12 +20,12 @@ impl Keeper {
     /// it was read, and it is read after the Secret. So a replica that slept never undoes what another has published.
     pub(super) async fn publish(&self, bundle: &str) -> Result<Option<String>, Error> {
         let mut there = 0;
-        for name in places::CRDS {
-            there += usize::from(self.publish_to_crd(name, bundle).await?);
+        for name in places::crds() {
+            there += usize::from(self.publish_to_crd(&name, bundle).await?);
         }
         // Some of them are enough: who leaves a kind out does not want it, and one that comes later is seen to then.
-        let names = places::CRDS.join(", ");
-        let missing = (there == 0).then(|| format!("none of {names} is there: install the chart's CRDs"));
+        let names = || places::crds().collect::<Vec<_>>().join(", ");
+        let missing = (there == 0).then(|| format!("none of {} is there: install the chart's CRDs", names()));
         if self.validating {
             self.publish_to_validating(bundle).await?;
         }

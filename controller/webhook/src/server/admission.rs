@@ -63,7 +63,7 @@ pub(crate) enum Look {
 pub(crate) struct Question {
     uid: String,
     namespace: String,
-    template: String,
+    template: kinds::Template,
 }
 
 /// Answers an AdmissionReview.
@@ -117,7 +117,7 @@ fn answer(uid: String, refusal: Option<String>) -> Result<Vec<u8>, serde_json::E
 }
 
 /// The template that is to be judged, or why the object is refused.
-fn verdict(request: &Request<'_>, judge: &Judge) -> Result<Option<String>, String> {
+fn verdict(request: &Request<'_>, judge: &Judge) -> Result<Option<kinds::Template>, String> {
     // Of a deletion there is no object, and nothing to look at.
     let Some(object) = request.object.map(RawValue::get) else { return Ok(None) };
     let old = request.old_object.map(RawValue::get);

@@ -77,7 +77,7 @@ fn only_a_new_template_of_a_cloneset_is_judged() {
 }
 
 #[test]
-fn a_refusal_names_the_fields_of_the_cloneset() {
+fn a_refusal_names_the_fields_of_the_object_that_has_the_template() {
     let status = serde_json::from_value(json!({
         "status": "Failure", "reason": "Invalid", "code": 422, "message": "PodTemplate \"x\" is invalid",
         "details": {"causes": [
@@ -85,12 +85,15 @@ fn a_refusal_names_the_fields_of_the_cloneset() {
             {"reason": "FieldValueInvalid", "message": "Invalid value: \"X\"", "field": "template.metadata.labels"},
         ]},
     }));
-    let message = kinds::in_a_cloneset(&status.unwrap());
+    let status = status.unwrap();
     assert_eq!(
-        message,
+        kinds::refused_at("spec.template", &status),
         "spec.template.spec.containers[0].name: Required value; spec.template.metadata.labels: Invalid value: \"X\""
     );
-    assert_eq!(kinds::in_a_cloneset(&kube::core::Status::failure("broken", "Invalid")), "spec.template: broken");
+    let nested = kinds::refused_at("spec.template.jobTemplate.spec.template", &status);
+    assert!(nested.starts_with("spec.template.jobTemplate.spec.template.spec.containers[0].name: "), "{nested}");
+    let broken = kube::core::Status::failure("broken", "Invalid");
+    assert_eq!(kinds::refused_at("spec.template", &broken), "spec.template: broken");
 }
 
 #[test]

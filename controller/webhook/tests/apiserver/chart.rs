@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use berth_api::kinds::{KINDS, Kind};
 use berth_webhook::places;
 use tempfile::TempDir;
 
@@ -33,8 +34,8 @@ fn the_chart_is_well_formed_and_its_errors_help() -> Result<()> {
     stage.kubectl(&["create", "namespace", NAMESPACE], None)?;
     let manifests = rendered(&stage, &[REGISTRY])?;
     let applied = stage.kubectl(&["apply", "--dry-run=server", "--filename=-"], Some(&manifests))?;
-    for name in places::CRDS.iter().chain([&places::VALIDATING]) {
-        ensure!(applied.contains(name), "{name} is not in the chart:\n{applied}");
+    for name in KINDS.iter().map(Kind::crd).chain([places::VALIDATING.to_owned()]) {
+        ensure!(applied.contains(&name), "{name} is not in the chart:\n{applied}");
     }
     let other = [REGISTRY, "daemon.criSocket=/opt/runtime/cri.sock", "daemon.imageStore=", "controller.replicas=0"];
     stage.kubectl(&["apply", "--dry-run=server", "--filename=-"], Some(&rendered(&stage, &other)?))?;
@@ -42,7 +43,7 @@ fn the_chart_is_well_formed_and_its_errors_help() -> Result<()> {
     ensure!(!manifests.contains("kind: MutatingWebhookConfiguration"), "nothing is mutated by a webhook");
     ensure!(!manifests.contains("caBundle:"), "a caBundle in a manifest is taken away by the next upgrade");
     let keep = manifests.matches("helm.sh/resource-policy: keep").count();
-    ensure!(keep == places::CRDS.len(), "{keep} objects are kept on uninstall");
+    ensure!(keep == KINDS.len(), "{keep} objects are kept on uninstall");
 
     for (values, says) in [
         (vec![], "make images REGISTRY="),

@@ -1,7 +1,7 @@
 //! The controller's token: what the controller writes is allowed, and what a thief of its token would write is refused.
 
 use anyhow::{Context, Result, ensure};
-use berth_webhook::places;
+use berth_api::kinds::{CLONE_SET, KINDS};
 use http::{Method, Request};
 use kube::Client;
 use serde_json::{Value, json};
@@ -110,7 +110,7 @@ async fn scene(stage: &Stage, admin: Client) -> Result<Scene> {
             "dry runs",
         )?;
         let labels = json!({"metadata": {"annotations": {"a": "b"}}});
-        let crd = format!("{DEFINITIONS}/{}", places::CRDS[0]);
+        let crd = format!("{DEFINITIONS}/{}", CLONE_SET.crd());
         refused("an annotation", scene.manager.merge(&crd, &labels).await, "may write spec.conversion")?;
         refused("a CloneSet", scene.manager.merge(&format!("{CLONE_SETS}/web"), &labels).await, "annotations")?;
         let bare = pod("early", &json!([]));
@@ -357,10 +357,11 @@ async fn own_kinds(Scene { manager, owner, admin }: &Scene) -> Result<()> {
     manager.merge(&format!("{NODE_IMAGES}/node"), &pull).await.context("a pull")?;
     manager.delete(&format!("{NODE_IMAGES}/node")).await.context("a NodeImage's deletion")?;
 
-    for kind in ["CloneSet", "ImageListPullJob"] {
+    for kind in KINDS.iter().filter(|kind| kind.owns.contains(&"imagepulljobs")) {
         let mut owner = owner.clone();
-        owner["kind"] = json!(kind);
-        let name = kind.to_lowercase();
+        owner["apiVersion"] = json!(kind.api_version(kind.stored));
+        owner["kind"] = json!(kind.kind);
+        let name = kind.kind.to_lowercase();
         let job = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "ImagePullJob",
                          "metadata": {"name": name, "ownerReferences": [owner]}, "spec": {"image": "web:1"}});
         manager.create(JOBS, &job).await.context("a job")?;
@@ -405,7 +406,7 @@ async fn fields_of_others(Scene { manager, admin, .. }: &Scene) -> Result<()> {
 }
 
 async fn definitions(Scene { manager, admin, .. }: &Scene) -> Result<()> {
-    let path = &format!("{DEFINITIONS}/{}", places::CRDS[0]);
+    let path = &format!("{DEFINITIONS}/{}", CLONE_SET.crd());
     let service = |name: &str| json!({"namespace": NAMESPACE, "name": name, "path": "/convert", "port": 443});
     let conversion = |client_config: Value| {
         let webhook = json!({"conversionReviewVersions": ["v1"], "clientConfig": client_config});

@@ -7,10 +7,10 @@
 //! Only what a mapping touches is ever read ([`json`]): everything else, the template above all, is passed on as the text
 //! that it is. So no object is too deep to be converted, and a conversion takes little more memory than the object's text.
 
-mod cloneset;
+pub(crate) mod cloneset;
 mod json;
 pub(crate) mod memory;
-mod nodeimage;
+pub(crate) mod nodeimage;
 #[cfg(test)]
 mod tests;
 
@@ -18,7 +18,7 @@ use serde::Deserialize;
 
 use self::json::Json;
 use self::memory::Place;
-use crate::names::{GROUP, V1ALPHA1, V1BETA1};
+use crate::kinds::{self, KINDS, Version};
 use crate::weight::Limits;
 
 /// Why an object cannot be converted. No object that the apiserver accepted is refused.
@@ -26,16 +26,15 @@ use crate::weight::Limits;
 pub enum ConversionError {
     /// It is no Kubernetes object.
     #[error(
-        "the object has no apiVersion and kind, so it cannot be converted to {desired}: it must be a {GROUP} object"
+        "the object has no apiVersion and kind, so it cannot be converted to {desired}: it must be a {} object",
+        groups()
     )]
     NoObject {
         /// The wanted apiVersion.
         desired: String,
     },
     /// A kind that has no versions here.
-    #[error(
-        "kind {kind} of {api_version} cannot be converted: only CloneSet, ImageListPullJob, ImagePullJob and NodeImage can"
-    )]
+    #[error("kind {kind} of {api_version} cannot be converted: only {} can", listed(convertible()))]
     UnknownKind {
         /// The object's apiVersion.
         api_version: String,
@@ -43,9 +42,7 @@ pub enum ConversionError {
         kind: String,
     },
     /// A version that is not served.
-    #[error(
-        "{kind} cannot be converted from {from} to {desired}: only {GROUP}/{V1ALPHA1} and {GROUP}/{V1BETA1} are known"
-    )]
+    #[error("{kind} cannot be converted from {from} to {desired}: only {} known", served(kind))]
     UnknownVersion {
         /// The object's kind.
         kind: String,
@@ -56,27 +53,32 @@ pub enum ConversionError {
     },
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Version {
-    V1Alpha1,
-    V1Beta1,
+/// `a, b and c`.
+fn listed(names: Vec<String>) -> String {
+    match names.as_slice() {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
 }
 
-impl Version {
-    fn of(api_version: &str) -> Option<Self> {
-        match api_version.strip_prefix(GROUP)?.strip_prefix('/')? {
-            V1ALPHA1 => Some(Self::V1Alpha1),
-            V1BETA1 => Some(Self::V1Beta1),
-            _ => None,
-        }
-    }
+fn convertible() -> Vec<String> {
+    kinds::converted().map(|kind| kind.kind.to_owned()).collect()
+}
 
-    fn name(self) -> &'static str {
-        match self {
-            Self::V1Alpha1 => V1ALPHA1,
-            Self::V1Beta1 => V1BETA1,
-        }
-    }
+/// The versions of a kind, and the verb that goes with them.
+fn served(kind: &str) -> String {
+    let versions: Vec<_> =
+        kinds::named(kind).iter().flat_map(|kind| kind.versions().map(|version| kind.api_version(version))).collect();
+    let verb = if versions.len() == 1 { "is" } else { "are" };
+    format!("{} {verb}", listed(versions))
+}
+
+fn groups() -> String {
+    let mut groups: Vec<_> = KINDS.iter().map(|kind| kind.group).collect();
+    groups.sort_unstable();
+    groups.dedup();
+    groups.join(" or ")
 }
 
 #[derive(Deserialize)]
@@ -86,8 +88,8 @@ struct Typed {
     kind: String,
 }
 
-/// Converts the text of a CloneSet, ImageListPullJob, ImagePullJob or NodeImage to another version. Of the metadata, only
-/// labels and annotations may change.
+/// Converts the text of an object of one of our kinds to another version. Of the metadata, only labels and annotations may
+/// change.
 ///
 /// # Errors
 /// When the object is of no kind or version that is known here; never for what is in it.
@@ -95,20 +97,20 @@ pub fn convert(object: &str, desired_api_version: &str) -> Result<String, Conver
     let Ok(Typed { api_version, kind }) = serde_json::from_str(object) else {
         return Err(ConversionError::NoObject { desired: desired_api_version.to_owned() });
     };
-    let (Some(from), Some(to)) = (Version::of(&api_version), Version::of(desired_api_version)) else {
+    let Some(known) = kinds::named(&kind) else {
+        return Err(ConversionError::UnknownKind { api_version, kind });
+    };
+    let (Some(from), Some(to)) = (known.version(&api_version), known.version(desired_api_version)) else {
         return Err(ConversionError::UnknownVersion {
             kind,
             from: api_version,
             desired: desired_api_version.to_owned(),
         });
     };
-    let Some(mapping) = Mapping::of(&kind) else {
-        return Err(ConversionError::UnknownKind { api_version, kind });
-    };
     if from == to {
         return Ok(object.to_owned());
     }
-    let mut converted = mapping.convert(Json::of(object), from, to);
+    let mut converted = known.mapping.convert(Json::of(object), from, to);
     if let Some(fields) = converted.object() {
         fields.insert("apiVersion", Json::string(desired_api_version));
     }
@@ -116,7 +118,8 @@ pub fn convert(object: &str, desired_api_version: &str) -> Result<String, Conver
 }
 
 /// How one kind's versions relate.
-struct Mapping {
+#[derive(Clone, Copy)]
+pub(crate) struct Mapping {
     to_v1beta1: fn(&mut Json<'_>),
     to_v1alpha1: fn(&mut Json<'_>),
     /// Where the mapping changes anything: the only places that are compared, and that a memory may speak of.
@@ -126,16 +129,8 @@ struct Mapping {
 }
 
 impl Mapping {
-    fn of(kind: &str) -> Option<Self> {
-        match kind {
-            "CloneSet" => Some(cloneset::MAPPING),
-            "NodeImage" => Some(nodeimage::MAPPING),
-            "ImagePullJob" | "ImageListPullJob" => {
-                Some(Self { to_v1beta1: |_| (), to_v1alpha1: |_| (), touches: &[], is_read: |_, _| true })
-            }
-            _ => None,
-        }
-    }
+    /// Of a kind that is the same in each of its versions, or has one alone.
+    pub(crate) const SAME: Self = Self { to_v1beta1: |_| (), to_v1alpha1: |_| (), touches: &[], is_read: |_, _| true };
 
     fn to(&self, version: Version) -> fn(&mut Json<'_>) {
         match version {

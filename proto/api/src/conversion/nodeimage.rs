@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use super::Mapping;
 use super::json::Json;
-use super::{Mapping, Version};
+use crate::kinds::Version;
 use crate::weight::Weight;
 use crate::{v1alpha1, v1beta1};
 
-pub(super) const MAPPING: Mapping =
+pub(crate) const MAPPING: Mapping =
     Mapping { to_v1beta1: |_| (), to_v1alpha1, touches: &[&["spec", "images"]], is_read };
 
 /// The most values in the images of a NodeImage that are looked into. One that the controller writes has a quarter of it.

@@ -1,21 +1,31 @@
-//! The CustomResourceDefinitions, made from the types and from [`rules`].
+//! The CustomResourceDefinitions, made from the types and from what [`crate::kinds`] says of each kind.
 //!
 //! The types say what fields there are and what they mean. What else the apiserver shall do, defaults and validation, is
-//! one table by field path, so that it can be read in one place and is the same for every version.
+//! one list by field path, so that it can be read in one place and is the same for every version.
 
-mod columns;
-mod node_image;
-mod patch;
-mod rules;
-mod template;
+pub(crate) mod columns;
+pub(crate) mod patch;
+pub(crate) mod rules;
+pub(crate) mod template;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::CustomResourceExt;
 use kube::core::crd::{MergeError, merge_crds};
 use serde_json::{Map, Value};
 
-use crate::names::V1BETA1;
-use crate::{v1alpha1, v1beta1};
+use self::columns::Column;
+use self::patch::Patch;
+use crate::kinds::{self, Kind, Version};
+
+/// What a kind's definition is made of.
+#[derive(Clone, Copy)]
+pub(crate) struct Schema {
+    /// The definition of each version by its type alone.
+    pub(crate) versions: &'static [fn() -> CustomResourceDefinition],
+    /// Defaults and validation of a version.
+    pub(crate) rules: fn(Version) -> Vec<Patch>,
+    /// The columns of `kubectl get`.
+    pub(crate) columns: &'static [Column],
+}
 
 /// Why the definitions cannot be made: a mistake in this crate, found by its tests.
 #[derive(Debug, thiserror::Error)]
@@ -38,34 +48,27 @@ pub enum CrdError {
     Json(#[from] serde_json::Error),
 }
 
-/// All definitions, v1beta1 stored and v1alpha1 served, without conversion: whoever installs them adds
-/// `spec.conversion`.
+/// All definitions, without conversion: whoever installs them adds `spec.conversion` where there are several versions.
 ///
 /// # Errors
 /// When types and rules contradict each other.
 pub fn definitions() -> Result<Vec<Value>, CrdError> {
-    Ok(vec![
-        definition(v1beta1::CloneSet::crd(), v1alpha1::CloneSet::crd())?,
-        definition(v1beta1::ImageListPullJob::crd(), v1alpha1::ImageListPullJob::crd())?,
-        definition(v1beta1::ImagePullJob::crd(), v1alpha1::ImagePullJob::crd())?,
-        definition(v1beta1::NodeImage::crd(), v1alpha1::NodeImage::crd())?,
-    ])
+    kinds::TABLE.iter().map(|(kind, schema)| definition(kind, schema)).collect()
 }
 
-fn definition(stored: CustomResourceDefinition, served: CustomResourceDefinition) -> Result<Value, CrdError> {
-    let merged = merge_crds(vec![stored, served], V1BETA1)?;
-    let kind = merged.spec.names.kind.clone();
+fn definition(kind: &Kind, schema: &Schema) -> Result<Value, CrdError> {
+    let merged = merge_crds(schema.versions.iter().map(|version| version()).collect(), kind.stored.name())?;
     let mut definition = serde_json::to_value(merged)?;
-    let versions = definition.pointer_mut("/spec/versions").and_then(Value::as_array_mut);
-    for version in versions.into_iter().flatten() {
-        let name = version.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-        version["additionalPrinterColumns"] = Value::from(columns::of(&kind, &name));
-        let Some(schema) = version.pointer_mut("/schema/openAPIV3Schema") else { continue };
-        tidy(schema);
-        for rule in rules::of(&kind, &name) {
-            patch::apply(schema, &rule).map_err(|path| CrdError::NoSuchField {
-                kind: kind.clone(),
-                version: name.clone(),
+    let served = definition.pointer_mut("/spec/versions").and_then(Value::as_array_mut);
+    for served in served.into_iter().flatten() {
+        let Some(version) = kind.versions().find(|version| served["name"] == version.name()) else { continue };
+        served["additionalPrinterColumns"] = Value::from(columns::of(schema.columns, version));
+        let Some(fields) = served.pointer_mut("/schema/openAPIV3Schema") else { continue };
+        tidy(fields);
+        for rule in (schema.rules)(version) {
+            patch::apply(fields, &rule).map_err(|path| CrdError::NoSuchField {
+                kind: kind.kind.to_owned(),
+                version: version.name().to_owned(),
                 path,
             })?;
         }

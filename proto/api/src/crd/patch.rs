@@ -3,12 +3,12 @@
 use serde_json::{Map, Value};
 
 /// What the schema of one field gets.
-pub(super) struct Patch {
+pub(crate) struct Patch {
     /// The field, as `kubectl explain` has it: names with dots, `[]` for the items of a list, `{}` for the values of a
     /// map. Empty for the root.
-    pub(super) path: String,
+    pub(crate) path: String,
     /// Keywords. Validations are added to those that are there, everything else replaces.
-    pub(super) keywords: Map<String, Value>,
+    pub(crate) keywords: Map<String, Value>,
 }
 
 const VALIDATIONS: &str = "x-kubernetes-validations";

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// A pod template.
-pub(super) fn pod() -> Value {
+pub(crate) fn pod() -> Value {
     let strings = |description: &str| json!({"description": description, "type": "object", "additionalProperties": {"type": "string"}});
     let containers = |description: &str| {
         json!({
@@ -62,7 +62,7 @@ pub(super) fn pod() -> Value {
 }
 
 /// A claim template.
-pub(super) fn claim() -> Value {
+pub(crate) fn claim() -> Value {
     json!({
         "type": "object",
         "x-kubernetes-preserve-unknown-fields": true,

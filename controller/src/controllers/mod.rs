@@ -1,5 +1,11 @@
-//! The controllers: one for each kind that is worked on. A kind comes in with a line of [`Starter::start_all`].
+//! The controllers: one for each kind that is worked on. A kind comes in with its module and a line of [`ALL`].
 
+pub(crate) mod cloneset;
+mod imagelistpulljob;
+mod imagepulljob;
+pub(crate) mod nodeimage;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_controller::flags::Run;
@@ -15,7 +21,14 @@ use berth_workload::gates::Gates;
 use crate::acting::Acting;
 use crate::kinds::Kinds;
 use crate::reads::{Reader, Stores};
-use crate::{cloneset, imagelistpulljob, imagepulljob, nodeimage};
+
+/// All controllers.
+const ALL: &[Entry] = &[
+    Entry::of::<cloneset::Reads>(),
+    Entry::of::<nodeimage::Reads>(),
+    Entry::of::<imagepulljob::Reads>(),
+    Entry::of::<imagelistpulljob::Reads>(),
+];
 
 /// What works on one kind: the stores that it reads.
 pub(crate) trait Controller: Send + Sync + Sized + 'static {
@@ -29,6 +42,11 @@ pub(crate) trait Controller: Send + Sync + Sized + 'static {
         true
     }
 
+    /// Why no object of the kind is taken in; `None` if they are.
+    fn closed(_: Gates) -> Option<String> {
+        None
+    }
+
     /// Says what it reads.
     fn new(reader: &mut Reader<'_>) -> Self;
 
@@ -37,6 +55,24 @@ pub(crate) trait Controller: Send + Sync + Sized + 'static {
 
     /// One round for one key.
     fn reconcile(&self, acting: &Acting, key: Key) -> impl Future<Output = Next> + Send;
+}
+
+/// A controller in the list of all.
+struct Entry {
+    resource: Resource,
+    closed: fn(Gates) -> Option<String>,
+    start: fn(&mut Starter<'_>),
+}
+
+impl Entry {
+    const fn of<C: Controller>() -> Self {
+        Self { resource: C::RESOURCE, closed: C::closed, start: |starter| starter.start::<C>() }
+    }
+}
+
+/// The resources, by plural, of which no object is taken in, each with the reason.
+pub(crate) fn closed(gates: Gates) -> BTreeMap<&'static str, String> {
+    ALL.iter().filter_map(|entry| Some((entry.resource.plural, (entry.closed)(gates)?))).collect()
 }
 
 /// Both sides of a change: an object that changes its owner concerns both.
@@ -69,10 +105,7 @@ pub(crate) struct Starter<'a> {
 impl Starter<'_> {
     /// Starts the controllers of the kinds that are worked on.
     pub(crate) fn start_all(&mut self) {
-        self.start::<cloneset::Reads>();
-        self.start::<nodeimage::Reads>();
-        self.start::<imagepulljob::Reads>();
-        self.start::<imagelistpulljob::Reads>();
+        ALL.iter().for_each(|entry| (entry.start)(self));
         self.kinds.tell_of_unknown();
         self.drivers.close();
     }
@@ -100,5 +133,29 @@ impl Starter<'_> {
             async move { controller.reconcile(&acting, key).await }
         });
         self.tasks.spawn(format!("controller {}", C::NAME), self.drivers.track_future(work));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_api::kinds::KINDS;
+    use berth_workload::gates::Gate;
+
+    use super::*;
+
+    #[test]
+    fn each_kind_has_a_controller() {
+        for kind in &KINDS {
+            let has = ALL.iter().any(|entry| entry.resource == Resource::of(kind));
+            assert!(has, "ALL in controller/src/controllers/mod.rs has no controller of {}", kind.kind);
+        }
+    }
+
+    #[test]
+    fn jobs_are_taken_in_only_where_images_are_pulled() {
+        let open = Gates::default().with(Gate::ImagePullJob, true);
+        assert!(closed(open).is_empty());
+        let closed = closed(open.with(Gate::ImagePullJob, false));
+        assert_eq!(closed.keys().copied().collect::<Vec<_>>(), ["imagelistpulljobs", "imagepulljobs"]);
     }
 }

@@ -20,8 +20,8 @@ use jiff::Timestamp;
 
 use crate::acting::{Acting, next};
 use crate::controllers::{Controller, each};
-use crate::reads::Reader;
-use crate::watched::{Watched, set_of};
+use crate::reads::{Read, Reader};
+use crate::watched::{CustomResource, Watched, set_of};
 
 /// What a decision about a NodeImage is made of.
 pub(crate) struct Reads {
@@ -31,6 +31,16 @@ pub(crate) struct Reads {
     nodeimages: Arc<Store<Watched<NodeImage>>>,
     jobs: Arc<Store<Watched<ImagePullJob>>>,
     nodes: Arc<Store<Watched<Node>>>,
+}
+
+impl CustomResource for NodeImage {
+    const RESOURCE: Resource = NODE_IMAGES;
+}
+
+impl Read for Watched<NodeImage> {
+    fn store() -> Arc<Store<Self>> {
+        Store::new(&[])
+    }
 }
 
 impl Controller for Reads {

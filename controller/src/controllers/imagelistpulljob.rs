@@ -8,15 +8,16 @@ use berth_runtime::driver::Next;
 use berth_runtime::object::{IMAGE_LIST_PULL_JOBS, owner_key};
 use berth_runtime::queue::Queue;
 use berth_runtime::{Change, Key, Object, Owned, Resource, Store};
+use berth_workload::gates::Gates;
 use berth_workload::imagelistpulljob::{Snapshot, decide, status};
-use berth_workload::owner;
 use berth_workload::plan::{Action, Outcome};
+use berth_workload::pull::closed;
 use jiff::Timestamp;
 
 use crate::acting::Acting;
 use crate::controllers::{Controller, each};
-use crate::reads::Reader;
-use crate::watched::Watched;
+use crate::reads::{Read, Reader};
+use crate::watched::{CustomResource, Watched};
 
 /// What a decision is made of.
 pub(crate) struct Reads {
@@ -24,9 +25,23 @@ pub(crate) struct Reads {
     jobs: Arc<Store<Watched<ImagePullJob>>>,
 }
 
+impl CustomResource for ImageListPullJob {
+    const RESOURCE: Resource = IMAGE_LIST_PULL_JOBS;
+}
+
+impl Read for Watched<ImageListPullJob> {
+    fn store() -> Arc<Store<Self>> {
+        Store::new(&[])
+    }
+}
+
 impl Controller for Reads {
     const RESOURCE: Resource = IMAGE_LIST_PULL_JOBS;
     const NAME: &'static str = "imagelistpulljob";
+
+    fn closed(gates: Gates) -> Option<String> {
+        closed(gates)
+    }
 
     fn new(reader: &mut Reader<'_>) -> Self {
         Self { lists: reader.read(), jobs: reader.read() }
@@ -52,7 +67,7 @@ fn wake(reads: &Reads, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
     let to = queue.clone();
     reads.jobs.on_change(move |change| {
         each(change, |job| {
-            if let Some(list) = job.owner().filter(|owner| owner::IMAGE_LIST_PULL_JOB.is_of(owner)) {
+            if let Some(list) = job.owner().filter(|owner| IMAGE_LIST_PULL_JOBS.owner_kind().is_of(owner)) {
                 to.add(Key::new(job.namespace(), list.name));
             }
         });

@@ -1,10 +1,27 @@
-//! The rules of NodeImages: what nodes are asked, and how much a daemon may report.
+//! NodeImage: its columns, and the defaults and validation of its fields: what nodes are asked, and how much a daemon may
+//! report.
 
+use kube::CustomResourceExt;
 use serde_json::{Value, json};
 
-use super::patch::Patch;
-use super::rules::{at, backoff, check, int32, not_negative, timeout};
+use super::Version;
+use crate::crd::Schema;
+use crate::crd::columns::Column;
+use crate::crd::patch::Patch;
+use crate::crd::rules::{at, backoff, check, int32, not_negative, timeout};
 use crate::v1beta1::nodeimage::{MAX_IMAGES, MAX_INSPECTED_PODS, MAX_TAGS};
+use crate::{v1alpha1, v1beta1};
+
+pub(super) const SCHEMA: Schema =
+    Schema { versions: &[v1beta1::NodeImage::crd, v1alpha1::NodeImage::crd], rules, columns: COLUMNS };
+
+const COLUMNS: &[Column] = &[
+    Column::integer("DESIRED", ".status.desired", "Pulls that are wanted."),
+    Column::integer("PULLING", ".status.pulling", "Pulls that are going on."),
+    Column::integer("SUCCEED", ".status.succeeded", "Pulls that succeeded."),
+    Column::integer("FAILED", ".status.failed", "Pulls that failed."),
+    Column::AGE,
+];
 
 /// The longest name: of an object, a container, a hash.
 const NAME: usize = 253;
@@ -15,8 +32,7 @@ const MESSAGE: usize = 4096;
 /// The longest message of a condition, as Kubernetes' own conditions have it: it has the runtime's words.
 const CONDITION_MESSAGE: usize = 32_768;
 
-/// The rules of both versions.
-pub(super) fn rules() -> Vec<Patch> {
+fn rules(_: Version) -> Vec<Patch> {
     let tags = "spec.images{}.tags[]";
     let by = |keys: &[&str]| json!({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys});
     let mut rules = vec![

@@ -9,16 +9,19 @@ use berth_runtime::driver::Next;
 use berth_runtime::object::IMAGE_PULL_JOBS;
 use berth_runtime::queue::Queue;
 use berth_runtime::store::pods;
-use berth_runtime::{Change, Key, Object, Resource, Store, turn};
+use berth_runtime::{Change, Key, Object, Owned, Resource, Store, turn};
+use berth_workload::gates::Gates;
 use berth_workload::imagepulljob::{Snapshot, concerns, concerns_pod, decide, needs_pods, status};
+use berth_workload::owner::Reference;
 use berth_workload::plan::{Action, Outcome, Plan};
 use berth_workload::pod::Pod;
+use berth_workload::pull::closed;
 use jiff::Timestamp;
 
 use crate::acting::{Acting, LARGE};
 use crate::controllers::Controller;
-use crate::reads::Reader;
-use crate::watched::Watched;
+use crate::reads::{Read, Reader};
+use crate::watched::{CustomResource, Watched};
 
 /// What a decision is made of.
 pub(crate) struct Reads {
@@ -27,9 +30,30 @@ pub(crate) struct Reads {
     jobs: Arc<Store<Watched<ImagePullJob>>>,
 }
 
+impl CustomResource for ImagePullJob {
+    const RESOURCE: Resource = IMAGE_PULL_JOBS;
+}
+
+impl Read for Watched<ImagePullJob> {
+    fn store() -> Arc<Store<Self>> {
+        Store::with_owners(&[])
+    }
+}
+
+impl Owned for Watched<ImagePullJob> {
+    fn owner(&self) -> Option<Reference<'_>> {
+        let mut owners = self.0.metadata.owner_references.iter().flatten();
+        owners.find(|owner| owner.controller == Some(true)).map(Reference::from)
+    }
+}
+
 impl Controller for Reads {
     const RESOURCE: Resource = IMAGE_PULL_JOBS;
     const NAME: &'static str = "imagepulljob";
+
+    fn closed(gates: Gates) -> Option<String> {
+        closed(gates)
+    }
 
     fn new(reader: &mut Reader<'_>) -> Self {
         Self { pods: reader.read(), nodeimages: reader.read(), jobs: reader.read() }

@@ -29,9 +29,9 @@ use jiff::Timestamp;
 use crate::acting::{Acting, LARGE};
 use crate::controllers::{Controller, each};
 use crate::overlapping;
-use crate::reads::Reader;
+use crate::reads::{Read, Reader};
 use crate::unreadable;
-use crate::watched::{ORPHANED_CLAIMS, ORPHANED_REVISIONS, Watched, managing_set};
+use crate::watched::{CustomResource, ORPHANED_CLAIMS, ORPHANED_REVISIONS, Watched, managing_set};
 
 /// What a decision about a CloneSet is made of.
 pub(crate) struct Reads {
@@ -43,6 +43,16 @@ pub(crate) struct Reads {
     pub(crate) jobs: Arc<Store<Watched<ImagePullJob>>>,
     /// Where pods are spread over nodes, those are to stay that spread best.
     pub(crate) nodes: Arc<Store<Watched<Node>>>,
+}
+
+impl CustomResource for CloneSet {
+    const RESOURCE: Resource = object::CLONE_SETS;
+}
+
+impl Read for Watched<CloneSet> {
+    fn store() -> Arc<Store<Self>> {
+        Store::new(&[overlapping::BY_NAMESPACE])
+    }
 }
 
 impl Controller for Reads {

@@ -1,0 +1,218 @@
+//! CloneSet: its columns, and the defaults and validation of its fields.
+
+use kube::CustomResourceExt;
+use serde_json::{Value, json};
+
+use super::Version;
+use crate::crd::columns::Column;
+use crate::crd::patch::Patch;
+use crate::crd::rules::{
+    LABEL_KEY, at, check, int_or_percent, int32, is_zero, label_selector, reported_at, rule, unless_unchanged,
+};
+use crate::crd::{Schema, template};
+use crate::v1beta1::cloneset::{DEFAULT_MAX_UNAVAILABLE, DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT};
+use crate::{v1alpha1, v1beta1};
+
+pub(super) const SCHEMA: Schema =
+    Schema { versions: &[v1beta1::CloneSet::crd, v1alpha1::CloneSet::crd], rules, columns: COLUMNS };
+
+const COLUMNS: &[Column] = &[
+    Column::integer("DESIRED", ".spec.replicas", "Pods that are wanted."),
+    Column::integer("UPDATED", ".status.updatedReplicas", "Pods of the update revision."),
+    Column::integer("UPDATED_READY", ".status.updatedReadyReplicas", "Pods of the update revision that are ready."),
+    Column::integer(
+        "UPDATED_AVAILABLE",
+        ".status.updatedAvailableReplicas",
+        "Pods of the update revision that are available.",
+    ),
+    Column::integer("READY", ".status.readyReplicas", "Pods that are ready."),
+    Column::integer("TOTAL", ".status.replicas", "Pods that exist."),
+    Column::AGE,
+    Column::string("CONTAINERS", ".spec.template.spec.containers[*].name", "The template's containers.").wide(),
+    Column::string("IMAGES", ".spec.template.spec.containers[*].image", "The template's images.").wide(),
+    Column::string("SELECTOR", ".status.labelSelector", "The selector of the pods.").wide(),
+];
+
+fn rules(version: Version) -> Vec<Patch> {
+    let alpha = version == Version::V1Alpha1;
+    let update = if alpha { "spec.updateStrategy" } else { "spec.updateStrategy.rollingUpdate" };
+    let mut rules = vec![
+        at("spec.replicas", json!({"default": 1})),
+        int32("spec.replicas", 0),
+        at("spec.revisionHistoryLimit", json!({"default": DEFAULT_REVISION_HISTORY_LIMIT})),
+        at("spec.revisionHistoryLimit", json!({"minimum": 0, "maximum": MAX_REVISION_HISTORY_LIMIT})),
+        int32("spec.minReadySeconds", 0),
+        int32("spec.progressDeadlineSeconds", 1),
+        at("spec.template", template::pod()),
+        at("spec.volumeClaimTemplates[]", template::claim()),
+        at("spec.scaleStrategy", json!({"default": {}})),
+        at(
+            "spec.scaleStrategy.podsToDelete",
+            json!({"x-kubernetes-list-type": "set", "items": {"type": "string", "minLength": 1, "maxLength": 253}}),
+        ),
+        int_or_percent("spec.scaleStrategy.maxUnavailable"),
+        at("spec.updateStrategy", json!({"default": {}})),
+        at(format!("{update}.partition"), json!({"default": 0})),
+        int_or_percent(format!("{update}.partition")),
+        at(format!("{update}.maxUnavailable"), json!({"default": DEFAULT_MAX_UNAVAILABLE})),
+        int_or_percent(format!("{update}.maxUnavailable")),
+        at(format!("{update}.maxSurge"), json!({"default": 0})),
+        int_or_percent(format!("{update}.maxSurge")),
+        int_or_percent(format!("{update}.inPlaceUpdateStrategy.imagePreDownloadParallelism")),
+        int32(format!("{update}.inPlaceUpdateStrategy.gracePeriodSeconds"), 0),
+        int32(format!("{update}.inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds"), 0),
+        int32(format!("{update}.inPlaceUpdateStrategy.imagePreDownloadMinUpdatedReadyPods"), 0),
+        at(
+            "status",
+            json!({"required": ["availableReplicas", "readyReplicas", "replicas", "updatedReadyReplicas", "updatedReplicas"]}),
+        ),
+    ];
+    if alpha {
+        rules.push(at("spec.scaleStrategy.disablePVCReuse", json!({"default": false})));
+        rules.push(at(format!("{update}.type"), json!({"default": "ReCreate"})));
+        rules.push(at(update, check(&[surge_in_place("type")])));
+    } else {
+        rules.push(at("spec.scaleStrategy.enablePVCReuse", json!({"default": false})));
+        rules.push(at("spec.scaleStrategy.excludePreparingDelete", json!({"default": false})));
+        rules.push(at("spec.updateStrategy.type", json!({"default": "RollingUpdate"})));
+        rules.push(at(update, json!({"default": {}})));
+        rules.push(at(format!("{update}.podUpdatePolicy"), json!({"default": "ReCreate"})));
+        rules.push(at(update, check(&[surge_in_place("podUpdatePolicy")])));
+    }
+    rules.extend(hooks());
+    rules.extend(selector());
+    rules.extend(update_order(update));
+    let limits = if alpha { "updateStrategy" } else { "updateStrategy.rollingUpdate" };
+    rules.push(at(
+        "spec",
+        check(&[
+            unless_unchanged(
+                &[
+                    "replicas",
+                    &format!("{limits}.maxUnavailable"),
+                    &format!("{limits}.maxSurge"),
+                    "updateStrategy.type",
+                ],
+                no_way_to_update(alpha),
+            ),
+            unless_unchanged(&["minReadySeconds", "progressDeadlineSeconds"], deadline_after_ready()),
+        ]),
+    ));
+    rules
+}
+
+/// Lifecycle hooks: a finalizer that no pod can have would hold pods for ever after their creation or update.
+fn hooks() -> impl Iterator<Item = Patch> {
+    let valid = "self.all(name, name.matches('^[^/]+/[^/]+$'))";
+    let message = "'has %s, but a finalizer is a domain, / and a name, such as \"example.com/in-use\"'\
+                   .format([self.filter(name, !name.matches('^[^/]+/[^/]+$'))])";
+    ["preDelete", "inPlaceUpdate", "preNormal"].into_iter().flat_map(move |hook| {
+        let path = format!("spec.lifecycle.{hook}.finalizersHandler");
+        let limits = json!({"maxItems": 100, "items": {"type": "string", "maxLength": LABEL_KEY}});
+        [at(&path, limits), at(&path, check(&[rule(valid, message)]))]
+    })
+}
+
+/// The selector: not empty, never changed, matching the template.
+fn selector() -> Vec<Patch> {
+    let not_empty = "(has(self.matchLabels) && size(self.matchLabels) > 0) || \
+                     (has(self.matchExpressions) && size(self.matchExpressions) > 0)";
+    let mut rules = label_selector("spec.selector");
+    rules.push(at(
+        "spec.selector",
+        check(&[
+            json!({"rule": not_empty, "message": "is empty and would select every pod of the namespace: set matchLabels or matchExpressions"}),
+            json!({"rule": "self == oldSelf", "reason": "FieldValueForbidden",
+                   "message": "cannot be changed, the pods it selected would be left behind: create another CloneSet with the new selector"}),
+        ]),
+    ));
+    let labels = "self.template.?metadata.?labels";
+    let missing = format!("!({labels}[?k].orValue('') == self.selector.matchLabels[k] && {labels}[?k].hasValue())");
+    let by_labels = format!("!has(self.selector.matchLabels) || !self.selector.matchLabels.exists(k, {missing})");
+    let wanted = "'must have what spec.selector.matchLabels asks for, %s: set the same labels in both'.format([self.selector.matchLabels])";
+    let value = format!("{labels}[?e.key]");
+    let holds = format!(
+        "e.operator == 'Exists' ? {value}.hasValue() : e.operator == 'DoesNotExist' ? !{value}.hasValue() : \
+         (e.operator == 'In') == ({value}.hasValue() && has(e.values) && {value}.value() in e.values)"
+    );
+    let inputs = ["selector", "template.metadata.labels"];
+    let by_expressions =
+        format!("!has(self.selector.matchExpressions) || self.selector.matchExpressions.all(e, {holds})");
+    let failing = format!(
+        "'must fulfil spec.selector.matchExpressions, but does not for %s: change these labels or the selector'\
+         .format([self.selector.matchExpressions.filter(e, !({holds})).map(e, e.key)])"
+    );
+    rules.push(at(
+        "spec",
+        check(&[
+            unless_unchanged(&inputs, reported_at(".template.metadata.labels", rule(by_labels, wanted))),
+            unless_unchanged(&inputs, reported_at(".template.metadata.labels", rule(by_expressions, failing))),
+        ]),
+    ));
+    rules
+}
+
+/// InPlaceOnly never replaces pods, so an update needs none beyond the replicas.
+fn surge_in_place(policy: &str) -> Value {
+    let valid = format!(
+        "!has(self.{policy}) || self.{policy} != 'InPlaceOnly' || !has(self.maxSurge) || {}",
+        is_zero("self.maxSurge")
+    );
+    let message = format!(
+        "'is \"%s\", but InPlaceOnly never replaces pods: set it to 0, or {policy} to InPlaceIfPossible'.format([self.maxSurge])"
+    );
+    reported_at(".maxSurge", rule(valid, message))
+}
+
+/// With neither a pod to miss nor one to add, no update could begin.
+fn no_way_to_update(alpha: bool) -> Value {
+    let strategy = "self.updateStrategy";
+    let (there, update, path) = if alpha {
+        (format!("has({strategy})"), strategy.to_owned(), ".updateStrategy.maxUnavailable")
+    } else {
+        let update = format!("{strategy}.rollingUpdate");
+        (format!("has({strategy}) && has({update})"), update, ".updateStrategy.rollingUpdate.maxUnavailable")
+    };
+    let on_delete = format!("has({strategy}.type) && {strategy}.type == 'OnDelete'");
+    let (unavailable, surge) = (format!("{update}.maxUnavailable"), format!("{update}.maxSurge"));
+    let stuck = format!("has({unavailable}) && {} && (!has({surge}) || {})", is_zero(&unavailable), is_zero(&surge));
+    let valid = format!("(has(self.replicas) && self.replicas == 0) || !({there}) || ({on_delete}) || !({stuck})");
+    let message = "is 0 and so is maxSurge, which leaves no way to update a pod: set one of them to at least 1";
+    reported_at(path, json!({"rule": valid, "message": message}))
+}
+
+fn deadline_after_ready() -> Value {
+    let valid = "!has(self.progressDeadlineSeconds) || !has(self.minReadySeconds) || \
+                 self.progressDeadlineSeconds == 2147483647 || self.progressDeadlineSeconds > self.minReadySeconds";
+    let message = "'is %d, but must be more than minReadySeconds, which is %d: no pod could be available in time'\
+                   .format([self.progressDeadlineSeconds, self.minReadySeconds])";
+    reported_at(".progressDeadlineSeconds", rule(valid, message))
+}
+
+fn update_order(update: &str) -> Vec<Patch> {
+    let priority = format!("{update}.priorityStrategy");
+    let one = "!(has(self.orderPriority) && size(self.orderPriority) > 0 && has(self.weightPriority) && size(self.weightPriority) > 0)";
+    let not_empty = "(has(self.matchLabels) && size(self.matchLabels) > 0) || \
+                     (has(self.matchExpressions) && size(self.matchExpressions) > 0)";
+    let mut rules = label_selector(&format!("{priority}.weightPriority[].matchSelector"));
+    rules.extend([
+        at(&priority, check(&[json!({"rule": one, "message": "has both orderPriority and weightPriority: remove one of them"})])),
+        at(format!("{priority}.orderPriority"), json!({"maxItems": 100})),
+        at(format!("{priority}.orderPriority[].orderedKey"), json!({"minLength": 1, "maxLength": LABEL_KEY})),
+        at(format!("{priority}.weightPriority"), json!({"maxItems": 100})),
+        at(format!("{priority}.weightPriority[].weight"), json!({"minimum": 0, "maximum": 100})),
+        at(
+            format!("{priority}.weightPriority[].matchSelector"),
+            json!({
+                "description": "The pods that get the weight, by their labels.",
+                "x-kubernetes-validations": [{"rule": not_empty, "message": "is empty: set matchLabels or matchExpressions"}],
+            }),
+        ),
+        at(
+            format!("{update}.scatterStrategy"),
+            json!({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["key", "value"]}),
+        ),
+        at(format!("{update}.scatterStrategy[].key"), json!({"minLength": 1, "maxLength": LABEL_KEY})),
+    ]);
+    rules
+}

@@ -251,21 +251,23 @@ impl Expectations {
     /// what was decided on here, and what came of it. A resource is left out where that is not known: of a write without an
     /// answer, and of a deletion, whose answer has no version.
     pub fn newest_versions(&self) -> Versions {
-        let stores = self.followed().into_iter();
-        let mut newest: HashMap<Resource, Option<Box<str>>> =
-            stores.map(|followee| (followee.resource, followee.store.newest_version())).collect();
+        // Writes first: one that a store shows only after this look is among its objects at the next.
+        let mut unseen: HashMap<Resource, Option<Box<str>>> = HashMap::new();
         for entry in self.lock().values().flatten() {
-            let Some(known) = newest.get_mut(&entry.resource) else { continue };
-            let is_seen = self.followed_store(&entry.resource).is_some_and(|store| is_settled(entry, &*store));
-            match &entry.want {
-                _ if is_seen => {}
-                Want::Version { version, .. } => {
-                    *known = known.take().map(|known| if is_before(&known, version) { version.clone() } else { known });
-                }
-                Want::Answer | Want::Unknown | Want::Gone { .. } => *known = None,
+            if self.followed_store(&entry.resource).is_some_and(|store| is_settled(entry, &*store)) {
+                continue;
             }
+            let newest = unseen.entry(entry.resource).or_insert_with(|| Some("0".into()));
+            *newest = match &entry.want {
+                Want::Version { version, .. } => newest.take().map(|newest| newer(newest, version.clone())),
+                Want::Answer | Want::Unknown | Want::Gone { .. } => None,
+            };
         }
-        newest.into_iter().filter_map(|(resource, version)| Some((resource.plural.to_owned(), version?))).collect()
+        let of_followee = |followee: Followee| {
+            let unseen = unseen.get(&followee.resource).cloned().unwrap_or_else(|| Some("0".into()))?;
+            Some((followee.resource.plural.to_owned(), newer(followee.store.newest_version()?, unseen)))
+        };
+        self.followed().into_iter().filter_map(of_followee).collect()
     }
 
     /// How many writes are entered and not dropped yet.
@@ -359,6 +361,10 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         self.end(Want::Unknown, self.deadline);
     }
+}
+
+fn newer(one: Box<str>, other: Box<str>) -> Box<str> {
+    if is_before(&one, &other) { other } else { one }
 }
 
 fn is_settled(entry: &Entry, store: &dyn Followed) -> bool {

@@ -399,6 +399,25 @@ mod tests {
     }
 
     #[test]
+    fn what_a_leader_had_seen_counts_until_another_holder_renews_or_takes_the_lease() {
+        let now: Timestamp = "2026-01-02T03:04:05.000006Z".parse().unwrap();
+        let mut lease = held(lease("b", "1"), ("n", "l"), "a", Duration::from_secs(4), Claim::Take, now);
+        let seen = Versions::from([("pods".to_owned(), "7".into())]);
+        tell_successor(&mut lease, seen.clone());
+        assert_eq!(given_back(&lease), None, "it is held");
+        lease["spec"]["holderIdentity"] = Value::Null;
+        assert_eq!(given_back(&lease), Some(Taken { version: "1".into(), seen }));
+        let taken = held(lease.clone(), ("n", "l"), "c", Duration::from_secs(4), Claim::Take, now);
+        assert_eq!(taken["metadata"]["annotations"], json!({}), "who takes it takes the words off");
+        assert_eq!(taken["metadata"]["labels"]["kept"], "yes");
+        // Another program may keep annotations, and gives the lease back as it had it.
+        lease["spec"]["renewTime"] = json!("2026-01-02T03:04:09.000000Z");
+        assert_eq!(given_back(&lease).unwrap().seen, Versions::new());
+        lease["metadata"]["annotations"][HANDOVER] = json!("nonsense");
+        assert_eq!(given_back(&lease).unwrap().seen, Versions::new());
+    }
+
+    #[test]
     fn transitions_count_changes_of_the_holder() {
         let now: Timestamp = "2026-01-02T03:04:05.000006Z".parse().unwrap();
         let write = |old, claim| held(old, ("n", "l"), "a", Duration::from_secs(15), claim, now);

@@ -51,6 +51,31 @@ async fn a_created_pod_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_newest_version_is_of_what_was_seen_or_written_and_of_nothing_that_is_in_doubt() {
+    let rig = rig();
+    let newest = || rig.expectations.newest_versions().get("pods").map(ToString::to_string);
+    assert_eq!(newest().as_deref(), Some("0"), "no pod was seen");
+    rig.show("a", "1", "105", false);
+    rig.show("b", "2", "99", false);
+    assert_eq!(newest().as_deref(), Some("105"), "whatever the order");
+    rig.enter("b").written("2", "110");
+    assert_eq!(newest().as_deref(), Some("110"), "written, and not seen yet");
+    rig.show("b", "2", "110", false);
+    let ticket = rig.enter("c");
+    assert_eq!(newest(), None, "not answered");
+    drop(ticket);
+    assert_eq!(newest(), None, "never answered");
+    rig.expectations.forget("owner");
+    rig.enter("a").deleted("1");
+    assert_eq!(newest(), None, "a deletion has no version");
+    rig.show("a", "1", "112", true);
+    assert_eq!(newest().as_deref(), Some("112"), "it was seen");
+    let unsynced = Expectations::new(Duration::from_secs(30));
+    unsynced.follow(&Store::<Pod>::new(&[]));
+    assert_eq!(unsynced.newest_versions(), Versions::new(), "nothing was listed");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_older_version_or_another_pod_does_not_do() {
     let rig = rig();
     rig.show("a", "1", "101", false);

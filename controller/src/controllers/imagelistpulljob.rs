@@ -47,45 +47,37 @@ impl Controller for Reads {
         Self { lists: reader.read(), jobs: reader.read() }
     }
 
+    /// Wakes a list when it or one of its jobs changes.
     fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
-        wake(self, queue, acting);
-    }
-
-    async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
-        reconcile(self, acting, key).await
-    }
-}
-
-/// Wakes a list when it or one of its jobs changes.
-fn wake(reads: &Reads, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
-    let (to, acting) = (queue.clone(), acting.clone());
-    reads.lists.on_change(move |change| match change {
-        Change::Applied { new, .. } => to.add(Key::of(&**new)),
-        Change::Deleted { old } => acting.expectations.forget(old.uid()),
-        Change::Synced => {}
-    });
-    let to = queue.clone();
-    reads.jobs.on_change(move |change| {
-        each(change, |job| {
-            if let Some(list) = job.owner().filter(|owner| IMAGE_LIST_PULL_JOBS.owner_kind().is_of(owner)) {
-                to.add(Key::new(job.namespace(), list.name));
-            }
+        let (to, acting) = (queue.clone(), acting.clone());
+        self.lists.on_change(move |change| match change {
+            Change::Applied { new, .. } => to.add(Key::of(&**new)),
+            Change::Deleted { old } => acting.expectations.forget(old.uid()),
+            Change::Synced => {}
         });
-    });
-}
-
-/// One round for one list.
-async fn reconcile(reads: &Reads, acting: &Acting, key: Key) -> Next {
-    let Some(list) = reads.lists.get(&key.namespace, &key.name) else { return Next::Done };
-    if let Err(next) = acting.settled(list.uid()).await {
-        return next;
+        let to = queue.clone();
+        self.jobs.on_change(move |change| {
+            each(change, |job| {
+                if let Some(list) = job.owner().filter(|owner| IMAGE_LIST_PULL_JOBS.owner_kind().is_of(owner)) {
+                    to.add(Key::new(job.namespace(), list.name));
+                }
+            });
+        });
     }
-    let jobs = reads.jobs.owned_by(&owner_key(&*list));
-    let jobs = jobs.iter().map(|job| job.0.clone()).collect();
-    let snapshot = Snapshot { list: list.0.clone(), jobs, gates: acting.gates };
-    let now = Timestamp::now();
-    let plan = decide(&snapshot, now);
-    let ends = plan.actions().any(|action| matches!(action, Action::Delete { resource: IMAGE_LIST_PULL_JOBS, .. }));
-    let status = |outcome: &Outcome| (!ends).then(|| Some(status(&snapshot, &plan, outcome, now)));
-    acting.carry_out(&plan, &reads.lists, &*list, (&list.0.status, status)).await
+
+    /// One round for one list.
+    async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
+        let Some(list) = self.lists.get(&key.namespace, &key.name) else { return Next::Done };
+        if let Err(next) = acting.settled(list.uid()).await {
+            return next;
+        }
+        let jobs = self.jobs.owned_by(&owner_key(&*list));
+        let jobs = jobs.iter().map(|job| job.0.clone()).collect();
+        let snapshot = Snapshot { list: list.0.clone(), jobs, gates: acting.gates };
+        let now = Timestamp::now();
+        let plan = decide(&snapshot, now);
+        let ends = plan.actions().any(|action| matches!(action, Action::Delete { resource: IMAGE_LIST_PULL_JOBS, .. }));
+        let status = |outcome: &Outcome| (!ends).then(|| Some(status(&snapshot, &plan, outcome, now)));
+        acting.carry_out(&plan, &self.lists, &*list, (&list.0.status, status)).await
+    }
 }

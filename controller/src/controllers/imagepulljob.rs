@@ -59,44 +59,61 @@ impl Controller for Reads {
         Self { pods: reader.read(), nodeimages: reader.read(), jobs: reader.read() }
     }
 
+    /// Wakes a job when it, or a NodeImage or pod that bears on it, changes.
     fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
-        wake(self, queue, acting);
+        let (to, acting) = (queue.clone(), acting.clone());
+        self.jobs.on_change(move |change| match change {
+            Change::Applied { new, .. } => to.add(Key::of(&**new)),
+            Change::Deleted { old } => acting.expectations.forget(old.uid()),
+            Change::Synced => {}
+        });
+        let (to, jobs) = (queue.clone(), self.jobs.clone());
+        self.nodeimages.on_change(move |change| {
+            let Some((old, new)) = sides(change) else { return };
+            let (old, new) = (old.map(|old| &*old.0), new.map(|new| &*new.0));
+            for job in jobs.all().iter().filter(|job| concerns(&job.0, old, new)) {
+                to.add(Key::of(&**job));
+            }
+        });
+        let (to, jobs) = (queue.clone(), self.jobs.clone());
+        self.pods.on_change(move |change| {
+            let Some((old, new)) = sides(change) else { return };
+            // Pods change all the time and jobs are few: most clusters have none, and then nothing is looked at.
+            if jobs.is_empty() {
+                return;
+            }
+            let Some(namespace) = new.or(old).map(|pod| &pod.metadata.namespace) else { return };
+            let of_namespace = |job: &&Arc<Watched<ImagePullJob>>| job.namespace() == &**namespace;
+            for job in jobs.all().iter().filter(of_namespace).filter(|job| concerns_pod(&job.0, old, new)) {
+                to.add(Key::of(&**job));
+            }
+        });
     }
 
+    /// One round for one job.
     async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
-        reconcile(self, acting, key).await
+        let Some(job) = self.jobs.get(&key.namespace, &key.name) else { return Next::Done };
+        if let Err(next) = acting.settled(job.uid()).await {
+            return next;
+        }
+        let is_leaving = |job: &Watched<ImagePullJob>| job.0.metadata.deletion_timestamp.is_some();
+        let leaving = || self.jobs.all().iter().filter(|job| is_leaving(job)).map(|job| job.uid().to_owned()).collect();
+        let of_namespace = || self.pods.by_index(&pods::BY_NAMESPACE, &key.namespace);
+        let snapshot = Snapshot {
+            job: job.0.clone(),
+            node_images: self.nodeimages.all().iter().map(|image| image.0.clone()).collect(),
+            pods: if needs_pods(&job.0) { of_namespace() } else { Vec::new() },
+            leaving: if is_leaving(&job) { leaving() } else { BTreeSet::new() },
+            gates: acting.gates,
+        };
+        let now = Timestamp::now();
+        let plan = turn::decide(snapshot.node_images.len() > LARGE, || decide(&snapshot, now)).await;
+        let status = |outcome: &Outcome| {
+            let is_over = outcome.failures.is_empty() && ends(&job.0, &plan);
+            (!is_over).then(|| Some(status(&snapshot, &plan, outcome, now)))
+        };
+        acting.carry_out(&plan, &self.jobs, &*job, (&job.0.status, status)).await
     }
-}
-
-/// Wakes a job when it, or a NodeImage or pod that bears on it, changes.
-fn wake(reads: &Reads, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
-    let (to, acting) = (queue.clone(), acting.clone());
-    reads.jobs.on_change(move |change| match change {
-        Change::Applied { new, .. } => to.add(Key::of(&**new)),
-        Change::Deleted { old } => acting.expectations.forget(old.uid()),
-        Change::Synced => {}
-    });
-    let (to, jobs) = (queue.clone(), reads.jobs.clone());
-    reads.nodeimages.on_change(move |change| {
-        let Some((old, new)) = sides(change) else { return };
-        let (old, new) = (old.map(|old| &*old.0), new.map(|new| &*new.0));
-        for job in jobs.all().iter().filter(|job| concerns(&job.0, old, new)) {
-            to.add(Key::of(&**job));
-        }
-    });
-    let (to, jobs) = (queue.clone(), reads.jobs.clone());
-    reads.pods.on_change(move |change| {
-        let Some((old, new)) = sides(change) else { return };
-        // Pods change all the time and jobs are few: most clusters have none, and then nothing is looked at.
-        if jobs.is_empty() {
-            return;
-        }
-        let Some(namespace) = new.or(old).map(|pod| &pod.metadata.namespace) else { return };
-        let of_namespace = |job: &&Arc<Watched<ImagePullJob>>| job.namespace() == &**namespace;
-        for job in jobs.all().iter().filter(of_namespace).filter(|job| concerns_pod(&job.0, old, new)) {
-            to.add(Key::of(&**job));
-        }
-    });
 }
 
 /// Both sides of a change.
@@ -106,31 +123,6 @@ fn sides<T>(change: &Change<T>) -> Option<(Option<&T>, Option<&T>)> {
         Change::Deleted { old } => Some((Some(&**old), None)),
         Change::Synced => None,
     }
-}
-
-/// One round for one job.
-async fn reconcile(reads: &Reads, acting: &Acting, key: Key) -> Next {
-    let Some(job) = reads.jobs.get(&key.namespace, &key.name) else { return Next::Done };
-    if let Err(next) = acting.settled(job.uid()).await {
-        return next;
-    }
-    let is_leaving = |job: &Watched<ImagePullJob>| job.0.metadata.deletion_timestamp.is_some();
-    let leaving = || reads.jobs.all().iter().filter(|job| is_leaving(job)).map(|job| job.uid().to_owned()).collect();
-    let of_namespace = || reads.pods.by_index(&pods::BY_NAMESPACE, &key.namespace);
-    let snapshot = Snapshot {
-        job: job.0.clone(),
-        node_images: reads.nodeimages.all().iter().map(|image| image.0.clone()).collect(),
-        pods: if needs_pods(&job.0) { of_namespace() } else { Vec::new() },
-        leaving: if is_leaving(&job) { leaving() } else { BTreeSet::new() },
-        gates: acting.gates,
-    };
-    let now = Timestamp::now();
-    let plan = turn::decide(snapshot.node_images.len() > LARGE, || decide(&snapshot, now)).await;
-    let status = |outcome: &Outcome| {
-        let is_over = outcome.failures.is_empty() && ends(&job.0, &plan);
-        (!is_over).then(|| Some(status(&snapshot, &plan, outcome, now)))
-    };
-    acting.carry_out(&plan, &reads.jobs, &*job, (&job.0.status, status)).await
 }
 
 /// After this plan there is no job any more to have a status.

@@ -21,7 +21,7 @@ use berth_workload::node::Node;
 use berth_workload::owner::{self, OwnerKey, Reference};
 use berth_workload::plan::{Outcome, Plan};
 use berth_workload::pod::{Metadata, Pod, spread};
-use berth_workload::podset::{Unreadable, split_by_selector};
+use berth_workload::podset::{Phases, Unreadable, split_by_selector};
 use berth_workload::predownload::{brings_images, waits_for_images};
 use berth_workload::revision::{self, Revision};
 use jiff::Timestamp;
@@ -226,6 +226,7 @@ pub(crate) fn observe(reads: &Reads, set: &Watched<CloneSet>, gates: Gates, resi
         node_images,
         nodes,
         jobs,
+        phases: Phases::default(),
         unreadable,
         overlapping,
         gates,

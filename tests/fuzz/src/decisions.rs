@@ -10,7 +10,7 @@ use berth_workload::inplace::resize::Ability;
 use berth_workload::node::{Node, image};
 use berth_workload::plan::{Failure, Outcome, Plan};
 use berth_workload::pod::{Metadata, Pod};
-use berth_workload::podset::split_by_selector;
+use berth_workload::podset::{Phases, split_by_selector};
 use berth_workload::revision::{self, Revision};
 use berth_workload::{cloneset, imagelistpulljob, imagepulljob, nodeimage};
 use jiff::Timestamp;
@@ -93,6 +93,7 @@ fn decide_clone_set(world: &World) {
         unreadable: Vec::new(),
         overlapping: world.overlapping.clone(),
         nodes: nodes.into_iter().map(|node| (node.metadata.name.clone(), node)).collect(),
+        phases: Phases::default(),
         gates: world.gates(),
         resize: [Ability::On, Ability::Off, Ability::Missing]
             .into_iter()

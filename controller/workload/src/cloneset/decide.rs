@@ -33,6 +33,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     if snapshot.set.metadata.deletion_timestamp.is_none() {
         fill(snapshot, &mut plan, now);
         plan.join_steps_by_object(takes_away);
+        snapshot.phases.forget();
     }
     plan
 }
@@ -244,17 +245,20 @@ fn leaving(
 ) -> Leaving {
     let scene = snapshot.scene();
     let is_first = |pod: &Arc<Pod>| scene.is_to_delete(pod) || is_leaving(pod, returning);
-    let (first, staying): (Vec<_>, Vec<_>) = pods.iter().cloned().partition(is_first);
-    let (mut updated, mut old): (Vec<_>, Vec<_>) =
+    let (mut leave, staying): (Vec<_>, Vec<_>) = pods.iter().cloned().partition(is_first);
+    let (updated, old): (Vec<_>, Vec<_>) =
         staying.into_iter().partition(|pod| scales_as_updated(snapshot, revisions, pod));
-    let spread = scene.spread();
     let is_available = |pod: &Pod| availability(pod, settings.min_ready_seconds, now).is_available();
-    order::for_deletion(&mut old, &spread, is_available);
-    order::for_deletion(&mut updated, &spread, is_available);
-    let surplus = old.into_iter().take(numbers.delete_old).chain(updated.into_iter().take(numbers.delete_updated));
+    for (mut pods, surplus) in [(old, numbers.delete_old), (updated, numbers.delete_updated)] {
+        // In nearly every round none is one too many.
+        if surplus > 0 {
+            order::for_deletion(&mut pods, &scene.spread(), is_available);
+            leave.extend(pods.into_iter().take(surplus));
+        }
+    }
     let mut disruptions = numbers.disruptions;
     let mut leaving = Leaving { steps: Vec::new(), uids: Uids::new() };
-    for pod in first.into_iter().chain(surplus) {
+    for pod in leave {
         let asked = scene.is_to_delete(&pod);
         let reason = if asked { "its deletion was asked for" } else { "there are more pods than wanted" };
         let available = is_available(&pod);

@@ -32,7 +32,7 @@ use crate::inplace::resize::Ability;
 use crate::node::Node;
 use crate::owner::{CLONE_SET, OwnerKey};
 use crate::pod::Pod;
-use crate::podset::{Blocked, Scene, Unreadable, Workload};
+use crate::podset::{Blocked, Phases, Scene, Unreadable, Workload};
 use crate::resource::CLONE_SETS;
 use crate::revision::Revision;
 
@@ -68,6 +68,8 @@ pub struct Snapshot {
     pub overlapping: Vec<String>,
     /// By name: the nodes of the pods, where the template says how its pods are spread over them; else empty.
     pub nodes: BTreeMap<Box<str>, Arc<Node>>,
+    /// Where pods are in their updates, as far as it was asked.
+    pub phases: Phases,
     /// Feature gates.
     pub gates: Gates,
     /// May resources change in place?
@@ -104,6 +106,7 @@ impl Snapshot {
             nodes: &self.nodes,
             jobs: self.jobs.as_deref(),
             unreadable: &self.unreadable,
+            phases: &self.phases,
             gates: self.gates,
             resize: self.resize,
         }

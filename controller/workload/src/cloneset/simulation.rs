@@ -27,7 +27,7 @@ use crate::model::apiserver::{self, set_condition};
 use crate::model::{containers, health, resizing};
 use crate::plan::{Action, Outcome, Plan};
 use crate::pod::{Metadata, Pod, availability, priority};
-use crate::podset::split_by_selector;
+use crate::podset::{Phases, split_by_selector};
 use crate::revision::{self, Revision};
 
 use foreign::Foreign;
@@ -182,6 +182,7 @@ impl World {
             unreadable: Vec::new(),
             overlapping: Vec::new(),
             nodes: BTreeMap::new(),
+            phases: Phases::default(),
             gates: self.gates,
             resize: self.resize,
             seed: self.counter,

@@ -249,7 +249,8 @@ mod pairs {
     type Pairs<V> = Box<[(Word, V)]>;
 
     pub(super) fn get<'a, V: Deref<Target = str>>(pairs: &'a [(Word, V)], key: &str) -> Option<&'a str> {
-        pairs.binary_search_by(|(k, _)| (**k).cmp(key)).ok().map(|at| &*pairs[at].1)
+        // Two texts of different length are told apart at once, so that a handful is looked through sooner than searched.
+        pairs.iter().find(|(k, _)| **k == *key).map(|(_, value)| &**value)
     }
 
     pub(super) fn all<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Pairs<Word>, D::Error> {

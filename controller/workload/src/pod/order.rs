@@ -3,6 +3,8 @@
 use std::cmp::{Ordering, Reverse};
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
 use super::Pod;
 use super::spread::{self, Ranks, Spread};
 
@@ -24,7 +26,11 @@ pub fn for_deletion(pods: &mut [Arc<Pod>], spread: &Spread, available: impl Fn(&
 
 /// Sorts pods for an update, the first to be updated first: what is out of service already comes before what serves.
 pub fn for_update(pods: &mut [Arc<Pod>]) {
-    pods.sort_by(|a, b| readiness(a).cmp(&readiness(b)).then_with(|| age(a, b)));
+    // Each pod is looked at once, and not with each comparison: there may be thousands.
+    let mut keyed: Vec<_> = pods.iter().map(|pod| ((readiness(pod), Age::of(pod)), pod)).collect();
+    keyed.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let sorted: Vec<_> = keyed.into_iter().map(|(_, pod)| pod.clone()).collect();
+    pods.clone_from_slice(&sorted);
 }
 
 /// The whole order of deletion, but for what is known of availability.
@@ -34,7 +40,7 @@ pub(super) fn least_lost(a: &Pod, b: &Pod, ranks: Option<&Ranks>) -> Ordering {
         .cmp(&readiness(b))
         .then_with(|| deletion_cost(a).cmp(&deletion_cost(b)))
         .then_with(|| rank(b).total_cmp(&rank(a)))
-        .then_with(|| age(a, b))
+        .then_with(|| Age::of(a).cmp(&Age::of(b)))
 }
 
 /// Scheduled, phase: the lower, the less is lost.
@@ -61,24 +67,29 @@ fn deletion_cost(pod: &Pod) -> i32 {
 
 /// Ready for less long, restarted more often, newer; at last by name, so that the order is always the same. Where a time is
 /// not known, the pod goes before those with one.
-fn age(a: &Pod, b: &Pod) -> Ordering {
-    let ready = |pod: &Pod| {
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Age<'a> {
+    ready: Option<Reverse<Timestamp>>,
+    restarts: Reverse<i32>,
+    created: Option<Reverse<Timestamp>>,
+    name: &'a str,
+}
+
+impl<'a> Age<'a> {
+    fn of(pod: &'a Pod) -> Self {
         let ready = pod.condition("Ready").filter(|c| &*c.status == "True");
-        ready.and_then(|c| c.last_transition_time).map(Reverse)
-    };
-    let restarts = |pod: &Pod| pod.status.container_statuses.iter().map(|c| c.restart_count).max().unwrap_or(0);
-    let created = |pod: &Pod| pod.metadata.creation_timestamp.map(Reverse);
-    ready(a)
-        .cmp(&ready(b))
-        .then_with(|| restarts(b).cmp(&restarts(a)))
-        .then_with(|| created(a).cmp(&created(b)))
-        .then_with(|| a.metadata.name.cmp(&b.metadata.name))
+        let restarts = pod.status.container_statuses.iter().map(|c| c.restart_count).max().unwrap_or(0);
+        Self {
+            ready: ready.and_then(|c| c.last_transition_time).map(Reverse),
+            restarts: Reverse(restarts),
+            created: pod.metadata.creation_timestamp.map(Reverse),
+            name: &pod.metadata.name,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
-
     use super::*;
     use crate::pod::{Condition, ContainerStatus, Metadata, Spec, Status};
 

@@ -91,8 +91,12 @@ impl From<String> for Word {
 impl Deref for Word {
     type Target = str;
 
+    #[inline]
     fn deref(&self) -> &str {
-        &self.0
+        match &self.0 {
+            Cow::Borrowed(text) => text,
+            Cow::Owned(text) => text,
+        }
     }
 }
 

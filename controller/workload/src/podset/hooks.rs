@@ -106,7 +106,7 @@ pub(crate) fn hold_deletion(
 
 /// Is an update done that left the pod in service? Then it is told of the end of this one before the next begins.
 pub(crate) fn is_done_in_service(scene: &Scene<'_>, pod: &Pod) -> bool {
-    let proven = || matches!(steps::phase(pod, &scene.facts(pod)), Phase::Patched(_, Verdict::Exact { .. }));
+    let proven = || matches!(*scene.phase(pod), Phase::Patched(_, Verdict::Exact { .. }));
     steps::is_in_service(pod) && proven()
 }
 
@@ -235,10 +235,10 @@ fn returned(scene: &Scene<'_>, pod: &Pod) -> Option<&'static str> {
         return Some(if is_normal(scene, pod) { NORMAL } else { PREPARING_NORMAL });
     }
     let unproven =
-        |phase: Phase| matches!(phase, Phase::Patched(_, Verdict::Wait(_) | Verdict::AskNode(_) | Verdict::Resize(_)));
+        |phase: &Phase| matches!(phase, Phase::Patched(_, Verdict::Wait(_) | Verdict::AskNode(_) | Verdict::Resize(_)));
     // Without the label, the gate alone says that an update is under way: neither those without it nor those that were
     // resized in service are looked at before they have the label again.
-    (!steps::is_under_way(pod) || unproven(steps::phase(pod, &scene.facts(pod)))).then_some(UPDATING)
+    (!steps::is_under_way(pod) || unproven(&scene.phase(pod))).then_some(UPDATING)
 }
 
 /// Was an update in place under way when the pod was held before its deletion? The gate tells, or else the record: of resources,

@@ -9,6 +9,7 @@ pub(crate) mod claim_template;
 pub(crate) mod history;
 pub(crate) mod hooks;
 pub(crate) mod new_pod;
+mod phases;
 pub(crate) mod release;
 pub(crate) mod scene;
 pub(crate) mod unreadable;
@@ -17,6 +18,7 @@ pub(crate) mod way;
 
 use std::collections::BTreeSet;
 
+pub use phases::Phases;
 pub use release::split_by_selector;
 pub use scene::Unreadable;
 pub(crate) use scene::{Blocked, Scene, Workload};

@@ -12,9 +12,11 @@ use berth_api::v1beta1::nodeimage::NodeImage;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use serde_json::{Value, json};
 
+use super::Phases;
 use crate::gates::Gates;
 use crate::inplace::exact::NodeFacts;
 use crate::inplace::resize::Ability;
+use crate::inplace::steps::{self, Phase};
 use crate::node::Node;
 use crate::node::image::facts;
 use crate::plan::{Plan, Refusal};
@@ -42,6 +44,8 @@ pub(crate) struct Scene<'a> {
     pub jobs: Option<&'a [Arc<ImagePullJob>]>,
     /// Its pods, claims and revisions that exist and cannot be read.
     pub unreadable: &'a [Unreadable],
+    /// Where pods are in their updates, as far as it was asked.
+    pub phases: &'a Phases,
     /// Feature gates.
     pub gates: Gates,
     /// May resources change in place?
@@ -116,6 +120,11 @@ impl Scene<'_> {
     /// What the pod's node reports about it; empty where it does not.
     pub(crate) fn facts(&self, pod: &Pod) -> NodeFacts {
         self.node_images.get(&pod.spec.node_name).map(|node| facts(node, pod)).unwrap_or_default()
+    }
+
+    /// Where the pod is in its update in place.
+    pub(crate) fn phase(&self, pod: &Pod) -> Arc<Phase> {
+        self.phases.of(pod, || steps::phase(pod, &self.facts(pod)))
     }
 
     /// How the pods are to be spread.

@@ -43,10 +43,9 @@ pub(crate) fn settle(scene: &Scene<'_>, chosen: Option<&Chosen>, plan: &mut Plan
             steps.extend(end_of_grace(of_label(), pod, plan, now));
             continue;
         }
-        let facts = scene.facts(pod);
-        match steps::phase(pod, &facts) {
-            Phase::Patched(state, Verdict::Exact { .. }) if batches::has_next(&state) => {
-                match batches::next(pod, &state, of_label(), &facts, now) {
+        match &*scene.phase(pod) {
+            Phase::Patched(state, Verdict::Exact { .. }) if batches::has_next(state) => {
+                match batches::next(pod, state, of_label(), &scene.facts(pod), now) {
                     Ok(action) => steps.push(Step::new(
                         action,
                         format!("pod {name} goes on to {}: the next containers", state.revision),
@@ -55,27 +54,27 @@ pub(crate) fn settle(scene: &Scene<'_>, chosen: Option<&Chosen>, plan: &mut Plan
                 }
             }
             Phase::Patched(state, verdict @ Verdict::Exact { .. }) => {
-                if let Verdict::Exact { moved_tags, .. } = &verdict
+                if let Verdict::Exact { moved_tags, .. } = verdict
                     && !moved_tags.is_empty()
                 {
                     plan.events.push(moved(pod, moved_tags));
                 }
-                let action = steps::finish(pod, Some(&state), Some(&verdict), hooks::after_update(scene, pod), now);
+                let action = steps::finish(pod, Some(state), Some(verdict), hooks::after_update(scene, pod), now);
                 let mut action = hooks::back_into_service(action, pod, now);
-                env::report(&mut action, pod, &state, &facts);
+                env::report(&mut action, pod, state, &scene.facts(pod));
                 steps.push(Step::new(action, format!("pod {name} runs exactly {}: back into service", state.revision)));
             }
             Phase::Patched(_, Verdict::Resize(missing)) => {
                 let reason =
                     format!("pod {name} has the record of its update, and its resources are still to be written");
-                steps.push(Step::new(steps::resize(pod, missing), reason));
+                steps.push(Step::new(steps::resize(pod, missing.clone()), reason));
             }
             Phase::Patched(state, Verdict::Wait(why)) => {
-                steps.extend(before_proof(pod, &state, opens_early, now));
-                plan.wait_for_pod(pod, why);
+                steps.extend(before_proof(pod, state, opens_early, now));
+                plan.wait_for_pod(pod, why.clone());
             }
             Phase::Patched(state, Verdict::AskNode(why)) => {
-                steps.extend(before_proof(pod, &state, opens_early, now));
+                steps.extend(before_proof(pod, state, opens_early, now));
                 plan.wait_for_pod(pod, format!("{why}; its node's daemon is asked"));
             }
             Phase::Draining if chosen.is_some() => {
@@ -178,7 +177,7 @@ fn advance(
     plan: &mut Plan,
     now: Timestamp,
 ) -> Option<Step> {
-    let phase = steps::phase(pod, &scene.facts(pod));
+    let phase = scene.phase(pod);
     let revision = target.name();
     let update = Update {
         revision: target,

@@ -71,11 +71,14 @@ fn refused(scene: &Scene<'_>, failure: &Failure) -> Option<(&'static str, String
 
 /// Causes that concern one pod, by the pods' names.
 pub(crate) fn of_pods(scene: &Scene<'_>, plan: &Plan, now: Timestamp) -> Vec<Cause> {
-    let mut pods: Vec<_> = scene.pods.iter().collect();
-    pods.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
-    let mut causes: Vec<_> = pods.iter().flat_map(|pod| pod::causes(scene, pod, now)).collect();
+    let of_pod = |pod: &Arc<Pod>| {
+        pod::causes(scene, pod, now).into_iter().map(|cause| (pod.metadata.name.clone(), cause)).collect::<Vec<_>>()
+    };
+    let mut causes: Vec<_> = scene.pods.iter().flat_map(of_pod).collect();
+    causes.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let mut causes: Vec<_> = causes.into_iter().map(|(_, cause)| cause).collect();
     if !causes.is_empty()
-        && let Some(others) = budget(scene, plan, &pods, now)
+        && let Some(others) = budget(scene, plan, now)
     {
         causes.iter_mut().for_each(|cause| cause.message += &others);
     }
@@ -83,12 +86,14 @@ pub(crate) fn of_pods(scene: &Scene<'_>, plan: &Plan, now: Timestamp) -> Vec<Cau
 }
 
 /// What it means for the other pods, where some wait for `maxUnavailable`: which pods use it up.
-fn budget(scene: &Scene<'_>, plan: &Plan, pods: &[&Arc<Pod>], now: Timestamp) -> Option<String> {
+fn budget(scene: &Scene<'_>, plan: &Plan, now: Timestamp) -> Option<String> {
     const MOST: usize = 3;
     plan.waiting.iter().find(|waiting| waiting.reason.contains("maxUnavailable"))?;
     let seconds = scene.workload.min_ready_seconds;
-    let unavailable = pods.iter().filter(|pod| pod.is_active() && !availability(pod, seconds, now).is_available());
-    let mut names: Vec<_> = unavailable.map(|pod| &*pod.metadata.name).take(MOST + 1).collect();
+    let unavailable =
+        scene.pods.iter().filter(|pod| pod.is_active() && !availability(pod, seconds, now).is_available());
+    let mut names: Vec<_> = unavailable.map(|pod| &*pod.metadata.name).collect();
+    names.sort_unstable();
     let more = if names.len() > MOST { " and others" } else { "" };
     names.truncate(MOST);
     Some(format!(". Other pods wait for maxUnavailable, which {}{more} use up", names.join(", ")))

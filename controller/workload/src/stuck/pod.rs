@@ -1,12 +1,14 @@
 //! What holds one pod.
 
+use std::cell::LazyCell;
+
 use berth_api::names::lifecycle_state::{PREPARING_DELETE, PREPARING_NORMAL, PREPARING_UPDATE, UPDATED};
 use jiff::Timestamp;
 
 use super::cause::{Cause, DETAIL, Grade, LASTING};
 use crate::inplace::exact::Verdict;
 use crate::inplace::state::State;
-use crate::inplace::steps::{self, Phase};
+use crate::inplace::steps::Phase;
 use crate::lifecycle::{self, hook};
 use crate::pod::{Availability, Condition, ContainerStatus, Pod, availability, priority};
 use crate::podset::Scene;
@@ -158,7 +160,7 @@ fn fault(pod: &Pod) -> Option<Fault> {
     if observed != 0 && observed < pod.metadata.generation {
         return None;
     }
-    let unsettled = State::of(pod).filter(|state| !state.is_settled());
+    let unsettled = LazyCell::new(|| State::of(pod).filter(|state| !state.is_settled()));
     let mut told = None;
     for (status, init) in states(pod).filter(|(status, _)| !status.ready || status.state.waiting.is_some()) {
         if !init && priority::is_held_back(pod, &status.name) {
@@ -280,7 +282,8 @@ fn hook(scene: &Scene<'_>, pod: &Pod) -> Option<Cause> {
 
 /// An in-place update whose end neither the pod nor its node tells.
 fn unproven(scene: &Scene<'_>, pod: &Pod) -> Option<Cause> {
-    let Phase::Patched(state, verdict) = steps::phase(pod, &scene.facts(pod)) else { return None };
+    let phase = scene.phase(pod);
+    let Phase::Patched(state, verdict) = &*phase else { return None };
     let since = state.update_timestamp.map(|since| format!(" since {since}")).unwrap_or_default();
     let (reason, what, remedy) = match verdict {
         // What is still to be written is written in this round, or its failure told.

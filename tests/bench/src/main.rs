@@ -1,5 +1,6 @@
 //! What Berth costs, measured: `make bench`. Figures are reported, never asserted.
 
+mod decide;
 mod gates;
 mod median;
 mod nodes;
@@ -25,6 +26,8 @@ enum What {
     Nodes(nodes::Options),
     /// With pods on real nodes that are patched by hand: when may a gate be opened whose pod changes its image?
     Gates(gates::Options),
+    /// With nothing running: what a decision about one CloneSet of many pods costs, at each point of a rollout in place.
+    Decide(decide::Options),
     /// A day of churn over many CloneSets, compressed: memory and numbers of objects at the end of each hour.
     Soak(soak::Options),
 }
@@ -35,6 +38,7 @@ async fn main() -> Result<()> {
         What::Phases(options) => phases::run(&options).await,
         What::Nodes(options) => nodes::run(&options).await,
         What::Gates(options) => gates::run(&options).await,
+        What::Decide(options) => decide::run(&options),
         What::Soak(options) => soak::run(&options).await,
     }
 }

@@ -11,6 +11,7 @@ use berth_runtime::{Object, Resource};
 use berth_workload::gates::Gates;
 use berth_workload::inplace::resize::Ability;
 use berth_workload::plan::{Deed, Failure, Outcome, Plan, Target, Verb};
+use berth_workload::pod::Pod;
 use kube::Client;
 use serde::Serialize;
 
@@ -43,6 +44,14 @@ impl Acting {
             Ok(Some(wait)) => Err(Next::After(wait)),
             Err(failed) => Err(Next::Retry(failed.to_string())),
         }
+    }
+
+    /// To be asked before a decision about these pods: is what was done to them for others seen in them?
+    ///
+    /// # Errors
+    /// When to look again if not.
+    pub(crate) fn has_all_of_others(&self, uid: &str, pods: &[Arc<Pod>]) -> Result<(), Next> {
+        if self.expectations.others_wrote(uid, pods) { Err(Next::After(AT_LATEST)) } else { Ok(()) }
     }
 
     /// To be called when a round is over: what was written for an object that is gone by then is waited for by nobody.
@@ -95,6 +104,9 @@ impl Acting {
         }
     }
 }
+
+/// What was done to a pod for another owner wakes the pod's owner; at the latest it looks again after this time.
+const AT_LATEST: Duration = Duration::from_secs(1);
 
 /// A decision about more objects than this has a thread to itself.
 pub(crate) const LARGE: usize = 500;

@@ -5,8 +5,13 @@
 //! is settled when the store has the object in the written version or a later one, or, for an object that came and went in
 //! between, when the store has passed that version. No event can be missed that way: the store is asked, not told.
 //!
+//! An owner waits for all of its own writes, and for those of its objects that others made once the server has answered them: what
+//! is still under way there the preconditions of its own writes tell of.
+//!
 //! A write without an answer may have happened or not, and a feed can fall behind. After a time in doubt the object is read from
 //! the apiserver and put into the store, which settles the entry either way.
+
+mod entries;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -26,10 +31,11 @@ use crate::client::{self, Failed};
 use crate::feed::event;
 use crate::object::{Object, Resource};
 use crate::store::{Store, is_before, reaches};
+use entries::{Entries, Entry, Want};
 
 /// What is expected, by the uid of the owner that is decided on.
 pub struct Expectations {
-    owners: Mutex<HashMap<Box<str>, Vec<Entry>>>,
+    entries: Mutex<Entries>,
     followed: Mutex<HashMap<Resource, Followee>>,
     doubt: Duration,
 }
@@ -55,28 +61,6 @@ pub enum Standing {
     Waiting(Duration),
     /// In doubt for too long: call [`Expectations::settle`].
     Doubtful,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-struct Entry {
-    id: u64,
-    resource: Resource,
-    namespace: Box<str>,
-    name: Box<str>,
-    want: Want,
-    doubt_at: Instant,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-enum Want {
-    /// Sent, not answered.
-    Answer,
-    /// No answer will come: it may have happened.
-    Unknown,
-    /// This version of the object, a later one, or its end.
-    Version { uid: Box<str>, version: Box<str> },
-    /// The object's end, or that it is being deleted.
-    Gone { uid: Box<str> },
 }
 
 /// An owner that waits for its writes asks again after this time.
@@ -154,7 +138,7 @@ impl<T: Object> Followed for Store<T> {
 impl Expectations {
     /// Nothing expected. An entry is in doubt after `doubt` (30 s is a good value).
     pub fn new(doubt: Duration) -> Arc<Self> {
-        Arc::new(Self { owners: Mutex::default(), followed: Mutex::default(), doubt })
+        Arc::new(Self { entries: Mutex::default(), followed: Mutex::default(), doubt })
     }
 
     /// From now on writes of this resource are expected in this store, which a feed must keep. Writes of other resources are not
@@ -187,28 +171,22 @@ impl Expectations {
         if self.followed_store(resource).is_some() {
             ticket.id = fastrand::u64(1..);
             let entry = Entry {
-                id: ticket.id,
                 resource: *resource,
                 namespace: namespace.into(),
                 name: name.into(),
                 want: Want::Answer,
                 doubt_at: deadline + self.doubt,
             };
-            self.lock().entry(owner.into()).or_default().push(entry);
+            self.lock().add(owner, ticket.id, entry);
         }
         ticket
     }
 
     /// Whether the owner may be decided on. Drops what is settled.
     pub fn standing(&self, owner: &str) -> Standing {
-        let mut owners = self.lock();
-        let Some(entries) = owners.get_mut(owner) else { return Standing::Settled };
-        entries.retain(|entry| {
-            let store = self.followed_store(&entry.resource);
-            store.is_some_and(|store| !is_settled(entry, &*store))
-        });
-        let Some(doubt_at) = entries.iter().map(|entry| entry.doubt_at).min() else {
-            owners.remove(owner);
+        let mut entries = self.lock();
+        entries.remove_where(owner, |entry| !self.is_unseen(entry));
+        let Some(doubt_at) = entries.of(owner).map(|(_, entry)| entry.doubt_at).min() else {
             return Standing::Settled;
         };
         match doubt_at.saturating_duration_since(Instant::now()) {
@@ -219,17 +197,15 @@ impl Expectations {
 
     /// Reads what is in doubt for too long from the apiserver into the stores, and forgets it.
     pub async fn settle(&self, client: &Client, owner: &str) -> Result<(), Failed> {
-        let doubtful: Vec<Entry> = {
-            let owners = self.lock();
-            let entries = owners.get(owner).into_iter().flatten();
-            entries.filter(|entry| entry.doubt_at <= Instant::now()).cloned().collect()
-        };
-        for entry in doubtful {
+        let now = Instant::now();
+        let doubtful = |(id, entry): (u64, &Entry)| (entry.doubt_at <= now).then(|| (id, entry.clone()));
+        let doubtful: Vec<_> = self.lock().of(owner).filter_map(doubtful).collect();
+        for (id, entry) in doubtful {
             let Some(store) = self.followed_store(&entry.resource) else { continue };
             let (kind, namespace, name) = (entry.resource.kind, &*entry.namespace, &*entry.name);
             tracing::warn!(kind, namespace, name, owner, want = ?entry.want, "the feed has not shown a write, reading the object");
             store.read(client, namespace, name).await?;
-            self.drop_entry(owner, entry.id);
+            self.lock().remove(owner, id);
         }
         Ok(())
     }
@@ -247,16 +223,25 @@ impl Expectations {
         })
     }
 
+    /// Has the server answered a write of one of these objects, made for another owner than this one, that is not seen in them?
+    /// A pod has several writers, and what one of them did to it counts for all.
+    pub fn others_wrote<T: Object>(&self, owner: &str, objects: &[Arc<T>]) -> bool {
+        let entries = self.lock();
+        let is_unseen = |object: &T, want: &Want| match want {
+            Want::Answer | Want::Unknown => false,
+            Want::Gone { .. } => !object.terminating(),
+            Want::Version { version, .. } => !reaches(object.resource_version(), version),
+        };
+        objects.iter().any(|object| entries.of_others(owner, object.uid()).any(|entry| is_unseen(object, &entry.want)))
+    }
+
     /// By resource, the version of the newest object that the stores have seen or that was written. Whoever has seen those knows
     /// what was decided on here, and what came of it. A resource is left out where that is not known: of a write without an
     /// answer, and of a deletion, whose answer has no version.
     pub fn newest_versions(&self) -> Versions {
         // Writes first: one that a store shows only after this look is among its objects at the next.
         let mut unseen: HashMap<Resource, Option<Box<str>>> = HashMap::new();
-        for entry in self.lock().values().flatten() {
-            if self.followed_store(&entry.resource).is_some_and(|store| is_settled(entry, &*store)) {
-                continue;
-            }
+        for entry in self.lock().all().filter(|entry| self.is_unseen(entry)) {
             let newest = unseen.entry(entry.resource).or_insert_with(|| Some("0".into()));
             *newest = match &entry.want {
                 Want::Version { version, .. } => newest.take().map(|newest| newer(newest, version.clone())),
@@ -272,7 +257,7 @@ impl Expectations {
 
     /// How many writes are entered and not dropped yet.
     fn len(&self) -> usize {
-        self.lock().values().map(Vec::len).sum()
+        self.lock().len()
     }
 
     /// Lets a metric tell how many there are. What is settled counts until its owner is looked at.
@@ -282,23 +267,12 @@ impl Expectations {
 
     /// The owner is gone.
     pub fn forget(&self, owner: &str) {
-        self.lock().remove(owner);
+        self.lock().remove_where(owner, |_| true);
     }
 
-    fn set(&self, owner: &str, id: u64, want: Want, doubt_at: Instant) {
-        if let Some(entry) = self.lock().get_mut(owner).into_iter().flatten().find(|entry| entry.id == id) {
-            (entry.want, entry.doubt_at) = (want, doubt_at);
-        }
-    }
-
-    fn drop_entry(&self, owner: &str, id: u64) {
-        let mut owners = self.lock();
-        if let Some(entries) = owners.get_mut(owner) {
-            entries.retain(|entry| entry.id != id);
-            if entries.is_empty() {
-                owners.remove(owner);
-            }
-        }
+    /// The store that follows it has not seen it yet.
+    fn is_unseen(&self, entry: &Entry) -> bool {
+        self.followed_store(&entry.resource).is_some_and(|store| !is_settled(entry, &*store))
     }
 
     fn followed_store(&self, resource: &Resource) -> Option<Arc<dyn Followed>> {
@@ -306,8 +280,8 @@ impl Expectations {
         followed.get(resource).map(|followee| followee.store.clone())
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Vec<Entry>>> {
-        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -341,7 +315,7 @@ impl Ticket {
     /// The server refused: nothing happened.
     pub fn refused(mut self) {
         let id = std::mem::take(&mut self.id);
-        self.expectations.drop_entry(&self.owner, id);
+        self.expectations.lock().remove(&self.owner, id);
     }
 
     fn answered(&mut self, want: Want) {
@@ -352,7 +326,7 @@ impl Ticket {
     fn end(&mut self, want: Want, doubt_at: Instant) {
         let id = std::mem::take(&mut self.id);
         if id != 0 {
-            self.expectations.set(&self.owner, id, want, doubt_at);
+            self.expectations.lock().expect(&self.owner, id, want, doubt_at);
         }
     }
 }

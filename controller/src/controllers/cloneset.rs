@@ -320,14 +320,29 @@ async fn reconcile(reads: &Reads, acting: &Acting, key: Key) -> Next {
     told.map_or_else(Next::Retry, |()| next)
 }
 
+/// Has it many pods, or is it to have many? By the numbers that are at hand.
+fn is_large(set: &CloneSet) -> bool {
+    let has = set.status.as_ref().map_or(0, |status| status.replicas);
+    usize::try_from(has.max(set.spec.replicas.unwrap_or(1))).is_ok_and(|pods| pods > LARGE)
+}
+
 async fn round(reads: &Reads, acting: &Acting, set: &Watched<CloneSet>) -> Next {
     if let Err(next) = acting.settled(set.uid()).await {
         return next;
     }
     let now = Timestamp::now();
-    let snapshot = observe(reads, set, acting.gates, acting.resize);
-    let plan: Plan = turn::decide(snapshot.pods.len() > LARGE, || decide(&snapshot, now)).await;
-    let status = |outcome: &Outcome| Some(status(&snapshot, &plan, outcome, now));
+    let is_large = is_large(&set.0);
+    let decided = || {
+        let snapshot = observe(reads, set, acting.gates, acting.resize);
+        acting.has_all_of_others(set.uid(), &snapshot.pods)?;
+        let plan = decide(&snapshot, now);
+        Ok((snapshot, plan))
+    };
+    let (snapshot, plan): (Snapshot, Plan) = match turn::decide(is_large, decided).await {
+        Ok(decided) => decided,
+        Err(next) => return next,
+    };
+    let status = |outcome: &Outcome| Some(turn::alone(is_large, || status(&snapshot, &plan, outcome, now)));
     acting.carry_out(&plan, &reads.clonesets, set, (&set.0.status, status)).await
 }
 

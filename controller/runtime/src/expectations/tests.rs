@@ -51,6 +51,29 @@ async fn a_created_pod_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_written_to_a_pod_for_another_owner_is_waited_for_once_it_is_answered() {
+    let rig = rig();
+    rig.show("a", "1", "101", false);
+    rig.show("b", "2", "101", false);
+    let pod = |name: &str| rig.pods.get("ns", name).unwrap();
+    let others_wrote = |owner: &str| rig.expectations.others_wrote(owner, &[pod("b"), pod("a")]);
+    let before = pod("a");
+    let ticket = rig.enter("a");
+    assert!(!others_wrote("another"), "it may be refused yet");
+    ticket.written("1", "105");
+    assert!(others_wrote("another"));
+    assert!(!others_wrote("owner"), "its own writes it waits for anyway");
+    assert!(!rig.expectations.others_wrote("another", &[pod("b")]), "of another pod");
+    rig.show("a", "1", "105", false);
+    assert!(!others_wrote("another"), "seen");
+    assert!(rig.expectations.others_wrote("another", &[before]), "it was read before");
+    rig.enter("a").deleted("1");
+    assert!(others_wrote("another"));
+    rig.expectations.forget("owner");
+    assert!(!others_wrote("another"), "nobody waits for the writes of an owner that is gone");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_newest_version_is_of_what_was_seen_or_written_and_of_nothing_that_is_in_doubt() {
     let rig = rig();
     let newest = || rig.expectations.newest_versions().get("pods").map(ToString::to_string);
@@ -190,7 +213,7 @@ async fn owners_do_not_wait_for_each_other() {
     assert_eq!(rig.expectations.standing("another"), Standing::Settled);
     rig.expectations.forget("owner");
     assert!(rig.settled());
-    assert!(rig.expectations.lock().is_empty());
+    assert!(rig.expectations.lock().is_empty(), "nothing is kept, by owner or by object");
 }
 
 #[tokio::test(start_paused = true)]
@@ -210,5 +233,5 @@ async fn nothing_is_left_behind() {
     rig.enter("d").refused();
     rig.pods.advance("101");
     assert!(rig.settled());
-    assert!(rig.expectations.lock().is_empty());
+    assert!(rig.expectations.lock().is_empty(), "nothing is kept, by owner or by object");
 }

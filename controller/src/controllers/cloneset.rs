@@ -71,54 +71,66 @@ impl Controller for Reads {
         }
     }
 
+    /// Wakes a CloneSet when it, one of its pods, one of its revisions or one of their claims changes.
     fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
-        wake(self, queue, acting);
-    }
-
-    async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
-        reconcile(self, acting, key).await
-    }
-}
-
-/// Wakes a CloneSet when it, one of its pods, one of its revisions or one of their claims changes.
-fn wake(reads: &Reads, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
-    let (to, acting) = (queue.clone(), acting.clone());
-    reads.clonesets.on_change(move |change| match change {
-        Change::Applied { old: Some(old), new } if !is_news(&old.0, &new.0) => {}
-        Change::Applied { new, .. } => to.add(Key::of(&**new)),
-        Change::Deleted { old } => acting.expectations.forget(old.uid()),
-        Change::Synced => {}
-    });
-    overlapping::wake(&reads.clonesets, queue);
-    let to = queue.clone();
-    reads.pods.on_change(move |change| each(change, |pod| wake_owner(&to, &pod.metadata)));
-    let to = queue.clone();
-    reads.revisions.on_change(move |change| each(change, |revision| wake_owner(&to, &revision.0.metadata)));
-    wake_for_images(reads, queue);
-    wake_for_unreadable(reads, queue);
-    let (to, pods) = (queue.clone(), reads.pods.clone());
-    // A claim that a pod owns is the pod's CloneSet's matter.
-    reads.claims.on_change(move |change| {
-        each(change, |claim| {
-            let metadata = &claim.0.metadata;
-            wake_owner(&to, metadata);
-            for reference in metadata.owner_references.iter().map(Reference::from) {
-                let pod = pods.get(&metadata.namespace, reference.name);
-                let owns = |pod: &Arc<Pod>| owner_key(&**pod).owns(&metadata.namespace, &reference);
-                pod.filter(owns).iter().for_each(|pod| wake_owner(&to, &pod.metadata));
+        let (to, acting) = (queue.clone(), acting.clone());
+        self.clonesets.on_change(move |change| match change {
+            Change::Applied { old: Some(old), new } if !is_news(&old.0, &new.0) => {}
+            Change::Applied { new, .. } => to.add(Key::of(&**new)),
+            Change::Deleted { old } => acting.expectations.forget(old.uid()),
+            Change::Synced => {}
+        });
+        overlapping::wake(&self.clonesets, queue);
+        let to = queue.clone();
+        self.pods.on_change(move |change| each(change, |pod| wake_owner(&to, &pod.metadata)));
+        let to = queue.clone();
+        self.revisions.on_change(move |change| each(change, |revision| wake_owner(&to, &revision.0.metadata)));
+        wake_for_images(self, queue);
+        wake_for_unreadable(self, queue);
+        let (to, pods) = (queue.clone(), self.pods.clone());
+        // A claim that a pod owns is the pod's CloneSet's matter.
+        self.claims.on_change(move |change| {
+            each(change, |claim| {
+                let metadata = &claim.0.metadata;
+                wake_owner(&to, metadata);
+                for reference in metadata.owner_references.iter().map(Reference::from) {
+                    let pod = pods.get(&metadata.namespace, reference.name);
+                    let owns = |pod: &Arc<Pod>| owner_key(&**pod).owns(&metadata.namespace, &reference);
+                    pod.filter(owns).iter().for_each(|pod| wake_owner(&to, &pod.metadata));
+                }
+            });
+        });
+        let (to, pods) = (queue.clone(), self.pods.clone());
+        // A daemon's answer about containers is for the pods whose update waits for it.
+        self.nodeimages.on_change(move |change| {
+            let Change::Applied { new, .. } = change else { return };
+            let Some(status) = new.0.status.as_ref().filter(|status| !status.inspected_pods.is_empty()) else { return };
+            let on_node = pods.by_index(&pods::BY_NODE, new.name());
+            for pod in on_node.iter().filter(|pod| status.inspected_pods.iter().any(|p| *p.uid == *pod.metadata.uid)) {
+                wake_owner(&to, &pod.metadata);
             }
         });
-    });
-    let (to, pods) = (queue.clone(), reads.pods.clone());
-    // A daemon's answer about containers is for the pods whose update waits for it.
-    reads.nodeimages.on_change(move |change| {
-        let Change::Applied { new, .. } = change else { return };
-        let Some(status) = new.0.status.as_ref().filter(|status| !status.inspected_pods.is_empty()) else { return };
-        let on_node = pods.by_index(&pods::BY_NODE, new.name());
-        for pod in on_node.iter().filter(|pod| status.inspected_pods.iter().any(|p| *p.uid == *pod.metadata.uid)) {
-            wake_owner(&to, &pod.metadata);
-        }
-    });
+    }
+
+    /// One round for one CloneSet, by what was last read of it. That it cannot be read any more is told on it.
+    async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
+        let set = self.clonesets.get(&key.namespace, &key.name);
+        let Some(odd) = self.clonesets.unreadable(&key.namespace, &key.name) else {
+            acting.told.forget(&key);
+            let Some(set) = set else { return Next::Done };
+            return round(self, acting, &set).await;
+        };
+        let told = unreadable::tell(acting, &key, &odd).await;
+        let next = match set {
+            Some(set) => round(self, acting, &set).await,
+            None => {
+                // No decision waits for the store to see what was told.
+                acting.expectations.forget(&odd.uid);
+                Next::Done
+            }
+        };
+        told.map_or_else(Next::Retry, |()| next)
+    }
 }
 
 /// Other words in a condition are the controller's own, and no reason to decide again: the words of a refusal that name
@@ -298,26 +310,6 @@ fn unreadable_of(reads: &Reads, set: &Watched<CloneSet>, pods: &[Arc<Pod>]) -> V
 fn unreadable_in<T: Object>(store: &Store<T>, owner: &OwnerKey<'_>) -> Vec<Unreadable> {
     let of = |odd: &Odd| Unreadable { kind: T::RESOURCE.kind, name: odd.name.clone(), error: odd.error.clone() };
     store.unreadable_of(owner).iter().map(|odd| of(odd)).collect()
-}
-
-/// One round for one CloneSet, by what was last read of it. That it cannot be read any more is told on it.
-async fn reconcile(reads: &Reads, acting: &Acting, key: Key) -> Next {
-    let set = reads.clonesets.get(&key.namespace, &key.name);
-    let Some(odd) = reads.clonesets.unreadable(&key.namespace, &key.name) else {
-        acting.told.forget(&key);
-        let Some(set) = set else { return Next::Done };
-        return round(reads, acting, &set).await;
-    };
-    let told = unreadable::tell(acting, &key, &odd).await;
-    let next = match set {
-        Some(set) => round(reads, acting, &set).await,
-        None => {
-            // No decision waits for the store to see what was told.
-            acting.expectations.forget(&odd.uid);
-            Next::Done
-        }
-    };
-    told.map_or_else(Next::Retry, |()| next)
 }
 
 /// Has it many pods, or is it to have many? By the numbers that are at hand.

@@ -62,61 +62,97 @@ impl Controller for Reads {
         }
     }
 
+    /// Wakes a NodeImage when it, its node, a pod of its node that is being updated, or a job that asks for its images changes.
     fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
-        wake(self, queue, acting);
-    }
-
-    async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
-        reconcile(self, acting, key).await
-    }
-}
-
-/// Wakes a NodeImage when it, its node, a pod of its node that is being updated, or a job that asks for its images changes.
-fn wake(reads: &Reads, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
-    let (to, gone) = (queue.clone(), acting.clone());
-    reads.nodes.on_change(move |change| match change {
-        Change::Applied { old, new } if Node::concerns(old.as_ref().map(|old| &*old.0), &new.0) => {
-            to.add(Key::of(&**new))
-        }
-        Change::Deleted { old } => {
-            gone.expectations.forget(old.uid());
-            to.add(Key::of(&**old));
-        }
-        Change::Applied { .. } | Change::Synced => {}
-    });
-    let (to, gone) = (queue.clone(), acting.clone());
-    reads.nodeimages.on_change(move |change| {
-        if let Change::Deleted { old } = change {
-            gone.expectations.forget(old.uid());
-        }
-        each(change, |image| to.add(Key::of(image)));
-    });
-    let (to, images) = (queue.clone(), reads.nodeimages.clone());
-    reads.pods.on_change(move |change| {
-        each(change, |pod| {
-            let node = &pod.spec.node_name;
-            // A node without a NodeImage is looked at when it has one.
-            if images.get("", node).is_some_and(|image| bears_on(pod, &image.0)) {
-                to.add(Key::new("", node));
+        let (to, gone) = (queue.clone(), acting.clone());
+        self.nodes.on_change(move |change| match change {
+            Change::Applied { old, new } if Node::concerns(old.as_ref().map(|old| &*old.0), &new.0) => {
+                to.add(Key::of(&**new))
+            }
+            Change::Deleted { old } => {
+                gone.expectations.forget(old.uid());
+                to.add(Key::of(&**old));
+            }
+            Change::Applied { .. } | Change::Synced => {}
+        });
+        let (to, gone) = (queue.clone(), acting.clone());
+        self.nodeimages.on_change(move |change| {
+            if let Change::Deleted { old } = change {
+                gone.expectations.forget(old.uid());
+            }
+            each(change, |image| to.add(Key::of(image)));
+        });
+        let (to, images) = (queue.clone(), self.nodeimages.clone());
+        self.pods.on_change(move |change| {
+            each(change, |pod| {
+                let node = &pod.spec.node_name;
+                // A node without a NodeImage is looked at when it has one.
+                if images.get("", node).is_some_and(|image| bears_on(pod, &image.0)) {
+                    to.add(Key::new("", node));
+                }
+            });
+        });
+        wake_for_sets(self, queue);
+        let (to, images) = (queue.clone(), self.nodeimages.clone());
+        self.jobs.on_change(move |change| {
+            let ended = |job: &ImagePullJob| job.status.as_ref().is_some_and(|status| status.completion_time.is_some());
+            let policy = |job: &Watched<ImagePullJob>| job.0.spec.template.completion_policy.clone();
+            let job = match change {
+                Change::Deleted { old } => old,
+                Change::Applied { old: Some(old), new }
+                    if ended(&old.0) != ended(&new.0) || policy(old) != policy(new) =>
+                {
+                    new
+                }
+                Change::Applied { .. } | Change::Synced => return,
+            };
+            for image in images.all().iter().filter(|image| is_asked_by(&image.0, job.uid())) {
+                to.add(Key::of(&**image));
             }
         });
-    });
-    wake_for_sets(reads, queue);
-    let (to, images) = (queue.clone(), reads.nodeimages.clone());
-    reads.jobs.on_change(move |change| {
-        let ended = |job: &ImagePullJob| job.status.as_ref().is_some_and(|status| status.completion_time.is_some());
-        let policy = |job: &Watched<ImagePullJob>| job.0.spec.template.completion_policy.clone();
-        let job = match change {
-            Change::Deleted { old } => old,
-            Change::Applied { old: Some(old), new } if ended(&old.0) != ended(&new.0) || policy(old) != policy(new) => {
-                new
-            }
-            Change::Applied { .. } | Change::Synced => return,
-        };
-        for image in images.all().iter().filter(|image| is_asked_by(&image.0, job.uid())) {
-            to.add(Key::of(&**image));
+    }
+
+    /// One round for one node.
+    async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
+        let (node, image) = (self.nodes.get("", &key.name), self.nodeimages.get("", &key.name));
+        // What cannot be read is not gone: without the node its NodeImage would be deleted.
+        let is_unread = node.is_none() && self.nodes.unreadable("", &key.name).is_some()
+            || image.is_none() && self.nodeimages.unreadable("", &key.name).is_some();
+        if is_unread {
+            return Next::Done;
         }
-    });
+        let owner = match (&image, &node) {
+            (Some(image), _) => Owner::of(&**image),
+            (None, Some(node)) => Owner::of(&**node),
+            (None, None) => return Next::Done,
+        };
+        if let Err(next) = acting.settled(&owner.uid).await {
+            return next;
+        }
+        let (mut jobs, mut unreadable_jobs) = (Vec::new(), Vec::new());
+        for (namespace, name) in image.iter().flat_map(|image| owners(&image.0)) {
+            match self.jobs.get(namespace, name) {
+                Some(job) => jobs.push(job.0.clone()),
+                None => unreadable_jobs.extend(self.jobs.unreadable(namespace, name).map(|odd| odd.uid.clone())),
+            }
+        }
+        // Until there was a NodeImage, its node stood for it.
+        if let (Some(_), Some(node)) = (&image, &node) {
+            acting.expectations.forget(node.uid());
+        }
+        let snapshot = Snapshot {
+            name: key.name.to_string(),
+            node: node.map(|node| node.0.clone()),
+            image: image.as_ref().map(|image| image.0.clone()),
+            pods: managed_pods(self, &key.name),
+            jobs,
+            unreadable_jobs,
+        };
+        let plan = decide(&snapshot, Timestamp::now());
+        let outcome = acting.executor.act(&plan, &owner).await;
+        image.iter().for_each(|image| acting.forget_if_gone(&self.nodeimages, &**image));
+        next(&plan, &outcome, Ok(false))
+    }
 }
 
 /// Wakes the NodeImages of a CloneSet's pods when the CloneSet comes or goes: a daemon is asked about pods of CloneSets only.
@@ -142,48 +178,6 @@ pub(crate) fn managed_pods(reads: &Reads, node: &str) -> Vec<Arc<Pod>> {
     let mut pods = reads.pods.by_index(&pods::BY_NODE, node);
     pods.retain(|pod| set_of(&reads.clonesets, &pod.metadata).is_some());
     pods
-}
-
-/// One round for one node.
-async fn reconcile(reads: &Reads, acting: &Acting, key: Key) -> Next {
-    let (node, image) = (reads.nodes.get("", &key.name), reads.nodeimages.get("", &key.name));
-    // What cannot be read is not gone: without the node its NodeImage would be deleted.
-    let is_unread = node.is_none() && reads.nodes.unreadable("", &key.name).is_some()
-        || image.is_none() && reads.nodeimages.unreadable("", &key.name).is_some();
-    if is_unread {
-        return Next::Done;
-    }
-    let owner = match (&image, &node) {
-        (Some(image), _) => Owner::of(&**image),
-        (None, Some(node)) => Owner::of(&**node),
-        (None, None) => return Next::Done,
-    };
-    if let Err(next) = acting.settled(&owner.uid).await {
-        return next;
-    }
-    let (mut jobs, mut unreadable_jobs) = (Vec::new(), Vec::new());
-    for (namespace, name) in image.iter().flat_map(|image| owners(&image.0)) {
-        match reads.jobs.get(namespace, name) {
-            Some(job) => jobs.push(job.0.clone()),
-            None => unreadable_jobs.extend(reads.jobs.unreadable(namespace, name).map(|odd| odd.uid.clone())),
-        }
-    }
-    // Until there was a NodeImage, its node stood for it.
-    if let (Some(_), Some(node)) = (&image, &node) {
-        acting.expectations.forget(node.uid());
-    }
-    let snapshot = Snapshot {
-        name: key.name.to_string(),
-        node: node.map(|node| node.0.clone()),
-        image: image.as_ref().map(|image| image.0.clone()),
-        pods: managed_pods(reads, &key.name),
-        jobs,
-        unreadable_jobs,
-    };
-    let plan = decide(&snapshot, Timestamp::now());
-    let outcome = acting.executor.act(&plan, &owner).await;
-    image.iter().for_each(|image| acting.forget_if_gone(&reads.nodeimages, &**image));
-    next(&plan, &outcome, Ok(false))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! that its decision rests on, is entered in the expectations, and ends before the leader's time does, on both sides.
 
 mod answer;
+mod pace;
 mod quiet;
 mod window;
 mod write;
@@ -27,6 +28,7 @@ use crate::election::Leadership;
 use crate::events::Recorder;
 use crate::expectations::{Expectations, Ticket};
 use crate::object::Resource;
+use pace::Pace;
 use quiet::Quiet;
 use window::Window;
 use write::{Kind, Write};
@@ -93,6 +95,7 @@ pub struct Executor {
     /// By the kind of the workload that is written for.
     permits: Mutex<HashMap<&'static str, Arc<Semaphore>>>,
     quiet: Mutex<Quiet>,
+    pace: Mutex<Pace>,
 }
 
 /// A line of the log about a write.
@@ -126,8 +129,8 @@ impl Executor {
         recorder: Recorder,
         settings: Settings,
     ) -> Self {
-        let (permits, quiet) = Default::default();
-        Self { client, leadership, expectations, recorder, settings, permits, quiet }
+        let (permits, quiet, pace) = Default::default();
+        Self { client, leadership, expectations, recorder, settings, permits, quiet, pace }
     }
 
     /// Carries out a plan for an owner and records its events. Stops at the first required stage with a failure.
@@ -165,7 +168,7 @@ impl Executor {
     ) -> Result<bool, Failure> {
         let Some(patch) = merge_patch(old, new) else { return Ok(false) };
         let write = Write::status(resource, target, patch);
-        self.write(&write, (resource.kind, &target.uid)).await.map(|()| true).map_err(|unwritten| unwritten.failure)
+        self.write(&write, (resource.kind, &target.uid)).await.map(|_| true).map_err(|unwritten| unwritten.failure)
     }
 
     async fn stage(&self, stage: &Stage, owner: &Owner) -> Vec<Failure> {
@@ -180,7 +183,7 @@ impl Executor {
             }
             match running.next().await {
                 None => return failures,
-                Some(Ok(())) => window.succeeded(),
+                Some(Ok(waited)) => window.succeeded(waited),
                 Some(Err(failure)) => {
                     window.failed();
                     if !self.goes_on() {
@@ -192,18 +195,23 @@ impl Executor {
         }
     }
 
-    async fn step(&self, stage: &'static str, step: &Step, owner: &Owner) -> Result<(), Failure> {
+    /// Gives the share of its answers' time that was waiting: the most of its writes.
+    async fn step(&self, stage: &'static str, step: &Step, owner: &Owner) -> Result<f64, Failure> {
+        let mut waited: f64 = 0.0;
         for action in &step.actions {
             let write = Write::of(action);
             match self.write(&write, (owner.resource.kind, &owner.uid)).await {
-                Ok(()) => say!(info, owner, stage, write, reason = step.reason, "written"),
+                Ok(of_write) => {
+                    waited = waited.max(of_write);
+                    say!(info, owner, stage, write, reason = step.reason, "written");
+                }
                 Err(unwritten) => return Err(self.tell(unwritten, owner, stage, step, &write)),
             }
         }
         if let Some(event) = &step.done {
             self.recorder.record(owner, event);
         }
-        Ok(())
+        Ok(waited)
     }
 
     /// Says in the log that a write of the step failed, and in an event where the object is to blame for it.
@@ -225,8 +233,8 @@ impl Executor {
         failure
     }
 
-    /// Writes for a workload of this kind and uid.
-    async fn write(&self, write: &Write, (kind, owner): (&'static str, &str)) -> Result<(), Unwritten> {
+    /// Writes for a workload of this kind and uid, and gives the share of the answer's time that was waiting.
+    async fn write(&self, write: &Write, (kind, owner): (&'static str, &str)) -> Result<f64, Unwritten> {
         let mut tries = 0;
         loop {
             tries += 1;
@@ -256,25 +264,26 @@ impl Executor {
                     let is_of_object = !has_no_answer || !is_cut && self.leadership.is_leader();
                     return Err(Unwritten { failure: answer::failure(write, failed), is_of_object });
                 }
-                Ok(()) => return Ok(()),
+                Ok(waited) => return Ok(waited),
             }
         }
     }
 
-    async fn send(&self, write: &Write, owner: &str, until: Instant) -> Result<(), Failed> {
+    async fn send(&self, write: &Write, owner: &str, until: Instant) -> Result<f64, Failed> {
         let left = until.saturating_duration_since(Instant::now()).as_millis();
         let uri = write.uri(&self.settings.field_manager, left)?;
         let request = client::request(write.method(), &uri, write.content, write.text().into_bytes())?;
         let ticket = (!matches!(write.kind, Kind::DryRun | Kind::Confirm))
             .then(|| self.expectations.enter(owner, &write.deed.resource, &write.namespace, &write.name, until));
+        let began = Instant::now();
         match client::send(&self.client, request, until).await {
-            Ok(body) if write.kind == Kind::Confirm => answer::confirmed(write, &body),
-            Ok(body) => {
-                answer::settle(write, ticket, &body);
-                Ok(())
-            }
-            Err(failed) => self.failed(write, ticket, failed).await,
+            Ok(body) if write.kind == Kind::Confirm => answer::confirmed(write, &body)?,
+            Ok(body) => answer::settle(write, ticket, &body),
+            // A refusal comes sooner than what is done.
+            Err(failed) => return self.failed(write, ticket, failed).await.map(|()| 0.0),
         }
+        let (now, mut pace) = (Instant::now(), self.pace.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(pace.answered(write.deed, now.duration_since(began), now))
     }
 
     /// A failure that is none is turned into success here.

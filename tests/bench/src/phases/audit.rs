@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// Requests by verb and resource, such as `patch pods/status`.
@@ -15,6 +16,9 @@ pub(crate) struct Requests {
     pub(crate) all: BTreeMap<String, u64>,
     /// How many of them the apiserver refused, by code.
     pub(crate) refused: BTreeMap<u16, u64>,
+    /// When pod templates came to be judged, which is the first that is asked for a new revision.
+    #[serde(skip)]
+    pub(crate) judged: Vec<Timestamp>,
 }
 
 #[derive(Deserialize)]
@@ -26,6 +30,7 @@ struct Line {
     impersonated_user: Option<User>,
     object_ref: Option<Reference>,
     response_status: Option<Status>,
+    request_received_timestamp: Option<Timestamp>,
 }
 
 #[derive(Default, Deserialize)]
@@ -62,6 +67,7 @@ impl Requests {
             Some(Reference { resource, subresource }) => format!("{resource}/{subresource}"),
             None => "-".to_owned(),
         };
+        self.judged.extend(line.request_received_timestamp.filter(|_| name == "podtemplates"));
         *self.all.entry(format!("{} {name}", line.verb)).or_default() += 1;
         if let Some(code) = line.response_status.map(|status| status.code).filter(|code| *code >= 400) {
             *self.refused.entry(code).or_default() += 1;

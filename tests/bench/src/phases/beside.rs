@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use berth_e2e::objects::{self, kind};
 use futures::StreamExt;
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use kube::api::{WatchEvent, WatchParams};
 use kube::{Api, ResourceExt};
@@ -14,6 +15,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::Options;
+use super::audit::Requests;
 use super::measure::{Phase, begin};
 use super::program::Program;
 use super::stage::{NAMESPACE, PATIENCE, Stage};
@@ -24,7 +26,14 @@ const LOOK: Duration = Duration::from_millis(2);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// When each revision was told of, by the name of the CloneSet that owns it; the latest counts.
-type Seen = Arc<Mutex<BTreeMap<String, Instant>>>;
+type Seen = Arc<Mutex<BTreeMap<String, Timestamp>>>;
+
+/// A change of a small CloneSet: when it was asked for, when the apiserver had it, and when there was a revision of it.
+struct Change {
+    asked: Timestamp,
+    answered: Timestamp,
+    seen: Timestamp,
+}
 
 fn name(number: usize) -> String {
     format!("small-{number}")
@@ -61,12 +70,12 @@ impl Small {
         subject: (&str, usize),
     ) -> Result<Phase> {
         let phase = begin(stage, Some(program)).await?;
-        let mut each = Vec::new();
+        let mut changes = Vec::new();
         for _ in 0..self.sets {
-            each.push(self.change(stage).await?);
+            changes.push(self.change(stage).await?);
         }
         let phase = phase.end(stage, Some(program), subject, ("small alone", 0)).await?;
-        Ok(Phase { each, ..phase })
+        Ok(Phase { each: acted_on(&changes, &phase.requests)?, ..phase })
     }
 
     /// Changes one after the other until the large CloneSet is done with its change of image.
@@ -84,38 +93,47 @@ impl Small {
         patch["spec"]["updateStrategy"] = in_place;
         let phase = begin(stage, Some(program)).await?;
         objects::patch(&stage.client, NAMESPACE, kind::CLONE_SET, large, &patch).await?;
-        let mut each = Vec::new();
+        let mut changes = Vec::new();
         loop {
-            each.push(self.change(stage).await?);
+            changes.push(self.change(stage).await?);
             let large = objects::get(&stage.client, NAMESPACE, kind::CLONE_SET, large).await?;
             if objects::is_done(&large) {
                 break;
             }
         }
         let phase = phase.end(stage, Some(program), subject, ("small beside", options.pods)).await?;
-        Ok(Phase { each, ..phase })
+        Ok(Phase { each: acted_on(&changes, &phase.requests)?, ..phase })
     }
 
-    /// Changes the next one, and says how many seconds after the apiserver's answer its new revision was there: the first
-    /// thing that is made for it.
-    async fn change(&mut self, stage: &Stage) -> Result<f64> {
+    /// Changes the next one, and waits for its new revision.
+    async fn change(&mut self, stage: &Stage) -> Result<Change> {
         self.changes += 1;
         let name = name(self.changes % self.sets);
         let set = objects::clone_set(&name, 1, "small:0", &json!({}));
         let patch = objects::image_patch(&set, &format!("small:{}", self.changes));
-        let asked = Instant::now();
+        let asked = Timestamp::now();
         objects::patch(&stage.client, NAMESPACE, kind::CLONE_SET, &name, &patch).await?;
-        let answered = Instant::now();
+        let (answered, deadline) = (Timestamp::now(), Instant::now() + PATIENCE);
         loop {
             let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(&name).copied();
             if let Some(seen) = seen.filter(|seen| *seen > asked) {
                 sleep(PAUSE).await;
-                return Ok(seen.saturating_duration_since(answered).as_secs_f64());
+                return Ok(Change { asked, answered, seen });
             }
-            ensure!(answered.elapsed() < PATIENCE, "CloneSet {name} is never acted on");
+            ensure!(Instant::now() < deadline, "CloneSet {name} is never acted on");
             sleep(LOOK).await;
         }
     }
+}
+
+/// How many seconds after the apiserver had each change the first request for it came: that its template be judged.
+fn acted_on(changes: &[Change], requests: &Requests) -> Result<Vec<f64>> {
+    let of_change = |change: &Change| {
+        let of_it = requests.judged.iter().filter(|judged| (change.asked..=change.seen).contains(judged));
+        let judged = of_it.max().context("a template was never judged")?;
+        Ok(judged.duration_since(change.answered).as_secs_f64().max(0.0))
+    };
+    changes.iter().map(of_change).collect()
 }
 
 /// Notes every revision that is made from now on.
@@ -129,7 +147,7 @@ async fn watch(stage: &Stage, seen: Seen) -> Result<()> {
         while let Some(Ok(event)) = told.next().await {
             let WatchEvent::Added(revision) = event else { continue };
             if let Some(owner) = revision.owner_references().first() {
-                seen.lock().unwrap_or_else(PoisonError::into_inner).insert(owner.name.clone(), Instant::now());
+                seen.lock().unwrap_or_else(PoisonError::into_inner).insert(owner.name.clone(), Timestamp::now());
             }
         }
     });

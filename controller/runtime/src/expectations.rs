@@ -70,7 +70,6 @@ const AT_LATEST: Duration = Duration::from_secs(1);
 #[must_use]
 pub struct Ticket {
     expectations: Arc<Expectations>,
-    owner: Box<str>,
     deadline: Instant,
     /// 0 when nobody follows the resource.
     id: u64,
@@ -167,17 +166,19 @@ impl Expectations {
         name: &str,
         deadline: Instant,
     ) -> Ticket {
-        let mut ticket = Ticket { expectations: self.clone(), owner: owner.into(), deadline, id: 0 };
+        let mut ticket = Ticket { expectations: self.clone(), deadline, id: 0 };
         if self.followed_store(resource).is_some() {
             ticket.id = fastrand::u64(1..);
+            let mut entries = self.lock();
             let entry = Entry {
+                owner: entries.owner(owner),
                 resource: *resource,
                 namespace: namespace.into(),
                 name: name.into(),
                 want: Want::Answer,
                 doubt_at: deadline + self.doubt,
             };
-            self.lock().add(owner, ticket.id, entry);
+            entries.add(ticket.id, entry);
         }
         ticket
     }
@@ -205,7 +206,7 @@ impl Expectations {
             let (kind, namespace, name) = (entry.resource.kind, &*entry.namespace, &*entry.name);
             tracing::warn!(kind, namespace, name, owner, want = ?entry.want, "the feed has not shown a write, reading the object");
             store.read(client, namespace, name).await?;
-            self.lock().remove(owner, id);
+            self.lock().remove(id);
         }
         Ok(())
     }
@@ -315,7 +316,7 @@ impl Ticket {
     /// The server refused: nothing happened.
     pub fn refused(mut self) {
         let id = std::mem::take(&mut self.id);
-        self.expectations.lock().remove(&self.owner, id);
+        self.expectations.lock().remove(id);
     }
 
     fn answered(&mut self, want: Want) {
@@ -326,7 +327,7 @@ impl Ticket {
     fn end(&mut self, want: Want, doubt_at: Instant) {
         let id = std::mem::take(&mut self.id);
         if id != 0 {
-            self.expectations.lock().expect(&self.owner, id, want, doubt_at);
+            self.expectations.lock().expect(id, want, doubt_at);
         }
     }
 }

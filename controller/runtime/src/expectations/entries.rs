@@ -1,6 +1,8 @@
 //! The writes that are entered: by the owner that waits for them, and by the object that was written.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 
 use tokio::time::Instant;
 
@@ -8,6 +10,8 @@ use crate::object::Resource;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Entry {
+    /// The uid of the owner that waits for it.
+    pub(super) owner: Arc<str>,
     pub(super) resource: Resource,
     pub(super) namespace: Box<str>,
     pub(super) name: Box<str>,
@@ -37,71 +41,78 @@ impl Want {
     }
 }
 
-/// All writes that are entered and not dropped yet.
+/// All writes that are entered and not dropped yet. There is one for each pod of a large rollout: the indexes hold numbers.
 #[derive(Default)]
 pub(super) struct Entries {
-    by_owner: HashMap<Box<str>, BTreeMap<u64, Entry>>,
-    /// By the uid of an object: for which owners it was written, and which entry that is. Only what the server has answered.
-    writers: HashMap<Box<str>, Vec<(Box<str>, u64)>>,
+    by_id: BTreeMap<u64, Entry>,
+    by_owner: HashMap<Arc<str>, BTreeSet<u64>>,
+    /// Of the writes that the server has answered: a number for the uid of what was written, and the entry's id.
+    by_object: BTreeSet<(u64, u64)>,
+    numbers: RandomState,
 }
 
 impl Entries {
-    pub(super) fn add(&mut self, owner: &str, id: u64, entry: Entry) {
-        self.by_owner.entry(owner.into()).or_default().insert(id, entry);
+    /// The owner as entries have it.
+    pub(super) fn owner(&self, uid: &str) -> Arc<str> {
+        self.by_owner.get_key_value(uid).map_or_else(|| uid.into(), |(owner, _)| owner.clone())
+    }
+
+    pub(super) fn add(&mut self, id: u64, entry: Entry) {
+        self.by_owner.entry(entry.owner.clone()).or_default().insert(id);
+        self.by_id.insert(id, entry);
     }
 
     /// Those for an owner.
     pub(super) fn of(&self, owner: &str) -> impl Iterator<Item = (u64, &Entry)> {
-        self.by_owner.get(owner).into_iter().flatten().map(|(id, entry)| (*id, entry))
+        let ids = self.by_owner.get(owner).into_iter().flatten();
+        ids.filter_map(|id| Some((*id, self.by_id.get(id)?)))
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = &Entry> {
-        self.by_owner.values().flat_map(BTreeMap::values)
+        self.by_id.values()
     }
 
     pub(super) fn len(&self) -> usize {
-        self.by_owner.values().map(BTreeMap::len).sum()
+        self.by_id.len()
     }
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.by_owner.is_empty() && self.writers.is_empty()
+        self.by_id.is_empty() && self.by_owner.is_empty() && self.by_object.is_empty()
     }
 
     /// From now on the entry waits for this.
-    pub(super) fn expect(&mut self, owner: &str, id: u64, want: Want, doubt_at: Instant) {
-        let Some(entry) = self.by_owner.get_mut(owner).and_then(|entries| entries.get_mut(&id)) else { return };
+    pub(super) fn expect(&mut self, id: u64, want: Want, doubt_at: Instant) {
+        let Some(entry) = self.by_id.get_mut(&id) else { return };
         if let Some(uid) = want.uid() {
-            self.writers.entry(uid.into()).or_default().push((owner.into(), id));
+            self.by_object.insert((self.numbers.hash_one(uid), id));
         }
         (entry.want, entry.doubt_at) = (want, doubt_at);
     }
 
     /// The entry is settled, or nothing came of it.
-    pub(super) fn remove(&mut self, owner: &str, id: u64) {
-        let Some(entries) = self.by_owner.get_mut(owner) else { return };
-        let dropped = entries.remove(&id);
-        if entries.is_empty() {
-            self.by_owner.remove(owner);
+    pub(super) fn remove(&mut self, id: u64) {
+        let Some(entry) = self.by_id.remove(&id) else { return };
+        if let Some(uid) = entry.want.uid() {
+            self.by_object.remove(&(self.numbers.hash_one(uid), id));
         }
-        let Some(uid) = dropped.as_ref().and_then(|entry| entry.want.uid()) else { return };
-        if let Some(writers) = self.writers.get_mut(uid) {
-            writers.retain(|(_, written)| *written != id);
-            if writers.is_empty() {
-                self.writers.remove(uid);
-            }
+        let Some(ids) = self.by_owner.get_mut(&entry.owner) else { return };
+        ids.remove(&id);
+        if ids.is_empty() {
+            self.by_owner.remove(&entry.owner);
         }
     }
 
     /// Removes those for an owner of which this is true.
     pub(super) fn remove_where(&mut self, owner: &str, is_to_go: impl Fn(&Entry) -> bool) {
         let ids: Vec<u64> = self.of(owner).filter(|(_, entry)| is_to_go(entry)).map(|(id, _)| id).collect();
-        ids.into_iter().for_each(|id| self.remove(owner, id));
+        ids.into_iter().for_each(|id| self.remove(id));
     }
 
     /// The answered writes of an object that were made for others than this owner.
     pub(super) fn of_others(&self, owner: &str, uid: &str) -> impl Iterator<Item = &Entry> {
-        let others = self.writers.get(uid).into_iter().flatten().filter(move |(writer, _)| **writer != *owner);
-        others.filter_map(|(writer, id)| self.by_owner.get(writer)?.get(id))
+        let number = self.numbers.hash_one(uid);
+        let of_object = self.by_object.range((number, 0)..=(number, u64::MAX)).filter_map(|(_, id)| self.by_id.get(id));
+        of_object.filter(move |entry| *entry.owner != *owner && entry.want.uid() == Some(uid))
     }
 }

@@ -124,7 +124,8 @@ impl Scene<'_> {
 
     /// Where the pod is in its update in place.
     pub(crate) fn phase(&self, pod: &Pod) -> Arc<Phase> {
-        self.phases.of(pod, || steps::phase(pod, &self.facts(pod)))
+        let is_under_way = steps::is_under_way(pod);
+        if is_under_way { self.phases.of(pod, || steps::phase(pod, &self.facts(pod))) } else { Arc::new(Phase::Idle) }
     }
 
     /// How the pods are to be spread.

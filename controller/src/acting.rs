@@ -109,7 +109,7 @@ impl Acting {
 const AT_LATEST: Duration = Duration::from_secs(1);
 
 /// A decision about more objects than this has a thread to itself.
-pub(crate) const LARGE: usize = 500;
+pub(crate) const LARGE: usize = 2_000;
 
 /// An object as the target of a write, whatever version it has by then.
 fn target<T: Object>(object: &T) -> Target {

@@ -11,7 +11,7 @@ test: prerequisites
 # The same, and every plan of faults instead of a choice of them (the controller killed at each write, refused it, blind after
 # it), ten million steps of the model, 100,000 calls of host-local, and what takes long on a cluster.
 test-full: prerequisites
-	BERTH_MODEL_STEPS=10000000 cargo test --release --package berth-workload --lib late_views -- --nocapture
+	BERTH_MODEL_STEPS=10000000 cargo test --release --package berth-kinds --lib late_views -- --nocapture
 	PROPTEST_RNG_SEED=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ') BERTH_MODEL_SEED=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ') BERTH_ON_CLUSTER=all BERTH_FAULTS_STRIDE=1 BERTH_CRASH_CALLS=100000 cargo test --workspace
 
 # Demo and figures are of what users install: all in one profile, so that it is built once.
@@ -38,7 +38,7 @@ audit: prerequisites
 
 # Are decisions tested? Needs cargo-mutants; MUTANTS="--shard 0/8" takes an eighth of them.
 mutants:
-	cargo mutants --package berth-workload $(MUTANTS)
+	cargo mutants --package berth-workload --package berth-kinds --test-package berth-workload --test-package berth-kinds $(MUTANTS)
 
 images:
 	cargo build --workspace --release --bin images && $(BUILT)/release/images --registry "$(REGISTRY)"

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use berth_api::v1beta1::cloneset::CloneSet;
+use berth_kinds::cloneset::overlap;
 use berth_runtime::queue::Queue;
 use berth_runtime::{Change, Index, Key, Object, Store};
-use berth_workload::cloneset::overlap;
 
 use crate::watched::Watched;
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use berth_api::v1beta1::imagelistpulljob::ImageListPullJob;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
+use berth_kinds::imagelistpulljob::{Snapshot, decide, status};
 use berth_runtime::driver::Next;
 use berth_runtime::object::{IMAGE_LIST_PULL_JOBS, owner_key};
 use berth_runtime::queue::Queue;
 use berth_runtime::{Change, Key, Object, Owned, Resource, Store};
 use berth_workload::gates::Gates;
-use berth_workload::imagelistpulljob::{Snapshot, decide, status};
 use berth_workload::plan::{Action, Outcome};
 use berth_workload::pull::closed;
 use jiff::Timestamp;

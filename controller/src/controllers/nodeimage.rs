@@ -5,6 +5,7 @@ use std::sync::Arc;
 use berth_api::v1beta1::cloneset::CloneSet;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::NodeImage;
+use berth_kinds::nodeimage::{Snapshot, bears_on, decide};
 use berth_runtime::driver::Next;
 use berth_runtime::executor::Owner;
 use berth_runtime::object::{NODE_IMAGES, owner_key};
@@ -14,7 +15,6 @@ use berth_runtime::{Change, Key, Object, Resource, Store};
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::node::Node;
 use berth_workload::node::image::{is_asked_by, owners};
-use berth_workload::nodeimage::{Snapshot, bears_on, decide};
 use berth_workload::pod::Pod;
 use jiff::Timestamp;
 

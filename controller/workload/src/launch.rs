@@ -18,7 +18,7 @@ use crate::resource::CONFIG_MAPS;
 ///
 /// # Errors
 /// The field below `spec`, and what is wrong with it.
-pub(crate) fn priorities(template: &Value) -> Result<Option<Vec<i32>>, (&'static str, String)> {
+pub fn priorities(template: &Value) -> Result<Option<Vec<i32>>, (&'static str, String)> {
     let containers = template["spec"]["containers"].as_array().map_or(&[][..], Vec::as_slice);
     if containers.len() < 2 {
         return Ok(None);
@@ -62,7 +62,7 @@ pub(crate) fn hold_back(template: &Value, spec: &mut Value, pod: &str) {
 }
 
 /// Lets the next containers of each pod start once all of a higher priority are ready.
-pub(crate) fn release(pods: &[Arc<Pod>], plan: &mut Plan) {
+pub fn release(pods: &[Arc<Pod>], plan: &mut Plan) {
     let mut steps = Vec::new();
     for pod in pods.iter().filter(|pod| pod.is_active()) {
         let all: BTreeSet<i32> = pod.spec.containers.iter().filter_map(|container| container.priority).collect();

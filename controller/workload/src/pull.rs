@@ -29,7 +29,7 @@ const SPREAD_SECONDS: i32 = 300;
 const NEVER_DEADLINE_SECONDS: i64 = 1800;
 
 /// The same, as field and problem.
-pub(crate) fn check(job: &ImagePullJob) -> Result<(), (&'static str, String)> {
+pub fn check(job: &ImagePullJob) -> Result<(), (&'static str, String)> {
     read(job).map(drop)
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn check(job: &ImagePullJob) -> Result<(), (&'static str, String)> {
 ///
 /// # Errors
 /// The refusal names the job, the gate and the remedy.
-pub(crate) fn permitted(gates: Gates, kind: &str, name: &str) -> Result<(), Refusal> {
+pub fn permitted(gates: Gates, kind: &str, name: &str) -> Result<(), Refusal> {
     closed(gates).map_or(Ok(()), |why| Err(Refusal { reason: "GateOff", message: format!("{kind} {name}: {why}") }))
 }
 
@@ -57,33 +57,33 @@ pub fn closed(gates: Gates) -> Option<String> {
 
 /// What the spec asks for.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Settings<'a> {
+pub struct Settings<'a> {
     /// The image's name as NodeImages have it.
-    pub(crate) image: String,
+    pub image: String,
     /// Its tag or digest.
-    pub(crate) tag: String,
+    pub tag: String,
     /// Which nodes pull.
-    pub(crate) nodes: Nodes<'a>,
+    pub nodes: Nodes<'a>,
     /// How many at a time.
-    pub(crate) parallelism: Option<&'a IntOrString>,
+    pub parallelism: Option<&'a IntOrString>,
     /// After which time the job ends whatever the nodes do.
-    pub(crate) deadline: Option<SignedDuration>,
+    pub deadline: Option<SignedDuration>,
     /// The job ends when its nodes are done.
-    pub(crate) ends: bool,
+    pub ends: bool,
     /// Whether the registry is asked for an image that a node has.
-    pub(crate) policy: ImagePullPolicy,
+    pub policy: ImagePullPolicy,
     /// Secrets for the registry.
-    pub(crate) secrets: Vec<ReferenceObject>,
+    pub secrets: Vec<ReferenceObject>,
     /// What is handed to the runtime.
-    pub(crate) sandbox: Option<&'a SandboxConfig>,
+    pub sandbox: Option<&'a SandboxConfig>,
     /// The job as an owner.
-    pub(crate) owner: ObjectReference,
+    pub owner: ObjectReference,
     limits: ImageTagPullPolicy,
 }
 
 /// Which nodes pull.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Nodes<'a> {
+pub enum Nodes<'a> {
     /// All.
     All,
     /// Those of these names.
@@ -96,12 +96,12 @@ pub(crate) enum Nodes<'a> {
 
 impl Settings<'_> {
     /// How many nodes may pull at a time. 0 pauses the job.
-    pub(crate) fn parallelism(&self, nodes: usize) -> usize {
+    pub fn parallelism(&self, nodes: usize) -> usize {
         self.parallelism.map_or(1, |value| intstr::resolve(value, nodes, Round::Up).unwrap_or(0))
     }
 
     /// Limits of the pull on one node. Entries stay for a while that differs from node to node.
-    pub(crate) fn limits(&self, node: &str) -> ImageTagPullPolicy {
+    pub fn limits(&self, node: &str) -> ImageTagPullPolicy {
         let mut hasher = DefaultHasher::new();
         node.hash(&mut hasher);
         let spread = i32::try_from(hasher.finish() % u64::from(SPREAD_SECONDS.unsigned_abs())).unwrap_or(0);
@@ -115,7 +115,7 @@ impl Settings<'_> {
 ///
 /// # Errors
 /// The refusal names the object, the field, the value and the remedy.
-pub(crate) fn settings(job: &ImagePullJob) -> Result<Settings<'_>, Refusal> {
+pub fn settings(job: &ImagePullJob) -> Result<Settings<'_>, Refusal> {
     let name = full_name(job);
     let refuse = |(field, problem): (&str, String)| Refusal {
         reason: "InvalidSpec",
@@ -242,7 +242,7 @@ fn limits(spec: &ImagePullJobSpec) -> ImageTagPullPolicy {
 }
 
 /// Namespace and name, for messages.
-pub(crate) fn full_name(job: &ImagePullJob) -> String {
+pub fn full_name(job: &ImagePullJob) -> String {
     let part = |part: &Option<String>| part.clone().unwrap_or_default();
     format!("{}/{}", part(&job.metadata.namespace), part(&job.metadata.name))
 }

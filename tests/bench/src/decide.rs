@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use berth_api::names::{condition, label};
 use berth_api::v1beta1::cloneset::CloneSet;
 use berth_e2e::objects;
-use berth_workload::cloneset::{Orphans, Snapshot, decide, status};
+use berth_kinds::cloneset::{Orphans, Snapshot, decide, status};
 use berth_workload::gates::Gates;
 use berth_workload::inplace::resize::Ability;
 use berth_workload::plan::{Action, Outcome, Plan, PodPatch};

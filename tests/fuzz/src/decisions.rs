@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use berth_api::names::{annotation as annotations, label};
 use berth_api::v1beta1::{CloneSet, ImageListPullJob, ImagePullJob, NodeImage};
+use berth_kinds::{cloneset, imagelistpulljob, imagepulljob, nodeimage};
 use berth_workload::gates::Gates;
 use berth_workload::inplace::resize::Ability;
 use berth_workload::node::{Node, image};
@@ -12,7 +13,6 @@ use berth_workload::plan::{Failure, Outcome, Plan};
 use berth_workload::pod::{Metadata, Pod};
 use berth_workload::podset::{Phases, split_by_selector};
 use berth_workload::revision::{self, Revision};
-use berth_workload::{cloneset, imagelistpulljob, imagepulljob, nodeimage};
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

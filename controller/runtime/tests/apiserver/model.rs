@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::executor::{alone, owner, run};
 use crate::support::*;
 
-#[path = "../../../workload/src/model/apiserver.rs"]
+#[path = "../../../kinds/src/model/apiserver.rs"]
 mod apiserver;
 
 const NODE: &str = "model";

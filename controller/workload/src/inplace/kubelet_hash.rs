@@ -10,7 +10,7 @@ pub fn kubelet_hash(container: &str, image: &str) -> String {
 }
 
 /// What Kubernetes' `DeepHashObject` makes of a JSON document: FNV-1a, 32 bits, over Go's notation of its bytes.
-pub(crate) fn deep_hash(document: &str) -> u32 {
+pub fn deep_hash(document: &str) -> u32 {
     let mut text = String::from("([]uint8)[");
     for (at, byte) in document.bytes().enumerate() {
         let space = if at == 0 { "" } else { " " };

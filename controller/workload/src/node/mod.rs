@@ -28,7 +28,7 @@ impl Node {
     }
 
     /// No kubelet and no container runtime stand behind the node, but another service.
-    pub(super) fn is_virtual(&self) -> bool {
+    pub fn is_virtual(&self) -> bool {
         self.metadata.label("type") == Some("virtual-kubelet")
     }
 }

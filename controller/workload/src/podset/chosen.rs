@@ -13,7 +13,7 @@ use crate::rollout::Repair;
 
 /// Why the update of a pod is held back, and for how long at most.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Held {
+pub struct Held {
     /// In words.
     pub reason: String,
     /// After this time it is held back no longer.
@@ -21,7 +21,7 @@ pub(crate) struct Held {
 }
 
 /// The pods to update, in order.
-pub(crate) struct Chosen {
+pub struct Chosen {
     /// Where they are brought.
     pub(super) target: Arc<Revision>,
     /// That is back to where they came from: the partition was raised.
@@ -48,7 +48,7 @@ pub(crate) struct Chosen {
 
 impl Chosen {
     /// Those to bring to `target` now, in order. Of those that cannot go on none is left halfway.
-    pub(crate) fn new(target: Arc<Revision>, ways: Ways, now: Vec<Arc<Pod>>) -> Self {
+    pub fn new(target: Arc<Revision>, ways: Ways, now: Vec<Arc<Pod>>) -> Self {
         let goes = now.iter().filter(|pod| !matches!(ways.of(pod), Way::Refused(_)));
         let uids = goes.map(|pod| pod.metadata.uid.clone()).collect();
         let (later, uids_later, staying) = (Vec::new(), Uids::new(), Vec::new());
@@ -69,24 +69,24 @@ impl Chosen {
     }
 
     /// The target is where the others came from.
-    pub(crate) fn back(self, back: bool) -> Self {
+    pub fn back(self, back: bool) -> Self {
         Self { back, ..self }
     }
 
     /// Those whose turn comes when the limits allow it; and how broken pods are repaired meanwhile.
-    pub(crate) fn with_later(self, later: Vec<Arc<Pod>>, repair: Repair) -> Self {
+    pub fn with_later(self, later: Vec<Arc<Pod>>, repair: Repair) -> Self {
         let uids_later = later.iter().map(|pod| pod.metadata.uid.clone()).collect();
         Self { later, uids_later, repair, ..self }
     }
 
     /// Those whose update in place is held back for now.
-    pub(crate) fn with_held(self, hold: impl Fn(&Pod) -> Option<Held>) -> Self {
+    pub fn with_held(self, hold: impl Fn(&Pod) -> Option<Held>) -> Self {
         let held = self.now.iter().filter_map(|pod| Some((pod.metadata.uid.clone(), hold(pod)?))).collect();
         Self { held, ..self }
     }
 
     /// Those that stay where they are, and why.
-    pub(crate) fn with_staying(self, staying: Vec<Arc<Pod>>, why: &'static str) -> Self {
+    pub fn with_staying(self, staying: Vec<Arc<Pod>>, why: &'static str) -> Self {
         Self { staying, stay: why, ..self }
     }
 

@@ -6,17 +6,17 @@ use serde_json::{Value, json};
 use super::Workload;
 
 /// The name of a pod's claim.
-pub(crate) fn claim_name(template: &VolumeClaimTemplate, pod: &str) -> String {
+pub fn claim_name(template: &VolumeClaimTemplate, pod: &str) -> String {
     format!("{}-{pod}", template.name())
 }
 
 /// The names of all claims of a pod.
-pub(crate) fn claim_names(workload: &Workload<'_>, pod: &str) -> impl Iterator<Item = String> {
+pub fn claim_names(workload: &Workload<'_>, pod: &str) -> impl Iterator<Item = String> {
     workload.claim_templates.iter().map(move |template| claim_name(template, pod))
 }
 
 /// A new claim from a template that was read, with the labels of the workload's selector. It belongs to nobody yet.
-pub(crate) fn new_claim(workload: &Workload<'_>, template: &Value, name: &str) -> Value {
+pub fn new_claim(workload: &Workload<'_>, template: &Value, name: &str) -> Value {
     let map = |field: &str| template.pointer(field).filter(|map| map.is_object()).cloned().unwrap_or(json!({}));
     let (mut labels, annotations) = (map("/metadata/labels"), map("/metadata/annotations"));
     for (key, value) in workload.selector.match_labels.iter().flatten() {

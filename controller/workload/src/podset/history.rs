@@ -13,7 +13,7 @@ use crate::pod::Pod;
 use crate::revision::{self, REVISION_LABEL, Recognised, Revision};
 
 /// The revisions of a rollout, for one decision: the templates of these two are read once at most, and gone with it.
-pub(crate) struct Revisions {
+pub struct Revisions {
     /// Where updated pods are.
     pub updated: Arc<Revision>,
     /// Where pods inside the partition are created.
@@ -23,7 +23,8 @@ pub(crate) struct Revisions {
 }
 
 impl Revisions {
-    pub(crate) fn new(scene: &Scene<'_>, updated: Arc<Revision>) -> Self {
+    /// The revision that pods are updated to, and that which the workload's status names as the current one.
+    pub fn new(scene: &Scene<'_>, updated: Arc<Revision>) -> Self {
         let named = scene.workload.current_revision;
         let current = revision::of_label(named, scene.revisions).unwrap_or(&updated).clone();
         Self { updated, current, updated_template: OnceCell::new(), current_template: OnceCell::new() }
@@ -42,7 +43,7 @@ impl Revisions {
     }
 
     /// Those of other revisions are not kept, for there may be many.
-    pub(crate) fn template_of(&self, revision: &Revision) -> Cow<'_, Value> {
+    pub fn template_of(&self, revision: &Revision) -> Cow<'_, Value> {
         match &revision.metadata.name {
             name if *name == self.updated.metadata.name => Cow::Borrowed(self.updated_template()),
             name if *name == self.current.metadata.name => Cow::Borrowed(self.current_template()),
@@ -50,16 +51,18 @@ impl Revisions {
         }
     }
 
-    pub(crate) fn is_updated(&self, pod: &Pod) -> bool {
+    /// Is the pod of the revision that pods are updated to?
+    pub fn is_updated(&self, pod: &Pod) -> bool {
         is_of(pod, &self.updated)
     }
 
-    pub(crate) fn is_current(&self, pod: &Pod) -> bool {
+    /// Is the pod of the revision that pods inside the partition have?
+    pub fn is_current(&self, pod: &Pod) -> bool {
         is_of(pod, &self.current)
     }
 
     /// A rollout is under way: there is a revision to go back to.
-    pub(crate) fn differ(&self) -> bool {
+    pub fn differ(&self) -> bool {
         !revision::same(&self.updated.metadata.name, &self.current.metadata.name)
     }
 }
@@ -72,7 +75,7 @@ fn is_of(pod: &Pod, revision: &Revision) -> bool {
 /// The revisions to work with, with the step that makes an older one the newest; or the stage that writes the one that is
 /// missing. A rollback need not wait for its new number, and is all the more in time for it. The annotations are those that the
 /// newest revision has.
-pub(crate) fn revisions(
+pub fn revisions(
     scene: &Scene<'_>,
     template: &Value,
     mut annotations: BTreeMap<String, String>,
@@ -124,7 +127,7 @@ fn new_revision(scene: &Scene<'_>, template: &Value, number: i64, annotations: &
 }
 
 /// Revisions that nothing uses go beyond the limit, but only while nothing else is to do: history is never in a hurry.
-pub(crate) fn drop_history(scene: &Scene<'_>, limit: i32, revisions: &Revisions, pods: &[Arc<Pod>], plan: &mut Plan) {
+pub fn drop_history(scene: &Scene<'_>, limit: i32, revisions: &Revisions, pods: &[Arc<Pod>], plan: &mut Plan) {
     if !plan.is_idle() {
         return;
     }

@@ -45,7 +45,7 @@ pub(crate) fn in_place_update<'a>(scene: &Scene<'a>) -> Option<&'a LifecycleHook
 
 /// Pods held before their deletion that are wanted again, because there are fewer others than replicas: those that would
 /// be deleted last. None where a hook takes pods out of service: their owner has sent the traffic away for good.
-pub(crate) fn returning(scene: &Scene<'_>, replicas: usize, pods: &[Arc<Pod>]) -> Uids {
+pub fn returning(scene: &Scene<'_>, replicas: usize, pods: &[Arc<Pod>]) -> Uids {
     if [pre_delete(scene), in_place_update(scene)].into_iter().flatten().any(|hook| hook.mark_pod_not_ready) {
         return Uids::new();
     }
@@ -59,7 +59,7 @@ pub(crate) fn returning(scene: &Scene<'_>, replicas: usize, pods: &[Arc<Pod>]) -
 }
 
 /// Does a hook hold the pod before its deletion?
-pub(crate) fn holds_deletion(scene: &Scene<'_>, pod: &Pod) -> bool {
+pub fn holds_deletion(scene: &Scene<'_>, pod: &Pod) -> bool {
     hook::holds(pre_delete(scene), pod)
 }
 
@@ -73,13 +73,7 @@ pub(crate) fn target_of_deletion(scene: &Scene<'_>, pod: &Pod) -> Target {
 
 /// Tells the hook's owner that the pod is to be deleted. `None` when it was told already. `for_update`: to be replaced,
 /// whatever the number of pods; the label says so for as long as the pod lives.
-pub(crate) fn hold_deletion(
-    scene: &Scene<'_>,
-    pod: &Pod,
-    reason: &str,
-    for_update: bool,
-    now: Timestamp,
-) -> Option<Step> {
+pub fn hold_deletion(scene: &Scene<'_>, pod: &Pod, reason: &str, for_update: bool, now: Timestamp) -> Option<Step> {
     let hook = pre_delete(scene)?;
     let is_told = lifecycle::state(pod) == PREPARING_DELETE;
     let mut patch = PodPatch::default();
@@ -169,7 +163,7 @@ pub(crate) fn back_into_service(mut action: Action, pod: &Pod, now: Timestamp) -
 
 /// Opens the gates of new pods, and brings each pod on that its state and its hooks let go: one patch per pod. Without a
 /// choice of pods to update, nothing is undone. What stays where it is says what it waits for.
-pub(crate) fn proceed(
+pub fn proceed(
     scene: &Scene<'_>,
     chosen: Option<&Chosen>,
     returning: &Uids,
@@ -282,7 +276,7 @@ fn out_of_service(hook: &LifecycleHook, reason: &Reason, pod: &Pod, now: Timesta
 }
 
 /// Does the patch of a pod bring it into a state in which a hook holds it?
-pub(crate) fn is_to_be_held(patch: &PodPatch) -> bool {
+pub fn is_to_be_held(patch: &PodPatch) -> bool {
     let to = patch.labels.get(lifecycle::STATE_LABEL).and_then(Option::as_deref);
     to.is_some_and(|to| to == PREPARING_UPDATE || to == PREPARING_DELETE)
 }

@@ -4,24 +4,24 @@
 //! A kind chooses: how many pods, which of them, in which order. What is done to a chosen pod is decided here, from a
 //! [`Scene`]. Nothing here knows a kind.
 
-pub(crate) mod chosen;
-pub(crate) mod claim_template;
-pub(crate) mod history;
-pub(crate) mod hooks;
-pub(crate) mod new_pod;
+pub mod chosen;
+pub mod claim_template;
+pub mod history;
+pub mod hooks;
+pub mod new_pod;
 mod phases;
-pub(crate) mod release;
+pub mod release;
 pub(crate) mod scene;
-pub(crate) mod unreadable;
-pub(crate) mod update;
-pub(crate) mod way;
+pub mod unreadable;
+pub mod update;
+pub mod way;
 
 use std::collections::BTreeSet;
 
 pub use phases::Phases;
 pub use release::split_by_selector;
 pub use scene::Unreadable;
-pub(crate) use scene::{Blocked, Scene, Workload};
+pub use scene::{Blocked, Scene, Workload};
 
 /// Uids of pods.
-pub(crate) type Uids = BTreeSet<Box<str>>;
+pub type Uids = BTreeSet<Box<str>>;

@@ -10,7 +10,7 @@ use crate::revision::{REVISION_LABEL, Revision, TEMPLATE_HASH_LABEL, short};
 
 /// The whole pod, from the template of `revision`, which is read once for all pods. Labels of the workload's own kind are
 /// added by it.
-pub(crate) fn new_pod(scene: &Scene<'_>, revision: &Revision, template: &Value, name: &str) -> Value {
+pub fn new_pod(scene: &Scene<'_>, revision: &Revision, template: &Value, name: &str) -> Value {
     let workload = &scene.workload;
     let mut metadata = match template.get("metadata") {
         Some(Value::Object(map)) => map.clone(),

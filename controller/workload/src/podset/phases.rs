@@ -31,7 +31,7 @@ impl Phases {
     }
 
     /// Takes no memory while the decision is carried out.
-    pub(crate) fn forget(&self) {
+    pub fn forget(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = HashMap::new();
     }
 }

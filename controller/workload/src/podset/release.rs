@@ -23,7 +23,7 @@ pub fn split_by_selector(selector: &LabelSelector, pods: Vec<Arc<Pod>>) -> (Vec<
 }
 
 /// Lets the strays go, as they are seen: a label may be back. One that is being deleted goes anyway.
-pub(crate) fn release(scene: &Scene<'_>, plan: &mut Plan) {
+pub fn release(scene: &Scene<'_>, plan: &mut Plan) {
     let owner = scene.workload.metadata.uid.clone().unwrap_or_default();
     let staying = scene.strays.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
     let steps = staying.map(|pod| {

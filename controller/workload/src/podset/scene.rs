@@ -27,7 +27,7 @@ use crate::revision::Revision;
 
 /// What a decision about an owner of pods reads, beside what its kind alone has.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Scene<'a> {
+pub struct Scene<'a> {
     /// The owner.
     pub workload: Workload<'a>,
     /// Every pod that it controls and that its selector matches, those being deleted included.
@@ -54,7 +54,7 @@ pub(crate) struct Scene<'a> {
 
 /// An owner of pods, as far as its kind does not matter. As text it is kind, namespace and name: `CloneSet default/web`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Workload<'a> {
+pub struct Workload<'a> {
     /// Its kind.
     pub resource: Resource,
     /// Its metadata.
@@ -81,8 +81,10 @@ pub(crate) struct Workload<'a> {
 
 /// A condition `Blocked` that was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Blocked<'a> {
+pub struct Blocked<'a> {
+    /// In one CamelCase word.
     pub reason: &'a str,
+    /// A whole sentence.
     pub message: &'a str,
 }
 
@@ -94,17 +96,17 @@ impl fmt::Display for Workload<'_> {
 
 impl<'a> Workload<'a> {
     /// Its name.
-    pub(crate) fn name(&self) -> &'a str {
+    pub fn name(&self) -> &'a str {
         self.metadata.name.as_deref().unwrap_or_default()
     }
 
     /// Its namespace.
-    pub(crate) fn namespace(&self) -> &'a str {
+    pub fn namespace(&self) -> &'a str {
         self.metadata.namespace.as_deref().unwrap_or_default()
     }
 
     /// The owner reference of what it makes.
-    pub(crate) fn reference(&self) -> Value {
+    pub fn reference(&self) -> Value {
         json!({
             "apiVersion": self.resource.api_version(),
             "kind": self.resource.kind,
@@ -118,7 +120,7 @@ impl<'a> Workload<'a> {
 
 impl Scene<'_> {
     /// What the pod's node reports about it; empty where it does not.
-    pub(crate) fn facts(&self, pod: &Pod) -> NodeFacts {
+    pub fn facts(&self, pod: &Pod) -> NodeFacts {
         self.node_images.get(&pod.spec.node_name).map(|node| facts(node, pod)).unwrap_or_default()
     }
 
@@ -129,18 +131,18 @@ impl Scene<'_> {
     }
 
     /// How the pods are to be spread.
-    pub(crate) fn spread(&self) -> Spread {
+    pub fn spread(&self) -> Spread {
         Spread::new(self.workload.template, self.nodes)
     }
 
     /// Did somebody ask for the pod's deletion, by its label or by name?
-    pub(crate) fn is_to_delete(&self, pod: &Pod) -> bool {
+    pub fn is_to_delete(&self, pod: &Pod) -> bool {
         pod.metadata.label(SPECIFIED_DELETE).is_some()
             || self.workload.pods_to_delete.iter().any(|name| **name == *pod.metadata.name)
     }
 
     /// The workload waits for its author: an event once, and the condition `Blocked` for as long as it lasts.
-    pub(crate) fn refuse(&self, plan: &mut Plan, refusal: Refusal) {
+    pub fn refuse(&self, plan: &mut Plan, refusal: Refusal) {
         let is_known = self.workload.blocked.is_some_and(|blocked| blocked.message == refusal.message);
         plan.refuse(refusal, is_known);
     }

@@ -7,7 +7,7 @@ use super::scene::{Scene, Unreadable};
 use crate::plan::Refusal;
 
 /// Why the workload is held, if anything of it cannot be read.
-pub(crate) fn refusal(scene: &Scene<'_>) -> Option<Refusal> {
+pub fn refusal(scene: &Scene<'_>) -> Option<Refusal> {
     let Unreadable { kind, name, error } = scene.unreadable.iter().min()?;
     let others = match scene.unreadable.len() {
         1 => String::new(),

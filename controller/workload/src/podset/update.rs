@@ -23,11 +23,11 @@ use crate::rollout::repair;
 /// The most pods under way in place at once of which each has its gate opened before its proof. That is one write more for a
 /// pod, and makes it Ready a second or two earlier: much where a few pods at a time are waited for, and little where
 /// hundreds are.
-pub(crate) const MOST_OPENED_EARLY: usize = 32;
+pub const MOST_OPENED_EARLY: usize = 32;
 
 /// Puts pods whose in-place update is proven back into service, and undoes what is not wanted any more: pods out of
 /// service, their images unchanged, that are not among the chosen. Without a choice, all of those stay as they are.
-pub(crate) fn settle(scene: &Scene<'_>, chosen: Option<&Chosen>, plan: &mut Plan, now: Timestamp) {
+pub fn settle(scene: &Scene<'_>, chosen: Option<&Chosen>, plan: &mut Plan, now: Timestamp) {
     let mut steps = Vec::new();
     let briefs: Vec<_> = scene.revisions.iter().map(|revision| Brief::new(revision)).collect();
     let under_way = || scene.pods.iter().filter(|pod| pod.is_active() && steps::is_under_way(pod));
@@ -132,7 +132,7 @@ fn end_of_grace(revision: Option<&Brief<'_>>, pod: &Pod, plan: &mut Plan, now: T
 }
 
 /// Plans the updates of the chosen pods.
-pub(crate) fn update(scene: &Scene<'_>, chosen: &Chosen, grace: SignedDuration, plan: &mut Plan, now: Timestamp) {
+pub fn update(scene: &Scene<'_>, chosen: &Chosen, grace: SignedDuration, plan: &mut Plan, now: Timestamp) {
     let target = &*chosen.target;
     let brief = Brief::new(target);
     let (mut in_place, mut recreate) = (Vec::new(), Vec::new());
@@ -247,7 +247,7 @@ fn replace(scene: &Scene<'_>, pod: &Pod, target: &Revision, reason: &str, now: T
 }
 
 /// The step that deletes a pod.
-pub(crate) fn delete(scene: &Scene<'_>, pod: &Pod, reason: &str) -> Step {
+pub fn delete(scene: &Scene<'_>, pod: &Pod, reason: &str) -> Step {
     let name = &pod.metadata.name;
     Step {
         actions: vec![Action::DeletePod { target: hooks::target_of_deletion(scene, pod) }],

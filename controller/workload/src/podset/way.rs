@@ -29,7 +29,7 @@ pub(crate) enum Way<'a> {
 }
 
 /// The ways from each revision, computed once per revision and not per pod.
-pub(crate) struct Ways {
+pub struct Ways {
     by_revision: BTreeMap<String, Result<Change, String>>,
     refusals: BTreeMap<String, Refusal>,
     policy: Policy,
@@ -37,7 +37,7 @@ pub(crate) struct Ways {
 
 impl Ways {
     /// The ways to `target`. Where `recreates` gives a change for a revision, its pods take that.
-    pub(crate) fn new(
+    pub fn new(
         scene: &Scene<'_>,
         policy: Policy,
         revisions: &Revisions,

@@ -20,7 +20,7 @@ use crate::podset::way::Policy;
 use crate::revision::Revision;
 
 /// Which updates in place are held back for an image.
-pub(crate) struct Holding<'a> {
+pub struct Holding<'a> {
     scene: Scene<'a>,
     patience: Option<SignedDuration>,
     images: Vec<(&'a str, &'a str)>,
@@ -31,7 +31,8 @@ pub(crate) struct Holding<'a> {
 }
 
 impl<'a> Holding<'a> {
-    pub(crate) fn new(
+    /// The images of the updated revision that its pods wait for, if the workload asks for that.
+    pub fn new(
         scene: &Scene<'a>,
         knobs: &Knobs<'_>,
         revisions: &'a Revisions,
@@ -47,7 +48,7 @@ impl<'a> Holding<'a> {
 
     /// For which image the pod's update is held back, if it is. One that has begun never is, nor one on a node that nobody
     /// asks to pull the image: its kubelet will do so as ever.
-    pub(crate) fn of(&self, pod: &Pod) -> Option<Held> {
+    pub fn of(&self, pod: &Pod) -> Option<Held> {
         let begun = steps::is_under_way(pod) || lifecycle::state(pod) == lifecycle::PREPARING_UPDATE;
         let patience = self.patience.filter(|_| !begun)?;
         let node = self.scene.node_images.get(&pod.spec.node_name)?;
@@ -70,7 +71,7 @@ impl<'a> Holding<'a> {
     }
 
     /// Puts those last that are held back, so that others do not wait behind them.
-    pub(crate) fn sort_last(&self, candidates: &mut [Arc<Pod>]) {
+    pub fn sort_last(&self, candidates: &mut [Arc<Pod>]) {
         if self.patience.is_some() {
             candidates.sort_by_cached_key(|pod| self.of(pod).is_some());
         }
@@ -100,7 +101,7 @@ enum Since {
 }
 
 /// Does the node report the image?
-pub(crate) fn has(node: &NodeImage, image: &str) -> bool {
+pub fn has(node: &NodeImage, image: &str) -> bool {
     let Some(status) = &node.status else { return false };
     if status.image_facts.iter().any(|fact| fact.image == image && !fact.image_ids.is_empty()) {
         return true;

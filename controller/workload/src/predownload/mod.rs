@@ -30,9 +30,7 @@ use crate::podset::{Scene, Workload};
 use crate::resource::IMAGE_PULL_JOBS;
 use crate::revision::{HASH_LABEL, REVISION_LABEL, Revision, short};
 
-pub(crate) use holding::Holding;
-#[cfg(test)]
-pub(crate) use holding::has;
+pub use holding::{Holding, has};
 
 /// With no more replicas than these, nothing is pulled ahead: the update is over as soon as the pull.
 const TOO_FEW_REPLICAS: usize = 3;
@@ -41,11 +39,11 @@ const TIMEOUT_SECONDS: i32 = 300;
 /// Seconds that a finished job stays to be looked at.
 const TTL_SECONDS: i64 = 600;
 /// The longest name of an object.
-pub(crate) const LONGEST_NAME: usize = 253;
+pub const LONGEST_NAME: usize = 253;
 
 /// What the spec of a workload asks for.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Knobs<'a> {
+pub struct Knobs<'a> {
     /// Its feature gate.
     pub enabled: bool,
     /// How pods are updated.
@@ -68,7 +66,7 @@ pub(crate) struct Knobs<'a> {
 
 /// What is to be done about a revision's images.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Stand<'a> {
+pub enum Stand<'a> {
     /// Nothing: it is not pulled ahead, or there is no new revision.
     Off,
     /// No pods need other images any more: what was pulled for is over.
@@ -76,7 +74,12 @@ pub(crate) enum Stand<'a> {
     /// Its label says what was done.
     Done,
     /// Not enough pods of it are ready yet.
-    Early { ready: usize, wanted: usize },
+    Early {
+        /// So many are.
+        ready: usize,
+        /// So many are to be.
+        wanted: usize,
+    },
     /// It is not worth it.
     Ignored(&'static str),
     /// By container: the images to pull.
@@ -84,7 +87,7 @@ pub(crate) enum Stand<'a> {
 }
 
 /// Plans the jobs of the new revision, the end of those of others, and the labels that tell of it.
-pub(crate) fn plan(
+pub fn plan(
     scene: &Scene<'_>,
     knobs: &Knobs<'_>,
     template: &Value,
@@ -129,7 +132,7 @@ pub(crate) fn plan(
 }
 
 /// What is to be done about images of these pods that stay.
-pub(crate) fn stand<'a>(
+pub fn stand<'a>(
     scene: &Scene<'_>,
     knobs: &Knobs<'_>,
     revisions: &'a Revisions,
@@ -267,7 +270,7 @@ fn sandbox(labels: &Map<String, Value>, annotations: &Map<String, Value>) -> Val
 }
 
 /// The revision's name and the container's, cut where an object's name ends.
-pub(crate) fn job_name(updated: &Revision, container: &str) -> String {
+pub fn job_name(updated: &Revision, container: &str) -> String {
     let revision = &*updated.metadata.name;
     let whole = format!("{revision}-{container}");
     if whole.len() <= LONGEST_NAME {
@@ -334,7 +337,7 @@ fn annotation<'a>(workload: &Workload<'a>) -> Option<&'a str> {
 ///
 /// # Errors
 /// The refusal names the object, the annotation, its value and the remedy.
-pub(crate) fn check(workload: &Workload<'_>) -> Result<(), Refusal> {
+pub fn check(workload: &Workload<'_>) -> Result<(), Refusal> {
     let Some(text) = annotation(workload) else { return Ok(()) };
     wait_for_image(text).map(drop).map_err(|problem| Refusal {
         reason: "InvalidSpec",

@@ -7,7 +7,7 @@
 pub mod defaults;
 pub mod form;
 mod name;
-pub(crate) mod quantity;
+pub mod quantity;
 
 use std::sync::Arc;
 

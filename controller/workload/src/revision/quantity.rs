@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use serde_json::Value;
 
 /// A quantity as Kubernetes itself would write it. Text that is no quantity stays as it is.
-pub(crate) fn canonical(value: &Value) -> Value {
+pub fn canonical(value: &Value) -> Value {
     let text = match value {
         Value::String(text) => text.clone(),
         Value::Number(number) => number.to_string(),

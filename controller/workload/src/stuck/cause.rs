@@ -9,7 +9,7 @@ pub(super) const LASTING: SignedDuration = SignedDuration::from_secs(60);
 
 /// Something that holds a workload back. Graver causes come first in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Grade {
+pub enum Grade {
     /// The spec, or a write, was refused: nothing at all goes on.
     Refused,
     /// Only another spec, or a mended registry or node, helps.
@@ -22,8 +22,10 @@ pub(crate) enum Grade {
 
 /// One cause.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Cause {
+pub struct Cause {
+    /// How grave it is.
     pub grade: Grade,
+    /// In one CamelCase word.
     pub reason: &'static str,
     /// A whole sentence.
     pub message: String,
@@ -38,14 +40,14 @@ pub(super) const DETAIL: &str = " says: ";
 
 impl Cause {
     /// A cause that counts from this time on.
-    pub(crate) fn new(grade: Grade, reason: &'static str, message: String, from: Timestamp) -> Self {
+    pub fn new(grade: Grade, reason: &'static str, message: String, from: Timestamp) -> Self {
         Self { grade, reason, message, from, only_if_told: false }
     }
 }
 
 /// The gravest of those that count by now; of several, one that was told already. With it, whether it was told: then it
 /// keeps its words.
-pub(crate) fn gravest(mut causes: Vec<Cause>, told: Option<Blocked<'_>>, now: Timestamp) -> Option<(Cause, bool)> {
+pub fn gravest(mut causes: Vec<Cause>, told: Option<Blocked<'_>>, now: Timestamp) -> Option<(Cause, bool)> {
     let same = |cause: &Cause| told.is_some_and(|told| is_same(told, cause));
     causes.retain(|cause| if cause.only_if_told { same(cause) } else { cause.from <= now });
     causes.sort_by_cached_key(|cause| (cause.grade, !same(cause)));

@@ -9,7 +9,7 @@
 
 mod cause;
 mod pod;
-pub(crate) mod resized;
+pub mod resized;
 
 use std::sync::Arc;
 
@@ -21,12 +21,12 @@ use crate::podset::Scene;
 use crate::resource::IMAGE_PULL_JOBS;
 use cause::DETAIL;
 
-pub(crate) use cause::{Cause, Grade, gravest};
-pub(crate) use pod::why_not_ready;
+pub use cause::{Cause, Grade, gravest};
+pub use pod::why_not_ready;
 
 /// Nothing announces that something has lasted for too long: asks to decide again then. Pods whose end does not come are
 /// waited for by nobody else, so they are named here.
-pub(crate) fn watch(scene: &Scene<'_>, plan: &mut Plan, now: Timestamp) {
+pub fn watch(scene: &Scene<'_>, plan: &mut Plan, now: Timestamp) {
     for pod in scene.pods {
         for cause in pod::causes(scene, pod, now) {
             if cause.from > now {
@@ -39,7 +39,7 @@ pub(crate) fn watch(scene: &Scene<'_>, plan: &mut Plan, now: Timestamp) {
 }
 
 /// What was refused: the spec by Berth, or writes by the apiserver.
-pub(crate) fn of_writes(scene: &Scene<'_>, plan: &Plan, outcome: &Outcome, now: Timestamp) -> Vec<Cause> {
+pub fn of_writes(scene: &Scene<'_>, plan: &Plan, outcome: &Outcome, now: Timestamp) -> Vec<Cause> {
     let refusal = plan.refusal.iter().map(|refusal| (refusal.reason, refusal.message.clone()));
     let refused = outcome.failures.iter().filter_map(|failure| refused(scene, failure));
     refusal.chain(refused).map(|(reason, message)| Cause::new(Grade::Refused, reason, message, now)).collect()
@@ -70,7 +70,7 @@ fn refused(scene: &Scene<'_>, failure: &Failure) -> Option<(&'static str, String
 }
 
 /// Causes that concern one pod, by the pods' names.
-pub(crate) fn of_pods(scene: &Scene<'_>, plan: &Plan, now: Timestamp) -> Vec<Cause> {
+pub fn of_pods(scene: &Scene<'_>, plan: &Plan, now: Timestamp) -> Vec<Cause> {
     let of_pod = |pod: &Arc<Pod>| {
         pod::causes(scene, pod, now).into_iter().map(|cause| (pod.metadata.name.clone(), cause)).collect::<Vec<_>>()
     };
@@ -100,7 +100,7 @@ fn budget(scene: &Scene<'_>, plan: &Plan, now: Timestamp) -> Option<String> {
 }
 
 /// The names of new pods are new with every try: without them, the same refusal reads the same.
-pub(crate) fn without_names(message: &str, set: &str) -> String {
+pub fn without_names(message: &str, set: &str) -> String {
     let prefix = format!("{set}-");
     let mut parts = message.split(&prefix);
     let mut text = parts.next().unwrap_or_default().to_owned();

@@ -5,7 +5,7 @@ use crate::plan::Event;
 use crate::podset::Scene;
 
 /// An event for a resize that a node can never do. The condition `Blocked` says whether it was told.
-pub(crate) fn untold(scene: &Scene<'_>) -> Option<Event> {
+pub fn untold(scene: &Scene<'_>) -> Option<Event> {
     if scene.workload.blocked.is_some_and(|blocked| blocked.reason == resize::INFEASIBLE) {
         return None;
     }

@@ -121,8 +121,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::model::apiserver::merge;
     use crate::node::image::entry::{Ask, ask};
+    use json_patch::merge;
 
     /// A node, and what jobs of namespaces put on it.
     struct Node(NodeImage);

@@ -1,0 +1,171 @@
+//! What an earlier CloneSet of the same name left to nobody is taken over.
+//!
+//! `kubectl delete --cascade=orphan` leaves pods, claims and revisions behind, and whoever applies the CloneSet again wants
+//! them back, and not new pods beside them. Revisions come first: a pod is taken over only if it is of one that the CloneSet
+//! has. A pod takes a place where another would be created, so no pod is ever deleted for it. Nothing is taken over that is
+//! younger than the CloneSet: that is no predecessor's. Just before, the CloneSet is read from the apiserver: what is given
+//! to one that is being deleted, or is another by now, would be deleted by garbage collection.
+
+use std::sync::Arc;
+
+use berth_api::v1beta1::cloneset::CloneSet;
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::claims;
+use super::{Settings, Snapshot};
+use berth_workload::claim::Claim;
+use berth_workload::inplace::steps;
+use berth_workload::plan::{Action, Event, Plan, Stage, Step, Target};
+use berth_workload::pod::{Metadata, Pod, availability};
+use berth_workload::podset::history::Revisions;
+use berth_workload::resource::CLONE_SETS;
+use berth_workload::revision::{self, HASH_LABEL, REVISION_LABEL, Revision, short};
+use berth_workload::rollout::Numbers;
+use berth_workload::selector::Selector;
+
+/// Objects that one plan takes over at most.
+const MOST: usize = 64;
+
+/// Objects that nobody controls and that a CloneSet of this name may have left.
+#[derive(Debug, Clone, Default)]
+pub struct Orphans {
+    pods: Vec<Arc<Pod>>,
+    claims: Vec<Arc<Claim>>,
+    revisions: Vec<Arc<Revision>>,
+}
+
+impl Orphans {
+    /// Of these objects without a controller those that a predecessor of the CloneSet may have left. In no order.
+    pub fn of(set: &CloneSet, pods: Vec<Arc<Pod>>, claims: Vec<Arc<Claim>>, revisions: Vec<Arc<Revision>>) -> Self {
+        // As for nearly every decision.
+        if pods.is_empty() && claims.is_empty() && revisions.is_empty() {
+            return Self::default();
+        }
+        let Ok(selector) = Selector::new(&set.spec.selector) else { return Self::default() };
+        let prefix = format!("{}-", set.metadata.name.as_deref().unwrap_or_default());
+        let is_left = |metadata: &Metadata| is_left(set, metadata);
+        let is_named = |metadata: &Metadata| {
+            is_left(metadata)
+                && !selector.is_empty()
+                && metadata.name.starts_with(&prefix)
+                && selector.matches(|key| metadata.label(key))
+        };
+        let is_pod =
+            |pod: &Pod| is_named(&pod.metadata) && pod.is_active() && !claims::instance(&pod.metadata).is_empty();
+        let is_revision = |revision: &Revision| {
+            let metadata = &revision.metadata;
+            is_named(metadata) && metadata.label(HASH_LABEL) == Some(short(&metadata.name))
+        };
+        Self {
+            pods: pods.into_iter().filter(|pod| is_pod(pod)).collect(),
+            claims: claims.into_iter().filter(|claim| is_left(&claim.metadata)).collect(),
+            revisions: revisions.into_iter().filter(|revision| is_revision(revision)).collect(),
+        }
+    }
+}
+
+/// Nobody's, not going, in the namespace of the CloneSet and not younger than it.
+fn is_left(set: &CloneSet, metadata: &Metadata) -> bool {
+    let created = set.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    metadata.controller().is_none()
+        && metadata.deletion_timestamp.is_none()
+        && set.metadata.namespace.as_deref() == Some(&*metadata.namespace)
+        && metadata.creation_timestamp.is_some_and(|own| created.is_some_and(|created| own <= created))
+}
+
+/// Takes over the revisions. Empty if there are none.
+pub(super) fn revisions(snapshot: &Snapshot) -> Vec<Stage> {
+    let adopt = |revision: &Arc<Revision>| {
+        let target = Target::as_seen(&revision.metadata);
+        let reason = format!("revision {} is adopted: an earlier CloneSet of this name left it", target.name);
+        Step::new(Action::AdoptRevision { target, owner: snapshot.scene().workload.reference() }, reason)
+    };
+    stages(snapshot, snapshot.orphans.revisions.iter().take(MOST).map(adopt).collect())
+}
+
+/// Takes over pods in place of those that would be created, and their claims and those of pods that were taken over before.
+/// Those go first that nobody asked to delete, then those of the wanted revision, then available ones, then the oldest.
+pub(super) fn pods(
+    snapshot: &Snapshot,
+    settings: &Settings,
+    revisions: &Revisions,
+    active: usize,
+    numbers: &mut Numbers,
+    plan: &mut Plan,
+    now: Timestamp,
+) {
+    let is_of_ours = |pod: &Arc<Pod>| {
+        let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
+        revision::of_label(label, &snapshot.revisions).is_some()
+    };
+    let mut orphans: Vec<_> = snapshot.orphans.pods.iter().filter(|pod| is_of_ours(pod)).cloned().collect();
+    orphans.sort_by_cached_key(|pod| {
+        let available = availability(pod, settings.min_ready_seconds, now).is_available();
+        (
+            snapshot.scene().is_to_delete(pod),
+            !revisions.is_updated(pod),
+            !available,
+            pod.metadata.creation_timestamp,
+            pod.metadata.name.clone(),
+        )
+    });
+    orphans.truncate(settings.wanted.replicas.saturating_sub(active).min(MOST));
+    for pod in &orphans {
+        let (first, then) = match revisions.is_updated(pod) {
+            true => (&mut numbers.create_updated, &mut numbers.create_old),
+            false => (&mut numbers.create_old, &mut numbers.create_updated),
+        };
+        let place = if *first > 0 { first } else { then };
+        *place = place.saturating_sub(1);
+    }
+    let mut steps: Vec<_> = orphans.iter().map(|pod| adopt_pod(snapshot, pod)).collect();
+    let of_staying = snapshot.pods.iter().filter(|pod| pod.is_active()).flat_map(|pod| adopt_claims(snapshot, pod));
+    steps.extend(of_staying.take(MOST).map(|action| Step::new(action, "a claim is adopted after its pod".to_owned())));
+    plan.stages.extend(stages(snapshot, steps));
+}
+
+/// The claims come after their pod, and only if it is taken over: a claim without a pod would be deleted.
+fn adopt_pod(snapshot: &Snapshot, pod: &Pod) -> Step {
+    let name = &pod.metadata.name;
+    let message = format!("pod {name} is adopted: an earlier CloneSet of this name left it");
+    let mut actions =
+        vec![Action::AdoptPod { target: steps::target_as_seen(pod), owner: snapshot.scene().workload.reference() }];
+    actions.extend(adopt_claims(snapshot, pod));
+    Step {
+        actions,
+        reason: message.clone(),
+        done: Some(Event { warning: false, reason: "PodAdopted", message }),
+        failed: Some(Event { warning: true, reason: "FailedAdopt", message: format!("failed to adopt pod {name}") }),
+    }
+}
+
+/// The claims of a pod: by their names, as the templates give them.
+fn adopt_claims(snapshot: &Snapshot, pod: &Pod) -> impl Iterator<Item = Action> {
+    let id = claims::instance(&pod.metadata);
+    let names = claims::names(snapshot, id);
+    let is_of_pod = move |claim: &&Arc<Claim>| {
+        claims::instance(&claim.metadata) == id && names.iter().any(|name| **name == *claim.metadata.name)
+    };
+    snapshot.orphans.claims.iter().filter(is_of_pod).map(|claim| {
+        let patch = json!({"metadata": {"ownerReferences": [snapshot.scene().workload.reference()]}});
+        Action::PatchClaim { target: Target::as_seen(&claim.metadata), patch }
+    })
+}
+
+/// The steps, behind a look at the CloneSet as it is.
+fn stages(snapshot: &Snapshot, steps: Vec<Step>) -> Vec<Stage> {
+    if steps.is_empty() {
+        return Vec::new();
+    }
+    let target = Target::from(&snapshot.set.metadata);
+    let reason = format!("{} objects of nobody are to be adopted", steps.len());
+    let confirm = Step::new(Action::Confirm { resource: CLONE_SETS, target }, reason);
+    vec![
+        Stage { name: "confirm", required: true, steps: vec![confirm] },
+        Stage { name: "adopt", required: false, steps },
+    ]
+}
+
+#[cfg(test)]
+mod tests;

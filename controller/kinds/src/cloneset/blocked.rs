@@ -1,0 +1,59 @@
+//! The condition `Blocked` of a CloneSet.
+
+use berth_api::names::condition;
+use berth_api::v1beta1::cloneset::{CloneSetCondition, CloneSetStatus};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::json;
+
+use super::settings::beside_template;
+use super::{Snapshot, overlap};
+use berth_workload::plan::{Outcome, Plan};
+use berth_workload::stuck::{self, Cause, Grade};
+
+/// Brings the condition among those of `new` up to date.
+pub(super) fn set(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, new: &mut CloneSetStatus, now: Timestamp) {
+    let scene = snapshot.scene();
+    let mut causes = stuck::of_writes(&scene, plan, outcome, now);
+    let hazard = overlap::message(snapshot).map(|message| Cause::new(Grade::Hazard, overlap::REASON, message, now));
+    let no_budget = no_budget(snapshot, new).map(|message| Cause::new(Grade::Refused, "NoBudget", message, now));
+    causes.extend(hazard.into_iter().chain(no_budget));
+    causes.extend(stuck::of_pods(&scene, plan, now));
+    let cause = match stuck::gravest(causes, scene.workload.blocked, now) {
+        Some((_, true)) => return,
+        Some((cause, false)) => Some(cause),
+        None => None,
+    };
+    let told = new.conditions.iter().find(|c| c.type_ == condition::BLOCKED);
+    let since = told.and_then(|told| told.last_transition_time.clone());
+    new.conditions.retain(|c| c.type_ != condition::BLOCKED);
+    new.conditions.extend(cause.map(|cause| CloneSetCondition {
+        type_: condition::BLOCKED.to_owned(),
+        status: "True".to_owned(),
+        last_update_time: Some(Time(now)),
+        last_transition_time: since.or(Some(Time(now))),
+        reason: cause.reason.to_owned(),
+        message: cause.message,
+    }));
+}
+
+/// Numbers that let no pod be updated, or created, ever.
+fn no_budget(snapshot: &Snapshot, status: &CloneSetStatus) -> Option<String> {
+    let wanted = beside_template(snapshot).ok()?.wanted;
+    let strategy = &snapshot.set.spec.update_strategy;
+    let (field, remedy) = if wanted.updates
+        && wanted.max_unavailable == 0
+        && wanted.max_surge == 0
+        && status.updated_replicas < status.expected_updated_replicas
+    {
+        let value = strategy.rolling_update.as_ref().and_then(|rolling| rolling.max_unavailable.as_ref());
+        let value = value.map_or(json!(0), |value| json!(value));
+        let field = format!("spec.updateStrategy.rollingUpdate.maxUnavailable: {value}");
+        (format!("{field} and maxSurge let no pod be updated"), "set one of them to at least 1")
+    } else if wanted.scale_max_unavailable == 0 && usize::try_from(status.replicas).is_ok_and(|n| n < wanted.replicas) {
+        ("spec.scaleStrategy.maxUnavailable: 0 lets no pod be created".to_owned(), "set it to at least 1, or remove it")
+    } else {
+        return None;
+    };
+    Some(format!("{}: {field}; {remedy}", snapshot.scene().workload))
+}

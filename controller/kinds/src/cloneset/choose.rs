@@ -1,0 +1,76 @@
+//! Which pods are updated now, and in which order.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::settings::Settings;
+use super::{Snapshot, claim_hash};
+use berth_workload::inplace::{inherited, steps};
+use berth_workload::lifecycle;
+use berth_workload::pod::{Pod, availability, order};
+use berth_workload::podset::chosen::Chosen;
+use berth_workload::podset::history::Revisions;
+use berth_workload::podset::way::Ways;
+use berth_workload::predownload::Holding;
+use berth_workload::revision::Revision;
+use berth_workload::rollout::{self, Candidate, Numbers, repair};
+
+/// Chooses the pods to update now, within the limits.
+pub(super) fn choose(
+    snapshot: &Snapshot,
+    settings: &Settings,
+    revisions: &Revisions,
+    pods: &[Arc<Pod>],
+    numbers: &Numbers,
+    holding: &Holding<'_>,
+    now: Timestamp,
+) -> Chosen {
+    let (scene, back) = (snapshot.scene(), numbers.back);
+    let candidates = pods
+        .iter()
+        .filter(|pod| revisions.is_updated(pod) == back && !scene.is_to_delete(pod))
+        .filter(|pod| lifecycle::state(pod) != lifecycle::PREPARING_DELETE && !inherited::is_in_grace(pod))
+        .cloned()
+        .collect();
+    let mut candidates = in_order(settings, candidates, pods);
+    if !back {
+        let turn = numbers.update.min(candidates.len());
+        holding.sort_last(&mut candidates[..turn]);
+    }
+    let candidate = |pod: &Arc<Pod>| Candidate {
+        available: availability(pod, settings.min_ready_seconds, now).is_available(),
+        broken: repair::is_broken(pod),
+        begun: is_begun(pod),
+    };
+    let admitted = rollout::admitted(numbers, candidates.iter().map(candidate));
+    let mut later = candidates.split_off(admitted);
+    let staying = later.split_off(later.len().min(numbers.update.saturating_sub(admitted)));
+    let target = if back { &revisions.current } else { &revisions.updated }.clone();
+    let claims = claim_hash::Present::default();
+    let recreates = |old: &Revision| claim_hash::recreates(snapshot, &claims, settings.policy, old, &target);
+    let ways = Ways::new(&scene, settings.policy, revisions, &target, recreates);
+    let why = if settings.wanted.updates { "partition" } else { "paused, or OnDelete" };
+    Chosen::new(target, ways, candidates)
+        .back(back)
+        // What is on its way back needs no image that is pulled ahead.
+        .with_held(|pod| if back { None } else { holding.of(pod) })
+        .with_later(later, numbers.repair)
+        .with_staying(staying, why)
+}
+
+/// The update has begun: also where so far only a hook was told of it.
+fn is_begun(pod: &Pod) -> bool {
+    steps::is_under_way(pod) || lifecycle::state(pod) == lifecycle::PREPARING_UPDATE
+}
+
+/// What has begun is finished first, and what is broken is repaired next; the spec says in which order the others come.
+fn in_order(settings: &Settings, candidates: Vec<Arc<Pod>>, pods: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
+    let (mut begun, mut waiting): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|pod| is_begun(pod));
+    order::for_update(&mut begun);
+    order::for_update(&mut waiting);
+    let mut waiting = settings.order.arrange(waiting, pods);
+    waiting.sort_by_key(|pod| !repair::is_broken(pod));
+    begun.append(&mut waiting);
+    begun
+}

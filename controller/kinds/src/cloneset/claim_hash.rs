@@ -1,0 +1,230 @@
+//! The hash of the claim templates, which every revision carries as an annotation, in the peer's form: a change of claim
+//! templates makes no revision of its own, but can keep the next one from going in place.
+
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+
+use berth_api::names::annotation::VOLUME_CLAIM_TEMPLATE_HASH;
+use berth_api::template::VolumeClaimTemplate;
+use serde_json::Value;
+
+use super::Snapshot;
+use berth_workload::gates::Gate;
+use berth_workload::inplace::change::Change;
+use berth_workload::inplace::kubelet_hash::deep_hash;
+use berth_workload::podset::way::Policy;
+use berth_workload::revision::{Revision, quantity};
+
+/// Fields in the order in which Go writes them.
+const ORDER: [&str; 19] = [
+    "accessModes",
+    "selector",
+    "resources",
+    "volumeName",
+    "storageClassName",
+    "volumeMode",
+    "dataSource",
+    "dataSourceRef",
+    "volumeAttributesClassName",
+    "limits",
+    "requests",
+    "matchLabels",
+    "matchExpressions",
+    "key",
+    "operator",
+    "values",
+    "apiGroup",
+    "kind",
+    "name",
+];
+
+/// The annotation of the newest revision.
+pub(super) fn annotation(snapshot: &Snapshot) -> BTreeMap<String, String> {
+    [(VOLUME_CLAIM_TEMPLATE_HASH.to_owned(), hash(&snapshot.set.spec.volume_claim_templates, Mode::Stored))].into()
+}
+
+/// The hashes of the present claim templates, for all revisions that one decision compares: the templates are read once for
+/// each, and when the first is asked for.
+#[derive(Default)]
+pub(super) struct Present {
+    stored: OnceCell<String>,
+    spelt_otherwise: OnceCell<[String; 2]>,
+}
+
+impl Present {
+    fn stored(&self, snapshot: &Snapshot) -> &str {
+        self.stored.get_or_init(|| hash(&snapshot.set.spec.volume_claim_templates, Mode::Stored))
+    }
+
+    fn spelt_otherwise(&self, snapshot: &Snapshot) -> &[String; 2] {
+        let templates = &snapshot.set.spec.volume_claim_templates;
+        self.spelt_otherwise.get_or_init(|| [Mode::Written, Mode::LeftOut].map(|mode| hash(templates, mode)))
+    }
+}
+
+/// With the gate, claim templates that differ need a new pod, whatever else differs. `InPlaceOnly` does not ask, and of
+/// a revision without the annotation nothing is known.
+pub(super) fn recreates(
+    snapshot: &Snapshot,
+    present: &Present,
+    policy: Policy,
+    old: &Revision,
+    new: &Revision,
+) -> Option<Change> {
+    if !snapshot.gates.has(Gate::RecreatePodWhenChangeVCTInCloneSet) || policy == Policy::InPlaceOnly {
+        return None;
+    }
+    let of = |revision: &Revision| revision.metadata.annotation(VOLUME_CLAIM_TEMPLATE_HASH).map(str::to_owned);
+    // One that becomes the newest again gets the present hash with its new number.
+    let is_newest = snapshot.revisions.last().is_some_and(|newest| newest.metadata.uid == new.metadata.uid);
+    let new = if is_newest { of(new)? } else { present.stored(snapshot).to_owned() };
+    let old = of(old)?;
+    let only_spelt_otherwise = || present.stored(snapshot) == new && present.spelt_otherwise(snapshot).contains(&old);
+    let same = old == new || only_spelt_otherwise();
+    (!same).then(|| Change::Recreate { fields: vec!["volumeClaimTemplates".to_owned()] })
+}
+
+/// What becomes of the `volumeMode` that is the default. A revision keeps a hash only, so the templates of now are spelt in
+/// each way to see whether they are those of then.
+#[derive(Clone, Copy)]
+enum Mode {
+    /// As it is stored: so the peer hashes.
+    Stored,
+    Written,
+    LeftOut,
+}
+
+/// Names and specs alone count, in the order of the names. No templates have no hash.
+fn hash(templates: &[VolumeClaimTemplate], mode: Mode) -> String {
+    if templates.is_empty() {
+        return String::new();
+    }
+    let mut sorted: Vec<_> = templates.iter().collect();
+    sorted.sort_by_key(|template| template.name());
+    let claims: Vec<_> = sorted.into_iter().map(|template| claim(template, mode)).collect();
+    deep_hash(&escaped(&format!("[{}]", claims.join(",")))).to_string()
+}
+
+fn claim(template: &VolumeClaimTemplate, mode: Mode) -> String {
+    const DEFAULT: &str = "Filesystem";
+    let mut spec = template.value()["spec"].take();
+    if let Some(spec) = spec.as_object_mut() {
+        match mode {
+            Mode::Written if !spec.contains_key("volumeMode") => {
+                spec.insert("volumeMode".to_owned(), Value::from(DEFAULT));
+            }
+            Mode::LeftOut if spec.get("volumeMode").is_some_and(|mode| mode == DEFAULT) => {
+                spec.remove("volumeMode");
+            }
+            _ => {}
+        }
+        // The one field that Go writes even where it is empty.
+        let resources = spec.entry("resources").or_insert_with(|| Value::Object(serde_json::Map::new()));
+        for quantities in ["limits", "requests"] {
+            let quantities = resources.get_mut(quantities).and_then(Value::as_object_mut);
+            quantities.into_iter().flatten().for_each(|(_, value)| *value = quantity::canonical(value));
+        }
+    }
+    format!(
+        r#"{{"metadata":{{"name":{},"creationTimestamp":null}},"spec":{},"status":{{}}}}"#,
+        Value::from(template.name()),
+        ordered(&spec, false)
+    )
+}
+
+/// JSON with the fields of objects in Go's order, the keys of maps sorted.
+fn ordered(value: &Value, is_map: bool) -> String {
+    match value {
+        Value::Array(items) => {
+            let items: Vec<_> = items.iter().map(|item| ordered(item, false)).collect();
+            format!("[{}]", items.join(","))
+        }
+        Value::Object(fields) => {
+            let rank = |key: &str| ORDER.iter().position(|known| *known == key).unwrap_or(ORDER.len());
+            let mut fields: Vec<_> = fields.iter().collect();
+            fields.sort_by_key(|(key, _)| (if is_map { 0 } else { rank(key) }, *key));
+            let texts = fields.into_iter().map(|(key, value)| {
+                let is_map = !is_map && matches!(key.as_str(), "limits" | "requests" | "matchLabels");
+                format!("{}:{}", Value::from(key.as_str()), ordered(value, is_map))
+            });
+            format!("{{{}}}", texts.collect::<Vec<_>>().join(","))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Go writes these so that JSON may stand in HTML.
+fn escaped(json: &str) -> String {
+    json.replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn template(name: &str, requests: &str, limits: &str) -> VolumeClaimTemplate {
+        VolumeClaimTemplate::from(&json!({
+            "metadata": {"name": name, "labels": {"tier": "data"}},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem",
+                "resources": {"requests": {"storage": requests}, "limits": {"storage": limits}},
+            },
+        }))
+    }
+
+    fn edited(template: &VolumeClaimTemplate, edit: impl FnOnce(&mut Value)) -> VolumeClaimTemplate {
+        let mut value = template.value();
+        edit(&mut value);
+        VolumeClaimTemplate::from(&value)
+    }
+
+    fn bare(name: &str) -> VolumeClaimTemplate {
+        let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+        let status = json!({"phase": "Pending"});
+        VolumeClaimTemplate::from(
+            &json!({"metadata": {"name": name, "creationTimestamp": null}, "spec": spec, "status": status}),
+        )
+    }
+
+    /// As the peer's own program computes it: of no claims, of one and of two, all without a volumeMode; the last is of a
+    /// revision that it wrote, of a template as its webhook stores it.
+    #[test]
+    fn the_notation_is_the_peers() {
+        assert_eq!(deep_hash("null"), 86_995_377);
+        let (one, two) = (template("pvc-1", "1Gi", "2Gi"), template("pvc-2", "2Gi", "4Gi"));
+        assert_eq!(hash(std::slice::from_ref(&one), Mode::LeftOut), "1129974074");
+        assert_eq!(hash(&[one, two], Mode::LeftOut), "510584408");
+        assert_eq!(hash(&[bare("data")], Mode::Stored), "3636919212");
+    }
+
+    #[test]
+    fn order_and_labels_do_not_count_but_sizes_do() {
+        let hash = |templates: &[VolumeClaimTemplate]| hash(templates, Mode::Stored);
+        let (one, two) = (template("a", "1Gi", "1Gi"), template("b", "1Gi", "1Gi"));
+        assert_eq!(hash(&[one.clone(), two.clone()]), hash(&[two.clone(), one.clone()]));
+        let same = edited(&one, |template| template["metadata"]["labels"] = json!({}));
+        assert_eq!(hash(std::slice::from_ref(&one)), hash(&[same]));
+        assert_eq!(hash(std::slice::from_ref(&one)), hash(&[template("a", "1024Mi", "1048576Ki")]), "other spellings");
+        assert_ne!(hash(&[one]), hash(&[template("a", "2Gi", "1Gi")]));
+        assert_eq!(hash(&[]), "");
+    }
+
+    #[test]
+    fn each_spelling_of_the_default_is_found() {
+        let bare = bare("a");
+        let written = edited(&bare, |template| template["spec"]["volumeMode"] = json!("Filesystem"));
+        let of = |template: &VolumeClaimTemplate, mode| hash(std::slice::from_ref(template), mode);
+        assert_ne!(of(&bare, Mode::Stored), of(&written, Mode::Stored));
+        assert_eq!(of(&bare, Mode::Written), of(&written, Mode::Stored));
+        assert_eq!(of(&written, Mode::LeftOut), of(&bare, Mode::Stored));
+        let written = edited(&bare, |template| template["spec"]["volumeMode"] = json!("Block"));
+        assert_eq!(of(&written, Mode::LeftOut), of(&written, Mode::Stored));
+        assert_eq!(
+            of(&written, Mode::Written),
+            of(&written, Mode::Stored),
+            "what is no default is never another spelling"
+        );
+    }
+}

@@ -1,0 +1,268 @@
+//! Claims per pod: which are made, which are kept for the next pod, and which go.
+//!
+//! A claim has the instance id of its pod, and is in one of two hands. While it is the CloneSet's it outlives its pod. Once it
+//! is the pod's, garbage collection deletes it after the pod. So a pod that the controller deletes is given its claims
+//! before: whatever happens in between, no claim is left behind, and none goes before its pod.
+//!
+//! | its pod | claims are reused | claims are not reused |
+//! |---|---|---|
+//! | runs, and stays | the CloneSet's | the CloneSet's |
+//! | the controller deletes it, or releases it | the pod's | the pod's |
+//! | is ended, or deleted by someone else | as it is, for the next pod of this id | the pod's |
+//! | is gone | waits for the next pod of this id | deleted |
+//!
+//! A claim is made before its pod. Should the pod not follow, the next one gets the claim: what is not reused is told by a
+//! mark, which says that no pod has had it yet, and is taken off when one has.
+
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use berth_api::names::{annotation, label};
+use berth_api::template::VolumeClaimTemplate;
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::ids::fresh_ids;
+use super::{Snapshot, owner_key};
+use berth_workload::claim::Claim;
+use berth_workload::plan::{Action, Body, Plan, Step};
+use berth_workload::pod::{Metadata, Pod};
+use berth_workload::podset::claim_template::{self, claim_name};
+use berth_workload::podset::{hooks, update};
+
+/// An instance id for a new pod.
+pub(super) enum Id {
+    /// No pod has it.
+    Free(String),
+    /// A pod that is on its way out has it, and claims that the new pod shall take over.
+    Held(Arc<Pod>),
+}
+
+/// Ids for new pods: first those of claims that wait for a pod, then those of claims whose pod is on its way out, then new
+/// ones.
+pub(super) fn ids(snapshot: &Snapshot) -> impl Iterator<Item = Id> {
+    let (mut free, mut held) = (Vec::new(), Vec::new());
+    let pods: BTreeMap<_, _> = all_pods(snapshot).map(|pod| (instance(&pod.metadata), pod)).collect();
+    for id in reusable(snapshot) {
+        match pods.get(id) {
+            None => free.push(Id::Free(id.to_owned())),
+            Some(pod) if reuses(snapshot) && !pod.is_active() => held.push(Id::Held(Arc::clone(pod))),
+            Some(_) => {}
+        }
+    }
+    free.into_iter().chain(held).chain(fresh_ids(snapshot).map(Id::Free))
+}
+
+/// Ids of claims that outlive their pods, or never had one. One claim that goes spoils its id until it has gone.
+fn reusable(snapshot: &Snapshot) -> BTreeSet<&str> {
+    let lasts = |claim: &Claim| reuses(snapshot) || is_unused(claim);
+    let (kept, going): (Vec<_>, Vec<_>) = snapshot
+        .claims
+        .iter()
+        .filter(|claim| !instance(&claim.metadata).is_empty())
+        .partition(|claim| !claim.is_going() && is_of_set(snapshot, claim) && lasts(claim));
+    let mut ids: BTreeSet<_> = kept.into_iter().map(|claim| instance(&claim.metadata)).collect();
+    for claim in going {
+        ids.remove(instance(&claim.metadata));
+    }
+    ids
+}
+
+/// A new pod waits for this one's end, to take over its claims and its name. One that has ended by itself is deleted for that,
+/// as soon as its hooks let it.
+pub(super) fn await_end(snapshot: &Snapshot, pod: &Pod, plan: &mut Plan, now: Timestamp) -> Option<Step> {
+    const WHY: &str = "it has ended, and the pod that takes over its claims needs its name";
+    let scene = snapshot.scene();
+    let (step, reason) = if pod.metadata.deletion_timestamp.is_some() {
+        (None, "is being deleted, and the pod that takes over its claims waits for its end".to_owned())
+    } else if hooks::holds_deletion(&scene, pod) {
+        let reason = format!("is to be deleted ({WHY}), and is held by lifecycle.preDelete");
+        (hooks::hold_deletion(&scene, pod, WHY, false, now), reason)
+    } else {
+        return Some(update::delete(&scene, pod, WHY));
+    };
+    plan.wait_for_pod(pod, reason);
+    step
+}
+
+/// The claim templates for the new pods of one decision: each is read once, and when the first pod lacks its claim.
+pub(super) struct Templates<'a> {
+    snapshot: &'a Snapshot,
+    read: Vec<(&'a VolumeClaimTemplate, OnceCell<Value>)>,
+}
+
+impl<'a> Templates<'a> {
+    pub(super) fn new(snapshot: &'a Snapshot) -> Self {
+        let templates = snapshot.set.spec.volume_claim_templates.iter();
+        Self { snapshot, read: templates.map(|template| (template, OnceCell::new())).collect() }
+    }
+
+    /// The claims that a pod of this id lacks.
+    pub(super) fn creations(&self, id: &str) -> Vec<Action> {
+        let claims = &self.snapshot.claims;
+        let pod = pod_name(self.snapshot, id);
+        let named = self.read.iter().map(|(template, read)| (template, read, claim_name(template, &pod)));
+        let lacking = named.filter(|(.., name)| !claims.iter().any(|claim| *claim.metadata.name == **name));
+        let bodies = lacking.map(|(template, read, name)| {
+            Body::from(&new_claim(self.snapshot, read.get_or_init(|| template.value()), &name, id))
+        });
+        bodies.map(|body| Action::CreateClaim { body }).collect()
+    }
+}
+
+fn new_claim(snapshot: &Snapshot, template: &Value, name: &str, id: &str) -> Value {
+    let workload = snapshot.scene().workload;
+    let mut claim = claim_template::new_claim(&workload, template, name);
+    let metadata = &mut claim["metadata"];
+    metadata["labels"][label::CLONESET_INSTANCE_ID] = json!(id);
+    if !reuses(snapshot) {
+        metadata["annotations"][annotation::CLAIM_UNUSED] = json!("true");
+    }
+    metadata["ownerReferences"] = json!([workload.reference()]);
+    claim
+}
+
+/// The name of the pod of this id.
+pub(super) fn pod_name(snapshot: &Snapshot, id: &str) -> String {
+    format!("{}-{id}", snapshot.set.metadata.name.as_deref().unwrap_or_default())
+}
+
+/// The names of the claims of this id.
+pub(super) fn names(snapshot: &Snapshot, id: &str) -> Vec<String> {
+    claim_template::claim_names(&snapshot.scene().workload, &pod_name(snapshot, id)).collect()
+}
+
+/// Puts every claim into the hands that the table above says, given what the plan does to pods.
+pub(super) fn settle(snapshot: &Snapshot, plan: &mut Plan) {
+    if snapshot.claims.is_empty() {
+        return;
+    }
+    let active = all_pods(snapshot).filter(|pod| pod.is_active());
+    let by_uid: BTreeMap<_, _> = active.map(|pod| (&*pod.metadata.uid, &**pod)).collect();
+    let staying = snapshot.claims.iter().filter(|claim| !claim.is_going() && !instance(&claim.metadata).is_empty());
+    let mut by_id: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for claim in staying.clone().filter(|claim| is_of_set(snapshot, claim)) {
+        by_id.entry(instance(&claim.metadata)).or_default().push(claim);
+    }
+    let (mut going, mut coming) = (BTreeSet::new(), BTreeSet::new());
+    for step in plan.stages.iter_mut().flat_map(|stage| &mut stage.steps) {
+        coming.extend(step.actions.iter().filter_map(created));
+        let deleted: Vec<_> = step.actions.iter().filter_map(taken_away).map(str::to_owned).collect();
+        for pod in deleted.iter().filter_map(|uid| by_uid.get(&**uid)) {
+            let claims = by_id.get(instance(&pod.metadata)).into_iter().flatten();
+            let given: Vec<_> = claims.map(|claim| give(snapshot, claim, pod)).collect();
+            step.actions.splice(0..0, given);
+        }
+        going.extend(deleted);
+    }
+    let pods: BTreeMap<_, _> = all_pods(snapshot).map(|pod| (instance(&pod.metadata), &**pod)).collect();
+    let steps = staying.filter_map(|claim| {
+        let pod = pods.get(instance(&claim.metadata)).copied();
+        match pod {
+            pod if !is_of_set(snapshot, claim) => take_back(snapshot, claim, pod?, &going),
+            Some(pod) if pod.is_active() => mark_used(claim, pod, &going),
+            _ if reuses(snapshot) || coming.contains(instance(&claim.metadata)) => None,
+            pod => Some(let_go(snapshot, claim, pod)),
+        }
+    });
+    let steps = steps.collect();
+    plan.add_stage("claims", steps);
+}
+
+/// The pod was given its claim, to be deleted, and then was not: it stays after all.
+fn take_back(snapshot: &Snapshot, claim: &Claim, pod: &Pod, going: &BTreeSet<String>) -> Option<Step> {
+    let is_the_pods = claim.metadata.owner_references.iter().any(|owner| owner.uid == pod.metadata.uid);
+    if !is_the_pods || !pod.is_active() || going.contains(&*pod.metadata.uid) {
+        return None;
+    }
+    let action = change_owner(claim, &pod.metadata.uid, snapshot.scene().workload.reference());
+    Some(Step::new(action, format!("claim {} is kept: pod {} stays after all", claim.metadata.name, pod.metadata.name)))
+}
+
+/// A pod has it, so it is no other's any more.
+fn mark_used(claim: &Claim, pod: &Pod, going: &BTreeSet<String>) -> Option<Step> {
+    if !is_unused(claim) || going.contains(&*pod.metadata.uid) {
+        return None;
+    }
+    let patch = json!({"metadata": {"annotations": {annotation::CLAIM_UNUSED: null}}});
+    let action = Action::PatchClaim { target: claim.target(), patch };
+    Some(Step::new(action, format!("claim {} is that of pod {} from now on", claim.metadata.name, pod.metadata.name)))
+}
+
+/// Without reuse, a claim goes with the pod that has ended, or at once when there is none.
+fn let_go(snapshot: &Snapshot, claim: &Claim, pod: Option<&Pod>) -> Step {
+    let name = &claim.metadata.name;
+    match pod {
+        Some(pod) => {
+            let reason = format!("claim {name} goes with pod {}: claims are not reused", pod.metadata.name);
+            Step::new(give(snapshot, claim, pod), reason)
+        }
+        None => {
+            let reason = format!("claim {name} has no pod any more, and claims are not reused");
+            Step::new(Action::DeleteClaim { target: claim.target() }, reason)
+        }
+    }
+}
+
+fn give(snapshot: &Snapshot, claim: &Claim, pod: &Pod) -> Action {
+    let to = json!({"apiVersion": "v1", "kind": "Pod", "name": pod.metadata.name, "uid": pod.metadata.uid});
+    change_owner(claim, snapshot.set.metadata.uid.as_deref().unwrap_or_default(), to)
+}
+
+/// One write, which leaves other owners alone.
+fn change_owner(claim: &Claim, from: &str, to: Value) -> Action {
+    let owners = json!([{"$patch": "delete", "uid": from}, to]);
+    Action::PatchClaim { target: claim.target(), patch: json!({"metadata": {"ownerReferences": owners}}) }
+}
+
+/// The uid of the pod that it deletes or releases.
+fn taken_away(action: &Action) -> Option<&str> {
+    match action {
+        Action::DeletePod { target } | Action::ReleasePod { target, .. } => Some(&target.uid),
+        _ => None,
+    }
+}
+
+/// Also those that are to be released: their claims are still theirs.
+fn all_pods(snapshot: &Snapshot) -> impl Iterator<Item = &Arc<Pod>> {
+    snapshot.pods.iter().chain(&snapshot.strays)
+}
+
+/// The instance id of the pod that it creates.
+fn created(action: &Action) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Created {
+        metadata: Labelled,
+    }
+    #[derive(Deserialize)]
+    struct Labelled {
+        labels: BTreeMap<String, Value>,
+    }
+    let Action::CreatePod { body } = action else { return None };
+    body.read::<Created>()?.metadata.labels.get(label::CLONESET_INSTANCE_ID)?.as_str().map(str::to_owned)
+}
+
+/// Made while claims are not reused, and no pod has had it.
+fn is_unused(claim: &Claim) -> bool {
+    claim.metadata.annotation(annotation::CLAIM_UNUSED).is_some()
+}
+
+fn is_of_set(snapshot: &Snapshot, claim: &Claim) -> bool {
+    owner_key(&snapshot.set).controls(&claim.metadata)
+}
+
+fn reuses(snapshot: &Snapshot) -> bool {
+    snapshot.set.spec.scale_strategy.enable_pvc_reuse
+}
+
+/// The instance id; empty where there is none.
+pub(super) fn instance(metadata: &Metadata) -> &str {
+    metadata.label(label::CLONESET_INSTANCE_ID).unwrap_or_default()
+}
+
+#[cfg(test)]
+pub(super) mod simulation;
+#[cfg(test)]
+mod tests;

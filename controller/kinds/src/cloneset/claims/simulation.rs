@@ -1,0 +1,86 @@
+//! Claims in the small world of tests: an apiserver that keeps them while a pod uses them, and garbage collection.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use berth_workload::claim::Claim;
+use berth_workload::plan::Action;
+
+/// The claims by name.
+#[derive(Debug, Default)]
+pub(in crate::cloneset) struct Claims {
+    all: BTreeMap<String, Value>,
+    made: u64,
+}
+
+impl Claims {
+    /// As the store has them.
+    pub(in crate::cloneset) fn seen(&self) -> Vec<Arc<Claim>> {
+        self.all.values().map(|claim| Arc::new(serde_json::from_value(claim.clone()).unwrap())).collect()
+    }
+
+    /// As they are stored, by name.
+    pub(in crate::cloneset) fn stored(&mut self) -> &mut BTreeMap<String, Value> {
+        &mut self.all
+    }
+
+    /// How many were ever made.
+    pub(in crate::cloneset) fn made(&self) -> u64 {
+        self.made
+    }
+
+    pub(in crate::cloneset) fn write(&mut self, action: &Action) {
+        match action {
+            Action::CreateClaim { body } => {
+                let mut claim = body.value();
+                self.made += 1;
+                claim["metadata"]["uid"] = json!(format!("claim-{}", self.made));
+                claim["metadata"]["creationTimestamp"] = json!("1970-01-01T00:00:00Z");
+                let name = claim["metadata"]["name"].as_str().unwrap().to_owned();
+                assert!(self.all.insert(name, claim).is_none(), "a claim is never made again: {body:?}");
+            }
+            Action::PatchClaim { target, patch } => {
+                let Some(claim) = self.all.get_mut(&target.name) else { return };
+                assert_eq!(claim["metadata"]["uid"], target.uid);
+                for owner in patch["metadata"]["ownerReferences"].as_array().into_iter().flatten() {
+                    let owners = claim["metadata"]["ownerReferences"].as_array_mut().unwrap();
+                    owners.retain(|other| other["uid"] != owner["uid"]);
+                    if owner["$patch"] != "delete" {
+                        owners.push(owner.clone());
+                    }
+                }
+                for (key, value) in patch["metadata"]["annotations"].as_object().into_iter().flatten() {
+                    assert!(value.is_null(), "annotations are only ever removed");
+                    claim["metadata"]["annotations"].as_object_mut().unwrap().remove(key);
+                }
+            }
+            Action::DeleteClaim { target } => {
+                if let Some(claim) = self.all.get_mut(&target.name) {
+                    claim["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+                }
+            }
+            other => panic!("{} is not about claims", other.deed()),
+        }
+    }
+
+    /// Deletes what no owner has any more, and ends what is being deleted and no pod mounts.
+    pub(in crate::cloneset) fn collect_garbage(&mut self, pods: &BTreeMap<String, Value>) {
+        self.all.retain(|name, claim| {
+            let mounts = |volume: &Value| volume["persistentVolumeClaim"]["claimName"] == **name;
+            let is_used =
+                pods.values().any(|pod| pod["spec"]["volumes"].as_array().is_some_and(|v| v.iter().any(mounts)));
+            let owners = claim["metadata"]["ownerReferences"].as_array().unwrap();
+            // What never had an owner, or was orphaned, is left alone.
+            let owned = owners.is_empty()
+                || owners.iter().any(|owner| {
+                    owner["kind"] == "CloneSet" || pods.values().any(|pod| pod["metadata"]["uid"] == owner["uid"])
+                });
+            if !owned {
+                claim["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+            }
+            is_used || claim["metadata"]["deletionTimestamp"].is_null()
+        });
+    }
+}

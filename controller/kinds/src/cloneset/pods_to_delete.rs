@@ -1,0 +1,73 @@
+//! Names in `spec.scaleStrategy.podsToDelete` that no pod has, or has any more, are taken off the list.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use super::Snapshot;
+use berth_workload::plan::{Action, Event, Step, Target};
+use berth_workload::resource::CLONE_SETS;
+
+/// The write that takes them off; nothing where all names are of pods. A name is believed until the status speaks of the
+/// spec that has it: whoever wrote it may have seen a pod that came to be a moment ago.
+pub(super) fn clean(snapshot: &Snapshot) -> Option<Step> {
+    let set = &snapshot.set.metadata;
+    let listed = &snapshot.set.spec.scale_strategy.pods_to_delete;
+    let observed = snapshot.set.status.as_ref().map(|status| status.observed_generation);
+    if listed.is_empty() || observed != Some(set.generation.unwrap_or_default()) {
+        return None;
+    }
+    let active = snapshot.pods.iter().filter(|pod| pod.is_active());
+    let names: BTreeSet<_> = active.map(|pod| &*pod.metadata.name).collect();
+    let (kept, gone): (Vec<_>, Vec<_>) = listed.iter().partition(|name| names.contains(name.as_str()));
+    if gone.is_empty() {
+        return None;
+    }
+    let target = Target { resource_version: set.resource_version.clone(), ..Target::from(set) };
+    let gone: Vec<_> = gone.iter().map(|name| name.as_str()).collect();
+    let message = format!(
+        "spec.scaleStrategy.podsToDelete: {} taken off the list: the CloneSet has no such pods, or has deleted them",
+        gone.join(", ")
+    );
+    Some(Step {
+        actions: vec![Action::Patch {
+            resource: CLONE_SETS,
+            target,
+            patch: json!({"spec": {"scaleStrategy": {"podsToDelete": kept}}}),
+        }],
+        reason: format!("no pods of these names: {} are taken off podsToDelete", gone.join(", ")),
+        done: Some(Event { warning: false, reason: "PodsToDeleteCleaned", message }),
+        failed: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::super::simulation::{World, template};
+    use super::*;
+
+    #[test]
+    fn names_of_no_pods_are_taken_off_once_the_spec_is_observed() {
+        let mut world = World::settled(2, template("web:1"), json!({}));
+        let pod = world.pods()[0].metadata.name.to_string();
+        let set = Arc::make_mut(&mut world.set);
+        set.spec.scale_strategy.pods_to_delete = vec!["web-gone".to_owned(), pod.clone()];
+        set.metadata.generation = Some(2);
+        set.metadata.resource_version = Some("7".to_owned());
+        assert_eq!(clean(&world.snapshot()), None, "the pod may be news");
+        world.step();
+        assert!(world.pods().iter().all(|p| *p.metadata.name != *pod), "it is deleted");
+        let step = clean(&world.snapshot()).unwrap();
+        let Action::Patch { target, patch, .. } = &step.actions[0] else { panic!("{step:?}") };
+        assert_eq!(target.resource_version.as_deref(), Some("7"));
+        assert_eq!(*patch, json!({"spec": {"scaleStrategy": {"podsToDelete": []}}}));
+        assert!(step.done.unwrap().message.contains(&format!("web-gone, {pod}")));
+        world.settle();
+        assert!(world.set.spec.scale_strategy.pods_to_delete.is_empty());
+        assert_eq!(clean(&world.snapshot()), None);
+    }
+}

@@ -1,0 +1,171 @@
+//! The CloneSet's spec as decisions use it: defaults filled in, numbers made absolute, and refused where it makes no sense.
+
+use berth_api::IntOrString;
+use berth_api::template::VolumeClaimTemplate;
+use berth_api::v1beta1::cloneset::{
+    CloneSetPodUpdateStrategyType, CloneSetSpec, CloneSetUpdateStrategyType, DEFAULT_MAX_UNAVAILABLE,
+    DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT, RollingUpdateCloneSetStrategy,
+};
+use berth_api::validation::claim_templates;
+use jiff::SignedDuration;
+use serde_json::Value;
+
+use super::Snapshot;
+use berth_workload::gates::Gate;
+use berth_workload::intstr::{self, Round};
+use berth_workload::launch;
+use berth_workload::plan::Refusal;
+use berth_workload::podset::way::Policy;
+use berth_workload::predownload::{self, Knobs};
+use berth_workload::rollout::Wanted;
+use berth_workload::selector::Selector;
+use berth_workload::update_order::UpdateOrder;
+
+/// What the spec asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Numbers of pods.
+    pub wanted: Wanted,
+    /// Which pods are updated first.
+    pub order: UpdateOrder,
+    /// How pods are updated.
+    pub policy: Policy,
+    /// Time out of service before images change.
+    pub grace: SignedDuration,
+    /// Time ready before a pod is available.
+    pub min_ready_seconds: i32,
+    /// Unused revisions to keep.
+    pub history_limit: i32,
+}
+
+/// Reads and checks the spec, with the template as it was read. What the API server's rules refuse already is checked again:
+/// rules can be missing in an older CRD, and the webhook's failure policy is Ignore.
+///
+/// # Errors
+/// The refusal names the object, the field, the value and the remedy.
+pub fn settings(snapshot: &Snapshot, template: &Value) -> Result<Settings, Refusal> {
+    let settings = beside_template(snapshot)?;
+    launch::priorities(template).map_err(|problem| refusal(snapshot, problem))?;
+    Ok(settings)
+}
+
+fn refusal(snapshot: &Snapshot, (field, problem): (&str, String)) -> Refusal {
+    let message = format!("{}: spec.{field}: {problem}", snapshot.scene().workload);
+    Refusal { reason: "InvalidSpec", message }
+}
+
+/// The same without a look at the template.
+///
+/// # Errors
+/// As [`settings`].
+pub(super) fn beside_template(snapshot: &Snapshot) -> Result<Settings, Refusal> {
+    let spec = &snapshot.set.spec;
+    let refuse = |problem: (&str, String)| refusal(snapshot, problem);
+    check_selector(spec).map_err(refuse)?;
+    check_claims(snapshot)?;
+    predownload::check(&snapshot.scene().workload)?;
+    let rolling = spec.update_strategy.rolling_update.clone().unwrap_or_default();
+    Ok(Settings {
+        wanted: wanted(spec, &rolling).map_err(refuse)?,
+        order: UpdateOrder::new(rolling.priority_strategy.as_ref(), &rolling.scatter_strategy)
+            .map_err(|problem| refuse(("updateStrategy.rollingUpdate.priorityStrategy", problem)))?,
+        policy: policy(rolling.pod_update_policy),
+        grace: SignedDuration::from_secs(i64::from(
+            rolling.in_place_update_strategy.as_ref().map_or(0, |s| s.grace_period_seconds.max(0)),
+        )),
+        min_ready_seconds: spec.min_ready_seconds,
+        history_limit: spec
+            .revision_history_limit
+            .unwrap_or(DEFAULT_REVISION_HISTORY_LIMIT)
+            .min(MAX_REVISION_HISTORY_LIMIT),
+    })
+}
+
+fn policy(policy: CloneSetPodUpdateStrategyType) -> Policy {
+    match policy {
+        CloneSetPodUpdateStrategyType::ReCreate => Policy::ReCreate,
+        CloneSetPodUpdateStrategyType::InPlaceIfPossible => Policy::InPlaceIfPossible,
+        CloneSetPodUpdateStrategyType::InPlaceOnly => Policy::InPlaceOnly,
+    }
+}
+
+impl Settings {
+    /// What is asked for about images that are pulled ahead.
+    pub(super) fn predownload<'a>(&self, snapshot: &'a Snapshot) -> Knobs<'a> {
+        let strategy = &snapshot.set.spec.update_strategy;
+        let rolling = strategy.rolling_update.as_ref();
+        let in_place = rolling.and_then(|rolling| rolling.in_place_update_strategy.as_ref());
+        let min_ready = in_place.and_then(|in_place| in_place.image_pre_download_min_updated_ready_pods).unwrap_or(0);
+        Knobs {
+            enabled: snapshot.gates.has(Gate::PreDownloadImageForInPlaceUpdate),
+            policy: self.policy,
+            is_rolling: rolling.is_some() && strategy.type_ != CloneSetUpdateStrategyType::OnDelete,
+            replicas: self.wanted.replicas,
+            partition: self.wanted.partition,
+            max_unavailable: self.wanted.max_unavailable,
+            min_updated_ready: usize::try_from(min_ready).unwrap_or(0),
+            parallelism: in_place.and_then(|in_place| in_place.image_pre_download_parallelism.as_ref()),
+            timeout_seconds: in_place.and_then(|in_place| in_place.image_pre_download_timeout_seconds),
+        }
+    }
+}
+
+fn wanted(spec: &CloneSetSpec, rolling: &RollingUpdateCloneSetStrategy) -> Result<Wanted, (&'static str, String)> {
+    let replicas = spec.replicas.unwrap_or(1);
+    let replicas =
+        usize::try_from(replicas).map_err(|_| ("replicas", format!("{replicas} is negative; use 0 or more")))?;
+    let number = |field: &'static str, value: Option<&IntOrString>, default: usize, round| {
+        value.map_or(Ok(default), |value| intstr::resolve(value, replicas, round).map_err(|problem| (field, problem)))
+    };
+    let updates = !rolling.paused && spec.update_strategy.type_ != CloneSetUpdateStrategyType::OnDelete;
+    // A paused rollout needs no pods beyond its replicas. OnDelete does: a pod that is asked to go may be replaced first.
+    let max_surge = match rolling.max_surge.as_ref().filter(|_| !rolling.paused) {
+        Some(value) => number("updateStrategy.rollingUpdate.maxSurge", Some(value), 0, Round::Up)?,
+        None => 0,
+    };
+    let default = IntOrString::String(DEFAULT_MAX_UNAVAILABLE.to_owned());
+    let round = if max_surge > 0 { Round::Down } else { Round::Up };
+    let max_unavailable = rolling.max_unavailable.as_ref().unwrap_or(&default);
+    Ok(Wanted {
+        replicas,
+        partition: intstr::partition(rolling.partition.as_ref(), replicas)
+            .map_err(|problem| ("updateStrategy.rollingUpdate.partition", problem))?,
+        max_unavailable: number("updateStrategy.rollingUpdate.maxUnavailable", Some(max_unavailable), 0, round)?,
+        max_surge,
+        scale_max_unavailable: number(
+            "scaleStrategy.maxUnavailable",
+            spec.scale_strategy.max_unavailable.as_ref(),
+            usize::MAX,
+            Round::Up,
+        )?,
+        updates,
+        // Where there is an old revision to go back to: only the history knows.
+        rolls_back: false,
+        exclude_preparing_delete: spec.scale_strategy.exclude_preparing_delete,
+    })
+}
+
+/// The selector must be sound, select something, and match the pods that the template makes.
+fn check_selector(spec: &CloneSetSpec) -> Result<(), (&'static str, String)> {
+    let selector = Selector::new(&spec.selector).map_err(|problem| ("selector", problem))?;
+    if selector.is_empty() {
+        return Err(("selector", "it is empty; select the labels of spec.template".to_owned()));
+    }
+    if selector.matches(|key| spec.template.label(key)) {
+        return Ok(());
+    }
+    let labels = spec.template.labels();
+    let problem = format!("{selector} does not match spec.template.metadata.labels {labels:?}; make them agree");
+    Err(("selector", problem))
+}
+
+/// Pods mount claims by their templates' names.
+fn check_claims(snapshot: &Snapshot) -> Result<(), Refusal> {
+    let names = snapshot.set.spec.volume_claim_templates.iter().map(VolumeClaimTemplate::name);
+    match claim_templates(names).first() {
+        None => Ok(()),
+        Some(fault) => {
+            Err(Refusal { reason: "InvalidSpec", message: format!("{}: {fault}", snapshot.scene().workload) })
+        }
+    }
+}

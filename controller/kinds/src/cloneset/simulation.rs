@@ -1,0 +1,475 @@
+//! A small world for tests: an apiserver that applies plans, and kubelets that follow.
+//!
+//! Pods are JSON, patched as the server patches, and decoded as the feed decodes them. A kubelet runs only when told
+//! to, so that tests reach every state between two writes.
+
+mod foreign;
+pub(super) mod owner;
+mod pods;
+pub(super) mod views;
+mod writes;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use berth_api::names::label::SPECIFIED_DELETE;
+use berth_api::template::PodTemplate;
+use berth_api::v1beta1::cloneset::{CloneSet, CloneSetStatus};
+use berth_api::v1beta1::nodeimage::{InspectedPod, NodeImage};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::claims::simulation::Claims;
+use super::{Orphans, Snapshot, decide, owner_key, status};
+use crate::model::apiserver::{self, set_condition};
+use crate::model::{containers, health, resizing};
+use berth_workload::gates::Gates;
+use berth_workload::inplace::resize::Ability;
+use berth_workload::plan::{Action, Outcome, Plan};
+use berth_workload::pod::{Metadata, Pod, availability, priority};
+use berth_workload::podset::{Phases, split_by_selector};
+use berth_workload::revision::{self, Revision};
+
+use foreign::Foreign;
+use writes::told;
+
+pub(super) struct World {
+    pub(super) set: Arc<CloneSet>,
+    pub(super) gates: Gates,
+    /// ImagePullJobs by name; nobody works on them but the test.
+    pub(super) jobs: BTreeMap<String, Value>,
+    /// What the NodeImage of the one node has besides the answers about containers.
+    pub(super) node: Value,
+    /// Do daemons answer what containers were created from?
+    pub(super) daemons: bool,
+    /// Is every write of a step noted?
+    pub(super) traced: bool,
+    /// The writes of the last step, each with the state that it left.
+    pub(super) trace: Vec<(String, Tally)>,
+    /// Every image serves, whatever it is called.
+    mended: bool,
+    /// Is a pod that was deleted there until its kubelet has ended it?
+    /// And one that is released is no part of this world any more.
+    pub(super) lingers: bool,
+    /// May resources change in place?
+    pub(super) resize: Ability,
+    /// What kubelets say to a resize: nothing when they do it, else `Deferred` or `Infeasible`.
+    pub(super) refuses: &'static str,
+    /// Does a container take until the next look of its kubelet to be ready?
+    pub(super) slow: bool,
+    pub(super) pods: BTreeMap<String, Value>,
+    pub(super) claims: Claims,
+    barriers: BTreeMap<String, Value>,
+    revisions: BTreeMap<String, Value>,
+    now: Timestamp,
+    counter: u64,
+    last: Plan,
+    /// A stranger's objects.
+    foreign: Foreign,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tally {
+    /// Those that are not being deleted.
+    pub(super) pods: usize,
+    pub(super) available: usize,
+    pub(super) old: usize,
+    /// Old pods that somebody asked to go.
+    pub(super) asked: usize,
+}
+
+pub(super) fn template(image: &str) -> Value {
+    json!({
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "main", "image": image}]},
+    })
+}
+
+/// So many pods stay old.
+pub(super) fn partition(set: &CloneSet) -> usize {
+    let rolling = set.spec.update_strategy.rolling_update.as_ref().unwrap();
+    let replicas = usize::try_from(set.spec.replicas.unwrap()).unwrap();
+    berth_workload::intstr::partition(rolling.partition.as_ref(), replicas).unwrap()
+}
+
+impl World {
+    pub(super) fn new(replicas: i32, template: Value, update_strategy: Value) -> Self {
+        let set = serde_json::from_value(json!({
+            "apiVersion": "apps.kruise.io/v1beta1",
+            "kind": "CloneSet",
+            "metadata": {"name": "web", "namespace": "default", "uid": "set", "generation": 1},
+            "spec": {
+                "replicas": replicas, "selector": {"matchLabels": {"app": "web"}},
+                "template": template, "updateStrategy": update_strategy,
+            },
+        }));
+        let set: Arc<CloneSet> = Arc::new(set.unwrap());
+        Self {
+            foreign: Foreign::of(&set),
+            set,
+            slow: false,
+            barriers: BTreeMap::new(),
+            gates: Gates::default(),
+            jobs: BTreeMap::new(),
+            node: json!({"metadata": {"name": "node"}, "spec": {}}),
+            daemons: true,
+            traced: false,
+            trace: Vec::new(),
+            mended: false,
+            lingers: false,
+            resize: Ability::Off,
+            refuses: "",
+            pods: BTreeMap::new(),
+            claims: Claims::default(),
+            revisions: BTreeMap::new(),
+            now: Timestamp::from_second(1_000_000).unwrap(),
+            counter: 0,
+            last: Plan::default(),
+        }
+    }
+
+    /// A world that somebody else left behind, at the time 1,000,000 s.
+    pub(super) fn of(set: Value, revisions: Vec<Value>, pods: Vec<Value>) -> Self {
+        let named = |objects: Vec<Value>| -> BTreeMap<String, Value> {
+            let name = |object: &Value| object["metadata"]["name"].as_str().unwrap().to_owned();
+            objects.into_iter().map(|object| (name(&object), object)).collect()
+        };
+        let mut world = Self::new(0, Value::Null, json!({}));
+        world.set = Arc::new(serde_json::from_value(set).unwrap());
+        world.foreign = Foreign::of(&world.set);
+        (world.pods, world.revisions) = (named(pods), named(revisions));
+        world
+    }
+
+    pub(super) fn settled(replicas: i32, template: Value, update_strategy: Value) -> Self {
+        let mut world = Self::new(replicas, template, update_strategy);
+        world.settle();
+        world
+    }
+
+    fn next(&mut self) -> u64 {
+        self.counter += 1;
+        self.counter
+    }
+
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let node_images = if self.daemons { self.nodes() } else { BTreeMap::new() };
+        let (pods, strays) = split_by_selector(&self.set.spec.selector, self.foreign.pods(&self.set, self.pods()));
+        let revisions = self.foreign.revisions(&self.set, self.decoded_revisions());
+        let claims = self.foreign.claims(&self.set, self.claims.seen());
+        let orphans = Orphans::of(&self.set, self.pods(), self.claims.seen(), self.decoded_revisions());
+        Snapshot { pods, strays, claims, orphans, revisions, node_images, ..self.beside() }
+    }
+
+    fn decoded_revisions(&self) -> Vec<Arc<Revision>> {
+        let decode = |value: &Value| -> Arc<Revision> { Arc::new(serde_json::from_value(value.clone()).unwrap()) };
+        let mut revisions: Vec<_> = self.revisions.values().map(decode).collect();
+        revision::sort(&mut revisions);
+        revisions
+    }
+
+    /// All of a snapshot but pods, claims, revisions and nodes.
+    fn beside(&self) -> Snapshot {
+        Snapshot {
+            set: self.set.clone(),
+            pods: Vec::new(),
+            strays: Vec::new(),
+            claims: Vec::new(),
+            orphans: Orphans::default(),
+            revisions: Vec::new(),
+            node_images: BTreeMap::new(),
+            jobs: Some(self.jobs.values().map(|job| Arc::new(serde_json::from_value(job.clone()).unwrap())).collect()),
+            unreadable: Vec::new(),
+            overlapping: Vec::new(),
+            nodes: BTreeMap::new(),
+            phases: Phases::default(),
+            gates: self.gates,
+            resize: self.resize,
+            seed: self.counter,
+        }
+    }
+
+    /// What a daemon reports: every container with what it was created from.
+    fn nodes(&self) -> BTreeMap<Box<str>, Arc<NodeImage>> {
+        let mut node: NodeImage = serde_json::from_value(self.node.clone()).unwrap();
+        let inspect = |pod: &Value| InspectedPod {
+            uid: pod["metadata"]["uid"].as_str().unwrap().to_owned(),
+            containers: containers::inspected(pod),
+            observed_at: None,
+        };
+        node.status.get_or_insert_default().inspected_pods = self.pods.values().map(inspect).collect();
+        [("node".into(), Arc::new(node))].into()
+    }
+
+    /// The daemons stop the containers that were created with other variables than are wanted.
+    pub(super) fn run_daemons(&mut self) {
+        if self.daemons {
+            self.pods.values_mut().for_each(containers::stop);
+        }
+    }
+
+    pub(super) fn plan(&self) -> Plan {
+        decide(&self.snapshot(), self.now)
+    }
+
+    /// Decides, writes, and updates the status, as the controller does.
+    pub(super) fn step(&mut self) -> Plan {
+        let plan = self.plan();
+        self.execute(&plan, usize::MAX);
+        self.last = plan.clone();
+        let status = status(&self.snapshot(), &plan, &Outcome::default(), self.now);
+        Arc::make_mut(&mut self.set).status = status;
+        self.schedule();
+        plan
+    }
+
+    /// The first writes of a plan; then the controller dies, or it is done. Garbage is collected.
+    pub(super) fn execute(&mut self, plan: &Plan, writes: usize) {
+        let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
+        for action in steps.flat_map(|step| &step.actions).take(writes) {
+            self.write(action);
+            if self.traced {
+                self.trace.push((told(action), self.tally()));
+            }
+        }
+        self.collect_garbage();
+    }
+
+    /// What nobody owns any more is deleted.
+    pub(super) fn collect_garbage(&mut self) {
+        self.claims.collect_garbage(&self.pods);
+    }
+
+    pub(super) fn status(&self) -> CloneSetStatus {
+        status(&self.snapshot(), &self.last, &Outcome::default(), self.now).unwrap_or_default()
+    }
+
+    /// Runs everything until nothing happens. Returns the writes to pods.
+    pub(super) fn settle(&mut self) -> usize {
+        let mut writes = 0;
+        for _ in 0..200 {
+            let plan = self.step();
+            let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
+            let on_pods = |action: &&Action| action.deed().resource.kind == "Pod";
+            writes += steps.flat_map(|step| &step.actions).filter(on_pods).count();
+            let before = self.pods.clone();
+            self.run_daemons();
+            self.run_kubelets();
+            let nodes_rest = self.pods == before;
+            self.pass(1);
+            if nodes_rest && plan.is_idle() && plan.look_again.is_none() && self.plan().is_idle() {
+                return writes;
+            }
+        }
+        panic!("it does not come to rest: {:#?}", self.plan());
+    }
+
+    fn schedule(&mut self) {
+        for pod in self.pods.values_mut() {
+            pod["spec"]["nodeName"] = json!("node");
+        }
+    }
+
+    pub(super) fn run_kubelets(&mut self) {
+        // From the last on: what it ends moves those behind it.
+        for at in (0..self.pods.len()).rev() {
+            self.run_kubelet(at);
+        }
+    }
+
+    /// One sync of the kubelet for the pod at this place, if there is one.
+    pub(super) fn run_kubelet(&mut self, at: usize) {
+        let Some(name) = self.pods.keys().nth(at).cloned() else { return };
+        let (id, now, mended, refuses) = (self.next(), self.now, self.mended, self.refuses);
+        let Some(pod) = self.pods.get_mut(&name).filter(|pod| pod["spec"]["nodeName"].is_string()) else { return };
+        if self.lingers && !pod["metadata"]["deletionTimestamp"].is_null() {
+            pod["ended"] = json!(true);
+            return self.reap();
+        }
+        let barrier = self.barriers.get(&priority::barrier(&name));
+        containers::sync(pod, id, barrier, self.slow);
+        if resizing::sync(pod, refuses) {
+            containers::crash(pod, id);
+            resizing::sync(pod, refuses);
+        }
+        let serves = self.slow || health::probe(pod, mended);
+        pod["status"]["phase"] = json!("Running");
+        publish(pod, serves, now);
+    }
+
+    /// The kubelet begins a sync: it says that it has seen the spec, and has not come to the containers yet. One that ended
+    /// between the two judges by the containers that it finds.
+    pub(super) fn acknowledge(&mut self, at: usize) {
+        let (now, mended) = (self.now, self.mended);
+        let Some(pod) = self.pods.values_mut().nth(at).filter(|pod| pod["created"].is_object()) else { return };
+        let serves = health::probe(pod, mended);
+        publish(pod, serves, now);
+    }
+
+    /// The container dies and is started again from what it was created from; the kubelet reports no more than that.
+    pub(super) fn crash(&mut self, at: usize) {
+        let id = self.next();
+        if let Some(pod) = self.pods.values_mut().nth(at) {
+            containers::crash(pod, id);
+        }
+    }
+
+    /// The pod's container fails until it is made from another image.
+    pub(super) fn break_pod(&mut self, at: usize) {
+        let now = self.now;
+        let Some(pod) = self.pods.values_mut().nth(at) else { return };
+        if pod["created"].is_object() {
+            health::break_container(pod);
+            set_condition(pod, json!({"type": "Ready", "status": "False", "lastTransitionTime": now}));
+        }
+    }
+
+    /// From now on nothing fails.
+    pub(super) fn mend(&mut self) {
+        self.mended = true;
+    }
+
+    /// Somebody asks for the pod's deletion.
+    pub(super) fn ask_to_go(&mut self, at: usize) {
+        self.label(at, SPECIFIED_DELETE, "true");
+    }
+
+    pub(super) fn label(&mut self, at: usize, key: &str, value: &str) {
+        if let Some(pod) = self.pods.values_mut().nth(at) {
+            pod["metadata"]["labels"][key] = json!(value);
+        }
+    }
+
+    /// Every pod that is to run this image stands still with a container that waits for it.
+    pub(super) fn refuse_image(&mut self, image: &str) {
+        for pod in self.pods.values_mut().filter(|pod| pod["spec"]["containers"][0]["image"] == image) {
+            pod["status"]["observedGeneration"] = pod["metadata"]["generation"].clone();
+            pod["status"]["containerStatuses"][0]["state"] = json!({"waiting": {"reason": "ImagePullBackOff"}});
+        }
+    }
+
+    pub(super) fn pass(&mut self, seconds: i64) {
+        self.now += SignedDuration::from_secs(seconds);
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    pub(super) fn pods(&self) -> Vec<Arc<Pod>> {
+        self.pods.values().map(|pod| Arc::new(serde_json::from_value(pod.clone()).unwrap())).collect()
+    }
+
+    pub(super) fn set_template(&mut self, template: Value) {
+        Arc::make_mut(&mut self.set).spec.template = PodTemplate::from(&template);
+    }
+
+    pub(super) fn edit_template(&mut self, edit: impl FnOnce(&mut Value)) {
+        let mut template = self.set.spec.template.value();
+        edit(&mut template);
+        self.set_template(template);
+    }
+
+    pub(super) fn edit_rolling_update(&mut self, field: &str, value: Value) {
+        let strategy = &mut Arc::make_mut(&mut self.set).spec.update_strategy;
+        let mut json = serde_json::to_value(&*strategy).unwrap();
+        json["rollingUpdate"][field] = value;
+        *strategy = serde_json::from_value(json).unwrap();
+    }
+
+    pub(super) fn partition(&self) -> usize {
+        partition(&self.set)
+    }
+
+    pub(super) fn replicas(&self) -> usize {
+        usize::try_from(self.set.spec.replicas.unwrap()).unwrap()
+    }
+
+    pub(super) fn tally(&self) -> Tally {
+        self.tally_of(&self.pods(), &self.decoded_revisions(), &self.set)
+    }
+
+    /// `set` says which of the pods are old.
+    fn tally_of(&self, pods: &[Arc<Pod>], revisions: &[Arc<Revision>], set: &CloneSet) -> Tally {
+        let mut pods = split_by_selector(&set.spec.selector, pods.to_vec()).0;
+        pods.retain(|pod| pod.metadata.controller().is_some());
+        let available = |pod: &&Arc<Pod>| availability(pod, 0, self.now).is_available();
+        let template = &set.spec.template.value();
+        let updated = match revision::recognise(template, revisions) {
+            revision::Recognised::Newest(r) | revision::Recognised::Older(r, _) => r.metadata.name.to_string(),
+            revision::Recognised::New(_) => String::new(),
+        };
+        let is_old = |pod: &&Arc<Pod>| {
+            !revision::same(pod.metadata.label(revision::REVISION_LABEL).unwrap_or_default(), &updated)
+        };
+        let asked = |pod: &&Arc<Pod>| is_old(pod) && pod.metadata.label(SPECIFIED_DELETE).is_some();
+        Tally {
+            asked: pods.iter().filter(asked).count(),
+            pods: pods.iter().filter(|pod| pod.is_active()).count(),
+            available: pods.iter().filter(available).count(),
+            old: pods.iter().filter(is_old).count(),
+        }
+    }
+
+    fn each<T>(&self, read: impl Fn(&Value) -> T) -> Vec<T> {
+        self.pods.values().map(read).collect()
+    }
+
+    pub(super) fn identities(&self) -> Vec<String> {
+        self.each(|pod| pod["metadata"]["uid"].to_string())
+    }
+
+    pub(super) fn containers(&self) -> Vec<String> {
+        self.each(|pod| pod["status"]["containerStatuses"][0]["containerID"].to_string())
+    }
+
+    pub(super) fn images(&self) -> Vec<String> {
+        self.each(|pod| pod["spec"]["containers"][0]["image"].as_str().unwrap().to_owned())
+    }
+
+    pub(super) fn created_from(&self) -> Vec<String> {
+        self.each(|pod| pod["created"]["main"]["image"].as_str().unwrap_or_default().to_owned())
+    }
+
+    pub(super) fn template_image(&self) -> String {
+        self.set.spec.template.value()["spec"]["containers"][0]["image"].as_str().unwrap().to_owned()
+    }
+
+    /// The environment that each pod's container of this name was created with.
+    pub(super) fn environments(&self, container: &str) -> Vec<Value> {
+        self.each(|pod| pod["created"][container]["env"].clone())
+    }
+
+    /// How often each pod's container of this name was restarted.
+    pub(super) fn restarts(&self, container: &str) -> Vec<u64> {
+        self.each(|pod| {
+            let statuses = pod["status"]["containerStatuses"].as_array().unwrap();
+            statuses.iter().find(|status| status["name"] == container).unwrap()["restartCount"].as_u64().unwrap()
+        })
+    }
+
+    pub(super) fn annotations(&self, key: &str) -> Vec<Value> {
+        self.each(|pod| pod["metadata"]["annotations"][key].clone())
+    }
+
+    /// By revision name: a label.
+    pub(super) fn revision_labels(&self, label: &str) -> Vec<String> {
+        let with = |revision: &&Value| revision["metadata"]["labels"][label].is_string();
+        self.revisions.values().filter(with).map(|r| r["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+    }
+
+    pub(super) fn revisions(&self) -> usize {
+        self.revisions.len()
+    }
+}
+
+/// What a kubelet says of a pod at the start of a sync.
+fn publish(pod: &mut Value, serves: bool, now: Timestamp) {
+    pod["status"]["observedGeneration"] = pod["metadata"]["generation"].clone();
+    let typed: Pod = serde_json::from_value(pod.clone()).unwrap();
+    let gates_open = typed.spec.readiness_gates.iter().all(|gate| typed.is_true(&gate.condition_type));
+    if typed.is_true("Ready") != (gates_open && serves) {
+        let status = if gates_open && serves { "True" } else { "False" };
+        set_condition(pod, json!({"type": "Ready", "status": status, "lastTransitionTime": now}));
+    }
+}

@@ -1,0 +1,178 @@
+//! What is told of a cause, and when it is told anew.
+
+use super::*;
+use berth_workload::plan::{Deed, Verb};
+use berth_workload::resource::{CLAIMS, IMAGE_PULL_JOBS, POD_TEMPLATES, PODS};
+
+fn ready() -> Value {
+    json!({"status": {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": BEGAN}]}})
+}
+
+fn pull(message: &str) -> Value {
+    container(json!({"state": {"waiting": {"reason": "ErrImagePull", "message": message}}}))
+}
+
+fn crash(exit_code: i32) -> Value {
+    let ended = json!({"terminated": {"exitCode": exit_code, "reason": "Error"}});
+    let waiting = json!({"waiting": {"reason": "CrashLoopBackOff"}});
+    container(json!({"restartCount": 3, "state": waiting, "lastState": ended}))
+}
+
+#[test]
+fn a_refusal_says_what_cannot_be_done_and_what_helps() {
+    let quota = "forbidden: exceeded quota: few";
+    let table = [
+        (
+            Deed::of(Verb::Create, PODS),
+            422,
+            true,
+            "no",
+            Some(("CreateRefused", "pods cannot be created; the apiserver says: no; ")),
+        ),
+        (Deed::of(Verb::Create, CLAIMS), 403, true, "no", Some(("CreateRefused", "pods cannot be created"))),
+        (
+            Deed::of(Verb::Delete, PODS),
+            403,
+            true,
+            "no",
+            Some(("DeleteRefused", "pods cannot be deleted; the apiserver says: no; ")),
+        ),
+        (
+            Deed::of(Verb::Patch, PODS),
+            422,
+            true,
+            "no",
+            Some(("UpdateRefused", "pods cannot be updated; the apiserver says: no; ")),
+        ),
+        (Deed::of(Verb::Resize, PODS), 403, true, "no", Some(("UpdateRefused", "pods cannot be updated"))),
+        (Deed::of(Verb::Create, PODS), 403, false, quota, Some(("QuotaExceeded", "raise the ResourceQuota"))),
+        (Deed::of(Verb::Create, PODS), 403, true, quota, Some(("QuotaExceeded", "raise the ResourceQuota"))),
+        (
+            Deed::of(Verb::Validate, POD_TEMPLATES),
+            422,
+            true,
+            "no",
+            Some(("TemplateRefused", "CloneSet default/web: no; correct the field")),
+        ),
+        // What may be done the next time.
+        (Deed::of(Verb::Create, PODS), 500, false, "no", None),
+        (Deed::of(Verb::Create, PODS), 403, false, "no", None),
+        (Deed::of(Verb::Create, PODS), 500, false, quota, None),
+        // Images that are not pulled ahead hold nothing up.
+        (Deed::of(Verb::Create, IMAGE_PULL_JOBS), 403, true, "no", None),
+        (Deed::of(Verb::Delete, IMAGE_PULL_JOBS), 403, true, quota, None),
+    ];
+    for (deed, code, permanent, message, expected) in table {
+        let mut set = snapshot(&ready(), &json!({}));
+        let (object, message) = ("web-a".to_owned(), message.to_owned());
+        let failure = Failure { deed, object, message, code, permanent, outdated: false, taken: false };
+        let what = format!("{failure:?}");
+        let told = told(&mut set, &Outcome { failures: vec![failure] }, 0);
+        assert_eq!(told.as_ref().map(|told| &*told.reason), expected.map(|(reason, _)| reason), "{what}");
+        if let (Some(told), Some((_, words))) = (told, expected) {
+            assert!(told.message.contains("CloneSet default/web") && told.message.contains(words), "{}", told.message);
+        }
+    }
+}
+
+#[test]
+fn another_cause_is_told_at_once_and_it_is_still_blocked_since_the_first() {
+    // What is the matter first, and then; is it news?
+    let table = [
+        ("another cause", pull("no such image"), crash(1), true),
+        ("another exit code", crash(1), crash(2), true),
+        ("the node says something else", pull("no such image"), pull("no such registry"), true),
+        ("it says the same of another port", pull("10.0.0.1:80: refused"), pull("10.0.0.1:8080: refused"), false),
+        ("the same", crash(1), crash(1), false),
+    ];
+    for (what, first, then, is_news) in table {
+        let mut set = snapshot(&first, &json!({}));
+        let before = told(&mut set, &Outcome::default(), 0).unwrap();
+        let mut set = Snapshot { set: set.set, ..snapshot(&then, &json!({})) };
+        let after = told(&mut set, &Outcome::default(), 9).unwrap();
+        if !is_news {
+            assert_eq!(after, before, "{what}");
+            continue;
+        }
+        assert_ne!((&after.reason, &after.message), (&before.reason, &before.message), "{what}");
+        assert_eq!(after.last_update_time.map(|time| time.0), Some(at(9)), "{what}");
+        assert_eq!(after.last_transition_time.map(|time| time.0), Some(at(0)), "{what}");
+        let conditions = set.set.status.as_ref().unwrap().conditions.iter();
+        assert_eq!(conditions.filter(|c| c.type_ == condition::BLOCKED).count(), 1, "{what}");
+    }
+}
+
+#[test]
+fn those_who_use_up_max_unavailable_are_named_where_others_wait_for_it() {
+    let named = |failing: usize, waits: bool| {
+        let mut set = snapshot(&json!({}), &json!({}));
+        let pod = |name: &str, more: &Value| {
+            let mut pod = json!({"metadata": {"name": format!("web-{name}"), "uid": name}});
+            merge(&mut pod, more);
+            snapshot(&pod, &json!({})).pods.remove(0)
+        };
+        let mut ended = crash(1);
+        ended["status"]["phase"] = json!("Failed");
+        set.pods = vec![pod("0", &ended), pod("1", &ready())];
+        set.pods.extend(["a", "b", "c", "d", "e"].iter().take(failing).map(|name| pod(name, &crash(1))));
+        let reason = if waits { "is to be updated, and waits for maxUnavailable" } else { "stays at its revision" };
+        let waiting = vec![berth_workload::plan::Waiting { pod: "web-z".to_owned(), reason: reason.to_owned() }];
+        let plan = Plan { waiting, ..Plan::default() };
+        let status = status(&set, &plan, &Outcome::default(), at(0)).unwrap();
+        let message = status.conditions.into_iter().find(|c| c.type_ == condition::BLOCKED).unwrap().message;
+        message.split_once(". Other pods wait for maxUnavailable, which ").map(|(_, names)| names.to_owned())
+    };
+    let table = [
+        (1, true, Some("web-a use up")),
+        (3, true, Some("web-a, web-b, web-c use up")),
+        (4, true, Some("web-a, web-b, web-c and others use up")),
+        (5, true, Some("web-a, web-b, web-c and others use up")),
+        (3, false, None),
+    ];
+    for (failing, waits, expected) in table {
+        assert_eq!(named(failing, waits).as_deref(), expected, "{failing} {waits}");
+    }
+}
+
+/// The pod is older than the state in which its hook holds it.
+#[test]
+fn a_hook_has_its_time_from_when_the_state_was_entered() {
+    let lifecycle = json!({"lifecycle": {"preNormal": {"labelsHandler": {"lb": "in"}}}});
+    let pod = json!({"metadata": {
+        "labels": {"app": "web", "lifecycle.apps.kruise.io/state": "PreparingNormal"},
+        "annotations": {"lifecycle.apps.kruise.io/timestamp": at(100)},
+    }});
+    let mut set = snapshot(&pod, &lifecycle);
+    assert_eq!(told(&mut set, &Outcome::default(), 159), None);
+    let told = told(&mut set, &Outcome::default(), 160).unwrap();
+    assert_eq!(told.reason, "HookNotReleased");
+    assert!(told.message.contains("in lifecycle state PreparingNormal since 2026-01-01T00:01:40Z"), "{}", told.message);
+}
+
+#[test]
+fn numbers_let_nothing_happen_only_where_something_is_to_happen() {
+    let update = |max_unavailable: i32, max_surge: i32, more: Value| {
+        let mut rolling = json!({"maxUnavailable": max_unavailable, "maxSurge": max_surge});
+        merge(&mut rolling, &more);
+        let mut world = World::settled(2, template("web:1"), json!({"rollingUpdate": rolling}));
+        world.set_template(template("web:2"));
+        world.step();
+        world.step();
+        world.status().conditions.iter().any(|c| c.reason == "NoBudget")
+    };
+    assert!(update(0, 0, json!({})));
+    assert!(!update(1, 0, json!({})) && !update(0, 1, json!({})), "one of them is enough");
+    assert!(!update(0, 0, json!({"paused": true})) && !update(0, 0, json!({"partition": 2})), "nothing is to happen");
+
+    let create = |max_unavailable: Value, missing: bool| {
+        let mut world = World::settled(2, template("web:1"), json!({"rollingUpdate": {}}));
+        let spec = &mut Arc::make_mut(&mut world.set).spec;
+        spec.scale_strategy.max_unavailable = serde_json::from_value(max_unavailable).unwrap();
+        spec.replicas = Some(if missing { 3 } else { 2 });
+        world.step();
+        world.status().conditions.into_iter().find(|c| c.reason == "NoBudget").map(|c| c.message)
+    };
+    let message = create(json!(0), true).unwrap();
+    assert!(message.contains("spec.scaleStrategy.maxUnavailable: 0 lets no pod be created"), "{message}");
+    assert_eq!((create(json!(0), false), create(json!(1), true), create(Value::Null, true)), (None, None, None));
+}

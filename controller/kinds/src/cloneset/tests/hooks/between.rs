@@ -1,0 +1,117 @@
+//! Updates and deletions that come between one another, and hooks that come and go meanwhile.
+
+use super::*;
+use berth_workload::lifecycle::UPDATING;
+
+fn labelled(tier: &str) -> Value {
+    let mut template = template("web:1");
+    template["metadata"]["labels"]["tier"] = json!(tier);
+    template
+}
+
+#[test]
+fn the_end_of_an_update_in_service_is_told_before_the_next_begins() {
+    let mut world = World::settled(1, labelled("a"), strategy(json!({})));
+    world.set_lifecycle(json!({"inPlaceUpdate": by_label(false)}));
+    world.set_template(labelled("b"));
+    world.step();
+    assert_eq!(kinds(&world.step()), ["PatchPod"], "nothing holds it, and it goes on serving");
+    assert_eq!(world.states(), [UPDATING]);
+    // Back again at once: the pod has the label already, and its hook's owner was told of an update.
+    world.set_template(labelled("a"));
+    assert_eq!(kinds(&world.step()), ["RenumberControllerRevision", "PatchPodStatus"]);
+    assert_eq!(world.states(), [UPDATED]);
+    assert_eq!(world.pods()[0].metadata.label("tier"), Some("b"));
+    world.settle_with_owner();
+    assert_eq!((world.states(), world.pods()[0].metadata.label("tier")), (vec![NORMAL.to_owned()], Some("a")));
+}
+
+#[test]
+fn a_hook_that_comes_in_the_middle_of_an_update_is_not_waited_for() {
+    let mut world = World::settled(1, template("web:1"), strategy(json!({})));
+    world.set_template(template("web:2"));
+    world.step();
+    world.die_after(1);
+    assert_eq!(world.states(), [NORMAL], "out of service by its gate alone");
+    world.set_lifecycle(json!({"inPlaceUpdate": by_label(false)}));
+    world.set_template(template("web:1"));
+    world.step();
+    assert_eq!((world.states(), world.images()), (vec![NORMAL.to_owned()], vec!["web:1".to_owned()]));
+    assert!(world.pods()[0].is_true("InPlaceUpdateReady"));
+}
+
+#[test]
+fn a_pod_that_waits_for_its_update_goes_on_waiting_when_the_limits_get_narrower() {
+    let mut world = held(2, json!({}), json!({"inPlaceUpdate": by_label(false)}));
+    world.set_template(template("web:2"));
+    world.settle();
+    let first = one(&world, PREPARING_UPDATE);
+    world.hold(first, false, false);
+    world.settle();
+    world.hold(first, true, false);
+    world.settle();
+    let second = one(&world, PREPARING_UPDATE);
+    // Now the updated pod fails: no more may be taken out of service.
+    world.break_pod(first);
+    world.hold(second, false, false);
+    world.step();
+    assert_eq!(world.states()[second], PREPARING_UPDATE, "its update is wanted, and its owner is asked once");
+    assert_eq!(world.images()[second], "web:1");
+    assert!(waits(&world).contains("waits for maxUnavailable"), "{}", waits(&world));
+    world.mend();
+    world.settle_with_owner();
+    assert_eq!(world.images(), ["web:2", "web:2"]);
+}
+
+/// What is found in a pod that was held before its deletion, and is wanted again.
+#[test]
+fn a_pod_comes_back_to_the_update_that_it_was_in() {
+    let pre_delete = || json!({"preDelete": by_label(false)});
+    let comes_back = |world: &mut World| {
+        scale(world, 0);
+        world.step();
+        assert_eq!(world.states(), [PREPARING_DELETE]);
+        scale(world, 1);
+        world.step();
+        world.states().remove(0)
+    };
+
+    // It has new labels, which is proven as soon as they are there.
+    let mut world = held(1, json!({}), pre_delete());
+    world.set_template(labelled("a"));
+    world.step();
+    world.step();
+    assert_eq!(world.pods()[0].metadata.label("tier"), Some("a"));
+    assert_eq!(comes_back(&mut world), NORMAL, "nothing is left to prove");
+
+    // It serves, and is given more cpu, which its kubelet has not done yet.
+    let sized = |cpu: &str| {
+        let mut template = template("web:1");
+        template["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": cpu}});
+        template
+    };
+    let mut world = World::new(1, sized("1"), strategy(json!({})));
+    world.resize = berth_workload::inplace::resize::Ability::On;
+    world.settle();
+    world.hold(0, true, false);
+    world.set_lifecycle(pre_delete());
+    world.set_template(sized("2"));
+    world.step();
+    assert_eq!(kinds(&world.step()), ["PatchPod", "ResizePod"]);
+    assert_eq!(comes_back(&mut world), UPDATING);
+    world.settle();
+    assert_eq!((world.states(), world.status().updated_available_replicas), (vec![NORMAL.to_owned()], 1));
+
+    // Its image is patched, and it has no gate that would say so: somebody else made it.
+    let mut world = held(1, json!({}), pre_delete());
+    for pod in world.pods.values_mut() {
+        pod["spec"]["readinessGates"] = json!([]);
+        pod["status"]["conditions"].as_array_mut().unwrap().retain(|c| c["type"] == "Ready");
+    }
+    world.set_template(template("web:2"));
+    world.step();
+    assert_eq!(kinds(&world.step()), ["PatchPod"]);
+    assert_eq!(comes_back(&mut world), UPDATING);
+    world.settle();
+    assert_eq!((world.states(), world.created_from()), (vec![NORMAL.to_owned()], vec!["web:2".to_owned()]));
+}

@@ -1,0 +1,32 @@
+//! A daemon speaks of the pods of its own node; its token lets it write that node's NodeImage only.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use berth_workload::inplace::exact::NodeFacts;
+
+#[test]
+fn what_the_node_image_of_another_node_says_of_a_pod_is_no_proof() {
+    let mut world = World::settled(1, template("web:1"), strategy("InPlaceIfPossible", json!({})));
+    world.set_template(template("web:2"));
+    world.settle();
+    let own = world.snapshot();
+    let pod = own.pods[0].clone();
+    assert!(!own.scene().facts(&pod).created.is_empty(), "its own node's daemon is believed");
+
+    // The same words, in the NodeImage of another node.
+    let said = own.node_images[&pod.spec.node_name].clone();
+    let nodes = |name: &str| BTreeMap::from([(Box::from(name), said.clone())]);
+    let elsewhere = Snapshot { node_images: nodes("another"), ..own.clone() };
+    assert_eq!(elsewhere.scene().facts(&pod), NodeFacts::default());
+
+    // A pod that has no node yet is spoken of by nobody.
+    let mut unbound = (*pod).clone();
+    unbound.spec.node_name = "".into();
+    assert_eq!(own.scene().facts(&unbound), NodeFacts::default());
+
+    // Its own node's daemon speaks of another pod.
+    let mut other = (*pod).clone();
+    other.metadata.uid = "another".into();
+    assert!(own.scene().facts(&other).created.is_empty());
+}

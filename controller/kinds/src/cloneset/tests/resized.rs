@@ -1,0 +1,258 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use berth_api::names::condition;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::cloneset::simulation::{self, World};
+use berth_workload::inplace::resize::Ability;
+use berth_workload::inplace::steps;
+use berth_workload::plan::{Action, Plan};
+use berth_workload::pod::Pod;
+
+fn template(image: &str, cpu: &str) -> Value {
+    let mut template = simulation::template(image);
+    template["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": cpu, "memory": "64Mi"}});
+    template
+}
+
+fn world(template: Value, more: Value) -> World {
+    let mut rolling = json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 1});
+    for (key, value) in more.as_object().unwrap() {
+        rolling[key] = value.clone();
+    }
+    let mut world = World::new(3, template, json!({"type": "RollingUpdate", "rollingUpdate": rolling}));
+    world.resize = Ability::On;
+    world.settle();
+    world
+}
+
+fn kinds(plan: &Plan) -> Vec<String> {
+    let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
+    steps.flat_map(|step| &step.actions).map(|action| action.deed().to_string()).collect()
+}
+
+/// Why it is stuck, if it is.
+fn blocked(world: &World) -> Option<String> {
+    world.status().conditions.into_iter().find(|c| c.type_ == condition::BLOCKED).map(|c| c.reason)
+}
+
+/// Cpu in the spec and in the status, in thousandths.
+fn cpu(pod: &Pod) -> (i64, i64) {
+    let of = |resources: &Option<Box<berth_workload::pod::resources::Resources>>| {
+        resources.as_ref().map_or(0, |r| r.requests.cpu)
+    };
+    (of(&pod.spec.containers[0].resources), pod.container_status("main").map_or(0, |status| of(&status.resources)))
+}
+
+#[test]
+fn cpu_alone_goes_in_place_in_service_with_three_writes_per_pod() {
+    let mut world = world(template("web:1", "100m"), json!({"inPlaceUpdateStrategy": {"gracePeriodSeconds": 30}}));
+    let (pods, containers) = (world.identities(), world.containers());
+    world.set_template(template("web:1", "200m"));
+    world.step();
+    assert_eq!(kinds(&world.step()), ["PatchPod", "ResizePod"], "one pod at a time, and no time of grace");
+    let under_way: Vec<_> = world.pods().into_iter().filter(|pod| steps::is_under_way(pod)).collect();
+    assert!(under_way[0].is_true("Ready") && under_way[0].is_true("InPlaceUpdateReady"), "it goes on serving");
+    assert_eq!(world.status().updated_available_replicas, 0, "but it is not updated before that is proven");
+    world.run_kubelets();
+    assert!(world.step().is_idle());
+    assert!(world.plan().waiting.iter().any(|w| w.reason.contains("is being resized on node node")));
+    let writes = 2 + world.settle();
+    assert_eq!((world.identities(), world.containers()), (pods, containers), "the same pods, and nothing restarted");
+    assert!(world.pods().iter().all(|pod| cpu(pod) == (200, 200)));
+    assert_eq!((writes, world.status().updated_available_replicas), (3 * 3, 3));
+}
+
+#[test]
+fn with_an_image_and_with_a_policy_that_restarts_the_pod_leaves_service() {
+    let restarting = |cpu: &str| {
+        let mut template = template("web:1", cpu);
+        template["spec"]["containers"][0]["resizePolicy"] =
+            json!([{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]);
+        template
+    };
+    for (old, new) in [(template("web:1", "1"), template("web:2", "2")), (restarting("1"), restarting("2"))] {
+        let mut world = world(old, json!({"inPlaceUpdateStrategy": {"gracePeriodSeconds": 5}}));
+        let (pods, containers) = (world.identities(), world.containers());
+        world.set_template(new);
+        world.step();
+        assert_eq!(kinds(&world.step()), ["PatchPodStatus"], "out of service for the time of grace");
+        world.run_kubelets();
+        world.pass(5);
+        assert_eq!(kinds(&world.step()), ["PatchPod", "ResizePod"]);
+        world.run_kubelets();
+        world.settle();
+        assert_eq!(world.identities(), pods);
+        let now = world.containers();
+        assert!(now.iter().all(|id| !containers.contains(id)), "each was restarted");
+        assert!(world.pods().iter().all(|pod| cpu(pod) == (2000, 2000)));
+        assert_eq!(world.status().updated_available_replicas, 3);
+    }
+}
+
+#[test]
+fn a_resize_that_was_not_written_is_written() {
+    let mut world = world(template("web:1", "1"), json!({}));
+    world.set_template(template("web:1", "2"));
+    world.step();
+    let mut plan = world.plan();
+    let step = &mut plan.stages.iter_mut().flat_map(|stage| &mut stage.steps).next().unwrap();
+    step.actions.truncate(1);
+    world.execute(&plan, usize::MAX);
+    assert!(world.pods().iter().all(|pod| cpu(pod) == (1000, 1000)), "the controller died between the two writes");
+    assert_eq!(kinds(&world.plan()), ["ResizePod"]);
+    world.settle();
+    assert!(world.pods().iter().all(|pod| cpu(pod) == (2000, 2000)));
+}
+
+#[test]
+fn what_the_kubelet_refuses_is_told_once_stops_the_rollout_and_can_be_taken_back() {
+    let mut world = world(template("web:1", "1"), json!({}));
+    let containers = world.containers();
+    world.refuses = "Infeasible";
+    world.set_template(template("web:1", "9"));
+    world.settle();
+    let asked = world.pods().iter().filter(|pod| cpu(pod).0 == 9000).count();
+    assert_eq!(asked, 1, "no more than maxUnavailable are asked for what cannot be");
+    assert_eq!(blocked(&world).as_deref(), Some("ResizeInfeasible"));
+    assert_eq!(world.step().events, [], "it was told when it began");
+    let plan = world.plan();
+    let waiting = &plan.waiting.iter().find(|w| w.reason.contains("capacity: 2000")).unwrap().reason;
+    for part in ["on node node", "requests.cpu from 1 to 9", "go back"] {
+        assert!(waiting.contains(part), "{part}: {waiting}");
+    }
+    world.set_template(template("web:1", "1"));
+    world.settle();
+    assert_eq!((world.containers(), blocked(&world)), (containers, None));
+    assert_eq!(world.status().updated_available_replicas, 3);
+}
+
+#[test]
+fn only_what_a_node_can_never_do_is_an_event() {
+    for (refuses, expected) in [("Infeasible", &["ResizeInfeasible"][..]), ("Deferred", &[])] {
+        let mut world = world(template("web:1", "1"), json!({}));
+        world.refuses = refuses;
+        world.set_template(template("web:1", "9"));
+        let mut told = Vec::new();
+        for _ in 0..9 {
+            let events = world.step().events.into_iter();
+            told.extend(events.filter(|event| event.reason.starts_with("Resize")));
+            world.run_kubelets();
+            world.pass(1);
+        }
+        assert_eq!(told.iter().map(|event| event.reason).collect::<Vec<_>>(), expected, "{refuses}, and once");
+        for event in told {
+            let says = ["CloneSet default/web: spec.template.spec.containers.resources: pod web-", "capacity: 2000"];
+            assert!(event.warning && says.iter().all(|words| event.message.contains(words)), "{}", event.message);
+        }
+    }
+}
+
+#[test]
+fn what_is_put_off_is_done_later() {
+    let mut world = world(template("web:1", "1"), json!({"maxUnavailable": "100%"}));
+    world.refuses = "Deferred";
+    world.set_template(template("web:1", "2"));
+    world.settle();
+    assert_eq!(blocked(&world).as_deref(), Some("ResizeDeferred"), "for a while now");
+    world.refuses = "";
+    world.run_kubelets();
+    world.settle();
+    assert_eq!((world.status().updated_available_replicas, blocked(&world)), (3, None));
+}
+
+#[test]
+fn a_cluster_without_the_subresource_recreates_and_says_so() {
+    let mut world = world(template("web:1", "1"), json!({}));
+    world.resize = Ability::Missing;
+    world.set_template(template("web:1", "2"));
+    world.step();
+    let plan = world.step();
+    assert_eq!(kinds(&plan), ["DeletePod"]);
+    let reason = &plan.stages[0].steps[0].reason;
+    assert!(reason.contains("containers[main].resources (this cluster has no pods/resize"), "{reason}");
+}
+
+/// What a user does, what the cluster does, and time.
+#[derive(Debug, Clone)]
+enum Happens {
+    Template(u8, u8),
+    Refuses(&'static str),
+    Kubelets,
+    Kubelet(usize),
+    /// The controller dies after so many writes of its plan.
+    Dies(usize),
+    Decides,
+    Time(i64),
+}
+
+fn happens() -> impl Strategy<Value = Happens> {
+    prop_oneof![
+        3 => (0u8..3, 1u8..4).prop_map(|(image, cpu)| Happens::Template(image, cpu)),
+        1 => prop_oneof![Just(""), Just("Deferred"), Just("Infeasible")].prop_map(Happens::Refuses),
+        3 => Just(Happens::Kubelets),
+        3 => (0usize..3).prop_map(Happens::Kubelet),
+        2 => (0usize..4).prop_map(Happens::Dies),
+        4 => Just(Happens::Decides),
+        1 => (1i64..4).prop_map(Happens::Time),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    /// Whatever happens in between: pods stay, each is patched once for one revision, and in the end all are exact.
+    #[test]
+    fn every_rollout_ends_exact_and_touches_no_pod_twice(
+        events in prop::collection::vec(happens(), 1..40),
+        restarts in any::<bool>(),
+        grace in prop_oneof![Just(0), Just(2)],
+    ) {
+        let template = |image: u8, cpu: u8| {
+            let mut template = template(&format!("web:{image}"), &cpu.to_string());
+            if restarts {
+                template["spec"]["containers"][0]["resizePolicy"] =
+                    json!([{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]);
+            }
+            template
+        };
+        let mut world = world(template(0, 1), json!({"inPlaceUpdateStrategy": {"gracePeriodSeconds": grace}}));
+        let pods = world.identities();
+        for event in &events {
+            match event {
+                Happens::Template(image, cpu) => world.set_template(template(*image, *cpu)),
+                Happens::Refuses(how) => world.refuses = how,
+                Happens::Kubelets => world.run_kubelets(),
+                Happens::Kubelet(at) => world.run_kubelet(*at),
+                Happens::Dies(after) => world.die_after(*after),
+                Happens::Decides => { world.step(); }
+                Happens::Time(seconds) => world.pass(*seconds),
+            }
+        }
+        world.refuses = "";
+        world.settle();
+        // A rollout that nothing disturbs: one patch and one resize for each pod.
+        world.set_template(template(7, 7));
+        let mut patched: BTreeMap<String, usize> = BTreeMap::new();
+        for _ in 0..60 {
+            let plan = world.step();
+            for action in plan.actions() {
+                if let Action::ResizePod { target, .. } = action {
+                    *patched.entry(target.name.clone()).or_default() += 1;
+                }
+            }
+            world.run_kubelets();
+            world.pass(1);
+        }
+        prop_assert!(patched.len() == 3 && patched.values().all(|times| *times == 1), "{patched:?}");
+        prop_assert_eq!(world.identities(), pods);
+        let status = world.status();
+        prop_assert_eq!((status.updated_available_replicas, blocked(&world)), (3, None));
+        let exact = |pod: &Arc<Pod>| cpu(pod) == (7000, 7000) && !steps::is_under_way(pod);
+        prop_assert!(world.pods().iter().all(exact));
+        prop_assert!(world.created_from().iter().all(|image| image == "web:7"));
+        prop_assert!(world.plan().is_idle());
+    }
+}

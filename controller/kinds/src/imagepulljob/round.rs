@@ -1,0 +1,166 @@
+//! Where the job stands, node by node.
+
+use std::collections::BTreeSet;
+
+use berth_api::v1beta1::imagepulljob::ImagePullJob;
+use berth_api::v1beta1::nodeimage::NodeImage;
+use jiff::{SignedDuration, Timestamp};
+
+use super::Snapshot;
+use berth_workload::node::image::entry::{self, Standing};
+use berth_workload::node::image::room::{Full, Wish, room};
+use berth_workload::node::image::{is_asked_by, name};
+use berth_workload::pull::{Nodes, Settings};
+
+/// The job's nodes by how far they are, each sorted by name.
+#[derive(Debug, Default)]
+pub(super) struct Round<'a> {
+    /// All nodes that shall pull.
+    pub(super) desired: usize,
+    /// To be asked, in this order.
+    pub(super) open: Vec<&'a NodeImage>,
+    /// To be asked, but their NodeImages take no further pull of the job's namespace now.
+    pub(super) full: Vec<(&'a str, Full)>,
+    /// To be asked once an older entry of the job has gone.
+    pub(super) waiting: Vec<&'a str>,
+    /// Asked and not done.
+    pub(super) active: Vec<&'a str>,
+    /// Nodes that have the image.
+    pub(super) succeeded: usize,
+    /// Nodes that gave up, with the reason.
+    pub(super) failed: Vec<(&'a str, &'a str)>,
+    /// Nodes with entries that the job does not want there any more.
+    pub(super) strays: Vec<Stray<'a>>,
+    /// Nodes that are named and do not exist.
+    pub(super) missing: Vec<&'a str>,
+    /// When the next silent daemon is given up.
+    pub(super) silence: Option<SignedDuration>,
+}
+
+/// A node with entries that the job does not want there any more.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stray<'a> {
+    pub(super) node: &'a NodeImage,
+    /// The node is still one of the job's: an entry for its image stays.
+    pub(super) wanted: bool,
+}
+
+impl<'a> Round<'a> {
+    /// Looks at every node.
+    pub(super) fn of(snapshot: &'a Snapshot, settings: &Settings<'a>, now: Timestamp) -> Self {
+        let uid = super::uid(&snapshot.job);
+        let wanted = Wanted::of(snapshot, settings);
+        let mut nodes: Vec<&NodeImage> = snapshot.node_images.iter().map(|node| &**node).collect();
+        nodes.retain(|node| node.metadata.deletion_timestamp.is_none());
+        nodes.sort_unstable_by_key(|node| name(node));
+        let mut round = Self { missing: wanted.missing(&nodes), ..Self::default() };
+        // The entries of thousands of nodes are walked only where there can be strays.
+        let edited = snapshot.job.metadata.generation != Some(1);
+        let wish = Wish::of(&snapshot.job, &settings.image, &settings.tag);
+        for node in nodes {
+            let wanted = wanted.has(node);
+            let stray = if wanted { edited && has_strays(node, settings, uid) } else { is_asked_by(node, uid) };
+            if wanted {
+                round.add(node, stray, &wish, settings, uid, now);
+            }
+            if stray {
+                round.strays.push(Stray { node, wanted });
+            }
+        }
+        // A node whose daemon has never said anything would hold up those that can pull.
+        round.open.sort_by_key(|node| node.status.is_none());
+        round
+    }
+
+    /// No node has anything left to do.
+    pub(super) fn is_over(&self) -> bool {
+        self.succeeded + self.failed.len() == self.desired
+    }
+
+    /// The nodes to ask now.
+    pub(super) fn next(&self, settings: &Settings<'_>) -> &[&'a NodeImage] {
+        let busy = self.active.len() + self.strays.len();
+        let slots = settings.parallelism(self.desired).saturating_sub(busy);
+        &self.open[..slots.min(self.open.len())]
+    }
+
+    fn add(
+        &mut self,
+        node: &'a NodeImage,
+        stray: bool,
+        wish: &Wish<'_>,
+        settings: &Settings<'_>,
+        uid: &str,
+        now: Timestamp,
+    ) {
+        self.desired += 1;
+        match entry::standing(node, &settings.image, &settings.tag, uid, now) {
+            // First the old entry goes, then the new one comes: a NodeImage takes one patch at a time.
+            Standing::NotAsked if stray => self.waiting.push(name(node)),
+            Standing::NotAsked => match room(node, wish) {
+                Err(full) => self.full.push((name(node), full)),
+                Ok(()) => self.open.push(node),
+            },
+            Standing::Active { silent_from } => {
+                self.active.push(name(node));
+                let wait = silent_from.map(|at| at.duration_since(now));
+                self.silence = self.silence.into_iter().chain(wait).min();
+            }
+            Standing::Succeeded => self.succeeded += 1,
+            Standing::Failed(why) => self.failed.push((name(node), why)),
+        }
+    }
+}
+
+/// Does the job own an entry that it does not want there any more?
+fn has_strays(node: &NodeImage, settings: &Settings<'_>, uid: &str) -> bool {
+    node.spec.images.iter().any(|(image, of)| {
+        of.tags.iter().any(|tag| {
+            (*image != settings.image || tag.tag != settings.tag)
+                && tag.owner_references.iter().any(|o| entry::is(o, uid))
+        })
+    })
+}
+
+/// Nodes to pull, ready to be asked about.
+struct Wanted<'a, 'b> {
+    nodes: &'b Nodes<'a>,
+    of_pods: BTreeSet<&'a str>,
+}
+
+impl<'a, 'b> Wanted<'a, 'b> {
+    fn of(snapshot: &'a Snapshot, settings: &'b Settings<'a>) -> Self {
+        let nodes = &settings.nodes;
+        let Nodes::OfPods(selector) = nodes else { return Self { nodes, of_pods: BTreeSet::new() } };
+        let matching = snapshot.pods.iter().filter(|pod| {
+            in_namespace(&snapshot.job, &pod.metadata.namespace)
+                && pod.is_active()
+                && selector.matches(|key| pod.metadata.label(key))
+        });
+        Self { nodes, of_pods: matching.map(|pod| &*pod.spec.node_name).collect() }
+    }
+
+    fn has(&self, node: &NodeImage) -> bool {
+        match self.nodes {
+            Nodes::All => true,
+            Nodes::Named(names) => names.contains(name(node)),
+            Nodes::Labelled(selector) => {
+                let labels = node.metadata.labels.as_ref();
+                selector.matches(|key| labels.and_then(|labels| labels.get(key)).map(String::as_str))
+            }
+            Nodes::OfPods(_) => self.of_pods.contains(name(node)),
+        }
+    }
+
+    /// `nodes` are sorted by name.
+    fn missing(&self, nodes: &[&NodeImage]) -> Vec<&'a str> {
+        let Nodes::Named(names) = self.nodes else { return Vec::new() };
+        let absent = |wanted: &&&str| nodes.binary_search_by_key(*wanted, |node| name(node)).is_err();
+        names.iter().filter(absent).copied().collect()
+    }
+}
+
+/// Is the job of this namespace?
+pub(super) fn in_namespace(job: &ImagePullJob, namespace: &str) -> bool {
+    job.metadata.namespace.as_deref().unwrap_or_default() == namespace
+}

@@ -1,0 +1,57 @@
+//! A kubelet that resizes, puts off, or refuses.
+
+use serde_json::{Value, json};
+
+use super::apiserver::{count_change, set_condition};
+use berth_workload::inplace::resize::Resizes;
+
+/// What the server does with a patch of the `resize` subresource.
+pub(crate) fn patch(pod: &mut Value, resources: &Resizes) {
+    let before = pod["spec"].clone();
+    for container in pod["spec"]["containers"].as_array_mut().unwrap() {
+        let Some(resize) = resources.get(container["name"].as_str().unwrap()) else { continue };
+        for (kind, amounts) in [("requests", &resize.requests), ("limits", &resize.limits)] {
+            for (resource, quantity) in amounts {
+                container["resources"][kind][resource] = json!(quantity);
+            }
+        }
+    }
+    count_change(pod, &before);
+}
+
+/// One sync: what was allocated goes to the container, and what is wanted is allocated, or not. A resize takes two syncs.
+/// True when the container is to restart for it. A pod is admitted with what it wants, and a new container made with it.
+pub(crate) fn sync(pod: &mut Value, refuses: &str) -> bool {
+    let wanted = pod["spec"]["containers"][0]["resources"].clone();
+    if let Some(Value::Array(conditions)) = pod.pointer_mut("/status/conditions") {
+        conditions.retain(|c| !c["type"].as_str().unwrap_or_default().starts_with("PodResize"));
+    }
+    if pod["allocated"].is_null() {
+        pod["allocated"] = wanted.clone();
+    }
+    let statuses = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
+    let name = &pod["spec"]["containers"][0]["name"];
+    // The first container may wait for its turn.
+    let Some(at) = statuses.into_iter().position(|status| status["name"] == *name) else { return false };
+    let is_new = pod["status"]["containerStatuses"][at]["resources"].is_null();
+    if pod["allocated"] != pod["status"]["containerStatuses"][at]["resources"] {
+        pod["status"]["containerStatuses"][at]["resources"] = pod["allocated"].clone();
+        if !is_new {
+            return !pod["spec"]["containers"][0]["resizePolicy"].is_null();
+        }
+    }
+    if pod["allocated"] == wanted {
+        return false;
+    }
+    if refuses.is_empty() {
+        pod["allocated"] = wanted;
+        set_condition(pod, json!({"type": "PodResizeInProgress", "status": "True"}));
+    } else {
+        let message = "Node didn't have enough capacity: cpu, requested: 9000, capacity: 2000";
+        set_condition(
+            pod,
+            json!({"type": "PodResizePending", "status": "True", "reason": refuses, "message": message}),
+        );
+    }
+    false
+}

@@ -1,0 +1,138 @@
+//! From a snapshot to a plan.
+
+use std::collections::BTreeMap;
+
+use berth_api::names::{self, label};
+use berth_api::v1beta1::imagepulljob::{CompletionPolicyType, ImagePullJob};
+use berth_api::v1beta1::nodeimage::{ImageTagSpec, NodeImage};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::ObjectReference;
+use serde_json::{Map, Value, json};
+
+use super::{Snapshot, inspect};
+use berth_workload::node::Node;
+use berth_workload::node::image::{entry, target};
+use berth_workload::plan::{Action, Event, IfExists, Plan, Step, Target};
+use berth_workload::resource::NODE_IMAGES;
+
+/// Decides what to do for a node's NodeImage now.
+pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
+    let mut plan = Plan::default();
+    let node = snapshot.node.as_deref().filter(|node| node.metadata.deletion_timestamp.is_none());
+    let Some(image) = snapshot.image.as_deref() else {
+        // A node that never was ready may never be; and behind a virtual one there is no runtime.
+        if let Some(node) = node.filter(|node| node.ready && !node.is_virtual()) {
+            plan.add_stage("create", vec![Step::new(create(node), format!("node {} has no NodeImage", snapshot.name))]);
+        }
+        return plan;
+    };
+    if image.metadata.deletion_timestamp.is_some() {
+        return plan;
+    }
+    let fake = image.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(label::FAKE_NODE_IMAGE));
+    match node {
+        None if !fake => {
+            let target = Target::from(&image.metadata);
+            let delete = Action::Delete { resource: NODE_IMAGES, target };
+            plan.add_stage("delete", vec![Step::new(delete, format!("node {} is gone", snapshot.name))]);
+        }
+        node => update(snapshot, image, node.filter(|_| !fake), &mut plan, now),
+    }
+    plan
+}
+
+fn create(node: &Node) -> Action {
+    let body = json!({
+        "apiVersion": format!("{}/{}", names::GROUP, names::V1BETA1),
+        "kind": "NodeImage",
+        "metadata": {"name": node.metadata.name, "labels": labels(node)},
+        "spec": {},
+    });
+    Action::Create { resource: NODE_IMAGES, body, if_exists: IfExists::IsFine }
+}
+
+/// All that differs, in one patch: each write wakes the node's daemon and every job.
+fn update(snapshot: &Snapshot, image: &NodeImage, node: Option<&Node>, plan: &mut Plan, now: Timestamp) {
+    let (mut metadata, mut spec, mut reasons) = (Map::new(), Map::new(), Vec::new());
+    if let Some(change) = node.and_then(|node| relabel(image, node)) {
+        metadata.insert("labels".to_owned(), change);
+        reasons.push("its node has other labels".to_owned());
+    }
+    let pruned = prune(snapshot, image, plan, now);
+    if let Some(images) = pruned {
+        let names: Vec<_> = images.as_object().into_iter().flat_map(Map::keys).map(String::as_str).collect();
+        reasons.push(format!("entries of {} are not wanted any more", names.join(", ")));
+        spec.insert("images".to_owned(), images);
+    }
+    let inspect::Questions { pods, left_out } = inspect::wanted(snapshot, image);
+    if pods != image.spec.inspect_pods {
+        reasons.push(format!("the daemon is to look at {} pods", pods.len()));
+        spec.insert("inspectPods".to_owned(), json!(pods));
+    }
+    let parts = [("metadata", metadata), ("spec", spec)].into_iter().filter(|(_, part)| !part.is_empty());
+    let patch: Map<_, _> = parts.map(|(name, part)| (name.to_owned(), Value::Object(part))).collect();
+    if !patch.is_empty() {
+        let action = Action::Patch { resource: NODE_IMAGES, target: target(image), patch: Value::Object(patch) };
+        plan.add_stage("update", vec![Step::new(action, reasons.join("; "))]);
+    }
+    if let Some(message) = left_out {
+        plan.events.push(Event { warning: true, reason: "PodsNotInspected", message });
+    }
+}
+
+fn labels(node: &Node) -> BTreeMap<&str, &str> {
+    node.metadata.labels.iter().map(|(key, value)| (&**key, &**value)).collect()
+}
+
+/// The merge patch of labels: the NodeImage has its node's, and no others.
+fn relabel(image: &NodeImage, node: &Node) -> Option<Value> {
+    let no_labels = BTreeMap::new();
+    let old = image.metadata.labels.as_ref().unwrap_or(&no_labels);
+    let new = labels(node);
+    let gone = old.keys().filter(|key| !new.contains_key(key.as_str())).map(|key| (key.clone(), Value::Null));
+    let set = new.iter().filter(|(key, value)| old.get(**key).is_none_or(|old| old != *value));
+    let patch: Map<_, _> = gone.chain(set.map(|(key, value)| ((*key).to_owned(), json!(value)))).collect();
+    (!patch.is_empty()).then_some(Value::Object(patch))
+}
+
+/// Drops owners that are gone, entries whose owners are all gone, and entries that were over long enough ago.
+fn prune(snapshot: &Snapshot, image: &NodeImage, plan: &mut Plan, now: Timestamp) -> Option<Value> {
+    let of = |owner: &ObjectReference| {
+        let is =
+            |job: &&std::sync::Arc<ImagePullJob>| job.metadata.uid.as_deref().is_some_and(|uid| entry::is(owner, uid));
+        snapshot.jobs.iter().find(is)
+    };
+    let unreadable = |owner: &ObjectReference| snapshot.unreadable_jobs.iter().any(|uid| entry::is(owner, uid));
+    let needed = |entry: &ImageTagSpec| {
+        let owners = &entry.owner_references;
+        owners.iter().filter_map(of).any(|job| still_counts(job)) || owners.iter().any(unreadable)
+    };
+    let mut soonest: Option<SignedDuration> = None;
+    for (name, of) in &image.spec.images {
+        let left = of.tags.iter().filter(|entry| !needed(entry)).filter_map(|entry| time_left(image, name, entry, now));
+        soonest = left.filter(SignedDuration::is_positive).chain(soonest).min();
+    }
+    if let Some(wait) = soonest {
+        plan.look_again_after(wait);
+    }
+    entry::prune(
+        image,
+        |_, _, owner| !entry::is_job(owner) || of(owner).is_some() || unreadable(owner),
+        |name, entry| needed(entry) || time_left(image, name, entry, now).is_none_or(|left| left.is_positive()),
+    )
+}
+
+/// A job that will end counts what its nodes have until it does, however long that takes. One that never ends pulls again
+/// when an entry's time is over.
+fn still_counts(job: &ImagePullJob) -> bool {
+    let ends = job.spec.template.completion_policy.type_ == CompletionPolicyType::Always;
+    let ended = job.status.as_ref().is_some_and(|status| status.completion_time.is_some());
+    ends && !ended && job.metadata.deletion_timestamp.is_none()
+}
+
+/// How long an entry that is over stays. `None` for one that is not, or that stays for good.
+fn time_left(image: &NodeImage, name: &str, entry: &ImageTagSpec, now: Timestamp) -> Option<SignedDuration> {
+    let ttl = entry.pull_policy.as_ref()?.ttl_seconds_after_finished?;
+    let over = entry::status(image, name, entry)?.completion_time.as_ref()?.0;
+    Some(SignedDuration::from_secs(i64::from(ttl)) - now.duration_since(over))
+}

@@ -1,0 +1,145 @@
+//! Which pods the daemon is asked about.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_api::v1beta1::nodeimage::{InspectPod, MAX_INSPECTED_PODS, NodeImage};
+use serde::Serialize;
+
+use super::Snapshot;
+use berth_workload::inplace::env::{self, MAX_VARIABLES};
+use berth_workload::inplace::exact::Verdict;
+use berth_workload::inplace::steps::{self, Phase, phase};
+use berth_workload::node::image::facts;
+use berth_workload::pod::Pod;
+
+/// Is the daemon to look at the pod: is it one whose in-place update only the node can prove? Once asked about, a pod stays in the
+/// list until its update is settled: the answer must last until whoever waits for it has used it.
+fn is_wanted(pod: &Pod, image: &NodeImage) -> bool {
+    // Facts are costly to gather: only for the few pods that are being updated.
+    if !pod.is_active() || !steps::is_under_way(pod) {
+        return false;
+    }
+    match phase(pod, &facts(image, pod)) {
+        Phase::Patched(_, Verdict::AskNode(_)) => true,
+        Phase::Patched(..) => is_asked_about(pod, image),
+        Phase::Idle | Phase::Draining => false,
+    }
+}
+
+fn is_asked_about(pod: &Pod, image: &NodeImage) -> bool {
+    image.spec.inspect_pods.iter().any(|asked| *asked.uid == *pod.metadata.uid)
+}
+
+/// Does a pod that has come to look so bear on what its node's daemon is asked? Of the many changes of a rollout's pods few
+/// do.
+pub fn bears_on(pod: &Pod, image: &NodeImage) -> bool {
+    is_asked_about(pod, image) || is_wanted(pod, image)
+}
+
+/// Bytes of a NodeImage's spec, as JSON, up to which the daemon is asked about more pods. An object of etcd has 1.5 MiB at
+/// most, each write of the daemon's answers writes all of it, and every controller holds it.
+const MAX_SPEC_BYTES: usize = 256 * 1024;
+/// Bytes of a name or a hash in a question.
+const MAX_TEXT: usize = 253;
+/// Bytes of the question about one pod, as JSON.
+const MAX_QUESTION_BYTES: usize = 32 * 1024;
+
+/// The pods that the daemon is to look at.
+pub(super) struct Questions {
+    /// Sorted by name, at most as many as a NodeImage may name.
+    pub(super) pods: Vec<InspectPod>,
+    /// Why others are left out, in words; their updates wait.
+    pub(super) left_out: Option<String>,
+}
+
+/// What is chosen so far, and of it each namespace's part: pods and bytes. Tenants write the records of their pods, so one alone
+/// gets half of what there is, two a third each, and there is always some left for the next.
+struct Chosen<'a> {
+    pods: Vec<&'a InspectPod>,
+    bytes: usize,
+    of_namespace: BTreeMap<&'a str, (usize, usize)>,
+}
+
+impl<'a> Chosen<'a> {
+    /// Takes one more.
+    ///
+    /// # Errors
+    /// Why there is no room for it.
+    fn take(&mut self, pod: &'a InspectPod) -> Result<(), String> {
+        let own = json_bytes(pod);
+        let (pods, bytes) = self.of_namespace.entry(&pod.namespace).or_default();
+        let free = MAX_INSPECTED_PODS.saturating_sub(self.pods.len());
+        let left = MAX_SPEC_BYTES.checked_sub(self.bytes + own);
+        if free == 0 {
+            return Err(format!("it names {MAX_INSPECTED_PODS} pods already"));
+        }
+        if let Some(problem) = excess(pod, own) {
+            return Err(problem);
+        }
+        match left {
+            None => return Err(format!("its spec would have more than {MAX_SPEC_BYTES} bytes")),
+            Some(left) if *pods >= free || *bytes + own > left => {
+                return Err(format!("namespace {} has its share of this node's questions", pod.namespace));
+            }
+            Some(_) => {}
+        }
+        *pods += 1;
+        *bytes += own;
+        self.bytes += own;
+        self.pods.push(pod);
+        Ok(())
+    }
+}
+
+/// Chooses what the daemon is asked. Those that it was asked about before come first.
+pub(super) fn wanted(snapshot: &Snapshot, image: &NodeImage) -> Questions {
+    let asked: BTreeSet<&str> = image.spec.inspect_pods.iter().map(|pod| pod.uid.as_str()).collect();
+    let mut pods: Vec<_> = snapshot.pods.iter().filter(|pod| is_wanted(pod, image)).map(|pod| question(pod)).collect();
+    let by_name = |pod: &InspectPod| (pod.namespace.clone(), pod.name.clone(), pod.uid.clone());
+    pods.sort_by_cached_key(|pod| (!asked.contains(pod.uid.as_str()), by_name(pod)));
+    let bytes = json_bytes(&image.spec.images);
+    let mut chosen = Chosen { pods: Vec::new(), bytes, of_namespace: BTreeMap::new() };
+    let problem = |pod| chosen.take(pod).err().map(|problem| format!("pod {}/{}: {problem}", pod.namespace, pod.name));
+    let left_out: Vec<String> = pods.iter().filter_map(problem).collect();
+    let mut chosen: Vec<InspectPod> = chosen.pods.into_iter().cloned().collect();
+    chosen.sort_by_cached_key(by_name);
+    let count = left_out.len();
+    let left_out = left_out.into_iter().next().map(|first| {
+        format!("NodeImage {}: spec.inspectPods leaves out {count} pods, whose updates wait. {first}", snapshot.name)
+    });
+    Questions { pods: chosen, left_out }
+}
+
+/// What is too much about the question, and what to do about it.
+fn excess(pod: &InspectPod, bytes: usize) -> Option<String> {
+    let variables: usize = pod.env.iter().map(|env| env.values.len()).sum();
+    let texts = pod.env.iter().flat_map(|env| {
+        let values = env.values.iter().flat_map(|(name, hash)| [name, hash]);
+        [&env.container, &env.update].into_iter().chain(values)
+    });
+    let longest = texts.map(String::len).max().unwrap_or(0);
+    if variables > MAX_VARIABLES {
+        Some(format!("its record names {variables} variables, and {MAX_VARIABLES} are the most: delete the pod"))
+    } else if longest > MAX_TEXT {
+        Some(format!("its record has a name of {longest} bytes, and {MAX_TEXT} are the most: delete the pod"))
+    } else if bytes > MAX_QUESTION_BYTES {
+        Some(format!("what is asked about it has {bytes} bytes, and {MAX_QUESTION_BYTES} are the most: delete the pod"))
+    } else {
+        None
+    }
+}
+
+/// How long the JSON of it is.
+fn json_bytes<T: Serialize>(part: &T) -> usize {
+    serde_json::to_vec(part).map_or(0, |text| text.len())
+}
+
+/// What the daemon is asked about a pod.
+pub fn question(pod: &Pod) -> InspectPod {
+    InspectPod {
+        namespace: pod.metadata.namespace.to_string(),
+        name: pod.metadata.name.to_string(),
+        uid: pod.metadata.uid.to_string(),
+        env: env::question(pod),
+    }
+}

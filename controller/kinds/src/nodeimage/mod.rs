@@ -1,0 +1,38 @@
+//! NodeImages: what a node's daemon shall do and has reported.
+//!
+//! A NodeImage comes and goes with its node and mirrors its labels. Entries are put in by those who ask for pulls
+//! ([`entry`]); this module drops them when nobody wants them any more, and asks the daemon about pods.
+
+mod decide;
+mod inspect;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use berth_api::v1beta1::imagepulljob::ImagePullJob;
+use berth_api::v1beta1::nodeimage::NodeImage;
+
+use berth_workload::node::Node;
+use berth_workload::pod::Pod;
+
+pub use decide::decide;
+pub use inspect::{bears_on, question};
+
+/// All that a decision about one NodeImage reads.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// The name of the node and of its NodeImage.
+    pub name: String,
+    /// The node, where there is one.
+    pub node: Option<Arc<Node>>,
+    /// Its NodeImage, where there is one.
+    pub image: Option<Arc<NodeImage>>,
+    /// The pods on the node that a CloneSet manages. A daemon is asked about no others.
+    pub pods: Vec<Arc<Pod>>,
+    /// The ImagePullJobs that [`owners`] names, where they exist.
+    pub jobs: Vec<Arc<ImagePullJob>>,
+    /// The uids of those that exist and cannot be read: what they asked for stays.
+    pub unreadable_jobs: Vec<String>,
+}

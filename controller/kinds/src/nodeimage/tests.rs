@@ -1,0 +1,528 @@
+//! Tests of decisions about NodeImages.
+
+mod entries;
+
+use std::sync::Arc;
+
+use berth_api::v1beta1::imagepulljob::ImagePullJob;
+use berth_api::v1beta1::nodeimage::{ImagePullPolicy, ImageTagPullPolicy, MAX_INSPECTED_PODS, NodeImage};
+use jiff::Timestamp;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{Node, Snapshot, bears_on, decide};
+use berth_workload::node::image::{entry, is_asked_by, owners};
+use berth_workload::plan::{Action, IfExists, Plan};
+use berth_workload::pod::Pod;
+use berth_workload::resource::NODE_IMAGES;
+
+const NOW: i64 = 1_000_000;
+
+fn now() -> Timestamp {
+    Timestamp::from_second(NOW).unwrap()
+}
+
+/// So many seconds ago.
+fn ago(seconds: i64) -> Value {
+    json!(Timestamp::from_second(NOW - seconds).unwrap().to_string())
+}
+
+fn node(labels: &Value) -> Value {
+    json!({
+        "metadata": {"name": "n1", "uid": "node", "labels": labels},
+        "status": {"conditions": [{"type": "DiskPressure", "status": "False"}, {"type": "Ready", "status": "True"}]},
+    })
+}
+
+fn image(labels: &Value, spec: &Value, status: &Value) -> Arc<NodeImage> {
+    let image = json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "NodeImage",
+        "metadata": {"name": "n1", "uid": "image", "resourceVersion": "7", "labels": labels},
+        "spec": spec, "status": status,
+    });
+    Arc::new(serde_json::from_value(image).unwrap())
+}
+
+fn job(uid: &str, spec: Value, status: Value) -> Arc<ImagePullJob> {
+    let mut job = json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "ImagePullJob",
+        "metadata": {"name": uid, "namespace": "default", "uid": uid}, "spec": spec, "status": status,
+    });
+    job["spec"]["image"] = json!("app:1");
+    Arc::new(serde_json::from_value(job).unwrap())
+}
+
+fn owner(uid: &str) -> Value {
+    json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "ImagePullJob", "namespace": "default", "name": uid, "uid": uid})
+}
+
+fn snapshot(node: Option<Value>, image: Option<Arc<NodeImage>>) -> Snapshot {
+    let node = node.map(|node| Arc::new(serde_json::from_value(node).unwrap()));
+    Snapshot { name: "n1".to_owned(), node, image, pods: Vec::new(), jobs: Vec::new(), unreadable_jobs: Vec::new() }
+}
+
+/// The entry for `app:1` as a job leaves it that asks for it.
+fn asked(image: &NodeImage) -> Value {
+    let owner = serde_json::from_value(owner("job")).unwrap();
+    let ask = entry::Ask {
+        image: "app",
+        tag: "1",
+        owner: &owner,
+        limits: ImageTagPullPolicy::default(),
+        policy: ImagePullPolicy::Always,
+        secrets: &[],
+        sandbox: None,
+    };
+    entry::ask(image, &ask, now())["spec"]["images"]["app"]["tags"][0].take()
+}
+
+#[test]
+fn an_entry_by_hand_keeps_an_owner_that_stays() {
+    let spec = json!({"images": {"app": {"tags": [{"tag": "1"}]}}});
+    let entry = asked(&image(&json!({}), &spec, &json!({})));
+    let owners = [&entry["ownerReferences"][0], &entry["ownerReferences"][1]].map(|owner| &owner["uid"]);
+    assert_eq!((owners, &entry["version"]), ([&json!("image"), &json!("job")], &json!(1)));
+}
+
+#[test]
+fn the_highest_round_is_no_panic() {
+    let status = json!({"imageStatuses": {"app": {"tags": [{"tag": "1", "phase": "Succeeded", "version": i64::MAX}]}}});
+    let spec = json!({"images": {"app": {"tags": [{"tag": "1", "version": i64::MAX}]}}});
+    for spec in [spec, json!({})] {
+        assert_eq!(asked(&image(&json!({}), &spec, &status))["version"], i64::MAX);
+    }
+}
+
+fn actions(plan: &Plan) -> Vec<Action> {
+    plan.stages.iter().flat_map(|stage| &stage.steps).flat_map(|step| step.actions.clone()).collect()
+}
+
+/// The one patch, or null.
+fn patch(snapshot: &Snapshot) -> Value {
+    match &actions(&decide(snapshot, now()))[..] {
+        [] => Value::Null,
+        [Action::Patch { resource: NODE_IMAGES, target, patch }] => {
+            assert_eq!((target.uid.as_str(), target.resource_version.as_deref()), ("image", Some("7")));
+            patch.clone()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn kinds(snapshot: &Snapshot) -> Vec<String> {
+    actions(&decide(snapshot, now())).iter().map(|action| action.deed().to_string()).collect()
+}
+
+#[test]
+fn a_nodeimage_comes_and_goes_with_its_node() {
+    let labels = json!({"os": "linux"});
+    let exists = || Some(image(&labels, &json!({}), &json!(null)));
+    let fake = || Some(image(&json!({"apps.kruise.io/fake-nodeimage": "true"}), &json!({}), &json!(null)));
+    let edited = |path: &str, value: Value| {
+        let mut node = node(&labels);
+        *node.pointer_mut(path).unwrap() = value;
+        Some(node)
+    };
+    let unready = || edited("/status/conditions/1/status", json!("Unknown"));
+    let virtual_node = || edited("/metadata/labels", json!({"type": "virtual-kubelet"}));
+    let mut leaving = node(&labels);
+    leaving["metadata"]["deletionTimestamp"] = ago(1);
+    let table = [
+        ("ready", Some(node(&labels)), None, vec!["CreateNodeImage"]),
+        ("never ready", unready(), None, vec![]),
+        ("no status", edited("/status", json!(null)), None, vec![]),
+        ("virtual", virtual_node(), None, vec![]),
+        ("leaving", Some(leaving.clone()), None, vec![]),
+        ("both there", Some(node(&labels)), exists(), vec![]),
+        ("not ready for a while", unready(), exists(), vec![]),
+        ("leaving with its NodeImage", Some(leaving), exists(), vec!["DeleteNodeImage"]),
+        ("gone", None, exists(), vec!["DeleteNodeImage"]),
+        ("fake", None, fake(), vec![]),
+        ("fake with a node", Some(node(&labels)), fake(), vec![]),
+        ("neither", None, None, vec![]),
+    ];
+    for (what, node, image, expected) in table {
+        assert_eq!(kinds(&snapshot(node, image)), expected, "{what}");
+    }
+    let made = actions(&decide(&snapshot(Some(node(&labels)), None), now()));
+    let [Action::Create { resource: NODE_IMAGES, body, if_exists: IfExists::IsFine }] = &made[..] else {
+        panic!("{made:?}")
+    };
+    let expected = json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "NodeImage",
+        "metadata": {"name": "n1", "labels": {"os": "linux"}}, "spec": {},
+    });
+    assert_eq!(*body, expected);
+}
+
+#[test]
+fn a_nodeimage_that_is_being_deleted_is_left_alone() {
+    let mut image = image(&json!({}), &json!({}), &json!(null));
+    Arc::make_mut(&mut image).metadata.deletion_timestamp = serde_json::from_value(ago(1)).unwrap();
+    assert_eq!(kinds(&snapshot(None, Some(image.clone()))), Vec::<&str>::new());
+    assert_eq!(kinds(&snapshot(Some(node(&json!({"a": "b"}))), Some(image))), Vec::<&str>::new());
+}
+
+#[test]
+fn labels_are_the_nodes() {
+    let table = [
+        (json!({"a": "1"}), json!({"a": "1"}), Value::Null),
+        (json!({"a": "1", "b": "2"}), json!({"a": "2", "c": "3"}), json!({"a": "2", "b": null, "c": "3"})),
+        (json!(null), json!({"a": "1"}), json!({"a": "1"})),
+        (json!({"a": "1"}), json!(null), json!({"a": null})),
+    ];
+    for (old, new, expected) in table {
+        let patch = patch(&snapshot(Some(node(&new)), Some(image(&old, &json!({}), &json!(null)))));
+        assert_eq!(patch["metadata"]["labels"], expected, "{old} -> {new}");
+    }
+}
+
+#[test]
+fn only_some_changes_of_a_node_matter() {
+    let old = node(&json!({"a": "1"}));
+    let decoded = |node: &Value| serde_json::from_value::<Node>(node.clone()).unwrap();
+    let mut beat = old.clone();
+    beat["metadata"]["resourceVersion"] = json!("8");
+    beat["status"]["conditions"][0]["status"] = json!("True");
+    assert!(!Node::concerns(Some(&decoded(&old)), &decoded(&beat)));
+    for (path, value) in [
+        ("/metadata/labels/a", json!("2")),
+        ("/metadata/uid", json!("other")),
+        ("/status/conditions/1/status", json!("Unknown")),
+    ] {
+        let mut new = old.clone();
+        *new.pointer_mut(path).unwrap() = value;
+        assert!(Node::concerns(Some(&decoded(&old)), &decoded(&new)), "{path}");
+    }
+    assert!(Node::concerns(None, &decoded(&old)));
+}
+
+#[test]
+fn owners_that_are_gone_are_dropped() {
+    let other = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "d"});
+    let namesake = json!({"apiVersion": "example.com/v1", "kind": "ImagePullJob", "name": "x", "uid": "x"});
+    let spec = json!({"images": {
+        "app": {"pullSecrets": [{"namespace": "default", "name": "s"}], "tags": [
+            {"tag": "1", "ownerReferences": [owner("gone")]},
+            {"tag": "2", "ownerReferences": [owner("gone"), owner("lives")]},
+            {"tag": "3"},
+            {"tag": "4", "ownerReferences": [owner("gone"), other, namesake]},
+        ]},
+        "lost": {"tags": [{"tag": "1", "ownerReferences": [owner("gone")]}]},
+        "kept": {"tags": [{"tag": "1", "ownerReferences": [owner("lives")]}]},
+        "empty": {"tags": []},
+    }});
+    let image = image(&json!({}), &spec, &json!(null));
+    assert_eq!(owners(&image).into_iter().collect::<Vec<_>>(), [("default", "gone"), ("default", "lives")]);
+    assert!(is_asked_by(&image, "gone") && !is_asked_by(&image, "stranger"));
+    let mut snapshot = snapshot(Some(node(&json!({}))), Some(image));
+    snapshot.jobs =
+        vec![job("lives", json!({}), json!(null)), job("gone again, with another uid", json!({}), json!(null))];
+    let images = &patch(&snapshot)["spec"]["images"];
+    let tags = json!([
+        {"tag": "2", "ownerReferences": [owner("lives")]}, {"tag": "3"},
+        {"tag": "4", "ownerReferences": [other, namesake]},
+    ]);
+    assert_eq!(*images, json!({"app": {"tags": tags}, "lost": null, "empty": null}));
+}
+
+#[test]
+fn what_a_job_asked_for_stays_while_the_job_cannot_be_read() {
+    let spec = json!({"images": {"app": {"tags": [
+        {"tag": "1", "ownerReferences": [owner("odd")], "pullPolicy": {"ttlSecondsAfterFinished": 1}},
+        {"tag": "2", "ownerReferences": [owner("gone")]},
+    ]}}});
+    let status = json!({"imageStatuses": {"app": {"tags": [
+        {"tag": "1", "phase": "Succeeded", "completionTime": ago(99)},
+    ]}}});
+    let mut snapshot = snapshot(Some(node(&json!({}))), Some(image(&json!({}), &spec, &status)));
+    snapshot.unreadable_jobs = vec!["odd".to_owned()];
+    let tags = &patch(&snapshot)["spec"]["images"]["app"]["tags"];
+    assert_eq!((tags.as_array().map(Vec::len), &tags[0]["tag"]), (Some(1), &json!("1")));
+}
+
+#[test]
+fn the_last_of_a_namespace_takes_its_secrets_along() {
+    let secret = |namespace: &str| json!({"namespace": namespace, "name": "s"});
+    let spec = json!({"images": {"app": {
+        "pullSecrets": [secret("default"), secret("mine"), secret("other")],
+        "tags": [
+            {"tag": "1", "ownerReferences": [owner("gone")]},
+            {"tag": "2", "ownerReferences": [{"apiVersion": "v1", "kind": "X", "namespace": "other", "uid": "x"}]},
+        ],
+    }}});
+    let snapshot = snapshot(Some(node(&json!({}))), Some(image(&json!({}), &spec, &json!(null))));
+    let secrets = &patch(&snapshot)["spec"]["images"]["app"]["pullSecrets"];
+    assert_eq!(*secrets, json!([secret("mine"), secret("other")]), "no other's, and none that was put in by hand");
+}
+
+#[test]
+fn finished_entries_go_after_their_time() {
+    let always = || job("job", json!({}), json!(null));
+    let never = || job("job", json!({"completionPolicy": {"type": "Never"}}), json!(null));
+    let ended = || job("job", json!({}), json!({"completionTime": ago(50)}));
+    let finished = |phase: &str, version: i64, seconds: i64| {
+        json!({"imageStatuses": {"app": {"tags": [
+            {"tag": "1", "phase": phase, "version": version, "completionTime": ago(seconds)},
+        ]}}})
+    };
+    let (gone, stays) = (json!({"app": null}), Value::Null);
+    let table = [
+        ("too early", vec![ended()], finished("Succeeded", 2, 59), stays.clone(), Some(1)),
+        ("in time", vec![ended()], finished("Succeeded", 2, 60), gone.clone(), None),
+        ("failed ones, too", vec![ended()], finished("Failed", 2, 61), gone.clone(), None),
+        ("a job that never ends", vec![never()], finished("Succeeded", 2, 61), gone, None),
+        ("another round", vec![ended()], finished("Succeeded", 1, 61), stays.clone(), None),
+        ("a job that counts it", vec![always()], finished("Succeeded", 2, 61), stays.clone(), None),
+        ("not finished", vec![ended()], json!(null), stays, None),
+    ];
+    for (what, jobs, status, images, look_again) in table {
+        let entry = json!({
+            "tag": "1", "version": 2, "pullPolicy": {"ttlSecondsAfterFinished": 60}, "ownerReferences": [owner("job")],
+        });
+        let spec = json!({"images": {"app": {"tags": [entry]}}});
+        let snapshot = Snapshot { jobs, ..snapshot(None, Some(image(&fake(), &spec, &status))) };
+        assert_eq!(patch(&snapshot)["spec"]["images"], images, "{what}");
+        assert_eq!(decide(&snapshot, now()).look_again.map(|wait| wait.as_secs()), look_again, "{what}");
+    }
+    let by_hand = json!({"images": {"app": {"tags": [{"tag": "1", "version": 2}]}}});
+    let image = image(&fake(), &by_hand, &finished("Succeeded", 2, 1_000_000));
+    assert_eq!(patch(&snapshot(None, Some(image))), Value::Null, "without a time to live it stays");
+}
+
+fn fake() -> Value {
+    json!({"apps.kruise.io/fake-nodeimage": "true"})
+}
+
+/// A pod that was patched from `same:1` to `same:2`, both of one digest.
+#[derive(Clone, Copy)]
+struct Given {
+    uid: &'static str,
+    state: &'static str,
+    container: &'static str,
+    settled: bool,
+    leaving: bool,
+}
+
+const ASKS: Given = Given { uid: "p", state: "Updating", container: "containerd://b", settled: false, leaving: false };
+
+fn pod(given: &Given) -> Arc<Pod> {
+    let mut record = json!({
+        "revision": "web-2", "updateImages": true,
+        "lastContainerStatuses": {
+            "main": {"imageID": "same@sha256:aa", "berthContainerID": "containerd://a", "berthImage": "same:1"},
+        },
+    });
+    if given.settled {
+        record["berthVerifiedBy"] = json!("node");
+    }
+    let mut pod = json!({
+        "metadata": {
+            "namespace": "default", "name": format!("pod-{}", given.uid), "uid": given.uid, "generation": 2,
+            "labels": {"controller-revision-hash": "web-2", "lifecycle.apps.kruise.io/state": given.state},
+            "annotations": {"apps.kruise.io/inplace-update-state": record.to_string()},
+        },
+        "spec": {"nodeName": "n1", "containers": [{"name": "main", "image": "same:2"}]},
+        "status": {
+            "phase": "Running", "observedGeneration": 2,
+            "containerStatuses": [
+                {"name": "main", "image": "same:1", "imageID": "same@sha256:aa", "containerID": given.container},
+            ],
+        },
+    });
+    if given.leaving {
+        pod["metadata"]["deletionTimestamp"] = ago(1);
+    }
+    Arc::new(serde_json::from_value(pod).unwrap())
+}
+
+fn listed(uid: &str) -> Value {
+    json!({"namespace": "default", "name": format!("pod-{uid}"), "uid": uid})
+}
+
+#[test]
+fn pods_that_only_the_node_can_judge_are_listed_until_they_are_settled() {
+    let seen = json!({"inspectedPods": [{"uid": "p", "containers": [
+        {"name": "main", "containerID": "containerd://b", "image": "same:2"},
+    ]}]});
+    let nothing = json!(null);
+    let table = [
+        ("asks", ASKS, &nothing, [true, true]),
+        ("answered: stays until it is used", ASKS, &seen, [false, true]),
+        ("waits for the kubelet", Given { container: "containerd://a", ..ASKS }, &nothing, [false, true]),
+        ("settled", Given { settled: true, ..ASKS }, &nothing, [false, false]),
+        ("in service again", Given { state: "Normal", ..ASKS }, &nothing, [false, false]),
+        ("being deleted", Given { leaving: true, ..ASKS }, &nothing, [false, false]),
+    ];
+    for (what, given, status, stays) in table {
+        for (was_listed, stays) in [false, true].into_iter().zip(stays) {
+            let spec = if was_listed { json!({"inspectPods": [listed("p")]}) } else { json!({}) };
+            let mut snapshot = snapshot(None, Some(image(&fake(), &spec, status)));
+            snapshot.pods = vec![pod(&given)];
+            let expected = match (was_listed, stays) {
+                (false, true) => json!([listed("p")]),
+                (true, false) => json!([]),
+                _ => Value::Null,
+            };
+            assert_eq!(patch(&snapshot)["spec"]["inspectPods"], expected, "{what}, listed before: {was_listed}");
+            let bears = snapshot.image.as_deref().is_some_and(|image| bears_on(&snapshot.pods[0], image));
+            assert_eq!(bears, was_listed || stays, "{what}, listed before: {was_listed}");
+        }
+    }
+}
+
+#[test]
+fn the_list_of_pods_is_sorted_and_bounded() {
+    let uids: Vec<&'static str> = (0..MAX_INSPECTED_PODS + 5).map(|n| &*format!("{n:03}").leak()).collect();
+    let last = uids[uids.len() - 1];
+    let spec = json!({"inspectPods": [listed(last), listed("gone")]});
+    let mut snapshot = snapshot(None, Some(image(&fake(), &spec, &json!(null))));
+    snapshot.pods = uids.iter().rev().map(|uid| pod(&Given { uid, ..ASKS })).collect();
+    let patch = patch(&snapshot);
+    let pods = patch["spec"]["inspectPods"].as_array().unwrap();
+    assert_eq!(pods.len(), MAX_INSPECTED_PODS / 2, "one namespace gets half");
+    assert!(pods.is_sorted_by_key(|pod| pod["name"].as_str().unwrap().to_owned()));
+    assert_eq!(pods[pods.len() - 1], listed(last), "who was asked about stays");
+    assert!(pods.iter().all(|pod| *pod != listed("gone")));
+}
+
+/// The same pod in another namespace.
+fn moved(namespace: &str, pod: &Pod) -> Arc<Pod> {
+    let mut pod = pod.clone();
+    pod.metadata.namespace = namespace.into();
+    Arc::new(pod)
+}
+
+#[test]
+fn pods_of_one_namespace_leave_room_for_those_of_another_however_large_their_records_are() {
+    let uids: Vec<&'static str> = (0..40).map(|n| &*format!("{n:03}").leak()).collect();
+    let mut snapshot = snapshot(None, Some(image(&fake(), &json!({}), &json!(null))));
+    snapshot.pods = uids.iter().map(|uid| moved("a-tenant", &with_variables(uid, 64, 200))).collect();
+    snapshot.pods.push(moved("victim", &pod(&ASKS)));
+    let plan = decide(&snapshot, now());
+    let Action::Patch { resource: NODE_IMAGES, patch, .. } = &plan.stages[0].steps[0].actions[0] else {
+        panic!("{plan:?}")
+    };
+    let pods = patch["spec"]["inspectPods"].as_array().unwrap();
+    assert!(pods.iter().any(|pod| pod["namespace"] == "victim"), "{} pods", pods.len());
+    assert!(plan.events[0].message.contains("a-tenant has its share"), "{:?}", plan.events);
+}
+
+/// A pod whose record names so many variables, of so many bytes each.
+fn with_variables(uid: &'static str, variables: usize, bytes: usize) -> Arc<Pod> {
+    let mut pod = (*pod(&Given { uid, ..ASKS })).clone();
+    let variable = |n: usize| (format!("V{n:0bytes$}"), json!("0123456789abcdef"));
+    let values: serde_json::Map<_, _> = (0..variables).map(variable).collect();
+    let record = json!({"revision": "web-2", "berthEnv": {"main": values}, "lastContainerStatuses": {}});
+    let (key, _) = pod.metadata.annotations[0].clone();
+    pod.metadata.annotations = Box::new([(key, record.to_string().into())]);
+    Arc::new(pod)
+}
+
+#[test]
+fn a_pod_with_too_many_variables_is_left_out_and_an_event_says_so() {
+    let mut snapshot = snapshot(None, Some(image(&fake(), &json!({}), &json!(null))));
+    snapshot.pods = vec![with_variables("bounded", 64, 10), pod(&ASKS)];
+    let asked = |plan: &Plan| -> Vec<String> {
+        let Some(Action::Patch { resource: NODE_IMAGES, patch, .. }) =
+            plan.stages.first().map(|stage| &stage.steps[0].actions[0])
+        else {
+            return Vec::new();
+        };
+        let pods = patch["spec"]["inspectPods"].as_array().unwrap();
+        pods.iter().map(|pod| pod["uid"].as_str().unwrap().to_owned()).collect()
+    };
+    let plan = decide(&snapshot, now());
+    assert_eq!((asked(&plan), plan.events.len()), (vec!["bounded".to_owned(), "p".to_owned()], 0));
+    for (pod, words) in
+        [(with_variables("many", 65, 10), "65 variables"), (with_variables("long", 1, 254), "255 bytes")]
+    {
+        snapshot.pods[0] = pod;
+        let plan = decide(&snapshot, now());
+        assert_eq!(asked(&plan), ["p"], "{words}");
+        assert!(plan.events[0].message.contains(words), "{:?}", plan.events);
+    }
+}
+
+#[test]
+fn a_nodeimage_stays_within_its_bytes_and_those_asked_about_stay() {
+    let uids: Vec<&'static str> = (0..100).map(|n| &*format!("{n:03}").leak()).collect();
+    let spec = json!({"inspectPods": [listed("099")]});
+    let mut snapshot = snapshot(None, Some(image(&fake(), &spec, &json!(null))));
+    let namespaces = ["default", "b", "c", "d", "e"].iter().cycle();
+    snapshot.pods = uids.iter().zip(namespaces).map(|(uid, of)| moved(of, &with_variables(uid, 64, 80))).collect();
+    snapshot.pods[99] = with_variables("099", 64, 80);
+    let plan = decide(&snapshot, now());
+    let Action::Patch { resource: NODE_IMAGES, patch, .. } = &plan.stages[0].steps[0].actions[0] else {
+        panic!("{plan:?}")
+    };
+    let pods = patch["spec"]["inspectPods"].as_array().unwrap();
+    assert!((200 * 1024..256 * 1024).contains(&patch.to_string().len()), "{}", patch.to_string().len());
+    assert!(pods.iter().any(|pod| pod["uid"] == "099"), "who was asked about stays");
+    let left_out = format!("leaves out {} pods", 100 - pods.len());
+    assert!(plan.events[0].message.contains(&left_out), "{:?}", plan.events);
+}
+
+#[test]
+fn everything_at_once_is_one_patch() {
+    let spec = json!({"images": {"app": {"tags": [{"tag": "1", "ownerReferences": [owner("gone")]}]}}});
+    let mut snapshot = snapshot(Some(node(&json!({"a": "2"}))), Some(image(&json!({"a": "1"}), &spec, &json!(null))));
+    snapshot.pods = vec![pod(&ASKS)];
+    let expected = json!({
+        "metadata": {"labels": {"a": "2"}}, "spec": {"images": {"app": null}, "inspectPods": [listed("p")]},
+    });
+    assert_eq!(patch(&snapshot), expected);
+    let plan = decide(&snapshot, now());
+    let reason = &plan.stages[0].steps[0].reason;
+    assert_eq!(
+        reason,
+        "its node has other labels; entries of app are not wanted any more; the daemon is to look at 1 pods"
+    );
+}
+
+proptest! {
+    /// What was patched needs no other patch, and nothing goes that somebody still wants.
+    #[test]
+    fn one_patch_is_enough(
+        entries in prop::collection::btree_map(
+            ("[ab]", "[1-3]"),
+            (prop::collection::btree_set("[jkx]", 0..3), prop::option::of(0i32..100), 0i64..2, prop::option::of(0i64..100)),
+            0..6,
+        ),
+        alive in prop::collection::btree_set("[jk]", 0..3),
+        ended in any::<bool>(),
+    ) {
+        let (mut spec, mut status) = (json!({}), json!({}));
+        for ((name, tag), (owners, ttl, version, finished)) in &entries {
+            let owners: Vec<_> = owners.iter().map(|uid| owner(uid)).collect();
+            let mut entry = json!({"tag": tag, "version": 1, "ownerReferences": owners});
+            if let Some(ttl) = ttl {
+                entry["pullPolicy"] = json!({"ttlSecondsAfterFinished": ttl});
+            }
+            let list = &mut spec["images"][name]["tags"];
+            *list = json!([list.as_array().cloned().unwrap_or_default(), vec![entry]].concat());
+            let finished = finished.map(ago);
+            let list = &mut status["imageStatuses"][name]["tags"];
+            let one = json!({"tag": tag, "phase": "Succeeded", "version": version, "completionTime": finished});
+            *list = json!([list.as_array().cloned().unwrap_or_default(), vec![one]].concat());
+        }
+        let completion = if ended { json!({"completionTime": ago(1)}) } else { json!(null) };
+        let jobs: Vec<_> = alive.iter().map(|uid| job(uid, json!({}), completion.clone())).collect();
+        let before = image(&fake(), &spec, &status);
+        let first = Snapshot { jobs: jobs.clone(), ..snapshot(None, Some(before.clone())) };
+        let mut after = json!(before.spec);
+        crate::model::apiserver::merge(&mut after, &patch(&first)["spec"]);
+        let after = if after.is_null() { json!(before.spec) } else { after };
+        let again = Snapshot { jobs, ..snapshot(None, Some(image(&fake(), &after, &status))) };
+        prop_assert_eq!(patch(&again), Value::Null);
+        for ((name, tag), (owners, ttl, ..)) in &entries {
+            let wanted = owners.iter().any(|uid| alive.contains(uid)) && (!ended || ttl.is_none())
+                || owners.is_empty() && ttl.is_none();
+            let tags = after["images"][name]["tags"].as_array();
+            let is_there = tags.is_some_and(|tags| tags.iter().any(|entry| entry["tag"] == json!(tag)));
+            prop_assert!(is_there || !wanted, "{name}:{tag} is gone");
+            let forsaken = !owners.is_empty() && owners.iter().all(|uid| !alive.contains(uid));
+            prop_assert!(!is_there || !forsaken, "{name}:{tag} is still there");
+        }
+    }
+}

@@ -7,6 +7,7 @@ mod kinds;
 mod overlapping;
 #[cfg(test)]
 mod ownership_tests;
+mod podset;
 mod reads;
 mod resize;
 mod run;

@@ -60,10 +60,10 @@ fn stores() -> (Reads, nodeimage::Reads) {
         ("attacker", "forged-kind", "none.example/v1 Nothing"),
     ];
     for (namespace, name, owner) in places {
-        stores.pods.apply(read(pod(namespace, name, owner)));
-        stores.revisions.apply(read(object(namespace, name, owner)));
-        stores.claims.apply(read(object(namespace, name, owner)));
-        stores.jobs.apply(read(job(namespace, name, owner)));
+        stores.of_pods.pods.apply(read(pod(namespace, name, owner)));
+        stores.of_pods.revisions.apply(read(object(namespace, name, owner)));
+        stores.of_pods.claims.apply(read(object(namespace, name, owner)));
+        stores.of_pods.jobs.apply(read(job(namespace, name, owner)));
     }
     let of_nodes = nodeimage::Reads::new(&mut all.reader());
     (stores, of_nodes)
@@ -90,7 +90,7 @@ fn claims_with_the_uid_of_our_pod_in_another_namespace_are_not_our_pods() {
         let uid = "u-victim-genuine";
         claim["metadata"]["ownerReferences"] =
             json!([{"apiVersion": "v1", "kind": "Pod", "name": "genuine", "uid": uid}]);
-        stores.claims.apply(read(claim));
+        stores.of_pods.claims.apply(read(claim));
     }
     let claims = observe(&stores, &set, Gates::default(), Ability::Off).claims;
     let mut places: Vec<_> = claims.iter().map(|claim| (&*claim.metadata.namespace, &*claim.metadata.name)).collect();
@@ -101,7 +101,7 @@ fn claims_with_the_uid_of_our_pod_in_another_namespace_are_not_our_pods() {
 #[test]
 fn a_node_is_asked_about_pods_of_clonesets_in_the_store_only() {
     let (stores, of_nodes) = stores();
-    stores.pods.apply(read(pod("attacker", "bare", "v1 Nothing")));
+    stores.of_pods.pods.apply(read(pod("attacker", "bare", "v1 Nothing")));
     let names = || -> Vec<_> {
         managed_pods(&of_nodes, "n1")
             .iter()
@@ -136,13 +136,13 @@ fn what_cannot_be_read_holds_its_owner_alone() {
             ..Odd::default()
         }
     };
-    stores.pods.apply_unreadable(odd("attacker", "forged", GENUINE));
-    stores.pods.apply_unreadable(odd("victim", "foreign-kind", "none.example/v1 Nothing"));
+    stores.of_pods.pods.apply_unreadable(odd("attacker", "forged", GENUINE));
+    stores.of_pods.pods.apply_unreadable(odd("victim", "foreign-kind", "none.example/v1 Nothing"));
     assert!(seen().unreadable.is_empty());
-    stores.pods.apply_unreadable(odd("victim", "genuine", GENUINE));
-    stores.pods.apply_unreadable(odd("victim", "never-read", GENUINE));
-    stores.revisions.apply_unreadable(odd("victim", "revision", GENUINE));
-    stores.claims.apply_unreadable(odd("victim", "claim", GENUINE));
+    stores.of_pods.pods.apply_unreadable(odd("victim", "genuine", GENUINE));
+    stores.of_pods.pods.apply_unreadable(odd("victim", "never-read", GENUINE));
+    stores.of_pods.revisions.apply_unreadable(odd("victim", "revision", GENUINE));
+    stores.of_pods.claims.apply_unreadable(odd("victim", "claim", GENUINE));
     let names: Vec<_> = seen().unreadable.iter().map(|it| (it.kind, it.name.clone())).collect();
     let expected = [
         ("Pod", "genuine"),

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use berth_api::names::label;
-use berth_api::v1beta1::cloneset::CloneSet;
 use berth_runtime::object::owner_key;
 use berth_runtime::store::{Index, pods};
 use berth_runtime::{Object, Owned, Resource, Store, object};
@@ -64,29 +63,29 @@ fn identity(metadata: &ObjectMeta) -> [&str; 4] {
         .map(|part| part.as_deref().unwrap_or_default())
 }
 
-/// The CloneSet that manages an object, if one does.
-pub(crate) fn managing_set(metadata: &Metadata) -> Option<Reference<'_>> {
-    metadata.controller().map(Reference::from).filter(|reference| owner::CLONE_SET.is_of(reference))
+/// The workload of a kind of ours that manages an object, if one does.
+fn managing_workload(metadata: &Metadata) -> Option<Reference<'_>> {
+    metadata.controller().map(Reference::from).filter(owner::is_workload)
 }
 
-/// The same, if the store has that very one: in the object's namespace, with the uid that the owner reference names.
-pub(crate) fn set_of(sets: &Store<Watched<CloneSet>>, metadata: &Metadata) -> Option<Arc<Watched<CloneSet>>> {
-    let reference = managing_set(metadata)?;
-    let set = sets.get(&metadata.namespace, reference.name)?;
-    owner_key(&*set).owns(&metadata.namespace, &reference).then_some(set)
+/// Does a workload that the store has manage the object? In the object's namespace, with the uid that the owner reference names.
+pub(crate) fn is_managed<T: Object>(workloads: &Store<T>, metadata: &Metadata) -> bool {
+    let Some(reference) = metadata.controller().map(Reference::from) else { return false };
+    let workload = workloads.get(&metadata.namespace, reference.name);
+    workload.is_some_and(|workload| owner_key(&*workload).owns(&metadata.namespace, &reference))
 }
 
 impl Owned for Watched<Revision> {
     fn owner(&self) -> Option<Reference<'_>> {
-        managing_set(&self.0.metadata)
+        managing_workload(&self.0.metadata)
     }
 }
 
-/// The CloneSet that manages the claim, else the pod with which it is deleted.
+/// The workload that manages the claim, else the pod with which it is deleted.
 impl Owned for Watched<Claim> {
     fn owner(&self) -> Option<Reference<'_>> {
         let mut owners = self.0.metadata.owner_references.iter().map(Reference::from);
-        managing_set(&self.0.metadata).or_else(|| owners.find(|reference| owner::POD.is_of(reference)))
+        managing_workload(&self.0.metadata).or_else(|| owners.find(|reference| owner::POD.is_of(reference)))
     }
 }
 
@@ -152,7 +151,7 @@ impl Read for Watched<Claim> {
         Store::with_owners(&[ORPHANED_CLAIMS])
     }
 
-    /// A CloneSet's, or a pod's that takes it along, or nobody's, which may be taken over.
+    /// A workload's, or a pod's that takes it along, or nobody's, which may be taken over.
     fn is_kept(&self) -> bool {
         self.owner().is_some() || is_nobodys(&self.0.metadata)
     }
@@ -167,7 +166,7 @@ impl Read for Watched<Node> {
 /// By namespace, those that nobody controls.
 pub(crate) const ORPHANED_REVISIONS: Index<Watched<Revision>> =
     Index::new("orphans", |revision| is_nobodys(&revision.0.metadata).then(|| revision.namespace()));
-/// By namespace, those that neither a CloneSet nor a pod owns.
+/// By namespace, those that neither a workload nor a pod owns.
 pub(crate) const ORPHANED_CLAIMS: Index<Watched<Claim>> = Index::new("orphans", |claim| {
     (claim.owner().is_none() && is_nobodys(&claim.0.metadata)).then(|| claim.namespace())
 });

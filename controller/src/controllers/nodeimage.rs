@@ -21,7 +21,7 @@ use jiff::Timestamp;
 use crate::acting::{Acting, next};
 use crate::controllers::{Controller, each};
 use crate::reads::{Read, Reader};
-use crate::watched::{CustomResource, Watched, set_of};
+use crate::watched::{CustomResource, Watched, is_managed};
 
 /// What a decision about a NodeImage is made of.
 pub(crate) struct Reads {
@@ -176,7 +176,7 @@ fn wake_for_sets(reads: &Reads, queue: &Arc<Queue<Key>>) {
 /// The pods of a node that CloneSets in the store manage. Anybody may create pods that look as if they were being updated.
 pub(crate) fn managed_pods(reads: &Reads, node: &str) -> Vec<Arc<Pod>> {
     let mut pods = reads.pods.by_index(&pods::BY_NODE, node);
-    pods.retain(|pod| set_of(&reads.clonesets, &pod.metadata).is_some());
+    pods.retain(|pod| is_managed(&reads.clonesets, &pod.metadata));
     pods
 }
 

@@ -4,10 +4,11 @@
 //! references, in a namespace of their own. So a reference counts only where garbage collection would honour it: for an
 //! owner in the namespace of the object, or for a cluster-scoped one, of the group and kind that the reference names.
 
+use berth_api::kinds::{KINDS, Kind};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use crate::pod::{Metadata, Owner};
-use crate::resource;
+use crate::resource::{self, Resource};
 
 /// A kind of object that owns others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +25,12 @@ pub struct OwnerKind {
 pub const CLONE_SET: OwnerKind = resource::CLONE_SETS.owner_kind();
 /// Pods own the claims that are deleted with them.
 pub const POD: OwnerKind = resource::PODS.owner_kind();
+
+/// Does the reference name a kind of ours that owns pods?
+pub fn is_workload(reference: &Reference<'_>) -> bool {
+    let owns_pods = |kind: &&Kind| kind.owns.contains(&resource::PODS.plural);
+    KINDS.iter().filter(owns_pods).any(|kind| Resource::of(kind).owner_kind().is_of(reference))
+}
 
 impl OwnerKind {
     /// Is the owner that the reference names of this kind?

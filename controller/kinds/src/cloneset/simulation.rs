@@ -306,6 +306,14 @@ impl World {
         publish(pod, serves, now);
     }
 
+    /// The kubelet has not looked at the pod since, and repeats what it said last: that the pod is Ready.
+    pub(super) fn repeat_ready(&mut self, at: usize) {
+        let now = self.now;
+        if let Some(pod) = self.pods.values_mut().nth(at) {
+            set_condition(pod, json!({"type": "Ready", "status": "True", "lastTransitionTime": now}));
+        }
+    }
+
     /// The container dies and is started again from what it was created from; the kubelet reports no more than that.
     pub(super) fn crash(&mut self, at: usize) {
         let id = self.next();

@@ -200,6 +200,18 @@ pub fn ready_too_early<'a>(pod: &Pod, state: &'a State) -> Option<&'a str> {
     opened.then(|| exact::unchanged_container(pod, state)).flatten()
 }
 
+/// Is the pod Ready behind its closed gate? Every ten seconds a kubelet repeats what it said last, where the server has something
+/// else by then: in the moment before it looks at the pod again, that is the Ready of before.
+pub fn is_ready_of_before(pod: &Pod) -> bool {
+    closed(pod).is_some() && !is_seen(pod) && pod.is_true("Ready")
+}
+
+/// Takes the Ready of before back, unless the kubelet has said something new meanwhile.
+pub fn not_ready_again(pod: &Pod, now: Timestamp) -> Action {
+    let conditions = vec![gates::not_ready(pod, gates::IN_PLACE_UPDATE_READY, now)];
+    Action::PatchPodStatus { target: target_as_seen(pod), conditions, patch: PodPatch::default() }
+}
+
 /// Closes the gate again until the update is proven.
 pub fn close_again(pod: &Pod, state: &State, now: Timestamp) -> Action {
     let state = State { gate_waits: true, ..state.clone() };

@@ -91,6 +91,10 @@ pub fn settle(scene: &Scene<'_>, chosen: Option<&Chosen>, plan: &mut Plan, now: 
 /// What is done with the gate of a pod whose update is not proven yet, if anything.
 fn before_proof(pod: &Pod, state: &State, opens_early: bool, now: Timestamp) -> Option<Step> {
     let (name, revision) = (&pod.metadata.name, &state.revision);
+    if steps::is_ready_of_before(pod) {
+        let reason = format!("the kubelet of pod {name} repeats its Ready of before {revision}, which is taken back");
+        return Some(Step::new(steps::not_ready_again(pod, now), reason));
+    }
     if let Some(container) = steps::ready_too_early(pod, state) {
         let reason =
             format!("pod {name} is Ready, and its container {container} is still the one of before {revision}");

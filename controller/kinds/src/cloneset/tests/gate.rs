@@ -58,6 +58,19 @@ fn gates_open_with_the_proof_where_more_pods_are_updated_than_are_waited_for() {
 }
 
 #[test]
+fn ready_that_a_kubelet_repeats_behind_a_closed_gate_is_taken_back() {
+    let mut world = patched(1);
+    world.repeat_ready(0);
+    let plan = world.step();
+    assert_eq!(kinds(&plan), ["PatchPodStatus"]);
+    assert_eq!(events(&plan), [""; 0], "nothing went wrong");
+    assert!(!world.pods()[0].is_true("Ready") && !world.pods()[0].is_true("InPlaceUpdateReady"));
+    assert_eq!(kinds(&world.step()), [""; 0], "it is taken back once");
+    world.settle();
+    assert_eq!(world.tally().available, 1);
+}
+
+#[test]
 fn gate_closes_again_when_the_pod_is_ready_with_its_old_container() {
     let mut world = patched(1);
     world.acknowledge(0);

@@ -255,6 +255,25 @@ fn pod_is_ready_too_early_with_the_container_of_before_in_an_open_gate() {
 }
 
 #[test]
+fn ready_is_of_before_behind_a_closed_gate_until_the_kubelet_has_seen_the_image() {
+    for (what, gate, observed, ready, expected) in [
+        ("repeated", Gate::Closed(1), 1, true, true),
+        ("not repeated", Gate::Closed(1), 1, false, false),
+        ("the image is seen", Gate::Closed(1), 2, true, false),
+        ("the gate is open", Gate::Open, 1, true, false),
+    ] {
+        let mut pod = pod(gate, Label::Updating(1));
+        (pod.metadata.generation, pod.status.observed_generation) = (2, observed);
+        pod.status
+            .conditions
+            .iter_mut()
+            .filter(|c| &*c.type_ == "Ready")
+            .for_each(|c| c.status = if ready { "True" } else { "False" }.into());
+        assert_eq!(is_ready_of_before(&pod), expected, "{what}");
+    }
+}
+
+#[test]
 fn the_end_opens_the_gate_that_is_closed_and_keeps_what_was_proven() {
     let state = State { revision: "web-2".into(), resources: resizes(), ..State::default() };
     let verdict = Verdict::Exact { verified_by: "node", moved_tags: vec!["main".to_owned()] };

@@ -25,17 +25,20 @@ pub(super) enum Way {
     Bare,
     /// When the kubelet has said that it has seen the new image.
     Acknowledged,
+    /// The same, and the image changes only when the kubelet itself has said that the pod is not Ready.
+    Dropped,
     /// When the pod's status shows the new container.
     Shown,
 }
 
 impl Way {
-    pub(super) const ALL: [Way; 3] = [Way::Bare, Way::Acknowledged, Way::Shown];
+    pub(super) const ALL: [Way; 4] = [Way::Bare, Way::Acknowledged, Way::Dropped, Way::Shown];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Way::Bare => "no gate",
             Way::Acknowledged => "opened when seen",
+            Way::Dropped => "not Ready first",
             Way::Shown => "opened when it runs",
         }
     }
@@ -43,8 +46,10 @@ impl Way {
 
 /// What came of it.
 pub(super) struct Trial {
-    /// An instant at which the pod was Ready without the new image, after it had been taken out of service.
+    /// An instant at which the pod was Ready without the new image, after its gate was opened again.
     pub(super) early: Option<String>,
+    /// The pod was Ready without the new image behind its closed gate, after it had not been.
+    pub(super) repeated: bool,
     /// From the first patch until the kubelet said that it had seen the image, in seconds.
     pub(super) acknowledged: f64,
     /// From the first patch until the pod was Ready with the new image, in seconds; where it becomes so.
@@ -63,6 +68,7 @@ pub(super) async fn run(
     (case, way): (Case, Way),
     digests: &BTreeMap<String, String>,
     (number, all): (usize, &Barrier),
+    rest: Duration,
 ) -> Result<Trial> {
     let name = format!("{case:?}-{way:?}-{number}").to_lowercase();
     let image = case.images(number)[1].clone();
@@ -81,6 +87,7 @@ pub(super) async fn run(
     let serves = |pod: &PodView| if case == Case::CrashLoop { pod.restarts() > 0 } else { pod.serves() };
     watch.until("the pod serves", PATIENCE, |moment| is(&serves, moment)).await?;
 
+    tokio::time::sleep(rest).await;
     all.wait().await;
     let from = watch.began().elapsed();
     if way != Way::Bare {
@@ -88,8 +95,14 @@ pub(super) async fn run(
         let ready = json!({"type": "Ready", "status": "False", "reason": "ReadinessGatesNotReady", "message": words});
         let is_ready = watch.pods()?.iter().any(|pod| pod.ready);
         let closed = json!({"type": GATE, "status": "False"});
-        let conditions = if is_ready { json!([closed, ready]) } else { json!([closed]) };
+        let says_so = is_ready && way != Way::Dropped;
+        let conditions = if says_so { json!([closed, ready]) } else { json!([closed]) };
         set_status(&pods, &name, conditions).await?;
+        if way == Way::Dropped {
+            watch
+                .until("the kubelet says that it is not ready", PATIENCE, |moment| is(&|pod| !pod.ready, moment))
+                .await?;
+        }
     }
     let wanted = site.image(&image);
     let change = json!({"spec": {"containers": [{"name": CONTAINER, "image": wanted}]}});
@@ -111,11 +124,13 @@ pub(super) async fn run(
         tokio::time::sleep(NEVER).await;
         None
     };
-    let early = if way == Way::Bare { None } else { early(&watch.record()?, from, &digest) };
+    let (early, repeated) =
+        if way == Way::Bare { (None, false) } else { old_in_service(&watch.record()?, from, &digest) };
     pods.delete(&name, &DeleteParams::default().grace_period(0)).await?;
     let since = |at: Duration| at.saturating_sub(from).as_secs_f64();
     Ok(Trial {
         early: early.map(|why| format!("{name}: {why}")),
+        repeated,
         acknowledged: since(acknowledged),
         ready: ready.map(since),
     })
@@ -127,14 +142,24 @@ async fn set_status(pods: &Api<Pod>, name: &str, conditions: Value) -> Result<()
     patched.map(drop).with_context(|| format!("the status of pod {name}"))
 }
 
-/// The first instant after the gate was closed at which the pod is Ready, and its container is not of this image.
-fn early(record: &Record, from: Duration, digest: &str) -> Option<String> {
-    let after = record.entries().iter().filter(|entry| entry.at >= from);
-    let views =
-        after.filter_map(|entry| if let Change::Is(pod) = &entry.change { Some((entry.at, pod)) } else { None });
-    let (at, pod) = views.skip_while(|(_, pod)| pod.gates).find(|(_, pod)| {
-        pod.ready && !pod.containers.get(CONTAINER).is_some_and(|container| container.image_id.contains(digest))
-    })?;
-    let ran = pod.containers.get(CONTAINER).map(|container| container.image_id.as_str()).unwrap_or_default();
-    Some(format!("Ready after {} with {ran}", seconds(at.saturating_sub(from))))
+/// After the gate was closed: the first instant at which it is open again and the pod Ready, and its container not of this image;
+/// and whether the pod was Ready like that behind the closed gate, after it had not been.
+fn old_in_service(record: &Record, from: Duration, digest: &str) -> (Option<String>, bool) {
+    let is_old = |pod: &PodView| !pod.containers.get(CONTAINER).is_some_and(|c| c.image_id.contains(digest));
+    let (mut closed, mut dropped, mut repeated) = (false, false, false);
+    for entry in record.entries().iter().filter(|entry| entry.at >= from) {
+        let Change::Is(pod) = &entry.change else { continue };
+        closed |= !pod.gates;
+        dropped |= closed && !pod.ready;
+        if !dropped || !pod.ready || !is_old(pod) {
+            continue;
+        }
+        if !pod.gates {
+            repeated = true;
+            continue;
+        }
+        let ran = pod.containers.get(CONTAINER).map(|container| container.image_id.as_str()).unwrap_or_default();
+        return (Some(format!("Ready after {} with {ran}", seconds(entry.at.saturating_sub(from)))), repeated);
+    }
+    (None, repeated)
 }

@@ -77,30 +77,15 @@ pub(crate) fn of_clone_set(object: &Value) -> Vec<Violation> {
     found.selector("spec.selector", at(object, "spec.selector"));
     found.names("spec.scaleStrategy.podsToDelete", at(object, "spec.scaleStrategy.podsToDelete"));
     for update in ["spec.updateStrategy", "spec.updateStrategy.rollingUpdate"] {
-        for (index, term) in list(at(object, &format!("{update}.priorityStrategy.weightPriority"))) {
-            let field = format!("{update}.priorityStrategy.weightPriority[{index}].matchSelector");
-            found.selector(&field, term.get("matchSelector"));
-        }
-        for (index, term) in list(at(object, &format!("{update}.priorityStrategy.orderPriority"))) {
-            found
-                .key(&format!("{update}.priorityStrategy.orderPriority[{index}].orderedKey"), text(term, "orderedKey"));
-        }
+        found.priority(&format!("{update}.priorityStrategy"), object);
         for (index, term) in list(at(object, &format!("{update}.scatterStrategy"))) {
             let field = format!("{update}.scatterStrategy[{index}]");
             found.key(&format!("{field}.key"), text(term, "key"));
             found.value(&format!("{field}.value"), text(term, "value"));
         }
     }
-    for hook in ["preDelete", "inPlaceUpdate", "preNormal"] {
-        let field = format!("spec.lifecycle.{hook}.labelsHandler");
-        for (key, value) in at(object, &field).and_then(Value::as_object).into_iter().flatten() {
-            found.key(&field, key);
-            found.value(&format!("{field}[{key}]"), value.as_str().unwrap_or_default());
-        }
-    }
-    let claims = list(at(object, "spec.volumeClaimTemplates")).map(|(_, claim)| claim);
-    let names = claims.map(|claim| claim.get("metadata").map_or("", |metadata| text(metadata, "name")));
-    found.0.extend(claim_templates(names));
+    found.hooks(object);
+    found.claims(object);
     found.0
 }
 
@@ -165,6 +150,32 @@ impl Violations {
             let message = "is no label value: use at most 63 of letters, digits, -, _ and ., with a letter or digit at both ends, or nothing";
             self.add(field, value, message);
         }
+    }
+
+    fn priority(&mut self, strategy: &str, object: &Value) {
+        for (index, term) in list(at(object, &format!("{strategy}.weightPriority"))) {
+            let field = format!("{strategy}.weightPriority[{index}].matchSelector");
+            self.selector(&field, term.get("matchSelector"));
+        }
+        for (index, term) in list(at(object, &format!("{strategy}.orderPriority"))) {
+            self.key(&format!("{strategy}.orderPriority[{index}].orderedKey"), text(term, "orderedKey"));
+        }
+    }
+
+    fn hooks(&mut self, object: &Value) {
+        for hook in ["preDelete", "inPlaceUpdate", "preNormal"] {
+            let field = format!("spec.lifecycle.{hook}.labelsHandler");
+            for (key, value) in at(object, &field).and_then(Value::as_object).into_iter().flatten() {
+                self.key(&field, key);
+                self.value(&format!("{field}[{key}]"), value.as_str().unwrap_or_default());
+            }
+        }
+    }
+
+    fn claims(&mut self, object: &Value) {
+        let claims = list(at(object, "spec.volumeClaimTemplates")).map(|(_, claim)| claim);
+        let names = claims.map(|claim| claim.get("metadata").map_or("", |metadata| text(metadata, "name")));
+        self.0.extend(claim_templates(names));
     }
 
     fn names(&mut self, field: &str, names: Option<&Value>) {

@@ -5,6 +5,7 @@
 
 pub(crate) mod columns;
 pub(crate) mod patch;
+pub(crate) mod pods;
 pub(crate) mod rules;
 pub(crate) mod template;
 

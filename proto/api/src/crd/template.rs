@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-/// A pod template.
-pub(crate) fn pod() -> Value {
+/// The pod template of a kind.
+pub(crate) fn pod(kind: &str) -> Value {
     let strings = |description: &str| json!({"description": description, "type": "object", "additionalProperties": {"type": "string"}});
     let containers = |description: &str| {
         json!({
@@ -39,18 +39,18 @@ pub(crate) fn pod() -> Value {
                 "properties": {
                     "restartPolicy": {
                         "type": "string",
-                        "description": "Always; a CloneSet knows no other.",
+                        "description": format!("Always; a {kind} knows no other."),
                         "x-kubernetes-validations": [{
                             "rule": "self == 'Always'",
-                            "messageExpression": "'is \"%s\", but the pods of a CloneSet must restart: set it to Always or remove it'.format([self])",
+                            "messageExpression": format!("'is \"%s\", but the pods of a {kind} must restart: set it to Always or remove it'.format([self])"),
                         }],
                     },
                     "activeDeadlineSeconds": {
                         "type": "integer", "format": "int64",
-                        "description": "Cannot be used: the pods of a CloneSet are meant to stay.",
+                        "description": format!("Cannot be used: the pods of a {kind} are meant to stay."),
                         "x-kubernetes-validations": [{
                             "rule": "false",
-                            "message": "cannot be used, the pods of a CloneSet are meant to stay: remove it",
+                            "message": format!("cannot be used, the pods of a {kind} are meant to stay: remove it"),
                         }],
                     },
                     "containers": containers("See `kubectl explain pod.spec.containers`. A change of images alone can be made in place."),

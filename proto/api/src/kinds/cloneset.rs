@@ -6,10 +6,8 @@ use serde_json::{Value, json};
 use super::Version;
 use crate::crd::columns::Column;
 use crate::crd::patch::Patch;
-use crate::crd::rules::{
-    LABEL_KEY, at, check, int_or_percent, int32, is_zero, label_selector, reported_at, rule, unless_unchanged,
-};
-use crate::crd::{Schema, template};
+use crate::crd::rules::{LABEL_KEY, at, check, int_or_percent, int32, is_zero, reported_at, rule, unless_unchanged};
+use crate::crd::{Schema, pods, template};
 use crate::v1beta1::cloneset::{DEFAULT_MAX_UNAVAILABLE, DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT};
 use crate::{v1alpha1, v1beta1};
 
@@ -43,7 +41,7 @@ fn rules(version: Version) -> Vec<Patch> {
         at("spec.revisionHistoryLimit", json!({"minimum": 0, "maximum": MAX_REVISION_HISTORY_LIMIT})),
         int32("spec.minReadySeconds", 0),
         int32("spec.progressDeadlineSeconds", 1),
-        at("spec.template", template::pod()),
+        at("spec.template", template::pod("CloneSet")),
         at("spec.volumeClaimTemplates[]", template::claim()),
         at("spec.scaleStrategy", json!({"default": {}})),
         at(
@@ -79,9 +77,14 @@ fn rules(version: Version) -> Vec<Patch> {
         rules.push(at(format!("{update}.podUpdatePolicy"), json!({"default": "ReCreate"})));
         rules.push(at(update, check(&[surge_in_place("podUpdatePolicy")])));
     }
-    rules.extend(hooks());
-    rules.extend(selector());
-    rules.extend(update_order(update));
+    rules.extend(pods::hooks());
+    rules.extend(pods::selector("CloneSet"));
+    rules.extend(pods::priority(&format!("{update}.priorityStrategy")));
+    rules.push(at(
+        format!("{update}.scatterStrategy"),
+        json!({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["key", "value"]}),
+    ));
+    rules.push(at(format!("{update}.scatterStrategy[].key"), json!({"minLength": 1, "maxLength": LABEL_KEY})));
     let limits = if alpha { "updateStrategy" } else { "updateStrategy.rollingUpdate" };
     rules.push(at(
         "spec",
@@ -96,57 +99,6 @@ fn rules(version: Version) -> Vec<Patch> {
                 no_way_to_update(alpha),
             ),
             unless_unchanged(&["minReadySeconds", "progressDeadlineSeconds"], deadline_after_ready()),
-        ]),
-    ));
-    rules
-}
-
-/// Lifecycle hooks: a finalizer that no pod can have would hold pods for ever after their creation or update.
-fn hooks() -> impl Iterator<Item = Patch> {
-    let valid = "self.all(name, name.matches('^[^/]+/[^/]+$'))";
-    let message = "'has %s, but a finalizer is a domain, / and a name, such as \"example.com/in-use\"'\
-                   .format([self.filter(name, !name.matches('^[^/]+/[^/]+$'))])";
-    ["preDelete", "inPlaceUpdate", "preNormal"].into_iter().flat_map(move |hook| {
-        let path = format!("spec.lifecycle.{hook}.finalizersHandler");
-        let limits = json!({"maxItems": 100, "items": {"type": "string", "maxLength": LABEL_KEY}});
-        [at(&path, limits), at(&path, check(&[rule(valid, message)]))]
-    })
-}
-
-/// The selector: not empty, never changed, matching the template.
-fn selector() -> Vec<Patch> {
-    let not_empty = "(has(self.matchLabels) && size(self.matchLabels) > 0) || \
-                     (has(self.matchExpressions) && size(self.matchExpressions) > 0)";
-    let mut rules = label_selector("spec.selector");
-    rules.push(at(
-        "spec.selector",
-        check(&[
-            json!({"rule": not_empty, "message": "is empty and would select every pod of the namespace: set matchLabels or matchExpressions"}),
-            json!({"rule": "self == oldSelf", "reason": "FieldValueForbidden",
-                   "message": "cannot be changed, the pods it selected would be left behind: create another CloneSet with the new selector"}),
-        ]),
-    ));
-    let labels = "self.template.?metadata.?labels";
-    let missing = format!("!({labels}[?k].orValue('') == self.selector.matchLabels[k] && {labels}[?k].hasValue())");
-    let by_labels = format!("!has(self.selector.matchLabels) || !self.selector.matchLabels.exists(k, {missing})");
-    let wanted = "'must have what spec.selector.matchLabels asks for, %s: set the same labels in both'.format([self.selector.matchLabels])";
-    let value = format!("{labels}[?e.key]");
-    let holds = format!(
-        "e.operator == 'Exists' ? {value}.hasValue() : e.operator == 'DoesNotExist' ? !{value}.hasValue() : \
-         (e.operator == 'In') == ({value}.hasValue() && has(e.values) && {value}.value() in e.values)"
-    );
-    let inputs = ["selector", "template.metadata.labels"];
-    let by_expressions =
-        format!("!has(self.selector.matchExpressions) || self.selector.matchExpressions.all(e, {holds})");
-    let failing = format!(
-        "'must fulfil spec.selector.matchExpressions, but does not for %s: change these labels or the selector'\
-         .format([self.selector.matchExpressions.filter(e, !({holds})).map(e, e.key)])"
-    );
-    rules.push(at(
-        "spec",
-        check(&[
-            unless_unchanged(&inputs, reported_at(".template.metadata.labels", rule(by_labels, wanted))),
-            unless_unchanged(&inputs, reported_at(".template.metadata.labels", rule(by_expressions, failing))),
         ]),
     ));
     rules
@@ -187,32 +139,4 @@ fn deadline_after_ready() -> Value {
     let message = "'is %d, but must be more than minReadySeconds, which is %d: no pod could be available in time'\
                    .format([self.progressDeadlineSeconds, self.minReadySeconds])";
     reported_at(".progressDeadlineSeconds", rule(valid, message))
-}
-
-fn update_order(update: &str) -> Vec<Patch> {
-    let priority = format!("{update}.priorityStrategy");
-    let one = "!(has(self.orderPriority) && size(self.orderPriority) > 0 && has(self.weightPriority) && size(self.weightPriority) > 0)";
-    let not_empty = "(has(self.matchLabels) && size(self.matchLabels) > 0) || \
-                     (has(self.matchExpressions) && size(self.matchExpressions) > 0)";
-    let mut rules = label_selector(&format!("{priority}.weightPriority[].matchSelector"));
-    rules.extend([
-        at(&priority, check(&[json!({"rule": one, "message": "has both orderPriority and weightPriority: remove one of them"})])),
-        at(format!("{priority}.orderPriority"), json!({"maxItems": 100})),
-        at(format!("{priority}.orderPriority[].orderedKey"), json!({"minLength": 1, "maxLength": LABEL_KEY})),
-        at(format!("{priority}.weightPriority"), json!({"maxItems": 100})),
-        at(format!("{priority}.weightPriority[].weight"), json!({"minimum": 0, "maximum": 100})),
-        at(
-            format!("{priority}.weightPriority[].matchSelector"),
-            json!({
-                "description": "The pods that get the weight, by their labels.",
-                "x-kubernetes-validations": [{"rule": not_empty, "message": "is empty: set matchLabels or matchExpressions"}],
-            }),
-        ),
-        at(
-            format!("{update}.scatterStrategy"),
-            json!({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["key", "value"]}),
-        ),
-        at(format!("{update}.scatterStrategy[].key"), json!({"minLength": 1, "maxLength": LABEL_KEY})),
-    ]);
-    rules
 }

@@ -160,7 +160,7 @@ fn container(
             One::Wait(format!("container {name} still runs another image than {wanted}"))
         };
     }
-    if id == without_scheme(&before.container_id) {
+    if is_of_before(status, before) {
         return if before.image == wanted {
             One::Pod
         } else if before.container_id.is_empty() || before.image.is_empty() {
@@ -185,9 +185,14 @@ pub(super) fn unchanged_container<'a>(pod: &Pod, state: &'a State) -> Option<&'a
         let status = pod.container_status(name);
         before.is_known()
             && wanted.is_some_and(|wanted| *wanted.image != *before.image)
-            && status.is_some_and(|status| *status.container_id == *before.container_id)
+            && status.is_some_and(|status| is_of_before(status, before))
     };
     state.last_container_statuses.iter().find(is_unchanged).map(|(name, _)| name.as_str())
+}
+
+/// The container that the pod's status shows is the one that ran before the update.
+fn is_of_before(status: &ContainerStatus, before: &Before) -> bool {
+    without_scheme(&status.container_id) == without_scheme(&before.container_id)
 }
 
 /// The container that the node knows is the one that the pod's status shows.

@@ -15,7 +15,7 @@ use berth_workload::pod::Pod;
 use kube::Client;
 use serde::Serialize;
 
-use crate::unreadable::Told;
+use crate::told::Told;
 
 /// Shared by all controllers.
 pub(crate) struct Acting {

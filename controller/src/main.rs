@@ -1,6 +1,7 @@
 //! The controller: flags and wiring.
 
 mod acting;
+mod change;
 mod controllers;
 mod explain;
 mod kinds;
@@ -11,6 +12,7 @@ mod podset;
 mod reads;
 mod resize;
 mod run;
+mod told;
 mod unreadable;
 mod watched;
 

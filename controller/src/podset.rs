@@ -21,7 +21,7 @@ use berth_workload::predownload::{brings_images, waits_for_images};
 use berth_workload::revision::{self, Revision};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 
-use crate::controllers::each;
+use crate::change::each;
 use crate::reads::Reader;
 use crate::watched::{ORPHANED_CLAIMS, ORPHANED_REVISIONS, Watched};
 

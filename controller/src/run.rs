@@ -26,7 +26,7 @@ use crate::controllers::{self, Starter};
 use crate::kinds::Kinds;
 use crate::reads::{Follow, Stores};
 use crate::resize;
-use crate::unreadable::Told;
+use crate::told::Told;
 
 /// How long a write may stay unseen before the object is read again.
 const DOUBT: Duration = Duration::from_secs(30);

@@ -1,8 +1,5 @@
 //! A CloneSet that cannot be read: the condition `Blocked` on it, written without knowing more of it than its conditions.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use berth_api::names::condition;
 use berth_runtime::client;
 use berth_runtime::feed::Odd;
@@ -15,26 +12,6 @@ use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
 use crate::acting::Acting;
-
-/// By CloneSet that cannot be read: the version in which it was told of. Its pods wake it far more often than it changes, and
-/// to tell is to read an object that may be large.
-#[derive(Debug, Default)]
-pub(crate) struct Told(Mutex<HashMap<Key, String>>);
-
-impl Told {
-    fn was_told(&self, key: &Key, version: &str) -> bool {
-        self.lock().get(key).is_some_and(|told| told == version)
-    }
-
-    /// To be called when it can be read, or is gone.
-    pub(crate) fn forget(&self, key: &Key) {
-        self.lock().remove(key);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// What is said of an object that cannot be read, in an event and in the condition.
 pub(crate) fn message(resource: &Resource, odd: &Odd) -> String {
@@ -68,7 +45,7 @@ pub(crate) async fn tell(acting: &Acting, key: &Key, odd: &Odd) -> Result<(), St
         return Ok(());
     }
     write_condition(acting, odd).await?;
-    acting.told.lock().insert(key.clone(), odd.version.clone());
+    acting.told.note(key, &odd.version);
     Ok(())
 }
 
@@ -118,16 +95,6 @@ fn with_condition(old: &Value, message: &str, now: Timestamp) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn each_version_is_told_of_once_until_it_can_be_read() {
-        let (told, key) = (Told::default(), Key::new("default", "web"));
-        assert!(!told.was_told(&key, "1"));
-        told.lock().insert(key.clone(), "1".to_owned());
-        assert_eq!([told.was_told(&key, "1"), told.was_told(&key, "2")], [true, false]);
-        told.forget(&key);
-        assert!(!told.was_told(&key, "1"));
-    }
 
     #[test]
     fn the_condition_joins_what_is_there_and_is_written_once() {

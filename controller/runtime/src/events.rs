@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::{self, Failed};
-use crate::executor::Owner;
+use crate::executor::owner::Owner;
 use crate::metrics::Metrics;
 use crate::object::EVENTS;
 use correlate::{Correlator, Series, Verdict};

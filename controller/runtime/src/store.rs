@@ -11,7 +11,7 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use tokio::sync::watch;
 
-use crate::feed::Odd;
+use crate::feed::event::Odd;
 use crate::object::{Object, Owned, compare_versions};
 
 mod unreadable;

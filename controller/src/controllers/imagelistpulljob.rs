@@ -15,7 +15,8 @@ use berth_workload::pull::closed;
 use jiff::Timestamp;
 
 use crate::acting::Acting;
-use crate::controllers::{Controller, each};
+use crate::change::each;
+use crate::controllers::Controller;
 use crate::reads::{Read, Reader};
 use crate::watched::{CustomResource, Watched};
 

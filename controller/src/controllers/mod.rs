@@ -15,7 +15,7 @@ use berth_runtime::handover::Handover;
 use berth_runtime::metrics::Metrics;
 use berth_runtime::queue::{Backoff, Queue};
 use berth_runtime::supervisor::Supervisor;
-use berth_runtime::{Change, Key, Resource, TaskTracker};
+use berth_runtime::{Key, Resource, TaskTracker};
 use berth_workload::gates::Gates;
 
 use crate::acting::Acting;
@@ -73,18 +73,6 @@ impl Entry {
 /// The resources, by plural, of which no object is taken in, each with the reason.
 pub(crate) fn closed(gates: Gates) -> BTreeMap<&'static str, String> {
     ALL.iter().filter_map(|entry| Some((entry.resource.plural, (entry.closed)(gates)?))).collect()
-}
-
-/// Both sides of a change: an object that changes its owner concerns both.
-pub(crate) fn each<T>(change: &Change<T>, mut concerns: impl FnMut(&T)) {
-    match change {
-        Change::Applied { old, new } => {
-            old.iter().for_each(|old| concerns(old));
-            concerns(new);
-        }
-        Change::Deleted { old } => concerns(old),
-        Change::Synced => {}
-    }
 }
 
 /// Starts controllers, each a task of its own.

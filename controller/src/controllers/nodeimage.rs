@@ -19,7 +19,8 @@ use berth_workload::pod::Pod;
 use jiff::Timestamp;
 
 use crate::acting::{Acting, next};
-use crate::controllers::{Controller, each};
+use crate::change::each;
+use crate::controllers::Controller;
 use crate::reads::{Read, Reader};
 use crate::watched::{CustomResource, Watched, is_managed};
 

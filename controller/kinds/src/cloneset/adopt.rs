@@ -9,11 +9,6 @@
 use std::sync::Arc;
 
 use berth_api::v1beta1::cloneset::CloneSet;
-use jiff::Timestamp;
-use serde_json::json;
-
-use super::claims;
-use super::{Settings, Snapshot};
 use berth_workload::claim::Claim;
 use berth_workload::inplace::steps;
 use berth_workload::plan::{Action, Event, Plan, Stage, Step, Target};
@@ -23,6 +18,12 @@ use berth_workload::resource::CLONE_SETS;
 use berth_workload::revision::{self, HASH_LABEL, REVISION_LABEL, Revision, short};
 use berth_workload::rollout::Numbers;
 use berth_workload::selector::Selector;
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::claims;
+use super::ids::instance;
+use super::{Settings, Snapshot};
 
 /// Objects that one plan takes over at most.
 const MOST: usize = 64;
@@ -51,8 +52,7 @@ impl Orphans {
                 && metadata.name.starts_with(&prefix)
                 && selector.matches(|key| metadata.label(key))
         };
-        let is_pod =
-            |pod: &Pod| is_named(&pod.metadata) && pod.is_active() && !claims::instance(&pod.metadata).is_empty();
+        let is_pod = |pod: &Pod| is_named(&pod.metadata) && pod.is_active() && !instance(&pod.metadata).is_empty();
         let is_revision = |revision: &Revision| {
             let metadata = &revision.metadata;
             is_named(metadata) && metadata.label(HASH_LABEL) == Some(short(&metadata.name))
@@ -142,10 +142,10 @@ fn adopt_pod(snapshot: &Snapshot, pod: &Pod) -> Step {
 
 /// The claims of a pod: by their names, as the templates give them.
 fn adopt_claims(snapshot: &Snapshot, pod: &Pod) -> impl Iterator<Item = Action> {
-    let id = claims::instance(&pod.metadata);
+    let id = instance(&pod.metadata);
     let names = claims::names(snapshot, id);
     let is_of_pod = move |claim: &&Arc<Claim>| {
-        claims::instance(&claim.metadata) == id && names.iter().any(|name| **name == *claim.metadata.name)
+        instance(&claim.metadata) == id && names.iter().any(|name| **name == *claim.metadata.name)
     };
     snapshot.orphans.claims.iter().filter(is_of_pod).map(|claim| {
         let patch = json!({"metadata": {"ownerReferences": [snapshot.scene().workload.reference()]}});

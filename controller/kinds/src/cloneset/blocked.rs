@@ -2,14 +2,14 @@
 
 use berth_api::names::condition;
 use berth_api::v1beta1::cloneset::{CloneSetCondition, CloneSetStatus};
+use berth_workload::plan::{Outcome, Plan};
+use berth_workload::stuck::{self, Cause, Grade};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
 use super::settings::beside_template;
 use super::{Snapshot, overlap};
-use berth_workload::plan::{Outcome, Plan};
-use berth_workload::stuck::{self, Cause, Grade};
 
 /// Brings the condition among those of `new` up to date.
 pub(super) fn set(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, new: &mut CloneSetStatus, now: Timestamp) {

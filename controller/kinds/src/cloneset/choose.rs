@@ -2,10 +2,6 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
-
-use super::settings::Settings;
-use super::{Snapshot, claim_hash};
 use berth_workload::inplace::{inherited, steps};
 use berth_workload::lifecycle;
 use berth_workload::pod::{Pod, availability, order};
@@ -15,6 +11,10 @@ use berth_workload::podset::way::Ways;
 use berth_workload::predownload::Holding;
 use berth_workload::revision::Revision;
 use berth_workload::rollout::{self, Candidate, Numbers, repair};
+use jiff::Timestamp;
+
+use super::settings::Settings;
+use super::{Snapshot, claim_hash};
 
 /// Chooses the pods to update now, within the limits.
 pub(super) fn choose(

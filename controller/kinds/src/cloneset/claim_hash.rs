@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 
 use berth_api::names::annotation::VOLUME_CLAIM_TEMPLATE_HASH;
 use berth_api::template::VolumeClaimTemplate;
-use serde_json::Value;
-
-use super::Snapshot;
 use berth_workload::gates::Gate;
 use berth_workload::inplace::change::Change;
 use berth_workload::inplace::kubelet_hash::deep_hash;
 use berth_workload::podset::way::Policy;
 use berth_workload::revision::{Revision, quantity};
+use serde_json::Value;
+
+use super::Snapshot;
 
 /// Fields in the order in which Go writes them.
 const ORDER: [&str; 19] = [

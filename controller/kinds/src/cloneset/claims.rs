@@ -20,17 +20,17 @@ use std::sync::Arc;
 
 use berth_api::names::{annotation, label};
 use berth_api::template::VolumeClaimTemplate;
+use berth_workload::claim::Claim;
+use berth_workload::plan::{Action, Body, Plan, Step};
+use berth_workload::pod::Pod;
+use berth_workload::podset::claim_template::{self, claim_name};
+use berth_workload::podset::{hooks, update};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::ids::fresh_ids;
+use super::ids::{fresh_ids, instance};
 use super::{Snapshot, owner_key};
-use berth_workload::claim::Claim;
-use berth_workload::plan::{Action, Body, Plan, Step};
-use berth_workload::pod::{Metadata, Pod};
-use berth_workload::podset::claim_template::{self, claim_name};
-use berth_workload::podset::{hooks, update};
 
 /// An instance id for a new pod.
 pub(super) enum Id {
@@ -255,11 +255,6 @@ fn is_of_set(snapshot: &Snapshot, claim: &Claim) -> bool {
 
 fn reuses(snapshot: &Snapshot) -> bool {
     snapshot.set.spec.scale_strategy.enable_pvc_reuse
-}
-
-/// The instance id; empty where there is none.
-pub(super) fn instance(metadata: &Metadata) -> &str {
-    metadata.label(label::CLONESET_INSTANCE_ID).unwrap_or_default()
 }
 
 #[cfg(test)]

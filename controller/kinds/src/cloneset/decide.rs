@@ -4,11 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use berth_api::names::label;
-use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
-
-use super::settings::{Settings, settings};
-use super::{Snapshot, adopt, choose, claim_hash, claims, overlap, pods_to_delete, progress};
 use berth_workload::gates::Gate;
 use berth_workload::lifecycle;
 use berth_workload::plan::{Action, Body, Event, Plan, Stage, Step, Waiting};
@@ -19,6 +14,11 @@ use berth_workload::podset::{Uids, hooks, release, unreadable, update};
 use berth_workload::revision::Revision;
 use berth_workload::rollout::{self, Held, Numbers, repair};
 use berth_workload::{launch, predownload, stuck};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::settings::{Settings, settings};
+use super::{Snapshot, adopt, choose, claim_hash, claims, overlap, pods_to_delete, progress};
 
 /// Pods that one plan creates at most. The objects of new pods are the largest part of a plan by far, and what is changed
 /// in the meantime (fewer pods, another image) is heeded all the sooner.

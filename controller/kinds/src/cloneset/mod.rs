@@ -25,7 +25,6 @@ use berth_api::names::condition;
 use berth_api::v1beta1::cloneset::CloneSet;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::NodeImage;
-
 use berth_workload::claim::Claim;
 use berth_workload::gates::Gates;
 use berth_workload::inplace::resize::Ability;

@@ -5,10 +5,10 @@
 
 use berth_api::names::condition;
 use berth_api::v1beta1::cloneset::CloneSet;
-
-use super::Snapshot;
 use berth_workload::plan::{Event, Plan};
 use berth_workload::selector::Selector;
+
+use super::Snapshot;
 
 /// The condition's and the event's reason.
 pub(super) const REASON: &str = "OverlappingSelector";

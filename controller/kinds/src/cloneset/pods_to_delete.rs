@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use berth_workload::plan::{Action, Event, Step, Target};
+use berth_workload::resource::CLONE_SETS;
 use serde_json::json;
 
 use super::Snapshot;
-use berth_workload::plan::{Action, Event, Step, Target};
-use berth_workload::resource::CLONE_SETS;
 
 /// The write that takes them off; nothing where all names are of pods. A name is believed until the status speaks of the
 /// spec that has it: whoever wrote it may have seen a pod that came to be a moment ago.

@@ -8,10 +8,9 @@
 
 use berth_api::names::{condition, reason};
 use berth_api::v1beta1::cloneset::{CloneSet, CloneSetCondition, CloneSetSpec, CloneSetStatus};
+use berth_workload::plan::Plan;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-
-use berth_workload::plan::Plan;
 
 /// What clients write for "no deadline".
 const NEVER: i32 = i32::MAX;

@@ -7,10 +7,6 @@ use berth_api::v1beta1::cloneset::{
     DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT, RollingUpdateCloneSetStrategy,
 };
 use berth_api::validation::claim_templates;
-use jiff::SignedDuration;
-use serde_json::Value;
-
-use super::Snapshot;
 use berth_workload::gates::Gate;
 use berth_workload::intstr::{self, Round};
 use berth_workload::launch;
@@ -20,6 +16,10 @@ use berth_workload::predownload::{self, Knobs};
 use berth_workload::rollout::Wanted;
 use berth_workload::selector::Selector;
 use berth_workload::update_order::UpdateOrder;
+use jiff::SignedDuration;
+use serde_json::Value;
+
+use super::Snapshot;
 
 /// What the spec asks for.
 #[derive(Debug, Clone, PartialEq)]

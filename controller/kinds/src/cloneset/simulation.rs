@@ -16,22 +16,21 @@ use berth_api::names::label::SPECIFIED_DELETE;
 use berth_api::template::PodTemplate;
 use berth_api::v1beta1::cloneset::{CloneSet, CloneSetStatus};
 use berth_api::v1beta1::nodeimage::{InspectedPod, NodeImage};
-use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
-
-use super::claims::simulation::Claims;
-use super::{Orphans, Snapshot, decide, owner_key, status};
-use crate::model::apiserver::{self, set_condition};
-use crate::model::{containers, health, resizing};
 use berth_workload::gates::Gates;
 use berth_workload::inplace::resize::Ability;
 use berth_workload::plan::{Action, Outcome, Plan};
 use berth_workload::pod::{Metadata, Pod, availability, priority};
 use berth_workload::podset::{Phases, split_by_selector};
 use berth_workload::revision::{self, Revision};
-
 use foreign::Foreign;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
 use writes::told;
+
+use super::claims::simulation::Claims;
+use super::{Orphans, Snapshot, decide, owner_key, status};
+use crate::model::apiserver::{self, set_condition};
+use crate::model::{containers, health, resizing};
 
 pub(super) struct World {
     pub(super) set: Arc<CloneSet>,

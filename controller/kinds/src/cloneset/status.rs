@@ -2,11 +2,6 @@
 
 use berth_api::names::condition;
 use berth_api::v1beta1::cloneset::{CloneSetCondition, CloneSetStatus};
-use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-
-use super::settings::settings;
-use super::{Snapshot, blocked, progress};
 use berth_workload::inplace::steps;
 use berth_workload::plan::{Deed, Failure, Outcome, Plan, Verb};
 use berth_workload::pod::availability;
@@ -15,6 +10,11 @@ use berth_workload::resource::{CLAIMS, CONTROLLER_REVISIONS, PODS};
 use berth_workload::revision::{self, Recognised};
 use berth_workload::selector::Selector;
 use berth_workload::stuck;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::settings::settings;
+use super::{Snapshot, blocked, progress};
 
 /// The status to write: equal to the one that the CloneSet has when nothing changed. While the revision of a new template
 /// is being written, nothing is said of the new generation yet: whoever waits for it must not take the old revision's

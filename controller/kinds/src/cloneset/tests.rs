@@ -18,13 +18,13 @@ mod words;
 
 use std::sync::Arc;
 
+use berth_workload::plan::{Action, Deed, Failure, Outcome, Plan, Verb};
+use berth_workload::resource::{CLAIMS, CLONE_SETS, CONTROLLER_REVISIONS, IMAGE_PULL_JOBS, POD_TEMPLATES, PODS};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::Snapshot;
 use super::simulation::{World, template};
-use berth_workload::plan::{Action, Deed, Failure, Outcome, Plan, Verb};
-use berth_workload::resource::{CLAIMS, CLONE_SETS, CONTROLLER_REVISIONS, IMAGE_PULL_JOBS, POD_TEMPLATES, PODS};
 
 fn kinds(plan: &Plan) -> Vec<String> {
     let steps = plan.stages.iter().flat_map(|stage| &stage.steps);

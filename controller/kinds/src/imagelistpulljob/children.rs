@@ -7,10 +7,11 @@ use berth_api::names::{GROUP, V1BETA1, label};
 use berth_api::v1beta1::imagelistpulljob::ImageListPullJob;
 use berth_api::v1beta1::imagepulljob::{ImagePullJob, ImagePullJobSpec, ImagePullJobTemplate};
 use berth_api::v1beta1::nodeimage::{MAX_BACKOFF_LIMIT, MAX_TIMEOUT_SECONDS};
+use berth_workload::revision::{hash, revision_name};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::Snapshot;
-use berth_workload::revision::{hash, revision_name};
 
 /// How the jobs stand against the list.
 #[derive(Debug, Default)]
@@ -127,4 +128,9 @@ pub(super) fn new_job(snapshot: &Snapshot, image: &str) -> Option<Value> {
         "blockOwnerDeletion": true,
     }]);
     Some(body)
+}
+
+/// The name of an object; empty where it has none.
+pub(super) fn name(metadata: &ObjectMeta) -> &str {
+    metadata.name.as_deref().unwrap_or_default()
 }

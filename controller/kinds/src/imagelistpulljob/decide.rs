@@ -1,13 +1,12 @@
 //! From a snapshot to a plan.
 
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
-use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-
-use super::children::{Children, new_job};
-use super::{Snapshot, status, validate};
 use berth_workload::plan::{Action, Event, IfExists, Outcome, Plan, Step, Target};
 use berth_workload::resource::{IMAGE_LIST_PULL_JOBS, IMAGE_PULL_JOBS};
+use jiff::{SignedDuration, Timestamp};
+
+use super::children::{Children, name, new_job};
+use super::{Snapshot, status, validate};
 
 /// Decides what to do for a list now.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
@@ -80,8 +79,4 @@ fn expire(snapshot: &Snapshot, plan: &mut Plan, age: SignedDuration) {
     let action = Action::Delete { resource: IMAGE_LIST_PULL_JOBS, target: Target::from(&list.metadata) };
     let reason = format!("ttlSecondsAfterFinished {ttl} has passed");
     plan.add_stage("expire", vec![Step::new(action, reason)]);
-}
-
-pub(super) fn name(metadata: &ObjectMeta) -> &str {
-    metadata.name.as_deref().unwrap_or_default()
 }

@@ -15,7 +15,6 @@ use std::sync::Arc;
 
 use berth_api::v1beta1::imagelistpulljob::{ImageListPullJob, MAX_LISTED_IMAGES};
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
-
 use berth_workload::gates::Gates;
 use berth_workload::plan::Refusal;
 use berth_workload::pull;

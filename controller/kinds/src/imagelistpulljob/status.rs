@@ -2,13 +2,12 @@
 
 use berth_api::v1beta1::imagelistpulljob::{FailedImageStatus, ImageListPullJobStatus};
 use berth_api::v1beta1::imagepulljob::{CompletionPolicyType, ImagePullJob};
+use berth_workload::plan::{Outcome, Plan};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::Snapshot;
-use super::children::Children;
-use super::decide::name;
-use berth_workload::plan::{Outcome, Plan};
+use super::children::{Children, name};
 
 /// Nodes that a message names.
 const NAMED: usize = 3;

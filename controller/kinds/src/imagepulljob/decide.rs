@@ -5,22 +5,20 @@ use std::collections::BTreeSet;
 use berth_api::names::finalizer;
 use berth_api::v1beta1::imagepulljob::{ImagePullJob, ImagePullJobStatus};
 use berth_api::v1beta1::nodeimage::{ImageTagSpec, NodeImage};
-use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::ObjectReference;
-use serde_json::{Value, json};
-
-use super::Snapshot;
-use super::round::{Round, Stray};
-use super::status::{MAX_FAILED_NODES, deadline_passed};
 use berth_workload::node::image::entry::{self, Ask};
 use berth_workload::node::image::room::Full;
 use berth_workload::node::image::{is_asked_by, name, target};
 use berth_workload::plan::{Action, Event, Plan, Step, Target};
 use berth_workload::pull::{Settings, full_name, permitted, settings};
 use berth_workload::resource::{IMAGE_PULL_JOBS, NODE_IMAGES};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::ObjectReference;
+use serde_json::{Value, json};
 
-/// The stage that asks nodes.
-pub(super) const PULL: &str = "pull";
+use super::Snapshot;
+use super::round::{Round, Stray};
+use super::status::{MAX_FAILED_NODES, PULL, deadline_passed};
+
 /// Failures that one plan tells of one by one.
 const EVENTS: usize = 3;
 /// Nodes that are named one by one as those that the job waits for.

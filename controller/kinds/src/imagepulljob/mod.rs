@@ -20,7 +20,6 @@ use std::sync::Arc;
 use berth_api::image;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::NodeImage;
-
 use berth_workload::gates::Gates;
 use berth_workload::node::image::entry;
 use berth_workload::node::image::room::{Wish, room};

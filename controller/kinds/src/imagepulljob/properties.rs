@@ -1,10 +1,10 @@
 //! What holds of jobs whatever happens around them.
 
+use berth_workload::intstr::{self, Round};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::simulation::{Daemon, World};
-use berth_workload::intstr::{self, Round};
 
 #[derive(Debug, Clone)]
 enum Change {

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::NodeImage;
-use jiff::{SignedDuration, Timestamp};
-
-use super::Snapshot;
 use berth_workload::node::image::entry::{self, Standing};
 use berth_workload::node::image::room::{Full, Wish, room};
 use berth_workload::node::image::{is_asked_by, name};
 use berth_workload::pull::{Nodes, Settings};
+use jiff::{SignedDuration, Timestamp};
+
+use super::Snapshot;
 
 /// The job's nodes by how far they are, each sorted by name.
 #[derive(Debug, Default)]

@@ -5,13 +5,6 @@ use std::sync::Arc;
 
 use berth_api::v1beta1::imagepulljob::{ImagePullJob, ImagePullJobStatus};
 use berth_api::v1beta1::nodeimage::{ImagePullPhase, ImageTagStatus, NodeImage};
-use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use serde_json::{Value, json};
-
-use super::{Snapshot, decide, status};
-use crate::model::apiserver::merge;
-use crate::nodeimage;
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::node::Node;
 use berth_workload::node::image;
@@ -19,6 +12,13 @@ use berth_workload::node::image::entry::{self, Standing};
 use berth_workload::plan::{Action, Failure, Outcome, Plan, Target};
 use berth_workload::pod::Pod;
 use berth_workload::resource::{IMAGE_PULL_JOBS, NODE_IMAGES};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::{Value, json};
+
+use super::{Snapshot, decide, status};
+use crate::model::apiserver::merge;
+use crate::nodeimage;
 
 /// What a node's daemon makes of its pulls.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -3,18 +3,19 @@
 use std::collections::BTreeSet;
 
 use berth_api::v1beta1::imagepulljob::ImagePullJobStatus;
-use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-
-use super::Snapshot;
-use super::decide::PULL;
-use super::round::Round;
 use berth_workload::node::image::name;
 use berth_workload::node::image::room::Full;
 use berth_workload::plan::{Action, Deed, Outcome, Plan, Verb};
 use berth_workload::pull::{Settings, full_name, permitted, settings};
 use berth_workload::resource::{IMAGE_PULL_JOBS, NODE_IMAGES};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use super::Snapshot;
+use super::round::Round;
+
+/// The stage that asks nodes.
+pub(super) const PULL: &str = "pull";
 /// Most nodes that the status names as failed: every node that fails makes one more write of the whole list.
 pub const MAX_FAILED_NODES: usize = 500;
 /// Most nodes that the message names.

@@ -6,13 +6,13 @@ mod spec;
 use std::sync::Arc;
 
 use berth_api::v1beta1::nodeimage::MAX_IMAGES;
+use berth_workload::pod::Pod;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
 use super::simulation::{Daemon, World};
 use super::{MAX_FAILED_NODES, concerns, concerns_pod};
-use berth_workload::pod::Pod;
 
 fn pod(name: &str, node: &str, app: &str, phase: &str) -> Arc<Pod> {
     let pod = json!({

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use berth_api::env_hash;
 use berth_api::v1beta1::nodeimage::{InspectEnv, InspectedContainer};
+use berth_workload::inplace::kubelet_hash::kubelet_hash;
+use berth_workload::pod::Pod;
 use serde_json::{Value, json};
 
 use crate::nodeimage;
-use berth_workload::inplace::kubelet_hash::kubelet_hash;
-use berth_workload::pod::Pod;
 
 /// Creates every container that is missing, stopped, or of another image than the spec's, unless its barrier's key is
 /// missing. A slow one is ready the next time.

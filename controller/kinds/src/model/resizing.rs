@@ -1,9 +1,9 @@
 //! A kubelet that resizes, puts off, or refuses.
 
+use berth_workload::inplace::resize::Resizes;
 use serde_json::{Value, json};
 
 use super::apiserver::{count_change, set_condition};
-use berth_workload::inplace::resize::Resizes;
 
 /// What the server does with a patch of the `resize` subresource.
 pub(crate) fn patch(pod: &mut Value, resources: &Resizes) {

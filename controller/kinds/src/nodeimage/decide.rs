@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use berth_api::names::{self, label};
 use berth_api::v1beta1::imagepulljob::{CompletionPolicyType, ImagePullJob};
 use berth_api::v1beta1::nodeimage::{ImageTagSpec, NodeImage};
+use berth_workload::node::Node;
+use berth_workload::node::image::{entry, target};
+use berth_workload::plan::{Action, Event, IfExists, Plan, Step, Target};
+use berth_workload::resource::NODE_IMAGES;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::{Map, Value, json};
 
 use super::{Snapshot, inspect};
-use berth_workload::node::Node;
-use berth_workload::node::image::{entry, target};
-use berth_workload::plan::{Action, Event, IfExists, Plan, Step, Target};
-use berth_workload::resource::NODE_IMAGES;
 
 /// Decides what to do for a node's NodeImage now.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::v1beta1::nodeimage::{InspectPod, MAX_INSPECTED_PODS, NodeImage};
-use serde::Serialize;
-
-use super::Snapshot;
 use berth_workload::inplace::env::{self, MAX_VARIABLES};
 use berth_workload::inplace::exact::Verdict;
 use berth_workload::inplace::steps::{self, Phase, phase};
 use berth_workload::node::image::facts;
 use berth_workload::pod::Pod;
+use serde::Serialize;
+
+use super::Snapshot;
 
 /// Is the daemon to look at the pod: is it one whose in-place update only the node can prove? Once asked about, a pod stays in the
 /// list until its update is settled: the answer must last until whoever waits for it has used it.

@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::NodeImage;
-
 use berth_workload::node::Node;
 use berth_workload::pod::Pod;
 

@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::{ImagePullPolicy, ImageTagPullPolicy, MAX_INSPECTED_PODS, NodeImage};
+use berth_workload::node::image::{entry, is_asked_by, owners};
+use berth_workload::plan::{Action, IfExists, Plan};
+use berth_workload::pod::Pod;
+use berth_workload::resource::NODE_IMAGES;
 use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{Node, Snapshot, bears_on, decide};
-use berth_workload::node::image::{entry, is_asked_by, owners};
-use berth_workload::plan::{Action, IfExists, Plan};
-use berth_workload::pod::Pod;
-use berth_workload::resource::NODE_IMAGES;
 
 const NOW: i64 = 1_000_000;
 

@@ -4,6 +4,7 @@
 //! that its decision rests on, is entered in the expectations, and ends before the leader's time does, on both sides.
 
 mod answer;
+pub(crate) mod owner;
 mod pace;
 mod quiet;
 mod window;
@@ -28,6 +29,7 @@ use crate::election::Leadership;
 use crate::events::Recorder;
 use crate::expectations::{Expectations, Ticket};
 use crate::object::Resource;
+pub use owner::Owner;
 use pace::Pace;
 use quiet::Quiet;
 use window::Window;
@@ -56,31 +58,6 @@ impl Default for Settings {
             timeout: Duration::from_secs(10),
             field_manager: "berth-controller".to_owned(),
             stop: CancellationToken::new(),
-        }
-    }
-}
-
-/// The workload that a plan is for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owner {
-    /// Where it is served.
-    pub resource: Resource,
-    /// Namespace, empty if cluster-scoped.
-    pub namespace: String,
-    /// Name.
-    pub name: String,
-    /// Uid: under it writes are expected.
-    pub uid: String,
-}
-
-impl Owner {
-    /// The object itself as an owner.
-    pub fn of<T: crate::Object>(object: &T) -> Self {
-        Self {
-            resource: T::RESOURCE,
-            namespace: object.namespace().to_owned(),
-            name: object.name().to_owned(),
-            uid: object.uid().to_owned(),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use berth_workload::owner::{OwnerKey, Reference};
 
 use super::{Store, is_at, is_before, reaches};
-use crate::feed::Odd;
+use crate::feed::event::Odd;
 use crate::object::Object;
 
 /// By namespace and name, with the list that showed it last. Nearly always there are none.

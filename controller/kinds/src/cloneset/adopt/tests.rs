@@ -1,11 +1,11 @@
 use std::sync::Arc;
 
+use berth_workload::resource::PODS;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
 use super::super::simulation::{World, template};
 use super::*;
-use berth_workload::resource::PODS;
 
 const IN_PLACE: &str = "InPlaceIfPossible";
 

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-
 use berth_workload::claim::Claim;
 use berth_workload::plan::Action;
+use serde_json::{Value, json};
 
 /// The claims by name.
 #[derive(Debug, Default)]

@@ -2,12 +2,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use berth_api::template::VolumeClaimTemplate;
+use berth_workload::gates::Gate;
+use berth_workload::plan::{Action, Plan};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::cloneset::simulation::{World, template};
-use berth_workload::gates::Gate;
-use berth_workload::plan::{Action, Plan};
 
 fn claim_template(name: &str, size: &str) -> VolumeClaimTemplate {
     VolumeClaimTemplate::from(&json!({

@@ -1,14 +1,14 @@
 //! The owner of lifecycle hooks in the small world, and what no controller may do to the pods that it holds.
 
-use serde_json::{Value, json};
-
-use super::World;
 use berth_workload::lifecycle::{
     self, NORMAL, PREPARING_DELETE, PREPARING_NORMAL, PREPARING_UPDATE, UPDATED, UPDATING, hook,
 };
 use berth_workload::plan::Action;
 use berth_workload::pod::Pod;
 use berth_workload::pod::unready::{self, Reason};
+use serde_json::{Value, json};
+
+use super::World;
 
 /// The label of the hooks here.
 pub(in crate::cloneset) const LABEL: &str = "x.io/hook";

@@ -6,10 +6,11 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::*;
-use crate::model::apiserver::{Objects, find};
 use berth_workload::claim::Claim;
 use berth_workload::pod::gates::IN_PLACE_UPDATE_READY;
+
+use super::*;
+use crate::model::apiserver::{Objects, find};
 
 /// A kind of object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,9 @@
 //! What an apiserver makes of each write.
 
-use super::*;
 use berth_workload::plan::IfExists;
 use berth_workload::resource::{CLONE_SETS, CONFIG_MAPS, IMAGE_PULL_JOBS};
+
+use super::*;
 
 impl World {
     pub(super) fn write(&mut self, action: &Action) {

@@ -1,9 +1,10 @@
 //! In-place updates of pods with a launch order.
 
-use super::*;
 use berth_workload::inplace::resize::Ability;
 use berth_workload::inplace::state::State;
 use berth_workload::pod::Pod;
+
+use super::*;
 
 /// `first` before `second` before `third`, of which the first and the third read the label `tier`.
 fn ordered(first: u8, second: u8, third: u8, tier: u8) -> Value {

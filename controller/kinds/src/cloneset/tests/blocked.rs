@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use berth_api::names::condition;
 use berth_api::v1beta1::cloneset::CloneSetCondition;
+use berth_workload::plan::{Deed, Failure, Outcome, Plan, Refusal, Verb};
+use berth_workload::resource::PODS;
+use berth_workload::revision::REVISION_LABEL;
+use berth_workload::stuck;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::super::simulation::{World, template};
 use super::super::{Snapshot, decide, status};
-use berth_workload::plan::{Deed, Failure, Outcome, Plan, Refusal, Verb};
-use berth_workload::resource::PODS;
-use berth_workload::revision::REVISION_LABEL;
-use berth_workload::stuck;
 
 /// When pods of these tests were made, and things began.
 const BEGAN: &str = "2026-01-01T00:00:00Z";

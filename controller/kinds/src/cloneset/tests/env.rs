@@ -1,9 +1,9 @@
 //! Containers that read their pod's labels and annotations.
 
 use berth_api::names::annotation::RUNTIME_CONTAINERS_META;
+use berth_workload::inplace::steps;
 
 use super::*;
-use berth_workload::inplace::steps;
 
 /// `main` reads the label `tier`, `side` the annotation `note`.
 fn reading(image: &str, tier: &str, note: &str) -> Value {

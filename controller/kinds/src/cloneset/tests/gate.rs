@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use berth_workload::lifecycle::{NORMAL, PREPARING_DELETE, UPDATING};
+use berth_workload::plan::Plan;
+use berth_workload::podset::update::MOST_OPENED_EARLY;
 use serde_json::json;
 
 use super::super::simulation::owner::LABEL;
 use super::super::simulation::{World, template};
 use super::{kinds, strategy};
-use berth_workload::lifecycle::{NORMAL, PREPARING_DELETE, UPDATING};
-use berth_workload::plan::Plan;
-use berth_workload::podset::update::MOST_OPENED_EARLY;
 
 /// So many pods, all of them out of service, with another image that no kubelet has seen.
 fn patched(pods: i32) -> World {

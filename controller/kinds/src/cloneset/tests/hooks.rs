@@ -4,15 +4,15 @@ mod events;
 use std::sync::Arc;
 
 use berth_api::names::label::SPECIFIED_DELETE;
+use berth_workload::gates::Gate;
+use berth_workload::lifecycle::{self, NORMAL, PREPARING_DELETE, PREPARING_NORMAL, PREPARING_UPDATE, UPDATED};
+use berth_workload::plan::{Action, Plan};
+use berth_workload::pod::{Pod, availability, unready};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::super::simulation::owner::{FINALIZER, LABEL};
 use super::super::simulation::{World, template};
-use berth_workload::gates::Gate;
-use berth_workload::lifecycle::{self, NORMAL, PREPARING_DELETE, PREPARING_NORMAL, PREPARING_UPDATE, UPDATED};
-use berth_workload::plan::{Action, Plan};
-use berth_workload::pod::{Pod, availability, unready};
 
 fn strategy(more: Value) -> Value {
     let mut rolling = json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 1});

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 use serde_json::{Value, json};
 
-use super::super::claims;
+use super::super::ids::instance;
 use super::super::simulation::owner::{FINALIZER, LABEL};
 use super::super::simulation::views::{Kind, Planted, Views};
 use super::super::simulation::{World, partition, template};
@@ -289,7 +289,7 @@ impl History {
         if self.given.claims == Some(false) {
             let claims = world.claims.seen();
             let of_a_pod = |id: &str| world.pods.contains_key(&format!("web-{id}"));
-            let left = claims.iter().find(|claim| !of_a_pod(claims::instance(&claim.metadata)));
+            let left = claims.iter().find(|claim| !of_a_pod(instance(&claim.metadata)));
             prop_assert!(left.is_none(), "{left:?} is left behind under {:?}:{self}", self.given);
         }
         Ok(())

@@ -1,10 +1,10 @@
 use berth_api::names::{annotation, env};
-use serde_json::{Value, json};
-
-use crate::cloneset::simulation::World;
 use berth_workload::launch::priorities;
 use berth_workload::plan::{Action, IfExists};
 use berth_workload::resource::CONFIG_MAPS;
+use serde_json::{Value, json};
+
+use crate::cloneset::simulation::World;
 
 fn strategy() -> Value {
     json!({"type": "RollingUpdate", "rollingUpdate": {"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "100%"}})

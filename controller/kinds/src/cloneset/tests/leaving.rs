@@ -1,9 +1,10 @@
 //! Pods that go.
 
-use super::*;
-use crate::cloneset::decide;
 use berth_workload::lifecycle;
 use berth_workload::node::Node;
+
+use super::*;
+use crate::cloneset::decide;
 
 fn scale(world: &mut World, replicas: i32) {
     Arc::make_mut(&mut world.set).spec.replicas = Some(replicas);

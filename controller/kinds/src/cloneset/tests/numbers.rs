@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use berth_workload::gates::Gate;
+use berth_workload::plan::{Action, Plan};
 use serde_json::{Value, json};
 
 use super::super::simulation::{World, template};
-use berth_workload::gates::Gate;
-use berth_workload::plan::{Action, Plan};
 
 fn strategy(rolling: Value) -> Value {
     json!({"type": "RollingUpdate", "rollingUpdate": rolling})

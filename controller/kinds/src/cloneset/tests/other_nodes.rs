@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::*;
 use berth_workload::inplace::exact::NodeFacts;
+
+use super::*;
 
 #[test]
 fn what_the_node_image_of_another_node_says_of_a_pod_is_no_proof() {

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use berth_workload::gates::Gate;
+use berth_workload::plan::{Action, Plan};
+use berth_workload::pod::gates::IN_PLACE_UPDATE_READY;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::super::simulation::{Tally, World, template};
-use berth_workload::gates::Gate;
-use berth_workload::plan::{Action, Plan};
-use berth_workload::pod::gates::IN_PLACE_UPDATE_READY;
 
 /// The image of the last template: no history has it.
 const LAST: &str = "web:last";

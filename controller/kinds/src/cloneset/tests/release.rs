@@ -1,8 +1,8 @@
+use berth_workload::podset::release::split_by_selector;
 use serde_json::json;
 
 use super::super::simulation::{World, template};
 use super::kinds;
-use berth_workload::podset::release::split_by_selector;
 
 #[test]
 fn a_pod_that_loses_a_label_of_the_selector_is_released_and_replaced() {

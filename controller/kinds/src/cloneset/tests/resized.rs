@@ -2,14 +2,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_api::names::condition;
-use proptest::prelude::*;
-use serde_json::{Value, json};
-
-use crate::cloneset::simulation::{self, World};
 use berth_workload::inplace::resize::Ability;
 use berth_workload::inplace::steps;
 use berth_workload::plan::{Action, Plan};
 use berth_workload::pod::Pod;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::cloneset::simulation::{self, World};
 
 fn template(image: &str, cpu: &str) -> Value {
     let mut template = simulation::template(image);

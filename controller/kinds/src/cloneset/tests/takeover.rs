@@ -1,10 +1,10 @@
 //! CloneSets that OpenKruise ran until now. Their objects are in the form in which OpenKruise 1.9 was seen to leave them.
 
+use berth_workload::plan::{Action, PodPatch};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::super::simulation::World;
-use berth_workload::plan::{Action, PodPatch};
 
 /// As OpenKruise's webhook stores it, with defaults.
 fn template(image: &str) -> Value {

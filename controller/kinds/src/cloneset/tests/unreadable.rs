@@ -1,12 +1,12 @@
 use std::sync::Arc;
 
 use berth_api::names::condition;
+use berth_workload::plan::{Action, Outcome};
+use berth_workload::podset::Unreadable;
 use serde_json::json;
 
 use super::super::simulation::{World, template};
 use super::super::{decide, status};
-use berth_workload::plan::{Action, Outcome};
-use berth_workload::podset::Unreadable;
 
 fn unreadable(kind: &'static str, name: &str) -> Unreadable {
     Unreadable { kind, name: name.to_owned(), error: "invalid type".to_owned() }

@@ -1,8 +1,9 @@
 //! What a plan and a status say, for people.
 
-use super::*;
 use berth_workload::plan::{Deed, Verb};
 use berth_workload::resource::PODS;
+
+use super::*;
 
 fn reasons(plan: &Plan) -> Vec<&str> {
     plan.stages.iter().flat_map(|stage| &stage.steps).map(|step| &*step.reason).collect()

@@ -1,11 +1,11 @@
 //! What is done around the asking of nodes, and what is said of it.
 
 use berth_api::names::finalizer::PROTECTION;
+use berth_workload::plan::{Action, Plan};
+use berth_workload::resource::IMAGE_PULL_JOBS;
 
 use super::*;
 use crate::imagepulljob::decide;
-use berth_workload::plan::{Action, Plan};
-use berth_workload::resource::IMAGE_PULL_JOBS;
 
 fn full() -> Value {
     let images = (0..MAX_IMAGES).map(|n| (format!("i{n}"), json!({"tags": [{"tag": "1"}]})));

@@ -1,11 +1,11 @@
 //! Entries: who asks, with which secrets, and how long a node has.
 
 use berth_api::v1beta1::nodeimage::SandboxConfig;
+use berth_workload::node::image::entry::{Ask, Standing, ask, standing};
 use jiff::SignedDuration;
 
 use super::*;
 use crate::model::apiserver::merge;
-use berth_workload::node::image::entry::{Ask, Standing, ask, standing};
 
 /// The image's spec after a job has asked for `app:1` with these secrets.
 fn after(spec: &Value, status: &Value, policy: ImagePullPolicy, secrets: &[Value]) -> Value {

@@ -1,8 +1,9 @@
 //! What is told of a cause, and when it is told anew.
 
-use super::*;
 use berth_workload::plan::{Deed, Verb};
 use berth_workload::resource::{CLAIMS, IMAGE_PULL_JOBS, POD_TEMPLATES, PODS};
+
+use super::*;
 
 fn ready() -> Value {
     json!({"status": {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": BEGAN}]}})

@@ -1,7 +1,8 @@
 //! Updates and deletions that come between one another, and hooks that come and go meanwhile.
 
-use super::*;
 use berth_workload::lifecycle::UPDATING;
+
+use super::*;
 
 fn labelled(tier: &str) -> Value {
     let mut template = template("web:1");

@@ -1,9 +1,10 @@
 //! What the nodes have, and whom it holds back.
 
-use super::*;
-use crate::cloneset::decide;
 use berth_workload::lifecycle::PREPARING_UPDATE;
 use berth_workload::predownload::has;
+
+use super::*;
+use crate::cloneset::decide;
 
 /// The writes to pods and the names of those, in the plan's order.
 fn updated(plan: &Plan) -> Vec<String> {

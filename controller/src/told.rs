@@ -1,0 +1,47 @@
+//! Which objects were told of that they cannot be read.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use berth_runtime::Key;
+
+/// By CloneSet that cannot be read: the version in which it was told of. Its pods wake it far more often than it changes, and
+/// to tell is to read an object that may be large.
+#[derive(Debug, Default)]
+pub(crate) struct Told(Mutex<HashMap<Key, String>>);
+
+impl Told {
+    /// Was it told of in this version?
+    pub(crate) fn was_told(&self, key: &Key, version: &str) -> bool {
+        self.lock().get(key).is_some_and(|told| told == version)
+    }
+
+    /// It was told of in this version.
+    pub(crate) fn note(&self, key: &Key, version: &str) {
+        self.lock().insert(key.clone(), version.to_owned());
+    }
+
+    /// To be called when it can be read, or is gone.
+    pub(crate) fn forget(&self, key: &Key) {
+        self.lock().remove(key);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_version_is_told_of_once_until_it_can_be_read() {
+        let (told, key) = (Told::default(), Key::new("default", "web"));
+        assert!(!told.was_told(&key, "1"));
+        told.note(&key, "1");
+        assert_eq!([told.was_told(&key, "1"), told.was_told(&key, "2")], [true, false]);
+        told.forget(&key);
+        assert!(!told.was_told(&key, "1"));
+    }
+}

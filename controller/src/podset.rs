@@ -19,11 +19,11 @@ use berth_workload::pod::{Metadata, Pod, spread};
 use berth_workload::podset::{Unreadable, split_by_selector};
 use berth_workload::predownload::{brings_images, waits_for_images};
 use berth_workload::revision::{self, Revision};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use crate::change::each;
 use crate::reads::Reader;
-use crate::watched::{ORPHANED_CLAIMS, ORPHANED_REVISIONS, Watched};
+use crate::watched::{CustomResource, ORPHANED_CLAIMS, ORPHANED_REVISIONS, Watched};
 
 /// The stores of what belongs to workloads that own pods.
 pub(crate) struct PodSetReads {
@@ -76,13 +76,8 @@ impl PodSetReads {
     }
 
     /// Wakes a workload of this kind when something changes that belongs to it.
-    pub(crate) fn wake<T: Object>(
-        &self,
-        workloads: &Arc<Store<T>>,
-        queue: &Arc<Queue<Key>>,
-        metadata: fn(&T) -> &ObjectMeta,
-    ) {
-        let kind = T::RESOURCE.owner_kind();
+    pub(crate) fn wake<T: CustomResource>(&self, workloads: &Arc<Store<Watched<T>>>, queue: &Arc<Queue<Key>>) {
+        let kind = <T as CustomResource>::RESOURCE.owner_kind();
         let to = queue.clone();
         self.pods.on_change(move |change| each(change, |pod| wake_owner(&to, kind, &pod.metadata)));
         let to = queue.clone();
@@ -90,7 +85,7 @@ impl PodSetReads {
         self.wake_for_claims(kind, queue);
         self.wake_for_answers(kind, queue);
         self.wake_for_jobs(kind, queue);
-        self.wake_for_images(workloads, queue, metadata);
+        self.wake_for_images(workloads, queue);
         self.wake_for_unreadable(kind, queue);
     }
 
@@ -143,12 +138,8 @@ impl PodSetReads {
     }
 
     /// Wakes a workload when a node gets an image that its updates may wait for.
-    fn wake_for_images<T: Object>(
-        &self,
-        workloads: &Arc<Store<T>>,
-        queue: &Arc<Queue<Key>>,
-        metadata: fn(&T) -> &ObjectMeta,
-    ) {
+    fn wake_for_images<T: CustomResource>(&self, workloads: &Arc<Store<Watched<T>>>, queue: &Arc<Queue<Key>>) {
+        let kind = <T as CustomResource>::RESOURCE.owner_kind();
         let (to, pods, workloads) = (queue.clone(), self.pods.clone(), workloads.clone());
         self.nodeimages.on_change(move |change| {
             let Change::Applied { old, new } = change else { return };
@@ -156,9 +147,9 @@ impl PodSetReads {
                 return;
             }
             for pod in pods.by_index(&pods::BY_NODE, new.name()) {
-                let Some(owner) = managed_by(T::RESOURCE.owner_kind(), &pod.metadata) else { continue };
+                let Some(owner) = managed_by(kind, &pod.metadata) else { continue };
                 let workload = workloads.get(&pod.metadata.namespace, owner.name);
-                if workload.is_some_and(|workload| waits_for_images(metadata(&workload))) {
+                if workload.is_some_and(|workload| waits_for_images(workload.0.meta())) {
                     to.add(Key::new(&pod.metadata.namespace, owner.name));
                 }
             }

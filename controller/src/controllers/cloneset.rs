@@ -59,7 +59,7 @@ impl Controller for Reads {
         let to = queue.clone();
         self.clonesets.on_unreadable(move |odd| to.add(Key::new(&odd.namespace, &odd.name)));
         overlapping::wake(&self.clonesets, queue);
-        self.of_pods.wake(&self.clonesets, queue, |set| &set.0.metadata);
+        self.of_pods.wake(&self.clonesets, queue);
     }
 
     /// One round for one CloneSet, by what was last read of it. That it cannot be read any more is told on it.

@@ -15,8 +15,6 @@ use berth_workload::pod::Pod;
 use kube::Client;
 use serde::Serialize;
 
-use crate::told::Told;
-
 /// Shared by all controllers.
 pub(crate) struct Acting {
     /// The apiserver.
@@ -29,8 +27,6 @@ pub(crate) struct Acting {
     pub(crate) gates: Gates,
     /// May resources of containers change in place?
     pub(crate) resize: Ability,
-    /// CloneSets that cannot be read, of which that was told.
-    pub(crate) told: Told,
 }
 
 impl Acting {

@@ -26,7 +26,6 @@ use crate::controllers::{self, Starter};
 use crate::kinds::Kinds;
 use crate::reads::{Follow, Stores};
 use crate::resize;
-use crate::told::Told;
 
 /// How long a write may stay unseen before the object is read again.
 const DOUBT: Duration = Duration::from_secs(30);
@@ -110,8 +109,8 @@ fn acting(
 ) -> Arc<Acting> {
     let executor = Executor::new(client.clone(), leadership.clone(), expectations.clone(), recorder, settings);
     let executor = Arc::new(executor);
-    let (client, told) = (client.clone(), Told::default());
-    Arc::new(Acting { client, expectations, executor, gates, resize, told })
+    let client = client.clone();
+    Arc::new(Acting { client, expectations, executor, gates, resize })
 }
 
 fn elect(

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use berth_runtime::Key;
 
-/// By CloneSet that cannot be read: the version in which it was told of. Its pods wake it far more often than it changes, and
+/// By workload of one kind that cannot be read: the version in which it was told of. Its pods wake it far more often than it changes, and
 /// to tell is to read an object that may be large.
 #[derive(Debug, Default)]
 pub(crate) struct Told(Mutex<HashMap<Key, String>>);

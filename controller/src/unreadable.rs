@@ -1,9 +1,8 @@
-//! A CloneSet that cannot be read: the condition `Blocked` on it, written without knowing more of it than its conditions.
+//! A workload that cannot be read: the condition `Blocked` on it, written without knowing more of it than its conditions.
 
 use berth_api::names::condition;
 use berth_runtime::client;
 use berth_runtime::feed::Odd;
-use berth_runtime::object::CLONE_SETS;
 use berth_runtime::{Key, Resource};
 use berth_workload::plan::Target;
 use jiff::Timestamp;
@@ -12,6 +11,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
 use crate::acting::Acting;
+use crate::told::Told;
 
 /// What is said of an object that cannot be read, in an event and in the condition.
 pub(crate) fn message(resource: &Resource, odd: &Odd) -> String {
@@ -36,22 +36,22 @@ struct Version {
     resource_version: String,
 }
 
-/// Tells of a CloneSet once in each of its versions.
+/// Tells of a workload once in each of its versions.
 ///
 /// # Errors
 /// Why the condition is not written.
-pub(crate) async fn tell(acting: &Acting, key: &Key, odd: &Odd) -> Result<(), String> {
-    if acting.told.was_told(key, &odd.version) {
+pub(crate) async fn tell(acting: &Acting, resource: Resource, told: &Told, key: &Key, odd: &Odd) -> Result<(), String> {
+    if told.was_told(key, &odd.version) {
         return Ok(());
     }
-    write_condition(acting, odd).await?;
-    acting.told.note(key, &odd.version);
+    write_condition(acting, resource, odd).await?;
+    told.note(key, &odd.version);
     Ok(())
 }
 
-/// Reads the CloneSet as it is, and replaces its conditions with those and one more, if it is still of that version.
-async fn write_condition(acting: &Acting, odd: &Odd) -> Result<(), String> {
-    let path = CLONE_SETS.path(&odd.namespace, &odd.name).map_err(|error| error.to_string())?;
+/// Reads the workload as it is, and replaces its conditions with those and one more, if it is still of that version.
+async fn write_condition(acting: &Acting, resource: Resource, odd: &Odd) -> Result<(), String> {
+    let path = resource.path(&odd.namespace, &odd.name).map_err(|error| error.to_string())?;
     let Seen { metadata, spec, status } = match client::get::<Seen>(&acting.client, &path).await {
         Ok(seen) => seen,
         Err(failed) if failed.code == 404 => return Ok(()),
@@ -61,14 +61,14 @@ async fn write_condition(acting: &Acting, odd: &Odd) -> Result<(), String> {
         return Ok(());
     }
     let old = status.unwrap_or_else(|| json!({}));
-    let new = with_condition(&old, &message(&CLONE_SETS, odd), Timestamp::now());
+    let new = with_condition(&old, &message(&resource, odd), Timestamp::now());
     let target = Target {
         namespace: odd.namespace.clone(),
         name: odd.name.clone(),
         uid: odd.uid.clone(),
         resource_version: Some(metadata.resource_version),
     };
-    let written = acting.executor.write_status(&CLONE_SETS, &target, &old, &new).await;
+    let written = acting.executor.write_status(&resource, &target, &old, &new).await;
     written.map(drop).map_err(|failure| failure.message)
 }
 

@@ -3,6 +3,7 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
+use berth_api::names::label;
 use berth_api::v1beta1::cloneset::CloneSet;
 use berth_kinds::cloneset::{Orphans, Snapshot, decide, status};
 use berth_runtime::driver::Next;
@@ -20,6 +21,7 @@ use crate::controllers::Controller;
 use crate::overlapping;
 use crate::podset::{Observed, PodSetReads};
 use crate::reads::{Read, Reader};
+use crate::told::Told;
 use crate::unreadable;
 use crate::watched::{CustomResource, Watched};
 
@@ -27,6 +29,7 @@ use crate::watched::{CustomResource, Watched};
 pub(crate) struct Reads {
     pub(crate) clonesets: Arc<Store<Watched<CloneSet>>>,
     pub(crate) of_pods: PodSetReads,
+    told: Told,
 }
 
 impl CustomResource for CloneSet {
@@ -44,7 +47,7 @@ impl Controller for Reads {
     const NAME: &'static str = "cloneset";
 
     fn new(reader: &mut Reader<'_>) -> Self {
-        Self { clonesets: reader.read(), of_pods: PodSetReads::new(reader) }
+        Self { clonesets: reader.read(), of_pods: PodSetReads::new(reader), told: Told::default() }
     }
 
     /// Wakes a CloneSet when it, one of its pods, one of its revisions or one of their claims changes.
@@ -66,11 +69,11 @@ impl Controller for Reads {
     async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
         let set = self.clonesets.get(&key.namespace, &key.name);
         let Some(odd) = self.clonesets.unreadable(&key.namespace, &key.name) else {
-            acting.told.forget(&key);
+            self.told.forget(&key);
             let Some(set) = set else { return Next::Done };
             return round(self, acting, &set).await;
         };
-        let told = unreadable::tell(acting, &key, &odd).await;
+        let told = unreadable::tell(acting, Self::RESOURCE, &self.told, &key, &odd).await;
         let next = match set {
             Some(set) => round(self, acting, &set).await,
             None => {
@@ -104,8 +107,10 @@ fn is_news(old: &CloneSet, new: &CloneSet) -> bool {
 pub(crate) fn observe(reads: &Reads, set: &Watched<CloneSet>, gates: Gates, resize: Ability) -> Snapshot {
     let owner = owner_key(set);
     let of_pods = &reads.of_pods;
-    let Observed { pods, strays, revisions, node_images, nodes, jobs, claims, unreadable } =
+    let Observed { pods, strays, revisions, node_images, nodes, jobs, mut claims, unreadable } =
         of_pods.observe(&owner, &set.0.spec.selector, &set.0.spec.template, gates);
+    // Pods may own claims of other kinds of volumes.
+    claims.retain(|claim| claim.metadata.label(label::CLONESET_INSTANCE_ID).is_some());
     // What an earlier CloneSet of this name may have left.
     let orphaned = of_pods.orphaned(set.namespace());
     let orphans = Orphans::of(&set.0, orphaned.pods, orphaned.claims, orphaned.revisions);

@@ -10,12 +10,11 @@ use std::sync::Arc;
 
 use berth_api::v1beta1::cloneset::CloneSet;
 use berth_workload::claim::Claim;
-use berth_workload::inplace::steps;
-use berth_workload::plan::{Action, Event, Plan, Stage, Step, Target};
+use berth_workload::plan::{Action, Plan, Stage, Step, Target};
 use berth_workload::pod::{Metadata, Pod, availability};
+use berth_workload::podset::adopt::{self, MOST};
 use berth_workload::podset::history::Revisions;
-use berth_workload::resource::CLONE_SETS;
-use berth_workload::revision::{self, HASH_LABEL, REVISION_LABEL, Revision, short};
+use berth_workload::revision::{self, PodLabels, REVISION_LABEL, Revision};
 use berth_workload::rollout::Numbers;
 use berth_workload::selector::Selector;
 use jiff::Timestamp;
@@ -23,10 +22,7 @@ use serde_json::json;
 
 use super::claims;
 use super::ids::instance;
-use super::{Settings, Snapshot};
-
-/// Objects that one plan takes over at most.
-const MOST: usize = 64;
+use super::{Settings, Snapshot, workload};
 
 /// Objects that nobody controls and that a CloneSet of this name may have left.
 #[derive(Debug, Clone, Default)]
@@ -44,19 +40,16 @@ impl Orphans {
             return Self::default();
         }
         let Ok(selector) = Selector::new(&set.spec.selector) else { return Self::default() };
-        let prefix = format!("{}-", set.metadata.name.as_deref().unwrap_or_default());
-        let is_left = |metadata: &Metadata| is_left(set, metadata);
-        let is_named = |metadata: &Metadata| {
-            is_left(metadata)
-                && !selector.is_empty()
-                && metadata.name.starts_with(&prefix)
-                && selector.matches(|key| metadata.label(key))
+        let workload = workload(set, PodLabels::default());
+        let created = set.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        let is_left = |metadata: &Metadata| {
+            let is_older = metadata.creation_timestamp.is_some_and(|own| created.is_some_and(|created| own <= created));
+            is_older && adopt::is_nobodys(&workload, metadata)
         };
+        let is_named =
+            |metadata: &Metadata| is_left(metadata) && adopt::is_named_and_selected(&workload, &selector, metadata);
         let is_pod = |pod: &Pod| is_named(&pod.metadata) && pod.is_active() && !instance(&pod.metadata).is_empty();
-        let is_revision = |revision: &Revision| {
-            let metadata = &revision.metadata;
-            is_named(metadata) && metadata.label(HASH_LABEL) == Some(short(&metadata.name))
-        };
+        let is_revision = |revision: &Revision| is_named(&revision.metadata) && adopt::is_revision(revision);
         Self {
             pods: pods.into_iter().filter(|pod| is_pod(pod)).collect(),
             claims: claims.into_iter().filter(|claim| is_left(&claim.metadata)).collect(),
@@ -65,23 +58,9 @@ impl Orphans {
     }
 }
 
-/// Nobody's, not going, in the namespace of the CloneSet and not younger than it.
-fn is_left(set: &CloneSet, metadata: &Metadata) -> bool {
-    let created = set.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    metadata.controller().is_none()
-        && metadata.deletion_timestamp.is_none()
-        && set.metadata.namespace.as_deref() == Some(&*metadata.namespace)
-        && metadata.creation_timestamp.is_some_and(|own| created.is_some_and(|created| own <= created))
-}
-
 /// Takes over the revisions. Empty if there are none.
 pub(super) fn revisions(snapshot: &Snapshot) -> Vec<Stage> {
-    let adopt = |revision: &Arc<Revision>| {
-        let target = Target::as_seen(&revision.metadata);
-        let reason = format!("revision {} is adopted: an earlier CloneSet of this name left it", target.name);
-        Step::new(Action::AdoptRevision { target, owner: snapshot.scene().workload.reference() }, reason)
-    };
-    stages(snapshot, snapshot.orphans.revisions.iter().take(MOST).map(adopt).collect())
+    adopt::revisions(&snapshot.scene().workload, &snapshot.orphans.revisions)
 }
 
 /// Takes over pods in place of those that would be created, and their claims and those of pods that were taken over before.
@@ -122,22 +101,14 @@ pub(super) fn pods(
     let mut steps: Vec<_> = orphans.iter().map(|pod| adopt_pod(snapshot, pod)).collect();
     let of_staying = snapshot.pods.iter().filter(|pod| pod.is_active()).flat_map(|pod| adopt_claims(snapshot, pod));
     steps.extend(of_staying.take(MOST).map(|action| Step::new(action, "a claim is adopted after its pod".to_owned())));
-    plan.stages.extend(stages(snapshot, steps));
+    plan.stages.extend(adopt::confirmed(&snapshot.scene().workload, steps));
 }
 
 /// The claims come after their pod, and only if it is taken over: a claim without a pod would be deleted.
 fn adopt_pod(snapshot: &Snapshot, pod: &Pod) -> Step {
-    let name = &pod.metadata.name;
-    let message = format!("pod {name} is adopted: an earlier CloneSet of this name left it");
-    let mut actions =
-        vec![Action::AdoptPod { target: steps::target_as_seen(pod), owner: snapshot.scene().workload.reference() }];
-    actions.extend(adopt_claims(snapshot, pod));
-    Step {
-        actions,
-        reason: message.clone(),
-        done: Some(Event { warning: false, reason: "PodAdopted", message }),
-        failed: Some(Event { warning: true, reason: "FailedAdopt", message: format!("failed to adopt pod {name}") }),
-    }
+    let mut step = adopt::pod(&snapshot.scene().workload, pod);
+    step.actions.extend(adopt_claims(snapshot, pod));
+    step
 }
 
 /// The claims of a pod: by their names, as the templates give them.
@@ -151,20 +122,6 @@ fn adopt_claims(snapshot: &Snapshot, pod: &Pod) -> impl Iterator<Item = Action> 
         let patch = json!({"metadata": {"ownerReferences": [snapshot.scene().workload.reference()]}});
         Action::PatchClaim { target: Target::as_seen(&claim.metadata), patch }
     })
-}
-
-/// The steps, behind a look at the CloneSet as it is.
-fn stages(snapshot: &Snapshot, steps: Vec<Step>) -> Vec<Stage> {
-    if steps.is_empty() {
-        return Vec::new();
-    }
-    let target = Target::from(&snapshot.set.metadata);
-    let reason = format!("{} objects of nobody are to be adopted", steps.len());
-    let confirm = Step::new(Action::Confirm { resource: CLONE_SETS, target }, reason);
-    vec![
-        Stage { name: "confirm", required: true, steps: vec![confirm] },
-        Stage { name: "adopt", required: false, steps },
-    ]
 }
 
 #[cfg(test)]

@@ -258,6 +258,4 @@ fn reuses(snapshot: &Snapshot) -> bool {
 }
 
 #[cfg(test)]
-pub(super) mod simulation;
-#[cfg(test)]
 mod tests;

@@ -1,13 +1,12 @@
 //! From a snapshot to a plan.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use berth_api::names::label;
 use berth_workload::gates::Gate;
 use berth_workload::lifecycle;
-use berth_workload::plan::{Action, Body, Event, Plan, Stage, Step, Waiting};
-use berth_workload::pod::{Availability, Pod, availability, order};
+use berth_workload::plan::{Action, Body, Event, Plan, Stage, Step};
+use berth_workload::pod::{Pod, availability, order};
 use berth_workload::podset::history::{self, Revisions};
 use berth_workload::podset::new_pod::new_pod;
 use berth_workload::podset::{Uids, hooks, release, unreadable, update};
@@ -125,7 +124,7 @@ fn roll_out(
     plan.add_stage("pods to delete", pods_to_delete::clean(snapshot).into_iter().collect());
     claims::settle(snapshot, plan);
     history::drop_history(&scene, settings.history_limit, revisions, &pods, plan);
-    wait_for_availability(&pods, &settings, plan, now);
+    stuck::tell_of_unavailable(&pods, settings.min_ready_seconds, plan, now);
 }
 
 /// A pod that the step takes away, or lets a hook hold, has no other write in the same plan: that might put it back into
@@ -293,7 +292,7 @@ fn create(
     let name = claims::pod_name(snapshot, id);
     let mut body = new_pod(&scene, revision, template, &name);
     body["metadata"]["labels"][label::CLONESET_INSTANCE_ID] = json!(id);
-    lifecycle::begin(&mut body, now);
+    lifecycle::begin(&mut body, lifecycle::PREPARING_NORMAL, now);
     let wanted = snapshot.set.spec.replicas.unwrap_or(1);
     let mut actions = claims.creations(id);
     actions.push(Action::CreatePod { body: Body::from(&body) });
@@ -306,30 +305,5 @@ fn create(
             message: format!("succeed to create pod {name}"),
         }),
         failed: Some(Event { warning: true, reason: "FailedCreate", message: format!("failed to create pod {name}") }),
-    }
-}
-
-/// Nothing announces that a pod has been ready for long enough: look again then.
-fn wait_for_availability(pods: &[Arc<Pod>], settings: &Settings, plan: &mut Plan, now: Timestamp) {
-    let mut soonest: Option<SignedDuration> = None;
-    let mut unnamed = Vec::new();
-    let named: BTreeSet<&str> = plan.waiting.iter().map(|waiting| &*waiting.pod).collect();
-    for pod in pods {
-        let reason = match availability(pod, settings.min_ready_seconds, now) {
-            Availability::Available => continue,
-            Availability::After(wait) => {
-                soonest = Some(soonest.map_or(wait, |old| old.min(wait)));
-                format!("is ready, and available in {} s (minReadySeconds)", wait.as_secs() + 1)
-            }
-            Availability::Held => format!("is in lifecycle state {}", lifecycle::state(pod)),
-            Availability::NotReady => stuck::why_not_ready(pod),
-        };
-        if !named.contains(&*pod.metadata.name) {
-            unnamed.push(Waiting { pod: pod.metadata.name.to_string(), reason });
-        }
-    }
-    plan.waiting.append(&mut unnamed);
-    if let Some(wait) = soonest {
-        plan.look_again_after(wait);
     }
 }

@@ -26,14 +26,14 @@ use berth_api::v1beta1::cloneset::CloneSet;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::NodeImage;
 use berth_workload::claim::Claim;
-use berth_workload::gates::Gates;
+use berth_workload::gates::{Gate, Gates};
 use berth_workload::inplace::resize::Ability;
 use berth_workload::node::Node;
 use berth_workload::owner::{CLONE_SET, OwnerKey};
 use berth_workload::pod::Pod;
 use berth_workload::podset::{Blocked, Phases, Scene, Unreadable, Workload};
 use berth_workload::resource::CLONE_SETS;
-use berth_workload::revision::Revision;
+use berth_workload::revision::{PodLabels, Revision};
 
 pub use adopt::Orphans;
 pub use decide::decide;
@@ -112,22 +112,7 @@ impl Snapshot {
     }
 
     fn workload(&self) -> Workload<'_> {
-        let (spec, status) = (&self.set.spec, self.set.status.as_ref());
-        let mut conditions = status.into_iter().flat_map(|status| &status.conditions);
-        let blocked = conditions.find(|c| c.type_ == condition::BLOCKED && c.status == "True");
-        Workload {
-            resource: CLONE_SETS,
-            metadata: &self.set.metadata,
-            selector: &spec.selector,
-            template: &spec.template,
-            claim_templates: &spec.volume_claim_templates,
-            lifecycle: spec.lifecycle.as_ref(),
-            min_ready_seconds: spec.min_ready_seconds,
-            pods_to_delete: &spec.scale_strategy.pods_to_delete,
-            current_revision: status.map_or("", |status| &status.current_revision),
-            collisions: status.and_then(|status| status.collision_count).unwrap_or(0),
-            blocked: blocked.map(|blocked| Blocked { reason: &blocked.reason, message: &blocked.message }),
-        }
+        workload(&self.set, PodLabels { short: self.gates.has(Gate::CloneSetShortHash), template_hash: true })
     }
 
     /// The same without the pods that cannot be read.
@@ -136,5 +121,26 @@ impl Snapshot {
         let mut readable = self.clone();
         readable.pods.retain(|pod| !is_unreadable(&pod.metadata.name));
         readable
+    }
+}
+
+/// What of a CloneSet is the same for every owner of pods.
+fn workload(set: &CloneSet, labels: PodLabels) -> Workload<'_> {
+    let (spec, status) = (&set.spec, set.status.as_ref());
+    let mut conditions = status.into_iter().flat_map(|status| &status.conditions);
+    let blocked = conditions.find(|c| c.type_ == condition::BLOCKED && c.status == "True");
+    Workload {
+        resource: CLONE_SETS,
+        metadata: &set.metadata,
+        selector: &spec.selector,
+        template: &spec.template,
+        claim_templates: &spec.volume_claim_templates,
+        lifecycle: spec.lifecycle.as_ref(),
+        min_ready_seconds: spec.min_ready_seconds,
+        pods_to_delete: &spec.scale_strategy.pods_to_delete,
+        labels,
+        current_revision: status.map_or("", |status| &status.current_revision),
+        collisions: status.and_then(|status| status.collision_count).unwrap_or(0),
+        blocked: blocked.map(|blocked| Blocked { reason: &blocked.reason, message: &blocked.message }),
     }
 }

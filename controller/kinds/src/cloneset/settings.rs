@@ -1,20 +1,18 @@
 //! The CloneSet's spec as decisions use it: defaults filled in, numbers made absolute, and refused where it makes no sense.
 
 use berth_api::IntOrString;
-use berth_api::template::VolumeClaimTemplate;
 use berth_api::v1beta1::cloneset::{
     CloneSetPodUpdateStrategyType, CloneSetSpec, CloneSetUpdateStrategyType, DEFAULT_MAX_UNAVAILABLE,
     DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT, RollingUpdateCloneSetStrategy,
 };
-use berth_api::validation::claim_templates;
 use berth_workload::gates::Gate;
 use berth_workload::intstr::{self, Round};
 use berth_workload::launch;
 use berth_workload::plan::Refusal;
+use berth_workload::podset::spec::{check_claim_templates, check_selector};
 use berth_workload::podset::way::Policy;
 use berth_workload::predownload::{self, Knobs};
 use berth_workload::rollout::Wanted;
-use berth_workload::selector::Selector;
 use berth_workload::update_order::UpdateOrder;
 use jiff::SignedDuration;
 use serde_json::Value;
@@ -61,9 +59,10 @@ fn refusal(snapshot: &Snapshot, (field, problem): (&str, String)) -> Refusal {
 pub(super) fn beside_template(snapshot: &Snapshot) -> Result<Settings, Refusal> {
     let spec = &snapshot.set.spec;
     let refuse = |problem: (&str, String)| refusal(snapshot, problem);
-    check_selector(spec).map_err(refuse)?;
-    check_claims(snapshot)?;
-    predownload::check(&snapshot.scene().workload)?;
+    let workload = snapshot.scene().workload;
+    check_selector(&workload).map_err(refuse)?;
+    check_claim_templates(&workload)?;
+    predownload::check(&workload)?;
     let rolling = spec.update_strategy.rolling_update.clone().unwrap_or_default();
     Ok(Settings {
         wanted: wanted(spec, &rolling).map_err(refuse)?,
@@ -143,29 +142,4 @@ fn wanted(spec: &CloneSetSpec, rolling: &RollingUpdateCloneSetStrategy) -> Resul
         rolls_back: false,
         exclude_preparing_delete: spec.scale_strategy.exclude_preparing_delete,
     })
-}
-
-/// The selector must be sound, select something, and match the pods that the template makes.
-fn check_selector(spec: &CloneSetSpec) -> Result<(), (&'static str, String)> {
-    let selector = Selector::new(&spec.selector).map_err(|problem| ("selector", problem))?;
-    if selector.is_empty() {
-        return Err(("selector", "it is empty; select the labels of spec.template".to_owned()));
-    }
-    if selector.matches(|key| spec.template.label(key)) {
-        return Ok(());
-    }
-    let labels = spec.template.labels();
-    let problem = format!("{selector} does not match spec.template.metadata.labels {labels:?}; make them agree");
-    Err(("selector", problem))
-}
-
-/// Pods mount claims by their templates' names.
-fn check_claims(snapshot: &Snapshot) -> Result<(), Refusal> {
-    let names = snapshot.set.spec.volume_claim_templates.iter().map(VolumeClaimTemplate::name);
-    match claim_templates(names).first() {
-        None => Ok(()),
-        Some(fault) => {
-            Err(Refusal { reason: "InvalidSpec", message: format!("{}: {fault}", snapshot.scene().workload) })
-        }
-    }
 }

@@ -27,9 +27,10 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use writes::told;
 
-use super::claims::simulation::Claims;
 use super::{Orphans, Snapshot, decide, owner_key, status};
 use crate::model::apiserver::{self, set_condition};
+use crate::model::claims::Claims;
+use crate::model::kubelet::publish;
 use crate::model::{containers, health, resizing};
 
 pub(super) struct World {
@@ -467,16 +468,5 @@ impl World {
 
     pub(super) fn revisions(&self) -> usize {
         self.revisions.len()
-    }
-}
-
-/// What a kubelet says of a pod at the start of a sync.
-fn publish(pod: &mut Value, serves: bool, now: Timestamp) {
-    pod["status"]["observedGeneration"] = pod["metadata"]["generation"].clone();
-    let typed: Pod = serde_json::from_value(pod.clone()).unwrap();
-    let gates_open = typed.spec.readiness_gates.iter().all(|gate| typed.is_true(&gate.condition_type));
-    if typed.is_true("Ready") != (gates_open && serves) {
-        let status = if gates_open && serves { "True" } else { "False" };
-        set_condition(pod, json!({"type": "Ready", "status": status, "lastTransitionTime": now}));
     }
 }

@@ -475,7 +475,7 @@ fn a_pod_is_made_of_whatever_a_revision_holds() {
             &revision.template(),
             "web-abcde",
         );
-        berth_workload::lifecycle::begin(&mut pod, world.now());
+        berth_workload::lifecycle::begin(&mut pod, "PreparingNormal", world.now());
         assert_eq!(pod["metadata"]["labels"]["controller-revision-hash"], "web-1", "{template}");
         assert_eq!(pod["metadata"]["name"], "web-abcde", "{template}");
     }

@@ -2,8 +2,10 @@
 //! as the server patches them.
 
 pub(crate) mod apiserver;
+pub(crate) mod claims;
 pub(crate) mod containers;
 pub(crate) mod health;
+pub(crate) mod kubelet;
 pub(crate) mod resizing;
 
 // The apiserver is also compiled into a test that holds it against a real one, so it names the plan from here.

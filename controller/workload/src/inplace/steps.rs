@@ -18,7 +18,7 @@ use super::state::{self, Before, State};
 use crate::lifecycle;
 use crate::plan::{Action, PodPatch, Target};
 use crate::pod::{Condition, Pod, gates};
-use crate::revision::{self, REVISION_LABEL, TEMPLATE_HASH_LABEL};
+use crate::revision::{self, PodLabels, REVISION_LABEL};
 
 /// Where a pod is in its in-place update.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,8 +37,8 @@ pub enum Phase {
 pub struct Update<'a> {
     /// The revision.
     pub revision: &'a Brief<'a>,
-    /// The value of the revision label: the name, or its hash alone.
-    pub label: &'a str,
+    /// How the pod's labels name it.
+    pub labels: PodLabels,
     /// What changes against the pod's present revision.
     pub patch: &'a PodPatch,
     /// Time out of service before the images change.
@@ -272,8 +272,7 @@ fn patch_spec(pod: &Pod, phase: &Phase, update: &Update<'_>, mark: bool, now: Ti
     // Without another image the kubelet begins no other sync.
     state.gate_waits = patch.images.is_empty() && unproven(phase).is_some_and(|state| state.gate_waits);
     patch.annotations.insert(state::ANNOTATION.into(), Some(state.to_annotation()));
-    patch.labels.insert(REVISION_LABEL.into(), Some(update.label.into()));
-    patch.labels.insert(TEMPLATE_HASH_LABEL.into(), Some(revision::short(name).into()));
+    patch.labels.extend(update.labels.of(name).map(|(key, value)| (key.to_owned(), Some(value.to_owned()))));
     if mark {
         lifecycle::set(&mut patch, lifecycle::UPDATING, now);
     }

@@ -30,8 +30,8 @@ pub fn set(patch: &mut PodPatch, state: &str, now: Timestamp) {
 }
 
 /// The first state of a pod that is to be created.
-pub fn begin(pod: &mut Value, now: Timestamp) {
-    pod["metadata"]["labels"][STATE_LABEL] = json!(PREPARING_NORMAL);
+pub fn begin(pod: &mut Value, state: &str, now: Timestamp) {
+    pod["metadata"]["labels"][STATE_LABEL] = json!(state);
     pod["metadata"]["annotations"][TIMESTAMP_ANNOTATION] = json!(now.to_string());
 }
 

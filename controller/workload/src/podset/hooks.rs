@@ -46,7 +46,7 @@ pub(crate) fn in_place_update<'a>(scene: &Scene<'a>) -> Option<&'a LifecycleHook
 /// Pods held before their deletion that are wanted again, because there are fewer others than replicas: those that would
 /// be deleted last. None where a hook takes pods out of service: their owner has sent the traffic away for good.
 pub fn returning(scene: &Scene<'_>, replicas: usize, pods: &[Arc<Pod>]) -> Uids {
-    if [pre_delete(scene), in_place_update(scene)].into_iter().flatten().any(|hook| hook.mark_pod_not_ready) {
+    if !may_return(scene) {
         return Uids::new();
     }
     let asked = |pod: &Pod| scene.is_to_delete(pod);
@@ -56,6 +56,18 @@ pub fn returning(scene: &Scene<'_>, replicas: usize, pods: &[Arc<Pod>]) -> Uids 
     order::for_deletion(&mut held, &scene.spread(), |_| false);
     let missing = replicas.saturating_sub(staying);
     held.iter().rev().take(missing).map(|pod| pod.metadata.uid.clone()).collect()
+}
+
+/// May pods that are held before their deletion come back? Not where a hook takes pods out of service.
+pub fn may_return(scene: &Scene<'_>) -> bool {
+    !scene.workload.lifecycle.is_some_and(|hooks| {
+        [&hooks.pre_delete, &hooks.in_place_update].into_iter().flatten().any(|hook| hook.mark_pod_not_ready)
+    })
+}
+
+/// Does a hook hold a new pod before it serves?
+pub fn holds_new(scene: &Scene<'_>) -> bool {
+    pre_normal(scene).is_some_and(hook::is_any)
 }
 
 /// Does a hook hold the pod before its deletion?

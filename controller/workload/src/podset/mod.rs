@@ -4,6 +4,7 @@
 //! A kind chooses: how many pods, which of them, in which order. What is done to a chosen pod is decided here, from a
 //! [`Scene`]. Nothing here knows a kind.
 
+pub mod adopt;
 pub mod chosen;
 pub mod claim_template;
 pub mod history;
@@ -12,6 +13,7 @@ pub mod new_pod;
 mod phases;
 pub mod release;
 pub(crate) mod scene;
+pub mod spec;
 pub mod unreadable;
 pub mod update;
 pub mod way;

@@ -3,10 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::{Scene, claim_template};
-use crate::gates::{Gate, Gates};
 use crate::launch;
 use crate::pod::gates;
-use crate::revision::{REVISION_LABEL, Revision, TEMPLATE_HASH_LABEL, short};
+use crate::revision::Revision;
 
 /// The whole pod, from the template of `revision`, which is read once for all pods. Labels of the workload's own kind are
 /// added by it.
@@ -26,8 +25,9 @@ pub fn new_pod(scene: &Scene<'_>, revision: &Revision, template: &Value, name: &
     metadata.insert("namespace".into(), json!(workload.metadata.namespace));
     metadata.insert("ownerReferences".into(), json!([workload.reference()]));
     let labels = metadata.entry("labels").or_insert_with(|| json!({}));
-    labels[REVISION_LABEL] = json!(revision_label(scene.gates, &revision.metadata.name));
-    labels[TEMPLATE_HASH_LABEL] = json!(short(&revision.metadata.name));
+    for (key, value) in workload.labels.of(&revision.metadata.name) {
+        labels[key] = json!(value);
+    }
     let mut spec = template.get("spec").cloned().unwrap_or_default();
     add_gates(&mut spec);
     claim_template::mount(workload, name, &mut spec);
@@ -43,9 +43,4 @@ fn add_gates(spec: &mut Value) {
             list.push(json!({"conditionType": gate}));
         }
     }
-}
-
-/// What the revision label of a pod holds.
-pub(crate) fn revision_label(gates: Gates, revision: &str) -> &str {
-    if gates.has(Gate::CloneSetShortHash) { short(revision) } else { revision }
 }

@@ -23,7 +23,7 @@ use crate::plan::{Plan, Refusal};
 use crate::pod::Pod;
 use crate::pod::spread::Spread;
 use crate::resource::Resource;
-use crate::revision::Revision;
+use crate::revision::{PodLabels, Revision};
 
 /// What a decision about an owner of pods reads, beside what its kind alone has.
 #[derive(Debug, Clone, Copy)]
@@ -71,6 +71,8 @@ pub struct Workload<'a> {
     pub min_ready_seconds: i32,
     /// Names of pods that its author asked to be deleted.
     pub pods_to_delete: &'a [String],
+    /// How its pods' labels name their revision.
+    pub labels: PodLabels,
     /// Its status names this revision as that from which a rollout goes.
     pub current_revision: &'a str,
     /// How often the name of a new revision was another object's.

@@ -5,7 +5,6 @@ use jiff::{SignedDuration, Timestamp};
 use super::Scene;
 use super::chosen::Chosen;
 use super::hooks::{self, Turn};
-use super::new_pod::revision_label;
 use super::way::Way;
 use crate::inplace::batches;
 use crate::inplace::brief::Brief;
@@ -185,7 +184,7 @@ fn advance(
     let revision = target.name();
     let update = Update {
         revision: target,
-        label: revision_label(scene.gates, revision),
+        labels: scene.workload.labels,
         patch,
         grace,
         announce: hooks::in_place_update(scene).is_some(),

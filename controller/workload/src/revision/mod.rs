@@ -27,6 +27,23 @@ pub const TEMPLATE_HASH_LABEL: &str = "pod-template-hash";
 /// Revision label: the revision's hash.
 pub const HASH_LABEL: &str = "controller.kubernetes.io/hash";
 
+/// What pods' labels say of their revision, which differs by kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PodLabels {
+    /// The revision label holds the hash alone, and not the whole name.
+    pub short: bool,
+    /// The label `pod-template-hash` holds the hash, too.
+    pub template_hash: bool,
+}
+
+impl PodLabels {
+    /// The labels of a pod of this revision.
+    pub fn of(self, revision: &str) -> impl Iterator<Item = (&'static str, &str)> {
+        let hash = self.template_hash.then(|| (TEMPLATE_HASH_LABEL, short(revision)));
+        std::iter::once((REVISION_LABEL, if self.short { short(revision) } else { revision })).chain(hash)
+    }
+}
+
 /// A `ControllerRevision`, stripped to what decisions read.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Revision {

@@ -10,6 +10,7 @@
 mod cause;
 mod pod;
 pub mod resized;
+mod unavailable;
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use crate::resource::IMAGE_PULL_JOBS;
 use cause::DETAIL;
 
 pub use cause::{Cause, Grade, gravest};
-pub use pod::why_not_ready;
+pub use unavailable::tell_of_unavailable;
 
 /// Nothing announces that something has lasted for too long: asks to decide again then. Pods whose end does not come are
 /// waited for by nobody else, so they are named here.

@@ -75,7 +75,7 @@ pub(super) fn causes(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Vec<Cause>
 }
 
 /// Why a pod is not ready, for people.
-pub fn why_not_ready(pod: &Pod) -> String {
+pub(super) fn why_not_ready(pod: &Pod) -> String {
     if pod.spec.node_name.is_empty() {
         let why = pod.condition("PodScheduled").map(|c| c.message.to_string()).unwrap_or_default();
         return format!("is not scheduled yet {why}").trim_end().to_owned();

@@ -71,7 +71,7 @@ fn image() -> PodPatch {
 fn next(pod: &Pod, phase: &Phase, patch: &PodPatch, grace: i64, announce: bool) -> Next {
     let revision: Revision = serde_json::from_value(json!({"metadata": {"name": "web-2"}})).unwrap();
     let grace = SignedDuration::from_secs(grace);
-    let update = Update { revision: &Brief::new(&revision), label: "web-2", patch, grace, announce };
+    let update = Update { revision: &Brief::new(&revision), labels: PodLabels::default(), patch, grace, announce };
     advance(pod, phase, &update, at(NOW))
 }
 

@@ -4,41 +4,51 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_workload::claim::Claim;
-use berth_workload::plan::Action;
+use berth_workload::plan::{Action, Body, IfExists};
+use berth_workload::resource::CLAIMS;
 use serde_json::{Value, json};
 
 /// The claims by name.
 #[derive(Debug, Default)]
-pub(in crate::cloneset) struct Claims {
+pub(crate) struct Claims {
     all: BTreeMap<String, Value>,
     made: u64,
 }
 
 impl Claims {
     /// As the store has them.
-    pub(in crate::cloneset) fn seen(&self) -> Vec<Arc<Claim>> {
+    pub(crate) fn seen(&self) -> Vec<Arc<Claim>> {
         self.all.values().map(|claim| Arc::new(serde_json::from_value(claim.clone()).unwrap())).collect()
     }
 
     /// As they are stored, by name.
-    pub(in crate::cloneset) fn stored(&mut self) -> &mut BTreeMap<String, Value> {
+    pub(crate) fn stored(&mut self) -> &mut BTreeMap<String, Value> {
         &mut self.all
     }
 
     /// How many were ever made.
-    pub(in crate::cloneset) fn made(&self) -> u64 {
+    pub(crate) fn made(&self) -> u64 {
         self.made
     }
 
-    pub(in crate::cloneset) fn write(&mut self, action: &Action) {
+    pub(crate) fn write(&mut self, action: &Action) {
         match action {
             Action::CreateClaim { body } => {
                 let mut claim = body.value();
                 self.made += 1;
                 claim["metadata"]["uid"] = json!(format!("claim-{}", self.made));
                 claim["metadata"]["creationTimestamp"] = json!("1970-01-01T00:00:00Z");
+                if claim["metadata"]["ownerReferences"].is_null() {
+                    claim["metadata"]["ownerReferences"] = json!([]);
+                }
                 let name = claim["metadata"]["name"].as_str().unwrap().to_owned();
                 assert!(self.all.insert(name, claim).is_none(), "a claim is never made again: {body:?}");
+            }
+            Action::Create { resource: CLAIMS, body, if_exists: IfExists::IsFine } => {
+                let name = body["metadata"]["name"].as_str().unwrap();
+                if !self.all.contains_key(name) {
+                    self.write(&Action::CreateClaim { body: Body::from(body) });
+                }
             }
             Action::PatchClaim { target, patch } => {
                 let Some(claim) = self.all.get_mut(&target.name) else { return };
@@ -65,7 +75,7 @@ impl Claims {
     }
 
     /// Deletes what no owner has any more, and ends what is being deleted and no pod mounts.
-    pub(in crate::cloneset) fn collect_garbage(&mut self, pods: &BTreeMap<String, Value>) {
+    pub(crate) fn collect_garbage(&mut self, pods: &BTreeMap<String, Value>) {
         self.all.retain(|name, claim| {
             let mounts = |volume: &Value| volume["persistentVolumeClaim"]["claimName"] == **name;
             let is_used =
@@ -74,7 +84,8 @@ impl Claims {
             // What never had an owner, or was orphaned, is left alone.
             let owned = owners.is_empty()
                 || owners.iter().any(|owner| {
-                    owner["kind"] == "CloneSet" || pods.values().any(|pod| pod["metadata"]["uid"] == owner["uid"])
+                    ["CloneSet", "StatefulSet"].contains(&owner["kind"].as_str().unwrap())
+                        || pods.values().any(|pod| pod["metadata"]["uid"] == owner["uid"])
                 });
             if !owned {
                 claim["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");

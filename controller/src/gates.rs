@@ -63,7 +63,7 @@ mod tests {
         assert!(parse("CloneSetShortHash=true").unwrap().has(Gate::CloneSetShortHash));
         assert_eq!(parse(" ").unwrap(), Gates::default());
         assert_eq!(parse("TemplateNoDefaults=true").unwrap(), Gates::default(), "accepted, without a meaning");
-        let of_others = "EnableExternalCerts=false,WorkloadSpread=true,StatefulSetStartOrdinal=true";
+        let of_others = "EnableExternalCerts=false,WorkloadSpread=true,WorkloadSpread=true";
         assert_eq!(parse(of_others).unwrap(), Gates::default(), "accepted, and nothing to turn on");
         for (text, says) in [
             ("CloneSetShortHash", "=true"),

@@ -143,17 +143,10 @@ impl Read for Watched<Revision> {
     }
 }
 
+/// All of them, of whomever: a StatefulSet knows its pods' claims by their names alone.
 impl Read for Watched<Claim> {
-    /// Those of everybody else cost nothing, not even on the wire.
-    const LABEL: &'static str = label::CLONESET_INSTANCE_ID;
-
     fn store() -> Arc<Store<Self>> {
         Store::with_owners(&[ORPHANED_CLAIMS])
-    }
-
-    /// A workload's, or a pod's that takes it along, or nobody's, which may be taken over.
-    fn is_kept(&self) -> bool {
-        self.owner().is_some() || is_nobodys(&self.0.metadata)
     }
 }
 
@@ -166,9 +159,11 @@ impl Read for Watched<Node> {
 /// By namespace, those that nobody controls.
 pub(crate) const ORPHANED_REVISIONS: Index<Watched<Revision>> =
     Index::new("orphans", |revision| is_nobodys(&revision.0.metadata).then(|| revision.namespace()));
-/// By namespace, those that neither a workload nor a pod owns.
+/// By namespace, those of CloneSets' pods that neither a workload nor a pod owns.
 pub(crate) const ORPHANED_CLAIMS: Index<Watched<Claim>> = Index::new("orphans", |claim| {
-    (claim.owner().is_none() && is_nobodys(&claim.0.metadata)).then(|| claim.namespace())
+    let metadata = &claim.0.metadata;
+    let is_of_clone_set = metadata.label(label::CLONESET_INSTANCE_ID).is_some();
+    (is_of_clone_set && claim.owner().is_none() && is_nobodys(metadata)).then(|| claim.namespace())
 });
 
 fn is_nobodys(metadata: &Metadata) -> bool {

@@ -10,3 +10,4 @@ pub mod imagepulljob;
 #[cfg(test)]
 mod model;
 pub mod nodeimage;
+pub mod statefulset;

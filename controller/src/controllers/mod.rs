@@ -4,6 +4,7 @@ pub(crate) mod cloneset;
 mod imagelistpulljob;
 mod imagepulljob;
 pub(crate) mod nodeimage;
+pub(crate) mod statefulset;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ const ALL: &[Entry] = &[
     Entry::of::<nodeimage::Reads>(),
     Entry::of::<imagepulljob::Reads>(),
     Entry::of::<imagelistpulljob::Reads>(),
+    Entry::of::<statefulset::Reads>(),
 ];
 
 /// What works on one kind: the stores that it reads.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use berth_api::v1beta1::cloneset::CloneSet;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::NodeImage;
+use berth_api::v1beta1::statefulset::StatefulSet;
 use berth_kinds::nodeimage::{Snapshot, bears_on, decide};
 use berth_runtime::driver::Next;
 use berth_runtime::executor::Owner;
@@ -15,7 +16,7 @@ use berth_runtime::{Change, Key, Object, Resource, Store};
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::node::Node;
 use berth_workload::node::image::{is_asked_by, owners};
-use berth_workload::pod::Pod;
+use berth_workload::pod::{Metadata, Pod};
 use jiff::Timestamp;
 
 use crate::acting::{Acting, next};
@@ -27,8 +28,8 @@ use crate::watched::{CustomResource, Watched, is_managed};
 /// What a decision about a NodeImage is made of.
 pub(crate) struct Reads {
     pub(crate) pods: Arc<Store<Pod>>,
-    /// Daemons are asked about pods of CloneSets only.
-    pub(crate) clonesets: Arc<Store<Watched<CloneSet>>>,
+    /// Daemons are asked about pods of workloads only.
+    pub(crate) workloads: Workloads,
     nodeimages: Arc<Store<Watched<NodeImage>>>,
     jobs: Arc<Store<Watched<ImagePullJob>>>,
     nodes: Arc<Store<Watched<Node>>>,
@@ -56,7 +57,7 @@ impl Controller for Reads {
     fn new(reader: &mut Reader<'_>) -> Self {
         Self {
             pods: reader.read(),
-            clonesets: reader.read(),
+            workloads: Workloads { clonesets: reader.read(), statefulsets: reader.read() },
             nodeimages: reader.read(),
             jobs: reader.read(),
             nodes: reader.read(),
@@ -93,7 +94,8 @@ impl Controller for Reads {
                 }
             });
         });
-        wake_for_sets(self, queue);
+        wake_for_workloads(self, &self.workloads.clonesets, queue);
+        wake_for_workloads(self, &self.workloads.statefulsets, queue);
         let (to, images) = (queue.clone(), self.nodeimages.clone());
         self.jobs.on_change(move |change| {
             let ended = |job: &ImagePullJob| job.status.as_ref().is_some_and(|status| status.completion_time.is_some());
@@ -156,10 +158,23 @@ impl Controller for Reads {
     }
 }
 
-/// Wakes the NodeImages of a CloneSet's pods when the CloneSet comes or goes: a daemon is asked about pods of CloneSets only.
-fn wake_for_sets(reads: &Reads, queue: &Arc<Queue<Key>>) {
+/// The workloads that own pods.
+pub(crate) struct Workloads {
+    pub(crate) clonesets: Arc<Store<Watched<CloneSet>>>,
+    pub(crate) statefulsets: Arc<Store<Watched<StatefulSet>>>,
+}
+
+impl Workloads {
+    /// Does one of them manage the object?
+    fn manage(&self, metadata: &Metadata) -> bool {
+        is_managed(&self.clonesets, metadata) || is_managed(&self.statefulsets, metadata)
+    }
+}
+
+/// Wakes the NodeImages of a workload's pods when it comes or goes: a daemon is asked about pods of workloads only.
+fn wake_for_workloads<T: CustomResource>(reads: &Reads, workloads: &Store<Watched<T>>, queue: &Arc<Queue<Key>>) {
     let (to, pods, images) = (queue.clone(), reads.pods.clone(), reads.nodeimages.clone());
-    reads.clonesets.on_change(move |change| {
+    workloads.on_change(move |change| {
         let set = match change {
             Change::Applied { old: None, new } => new,
             Change::Deleted { old } => old,
@@ -174,10 +189,10 @@ fn wake_for_sets(reads: &Reads, queue: &Arc<Queue<Key>>) {
     });
 }
 
-/// The pods of a node that CloneSets in the store manage. Anybody may create pods that look as if they were being updated.
+/// The pods of a node that workloads in the store manage. Anybody may create pods that look as if they were being updated.
 pub(crate) fn managed_pods(reads: &Reads, node: &str) -> Vec<Arc<Pod>> {
     let mut pods = reads.pods.by_index(&pods::BY_NODE, node);
-    pods.retain(|pod| is_managed(&reads.clonesets, &pod.metadata));
+    pods.retain(|pod| reads.workloads.manage(&pod.metadata));
     pods
 }
 

@@ -23,6 +23,12 @@ pub enum Gate {
     ImagePullJob,
     /// Daemons are there: what relies on them may be used.
     KruiseDaemon,
+    /// Claims of a StatefulSet go with their pod or their set, where its spec says so.
+    StatefulSetAutoDeletePVC,
+    /// A StatefulSet's pods have their ordinal in a label.
+    PodIndexLabel,
+    /// A StatefulSet's ordinals begin where its spec says.
+    StatefulSetStartOrdinal,
 }
 
 /// How far a feature is.
@@ -67,6 +73,9 @@ pub const KNOWN: &[Known] = &[
     ),
     known("ImagePullJobGate", Maturity::Alpha, false, Ok(Gate::ImagePullJob)),
     known("KruiseDaemon", Maturity::Beta, true, Ok(Gate::KruiseDaemon)),
+    known("StatefulSetAutoDeletePVC", Maturity::Beta, true, Ok(Gate::StatefulSetAutoDeletePVC)),
+    known("PodIndexLabel", Maturity::Beta, true, Ok(Gate::PodIndexLabel)),
+    known("StatefulSetStartOrdinal", Maturity::Alpha, false, Ok(Gate::StatefulSetStartOrdinal)),
     known("TemplateNoDefaults", Maturity::Alpha, false, Err("templates are kept as they are written, always")),
     known(
         "KruisePodReadinessGate",
@@ -95,7 +104,7 @@ pub const KNOWN: &[Known] = &[
 ];
 
 /// Gates of OpenKruise's for kinds and webhooks that are not here: they are accepted, so that its values can be taken over.
-pub const ELSEWHERE: [&str; 22] = [
+pub const ELSEWHERE: [&str; 19] = [
     "DaemonSetPruneIneligibleNodes",
     "DaemonWatchingPod",
     "DefaultHostNetworkHostPortsInPodTemplates",
@@ -104,7 +113,6 @@ pub const ELSEWHERE: [&str; 22] = [
     "EnablePodProbeMarkerOnServerless",
     "EnableSortSidecarContainerByName",
     "EnhancedLivenessProbe",
-    "PodIndexLabel",
     "PodProbeMarkerGate",
     "PodUnavailableBudgetDeleteGate",
     "PodUnavailableBudgetUpdateGate",
@@ -114,9 +122,7 @@ pub const ELSEWHERE: [&str; 22] = [
     "ResourcesDeletionProtection",
     "SidecarSetPatchPodMetadataDefaultsAllowed",
     "SidecarTerminator",
-    "StatefulSetAutoDeletePVC",
     "StatefulSetAutoResizePVCGate",
-    "StatefulSetStartOrdinal",
     "WorkloadSpread",
 ];
 

@@ -39,6 +39,8 @@ pub const CONTROLLER_REVISIONS: Resource = Resource::new("apps", "v1", "controll
 pub const LEASES: Resource = Resource::new("coordination.k8s.io", "v1", "leases", "Lease");
 /// CloneSets.
 pub const CLONE_SETS: Resource = Resource::of(&kinds::CLONE_SET);
+/// Advanced StatefulSets.
+pub const STATEFUL_SETS: Resource = Resource::of(&kinds::STATEFUL_SET);
 /// NodeImages.
 pub const NODE_IMAGES: Resource = Resource::of(&kinds::NODE_IMAGE);
 /// ImageListPullJobs.

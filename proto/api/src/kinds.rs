@@ -9,6 +9,7 @@ mod cloneset;
 mod imagelistpulljob;
 mod imagepulljob;
 mod nodeimage;
+mod statefulset;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -115,12 +116,29 @@ pub const NODE_IMAGE: Kind = Kind {
     faults: |_| Vec::new(),
 };
 
+/// Advanced StatefulSet.
+pub const STATEFUL_SET: Kind = Kind {
+    group: GROUP,
+    kind: "StatefulSet",
+    plural: "statefulsets",
+    namespaced: true,
+    stored: Version::V1Beta1,
+    older: &[Version::V1Alpha1],
+    read: read::<v1beta1::StatefulSet>,
+    limits: Limits::of_specs,
+    template: Some("spec.template"),
+    owns: &["pods", "controllerrevisions", "imagepulljobs"],
+    mapping: conversion::statefulset::MAPPING,
+    faults: validation::of_stateful_set,
+};
+
 /// Each kind with what its definition is made of, in the order of their names, in which messages list them.
-pub(crate) const TABLE: [(Kind, Schema); 4] = [
+pub(crate) const TABLE: [(Kind, Schema); 5] = [
     (CLONE_SET, cloneset::SCHEMA),
     (IMAGE_LIST_PULL_JOB, imagelistpulljob::SCHEMA),
     (IMAGE_PULL_JOB, imagepulljob::SCHEMA),
     (NODE_IMAGE, nodeimage::SCHEMA),
+    (STATEFUL_SET, statefulset::SCHEMA),
 ];
 
 /// All kinds. The schemas stay behind: a program that holds this table would hold all that makes definitions, too, and only

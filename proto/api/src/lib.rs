@@ -18,6 +18,7 @@ pub mod kinds;
 pub mod lifecycle;
 pub mod name;
 pub mod names;
+pub mod ordinals;
 pub mod template;
 pub mod text;
 pub mod update_order;

@@ -103,6 +103,10 @@ pub mod condition {
     pub const KRUISE_POD_READY: &str = "KruisePodReady";
     /// On CloneSets: pods or claims could not be created or deleted.
     pub const FAILED_SCALE: &str = "FailedScale";
+    /// On StatefulSets: pods or claims could not be created.
+    pub const FAILED_CREATE_POD: &str = "FailedCreatePod";
+    /// On StatefulSets: pods or claims could not be changed or deleted.
+    pub const FAILED_UPDATE_POD: &str = "FailedUpdatePod";
     /// On CloneSets: pods could not be updated.
     pub const FAILED_UPDATE: &str = "FailedUpdate";
     /// On CloneSets with a progress deadline: whether the rollout gets on.

@@ -5,6 +5,8 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::inplace::wait_for_image;
@@ -14,6 +16,7 @@ use crate::names::annotation::{
     IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS, IMAGE_PREDOWNLOAD_PARALLELISM, IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS,
     INPLACE_UPDATE_WAIT_FOR_IMAGE,
 };
+use crate::ordinals::reserved;
 
 /// One fault of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +86,31 @@ pub(crate) fn of_clone_set(object: &Value) -> Vec<Violation> {
             found.key(&format!("{field}.key"), text(term, "key"));
             found.value(&format!("{field}.value"), text(term, "value"));
         }
+    }
+    found.hooks(object);
+    found.claims(object);
+    found.0
+}
+
+/// The faults of a StatefulSet.
+pub(crate) fn of_stateful_set(object: &Value) -> Vec<Violation> {
+    let mut found = Violations(Vec::new());
+    annotations(object, &mut found);
+    found.selector("spec.selector", at(object, "spec.selector"));
+    found.priority("spec.updateStrategy.rollingUpdate.unorderedUpdate.priorityStrategy", object);
+    for (index, entry) in list(at(object, "spec.reserveOrdinals")) {
+        // What is neither a number nor a text is the schema's matter.
+        if let Ok(read) = IntOrString::deserialize(entry)
+            && let Err(problem) = reserved(&read)
+        {
+            let value = entry.as_str().map_or_else(|| entry.to_string(), str::to_owned);
+            found.add(&format!("spec.reserveOrdinals[{index}]"), &value, problem);
+        }
+    }
+    let service = at(object, "spec.serviceName").and_then(Value::as_str).unwrap_or_default();
+    if !service.is_empty() && !is_dns_label(service) {
+        let message = "is no Service's name: use at most 63 of a-z, 0-9 and -, with a letter or digit at both ends";
+        found.add("spec.serviceName", service, message);
     }
     found.hooks(object);
     found.claims(object);

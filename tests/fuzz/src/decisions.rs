@@ -4,9 +4,10 @@ use std::fmt::Debug;
 use std::sync::{Arc, LazyLock};
 
 use berth_api::names::{annotation as annotations, label};
-use berth_api::v1beta1::{CloneSet, ImageListPullJob, ImagePullJob, NodeImage};
-use berth_kinds::{cloneset, imagelistpulljob, imagepulljob, nodeimage};
-use berth_workload::gates::Gates;
+use berth_api::v1beta1::{CloneSet, ImageListPullJob, ImagePullJob, NodeImage, StatefulSet};
+use berth_kinds::{cloneset, imagelistpulljob, imagepulljob, nodeimage, statefulset};
+use berth_workload::claim::Claim;
+use berth_workload::gates::{Gate, Gates};
 use berth_workload::inplace::resize::Ability;
 use berth_workload::node::{Node, image};
 use berth_workload::plan::{Failure, Outcome, Plan};
@@ -49,6 +50,11 @@ impl World {
 
     fn now(&self) -> Timestamp {
         Timestamp::from_second(self.now).unwrap_or(Timestamp::UNIX_EPOCH)
+    }
+
+    fn resize(&self) -> Ability {
+        let all = [Ability::On, Ability::Off, Ability::Missing];
+        all.into_iter().nth(usize::from(self.resize % 3)).unwrap_or_default()
     }
 
     fn gates(&self) -> Gates {
@@ -95,10 +101,7 @@ fn decide_clone_set(world: &World) {
         nodes: nodes.into_iter().map(|node| (node.metadata.name.clone(), node)).collect(),
         phases: Phases::default(),
         gates: world.gates(),
-        resize: [Ability::On, Ability::Off, Ability::Missing]
-            .into_iter()
-            .nth(usize::from(world.resize % 3))
-            .unwrap_or_default(),
+        resize: world.resize(),
         seed: 7,
         set: set.clone(),
     };
@@ -117,6 +120,46 @@ fn decide_clone_set(world: &World) {
         if let Some(other) = one::<CloneSet>(other) {
             assert_eq!(cloneset::overlap(&set, &other), cloneset::overlap(&other, &set));
         }
+    }
+}
+
+pub(crate) fn stateful_set(data: &[u8]) {
+    let Some(world) = World::read(data) else { return };
+    let Some(set) = one::<StatefulSet>(&world.set) else { return };
+    let mut revisions = all::<Revision>(&world.revisions);
+    revision::sort(&mut revisions);
+    let (of_nobody, owned): (Vec<_>, Vec<_>) =
+        all::<Pod>(&world.pods).into_iter().partition(|pod| pod.metadata.controller().is_none());
+    let (pods, strays) = split_by_selector(&set.spec.selector, owned);
+    let gates = world.gates();
+    let (created, claims) = statefulset::names_to_look_at(&set, &pods, gates.has(Gate::StatefulSetStartOrdinal));
+    assert!(created.len() <= 512, "no spec is too large to be looked at");
+    let named =
+        all::<Claim>(&world.claims).into_iter().filter(|claim| claims.contains(&claim.metadata.name.to_string()));
+    let snapshot = statefulset::Snapshot {
+        others: of_nobody.iter().map(|pod| (pod.metadata.name.clone(), pod.clone())).collect(),
+        orphans: statefulset::Orphans::of(&set, of_nobody, revisions.clone()),
+        claims: named.map(|claim| (claim.metadata.name.clone(), claim)).collect(),
+        node_images: all(&world.images).into_iter().map(|image| (image::name(&image).into(), image)).collect(),
+        jobs: (world.resize < 128).then(|| all(&world.jobs)),
+        nodes: all::<Node>(&world.nodes).into_iter().map(|node| (node.metadata.name.clone(), node)).collect(),
+        unreadable: Vec::new(),
+        phases: Phases::default(),
+        resize: world.resize(),
+        set: set.clone(),
+        pods,
+        strays,
+        revisions,
+        gates,
+    };
+    let (plan, now) = (statefulset::decide(&snapshot, world.now()), world.now());
+    sound(&plan);
+    assert_eq!(statefulset::decide(&snapshot, now), plan, "the same world, another plan");
+    for outcome in [Outcome::default(), failed(&plan)] {
+        let Some(status) = statefulset::status(&snapshot, &plan, &outcome, now) else { continue };
+        kept(&status);
+        let told = StatefulSet { status: Some(status), ..(*set).clone() };
+        sound(&statefulset::decide(&statefulset::Snapshot { set: Arc::new(told), ..snapshot.clone() }, now));
     }
 }
 

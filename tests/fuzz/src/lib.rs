@@ -28,10 +28,11 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 17] = [
+pub const TARGETS: [Target; 18] = [
     Target { name: "annotation", run: decisions::annotation },
     Target { name: "certificate", run: certificates::certificate },
     Target { name: "clone_set", run: decisions::clone_set },
+    Target { name: "stateful_set", run: decisions::stateful_set },
     Target { name: "cni_call", run: cni::call },
     Target { name: "cni_config", run: cni::configuration },
     Target { name: "cni_network", run: network::network },

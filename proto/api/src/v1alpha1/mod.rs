@@ -4,8 +4,10 @@ pub mod cloneset;
 pub mod imagelistpulljob;
 pub mod imagepulljob;
 pub mod nodeimage;
+pub mod statefulset;
 
 pub use cloneset::CloneSet;
 pub use imagelistpulljob::ImageListPullJob;
 pub use imagepulljob::ImagePullJob;
 pub use nodeimage::NodeImage;
+pub use statefulset::StatefulSet;

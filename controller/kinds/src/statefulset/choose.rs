@@ -1,0 +1,120 @@
+//! Which pods are updated now, and in which order.
+
+use std::sync::Arc;
+
+use berth_workload::inplace::{inherited, steps};
+use berth_workload::lifecycle;
+use berth_workload::pod::Pod;
+use berth_workload::podset::chosen::Chosen;
+use berth_workload::podset::history::Revisions;
+use berth_workload::podset::way::Ways;
+use berth_workload::predownload::Holding;
+use berth_workload::rollout::repair::{self, Repair};
+
+use super::Snapshot;
+use super::leaving::Leaving;
+use super::places::Places;
+use super::settings::Settings;
+
+/// Chooses the pods to update now: those whose update has begun, then broken ones, then from the highest ordinal down, or as the
+/// spec says. The first pod in service for which there is no budget ends the order.
+pub(super) fn choose(
+    snapshot: &Snapshot,
+    settings: &Settings,
+    places: &Places<'_>,
+    revisions: &Revisions,
+    leaving: &Leaving,
+    holding: &Holding<'_>,
+) -> Chosen {
+    let scene = snapshot.scene();
+    let (mut candidates, staying) = candidates(snapshot, settings, places, revisions, leaving);
+    let broken = candidates.iter().filter(|pod| repair::is_broken(pod)).count();
+    let fails = |pod: &&&Arc<Pod>| revisions.is_updated(pod) && !pod.spec.node_name.is_empty() && !places.serves(pod);
+    let active = places.wanted.values().filter(|pod| pod.is_active() && !scene.is_to_delete(pod));
+    let repair = Repair::new(broken, active.filter(fails).count());
+    // One after the other, only that is repaired for which all others wait.
+    let gap = places.gap().and_then(|gap| gap.pod);
+    let is_in_turn = |pod: &Pod| settings.is_parallel || gap.is_some_and(|gap| gap.metadata.uid == pod.metadata.uid);
+    let is_repaired = |pod: &Pod| repair.free > 0 && repair::is_broken(pod) && is_in_turn(pod);
+    candidates.sort_by_cached_key(|pod| (!is_begun(pod), !is_repaired(pod)));
+    let admitted = admitted(settings, places, leaving, is_repaired, &candidates);
+    let later = candidates.split_off(admitted);
+    let target = revisions.updated.clone();
+    let ways = Ways::new(&scene, settings.policy, revisions, &target, |_| None);
+    let why = if settings.updates { "partition" } else { "paused, or OnDelete" };
+    Chosen::new(target, ways, candidates)
+        .with_held(|pod| holding.of(pod))
+        .with_later(later, repair)
+        .with_staying(staying, why)
+}
+
+/// The pods that are to be updated, in order, and those of other revisions that stay.
+fn candidates(
+    snapshot: &Snapshot,
+    settings: &Settings,
+    places: &Places<'_>,
+    revisions: &Revisions,
+    leaving: &Leaving,
+) -> (Vec<Arc<Pod>>, Vec<Arc<Pod>>) {
+    let scene = snapshot.scene();
+    let is_old = |pod: &Pod| pod.is_active() && !revisions.is_updated(pod);
+    let old = places.wanted.iter().rev().filter(|(_, pod)| is_old(pod));
+    let is_candidate = |pod: &Pod| {
+        !leaving.uids.contains(&pod.metadata.uid)
+            && !scene.is_to_delete(pod)
+            && lifecycle::state(pod) != lifecycle::PREPARING_DELETE
+            && !inherited::is_in_grace(pod)
+    };
+    if !settings.updates {
+        return (Vec::new(), old.map(|(_, pod)| Arc::clone(pod)).collect());
+    }
+    let (mut to_update, mut staying): (Vec<_>, Vec<_>) = match &settings.order {
+        None => old.partition(|(ordinal, _)| settings.ordinals.rank(**ordinal) >= settings.partition),
+        Some(_) => (old.collect(), Vec::new()),
+    };
+    if let Some(order) = &settings.order {
+        let by_ordinal: Vec<_> = to_update.iter().map(|(_, pod)| Arc::clone(pod)).collect();
+        let mut arranged = order.arrange(by_ordinal, &snapshot.pods);
+        // Once begun, an update has its place.
+        arranged.sort_by_cached_key(|pod| !is_begun(pod));
+        let turn = arranged.len().saturating_sub(settings.partition);
+        let rest = arranged.split_off(turn);
+        arranged.retain(|pod| is_candidate(pod));
+        return (arranged, rest);
+    }
+    to_update.retain(|(_, pod)| is_candidate(pod));
+    let pods = |list: &mut Vec<(&i64, &&Arc<Pod>)>| list.drain(..).map(|(_, pod)| Arc::clone(pod)).collect();
+    (pods(&mut to_update), pods(&mut staying))
+}
+
+/// How many of the candidates may be updated now.
+fn admitted(
+    settings: &Settings,
+    places: &Places<'_>,
+    leaving: &Leaving,
+    is_repaired: impl Fn(&Pod) -> bool,
+    candidates: &[Arc<Pod>],
+) -> usize {
+    let in_order = !settings.is_parallel;
+    let is_busy = in_order && (places.gap().is_some() || leaving.is_under_way || !places.condemned.is_empty());
+    let mut budget = leaving.budget;
+    let mut admitted = 0;
+    for pod in candidates {
+        if is_begun(pod) {
+            admitted += 1;
+            continue;
+        }
+        let costs = in_order || places.serves(pod);
+        if is_busy && !is_repaired(pod) || !is_busy && costs && budget == 0 {
+            break;
+        }
+        budget = if in_order { 0 } else { budget - usize::from(costs) };
+        admitted += 1;
+    }
+    admitted
+}
+
+/// The update has begun: also where so far only a hook was told of it.
+pub(super) fn is_begun(pod: &Pod) -> bool {
+    steps::is_under_way(pod) || lifecycle::state(pod) == lifecycle::PREPARING_UPDATE
+}

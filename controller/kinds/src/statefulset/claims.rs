@@ -1,0 +1,171 @@
+//! The claims of pods: made before their pod, given back to the next pod of its name, and kept or deleted as
+//! `persistentVolumeClaimRetentionPolicy` says.
+//!
+//! A claim that is to go with its pod or with the set has an owner reference to it, and garbage collection does the rest. It
+//! refers to its pod once the pod is condemned, before that is deleted; and no longer when the pod is back in range.
+
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+
+use berth_api::template::VolumeClaimTemplate;
+use berth_api::v1beta1::statefulset::ClaimRetention;
+use berth_workload::claim::Claim;
+use berth_workload::gates::Gate;
+use berth_workload::owner::{OwnerKind, POD, Reference};
+use berth_workload::plan::{Action, IfExists, Plan, Stage, Step};
+use berth_workload::pod::{Owner, Pod};
+use berth_workload::podset::claim_template::{self, claim_name, claim_names};
+use berth_workload::resource::{CLAIMS, STATEFUL_SETS};
+use serde_json::{Value, json};
+
+use super::Snapshot;
+use super::places::Places;
+
+/// The claim templates for the new pods of one decision: each is read once, and when the first pod lacks its claim.
+pub(super) struct Templates<'a> {
+    snapshot: &'a Snapshot,
+    read: Vec<(&'a VolumeClaimTemplate, OnceCell<Value>)>,
+}
+
+impl<'a> Templates<'a> {
+    pub(super) fn new(snapshot: &'a Snapshot) -> Self {
+        let templates = snapshot.set.spec.volume_claim_templates.iter();
+        Self { snapshot, read: templates.map(|template| (template, OnceCell::new())).collect() }
+    }
+
+    /// The claims that a pod of this name lacks.
+    pub(super) fn creations(&self, pod: &str) -> Vec<Action> {
+        let named = self.read.iter().map(|(template, read)| (template, read, claim_name(template, pod)));
+        let lacking = named.filter(|(.., name)| !self.snapshot.claims.contains_key(&**name));
+        let bodies = lacking
+            .map(|(template, read, name)| new_claim(self.snapshot, read.get_or_init(|| template.value()), &name));
+        bodies.map(|body| Action::Create { resource: CLAIMS, body, if_exists: IfExists::IsFine }).collect()
+    }
+}
+
+fn new_claim(snapshot: &Snapshot, template: &Value, name: &str) -> Value {
+    let mut claim = claim_template::new_claim(&snapshot.scene().workload, template, name);
+    if snapshot.gates.has(Gate::StatefulSetAutoDeletePVC) && Policy::of(snapshot).goes_with_set {
+        claim["metadata"]["ownerReferences"] = json!([reference_to_set(snapshot)]);
+    }
+    claim
+}
+
+/// What becomes of claims.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Policy {
+    goes_with_set: bool,
+    goes_with_pod: bool,
+}
+
+impl Policy {
+    fn of(snapshot: &Snapshot) -> Self {
+        let policy = snapshot.set.spec.persistent_volume_claim_retention_policy.clone().unwrap_or_default();
+        Self {
+            goes_with_set: policy.when_deleted == ClaimRetention::Delete,
+            goes_with_pod: policy.when_scaled == ClaimRetention::Delete,
+        }
+    }
+}
+
+/// Have all claims of the pod what they are to have?
+pub(super) fn are_grown(_: &Snapshot, _: &Pod) -> bool {
+    true
+}
+
+/// Why a pod of this name cannot have its claims now.
+pub(super) fn obstacle(snapshot: &Snapshot, pod: &str) -> Option<String> {
+    claim_names(&snapshot.scene().workload, pod).find_map(|name| {
+        let claim = snapshot.claims.get(&*name)?;
+        if claim.is_going() {
+            return Some(format!("its claim {name} is being deleted"));
+        }
+        // Garbage collection deletes it as soon as it has seen that the pod is gone.
+        let of_gone = claim.metadata.owner_references.iter().find(|owner| refers(owner, POD) && &*owner.name == pod)?;
+        Some(format!("its claim {name} goes with an earlier pod of this name (uid {})", of_gone.uid))
+    })
+}
+
+/// Gives the claims of each pod the owners that the policy wants: before the pod is deleted by this plan, else first of all.
+pub(super) fn settle(snapshot: &Snapshot, places: &Places<'_>, plan: &mut Plan) {
+    if !snapshot.gates.has(Gate::StatefulSetAutoDeletePVC) || snapshot.claims.is_empty() {
+        return;
+    }
+    let mut changes: BTreeMap<&str, Vec<(Action, String)>> = BTreeMap::new();
+    // One of nobody may have been condemned when it was the set's.
+    let orphans = snapshot.others.values().filter(|pod| pod.metadata.controller().is_none());
+    let wanted = places.wanted.values().copied().chain(orphans).map(|pod| (pod, false));
+    for (pod, condemned) in wanted.chain(places.condemned.values().map(|pod| (*pod, true))) {
+        let of_pod: Vec<_> = change_owners(snapshot, pod, condemned).collect();
+        if !of_pod.is_empty() {
+            changes.insert(&pod.metadata.uid, of_pod);
+        }
+    }
+    for step in plan.stages.iter_mut().flat_map(|stage| &mut stage.steps) {
+        let deleted = step.actions.iter().find_map(|action| match action {
+            Action::DeletePod { target } => Some(target.uid.clone()),
+            _ => None,
+        });
+        let before = deleted.and_then(|uid| changes.remove(&*uid)).into_iter().flatten().map(|(action, _)| action);
+        step.actions.splice(0..0, before.collect::<Vec<_>>());
+    }
+    let steps: Vec<_> = changes.into_values().flatten().map(|(action, reason)| Step::new(action, reason)).collect();
+    if !steps.is_empty() {
+        plan.stages.insert(0, Stage { name: "claims", required: false, steps });
+    }
+}
+
+/// The changes of owner references that a pod's claims need.
+fn change_owners<'a>(
+    snapshot: &'a Snapshot,
+    pod: &'a Pod,
+    condemned: bool,
+) -> impl Iterator<Item = (Action, String)> + 'a {
+    let workload = snapshot.scene().workload;
+    let names: Vec<_> = claim_names(&workload, &pod.metadata.name).collect();
+    let policy = Policy::of(snapshot);
+    let with_pod = condemned && policy.goes_with_pod;
+    let with_set = policy.goes_with_set && !with_pod;
+    names.into_iter().filter_map(move |name| {
+        let claim = snapshot.claims.get(&*name)?;
+        // What somebody else controls is never written.
+        if claim.is_going() || claim.metadata.controller().is_some() {
+            return None;
+        }
+        let set = snapshot.set.metadata.uid.as_deref().unwrap_or_default();
+        let mut owners = Vec::new();
+        owners.extend(change(claim, (STATEFUL_SETS.owner_kind(), set), with_set, || reference_to_set(snapshot)));
+        owners.extend(change(claim, (POD, &pod.metadata.uid), with_pod, || reference_to_pod(pod)));
+        let reason = match (with_set, with_pod) {
+            (_, true) => format!("claim {name} goes with pod {} (whenScaled: Delete)", pod.metadata.name),
+            (true, _) => format!("claim {name} goes with the StatefulSet (whenDeleted: Delete)"),
+            _ => format!("claim {name} stays, whatever becomes of pod {} or the StatefulSet", pod.metadata.name),
+        };
+        let patch = json!({"metadata": {"ownerReferences": owners}});
+        (!owners.is_empty()).then(|| (Action::PatchClaim { target: claim.target(), patch }, reason))
+    })
+}
+
+/// Adds an owner, or takes it off.
+fn change(claim: &Claim, (kind, uid): (OwnerKind, &str), wanted: bool, reference: impl Fn() -> Value) -> Option<Value> {
+    let has = claim.metadata.owner_references.iter().any(|owner| *owner.uid == *uid && refers(owner, kind));
+    match (has, wanted) {
+        (true, false) => Some(json!({"$patch": "delete", "uid": uid})),
+        (false, true) => Some(reference()),
+        _ => None,
+    }
+}
+
+fn refers(owner: &Owner, kind: OwnerKind) -> bool {
+    kind.is_of(&Reference::from(owner))
+}
+
+/// Without the flag of a controller: a claim may have been there before.
+fn reference_to_set(snapshot: &Snapshot) -> Value {
+    let metadata = &snapshot.set.metadata;
+    json!({"apiVersion": STATEFUL_SETS.api_version(), "kind": STATEFUL_SETS.kind, "name": metadata.name, "uid": metadata.uid})
+}
+
+fn reference_to_pod(pod: &Pod) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "name": pod.metadata.name, "uid": pod.metadata.uid})
+}

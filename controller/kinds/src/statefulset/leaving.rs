@@ -1,0 +1,139 @@
+//! Pods that go now: those beyond what is wanted, those that have ended, and those that somebody asked to be replaced.
+
+use std::sync::Arc;
+
+use berth_workload::lifecycle;
+use berth_workload::plan::{Plan, Step};
+use berth_workload::pod::Pod;
+use berth_workload::podset::{Uids, hooks, update};
+use jiff::Timestamp;
+
+use super::Snapshot;
+use super::places::Places;
+use super::settings::Settings;
+
+/// Pods that go now, or are to go as soon as their hooks let them.
+#[derive(Default)]
+pub(super) struct Leaving {
+    pub(super) steps: Vec<Step>,
+    /// The pods of the steps.
+    pub(super) uids: Uids,
+    /// Pods that may still go out of service in this round.
+    pub(super) budget: usize,
+    /// In order: something goes, or is to go, so nothing else begins.
+    pub(super) is_under_way: bool,
+}
+
+/// Pods in range that were held before their deletion and are wanted again.
+pub(super) fn returning(snapshot: &Snapshot, places: &Places<'_>) -> Uids {
+    let scene = snapshot.scene();
+    if !hooks::may_return(&scene) {
+        return Uids::new();
+    }
+    let is_held = |pod: &Pod| lifecycle::state(pod) == lifecycle::PREPARING_DELETE && !scene.is_to_delete(pod);
+    places.wanted.values().filter(|pod| is_held(pod)).map(|pod| pod.metadata.uid.clone()).collect()
+}
+
+/// The pods to delete now.
+pub(super) fn leaving(
+    snapshot: &Snapshot,
+    settings: &Settings,
+    places: &Places<'_>,
+    returning: &Uids,
+    plan: &mut Plan,
+    now: Timestamp,
+) -> Leaving {
+    let mut leaving = Leaving { budget: places.budget(), ..Leaving::default() };
+    condemned(snapshot, settings, places, &mut leaving, plan, now);
+    let gap = places.gap();
+    for (ordinal, pod) in places.wanted.iter().rev() {
+        if pod.metadata.deletion_timestamp.is_some() {
+            continue;
+        }
+        let Some(reason) = why_replaced(snapshot, pod, returning) else { continue };
+        let serves = places.serves(pod);
+        if let Some(gap) = gap.filter(|gap| gap.ordinal != *ordinal) {
+            plan.wait_for_pod(
+                pod,
+                format!("is to be replaced ({reason}), and waits for pod {}", places.name(gap.ordinal)),
+            );
+            continue;
+        }
+        if (serves && leaving.budget == 0) || (gap.is_none() && leaving.is_under_way) {
+            plan.wait_for_pod(pod, format!("is to be replaced ({reason}), and waits for maxUnavailable"));
+            continue;
+        }
+        leaving.budget -= usize::from(serves);
+        leaving.is_under_way = !settings.is_parallel;
+        leaving.take(snapshot, pod, reason, now);
+    }
+    leaving
+}
+
+/// Those beyond what is wanted, the highest ordinal first: one after the other when all that are wanted serve, or all at once.
+fn condemned(
+    snapshot: &Snapshot,
+    settings: &Settings,
+    places: &Places<'_>,
+    leaving: &mut Leaving,
+    plan: &mut Plan,
+    now: Timestamp,
+) {
+    let gap = places.gap();
+    for (ordinal, pod) in places.condemned.iter().rev() {
+        if settings.is_parallel {
+            if pod.metadata.deletion_timestamp.is_none() {
+                leaving.take(snapshot, pod, "it is beyond spec.replicas, or its ordinal is reserved", now);
+            }
+            continue;
+        }
+        // One that goes already is waited for, and one that does not serve goes only when no lower one waits for it.
+        let lower = places.condemned.range(..*ordinal).find(|(_, lower)| !places.serves(lower));
+        let waits_for = gap.map(|gap| gap.ordinal).or_else(|| {
+            let blocks = lower.filter(|_| !places.serves(pod) && pod.metadata.deletion_timestamp.is_none());
+            blocks.map(|(lower, _)| *lower)
+        });
+        leaving.is_under_way = true;
+        match waits_for {
+            Some(other) => {
+                plan.wait_for_pod(pod, format!("is beyond what is wanted, and waits for pod {}", places.name(other)));
+                // The one that is lower is no predecessor of what is looked at next.
+                if gap.is_none() {
+                    continue;
+                }
+            }
+            None if pod.metadata.deletion_timestamp.is_none() => {
+                leaving.take(snapshot, pod, "it is beyond spec.replicas, or its ordinal is reserved", now);
+            }
+            None => {}
+        }
+        break;
+    }
+}
+
+/// Why a pod in range goes, to be made anew.
+fn why_replaced(snapshot: &Snapshot, pod: &Arc<Pod>, returning: &Uids) -> Option<&'static str> {
+    if !pod.is_active() {
+        return Some("it has ended");
+    }
+    if snapshot.scene().is_to_delete(pod) {
+        return Some("its deletion was asked for");
+    }
+    let is_held = lifecycle::state(pod) == lifecycle::PREPARING_DELETE && !returning.contains(&pod.metadata.uid);
+    is_held.then_some("it was to be deleted, and its hook took it out of service")
+}
+
+impl Leaving {
+    fn take(&mut self, snapshot: &Snapshot, pod: &Pod, reason: &str, now: Timestamp) {
+        let scene = snapshot.scene();
+        let step = if hooks::holds_deletion(&scene, pod) {
+            hooks::hold_deletion(&scene, pod, reason, false, now)
+        } else {
+            Some(update::delete(&scene, pod, reason))
+        };
+        if let Some(step) = step {
+            self.steps.push(step);
+            self.uids.insert(pod.metadata.uid.clone());
+        }
+    }
+}

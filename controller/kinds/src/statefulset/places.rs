@@ -1,0 +1,102 @@
+//! Which pod is in which place, which places are empty, and how many pods may go out of service.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use berth_api::v1beta1::statefulset::StatefulSet;
+use berth_workload::inplace::steps;
+use berth_workload::pod::{Pod, availability};
+use berth_workload::podset::claim_template;
+use jiff::Timestamp;
+
+use super::ordinals::ordinal_of;
+use super::settings::Settings;
+use super::{Snapshot, claims, workload};
+
+/// Pods that one plan creates at most.
+pub(super) const MOST_CREATIONS: usize = 256;
+/// Empty places that are looked at, beyond those that have pods: some may be taken by pods of others.
+const MOST_LOOKED_AT: usize = 2 * MOST_CREATIONS;
+
+/// The set's pods by their places.
+pub(super) struct Places<'a> {
+    snapshot: &'a Snapshot,
+    settings: &'a Settings,
+    now: Timestamp,
+    /// Those that are to be there, by ordinal.
+    pub(super) wanted: BTreeMap<i64, &'a Arc<Pod>>,
+    /// Those that are not, by ordinal.
+    pub(super) condemned: BTreeMap<i64, &'a Arc<Pod>>,
+}
+
+impl<'a> Places<'a> {
+    pub(super) fn new(snapshot: &'a Snapshot, settings: &'a Settings, now: Timestamp) -> Self {
+        let set = snapshot.scene().workload.name();
+        let pods = snapshot.pods.iter().filter_map(|pod| Some((ordinal_of(set, &pod.metadata.name)?, pod)));
+        let (wanted, condemned) = pods.partition(|(ordinal, _)| settings.ordinals.contains(*ordinal));
+        Self { snapshot, settings, now, wanted, condemned }
+    }
+
+    /// Empty places, the lowest first. There may be more than anybody can look through.
+    pub(super) fn empty(&self) -> impl Iterator<Item = i64> {
+        self.settings.ordinals.iter().filter(|ordinal| !self.wanted.contains_key(ordinal))
+    }
+
+    /// In service, with all that it is to have.
+    pub(super) fn serves(&self, pod: &Pod) -> bool {
+        availability(pod, self.settings.min_ready_seconds, self.now).is_available()
+            && !steps::awaits_proof(pod)
+            && claims::are_grown(self.snapshot, pod)
+    }
+
+    /// How many pods may go out of service: none while as many others are as may be.
+    pub(super) fn budget(&self) -> usize {
+        let serving = self.wanted.values().filter(|pod| self.serves(pod)).count();
+        self.settings.max_unavailable.saturating_sub(self.settings.ordinals.len() - serving)
+    }
+
+    /// In order: the lowest place whose pod is missing or does not serve. What is behind it waits for it.
+    pub(super) fn gap(&self) -> Option<Gap<'a>> {
+        if self.settings.is_parallel {
+            return None;
+        }
+        let empty = self.empty().next();
+        let idle = self.wanted.iter().find(|(_, pod)| !self.serves(pod)).map(|(ordinal, pod)| (*ordinal, *pod));
+        match (empty, idle) {
+            (Some(empty), Some((ordinal, pod))) if ordinal < empty => Some(Gap { ordinal, pod: Some(pod) }),
+            (Some(ordinal), _) => Some(Gap { ordinal, pod: None }),
+            (None, idle) => idle.map(|(ordinal, pod)| Gap { ordinal, pod: Some(pod) }),
+        }
+    }
+
+    /// The name of the pod of this ordinal.
+    pub(super) fn name(&self, ordinal: i64) -> String {
+        pod_name(self.snapshot.scene().workload.name(), ordinal)
+    }
+}
+
+/// A place for which those behind it wait.
+#[derive(Clone, Copy)]
+pub(super) struct Gap<'a> {
+    /// Its ordinal.
+    pub(super) ordinal: i64,
+    /// The pod that does not serve; `None` where there is none.
+    pub(super) pod: Option<&'a Arc<Pod>>,
+}
+
+fn pod_name(set: &str, ordinal: i64) -> String {
+    format!("{set}-{ordinal}")
+}
+
+/// The names that a decision looks at: of pods that the set may create, and of the claims of those and of the pods that it has.
+/// Empty for a spec that is refused.
+pub fn names_to_look_at(set: &StatefulSet, pods: &[Arc<Pod>], counts_start: bool) -> (Vec<String>, Vec<String>) {
+    let workload = workload(set);
+    let Ok(ordinals) = super::settings::ordinals(&set.spec, counts_start) else { return Default::default() };
+    let has: std::collections::BTreeSet<_> = pods.iter().map(|pod| &*pod.metadata.name).collect();
+    let names = ordinals.iter().map(|ordinal| pod_name(workload.name(), ordinal));
+    let created: Vec<_> = names.filter(|name| !has.contains(&**name)).take(MOST_LOOKED_AT).collect();
+    let all = pods.iter().map(|pod| &*pod.metadata.name).chain(created.iter().map(String::as_str));
+    let claims = all.flat_map(|pod| claim_template::claim_names(&workload, pod)).collect();
+    (created, claims)
+}

@@ -1,0 +1,187 @@
+//! The StatefulSet's spec as decisions use it: defaults filled in, numbers made absolute, and refused where it makes no sense.
+
+use berth_api::IntOrString;
+use berth_api::ordinals::reserved;
+use berth_api::v1beta1::cloneset::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT};
+use berth_api::v1beta1::statefulset::{
+    MAX_MIN_READY_SECONDS, PodManagementPolicy, PodUpdatePolicy, RollingUpdateStatefulSetStrategy, StatefulSetSpec,
+    StatefulSetUpdateStrategyType,
+};
+use berth_workload::gates::Gate;
+use berth_workload::intstr::{self, Round};
+use berth_workload::launch;
+use berth_workload::plan::Refusal;
+use berth_workload::podset::spec::{check_claim_templates, check_selector};
+use berth_workload::podset::way::Policy;
+use berth_workload::predownload::{self, Knobs};
+use berth_workload::update_order::UpdateOrder;
+use jiff::SignedDuration;
+use serde_json::Value;
+
+use super::Snapshot;
+use super::ordinals::Ordinals;
+
+/// What the spec asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Settings {
+    /// Which pods there are to be.
+    pub(super) ordinals: Ordinals,
+    /// All at once, and not one after the other.
+    pub(super) is_parallel: bool,
+    /// Pods that stay at the old revision.
+    pub(super) partition: usize,
+    /// Pods that may be out of service for an update.
+    pub(super) max_unavailable: usize,
+    /// Pods that may be made and not available yet.
+    pub(super) scale_max_unavailable: usize,
+    /// Pods are updated by the controller, and the update is not paused.
+    pub(super) updates: bool,
+    /// Pods are updated when somebody deletes them.
+    pub(super) on_delete: bool,
+    /// Another order than that of the ordinals.
+    pub(super) order: Option<UpdateOrder>,
+    /// How pods are updated.
+    pub(super) policy: Policy,
+    /// Time out of service before images change.
+    pub(super) grace: SignedDuration,
+    /// Time ready before a pod is available.
+    pub(super) min_ready_seconds: i32,
+    /// Unused revisions to keep.
+    pub(super) history_limit: i32,
+}
+
+/// Reads and checks the spec, with the template as it was read. What the API server's rules refuse already is checked again:
+/// rules can be missing in an older CRD, and the webhook's failure policy is Ignore.
+///
+/// # Errors
+/// The refusal names the object, the field, the value and the remedy.
+pub(super) fn settings(snapshot: &Snapshot, template: &Value) -> Result<Settings, Refusal> {
+    let settings = beside_template(snapshot)?;
+    launch::priorities(template).map_err(|problem| refusal(snapshot, problem))?;
+    Ok(settings)
+}
+
+fn refusal(snapshot: &Snapshot, (field, problem): (&str, String)) -> Refusal {
+    let message = format!("{}: spec.{field}: {problem}", snapshot.scene().workload);
+    Refusal { reason: "InvalidSpec", message }
+}
+
+/// The same without a look at the template.
+///
+/// # Errors
+/// As [`settings`].
+pub(super) fn beside_template(snapshot: &Snapshot) -> Result<Settings, Refusal> {
+    let spec = &snapshot.set.spec;
+    let refuse = |problem: (&str, String)| refusal(snapshot, problem);
+    let workload = snapshot.scene().workload;
+    check_selector(&workload).map_err(refuse)?;
+    check_claim_templates(&workload)?;
+    predownload::check(&workload)?;
+    let none = RollingUpdateStatefulSetStrategy::default();
+    let rolling = spec.update_strategy.rolling_update.as_ref().unwrap_or(&none);
+    let is_parallel = spec.pod_management_policy == PodManagementPolicy::Parallel;
+    let on_delete = spec.update_strategy.type_ == StatefulSetUpdateStrategyType::OnDelete;
+    let ordinals = ordinals(spec, snapshot.gates.has(Gate::StatefulSetStartOrdinal)).map_err(refuse)?;
+    let replicas = ordinals.len();
+    let number = |field: &'static str, value: Option<&IntOrString>| {
+        let of = |value| intstr::resolve(value, replicas, Round::Down).map_err(|problem| refuse((field, problem)));
+        value.map(of).transpose().map(|number| number.map(|number| number.max(1)))
+    };
+    let max_unavailable =
+        number("updateStrategy.rollingUpdate.maxUnavailable", rolling.max_unavailable.as_ref())?.unwrap_or(1);
+    let scaling = spec.scale_strategy.as_ref().and_then(|strategy| strategy.max_unavailable.as_ref());
+    let scale_max_unavailable = number("scaleStrategy.maxUnavailable", scaling)?.unwrap_or(usize::MAX);
+    let priority = rolling.unordered_update.as_ref().map(|unordered| {
+        UpdateOrder::new(unordered.priority_strategy.as_ref(), &[])
+            .map_err(|problem| refuse(("updateStrategy.rollingUpdate.unorderedUpdate.priorityStrategy", problem)))
+    });
+    let grace = rolling.in_place_update_strategy.as_ref().map_or(0, |strategy| strategy.grace_period_seconds.max(0));
+    Ok(Settings {
+        ordinals,
+        is_parallel,
+        partition: partition(rolling, replicas).map_err(refuse)?,
+        // In order it is one at a time, whatever slipped through.
+        max_unavailable: if is_parallel { max_unavailable } else { 1 },
+        scale_max_unavailable: if is_parallel { scale_max_unavailable } else { usize::MAX },
+        updates: !rolling.paused && !on_delete,
+        on_delete,
+        order: priority.transpose()?.filter(|_| is_parallel),
+        policy: policy(rolling.pod_update_policy),
+        grace: SignedDuration::from_secs(i64::from(grace)),
+        min_ready_seconds: min_ready_seconds(spec),
+        history_limit: spec
+            .revision_history_limit
+            .unwrap_or(DEFAULT_REVISION_HISTORY_LIMIT)
+            .min(MAX_REVISION_HISTORY_LIMIT),
+    })
+}
+
+/// Seconds that a pod is ready before it is available.
+pub(super) fn min_ready_seconds(spec: &StatefulSetSpec) -> i32 {
+    let rolling = spec.update_strategy.rolling_update.as_ref();
+    rolling.and_then(|rolling| rolling.min_ready_seconds).unwrap_or(0).clamp(0, MAX_MIN_READY_SECONDS)
+}
+
+fn partition(rolling: &RollingUpdateStatefulSetStrategy, replicas: usize) -> Result<usize, (&'static str, String)> {
+    let partition = rolling.partition.unwrap_or(0);
+    let problem = || ("updateStrategy.rollingUpdate.partition", format!("{partition} is negative; use 0 or more"));
+    usize::try_from(partition).map(|pods| pods.min(replicas)).map_err(|_| problem())
+}
+
+pub(super) fn ordinals(spec: &StatefulSetSpec, counts_start: bool) -> Result<Ordinals, (&'static str, String)> {
+    let replicas = spec.replicas.unwrap_or(1);
+    let count =
+        usize::try_from(replicas).map_err(|_| ("replicas", format!("{replicas} is negative; use 0 or more")))?;
+    let start = spec.ordinals.as_ref().filter(|_| counts_start).map_or(0, |ordinals| ordinals.start);
+    if start < 0 {
+        return Err(("ordinals.start", format!("{start} is negative; use 0 or more")));
+    }
+    let read = |entry: &IntOrString| {
+        reserved(entry).map_err(|problem| ("reserveOrdinals", format!("{}: {problem}", json_text(entry))))
+    };
+    let reserved = spec.reserve_ordinals.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let ordinals = Ordinals::new(start, count, reserved);
+    match ordinals.last() {
+        Some(last) if last > i64::from(i32::MAX) => {
+            let problem =
+                format!("leaves no {count} ordinals up to {} from {start} on; reserve fewer, or begin lower", i32::MAX);
+            Err(("reserveOrdinals", problem))
+        }
+        _ => Ok(ordinals),
+    }
+}
+
+fn json_text(entry: &IntOrString) -> String {
+    match entry {
+        IntOrString::Int(number) => number.to_string(),
+        IntOrString::String(text) => format!("{text:?}"),
+    }
+}
+
+fn policy(policy: PodUpdatePolicy) -> Policy {
+    match policy {
+        PodUpdatePolicy::ReCreate => Policy::ReCreate,
+        PodUpdatePolicy::InPlaceIfPossible => Policy::InPlaceIfPossible,
+        PodUpdatePolicy::InPlaceOnly => Policy::InPlaceOnly,
+    }
+}
+
+impl Settings {
+    /// What is asked for about images that are pulled ahead.
+    pub(super) fn predownload<'a>(&self, snapshot: &'a Snapshot) -> Knobs<'a> {
+        let rolling = snapshot.set.spec.update_strategy.rolling_update.as_ref();
+        let in_place = rolling.and_then(|rolling| rolling.in_place_update_strategy.as_ref());
+        let min_ready = in_place.and_then(|in_place| in_place.image_pre_download_min_updated_ready_pods).unwrap_or(0);
+        Knobs {
+            enabled: snapshot.gates.has(Gate::PreDownloadImageForInPlaceUpdate),
+            policy: self.policy,
+            is_rolling: rolling.is_some() && !self.on_delete,
+            replicas: self.ordinals.len(),
+            partition: self.partition,
+            max_unavailable: self.max_unavailable,
+            min_updated_ready: usize::try_from(min_ready).unwrap_or(0),
+            parallelism: in_place.and_then(|in_place| in_place.image_pre_download_parallelism.as_ref()),
+            timeout_seconds: in_place.and_then(|in_place| in_place.image_pre_download_timeout_seconds),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Claims: made before their pods, given back, kept or deleted.
+
+use serde_json::{Value, json};
+
+use super::super::simulation::{World, told};
+
+fn with_claims(replicas: i32, fields: Value) -> World {
+    let mut world = World::new(replicas, fields);
+    let template = json!({"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}});
+    world.merge(&json!({"volumeClaimTemplates": [template]}));
+    world
+}
+
+fn claims(world: &mut World) -> Vec<String> {
+    world.claims.stored().keys().cloned().collect()
+}
+
+fn owners(world: &mut World, claim: &str) -> Vec<String> {
+    let owners = world.claims.stored()[claim]["metadata"]["ownerReferences"].as_array().unwrap().clone();
+    owners.iter().map(|owner| owner["kind"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_claim_is_made_before_its_pod_and_given_to_the_next_of_its_name() {
+    let mut world = with_claims(2, json!({}));
+    world.step();
+    world.step();
+    assert_eq!(claims(&mut world), ["data-db-0"]);
+    assert_eq!(world.claims.stored()["data-db-0"]["metadata"]["labels"], json!({"app": "db"}));
+    world.settle();
+    world.edit(|spec| spec.replicas = Some(1));
+    world.settle();
+    assert_eq!(claims(&mut world), ["data-db-0", "data-db-1"], "it stays");
+    let before = world.claims.stored()["data-db-1"].clone();
+    world.edit(|spec| spec.replicas = Some(2));
+    world.settle();
+    assert_eq!(world.claims.stored()["data-db-1"], before);
+    let volume = &world.pods["db-1"]["spec"]["volumes"][0];
+    assert_eq!(volume["persistentVolumeClaim"]["claimName"], "data-db-1");
+}
+
+#[test]
+fn a_pod_that_is_pending_gets_the_claim_that_somebody_deleted() {
+    let mut world = with_claims(1, json!({}));
+    world.step();
+    world.step();
+    world.claims.stored().clear();
+    assert_eq!(told(&world.step()), ["CreatePersistentVolumeClaim data-db-0"]);
+}
+
+#[test]
+fn owners_of_claims_are_as_the_policy_wants() {
+    for (deleted, scaled, running, condemned) in [
+        ("Retain", "Retain", vec![], vec![]),
+        ("Delete", "Retain", vec!["StatefulSet"], vec!["StatefulSet"]),
+        ("Retain", "Delete", vec![], vec!["Pod"]),
+        ("Delete", "Delete", vec!["StatefulSet"], vec!["Pod"]),
+    ] {
+        let policy = json!({"whenDeleted": deleted, "whenScaled": scaled});
+        let mut world = with_claims(2, json!({"persistentVolumeClaimRetentionPolicy": policy}));
+        world.settle();
+        assert_eq!(owners(&mut world, "data-db-1"), running, "{policy}");
+        world.edit(|spec| spec.replicas = Some(1));
+        world.step();
+        assert!(!world.pods["db-1"]["metadata"]["deletionTimestamp"].is_null());
+        assert_eq!(owners(&mut world, "data-db-1"), condemned, "before the pod is deleted: {policy}");
+        world.settle();
+        let left = if scaled == "Delete" { vec!["data-db-0"] } else { vec!["data-db-0", "data-db-1"] };
+        assert_eq!(claims(&mut world), left, "{policy}");
+        world.merge(&json!({"persistentVolumeClaimRetentionPolicy": null}));
+        world.settle();
+        assert_eq!(owners(&mut world, "data-db-0"), Vec::<String>::new(), "{policy}");
+    }
+}
+
+#[test]
+fn no_claim_goes_with_a_pod_that_is_back_in_range() {
+    let hook = json!({"preDelete": {"finalizersHandler": ["example.com/in-use"]}});
+    let policy = json!({"whenScaled": "Delete"});
+    let mut world = with_claims(2, json!({"persistentVolumeClaimRetentionPolicy": policy, "lifecycle": hook}));
+    world.settle();
+    world.pods.get_mut("db-1").unwrap()["metadata"]["finalizers"] = json!(["example.com/in-use"]);
+    world.edit(|spec| spec.replicas = Some(1));
+    world.step();
+    assert_eq!(owners(&mut world, "data-db-1"), ["Pod"]);
+    world.edit(|spec| spec.replicas = Some(2));
+    let plan = world.step();
+    assert_eq!(told(&plan)[0], "PatchPersistentVolumeClaim data-db-1", "first of all");
+    assert_eq!(owners(&mut world, "data-db-1"), Vec::<String>::new());
+}
+
+#[test]
+fn a_claim_that_goes_is_waited_for() {
+    let mut world = with_claims(2, json!({}));
+    world.settle();
+    world.delete("db-1");
+    world.run_kubelets();
+    let claim = world.claims.stored().get_mut("data-db-1").unwrap();
+    claim["metadata"]["deletionTimestamp"] = json!("1970-01-12T13:46:40Z");
+    let plan = world.plan();
+    assert_eq!(told(&plan), Vec::<String>::new());
+    assert!(plan.waiting.iter().any(|w| w.reason.contains("data-db-1 is being deleted")), "{:?}", plan.waiting);
+    // One that goes with an earlier pod, too.
+    let claim = world.claims.stored().get_mut("data-db-1").unwrap();
+    claim["metadata"]["deletionTimestamp"] = Value::Null;
+    claim["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "Pod", "name": "db-1", "uid": "gone"}]);
+    assert!(told(&world.plan()).is_empty());
+}
+
+#[test]
+fn a_claim_that_somebody_else_controls_is_never_written() {
+    let mut world = with_claims(1, json!({"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}));
+    world.settle();
+    let other = json!([{"apiVersion": "x.io/v1", "kind": "X", "name": "x", "uid": "x", "controller": true}]);
+    world.claims.stored().get_mut("data-db-0").unwrap()["metadata"]["ownerReferences"] = other;
+    assert!(world.plan().is_idle());
+}

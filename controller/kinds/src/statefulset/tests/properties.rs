@@ -1,0 +1,232 @@
+//! Properties of whole histories: whatever happened before, every decision keeps the order and the limits, and in the end the
+//! pods are as the spec says.
+
+use std::collections::BTreeMap;
+
+use berth_workload::plan::{Action, Plan};
+use berth_workload::pod::{Pod, availability};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::super::ordinal_of;
+use super::super::ordinals::Ordinals;
+use super::super::simulation::World;
+
+/// Something that happens to a StatefulSet.
+#[derive(Debug, Clone)]
+enum Change {
+    Image(&'static str),
+    Env(u8),
+    Replicas(i32),
+    Reserve(Value),
+    Start(i32),
+    Partition(i32),
+    Pause(bool),
+    AskToGo(u8),
+    Break(u8),
+    Fail(u8),
+    Delete(u8),
+    Orphan(u8),
+    Kubelets,
+    OneKubelet(u8),
+    Time(i64),
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let image = prop::sample::select(vec!["db:0", "db:1", "db:2", "bad:1"]);
+    let reserve = prop::sample::select(vec![json!([]), json!([1]), json!(["0-1"]), json!([0, "2-3"])]);
+    prop_oneof![
+        4 => image.prop_map(Change::Image),
+        1 => (0u8..2).prop_map(Change::Env),
+        3 => (0i32..6).prop_map(Change::Replicas),
+        1 => reserve.prop_map(Change::Reserve),
+        1 => (0i32..3).prop_map(Change::Start),
+        2 => (0i32..6).prop_map(Change::Partition),
+        1 => any::<bool>().prop_map(Change::Pause),
+        2 => (0u8..8).prop_map(Change::AskToGo),
+        2 => (0u8..8).prop_map(Change::Break),
+        1 => (0u8..8).prop_map(Change::Fail),
+        1 => (0u8..8).prop_map(Change::Delete),
+        1 => (0u8..8).prop_map(Change::Orphan),
+        5 => Just(Change::Kubelets),
+        4 => (0u8..8).prop_map(Change::OneKubelet),
+        3 => (0i64..5).prop_map(Change::Time),
+    ]
+}
+
+fn rolling(field: &str, value: &Value) -> Value {
+    json!({"updateStrategy": {"rollingUpdate": {field: value}}})
+}
+
+fn apply(world: &mut World, change: &Change) {
+    let name = |ordinal: &u8| format!("db-{ordinal}");
+    match change {
+        Change::Image(image) => world.set_image(image),
+        Change::Env(n) => {
+            let env = json!([{"name": "A", "value": n.to_string()}]);
+            let container = json!({"name": "main", "image": "db:0", "env": env});
+            world.merge(&json!({"template": {"spec": {"containers": [container]}}}));
+        }
+        Change::Replicas(n) => world.edit(|spec| spec.replicas = Some(*n)),
+        Change::Reserve(list) => world.merge(&json!({"reserveOrdinals": list})),
+        Change::Start(n) => world.merge(&json!({"ordinals": {"start": n}})),
+        Change::Partition(n) => world.merge(&rolling("partition", &json!(n))),
+        Change::Pause(paused) => world.merge(&rolling("paused", &json!(paused))),
+        Change::AskToGo(n) => world.label(&name(n), "apps.kruise.io/specified-delete", "true"),
+        Change::Break(n) => world.break_pod(&name(n)),
+        Change::Fail(n) => world.fail(&name(n)),
+        Change::Delete(n) => world.delete(&name(n)),
+        Change::Orphan(n) => {
+            if let Some(pod) = world.pods.get_mut(&name(n)) {
+                pod["metadata"]["ownerReferences"] = json!([]);
+            }
+        }
+        Change::Kubelets => world.run_kubelets(),
+        Change::OneKubelet(n) => world.run_kubelet(&name(n)),
+        Change::Time(seconds) => world.pass(*seconds),
+    }
+}
+
+/// What holds for a whole history.
+#[derive(Debug, Clone)]
+struct Given {
+    is_parallel: bool,
+    policy: &'static str,
+    max_unavailable: usize,
+    retains: bool,
+}
+
+fn given() -> impl Strategy<Value = Given> {
+    let policy = prop::sample::select(vec!["InPlaceIfPossible", "ReCreate"]);
+    (any::<bool>(), policy, 1usize..4, any::<bool>()).prop_map(|(is_parallel, policy, max_unavailable, retains)| {
+        Given { is_parallel, policy, max_unavailable: if is_parallel { max_unavailable } else { 1 }, retains }
+    })
+}
+
+impl Given {
+    fn world(&self) -> World {
+        let claim = json!({"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}});
+        let retention = if self.retains { "Retain" } else { "Delete" };
+        World::settled(
+            3,
+            json!({
+                "podManagementPolicy": if self.is_parallel { "Parallel" } else { "OrderedReady" },
+                "updateStrategy": {"rollingUpdate": {"podUpdatePolicy": self.policy, "maxUnavailable": self.max_unavailable}},
+                "volumeClaimTemplates": [claim],
+                "persistentVolumeClaimRetentionPolicy": {"whenScaled": retention},
+            }),
+        )
+    }
+}
+
+/// The ordinals that are wanted, counted by hand.
+fn wanted(world: &World) -> Vec<i64> {
+    let spec = &world.set.spec;
+    let reserved = spec.reserve_ordinals.iter().map(|entry| berth_api::ordinals::reserved(entry).unwrap());
+    let start = spec.ordinals.as_ref().map_or(0, |ordinals| ordinals.start);
+    let replicas = usize::try_from(spec.replicas.unwrap()).unwrap();
+    Ordinals::new(start, replicas, reserved).iter().collect()
+}
+
+/// The pods of the wanted ordinals that serve.
+fn serving(world: &World, pods: &BTreeMap<i64, Pod>) -> Vec<i64> {
+    let serves = |ordinal: &i64| pods.get(ordinal).is_some_and(|pod| availability(pod, 0, world.now()).is_available());
+    wanted(world).into_iter().filter(serves).collect()
+}
+
+fn pods(world: &World) -> BTreeMap<i64, Pod> {
+    let all = world.all_pods().into_iter();
+    all.filter_map(|pod| Some((ordinal_of("db", &pod.metadata.name)?, (*pod).clone()))).collect()
+}
+
+/// One decision, held against what may never happen.
+fn step(world: &mut World, given: &Given, story: &str) -> Result<Plan, TestCaseError> {
+    let (before, wanted) = (pods(world), wanted(world));
+    let serving = serving(world, &before);
+    let plan = world.plan();
+    let ordinal = |name: &str| ordinal_of("db", name).unwrap();
+    let mut goes = Vec::new();
+    let mut comes = Vec::new();
+    for action in plan.actions() {
+        match action {
+            Action::CreatePod { body } => comes.push(ordinal(body.value()["metadata"]["name"].as_str().unwrap())),
+            Action::DeletePod { target } => goes.push(ordinal(&target.name)),
+            Action::PatchPodStatus { target, conditions, .. }
+                if conditions.iter().any(|c| &*c.type_ == "InPlaceUpdateReady" && &*c.status == "False") =>
+            {
+                goes.push(ordinal(&target.name));
+            }
+            _ => {}
+        }
+    }
+    goes.dedup();
+    prop_assert!(
+        comes.iter().all(|ordinal| wanted.contains(ordinal)),
+        "only what is wanted is made: {comes:?} {story}"
+    );
+    let taken = goes.iter().filter(|ordinal| serving.contains(ordinal)).count();
+    let left = serving.len() - taken;
+    let floor = wanted.len().saturating_sub(given.max_unavailable);
+    prop_assert!(taken == 0 || left >= floor, "{left} are left of {}: {goes:?} {story}", wanted.len());
+    if !given.is_parallel {
+        prop_assert!(comes.len() <= 1, "{comes:?} {story}");
+        if let Some(new) = comes.first() {
+            let lower = wanted.iter().filter(|ordinal| *ordinal < new);
+            prop_assert!(lower.clone().all(|ordinal| serving.contains(ordinal)), "{new} {lower:?} {serving:?} {story}");
+        }
+        prop_assert!(goes.len() + comes.len() <= 1, "two in motion: {goes:?} {comes:?} {story}");
+    }
+    world.step();
+    for (ordinal, pod) in pods(world) {
+        let claim = format!("data-db-{ordinal}");
+        let Some(stored) = world.claims.stored().get(&claim) else { continue };
+        let owners = stored["metadata"]["ownerReferences"].as_array().unwrap();
+        let goes_along = owners.iter().any(|owner| owner["uid"] == *pod.metadata.uid);
+        prop_assert!(!goes_along || !wanted.contains(&ordinal), "{claim} goes with a pod in range: {story}");
+    }
+    Ok(plan)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_last_good_template_reaches_every_pod_and_no_step_breaks_a_rule(
+        changes in prop::collection::vec(change(), 1..30), given in given(), replicas in 1i32..6, partition in 0i32..4,
+    ) {
+        let mut world = given.world();
+        let story = format!("{given:?} {changes:?}");
+        for change in &changes {
+            apply(&mut world, change);
+            step(&mut world, &given, &story)?;
+        }
+        world.set_image("db:last");
+        world.merge(&json!({"replicas": replicas}));
+        world.merge(&rolling("paused", &json!(false)));
+        world.merge(&rolling("partition", &json!(partition)));
+        for round in 0.. {
+            prop_assert!(round < 400, "it does not come to rest: {story} {:#?}", world.plan());
+            let plan = step(&mut world, &given, &story)?;
+            let before = world.pods.clone();
+            world.run_kubelets();
+            world.pass(1);
+            if plan.is_idle() && world.pods == before && plan.look_again.is_none() && world.plan().is_idle() {
+                break;
+            }
+        }
+        let pods = pods(&world);
+        // What is broken and has to stay as it is holds the others up, and it says so.
+        let blocked = world.status().conditions.into_iter().find(|c| c.type_ == "Blocked");
+        if let Some(blocked) = blocked {
+            prop_assert!(partition > 0 && blocked.reason != "InvalidSpec", "{}: {story}", blocked.message);
+            return Ok(());
+        }
+        prop_assert_eq!(pods.keys().copied().collect::<Vec<_>>(), wanted(&world), "{}", story);
+        let staying = usize::try_from(partition).unwrap();
+        let image = |pod: &Pod| pod.spec.containers[0].image.to_string();
+        for (rank, (ordinal, pod)) in pods.iter().enumerate() {
+            let is_last = image(pod) == "db:last";
+            prop_assert!(is_last || rank < staying, "{ordinal} is {} {story}", image(pod));
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Updates: from the highest ordinal down, within the limits.
+
+use serde_json::{Value, json};
+
+use super::super::simulation::{World, told};
+
+/// A set with this rolling update, all at once unless it says otherwise.
+fn parallel(replicas: i32, rolling: Value) -> World {
+    let fields = json!({"podManagementPolicy": "Parallel", "updateStrategy": {"rollingUpdate": rolling}});
+    World::settled(replicas, fields)
+}
+
+/// The pods that the plan takes out of service.
+fn begun(world: &mut World) -> Vec<String> {
+    let plan = world.step();
+    let of_updates = told(&plan).into_iter().filter(|told| !told.starts_with("CreatePod"));
+    let mut names: Vec<_> = of_updates.map(|told| told.split(' ').nth(1).unwrap().to_owned()).collect();
+    names.dedup();
+    names
+}
+
+#[test]
+fn pods_are_updated_from_the_highest_down_to_the_partition() {
+    for policy in ["ReCreate", "InPlaceIfPossible"] {
+        let rolling = json!({"podUpdatePolicy": policy, "partition": 2});
+        let mut world = World::settled(4, json!({"updateStrategy": {"rollingUpdate": rolling}}));
+        let before = world.uid("db-3");
+        world.set_image("db:1");
+        world.step();
+        assert_eq!(begun(&mut world), ["db-3"], "{policy}");
+        world.settle();
+        assert_eq!(world.images(), ["db-0 0", "db-1 0", "db-2 1", "db-3 1"], "{policy}");
+        assert_eq!(world.uid("db-3") == before, policy == "InPlaceIfPossible");
+        let status = world.status();
+        assert_eq!((status.updated_replicas, status.current_replicas), (2, 2), "{policy}");
+        // What is made anew inside the partition is of the old revision, outside of it of the new.
+        for pod in ["db-1", "db-3"] {
+            world.delete(pod);
+        }
+        world.settle();
+        assert_eq!(world.images(), ["db-0 0", "db-1 0", "db-2 1", "db-3 1"], "{policy}");
+        world.merge(&json!({"updateStrategy": {"rollingUpdate": {"partition": 3}}}));
+        world.settle();
+        assert_eq!(world.images()[2], "db-2 1", "raising it rolls nothing back");
+        world.merge(&json!({"updateStrategy": {"rollingUpdate": {"partition": 0}}}));
+        world.settle();
+        assert_eq!(world.images(), ["db-0 1", "db-1 1", "db-2 1", "db-3 1"], "{policy}");
+        let status = world.status();
+        assert_eq!(status.current_revision, status.update_revision);
+    }
+}
+
+#[test]
+fn the_partition_counts_pods_and_not_ordinals() {
+    let rolling = json!({"podUpdatePolicy": "ReCreate", "partition": 2, "maxUnavailable": 9});
+    let mut world = parallel(4, rolling);
+    world.merge(&json!({"reserveOrdinals": ["1-2"]}));
+    world.settle();
+    world.set_image("db:1");
+    world.settle();
+    assert_eq!(world.images(), ["db-0 0", "db-3 0", "db-4 1", "db-5 1"]);
+}
+
+#[test]
+fn no_more_pods_go_out_of_service_than_may() {
+    // maxUnavailable rounds down, and is at least one.
+    for (max_unavailable, expected) in
+        [(json!(3), vec!["db-4", "db-3", "db-2"]), (json!("50%"), vec!["db-4", "db-3"]), (json!("10%"), vec!["db-4"])]
+    {
+        let mut world = parallel(5, json!({"podUpdatePolicy": "ReCreate", "maxUnavailable": max_unavailable}));
+        world.set_image("db:1");
+        world.step();
+        assert_eq!(begun(&mut world), expected, "{max_unavailable}");
+    }
+}
+
+#[test]
+fn the_first_that_serves_and_has_no_budget_ends_the_order_and_what_does_not_serve_costs_nothing() {
+    let mut world = parallel(5, json!({"podUpdatePolicy": "ReCreate", "maxUnavailable": 2}));
+    // One of the new revision that does not serve keeps the broken ones in their place.
+    world.set_image("bad:1");
+    world.step();
+    world.step();
+    world.run_kubelets();
+    assert_eq!(world.step().waiting.iter().filter(|w| w.reason.contains("maxUnavailable")).count(), 3);
+    world.settle();
+    assert_eq!(world.available(), 3, "a bad image takes no more than may be away");
+}
+
+#[test]
+fn what_is_broken_is_repaired_first() {
+    let mut world = parallel(4, json!({"podUpdatePolicy": "InPlaceIfPossible"}));
+    world.break_pod("db-0");
+    world.set_image("db:1");
+    world.step();
+    assert_eq!(begun(&mut world), ["db-0"]);
+    world.settle();
+    assert_eq!(world.available(), 4);
+}
+
+#[test]
+fn in_order_the_pod_that_all_wait_for_is_repaired_if_its_containers_fail() {
+    let mut world = World::settled(3, json!({}));
+    world.set_image("bad:1");
+    for _ in 0..5 {
+        world.step();
+        world.run_kubelets();
+        world.pass(1);
+    }
+    assert_eq!((world.available(), world.images()[2].as_str()), (2, "db-2 bad:1"));
+    world.set_image("db:2");
+    world.settle();
+    assert_eq!(world.images(), ["db-0 2", "db-1 2", "db-2 2"]);
+    // One that is in no place to be updated is waited for.
+    world.merge(&json!({"updateStrategy": {"rollingUpdate": {"partition": 1}}}));
+    world.break_pod("db-0");
+    world.set_image("db:3");
+    world.step();
+    assert_eq!(begun(&mut world), Vec::<String>::new());
+}
+
+#[test]
+fn who_is_asked_to_go_goes_within_the_limits_and_comes_back() {
+    for fields in [
+        json!({"updateStrategy": {"type": "OnDelete"}}),
+        json!({"updateStrategy": {"rollingUpdate": {"paused": true}}}),
+        json!({"updateStrategy": {"rollingUpdate": {"partition": 3}}}),
+        json!({"podManagementPolicy": "Parallel"}),
+    ] {
+        let mut world = World::settled(3, fields.clone());
+        let before = world.uid("db-1");
+        for pod in ["db-1", "db-2"] {
+            world.label(pod, "apps.kruise.io/specified-delete", "true");
+        }
+        assert_eq!(begun(&mut world), ["db-2"], "one at a time: {fields}");
+        world.settle();
+        assert!(world.available() == 3 && world.uid("db-1") != before, "{fields}");
+    }
+    // Also the one that all wait for.
+    let mut world = World::settled(3, json!({}));
+    world.break_pod("db-1");
+    world.label("db-1", "apps.kruise.io/specified-delete", "true");
+    assert_eq!(begun(&mut world), ["db-1"]);
+    world.settle();
+    assert_eq!(world.available(), 3);
+}
+
+#[test]
+fn on_delete_a_pod_is_updated_when_somebody_deletes_it() {
+    let mut world = World::settled(3, json!({"updateStrategy": {"type": "OnDelete"}}));
+    world.set_image("db:1");
+    world.settle();
+    assert_eq!(world.images(), ["db-0 0", "db-1 0", "db-2 0"]);
+    world.delete("db-0");
+    world.settle();
+    assert_eq!(world.images(), ["db-0 1", "db-1 0", "db-2 0"]);
+}
+
+#[test]
+fn without_an_order_the_priority_says_who_is_first() {
+    let order = json!({"priorityStrategy": {"weightPriority": [
+        {"weight": 50, "matchSelector": {"matchLabels": {"statefulset.kubernetes.io/pod-name": "db-1"}}},
+    ]}});
+    let mut world =
+        parallel(4, json!({"podUpdatePolicy": "InPlaceIfPossible", "partition": 2, "unorderedUpdate": order}));
+    world.set_image("db:1");
+    world.step();
+    assert_eq!(begun(&mut world), ["db-1"]);
+    world.settle();
+    assert_eq!(world.images(), ["db-0 0", "db-1 1", "db-2 0", "db-3 1"]);
+}
+
+#[test]
+fn a_hook_holds_a_pod_before_its_deletion_until_it_is_wanted_again() {
+    let hook = json!({"preDelete": {"labelsHandler": {"example.com/in-use": "true"}}});
+    let mut world = World::new(3, json!({"lifecycle": hook, "podManagementPolicy": "Parallel"}));
+    world.merge(&json!({"template": {"metadata": {"labels": {"example.com/in-use": "true"}}}}));
+    world.settle();
+    let before = world.uid("db-2");
+    world.edit(|spec| spec.replicas = Some(2));
+    world.settle();
+    assert_eq!(world.pods["db-2"]["metadata"]["labels"]["lifecycle.apps.kruise.io/state"], "PreparingDelete");
+    world.edit(|spec| spec.replicas = Some(3));
+    world.settle();
+    assert_eq!((world.available(), world.uid("db-2")), (3, before));
+    world.edit(|spec| spec.replicas = Some(2));
+    world.settle();
+    world.label("db-2", "example.com/in-use", "false");
+    world.settle();
+    assert_eq!(world.pods.len(), 2);
+}
+
+#[test]
+fn what_has_begun_ends_first_wherever_it_is_in_the_order() {
+    // A pod that was to be replaced and is held by its hook holds the budget: a later revision does not wait for it in vain.
+    let hook = json!({"preDelete": {"labelsHandler": {"example.com/in-use": "true"}}});
+    let mut world = World::new(3, json!({"lifecycle": hook}));
+    world.merge(&json!({"template": {"metadata": {"labels": {"example.com/in-use": "true"}}}}));
+    world.settle();
+    let with_label = |world: &mut World, image: &str| {
+        world.set_image(image);
+        world.merge(&json!({"template": {"metadata": {"labels": {"example.com/in-use": "true"}}}}));
+    };
+    with_label(&mut world, "db:1");
+    world.settle();
+    with_label(&mut world, "db:2");
+    world.settle();
+    world.label("db-2", "example.com/in-use", "false");
+    for _ in 0..20 {
+        world.step();
+        world.run_kubelets();
+        world.pass(1);
+        for pod in ["db-0", "db-1"] {
+            let is_held = world
+                .pods
+                .get(pod)
+                .is_some_and(|pod| pod["metadata"]["labels"]["lifecycle.apps.kruise.io/state"] == "PreparingDelete");
+            if is_held {
+                world.label(pod, "example.com/in-use", "false");
+            }
+        }
+    }
+    world.settle();
+    assert_eq!(world.images(), ["db-0 2", "db-1 2", "db-2 2"]);
+}

@@ -1,0 +1,185 @@
+//! The Advanced StatefulSet controller: observe, decide, act, status.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use berth_api::v1beta1::statefulset::StatefulSet;
+use berth_kinds::statefulset::{Orphans, Snapshot, decide, names_to_look_at, ordinal_of, set_and_ordinal, status};
+use berth_runtime::driver::Next;
+use berth_runtime::object::owner_key;
+use berth_runtime::queue::Queue;
+use berth_runtime::{Change, Key, Object, Resource, Store, object, turn};
+use berth_workload::gates::{Gate, Gates};
+use berth_workload::inplace::resize::Ability;
+use berth_workload::plan::{Outcome, Plan};
+use berth_workload::pod::{Metadata, Pod};
+use berth_workload::podset::Phases;
+use jiff::Timestamp;
+
+use crate::acting::{Acting, LARGE};
+use crate::change::each;
+use crate::controllers::Controller;
+use crate::podset::{Observed, PodSetReads};
+use crate::reads::{Read, Reader};
+use crate::told::Told;
+use crate::unreadable;
+use crate::watched::{CustomResource, Watched};
+
+/// What a decision about a StatefulSet is made of.
+pub(crate) struct Reads {
+    pub(crate) sets: Arc<Store<Watched<StatefulSet>>>,
+    pub(crate) of_pods: PodSetReads,
+    told: Told,
+}
+
+impl CustomResource for StatefulSet {
+    const RESOURCE: Resource = object::STATEFUL_SETS;
+}
+
+impl Read for Watched<StatefulSet> {
+    fn store() -> Arc<Store<Self>> {
+        Store::new(&[])
+    }
+}
+
+impl Controller for Reads {
+    const RESOURCE: Resource = object::STATEFUL_SETS;
+    const NAME: &'static str = "statefulset";
+
+    fn new(reader: &mut Reader<'_>) -> Self {
+        Self { sets: reader.read(), of_pods: PodSetReads::new(reader), told: Told::default() }
+    }
+
+    /// Wakes a StatefulSet when it, one of its pods, revisions or claims, or a pod with the name of one of its own changes.
+    fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
+        let (to, acting) = (queue.clone(), acting.clone());
+        self.sets.on_change(move |change| match change {
+            Change::Applied { old: Some(old), new } if !is_news(&old.0, &new.0) => {}
+            Change::Applied { new, .. } => to.add(Key::of(&**new)),
+            Change::Deleted { old } => acting.expectations.forget(old.uid()),
+            Change::Synced => {}
+        });
+        let to = queue.clone();
+        self.sets.on_unreadable(move |odd| to.add(Key::new(&odd.namespace, &odd.name)));
+        self.of_pods.wake(&self.sets, queue);
+        let (to, sets) = (queue.clone(), self.sets.clone());
+        self.of_pods.pods.on_change(move |change| each(change, |pod| wake_for_name(&to, &sets, &pod.metadata)));
+        let (to, sets) = (queue.clone(), self.sets.clone());
+        self.of_pods
+            .claims
+            .on_change(move |change| each(change, |claim| wake_for_claim(&to, &sets, &claim.0.metadata)));
+    }
+
+    /// One round for one StatefulSet, by what was last read of it. That it cannot be read any more is told on it.
+    async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
+        let set = self.sets.get(&key.namespace, &key.name);
+        let Some(odd) = self.sets.unreadable(&key.namespace, &key.name) else {
+            self.told.forget(&key);
+            let Some(set) = set else { return Next::Done };
+            return round(self, acting, &set).await;
+        };
+        let told = unreadable::tell(acting, Self::RESOURCE, &self.told, &key, &odd).await;
+        let next = match set {
+            Some(set) => round(self, acting, &set).await,
+            None => {
+                // No decision waits for the store to see what was told.
+                acting.expectations.forget(&odd.uid);
+                Next::Done
+            }
+        };
+        told.map_or_else(Next::Retry, |()| next)
+    }
+}
+
+/// A pod of another owner, or of nobody, that has the name of a set's pod. Those of the set wake it anyway.
+fn wake_for_name(queue: &Queue<Key>, sets: &Store<Watched<StatefulSet>>, pod: &Metadata) {
+    if let Some((set, _)) = set_and_ordinal(&pod.name)
+        && sets.get(&pod.namespace, set).is_some()
+    {
+        queue.add(Key::new(&pod.namespace, set));
+    }
+}
+
+/// `<template>-<set>-<ordinal>`: both names may have dashes.
+fn wake_for_claim(queue: &Queue<Key>, sets: &Store<Watched<StatefulSet>>, claim: &Metadata) {
+    for (dash, _) in claim.name.match_indices('-') {
+        if let Some((set, _)) = set_and_ordinal(&claim.name[dash + 1..])
+            && sets.get(&claim.namespace, set).is_some()
+        {
+            queue.add(Key::new(&claim.namespace, set));
+        }
+    }
+}
+
+/// Other words in a condition are the controller's own, and no reason to decide again.
+fn is_news(old: &StatefulSet, new: &StatefulSet) -> bool {
+    let told = |set: &StatefulSet| {
+        let mut status = set.status.clone().unwrap_or_default();
+        for condition in &mut status.conditions {
+            condition.message = String::new();
+            condition.last_transition_time = None;
+        }
+        status
+    };
+    let (a, b) = (&old.metadata, &new.metadata);
+    (a.generation, &a.labels, &a.annotations, &a.deletion_timestamp)
+        != (b.generation, &b.labels, &b.annotations, &b.deletion_timestamp)
+        || told(old) != told(new)
+}
+
+/// Everything that a decision about this StatefulSet reads, from the stores alone.
+pub(crate) fn observe(reads: &Reads, set: &Watched<StatefulSet>, gates: Gates, resize: Ability) -> Snapshot {
+    let (owner, of_pods) = (owner_key(set), &reads.of_pods);
+    let Observed { pods, mut strays, revisions, node_images, nodes, jobs, claims: _, unreadable } =
+        of_pods.observe(&owner, &set.0.spec.selector, &set.0.spec.template, gates);
+    let is_named = |pod: &Arc<Pod>| ordinal_of(set.name(), &pod.metadata.name).is_some();
+    let (pods, unnamed): (Vec<_>, Vec<_>) = pods.into_iter().partition(is_named);
+    strays.extend(unnamed);
+    let counts_start = gates.has(Gate::StatefulSetStartOrdinal);
+    let (created, claims) = names_to_look_at(&set.0, &pods, counts_start);
+    let others = created.iter().filter_map(|name| of_pods.pods.get(set.namespace(), name));
+    let claims = claims.iter().filter_map(|name| of_pods.claims.get(set.namespace(), name));
+    let orphaned = of_pods.orphaned(set.namespace());
+    Snapshot {
+        others: others.map(|pod| (pod.metadata.name.clone(), pod)).collect(),
+        claims: claims.map(|claim| (claim.0.metadata.name.clone(), claim.0.clone())).collect::<BTreeMap<_, _>>(),
+        orphans: Orphans::of(&set.0, orphaned.pods, orphaned.revisions),
+        set: set.0.clone(),
+        pods,
+        strays,
+        revisions,
+        node_images,
+        nodes,
+        jobs,
+        phases: Phases::default(),
+        unreadable,
+        gates,
+        resize,
+    }
+}
+
+/// Has it many pods, or is it to have many? By the numbers that are at hand.
+fn is_large(set: &StatefulSet) -> bool {
+    let has = set.status.as_ref().map_or(0, |status| status.replicas);
+    usize::try_from(has.max(set.spec.replicas.unwrap_or(1))).is_ok_and(|pods| pods > LARGE)
+}
+
+async fn round(reads: &Reads, acting: &Acting, set: &Watched<StatefulSet>) -> Next {
+    if let Err(next) = acting.settled(set.uid()).await {
+        return next;
+    }
+    let now = Timestamp::now();
+    let is_large = is_large(&set.0);
+    let decided = || {
+        let snapshot = observe(reads, set, acting.gates, acting.resize);
+        acting.has_all_of_others(set.uid(), &snapshot.pods)?;
+        let plan = decide(&snapshot, now);
+        Ok((snapshot, plan))
+    };
+    let (snapshot, plan): (Snapshot, Plan) = match turn::decide(is_large, decided).await {
+        Ok(decided) => decided,
+        Err(next) => return next,
+    };
+    let status = |outcome: &Outcome| Some(turn::alone(is_large, || status(&snapshot, &plan, outcome, now)));
+    acting.carry_out(&plan, &reads.sets, set, (&set.0.status, status)).await
+}

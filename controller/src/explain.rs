@@ -3,19 +3,21 @@
 use anyhow::{Context, bail};
 use berth_api::name::Namespace;
 use berth_api::names::condition;
-use berth_api::v1beta1::cloneset::{CloneSetCondition, CloneSetStatus};
 use berth_controller::flags::{Explain, ExplainKind, Output};
-use berth_kinds::cloneset::{Snapshot, decide, status};
+use berth_kinds::cloneset::{decide as decide_clone_set, status as clone_set_status};
+use berth_kinds::statefulset::{decide as decide_stateful_set, status as stateful_set_status};
 use berth_runtime::metrics::Metrics;
 use berth_runtime::object::NODES;
 use berth_workload::gates::Gates;
+use berth_workload::inplace::resize::Ability;
 use berth_workload::plan::{Outcome, Plan, Step};
-use berth_workload::pod::spread;
+use berth_workload::pod::spread::is_constrained;
 use jiff::Timestamp;
+use kube::Client;
 use serde::Serialize;
+use serde_json::{Value, json};
 
-use crate::controllers::Controller;
-use crate::controllers::cloneset::{Reads, observe};
+use crate::controllers::{Controller, cloneset, statefulset};
 use crate::reads::Stores;
 use crate::resize;
 
@@ -24,55 +26,99 @@ use crate::resize;
 /// # Errors
 /// The object does not exist, or the apiserver did not answer.
 pub(crate) async fn explain(explain: &Explain, config: kube::Config, gates: Gates) -> anyhow::Result<()> {
-    let ExplainKind::Cloneset = explain.kind;
     let namespace = Namespace::parse(explain.namespace.as_ref().unwrap_or(&config.default_namespace))?;
-    let namespace = namespace.as_str();
     let client = berth_runtime::client::connect(config, Metrics::new(|_| {}))?;
-    let mut stores = Stores::default();
-    let reads = Reads::new(&mut stores.reader());
-    const UNREAD: &str = "cannot read the cluster's state";
-    stores.look(&client, namespace, |resource| resource != NODES).await.context(UNREAD)?;
-    // Only a template that spreads its pods asks where its nodes are.
-    if reads.clonesets.all().iter().any(|set| spread::is_constrained(&set.0.spec.template)) {
-        stores.look(&client, namespace, |resource| resource == NODES).await.context(UNREAD)?;
-    }
-    let Some(set) = reads.clonesets.get(namespace, &explain.name) else {
-        bail!("there is no CloneSet {:?} in namespace {namespace:?}; see `kubectl get clonesets -A`", explain.name);
-    };
     let resize = resize::ability(&client, gates).await.context("cannot ask whether the cluster resizes pods")?;
-    let snapshot = observe(&reads, &set, gates, resize);
-    let now = Timestamp::now();
-    let plan = decide(&snapshot, now);
-    let blocked = blocked(&snapshot, &plan, now);
+    let look = Look { client, namespace: namespace.to_string(), name: &explain.name, gates, resize };
+    let explained = match explain.kind {
+        ExplainKind::Cloneset => look.at_clone_set().await?,
+        ExplainKind::Statefulset => look.at_stateful_set().await?,
+    };
     match explain.output {
-        Output::Json => println!("{}", serde_json::to_string_pretty(&Explained { blocked: &blocked, plan: &plan })?),
-        Output::Text => print!("{}", text(&snapshot, blocked.as_ref(), &plan)),
+        Output::Json => println!("{}", serde_json::to_string_pretty(&explained)?),
+        Output::Text => print!("{}", text(&explained)),
     }
     Ok(())
 }
 
-/// What is printed as JSON.
-#[derive(Serialize)]
-struct Explained<'a> {
-    blocked: &'a Option<CloneSetCondition>,
-    #[serde(flatten)]
-    plan: &'a Plan,
+/// What is looked at.
+struct Look<'a> {
+    client: Client,
+    namespace: String,
+    name: &'a str,
+    gates: Gates,
+    resize: Ability,
 }
 
-/// The cause that holds the CloneSet back: as it shows now, or, where it shows only when something is written, as it was
-/// told when that was tried.
-fn blocked(snapshot: &Snapshot, plan: &Plan, now: Timestamp) -> Option<CloneSetCondition> {
-    let of = |status: Option<CloneSetStatus>| {
-        status.into_iter().flat_map(|status| status.conditions).find(|c| c.type_ == condition::BLOCKED)
+/// What is printed.
+#[derive(Serialize)]
+struct Explained {
+    /// Kind, namespace and name.
+    #[serde(skip)]
+    workload: String,
+    /// The cause that holds the workload back: as it shows now, or, where it shows only when something is written, as it was
+    /// told when that was tried.
+    blocked: Option<Value>,
+    #[serde(flatten)]
+    plan: Plan,
+}
+
+impl Look<'_> {
+    async fn at_clone_set(&self) -> anyhow::Result<Explained> {
+        let mut stores = Stores::default();
+        let reads = cloneset::Reads::new(&mut stores.reader());
+        self.read(&stores, || reads.clonesets.all().iter().any(|set| is_constrained(&set.0.spec.template))).await?;
+        let Some(set) = reads.clonesets.get(&self.namespace, self.name) else { return self.is_missing("CloneSet") };
+        let (snapshot, now) = (cloneset::observe(&reads, &set, self.gates, self.resize), Timestamp::now());
+        let plan = decide_clone_set(&snapshot, now);
+        let status = clone_set_status(&snapshot, &plan, &Outcome::default(), now);
+        Ok(explained("CloneSet", self, plan, &json!(status), &json!(snapshot.set.status)))
+    }
+
+    async fn at_stateful_set(&self) -> anyhow::Result<Explained> {
+        let mut stores = Stores::default();
+        let reads = statefulset::Reads::new(&mut stores.reader());
+        self.read(&stores, || reads.sets.all().iter().any(|set| is_constrained(&set.0.spec.template))).await?;
+        let Some(set) = reads.sets.get(&self.namespace, self.name) else { return self.is_missing("StatefulSet") };
+        let (snapshot, now) = (statefulset::observe(&reads, &set, self.gates, self.resize), Timestamp::now());
+        let plan = decide_stateful_set(&snapshot, now);
+        let status = stateful_set_status(&snapshot, &plan, &Outcome::default(), now);
+        Ok(explained("StatefulSet", self, plan, &json!(status), &json!(snapshot.set.status)))
+    }
+
+    /// Reads all that the stores are of. Only a template that spreads its pods asks where its nodes are.
+    async fn read(&self, stores: &Stores, is_spread: impl Fn() -> bool) -> anyhow::Result<()> {
+        const UNREAD: &str = "cannot read the cluster's state";
+        stores.look(&self.client, &self.namespace, |resource| resource != NODES).await.context(UNREAD)?;
+        if is_spread() {
+            stores.look(&self.client, &self.namespace, |resource| resource == NODES).await.context(UNREAD)?;
+        }
+        Ok(())
+    }
+
+    fn is_missing(&self, kind: &str) -> anyhow::Result<Explained> {
+        let (name, namespace, plural) = (self.name, &self.namespace, kind.to_lowercase());
+        bail!("there is no {kind} {name:?} in namespace {namespace:?}; see `kubectl get {plural}s.apps.kruise.io -A`")
+    }
+}
+
+/// The condition `Blocked` is looked for in the status as it would be written, then in the one that was.
+fn explained(kind: &str, look: &Look<'_>, plan: Plan, status: &Value, old: &Value) -> Explained {
+    let of = |status: &Value| {
+        let mut conditions = status["conditions"].as_array().into_iter().flatten();
+        conditions.find(|c| c["type"] == condition::BLOCKED).cloned()
     };
-    let told = of(snapshot.set.status.clone()).filter(|_| !plan.is_idle());
-    of(status(snapshot, plan, &Outcome::default(), now)).or(told)
+    let told = of(old).filter(|_| !plan.is_idle());
+    let workload = format!("{kind} {}/{}", look.namespace, look.name);
+    Explained { workload, blocked: of(status).or(told), plan }
 }
 
 /// The plan in sentences.
-fn text(snapshot: &Snapshot, blocked: Option<&CloneSetCondition>, plan: &Plan) -> String {
-    let mut lines = vec![format!("CloneSet {}", snapshot.name())];
-    lines.extend(blocked.map(|condition| format!("Blocked ({}): {}", condition.reason, condition.message)));
+fn text(explained: &Explained) -> String {
+    let Explained { workload, blocked, plan } = explained;
+    let mut lines = vec![workload.clone()];
+    let word = |condition: &Value, field: &str| condition[field].as_str().unwrap_or_default().to_owned();
+    lines.extend(blocked.as_ref().map(|c| format!("Blocked ({}): {}", word(c, "reason"), word(c, "message"))));
     let now = if plan.is_idle() { "Now: nothing to do." } else { "Now:" };
     lines.push(now.to_owned());
     for stage in &plan.stages {
@@ -82,7 +128,8 @@ fn text(snapshot: &Snapshot, blocked: Option<&CloneSetCondition>, plan: &Plan) -
     if !plan.waiting.is_empty() {
         lines.push("Waits:".to_owned());
         for waiting in &plan.waiting {
-            let who = if waiting.pod.is_empty() { "the CloneSet" } else { &waiting.pod };
+            let the_workload = format!("the {}", workload.split(' ').next().unwrap_or_default());
+            let who = if waiting.pod.is_empty() { &the_workload } else { &waiting.pod };
             lines.push(format!("  {who}: {}", waiting.reason));
         }
     }

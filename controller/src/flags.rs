@@ -62,6 +62,9 @@ pub enum ExplainKind {
     /// `clonesets.apps.kruise.io`
     #[value(alias = "clonesets", alias = "clone")]
     Cloneset,
+    /// `statefulsets.apps.kruise.io`
+    #[value(alias = "statefulsets", alias = "asts")]
+    Statefulset,
 }
 
 /// How a plan is printed.

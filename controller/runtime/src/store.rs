@@ -72,10 +72,13 @@ pub mod pods {
     pub const BY_NODE: Index<Pod> = Index::new("node", |pod| Some(&*pod.spec.node_name));
     /// By namespace.
     pub const BY_NAMESPACE: Index<Pod> = Index::new("namespace", |pod| Some(&*pod.metadata.namespace));
-    /// By namespace, those that were a CloneSet's once and that nobody controls.
+    /// By namespace, those that nobody controls and that a workload may have left: a CloneSet, by their label, or a StatefulSet,
+    /// by the number at the end of their name.
     pub const ORPHANS: Index<Pod> = Index::new("orphans", |pod| {
         let metadata = &pod.metadata;
-        let is_orphan = metadata.controller().is_none() && metadata.label(label::CLONESET_INSTANCE_ID).is_some();
+        let of_clone_set = || metadata.label(label::CLONESET_INSTANCE_ID).is_some();
+        let has_ordinal = || metadata.name.rsplit_once('-').is_some_and(|(_, end)| end.parse::<u32>().is_ok());
+        let is_orphan = metadata.controller().is_none() && (of_clone_set() || has_ordinal());
         is_orphan.then_some(&*metadata.namespace)
     });
 }

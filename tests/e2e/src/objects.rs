@@ -102,6 +102,8 @@ pub mod kind {
     pub const IMAGE_PULL_JOB: &str = "apps.kruise.io/v1beta1/ImagePullJob";
     /// NodeImage.
     pub const NODE_IMAGE: &str = "apps.kruise.io/v1beta1/NodeImage";
+    /// Advanced StatefulSet.
+    pub const STATEFUL_SET: &str = "apps.kruise.io/v1beta1/StatefulSet";
     /// Pod.
     pub const POD: &str = "v1/Pod";
     /// Event.

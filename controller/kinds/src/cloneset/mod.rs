@@ -139,6 +139,8 @@ fn workload(set: &CloneSet, labels: PodLabels) -> Workload<'_> {
         min_ready_seconds: spec.min_ready_seconds,
         pods_to_delete: &spec.scale_strategy.pods_to_delete,
         labels,
+        // OpenKruise compares bytes, and has to find the one of the template that is stored.
+        meets_by_meaning: false,
         current_revision: status.map_or("", |status| &status.current_revision),
         collisions: status.and_then(|status| status.collision_count).unwrap_or(0),
         blocked: blocked.map(|blocked| Blocked { reason: &blocked.reason, message: &blocked.message }),

@@ -115,6 +115,8 @@ fn workload(set: &StatefulSet) -> Workload<'_> {
         min_ready_seconds: settings::min_ready_seconds(spec),
         pods_to_delete: &[],
         labels: PodLabels::default(),
+        // Kubernetes and OpenKruise write the same template in several ways.
+        meets_by_meaning: true,
         current_revision: status.map_or("", |status| &status.current_revision),
         collisions: status.and_then(|status| status.collision_count).unwrap_or(0),
         blocked: blocked.map(|blocked| Blocked { reason: &blocked.reason, message: &blocked.message }),

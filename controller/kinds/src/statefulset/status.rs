@@ -5,7 +5,7 @@ use berth_api::v1beta1::statefulset::{StatefulSetCondition, StatefulSetStatus};
 use berth_workload::inplace::steps;
 use berth_workload::plan::{Deed, Failure, Outcome, Plan, Verb};
 use berth_workload::pod::{Pod, availability};
-use berth_workload::podset::history::Revisions;
+use berth_workload::podset::history::{self, Revisions};
 use berth_workload::resource::{CLAIMS, CONTROLLER_REVISIONS, PODS};
 use berth_workload::revision::{self, REVISION_LABEL, Recognised};
 use berth_workload::selector::Selector;
@@ -27,7 +27,7 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
     }
     // Read again, and not kept since the decision: writes take their time, and a tree takes memory.
     let template = snapshot.set.spec.template.value();
-    let recognised = revision::recognise(&template, &snapshot.revisions);
+    let recognised = history::recognise(&snapshot.scene(), &template);
     let is_new = matches!(recognised, Recognised::New(_));
     if is_new && plan.refusal.is_none() && outcome.failures.is_empty() {
         return snapshot.set.status.clone();

@@ -72,6 +72,16 @@ fn is_of(pod: &Pod, revision: &Revision) -> bool {
     revision::same(label, &revision.metadata.name)
 }
 
+/// What a template is in the history of the workload.
+pub fn recognise(scene: &Scene<'_>, template: &Value) -> Recognised {
+    match revision::recognise(template, scene.revisions) {
+        Recognised::New(number) if scene.workload.meets_by_meaning => {
+            revision::recognise_meaning(template, scene.revisions).unwrap_or(Recognised::New(number))
+        }
+        recognised => recognised,
+    }
+}
+
 /// The revisions to work with, with the step that makes an older one the newest; or the stage that writes the one that is
 /// missing. A rollback need not wait for its new number, and is all the more in time for it. The annotations are those that the
 /// newest revision has.
@@ -80,7 +90,7 @@ pub fn revisions(
     template: &Value,
     mut annotations: BTreeMap<String, String>,
 ) -> Result<(Revisions, Option<Step>), Stage> {
-    let number = match revision::recognise(template, scene.revisions) {
+    let number = match recognise(scene, template) {
         Recognised::Newest(updated) => return Ok((Revisions::new(scene, updated), None)),
         Recognised::Older(updated, number) => {
             annotations.retain(|key, value| updated.metadata.annotation(key) != Some(value));

@@ -109,10 +109,26 @@ pub fn recognise(template: &Value, revisions: &[Arc<Revision>]) -> Recognised {
     let wanted = template_in(data);
     let is =
         |revision: &Arc<Revision>| revision.data.as_str() == text || form::canonical(&revision.template()) == wanted;
-    match revisions.iter().rposition(is) {
-        Some(at) if at + 1 == revisions.len() => Recognised::Newest(revisions[at].clone()),
-        Some(at) => Recognised::Older(revisions[at].clone(), next),
-        None => Recognised::New(next),
+    revisions.iter().rposition(is).map_or(Recognised::New(next), |at| found(revisions, at))
+}
+
+/// Looks for a revision that means the same: what a template spells out and another leaves to a default is no difference.
+pub fn recognise_meaning(template: &Value, revisions: &[Arc<Revision>]) -> Option<Recognised> {
+    let wanted = form::canonical(template);
+    let means_the_same = |revision: &Arc<Revision>| {
+        let (old, new) = defaults::dropped(&form::canonical(&revision.template()), &wanted);
+        old == new
+    };
+    revisions.iter().rposition(means_the_same).map(|at| found(revisions, at))
+}
+
+/// The revision at a place in the history.
+fn found(revisions: &[Arc<Revision>], at: usize) -> Recognised {
+    match revisions.last() {
+        Some(newest) if at + 1 < revisions.len() => {
+            Recognised::Older(revisions[at].clone(), newest.revision.saturating_add(1))
+        }
+        _ => Recognised::Newest(revisions[at].clone()),
     }
 }
 

@@ -24,6 +24,7 @@ mod predownload;
 mod pulls;
 mod resize;
 mod rollout;
+mod stateful_set;
 mod stuck;
 mod takeover;
 mod trust;
@@ -73,6 +74,11 @@ const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
     claims::a_set_that_is_applied_again_has_its_orphans_back,
     claims::a_pod_out_of_the_selector_is_released_with_its_claims,
     claims::a_claim_template_that_cannot_be_is_refused,
+    stateful_set::pods_come_change_and_go_in_order,
+    stateful_set::a_native_set_becomes_an_advanced_one_with_its_pods,
+    stateful_set::what_takes_a_name_is_named,
+    stateful_set::bad_sets_are_refused,
+    stateful_set::an_older_manifest_keeps_what_it_cannot_say,
     exactness::two_tags_of_one_digest,
     exactness::a_rollback_in_the_grace_period,
     exactness::a_crash_loop_is_left_by_an_update,

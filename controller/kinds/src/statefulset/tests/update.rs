@@ -223,3 +223,13 @@ fn what_has_begun_ends_first_wherever_it_is_in_the_order() {
     world.settle();
     assert_eq!(world.images(), ["db-0 2", "db-1 2", "db-2 2"]);
 }
+
+#[test]
+fn a_template_that_says_a_default_is_no_other_and_touches_no_pod() {
+    let mut world = World::settled(2, json!({}));
+    let revision = world.status().update_revision;
+    let spec = json!({"dnsPolicy": "ClusterFirst", "restartPolicy": "Always", "terminationGracePeriodSeconds": 30});
+    world.merge(&json!({"template": {"metadata": {"creationTimestamp": null}, "spec": spec}}));
+    assert!(world.plan().is_idle(), "{:#?}", world.plan());
+    assert_eq!((world.status().update_revision, world.status().updated_replicas), (revision, 2));
+}

@@ -1,0 +1,243 @@
+//! Advanced StatefulSets: order, identity, claims, updates, and the way from Kubernetes' own kind.
+
+use anyhow::{Result, bail, ensure};
+use berth_e2e::objects::{self, kind};
+use berth_e2e::record::PodView;
+use serde_json::{Value, json};
+
+use crate::claims::CLAIM;
+use crate::world::Case;
+
+const SET: &str = "db";
+const OF_KUBERNETES: &str = "apps/v1/StatefulSet";
+
+/// A set whose pods each have a claim.
+fn stateful_set(replicas: usize, image: &str, fields: &Value) -> Value {
+    let claim = json!({
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}},
+    });
+    let template = objects::clone_set(SET, replicas, image, &json!({}))["spec"]["template"].clone();
+    let mut set = json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "metadata": {"name": SET},
+        "spec": {
+            "replicas": replicas, "serviceName": SET, "selector": {"matchLabels": {objects::APP: SET}},
+            "template": template, "volumeClaimTemplates": [claim],
+        },
+    });
+    for (field, value) in fields.as_object().into_iter().flatten() {
+        set["spec"][field] = value.clone();
+    }
+    set
+}
+
+/// Waits until the status speaks of this spec and so many pods are updated and available.
+async fn done(case: &Case, updated: usize) -> Result<Value> {
+    let is_done = |set: &Value| {
+        let (status, replicas) = (&set["status"], &set["spec"]["replicas"]);
+        let all = |count: &str| status[count].as_i64().unwrap_or(0) == replicas.as_i64().unwrap_or(1);
+        status["observedGeneration"] == set["metadata"]["generation"]
+            && all("replicas")
+            && all("availableReplicas")
+            && status["updatedAvailableReplicas"].as_u64().unwrap_or(0) == updated as u64
+    };
+    case.until(kind::STATEFUL_SET, SET, is_done).await
+}
+
+async fn names(case: &Case) -> Result<Vec<String>> {
+    Ok(case.pods(SET).await?.into_keys().collect())
+}
+
+async fn claims(case: &Case) -> Result<Vec<String>> {
+    let all = objects::list(case.client(), &case.namespace, CLAIM, "").await?;
+    let mut names: Vec<_> =
+        all.iter().map(|claim| claim["metadata"]["name"].as_str().unwrap_or("").to_owned()).collect();
+    names.sort();
+    Ok(names)
+}
+
+fn same(before: &PodView, after: &PodView) -> Result<()> {
+    ensure!(before.uid == after.uid && before.ip == after.ip, "{} is another pod: {before:?} {after:?}", before.name);
+    Ok(())
+}
+
+pub(crate) async fn pods_come_change_and_go_in_order(case: &Case) -> Result<()> {
+    let (one, two) = (case.image("v1").await?, case.image("v2").await?);
+    let rolling = json!({"rollingUpdate": {"podUpdatePolicy": "InPlaceIfPossible", "partition": 2}});
+    let retention = json!({"whenScaled": "Delete"});
+    let fields = json!({
+        "updateStrategy": rolling, "reserveOrdinals": [1], "persistentVolumeClaimRetentionPolicy": retention,
+    });
+    case.create(&stateful_set(3, &one, &fields)).await?;
+    done(case, 3).await?;
+    let before = case.pods(SET).await?;
+    ensure!(before.keys().map(String::as_str).eq(["db-0", "db-2", "db-3"]), "{:?}", before.keys());
+    ensure!(claims(case).await? == ["data-db-0", "data-db-2", "data-db-3"]);
+    let pod = case.get(kind::POD, "db-2").await?;
+    ensure!(pod["spec"]["hostname"] == "db-2" && pod["spec"]["subdomain"] == SET, "{}", pod["spec"]);
+    ensure!(pod["metadata"]["labels"]["apps.kubernetes.io/pod-index"] == "2", "{}", pod["metadata"]["labels"]);
+
+    // The highest goes in place, and two stay.
+    let set = case.get(kind::STATEFUL_SET, SET).await?;
+    case.patch(kind::STATEFUL_SET, SET, objects::image_patch(&set, &two)).await?;
+    done(case, 1).await?;
+    let after = case.pods(SET).await?;
+    for (name, pod) in &before {
+        same(pod, &after[name])?;
+        let restarts = after[name].restarts() - pod.restarts();
+        ensure!(restarts == i32::from(name == "db-3"), "{name} restarted {restarts} times");
+    }
+    let rest = json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}});
+    case.patch(kind::STATEFUL_SET, SET, rest).await?;
+    let set = done(case, 3).await?;
+    ensure!(set["status"]["currentRevision"] == set["status"]["updateRevision"], "{}", set["status"]);
+
+    // Another is made for the one that is reserved, before that goes; its claim goes along.
+    case.patch(kind::STATEFUL_SET, SET, json!({"spec": {"reserveOrdinals": [1, "3-9"]}})).await?;
+    case.gone(kind::POD, "db-3").await?;
+    done(case, 3).await?;
+    ensure!(names(case).await? == ["db-0", "db-10", "db-2"], "{:?}", names(case).await?);
+    case.gone(CLAIM, "data-db-3").await?;
+    let text = case.kubectl(&["get", "asts", "-n", &case.namespace, SET]).await?;
+    let columns: Vec<_> = text.lines().next().unwrap_or_default().split_whitespace().collect();
+    ensure!(columns == ["NAME", "DESIRED", "CURRENT", "UPDATED", "READY", "AGE"], "{text}");
+
+    case.kubectl(&["scale", "asts", "-n", &case.namespace, SET, "--replicas=1"]).await?;
+    done(case, 1).await?;
+    case.gone(CLAIM, "data-db-2").await?;
+    ensure!(claims(case).await? == ["data-db-0"], "{:?}", claims(case).await?);
+    Ok(())
+}
+
+pub(crate) async fn a_native_set_becomes_an_advanced_one_with_its_pods(case: &Case) -> Result<()> {
+    let image = case.image("v1").await?;
+    let mut native = stateful_set(3, &image, &json!({"podManagementPolicy": "Parallel"}));
+    native["apiVersion"] = "apps/v1".into();
+    case.create(&native).await?;
+    case.until(OF_KUBERNETES, SET, |set| set["status"]["readyReplicas"] == 3).await?;
+    let before = case.pods(SET).await?;
+    case.kubectl(&["delete", "statefulset.apps", "-n", &case.namespace, SET, "--cascade=orphan"]).await?;
+    let rolling = json!({"rollingUpdate": {"podUpdatePolicy": "InPlaceIfPossible"}});
+    let fields = json!({"podManagementPolicy": "Parallel", "updateStrategy": rolling});
+    case.create(&stateful_set(3, &image, &fields)).await?;
+    let set = done(case, 3).await?;
+    ensure!(set["status"]["currentRevision"] == set["status"]["updateRevision"], "{}", set["status"]);
+    for (name, pod) in case.pods(SET).await? {
+        same(&before[&name], &pod)?;
+        ensure!(pod.restarts() == 0, "{name} restarted");
+    }
+    // And back.
+    case.kubectl(&["delete", "asts", "-n", &case.namespace, SET, "--cascade=orphan"]).await?;
+    case.create(&native).await?;
+    case.until(OF_KUBERNETES, SET, |set| {
+        set["status"]["updatedReplicas"] == 3 && set["status"]["observedGeneration"] == set["metadata"]["generation"]
+    })
+    .await?;
+    for (name, pod) in case.pods(SET).await? {
+        same(&before[&name], &pod)?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn what_takes_a_name_is_named(case: &Case) -> Result<()> {
+    let image = case.image("v1").await?;
+    let template = objects::clone_set(SET, 1, &image, &json!({}))["spec"]["template"].clone();
+    let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "db-1"}, "spec": template["spec"]});
+    pod["metadata"]["labels"] = json!({"somebody": "else"});
+    case.create(&pod).await?;
+    case.create(&stateful_set(2, &image, &json!({"podManagementPolicy": "Parallel"}))).await?;
+    let blocked = |set: &Value| {
+        let mut conditions = set["status"]["conditions"].as_array().into_iter().flatten();
+        conditions.find(|c| c["type"] == "Blocked").cloned().unwrap_or_default()
+    };
+    let set = case.until(kind::STATEFUL_SET, SET, |set| blocked(set)["reason"] == "NameTaken").await?;
+    let said = blocked(&set)["message"].to_string();
+    ensure!(said.contains("pod db-1 cannot be made") && said.contains("delete it"), "{said}");
+    let exec = ["exec", "-n", "kruise-system", "deploy/kruise-controller-manager", "--", "/berth-controller"];
+    let text = case.kubectl(&[&exec[..], &["explain", "statefulset", SET, "-n", &case.namespace]].concat()).await?;
+    ensure!(text.contains("Blocked (NameTaken)") && text.contains("another pod has this name"), "{text}");
+    case.kubectl(&["delete", "pod", "-n", &case.namespace, "db-1", "--grace-period=1"]).await?;
+    let set = done(case, 2).await?;
+    ensure!(blocked(&set).is_null(), "{}", blocked(&set));
+    Ok(())
+}
+
+/// What is wrong with a spec, and words that the answer must have.
+type Refusal = (&'static str, Value, &'static [&'static str]);
+
+fn refused() -> Vec<Refusal> {
+    let rolling = |fields: Value| json!({"updateStrategy": {"rollingUpdate": fields}});
+    vec![
+        ("a start below zero", json!({"ordinals": {"start": -1}}), &["spec.ordinals.start", "-1"]),
+        ("a reserved ordinal below zero", json!({"reserveOrdinals": [-1]}), &["spec.reserveOrdinals[0]", "-1"]),
+        (
+            "a range that ends before it begins",
+            json!({"reserveOrdinals": ["5-2"]}),
+            &["reserveOrdinals[0]", "5-2", "lower"],
+        ),
+        ("a range of words", json!({"reserveOrdinals": ["a-b"]}), &["reserveOrdinals[0]", "a-b"]),
+        ("no percent", rolling(json!({"maxUnavailable": "0%"})), &["maxUnavailable", "0%", "at least 1"]),
+        ("two at a time in order", rolling(json!({"maxUnavailable": 2})), &["maxUnavailable", "Parallel"]),
+        ("another order in order", rolling(json!({"unorderedUpdate": {}})), &["unorderedUpdate", "Parallel"]),
+        ("too long a time", rolling(json!({"minReadySeconds": 301})), &["minReadySeconds", "301", "300"]),
+        (
+            "a rolling update with OnDelete",
+            json!({"updateStrategy": {"type": "OnDelete", "rollingUpdate": {"partition": 1}}}),
+            &["rollingUpdate", "OnDelete", "remove it"],
+        ),
+        ("negative replicas", json!({"replicas": -1}), &["spec.replicas", "-1"]),
+    ]
+}
+
+pub(crate) async fn bad_sets_are_refused(case: &Case) -> Result<()> {
+    let image = case.image("v1").await?;
+    let has_words = |what: &str, error: &anyhow::Error, words: &[&str]| {
+        let text = format!("{error:#}");
+        let missing: Vec<_> = words.iter().filter(|word| !text.contains(**word)).collect();
+        ensure!(missing.is_empty(), "the answer to {what} does not say {missing:?}: {text}");
+        Ok(())
+    };
+    for (what, fields, words) in refused() {
+        match case.create(&stateful_set(1, &image, &fields)).await {
+            Ok(_) => bail!("{what} was accepted"),
+            Err(error) => has_words(what, &error, words)?,
+        }
+    }
+    for name in ["a".repeat(53), "db.one".to_owned()] {
+        let mut set = stateful_set(0, &image, &json!({}));
+        set["metadata"]["name"] = name.clone().into();
+        match case.create(&set).await {
+            Ok(_) => bail!("the name {name} was accepted"),
+            Err(error) => has_words(&name, &error, &["52", &name])?,
+        }
+    }
+    // Of all ordinals none is left: accepted, and told.
+    case.create(&stateful_set(0, &image, &json!({"reserveOrdinals": ["0-2147483647"]}))).await?;
+    for (field, value) in [
+        ("serviceName", json!("other")),
+        ("podManagementPolicy", json!("Parallel")),
+        ("selector", json!({"matchLabels": {"app": "x"}})),
+    ] {
+        match case.patch(kind::STATEFUL_SET, SET, json!({"spec": {field: value}})).await {
+            Ok(_) => bail!("a changed {field} was accepted"),
+            Err(error) => has_words(field, &error, &[field, "cannot be changed"])?,
+        }
+    }
+    Ok(())
+}
+
+pub(crate) async fn an_older_manifest_keeps_what_it_cannot_say(case: &Case) -> Result<()> {
+    let image = case.image("v1").await?;
+    let fields =
+        json!({"reserveOrdinals": ["7-9"], "scaleStrategy": {"maxUnavailable": 2}, "podManagementPolicy": "Parallel"});
+    case.create(&stateful_set(0, &image, &fields)).await?;
+    const OLDER: &str = "apps.kruise.io/v1alpha1/StatefulSet";
+    let mut old = objects::again(&case.get(OLDER, SET).await?);
+    ensure!(old["spec"]["reserveOrdinals"].is_null(), "{}", old["spec"]);
+    old["spec"]["replicas"] = 1.into();
+    case.patch(OLDER, SET, json!({"spec": {"replicas": 1}})).await?;
+    let new = done(case, 1).await?;
+    ensure!(new["spec"]["reserveOrdinals"] == json!(["7-9"]), "{}", new["spec"]);
+    ensure!(new["spec"]["scaleStrategy"]["maxUnavailable"] == 2, "{}", new["spec"]);
+    Ok(())
+}

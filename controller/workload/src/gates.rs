@@ -29,6 +29,8 @@ pub enum Gate {
     PodIndexLabel,
     /// A StatefulSet's ordinals begin where its spec says.
     StatefulSetStartOrdinal,
+    /// Claims of a StatefulSet are enlarged with the update of their pods, where its spec says so.
+    StatefulSetAutoResizePVC,
 }
 
 /// How far a feature is.
@@ -76,6 +78,7 @@ pub const KNOWN: &[Known] = &[
     known("StatefulSetAutoDeletePVC", Maturity::Beta, true, Ok(Gate::StatefulSetAutoDeletePVC)),
     known("PodIndexLabel", Maturity::Beta, true, Ok(Gate::PodIndexLabel)),
     known("StatefulSetStartOrdinal", Maturity::Alpha, false, Ok(Gate::StatefulSetStartOrdinal)),
+    known("StatefulSetAutoResizePVCGate", Maturity::Alpha, false, Ok(Gate::StatefulSetAutoResizePVC)),
     known("TemplateNoDefaults", Maturity::Alpha, false, Err("templates are kept as they are written, always")),
     known(
         "KruisePodReadinessGate",
@@ -104,7 +107,7 @@ pub const KNOWN: &[Known] = &[
 ];
 
 /// Gates of OpenKruise's for kinds and webhooks that are not here: they are accepted, so that its values can be taken over.
-pub const ELSEWHERE: [&str; 19] = [
+pub const ELSEWHERE: [&str; 18] = [
     "DaemonSetPruneIneligibleNodes",
     "DaemonWatchingPod",
     "DefaultHostNetworkHostPortsInPodTemplates",
@@ -122,7 +125,6 @@ pub const ELSEWHERE: [&str; 19] = [
     "ResourcesDeletionProtection",
     "SidecarSetPatchPodMetadataDefaultsAllowed",
     "SidecarTerminator",
-    "StatefulSetAutoResizePVCGate",
     "WorkloadSpread",
 ];
 

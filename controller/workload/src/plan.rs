@@ -219,7 +219,7 @@ pub enum Action {
         /// The whole object.
         body: Body,
     },
-    /// A strategic merge patch of a claim's metadata: its owners, or annotations.
+    /// A strategic merge patch of a claim: its owners, its annotations, or how much it asks for.
     PatchClaim {
         /// The claim.
         target: Target,

@@ -8,6 +8,8 @@ use berth_workload::plan::{Action, Body, IfExists};
 use berth_workload::resource::CLAIMS;
 use serde_json::{Value, json};
 
+use super::apiserver::merge;
+
 /// The claims by name.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
@@ -60,9 +62,9 @@ impl Claims {
                         owners.push(owner.clone());
                     }
                 }
-                for (key, value) in patch["metadata"]["annotations"].as_object().into_iter().flatten() {
-                    assert!(value.is_null(), "annotations are only ever removed");
-                    claim["metadata"]["annotations"].as_object_mut().unwrap().remove(key);
+                merge(&mut claim["metadata"]["annotations"], &patch["metadata"]["annotations"]);
+                if patch["spec"].is_object() {
+                    merge(&mut claim["spec"], &patch["spec"]);
                 }
             }
             Action::DeleteClaim { target } => {

@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::Snapshot;
 use super::create::who_has_the_name;
+use super::growth::{Growth, Stage};
 
 /// What passes by itself is told when it has lasted for so long.
 const LASTING: SignedDuration = SignedDuration::from_secs(60);
@@ -21,6 +22,7 @@ pub(super) fn set(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, new: &mut
     causes.extend(names_taken(snapshot, now));
     causes.extend(claims_in_the_way(snapshot, now));
     causes.extend(ignored_start(snapshot, now));
+    causes.extend(claims_that_differ(snapshot, now));
     causes.extend(stuck::of_pods(&scene, plan, now));
     let cause = match stuck::gravest(causes, scene.workload.blocked, now) {
         Some((_, true)) => return,
@@ -64,6 +66,23 @@ fn claims_in_the_way(snapshot: &Snapshot, now: Timestamp) -> impl Iterator<Item 
         let from = claim.metadata.deletion_timestamp.map_or(now, |since| since + LASTING);
         Cause::new(Grade::Lasting, "ClaimTerminating", message, from)
     })
+}
+
+/// Claims that cannot become what their templates say.
+fn claims_that_differ(snapshot: &Snapshot, now: Timestamp) -> Option<Cause> {
+    let growth = Growth::of(snapshot);
+    let differing = snapshot.pods.iter().find_map(|pod| match growth.stage(snapshot, pod) {
+        Stage::Differs(claim) => Some((pod, claim)),
+        _ => None,
+    });
+    let (pod, claim) = differing?;
+    let message = format!(
+        "{}: claim {claim} of pod {} is of another storage class than spec.volumeClaimTemplates says, which no claim can change; \
+         delete the claim and the pod, or take the class back",
+        snapshot.scene().workload,
+        pod.metadata.name
+    );
+    Some(Cause::new(Grade::Refused, "ClaimDiffers", message, now))
 }
 
 /// `ordinals.start` where its gate is off.

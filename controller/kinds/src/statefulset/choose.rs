@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use berth_workload::inplace::{inherited, steps};
 use berth_workload::lifecycle;
+use berth_workload::plan::{Event, Plan};
 use berth_workload::pod::Pod;
 use berth_workload::podset::chosen::Chosen;
 use berth_workload::podset::history::Revisions;
@@ -12,6 +13,7 @@ use berth_workload::predownload::Holding;
 use berth_workload::rollout::repair::{self, Repair};
 
 use super::Snapshot;
+use super::growth::Stage;
 use super::leaving::Leaving;
 use super::places::Places;
 use super::settings::Settings;
@@ -25,6 +27,7 @@ pub(super) fn choose(
     revisions: &Revisions,
     leaving: &Leaving,
     holding: &Holding<'_>,
+    plan: &mut Plan,
 ) -> Chosen {
     let scene = snapshot.scene();
     let (mut candidates, staying) = candidates(snapshot, settings, places, revisions, leaving);
@@ -36,9 +39,13 @@ pub(super) fn choose(
     let gap = places.gap().and_then(|gap| gap.pod);
     let is_in_turn = |pod: &Pod| settings.is_parallel || gap.is_some_and(|gap| gap.metadata.uid == pod.metadata.uid);
     let is_repaired = |pod: &Pod| repair.free > 0 && repair::is_broken(pod) && is_in_turn(pod);
-    candidates.sort_by_cached_key(|pod| (!is_begun(pod), !is_repaired(pod)));
-    let admitted = admitted(settings, places, leaving, is_repaired, &candidates);
+    let has_begun = |pod: &Pod| is_begun(pod) || !places.growth.is_over(snapshot, pod);
+    candidates.sort_by_cached_key(|pod| (!has_begun(pod), !is_repaired(pod)));
+    let admitted = admitted(settings, places, leaving, is_repaired, has_begun, &candidates);
     let later = candidates.split_off(admitted);
+    let mut growing = Vec::new();
+    candidates.retain(|pod| grown(snapshot, places, pod, &mut growing, plan) && !revisions.is_updated(pod));
+    places.growth.plan(snapshot, &growing, plan);
     let target = revisions.updated.clone();
     let ways = Ways::new(&scene, settings.policy, revisions, &target, |_| None);
     let why = if settings.updates { "partition" } else { "paused, or OnDelete" };
@@ -48,7 +55,31 @@ pub(super) fn choose(
         .with_staying(staying, why)
 }
 
-/// The pods that are to be updated, in order, and those of other revisions that stay.
+/// Have the pod's claims grown, so that it may be updated itself?
+fn grown(
+    snapshot: &Snapshot,
+    places: &Places<'_>,
+    pod: &Arc<Pod>,
+    growing: &mut Vec<Arc<Pod>>,
+    plan: &mut Plan,
+) -> bool {
+    match places.growth.stage(snapshot, pod) {
+        Stage::Done => return true,
+        Stage::Due => growing.push(Arc::clone(pod)),
+        Stage::Grows(claim) => plan.wait_for_pod(pod, format!("waits until its claim {claim} has grown")),
+        Stage::Differs(claim) => {
+            let what = "is of another storage class than its template, and is to be deleted first";
+            if snapshot.scene().workload.blocked.is_none() {
+                let message = format!("failed to update pvc {claim}: it {what}");
+                plan.events.push(Event { warning: true, reason: "FailedUpdatePVC", message });
+            }
+            plan.wait_for_pod(pod, format!("its claim {claim} {what}"));
+        }
+    }
+    false
+}
+
+/// The pods that are to be updated, or whose claims are to grow, in order; and those of other revisions that stay.
 fn candidates(
     snapshot: &Snapshot,
     settings: &Settings,
@@ -57,7 +88,10 @@ fn candidates(
     leaving: &Leaving,
 ) -> (Vec<Arc<Pod>>, Vec<Arc<Pod>>) {
     let scene = snapshot.scene();
-    let is_old = |pod: &Pod| pod.is_active() && !revisions.is_updated(pod);
+    let is_old = |pod: &Pod| {
+        let is_small = || places.growth.stage(snapshot, pod) == Stage::Due;
+        pod.is_active() && (!revisions.is_updated(pod) || is_small())
+    };
     let old = places.wanted.iter().rev().filter(|(_, pod)| is_old(pod));
     let is_candidate = |pod: &Pod| {
         !leaving.uids.contains(&pod.metadata.uid)
@@ -73,14 +107,17 @@ fn candidates(
         Some(_) => (old.collect(), Vec::new()),
     };
     if let Some(order) = &settings.order {
-        let by_ordinal: Vec<_> = to_update.iter().map(|(_, pod)| Arc::clone(pod)).collect();
+        // Those whose claims alone are to grow have their place already.
+        let (mut first, by_ordinal): (Vec<_>, Vec<_>) =
+            to_update.iter().map(|(_, pod)| Arc::clone(pod)).partition(|pod| revisions.is_updated(pod));
         let mut arranged = order.arrange(by_ordinal, &snapshot.pods);
         // Once begun, an update has its place.
         arranged.sort_by_cached_key(|pod| !is_begun(pod));
         let turn = arranged.len().saturating_sub(settings.partition);
         let rest = arranged.split_off(turn);
-        arranged.retain(|pod| is_candidate(pod));
-        return (arranged, rest);
+        first.append(&mut arranged);
+        first.retain(|pod| is_candidate(pod));
+        return (first, rest);
     }
     to_update.retain(|(_, pod)| is_candidate(pod));
     let pods = |list: &mut Vec<(&i64, &&Arc<Pod>)>| list.drain(..).map(|(_, pod)| Arc::clone(pod)).collect();
@@ -93,6 +130,7 @@ fn admitted(
     places: &Places<'_>,
     leaving: &Leaving,
     is_repaired: impl Fn(&Pod) -> bool,
+    has_begun: impl Fn(&Pod) -> bool,
     candidates: &[Arc<Pod>],
 ) -> usize {
     let in_order = !settings.is_parallel;
@@ -100,7 +138,7 @@ fn admitted(
     let mut budget = leaving.budget;
     let mut admitted = 0;
     for pod in candidates {
-        if is_begun(pod) {
+        if has_begun(pod) {
             admitted += 1;
             continue;
         }

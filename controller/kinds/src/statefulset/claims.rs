@@ -68,11 +68,6 @@ impl Policy {
     }
 }
 
-/// Have all claims of the pod what they are to have?
-pub(super) fn are_grown(_: &Snapshot, _: &Pod) -> bool {
-    true
-}
-
 /// Why a pod of this name cannot have its claims now.
 pub(super) fn obstacle(snapshot: &Snapshot, pod: &str) -> Option<String> {
     claim_names(&snapshot.scene().workload, pod).find_map(|name| {

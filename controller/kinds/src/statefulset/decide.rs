@@ -95,7 +95,7 @@ fn roll_out(
     let knobs = settings.predownload(snapshot);
     let stand = predownload::stand(&scene, &knobs, revisions, &pods, now);
     let holding = predownload::Holding::new(&scene, &knobs, revisions, &stand, now);
-    let chosen = choose::choose(snapshot, settings, &places, revisions, &leaving, &holding);
+    let chosen = choose::choose(snapshot, settings, &places, revisions, &leaving, &holding, plan);
     update::settle(&scene, Some(&chosen), plan, now);
     plan.events.extend(stuck::resized::untold(&scene));
     hooks::proceed(&scene, Some(&chosen), &returning, &pods, plan, now);

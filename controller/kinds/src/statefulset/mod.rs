@@ -6,6 +6,7 @@ mod choose;
 mod claims;
 mod create;
 mod decide;
+mod growth;
 mod leaving;
 mod ordinals;
 mod places;

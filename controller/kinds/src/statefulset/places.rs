@@ -9,9 +9,10 @@ use berth_workload::pod::{Pod, availability};
 use berth_workload::podset::claim_template;
 use jiff::Timestamp;
 
+use super::growth::Growth;
 use super::ordinals::ordinal_of;
 use super::settings::Settings;
-use super::{Snapshot, claims, workload};
+use super::{Snapshot, workload};
 
 /// Pods that one plan creates at most.
 pub(super) const MOST_CREATIONS: usize = 256;
@@ -23,6 +24,8 @@ pub(super) struct Places<'a> {
     snapshot: &'a Snapshot,
     settings: &'a Settings,
     now: Timestamp,
+    /// How claims grow.
+    pub(super) growth: Growth,
     /// Those that are to be there, by ordinal.
     pub(super) wanted: BTreeMap<i64, &'a Arc<Pod>>,
     /// Those that are not, by ordinal.
@@ -34,7 +37,7 @@ impl<'a> Places<'a> {
         let set = snapshot.scene().workload.name();
         let pods = snapshot.pods.iter().filter_map(|pod| Some((ordinal_of(set, &pod.metadata.name)?, pod)));
         let (wanted, condemned) = pods.partition(|(ordinal, _)| settings.ordinals.contains(*ordinal));
-        Self { snapshot, settings, now, wanted, condemned }
+        Self { snapshot, settings, now, growth: Growth::of(snapshot), wanted, condemned }
     }
 
     /// Empty places, the lowest first. There may be more than anybody can look through.
@@ -46,7 +49,7 @@ impl<'a> Places<'a> {
     pub(super) fn serves(&self, pod: &Pod) -> bool {
         availability(pod, self.settings.min_ready_seconds, self.now).is_available()
             && !steps::awaits_proof(pod)
-            && claims::are_grown(self.snapshot, pod)
+            && self.growth.is_over(self.snapshot, pod)
     }
 
     /// How many pods may go out of service: none while as many others are as may be.

@@ -13,6 +13,7 @@ use berth_workload::stuck;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use super::growth::Sizes;
 use super::{Snapshot, blocked, settings};
 
 /// The status to write: equal to the one that the StatefulSet has when nothing changed. While the revision of a new template is
@@ -51,6 +52,7 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
         status.current_revision.clone_from(&status.update_revision);
         status.current_replicas = status.updated_replicas;
     }
+    status.volume_claims = Sizes::of(snapshot).status(snapshot);
     failures(snapshot, outcome, &mut status.conditions, now);
     blocked::set(snapshot, plan, outcome, &mut status, now);
     Some(status)

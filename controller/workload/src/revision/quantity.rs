@@ -14,6 +14,12 @@ pub fn canonical(value: &Value) -> Value {
     Value::String(parse(&text).map_or(text, |quantity| quantity.written()))
 }
 
+/// Is the one at least as much as the other? Not where one of them is no quantity.
+pub fn is_at_least(one: &str, other: &str) -> bool {
+    let of = |text: &str| parse(text).and_then(|quantity| quantity.thousandths());
+    of(one).zip(of(other)).is_some_and(|(one, other)| one >= other)
+}
+
 /// `mantissa * 10^exponent`, or `mantissa * 10^exponent * 1024^power` with a binary suffix.
 struct Quantity {
     mantissa: i128,
@@ -59,6 +65,12 @@ fn parse(text: &str) -> Option<Quantity> {
 }
 
 impl Quantity {
+    /// Its value, in thousandths, which is as fine as anything that is asked for.
+    fn thousandths(&self) -> Option<i128> {
+        let factor = if let Style::Binary(power) = self.style { 1024_i128.pow(power) } else { 1 };
+        shifted_up(self.mantissa.checked_mul(factor)?, self.exponent + 3)
+    }
+
     fn written(&self) -> String {
         if let Style::Binary(power) = self.style
             && let Some(text) = self.written_binary(power)
@@ -126,6 +138,23 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn quantities_are_compared_by_their_value() {
+        for (one, other, expected) in [
+            ("1Gi", "1024Mi", true),
+            ("1024Mi", "1Gi", true),
+            ("1G", "1Gi", false),
+            ("2Gi", "1Gi", true),
+            ("500m", "0.5", true),
+            ("1", "1e3", false),
+            ("much", "1", false),
+            ("1", "much", false),
+            ("99999999999999999999Ei", "1", true),
+        ] {
+            assert_eq!(is_at_least(one, other), expected, "{one} {other}");
+        }
+    }
 
     #[test]
     fn quantities_are_written_in_one_way() {

@@ -1,5 +1,6 @@
 //! Claims: made before their pods, given back, kept or deleted.
 
+use berth_workload::gates::Gate;
 use serde_json::{Value, json};
 
 use super::super::simulation::{World, told};
@@ -114,4 +115,98 @@ fn a_claim_that_somebody_else_controls_is_never_written() {
     let other = json!([{"apiVersion": "x.io/v1", "kind": "X", "name": "x", "uid": "x", "controller": true}]);
     world.claims.stored().get_mut("data-db-0").unwrap()["metadata"]["ownerReferences"] = other;
     assert!(world.plan().is_idle());
+}
+
+fn growing(replicas: i32, fields: Value) -> World {
+    let mut world = with_claims(replicas, fields);
+    world.merge(&json!({"volumeClaimUpdateStrategy": {"type": "OnPodRollingUpdate"}}));
+    world.gates = world.gates.with(Gate::StatefulSetAutoResizePVC, true);
+    world.settle();
+    bind(&mut world);
+    world
+}
+
+/// Each volume has what its claim asks for.
+fn bind(world: &mut World) {
+    for claim in world.claims.stored().values_mut() {
+        claim["status"]["capacity"] = claim["spec"]["resources"]["requests"].clone();
+    }
+}
+
+fn ask_for(world: &mut World, storage: &str) {
+    let template = json!({"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": storage}}}});
+    world.merge(&json!({"volumeClaimTemplates": [template]}));
+}
+
+fn requests(world: &mut World) -> Vec<String> {
+    let of = |claim: &Value| claim["spec"]["resources"]["requests"]["storage"].as_str().unwrap().to_owned();
+    world.claims.stored().values().map(of).collect()
+}
+
+#[test]
+fn claims_grow_pod_by_pod_and_a_size_alone_touches_no_pod() {
+    let mut world = growing(2, json!({}));
+    let before = [world.uid("db-0"), world.uid("db-1")];
+    ask_for(&mut world, "2Gi");
+    assert_eq!(told(&world.step()), ["PatchPersistentVolumeClaim data-db-1"]);
+    assert!(told(&world.step()).is_empty(), "it has not grown yet, and the other waits");
+    let status = world.status();
+    let claims = &status.volume_claims[0];
+    assert_eq!((claims.compatible_replicas, claims.compatible_ready_replicas), (1, 0));
+    bind(&mut world);
+    assert_eq!(told(&world.step()), ["PatchPersistentVolumeClaim data-db-0"]);
+    bind(&mut world);
+    world.settle();
+    assert_eq!([world.uid("db-0"), world.uid("db-1")], before);
+    assert_eq!(world.status().volume_claims[0].compatible_ready_replicas, 2);
+    // Nothing shrinks.
+    ask_for(&mut world, "1Gi");
+    assert!(world.plan().is_idle());
+    assert_eq!(requests(&mut world), ["2Gi", "2Gi"]);
+}
+
+#[test]
+fn a_pod_is_updated_when_its_claims_have_grown_or_wait_for_its_next_start() {
+    let mut world = growing(2, json!({}));
+    ask_for(&mut world, "2Gi");
+    world.set_image("db:1");
+    world.step();
+    assert_eq!(told(&world.step()), ["PatchPersistentVolumeClaim data-db-1"]);
+    assert!(told(&world.step()).is_empty());
+    let pending = json!([{"type": "FileSystemResizePending", "status": "True"}]);
+    world.claims.stored().get_mut("data-db-1").unwrap()["status"]["conditions"] = pending;
+    assert_eq!(told(&world.step()), ["DeletePod db-1"]);
+    bind(&mut world);
+    for _ in 0..20 {
+        world.step();
+        world.run_kubelets();
+        world.pass(1);
+        bind(&mut world);
+    }
+    world.settle();
+    assert_eq!(
+        (world.images(), requests(&mut world)),
+        (vec!["db-0 1".into(), "db-1 1".into()], vec!["2Gi".into(), "2Gi".into()])
+    );
+}
+
+#[test]
+fn without_the_gate_or_the_strategy_no_claim_grows() {
+    let mut world = with_claims(1, json!({}));
+    world.settle();
+    ask_for(&mut world, "2Gi");
+    assert!(world.plan().is_idle());
+    assert_eq!(world.status().volume_claims[0].compatible_replicas, 0, "and it is told");
+}
+
+#[test]
+fn a_claim_of_another_class_holds_its_pod_and_is_named() {
+    let mut world = growing(1, json!({}));
+    world.claims.stored().get_mut("data-db-0").unwrap()["spec"]["storageClassName"] = json!("slow");
+    let template = json!({"metadata": {"name": "data"}, "spec": {"storageClassName": "fast", "resources": {"requests": {"storage": "1Gi"}}}});
+    world.merge(&json!({"volumeClaimTemplates": [template]}));
+    world.set_image("db:1");
+    world.settle();
+    let blocked = world.status().conditions.into_iter().find(|c| c.type_ == "Blocked").unwrap();
+    assert_eq!((world.images(), blocked.reason.as_str()), (vec!["db-0 0".to_owned()], "ClaimDiffers"));
 }

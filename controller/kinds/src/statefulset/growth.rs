@@ -1,0 +1,155 @@
+//! Claims that grow with the update of their pods, and how far all claims are.
+//!
+//! With `volumeClaimUpdateStrategy: OnPodRollingUpdate` a pod whose turn it is gets its claims enlarged first. When their volumes
+//! are as large, or wait for the pod's next start to grow their file systems, the pod itself is updated, if there is anything to
+//! update. Nothing ever shrinks: a claim that asks for more than its template is fine.
+
+use std::sync::Arc;
+
+use berth_api::v1beta1::statefulset::{VolumeClaimStatus, VolumeClaimUpdateStrategyType};
+use berth_workload::claim::Claim;
+use berth_workload::gates::Gate;
+use berth_workload::plan::{Action, Event, Plan, Step};
+use berth_workload::pod::Pod;
+use serde_json::{Value, json};
+
+use super::Snapshot;
+
+/// On a claim: the StatefulSet that enlarged it.
+const OWNED_BY: &str = "apps.kruise.io/owned-by-asts";
+
+/// What the claim templates ask for, read once for a decision.
+pub(super) struct Sizes(Vec<Size>);
+
+struct Size {
+    template: String,
+    class: Option<String>,
+    resources: Value,
+}
+
+impl Size {
+    fn storage(&self) -> Option<&str> {
+        self.resources.pointer("/requests/storage").and_then(Value::as_str)
+    }
+
+    /// Does the claim ask for what the template does, or for more?
+    fn is_met(&self, claim: &Claim) -> bool {
+        self.storage().is_none_or(|storage| claim.requests(storage))
+    }
+}
+
+impl Sizes {
+    pub(super) fn of(snapshot: &Snapshot) -> Self {
+        let read = |template: &berth_api::template::VolumeClaimTemplate| {
+            let value = template.value();
+            let spec = &value["spec"];
+            let class = spec["storageClassName"].as_str().map(str::to_owned);
+            Size { template: template.name().to_owned(), class, resources: spec["resources"].clone() }
+        };
+        Self(snapshot.set.spec.volume_claim_templates.iter().map(read).collect())
+    }
+
+    /// The claims of a pod that are there, with what they are to be.
+    fn claims<'a>(&'a self, snapshot: &'a Snapshot, pod: &'a str) -> impl Iterator<Item = (&'a Size, &'a Arc<Claim>)> {
+        let claim = move |size: &'a Size| snapshot.claims.get(&*format!("{}-{pod}", size.template));
+        let all = self.0.iter().filter_map(move |size| Some((size, claim(size)?)));
+        all.filter(|(_, claim)| !claim.is_going())
+    }
+
+    /// By template, how many claims of these pods are as it says.
+    pub(super) fn status(&self, snapshot: &Snapshot) -> Vec<VolumeClaimStatus> {
+        let count = |size: &Size, is: &dyn Fn(&Claim) -> bool| {
+            let claims = snapshot.pods.iter().filter_map(|pod| {
+                snapshot.claims.get(&*format!("{}-{}", size.template, pod.metadata.name)).filter(|c| !c.is_going())
+            });
+            i32::try_from(claims.filter(|claim| size.is_met(claim) && is(claim)).count()).unwrap_or(i32::MAX)
+        };
+        let status = |size: &Size| VolumeClaimStatus {
+            volume_claim_name: size.template.clone(),
+            compatible_replicas: count(size, &|_| true),
+            compatible_ready_replicas: count(size, &Claim::has_what_it_requests),
+        };
+        self.0.iter().map(status).collect()
+    }
+}
+
+/// How claims grow; `None` where they do not.
+pub(super) struct Growth(Option<Sizes>);
+
+/// What a pod's claims wait for before the pod is updated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Nothing.
+    Done,
+    /// Some are to be enlarged.
+    Due,
+    /// This one has not grown yet.
+    Grows(String),
+    /// This one is of another class: only whoever deletes it can change that.
+    Differs(String),
+}
+
+impl Growth {
+    pub(super) fn of(snapshot: &Snapshot) -> Self {
+        let strategy = snapshot.set.spec.volume_claim_update_strategy.as_ref();
+        let is_rolling =
+            strategy.is_some_and(|strategy| strategy.type_ == VolumeClaimUpdateStrategyType::OnPodRollingUpdate);
+        let grows = is_rolling && snapshot.gates.has(Gate::StatefulSetAutoResizePVC);
+        Self(grows.then(|| Sizes::of(snapshot)))
+    }
+
+    /// Have the pod's claims what they ask for? A pod with one that grows is not in service.
+    pub(super) fn is_over(&self, snapshot: &Snapshot, pod: &Pod) -> bool {
+        let claims = self.0.iter().flat_map(|sizes| sizes.claims(snapshot, &pod.metadata.name));
+        claims.into_iter().all(|(_, claim)| claim.has_what_it_requests())
+    }
+
+    /// What is next for the pod's claims.
+    pub(super) fn stage(&self, snapshot: &Snapshot, pod: &Pod) -> Stage {
+        let claims = || self.0.iter().flat_map(|sizes| sizes.claims(snapshot, &pod.metadata.name));
+        let name = |claim: &Claim| claim.metadata.name.to_string();
+        let differs = |(size, claim): &(&Size, &Arc<Claim>)| {
+            let class = claim.spec.storage_class_name.as_deref();
+            size.class.as_deref().is_some_and(|wanted| class.is_some_and(|class| class != wanted))
+        };
+        if let Some((_, claim)) = claims().find(differs) {
+            return Stage::Differs(name(claim));
+        }
+        if claims().any(|(size, claim)| !size.is_met(claim)) {
+            return Stage::Due;
+        }
+        let grows = |claim: &Claim| !claim.has_what_it_requests() && !claim.waits_for_its_file_system();
+        claims().find(|(_, claim)| grows(claim)).map_or(Stage::Done, |(_, claim)| Stage::Grows(name(claim)))
+    }
+
+    /// Enlarges the claims of these pods.
+    pub(super) fn plan(&self, snapshot: &Snapshot, pods: &[Arc<Pod>], plan: &mut Plan) {
+        let steps = pods.iter().flat_map(|pod| {
+            let claims = self.0.iter().flat_map(|sizes| sizes.claims(snapshot, &pod.metadata.name));
+            claims.filter(|(size, claim)| !size.is_met(claim)).map(|(size, claim)| enlarge(snapshot, pod, size, claim))
+        });
+        plan.add_stage("claims grow", steps.collect());
+    }
+}
+
+fn enlarge(snapshot: &Snapshot, pod: &Pod, size: &Size, claim: &Claim) -> Step {
+    let (set, name) = (snapshot.scene().workload.name(), &claim.metadata.name);
+    let storage = size.storage().unwrap_or_default();
+    let patch = json!({
+        "metadata": {"annotations": {OWNED_BY: set}},
+        "spec": {"resources": {"requests": {"storage": storage}}},
+    });
+    let event = |warning, reason, word| Event {
+        warning,
+        reason,
+        message: format!("resize Claim {name} Pod {} in StatefulSet {set} {word}", pod.metadata.name),
+    };
+    Step {
+        done: Some(event(false, "SuccessfulResize", "success")),
+        failed: Some(event(true, "FailedResize", "failed")),
+        ..Step::new(
+            Action::PatchClaim { target: claim.target(), patch },
+            format!("claim {name} grows to {storage}, before pod {} is updated", pod.metadata.name),
+        )
+    }
+}

@@ -256,7 +256,7 @@ fn wake_owner(queue: &Queue<Key>, kind: OwnerKind, metadata: &Metadata) {
 }
 
 /// Something for each node that the pods are on, asked once for each.
-fn by_node<T>(pods: &[Arc<Pod>], get: impl Fn(&str) -> Option<Arc<T>>) -> BTreeMap<Box<str>, Arc<T>> {
+pub(crate) fn by_node<T>(pods: &[Arc<Pod>], get: impl Fn(&str) -> Option<Arc<T>>) -> BTreeMap<Box<str>, Arc<T>> {
     let mut all = BTreeMap::new();
     for name in pods.iter().map(|pod| &pod.spec.node_name) {
         if !all.contains_key(name)

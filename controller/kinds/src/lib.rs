@@ -10,4 +10,5 @@ pub mod imagepulljob;
 #[cfg(test)]
 mod model;
 pub mod nodeimage;
+pub mod persistentpodstate;
 pub mod statefulset;

@@ -4,6 +4,7 @@ pub(crate) mod cloneset;
 mod imagelistpulljob;
 mod imagepulljob;
 pub(crate) mod nodeimage;
+mod persistentpodstate;
 pub(crate) mod statefulset;
 
 use std::collections::BTreeMap;
@@ -29,6 +30,7 @@ const ALL: &[Entry] = &[
     Entry::of::<nodeimage::Reads>(),
     Entry::of::<imagepulljob::Reads>(),
     Entry::of::<imagelistpulljob::Reads>(),
+    Entry::of::<persistentpodstate::Reads>(),
     Entry::of::<statefulset::Reads>(),
 ];
 

@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use berth_api::v1beta1::persistentpodstate::PersistentPodState;
 use berth_api::v1beta1::statefulset::StatefulSet;
-use berth_kinds::statefulset::{Orphans, Snapshot, decide, names_to_look_at, ordinal_of, set_and_ordinal, status};
+use berth_kinds::statefulset::{Orphans, Snapshot, decide, names_to_look_at, status};
 use berth_runtime::driver::Next;
 use berth_runtime::object::owner_key;
 use berth_runtime::queue::Queue;
 use berth_runtime::{Change, Key, Object, Resource, Store, object, turn};
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::inplace::resize::Ability;
+use berth_workload::ordinals::{ordinal_of, set_and_ordinal};
 use berth_workload::plan::{Outcome, Plan};
 use berth_workload::pod::{Metadata, Pod};
 use berth_workload::podset::Phases;
@@ -18,7 +20,7 @@ use jiff::Timestamp;
 
 use crate::acting::{Acting, LARGE};
 use crate::change::each;
-use crate::controllers::Controller;
+use crate::controllers::{Controller, persistentpodstate};
 use crate::podset::{Observed, PodSetReads};
 use crate::reads::{Read, Reader};
 use crate::told::Told;
@@ -28,6 +30,8 @@ use crate::watched::{CustomResource, Watched};
 /// What a decision about a StatefulSet is made of.
 pub(crate) struct Reads {
     pub(crate) sets: Arc<Store<Watched<StatefulSet>>>,
+    /// Where their pods ran last.
+    states: Arc<Store<Watched<PersistentPodState>>>,
     pub(crate) of_pods: PodSetReads,
     told: Told,
 }
@@ -47,7 +51,7 @@ impl Controller for Reads {
     const NAME: &'static str = "statefulset";
 
     fn new(reader: &mut Reader<'_>) -> Self {
-        Self { sets: reader.read(), of_pods: PodSetReads::new(reader), told: Told::default() }
+        Self { sets: reader.read(), states: reader.read(), of_pods: PodSetReads::new(reader), told: Told::default() }
     }
 
     /// Wakes a StatefulSet when it, one of its pods, revisions or claims, or a pod with the name of one of its own changes.
@@ -144,6 +148,7 @@ pub(crate) fn observe(reads: &Reads, set: &Watched<StatefulSet>, gates: Gates, r
         others: others.map(|pod| (pod.metadata.name.clone(), pod)).collect(),
         claims: claims.map(|claim| (claim.0.metadata.name.clone(), claim.0.clone())).collect::<BTreeMap<_, _>>(),
         orphans: Orphans::of(&set.0, orphaned.pods, orphaned.revisions),
+        records: persistentpodstate::of_set(&reads.states, set.namespace(), set.name()),
         set: set.0.clone(),
         pods,
         strays,

@@ -10,6 +10,7 @@ pub mod launch;
 pub mod lifecycle;
 pub mod merge_patch;
 pub mod node;
+pub mod ordinals;
 pub mod owner;
 pub mod plan;
 pub mod pod;

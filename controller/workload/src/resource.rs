@@ -41,6 +41,8 @@ pub const LEASES: Resource = Resource::new("coordination.k8s.io", "v1", "leases"
 pub const CLONE_SETS: Resource = Resource::of(&kinds::CLONE_SET);
 /// Advanced StatefulSets.
 pub const STATEFUL_SETS: Resource = Resource::of(&kinds::STATEFUL_SET);
+/// PersistentPodStates.
+pub const PERSISTENT_POD_STATES: Resource = Resource::of(&kinds::PERSISTENT_POD_STATE);
 /// NodeImages.
 pub const NODE_IMAGES: Resource = Resource::of(&kinds::NODE_IMAGE);
 /// ImageListPullJobs.

@@ -9,6 +9,7 @@ mod cloneset;
 mod imagelistpulljob;
 mod imagepulljob;
 mod nodeimage;
+mod persistentpodstate;
 mod statefulset;
 
 use serde::de::DeserializeOwned;
@@ -116,6 +117,22 @@ pub const NODE_IMAGE: Kind = Kind {
     faults: |_| Vec::new(),
 };
 
+/// PersistentPodState.
+pub const PERSISTENT_POD_STATE: Kind = Kind {
+    group: GROUP,
+    kind: "PersistentPodState",
+    plural: "persistentpodstates",
+    namespaced: true,
+    stored: Version::V1Beta1,
+    older: &[Version::V1Alpha1],
+    read: read::<v1beta1::PersistentPodState>,
+    limits: Limits::of_specs,
+    template: None,
+    owns: &[],
+    mapping: conversion::persistentpodstate::MAPPING,
+    faults: validation::of_persistent_pod_state,
+};
+
 /// Advanced StatefulSet.
 pub const STATEFUL_SET: Kind = Kind {
     group: GROUP,
@@ -133,11 +150,12 @@ pub const STATEFUL_SET: Kind = Kind {
 };
 
 /// Each kind with what its definition is made of, in the order of their names, in which messages list them.
-pub(crate) const TABLE: [(Kind, Schema); 5] = [
+pub(crate) const TABLE: [(Kind, Schema); 6] = [
     (CLONE_SET, cloneset::SCHEMA),
     (IMAGE_LIST_PULL_JOB, imagelistpulljob::SCHEMA),
     (IMAGE_PULL_JOB, imagepulljob::SCHEMA),
     (NODE_IMAGE, nodeimage::SCHEMA),
+    (PERSISTENT_POD_STATE, persistentpodstate::SCHEMA),
     (STATEFUL_SET, statefulset::SCHEMA),
 ];
 

@@ -83,6 +83,18 @@ pub mod annotation {
     pub const CONTAINER_LAUNCH_PRIORITY_COMPLETED: &str = "apps.kruise.io/container-launch-priority-completed";
     /// *Berth.* On a pod whose containers start in order: the lowest priority that may start already.
     pub const LAUNCHED_PRIORITY: &str = "apps.kruise.io/berth-launched-priority";
+    /// On a StatefulSet, `"true"`: a PersistentPodState of its name is made, changed and deleted with these annotations.
+    pub const AUTO_GENERATE_PERSISTENT_POD_STATE: &str = "kruise.io/auto-generate-persistent-pod-state";
+    /// Beside it: keys of labels of nodes, separated by commas, that a pod's next node must share with its last.
+    pub const REQUIRED_PERSISTENT_TOPOLOGY: &str = "kruise.io/required-persistent-topology";
+    /// Beside it: those that it should share.
+    pub const PREFERRED_PERSISTENT_TOPOLOGY: &str = "kruise.io/preferred-persistent-topology";
+    /// Beside it: keys of annotations of pods that are kept.
+    pub const PERSISTENT_POD_ANNOTATIONS: &str = "kruise.io/persistent-pod-annotations";
+    /// On a pod: the PersistentPodState that says where it runs.
+    pub const INJECTED_PERSISTENT_POD_STATE: &str = "kruise.io/injected-persistent-pod-state";
+    /// *Berth.* On a PersistentPodState: pods whose records are dropped, separated by commas, or `*`.
+    pub const FORGET_POD_STATES: &str = "kruise.io/forget-pod-states";
     /// *Berth.* On an object that was converted: what the version it is in cannot express. Removed on the way back.
     pub const CONVERSION: &str = "apps.kruise.io/berth-conversion";
     /// Berth: on the controller's lease, what a leader that gave it back had seen and written, for the next one.

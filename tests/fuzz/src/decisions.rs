@@ -137,6 +137,7 @@ pub(crate) fn stateful_set(data: &[u8]) {
     let named =
         all::<Claim>(&world.claims).into_iter().filter(|claim| claims.contains(&claim.metadata.name.to_string()));
     let snapshot = statefulset::Snapshot {
+        records: None,
         others: of_nobody.iter().map(|pod| (pod.metadata.name.clone(), pod.clone())).collect(),
         orphans: statefulset::Orphans::of(&set, of_nobody, revisions.clone()),
         claims: named.map(|claim| (claim.metadata.name.clone(), claim)).collect(),

@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use berth_api::v1beta1::statefulset::StatefulSet;
+use berth_workload::ordinals::ordinal_of;
 use berth_workload::plan::{Plan, Stage};
 use berth_workload::pod::{Metadata, Pod};
 use berth_workload::podset::adopt::{self, MOST};
 use berth_workload::revision::Revision;
 use berth_workload::selector::Selector;
 
-use super::ordinals::ordinal_of;
 use super::{Snapshot, workload};
 
 /// Objects that nobody controls and that the StatefulSet may take over.

@@ -11,10 +11,10 @@ use berth_workload::revision::Revision;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::Snapshot;
 use super::claims::{self, Templates};
 use super::places::{MOST_CREATIONS, Places};
 use super::settings::Settings;
+use super::{Snapshot, pin};
 
 /// Once the new pods of a plan and their claims have this many bytes of JSON, the others are left to the next one.
 const MOST_CREATED_BYTES: usize = 8 << 20;
@@ -167,6 +167,9 @@ fn create_pod(
     }
     let state = if hooks::holds_new(&scene) { lifecycle::PREPARING_NORMAL } else { lifecycle::NORMAL };
     lifecycle::begin(&mut body, state, now);
+    if let Some(records) = &snapshot.records {
+        pin::pin(&mut body, name, records);
+    }
     let mut actions = templates.creations(name);
     actions.push(Action::CreatePod { body: Body::from(&body) });
     let set = scene.workload.name();

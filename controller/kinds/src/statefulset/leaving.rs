@@ -97,10 +97,6 @@ fn condemned(
         match waits_for {
             Some(other) => {
                 plan.wait_for_pod(pod, format!("is beyond what is wanted, and waits for pod {}", places.name(other)));
-                // The one that is lower is no predecessor of what is looked at next.
-                if gap.is_none() {
-                    continue;
-                }
             }
             None if pod.metadata.deletion_timestamp.is_none() => {
                 leaving.take(snapshot, pod, "it is beyond spec.replicas, or its ordinal is reserved", now);

@@ -8,7 +8,7 @@ mod create;
 mod decide;
 mod growth;
 mod leaving;
-mod ordinals;
+mod pin;
 mod places;
 mod settings;
 mod status;
@@ -24,6 +24,7 @@ use std::sync::Arc;
 use berth_api::names::condition;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::NodeImage;
+use berth_api::v1beta1::persistentpodstate::PersistentPodState;
 use berth_api::v1beta1::statefulset::StatefulSet;
 use berth_workload::claim::Claim;
 use berth_workload::gates::Gates;
@@ -36,7 +37,6 @@ use berth_workload::revision::{PodLabels, Revision};
 
 pub use adopt::Orphans;
 pub use decide::decide;
-pub use ordinals::{ordinal_of, set_and_ordinal};
 pub use places::names_to_look_at;
 pub use status::status;
 
@@ -55,6 +55,8 @@ pub struct Snapshot {
     pub orphans: Orphans,
     /// Claims with the names that its pods' claims have, by name, whoever owns them.
     pub claims: BTreeMap<Box<str>, Arc<Claim>>,
+    /// Where its pods ran last, if that is kept.
+    pub records: Option<Arc<PersistentPodState>>,
     /// Every revision that it controls, sorted oldest first ([`berth_workload::revision::sort`]).
     pub revisions: Vec<Arc<Revision>>,
     /// By node name: what the daemons report, for the nodes of the pods.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use berth_api::v1beta1::statefulset::StatefulSet;
 use berth_workload::inplace::steps;
+use berth_workload::ordinals::ordinal_of;
 use berth_workload::pod::{Pod, availability};
 use berth_workload::podset::claim_template;
 use jiff::Timestamp;
 
 use super::growth::Growth;
-use super::ordinals::ordinal_of;
 use super::settings::Settings;
 use super::{Snapshot, workload};
 

@@ -1,7 +1,6 @@
 //! The StatefulSet's spec as decisions use it: defaults filled in, numbers made absolute, and refused where it makes no sense.
 
 use berth_api::IntOrString;
-use berth_api::ordinals::reserved;
 use berth_api::v1beta1::cloneset::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT};
 use berth_api::v1beta1::statefulset::{
     MAX_MIN_READY_SECONDS, PodManagementPolicy, PodUpdatePolicy, RollingUpdateStatefulSetStrategy, StatefulSetSpec,
@@ -10,6 +9,7 @@ use berth_api::v1beta1::statefulset::{
 use berth_workload::gates::Gate;
 use berth_workload::intstr::{self, Round};
 use berth_workload::launch;
+use berth_workload::ordinals::Ordinals;
 use berth_workload::plan::Refusal;
 use berth_workload::podset::spec::{check_claim_templates, check_selector};
 use berth_workload::podset::way::Policy;
@@ -19,7 +19,6 @@ use jiff::SignedDuration;
 use serde_json::Value;
 
 use super::Snapshot;
-use super::ordinals::Ordinals;
 
 /// What the spec asks for.
 #[derive(Debug, Clone, PartialEq)]
@@ -129,33 +128,8 @@ fn partition(rolling: &RollingUpdateStatefulSetStrategy, replicas: usize) -> Res
 }
 
 pub(super) fn ordinals(spec: &StatefulSetSpec, counts_start: bool) -> Result<Ordinals, (&'static str, String)> {
-    let replicas = spec.replicas.unwrap_or(1);
-    let count =
-        usize::try_from(replicas).map_err(|_| ("replicas", format!("{replicas} is negative; use 0 or more")))?;
     let start = spec.ordinals.as_ref().filter(|_| counts_start).map_or(0, |ordinals| ordinals.start);
-    if start < 0 {
-        return Err(("ordinals.start", format!("{start} is negative; use 0 or more")));
-    }
-    let read = |entry: &IntOrString| {
-        reserved(entry).map_err(|problem| ("reserveOrdinals", format!("{}: {problem}", json_text(entry))))
-    };
-    let reserved = spec.reserve_ordinals.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-    let ordinals = Ordinals::new(start, count, reserved);
-    match ordinals.last() {
-        Some(last) if last > i64::from(i32::MAX) => {
-            let problem =
-                format!("leaves no {count} ordinals up to {} from {start} on; reserve fewer, or begin lower", i32::MAX);
-            Err(("reserveOrdinals", problem))
-        }
-        _ => Ok(ordinals),
-    }
-}
-
-fn json_text(entry: &IntOrString) -> String {
-    match entry {
-        IntOrString::Int(number) => number.to_string(),
-        IntOrString::String(text) => format!("{text:?}"),
-    }
+    Ordinals::of_spec(spec.replicas, start, &spec.reserve_ordinals)
 }
 
 fn policy(policy: PodUpdatePolicy) -> Policy {

@@ -16,7 +16,9 @@ use berth_workload::revision::{self, Revision};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::{Orphans, Snapshot, decide, names_to_look_at, ordinal_of, status};
+use berth_workload::ordinals::ordinal_of;
+
+use super::{Orphans, Snapshot, decide, names_to_look_at, status};
 use crate::model::apiserver::{self, Objects, set_condition};
 use crate::model::claims::Claims;
 use crate::model::kubelet::publish;
@@ -129,6 +131,7 @@ impl World {
             claims: seen.map(|claim| (claim.metadata.name.clone(), claim)).collect(),
             pods,
             strays,
+            records: None,
             revisions,
             node_images: self.nodes(),
             jobs: Some(Vec::new()),

@@ -114,7 +114,7 @@ async fn scene(stage: &Stage, admin: Client) -> Result<Scene> {
         refused("an annotation", scene.manager.merge(&crd, &labels).await, "may write spec.conversion")?;
         refused("a CloneSet", scene.manager.merge(&format!("{CLONE_SETS}/web"), &labels).await, "annotations")?;
         let bare = pod("early", &json!([]));
-        refused("a bare pod", scene.manager.create(PODS, &bare).await, "what a CloneSet controls")
+        refused("a bare pod", scene.manager.create(PODS, &bare).await, "what a CloneSet or StatefulSet controls")
     })
     .await?;
     Ok(scene)
@@ -129,6 +129,7 @@ fn the_controllers_token_writes_pods_claims_and_revisions_of_clonesets_alone() -
         pods_of_others(&scene).await?;
         claims(&scene).await.context("what the controller does with claims")?;
         claims_of_others(&scene).await?;
+        claims_of_statefulsets(&scene).await.context("claims of StatefulSets")?;
         revisions(&scene).await
     })
 }
@@ -161,7 +162,11 @@ async fn pods_of_clonesets(Scene { manager, owner, admin }: &Scene) -> Result<()
     let release = json!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": owner["uid"]}]}});
     let released = manager.strategic(path, &release).await.context("a release")?;
     ensure!(released["metadata"]["ownerReferences"].is_null(), "{released}");
-    refused("the image of a released pod", manager.strategic(path, &image).await, "what a CloneSet controls")?;
+    refused(
+        "the image of a released pod",
+        manager.strategic(path, &image).await,
+        "what a CloneSet or StatefulSet controls",
+    )?;
     let adopted_and_changed = json!({"metadata": {"ownerReferences": [owner]},
                                      "spec": {"containers": [{"name": "main", "image": "evil:1"}]}});
     refused("an adoption with another image", manager.strategic(path, &adopted_and_changed).await, "containers alone")?;
@@ -176,7 +181,7 @@ async fn pods_of_clonesets(Scene { manager, owner, admin }: &Scene) -> Result<()
 
 /// What a thief would send for pods.
 async fn pods_of_others(Scene { manager, owner, admin }: &Scene) -> Result<()> {
-    let says = "what a CloneSet controls";
+    let says = "what a CloneSet or StatefulSet controls";
     let mut other = owner.clone();
     other["controller"] = json!(false);
     refused(
@@ -246,14 +251,49 @@ async fn claims(Scene { manager, owner, admin }: &Scene) -> Result<()> {
 
 /// What a thief would send for claims.
 async fn claims_of_others(Scene { manager, owner, admin }: &Scene) -> Result<()> {
-    refused("a claim of nobody", manager.create(CLAIMS, &claim("x", &json!([]))).await, "what a CloneSet controls")?;
+    refused(
+        "a claim of nobody",
+        manager.create(CLAIMS, &claim("x", &json!([]))).await,
+        "what a CloneSet or StatefulSet controls",
+    )?;
     let mut theirs = claim("theirs", &json!([]));
     theirs["metadata"]["labels"] = json!({"app": "db"});
     admin.create(CLAIMS, &theirs).await?;
     let path = &format!("{CLAIMS}/theirs");
     let stolen = json!({"metadata": {"labels": {INSTANCE: "abcde"}, "ownerReferences": [owner]}});
-    refused("another's claim", manager.merge(path, &stolen).await, "those with the label")?;
-    refused("the deletion of another's claim", manager.delete(path).await, "what a CloneSet controls")
+    refused("another's claim", manager.merge(path, &stolen).await, "claims of StatefulSets")?;
+    refused("the deletion of another's claim", manager.delete(path).await, "claims of StatefulSets")
+}
+
+/// Claims of StatefulSets have no owner, or one that takes them along.
+async fn claims_of_statefulsets(Scene { manager, admin, .. }: &Scene) -> Result<()> {
+    let mut made = claim("data-db-0", &json!([]));
+    made["metadata"]["labels"] = json!({"app": "db"});
+    manager.create(CLAIMS, &made).await?;
+    let path = &format!("{CLAIMS}/data-db-0");
+    let reference = |api_version: &str, kind: &str, name: &str| json!({"apiVersion": api_version, "kind": kind, "name": name, "uid": format!("{kind}-{name}")});
+    let owned = |owner: &Value| json!({"metadata": {"ownerReferences": [owner]}});
+    let (set, pod) = (reference("apps.kruise.io/v1beta1", "StatefulSet", "db"), reference("v1", "Pod", "db-0"));
+    manager.strategic(path, &owned(&set)).await.context("given to its set")?;
+    let to_pod = json!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": set["uid"]}, pod]}});
+    manager.strategic(path, &to_pod).await.context("given to its pod")?;
+    let back = json!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": pod["uid"]}]}});
+    manager.strategic(path, &back).await.context("taken back")?;
+    let mut controller = set.clone();
+    controller["controller"] = json!(true);
+    let says = "claims of StatefulSets";
+    for (what, patch) in [
+        ("a controller", owned(&controller)),
+        ("another pod", owned(&reference("v1", "Pod", "web-1"))),
+        ("a set of Kubernetes'", owned(&reference("apps/v1", "StatefulSet", "db"))),
+        ("a label", json!({"metadata": {"labels": {"app": "other"}}})),
+        ("an annotation", json!({"metadata": {"annotations": {"a": "b"}}})),
+    ] {
+        refused(what, manager.strategic(path, &patch).await, says)?;
+    }
+    refused("a deletion", manager.delete(path).await, says)?;
+    admin.delete(path).await?;
+    Ok(())
 }
 
 async fn revisions(Scene { manager, owner, admin }: &Scene) -> Result<()> {
@@ -261,7 +301,7 @@ async fn revisions(Scene { manager, owner, admin }: &Scene) -> Result<()> {
     let path = &format!("{REVISIONS}/web-1");
     manager.merge(path, &json!({"revision": 2, "metadata": {"annotations": {"a": "b"}}})).await.context("a number")?;
     manager.delete(path).await.context("a deletion")?;
-    let says = "what a CloneSet controls";
+    let says = "what a CloneSet or StatefulSet controls";
     refused("a revision of nobody", manager.create(REVISIONS, &revision("x", &json!([]))).await, says)?;
     admin.create(REVISIONS, &revision("theirs", &another_owner())).await?;
     let path = &format!("{REVISIONS}/theirs");

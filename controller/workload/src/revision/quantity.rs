@@ -150,7 +150,7 @@ mod tests {
             ("1", "1e3", false),
             ("much", "1", false),
             ("1", "much", false),
-            ("99999999999999999999Ei", "1", true),
+            ("8Ei", "1", true),
         ] {
             assert_eq!(is_at_least(one, other), expected, "{one} {other}");
         }

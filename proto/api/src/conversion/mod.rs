@@ -11,6 +11,7 @@ pub(crate) mod cloneset;
 mod json;
 pub(crate) mod memory;
 pub(crate) mod nodeimage;
+pub(crate) mod persistentpodstate;
 pub(crate) mod statefulset;
 #[cfg(test)]
 mod tests;

@@ -4,10 +4,12 @@ pub mod cloneset;
 pub mod imagelistpulljob;
 pub mod imagepulljob;
 pub mod nodeimage;
+pub mod persistentpodstate;
 pub mod statefulset;
 
 pub use cloneset::CloneSet;
 pub use imagelistpulljob::ImageListPullJob;
 pub use imagepulljob::ImagePullJob;
 pub use nodeimage::NodeImage;
+pub use persistentpodstate::PersistentPodState;
 pub use statefulset::StatefulSet;

@@ -79,6 +79,8 @@ const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
     stateful_set::what_takes_a_name_is_named,
     stateful_set::bad_sets_are_refused,
     stateful_set::an_older_manifest_keeps_what_it_cannot_say,
+    stateful_set::a_recreated_pod_is_on_its_node,
+    stateful_set::bad_persistent_pod_states_are_refused,
     exactness::two_tags_of_one_digest,
     exactness::a_rollback_in_the_grace_period,
     exactness::a_crash_loop_is_left_by_an_update,

@@ -9,6 +9,7 @@ use crate::claims::CLAIM;
 use crate::world::Case;
 
 const SET: &str = "db";
+const PERSISTENT_POD_STATE: &str = "apps.kruise.io/v1beta1/PersistentPodState";
 const OF_KUBERNETES: &str = "apps/v1/StatefulSet";
 
 /// A set whose pods each have a claim.
@@ -239,5 +240,87 @@ pub(crate) async fn an_older_manifest_keeps_what_it_cannot_say(case: &Case) -> R
     let new = done(case, 1).await?;
     ensure!(new["spec"]["reserveOrdinals"] == json!(["7-9"]), "{}", new["spec"]);
     ensure!(new["spec"]["scaleStrategy"]["maxUnavailable"] == 2, "{}", new["spec"]);
+    Ok(())
+}
+
+pub(crate) async fn a_recreated_pod_is_on_its_node(case: &Case) -> Result<()> {
+    let (one, two) = (case.image("v1").await?, case.image("v2").await?);
+    let mut set = stateful_set(3, &one, &json!({"podManagementPolicy": "Parallel"}));
+    set["metadata"]["annotations"] = json!({
+        "kruise.io/auto-generate-persistent-pod-state": "true",
+        "kruise.io/required-persistent-topology": "kubernetes.io/hostname",
+    });
+    case.create(&set).await?;
+    done(case, 3).await?;
+    let all_recorded = |state: &Value| state["status"]["podStates"].as_object().is_some_and(|all| all.len() == 3);
+    let state = case.until(PERSISTENT_POD_STATE, SET, all_recorded).await?;
+    let before = case.pods(SET).await?;
+    for (name, pod) in &before {
+        let record = &state["status"]["podStates"][name];
+        ensure!(record["nodeName"] == pod.node, "{name} is on {}: {record}", pod.node);
+    }
+    // Deleted by hand, and by an update.
+    case.kubectl(&["delete", "pod", "-n", &case.namespace, "-l", "app=db", "--grace-period=1"]).await?;
+    done(case, 3).await?;
+    let deleted = case.pods(SET).await?;
+    let set = case.get(kind::STATEFUL_SET, SET).await?;
+    case.patch(kind::STATEFUL_SET, SET, objects::image_patch(&set, &two)).await?;
+    done(case, 3).await?;
+    let updated = case.pods(SET).await?;
+    for (name, pod) in &before {
+        for (after, earlier) in [(&deleted[name], pod), (&updated[name], &deleted[name])] {
+            ensure!(after.uid != earlier.uid && after.node == pod.node, "{name} was on {}: {after:?}", pod.node);
+        }
+    }
+    let pod = case.get(kind::POD, "db-0").await?;
+    ensure!(pod["metadata"]["annotations"]["kruise.io/injected-persistent-pod-state"] == SET, "{}", pod["metadata"]);
+    // Records go with their pods, and the object with its annotations.
+    case.kubectl(&["scale", "asts", "-n", &case.namespace, SET, "--replicas=1"]).await?;
+    let one_is_left = |state: &Value| state["status"]["podStates"].as_object().is_some_and(|all| all.len() == 1);
+    case.until(PERSISTENT_POD_STATE, SET, one_is_left).await?;
+    let none = json!({"metadata": {"annotations": {"kruise.io/auto-generate-persistent-pod-state": null}}});
+    case.patch(kind::STATEFUL_SET, SET, none).await?;
+    case.gone(PERSISTENT_POD_STATE, SET).await?;
+    Ok(())
+}
+
+pub(crate) async fn bad_persistent_pod_states_are_refused(case: &Case) -> Result<()> {
+    let state = |spec: Value| {
+        let mut state = json!({
+            "apiVersion": "apps.kruise.io/v1beta1", "kind": "PersistentPodState", "metadata": {"name": SET},
+            "spec": {"targetRef": {"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": SET}},
+        });
+        for (field, value) in spec.as_object().into_iter().flatten() {
+            state["spec"][field] = value.clone();
+        }
+        state
+    };
+    let preferred =
+        |weight: i32| json!({"preferredPersistentTopology": [{"weight": weight, "preference": {"keys": ["a"]}}]});
+    let refused: [(Value, &[&str]); 4] = [
+        (json!({}), &["requiredPersistentTopology", "set one of them"]),
+        (preferred(0), &["weight", "0", "1"]),
+        (preferred(101), &["weight", "101", "100"]),
+        (json!({"requiredPersistentTopology": {"keys": ["a b"]}}), &["requiredPersistentTopology.keys[0]", "a b"]),
+    ];
+    for (spec, words) in refused {
+        match case.create(&state(spec.clone())).await {
+            Ok(_) => bail!("{spec} was accepted"),
+            Err(error) => {
+                let text = format!("{error:#}");
+                ensure!(words.iter().all(|word| text.contains(word)), "{spec}: {text}");
+            }
+        }
+    }
+    case.create(&state(preferred(1))).await?;
+    let older = "apps.kruise.io/v1alpha1/PersistentPodState";
+    let old = case.get(older, SET).await?;
+    ensure!(old["spec"]["preferredPersistentTopology"][0]["preference"]["nodeTopologyKeys"] == json!(["a"]), "{old}");
+    let newer = json!({"spec": {"targetRef": {"apiVersion": "apps.kruise.io/v1alpha1"}}});
+    case.patch(PERSISTENT_POD_STATE, SET, newer).await?;
+    match case.patch(PERSISTENT_POD_STATE, SET, json!({"spec": {"targetRef": {"name": "other"}}})).await {
+        Ok(_) => bail!("another target was accepted"),
+        Err(error) => ensure!(format!("{error:#}").contains("cannot be changed"), "{error:#}"),
+    }
     Ok(())
 }

@@ -3,13 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use berth_workload::ordinals::{Ordinals, ordinal_of};
 use berth_workload::plan::{Action, Plan};
 use berth_workload::pod::{Pod, availability};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::ordinal_of;
-use super::super::ordinals::Ordinals;
 use super::super::simulation::World;
 
 /// Something that happens to a StatefulSet.

@@ -1,9 +1,11 @@
 //! The ordinals of a StatefulSet's pods.
 
+use berth_api::IntOrString;
+
 /// So many ordinals from a first one on, without those that are reserved. Reserved are intervals: `"0-2147483647"` takes no more
 /// memory than `7`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Ordinals {
+pub struct Ordinals {
     start: i64,
     /// How many there are.
     replicas: usize,
@@ -14,8 +16,41 @@ pub(super) struct Ordinals {
 }
 
 impl Ordinals {
+    /// As a spec says it: so many, from a first one on, without these entries.
+    ///
+    /// # Errors
+    /// The field below `spec`, and what is wrong with it.
+    pub fn of_spec(
+        replicas: Option<i32>,
+        start: i32,
+        reserved: &[IntOrString],
+    ) -> Result<Self, (&'static str, String)> {
+        let replicas = replicas.unwrap_or(1);
+        let count =
+            usize::try_from(replicas).map_err(|_| ("replicas", format!("{replicas} is negative; use 0 or more")))?;
+        if start < 0 {
+            return Err(("ordinals.start", format!("{start} is negative; use 0 or more")));
+        }
+        let read = |entry: &IntOrString| {
+            berth_api::ordinals::reserved(entry).map_err(|problem| {
+                let value = serde_json::to_string(entry).unwrap_or_default();
+                ("reserveOrdinals", format!("{value}: {problem}"))
+            })
+        };
+        let ordinals = Self::new(start, count, reserved.iter().map(read).collect::<Result<Vec<_>, _>>()?);
+        match ordinals.last() {
+            Some(last) if last > i64::from(i32::MAX) => {
+                let most = i32::MAX;
+                let problem =
+                    format!("leaves no {count} ordinals up to {most} from {start} on; reserve fewer, or begin lower");
+                Err(("reserveOrdinals", problem))
+            }
+            _ => Ok(ordinals),
+        }
+    }
+
     /// `replicas` ordinals from `start`, without the intervals, of which both ends are reserved.
-    pub(super) fn new(start: i32, replicas: usize, reserved: impl IntoIterator<Item = (i32, i32)>) -> Self {
+    pub fn new(start: i32, replicas: usize, reserved: impl IntoIterator<Item = (i32, i32)>) -> Self {
         let start = i64::from(start);
         let mut reserved: Vec<_> = reserved
             .into_iter()
@@ -44,12 +79,12 @@ impl Ordinals {
     }
 
     /// Is there to be a pod of this ordinal?
-    pub(super) fn contains(&self, ordinal: i64) -> bool {
+    pub fn contains(&self, ordinal: i64) -> bool {
         (self.start..self.end).contains(&ordinal) && !self.is_reserved(ordinal)
     }
 
     /// How many of them are lower.
-    pub(super) fn rank(&self, ordinal: i64) -> usize {
+    pub fn rank(&self, ordinal: i64) -> usize {
         let taken: i64 = self
             .reserved
             .iter()
@@ -60,7 +95,7 @@ impl Ordinals {
     }
 
     /// All of them, the lowest first. There may be more than anybody can look through.
-    pub(super) fn iter(&self) -> impl Iterator<Item = i64> {
+    pub fn iter(&self) -> impl Iterator<Item = i64> {
         let mut next = self.start;
         std::iter::from_fn(move || {
             if let Some((_, last)) = self.reserved.iter().find(|(first, last)| (*first..=*last).contains(&next)) {
@@ -72,13 +107,18 @@ impl Ordinals {
         })
     }
 
+    /// Are there none?
+    pub fn is_empty(&self) -> bool {
+        self.replicas == 0
+    }
+
     /// How many there are.
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.replicas
     }
 
     /// The highest, if there is any.
-    pub(super) fn last(&self) -> Option<i64> {
+    pub fn last(&self) -> Option<i64> {
         (self.replicas > 0).then(|| self.end - 1)
     }
 

@@ -1,0 +1,80 @@
+//! A new pod goes where the one before it of its name was, where a PersistentPodState keeps that.
+
+use berth_api::names::annotation::INJECTED_PERSISTENT_POD_STATE;
+use berth_api::v1beta1::persistentpodstate::PersistentPodState;
+use serde_json::{Map, Value, json};
+
+/// Adds to a new pod what its record says: required labels of nodes to its `nodeSelector`, preferred ones to its affinity, and
+/// annotations. What its template says of the same key stays.
+pub(super) fn pin(pod: &mut Value, name: &str, records: &PersistentPodState) {
+    let Some(record) = records.status.as_ref().and_then(|status| status.pod_states.get(name)) else { return };
+    let spec = &records.spec;
+    for key in spec.required_persistent_topology.iter().flat_map(|term| &term.keys) {
+        if let Some(value) = record.node_topology_labels.get(key) {
+            insert(&mut pod["spec"]["nodeSelector"], key, value);
+        }
+    }
+    for term in &spec.preferred_persistent_topology {
+        let labels = term.preference.keys.iter().filter_map(|key| Some((key, record.node_topology_labels.get(key)?)));
+        let expressions: Vec<_> =
+            labels.map(|(key, value)| json!({"key": key, "operator": "In", "values": [value]})).collect();
+        if expressions.is_empty() {
+            continue;
+        }
+        let terms = &mut pod["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"];
+        if terms.is_null() {
+            *terms = json!([]);
+        }
+        let term = json!({"weight": term.weight, "preference": {"matchExpressions": expressions}});
+        terms.as_array_mut().into_iter().for_each(|terms| terms.push(term.clone()));
+    }
+    for (key, value) in &record.annotations {
+        insert(&mut pod["metadata"]["annotations"], key, value);
+    }
+    let injected = records.metadata.name.as_deref().unwrap_or_default();
+    insert(&mut pod["metadata"]["annotations"], INJECTED_PERSISTENT_POD_STATE, injected);
+}
+
+fn insert(map: &mut Value, key: &str, value: &str) {
+    if map.is_null() {
+        *map = Value::Object(Map::new());
+    }
+    if let Some(map) = map.as_object_mut() {
+        map.entry(key).or_insert_with(|| json!(value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_gets_what_its_record_says_where_its_template_says_nothing_else() {
+        let records: PersistentPodState = serde_json::from_value(json!({
+            "metadata": {"name": "db"},
+            "spec": {
+                "targetRef": {"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "db"},
+                "requiredPersistentTopology": {"keys": ["zone", "host", "gone"]},
+                "preferredPersistentTopology": [
+                    {"weight": 7, "preference": {"keys": ["rack"]}}, {"weight": 1, "preference": {"keys": ["gone"]}},
+                ],
+            },
+            "status": {"observedGeneration": 1, "podStates": {"db-0": {
+                "nodeName": "n1", "nodeTopologyLabels": {"zone": "a", "host": "n1", "rack": "r1"}, "annotations": {"x": "1", "y": "2"},
+            }}},
+        }))
+        .unwrap();
+        let template = || json!({"metadata": {"annotations": {"y": "own"}}, "spec": {"nodeSelector": {"zone": "b"}}});
+        let mut pod = template();
+        pin(&mut pod, "db-0", &records);
+        assert_eq!(pod["spec"]["nodeSelector"], json!({"zone": "b", "host": "n1"}));
+        let affinity = &pod["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"];
+        let expression = json!({"key": "rack", "operator": "In", "values": ["r1"]});
+        assert_eq!(*affinity, json!([{"weight": 7, "preference": {"matchExpressions": [expression]}}]));
+        let annotations = json!({"x": "1", "y": "own", "kruise.io/injected-persistent-pod-state": "db"});
+        assert_eq!(pod["metadata"]["annotations"], annotations);
+        let mut other = template();
+        pin(&mut other, "db-1", &records);
+        assert_eq!(other, template(), "one without a record");
+    }
+}

@@ -1,0 +1,44 @@
+//! PersistentPodState: what v1alpha1 calls `nodeTopologyKeys` is `keys` in v1beta1.
+
+use super::Mapping;
+use super::json::Json;
+use crate::kinds::Version;
+use crate::{v1alpha1, v1beta1};
+
+pub(crate) const MAPPING: Mapping = Mapping {
+    to_v1beta1: |object| rename(object, "nodeTopologyKeys", "keys"),
+    to_v1alpha1: |object| rename(object, "keys", "nodeTopologyKeys"),
+    touches: &[&["spec", REQUIRED], &["spec", PREFERRED]],
+    is_read,
+};
+
+const REQUIRED: &str = "requiredPersistentTopology";
+const PREFERRED: &str = "preferredPersistentTopology";
+
+fn rename(object: &mut Json<'_>, from: &str, to: &str) {
+    let term = |term: &mut Json<'_>| {
+        if let Some(term) = term.object()
+            && let Some(keys) = term.remove(from)
+        {
+            term.insert(to, keys);
+        }
+    };
+    object.at(&["spec", REQUIRED]).into_iter().for_each(term);
+    for preferred in object.at(&["spec", PREFERRED]).and_then(Json::list).into_iter().flatten() {
+        preferred.at(&["preference"]).into_iter().for_each(term);
+    }
+}
+
+fn is_read(object: &mut Json<'_>, version: Version) -> bool {
+    let mut fields = vec![r#""targetRef":{"apiVersion":"","kind":"","name":""}"#.to_owned()];
+    for field in [REQUIRED, PREFERRED] {
+        fields.extend(object.at(&["spec", field]).map(|value| format!("{field:?}:{value}")));
+    }
+    let spec = format!("{{{}}}", fields.join(","));
+    match version {
+        Version::V1Alpha1 => {
+            serde_json::from_str::<v1alpha1::persistentpodstate::PersistentPodStateSpec>(&spec).is_ok()
+        }
+        Version::V1Beta1 => serde_json::from_str::<v1beta1::persistentpodstate::PersistentPodStateSpec>(&spec).is_ok(),
+    }
+}

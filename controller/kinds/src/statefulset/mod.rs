@@ -118,7 +118,7 @@ fn workload(set: &StatefulSet) -> Workload<'_> {
         min_ready_seconds: settings::min_ready_seconds(spec),
         pods_to_delete: &[],
         labels: PodLabels::default(),
-        // Kubernetes and OpenKruise write the same template in several ways.
+        // Kubernetes stores a template with its defaults: so its revisions are found, and its pods stay theirs.
         meets_by_meaning: true,
         current_revision: status.map_or("", |status| &status.current_revision),
         collisions: status.and_then(|status| status.collision_count).unwrap_or(0),

@@ -73,8 +73,7 @@ pub struct Workload<'a> {
     pub pods_to_delete: &'a [String],
     /// How its pods' labels name their revision.
     pub labels: PodLabels,
-    /// A template is that of a revision that means the same, and not only of one that is written the same: so that no pod has
-    /// another label for it.
+    /// A template is also that of a revision that means the same and spells out more: so that no pod has another label for it.
     pub meets_by_meaning: bool,
     /// Its status names this revision as that from which a rollout goes.
     pub current_revision: &'a str,

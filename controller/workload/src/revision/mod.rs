@@ -112,14 +112,30 @@ pub fn recognise(template: &Value, revisions: &[Arc<Revision>]) -> Recognised {
     revisions.iter().rposition(is).map_or(Recognised::New(next), |at| found(revisions, at))
 }
 
-/// Looks for a revision that means the same: what a template spells out and another leaves to a default is no difference.
+/// Looks for a revision that means the same and says more: what it spells out the template leaves to a default. Not the other
+/// way round: to OpenKruise, which looks for the bytes of the template that is stored, what that spells out is another.
 pub fn recognise_meaning(template: &Value, revisions: &[Arc<Revision>]) -> Option<Recognised> {
     let wanted = form::canonical(template);
     let means_the_same = |revision: &Arc<Revision>| {
-        let (old, new) = defaults::dropped(&form::canonical(&revision.template()), &wanted);
-        old == new
+        let held = form::canonical(&revision.template());
+        let (old, new) = defaults::dropped(&held, &wanted);
+        old == new && spells_out(&held, &wanted)
     };
     revisions.iter().rposition(means_the_same).map(|at| found(revisions, at))
+}
+
+/// Does the one have every field that the other has?
+fn spells_out(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Object(one), Value::Object(other)) => {
+            let mut fields = other.iter().filter(|(_, value)| !value.is_null());
+            fields.all(|(key, value)| one.get(key).is_some_and(|own| spells_out(own, value)))
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| spells_out(one, other))
+        }
+        _ => true,
+    }
 }
 
 /// The revision at a place in the history.

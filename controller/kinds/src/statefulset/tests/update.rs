@@ -225,11 +225,15 @@ fn what_has_begun_ends_first_wherever_it_is_in_the_order() {
 }
 
 #[test]
-fn a_template_that_says_a_default_is_no_other_and_touches_no_pod() {
-    let mut world = World::settled(2, json!({}));
-    let revision = world.status().update_revision;
-    let spec = json!({"dnsPolicy": "ClusterFirst", "restartPolicy": "Always", "terminationGracePeriodSeconds": 30});
-    world.merge(&json!({"template": {"metadata": {"creationTimestamp": null}, "spec": spec}}));
+fn a_template_that_leaves_a_default_out_is_no_other_and_one_that_spells_it_out_changes_labels_alone() {
+    let spelled = json!({"dnsPolicy": "ClusterFirst", "restartPolicy": "Always", "terminationGracePeriodSeconds": 30});
+    let mut world = World::settled(2, json!({"template": {"spec": spelled}}));
+    let (revision, before) = (world.status().update_revision, [world.uid("db-0"), world.uid("db-1")]);
+    world.set_image("db:0");
     assert!(world.plan().is_idle(), "{:#?}", world.plan());
-    assert_eq!((world.status().update_revision, world.status().updated_replicas), (revision, 2));
+    assert_eq!((world.status().update_revision, world.status().updated_replicas), (revision.clone(), 2));
+    world.merge(&json!({"template": {"spec": {"schedulerName": "default-scheduler"}}}));
+    world.settle();
+    assert_ne!(world.status().update_revision, revision);
+    assert_eq!((world.status().updated_replicas, [world.uid("db-0"), world.uid("db-1")]), (2, before));
 }

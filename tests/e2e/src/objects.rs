@@ -36,11 +36,12 @@ pub fn api_of(client: &Client, namespace: &str, manifest: &Value) -> Result<Api<
 }
 
 fn is_namespaced(kind: &str) -> bool {
-    const OF_THE_CLUSTER: [&str; 7] = [
+    const OF_THE_CLUSTER: [&str; 8] = [
         "ClusterRoleBinding",
         "CustomResourceDefinition",
         "Namespace",
         "Node",
+        "StorageClass",
         "ValidatingAdmissionPolicy",
         "ValidatingAdmissionPolicyBinding",
         "ValidatingWebhookConfiguration",

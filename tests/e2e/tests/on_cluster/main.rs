@@ -118,6 +118,7 @@ const ALONE: &[(&str, Test)] = tests![
     bad_input::a_registry_that_is_down,
     predownload::images_are_pulled_ahead_and_waited_for,
     gates::image_pull_jobs_are_refused,
+    stateful_set::claims_grow_pod_by_pod,
     trust::a_daemon_writes_its_own_node_only,
     trust::a_daemon_gets_its_own_secrets_only,
     trust::the_controller_writes_barriers_only,

@@ -324,3 +324,56 @@ pub(crate) async fn bad_persistent_pod_states_are_refused(case: &Case) -> Result
     }
     Ok(())
 }
+
+/// The test stands in for whoever enlarges volumes.
+pub(crate) async fn claims_grow_pod_by_pod(case: &Case) -> Result<()> {
+    case.with_gates("StatefulSetAutoResizePVCGate=true", async || grow(case).await).await
+}
+
+async fn grow(case: &Case) -> Result<()> {
+    let image = case.image("v1").await?;
+    let standard = case.get("storage.k8s.io/v1/StorageClass", "standard").await?;
+    let class = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "allow-volume-expansion"},
+        "provisioner": standard["provisioner"], "allowVolumeExpansion": true,
+    });
+    case.create(&class).await?;
+    let templates = |storage: &str| {
+        let spec = json!({
+            "accessModes": ["ReadWriteOnce"], "storageClassName": "allow-volume-expansion",
+            "resources": {"requests": {"storage": storage}},
+        });
+        json!([{"metadata": {"name": "data"}, "spec": spec}])
+    };
+    let fields = json!({
+        "volumeClaimTemplates": templates("1Mi"), "volumeClaimUpdateStrategy": {"type": "OnPodRollingUpdate"},
+    });
+    case.create(&stateful_set(2, &image, &fields)).await?;
+    done(case, 2).await?;
+    let before = case.pods(SET).await?;
+    case.patch(kind::STATEFUL_SET, SET, json!({"spec": {"volumeClaimTemplates": templates("2Mi")}})).await?;
+    for (claim, other) in [("data-db-1", "data-db-0"), ("data-db-0", "")] {
+        let grown = |claim: &Value| claim["spec"]["resources"]["requests"]["storage"] == "2Mi";
+        let now = case.until(CLAIM, claim, grown).await?;
+        ensure!(now["metadata"]["annotations"]["apps.kruise.io/owned-by-asts"] == SET, "{}", now["metadata"]);
+        if !other.is_empty() {
+            let waits = case.get(CLAIM, other).await?;
+            ensure!(!grown(&waits), "{other} did not wait for {claim}");
+        }
+        let capacity = r#"{"status":{"capacity":{"storage":"2Mi"}}}"#;
+        let patch =
+            ["patch", "pvc", "-n", &case.namespace, claim, "--subresource=status", "--type=merge", "-p", capacity];
+        case.kubectl(&patch).await?;
+    }
+    let all = |set: &Value| {
+        let claims = &set["status"]["volumeClaims"][0];
+        claims["compatibleReplicas"] == 2 && claims["compatibleReadyReplicas"] == 2
+    };
+    case.until(kind::STATEFUL_SET, SET, all).await?;
+    for (name, pod) in case.pods(SET).await? {
+        same(&before[&name], &pod)?;
+    }
+    case.told(SET, |event| event.starts_with("SuccessfulResize: resize Claim data-db-0")).await?;
+    case.kubectl(&["delete", "storageclass", "allow-volume-expansion"]).await?;
+    Ok(())
+}

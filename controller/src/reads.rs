@@ -20,9 +20,6 @@ use crate::unreadable;
 
 /// A kind of object that controllers read.
 pub(crate) trait Read: Object {
-    /// Only objects with this label are asked for; all where it is empty.
-    const LABEL: &'static str = "";
-
     /// An empty store, with the indexes by which its objects are looked up.
     fn store() -> Arc<Store<Self>>;
 
@@ -111,7 +108,7 @@ impl<T: Read> Fed for Arc<Store<T>> {
         let metrics = follow.metrics.feed(T::RESOURCE.kind);
         let odd = Some(say_unreadable(T::RESOURCE, follow.recorder.clone()));
         let options = feed::Options { odd, metrics, object_max_bytes: follow.object_max_bytes, ..options() };
-        follow.expectations.follow_labelled(self, T::LABEL);
+        follow.expectations.follow(self);
         let feed = feed::run(follow.client.clone(), self.clone(), options, follow.tasks.stop().clone());
         follow.tasks.spawn(format!("feed of {}", T::RESOURCE.kind), feed);
     }
@@ -123,7 +120,7 @@ impl<T: Read> Fed for Arc<Store<T>> {
 }
 
 fn options<T: Read>() -> feed::Options<T> {
-    feed::Options { keep: T::is_kept, labels: T::LABEL.to_owned(), ..feed::Options::default() }
+    feed::Options { keep: T::is_kept, ..feed::Options::default() }
 }
 
 /// What every feed needs.

@@ -45,8 +45,6 @@ pub struct Expectations {
 pub(crate) struct Followee {
     pub(crate) resource: Resource,
     pub(crate) store: Arc<dyn Followed>,
-    /// The label that objects of the store have; empty where it holds all.
-    pub(crate) labels: String,
 }
 
 /// Versions of objects by the plural of their resource.
@@ -143,12 +141,7 @@ impl Expectations {
     /// From now on writes of this resource are expected in this store, which a feed must keep. Writes of other resources are not
     /// waited for.
     pub fn follow<T: Object>(&self, store: &Arc<Store<T>>) {
-        self.follow_labelled(store, "");
-    }
-
-    /// As [`Self::follow`], for a store that holds only what has this label.
-    pub fn follow_labelled<T: Object>(&self, store: &Arc<Store<T>>, labels: &str) {
-        let followee = Followee { resource: T::RESOURCE, store: store.clone(), labels: labels.to_owned() };
+        let followee = Followee { resource: T::RESOURCE, store: store.clone() };
         self.followed.lock().unwrap_or_else(PoisonError::into_inner).insert(T::RESOURCE, followee);
     }
 

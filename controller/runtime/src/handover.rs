@@ -189,7 +189,7 @@ impl Lister {
         let (mut newest, limit): (Box<str>, _) = ("0".into(), PAGE.to_string());
         let mut next: Box<str> = "".into();
         loop {
-            let parameters = [("limit", &*limit), ("labelSelector", &*followee.labels), ("continue", &*next)];
+            let parameters = [("limit", &*limit), ("continue", &*next)];
             let page = match metadata::page(&self.client, &followee.resource, "", &parameters).await {
                 Ok(page) => page,
                 // The server does not know the kind: there is none of it.
@@ -237,7 +237,7 @@ mod tests {
     }
 
     async fn has_caught_up(client: &Client, store: &Arc<Store<Pod>>) -> bool {
-        let followee = Followee { resource: crate::object::PODS, store: store.clone(), labels: String::new() };
+        let followee = Followee { resource: crate::object::PODS, store: store.clone() };
         let lister = Lister { client: client.clone(), turn: Semaphore::new(1) };
         tokio::time::timeout(Duration::from_secs(10), catch_up(&lister, &followee, &lease("50", &[]))).await.is_ok()
     }
@@ -267,7 +267,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_store_that_has_seen_what_the_leader_before_had_needs_no_list() {
         let nobody = fake::apiserver(|request| async move { panic!("no request is sent, but {request:?}") });
-        let followee = |store| Followee { resource: crate::object::PODS, store, labels: String::new() };
+        let followee = |store| Followee { resource: crate::object::PODS, store };
         let lister = Lister { client: nobody, turn: Semaphore::new(1) };
         catch_up(&lister, &followee(store_at("40")), &lease("50", &[("pods", "40")])).await;
         catch_up(&lister, &followee(store_at("1")), &lease("50", &[("pods", "0")])).await;
@@ -277,7 +277,7 @@ mod tests {
     async fn a_store_that_lags_behind_the_leader_before_is_waited_for() {
         let client = pods(&["40"]);
         let late = store_at("39");
-        let followee = Followee { resource: crate::object::PODS, store: late.clone(), labels: String::new() };
+        let followee = Followee { resource: crate::object::PODS, store: late.clone() };
         let lister = Lister { client, turn: Semaphore::new(1) };
         let told = lease("50", &[("pods", "40")]);
         let wait = catch_up(&lister, &followee, &told);

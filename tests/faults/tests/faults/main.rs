@@ -32,6 +32,7 @@ mod plans;
 mod pod_ending;
 mod run;
 mod scenario;
+mod stateful_set;
 mod world;
 
 use std::collections::BTreeMap;

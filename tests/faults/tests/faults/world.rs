@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use berth_api::kinds::KINDS;
 use berth_cluster::programs::workspace_binary;
 use berth_cluster::{Cluster, Component, Image, Options, address};
 use berth_e2e::objects::{self, kind};
@@ -157,6 +158,14 @@ impl World {
         while !self.controller.log(2, usize::MAX).contains("conversion works") {
             ensure!(Instant::now() < deadline, "the webhooks are not there");
             sleep(Duration::from_millis(50)).await;
+        }
+        // The storage of a kind begins anew with each change of its definition, and refuses reads for a moment.
+        for of_ours in &KINDS {
+            let kind = format!("{}/{}", of_ours.api_version(of_ours.stored), of_ours.kind);
+            while objects::list(&self.client, "default", &kind, "").await.is_err() {
+                ensure!(Instant::now() < deadline, "{kind} cannot be read");
+                sleep(Duration::from_millis(50)).await;
+            }
         }
         for node in nodes {
             objects::until(&self.client, "", kind::NODE_IMAGE, &node, PATIENCE, |_| true).await?;

@@ -43,10 +43,55 @@ pub fn violations(object: &Value) -> Vec<Violation> {
 
 /// The faults that a change brings: an object may keep those it had.
 pub fn new_violations(object: &Value, old: Option<&Value>) -> Vec<Violation> {
-    let old = old.map(violations).unwrap_or_default();
+    let before = old.map(violations).unwrap_or_default();
     let mut found = violations(object);
-    found.retain(|violation| !old.contains(violation));
+    found.retain(|violation| !before.contains(violation));
+    if let Some(old) = old
+        && object.get("kind").and_then(Value::as_str) == Some(kinds::STATEFUL_SET.kind)
+    {
+        found.extend(claim_changes(object, old));
+    }
     found
+}
+
+/// What a StatefulSet whose claims follow its templates changes of these, beside the size: no claim can follow that.
+fn claim_changes(object: &Value, old: &Value) -> Vec<Violation> {
+    let is_rolling = |set: &Value| {
+        at(set, "spec.volumeClaimUpdateStrategy.type").and_then(Value::as_str) == Some("OnPodRollingUpdate")
+    };
+    let mut found = Violations(Vec::new());
+    if !is_rolling(object) || !is_rolling(old) {
+        return found.0;
+    }
+    let name = |claim: &Value| claim.get("metadata").map_or("", |metadata| text(metadata, "name")).to_owned();
+    let names = |set: &Value| -> Vec<String> {
+        list(at(set, "spec.volumeClaimTemplates")).map(|(_, claim)| name(claim)).collect()
+    };
+    let (before, after) = (names(old), names(object));
+    if before.len() != after.len() || !after.iter().all(|name| before.contains(name)) {
+        let message = "cannot be more, fewer or others with volumeClaimUpdateStrategy OnPodRollingUpdate, for the pods that there are \
+                       have a claim from each: take the change back, or set the type to OnDelete";
+        found.add("spec.volumeClaimTemplates", &after.join(","), message);
+        return found.0;
+    }
+    for (index, claim) in list(at(object, "spec.volumeClaimTemplates")) {
+        let earlier = list(at(old, "spec.volumeClaimTemplates")).find(|(_, other)| name(other) == name(claim));
+        for field in ["storageClassName", "accessModes", "volumeMode"] {
+            let of = |claim: &Value| at(claim, "spec").and_then(|spec| spec.get(field)).cloned();
+            let (before, after) = (earlier.and_then(|(_, claim)| of(claim)), of(claim));
+            if before != after {
+                let message = "cannot be changed with volumeClaimUpdateStrategy OnPodRollingUpdate, for no claim can change it: \
+                               take the change back, or set the type to OnDelete";
+                let value = after.map(|value| value.to_string()).unwrap_or_default();
+                found.add(
+                    &format!("spec.volumeClaimTemplates[{index}].spec.{field}"),
+                    value.trim_matches('"'),
+                    message,
+                );
+            }
+        }
+    }
+    found.0
 }
 
 /// Annotations that mean something, and those of v1alpha1 that a conversion could not turn into fields.
@@ -266,6 +311,38 @@ mod tests {
 
     fn fields(object: Value) -> Vec<String> {
         violations(&object).into_iter().map(|violation| violation.field).collect()
+    }
+
+    #[test]
+    fn claims_that_follow_their_templates_change_in_size_alone() {
+        let set = |strategy: &str, names: &[&str], class: &str, storage: &str| {
+            let claim = |name: &&str| {
+                let resources = json!({"requests": {"storage": storage}});
+                json!({"metadata": {"name": name}, "spec": {"storageClassName": class, "resources": resources}})
+            };
+            let claims: Vec<_> = names.iter().map(claim).collect();
+            json!({"kind": "StatefulSet", "spec": {
+                "volumeClaimUpdateStrategy": {"type": strategy}, "volumeClaimTemplates": claims,
+            }})
+        };
+        let old = set("OnPodRollingUpdate", &["a", "b"], "fast", "1Gi");
+        for (new, expected) in [
+            (set("OnPodRollingUpdate", &["b", "a"], "fast", "2Gi"), vec![]),
+            (set("OnDelete", &["a"], "slow", "1Gi"), vec![]),
+            (set("OnPodRollingUpdate", &["a"], "fast", "1Gi"), vec!["spec.volumeClaimTemplates"]),
+            (set("OnPodRollingUpdate", &["a", "c"], "fast", "1Gi"), vec!["spec.volumeClaimTemplates"]),
+            (
+                set("OnPodRollingUpdate", &["a", "b"], "slow", "1Gi"),
+                vec![
+                    "spec.volumeClaimTemplates[0].spec.storageClassName",
+                    "spec.volumeClaimTemplates[1].spec.storageClassName",
+                ],
+            ),
+        ] {
+            let found: Vec<_> = new_violations(&new, Some(&old)).into_iter().map(|found| found.field).collect();
+            assert_eq!(found, expected, "{new}");
+        }
+        assert!(new_violations(&old, None).is_empty());
     }
 
     #[test]

@@ -351,6 +351,10 @@ async fn grow(case: &Case) -> Result<()> {
     case.create(&stateful_set(2, &image, &fields)).await?;
     done(case, 2).await?;
     let before = case.pods(SET).await?;
+    match case.patch(kind::STATEFUL_SET, SET, json!({"spec": {"volumeClaimTemplates": []}})).await {
+        Ok(_) => bail!("a claim template less was accepted"),
+        Err(error) => ensure!(format!("{error:#}").contains("cannot be more, fewer or others"), "{error:#}"),
+    }
     case.patch(kind::STATEFUL_SET, SET, json!({"spec": {"volumeClaimTemplates": templates("2Mi")}})).await?;
     for (claim, other) in [("data-db-1", "data-db-0"), ("data-db-0", "")] {
         let grown = |claim: &Value| claim["spec"]["resources"]["requests"]["storage"] == "2Mi";

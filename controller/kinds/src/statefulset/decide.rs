@@ -92,7 +92,8 @@ fn roll_out(
     let leaving = leaving::leaving(snapshot, settings, &places, &returning, plan, now);
     let is_staying = |pod: &&Arc<Pod>| pod.is_active() && !leaving.uids.contains(&pod.metadata.uid);
     let pods: Vec<Arc<Pod>> = snapshot.pods.iter().filter(is_staying).cloned().collect();
-    let knobs = settings.predownload(snapshot);
+    let ahead = settings.predownload(snapshot);
+    let knobs = settings.knobs(&ahead);
     let stand = predownload::stand(&scene, &knobs, revisions, &pods, now);
     let holding = predownload::Holding::new(&scene, &knobs, revisions, &stand, now);
     let chosen = choose::choose(snapshot, settings, &places, revisions, &leaving, &holding, plan);

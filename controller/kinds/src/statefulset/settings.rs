@@ -1,6 +1,9 @@
 //! The StatefulSet's spec as decisions use it: defaults filled in, numbers made absolute, and refused where it makes no sense.
 
 use berth_api::IntOrString;
+use berth_api::names::annotation::{
+    IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS, IMAGE_PREDOWNLOAD_PARALLELISM, IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS,
+};
 use berth_api::v1beta1::cloneset::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT};
 use berth_api::v1beta1::statefulset::{
     MAX_MIN_READY_SECONDS, PodManagementPolicy, PodUpdatePolicy, RollingUpdateStatefulSetStrategy, StatefulSetSpec,
@@ -141,21 +144,49 @@ fn policy(policy: PodUpdatePolicy) -> Policy {
 }
 
 impl Settings {
-    /// What is asked for about images that are pulled ahead.
-    pub(super) fn predownload<'a>(&self, snapshot: &'a Snapshot) -> Knobs<'a> {
+    /// What is asked for about images that are pulled ahead: by fields, else by the annotations that OpenKruise knows.
+    pub(super) fn predownload(&self, snapshot: &Snapshot) -> Ahead {
         let rolling = snapshot.set.spec.update_strategy.rolling_update.as_ref();
         let in_place = rolling.and_then(|rolling| rolling.in_place_update_strategy.as_ref());
-        let min_ready = in_place.and_then(|in_place| in_place.image_pre_download_min_updated_ready_pods).unwrap_or(0);
-        Knobs {
+        let annotation = |key: &str| snapshot.set.metadata.annotations.as_ref()?.get(key).map(String::as_str);
+        let number = |key: &str| annotation(key).and_then(|text| text.parse::<i32>().ok());
+        let parallelism = in_place.and_then(|in_place| in_place.image_pre_download_parallelism.clone());
+        let min_ready = in_place.and_then(|in_place| in_place.image_pre_download_min_updated_ready_pods);
+        let timeout = in_place.and_then(|in_place| in_place.image_pre_download_timeout_seconds);
+        let written = |text: &str| text.parse().map_or_else(|_| IntOrString::String(text.to_owned()), IntOrString::Int);
+        Ahead {
             enabled: snapshot.gates.has(Gate::PreDownloadImageForInPlaceUpdate),
-            policy: self.policy,
             is_rolling: rolling.is_some() && !self.on_delete,
+            min_updated_ready: usize::try_from(
+                min_ready.or_else(|| number(IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS)).unwrap_or(0),
+            )
+            .unwrap_or(0),
+            parallelism: parallelism.or_else(|| annotation(IMAGE_PREDOWNLOAD_PARALLELISM).map(written)),
+            timeout_seconds: timeout.or_else(|| number(IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS)),
+        }
+    }
+
+    /// The same, with the numbers of the rollout.
+    pub(super) fn knobs<'a>(&self, ahead: &'a Ahead) -> Knobs<'a> {
+        Knobs {
+            enabled: ahead.enabled,
+            policy: self.policy,
+            is_rolling: ahead.is_rolling,
             replicas: self.ordinals.len(),
             partition: self.partition,
             max_unavailable: self.max_unavailable,
-            min_updated_ready: usize::try_from(min_ready).unwrap_or(0),
-            parallelism: in_place.and_then(|in_place| in_place.image_pre_download_parallelism.as_ref()),
-            timeout_seconds: in_place.and_then(|in_place| in_place.image_pre_download_timeout_seconds),
+            min_updated_ready: ahead.min_updated_ready,
+            parallelism: ahead.parallelism.as_ref(),
+            timeout_seconds: ahead.timeout_seconds,
         }
     }
+}
+
+/// What is asked for about images that are pulled ahead.
+pub(super) struct Ahead {
+    enabled: bool,
+    is_rolling: bool,
+    min_updated_ready: usize,
+    parallelism: Option<IntOrString>,
+    timeout_seconds: Option<i32>,
 }

@@ -1,5 +1,6 @@
 //! Updates: from the highest ordinal down, within the limits.
 
+use berth_workload::gates::Gate;
 use serde_json::{Value, json};
 
 use super::super::simulation::{World, told};
@@ -236,4 +237,25 @@ fn a_template_that_leaves_a_default_out_is_no_other_and_one_that_spells_it_out_c
     world.settle();
     assert_ne!(world.status().update_revision, revision);
     assert_eq!((world.status().updated_replicas, [world.uid("db-0"), world.uid("db-1")]), (2, before));
+}
+
+#[test]
+fn images_are_pulled_ahead_as_annotations_or_fields_ask() {
+    for (annotations, in_place) in [
+        (
+            json!({"apps.kruise.io/image-predownload-parallelism": "2", "apps.kruise.io/image-predownload-timeout-seconds": "7"}),
+            json!({}),
+        ),
+        (json!({}), json!({"imagePreDownloadParallelism": 2, "imagePreDownloadTimeoutSeconds": 7})),
+    ] {
+        let rolling = json!({"podUpdatePolicy": "InPlaceIfPossible", "inPlaceUpdateStrategy": in_place});
+        let mut world = parallel(5, rolling);
+        std::sync::Arc::make_mut(&mut world.set).metadata.annotations = serde_json::from_value(annotations).unwrap();
+        world.gates = world.gates.with(Gate::PreDownloadImageForInPlaceUpdate, true);
+        world.set_image("db:1");
+        world.step();
+        let plan = json!(world.plan()).to_string();
+        assert!(plan.contains("ImagePullJob") && plan.contains(r#""parallelism":2"#), "{plan}");
+        assert!(plan.contains(r#""timeoutSeconds":7"#), "{plan}");
+    }
 }

@@ -6,6 +6,7 @@ use berth_api::names::GROUP;
 use berth_api::v1beta1::persistentpodstate::PersistentPodState;
 use berth_api::v1beta1::statefulset::StatefulSet;
 use berth_kinds::persistentpodstate::{Snapshot, Target, decide, status};
+use berth_kinds::statefulset::ordinals;
 use berth_runtime::driver::Next;
 use berth_runtime::executor::Owner;
 use berth_runtime::object::owner_key;
@@ -13,7 +14,7 @@ use berth_runtime::queue::Queue;
 use berth_runtime::{Change, Index, Key, Object, Resource, Store, object};
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::node::Node;
-use berth_workload::ordinals::{Ordinals, set_and_ordinal};
+use berth_workload::ordinals::set_and_ordinal;
 use berth_workload::pod::Pod;
 use jiff::Timestamp;
 
@@ -119,7 +120,10 @@ impl Reads {
             target: match (target, &set) {
                 (None, _) => Target::Unknown,
                 (Some(_), None) => Target::Gone,
-                (Some(_), Some(set)) => Target::Set(ordinals(&set.0, gates)),
+                // None of a spec that is refused.
+                (Some(_), Some(set)) => {
+                    Target::Set(ordinals(&set.0.spec, gates.has(Gate::StatefulSetStartOrdinal)).ok())
+                }
             },
             nodes: by_node(&pods, |name| self.nodes.get("", name).map(|node| node.0.clone())),
             pods,
@@ -152,11 +156,4 @@ fn wake_for_set(queue: &Queue<Key>, states: &Store<Watched<PersistentPodState>>,
     for state in states.by_index(&BY_TARGET, set).iter().filter(|state| state.namespace() == namespace) {
         queue.add(Key::of(&**state));
     }
-}
-
-/// `None` where the spec is refused.
-fn ordinals(set: &StatefulSet, gates: Gates) -> Option<Ordinals> {
-    let counts_start = gates.has(Gate::StatefulSetStartOrdinal);
-    let start = set.spec.ordinals.as_ref().filter(|_| counts_start).map_or(0, |ordinals| ordinals.start);
-    Ordinals::of_spec(set.spec.replicas, start, &set.spec.reserve_ordinals).ok()
 }

@@ -379,6 +379,14 @@ pub struct Failure {
     pub taken: bool,
 }
 
+impl Outcome {
+    /// The server's message about the first of these deeds that failed, and not because the object had changed.
+    pub fn first(&self, is_ours: impl Fn(Deed) -> bool) -> Option<String> {
+        let mut told = self.failures.iter().filter(|failure| !failure.outdated);
+        told.find(|failure| is_ours(failure.deed)).map(|failure| failure.message.clone())
+    }
+}
+
 impl Step {
     /// A step of one action that records no event.
     pub fn new(action: Action, reason: String) -> Self {

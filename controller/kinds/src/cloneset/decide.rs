@@ -31,7 +31,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     if snapshot.set.metadata.deletion_timestamp.is_none() {
         fill(snapshot, &mut plan, now);
-        plan.join_steps_by_object(takes_away);
+        plan.join_steps_by_object(hooks::takes_away);
         snapshot.phases.forget();
     }
     plan
@@ -125,16 +125,6 @@ fn roll_out(
     claims::settle(snapshot, plan);
     history::drop_history(&scene, settings.history_limit, revisions, &pods, plan);
     stuck::tell_of_unavailable(&pods, settings.min_ready_seconds, plan, now);
-}
-
-/// A pod that the step takes away, or lets a hook hold, has no other write in the same plan: that might put it back into
-/// service, and it was counted as what it was.
-fn takes_away(step: &Step) -> bool {
-    step.actions.iter().any(|action| match action {
-        Action::DeletePod { .. } => true,
-        Action::PatchPodStatus { patch, .. } => hooks::is_to_be_held(patch),
-        _ => false,
-    })
 }
 
 /// Does the pod count as updated for the number of pods? One whose update a hook holds may, so that it is not scaled down

@@ -3,10 +3,10 @@
 use berth_api::names::condition;
 use berth_api::v1beta1::cloneset::{CloneSetCondition, CloneSetStatus};
 use berth_workload::inplace::steps;
-use berth_workload::plan::{Deed, Failure, Outcome, Plan, Verb};
+use berth_workload::plan::{Deed, Outcome, Plan, Verb};
 use berth_workload::pod::availability;
-use berth_workload::podset::history::Revisions;
-use berth_workload::resource::{CLAIMS, CONTROLLER_REVISIONS, PODS};
+use berth_workload::podset::history::{self, Revisions};
+use berth_workload::resource::{CLAIMS, PODS};
 use berth_workload::revision::{self, Recognised};
 use berth_workload::selector::Selector;
 use berth_workload::stuck;
@@ -39,7 +39,7 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
         label_selector: Selector::new(&snapshot.set.spec.selector).map(|s| s.to_string()).unwrap_or_default(),
         update_revision: old.update_revision.clone(),
         current_revision: old.current_revision.clone(),
-        collision_count: Some(collisions(old.collision_count.unwrap_or(0), outcome)),
+        collision_count: Some(history::collisions(old.collision_count.unwrap_or(0), outcome)),
         expected_updated_replicas: old.expected_updated_replicas,
         conditions: old.conditions.clone(),
         ..CloneSetStatus::default()
@@ -63,12 +63,6 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
     failures(snapshot, outcome, &mut status.conditions, now);
     blocked::set(snapshot, plan, outcome, &mut status, now);
     Some(status)
-}
-
-/// One more if the name of a new revision is another object's: the next try is with another name. Begins anew at its end.
-fn collisions(before: i32, outcome: &Outcome) -> i32 {
-    let is_taken = |failure: &Failure| failure.deed == Deed::of(Verb::Create, CONTROLLER_REVISIONS) && failure.taken;
-    if outcome.failures.iter().any(is_taken) { before.checked_add(1).unwrap_or(0) } else { before }
 }
 
 fn count(snapshot: &Snapshot, updated: &str, status: &mut CloneSetStatus, now: Timestamp) {
@@ -97,12 +91,10 @@ fn failures(snapshot: &Snapshot, outcome: &Outcome, conditions: &mut Vec<CloneSe
         _ => false,
     };
     let is_update = |deed: Deed| deed.resource == PODS && matches!(deed.verb, Verb::Patch | Verb::PatchStatus);
-    let first = |is_ours: fn(Deed) -> bool| {
-        let mut told = outcome.failures.iter().filter(|failure| !failure.outdated);
-        told.find(|failure| is_ours(failure.deed)).map(|failure| failure.message.clone())
-    };
     let set = snapshot.set.metadata.name.as_deref().unwrap_or_default();
-    for (type_, message) in [(condition::FAILED_SCALE, first(is_scale)), (condition::FAILED_UPDATE, first(is_update))] {
+    for (type_, message) in
+        [(condition::FAILED_SCALE, outcome.first(is_scale)), (condition::FAILED_UPDATE, outcome.first(is_update))]
+    {
         let told = conditions.iter().find(|c| c.type_ == type_);
         let Some(message) = message else {
             conditions.retain(|c| c.type_ != type_);

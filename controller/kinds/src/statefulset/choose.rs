@@ -36,7 +36,7 @@ pub(super) fn choose(
     let active = places.wanted.values().filter(|pod| pod.is_active() && !scene.is_to_delete(pod));
     let repair = Repair::new(broken, active.filter(fails).count());
     // One after the other, only that is repaired for which all others wait.
-    let gap = places.gap().and_then(|gap| gap.pod);
+    let gap = places.gap.and_then(|gap| gap.pod);
     let is_in_turn = |pod: &Pod| settings.is_parallel || gap.is_some_and(|gap| gap.metadata.uid == pod.metadata.uid);
     let is_repaired = |pod: &Pod| repair.free > 0 && repair::is_broken(pod) && is_in_turn(pod);
     let has_begun = |pod: &Pod| is_begun(pod) || !places.growth.is_over(snapshot, pod);
@@ -134,7 +134,7 @@ fn admitted(
     candidates: &[Arc<Pod>],
 ) -> usize {
     let in_order = !settings.is_parallel;
-    let is_busy = in_order && (places.gap().is_some() || leaving.is_under_way || !places.condemned.is_empty());
+    let is_busy = in_order && (places.gap.is_some() || leaving.is_under_way || !places.condemned.is_empty());
     let mut budget = leaving.budget;
     let mut admitted = 0;
     for pod in candidates {

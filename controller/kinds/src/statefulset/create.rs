@@ -69,7 +69,7 @@ fn empty_in_turn<'a>(settings: &Settings, places: &'a Places<'_>) -> Box<dyn Ite
     if settings.is_parallel {
         return Box::new(places.empty());
     }
-    let gap = places.gap().filter(|gap| gap.pod.is_none());
+    let gap = places.gap.filter(|gap| gap.pod.is_none());
     Box::new(gap.map(|gap| gap.ordinal).into_iter())
 }
 

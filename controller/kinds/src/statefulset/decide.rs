@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use berth_workload::plan::{Action, Plan, Stage, Step};
+use berth_workload::plan::{Plan, Stage, Step};
 use berth_workload::pod::Pod;
 use berth_workload::podset::history::{self, Revisions};
 use berth_workload::podset::{Uids, hooks, release, unreadable, update};
@@ -20,7 +20,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     if snapshot.set.metadata.deletion_timestamp.is_none() {
         fill(snapshot, &mut plan, now);
-        plan.join_steps_by_object(takes_away);
+        plan.join_steps_by_object(hooks::takes_away);
         snapshot.phases.forget();
     }
     plan
@@ -109,13 +109,4 @@ fn roll_out(
     claims::settle(snapshot, &places, plan);
     history::drop_history(&scene, settings.history_limit, revisions, &pods, plan);
     stuck::tell_of_unavailable(&pods, settings.min_ready_seconds, plan, now);
-}
-
-/// A pod that the step takes away, or lets a hook hold, has no other write in the same plan.
-fn takes_away(step: &Step) -> bool {
-    step.actions.iter().any(|action| match action {
-        Action::DeletePod { .. } => true,
-        Action::PatchPodStatus { patch, .. } => hooks::is_to_be_held(patch),
-        _ => false,
-    })
 }

@@ -45,7 +45,7 @@ pub(super) fn leaving(
 ) -> Leaving {
     let mut leaving = Leaving { budget: places.budget(), ..Leaving::default() };
     condemned(snapshot, settings, places, &mut leaving, plan, now);
-    let gap = places.gap();
+    let gap = places.gap;
     for (ordinal, pod) in places.wanted.iter().rev() {
         if pod.metadata.deletion_timestamp.is_some() {
             continue;
@@ -79,7 +79,7 @@ fn condemned(
     plan: &mut Plan,
     now: Timestamp,
 ) {
-    let gap = places.gap();
+    let gap = places.gap;
     for (ordinal, pod) in places.condemned.iter().rev() {
         if settings.is_parallel {
             if pod.metadata.deletion_timestamp.is_none() {

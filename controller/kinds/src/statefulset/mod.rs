@@ -38,6 +38,7 @@ use berth_workload::revision::{PodLabels, Revision};
 pub use adopt::Orphans;
 pub use decide::decide;
 pub use places::names_to_look_at;
+pub use settings::ordinals;
 pub use status::status;
 
 /// All that a decision about one StatefulSet reads.

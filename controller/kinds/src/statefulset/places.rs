@@ -1,6 +1,6 @@
 //! Which pod is in which place, which places are empty, and how many pods may go out of service.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::v1beta1::statefulset::StatefulSet;
@@ -11,7 +11,7 @@ use berth_workload::podset::claim_template;
 use jiff::Timestamp;
 
 use super::growth::Growth;
-use super::settings::Settings;
+use super::settings::{Settings, ordinals};
 use super::{Snapshot, workload};
 
 /// Pods that one plan creates at most.
@@ -26,6 +26,8 @@ pub(super) struct Places<'a> {
     now: Timestamp,
     /// How claims grow.
     pub(super) growth: Growth,
+    /// In order: the lowest place whose pod is missing or does not serve. What is behind it waits for it.
+    pub(super) gap: Option<Gap<'a>>,
     /// Those that are to be there, by ordinal.
     pub(super) wanted: BTreeMap<i64, &'a Arc<Pod>>,
     /// Those that are not, by ordinal.
@@ -37,7 +39,9 @@ impl<'a> Places<'a> {
         let set = snapshot.scene().workload.name();
         let pods = snapshot.pods.iter().filter_map(|pod| Some((ordinal_of(set, &pod.metadata.name)?, pod)));
         let (wanted, condemned) = pods.partition(|(ordinal, _)| settings.ordinals.contains(*ordinal));
-        Self { snapshot, settings, now, growth: Growth::of(snapshot), wanted, condemned }
+        let mut places = Self { snapshot, settings, now, growth: Growth::of(snapshot), gap: None, wanted, condemned };
+        places.gap = places.find_gap();
+        places
     }
 
     /// Empty places, the lowest first. There may be more than anybody can look through.
@@ -58,8 +62,7 @@ impl<'a> Places<'a> {
         self.settings.max_unavailable.saturating_sub(self.settings.ordinals.len() - serving)
     }
 
-    /// In order: the lowest place whose pod is missing or does not serve. What is behind it waits for it.
-    pub(super) fn gap(&self) -> Option<Gap<'a>> {
+    fn find_gap(&self) -> Option<Gap<'a>> {
         if self.settings.is_parallel {
             return None;
         }
@@ -95,8 +98,8 @@ fn pod_name(set: &str, ordinal: i64) -> String {
 /// Empty for a spec that is refused.
 pub fn names_to_look_at(set: &StatefulSet, pods: &[Arc<Pod>], counts_start: bool) -> (Vec<String>, Vec<String>) {
     let workload = workload(set);
-    let Ok(ordinals) = super::settings::ordinals(&set.spec, counts_start) else { return Default::default() };
-    let has: std::collections::BTreeSet<_> = pods.iter().map(|pod| &*pod.metadata.name).collect();
+    let Ok(ordinals) = ordinals(&set.spec, counts_start) else { return Default::default() };
+    let has: BTreeSet<_> = pods.iter().map(|pod| &*pod.metadata.name).collect();
     let names = ordinals.iter().map(|ordinal| pod_name(workload.name(), ordinal));
     let created: Vec<_> = names.filter(|name| !has.contains(&**name)).take(MOST_LOOKED_AT).collect();
     let all = pods.iter().map(|pod| &*pod.metadata.name).chain(created.iter().map(String::as_str));

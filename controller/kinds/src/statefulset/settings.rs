@@ -130,7 +130,11 @@ fn partition(rolling: &RollingUpdateStatefulSetStrategy, replicas: usize) -> Res
     usize::try_from(partition).map(|pods| pods.min(replicas)).map_err(|_| problem())
 }
 
-pub(super) fn ordinals(spec: &StatefulSetSpec, counts_start: bool) -> Result<Ordinals, (&'static str, String)> {
+/// Which pods there are to be.
+///
+/// # Errors
+/// The field below `spec`, and what is wrong with it.
+pub fn ordinals(spec: &StatefulSetSpec, counts_start: bool) -> Result<Ordinals, (&'static str, String)> {
     let start = spec.ordinals.as_ref().filter(|_| counts_start).map_or(0, |ordinals| ordinals.start);
     Ordinals::of_spec(spec.replicas, start, &spec.reserve_ordinals)
 }

@@ -3,10 +3,10 @@
 use berth_api::names::condition;
 use berth_api::v1beta1::statefulset::{StatefulSetCondition, StatefulSetStatus};
 use berth_workload::inplace::steps;
-use berth_workload::plan::{Deed, Failure, Outcome, Plan, Verb};
+use berth_workload::plan::{Deed, Outcome, Plan, Verb};
 use berth_workload::pod::{Pod, availability};
 use berth_workload::podset::history::{self, Revisions};
-use berth_workload::resource::{CLAIMS, CONTROLLER_REVISIONS, PODS};
+use berth_workload::resource::{CLAIMS, PODS};
 use berth_workload::revision::{self, REVISION_LABEL, Recognised};
 use berth_workload::selector::Selector;
 use berth_workload::stuck;
@@ -35,7 +35,7 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
     }
     status.observed_generation = snapshot.set.metadata.generation.unwrap_or_default();
     status.label_selector = Selector::new(&snapshot.set.spec.selector).map(|s| s.to_string()).unwrap_or_default();
-    status.collision_count = Some(collisions(status.collision_count.unwrap_or(0), outcome));
+    status.collision_count = Some(history::collisions(status.collision_count.unwrap_or(0), outcome));
     if let Recognised::Newest(updated) | Recognised::Older(updated, _) = recognised {
         let revisions = Revisions::new(&snapshot.scene(), updated);
         status.update_revision = revisions.updated.metadata.name.to_string();
@@ -56,12 +56,6 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
     failures(snapshot, outcome, &mut status.conditions, now);
     blocked::set(snapshot, plan, outcome, &mut status, now);
     Some(status)
-}
-
-/// One more if the name of a new revision is another object's: the next try is with another name. Begins anew at its end.
-fn collisions(before: i32, outcome: &Outcome) -> i32 {
-    let is_taken = |failure: &Failure| failure.deed == Deed::of(Verb::Create, CONTROLLER_REVISIONS) && failure.taken;
-    if outcome.failures.iter().any(is_taken) { before.checked_add(1).unwrap_or(0) } else { before }
 }
 
 /// Pods as they are; of those that go, only that they are there.
@@ -94,12 +88,11 @@ fn failures(snapshot: &Snapshot, outcome: &Outcome, conditions: &mut Vec<Statefu
         let pods = deed.resource == PODS && matches!(deed.verb, Verb::Patch | Verb::PatchStatus | Verb::Delete);
         pods || deed == Deed::of(Verb::Patch, CLAIMS)
     };
-    let first = |is_ours: fn(Deed) -> bool| {
-        let mut told = outcome.failures.iter().filter(|failure| !failure.outdated);
-        told.find(|failure| is_ours(failure.deed)).map(|failure| failure.message.clone())
-    };
     let set = snapshot.scene().workload.name();
-    let sides = [(condition::FAILED_CREATE_POD, first(is_creation)), (condition::FAILED_UPDATE_POD, first(is_update))];
+    let sides = [
+        (condition::FAILED_CREATE_POD, outcome.first(is_creation)),
+        (condition::FAILED_UPDATE_POD, outcome.first(is_update)),
+    ];
     for (type_, message) in sides {
         let told = conditions.iter().find(|c| c.type_ == type_);
         let Some(message) = message else {

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{Scene, claim_template};
-use crate::plan::{Action, Body, Event, Plan, Stage, Step};
+use crate::plan::{Action, Body, Deed, Event, Failure, Outcome, Plan, Stage, Step, Verb};
 use crate::pod::Pod;
+use crate::resource::CONTROLLER_REVISIONS;
 use crate::revision::{self, REVISION_LABEL, Recognised, Revision};
 
 /// The revisions of a rollout, for one decision: the templates of these two are read once at most, and gone with it.
@@ -80,6 +81,12 @@ pub fn recognise(scene: &Scene<'_>, template: &Value) -> Recognised {
         }
         recognised => recognised,
     }
+}
+
+/// One more if the name of a new revision is another object's: the next try is with another name. Begins anew at its end.
+pub fn collisions(before: i32, outcome: &Outcome) -> i32 {
+    let is_taken = |failure: &Failure| failure.deed == Deed::of(Verb::Create, CONTROLLER_REVISIONS) && failure.taken;
+    if outcome.failures.iter().any(is_taken) { before.checked_add(1).unwrap_or(0) } else { before }
 }
 
 /// The revisions to work with, with the step that makes an older one the newest; or the stage that writes the one that is

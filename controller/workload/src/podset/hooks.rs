@@ -287,6 +287,16 @@ fn out_of_service(hook: &LifecycleHook, reason: &Reason, pod: &Pod, now: Timesta
     std::iter::once(condition).chain(ready).collect()
 }
 
+/// A pod that the step takes away, or lets a hook hold, has no other write in the same plan: that might put it back into
+/// service, and it was counted as what it was.
+pub fn takes_away(step: &Step) -> bool {
+    step.actions.iter().any(|action| match action {
+        Action::DeletePod { .. } => true,
+        Action::PatchPodStatus { patch, .. } => is_to_be_held(patch),
+        _ => false,
+    })
+}
+
 /// Does the patch of a pod bring it into a state in which a hook holds it?
 pub fn is_to_be_held(patch: &PodPatch) -> bool {
     let to = patch.labels.get(lifecycle::STATE_LABEL).and_then(Option::as_deref);

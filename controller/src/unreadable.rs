@@ -1,9 +1,12 @@
 //! A workload that cannot be read: the condition `Blocked` on it, written without knowing more of it than its conditions.
 
+use std::sync::Arc;
+
 use berth_api::names::condition;
 use berth_runtime::client;
+use berth_runtime::driver::Next;
 use berth_runtime::feed::Odd;
-use berth_runtime::{Key, Resource};
+use berth_runtime::{Key, Object, Resource, Store};
 use berth_workload::plan::Target;
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -36,11 +39,36 @@ struct Version {
     resource_version: String,
 }
 
+/// One round for a workload, by what was last read of it. That it cannot be read any more is told on it.
+pub(crate) async fn by_last_read<T: Object, F: Future<Output = Next> + Send>(
+    acting: &Acting,
+    (store, told): (&Store<T>, &Told),
+    key: Key,
+    round: impl FnOnce(Arc<T>) -> F + Send,
+) -> Next {
+    let workload = store.get(&key.namespace, &key.name);
+    let Some(odd) = store.unreadable(&key.namespace, &key.name) else {
+        told.forget(&key);
+        let Some(workload) = workload else { return Next::Done };
+        return round(workload).await;
+    };
+    let told = tell(acting, T::RESOURCE, told, &key, &odd).await;
+    let next = match workload {
+        Some(workload) => round(workload).await,
+        None => {
+            // No decision waits for the store to see what was told.
+            acting.expectations.forget(&odd.uid);
+            Next::Done
+        }
+    };
+    told.map_or_else(Next::Retry, |()| next)
+}
+
 /// Tells of a workload once in each of its versions.
 ///
 /// # Errors
 /// Why the condition is not written.
-pub(crate) async fn tell(acting: &Acting, resource: Resource, told: &Told, key: &Key, odd: &Odd) -> Result<(), String> {
+async fn tell(acting: &Acting, resource: Resource, told: &Told, key: &Key, odd: &Odd) -> Result<(), String> {
     if told.was_told(key, &odd.version) {
         return Ok(());
     }

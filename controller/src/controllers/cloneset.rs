@@ -65,24 +65,10 @@ impl Controller for Reads {
         self.of_pods.wake(&self.clonesets, queue);
     }
 
-    /// One round for one CloneSet, by what was last read of it. That it cannot be read any more is told on it.
+    /// One round for one CloneSet.
     async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
-        let set = self.clonesets.get(&key.namespace, &key.name);
-        let Some(odd) = self.clonesets.unreadable(&key.namespace, &key.name) else {
-            self.told.forget(&key);
-            let Some(set) = set else { return Next::Done };
-            return round(self, acting, &set).await;
-        };
-        let told = unreadable::tell(acting, Self::RESOURCE, &self.told, &key, &odd).await;
-        let next = match set {
-            Some(set) => round(self, acting, &set).await,
-            None => {
-                // No decision waits for the store to see what was told.
-                acting.expectations.forget(&odd.uid);
-                Next::Done
-            }
-        };
-        told.map_or_else(Next::Retry, |()| next)
+        let round = |set: Arc<_>| async move { round(self, acting, &set).await };
+        unreadable::by_last_read(acting, (&self.clonesets, &self.told), key, round).await
     }
 }
 

@@ -190,6 +190,9 @@ fn apiserver(file: &dyn Fn(&str) -> String, audit: bool) -> Vec<String> {
         "--allow-privileged=true".into(),
         "--max-requests-inflight=2000".into(),
         "--max-mutating-requests-inflight=1000".into(),
+        // On by default from Kubernetes 1.36 on.
+        "--feature-gates=MutatingAdmissionPolicy=true".into(),
+        "--runtime-config=admissionregistration.k8s.io/v1beta1=true".into(),
     ];
     if audit {
         arguments.push(format!("--audit-policy-file={}", file("audit-policy.json")));

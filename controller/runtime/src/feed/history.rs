@@ -27,7 +27,7 @@ impl<T: Object> Feed<T> {
         let version = self.version().await?;
         self.doubt = false;
         if is_before(&version, position) {
-            tracing::warn!(kind = T::RESOURCE.kind, version, position, "{WENT_BACK}");
+            tracing::warn!(kind = self.options.resource.kind, version, position, "{WENT_BACK}");
             self.force = true;
             return Err(End::Expired);
         }
@@ -39,7 +39,7 @@ impl<T: Object> Feed<T> {
     async fn version(&self) -> Result<Box<str>, End> {
         let Options { namespace, fields, .. } = &self.options;
         let parameters = [("fieldSelector", &**fields), ("limit", "1")];
-        Ok(metadata::page(&self.client, &T::RESOURCE, namespace, &parameters).await?.version)
+        Ok(metadata::page(&self.client, &self.options.resource, namespace, &parameters).await?.version)
     }
 }
 

@@ -30,6 +30,8 @@ use crate::store::{Store, is_before, reaches};
 /// What a feed follows, and how.
 #[derive(Clone)]
 pub struct Options<T> {
+    /// The kind, where objects of several kinds are read into one type; else that of the type.
+    pub resource: Resource,
     /// One namespace, or all if empty.
     pub namespace: String,
     /// Label selector; empty for everything.
@@ -55,9 +57,10 @@ pub struct Options<T> {
 /// Called for an object that cannot be decoded; must be quick and must not block.
 pub type OddHook = Arc<dyn Fn(&Odd) + Send + Sync>;
 
-impl<T> Default for Options<T> {
+impl<T: Object> Default for Options<T> {
     fn default() -> Self {
         Self {
+            resource: T::RESOURCE,
             namespace: String::new(),
             labels: String::new(),
             fields: String::new(),
@@ -74,7 +77,7 @@ impl<T> Default for Options<T> {
 
 /// Follows until `stop`. Errors are logged and tried again for ever: whether there is news shows in [`Store::sync_state`].
 pub async fn run<T: Object>(client: Client, store: Arc<Store<T>>, options: Options<T>, stop: CancellationToken) {
-    store.set_limits(limits(&T::RESOURCE, options.object_max_bytes));
+    store.set_limits(limits(&options.resource, options.object_max_bytes));
     let mut feed = Feed::new(client, store, options);
     tokio::select! {
         () = stop.cancelled() => {}
@@ -87,7 +90,8 @@ pub async fn run<T: Object>(client: Client, store: Arc<Store<T>>, options: Optio
 /// # Errors
 /// The server's answer, or what went wrong on the way.
 pub async fn load<T: Object>(client: Client, store: Arc<Store<T>>, options: Options<T>) -> Result<(), Failed> {
-    store.set_limits(limits(&T::RESOURCE, options.object_max_bytes));
+    store.set_limits(limits(&options.resource, options.object_max_bytes));
+    let plural = options.resource.plural;
     let mut feed = Feed::new(client, store, Options { streaming: false, ..options });
     match feed.list().await {
         Ok(_) => Ok(()),
@@ -96,9 +100,7 @@ pub async fn load<T: Object>(client: Client, store: Arc<Store<T>>, options: Opti
             Ok(())
         }
         Err(End::Failed(failed)) => Err(failed),
-        Err(end) => {
-            Err(Failed { message: format!("the list of {} ended: {end:?}", T::RESOURCE.plural), ..Failed::default() })
-        }
+        Err(end) => Err(Failed { message: format!("the list of {plural} ended: {end:?}"), ..Failed::default() }),
     }
 }
 
@@ -165,7 +167,7 @@ impl<T: Object> Feed<T> {
     }
 
     async fn follow(&mut self) {
-        let kind = T::RESOURCE.kind;
+        let kind = self.options.resource.kind;
         let mut position: Option<String> = None;
         let mut failures = 0;
         loop {
@@ -214,7 +216,8 @@ impl<T: Object> Feed<T> {
         if self.unknown != NOT_SERVED_AFTER {
             return;
         }
-        let (kind, crd) = (T::RESOURCE.kind, format!("{}.{}", T::RESOURCE.plural, T::RESOURCE.group));
+        let Resource { kind, plural, group, .. } = self.options.resource;
+        let crd = format!("{plural}.{group}");
         tracing::warn!(kind, crd, error = %failed, "the server does not know this kind: nothing is done for it until its \
                        definition is installed");
         self.options.metrics.missing.set(1);
@@ -239,7 +242,7 @@ impl<T: Object> Feed<T> {
         let before = self.store.position();
         self.progress = true;
         self.options.metrics.lists.inc();
-        let kind = T::RESOURCE.kind;
+        let kind = self.options.resource.kind;
         if self.store.is_missing() {
             tracing::info!(kind, "the kind is served now");
         }
@@ -266,7 +269,7 @@ impl<T: Object> Feed<T> {
 
     /// An object that cannot be decoded: what the store had of it stays, nobody decides on it, and it takes no other with it.
     fn odd(&self, odd: &Odd) {
-        let (kind, Odd { namespace, name, uid, error, .. }) = (T::RESOURCE.kind, odd);
+        let (kind, Odd { namespace, name, uid, error, .. }) = (self.options.resource.kind, odd);
         tracing::error!(kind, namespace, name, error, "cannot decode an object, skipped");
         if name.is_empty() {
             return;
@@ -285,7 +288,7 @@ impl<T: Object> Feed<T> {
     fn request(&self, parameters: &[(&str, &str)]) -> Result<Request<Vec<u8>>, Failed> {
         let selectors = [("labelSelector", &*self.options.labels), ("fieldSelector", &*self.options.fields)];
         let parameters = [&selectors[..], parameters].concat();
-        let path = T::RESOURCE.list(&self.options.namespace, &parameters)?;
+        let path = self.options.resource.list(&self.options.namespace, &parameters)?;
         client::request(Method::GET, &path, "", Vec::new())
     }
 }

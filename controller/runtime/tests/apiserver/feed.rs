@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::relay::{Relay, Wire};
 use crate::support::*;
 
-fn options<T>(namespace: &str) -> Options<T> {
+fn options<T: Object>(namespace: &str) -> Options<T> {
     Options { namespace: namespace.to_owned(), ..Options::default() }
 }
 

@@ -15,6 +15,8 @@ use berth_workload::pod::Pod;
 use kube::Client;
 use serde::Serialize;
 
+use crate::pod_pinning::PodPinning;
+
 /// Shared by all controllers.
 pub(crate) struct Acting {
     /// The apiserver.
@@ -27,6 +29,8 @@ pub(crate) struct Acting {
     pub(crate) gates: Gates,
     /// May resources of containers change in place?
     pub(crate) resize: Ability,
+    /// Who pins pods of workloads that are not ours.
+    pub(crate) pod_pinning: Arc<PodPinning>,
 }
 
 impl Acting {

@@ -5,7 +5,11 @@ use berth_api::name::Namespace;
 use berth_api::names::condition;
 use berth_controller::flags::{Explain, ExplainKind, Output};
 use berth_kinds::cloneset::{decide as decide_clone_set, status as clone_set_status};
+use berth_kinds::persistentpodstate::{
+    Pinning, decide as decide_persistent_pod_state, explain as explain_persistent_pod_state,
+};
 use berth_kinds::statefulset::{decide as decide_stateful_set, status as stateful_set_status};
+use berth_runtime::Key;
 use berth_runtime::metrics::Metrics;
 use berth_runtime::object::NODES;
 use berth_workload::gates::Gates;
@@ -17,7 +21,8 @@ use kube::Client;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::controllers::{Controller, cloneset, statefulset};
+use crate::controllers::{Controller, cloneset, persistentpodstate, statefulset};
+use crate::pod_pinning::PodPinning;
 use crate::reads::Stores;
 use crate::resize;
 
@@ -25,7 +30,12 @@ use crate::resize;
 ///
 /// # Errors
 /// The object does not exist, or the apiserver did not answer.
-pub(crate) async fn explain(explain: &Explain, config: kube::Config, gates: Gates) -> anyhow::Result<()> {
+pub(crate) async fn explain(
+    explain: &Explain,
+    config: kube::Config,
+    gates: Gates,
+    pinning: &PodPinning,
+) -> anyhow::Result<()> {
     let namespace = Namespace::parse(explain.namespace.as_ref().unwrap_or(&config.default_namespace))?;
     let client = berth_runtime::client::connect(config, Metrics::new(|_| {}))?;
     let resize = resize::ability(&client, gates).await.context("cannot ask whether the cluster resizes pods")?;
@@ -33,6 +43,7 @@ pub(crate) async fn explain(explain: &Explain, config: kube::Config, gates: Gate
     let explained = match explain.kind {
         ExplainKind::Cloneset => look.at_clone_set().await?,
         ExplainKind::Statefulset => look.at_stateful_set().await?,
+        ExplainKind::Persistentpodstate => look.at_persistent_pod_state(pinning).await?,
     };
     match explain.output {
         Output::Json => println!("{}", serde_json::to_string_pretty(&explained)?),
@@ -86,6 +97,26 @@ impl Look<'_> {
         Ok(explained("StatefulSet", self, plan, &json!(status), &json!(snapshot.set.status)))
     }
 
+    /// Pod by pod, where it was and how the next one is pinned, in place of what is waited for.
+    async fn at_persistent_pod_state(&self, pinning: &PodPinning) -> anyhow::Result<Explained> {
+        let mut stores = Stores::default();
+        let reads = persistentpodstate::Reads::new(&mut stores.reader());
+        self.read(&stores, || true).await?;
+        let Some(state) = reads.states.get(&self.namespace, self.name) else {
+            return self.is_missing("PersistentPodState");
+        };
+        let key = Key::new(&self.namespace, self.name);
+        let mut snapshot = reads.observe(&key, Some(&state), self.gates);
+        snapshot.pinning = match pinning.of(&state.0) {
+            // Only a controller that runs knows what it has written.
+            Pinning::NotYet | Pinning::TooMany => Pinning::Webhook,
+            known => known,
+        };
+        let mut plan = decide_persistent_pod_state(&snapshot, Timestamp::now());
+        plan.waiting = explain_persistent_pod_state(&snapshot);
+        Ok(explained("PersistentPodState", self, plan, &Value::Null, &Value::Null))
+    }
+
     /// Reads all that the stores are of. Only a template that spreads its pods asks where its nodes are.
     async fn read(&self, stores: &Stores, is_spread: impl Fn() -> bool) -> anyhow::Result<()> {
         const UNREAD: &str = "cannot read the cluster's state";
@@ -126,7 +157,7 @@ fn text(explained: &Explained) -> String {
         lines.extend(stage.steps.iter().map(step));
     }
     if !plan.waiting.is_empty() {
-        lines.push("Waits:".to_owned());
+        lines.push(if workload.starts_with("PersistentPodState") { "Pods:" } else { "Waits:" }.to_owned());
         for waiting in &plan.waiting {
             let the_workload = format!("the {}", workload.split(' ').next().unwrap_or_default());
             let who = if waiting.pod.is_empty() { &the_workload } else { &waiting.pod };

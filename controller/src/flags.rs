@@ -65,6 +65,9 @@ pub enum ExplainKind {
     /// `statefulsets.apps.kruise.io`
     #[value(alias = "statefulsets", alias = "asts")]
     Statefulset,
+    /// `persistentpodstates.apps.kruise.io`: where each pod was last, and how the next one is pinned.
+    #[value(alias = "persistentpodstates")]
+    Persistentpodstate,
 }
 
 /// How a plan is printed.
@@ -155,6 +158,13 @@ pub struct Run {
     /// Kinds to work on, e.g. `CloneSet,NodeImage,ImagePullJob`; all where nothing is said.
     #[arg(long, env = "CUSTOM_RESOURCE_ENABLE", default_value = "")]
     pub custom_resource_enable: String,
+    /// Who pins pods that Kubernetes' own StatefulSets, or kinds of others, make again where a PersistentPodState says: the chart's
+    /// MutatingAdmissionPolicy, the pod webhook, or nobody. Pods of Advanced StatefulSets are pinned when they are made.
+    #[arg(long, env = "POD_PINNING", value_enum, default_value = "none")]
+    pub pod_pinning: PinnedBy,
+    /// Do pods that must go back to their place wait while no pod webhook answers? Else they are made without being pinned.
+    #[arg(long, env = "POD_PINNING_FAIL_CLOSED", default_value_t = true, action = clap::ArgAction::Set)]
+    pub pod_pinning_fail_closed: bool,
     /// The pod that the controller runs in: its name.
     #[arg(long, env = "POD_NAME", hide = true)]
     pub pod_name: Option<String>,
@@ -164,6 +174,17 @@ pub struct Run {
     /// Its address.
     #[arg(long, env = "POD_IP", hide = true)]
     pub pod_ip: Option<IpAddr>,
+}
+
+/// Who pins new pods of workloads that are not ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PinnedBy {
+    /// The chart's MutatingAdmissionPolicy.
+    Policy,
+    /// The pod webhook.
+    Webhook,
+    /// Nobody.
+    None,
 }
 
 /// Where something outside the cluster is reached.

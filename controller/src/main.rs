@@ -3,11 +3,13 @@
 mod acting;
 mod change;
 mod controllers;
+mod custom_workloads;
 mod explain;
 mod kinds;
 mod overlapping;
 #[cfg(test)]
 mod ownership_tests;
+mod pod_pinning;
 mod podset;
 mod reads;
 mod resize;
@@ -24,6 +26,8 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use crate::pod_pinning::PodPinning;
+
 #[global_allocator]
 static HEAP: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -38,7 +42,10 @@ fn main() -> anyhow::Result<()> {
             .context("no cluster: set KUBECONFIG, or run in a pod with a service account")?;
         let gates = gates::parse(&cli.run.feature_gates).map_err(anyhow::Error::msg)?;
         match &cli.command {
-            Some(Command::Explain(explain)) => explain::explain(explain, config, gates).await,
+            Some(Command::Explain(explain)) => {
+                let pinning = PodPinning::new(cli.run.pod_pinning, cli.run.pod_pinning_fail_closed);
+                explain::explain(explain, config, gates, &pinning).await
+            }
             None => {
                 timings::check(&cli.run).map_err(anyhow::Error::msg)?;
                 run::run(&cli.run, config, gates).await

@@ -4,6 +4,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use berth_api::names::SYSTEM_NAMESPACE;
 use berth_runtime::client::Failed;
 use berth_runtime::events::Recorder;
 use berth_runtime::executor::Owner;
@@ -11,11 +12,12 @@ use berth_runtime::expectations::Expectations;
 use berth_runtime::metrics::Metrics;
 use berth_runtime::store::SyncState;
 use berth_runtime::supervisor::Supervisor;
-use berth_runtime::{Object, Resource, Store, feed};
+use berth_runtime::{Object, Resource, Store, feed, object};
 use berth_workload::plan::Event;
 use futures::future::{BoxFuture, FutureExt};
 use kube::Client;
 
+use crate::custom_workloads::CustomWorkloads;
 use crate::unreadable;
 
 /// A kind of object that controllers read.
@@ -80,6 +82,16 @@ impl Reader<'_> {
         store
     }
 
+    /// The workloads of other controllers.
+    pub(crate) fn custom_workloads(&mut self) -> Arc<CustomWorkloads> {
+        let existing = self.stores.0.iter().find_map(|fed| fed.any().downcast_ref::<Arc<CustomWorkloads>>().cloned());
+        existing.unwrap_or_else(|| {
+            let custom = Arc::<CustomWorkloads>::default();
+            self.stores.0.push(Box::new(custom.clone()));
+            custom
+        })
+    }
+
     /// Set for each store that was handed out once it holds everything. A decision made on less would take for gone what is only
     /// not seen yet. A kind that the server does not know holds nothing up: there is none of it.
     pub(crate) fn sync_states(self) -> Vec<SyncState> {
@@ -105,12 +117,13 @@ impl<T: Read> Fed for Arc<Store<T>> {
     }
 
     fn follow(&self, follow: &Follow<'_>) {
-        let metrics = follow.metrics.feed(T::RESOURCE.kind);
+        let name = name_of_feed(T::RESOURCE);
+        let metrics = follow.metrics.feed(name);
         let odd = Some(say_unreadable(T::RESOURCE, follow.recorder.clone()));
         let options = feed::Options { odd, metrics, object_max_bytes: follow.object_max_bytes, ..options() };
         follow.expectations.follow(self);
         let feed = feed::run(follow.client.clone(), self.clone(), options, follow.tasks.stop().clone());
-        follow.tasks.spawn(format!("feed of {}", T::RESOURCE.kind), feed);
+        follow.tasks.spawn(format!("feed of {name}"), feed);
     }
 
     fn load<'a>(&'a self, client: &'a Client, namespace: &'a str) -> BoxFuture<'a, Result<(), Failed>> {
@@ -119,14 +132,43 @@ impl<T: Read> Fed for Arc<Store<T>> {
     }
 }
 
+impl Fed for Arc<CustomWorkloads> {
+    fn any(&self) -> &dyn Any {
+        self
+    }
+
+    fn resource(&self) -> Resource {
+        object::CONFIG_MAPS
+    }
+
+    fn follow(&self, follow: &Follow<'_>) {
+        let metrics = follow.metrics.feed("CustomWorkload");
+        let (custom, client, stop) = (self.clone(), follow.client.clone(), follow.tasks.stop().clone());
+        let namespace = follow.namespace.to_owned();
+        let feeds = async move { custom.run(client, namespace, metrics, stop).await };
+        follow.tasks.spawn("feeds of custom workloads", feeds);
+    }
+
+    fn load<'a>(&'a self, client: &'a Client, namespace: &'a str) -> BoxFuture<'a, Result<(), Failed>> {
+        CustomWorkloads::load(self, client, SYSTEM_NAMESPACE, namespace).boxed()
+    }
+}
+
 fn options<T: Read>() -> feed::Options<T> {
     feed::Options { keep: T::is_kept, ..feed::Options::default() }
+}
+
+/// Its kind; where another of the same name is ours, with the group.
+fn name_of_feed(resource: Resource) -> &'static str {
+    if resource == object::NATIVE_STATEFUL_SETS { "StatefulSet.apps" } else { resource.kind }
 }
 
 /// What every feed needs.
 pub(crate) struct Follow<'a> {
     /// The apiserver.
     pub(crate) client: &'a Client,
+    /// Our own namespace.
+    pub(crate) namespace: &'a str,
     /// Where feeds count.
     pub(crate) metrics: &'a Metrics,
     /// To say of an object that it cannot be read.

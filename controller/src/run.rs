@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use berth_controller::flags::Run;
+use berth_controller::flags::{PinnedBy, Run};
 use berth_controller::secrets::{self, PullSecretsService};
 use berth_runtime::election::{self, Leadership};
 use berth_runtime::events::Recorder;
@@ -24,6 +24,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::acting::Acting;
 use crate::controllers::{self, Starter};
 use crate::kinds::Kinds;
+use crate::pod_pinning::PodPinning;
 use crate::reads::{Follow, Stores};
 use crate::resize;
 
@@ -48,8 +49,11 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
         validity.register(registry);
     });
     let client = client::connect(config, metrics.clone())?;
-    let webhook_config = berth_webhook::Config { validity, ..webhook_config(flags, gates) };
+    let pod_pinning = PodPinning::new(flags.pod_pinning, flags.pod_pinning_fail_closed);
+    let webhook_config =
+        berth_webhook::Config { validity, records: Some(pod_pinning.clone()), ..webhook_config(flags, gates) };
     let webhook = berth_webhook::run(webhook_config, client.clone(), stop.clone().cancelled_owned()).await?;
+    pod_pinning.connect(webhook.pods());
     serve_http(flags, webhook.readiness(), &metrics, &tasks).await?;
     tasks.watch("server of pull secrets", serve_pull_secrets(flags, &client, webhook.tls(), &stop).await?);
     tasks.spawn_fallible("webhooks", webhook.join());
@@ -65,7 +69,13 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     let resize = resize::discover(&client, gates, &stop).await;
     let settings =
         executor::Settings { timeout: flags.write_timeout, stop: stop.clone(), ..executor::Settings::default() };
-    let acting = acting(&client, &leadership, expectations.clone(), (recorder.clone(), settings), gates, resize);
+    let acting = acting(
+        &client,
+        &leadership,
+        expectations.clone(),
+        (recorder.clone(), settings),
+        (gates, resize, pod_pinning.clone()),
+    );
     let (handover, catching_up) = handover::run(client.clone(), &leadership, expectations.clone(), stop.clone());
     let mut starter = Starter {
         flags,
@@ -79,8 +89,10 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
         drivers: TaskTracker::new(),
     };
     starter.start_all();
+    tasks.spawn("scope of the pod webhook", pod_pinning.keep(leadership.clone(), stop.clone()));
     let follow = Follow {
         client: &client,
+        namespace: &flags.namespace,
         metrics: &metrics,
         recorder: &recorder,
         expectations: &expectations,
@@ -104,13 +116,12 @@ fn acting(
     leadership: &Leadership,
     expectations: Arc<Expectations>,
     (recorder, settings): (Recorder, executor::Settings),
-    gates: Gates,
-    resize: Ability,
+    (gates, resize, pod_pinning): (Gates, Ability, Arc<PodPinning>),
 ) -> Arc<Acting> {
     let executor = Executor::new(client.clone(), leadership.clone(), expectations.clone(), recorder, settings);
     let executor = Arc::new(executor);
     let client = client.clone();
-    Arc::new(Acting { client, expectations, executor, gates, resize })
+    Arc::new(Acting { client, expectations, executor, gates, resize, pod_pinning })
 }
 
 fn elect(
@@ -165,6 +176,8 @@ fn webhook_config(flags: &Run, gates: Gates) -> berth_webhook::Config {
         cert_validity: flags.cert_validity,
         ca_validity: flags.ca_validity,
         validating: flags.validating_webhook,
+        pods: flags.pod_pinning == PinnedBy::Webhook,
+        records: None,
         validity: berth_webhook::Validity::default(),
         drain: if pod.is_some() { DRAIN } else { Duration::ZERO },
         pod,

@@ -11,10 +11,12 @@ use berth_workload::node::Node;
 use berth_workload::owner::{self, Reference};
 use berth_workload::pod::{Metadata, Pod};
 use berth_workload::revision::Revision;
+use berth_workload::stateful_workload::StatefulWorkload;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer};
 
+use crate::custom_workloads::Configuration;
 use crate::reads::Read;
 
 /// An object in a store, shared with the snapshots that are made of it.
@@ -125,6 +127,8 @@ macro_rules! slim {
 slim!(Revision, object::CONTROLLER_REVISIONS);
 slim!(Claim, object::CLAIMS);
 slim!(Node, object::NODES);
+slim!(StatefulWorkload, object::NATIVE_STATEFUL_SETS);
+slim!(Configuration, object::CONFIG_MAPS);
 
 impl Read for Pod {
     fn store() -> Arc<Store<Self>> {
@@ -151,6 +155,12 @@ impl Read for Watched<Claim> {
 }
 
 impl Read for Watched<Node> {
+    fn store() -> Arc<Store<Self>> {
+        Store::new(&[])
+    }
+}
+
+impl Read for Watched<StatefulWorkload> {
     fn store() -> Arc<Store<Self>> {
         Store::new(&[])
     }

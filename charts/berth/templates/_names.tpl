@@ -129,6 +129,23 @@ apps.kruise.io/cloneset-instance-id
 {{- if dig "install" true (.Values.validatingWebhook | default dict) }}true{{ end -}}
 {{- end -}}
 
+{{- /* The version in which the apiserver has MutatingAdmissionPolicies, or nothing. */ -}}
+{{- define "berth.mutatingPolicyVersion" -}}
+{{- $versions := .Capabilities.APIVersions -}}
+{{- if $versions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy" -}}admissionregistration.k8s.io/v1
+{{- else if $versions.Has "admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy" -}}admissionregistration.k8s.io/v1beta1
+{{- end -}}
+{{- end -}}
+
+{{- /* Who pins pods of workloads that are not ours: policy, webhook or none. */ -}}
+{{- define "berth.podPinning" -}}
+{{- $by := dig "by" "auto" (.Values.podPinning | default dict) -}}
+{{- if ne $by "auto" -}}{{ $by }}
+{{- else if include "berth.mutatingPolicyVersion" . -}}policy
+{{- else -}}webhook
+{{- end -}}
+{{- end -}}
+
 {{- /* Privileges that neither program needs. */ -}}
 {{- define "berth.container.securityContext" -}}
 allowPrivilegeEscalation: false

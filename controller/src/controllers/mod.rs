@@ -4,7 +4,7 @@ pub(crate) mod cloneset;
 mod imagelistpulljob;
 mod imagepulljob;
 pub(crate) mod nodeimage;
-mod persistentpodstate;
+pub(crate) mod persistentpodstate;
 pub(crate) mod statefulset;
 
 use std::collections::BTreeMap;

@@ -1,40 +1,55 @@
-//! The PersistentPodState controller: records where pods are, and makes what StatefulSets ask for.
+//! The PersistentPodState controller: records where pods are, and makes what their workloads ask for.
 
-use std::sync::Arc;
+mod annotations;
+mod targets;
 
-use berth_api::names::GROUP;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
 use berth_api::v1beta1::persistentpodstate::PersistentPodState;
 use berth_api::v1beta1::statefulset::StatefulSet;
 use berth_kinds::persistentpodstate::{Snapshot, Target, decide, status};
-use berth_kinds::statefulset::ordinals;
 use berth_runtime::driver::Next;
 use berth_runtime::executor::Owner;
-use berth_runtime::object::owner_key;
 use berth_runtime::queue::Queue;
 use berth_runtime::{Change, Index, Key, Object, Resource, Store, object};
-use berth_workload::gates::{Gate, Gates};
+use berth_workload::gates::Gates;
 use berth_workload::node::Node;
 use berth_workload::ordinals::set_and_ordinal;
 use berth_workload::pod::Pod;
+use berth_workload::stateful_workload::StatefulWorkload;
 use jiff::Timestamp;
+use tokio::time::Instant;
 
 use crate::acting::{Acting, next};
 use crate::change::each;
 use crate::controllers::Controller;
+use crate::custom_workloads::CustomWorkloads;
 use crate::podset::by_node;
 use crate::reads::{Read, Reader};
 use crate::watched::{CustomResource, Watched};
+use annotations::Annotations;
+
+pub(crate) use targets::{TargetKind, of_set, of_workload};
 
 /// By the name of their workload.
 const BY_TARGET: Index<Watched<PersistentPodState>> =
     Index::new("target", |state| Some(&*state.0.spec.target_ref.name));
+/// Records of one object are written once in so long.
+const BETWEEN_WRITES: Duration = Duration::from_secs(1);
 
 /// What a decision about a PersistentPodState is made of.
 pub(crate) struct Reads {
-    states: Arc<Store<Watched<PersistentPodState>>>,
+    pub(crate) states: Arc<Store<Watched<PersistentPodState>>>,
     sets: Arc<Store<Watched<StatefulSet>>>,
+    native: Arc<Store<Watched<StatefulWorkload>>>,
+    custom: Arc<CustomWorkloads>,
     pods: Arc<Store<Pod>>,
     nodes: Arc<Store<Watched<Node>>>,
+    annotations: Annotations,
+    /// When records were written last.
+    written: Mutex<HashMap<Key, Instant>>,
 }
 
 impl CustomResource for PersistentPodState {
@@ -52,108 +67,135 @@ impl Controller for Reads {
     const NAME: &'static str = "persistentpodstate";
 
     fn new(reader: &mut Reader<'_>) -> Self {
-        Self { states: reader.read(), sets: reader.read(), pods: reader.read(), nodes: reader.read() }
+        Self {
+            states: reader.read(),
+            sets: reader.read(),
+            native: reader.read(),
+            custom: reader.custom_workloads(),
+            pods: reader.read(),
+            nodes: reader.read(),
+            annotations: Annotations::default(),
+            written: Mutex::default(),
+        }
     }
 
-    /// Wakes a PersistentPodState when it, its StatefulSet, or a pod of that changes.
+    /// Wakes a PersistentPodState when it, its workload, or a pod of that changes.
     fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
-        let (to, acting) = (queue.clone(), acting.clone());
+        let (to, on) = (queue.clone(), acting.clone());
         self.states.on_change(move |change| {
             if let Change::Deleted { old } = change {
-                acting.expectations.forget(old.uid());
+                on.expectations.forget(old.uid());
             }
             each(change, |state| to.add(Key::of(state)));
         });
         let (to, states) = (queue.clone(), self.states.clone());
-        self.sets.on_change(move |change| {
-            each(change, |set| {
-                to.add(Key::of(set));
-                wake_for_set(&to, &states, set.namespace(), set.name());
-            });
+        self.sets.on_change(move |change| each(change, |set| wake_for_workload(&to, &states, &Key::of(set))));
+        let (to, states) = (queue.clone(), self.states.clone());
+        self.native.on_change(move |change| each(change, |set| wake_for_workload(&to, &states, &Key::of(set))));
+        let (to, states) = (queue.clone(), self.states.clone());
+        self.custom.on_change(move |key| match key {
+            Some(key) => wake_for_workload(&to, &states, key),
+            None => states.all().iter().for_each(|state| to.add(Key::of(&**state))),
         });
         let (to, states) = (queue.clone(), self.states.clone());
-        self.pods.on_change(move |change| {
-            each(change, |pod| {
-                if let Some((set, _)) = set_and_ordinal(&pod.metadata.name) {
-                    wake_for_set(&to, &states, &pod.metadata.namespace, set);
-                }
-            });
-        });
+        self.pods.on_change(move |change| each(change, |pod| wake_for_pod(&to, &states, pod)));
+        acting.pod_pinning.follow(&self.states);
+        let (to, states) = (queue.clone(), self.states.clone());
+        acting.pod_pinning.on_written(move || states.all().iter().for_each(|state| to.add(Key::of(&**state))));
     }
 
-    /// One round for one name: of a PersistentPodState, of a StatefulSet that may ask for one, or of both.
+    /// One round for one name: of a PersistentPodState, of workloads that may ask for one, or of both.
     async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
         let state = self.states.get(&key.namespace, &key.name);
-        let generator = self.sets.get(&key.namespace, &key.name);
-        let owner = match (&state, &generator) {
-            (Some(state), _) => Owner::of(&**state),
-            (None, Some(set)) => Owner::of(&**set),
-            (None, None) => return Next::Done,
+        let counts_start = acting.gates;
+        let Some(owner) = state.as_ref().map(|state| Owner::of(&**state)).or_else(|| self.first_generator(&key)) else {
+            self.annotations.forget(&key);
+            self.written().remove(&key);
+            return Next::Done;
         };
         if let Err(next) = acting.settled(&owner.uid).await {
             return next;
         }
-        let snapshot = self.observe(state.as_deref(), generator.as_deref(), acting.gates);
-        let plan = decide(&snapshot, Timestamp::now());
-        match &state {
-            Some(state) => {
-                acting.carry_out(&plan, &self.states, &**state, (&state.0.status, |_| Some(status(&snapshot)))).await
-            }
-            None => next(&plan, &acting.executor.act(&plan, &owner).await, Ok(false)),
+        let mut snapshot = self.observe(&key, state.as_deref(), counts_start);
+        if let Some(state) = &state {
+            snapshot.pinning = acting.pod_pinning.of(&state.0);
+            snapshot.annotations = match self.annotations.read(&acting.client, &key, &state.0, &snapshot.pods).await {
+                Ok(annotations) => annotations,
+                Err(failed) => return Next::Retry(failed.to_string()),
+            };
         }
+        let Some(state) = &state else {
+            let plan = decide(&snapshot, Timestamp::now());
+            return next(&plan, &acting.executor.act(&plan, &owner).await, Ok(false));
+        };
+        let status = status(&snapshot);
+        let has_news = status != state.0.status;
+        if let Some(rest) = self.rest(&key).filter(|_| has_news) {
+            return Next::After(rest);
+        }
+        let plan = decide(&snapshot, Timestamp::now());
+        if has_news {
+            self.written().insert(key, Instant::now());
+        }
+        acting.carry_out(&plan, &self.states, &**state, (&state.0.status, |_| Some(status))).await
     }
 }
 
 impl Reads {
-    fn observe(
-        &self,
-        state: Option<&Watched<PersistentPodState>>,
-        generator: Option<&Watched<StatefulSet>>,
-        gates: Gates,
-    ) -> Snapshot {
-        let target = state.filter(|state| is_of_set(&state.0));
-        let set = target.and_then(|state| self.sets.get(state.namespace(), &state.0.spec.target_ref.name));
-        let pods = set.as_ref().map(|set| self.pods.owned_by(&owner_key(&**set))).unwrap_or_default();
+    fn written(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Instant>> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How long until records of this object may be written again.
+    fn rest(&self, key: &Key) -> Option<Duration> {
+        let since = self.written().get(key)?.elapsed();
+        BETWEEN_WRITES.checked_sub(since).filter(|rest| !rest.is_zero())
+    }
+
+    /// From the stores alone.
+    pub(crate) fn observe(&self, key: &Key, state: Option<&Watched<PersistentPodState>>, gates: Gates) -> Snapshot {
+        let generators = self.generators(key);
+        let Some(state) = state else { return Snapshot { generators, ..Snapshot::default() } };
+        let (target, pods) = self.target(&state.0, gates);
+        let records = || state.0.status.iter().flat_map(|status| &status.pod_states);
+        let is_there = |name: &&String| self.pods.get(&key.namespace, name).is_some();
+        let present = match target {
+            Target::Gone => records().map(|(name, _)| name).filter(is_there).cloned().collect(),
+            _ => Default::default(),
+        };
+        let node = |name: &str| self.nodes.get("", name).map(|node| node.0.clone());
+        let mut nodes = by_node(&pods, node);
+        nodes.extend(
+            records().filter_map(|(_, record)| Some((record.node_name.as_str().into(), node(&record.node_name)?))),
+        );
         Snapshot {
-            state: state.map(|state| state.0.clone()),
-            generator: generator.map(|set| set.0.clone()),
-            target: match (target, &set) {
-                (None, _) => Target::Unknown,
-                (Some(_), None) => Target::Gone,
-                // None of a spec that is refused.
-                (Some(_), Some(set)) => {
-                    Target::Set(ordinals(&set.0.spec, gates.has(Gate::StatefulSetStartOrdinal)).ok())
-                }
-            },
-            nodes: by_node(&pods, |name| self.nodes.get("", name).map(|node| node.0.clone())),
+            generators,
+            target,
+            present,
+            nodes,
             pods,
+            rival: targets::rival(&self.states, &state.0),
+            predecessor: targets::predecessor(&self.states, &state.0),
+            state: Some(state.0.clone()),
+            ..Snapshot::default()
         }
     }
 }
 
-/// The one that keeps the records of this set: the oldest, where there are several.
-pub(crate) fn of_set(
-    states: &Store<Watched<PersistentPodState>>,
-    namespace: &str,
-    set: &str,
-) -> Option<Arc<PersistentPodState>> {
-    let all = states.by_index(&BY_TARGET, set);
-    let ours = all.iter().filter(|state| state.namespace() == namespace && is_of_set(&state.0));
-    let age = |state: &&Arc<Watched<PersistentPodState>>| {
-        let metadata = &state.0.metadata;
-        (metadata.creation_timestamp.as_ref().map(|time| time.0), metadata.name.clone())
-    };
-    ours.min_by_key(age).map(|state| state.0.clone())
+fn wake_for_pod(queue: &Queue<Key>, states: &Store<Watched<PersistentPodState>>, pod: &Pod) {
+    let metadata = &pod.metadata;
+    let by_name = set_and_ordinal(&metadata.name).map(|(set, _)| set);
+    let Some(name) = metadata.controller().map(|owner| &*owner.name).or(by_name) else { return };
+    wake_for_target(queue, states, &metadata.namespace, name);
 }
 
-/// Is it of a StatefulSet of ours?
-fn is_of_set(state: &PersistentPodState) -> bool {
-    let target = &state.spec.target_ref;
-    target.kind == object::STATEFUL_SETS.kind && target.api_version.split('/').next() == Some(GROUP)
+fn wake_for_workload(queue: &Queue<Key>, states: &Store<Watched<PersistentPodState>>, key: &Key) {
+    queue.add(key.clone());
+    wake_for_target(queue, states, &key.namespace, &key.name);
 }
 
-fn wake_for_set(queue: &Queue<Key>, states: &Store<Watched<PersistentPodState>>, namespace: &str, set: &str) {
-    for state in states.by_index(&BY_TARGET, set).iter().filter(|state| state.namespace() == namespace) {
+fn wake_for_target(queue: &Queue<Key>, states: &Store<Watched<PersistentPodState>>, namespace: &str, name: &str) {
+    for state in states.by_index(&BY_TARGET, name).iter().filter(|state| state.namespace() == namespace) {
         queue.add(Key::of(&**state));
     }
 }

@@ -19,9 +19,11 @@ use serde_json::{Value, json};
 use berth_api::kinds;
 use berth_api::name::Namespace;
 use berth_api::template::mount_claims;
+use berth_api::v1beta1::persistentpodstate::PersistentPodState;
 use berth_api::weight::Limits;
 
 use crate::keeper::posting;
+use crate::pods::Records;
 
 /// The longest wait for a verdict on a pod template: less than the apiserver's wait for ours.
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -78,6 +80,30 @@ pub(crate) fn faultless(new: &str, old: Option<&str>) -> Result<(), String> {
         return Ok(());
     }
     Err(found.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+}
+
+/// Whether no other PersistentPodState is of the workload of a new one.
+///
+/// # Errors
+/// The field, the other object, and the remedy.
+pub(crate) fn is_of_free_workload(
+    records: &dyn Records,
+    resource: &str,
+    namespace: &str,
+    object: &str,
+) -> Result<(), String> {
+    if resource != kinds::PERSISTENT_POD_STATE.plural {
+        return Ok(());
+    }
+    let Ok(state) = serde_json::from_str::<PersistentPodState>(object) else { return Ok(()) };
+    let target = &state.spec.target_ref;
+    let other = records.keeper(namespace, (&target.api_version, &target.kind, &target.name));
+    other.filter(|other| Some(other) != state.metadata.name.as_ref()).map_or(Ok(()), |other| {
+        Err(format!(
+            "spec.targetRef: PersistentPodState {other} keeps the records of {} {} already: change that one, or delete it first",
+            target.kind, target.name
+        ))
+    })
 }
 
 /// What of an object is validated: annotations of ours, and the spec without its template.

@@ -8,6 +8,7 @@ mod keeper;
 mod kinds;
 mod migrate;
 pub mod places;
+pub mod pods;
 mod proof;
 mod readiness;
 mod server;
@@ -40,6 +41,7 @@ use crate::certs::plan::Policy;
 use crate::certs::resolver::{self, Resolver};
 use crate::keeper::Keeper;
 use crate::places::Endpoint;
+use crate::pods::{Records, Scope};
 use crate::server::Phase;
 
 /// How the webhooks are served.
@@ -65,6 +67,10 @@ pub struct Config {
     pub ca_validity: Duration,
     /// Whether the ValidatingWebhookConfiguration of the chart is there to be kept. Without it no right to it is needed.
     pub validating: bool,
+    /// Whether the MutatingWebhookConfiguration of the chart is there to be kept. Without it no right to it is needed.
+    pub pods: bool,
+    /// Who knows where new pods are to run.
+    pub records: Option<Arc<dyn Records>>,
     /// The pod that we run in, if we do.
     pub pod: Option<PodIdentity>,
     /// Resources, by plural, of which no object is taken in, each with the reason for whoever sends one.
@@ -164,10 +170,25 @@ pub struct Handle {
     readiness: Readiness,
     tls: Arc<rustls::ServerConfig>,
     address: SocketAddr,
+    pods: PodWebhook,
     tasks: Vec<JoinHandle<()>>,
 }
 
+/// For whose pods the pod webhook is to be called, and for whose it is.
+#[derive(Debug, Clone)]
+pub struct PodWebhook {
+    /// What the leader wants; `None` is nobody's wish, and nothing is written.
+    pub wanted: watch::Sender<Option<Scope>>,
+    /// What was written last, or found written.
+    pub written: watch::Receiver<Option<Scope>>,
+}
+
 impl Handle {
+    /// The two ends of what is written about the pod webhook.
+    pub fn pods(&self) -> PodWebhook {
+        self.pods.clone()
+    }
+
     /// What `/readyz` asks.
     pub fn readiness(&self) -> Readiness {
         self.readiness.clone()
@@ -215,7 +236,11 @@ pub async fn run(
     let http1 = resolver::server_config(Arc::new(counted), Arc::clone(&provider), "http/1.1")?;
     let h2 = resolver::server_config(Arc::<Resolver>::clone(&resolver), Arc::clone(&provider), "h2")?;
     let readiness = Readiness::default();
+    let (wanted, scopes) = watch::channel(None);
+    let (write_down, written) = watch::channel(None);
     let keeper = Keeper {
+        serves_pods: config.pods,
+        pods: (scopes, write_down),
         client: client.clone(),
         namespace: config.namespace.clone(),
         secret: config.secret.clone(),
@@ -230,7 +255,8 @@ pub async fn run(
         published: None,
     };
     let closed = std::mem::take(&mut config.closed);
-    let judge = server::Judge { client, closed, object_max_bytes: config.object_max_bytes };
+    let records = config.records.take();
+    let judge = server::Judge { client, closed, object_max_bytes: config.object_max_bytes, records };
     let (phase, phases) = watch::channel(Phase::Serving);
     let address = config.bind;
     let drain = config.drain;
@@ -244,7 +270,7 @@ pub async fn run(
             let _ = phase.send(Phase::Ending);
         }),
     ];
-    Ok(Handle { readiness, tls: h2, address, tasks })
+    Ok(Handle { readiness, tls: h2, address, pods: PodWebhook { wanted, written }, tasks })
 }
 
 fn endpoint(config: &Config) -> Endpoint {

@@ -97,7 +97,7 @@ impl Endpoint {
     }
 
     /// The `clientConfig` that leads here, as a merge patch: what must not stand beside it is null.
-    fn client_config(&self, path: &str, bundle: &str) -> Value {
+    pub(crate) fn client_config(&self, path: &str, bundle: &str) -> Value {
         let service = match self {
             Self::Service { namespace, name } => {
                 json!({"namespace": namespace, "name": name, "path": path, "port": 443})

@@ -27,7 +27,7 @@ pub const PODS: Resource = Resource::new("", "v1", "pods", "Pod");
 pub const CLAIMS: Resource = Resource::new("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim");
 /// Pod templates, created only as a dry run: the apiserver's own validation of a workload's template.
 pub const POD_TEMPLATES: Resource = Resource::new("", "v1", "podtemplates", "PodTemplate");
-/// ConfigMaps, written and never read.
+/// ConfigMaps.
 pub const CONFIG_MAPS: Resource = Resource::new("", "v1", "configmaps", "ConfigMap");
 /// Events.
 pub const EVENTS: Resource = Resource::new("", "v1", "events", "Event");
@@ -35,6 +35,8 @@ pub const EVENTS: Resource = Resource::new("", "v1", "events", "Event");
 pub const NODES: Resource = Resource::new("", "v1", "nodes", "Node").cluster_scoped();
 /// Controller revisions.
 pub const CONTROLLER_REVISIONS: Resource = Resource::new("apps", "v1", "controllerrevisions", "ControllerRevision");
+/// Kubernetes' own StatefulSets.
+pub const NATIVE_STATEFUL_SETS: Resource = Resource::new("apps", "v1", "statefulsets", "StatefulSet");
 /// Leases.
 pub const LEASES: Resource = Resource::new("coordination.k8s.io", "v1", "leases", "Lease");
 /// CloneSets.

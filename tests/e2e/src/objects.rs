@@ -36,9 +36,11 @@ pub fn api_of(client: &Client, namespace: &str, manifest: &Value) -> Result<Api<
 }
 
 fn is_namespaced(kind: &str) -> bool {
-    const OF_THE_CLUSTER: [&str; 8] = [
+    const OF_THE_CLUSTER: [&str; 10] = [
+        "ClusterRole",
         "ClusterRoleBinding",
         "CustomResourceDefinition",
+        "MutatingWebhookConfiguration",
         "Namespace",
         "Node",
         "StorageClass",

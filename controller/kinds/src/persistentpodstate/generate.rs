@@ -1,13 +1,15 @@
-//! A StatefulSet asks for a PersistentPodState of its name by annotations.
+//! A workload asks for a PersistentPodState of its name by annotations.
+
+use std::collections::BTreeMap;
 
 use berth_api::names::annotation::{
     AUTO_GENERATE_PERSISTENT_POD_STATE, PERSISTENT_POD_ANNOTATIONS, PREFERRED_PERSISTENT_TOPOLOGY,
     REQUIRED_PERSISTENT_TOPOLOGY,
 };
-use berth_api::v1beta1::statefulset::StatefulSet;
+use berth_api::v1beta1::persistentpodstate::PersistentPodState;
 use berth_workload::owner::OwnerKey;
 use berth_workload::plan::{Action, Event, IfExists, Plan, Step, Target};
-use berth_workload::resource::{PERSISTENT_POD_STATES, STATEFUL_SETS};
+use berth_workload::resource::{PERSISTENT_POD_STATES, Resource};
 use serde_json::{Map, Value, json};
 
 use super::Snapshot;
@@ -17,64 +19,123 @@ const WEIGHT: i32 = 100;
 /// The most keys of one annotation.
 const MOST_KEYS: usize = 16;
 
-/// Makes, changes or deletes what the workload owns. What somebody else made is left alone.
-pub(super) fn plan(snapshot: &Snapshot, plan: &mut Plan) {
-    let Some(set) = snapshot.generator.as_deref().filter(|set| set.metadata.deletion_timestamp.is_none()) else {
-        return;
-    };
-    let wanted = spec(set);
-    match (&snapshot.state, wanted) {
-        (None, Some(spec)) => plan.add_stage("generate", vec![create(set, &spec)]),
-        (Some(state), wanted) if is_owned(set, state.metadata.owner_references.as_deref().unwrap_or_default()) => {
-            if state.metadata.deletion_timestamp.is_some() {
-                return;
-            }
-            let target = Target::from(&state.metadata);
-            let step = match wanted {
-                None => {
-                    let reason = format!("{} has no annotations any more that ask for it", target.name);
-                    Some(Step::new(Action::Delete { resource: PERSISTENT_POD_STATES, target }, reason))
-                }
-                Some(spec) => change(&json!(state.spec), &spec).map(|patch| {
-                    let reason = format!("the annotations of {} ask for other topologies", target.name);
-                    Step::new(Action::Patch { resource: PERSISTENT_POD_STATES, target, patch }, reason)
-                }),
-            };
-            plan.add_stage("generate", step.into_iter().collect());
-        }
-        _ => {}
-    }
+/// A workload that may ask for a PersistentPodState of its name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Generator {
+    /// Its kind.
+    pub resource: Resource,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// Its annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// It is being deleted.
+    pub is_going: bool,
 }
 
-/// The spec that the annotations ask for; `None` where they ask for none, or for nothing that could be kept.
-fn spec(set: &StatefulSet) -> Option<Value> {
-    let annotation = |key: &str| set.metadata.annotations.as_ref()?.get(key).map(String::as_str);
-    let keys = |key: &str| -> Vec<String> {
-        let parts = annotation(key).unwrap_or_default().split(',').map(str::trim).filter(|part| !part.is_empty());
-        parts.map(str::to_owned).take(MOST_KEYS).collect()
+/// Makes, changes or deletes what the workload owns. What somebody else made is left alone.
+pub(super) fn plan(snapshot: &Snapshot, plan: &mut Plan) {
+    let mut asking = snapshot.generators.iter().filter_map(|generator| Some((generator, generator.spec()?)));
+    let Some(state) = &snapshot.state else {
+        if let Some((generator, spec)) = asking.next() {
+            plan.add_stage("generate", vec![generator.create(&spec)]);
+            plan.events.extend(asking.next().map(|(other, _)| both_ask(generator, other)));
+        }
+        return;
     };
-    let (required, preferred) = (keys(REQUIRED_PERSISTENT_TOPOLOGY), keys(PREFERRED_PERSISTENT_TOPOLOGY));
-    if annotation(AUTO_GENERATE_PERSISTENT_POD_STATE) != Some("true") || (required.is_empty() && preferred.is_empty()) {
-        return None;
-    }
-    let name = set.metadata.name.as_deref().unwrap_or_default();
-    let mut spec = Map::new();
-    spec.insert(
-        "targetRef".to_owned(),
-        json!({"apiVersion": STATEFUL_SETS.api_version(), "kind": STATEFUL_SETS.kind, "name": name}),
+    let owner = snapshot.generators.iter().find(|generator| generator.owns(state) && !generator.is_going);
+    let (Some(owner), None) = (owner, &state.metadata.deletion_timestamp) else { return };
+    let target = Target::from(&state.metadata);
+    let step = match owner.spec() {
+        None => {
+            let reason = format!("{} has no annotations any more that ask for it", target.name);
+            Some(Step::new(Action::Delete { resource: PERSISTENT_POD_STATES, target }, reason))
+        }
+        Some(spec) => change(&json!(state.spec), &spec).map(|patch| {
+            let reason = format!("the annotations of {} ask for other topologies", target.name);
+            Step::new(Action::Patch { resource: PERSISTENT_POD_STATES, target, patch }, reason)
+        }),
+    };
+    plan.add_stage("generate", step.into_iter().collect());
+}
+
+fn both_ask(generator: &Generator, other: &Generator) -> Event {
+    let message = format!(
+        "{} of {} and of {} both ask for a PersistentPodState of the name {}, which there can be one of: that of {} has it; \
+         take the annotation {AUTO_GENERATE_PERSISTENT_POD_STATE} off one of them",
+        generator.resource.kind,
+        generator.resource.group,
+        other.resource.group,
+        generator.name,
+        generator.resource.group
     );
-    if !required.is_empty() {
-        spec.insert("requiredPersistentTopology".to_owned(), json!({"keys": required}));
+    Event { warning: true, reason: "PersistentPodStateNameTaken", message }
+}
+
+impl Generator {
+    /// The spec that the annotations ask for; `None` where they ask for none, or for nothing that could be kept.
+    fn spec(&self) -> Option<Value> {
+        let keys = |key: &str| -> Vec<String> {
+            let list = self.annotations.get(key).map(String::as_str).unwrap_or_default();
+            let parts = list.split(',').map(str::trim).filter(|part| !part.is_empty());
+            parts.map(str::to_owned).take(MOST_KEYS).collect()
+        };
+        let (required, preferred) = (keys(REQUIRED_PERSISTENT_TOPOLOGY), keys(PREFERRED_PERSISTENT_TOPOLOGY));
+        let asks = self.annotations.get(AUTO_GENERATE_PERSISTENT_POD_STATE).is_some_and(|value| value == "true");
+        if self.is_going || !asks || (required.is_empty() && preferred.is_empty()) {
+            return None;
+        }
+        let Self { resource, name, .. } = self;
+        let target = json!({"apiVersion": resource.api_version(), "kind": resource.kind, "name": name});
+        let mut spec = Map::from_iter([("targetRef".to_owned(), target)]);
+        if !required.is_empty() {
+            spec.insert("requiredPersistentTopology".to_owned(), json!({"keys": required}));
+        }
+        let terms: Vec<_> =
+            preferred.iter().map(|key| json!({"weight": WEIGHT, "preference": {"keys": [key]}})).collect();
+        if !terms.is_empty() {
+            spec.insert("preferredPersistentTopology".to_owned(), json!(terms));
+        }
+        let annotations: Vec<_> = keys(PERSISTENT_POD_ANNOTATIONS).into_iter().map(|key| json!({"key": key})).collect();
+        if !annotations.is_empty() {
+            spec.insert("persistentPodAnnotations".to_owned(), json!(annotations));
+        }
+        Some(Value::Object(spec))
     }
-    let terms: Vec<_> = preferred.iter().map(|key| json!({"weight": WEIGHT, "preference": {"keys": [key]}})).collect();
-    if !terms.is_empty() {
-        spec.insert("preferredPersistentTopology".to_owned(), json!(terms));
+
+    fn create(&self, spec: &Value) -> Step {
+        let Self { resource, namespace, name, uid, .. } = self;
+        // Nobody's deletion waits for it: that would take a right to each kind of workload.
+        let owner = json!({
+            "apiVersion": resource.api_version(), "kind": resource.kind, "name": name, "uid": uid, "controller": true,
+        });
+        let body = json!({
+            "apiVersion": PERSISTENT_POD_STATES.api_version(), "kind": PERSISTENT_POD_STATES.kind, "spec": spec,
+            "metadata": {"name": name, "namespace": namespace, "ownerReferences": [owner]},
+        });
+        let event = |warning, reason, message| Some(Event { warning, reason, message });
+        Step {
+            done: event(
+                false,
+                "PersistentPodStateCreated",
+                format!("made PersistentPodState {name}, as the annotations ask"),
+            ),
+            failed: event(true, "FailedCreatePersistentPodState", format!("failed to make PersistentPodState {name}")),
+            ..Step::new(
+                Action::Create { resource: PERSISTENT_POD_STATES, body, if_exists: IfExists::IsOfSameOwner },
+                format!("the annotations of {} {name} ask for a PersistentPodState", resource.kind),
+            )
+        }
     }
-    let annotations: Vec<_> = keys(PERSISTENT_POD_ANNOTATIONS).into_iter().map(|key| json!({"key": key})).collect();
-    if !annotations.is_empty() {
-        spec.insert("persistentPodAnnotations".to_owned(), json!(annotations));
+
+    fn owns(&self, state: &PersistentPodState) -> bool {
+        let key = OwnerKey { kind: self.resource.owner_kind(), namespace: &self.namespace, uid: &self.uid };
+        let mut owners = state.metadata.owner_references.iter().flatten();
+        owners.any(|owner| owner.controller == Some(true) && key.owns(&self.namespace, &owner.into()))
     }
-    Some(Value::Object(spec))
 }
 
 /// The merge patch from one spec to another. The target and a retention policy that was set by hand stay.
@@ -83,38 +144,4 @@ fn change(old: &Value, new: &Value) -> Option<Value> {
     let differing = fields.into_iter().filter(|field| old[field] != new[field]);
     let patch: Map<_, _> = differing.map(|field| (field.to_owned(), new[field].clone())).collect();
     (!patch.is_empty()).then(|| json!({"spec": patch}))
-}
-
-fn create(set: &StatefulSet, spec: &Value) -> Step {
-    let metadata = &set.metadata;
-    let name = metadata.name.as_deref().unwrap_or_default();
-    let owner = json!({
-        "apiVersion": STATEFUL_SETS.api_version(), "kind": STATEFUL_SETS.kind, "name": name, "uid": metadata.uid,
-        "controller": true, "blockOwnerDeletion": true,
-    });
-    let body = json!({
-        "apiVersion": PERSISTENT_POD_STATES.api_version(), "kind": PERSISTENT_POD_STATES.kind, "spec": spec,
-        "metadata": {"name": name, "namespace": metadata.namespace, "ownerReferences": [owner]},
-    });
-    let event = |warning, reason, message| Some(Event { warning, reason, message });
-    Step {
-        done: event(
-            false,
-            "PersistentPodStateCreated",
-            format!("made PersistentPodState {name}, as the annotations ask"),
-        ),
-        failed: event(true, "FailedCreatePersistentPodState", format!("failed to make PersistentPodState {name}")),
-        ..Step::new(
-            Action::Create { resource: PERSISTENT_POD_STATES, body, if_exists: IfExists::IsOfSameOwner },
-            format!("the annotations of StatefulSet {name} ask for a PersistentPodState"),
-        )
-    }
-}
-
-fn is_owned(set: &StatefulSet, owners: &[k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference]) -> bool {
-    let metadata = &set.metadata;
-    let namespace = metadata.namespace.as_deref().unwrap_or_default();
-    let key =
-        OwnerKey { kind: STATEFUL_SETS.owner_kind(), namespace, uid: metadata.uid.as_deref().unwrap_or_default() };
-    owners.iter().any(|owner| owner.controller == Some(true) && key.owns(namespace, &owner.into()))
 }

@@ -1,22 +1,25 @@
 //! PersistentPodState: where the pods of a workload ran last.
 
+mod explain;
 mod generate;
+mod moved;
 mod records;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::v1beta1::persistentpodstate::PersistentPodState;
-use berth_api::v1beta1::statefulset::StatefulSet;
 use berth_workload::node::Node;
 use berth_workload::ordinals::Ordinals;
 use berth_workload::plan::{Event, Plan};
 use berth_workload::pod::Pod;
 use jiff::Timestamp;
 
-pub use records::status;
+pub use explain::explain;
+pub use generate::Generator;
+pub use records::{is_outside, status, wanted_annotations};
 
 /// All that a decision about one PersistentPodState reads.
 #[derive(Debug, Clone, Default)]
@@ -25,40 +28,91 @@ pub struct Snapshot {
     pub state: Option<Arc<PersistentPodState>>,
     /// Its workload.
     pub target: Target,
-    /// The StatefulSet of its name, which may ask for it by annotations.
-    pub generator: Option<Arc<StatefulSet>>,
+    /// The workloads of its name, which may ask for it by annotations.
+    pub generators: Vec<Generator>,
     /// The pods that its workload controls.
     pub pods: Vec<Arc<Pod>>,
-    /// The nodes of those pods, by name.
+    /// The names, among those of its records, that pods of its namespace have, whosever they are.
+    pub present: BTreeSet<String>,
+    /// The nodes of those pods and of the records, by name.
     pub nodes: BTreeMap<Box<str>, Arc<Node>>,
+    /// By uid of the pod: annotations that it names and the feed does not keep, as they were read when the pod was ready.
+    pub annotations: BTreeMap<Box<str>, BTreeMap<String, String>>,
+    /// The older one of the same workload: that one counts.
+    pub rival: Option<String>,
+    /// The one of the workload of another group that had the same kind and name before, such as Kubernetes' own StatefulSet.
+    pub predecessor: Option<Arc<PersistentPodState>>,
+    /// Who pins pods by the records.
+    pub pinning: Pinning,
 }
 
 /// The workload of a PersistentPodState.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub enum Target {
     /// Of a kind of which no records are kept.
     #[default]
-    Unknown,
+    Unsupported,
+    /// Of a kind of which nothing was seen yet.
+    Unseen,
     /// There is none.
     Gone,
     /// It is there. Which ordinals its pods are to have, if its spec can be read.
     Set(Option<Ordinals>),
 }
 
+/// Who pins pods of the workload by their records.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Pinning {
+    /// The controller that makes them.
+    #[default]
+    AtCreation,
+    /// A MutatingAdmissionPolicy.
+    Policy,
+    /// The pod webhook, which is called for the workload's pods.
+    Webhook,
+    /// The pod webhook, which is not called for them yet.
+    NotYet,
+    /// Nobody: it is turned off.
+    Off,
+    /// Nobody: the namespace, or the cluster, has too many such workloads.
+    TooMany,
+}
+
 /// Decides what to do beside the records: the object itself comes and goes with its workload's annotations.
 pub fn decide(snapshot: &Snapshot, _: Timestamp) -> Plan {
     let mut plan = Plan::default();
     generate::plan(snapshot, &mut plan);
-    if let Some(state) = &snapshot.state
-        && matches!(snapshot.target, Target::Unknown)
-        && state.status.as_ref().map(|status| status.observed_generation) != state.metadata.generation
-    {
-        let target = &state.spec.target_ref;
-        let message = format!(
-            "spec.targetRef: no records are kept of {} {} ({}); name a StatefulSet of apps.kruise.io",
-            target.kind, target.name, target.api_version
-        );
-        plan.events.push(Event { warning: true, reason: "TargetUnsupported", message });
+    let Some(state) = &snapshot.state else { return plan };
+    if state.status.as_ref().map(|status| status.observed_generation) != state.metadata.generation {
+        let warnings = news(snapshot, state);
+        plan.events.extend(warnings.map(|(reason, message)| Event { warning: true, reason, message }));
     }
+    plan.events.extend(moved::events(snapshot, state));
     plan
+}
+
+/// What is told once for each generation.
+fn news(snapshot: &Snapshot, state: &PersistentPodState) -> impl Iterator<Item = (&'static str, String)> {
+    let target = &state.spec.target_ref;
+    let target = format!("{} {} ({})", target.kind, target.name, target.api_version);
+    let unsupported = (snapshot.target == Target::Unsupported).then(|| {
+        let message = format!(
+            "spec.targetRef: no records are kept of {target}; name a StatefulSet of apps or apps.kruise.io, or a kind of the list \
+             PPS_Watch_Custom_Workload_WhiteList in the ConfigMap kruise-configuration"
+        );
+        ("TargetUnsupported", message)
+    });
+    let taken = snapshot.rival.as_ref().map(|rival| {
+        let message = format!(
+            "spec.targetRef: PersistentPodState {rival} is older and keeps the records of {target}: delete one of the two"
+        );
+        ("TargetTaken", message)
+    });
+    let unpinned = match snapshot.pinning {
+        Pinning::Off => Some("the chart's value podPinning.by is none: set it to auto"),
+        Pinning::TooMany => Some("its namespace or the cluster has too many PersistentPodStates of such workloads"),
+        _ => None,
+    };
+    let unpinned = unpinned.map(|why| ("PodsNotPinned", format!("no pod of {target} is pinned by its record: {why}")));
+    [unsupported, taken, unpinned].into_iter().flatten()
 }

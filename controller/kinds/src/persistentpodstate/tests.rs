@@ -1,5 +1,6 @@
 //! Records, and what asks for them.
 
+use berth_workload::resource::{NATIVE_STATEFUL_SETS, STATEFUL_SETS};
 use serde_json::{Value, json};
 
 use super::*;
@@ -23,7 +24,7 @@ fn state(fields: Value, records: Value) -> Arc<PersistentPodState> {
 fn pod(name: &str, node: &str, ready: &str) -> Arc<Pod> {
     let conditions = json!([{"type": "Ready", "status": ready}]);
     let pod = json!({
-        "metadata": {"name": name, "annotations": {"kruise.io/kept": "yes"}}, "spec": {"nodeName": node},
+        "metadata": {"name": name, "uid": format!("uid-{name}"), "annotations": {"kruise.io/kept": "yes", "kruise.io/injected-persistent-pod-state": "db"}}, "spec": {"nodeName": node},
         "status": {"phase": "Running", "conditions": conditions},
     });
     Arc::new(serde_json::from_value(pod).unwrap())
@@ -57,6 +58,8 @@ fn a_record_is_taken_when_a_pod_is_ready_and_dropped_when_nothing_takes_its_plac
         ("kept until it is deleted", kept.clone(), set(0), vec![], old()),
         ("a spec that cannot be read", json!({}), Target::Set(None), vec![], old()),
         ("the set is gone", kept, Target::Gone, vec![], json!({})),
+        ("a kind that is not followed", json!({}), Target::Unsupported, vec![], old()),
+        ("nothing was seen yet", json!({}), Target::Unseen, vec![], old()),
         ("one is forgotten", forgets("db-0"), set(6), ready(), json!({"db-5": on("n2")})),
         ("all are forgotten", forgets("*"), set(6), ready(), json!({})),
     ];
@@ -70,27 +73,36 @@ fn a_record_is_taken_when_a_pod_is_ready_and_dropped_when_nothing_takes_its_plac
 
 #[test]
 fn annotations_of_the_pod_are_kept_as_the_spec_names_them() {
-    let fields = json!({"/spec/persistentPodAnnotations": [{"key": "kruise.io/kept"}, {"key": "kruise.io/other"}]});
+    let fields = json!({"/spec/persistentPodAnnotations": [{"key": "kruise.io/kept"}, {"key": "kruise.io/other"}, {"key": "example/kept"}]});
     let snapshot = Snapshot {
         state: Some(state(fields, json!({}))),
         target: Target::Set(Some(Ordinals::new(0, 1, []))),
         pods: vec![pod("db-0", "n1", "True")],
         nodes: nodes(),
-        generator: None,
+        annotations: [("uid-db-0".into(), [("example/kept".to_owned(), "too".to_owned())].into())].into(),
+        ..Snapshot::default()
     };
-    assert_eq!(json!(status(&snapshot).unwrap().pod_states["db-0"].annotations), json!({"kruise.io/kept": "yes"}));
+    let expected = json!({"kruise.io/kept": "yes", "example/kept": "too"});
+    assert_eq!(json!(status(&snapshot).unwrap().pod_states["db-0"].annotations), expected);
+    assert_eq!(
+        wanted_annotations(snapshot.state.as_ref().unwrap()).filter(|key| is_outside(key)).collect::<Vec<_>>(),
+        ["example/kept"]
+    );
 }
 
-fn set(annotations: Value) -> Option<Arc<StatefulSet>> {
-    let set = json!({
-        "metadata": {"name": "db", "namespace": "default", "uid": "set", "annotations": annotations},
-        "spec": {"selector": {}, "template": {}},
-    });
-    Some(Arc::new(serde_json::from_value(set).unwrap()))
+fn set(annotations: Value) -> Option<Generator> {
+    Some(Generator {
+        resource: STATEFUL_SETS,
+        namespace: "default".to_owned(),
+        name: "db".to_owned(),
+        uid: "set".to_owned(),
+        annotations: serde_json::from_value(annotations).unwrap(),
+        is_going: false,
+    })
 }
 
-fn planned(state: Option<Arc<PersistentPodState>>, generator: Option<Arc<StatefulSet>>) -> Vec<String> {
-    let snapshot = Snapshot { state, generator, ..Snapshot::default() };
+fn planned(state: Option<Arc<PersistentPodState>>, generators: impl IntoIterator<Item = Generator>) -> Vec<String> {
+    let snapshot = Snapshot { state, generators: generators.into_iter().collect(), ..Snapshot::default() };
     decide(&snapshot, Timestamp::UNIX_EPOCH).actions().map(|action| json!(action).to_string()).collect()
 }
 
@@ -118,4 +130,118 @@ fn annotations_make_change_and_delete_what_the_workload_owns_and_nothing_else() 
         assert!(planned(by_hand(), generator).is_empty(), "what somebody made is left alone");
     }
     assert!(planned(None, set(json!({"kruise.io/auto-generate-persistent-pod-state": "true"}))).is_empty());
+}
+
+#[test]
+fn of_two_workloads_of_one_name_that_both_ask_the_first_has_it() {
+    let asking = || {
+        let annotations = json!({"kruise.io/auto-generate-persistent-pod-state": "true", "kruise.io/required-persistent-topology": "host"});
+        let set = set(annotations).unwrap();
+        [Generator { resource: NATIVE_STATEFUL_SETS, uid: "native".to_owned(), ..set.clone() }, set]
+    };
+    let snapshot = Snapshot { generators: asking().into(), ..Snapshot::default() };
+    let plan = decide(&snapshot, Timestamp::UNIX_EPOCH);
+    assert_eq!(plan.actions().count(), 1);
+    let told = &plan.events[0].message;
+    assert!(
+        told.contains("StatefulSet of apps and of apps.kruise.io both ask") && told.contains("that of apps has it"),
+        "{told}"
+    );
+    let going = asking().map(|generator| Generator { is_going: true, ..generator });
+    assert!(planned(None, going).is_empty());
+}
+
+#[test]
+fn records_wait_for_what_pins_and_for_the_older_object_and_outlive_a_workload_whose_pods_are_there() {
+    let ready = || vec![pod("db-0", "n1", "True")];
+    let set = || Target::Set(Some(Ordinals::new(0, 1, [])));
+    let base = || Snapshot {
+        state: Some(state(json!({}), json!({}))),
+        target: set(),
+        pods: ready(),
+        nodes: nodes(),
+        ..Snapshot::default()
+    };
+    let records = |snapshot: &Snapshot| json!(status(snapshot).unwrap().pod_states);
+    assert_eq!(records(&Snapshot { pinning: Pinning::NotYet, ..base() }), json!({}));
+    assert_eq!(records(&Snapshot { rival: Some("older".to_owned()), ..base() }), json!({}));
+    let predecessor = Some(state(json!({}), json!({"db-0": on("n2"), "db-1": on("n2")})));
+    let inherits = Snapshot { predecessor: predecessor.clone(), pods: vec![], ..base() };
+    assert_eq!(records(&inherits), json!({"db-0": on("n2")}), "what is in range");
+    assert_eq!(records(&Snapshot { predecessor, ..base() }), json!({"db-0": on("n1")}), "a ready pod is known better");
+    let gone = Snapshot { target: Target::Gone, present: ["db-0".to_owned()].into(), pods: vec![], ..base() };
+    let gone = Snapshot { state: Some(state(json!({}), json!({"db-0": on("n1"), "db-1": on("n1")}))), ..gone };
+    assert_eq!(records(&gone), json!({"db-0": on("n1")}), "those of pods that are there");
+}
+
+#[test]
+fn records_end_where_an_object_would_be_too_large() {
+    let long = "x".repeat(4096);
+    let pods: Vec<_> = (0..400).map(|n| pod(&format!("db-{n}"), "n1", "True")).collect();
+    let annotations =
+        pods.iter().map(|pod| (pod.metadata.uid.clone(), [("example/long".to_owned(), long.clone())].into()));
+    let fields = json!({"/spec/persistentPodAnnotations": [{"key": "example/long"}]});
+    let snapshot = Snapshot {
+        state: Some(state(fields, json!({}))),
+        target: Target::Set(Some(Ordinals::new(0, 400, []))),
+        annotations: annotations.collect(),
+        nodes: nodes(),
+        pods,
+        ..Snapshot::default()
+    };
+    let status = json!(status(&snapshot).unwrap()).to_string();
+    assert!((900_000..1_100_000).contains(&status.len()), "{}", status.len());
+}
+
+#[test]
+fn a_pod_that_comes_back_elsewhere_is_told_with_the_cause() {
+    let snapshot = |pinned: bool, recorded: &str| {
+        let mut pod = (*pod("db-0", "n1", "True")).clone();
+        if !pinned {
+            pod.metadata.annotations = Box::default();
+        }
+        let state = state(json!({}), json!({"db-0": on(recorded)}));
+        let pods = vec![Arc::new(pod)];
+        Snapshot { state: Some(state), target: Target::Set(None), pods, nodes: nodes(), ..Snapshot::default() }
+    };
+    let events = |snapshot: &Snapshot| {
+        let events = decide(snapshot, Timestamp::UNIX_EPOCH).events;
+        events.into_iter().map(|event| event.message).collect::<Vec<_>>()
+    };
+    assert!(events(&snapshot(true, "n1")).is_empty());
+    let table = [
+        (false, "n2", "made without being pinned"),
+        (true, "n9", "node n9 is gone"),
+        (true, "n2", "node n2 is not ready"),
+    ];
+    for (pinned, recorded, cause) in table {
+        let told = events(&snapshot(pinned, recorded));
+        let begins = format!("pod db-0 came back on node n1, not on {recorded}: ");
+        assert!(told.len() == 1 && told[0].starts_with(&begins) && told[0].contains(cause), "{told:?}");
+    }
+}
+
+#[test]
+fn explain_says_of_each_pod_where_it_was_and_how_the_next_is_pinned() {
+    let preferred = json!([{"weight": 7, "preference": {"keys": ["x"]}}]);
+    let records = json!({"db-0": {"nodeName": "n1", "nodeTopologyLabels": {"host": "n1", "x": "y"}}, "db-1": on("n9")});
+    let snapshot = Snapshot {
+        state: Some(state(json!({"/spec/preferredPersistentTopology": preferred}), records)),
+        target: Target::Set(None),
+        pods: vec![pod("db-0", "n1", "True"), pod("db-2", "n2", "False")],
+        nodes: nodes(),
+        pinning: Pinning::Webhook,
+        ..Snapshot::default()
+    };
+    let lines: Vec<_> = explain(&snapshot).into_iter().map(|line| format!("{}: {}", line.pod, line.reason)).collect();
+    assert_eq!(
+        lines,
+        [
+            ": is of StatefulSet db (apps.kruise.io/v1beta1); the pod webhook pins a pod when it is created",
+            "db-0: was ready last on node n1, which is not ready; the pod is on n1, pinned by db; the next one gets nodeSelector host=n1; \
+             preferred node affinity x=y (weight 7)",
+            "db-1: was ready last on node n9, which is gone; no pod has the name now; the next one gets nodeSelector host=n9",
+            "db-2: has no record yet: one is taken when the pod is ready",
+        ]
+    );
 }

@@ -2,6 +2,7 @@
 
 use berth_workload::gates::Gate;
 use berth_workload::lifecycle;
+use berth_workload::pin;
 use berth_workload::plan::{Action, Body, Event, Plan, Step};
 use berth_workload::pod::Pod;
 use berth_workload::podset::history::Revisions;
@@ -11,10 +12,10 @@ use berth_workload::revision::Revision;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use super::Snapshot;
 use super::claims::{self, Templates};
 use super::places::{MOST_CREATIONS, Places};
 use super::settings::Settings;
-use super::{Snapshot, pin};
 
 /// Once the new pods of a plan and their claims have this many bytes of JSON, the others are left to the next one.
 const MOST_CREATED_BYTES: usize = 8 << 20;

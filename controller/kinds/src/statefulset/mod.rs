@@ -8,7 +8,6 @@ mod create;
 mod decide;
 mod growth;
 mod leaving;
-mod pin;
 mod places;
 mod settings;
 mod status;

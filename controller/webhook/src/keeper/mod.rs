@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DynamicObject, PatchParams, PostParams, WatchParams};
@@ -23,6 +23,7 @@ use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use crate::places::{self, CrdSpec, CrdStatus};
+use crate::pods::MUTATING;
 use crate::proof::{EarlyEndpoint, Unproven, conversion_works};
 use crate::server::Phase;
 use crate::{Config, Error, Readiness};
@@ -272,6 +273,16 @@ fn watch_all(keeper: &Keeper, changed: &Arc<Notify>) -> JoinSet<()> {
     watches.spawn(watch_one(secret, keeper.secret.clone(), Arc::clone(changed)));
     if keeper.validating {
         watches.spawn(watch_one(validating, places::VALIDATING.to_owned(), Arc::clone(changed)));
+    }
+    if keeper.serves_pods {
+        let mutating = Api::all_with(keeper.client.clone(), &ApiResource::erase::<MutatingWebhookConfiguration>(&()));
+        watches.spawn(watch_one(mutating, MUTATING.to_owned(), Arc::clone(changed)));
+        let (mut wanted, changed) = (keeper.pods.0.clone(), Arc::clone(changed));
+        watches.spawn(async move {
+            while wanted.changed().await.is_ok() {
+                changed.notify_one();
+            }
+        });
     }
     for name in places::crds() {
         watches.spawn(watch_one(crds.clone(), name, Arc::clone(changed)));

@@ -9,8 +9,10 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::ObjectMeta;
 use kube::{Api, Client};
 use rustls::crypto::CryptoProvider;
+use tokio::sync::watch;
 use tracing::{info, warn};
 
+use super::publish::Published;
 use super::{FIELD_MANAGER, posting};
 use crate::Error;
 use crate::certs::Validity;
@@ -18,6 +20,7 @@ use crate::certs::plan::{Policy, Stored, plan};
 use crate::certs::resolver::Resolver;
 use crate::certs::store::Material;
 use crate::places::Endpoint;
+use crate::pods::Scope;
 
 /// What a pass found.
 #[derive(Debug)]
@@ -36,6 +39,10 @@ pub(crate) struct Keeper {
     pub(crate) endpoint: Endpoint,
     /// Whether the ValidatingWebhookConfiguration is kept, too.
     pub(crate) validating: bool,
+    /// Whether the pod webhook is served. Without it no right to its configuration is needed.
+    pub(crate) serves_pods: bool,
+    /// For whose pods the pod webhook is to be called, and where it is said that it is.
+    pub(crate) pods: (watch::Receiver<Option<Scope>>, watch::Sender<Option<Scope>>),
     pub(crate) policy: Policy,
     pub(crate) validity: Validity,
     pub(crate) resolver: Arc<Resolver>,
@@ -50,6 +57,8 @@ pub(crate) struct Keeper {
 
 /// How long the apiserver may take to read one object.
 const ANSWER: Duration = Duration::from_secs(10);
+/// Until entries of the pod webhook are written again that could not be written.
+const PODS_AGAIN: Duration = Duration::from_secs(5);
 /// The most changes in one pass; more would mean that two replicas quarrel.
 const CHANGES_PER_PASS: usize = 4;
 
@@ -61,12 +70,18 @@ impl Keeper {
             let (facts, now) = (material.facts(), Timestamp::now());
             self.validity.set(&facts);
             self.load(&material, &facts, now);
-            let missing = if material.authorities.is_empty() { None } else { self.publish(&material.bundle()).await? };
+            let published = if material.authorities.is_empty() {
+                Published { missing: None, pods_failed: false }
+            } else {
+                self.publish(&material.bundle()).await?
+            };
+            let Published { missing, pods_failed } = published;
             self.note_published(&material, missing.is_none(), now);
             let since = self.published.as_ref().map(|(_, since)| *since);
             let plan = plan(now, &facts, since, &self.policy);
             let Some(change) = plan.change else {
-                let look_again = plan.look_again.duration_since(now).try_into().unwrap_or_default();
+                let look_again: Duration = plan.look_again.duration_since(now).try_into().unwrap_or_default();
+                let look_again = if pods_failed { look_again.min(PODS_AGAIN) } else { look_again };
                 return Ok(Passed { missing: missing.or_else(|| self.not_loaded()), look_again });
             };
             let next = material.after(change, now, &self.policy)?;

@@ -1,24 +1,33 @@
 //! Writing the bundle wherever it is not.
 
-use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{ObjectMeta, Patch};
 use serde_json::{Value, json};
-use tracing::info;
+use tracing::{info, warn};
 
 use super::pass::Keeper;
 use super::{crds, patching, posting};
 use crate::Error;
 use crate::certs::store::CA_CERT;
 use crate::places;
+use crate::pods::MUTATING;
+
+/// What came of it.
+pub(super) struct Published {
+    /// Why clients cannot trust us yet.
+    pub(super) missing: Option<String>,
+    /// The entries of the pod webhook could not be written. Conversion goes on without them.
+    pub(super) pods_failed: bool,
+}
 
 impl Keeper {
     /// Writes the bundle wherever it is not; says what is missing when there is no place at all.
     ///
     /// Call it with the bundle of a Secret that was read just before: each write fails when its place has changed since
     /// it was read, and it is read after the Secret. So a replica that slept never undoes what another has published.
-    pub(super) async fn publish(&self, bundle: &str) -> Result<Option<String>, Error> {
+    pub(super) async fn publish(&self, bundle: &str) -> Result<Published, Error> {
         let mut there = 0;
         for name in places::crds() {
             there += usize::from(self.publish_to_crd(&name, bundle).await?);
@@ -30,7 +39,15 @@ impl Keeper {
             self.publish_to_validating(bundle).await?;
         }
         self.publish_to_config_map(bundle).await?;
-        Ok(missing)
+        let pods_failed = match self.publish_to_mutating(bundle).await {
+            Err(error) if error.is_conflict() => return Err(error),
+            Err(error) => {
+                warn!(%error, "for whose pods the pod webhook is called cannot be written: tried again");
+                true
+            }
+            Ok(()) => false,
+        };
+        Ok(Published { missing, pods_failed })
     }
 
     async fn publish_to_crd(&self, name: &str, bundle: &str) -> Result<bool, Error> {
@@ -61,6 +78,33 @@ impl Keeper {
             api.patch(name, &patching(), &patch).await.map_err(|source| failed("patch", source))?;
             info!(name, "wrote clientConfig of the ValidatingWebhookConfiguration");
         }
+        Ok(())
+    }
+
+    /// The entries of the pod webhook are as the leader wants them; other replicas leave them alone.
+    async fn publish_to_mutating(&self, bundle: &str) -> Result<(), Error> {
+        let (wanted, written) = &self.pods;
+        let Some(scope) = wanted.borrow().clone() else { return Ok(()) };
+        let failed = |verb, source| Error::api(verb, "MutatingWebhookConfiguration", MUTATING, source);
+        let api: Api<MutatingWebhookConfiguration> = Api::all(self.client.clone());
+        let Some(found) = api.get_opt(MUTATING).await.map_err(|source| failed("read", source))? else {
+            warn!(
+                name = MUTATING,
+                "the MutatingWebhookConfiguration is gone: no pod is pinned by the pod webhook; install the chart again"
+            );
+            return Ok(());
+        };
+        let webhooks = found.webhooks.unwrap_or_default();
+        if let Some(patch) = scope.patch(&webhooks, &self.endpoint, bundle) {
+            let patch = Patch::Merge(preconditioned(patch, &found.metadata));
+            api.patch(MUTATING, &patching(), &patch).await.map_err(|source| failed("patch", source))?;
+            info!(name = MUTATING, "wrote for whose pods the pod webhook is called");
+        }
+        written.send_if_modified(|old| {
+            let is_other = old.as_ref() != Some(&scope);
+            *old = Some(scope);
+            is_other
+        });
         Ok(())
     }
 

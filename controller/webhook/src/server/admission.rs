@@ -135,5 +135,8 @@ fn verdict(request: &Request<'_>, judge: &Judge) -> Result<Option<kinds::Templat
     // What an object was that is not read now, nobody looks up.
     let old = old.filter(|old| kinds::bounded(resource, old, judge.object_max_bytes).is_ok());
     kinds::faultless(&object, old)?;
+    if let (Some(records), None) = (&judge.records, old) {
+        kinds::is_of_free_workload(&**records, resource, &request.namespace, &object)?;
+    }
     Ok(kinds::template_to_judge(resource, &object, old))
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod admission;
 pub(crate) mod conversion;
+pub(crate) mod pin;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -18,6 +19,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Mutex, Semaphore, watch};
 
 use crate::places::{CONVERT_PATH, VALIDATE_PATH};
+use crate::pods::{PIN_PATH, Records};
 use admission::Look;
 
 /// Above this size, in bytes, a request is worked on beside the other tasks, not among them, and after the others of its kind:
@@ -75,6 +77,8 @@ pub struct Judge {
     pub closed: BTreeMap<&'static str, String>,
     /// The most bytes that the spec of an object may have.
     pub object_max_bytes: usize,
+    /// Who knows where new pods are to run.
+    pub records: Option<Arc<dyn Records>>,
 }
 
 /// What a path leads to.
@@ -82,6 +86,7 @@ pub struct Judge {
 enum Handler {
     Convert,
     Validate,
+    Pin,
 }
 
 /// The webhooks' port.
@@ -150,6 +155,7 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<(Vec<
     let handler = match request.uri().path() {
         CONVERT_PATH => Handler::Convert,
         VALIDATE_PATH => Handler::Validate,
+        PIN_PATH if shared.judge.records.is_some() => Handler::Pin,
         _ => return Err(Refusal(StatusCode::NOT_FOUND, format!("try {CONVERT_PATH} or {VALIDATE_PATH}"))),
     };
     if request.method() != Method::POST {
@@ -182,11 +188,9 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<(Vec<
             // Nothing is known, so nothing is refused: the controller asks again.
             None => question.unasked(),
         },
-        Err(error) => Err(error),
+        Err(refusal) => return Err(refusal),
     };
-    let answer =
-        answered.map_err(|error| Refusal(StatusCode::BAD_REQUEST, format!("the body is no review: {error}")))?;
-    Ok((answer, share))
+    Ok((answered.map_err(|error| no_review(&error))?, share))
 }
 
 impl Questions {
@@ -202,12 +206,24 @@ impl Questions {
 }
 
 impl Handler {
-    fn look(self, bytes: &[u8], judge: &Judge) -> Result<Look, serde_json::Error> {
-        match self {
-            Self::Validate => admission::look(bytes, judge),
-            Self::Convert => conversion::review(bytes).map(Look::Answer),
+    fn look(self, bytes: &[u8], judge: &Judge) -> Result<Look, Refusal> {
+        match (self, &judge.records) {
+            (Self::Validate, _) => admission::look(bytes, judge).map_err(|error| no_review(&error)),
+            (Self::Pin, Some(records)) => {
+                pin::review(bytes, &**records).map(Look::Answer).map_err(|error| match error {
+                    pin::Unanswered::NoReview(error) => no_review(&error),
+                    pin::Unanswered::NotYet(error) => Refusal(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+                })
+            }
+            (Self::Convert | Self::Pin, _) => {
+                conversion::review(bytes).map(Look::Answer).map_err(|error| no_review(&error))
+            }
         }
     }
+}
+
+fn no_review(error: &serde_json::Error) -> Refusal {
+    Refusal(StatusCode::BAD_REQUEST, format!("the body is no review: {error}"))
 }
 
 #[cfg(test)]

@@ -227,6 +227,8 @@ pub(crate) fn config(port: u16, validity: Validity, pod: Option<PodIdentity>) ->
         validity: berth_webhook::Validity::default(),
         ca_validity: validity.ca,
         validating: true,
+        pods: false,
+        records: None,
         pod,
         drain: Duration::from_millis(500),
     }

@@ -216,6 +216,11 @@ impl Metadata {
         pairs::get(&self.annotations, key)
     }
 
+    /// Does the feed keep annotations of this key?
+    pub fn keeps_annotation(key: &str) -> bool {
+        pairs::is_known(key)
+    }
+
     /// The owner that manages the object.
     pub fn controller(&self) -> Option<&Owner> {
         self.owner_references.iter().find(|owner| owner.controller)
@@ -265,7 +270,7 @@ mod pairs {
     const KNOWN_ANNOTATIONS: [&str; 3] =
         ["controller.kubernetes.io/pod-deletion-cost", INPLACE_UPDATE_STATE_OLD, INPLACE_UPDATE_GRACE_OLD];
 
-    fn is_known(key: &str) -> bool {
+    pub(super) fn is_known(key: &str) -> bool {
         let domain = key.split_once('/').map_or("", |(domain, _)| domain);
         // Long, and of no use here: what it says is known from the node.
         if key == berth_api::names::annotation::RUNTIME_CONTAINERS_META {

@@ -1,7 +1,8 @@
-//! The demo: an image changed in place, and the same by new pods.
+//! The demo: an image changed in place, and the same by new pods; then pods of StatefulSets that come back to their nodes.
 
 pub mod report;
 pub mod screen;
+mod sets;
 pub mod verify;
 
 use std::collections::BTreeMap;
@@ -83,10 +84,7 @@ fn agree(context: &UserContext, registry: &str, yes: bool) -> Result<()> {
     println!("The demo installs Berth into the cluster of your current context, shows it, and removes it again:");
     println!("  context   {}", context.name);
     println!("  server    {}", context.server);
-    println!(
-        "  makes     namespaces {} and {NAMESPACE}, Berth's cluster roles and its three kinds",
-        install::NAMESPACE
-    );
+    println!("  makes     namespaces {} and {NAMESPACE}, Berth's cluster roles and its kinds", install::NAMESPACE);
     println!("  pushes    berth-controller, berth-daemon and hello to {registry}");
     if yes {
         return Ok(());
@@ -133,7 +131,7 @@ async fn show(site: &Arc<Site>, options: &Options) -> Result<()> {
     println!("{}", report::side_by_side(&in_place.summary, &recreate.summary));
     let kept = in_place.summary.in_place;
     ensure!(kept == demo.pods, "only {kept} of {} pods were updated in place: see the table above", demo.pods);
-    Ok(())
+    sets::show(site, NAMESPACE, &demo.images).await
 }
 
 /// Pushes all images and installs the chart; gives three images for the pods.

@@ -20,6 +20,7 @@ mod kept_ips;
 mod limits;
 mod no_controller;
 mod node_faults;
+mod pod_pinning;
 mod predownload;
 mod pulls;
 mod resize;
@@ -81,6 +82,7 @@ const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
     stateful_set::an_older_manifest_keeps_what_it_cannot_say,
     stateful_set::a_recreated_pod_is_on_its_node,
     stateful_set::bad_persistent_pod_states_are_refused,
+    pod_pinning::pods_of_a_native_set_go_back,
     exactness::two_tags_of_one_digest,
     exactness::a_rollback_in_the_grace_period,
     exactness::a_crash_loop_is_left_by_an_update,
@@ -119,6 +121,8 @@ const ALONE: &[(&str, Test)] = tests![
     predownload::images_are_pulled_ahead_and_waited_for,
     gates::image_pull_jobs_are_refused,
     stateful_set::claims_grow_pod_by_pod,
+    pod_pinning::kinds_of_others_are_followed_as_they_are_listed,
+    pod_pinning::the_pod_webhook_holds_up_those_alone_that_asked,
     trust::a_daemon_writes_its_own_node_only,
     trust::a_daemon_gets_its_own_secrets_only,
     trust::the_controller_writes_barriers_only,

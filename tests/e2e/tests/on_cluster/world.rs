@@ -238,8 +238,19 @@ impl Case {
     /// Waits until `explain` says this of a CloneSet, as `text` or `json`, and gives it. It looks at the cluster anew, a
     /// moment after whoever asks; and a command in a container may fail for reasons of its own.
     pub(crate) async fn explained(&self, name: &str, output: &str, is_it: impl Fn(&str) -> bool) -> Result<String> {
+        self.explained_of("cloneset", name, output, is_it).await
+    }
+
+    /// The same of another kind.
+    pub(crate) async fn explained_of(
+        &self,
+        kind: &str,
+        name: &str,
+        output: &str,
+        is_it: impl Fn(&str) -> bool,
+    ) -> Result<String> {
         let exec = ["exec", "-n", install::NAMESPACE, "deploy/kruise-controller-manager", "--", "/berth-controller"];
-        let command = ["explain", "cloneset", name, "-n", &self.namespace, "-o", output];
+        let command = ["explain", kind, name, "-n", &self.namespace, "-o", output];
         let deadline = Instant::now() + PATIENCE;
         loop {
             let explained = self.kubectl(&[&exec[..], &command[..]].concat()).await;

@@ -5,8 +5,8 @@ use berth_api::v1beta1::persistentpodstate::PersistentPodState;
 use serde_json::{Map, Value, json};
 
 /// Adds to a new pod what its record says: required labels of nodes to its `nodeSelector`, preferred ones to its affinity, and
-/// annotations. What its template says of the same key stays.
-pub(super) fn pin(pod: &mut Value, name: &str, records: &PersistentPodState) {
+/// annotations. What its template says of the same key stays. A pod without a record stays as it is.
+pub fn pin(pod: &mut Value, name: &str, records: &PersistentPodState) {
     let Some(record) = records.status.as_ref().and_then(|status| status.pod_states.get(name)) else { return };
     let spec = &records.spec;
     for key in spec.required_persistent_topology.iter().flat_map(|term| &term.keys) {

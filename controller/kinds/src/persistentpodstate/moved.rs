@@ -1,0 +1,54 @@
+//! Pods that came back in another place than that of their record.
+
+use berth_api::names::annotation::INJECTED_PERSISTENT_POD_STATE;
+use berth_api::v1beta1::persistentpodstate::{PersistentPodState, PodState};
+use berth_workload::plan::Event;
+use berth_workload::pod::Pod;
+
+use super::Snapshot;
+use super::records::record;
+
+/// The most that are told at once.
+const MOST: usize = 8;
+
+/// One for each pod whose record is about to change its place: they go with the record that is written.
+pub(super) fn events(snapshot: &Snapshot, state: &PersistentPodState) -> Vec<Event> {
+    let Some(status) = &state.status else { return Vec::new() };
+    let moved = snapshot.pods.iter().filter_map(|pod| {
+        let old = status.pod_states.get(&*pod.metadata.name)?;
+        let new = record(snapshot, state, pod)?;
+        is_elsewhere(state, old, &new).then(|| event(snapshot, old, &new, pod))
+    });
+    moved.take(MOST).collect()
+}
+
+/// Has the new place other labels than the old one? Those alone that both have: keys that are new in the spec move nobody.
+fn is_elsewhere(state: &PersistentPodState, old: &PodState, new: &PodState) -> bool {
+    let preferred = state.spec.preferred_persistent_topology.iter().map(|term| &term.preference);
+    let mut keys = state.spec.required_persistent_topology.iter().chain(preferred).flat_map(|term| &term.keys);
+    keys.any(|key| {
+        let value = |record: &PodState| record.node_topology_labels.get(key).cloned();
+        value(old).is_some_and(|old| value(new) != Some(old))
+    })
+}
+
+fn event(snapshot: &Snapshot, old: &PodState, new: &PodState, pod: &Pod) -> Event {
+    let (name, before, now) = (&pod.metadata.name, &old.node_name, &new.node_name);
+    let message = format!("pod {name} came back on node {now}, not on {before}: {}", cause(snapshot, old, pod));
+    Event { warning: true, reason: "PodMoved", message }
+}
+
+fn cause(snapshot: &Snapshot, old: &PodState, pod: &Pod) -> String {
+    let before = &old.node_name;
+    if pod.metadata.annotation(INJECTED_PERSISTENT_POD_STATE).is_none() {
+        return "it was made without being pinned, because nobody who pins pods answered then, or it had no record"
+            .to_owned();
+    }
+    match snapshot.nodes.get(before.as_str()) {
+        None => format!("node {before} is gone"),
+        Some(node) if !node.ready => format!("node {before} is not ready"),
+        Some(_) => {
+            "its template asks for another place, or the record's was only preferred and could not be had".to_owned()
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Workloads of other controllers whose pods have ordinals: the kinds that a ConfigMap lists are followed, as long as it does.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use berth_runtime::client::Failed;
+use berth_runtime::metrics::FeedMetrics;
+use berth_runtime::{CancellationToken, Change, Key, Resource, Store, feed, object};
+use berth_workload::pod::Metadata;
+use berth_workload::stateful_workload::StatefulWorkload;
+use futures::FutureExt;
+use kube::Client;
+use kube::core::GroupVersionKind;
+use kube::discovery::{self, Scope};
+use serde::Deserialize;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use crate::watched::Watched;
+
+/// The ConfigMap, in our own namespace.
+const CONFIGURATION: &str = "kruise-configuration";
+/// The key in it: `{"workloads": [{"group": …, "version": …, "kind": …}]}`.
+const LIST: &str = "PPS_Watch_Custom_Workload_WhiteList";
+/// The most kinds.
+const MOST: usize = 16;
+/// The most kinds in the life of a process: their names are kept for ever.
+const MOST_EVER: usize = 256;
+/// Until a kind that the server does not know is looked for again.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+
+type Workloads = Store<Watched<StatefulWorkload>>;
+type Hook = Box<dyn Fn(Option<&Key>) + Send + Sync>;
+
+/// The ConfigMap, without what is not read.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Configuration {
+    pub(crate) metadata: Metadata,
+    #[serde(default)]
+    data: BTreeMap<String, String>,
+}
+
+/// Who follows, and what they hold.
+#[derive(Default)]
+pub(crate) struct CustomWorkloads {
+    followed: RwLock<Vec<Followed>>,
+    /// Every kind that was ever followed.
+    known: Mutex<Vec<Resource>>,
+    hooks: Arc<RwLock<Vec<Hook>>>,
+}
+
+struct Followed {
+    resource: Resource,
+    store: Arc<Workloads>,
+    stop: CancellationToken,
+}
+
+#[derive(Deserialize)]
+struct List {
+    #[serde(default, alias = "Workloads")]
+    workloads: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    #[serde(default, alias = "Group")]
+    group: String,
+    #[serde(alias = "Version")]
+    version: String,
+    #[serde(alias = "Kind")]
+    kind: String,
+}
+
+/// The kinds that the list names, without those that are followed anyway.
+///
+/// # Errors
+/// Why it cannot be read, for whoever wrote it.
+fn listed(list: &str) -> Result<Vec<GroupVersionKind>, String> {
+    let List { workloads } = serde_json::from_str(list).map_err(|error| {
+        format!("{LIST} of ConfigMap {CONFIGURATION} is not read: {error}; write {{\"workloads\": [{{\"group\": …, \"version\": …, \"kind\": …}}]}}")
+    })?;
+    let kinds = workloads.into_iter().map(|entry| GroupVersionKind::gvk(&entry.group, &entry.version, &entry.kind));
+    let is_known = |kind: &GroupVersionKind| {
+        kind.kind == "StatefulSet"
+            && [object::STATEFUL_SETS.group, object::NATIVE_STATEFUL_SETS.group].contains(&&*kind.group)
+    };
+    Ok(kinds.filter(|kind| !is_known(kind)).take(MOST).collect())
+}
+
+impl CustomWorkloads {
+    /// Told of each workload that changes, and with `None` when kinds come or go.
+    pub(crate) fn on_change(&self, hook: impl Fn(Option<&Key>) + Send + Sync + 'static) {
+        self.hooks.write().unwrap_or_else(PoisonError::into_inner).push(Box::new(hook));
+    }
+
+    /// The workloads of a kind, if it is followed.
+    pub(crate) fn of(&self, group: &str, kind: &str) -> Option<(Resource, Arc<Workloads>)> {
+        let followed = self.followed.read().unwrap_or_else(PoisonError::into_inner);
+        let found = followed.iter().find(|it| it.resource.group == group && it.resource.kind == kind)?;
+        Some((found.resource, found.store.clone()))
+    }
+
+    /// Those of this name.
+    pub(crate) fn of_name(&self, key: &Key) -> Vec<(Resource, Arc<Watched<StatefulWorkload>>)> {
+        let followed = self.followed.read().unwrap_or_else(PoisonError::into_inner);
+        followed.iter().filter_map(|it| Some((it.resource, it.store.get(&key.namespace, &key.name)?))).collect()
+    }
+
+    /// Follows the ConfigMap of this namespace, and the kinds that it lists, until `stop`.
+    pub(crate) async fn run(&self, client: Client, namespace: String, metrics: FeedMetrics, stop: CancellationToken) {
+        let configuration = Store::<Watched<Configuration>>::new(&[]);
+        let changed = Arc::new(Notify::new());
+        let notify = changed.clone();
+        configuration.on_change(move |_| notify.notify_one());
+        let options = feed::Options {
+            namespace: namespace.clone(),
+            fields: format!("metadata.name={CONFIGURATION}"),
+            metrics: metrics.clone(),
+            ..feed::Options::default()
+        };
+        let mut feeds = JoinSet::new();
+        feeds.spawn(feed::run(client.clone(), configuration.clone(), options, stop.clone()));
+        while !stop.is_cancelled() {
+            let list = configuration.get(&namespace, CONFIGURATION).and_then(|found| found.0.data.get(LIST).cloned());
+            let wanted = list.map_or(Ok(Vec::new()), |list| listed(&list));
+            let complete = match wanted {
+                Ok(wanted) => self.bring_to(&client, &wanted, &metrics, &mut feeds, &stop).await,
+                Err(error) => {
+                    tracing::warn!(error, "the kinds that were listed before stay");
+                    true
+                }
+            };
+            tokio::select! {
+                () = changed.notified() => {}
+                () = tokio::time::sleep(LOOK_AGAIN), if !complete => {}
+                () = stop.cancelled() => {}
+            }
+        }
+        for followed in self.followed.read().unwrap_or_else(PoisonError::into_inner).iter() {
+            followed.stop.cancel();
+        }
+        feeds.join_all().await;
+    }
+
+    /// Reads once what is there of them in a namespace: for commands that look and leave. Without the right to the ConfigMap there
+    /// are none.
+    pub(crate) async fn load(&self, client: &Client, own: &str, namespace: &str) -> Result<(), Failed> {
+        let path = object::CONFIG_MAPS.path(own, CONFIGURATION)?;
+        let Ok(found) = berth_runtime::client::get::<Configuration>(client, &path).await else { return Ok(()) };
+        let wanted = found.data.get(LIST).map_or(Ok(Vec::new()), |list| listed(list)).map_err(Failed::unsent)?;
+        for kind in wanted {
+            let Some(resource) = self.discover(client, &kind).await else { continue };
+            let store = Workloads::new(&[]);
+            let options = feed::Options { resource, namespace: namespace.to_owned(), ..feed::Options::default() };
+            feed::load(client.clone(), store.clone(), options).await?;
+            self.all().push(Followed { resource, store, stop: CancellationToken::new() });
+        }
+        Ok(())
+    }
+
+    /// Starts and ends feeds; `false` if the server does not know a kind yet.
+    async fn bring_to(
+        &self,
+        client: &Client,
+        wanted: &[GroupVersionKind],
+        metrics: &FeedMetrics,
+        feeds: &mut JoinSet<()>,
+        stop: &CancellationToken,
+    ) -> bool {
+        let is = |resource: &Resource, kind: &GroupVersionKind| {
+            (resource.group, resource.version, resource.kind) == (&*kind.group, &*kind.version, &*kind.kind)
+        };
+        let gone =
+            self.all().extract_if(.., |it| !wanted.iter().any(|kind| is(&it.resource, kind))).collect::<Vec<_>>();
+        gone.iter().for_each(|it| it.stop.cancel());
+        let mut news = !gone.is_empty();
+        let mut complete = true;
+        for kind in wanted {
+            if self.all().iter().any(|it| is(&it.resource, kind)) {
+                continue;
+            }
+            let Some(resource) = self.discover(client, kind).await else {
+                complete = false;
+                continue;
+            };
+            let (store, stop) = (Workloads::new(&[]), stop.child_token());
+            let hooks = self.hooks.clone();
+            store.on_change(move |change| tell(&hooks, change));
+            let options = feed::Options { resource, metrics: metrics.clone(), ..feed::Options::default() };
+            feeds.spawn(feed::run(client.clone(), store.clone(), options, stop.clone()).boxed());
+            tracing::info!(kind = resource.kind, group = resource.group, "records are kept of this kind, too");
+            self.all().push(Followed { resource, store, stop });
+            news = true;
+        }
+        if news {
+            self.hooks.read().unwrap_or_else(PoisonError::into_inner).iter().for_each(|hook| hook(None));
+        }
+        complete
+    }
+
+    /// Where the server has the kind.
+    async fn discover(&self, client: &Client, kind: &GroupVersionKind) -> Option<Resource> {
+        let (found, capabilities) = match discovery::pinned_kind(client, kind).await {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::warn!(?kind, %error, "the server does not know a kind that {LIST} names");
+                return None;
+            }
+        };
+        if capabilities.scope != Scope::Namespaced {
+            tracing::warn!(?kind, "{LIST} names a kind that is in no namespace");
+            return None;
+        }
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let names = [&*found.group, &*found.version, &*found.plural, &*found.kind];
+        let same = known.iter().find(|it| [it.group, it.version, it.plural, it.kind] == names).copied();
+        same.or_else(|| {
+            if known.len() >= MOST_EVER {
+                tracing::warn!(?kind, "{LIST} has named too many kinds: start this process again");
+                return None;
+            }
+            let [group, version, plural, kind] = names.map(|name| &*Box::leak(Box::<str>::from(name)));
+            let resource = Resource::new(group, version, plural, kind);
+            known.push(resource);
+            Some(resource)
+        })
+    }
+
+    fn all(&self) -> std::sync::RwLockWriteGuard<'_, Vec<Followed>> {
+        self.followed.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn tell(hooks: &RwLock<Vec<Hook>>, change: &Change<Watched<StatefulWorkload>>) {
+    let hooks = hooks.read().unwrap_or_else(PoisonError::into_inner);
+    let synced = matches!(change, Change::Synced).then_some(None);
+    let keys = match change {
+        Change::Applied { new, .. } => Some(Some(Key::of(&**new))),
+        Change::Deleted { old } => Some(Some(Key::of(&**old))),
+        Change::Synced => None,
+    };
+    for key in synced.into_iter().chain(keys) {
+        hooks.iter().for_each(|hook| hook(key.as_ref()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_read_in_either_spelling_and_names_no_kind_that_is_followed_anyway() {
+        let kinds = |list: &str| {
+            listed(list).map(|kinds| {
+                kinds.into_iter().map(|kind| format!("{}/{}", kind.api_version(), kind.kind)).collect::<Vec<_>>()
+            })
+        };
+        let list = r#"{"workloads": [{"group": "a.example", "version": "v1", "kind": "Db"}, {"Group": "apps", "Version": "v1", "Kind": "StatefulSet"}]}"#;
+        assert_eq!(kinds(list), Ok(vec!["a.example/v1/Db".to_owned()]));
+        assert_eq!(kinds("{}"), Ok(Vec::new()));
+        let error = kinds("[1").unwrap_err();
+        assert!(error.contains("PPS_Watch_Custom_Workload_WhiteList of ConfigMap kruise-configuration"), "{error}");
+        let many = format!(r#"{{"workloads": [{}]}}"#, vec![r#"{"version": "v1", "kind": "X"}"#; 99].join(","));
+        assert_eq!(kinds(&many).unwrap().len(), MOST);
+    }
+}

@@ -1,0 +1,247 @@
+//! The pod webhook: for whose pods the apiserver calls it, and what it is to do with one.
+//!
+//! It stands before no pod that nobody asked to change: its entries name the namespaces and the workloads. They are written by
+//! the leader, into the MutatingWebhookConfiguration of the chart.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhook;
+use serde_json::{Value, json};
+
+use crate::places::Endpoint;
+
+/// The MutatingWebhookConfiguration of the chart.
+pub const MUTATING: &str = "kruise-mutating-webhook-configuration";
+/// Path of the handler.
+pub const PIN_PATH: &str = "/pin";
+
+/// How long the apiserver waits for an answer, in seconds.
+const TIMEOUT: i32 = 2;
+/// The most workloads of one namespace.
+const MOST_OF_NAMESPACE: usize = 200;
+/// The most of all.
+const MOST: usize = 4000;
+/// The most bytes of names in one entry: the apiserver compiles no longer expression than 100,000 characters.
+const MOST_BYTES: usize = 60_000;
+
+/// A workload whose pods are pinned.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PinnedWorkload {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its API group.
+    pub group: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// For whose pods the webhook is called.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Scope {
+    /// Those of which no pod is to be created without an answer.
+    required: BTreeSet<PinnedWorkload>,
+    /// Those whose pods are created whether or not somebody answers.
+    preferred: BTreeSet<PinnedWorkload>,
+}
+
+impl Scope {
+    /// Of these workloads, each with whether its pods wait for an answer: as many of each namespace, and of all, as there is room
+    /// for, the first by name.
+    pub fn new(workloads: impl IntoIterator<Item = (PinnedWorkload, bool)>) -> Self {
+        let all: BTreeMap<_, _> = workloads.into_iter().collect();
+        let mut of_namespace: BTreeMap<String, usize> = BTreeMap::new();
+        let mut has_room = |workload: &PinnedWorkload| {
+            let count = of_namespace.entry(workload.namespace.clone()).or_default();
+            *count += 1;
+            *count <= MOST_OF_NAMESPACE
+        };
+        let mut scope = Self::default();
+        for (workload, waits) in all.into_iter().filter(|(workload, _)| has_room(workload)).take(MOST) {
+            if waits { &mut scope.required } else { &mut scope.preferred }.insert(workload);
+        }
+        scope
+    }
+
+    /// Is the webhook called for the pods of this workload?
+    pub fn has(&self, workload: &PinnedWorkload) -> bool {
+        self.required.contains(workload) || self.preferred.contains(workload)
+    }
+
+    /// The entries for it, complete.
+    pub(crate) fn webhooks(&self, endpoint: &Endpoint, bundle: &str) -> Vec<Value> {
+        let entries = |workloads: &BTreeSet<PinnedWorkload>, word: &str, policy: &str| {
+            let parts = parts(workloads).into_iter().enumerate();
+            parts
+                .map(|(number, part)| {
+                    entry(&format!("pin-{word}-{number}.pods.kruise.io"), policy, &part, endpoint, bundle)
+                })
+                .collect::<Vec<_>>()
+        };
+        let mut all = entries(&self.required, "required", "Fail");
+        all.extend(entries(&self.preferred, "preferred", "Ignore"));
+        all
+    }
+
+    /// The merge patch of the configuration, if its webhooks are others.
+    pub(crate) fn patch(&self, found: &[MutatingWebhook], endpoint: &Endpoint, bundle: &str) -> Option<Value> {
+        let wanted = self.webhooks(endpoint, bundle);
+        let is_as_wanted = found.len() == wanted.len()
+            && found
+                .iter()
+                .zip(&wanted)
+                .all(|(found, wanted)| serde_json::to_value(found).is_ok_and(|found| has_all(&found, wanted)));
+        (!is_as_wanted).then(|| json!({"webhooks": wanted}))
+    }
+}
+
+/// Has the object all that is wanted? It may have more: the server fills in defaults.
+fn has_all(found: &Value, wanted: &Value) -> bool {
+    match (found, wanted) {
+        (Value::Object(found), Value::Object(wanted)) => {
+            wanted.iter().all(|(key, wanted)| has_all(found.get(key).unwrap_or(&Value::Null), wanted))
+        }
+        (Value::Array(found), Value::Array(wanted)) => {
+            found.len() == wanted.len() && found.iter().zip(wanted).all(|(found, wanted)| has_all(found, wanted))
+        }
+        _ => found == wanted,
+    }
+}
+
+/// As an expression names a workload. None of its parts has a slash or a quote: the apiserver lets none through in names, and
+/// what it would let through in a `targetRef` is not taken.
+fn word(workload: &PinnedWorkload) -> Option<String> {
+    let PinnedWorkload { namespace, group, kind, name } = workload;
+    let is_plain = |part: &str| part.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '.');
+    let word = format!("{namespace}/{group}/{kind}/{name}");
+    [namespace, group, kind, name].iter().all(|part| is_plain(part)).then_some(word)
+}
+
+/// Groups of workloads whose names fit into one expression.
+fn parts(workloads: &BTreeSet<PinnedWorkload>) -> Vec<Vec<(&str, String)>> {
+    let mut parts: Vec<Vec<(&str, String)>> = Vec::new();
+    let mut bytes = MOST_BYTES;
+    for (namespace, word) in workloads.iter().filter_map(|workload| Some((&*workload.namespace, word(workload)?))) {
+        bytes += word.len() + 4;
+        if bytes > MOST_BYTES {
+            parts.push(Vec::new());
+            bytes = word.len();
+        }
+        parts.last_mut().into_iter().for_each(|part| part.push((namespace, word.clone())));
+    }
+    parts
+}
+
+fn entry(name: &str, policy: &str, part: &[(&str, String)], endpoint: &Endpoint, bundle: &str) -> Value {
+    let namespaces: BTreeSet<_> = part.iter().map(|(namespace, _)| *namespace).collect();
+    let words: Vec<_> = part.iter().map(|(_, word)| format!("'{word}'")).collect();
+    let is_owned = format!(
+        "object.metadata.?ownerReferences.orValue([]).exists(owner, owner.?controller.orValue(false) && \
+         (request.namespace + '/' + (owner.apiVersion.contains('/') ? owner.apiVersion.split('/')[0] : '') + '/' + owner.kind + '/' + owner.name) in [{}])",
+        words.join(", ")
+    );
+    let selector =
+        json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": namespaces}]});
+    let rule = json!({
+        "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"], "scope": "Namespaced",
+    });
+    json!({
+        "name": name, "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": policy,
+        "timeoutSeconds": TIMEOUT, "matchPolicy": "Exact", "reinvocationPolicy": "Never", "namespaceSelector": selector,
+        "rules": [rule], "matchConditions": [{"name": "is-of-a-recorded-workload", "expression": is_owned}],
+        "clientConfig": endpoint.client_config(PIN_PATH, bundle),
+    })
+}
+
+/// Who has read all PersistentPodStates.
+pub trait Records: std::fmt::Debug + Send + Sync {
+    /// The name of the PersistentPodState of this workload (API version, kind, name), if one is known.
+    fn keeper(&self, namespace: &str, workload: (&str, &str, &str)) -> Option<String>;
+
+    /// Adds to a new pod of the namespace what its record says; `false` if there is nothing to add. Of the pod there are metadata
+    /// (name, annotations, ownerReferences) and of the spec nodeSelector and affinity.
+    ///
+    /// # Errors
+    /// What is known is not complete yet.
+    fn pin(&self, namespace: &str, pod: &mut Value) -> Result<bool, NotYet>;
+}
+
+/// What is known is not complete yet, so nothing can be said of the pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("this replica has not read all PersistentPodStates yet")]
+pub struct NotYet;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn workload(namespace: &str, name: &str) -> PinnedWorkload {
+        let text = str::to_owned;
+        PinnedWorkload { namespace: text(namespace), group: text("apps"), kind: text("StatefulSet"), name: text(name) }
+    }
+
+    fn service() -> Endpoint {
+        Endpoint::Service { namespace: "kruise-system".to_owned(), name: "kruise-webhook-service".to_owned() }
+    }
+
+    #[test]
+    fn entries_name_the_namespaces_and_the_workloads_and_only_required_ones_fail_closed() {
+        let scope = Scope::new([(workload("a", "db"), true), (workload("b", "web"), false)]);
+        let webhooks = scope.webhooks(&service(), "PEM");
+        let of = |webhook: &Value| {
+            let names = webhook["namespaceSelector"]["matchExpressions"][0]["values"].clone();
+            (webhook["name"].clone(), webhook["failurePolicy"].clone(), names)
+        };
+        assert_eq!(
+            webhooks.iter().map(of).collect::<Vec<_>>(),
+            [
+                (json!("pin-required-0.pods.kruise.io"), json!("Fail"), json!(["a"])),
+                (json!("pin-preferred-0.pods.kruise.io"), json!("Ignore"), json!(["b"])),
+            ]
+        );
+        let condition = webhooks[0]["matchConditions"][0]["expression"].as_str().unwrap();
+        assert!(condition.ends_with("in ['a/apps/StatefulSet/db'])"), "{condition}");
+        assert_eq!(webhooks[0]["timeoutSeconds"], 2);
+        assert!(Scope::default().webhooks(&service(), "PEM").is_empty());
+    }
+
+    #[test]
+    fn what_the_server_adds_is_no_difference_and_what_somebody_changes_is_one() {
+        let scope = Scope::new([(workload("a", "db"), true)]);
+        let mut stored = scope.webhooks(&service(), "PEM").remove(0);
+        stored["objectSelector"] = json!({});
+        let found = |stored: &Value| vec![serde_json::from_value::<MutatingWebhook>(stored.clone()).unwrap()];
+        assert_eq!(scope.patch(&found(&stored), &service(), "PEM"), None);
+        assert!(scope.patch(&found(&stored), &service(), "NEW").is_some(), "another authority");
+        assert!(scope.patch(&[], &service(), "PEM").is_some());
+        assert!(Scope::default().patch(&found(&stored), &service(), "PEM").is_some(), "nobody asks any more");
+        for (path, value) in [("/failurePolicy", json!("Ignore")), ("/rules/0/operations", json!(["*"]))] {
+            let mut changed = stored.clone();
+            *changed.pointer_mut(path).unwrap() = value;
+            assert!(scope.patch(&found(&changed), &service(), "PEM").is_some(), "{path}");
+        }
+    }
+
+    #[test]
+    fn one_namespace_leaves_room_for_the_others_and_no_expression_is_too_long() {
+        let many = |namespace: &'static str| {
+            (0..999).map(move |n| (workload(namespace, &format!("{n}-{}", "x".repeat(240))), true))
+        };
+        let scope = Scope::new(many("greedy").chain(many("another")).chain([(workload("modest", "db"), true)]));
+        assert!(scope.has(&workload("modest", "db")));
+        assert_eq!(scope.required.len(), 2 * MOST_OF_NAMESPACE + 1);
+        let webhooks = scope.webhooks(&service(), "PEM");
+        assert!(webhooks.len() > 1 && webhooks.len() < 16);
+        for webhook in &webhooks {
+            assert!(webhook["matchConditions"][0]["expression"].as_str().unwrap().len() < 100_000);
+        }
+    }
+
+    #[test]
+    fn a_name_that_would_end_the_expression_is_in_none() {
+        let scope =
+            Scope::new([(PinnedWorkload { kind: "X'] || true || ['".to_owned(), ..workload("a", "db") }, true)]);
+        assert!(scope.webhooks(&service(), "PEM").is_empty());
+    }
+}

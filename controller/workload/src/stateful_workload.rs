@@ -1,0 +1,59 @@
+//! A workload whose pods have ordinals, as records of their places see it: Kubernetes' own StatefulSet, or another controller's kind.
+
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use crate::ordinals::Ordinals;
+use crate::pod::Metadata;
+
+/// A workload, stripped to what decisions read. The feed decodes watch events straight into it.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+pub struct StatefulWorkload {
+    /// Name, uid, annotations.
+    pub metadata: Metadata,
+    /// Which ordinals its pods are to have. `None`: its spec does not say so in Kubernetes' fields.
+    #[serde(rename = "spec", default, deserialize_with = "ordinals")]
+    pub ordinals: Option<Ordinals>,
+}
+
+/// Of kinds that are not ours nothing is certain: what cannot be read is not known.
+fn ordinals<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Ordinals>, D::Error> {
+    let Spec { replicas, ordinals } = Option::deserialize(deserializer)?.unwrap_or_default();
+    let number = |value: &Value| i32::try_from(value.as_i64()?).ok();
+    let Some(replicas) = replicas.as_ref().map_or(Some(1), number) else { return Ok(None) };
+    let start = ordinals.as_ref().and_then(|ordinals| number(&ordinals["start"])).unwrap_or(0);
+    Ok(Ordinals::of_spec(Some(replicas), start, &[]).ok())
+}
+
+#[derive(Deserialize, Default)]
+struct Spec {
+    replicas: Option<Value>,
+    ordinals: Option<Value>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn ordinals_are_read_where_the_spec_has_them_as_kubernetes_does() {
+        let read = |spec: Value| {
+            let workload: StatefulWorkload = serde_json::from_value(json!({"metadata": {}, "spec": spec})).unwrap();
+            workload.ordinals.map(|ordinals| ordinals.iter().take(9).collect::<Vec<_>>())
+        };
+        let table = [
+            (json!({"replicas": 2}), Some(vec![0, 1])),
+            (json!({"replicas": 2, "ordinals": {"start": 5}, "template": {"spec": {}}}), Some(vec![5, 6])),
+            (json!({}), Some(vec![0])),
+            (json!(null), Some(vec![0])),
+            (json!({"replicas": "many"}), None),
+            (json!({"replicas": -1}), None),
+            (json!({"replicas": 1_i64 << 40}), None),
+        ];
+        for (spec, expected) in table {
+            assert_eq!(read(spec.clone()), expected, "{spec}");
+        }
+    }
+}

@@ -32,7 +32,8 @@ pub(super) fn choose(
     let scene = snapshot.scene();
     let (mut candidates, staying) = candidates(snapshot, settings, places, revisions, leaving);
     let broken = candidates.iter().filter(|pod| repair::is_broken(pod)).count();
-    let fails = |pod: &&&Arc<Pod>| revisions.is_updated(pod) && !pod.spec.node_name.is_empty() && !places.serves(pod);
+    let fails =
+        |pod: &&&Arc<Pod>| places.is_updated(revisions, pod) && !pod.spec.node_name.is_empty() && !places.serves(pod);
     let active = places.wanted.values().filter(|pod| pod.is_active() && !scene.is_to_delete(pod));
     let repair = Repair::new(broken, active.filter(fails).count());
     // One after the other, only that is repaired for which all others wait.
@@ -44,10 +45,10 @@ pub(super) fn choose(
     let admitted = admitted(settings, places, leaving, is_repaired, has_begun, &candidates);
     let later = candidates.split_off(admitted);
     let mut growing = Vec::new();
-    candidates.retain(|pod| grown(snapshot, places, pod, &mut growing, plan) && !revisions.is_updated(pod));
+    candidates.retain(|pod| grown(snapshot, places, pod, &mut growing, plan) && !places.is_updated(revisions, pod));
     places.growth.plan(snapshot, &growing, plan);
     let target = revisions.updated.clone();
-    let ways = Ways::new(&scene, settings.policy, revisions, &target, |_| None);
+    let ways = Ways::new(&scene, settings.policy, revisions, &target, |_| None).with_volumes(&scene);
     let why = if settings.updates { "partition" } else { "paused, or OnDelete" };
     Chosen::new(target, ways, candidates)
         .with_held(|pod| holding.of(pod))
@@ -90,7 +91,7 @@ fn candidates(
     let scene = snapshot.scene();
     let is_old = |pod: &Pod| {
         let is_small = || places.growth.stage(snapshot, pod) == Stage::Due;
-        pod.is_active() && (!revisions.is_updated(pod) || is_small())
+        pod.is_active() && (!places.is_updated(revisions, pod) || is_small())
     };
     let old = places.wanted.iter().rev().filter(|(_, pod)| is_old(pod));
     let is_candidate = |pod: &Pod| {
@@ -109,7 +110,7 @@ fn candidates(
     if let Some(order) = &settings.order {
         // Those whose claims alone are to grow have their place already.
         let (mut first, by_ordinal): (Vec<_>, Vec<_>) =
-            to_update.iter().map(|(_, pod)| Arc::clone(pod)).partition(|pod| revisions.is_updated(pod));
+            to_update.iter().map(|(_, pod)| Arc::clone(pod)).partition(|pod| places.is_updated(revisions, pod));
         let mut arranged = order.arrange(by_ordinal, &snapshot.pods);
         // Once begun, an update has its place.
         arranged.sort_by_cached_key(|pod| !is_begun(pod));

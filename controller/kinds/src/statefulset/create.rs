@@ -84,9 +84,9 @@ fn room(settings: &Settings, places: &Places<'_>, plan: &mut Plan) -> usize {
     room.min(MOST_CREATIONS)
 }
 
-/// Pods that stay at the old revision, as far as they do not go.
+/// Pods that are to be updated, as far as they do not go.
 fn old_pods(places: &Places<'_>, revisions: &Revisions) -> usize {
-    places.wanted.values().filter(|pod| pod.is_active() && !revisions.is_updated(pod)).count()
+    places.wanted.values().filter(|pod| pod.is_active() && !places.is_updated(revisions, pod)).count()
 }
 
 /// Is a new pod of this ordinal made of the old revision? Of those inside the partition it is.

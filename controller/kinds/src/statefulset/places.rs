@@ -8,11 +8,12 @@ use berth_workload::inplace::steps;
 use berth_workload::ordinals::ordinal_of;
 use berth_workload::pod::{Pod, availability};
 use berth_workload::podset::claim_template;
+use berth_workload::podset::history::Revisions;
 use jiff::Timestamp;
 
 use super::growth::Growth;
 use super::settings::{Settings, ordinals};
-use super::{Snapshot, workload};
+use super::{Snapshot, claims, workload};
 
 /// Pods that one plan creates at most.
 pub(super) const MOST_CREATIONS: usize = 256;
@@ -54,6 +55,11 @@ impl<'a> Places<'a> {
         availability(pod, self.settings.min_ready_seconds, self.now).is_available()
             && !steps::awaits_proof(pod)
             && self.growth.is_over(self.snapshot, pod)
+    }
+
+    /// Is it as the spec wants it?
+    pub(super) fn is_updated(&self, revisions: &Revisions, pod: &Pod) -> bool {
+        claims::is_updated(self.snapshot, revisions.is_updated(pod), pod)
     }
 
     /// How many pods may go out of service: none while as many others are as may be.

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::growth::Sizes;
-use super::{Snapshot, blocked, settings};
+use super::{Snapshot, blocked, claims, settings};
 
 /// The status to write: equal to the one that the StatefulSet has when nothing changed. While the revision of a new template is
 /// being written, nothing is said of the new generation yet: whoever waits for it must not take the old revision's numbers for
@@ -66,15 +66,16 @@ fn count(snapshot: &Snapshot, updated: &str, status: &mut StatefulSetStatus, now
         pod.metadata.deletion_timestamp.is_none()
             && revision::same(pod.metadata.label(REVISION_LABEL).unwrap_or_default(), name)
     };
+    let is_updated = |pod: &Pod| claims::is_updated(snapshot, is_of(pod, updated), pod);
     let is_ready = |pod: &Pod| availability(pod, seconds, now).is_ready();
     let is_available = |pod: &Pod| availability(pod, seconds, now).is_available();
     status.replicas = of(&|_| true);
     status.ready_replicas = of(&is_ready);
     status.available_replicas = of(&is_available);
     status.current_replicas = of(&|pod| is_of(pod, &status.current_revision));
-    status.updated_replicas = of(&|pod| is_of(pod, updated));
-    status.updated_ready_replicas = of(&|pod| is_of(pod, updated) && is_ready(pod) && !steps::awaits_proof(pod));
-    status.updated_available_replicas = of(&|pod| is_of(pod, updated) && is_available(pod));
+    status.updated_replicas = of(&is_updated);
+    status.updated_ready_replicas = of(&|pod| is_updated(pod) && is_ready(pod) && !steps::awaits_proof(pod));
+    status.updated_available_replicas = of(&|pod| is_updated(pod) && is_available(pod));
 }
 
 /// A condition per side of the work, True while the server refuses it, gone once it does not.

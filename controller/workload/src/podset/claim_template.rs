@@ -4,6 +4,7 @@ use berth_api::template::{VolumeClaimTemplate, mount_claims};
 use serde_json::{Value, json};
 
 use super::Workload;
+use crate::pod::Pod;
 
 /// The name of a pod's claim.
 pub fn claim_name(template: &VolumeClaimTemplate, pod: &str) -> String {
@@ -13,6 +14,16 @@ pub fn claim_name(template: &VolumeClaimTemplate, pod: &str) -> String {
 /// The names of all claims of a pod.
 pub fn claim_names(workload: &Workload<'_>, pod: &str) -> impl Iterator<Item = String> {
     workload.claim_templates.iter().map(move |template| claim_name(template, pod))
+}
+
+/// The first template of whose claim the pod has no volume: it was added when the pod was there.
+pub fn without_volume<'a>(workload: &Workload<'a>, pod: &Pod) -> Option<&'a str> {
+    let is_of = |claim: &str, template: &str| {
+        let pod_of = claim.strip_prefix(template).and_then(|rest| rest.strip_prefix('-'));
+        pod_of.is_some_and(|name| *name == *pod.metadata.name)
+    };
+    let has = |template: &str| pod.spec.claims.iter().any(|claim| is_of(claim, template));
+    workload.claim_templates.iter().map(VolumeClaimTemplate::name).find(|template| !has(template))
 }
 
 /// A new claim from a template that was read, with the labels of the workload's selector. It belongs to nobody yet.

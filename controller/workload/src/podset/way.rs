@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Scene;
+use super::claim_template;
 use super::history::Revisions;
 use crate::inplace::change::{self, Change};
 use crate::inplace::env;
@@ -32,6 +33,9 @@ pub(crate) enum Way<'a> {
 pub struct Ways {
     by_revision: BTreeMap<String, Result<Change, String>>,
     refusals: BTreeMap<String, Refusal>,
+    /// By uid: why a pod gets there by a new one only, whatever its revision.
+    replaced: BTreeMap<Box<str>, String>,
+    refusal_to_replace: Option<Refusal>,
     policy: Policy,
 }
 
@@ -44,7 +48,13 @@ impl Ways {
         target: &Revision,
         recreates: impl Fn(&Revision) -> Option<Change>,
     ) -> Self {
-        let mut ways = Self { by_revision: BTreeMap::new(), refusals: BTreeMap::new(), policy };
+        let mut ways = Self {
+            by_revision: BTreeMap::new(),
+            refusals: BTreeMap::new(),
+            replaced: BTreeMap::new(),
+            refusal_to_replace: None,
+            policy,
+        };
         let labels = scene.pods.iter().filter_map(|pod| pod.metadata.label(REVISION_LABEL));
         for label in labels {
             if ways.by_revision.contains_key(label) {
@@ -71,7 +81,23 @@ impl Ways {
         ways
     }
 
+    /// Pods without a volume of each claim template are replaced, or refused where nothing may be: volumes never change.
+    #[must_use]
+    pub fn with_volumes(mut self, scene: &Scene<'_>) -> Self {
+        for pod in scene.pods.iter().filter(|pod| pod.is_active()) {
+            let Some(template) = claim_template::without_volume(&scene.workload, pod) else { continue };
+            if self.policy == Policy::InPlaceOnly && self.refusal_to_replace.is_none() {
+                self.refusal_to_replace = Some(without_volume(scene, pod, template));
+            }
+            self.replaced.insert(pod.metadata.uid.clone(), format!("it has no volume of claim template {template}"));
+        }
+        self
+    }
+
     pub(crate) fn of(&self, pod: &Pod) -> Way<'_> {
+        if let Some(reason) = self.replaced.get(&pod.metadata.uid) {
+            return self.refusal_to_replace.as_ref().map_or(Way::Recreate(reason), Way::Refused);
+        }
         let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
         match (self.by_revision.get(label), self.refusals.get(label)) {
             (Some(Ok(Change::InPlace(patch))), _) => Way::InPlace(patch),
@@ -100,6 +126,17 @@ fn without_label(scene: &Scene<'_>, pod: &Pod) -> Refusal {
         message: format!(
             "{}: pod {} has no label {REVISION_LABEL}, so that nothing tells what differs from the template, and \
              podUpdatePolicy is InPlaceOnly; give the label back, delete the pod, or set podUpdatePolicy to InPlaceIfPossible",
+            scene.workload, pod.metadata.name
+        ),
+    }
+}
+
+fn without_volume(scene: &Scene<'_>, pod: &Pod, template: &str) -> Refusal {
+    Refusal {
+        reason: "InPlaceOnly",
+        message: format!(
+            "{}: pod {} has no volume of spec.volumeClaimTemplates[{template}], which only a new pod can have, and podUpdatePolicy is \
+             InPlaceOnly; delete the pod, take the claim template back, or set podUpdatePolicy to InPlaceIfPossible",
             scene.workload, pod.metadata.name
         ),
     }

@@ -1,0 +1,152 @@
+//! Claim templates that come and go while the pods are there.
+
+use serde_json::{Value, json};
+
+use super::super::simulation::{World, told};
+
+fn template(name: &str) -> Value {
+    json!({"metadata": {"name": name}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}})
+}
+
+/// A set whose pods have a claim each, with another template since.
+fn with_one_more(replicas: i32, rolling: &Value, fields: &Value) -> World {
+    let mut world = World::new(replicas, json!({"volumeClaimTemplates": [template("data")]}));
+    world.merge(&json!({"updateStrategy": {"rollingUpdate": rolling}}));
+    world.merge(fields);
+    world.settle();
+    add_template(&mut world);
+    world
+}
+
+fn add_template(world: &mut World) {
+    world.merge(&json!({"volumeClaimTemplates": [template("data"), template("log")]}));
+}
+
+/// Which claims each pod mounts.
+fn mounted(world: &World) -> Vec<String> {
+    world.all_pods().iter().map(|pod| pod.spec.claims.join(" ")).collect()
+}
+
+fn uids(world: &World) -> Vec<String> {
+    world.pods.keys().map(|name| world.uid(name)).collect()
+}
+
+#[test]
+fn a_new_template_replaces_the_pods_without_its_volume_one_after_the_other() {
+    for policy in ["ReCreate", "InPlaceIfPossible"] {
+        let mut world = with_one_more(3, &json!({"podUpdatePolicy": policy}), &json!({}));
+        let revision = world.status().update_revision;
+        let plan = world.plan();
+        assert_eq!(told(&plan), ["DeletePod db-2"], "{policy}");
+        let reason = &plan.stages.last().unwrap().steps[0].reason;
+        assert!(reason.contains("no volume of claim template log"), "{reason}");
+        let status = world.status();
+        assert_eq!((status.replicas, status.updated_replicas, status.updated_ready_replicas), (3, 0, 0), "{policy}");
+        assert_eq!((status.updated_available_replicas, status.current_replicas), (0, 3), "{policy}");
+        for _ in 0..50 {
+            world.step();
+            assert!(world.available() >= 2, "{policy}");
+            world.run_kubelets();
+            world.pass(1);
+        }
+        world.settle();
+        let expected = ["data-db-0 log-db-0", "data-db-1 log-db-1", "data-db-2 log-db-2"];
+        assert_eq!(mounted(&world), expected, "{policy}");
+        let claims: Vec<_> = world.claims.stored().keys().cloned().collect();
+        assert_eq!(claims, ["data-db-0", "data-db-1", "data-db-2", "log-db-0", "log-db-1", "log-db-2"]);
+        let status = world.status();
+        assert_eq!((status.updated_replicas, status.update_revision), (3, revision), "{policy}");
+    }
+}
+
+#[test]
+fn a_new_template_keeps_to_what_holds_for_every_update() {
+    let paused = json!({"paused": true});
+    let on_delete = json!({"updateStrategy": {"type": "OnDelete", "rollingUpdate": null}});
+    let parallel = json!({"podManagementPolicy": "Parallel"});
+    let unordered = json!({"partition": 1, "unorderedUpdate": {}, "maxUnavailable": 9});
+    for (rolling, fields, expected) in [
+        (paused, json!({}), vec![]),
+        (json!({}), on_delete, vec![]),
+        (json!({"partition": 3}), json!({}), vec![]),
+        (json!({"partition": 2}), parallel.clone(), vec!["DeletePod db-2"]),
+        (json!({"maxUnavailable": 2}), parallel.clone(), vec!["DeletePod db-2", "DeletePod db-1"]),
+        (unordered, parallel, vec!["DeletePod db-2", "DeletePod db-1"]),
+    ] {
+        let world = with_one_more(3, &rolling, &fields);
+        assert_eq!(told(&world.plan()), expected, "{rolling} {fields}");
+    }
+}
+
+#[test]
+fn with_on_delete_a_pod_gets_the_volume_when_somebody_deletes_it() {
+    let on_delete = json!({"updateStrategy": {"type": "OnDelete", "rollingUpdate": null}});
+    let mut world = with_one_more(2, &json!({}), &on_delete);
+    world.delete("db-0");
+    world.settle();
+    assert_eq!(mounted(&world), ["data-db-0 log-db-0", "data-db-1"]);
+    assert_eq!(world.status().updated_replicas, 1);
+}
+
+#[test]
+fn an_update_in_place_of_a_pod_without_the_volume_is_one_by_a_new_pod() {
+    let policy = json!({"podUpdatePolicy": "InPlaceIfPossible"});
+    let mut world = with_one_more(2, &policy, &json!({}));
+    let before = uids(&world);
+    world.set_image("db:1");
+    world.settle();
+    assert!(uids(&world).iter().all(|uid| !before.contains(uid)));
+    assert_eq!((mounted(&world)[0].as_str(), world.images()[0].as_str()), ("data-db-0 log-db-0", "db-0 1"));
+    // Now that each has its volume, they are updated in place again.
+    let before = uids(&world);
+    world.set_image("db:2");
+    world.settle();
+    assert_eq!((uids(&world), world.images()), (before, vec!["db-0 2".to_owned(), "db-1 2".to_owned()]));
+}
+
+#[test]
+fn an_update_in_place_that_has_begun_ends_by_a_new_pod() {
+    let policy = json!({"podUpdatePolicy": "InPlaceIfPossible"});
+    let mut world = World::settled(2, json!({"updateStrategy": {"rollingUpdate": policy}}));
+    world.set_image("db:1");
+    world.step();
+    world.step();
+    assert_eq!(world.available(), 1, "db-1 is out of service");
+    add_template(&mut world);
+    assert_eq!(told(&world.step()), ["DeletePod db-1"]);
+    world.settle();
+    assert_eq!(mounted(&world), ["data-db-0 log-db-0", "data-db-1 log-db-1"]);
+}
+
+#[test]
+fn where_pods_are_updated_in_place_only_the_missing_volume_is_told() {
+    let mut world = with_one_more(2, &json!({"podUpdatePolicy": "InPlaceOnly"}), &json!({}));
+    let before = uids(&world);
+    world.settle();
+    assert_eq!(uids(&world), before);
+    let blocked = world.status().conditions.into_iter().find(|c| c.type_ == "Blocked").unwrap();
+    assert_eq!(blocked.reason, "InPlaceOnly");
+    for words in ["pod db-", "spec.volumeClaimTemplates[log]", "take the claim template back"] {
+        assert!(blocked.message.contains(words), "{}", blocked.message);
+    }
+}
+
+#[test]
+fn a_template_that_was_taken_away_replaces_nothing() {
+    let mut world = with_one_more(2, &json!({}), &json!({}));
+    world.settle();
+    world.merge(&json!({"volumeClaimTemplates": [template("log")]}));
+    assert!(world.plan().is_idle());
+    assert_eq!(world.status().updated_replicas, 2);
+}
+
+#[test]
+fn pods_of_another_kind_of_stateful_set_that_are_taken_over_have_their_volumes() {
+    let mut world = World::settled(2, json!({"volumeClaimTemplates": [template("data")]}));
+    let before = uids(&world);
+    for pod in world.pods.values_mut() {
+        pod["metadata"]["ownerReferences"] = json!([]);
+    }
+    world.settle();
+    assert_eq!((uids(&world), world.status().updated_replicas), (before, 2));
+}

@@ -343,6 +343,14 @@ mod tests {
             assert_eq!(found, expected, "{new}");
         }
         assert!(new_violations(&old, None).is_empty());
+        let old = set("OnDelete", &["a"], "fast", "1Gi");
+        for new in [
+            set("OnDelete", &["a", "b"], "fast", "1Gi"),
+            set("OnDelete", &["b"], "slow", "2Gi"),
+            set("OnPodRollingUpdate", &["a", "b"], "fast", "1Gi"),
+        ] {
+            assert_eq!(new_violations(&new, Some(&old)), [], "the pods get what they lack: {new}");
+        }
     }
 
     #[test]

@@ -46,7 +46,8 @@ pub struct StatefulSetSpec {
     /// replaces pods.
     pub template: PodTemplate,
     /// Claims of which every pod gets one of its own, named `<template>-<statefulset>-<ordinal>` and mounted as a volume of the
-    /// template's name. See `kubectl explain pvc.spec`. A pod that is replaced gets them back.
+    /// template's name. See `kubectl explain pvc.spec`. A pod that is replaced gets them back. A template that is added replaces
+    /// the pods without its volume, as an update does; one that is taken away changes no pod.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volume_claim_templates: Vec<VolumeClaimTemplate>,
     /// How a change of volumeClaimTemplates reaches the claims that there are.

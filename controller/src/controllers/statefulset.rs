@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use berth_api::v1beta1::persistentpodstate::PersistentPodState;
 use berth_api::v1beta1::statefulset::StatefulSet;
-use berth_kinds::statefulset::{Orphans, Snapshot, decide, names_to_look_at, status};
+use berth_kinds::statefulset::{Orphans, Snapshot, decide, names_to_look_at, nodes_to_watch, status};
 use berth_runtime::driver::Next;
 use berth_runtime::object::owner_key;
 use berth_runtime::queue::Queue;
+use berth_runtime::store::pods;
 use berth_runtime::{Change, Key, Object, Resource, Store, object, turn};
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::inplace::resize::Ability;
@@ -72,12 +73,30 @@ impl Controller for Reads {
         self.of_pods
             .claims
             .on_change(move |change| each(change, |claim| wake_for_claim(&to, &sets, &claim.0.metadata)));
+        self.wake_for_nodes(queue);
     }
 
     /// One round for one StatefulSet.
     async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
         let round = |set: Arc<_>| async move { round(self, acting, &set).await };
         unreadable::by_last_read(acting, (&self.sets, &self.told), key, round).await
+    }
+}
+
+impl Reads {
+    /// Wakes a StatefulSet with a pod that is to be gone from a node when that does not answer any more, or answers again.
+    fn wake_for_nodes(&self, queue: &Arc<Queue<Key>>) {
+        let (to, sets, pods) = (queue.clone(), self.sets.clone(), self.of_pods.pods.clone());
+        self.of_pods.nodes.on_change(move |change| {
+            let node = match change {
+                Change::Applied { old: Some(old), new } if old.0.ready != new.0.ready => new,
+                Change::Deleted { old } => old,
+                Change::Applied { .. } | Change::Synced => return,
+            };
+            for pod in pods.by_index(&pods::BY_NODE, node.name()).iter().filter(|pod| pod.terminating()) {
+                wake_for_name(&to, &sets, &pod.metadata);
+            }
+        });
     }
 }
 
@@ -130,11 +149,15 @@ pub(crate) fn observe(reads: &Reads, set: &Watched<StatefulSet>, gates: Gates, r
     let others = created.iter().filter_map(|name| of_pods.pods.get(set.namespace(), name));
     let claims = claims.iter().filter_map(|name| of_pods.claims.get(set.namespace(), name));
     let orphaned = of_pods.orphaned(set.namespace());
+    let records = persistentpodstate::of_set(&reads.states, set.namespace(), set.name());
+    let watched = nodes_to_watch(&pods, records.as_deref()).into_iter();
+    let node = |name: Box<str>| Some((name.clone(), of_pods.nodes.get("", &name)?.0.clone()));
     Snapshot {
         others: others.map(|pod| (pod.metadata.name.clone(), pod)).collect(),
         claims: claims.map(|claim| (claim.0.metadata.name.clone(), claim.0.clone())).collect::<BTreeMap<_, _>>(),
         orphans: Orphans::of(&set.0, orphaned.pods, orphaned.revisions),
-        records: persistentpodstate::of_set(&reads.states, set.namespace(), set.name()),
+        records,
+        watched_nodes: watched.filter_map(node).collect(),
         set: set.0.clone(),
         pods,
         strays,

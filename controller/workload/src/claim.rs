@@ -1,5 +1,6 @@
 //! A `PersistentVolumeClaim` as decisions see it: whose it is, what it asks for and what it got.
 
+use jiff::Timestamp;
 use serde::Deserialize;
 
 use crate::plan::Target;
@@ -57,13 +58,15 @@ pub struct Status {
 
 /// One aspect of a claim's state.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Condition {
     /// Which.
     #[serde(rename = "type")]
     pub type_: Word,
     /// `True`, `False` or `Unknown`.
     pub status: Word,
+    /// When the status last changed.
+    pub last_transition_time: Option<Timestamp>,
 }
 
 impl Claim {
@@ -90,6 +93,11 @@ impl Claim {
     pub fn waits_for_its_file_system(&self) -> bool {
         let mut conditions = self.status.conditions.iter();
         conditions.any(|c| &*c.type_ == "FileSystemResizePending" && &*c.status == "True")
+    }
+
+    /// Since when its resize is where it is, if anybody has begun with it.
+    pub fn resizes_since(&self) -> Option<Timestamp> {
+        self.status.conditions.iter().filter_map(|condition| condition.last_transition_time).max()
     }
 
     /// The claim as the object of an action.

@@ -144,6 +144,7 @@ pub(crate) fn stateful_set(data: &[u8]) {
         node_images: all(&world.images).into_iter().map(|image| (image::name(&image).into(), image)).collect(),
         jobs: (world.resize < 128).then(|| all(&world.jobs)),
         nodes: all::<Node>(&world.nodes).into_iter().map(|node| (node.metadata.name.clone(), node)).collect(),
+        watched_nodes: all::<Node>(&world.nodes).into_iter().map(|node| (node.metadata.name.clone(), node)).collect(),
         unreadable: Vec::new(),
         phases: Phases::default(),
         resize: world.resize(),

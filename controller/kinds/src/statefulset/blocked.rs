@@ -1,16 +1,22 @@
 //! The condition `Blocked` of a StatefulSet.
 
+mod claims;
+mod names;
+mod nodes;
+mod order;
+
 use berth_api::names::condition;
 use berth_api::v1beta1::statefulset::{StatefulSetCondition, StatefulSetStatus};
 use berth_workload::gates::Gate;
 use berth_workload::plan::{Outcome, Plan};
+use berth_workload::podset::Uids;
 use berth_workload::stuck::{self, Cause, Grade};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::Snapshot;
-use super::create::who_has_the_name;
-use super::growth::{Growth, Stage};
+
+pub use nodes::nodes_to_watch;
 
 /// What passes by itself is told when it has lasted for so long.
 const LASTING: SignedDuration = SignedDuration::from_secs(60);
@@ -18,12 +24,18 @@ const LASTING: SignedDuration = SignedDuration::from_secs(60);
 /// Brings the condition among those of `new` up to date.
 pub(super) fn set(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, new: &mut StatefulSetStatus, now: Timestamp) {
     let scene = snapshot.scene();
-    let mut causes = stuck::of_writes(&scene, plan, outcome, now);
-    causes.extend(names_taken(snapshot, now));
-    causes.extend(claims_in_the_way(snapshot, now));
+    let (mut causes, others) = claims::refused(snapshot, outcome, now);
+    causes.extend(stuck::of_writes(&scene, plan, &others, now));
+    causes.extend(names::taken(snapshot, now));
+    causes.extend(claims::in_the_way(snapshot));
     causes.extend(ignored_start(snapshot, now));
-    causes.extend(claims_that_differ(snapshot, now));
-    causes.extend(stuck::of_pods(&scene, plan, now));
+    causes.extend(claims::differing(snapshot, now));
+    causes.extend(claims::waiting_for_a_start(snapshot, Some(&new.update_revision)));
+    let of_nodes: Vec<_> = nodes::causes(snapshot).collect();
+    let told: Uids = of_nodes.iter().map(|(pod, _)| pod.metadata.uid.clone()).collect();
+    causes.extend(of_nodes.into_iter().map(|(_, cause)| cause));
+    causes.extend(stuck::of_pods_without(&scene, &told, plan, now));
+    causes.extend(order::waited_for(snapshot, now).filter(|_| order::is_waited_for(snapshot, plan, now)));
     let cause = match stuck::gravest(causes, scene.workload.blocked, now) {
         Some((_, true)) => return,
         Some((cause, false)) => Some(cause),
@@ -41,48 +53,10 @@ pub(super) fn set(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, new: &mut
     }));
 }
 
-/// Pods of others that have names of ours.
-fn names_taken(snapshot: &Snapshot, now: Timestamp) -> impl Iterator<Item = Cause> {
-    let workload = snapshot.scene().workload;
-    snapshot.others.iter().filter(|(name, _)| !snapshot.orphans.has_pod(name)).map(move |(name, other)| {
-        let message = format!("{workload}: pod {name} cannot be made: {}; delete it", who_has_the_name(other));
-        let since = other.metadata.deletion_timestamp.map(|going| going + LASTING);
-        Cause::new(Grade::Failing, "NameTaken", message, since.unwrap_or(now))
-    })
-}
-
-/// Claims that are on their way out, of pods that are missing.
-fn claims_in_the_way(snapshot: &Snapshot, now: Timestamp) -> impl Iterator<Item = Cause> {
-    let workload = snapshot.scene().workload;
-    let going = snapshot.claims.values().filter(|claim| claim.is_going());
-    going.map(move |claim| {
-        let name = &claim.metadata.name;
-        let held = if claim.metadata.finalizers.is_empty() {
-            String::new()
-        } else {
-            format!(", and its finalizers {} are still there", claim.metadata.finalizers.join(", "))
-        };
-        let message = format!("{workload}: claim {name} is being deleted{held}; its pod waits for its end");
-        let from = claim.metadata.deletion_timestamp.map_or(now, |since| since + LASTING);
-        Cause::new(Grade::Lasting, "ClaimTerminating", message, from)
-    })
-}
-
-/// Claims that cannot become what their templates say.
-fn claims_that_differ(snapshot: &Snapshot, now: Timestamp) -> Option<Cause> {
-    let growth = Growth::of(snapshot);
-    let differing = snapshot.pods.iter().find_map(|pod| match growth.stage(snapshot, pod) {
-        Stage::Differs(claim) => Some((pod, claim)),
-        _ => None,
-    });
-    let (pod, claim) = differing?;
-    let message = format!(
-        "{}: claim {claim} of pod {} is of another storage class than spec.volumeClaimTemplates says, which no claim can change; \
-         delete the claim and the pod, or take the class back",
-        snapshot.scene().workload,
-        pod.metadata.name
-    );
-    Some(Cause::new(Grade::Refused, "ClaimDiffers", message, now))
+/// Something that may pass by itself, and counts when it has lasted.
+fn lasting(reason: &'static str, message: String, since: Option<Timestamp>) -> Cause {
+    let from = since.and_then(|since| since.checked_add(LASTING).ok()).unwrap_or(Timestamp::UNIX_EPOCH);
+    Cause::new(Grade::Lasting, reason, message, from)
 }
 
 /// `ordinals.start` where its gate is off.
@@ -100,7 +74,9 @@ fn ignored_start(snapshot: &Snapshot, now: Timestamp) -> Option<Cause> {
 
 /// Asks to look again when what may pass by itself has lasted for too long.
 pub(super) fn watch(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
-    let causes = names_taken(snapshot, now).chain(claims_in_the_way(snapshot, now));
+    let of_claims = claims::in_the_way(snapshot).chain(claims::waiting_for_a_start(snapshot, None));
+    let of_nodes = nodes::causes(snapshot).map(|(_, cause)| cause);
+    let causes = names::taken(snapshot, now).chain(of_claims).chain(of_nodes).chain(order::waited_for(snapshot, now));
     for cause in causes.filter(|cause| cause.from > now) {
         plan.look_again_after(cause.from.duration_since(now));
     }

@@ -100,8 +100,13 @@ impl Growth {
 
     /// Have the pod's claims what they ask for? A pod with one that grows is not in service.
     pub(super) fn is_over(&self, snapshot: &Snapshot, pod: &Pod) -> bool {
+        self.lacking(snapshot, pod).next().is_none()
+    }
+
+    /// The pod's claims that have not what they ask for.
+    pub(super) fn lacking<'a>(&'a self, snapshot: &'a Snapshot, pod: &'a Pod) -> impl Iterator<Item = &'a Arc<Claim>> {
         let claims = self.0.iter().flat_map(|sizes| sizes.claims(snapshot, &pod.metadata.name));
-        claims.into_iter().all(|(_, claim)| claim.has_what_it_requests())
+        claims.map(|(_, claim)| claim).filter(|claim| !claim.has_what_it_requests())
     }
 
     /// What is next for the pod's claims.

@@ -35,6 +35,7 @@ use berth_workload::resource::STATEFUL_SETS;
 use berth_workload::revision::{PodLabels, Revision};
 
 pub use adopt::Orphans;
+pub use blocked::nodes_to_watch;
 pub use decide::decide;
 pub use places::names_to_look_at;
 pub use settings::ordinals;
@@ -68,6 +69,8 @@ pub struct Snapshot {
     pub unreadable: Vec<Unreadable>,
     /// By name: the nodes of the pods, where the template says how its pods are spread over them; else empty.
     pub nodes: BTreeMap<Box<str>, Arc<Node>>,
+    /// By name: nodes that tell why a pod is not gone or not scheduled ([`nodes_to_watch`]). What is not here does not exist.
+    pub watched_nodes: BTreeMap<Box<str>, Arc<Node>>,
     /// Where pods are in their updates, as far as it was asked.
     pub phases: Phases,
     /// Feature gates.

@@ -137,6 +137,7 @@ impl World {
             jobs: Some(Vec::new()),
             unreadable: Vec::new(),
             nodes: BTreeMap::new(),
+            watched_nodes: BTreeMap::new(),
             phases: Phases::default(),
             gates: self.gates,
             resize: Ability::Off,

@@ -1,5 +1,6 @@
 //! Stories of a StatefulSet in the small world.
 
+mod blocked;
 mod claim_templates;
 mod claims;
 mod order;

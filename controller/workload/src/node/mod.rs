@@ -14,6 +14,9 @@ pub struct Node {
     /// Its `Ready` condition is True.
     #[serde(rename = "status", default, deserialize_with = "is_ready")]
     pub ready: bool,
+    /// `kubectl cordon`: no new pod is scheduled to it.
+    #[serde(rename = "spec", default, deserialize_with = "is_cordoned")]
+    pub cordoned: bool,
 }
 
 impl Node {
@@ -49,4 +52,35 @@ struct Condition {
 fn is_ready<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     let status = Option::<Status>::deserialize(deserializer)?.unwrap_or_default();
     Ok(status.conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True"))
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Spec {
+    unschedulable: bool,
+}
+
+fn is_cordoned<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    Ok(Option::<Spec>::deserialize(deserializer)?.unwrap_or_default().unschedulable)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn of_a_node_only_what_decisions_read_is_kept() {
+        let ready = |status: &str| json!({"conditions": [{"type": "Ready", "status": status}]});
+        for (spec, status, expected) in [
+            (json!({"unschedulable": true, "podCIDR": "10.0.0.0/24"}), ready("True"), (true, true)),
+            (json!({}), ready("Unknown"), (false, false)),
+            (json!(null), json!(null), (false, false)),
+        ] {
+            let node: Node =
+                serde_json::from_value(json!({"metadata": {"name": "n1"}, "spec": spec, "status": status})).unwrap();
+            assert_eq!((node.cordoned, node.ready), expected, "{spec} {status}");
+        }
+    }
 }

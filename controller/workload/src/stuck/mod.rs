@@ -18,7 +18,7 @@ use jiff::Timestamp;
 
 use crate::plan::{Failure, Outcome, Plan, Verb};
 use crate::pod::{Pod, availability};
-use crate::podset::Scene;
+use crate::podset::{Scene, Uids};
 use crate::resource::IMAGE_PULL_JOBS;
 use cause::DETAIL;
 
@@ -70,12 +70,23 @@ fn refused(scene: &Scene<'_>, failure: &Failure) -> Option<(&'static str, String
     Some((reason, what))
 }
 
+/// Is there a cause that concerns this pod, whether it counts by now or later?
+pub fn holds_pod(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> bool {
+    !pod::causes(scene, pod, now).is_empty()
+}
+
 /// Causes that concern one pod, by the pods' names.
 pub fn of_pods(scene: &Scene<'_>, plan: &Plan, now: Timestamp) -> Vec<Cause> {
+    of_pods_without(scene, &Uids::new(), plan, now)
+}
+
+/// The same without some pods, of which their kind has more to say.
+pub fn of_pods_without(scene: &Scene<'_>, told: &Uids, plan: &Plan, now: Timestamp) -> Vec<Cause> {
     let of_pod = |pod: &Arc<Pod>| {
         pod::causes(scene, pod, now).into_iter().map(|cause| (pod.metadata.name.clone(), cause)).collect::<Vec<_>>()
     };
-    let mut causes: Vec<_> = scene.pods.iter().flat_map(of_pod).collect();
+    let pods = scene.pods.iter().filter(|pod| !told.contains(&pod.metadata.uid));
+    let mut causes: Vec<_> = pods.flat_map(of_pod).collect();
     causes.sort_by(|(a, _), (b, _)| a.cmp(b));
     let mut causes: Vec<_> = causes.into_iter().map(|(_, cause)| cause).collect();
     if !causes.is_empty()

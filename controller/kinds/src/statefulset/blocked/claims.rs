@@ -1,0 +1,124 @@
+//! Claims that hold the set back.
+
+use berth_workload::ordinals::ordinal_of;
+use berth_workload::plan::{Deed, Failure, Outcome, Verb};
+use berth_workload::pod::Pod;
+use berth_workload::resource::CLAIMS;
+use berth_workload::revision::{self, REVISION_LABEL};
+use berth_workload::stuck::{Cause, Grade};
+use jiff::Timestamp;
+
+use super::super::growth::{Growth, Stage};
+use super::super::{Snapshot, claims, settings};
+use super::lasting;
+
+/// Claims that are on their way out, of pods that are missing.
+pub(super) fn in_the_way(snapshot: &Snapshot) -> impl Iterator<Item = Cause> {
+    let workload = snapshot.scene().workload;
+    let going = snapshot.claims.values().filter(|claim| claim.is_going());
+    going.map(move |claim| {
+        let name = &claim.metadata.name;
+        let held = if claim.metadata.finalizers.is_empty() {
+            String::new()
+        } else {
+            format!(", and its finalizers {} are still there", claim.metadata.finalizers.join(", "))
+        };
+        let message = format!("{workload}: claim {name} is being deleted{held}; its pod waits for its end");
+        lasting("ClaimTerminating", message, claim.metadata.deletion_timestamp)
+    })
+}
+
+/// Claims that cannot become what their templates say.
+pub(super) fn differing(snapshot: &Snapshot, now: Timestamp) -> Option<Cause> {
+    let growth = Growth::of(snapshot);
+    let differing = snapshot.pods.iter().find_map(|pod| match growth.stage(snapshot, pod) {
+        Stage::Differs(claim) => Some((pod, claim)),
+        _ => None,
+    });
+    let (pod, claim) = differing?;
+    let message = format!(
+        "{}: claim {claim} of pod {} is of another storage class than spec.volumeClaimTemplates says, which no claim can change; \
+         delete the claim and the pod, or take the class back",
+        snapshot.scene().workload,
+        pod.metadata.name
+    );
+    Some(Cause::new(Grade::Refused, "ClaimDiffers", message, now))
+}
+
+/// Claims that the apiserver does not let grow, for their StorageClass does not; and what else was refused.
+pub(super) fn refused(snapshot: &Snapshot, outcome: &Outcome, now: Timestamp) -> (Vec<Cause>, Outcome) {
+    let (cannot_grow, failures): (Vec<_>, Vec<_>) = outcome.failures.iter().cloned().partition(is_of_class);
+    let causes = cannot_grow.iter().map(|failure| {
+        let claim = &failure.object;
+        let known = snapshot.claims.get(&**claim);
+        let class = known.and_then(|claim| claim.spec.storage_class_name.as_deref());
+        let class = class.map_or_else(|| "its StorageClass".to_owned(), |class| format!("StorageClass {class}"));
+        let size = known.and_then(|claim| claim.spec.resources.requests.storage.as_deref()).unwrap_or("what it was");
+        let message = format!(
+            "{}: claim {claim} cannot grow: {class} does not allow it; set allowVolumeExpansion: true in {class}, or take {}.storage \
+             back to {size}",
+            snapshot.scene().workload,
+            field(snapshot, claim)
+        );
+        Cause::new(Grade::Refused, "ClassCannotExpand", message, now)
+    });
+    (causes.collect(), Outcome { failures })
+}
+
+/// By the words of the admission plugin PersistentVolumeClaimResize: there is no other sign of it.
+fn is_of_class(failure: &Failure) -> bool {
+    let message = failure.message.to_lowercase();
+    failure.deed == Deed::of(Verb::Patch, CLAIMS)
+        && matches!(failure.code, 403 | 422)
+        && message.contains("storageclass")
+        && message.contains("support resize")
+}
+
+/// Where the spec says how much a claim asks for.
+fn field(snapshot: &Snapshot, claim: &str) -> String {
+    let is_of = |template: &str| {
+        let pod = claim.strip_prefix(template).and_then(|rest| rest.strip_prefix('-'));
+        pod.is_some_and(|pod| ordinal_of(snapshot.scene().workload.name(), pod).is_some())
+    };
+    let mut names = snapshot.set.spec.volume_claim_templates.iter().map(|template| template.name());
+    let name = names.find(|name| is_of(name)).unwrap_or_default();
+    format!("spec.volumeClaimTemplates[{name}].spec.resources.requests")
+}
+
+/// Claims whose file systems grow when their pods start next, of pods that no update is about to start: those are not in service,
+/// for they have less than they ask for. Without a revision, those of all pods.
+pub(super) fn waiting_for_a_start<'a>(
+    snapshot: &'a Snapshot,
+    update_revision: Option<&'a str>,
+) -> impl Iterator<Item = Cause> + 'a {
+    let growth = Growth::of(snapshot);
+    let workload = snapshot.scene().workload;
+    let pods = snapshot.pods.iter().filter(|pod| pod.is_active());
+    let waiting = pods.filter_map(move |pod| {
+        let claim = growth.lacking(snapshot, pod).find(|claim| claim.waits_for_its_file_system())?.clone();
+        Some((pod, claim))
+    });
+    let stays =
+        move |pod: &Pod| update_revision.is_none_or(|revision| !is_about_to_be_updated(snapshot, revision, pod));
+    waiting.filter(move |(pod, _)| stays(pod)).map(move |(pod, claim)| {
+        let (pod, claim, since) = (&pod.metadata, &claim.metadata.name, claim.resizes_since());
+        let message = format!(
+            "{workload}: the volume of claim {claim} has grown, and its file system grows when pod {} starts next \
+             (FileSystemResizePending), which no update is about to bring; delete the pod, or wait for its next start",
+            pod.name
+        );
+        lasting("FileSystemResizePending", message, since.max(pod.creation_timestamp))
+    })
+}
+
+/// Does an update come to the pod by itself? Where priorities say which pods stay at the partition, any may be one that does not.
+fn is_about_to_be_updated(snapshot: &Snapshot, update_revision: &str, pod: &Pod) -> bool {
+    let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
+    if claims::is_updated(snapshot, revision::same(label, update_revision), pod) {
+        return false;
+    }
+    let Ok(settings) = settings::beside_template(snapshot) else { return false };
+    let Some(ordinal) = ordinal_of(snapshot.scene().workload.name(), &pod.metadata.name) else { return false };
+    let rank = if settings.order.is_some() { 0 } else { settings.ordinals.rank(ordinal) };
+    settings.updates && rank >= settings.partition
+}

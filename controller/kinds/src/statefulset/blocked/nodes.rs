@@ -1,0 +1,83 @@
+//! Pods that are not gone, or not scheduled, for what their nodes are.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use berth_api::names::annotation::{FORGET_POD_STATES, INJECTED_PERSISTENT_POD_STATE};
+use berth_api::v1beta1::persistentpodstate::{PersistentPodState, PodState};
+use berth_workload::pod::Pod;
+use berth_workload::stuck::Cause;
+
+use super::super::Snapshot;
+use super::lasting;
+
+/// What an administrator sets on a node that is surely off: Kubernetes then lets its pods and their volumes go.
+const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute";
+
+/// The names of nodes that tell why one of these pods is not gone, or not scheduled.
+pub fn nodes_to_watch(pods: &[Arc<Pod>], records: Option<&PersistentPodState>) -> BTreeSet<Box<str>> {
+    let of = |pod: &Arc<Pod>| match &pod.metadata.deletion_timestamp {
+        Some(_) => (!pod.spec.node_name.is_empty()).then(|| pod.spec.node_name.clone()),
+        None => pinned_by(pod, records?).map(|record| record.node_name.as_str().into()),
+    };
+    pods.iter().filter_map(of).collect()
+}
+
+/// The pods that wait for a node, each with what it waits for.
+pub(super) fn causes(snapshot: &Snapshot) -> impl Iterator<Item = (&Arc<Pod>, Cause)> {
+    snapshot.pods.iter().filter_map(|pod| Some((pod, terminating(snapshot, pod).or_else(|| pinned(snapshot, pod))?)))
+}
+
+/// A pod that is to be gone, and whose node does not answer: there is no other of its name before it is known to have ended.
+fn terminating(snapshot: &Snapshot, pod: &Pod) -> Option<Cause> {
+    let due = pod.metadata.deletion_timestamp?;
+    let node = snapshot.watched_nodes.get(&pod.spec.node_name).filter(|node| !node.ready)?;
+    if !pod.metadata.finalizers.is_empty() {
+        return None;
+    }
+    let (name, node) = (&pod.metadata.name, &node.metadata.name);
+    let message = format!(
+        "{}: pod {name} is being deleted, and node {node}, which is not ready, does not say that it has ended; nobody deletes it by \
+         force, for two pods of one name might run at once: bring the node back, or, once it is surely off, run kubectl taint node \
+         {node} {OUT_OF_SERVICE}",
+        snapshot.scene().workload
+    );
+    Some(lasting("NodeNotReady", message, Some(due)))
+}
+
+/// A pod that is to run where the one before it of its name did, on a node that takes no pods.
+fn pinned(snapshot: &Snapshot, pod: &Pod) -> Option<Cause> {
+    let records = snapshot.records.as_deref()?;
+    let record = pinned_by(pod, records)?;
+    let (what, remedy) = match snapshot.watched_nodes.get(&*record.node_name) {
+        None => ("is gone", "bring it back"),
+        Some(node) if node.cordoned => ("is cordoned", "uncordon it"),
+        Some(node) if !node.ready => ("is not ready", "bring it back"),
+        Some(_) => return None,
+    };
+    let (node, name) = (&record.node_name, &pod.metadata.name);
+    let state = records.metadata.name.as_deref().unwrap_or_default();
+    let message = format!(
+        "{}: pod {name} has no node: PersistentPodState {state} wants it to be where it was, on node {node}, which {what}; {remedy}, or \
+         run kubectl annotate persistentpodstate -n {} {state} {FORGET_POD_STATES}={name}, and then delete the pod",
+        snapshot.scene().workload,
+        snapshot.scene().workload.namespace()
+    );
+    let condition = pod.condition("PodScheduled");
+    let since = condition.and_then(|c| c.last_transition_time).or(pod.metadata.creation_timestamp);
+    Some(lasting("PinnedNodeUnavailable", message, since))
+}
+
+/// The record that binds the pod to where it was, where the scheduler finds no node for it.
+fn pinned_by<'a>(pod: &Pod, records: &'a PersistentPodState) -> Option<&'a PodState> {
+    let condition = pod.condition("PodScheduled")?;
+    let is_unscheduled = &*condition.status == "False" && &*condition.reason == "Unschedulable";
+    if !pod.is_active() || !pod.spec.node_name.is_empty() || !is_unscheduled {
+        return None;
+    }
+    let by = pod.metadata.annotation(INJECTED_PERSISTENT_POD_STATE)?;
+    records.metadata.name.as_deref().filter(|name| *name == by)?;
+    let record = records.status.as_ref()?.pod_states.get(&*pod.metadata.name)?;
+    let required = &records.spec.required_persistent_topology.as_ref()?.keys;
+    required.iter().any(|key| record.node_topology_labels.contains_key(key)).then_some(record)
+}

@@ -1,0 +1,61 @@
+//! In order, a pod that does not serve holds up those behind it.
+
+use berth_workload::lifecycle;
+use berth_workload::plan::Plan;
+use berth_workload::pod::{Availability, Pod, availability};
+use berth_workload::stuck::{self, Cause};
+use jiff::Timestamp;
+
+use super::super::places::Places;
+use super::super::{Snapshot, settings};
+use super::lasting;
+
+/// The pod that those behind it wait for, where no cause of its own says why it does not serve.
+pub(super) fn waited_for(snapshot: &Snapshot, now: Timestamp) -> Option<Cause> {
+    let settings = settings::beside_template(snapshot).ok().filter(|settings| !settings.is_parallel)?;
+    let places = Places::new(snapshot, &settings, now);
+    let pod = places.gap?.pod?;
+    let scene = snapshot.scene();
+    if pod.metadata.deletion_timestamp.is_some() || stuck::holds_pod(&scene, pod, now) {
+        return None;
+    }
+    let (what, remedy, since) = why(snapshot, &places, pod, now)?;
+    let message = format!(
+        "{}: the others wait for pod {}, for spec.podManagementPolicy is OrderedReady: {what}; {remedy}",
+        scene.workload, pod.metadata.name
+    );
+    Some(lasting("PredecessorNotReady", message, Some(since)))
+}
+
+/// Does anything wait for it? A plan knows.
+pub(super) fn is_waited_for(snapshot: &Snapshot, plan: &Plan, now: Timestamp) -> bool {
+    let Ok(settings) = settings::beside_template(snapshot) else { return false };
+    let places = Places::new(snapshot, &settings, now);
+    let is_told = |reason: &str| reason.contains("waits for pod") || reason.contains("waits for maxUnavailable");
+    places.empty().next().is_some() || plan.waiting.iter().any(|waiting| is_told(&waiting.reason))
+}
+
+/// Why it does not serve, what helps, and since when it is so. What passes at a known time is not told, nor what the plan
+/// itself is about to mend.
+fn why(snapshot: &Snapshot, places: &Places<'_>, pod: &Pod, now: Timestamp) -> Option<(String, String, Timestamp)> {
+    if !pod.is_active() {
+        let what = format!("it has ended ({}), and is held before its deletion", pod.status.phase);
+        return Some((what, "whoever holds it must let it go".to_owned(), lifecycle::since(pod)?));
+    }
+    match availability(pod, snapshot.scene().workload.min_ready_seconds, now) {
+        Availability::Held => {
+            let state = lifecycle::state(pod);
+            let remedy = format!("take it out of this state, or the label {} off the pod", lifecycle::STATE_LABEL);
+            Some((format!("it is in lifecycle state {state}"), remedy, lifecycle::since(pod)?))
+        }
+        Availability::Available => {
+            let claim = places.growth.lacking(snapshot, pod).find(|claim| !claim.waits_for_its_file_system())?;
+            let name = &claim.metadata.name;
+            let remedy =
+                format!("see kubectl describe pvc {name}: whoever resizes its volume says there what is wrong");
+            let what = format!("its claim {name} has less than it asks for by now");
+            Some((what, remedy, claim.resizes_since()?))
+        }
+        Availability::After(_) | Availability::NotReady => None,
+    }
+}

@@ -1,0 +1,285 @@
+//! What holds a StatefulSet back, and the remedy: one table for each kind of cause.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use berth_workload::gates::Gate;
+use berth_workload::node::Node;
+use berth_workload::plan::{Deed, Failure, Outcome, Verb};
+use berth_workload::pod::Pod;
+use berth_workload::resource::{CLAIMS, PODS};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::super::simulation::World;
+use super::super::{Snapshot, decide, nodes_to_watch, status};
+use crate::model::apiserver::merge;
+
+const SINCE: &str = "2026-01-01T00:00:00Z";
+
+fn at(seconds: i64) -> Timestamp {
+    SINCE.parse::<Timestamp>().unwrap() + SignedDuration::from_secs(seconds)
+}
+
+/// The world's snapshot, with this patch on a pod.
+fn with_pod(world: &World, name: &str, patch: &Value) -> Snapshot {
+    let mut pod = world.pods[name].clone();
+    merge(&mut pod, patch);
+    let mut snapshot = world.snapshot();
+    let pod: Pod = serde_json::from_value(pod).unwrap();
+    snapshot.pods.iter_mut().filter(|old| *old.metadata.name == *name).for_each(|old| *old = Arc::new(pod.clone()));
+    snapshot
+}
+
+fn nodes(all: &[Value]) -> BTreeMap<Box<str>, Arc<Node>> {
+    let of = |node: &Value| Arc::new(serde_json::from_value::<Node>(node.clone()).unwrap());
+    all.iter().map(of).map(|node| (node.metadata.name.clone(), node)).collect()
+}
+
+fn node(name: &str, is_ready: bool, is_cordoned: bool) -> Value {
+    let ready = if is_ready { "True" } else { "Unknown" };
+    json!({"metadata": {"name": name}, "spec": {"unschedulable": is_cordoned},
+           "status": {"conditions": [{"type": "Ready", "status": ready}]}})
+}
+
+/// Reason and message after so many seconds.
+fn told(snapshot: &Snapshot, outcome: &Outcome, seconds: i64) -> Option<(String, String)> {
+    let plan = decide(snapshot, at(seconds));
+    let conditions = status(snapshot, &plan, outcome, at(seconds)).unwrap().conditions;
+    conditions.into_iter().find(|c| c.type_ == "Blocked").map(|c| (c.reason, c.message))
+}
+
+/// It counts after a minute, and the plan looks again by then.
+fn told_when_it_has_lasted(snapshot: &Snapshot, what: &str) -> (String, String) {
+    assert_eq!(told(snapshot, &Outcome::default(), 59), None, "{what}: it may pass by itself");
+    let again = decide(snapshot, at(30)).look_again;
+    assert!(again.is_some_and(|wait| wait <= SignedDuration::from_secs(30)), "{what}: {again:?}");
+    told(snapshot, &Outcome::default(), 60).unwrap_or_else(|| panic!("{what}: nothing is told"))
+}
+
+fn has_words(message: &str, words: &[&str]) {
+    for word in words.iter().chain(&["StatefulSet default/db: "]) {
+        assert!(message.contains(word), "{word:?} is not in: {message}");
+    }
+}
+
+#[test]
+fn a_pod_that_does_not_go_names_its_node_if_that_is_not_ready() {
+    let world = World::settled(2, json!({}));
+    let going = json!({"metadata": {"deletionTimestamp": SINCE}});
+    let held = json!({"metadata": {"deletionTimestamp": SINCE, "finalizers": ["example.com/x"]}});
+    let taint = "kubectl taint node node node.kubernetes.io/out-of-service=nodeshutdown:NoExecute";
+    for (what, patch, node, reason, words) in [
+        (
+            "lost",
+            &going,
+            node("node", false, false),
+            "NodeNotReady",
+            ["node node, which is not ready", taint, "by force"],
+        ),
+        ("up", &going, node("node", true, true), "PodTerminating", ["db-1", "see whether the node is up", "node node"]),
+        ("held", &held, node("node", false, false), "PodTerminating", ["db-1", "example.com/x", "take them off"]),
+    ] {
+        let mut snapshot = with_pod(&world, "db-1", patch);
+        let names: Vec<_> = nodes_to_watch(&snapshot.pods, None).into_iter().collect();
+        assert_eq!(names, ["node".into()], "{what}");
+        snapshot.watched_nodes = nodes(&[node]);
+        let (told, message) = told_when_it_has_lasted(&snapshot, what);
+        assert_eq!(told, reason, "{what}: {message}");
+        has_words(&message, &words);
+    }
+}
+
+#[test]
+fn a_node_that_is_lost_after_the_pod_was_told_is_told_in_its_place() {
+    let world = World::settled(2, json!({}));
+    let mut snapshot = with_pod(&world, "db-1", &json!({"metadata": {"deletionTimestamp": SINCE}}));
+    let plan = decide(&snapshot, at(61));
+    let first = status(&snapshot, &plan, &Outcome::default(), at(61)).unwrap();
+    assert_eq!(first.conditions[0].reason, "PodTerminating");
+    Arc::make_mut(&mut snapshot.set).status = Some(first);
+    snapshot.watched_nodes = nodes(&[node("node", false, false)]);
+    assert_eq!(told(&snapshot, &Outcome::default(), 90).unwrap().0, "NodeNotReady");
+}
+
+#[test]
+fn a_pod_that_is_bound_to_where_it_was_names_the_node_that_takes_none() {
+    let world = World::settled(2, json!({}));
+    let records = |required: Value| {
+        let state = json!({"nodeName": "n1", "nodeTopologyLabels": {"kubernetes.io/hostname": "n1"}});
+        let target = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "db"});
+        let records = json!({
+            "metadata": {"name": "keep"}, "spec": {"targetRef": target, "requiredPersistentTopology": required},
+            "status": {"observedGeneration": 1, "podStates": {"db-1": state}},
+        });
+        Some(Arc::new(serde_json::from_value(records).unwrap()))
+    };
+    let hosts = json!({"keys": ["kubernetes.io/hostname"]});
+    let unscheduled = |by: &str| {
+        let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+                               "message": "0/3 nodes fit", "lastTransitionTime": SINCE});
+        json!({"metadata": {"annotations": {"kruise.io/injected-persistent-pod-state": by}},
+               "spec": {"nodeName": null}, "status": {"phase": "Pending", "conditions": [condition]}})
+    };
+    let forget = "kubectl annotate persistentpodstate -n default keep kruise.io/forget-pod-states=db-1";
+    for (what, by, required, all, reason, words) in [
+        (
+            "cordoned",
+            "keep",
+            &hosts,
+            vec![node("n1", true, true)],
+            "PinnedNodeUnavailable",
+            ["n1, which is cordoned; uncordon it", forget],
+        ),
+        ("gone", "keep", &hosts, vec![], "PinnedNodeUnavailable", ["n1, which is gone", forget]),
+        (
+            "lost",
+            "keep",
+            &hosts,
+            vec![node("n1", false, false)],
+            "PinnedNodeUnavailable",
+            ["n1, which is not ready", forget],
+        ),
+        ("full", "keep", &hosts, vec![node("n1", true, false)], "PodUnschedulable", ["0/3 nodes fit", "db-1"]),
+        ("bound by another", "other", &hosts, vec![], "PodUnschedulable", ["0/3 nodes fit", "db-1"]),
+        ("bound to nothing", "keep", &json!(null), vec![], "PodUnschedulable", ["0/3 nodes fit", "db-1"]),
+    ] {
+        let mut snapshot = with_pod(&world, "db-1", &unscheduled(by));
+        snapshot.records = records(required.clone());
+        let watched = nodes_to_watch(&snapshot.pods, snapshot.records.as_deref());
+        assert_eq!(watched.contains("n1"), by == "keep" && !required.is_null(), "{what}");
+        snapshot.watched_nodes = nodes(&all);
+        let (told, message) = told_when_it_has_lasted(&snapshot, what);
+        assert_eq!(told, reason, "{what}: {message}");
+        has_words(&message, &words);
+    }
+}
+
+/// A set whose claims grow with their pods' updates, to 2Gi each by now.
+fn growing(replicas: i32, fields: &Value, conditions: &Value) -> World {
+    let template = |storage: &str| {
+        json!([{"metadata": {"name": "data"}, "spec": {
+            "storageClassName": "fast", "resources": {"requests": {"storage": storage}},
+        }}])
+    };
+    let mut world = World::new(replicas, json!({"volumeClaimTemplates": template("1Gi")}));
+    world.gates = world.gates.with(Gate::StatefulSetAutoResizePVC, true);
+    world.merge(&json!({"volumeClaimUpdateStrategy": {"type": "OnPodRollingUpdate"}}));
+    world.merge(fields);
+    world.settle();
+    for claim in world.claims.stored().values_mut() {
+        claim["status"]["capacity"] = json!({"storage": "1Gi"});
+    }
+    world.merge(&json!({"volumeClaimTemplates": template("2Gi")}));
+    let last = world.claims.stored().values_mut().next_back().unwrap();
+    last["spec"]["resources"]["requests"]["storage"] = json!("2Gi");
+    last["status"]["conditions"] = conditions.clone();
+    world
+}
+
+fn resizes(type_: &str) -> Value {
+    json!([{"type": type_, "status": "True", "lastTransitionTime": SINCE}])
+}
+
+#[test]
+fn a_file_system_that_grows_with_the_next_start_is_told_where_no_update_brings_one() {
+    let pending = resizes("FileSystemResizePending");
+    let waits = Some("FileSystemResizePending");
+    let partition = json!({"updateStrategy": {"rollingUpdate": {"partition": 2}}});
+    for (what, fields, image, reason) in [
+        ("nothing to update", json!({}), "db:0", waits),
+        ("an update is due", json!({}), "db:1", None),
+        ("an update stays at its partition", partition, "db:1", waits),
+    ] {
+        let mut world = growing(2, &fields, &pending);
+        world.set_image(image);
+        world.step();
+        let snapshot = world.snapshot();
+        let Some(reason) = reason else {
+            assert_eq!(told(&snapshot, &Outcome::default(), 100), None, "{what}");
+            continue;
+        };
+        let (told, message) = told_when_it_has_lasted(&snapshot, what);
+        assert_eq!(told, reason, "{what}: {message}");
+        has_words(&message, &["claim data-db-1", "when pod db-1 starts next", "delete the pod, or wait"]);
+    }
+}
+
+#[test]
+fn a_claim_that_its_class_does_not_let_grow_names_the_class() {
+    let refused = |deed: Deed, object: &str, code: u16, message: &str| {
+        let message = message.to_owned();
+        Outcome {
+            failures: vec![Failure {
+                deed,
+                object: object.to_owned(),
+                message,
+                code,
+                permanent: true,
+                outdated: false,
+                taken: false,
+            }],
+        }
+    };
+    let words = "persistentvolumeclaims \"data-db-0\" is forbidden: only dynamically provisioned pvc can be resized and the \
+                 storageclass that provisions the pvc must support resize";
+    let (patch, of_pods) = (Deed::of(Verb::Patch, CLAIMS), Deed::of(Verb::Patch, PODS));
+    for (deed, code, message, reason) in [
+        (patch, 403, words, "ClassCannotExpand"),
+        (patch, 422, words, "ClassCannotExpand"),
+        (patch, 403, "forbidden by a policy", "UpdateRefused"),
+        (of_pods, 403, words, "UpdateRefused"),
+    ] {
+        let world = growing(1, &json!({}), &json!([]));
+        let mut snapshot = world.snapshot();
+        let mut claim = (*snapshot.claims["data-db-0"]).clone();
+        claim.spec.resources.requests.storage = Some("1Gi".into());
+        snapshot.claims.insert("data-db-0".into(), Arc::new(claim));
+        let (told, message) = told(&snapshot, &refused(deed, "data-db-0", code, message), 0).unwrap();
+        assert_eq!(told, reason, "{code} {message}");
+        if reason == "ClassCannotExpand" {
+            let field = "spec.volumeClaimTemplates[data].spec.resources.requests.storage back to 1Gi";
+            has_words(&message, &["claim data-db-0", "allowVolumeExpansion: true in StorageClass fast", field]);
+        }
+    }
+}
+
+#[test]
+fn in_order_a_pod_that_the_others_wait_for_is_told_if_no_cause_of_its_own_is() {
+    let more = |world: &mut World| world.edit(|spec| spec.replicas = Some(3));
+    // One whose claim grows for too long.
+    let mut world = growing(2, &json!({}), &resizes("Resizing"));
+    more(&mut world);
+    let (reason, message) = told_when_it_has_lasted(&world.snapshot(), "grows");
+    assert_eq!(reason, "PredecessorNotReady", "{message}");
+    has_words(&message, &["the others wait for pod db-1", "OrderedReady", "kubectl describe pvc data-db-1"]);
+    let mut parallel = growing(2, &json!({"podManagementPolicy": "Parallel"}), &resizes("Resizing"));
+    more(&mut parallel);
+    assert_eq!(told(&parallel.snapshot(), &Outcome::default(), 60), None, "all at once, nothing waits for it");
+    // One that is not ready has its own.
+    let mut world = World::settled(2, json!({}));
+    more(&mut world);
+    let ready = json!([{"type": "Ready", "status": "False", "lastTransitionTime": SINCE}]);
+    let snapshot = with_pod(&world, "db-0", &json!({"status": {"conditions": ready}}));
+    let (reason, message) = told_when_it_has_lasted(&snapshot, "not ready");
+    assert_eq!(reason, "PodNotReady", "{message}");
+}
+
+#[test]
+fn in_order_a_pod_that_has_ended_and_is_held_is_told() {
+    let hook = json!({"preDelete": {"labelsHandler": {"example.com/in-use": "true"}}});
+    let mut world = World::new(2, json!({"lifecycle": hook}));
+    world.merge(&json!({"template": {"metadata": {"labels": {"example.com/in-use": "true"}}}}));
+    world.settle();
+    world.edit(|spec| spec.replicas = Some(3));
+    let state = json!({
+        "metadata": {
+            "labels": {"lifecycle.apps.kruise.io/state": "PreparingDelete"},
+            "annotations": {"lifecycle.apps.kruise.io/timestamp": SINCE},
+        },
+        "status": {"phase": "Failed"},
+    });
+    let (reason, message) = told_when_it_has_lasted(&with_pod(&world, "db-1", &state), "held");
+    assert_eq!(reason, "PredecessorNotReady", "{message}");
+    has_words(&message, &["wait for pod db-1", "it has ended (Failed)", "whoever holds it must let it go"]);
+}

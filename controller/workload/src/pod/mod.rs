@@ -3,13 +3,13 @@
 //! The feed decodes watch events straight into these types, so that nothing else of a pod is ever held.
 
 mod availability;
-mod claims;
 pub mod gates;
 pub mod order;
 pub mod priority;
 pub mod resources;
 pub mod spread;
 pub mod unready;
+mod volumes;
 mod word;
 
 pub use availability::{Availability, availability};
@@ -89,9 +89,9 @@ pub struct Spec {
     pub containers: Box<[Container]>,
     /// Readiness gates.
     pub readiness_gates: Box<[ReadinessGate]>,
-    /// The names of the claims that its volumes mount. No volume of a pod ever changes.
-    #[serde(rename = "volumes", deserialize_with = "claims::of_volumes")]
-    pub claims: Box<[Box<str>]>,
+    /// The names of its volumes that are claims. No volume of a pod ever changes.
+    #[serde(rename = "volumes", deserialize_with = "volumes::of_claims")]
+    pub claim_volumes: Box<[Box<str>]>,
 }
 
 /// A container's name, wanted image and wanted resources.

@@ -16,14 +16,19 @@ pub fn claim_names(workload: &Workload<'_>, pod: &str) -> impl Iterator<Item = S
     workload.claim_templates.iter().map(move |template| claim_name(template, pod))
 }
 
-/// The first template of whose claim the pod has no volume: it was added when the pod was there.
+/// The first template of which the pod has no volume: it was added when the pod was there. By the volume's name alone, for which
+/// claim it is a webhook may have changed.
 pub fn without_volume<'a>(workload: &Workload<'a>, pod: &Pod) -> Option<&'a str> {
-    let is_of = |claim: &str, template: &str| {
-        let pod_of = claim.strip_prefix(template).and_then(|rest| rest.strip_prefix('-'));
-        pod_of.is_some_and(|name| *name == *pod.metadata.name)
-    };
-    let has = |template: &str| pod.spec.claims.iter().any(|claim| is_of(claim, template));
+    let has = |template: &str| pod.spec.claim_volumes.iter().any(|volume| **volume == *template);
     workload.claim_templates.iter().map(VolumeClaimTemplate::name).find(|template| !has(template))
+}
+
+/// The claims that a pod may have of templates that were taken away since: its volumes tell of them.
+pub fn former_claim_names<'a>(workload: &Workload<'a>, pod: &'a Pod) -> impl Iterator<Item = String> + use<'a> {
+    let templates = workload.claim_templates;
+    let is_there = move |volume: &str| templates.iter().any(|template| template.name() == volume);
+    let former = pod.spec.claim_volumes.iter().filter(move |volume| !is_there(volume));
+    former.map(|volume| format!("{volume}-{}", pod.metadata.name))
 }
 
 /// A new claim from a template that was read, with the labels of the workload's selector. It belongs to nobody yet.

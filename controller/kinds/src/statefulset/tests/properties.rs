@@ -245,9 +245,9 @@ proptest! {
         let staying = usize::try_from(partition).unwrap();
         let image = |pod: &Pod| pod.spec.containers[0].image.to_string();
         for (rank, (ordinal, pod)) in pods.iter().enumerate() {
-            let mounts = |template: &&str| pod.spec.claims.iter().any(|claim| **claim == format!("{template}-db-{ordinal}"));
+            let mounts = |template: &&str| pod.spec.claim_volumes.iter().any(|volume| **volume == **template);
             let is_last = image(pod) == "db:last" && templates.iter().all(mounts);
-            prop_assert!(is_last || rank < staying, "{ordinal} is {} with {:?} {story}", image(pod), pod.spec.claims);
+            prop_assert!(is_last || rank < staying, "{ordinal} is {} with {:?} {story}", image(pod), pod.spec.claim_volumes);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use berth_api::v1beta1::persistentpodstate::PersistentPodState;
 use berth_api::v1beta1::statefulset::StatefulSet;
-use berth_kinds::statefulset::{Orphans, Snapshot, decide, names_to_look_at, nodes_to_watch, status};
+use berth_kinds::statefulset::{Orphans, Snapshot, decide, former_claims, names_to_look_at, nodes_to_watch, status};
 use berth_runtime::driver::Next;
 use berth_runtime::object::owner_key;
 use berth_runtime::queue::Queue;
@@ -145,15 +145,16 @@ pub(crate) fn observe(reads: &Reads, set: &Watched<StatefulSet>, gates: Gates, r
     let (pods, unnamed): (Vec<_>, Vec<_>) = pods.into_iter().partition(is_named);
     strays.extend(unnamed);
     let counts_start = gates.has(Gate::StatefulSetStartOrdinal);
-    let (created, claims) = names_to_look_at(&set.0, &pods, counts_start);
-    let others = created.iter().filter_map(|name| of_pods.pods.get(set.namespace(), name));
+    let (created, mut claims) = names_to_look_at(&set.0, &pods, counts_start);
+    let others: Vec<_> = created.iter().filter_map(|name| of_pods.pods.get(set.namespace(), name)).collect();
+    claims.extend(former_claims(&set.0, pods.iter().chain(&others)));
     let claims = claims.iter().filter_map(|name| of_pods.claims.get(set.namespace(), name));
     let orphaned = of_pods.orphaned(set.namespace());
     let records = persistentpodstate::of_set(&reads.states, set.namespace(), set.name());
     let watched = nodes_to_watch(&pods, records.as_deref()).into_iter();
     let node = |name: Box<str>| Some((name.clone(), of_pods.nodes.get("", &name)?.0.clone()));
     Snapshot {
-        others: others.map(|pod| (pod.metadata.name.clone(), pod)).collect(),
+        others: others.into_iter().map(|pod| (pod.metadata.name.clone(), pod)).collect(),
         claims: claims.map(|claim| (claim.0.metadata.name.clone(), claim.0.clone())).collect::<BTreeMap<_, _>>(),
         orphans: Orphans::of(&set.0, orphaned.pods, orphaned.revisions),
         records,

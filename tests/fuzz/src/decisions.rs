@@ -132,8 +132,9 @@ pub(crate) fn stateful_set(data: &[u8]) {
         all::<Pod>(&world.pods).into_iter().partition(|pod| pod.metadata.controller().is_none());
     let (pods, strays) = split_by_selector(&set.spec.selector, owned);
     let gates = world.gates();
-    let (created, claims) = statefulset::names_to_look_at(&set, &pods, gates.has(Gate::StatefulSetStartOrdinal));
+    let (created, mut claims) = statefulset::names_to_look_at(&set, &pods, gates.has(Gate::StatefulSetStartOrdinal));
     assert!(created.len() <= 512, "no spec is too large to be looked at");
+    claims.extend(statefulset::former_claims(&set, pods.iter().chain(&of_nobody)));
     let named =
         all::<Claim>(&world.claims).into_iter().filter(|claim| claims.contains(&claim.metadata.name.to_string()));
     let snapshot = statefulset::Snapshot {

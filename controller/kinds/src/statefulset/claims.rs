@@ -14,7 +14,7 @@ use berth_workload::gates::Gate;
 use berth_workload::owner::{OwnerKind, POD, Reference};
 use berth_workload::plan::{Action, IfExists, Plan, Stage, Step};
 use berth_workload::pod::{Owner, Pod};
-use berth_workload::podset::claim_template::{self, claim_name, claim_names};
+use berth_workload::podset::claim_template::{self, claim_name, claim_names, former_claim_names};
 use berth_workload::resource::{CLAIMS, STATEFUL_SETS};
 use serde_json::{Value, json};
 
@@ -123,7 +123,11 @@ fn change_owners<'a>(
     condemned: bool,
 ) -> impl Iterator<Item = (Action, String)> + 'a {
     let workload = snapshot.scene().workload;
-    let names: Vec<_> = claim_names(&workload, &pod.metadata.name).collect();
+    // Of templates that were taken away those alone that go with a pod which is back in range.
+    let is_undone =
+        |name: &String| !condemned && snapshot.claims.get(&**name).is_some_and(|c| has(c, POD, &pod.metadata.uid));
+    let former = former_claim_names(&workload, pod).filter(is_undone);
+    let names: Vec<_> = claim_names(&workload, &pod.metadata.name).chain(former).collect();
     let policy = Policy::of(snapshot);
     let with_pod = condemned && policy.goes_with_pod;
     let with_set = policy.goes_with_set && !with_pod;
@@ -149,12 +153,15 @@ fn change_owners<'a>(
 
 /// Adds an owner, or takes it off.
 fn change(claim: &Claim, (kind, uid): (OwnerKind, &str), wanted: bool, reference: impl Fn() -> Value) -> Option<Value> {
-    let has = claim.metadata.owner_references.iter().any(|owner| *owner.uid == *uid && refers(owner, kind));
-    match (has, wanted) {
+    match (has(claim, kind, uid), wanted) {
         (true, false) => Some(json!({"$patch": "delete", "uid": uid})),
         (false, true) => Some(reference()),
         _ => None,
     }
+}
+
+fn has(claim: &Claim, kind: OwnerKind, uid: &str) -> bool {
+    claim.metadata.owner_references.iter().any(|owner| *owner.uid == *uid && refers(owner, kind))
 }
 
 fn refers(owner: &Owner, kind: OwnerKind) -> bool {

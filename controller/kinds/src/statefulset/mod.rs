@@ -37,7 +37,7 @@ use berth_workload::revision::{PodLabels, Revision};
 pub use adopt::Orphans;
 pub use blocked::nodes_to_watch;
 pub use decide::decide;
-pub use places::names_to_look_at;
+pub use places::{former_claims, names_to_look_at};
 pub use settings::ordinals;
 pub use status::status;
 
@@ -54,7 +54,8 @@ pub struct Snapshot {
     pub others: BTreeMap<Box<str>, Arc<Pod>>,
     /// What nobody controls and the StatefulSet may take over.
     pub orphans: Orphans,
-    /// Claims with the names that its pods' claims have, by name, whoever owns them.
+    /// Claims with the names that its pods' claims have, by name, whoever owns them; those of earlier claim templates
+    /// ([`former_claims`]), too.
     pub claims: BTreeMap<Box<str>, Arc<Claim>>,
     /// Where its pods ran last, if that is kept.
     pub records: Option<Arc<PersistentPodState>>,

@@ -112,3 +112,9 @@ pub fn names_to_look_at(set: &StatefulSet, pods: &[Arc<Pod>], counts_start: bool
     let claims = all.flat_map(|pod| claim_template::claim_names(&workload, pod)).collect();
     (created, claims)
 }
+
+/// The names of the claims that these pods may have of claim templates that were taken away since.
+pub fn former_claims<'a>(set: &StatefulSet, pods: impl IntoIterator<Item = &'a Arc<Pod>>) -> Vec<String> {
+    let workload = workload(set);
+    pods.into_iter().flat_map(|pod| claim_template::former_claim_names(&workload, pod)).collect()
+}

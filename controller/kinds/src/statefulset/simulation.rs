@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use berth_workload::ordinals::ordinal_of;
 
-use super::{Orphans, Snapshot, decide, names_to_look_at, status};
+use super::{Orphans, Snapshot, decide, former_claims, names_to_look_at, status};
 use crate::model::apiserver::{self, Objects, set_condition};
 use crate::model::claims::Claims;
 use crate::model::kubelet::publish;
@@ -116,8 +116,10 @@ impl World {
         let (pods, unnamed): (Vec<_>, Vec<_>) =
             pods.into_iter().partition(|pod| ordinal_of("db", &pod.metadata.name).is_some());
         strays.extend(unnamed);
-        let (created, claims) = names_to_look_at(&self.set, &pods, self.gates.has(Gate::StatefulSetStartOrdinal));
-        let named = others.iter().filter(|pod| created.iter().any(|name| **name == *pod.metadata.name));
+        let (created, mut claims) = names_to_look_at(&self.set, &pods, self.gates.has(Gate::StatefulSetStartOrdinal));
+        let named: Vec<_> =
+            others.iter().filter(|pod| created.iter().any(|name| **name == *pod.metadata.name)).collect();
+        claims.extend(former_claims(&self.set, pods.iter().chain(named.iter().copied())));
         let seen =
             self.claims.seen().into_iter().filter(|claim| claims.iter().any(|name| **name == *claim.metadata.name));
         let decode = |value: &Value| -> Arc<Revision> { Arc::new(serde_json::from_value(value.clone()).unwrap()) };
@@ -126,7 +128,7 @@ impl World {
         revision::sort(&mut revisions);
         Snapshot {
             set: self.set.clone(),
-            others: named.map(|pod| (pod.metadata.name.clone(), pod.clone())).collect(),
+            others: named.into_iter().map(|pod| (pod.metadata.name.clone(), pod.clone())).collect(),
             orphans: Orphans::of(&self.set, others.clone(), orphaned),
             claims: seen.map(|claim| (claim.metadata.name.clone(), claim)).collect(),
             pods,

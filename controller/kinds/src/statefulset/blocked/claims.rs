@@ -15,7 +15,8 @@ use super::lasting;
 /// Claims that are on their way out, of pods that are missing.
 pub(super) fn in_the_way(snapshot: &Snapshot) -> impl Iterator<Item = Cause> {
     let workload = snapshot.scene().workload;
-    let going = snapshot.claims.values().filter(|claim| claim.is_going());
+    let going =
+        snapshot.claims.values().filter(|claim| claim.is_going() && template(snapshot, &claim.metadata.name).is_some());
     going.map(move |claim| {
         let name = &claim.metadata.name;
         let held = if claim.metadata.finalizers.is_empty() {
@@ -76,13 +77,18 @@ fn is_of_class(failure: &Failure) -> bool {
 
 /// Where the spec says how much a claim asks for.
 fn field(snapshot: &Snapshot, claim: &str) -> String {
+    let name = template(snapshot, claim).unwrap_or_default();
+    format!("spec.volumeClaimTemplates[{name}].spec.resources.requests")
+}
+
+/// Of which claim template it is.
+fn template<'a>(snapshot: &'a Snapshot, claim: &str) -> Option<&'a str> {
     let is_of = |template: &str| {
         let pod = claim.strip_prefix(template).and_then(|rest| rest.strip_prefix('-'));
         pod.is_some_and(|pod| ordinal_of(snapshot.scene().workload.name(), pod).is_some())
     };
     let mut names = snapshot.set.spec.volume_claim_templates.iter().map(|template| template.name());
-    let name = names.find(|name| is_of(name)).unwrap_or_default();
-    format!("spec.volumeClaimTemplates[{name}].spec.resources.requests")
+    names.find(|name| is_of(name))
 }
 
 /// Claims whose file systems grow when their pods start next, of pods that no update is about to start: those are not in service,

@@ -91,6 +91,24 @@ fn no_claim_goes_with_a_pod_that_is_back_in_range() {
 }
 
 #[test]
+fn nor_does_one_whose_template_was_taken_away_meanwhile() {
+    let hook = json!({"preDelete": {"finalizersHandler": ["example.com/in-use"]}});
+    let policy = json!({"whenScaled": "Delete", "whenDeleted": "Delete"});
+    let mut world = with_claims(2, json!({"persistentVolumeClaimRetentionPolicy": policy, "lifecycle": hook}));
+    world.settle();
+    world.pods.get_mut("db-1").unwrap()["metadata"]["finalizers"] = json!(["example.com/in-use"]);
+    world.edit(|spec| spec.replicas = Some(1));
+    world.step();
+    world.merge(&json!({"volumeClaimTemplates": []}));
+    world.step();
+    assert_eq!(owners(&mut world, "data-db-1"), ["Pod"], "it goes with its pod, as was decided");
+    world.edit(|spec| spec.replicas = Some(2));
+    world.step();
+    assert_eq!(owners(&mut world, "data-db-1"), ["StatefulSet"]);
+    assert_eq!(owners(&mut world, "data-db-0"), ["StatefulSet"], "the others are as they were");
+}
+
+#[test]
 fn a_claim_that_goes_is_waited_for() {
     let mut world = with_claims(2, json!({}));
     world.settle();

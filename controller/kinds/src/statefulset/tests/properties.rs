@@ -189,10 +189,10 @@ fn step(world: &mut World, given: &Given, story: &str) -> Result<Plan, TestCaseE
         prop_assert!(goes.len() + comes.len() <= 1, "two in motion: {goes:?} {comes:?} {story}");
     }
     world.step();
-    let templates: Vec<_> = world.set.spec.volume_claim_templates.iter().map(|t| t.name().to_owned()).collect();
+    let templates: Vec<_> = world.set.spec.volume_claim_templates.iter().map(|t| t.name().into()).collect();
     for (ordinal, pod) in pods(world) {
-        // One whose template was taken away is nobody's matter any more.
-        for claim in templates.iter().map(|template| format!("{template}-db-{ordinal}")) {
+        for claim in templates.iter().chain(&pod.spec.claim_volumes).map(|template| format!("{template}-db-{ordinal}"))
+        {
             let Some(stored) = world.claims.stored().get(&claim) else { continue };
             let owners = stored["metadata"]["ownerReferences"].as_array().unwrap();
             let goes_along = owners.iter().any(|owner| owner["uid"] == *pod.metadata.uid);

@@ -46,6 +46,7 @@ fn rules(version: Version) -> Vec<Patch> {
         at("spec.updateStrategy", json!({"default": {}})),
         at("spec.updateStrategy.type", json!({"default": "RollingUpdate"})),
         at("spec.updateStrategy", check(&[rolls_by_itself()])),
+        at(update.as_str(), json!({"default": {}})),
         at(format!("{update}.partition"), json!({"default": 0})),
         int32(format!("{update}.partition"), 0),
         at(format!("{update}.maxUnavailable"), json!({"default": 1})),
@@ -116,8 +117,23 @@ fn stays(field: &str, remedy: &str) -> Value {
            "message": format!("cannot be changed, the pods that there are were made by it: {remedy}")})
 }
 
+/// With OnDelete nothing is said of a rolling update, but for what is filled in.
 fn rolls_by_itself() -> Value {
-    let valid = "!has(self.type) || self.type != 'OnDelete' || !has(self.rollingUpdate)";
+    let is_default = |(field, value): (&str, &str)| {
+        format!("(!has(self.rollingUpdate.{field}) || self.rollingUpdate.{field} == {value})")
+    };
+    let defaults = [
+        ("partition", "0"),
+        ("maxUnavailable", "1"),
+        ("podUpdatePolicy", "'ReCreate'"),
+        ("minReadySeconds", "0"),
+        ("paused", "false"),
+    ];
+    let mut nothing: Vec<_> = defaults.into_iter().map(is_default).collect();
+    nothing
+        .extend(["unorderedUpdate", "inPlaceUpdateStrategy"].map(|field| format!("!has(self.rollingUpdate.{field})")));
+    let valid =
+        format!("!has(self.type) || self.type != 'OnDelete' || !has(self.rollingUpdate) || ({})", nothing.join(" && "));
     let message = "has no meaning with type OnDelete, where whoever deletes a pod updates it: remove it, or set type to RollingUpdate";
     reported_at(".rollingUpdate", json!({"rule": valid, "message": message}))
 }

@@ -162,7 +162,8 @@ pub struct StatefulSetUpdateStrategy {
     /// back with the change. Defaults to RollingUpdate.
     #[serde(default, rename = "type")]
     pub type_: StatefulSetUpdateStrategyType,
-    /// How many pods at a time, how far, in which order, and whether in place. Not with OnDelete.
+    /// How many pods at a time, how far, in which order, and whether in place. With OnDelete, nothing but the
+    /// defaults.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rolling_update: Option<RollingUpdateStatefulSetStrategy>,
 }

@@ -59,6 +59,7 @@ fn of_record(snapshot: &Snapshot, state: &PersistentPodState, name: &str, record
     let condition = match snapshot.nodes.get(node.as_str()) {
         None => "which is gone",
         Some(node) if !node.ready => "which is not ready",
+        Some(node) if node.cordoned => "which is cordoned: no new pod is scheduled to it",
         Some(_) => "which is ready",
     };
     let pod = snapshot.pods.iter().find(|pod| *pod.metadata.name == *name);

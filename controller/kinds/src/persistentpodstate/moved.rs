@@ -47,6 +47,7 @@ fn cause(snapshot: &Snapshot, old: &PodState, pod: &Pod) -> String {
     match snapshot.nodes.get(before.as_str()) {
         None => format!("node {before} is gone"),
         Some(node) if !node.ready => format!("node {before} is not ready"),
+        Some(node) if node.cordoned => format!("node {before} is cordoned"),
         Some(_) => {
             "its template asks for another place, or the record's was only preferred and could not be had".to_owned()
         }

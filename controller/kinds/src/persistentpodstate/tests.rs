@@ -209,6 +209,12 @@ fn a_pod_that_comes_back_elsewhere_is_told_with_the_cause() {
         events.into_iter().map(|event| event.message).collect::<Vec<_>>()
     };
     assert!(events(&snapshot(true, "n1")).is_empty());
+    let mut cordoned = snapshot(true, "n2");
+    cordoned
+        .nodes
+        .values_mut()
+        .for_each(|node| *node = Arc::new(Node { ready: true, cordoned: true, ..(**node).clone() }));
+    assert!(events(&cordoned)[0].ends_with("node n2 is cordoned"), "{:?}", events(&cordoned));
     let table = [
         (false, "n2", "made without being pinned"),
         (true, "n9", "node n9 is gone"),

@@ -2,6 +2,7 @@
 
 mod chart;
 mod migration;
+mod pods;
 mod policy;
 mod policy_controller;
 mod repair;

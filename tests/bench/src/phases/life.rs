@@ -9,10 +9,10 @@ use tokio::time::{Instant, sleep};
 
 use super::Options;
 use super::beside::Small;
-use super::many;
 use super::measure::{Phase, begin};
 use super::program::{Ports, Program, Recipe};
 use super::stage::{NAMESPACE, PATIENCE, Stage};
+use super::{many, stateful};
 
 const NAME: &str = "web";
 const JOB: &str = "pulled";
@@ -91,6 +91,9 @@ pub(crate) async fn run(
     done(stage, NAME).await?;
     phases.push(phase.end(stage, Some(&program), subject, ("scale down", fewer)).await?);
 
+    if options.stateful {
+        phases.extend(stateful::run(stage, &program, (pods, others), subject).await?);
+    }
     if options.pull {
         phases.push(pull(stage, &program, options.nodes, subject).await?);
     }
@@ -133,7 +136,7 @@ async fn done(stage: &Stage, name: &str) -> Result<()> {
     Ok(())
 }
 
-async fn until_pods(stage: &Stage, wanted: usize) -> Result<()> {
+pub(super) async fn until_pods(stage: &Stage, wanted: usize) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     while stage.pods().await? != wanted {
         ensure!(Instant::now() < deadline, "there are never {wanted} pods");

@@ -12,6 +12,7 @@ mod process;
 mod program;
 mod record;
 mod stage;
+mod stateful;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -61,6 +62,9 @@ pub(crate) struct Options {
     /// So many CloneSets of one pod each, changed one after the other while the CloneSet is rolled out once more.
     #[arg(long, default_value_t = 0)]
     small: usize,
+    /// A StatefulSet of as many pods, too, with a claim and a record for each.
+    #[arg(long)]
+    stateful: bool,
     /// Pull an image on all nodes by an ImagePullJob, too.
     #[arg(long)]
     pull: bool,

@@ -35,6 +35,7 @@ pub(super) fn set(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, new: &mut
     let told: Uids = of_nodes.iter().map(|(pod, _)| pod.metadata.uid.clone()).collect();
     causes.extend(of_nodes.into_iter().map(|(_, cause)| cause));
     causes.extend(stuck::of_pods_without(&scene, &told, plan, now));
+    causes.extend(order::ended(snapshot, now));
     causes.extend(order::waited_for(snapshot, now).filter(|_| order::is_waited_for(snapshot, plan, now)));
     let cause = match stuck::gravest(causes, scene.workload.blocked, now) {
         Some((_, true)) => return,

@@ -88,11 +88,7 @@ fn condemned(
             continue;
         }
         // One that goes already is waited for, and one that does not serve goes only when no lower one waits for it.
-        let lower = places.condemned.range(..*ordinal).find(|(_, lower)| !places.serves(lower));
-        let waits_for = gap.map(|gap| gap.ordinal).or_else(|| {
-            let blocks = lower.filter(|_| !places.serves(pod) && pod.metadata.deletion_timestamp.is_none());
-            blocks.map(|(lower, _)| *lower)
-        });
+        let waits_for = gap.map(|gap| gap.ordinal).or_else(|| places.lower(*ordinal, pod).map(|(lower, _)| lower));
         leaving.is_under_way = true;
         match waits_for {
             Some(other) => {

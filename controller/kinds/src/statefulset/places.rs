@@ -68,6 +68,15 @@ impl<'a> Places<'a> {
         self.settings.max_unavailable.saturating_sub(self.settings.ordinals.len() - serving)
     }
 
+    /// In order: of those beyond what is wanted the lower one that this one waits for, as neither serves.
+    pub(super) fn lower(&self, ordinal: i64, pod: &Pod) -> Option<(i64, &'a Arc<Pod>)> {
+        if self.serves(pod) || pod.metadata.deletion_timestamp.is_some() {
+            return None;
+        }
+        let mut lower = self.condemned.range(..ordinal);
+        lower.find(|(_, lower)| !self.serves(lower)).map(|(ordinal, lower)| (*ordinal, *lower))
+    }
+
     fn find_gap(&self) -> Option<Gap<'a>> {
         if self.settings.is_parallel {
             return None;

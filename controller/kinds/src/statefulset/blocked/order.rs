@@ -27,6 +27,26 @@ pub(super) fn waited_for(snapshot: &Snapshot, now: Timestamp) -> Option<Cause> {
     Some(lasting("PredecessorNotReady", message, Some(since)))
 }
 
+/// Of those beyond what is wanted one that has ended, and that a higher one waits for, which goes first: that passes by no means.
+pub(super) fn ended(snapshot: &Snapshot, now: Timestamp) -> Option<Cause> {
+    let settings = settings::beside_template(snapshot).ok().filter(|settings| !settings.is_parallel)?;
+    let places = Places::new(snapshot, &settings, now);
+    let (ordinal, pod) = places.condemned.last_key_value().filter(|_| places.gap.is_none())?;
+    let (_, lower) = places.lower(*ordinal, pod)?;
+    if lower.is_active() || lower.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let name = &lower.metadata.name;
+    let message = format!(
+        "{}: pod {} is beyond what is wanted, and waits for pod {name}, for spec.podManagementPolicy is OrderedReady: it has ended ({}); \
+         delete pod {name}",
+        snapshot.scene().workload,
+        pod.metadata.name,
+        lower.status.phase
+    );
+    Some(lasting("PredecessorNotReady", message, None))
+}
+
 /// Does anything wait for it? A plan knows.
 pub(super) fn is_waited_for(snapshot: &Snapshot, plan: &Plan, now: Timestamp) -> bool {
     let Ok(settings) = settings::beside_template(snapshot) else { return false };

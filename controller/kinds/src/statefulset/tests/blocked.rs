@@ -283,3 +283,21 @@ fn in_order_a_pod_that_has_ended_and_is_held_is_told() {
     assert_eq!(reason, "PredecessorNotReady", "{message}");
     has_words(&message, &["wait for pod db-1", "it has ended (Failed)", "whoever holds it must let it go"]);
 }
+
+#[test]
+fn of_two_that_have_ended_and_are_to_go_the_lower_is_named() {
+    let mut world = World::settled(3, json!({}));
+    for name in ["db-1", "db-2"] {
+        world.fail(name);
+    }
+    world.edit(|spec| spec.replicas = Some(1));
+    let (reason, message) = told(&world.snapshot(), &Outcome::default(), 0).unwrap();
+    assert_eq!(reason, "PredecessorNotReady");
+    has_words(
+        &message,
+        &["pod db-2 is beyond what is wanted", "pod db-1", "OrderedReady", "Failed", "delete pod db-1"],
+    );
+    world.delete("db-1");
+    world.settle();
+    assert_eq!((world.pods.len(), told(&world.snapshot(), &Outcome::default(), 0)), (1, None));
+}

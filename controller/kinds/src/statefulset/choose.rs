@@ -36,9 +36,11 @@ pub(super) fn choose(
         |pod: &&&Arc<Pod>| places.is_updated(revisions, pod) && !pod.spec.node_name.is_empty() && !places.serves(pod);
     let active = places.wanted.values().filter(|pod| pod.is_active() && !scene.is_to_delete(pod));
     let repair = Repair::new(broken, active.filter(fails).count());
-    // One after the other, only that is repaired for which all others wait.
+    // One after the other, only that is repaired for which all others wait, when no other update has begun.
     let gap = places.gap.and_then(|gap| gap.pod);
-    let is_in_turn = |pod: &Pod| settings.is_parallel || gap.is_some_and(|gap| gap.metadata.uid == pod.metadata.uid);
+    let is_gap = |pod: &Pod| gap.is_some_and(|gap| gap.metadata.uid == pod.metadata.uid);
+    let is_busy = !settings.is_parallel && places.wanted.values().any(|pod| is_begun(pod) && !is_gap(pod));
+    let is_in_turn = |pod: &Pod| settings.is_parallel || is_gap(pod) && !is_busy;
     let is_repaired = |pod: &Pod| repair.free > 0 && repair::is_broken(pod) && is_in_turn(pod);
     let has_begun = |pod: &Pod| is_begun(pod) || !places.growth.is_over(snapshot, pod);
     candidates.sort_by_cached_key(|pod| (!has_begun(pod), !is_repaired(pod)));

@@ -42,6 +42,14 @@ pub(crate) enum Stateful {
     Reserved,
     /// It asks for records of where its pods are, and a pod is deleted.
     Recorded,
+    /// It gets more pods.
+    Bigger,
+    /// One of its pods is asked to go, by label.
+    AskedToGo,
+    /// It gets one more claim template, so its pods are replaced.
+    ClaimTemplateAdded,
+    /// It is deleted without its pods, and made again.
+    Adopted,
 }
 
 /// What it comes to, whatever fault is injected.
@@ -50,6 +58,8 @@ struct Expected {
     pods: &'static [usize],
     /// Ordinals of the claims.
     claims: &'static [usize],
+    /// Claims of each of them.
+    templates: usize,
     image: &'static str,
     /// Pods that the controller makes and deletes, the set-up included.
     makes: usize,
@@ -66,6 +76,10 @@ pub(crate) const SCENARIOS: &[&dyn Scenario] = &[
     &Stateful::InPlace,
     &Stateful::Reserved,
     &Stateful::Recorded,
+    &Stateful::Bigger,
+    &Stateful::AskedToGo,
+    &Stateful::ClaimTemplateAdded,
+    &Stateful::Adopted,
 ];
 
 impl Scenario for Stateful {
@@ -79,6 +93,10 @@ impl Scenario for Stateful {
             Stateful::InPlace => "stateful_in_place",
             Stateful::Reserved => "stateful_reserved",
             Stateful::Recorded => "stateful_recorded",
+            Stateful::Bigger => "stateful_bigger",
+            Stateful::AskedToGo => "stateful_asked_to_go",
+            Stateful::ClaimTemplateAdded => "stateful_claim_template_added",
+            Stateful::Adopted => "stateful_adopted",
         }
     }
 
@@ -103,9 +121,15 @@ impl Scenario for Stateful {
 
 impl Stateful {
     fn expected(self) -> Expected {
-        let created = Expected { pods: &[0, 1, 2], claims: &[0, 1, 2], image: ONE, makes: REPLICAS, deletes: 0 };
+        let (pods, claims) = (&[0, 1, 2], &[0, 1, 2]);
+        let created = Expected { pods, claims, templates: 1, image: ONE, makes: REPLICAS, deletes: 0 };
         match self {
-            Stateful::Created | Stateful::CreatedAtOnce => created,
+            Stateful::Created | Stateful::CreatedAtOnce | Stateful::Adopted => created,
+            Stateful::Bigger => Expected { pods: &[0, 1, 2, 3], claims: &[0, 1, 2, 3], makes: REPLICAS + 1, ..created },
+            Stateful::AskedToGo => Expected { makes: REPLICAS + 1, deletes: 1, ..created },
+            Stateful::ClaimTemplateAdded => {
+                Expected { templates: 2, makes: 2 * REPLICAS, deletes: REPLICAS, ..created }
+            }
             Stateful::Smaller => Expected { pods: &[0], claims: &[0], deletes: 2, ..created },
             Stateful::SmallerAtOnce => Expected { pods: &[0], deletes: 2, ..created },
             Stateful::Replaced => Expected { image: TWO, makes: 2 * REPLICAS, deletes: REPLICAS, ..created },
@@ -135,10 +159,7 @@ impl Stateful {
             .as_object_mut()
             .into_iter()
             .for_each(|main| drop(main.remove("readinessProbe")));
-        let claim = json!({
-            "metadata": {"name": "data"},
-            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}},
-        });
+        let claim = claim_template("data");
         let annotations = json!({
             "kruise.io/auto-generate-persistent-pod-state": if self == Stateful::Recorded { "true" } else { "false" },
             "kruise.io/required-persistent-topology": "kubernetes.io/hostname",
@@ -154,6 +175,11 @@ impl Stateful {
             },
         })
     }
+}
+
+fn claim_template(name: &str) -> Value {
+    let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}});
+    json!({"metadata": {"name": name}, "spec": spec})
 }
 
 /// A StatefulSet in a namespace of its own.
@@ -192,7 +218,24 @@ impl<'a> Run<'a> for StatefulRun<'a> {
                 self.patch(json!({"template": {"spec": {"containers": containers}}})).await
             }
             Stateful::Reserved => self.patch(json!({"reserveOrdinals": [1]})).await,
-            Stateful::Recorded => self.delete(kind::POD, "db-1").await,
+            Stateful::Recorded => self.delete(kind::POD, "db-1", PropagationPolicy::Background).await,
+            Stateful::Bigger => self.patch(json!({"replicas": REPLICAS + 1})).await,
+            Stateful::AskedToGo => {
+                let asks = json!({"metadata": {"labels": {"apps.kruise.io/specified-delete": "true"}}});
+                objects::patch(&self.world.client, &self.namespace, kind::POD, "db-1", &asks).await.map(|_| ())
+            }
+            Stateful::ClaimTemplateAdded => {
+                self.patch(json!({"volumeClaimTemplates": [claim_template("data"), claim_template("logs")]})).await
+            }
+            Stateful::Adopted => {
+                self.delete(kind::STATEFUL_SET, SET, PropagationPolicy::Orphan).await?;
+                let deadline = Instant::now() + PATIENCE;
+                while objects::get(&self.world.client, &self.namespace, kind::STATEFUL_SET, SET).await.is_ok() {
+                    ensure!(Instant::now() < deadline, "the set does not go");
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                objects::create(&self.world.client, &self.namespace, &self.what.set()).await.map(|_| ())
+            }
         }
     }
 
@@ -208,6 +251,7 @@ impl<'a> Run<'a> for StatefulRun<'a> {
         let made = wanted.makes - if self.what.has_set() { REPLICAS } else { 0 };
         let claims =
             if self.what.has_set() { wanted.claims.iter().filter(|at| **at >= REPLICAS).count() } else { REPLICAS };
+        let claims = claims + (wanted.templates - 1) * wanted.claims.len();
         let counts = [
             (Method::POST, "pods", made),
             (Method::DELETE, "pods", wanted.deletes),
@@ -227,7 +271,7 @@ impl<'a> Run<'a> for StatefulRun<'a> {
 
     /// Deletes the set, and its pods with it.
     async fn clean_up(&self) -> Result<()> {
-        self.delete(kind::STATEFUL_SET, SET).await
+        self.delete(kind::STATEFUL_SET, SET, PropagationPolicy::Background).await
     }
 }
 
@@ -237,12 +281,12 @@ impl StatefulRun<'_> {
         objects::patch(&self.world.client, &self.namespace, kind::STATEFUL_SET, SET, &patch).await.map(|_| ())
     }
 
-    async fn delete(&self, of_kind: &str, name: &str) -> Result<()> {
+    async fn delete(&self, of_kind: &str, name: &str, propagation: PropagationPolicy) -> Result<()> {
         let (version, kind) = of_kind.rsplit_once('/').unwrap_or_default();
         let manifest = json!({"apiVersion": version, "kind": kind});
         let api = objects::api_of(&self.world.client, &self.namespace, &manifest)?;
-        let background = Some(PropagationPolicy::Background);
-        api.delete(name, &DeleteParams { propagation_policy: background, ..DeleteParams::default() }).await?;
+        let propagation = Some(propagation);
+        api.delete(name, &DeleteParams { propagation_policy: propagation, ..DeleteParams::default() }).await?;
         Ok(())
     }
 
@@ -282,7 +326,7 @@ impl StatefulRun<'_> {
         let is_claim = |at: &usize| claims.contains_key(&format!("data-db-{at}"));
         let done = pods.len() == wanted.pods.len()
             && wanted.pods.iter().all(is_pod)
-            && claims.len() == wanted.claims.len()
+            && claims.len() == wanted.claims.len() * wanted.templates
             && wanted.claims.iter().all(is_claim)
             && conditions.is_none()
             && status["updatedAvailableReplicas"] == wanted.pods.len()

@@ -64,6 +64,8 @@ pub(super) async fn show(site: &Site, namespace: &str, images: &[String]) -> Res
 fn manifest(of_kind: &str, name: &str, image: &str) -> Value {
     let clone_set = objects::clone_set(name, PODS, image, &json!({}));
     let mut template = clone_set["spec"]["template"].clone();
+    // The pods have nothing to end in order.
+    template["spec"]["terminationGracePeriodSeconds"] = 1.into();
     template["metadata"]["annotations"] = json!({"io.kubernetes.cri/reserved-ip-duration": "10"});
     let claim = json!({
         "metadata": {"name": "data"},

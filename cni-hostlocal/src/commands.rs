@@ -8,7 +8,7 @@ use crate::{
     config::{Config, Request, WhenExhausted},
     failure::{Failure, INCOMPATIBLE_VERSION, INTERNAL, INVALID_NAMESPACE, IO_FAILURE, NOT_AVAILABLE, TRY_AGAIN_LATER},
     lease::Owner,
-    node,
+    neighbour, node,
     range::{Range, RangeSet},
     record::{Attachment, Pod, Reservation},
     result::{self, Dns, Given},
@@ -55,6 +55,7 @@ pub fn add(call: &Call, config: &Config) -> Result<String, Failure> {
         }
     };
     store.finish()?;
+    neighbour::forget(&given.iter().map(|given| given.address).collect::<Vec<_>>());
     Ok(result::added(config.version, &given, &request.routes, &dns))
 }
 

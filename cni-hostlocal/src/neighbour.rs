@@ -1,0 +1,95 @@
+//! The kernel's neighbour table: what it knows of an address is of the pod that had it before.
+//!
+//! A pod that gets an address again has another hardware address. Where the kernel was in touch with the pod before a moment ago,
+//! it sends to that one's, and nobody reaches the new pod until it doubts that, up to half a minute later. So the entries of an
+//! address are dropped when it is handed out.
+
+use std::net::IpAddr;
+use std::os::fd::AsRawFd;
+
+use nix::net::if_::if_nameindex;
+use nix::sys::socket::{AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, sendto, socket};
+
+/// From linux/netlink.h and linux/neighbour.h.
+const RTM_DELNEIGH: u16 = 29;
+const NLM_F_REQUEST: u16 = 1;
+const NDA_DST: u16 = 1;
+/// Of the message's header, of what says which entry, and of an attribute's header, in bytes.
+const HEADER: usize = 16;
+const ENTRY: usize = 12;
+const ATTRIBUTE: usize = 4;
+
+/// Drops what the kernel knows of these addresses on any interface. That there is nothing is no fault, and neither is that it
+/// cannot be done: the kernel finds out by itself, later.
+pub fn forget(addresses: &[IpAddr]) {
+    // Whatever fails here costs time, and no address: the caller goes on.
+    let _ = try_to_forget(addresses);
+}
+
+fn try_to_forget(addresses: &[IpAddr]) -> nix::Result<()> {
+    let kernel = NetlinkAddr::new(0, 0);
+    let socket = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute)?;
+    bind(socket.as_raw_fd(), &kernel)?;
+    for interface in &if_nameindex()? {
+        for address in addresses {
+            // The answer, mostly that there is no such entry, is not waited for.
+            sendto(socket.as_raw_fd(), &message(interface.index(), *address), &kernel, MsgFlags::empty())?;
+        }
+    }
+    Ok(())
+}
+
+/// The request to drop the entry of an address on an interface.
+fn message(interface: u32, address: IpAddr) -> Vec<u8> {
+    let (family, octets) = match address {
+        IpAddr::V4(address) => (AddressFamily::Inet, address.octets().to_vec()),
+        IpAddr::V6(address) => (AddressFamily::Inet6, address.octets().to_vec()),
+    };
+    let length = HEADER + ENTRY + ATTRIBUTE + octets.len();
+    let mut message = Vec::with_capacity(length);
+    message.extend(u32::try_from(length).unwrap_or_default().to_ne_bytes());
+    message.extend(RTM_DELNEIGH.to_ne_bytes());
+    message.extend(NLM_F_REQUEST.to_ne_bytes());
+    message.extend([0; 8]);
+    message.push(u8::try_from(family as i32).unwrap_or_default());
+    message.extend([0; 3]);
+    message.extend(interface.to_ne_bytes());
+    message.extend([0; 4]);
+    message.extend(u16::try_from(ATTRIBUTE + octets.len()).unwrap_or_default().to_ne_bytes());
+    message.extend(NDA_DST.to_ne_bytes());
+    message.extend(octets);
+    message
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use nix::sched::{CloneFlags, unshare};
+
+    use super::*;
+
+    /// Needs root and iproute2, as the cluster that the other tests make.
+    #[test]
+    fn an_address_that_is_handed_out_is_forgotten_and_no_other() {
+        let neighbours = std::thread::spawn(|| {
+            unshare(CloneFlags::CLONE_NEWNET).unwrap();
+            let ip = |arguments: &str| {
+                let output = Command::new("ip").args(arguments.split(' ')).output().unwrap();
+                assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+                String::from_utf8(output.stdout).unwrap()
+            };
+            ip("link add name old type bridge");
+            ip("link set old up");
+            for address in ["10.9.0.5", "10.9.0.6", "fd00::5", "fd00::6"] {
+                ip(&format!("neigh add {address} lladdr 02:00:00:00:00:01 dev old nud reachable"));
+            }
+            forget(&["10.9.0.5".parse().unwrap(), "fd00::5".parse().unwrap(), "10.9.0.7".parse().unwrap()]);
+            ip("neigh show nud reachable")
+        });
+        let left = neighbours.join().unwrap();
+        let mut left: Vec<_> = left.lines().filter_map(|line| line.split(' ').next()).collect();
+        left.sort_unstable();
+        assert_eq!(left, ["10.9.0.6", "fd00::6"]);
+    }
+}

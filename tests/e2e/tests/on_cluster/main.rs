@@ -27,6 +27,7 @@ mod resize;
 mod rollout;
 mod stateful_set;
 mod stuck;
+mod stuck_sets;
 mod takeover;
 mod trust;
 mod wording;
@@ -157,6 +158,7 @@ const ALONE: &[(&str, Test)] = tests![
     node_faults::disk_full,
     node_faults::kubelets_restarted,
     node_faults::a_node_is_deleted_in_a_rollout,
+    stuck_sets::each_cause_is_named,
     cluster_faults::rights_vanish_in_a_rollout,
     cluster_faults::an_admission_refuses_one_pod,
     clock_jumps::ahead_and_back_and_behind,

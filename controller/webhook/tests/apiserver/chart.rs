@@ -40,7 +40,22 @@ fn the_chart_is_well_formed_and_its_errors_help() -> Result<()> {
     let other = [REGISTRY, "daemon.criSocket=/opt/runtime/cri.sock", "daemon.imageStore=", "controller.replicas=0"];
     stage.kubectl(&["apply", "--dry-run=server", "--filename=-"], Some(&rendered(&stage, &other)?))?;
 
-    ensure!(!manifests.contains("kind: MutatingWebhookConfiguration"), "nothing is mutated by a webhook");
+    let webhook = "kind: MutatingWebhookConfiguration\nmetadata:\n  name: kruise-mutating-webhook-configuration";
+    ensure!(
+        manifests.contains(webhook) && !manifests.contains("failurePolicy: Fail\n    timeoutSeconds"),
+        "no webhook for pods yet"
+    );
+    for by in ["policy", "none"] {
+        let versions =
+            ["--kube-version=1.34", "--api-versions=admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy"];
+        let pinning = format!("podPinning.by={by}");
+        let values = ["--namespace", NAMESPACE, "--set", REGISTRY, "--set", &pinning];
+        let arguments = [&["template", "berth", CHART][..], &versions, &values].concat();
+        let manifests = stage.helm(&arguments)?;
+        ensure!(!manifests.contains("mutatingwebhookconfigurations"), "{by}: a right to mutating webhooks is left");
+        ensure!(manifests.contains("kind: MutatingAdmissionPolicy\n") == (by == "policy"), "{by}");
+        stage.kubectl(&["apply", "--dry-run=server", "--filename=-"], Some(&manifests))?;
+    }
     ensure!(!manifests.contains("caBundle:"), "a caBundle in a manifest is taken away by the next upgrade");
     let keep = manifests.matches("helm.sh/resource-policy: keep").count();
     ensure!(keep == KINDS.len(), "{keep} objects are kept on uninstall");
@@ -59,6 +74,8 @@ fn the_chart_is_well_formed_and_its_errors_help() -> Result<()> {
         (vec![REGISTRY, "controller.protectedNamespaces={a_b}"], "protectedNamespaces"),
         (vec![REGISTRY, "image.digests.daemon=sha256:abc"], "digests"),
         (vec![REGISTRY, "networkPolicy.apiserverCIDRs={10.0.0.1}"], "apiserverCIDRs"),
+        (vec![REGISTRY, "podPinning.by=policy"], "set it to auto, which takes the webhook"),
+        (vec![REGISTRY, "podPinning.by=hook"], "podPinning"),
     ] {
         let error = refusal(&stage, &values)?;
         ensure!(error.contains(says), "{values:?}: {error:?} does not say {says:?}");
@@ -88,9 +105,11 @@ fn values_for_hardening_make_what_they_say() -> Result<()> {
     let plain_image = "image: \"registry.test/berth/berth-daemon:";
     ensure!(plain.contains(plain_image), "an image without a digest has its tag");
 
-    let without = rendered(&stage, &[REGISTRY, "validatingWebhook.install=false"])?;
+    let without = rendered(&stage, &[REGISTRY, "validatingWebhook.install=false", "podPinning.by=none"])?;
     ensure!(!without.contains("webhookconfigurations"), "a right to webhook configurations is left");
-    ensure!(!without.contains("kind: ValidatingWebhookConfiguration"), "a webhook is left");
+    for kind in ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"] {
+        ensure!(!without.contains(&format!("kind: {kind}")), "a webhook is left");
+    }
 
     let digest = format!("sha256:{}", "0a".repeat(32));
     let digests = format!("image.digests.daemon={digest}");

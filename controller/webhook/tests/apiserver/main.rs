@@ -6,6 +6,7 @@ mod pods;
 mod policy;
 mod policy_claims;
 mod policy_controller;
+mod policy_states;
 mod repair;
 mod rotation;
 mod stage;

@@ -1,0 +1,62 @@
+//! The controller's token and PersistentPodStates: those that their workload asked for, and no others.
+
+use anyhow::{Context, Result, ensure};
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::GroupVersionKind;
+use serde_json::{Value, json};
+
+use crate::policy::refused;
+use crate::stage::{Stage, until};
+
+fn state(name: &str, fields: &Value) -> Result<DynamicObject> {
+    let mut state = json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "PersistentPodState",
+        "metadata": {"name": name, "ownerReferences": [
+            {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "u", "controller": true},
+        ]},
+        "spec": {
+            "targetRef": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db"},
+            "requiredPersistentTopology": {"keys": ["kubernetes.io/hostname"]},
+        },
+    });
+    for (path, value) in fields.as_object().into_iter().flatten() {
+        *state.pointer_mut(path).context("no such field")? = value.clone();
+    }
+    Ok(serde_json::from_value(state)?)
+}
+
+#[test]
+fn the_controllers_token_writes_persistent_pod_states_of_workloads_of_their_name_alone() -> Result<()> {
+    let stage = Stage::with_chart()?;
+    stage.run(async |admin| {
+        let of = ApiResource::from_gvk(&GroupVersionKind::gvk("apps.kruise.io", "v1beta1", "PersistentPodState"));
+        let by_hand: Api<DynamicObject> = Api::namespaced_with(admin, "default", &of);
+        let manager: Api<DynamicObject> = Api::namespaced_with(stage.manager().await?, "default", &of);
+        let create = PostParams::default();
+        let says = "PersistentPodStates that their workload, of their name, controls";
+        let no_owner = json!({"/metadata/ownerReferences": []});
+        until("the policy is in force", async || {
+            refused("one of nobody", manager.create(&create, &state("db", &no_owner)?).await, says)
+        })
+        .await?;
+        for (what, name, fields) in [
+            ("another name", "other", json!({})),
+            ("an owner that does not control", "db", json!({"/metadata/ownerReferences/0/controller": false})),
+            ("another target", "db", json!({"/spec/targetRef/name": "other"})),
+            ("a target of another group", "db", json!({"/spec/targetRef/apiVersion": "apps.kruise.io/v1beta1"})),
+        ] {
+            refused(what, manager.create(&create, &state(name, &fields)?).await, says)?;
+        }
+        manager.create(&create, &state("db", &json!({}))?).await.context("what a workload asked for")?;
+        let keys = Patch::Merge(json!({"spec": {"requiredPersistentTopology": {"keys": ["zone"]}}}));
+        manager.patch("db", &PatchParams::default(), &keys).await.context("other keys")?;
+        manager.delete("db", &DeleteParams::default()).await.context("its deletion")?;
+
+        let made = until("it is gone", async || Ok(by_hand.create(&create, &state("db", &no_owner)?).await?)).await?;
+        ensure!(made.metadata.owner_references.is_none(), "{made:?}");
+        let patched = manager.patch("db", &PatchParams::default(), &keys).await;
+        refused("the keys of one that somebody made", patched, "of the spec of persistentpodstates")?;
+        let deleted = manager.delete("db", &DeleteParams::default()).await;
+        refused("the deletion of one that somebody made", deleted, "may delete no persistentpodstates")
+    })
+}

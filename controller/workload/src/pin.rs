@@ -5,41 +5,55 @@ use berth_api::v1beta1::persistentpodstate::PersistentPodState;
 use serde_json::{Map, Value, json};
 
 /// Adds to a new pod what its record says: required labels of nodes to its `nodeSelector`, preferred ones to its affinity, and
-/// annotations. What its template says of the same key stays. A pod without a record stays as it is.
+/// annotations. What its template says of the same key stays, and so does what is no map or list where there should be one: the
+/// apiserver refuses that. A pod without a record stays as it is.
 pub fn pin(pod: &mut Value, name: &str, records: &PersistentPodState) {
     let Some(record) = records.status.as_ref().and_then(|status| status.pod_states.get(name)) else { return };
     let spec = &records.spec;
     for key in spec.required_persistent_topology.iter().flat_map(|term| &term.keys) {
         if let Some(value) = record.node_topology_labels.get(key) {
-            insert(&mut pod["spec"]["nodeSelector"], key, value);
+            insert(pod, ["spec", "nodeSelector"], key, value);
         }
     }
     for term in &spec.preferred_persistent_topology {
         let labels = term.preference.keys.iter().filter_map(|key| Some((key, record.node_topology_labels.get(key)?)));
         let expressions: Vec<_> =
             labels.map(|(key, value)| json!({"key": key, "operator": "In", "values": [value]})).collect();
-        if expressions.is_empty() {
-            continue;
+        if !expressions.is_empty() {
+            prefer(pod, json!({"weight": term.weight, "preference": {"matchExpressions": expressions}}));
         }
-        let terms = &mut pod["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"];
-        if terms.is_null() {
-            *terms = json!([]);
-        }
-        let term = json!({"weight": term.weight, "preference": {"matchExpressions": expressions}});
-        terms.as_array_mut().into_iter().for_each(|terms| terms.push(term.clone()));
     }
     for (key, value) in &record.annotations {
-        insert(&mut pod["metadata"]["annotations"], key, value);
+        insert(pod, ["metadata", "annotations"], key, value);
     }
     let injected = records.metadata.name.as_deref().unwrap_or_default();
-    insert(&mut pod["metadata"]["annotations"], INJECTED_PERSISTENT_POD_STATE, injected);
+    insert(pod, ["metadata", "annotations"], INJECTED_PERSISTENT_POD_STATE, injected);
 }
 
-fn insert(map: &mut Value, key: &str, value: &str) {
-    if map.is_null() {
-        *map = Value::Object(Map::new());
+/// The map at the end of a path, made where there is none. `None` where something else is in its place.
+fn map<'a>(value: &'a mut Value, path: &[&str]) -> Option<&'a mut Map<String, Value>> {
+    let map = value.as_object_mut()?;
+    let Some((first, rest)) = path.split_first() else { return Some(map) };
+    let next = map.entry(*first).or_insert(Value::Null);
+    if next.is_null() {
+        *next = Value::Object(Map::new());
     }
-    if let Some(map) = map.as_object_mut() {
+    self::map(next, rest)
+}
+
+fn prefer(pod: &mut Value, term: Value) {
+    let Some(affinity) = map(pod, &["spec", "affinity", "nodeAffinity"]) else { return };
+    let terms = affinity.entry("preferredDuringSchedulingIgnoredDuringExecution").or_insert(Value::Null);
+    if terms.is_null() {
+        *terms = json!([]);
+    }
+    if let Some(terms) = terms.as_array_mut() {
+        terms.push(term);
+    }
+}
+
+fn insert(pod: &mut Value, path: [&str; 2], key: &str, value: &str) {
+    if let Some(map) = map(pod, &path) {
         map.entry(key).or_insert_with(|| json!(value));
     }
 }
@@ -76,5 +90,33 @@ mod tests {
         let mut other = template();
         pin(&mut other, "db-1", &records);
         assert_eq!(other, template(), "one without a record");
+    }
+
+    #[test]
+    fn what_is_no_map_or_list_where_there_should_be_one_stays_as_it_is() {
+        let records: PersistentPodState = serde_json::from_value(json!({
+            "metadata": {"name": "db"},
+            "spec": {
+                "targetRef": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db"},
+                "requiredPersistentTopology": {"keys": ["host"]},
+                "preferredPersistentTopology": [{"weight": 7, "preference": {"keys": ["host"]}}],
+            },
+            "status": {"observedGeneration": 1, "podStates": {"db-0": {
+                "nodeName": "n1", "nodeTopologyLabels": {"host": "n1"}, "annotations": {"x": "1"},
+            }}},
+        }))
+        .unwrap();
+        let list = "preferredDuringSchedulingIgnoredDuringExecution";
+        for hostile in [
+            json!({"metadata": [], "spec": "x"}),
+            json!({"metadata": {"annotations": 7}, "spec": {"nodeSelector": [], "affinity": "x"}}),
+            json!({"metadata": {"annotations": []}, "spec": {"nodeSelector": true, "affinity": {"nodeAffinity": [1]}}}),
+            json!({"metadata": {"annotations": ""}, "spec": {"nodeSelector": 1, "affinity": {"nodeAffinity": {list: {}}}}}),
+            json!("x"),
+        ] {
+            let mut pod = hostile.clone();
+            pin(&mut pod, "db-0", &records);
+            assert_eq!(pod, hostile);
+        }
     }
 }

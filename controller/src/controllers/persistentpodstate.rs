@@ -36,8 +36,8 @@ pub(crate) use targets::{TargetKind, of_set, of_workload};
 /// By the name of their workload.
 const BY_TARGET: Index<Watched<PersistentPodState>> =
     Index::new("target", |state| Some(&*state.0.spec.target_ref.name));
-/// Records of one object are written once in so long.
-const BETWEEN_WRITES: Duration = Duration::from_secs(1);
+/// One object is looked at, and its records are written, once in so long: each of its pods changes several times in a rollout.
+const BETWEEN_ROUNDS: Duration = Duration::from_secs(1);
 
 /// What a decision about a PersistentPodState is made of.
 pub(crate) struct Reads {
@@ -48,8 +48,8 @@ pub(crate) struct Reads {
     pods: Arc<Store<Pod>>,
     nodes: Arc<Store<Watched<Node>>>,
     annotations: Annotations,
-    /// When records were written last.
-    written: Mutex<HashMap<Key, Instant>>,
+    /// When each object was looked at last.
+    looked: Mutex<HashMap<Key, Instant>>,
 }
 
 impl CustomResource for PersistentPodState {
@@ -75,7 +75,7 @@ impl Controller for Reads {
             pods: reader.read(),
             nodes: reader.read(),
             annotations: Annotations::default(),
-            written: Mutex::default(),
+            looked: Mutex::default(),
         }
     }
 
@@ -107,16 +107,21 @@ impl Controller for Reads {
     /// One round for one name: of a PersistentPodState, of workloads that may ask for one, or of both.
     async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
         let state = self.states.get(&key.namespace, &key.name);
-        let counts_start = acting.gates;
         let Some(owner) = state.as_ref().map(|state| Owner::of(&**state)).or_else(|| self.first_generator(&key)) else {
             self.annotations.forget(&key);
-            self.written().remove(&key);
+            self.looked().remove(&key);
             return Next::Done;
         };
         if let Err(next) = acting.settled(&owner.uid).await {
             return next;
         }
-        let mut snapshot = self.observe(&key, state.as_deref(), counts_start);
+        if state.is_some() {
+            if let Some(rest) = self.rest(&key) {
+                return Next::After(rest);
+            }
+            self.looked().insert(key.clone(), Instant::now());
+        }
+        let mut snapshot = self.observe(&key, state.as_deref(), acting.gates);
         if let Some(state) = &state {
             snapshot.pinning = acting.pod_pinning.of(&state.0);
             snapshot.annotations = match self.annotations.read(&acting.client, &key, &state.0, &snapshot.pods).await {
@@ -125,31 +130,24 @@ impl Controller for Reads {
             };
         }
         let Some(state) = &state else {
+            self.looked().remove(&key);
             let plan = decide(&snapshot, Timestamp::now());
             return next(&plan, &acting.executor.act(&plan, &owner).await, Ok(false));
         };
-        let status = status(&snapshot);
-        let has_news = status != state.0.status;
-        if let Some(rest) = self.rest(&key).filter(|_| has_news) {
-            return Next::After(rest);
-        }
-        let plan = decide(&snapshot, Timestamp::now());
-        if has_news {
-            self.written().insert(key, Instant::now());
-        }
+        let (status, plan) = (status(&snapshot), decide(&snapshot, Timestamp::now()));
         acting.carry_out(&plan, &self.states, &**state, (&state.0.status, |_| Some(status))).await
     }
 }
 
 impl Reads {
-    fn written(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Instant>> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    fn looked(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Instant>> {
+        self.looked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long until records of this object may be written again.
+    /// How long until this object may be looked at again.
     fn rest(&self, key: &Key) -> Option<Duration> {
-        let since = self.written().get(key)?.elapsed();
-        BETWEEN_WRITES.checked_sub(since).filter(|rest| !rest.is_zero())
+        let since = self.looked().get(key)?.elapsed();
+        BETWEEN_ROUNDS.checked_sub(since).filter(|rest| !rest.is_zero())
     }
 
     /// From the stores alone.

@@ -324,7 +324,11 @@ impl StatefulRun<'_> {
             pods.get(&format!("db-{at}")).is_some_and(|pod| pod["image"] == wanted.image && pod["ready"] == true)
         };
         let is_claim = |at: &usize| claims.contains_key(&format!("data-db-{at}"));
+        // A record is taken within a second, and until then nothing else happens.
+        let has_all = |records: &Value| records.as_object().is_some_and(|records| records.len() == REPLICAS);
+        let is_recorded = self.what != Stateful::Recorded || records.get(SET).is_some_and(has_all);
         let done = pods.len() == wanted.pods.len()
+            && is_recorded
             && wanted.pods.iter().all(is_pod)
             && claims.len() == wanted.claims.len() * wanted.templates
             && wanted.claims.iter().all(is_claim)

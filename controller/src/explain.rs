@@ -89,7 +89,8 @@ impl Look<'_> {
     async fn at_stateful_set(&self) -> anyhow::Result<Explained> {
         let mut stores = Stores::default();
         let reads = statefulset::Reads::new(&mut stores.reader());
-        self.read(&stores, || reads.sets.all().iter().any(|set| is_constrained(&set.0.spec.template))).await?;
+        // A node may be why a pod does not go, or is not scheduled.
+        self.read(&stores, || true).await?;
         let Some(set) = reads.sets.get(&self.namespace, self.name) else { return self.is_missing("StatefulSet") };
         let (snapshot, now) = (statefulset::observe(&reads, &set, self.gates, self.resize), Timestamp::now());
         let plan = decide_stateful_set(&snapshot, now);

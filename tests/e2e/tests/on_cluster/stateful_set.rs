@@ -1,5 +1,7 @@
 //! Advanced StatefulSets: order, identity, claims, updates, and the way from Kubernetes' own kind.
 
+use std::time::Duration;
+
 use anyhow::{Result, bail, ensure};
 use berth_e2e::objects::{self, kind};
 use berth_e2e::record::PodView;
@@ -240,6 +242,32 @@ pub(crate) async fn an_older_manifest_keeps_what_it_cannot_say(case: &Case) -> R
     let new = done(case, 1).await?;
     ensure!(new["spec"]["reserveOrdinals"] == json!(["7-9"]), "{}", new["spec"]);
     ensure!(new["spec"]["scaleStrategy"]["maxUnavailable"] == 2, "{}", new["spec"]);
+    Ok(())
+}
+
+/// P0 to P4, as the documentation tells it: with partition 4 the last one alone, then the others, at most three at a time.
+pub(crate) async fn a_partition_of_five_pods_is_rolled_out_three_at_a_time(case: &Case) -> Result<()> {
+    let (one, two) = (case.image("v1").await?, case.image("v2").await?);
+    let rolling = json!({"partition": 4, "maxUnavailable": 3, "podUpdatePolicy": "ReCreate"});
+    let fields = json!({"podManagementPolicy": "Parallel", "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling}});
+    case.create(&stateful_set(5, &one, &fields)).await?;
+    done(case, 5).await?;
+    let before = case.pods(SET).await?;
+    let set = case.get(kind::STATEFUL_SET, SET).await?;
+    case.patch(kind::STATEFUL_SET, SET, objects::image_patch(&set, &two)).await?;
+    done(case, 1).await?;
+    for (name, pod) in case.pods(SET).await? {
+        ensure!((pod.uid != before[&name].uid) == (name == "db-4"), "{name}: {pod:?}, before {:?}", before[&name]);
+    }
+    let watch = case.watch(SET).await?;
+    let rest = json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}});
+    case.patch(kind::STATEFUL_SET, SET, rest).await?;
+    done(case, 5).await?;
+    let record = watch.record()?;
+    let least = record.moments().map(|moment| moment.available(Duration::ZERO)).min().unwrap_or_default();
+    ensure!((2..5).contains(&least), "of five pods {least} were available at least");
+    let all_new = case.pods(SET).await?.into_iter().all(|(name, pod)| pod.uid != before[&name].uid);
+    ensure!(all_new, "not all pods were replaced");
     Ok(())
 }
 

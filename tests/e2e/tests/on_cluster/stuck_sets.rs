@@ -61,9 +61,9 @@ pub(crate) async fn each_cause_is_named(case: &Case) -> Result<()> {
     let cluster = case.cluster()?;
     case.blocking(move |_| cluster.start(Component::Kubelet(LOST))).await?;
     case.kubectl(&["wait", "--for=condition=Ready", &format!("node/node-{LOST}"), "--timeout=180s"]).await?;
+    case.patch(CLAIM, "data-claimed-0", json!({"metadata": {"finalizers": null}})).await?;
     told?;
     // What is mended is told no more.
-    case.patch(CLAIM, "data-claimed-0", json!({"metadata": {"finalizers": null}})).await?;
     case.kubectl(&["delete", "pod", "named-0", "-n", &case.namespace, "--grace-period=1"]).await?;
     case.patch(kind::POD, "hooked-0", json!({"metadata": {"labels": {"kruise.io/test": null}}})).await?;
     for name in ["claimed", "named", "pinned", "lost"] {

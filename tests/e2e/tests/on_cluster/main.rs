@@ -81,7 +81,7 @@ const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
     stateful_set::what_takes_a_name_is_named,
     stateful_set::bad_sets_are_refused,
     stateful_set::an_older_manifest_keeps_what_it_cannot_say,
-    stateful_set::a_partition_of_five_pods_is_rolled_out_three_at_a_time,
+    stateful_set::five_pods_with_a_partition_go_three_at_a_time,
     stateful_set::a_recreated_pod_is_on_its_node,
     stateful_set::bad_persistent_pod_states_are_refused,
     pod_pinning::pods_of_a_native_set_go_back,

@@ -246,7 +246,7 @@ pub(crate) async fn an_older_manifest_keeps_what_it_cannot_say(case: &Case) -> R
 }
 
 /// P0 to P4, as the documentation tells it: with partition 4 the last one alone, then the others, at most three at a time.
-pub(crate) async fn a_partition_of_five_pods_is_rolled_out_three_at_a_time(case: &Case) -> Result<()> {
+pub(crate) async fn five_pods_with_a_partition_go_three_at_a_time(case: &Case) -> Result<()> {
     let (one, two) = (case.image("v1").await?, case.image("v2").await?);
     let rolling = json!({"partition": 4, "maxUnavailable": 3, "podUpdatePolicy": "ReCreate"});
     let fields = json!({"podManagementPolicy": "Parallel", "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling}});

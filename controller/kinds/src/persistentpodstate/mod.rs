@@ -19,7 +19,7 @@ use jiff::Timestamp;
 
 pub use explain::explain;
 pub use generate::Generator;
-pub use records::{is_outside, status, wanted_annotations};
+pub use records::{LONGEST_ANNOTATION, is_outside, status, wanted_annotations};
 
 /// All that a decision about one PersistentPodState reads.
 #[derive(Debug, Clone, Default)]

@@ -15,7 +15,8 @@ const MOST: usize = 8;
 pub(super) fn events(snapshot: &Snapshot, state: &PersistentPodState) -> Vec<Event> {
     let Some(status) = &state.status else { return Vec::new() };
     let moved = snapshot.pods.iter().filter_map(|pod| {
-        let old = status.pod_states.get(&*pod.metadata.name)?;
+        // On its node a pod is where it was, whatever that is labelled now.
+        let old = status.pod_states.get(&*pod.metadata.name).filter(|old| *old.node_name != *pod.spec.node_name)?;
         let new = record(snapshot, state, pod)?;
         is_elsewhere(state, old, &new).then(|| event(snapshot, old, &new, pod))
     });

@@ -13,8 +13,8 @@ use super::{Pinning, Snapshot, Target};
 const MOST: usize = 5000;
 /// The most bytes of all its records: an object has 1.5 MiB at most.
 const MOST_BYTES: usize = 1 << 20;
-/// The longest value of an annotation that is kept.
-const LONGEST: usize = 4096;
+/// The longest value of an annotation that is kept, in bytes.
+pub const LONGEST_ANNOTATION: usize = 4096;
 /// What a record takes beside its texts.
 const OVERHEAD: usize = 64;
 
@@ -93,8 +93,8 @@ fn is_kept(snapshot: &Snapshot, state: &PersistentPodState, name: &str) -> bool 
         Target::Unsupported | Target::Unseen | Target::Set(None) => true,
         Target::Set(Some(ordinals)) => {
             state.spec.persistent_pod_state_retention_policy == RetentionPolicy::WhenDeleted
-                || snapshot.pods.iter().any(|pod| *pod.metadata.name == *name)
                 || set_and_ordinal(name).is_some_and(|(_, ordinal)| ordinals.contains(ordinal))
+                || snapshot.pods.iter().any(|pod| *pod.metadata.name == *name)
         }
     }
 }
@@ -119,7 +119,7 @@ pub(super) fn record(snapshot: &Snapshot, state: &PersistentPodState, pod: &Pod)
     let read = snapshot.annotations.get(&pod.metadata.uid);
     let value = |key: &str| {
         let value = if is_outside(key) { read?.get(key).map(String::as_str) } else { pod.metadata.annotation(key) };
-        value.filter(|value| value.len() <= LONGEST).map(str::to_owned)
+        value.filter(|value| value.len() <= LONGEST_ANNOTATION).map(str::to_owned)
     };
     let annotations = wanted_annotations(state).filter_map(|key| Some((key.to_owned(), value(key)?)));
     Some(PodState {

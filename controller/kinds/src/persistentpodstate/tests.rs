@@ -209,6 +209,9 @@ fn a_pod_that_comes_back_elsewhere_is_told_with_the_cause() {
         events.into_iter().map(|event| event.message).collect::<Vec<_>>()
     };
     assert!(events(&snapshot(true, "n1")).is_empty());
+    let relabelled = json!({"db-0": {"nodeName": "n1", "nodeTopologyLabels": {"host": "old"}}});
+    let relabelled = Snapshot { state: Some(state(json!({}), relabelled)), ..snapshot(true, "n1") };
+    assert!(events(&relabelled).is_empty(), "its node has another label, and the pod did not move");
     let mut cordoned = snapshot(true, "n2");
     cordoned
         .nodes

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use berth_api::v1beta1::persistentpodstate::PersistentPodState;
-use berth_kinds::persistentpodstate::{is_outside, wanted_annotations};
+use berth_kinds::persistentpodstate::{LONGEST_ANNOTATION, is_outside, wanted_annotations};
 use berth_runtime::Key;
 use berth_runtime::client::{self, Failed};
 use berth_workload::pod::Pod;
@@ -15,8 +15,6 @@ use serde::Deserialize;
 
 /// Pods that are read at once.
 const AT_ONCE: usize = 8;
-/// The longest value that is held.
-const LONGEST: usize = 4096;
 
 type Values = BTreeMap<String, String>;
 
@@ -104,7 +102,8 @@ async fn read_pod(
     let metadata = &pod.metadata;
     match client::get::<Seen>(client, &PODS.path(&metadata.namespace, &metadata.name)?).await {
         Ok(Seen { metadata: seen }) if seen.uid == metadata.uid => {
-            let is_wanted = |key: &str, value: &str| keys.iter().any(|wanted| wanted == key) && value.len() <= LONGEST;
+            let is_wanted =
+                |key: &str, value: &str| keys.iter().any(|wanted| wanted == key) && value.len() <= LONGEST_ANNOTATION;
             let wanted = seen.annotations.into_iter().filter(|(key, value)| is_wanted(key, value));
             Ok(Some((seen.uid, (metadata.resource_version.clone(), wanted.collect()))))
         }

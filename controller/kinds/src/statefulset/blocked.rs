@@ -15,6 +15,8 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::Snapshot;
+use super::places::Places;
+use super::settings::{self, Settings};
 
 pub use nodes::nodes_to_watch;
 
@@ -24,19 +26,23 @@ const LASTING: SignedDuration = SignedDuration::from_secs(60);
 /// Brings the condition among those of `new` up to date.
 pub(super) fn set(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, new: &mut StatefulSetStatus, now: Timestamp) {
     let scene = snapshot.scene();
+    let settings = settings::beside_template(snapshot).ok();
+    let places = in_order(snapshot, settings.as_ref(), now);
     let (mut causes, others) = claims::refused(snapshot, outcome, now);
     causes.extend(stuck::of_writes(&scene, plan, &others, now));
     causes.extend(names::taken(snapshot, now));
     causes.extend(claims::in_the_way(snapshot));
     causes.extend(ignored_start(snapshot, now));
     causes.extend(claims::differing(snapshot, now));
-    causes.extend(claims::waiting_for_a_start(snapshot, Some(&new.update_revision)));
+    causes.extend(claims::waiting_for_a_start(snapshot, Some((&new.update_revision, settings.as_ref()))));
     let of_nodes: Vec<_> = nodes::causes(snapshot).collect();
     let told: Uids = of_nodes.iter().map(|(pod, _)| pod.metadata.uid.clone()).collect();
     causes.extend(of_nodes.into_iter().map(|(_, cause)| cause));
     causes.extend(stuck::of_pods_without(&scene, &told, plan, now));
-    causes.extend(order::ended(snapshot, now));
-    causes.extend(order::waited_for(snapshot, now).filter(|_| order::is_waited_for(snapshot, plan, now)));
+    if let Some(places) = &places {
+        causes.extend(order::ended(snapshot, places));
+        causes.extend(order::waited_for(snapshot, places, now).filter(|_| order::is_waited_for(places, plan)));
+    }
     let cause = match stuck::gravest(causes, scene.workload.blocked, now) {
         Some((_, true)) => return,
         Some((cause, false)) => Some(cause),
@@ -52,6 +58,11 @@ pub(super) fn set(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, new: &mut
         reason: cause.reason.to_owned(),
         message: cause.message,
     }));
+}
+
+/// The places of a set whose pods wait for each other.
+fn in_order<'a>(snapshot: &'a Snapshot, settings: Option<&'a Settings>, now: Timestamp) -> Option<Places<'a>> {
+    settings.filter(|settings| !settings.is_parallel).map(|settings| Places::new(snapshot, settings, now))
 }
 
 /// Something that may pass by itself, and counts when it has lasted.
@@ -77,7 +88,10 @@ fn ignored_start(snapshot: &Snapshot, now: Timestamp) -> Option<Cause> {
 pub(super) fn watch(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
     let of_claims = claims::in_the_way(snapshot).chain(claims::waiting_for_a_start(snapshot, None));
     let of_nodes = nodes::causes(snapshot).map(|(_, cause)| cause);
-    let causes = names::taken(snapshot, now).chain(of_claims).chain(of_nodes).chain(order::waited_for(snapshot, now));
+    let settings = settings::beside_template(snapshot).ok();
+    let places = in_order(snapshot, settings.as_ref(), now);
+    let of_order = places.as_ref().and_then(|places| order::waited_for(snapshot, places, now));
+    let causes = names::taken(snapshot, now).chain(of_claims).chain(of_nodes).chain(of_order);
     for cause in causes.filter(|cause| cause.from > now) {
         plan.look_again_after(cause.from.duration_since(now));
     }

@@ -9,7 +9,8 @@ use berth_workload::stuck::{Cause, Grade};
 use jiff::Timestamp;
 
 use super::super::growth::{Growth, Stage};
-use super::super::{Snapshot, claims, settings};
+use super::super::settings::Settings;
+use super::super::{Snapshot, claims};
 use super::lasting;
 
 /// Claims that are on their way out, of pods that are missing.
@@ -92,10 +93,10 @@ fn template<'a>(snapshot: &'a Snapshot, claim: &str) -> Option<&'a str> {
 }
 
 /// Claims whose file systems grow when their pods start next, of pods that no update is about to start: those are not in service,
-/// for they have less than they ask for. Without a revision, those of all pods.
+/// for they have less than they ask for. Without the revision and the settings of an update, those of all pods.
 pub(super) fn waiting_for_a_start<'a>(
     snapshot: &'a Snapshot,
-    update_revision: Option<&'a str>,
+    update: Option<(&'a str, Option<&'a Settings>)>,
 ) -> impl Iterator<Item = Cause> + 'a {
     let growth = Growth::of(snapshot);
     let workload = snapshot.scene().workload;
@@ -104,8 +105,9 @@ pub(super) fn waiting_for_a_start<'a>(
         let claim = growth.lacking(snapshot, pod).find(|claim| claim.waits_for_its_file_system())?.clone();
         Some((pod, claim))
     });
-    let stays =
-        move |pod: &Pod| update_revision.is_none_or(|revision| !is_about_to_be_updated(snapshot, revision, pod));
+    let stays = move |pod: &Pod| {
+        update.is_none_or(|(revision, settings)| !is_about_to_be_updated(snapshot, settings, revision, pod))
+    };
     waiting.filter(move |(pod, _)| stays(pod)).map(move |(pod, claim)| {
         let (pod, claim, since) = (&pod.metadata, &claim.metadata.name, claim.resizes_since());
         let message = format!(
@@ -118,12 +120,12 @@ pub(super) fn waiting_for_a_start<'a>(
 }
 
 /// Does an update come to the pod by itself? Where priorities say which pods stay at the partition, any may be one that does not.
-fn is_about_to_be_updated(snapshot: &Snapshot, update_revision: &str, pod: &Pod) -> bool {
+fn is_about_to_be_updated(snapshot: &Snapshot, settings: Option<&Settings>, update_revision: &str, pod: &Pod) -> bool {
     let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
     if claims::is_updated(snapshot, revision::same(label, update_revision), pod) {
         return false;
     }
-    let Ok(settings) = settings::beside_template(snapshot) else { return false };
+    let Some(settings) = settings else { return false };
     let Some(ordinal) = ordinal_of(snapshot.scene().workload.name(), &pod.metadata.name) else { return false };
     let rank = if settings.order.is_some() { 0 } else { settings.ordinals.rank(ordinal) };
     settings.updates && rank >= settings.partition

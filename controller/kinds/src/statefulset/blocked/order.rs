@@ -6,20 +6,18 @@ use berth_workload::pod::{Availability, Pod, availability};
 use berth_workload::stuck::{self, Cause};
 use jiff::Timestamp;
 
+use super::super::Snapshot;
 use super::super::places::Places;
-use super::super::{Snapshot, settings};
 use super::lasting;
 
 /// The pod that those behind it wait for, where no cause of its own says why it does not serve.
-pub(super) fn waited_for(snapshot: &Snapshot, now: Timestamp) -> Option<Cause> {
-    let settings = settings::beside_template(snapshot).ok().filter(|settings| !settings.is_parallel)?;
-    let places = Places::new(snapshot, &settings, now);
+pub(super) fn waited_for(snapshot: &Snapshot, places: &Places<'_>, now: Timestamp) -> Option<Cause> {
     let pod = places.gap?.pod?;
     let scene = snapshot.scene();
     if pod.metadata.deletion_timestamp.is_some() || stuck::holds_pod(&scene, pod, now) {
         return None;
     }
-    let (what, remedy, since) = why(snapshot, &places, pod, now)?;
+    let (what, remedy, since) = why(snapshot, places, pod, now)?;
     let message = format!(
         "{}: the others wait for pod {}, for spec.podManagementPolicy is OrderedReady: {what}; {remedy}",
         scene.workload, pod.metadata.name
@@ -28,9 +26,7 @@ pub(super) fn waited_for(snapshot: &Snapshot, now: Timestamp) -> Option<Cause> {
 }
 
 /// Of those beyond what is wanted one that has ended, and that a higher one waits for, which goes first: that passes by no means.
-pub(super) fn ended(snapshot: &Snapshot, now: Timestamp) -> Option<Cause> {
-    let settings = settings::beside_template(snapshot).ok().filter(|settings| !settings.is_parallel)?;
-    let places = Places::new(snapshot, &settings, now);
+pub(super) fn ended(snapshot: &Snapshot, places: &Places<'_>) -> Option<Cause> {
     let (ordinal, pod) = places.condemned.last_key_value().filter(|_| places.gap.is_none())?;
     let (_, lower) = places.lower(*ordinal, pod)?;
     if lower.is_active() || lower.metadata.deletion_timestamp.is_some() {
@@ -48,9 +44,7 @@ pub(super) fn ended(snapshot: &Snapshot, now: Timestamp) -> Option<Cause> {
 }
 
 /// Does anything wait for it? A plan knows.
-pub(super) fn is_waited_for(snapshot: &Snapshot, plan: &Plan, now: Timestamp) -> bool {
-    let Ok(settings) = settings::beside_template(snapshot) else { return false };
-    let places = Places::new(snapshot, &settings, now);
+pub(super) fn is_waited_for(places: &Places<'_>, plan: &Plan) -> bool {
     let is_told = |reason: &str| reason.contains("waits for pod") || reason.contains("waits for maxUnavailable");
     places.empty().next().is_some() || plan.waiting.iter().any(|waiting| is_told(&waiting.reason))
 }

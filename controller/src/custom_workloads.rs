@@ -234,14 +234,10 @@ impl CustomWorkloads {
 
 fn tell(hooks: &RwLock<Vec<Hook>>, change: &Change<Watched<StatefulWorkload>>) {
     let hooks = hooks.read().unwrap_or_else(PoisonError::into_inner);
-    let synced = matches!(change, Change::Synced).then_some(None);
-    let keys = match change {
-        Change::Applied { new, .. } => Some(Some(Key::of(&**new))),
-        Change::Deleted { old } => Some(Some(Key::of(&**old))),
-        Change::Synced => None,
-    };
-    for key in synced.into_iter().chain(keys) {
-        hooks.iter().for_each(|hook| hook(key.as_ref()));
+    let tell = |key: Option<&Key>| hooks.iter().for_each(|hook| hook(key));
+    match change {
+        Change::Applied { new: workload, .. } | Change::Deleted { old: workload } => tell(Some(&Key::of(&**workload))),
+        Change::Synced => tell(None),
     }
 }
 

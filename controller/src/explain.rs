@@ -67,6 +67,9 @@ struct Explained {
     /// Kind, namespace and name.
     #[serde(skip)]
     workload: String,
+    /// What stands above the lines of its pods.
+    #[serde(skip)]
+    heading: &'static str,
     /// The cause that holds the workload back: as it shows now, or, where it shows only when something is written, as it was
     /// told when that was tried.
     blocked: Option<Value>,
@@ -115,7 +118,7 @@ impl Look<'_> {
         };
         let mut plan = decide_persistent_pod_state(&snapshot, Timestamp::now());
         plan.waiting = explain_persistent_pod_state(&snapshot);
-        Ok(explained("PersistentPodState", self, plan, &Value::Null, &Value::Null))
+        Ok(Explained { heading: "Pods:", ..explained("PersistentPodState", self, plan, &Value::Null, &Value::Null) })
     }
 
     /// Reads all that the stores are of. Only a template that spreads its pods asks where its nodes are.
@@ -142,12 +145,12 @@ fn explained(kind: &str, look: &Look<'_>, plan: Plan, status: &Value, old: &Valu
     };
     let told = of(old).filter(|_| !plan.is_idle());
     let workload = format!("{kind} {}/{}", look.namespace, look.name);
-    Explained { workload, blocked: of(status).or(told), plan }
+    Explained { workload, heading: "Waits:", blocked: of(status).or(told), plan }
 }
 
 /// The plan in sentences.
 fn text(explained: &Explained) -> String {
-    let Explained { workload, blocked, plan } = explained;
+    let Explained { workload, heading, blocked, plan } = explained;
     let mut lines = vec![workload.clone()];
     let word = |condition: &Value, field: &str| condition[field].as_str().unwrap_or_default().to_owned();
     lines.extend(blocked.as_ref().map(|c| format!("Blocked ({}): {}", word(c, "reason"), word(c, "message"))));
@@ -158,7 +161,7 @@ fn text(explained: &Explained) -> String {
         lines.extend(stage.steps.iter().map(step));
     }
     if !plan.waiting.is_empty() {
-        lines.push(if workload.starts_with("PersistentPodState") { "Pods:" } else { "Waits:" }.to_owned());
+        lines.push((*heading).to_owned());
         for waiting in &plan.waiting {
             let the_workload = format!("the {}", workload.split(' ').next().unwrap_or_default());
             let who = if waiting.pod.is_empty() { &the_workload } else { &waiting.pod };

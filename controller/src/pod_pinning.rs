@@ -2,7 +2,7 @@
 //! answers.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use berth_api::v1beta1::persistentpodstate::PersistentPodState;
@@ -12,6 +12,7 @@ use berth_runtime::election::Leadership;
 use berth_runtime::{CancellationToken, Object, Store};
 use berth_webhook::PodWebhook;
 use berth_webhook::pods::{NotYet, PinnedWorkload, Records, Scope};
+use berth_workload::owner::group;
 use berth_workload::pin::pin;
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -30,8 +31,6 @@ pub(crate) struct PodPinning {
     fail_closed: bool,
     webhook: OnceLock<PodWebhook>,
     records: OnceLock<Arc<Store<Watched<PersistentPodState>>>>,
-    /// The scope as it was written last.
-    written: RwLock<Option<Scope>>,
     changed: Notify,
     /// Told when the scope was written.
     hook: OnceLock<Hook>,
@@ -44,7 +43,6 @@ impl PodPinning {
             fail_closed,
             webhook: OnceLock::new(),
             records: OnceLock::new(),
-            written: RwLock::default(),
             changed: Notify::new(),
             hook: OnceLock::new(),
         })
@@ -80,11 +78,14 @@ impl PodPinning {
             PinnedBy::None => Pinning::Off,
             PinnedBy::Webhook => {
                 let workload = workload(state);
-                let written = self.written.read().unwrap_or_else(PoisonError::into_inner);
-                match &*written {
-                    Some(scope) if scope.has(&workload) => Pinning::Webhook,
-                    _ if self.scope().is_some_and(|scope| !scope.has(&workload)) => Pinning::TooMany,
-                    _ => Pinning::NotYet,
+                let is_in =
+                    |webhook: &PodWebhook| webhook.written.borrow().as_ref().is_some_and(|scope| scope.has(&workload));
+                if self.webhook.get().is_some_and(is_in) {
+                    Pinning::Webhook
+                } else if self.scope().is_some_and(|scope| !scope.has(&workload)) {
+                    Pinning::TooMany
+                } else {
+                    Pinning::NotYet
                 }
             }
         }
@@ -99,7 +100,7 @@ impl PodPinning {
         Some(Scope::new(foreign.map(|state| (workload(&state.0), waits(&state.0)))))
     }
 
-    /// Tells the webhook's keeper the scope, as long as this replica leads, and `wake` what came of it.
+    /// Tells the webhook's keeper the scope, as long as this replica leads, and the hook when it is written.
     pub(crate) async fn keep(self: Arc<Self>, leadership: Leadership, stop: CancellationToken) {
         let ends = (self.by, self.webhook.get().cloned(), self.records.get());
         let (PinnedBy::Webhook, Some(PodWebhook { wanted, mut written }), Some(records)) = ends else {
@@ -115,11 +116,7 @@ impl PodPinning {
                     wanted.send_if_modified(|old| std::mem::replace(old, scope.clone()) != scope);
                     tokio::select! {
                         () = self.changed.notified() => tokio::time::sleep(GATHER).await,
-                        _ = written.changed() => {
-                            let scope = written.borrow_and_update().clone();
-                            *self.written.write().unwrap_or_else(PoisonError::into_inner) = scope;
-                            self.hook.get().into_iter().for_each(|hook| hook());
-                        }
+                        _ = written.changed() => self.hook.get().into_iter().for_each(|hook| hook()),
                     }
                 }
             };
@@ -137,7 +134,7 @@ fn workload(state: &PersistentPodState) -> PinnedWorkload {
     let target = &state.spec.target_ref;
     PinnedWorkload {
         namespace: state.metadata.namespace.clone().unwrap_or_default(),
-        group: target.api_version.split_once('/').map_or("", |(group, _)| group).to_owned(),
+        group: group(&target.api_version).to_owned(),
         kind: target.kind.clone(),
         name: target.name.clone(),
     }

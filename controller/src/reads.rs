@@ -72,23 +72,23 @@ pub(crate) struct Reader<'a> {
 impl Reader<'_> {
     /// The store of a kind.
     pub(crate) fn read<T: Read>(&mut self) -> Arc<Store<T>> {
-        let existing = self.stores.0.iter().find_map(|fed| fed.any().downcast_ref::<Arc<Store<T>>>().cloned());
-        let store = existing.unwrap_or_else(|| {
-            let store = T::store();
-            self.stores.0.push(Box::new(store.clone()));
-            store
-        });
+        let store = self.shared(T::store);
         self.synced.push(store.sync_state());
         store
     }
 
     /// The workloads of other controllers.
     pub(crate) fn custom_workloads(&mut self) -> Arc<CustomWorkloads> {
-        let existing = self.stores.0.iter().find_map(|fed| fed.any().downcast_ref::<Arc<CustomWorkloads>>().cloned());
+        self.shared(Arc::default)
+    }
+
+    /// The one that another controller was given, or a new one.
+    fn shared<F: Fed + Clone + 'static>(&mut self, make: impl FnOnce() -> F) -> F {
+        let existing = self.stores.0.iter().find_map(|fed| fed.any().downcast_ref::<F>().cloned());
         existing.unwrap_or_else(|| {
-            let custom = Arc::<CustomWorkloads>::default();
-            self.stores.0.push(Box::new(custom.clone()));
-            custom
+            let new = make();
+            self.stores.0.push(Box::new(new.clone()));
+            new
         })
     }
 

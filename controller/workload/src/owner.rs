@@ -26,6 +26,11 @@ pub const CLONE_SET: OwnerKind = resource::CLONE_SETS.owner_kind();
 /// Pods own the claims that are deleted with them.
 pub const POD: OwnerKind = resource::PODS.owner_kind();
 
+/// The API group of a group and version, empty for the core group.
+pub fn group(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
+}
+
 /// Does the reference name a kind of ours that owns pods?
 pub fn is_workload(reference: &Reference<'_>) -> bool {
     let owns_pods = |kind: &&Kind| kind.owns.contains(&resource::PODS.plural);
@@ -35,8 +40,7 @@ pub fn is_workload(reference: &Reference<'_>) -> bool {
 impl OwnerKind {
     /// Is the owner that the reference names of this kind?
     pub fn is_of(&self, reference: &Reference<'_>) -> bool {
-        let group = reference.api_version.split_once('/').map_or("", |(group, _)| group);
-        group == self.group && reference.kind == self.kind
+        group(reference.api_version) == self.group && reference.kind == self.kind
     }
 }
 

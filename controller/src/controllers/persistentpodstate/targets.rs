@@ -9,7 +9,7 @@ use berth_kinds::statefulset::ordinals;
 use berth_runtime::object::owner_key;
 use berth_runtime::{Key, Object, Resource, Store, object};
 use berth_workload::gates::{Gate, Gates};
-use berth_workload::owner::OwnerKey;
+use berth_workload::owner::{OwnerKey, group};
 use berth_workload::pod::Pod;
 
 use super::{BY_TARGET, Reads};
@@ -35,10 +35,6 @@ impl TargetKind {
             _ => Self::Other,
         }
     }
-}
-
-fn group(api_version: &str) -> &str {
-    api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
 /// Group, kind and name count, the version does not.

@@ -62,22 +62,28 @@ fn insert(pod: &mut Value, path: [&str; 2], key: &str, value: &str) {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_pod_gets_what_its_record_says_where_its_template_says_nothing_else() {
-        let records: PersistentPodState = serde_json::from_value(json!({
+    fn records(required: Value, preferred: Value, record: Value) -> PersistentPodState {
+        serde_json::from_value(json!({
             "metadata": {"name": "db"},
             "spec": {
                 "targetRef": {"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "db"},
-                "requiredPersistentTopology": {"keys": ["zone", "host", "gone"]},
-                "preferredPersistentTopology": [
-                    {"weight": 7, "preference": {"keys": ["rack"]}}, {"weight": 1, "preference": {"keys": ["gone"]}},
-                ],
+                "requiredPersistentTopology": {"keys": required}, "preferredPersistentTopology": preferred,
             },
-            "status": {"observedGeneration": 1, "podStates": {"db-0": {
-                "nodeName": "n1", "nodeTopologyLabels": {"zone": "a", "host": "n1", "rack": "r1"}, "annotations": {"x": "1", "y": "2"},
-            }}},
+            "status": {"observedGeneration": 1, "podStates": {"db-0": record}},
         }))
-        .unwrap();
+        .unwrap()
+    }
+
+    fn preferred(weight: i32, key: &str) -> Value {
+        json!({"weight": weight, "preference": {"keys": [key]}})
+    }
+
+    #[test]
+    fn a_pod_gets_what_its_record_says_where_its_template_says_nothing_else() {
+        let labels = json!({"zone": "a", "host": "n1", "rack": "r1"});
+        let record = json!({"nodeName": "n1", "nodeTopologyLabels": labels, "annotations": {"x": "1", "y": "2"}});
+        let records =
+            records(json!(["zone", "host", "gone"]), json!([preferred(7, "rack"), preferred(1, "gone")]), record);
         let template = || json!({"metadata": {"annotations": {"y": "own"}}, "spec": {"nodeSelector": {"zone": "b"}}});
         let mut pod = template();
         pin(&mut pod, "db-0", &records);
@@ -94,18 +100,8 @@ mod tests {
 
     #[test]
     fn what_is_no_map_or_list_where_there_should_be_one_stays_as_it_is() {
-        let records: PersistentPodState = serde_json::from_value(json!({
-            "metadata": {"name": "db"},
-            "spec": {
-                "targetRef": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db"},
-                "requiredPersistentTopology": {"keys": ["host"]},
-                "preferredPersistentTopology": [{"weight": 7, "preference": {"keys": ["host"]}}],
-            },
-            "status": {"observedGeneration": 1, "podStates": {"db-0": {
-                "nodeName": "n1", "nodeTopologyLabels": {"host": "n1"}, "annotations": {"x": "1"},
-            }}},
-        }))
-        .unwrap();
+        let record = json!({"nodeName": "n1", "nodeTopologyLabels": {"host": "n1"}, "annotations": {"x": "1"}});
+        let records = records(json!(["host"]), json!([preferred(7, "host")]), record);
         let list = "preferredDuringSchedulingIgnoredDuringExecution";
         for hostile in [
             json!({"metadata": [], "spec": "x"}),

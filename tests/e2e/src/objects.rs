@@ -107,6 +107,12 @@ pub mod kind {
     pub const NODE_IMAGE: &str = "apps.kruise.io/v1beta1/NodeImage";
     /// Advanced StatefulSet.
     pub const STATEFUL_SET: &str = "apps.kruise.io/v1beta1/StatefulSet";
+    /// PersistentPodState.
+    pub const PERSISTENT_POD_STATE: &str = "apps.kruise.io/v1beta1/PersistentPodState";
+    /// Kubernetes' own StatefulSet.
+    pub const NATIVE_STATEFUL_SET: &str = "apps/v1/StatefulSet";
+    /// Claim.
+    pub const CLAIM: &str = "v1/PersistentVolumeClaim";
     /// Pod.
     pub const POD: &str = "v1/Pod";
     /// Event.
@@ -225,6 +231,16 @@ pub fn is_done(clone_set: &Value) -> bool {
         && ["replicas", "readyReplicas", "updatedReplicas", "updatedReadyReplicas", "updatedAvailableReplicas"]
             .iter()
             .all(|count| all(count))
+}
+
+/// Does the status of a StatefulSet speak of this spec, with so many pods updated and available, and all available?
+pub fn is_stateful_set_done(set: &Value, updated: usize) -> bool {
+    let (status, replicas) = (&set["status"], &set["spec"]["replicas"]);
+    let all = |count: &str| status[count].as_i64().unwrap_or(0) == replicas.as_i64().unwrap_or(1);
+    status["observedGeneration"] == set["metadata"]["generation"]
+        && all("replicas")
+        && all("availableReplicas")
+        && status["updatedAvailableReplicas"].as_u64().unwrap_or(0) == updated as u64
 }
 
 #[cfg(test)]

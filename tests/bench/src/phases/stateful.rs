@@ -10,7 +10,6 @@ use super::program::Program;
 use super::stage::{NAMESPACE, PATIENCE, Stage};
 
 const NAME: &str = "db";
-const STATE: &str = "apps.kruise.io/v1beta1/PersistentPodState";
 
 fn manifest(pods: usize) -> Value {
     let set = objects::clone_set(NAME, pods, "db:1", &json!({}));
@@ -45,7 +44,7 @@ pub(super) async fn run(
     objects::create(&stage.client, NAMESPACE, &manifest(pods)).await?;
     done(stage).await?;
     let all_recorded = |state: &Value| state["status"]["podStates"].as_object().is_some_and(|all| all.len() == pods);
-    objects::until(&stage.client, NAMESPACE, STATE, NAME, PATIENCE, all_recorded).await?;
+    objects::until(&stage.client, NAMESPACE, kind::PERSISTENT_POD_STATE, NAME, PATIENCE, all_recorded).await?;
     phases.push(phase.end(stage, Some(program), subject, ("sts create", pods)).await?);
     for (name, image, policy) in [("sts in place", "db:2", "InPlaceIfPossible"), ("sts recreate", "db:3", "ReCreate")] {
         let mut patch = objects::image_patch(&manifest(pods), image);
@@ -66,10 +65,8 @@ pub(super) async fn run(
 
 async fn done(stage: &Stage) -> Result<()> {
     let is_done = |set: &Value| {
-        let (status, replicas) = (&set["status"], &set["spec"]["replicas"]);
-        let all = |count: &str| status[count].as_i64().unwrap_or(0) == replicas.as_i64().unwrap_or(1);
-        status["observedGeneration"] == set["metadata"]["generation"]
-            && ["replicas", "availableReplicas", "updatedAvailableReplicas"].into_iter().all(all)
+        let replicas = set["spec"]["replicas"].as_u64().and_then(|replicas| usize::try_from(replicas).ok());
+        objects::is_stateful_set_done(set, replicas.unwrap_or(1))
     };
     objects::until(&stage.client, NAMESPACE, kind::STATEFUL_SET, NAME, PATIENCE, is_done).await.map(|_| ())
 }

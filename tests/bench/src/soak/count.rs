@@ -44,7 +44,7 @@ impl Counts {
         };
         Ok(Self {
             pods: count(kind::POD).await?,
-            claims: count("v1/PersistentVolumeClaim").await?,
+            claims: count(kind::CLAIM).await?,
             revisions: count("apps/v1/ControllerRevision").await?,
             node_images: images.len(),
             entries: images.iter().map(entries).sum(),

@@ -13,10 +13,8 @@ use crate::site::Site;
 
 const PATIENCE: Duration = Duration::from_secs(180);
 const PODS: usize = 3;
-const CLAIM: &str = "v1/PersistentVolumeClaim";
-const STATE: &str = "apps.kruise.io/v1beta1/PersistentPodState";
 /// The kinds, and the names of the sets.
-const SETS: [(&str, &str); 2] = [("apps/v1/StatefulSet", "native"), (kind::STATEFUL_SET, "advanced")];
+const SETS: [(&str, &str); 2] = [(kind::NATIVE_STATEFUL_SET, "native"), (kind::STATEFUL_SET, "advanced")];
 const INJECTED: &str = "kruise.io/injected-persistent-pod-state";
 
 /// A pod, as far as it is to be the same again.
@@ -110,7 +108,7 @@ async fn recorded(
                 let records = &state["status"]["podStates"];
                 pods.iter().all(|(name, pod)| records[name]["nodeName"] == pod.node)
             };
-            objects::until(site.client(), namespace, STATE, name, PATIENCE, is_recorded).await?;
+            objects::until(site.client(), namespace, kind::PERSISTENT_POD_STATE, name, PATIENCE, is_recorded).await?;
             return Ok(pods);
         }
         ensure!(Instant::now() < deadline, "StatefulSet {name} has not all its pods again: {pods:?}");
@@ -124,7 +122,7 @@ async fn pods(site: &Site, namespace: &str, name: &str) -> Result<BTreeMap<Strin
         let text = |path: &str| pod.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
         let name = text("/metadata/name");
         let claim = format!("data-{name}");
-        let found = objects::get(site.client(), namespace, CLAIM, &claim).await?;
+        let found = objects::get(site.client(), namespace, kind::CLAIM, &claim).await?;
         let claim_uid = found["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
         let pinned_by = pod["metadata"]["annotations"][INJECTED].as_str().unwrap_or("-").to_owned();
         let pod = Pod {

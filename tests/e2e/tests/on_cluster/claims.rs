@@ -13,7 +13,6 @@ use tokio::time::{Duration, Instant, sleep};
 
 use crate::world::{Case, PATIENCE, ensure_in_place};
 
-pub(crate) const CLAIM: &str = "v1/PersistentVolumeClaim";
 pub(crate) const SET: &str = "web";
 pub(crate) const REPLICAS: usize = 2;
 
@@ -121,7 +120,7 @@ pub(crate) async fn a_set_that_is_applied_again_has_its_orphans_back(case: &Case
     let events = case.events(SET).await?;
     ensure_in_place(&pods, &case.pods(SET).await?, 0).with_context(|| format!("{events:?}"))?;
     ensure!(!events.iter().any(|event| event.starts_with("Failed")), "not all was allowed: {events:?}");
-    for (kind, count) in [(kind::POD, REPLICAS), (CLAIM, REPLICAS), ("apps/v1/ControllerRevision", 1)] {
+    for (kind, count) in [(kind::POD, REPLICAS), (kind::CLAIM, REPLICAS), ("apps/v1/ControllerRevision", 1)] {
         let objects = objects::list(case.client(), &case.namespace, kind, "").await?;
         let is_its = |object: &&Value| object["metadata"]["ownerReferences"][0]["uid"] == applied["metadata"]["uid"];
         let owned = objects.iter().filter(is_its).count();
@@ -250,7 +249,7 @@ fn is_ready(pod: &Value) -> bool {
 }
 
 async fn claims(case: &Case) -> Result<Claims> {
-    let all = objects::list(case.client(), &case.namespace, CLAIM, "").await?;
+    let all = objects::list(case.client(), &case.namespace, kind::CLAIM, "").await?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let entry = |claim: Value| {
         let metadata = &claim["metadata"];

@@ -86,7 +86,7 @@ pub(crate) async fn changed_claim_templates_need_new_pods(case: &Case) -> Result
         let after = case.pods(claims::SET).await?;
         let kept = after.values().filter(|pod| !pod.terminating && now.contains_key(&pod.name)).count();
         ensure!(kept == 0, "updated in place though their claims differ: {now:?} {after:?}");
-        let sizes = objects::list(case.client(), &case.namespace, claims::CLAIM, "").await?;
+        let sizes = objects::list(case.client(), &case.namespace, kind::CLAIM, "").await?;
         let sizes = sizes.iter().filter(|claim| claim["spec"]["resources"]["requests"]["storage"] == "3Mi").count();
         ensure!(sizes == claims::REPLICAS, "{sizes} claims have the new size");
         // An image alone goes in place as ever.

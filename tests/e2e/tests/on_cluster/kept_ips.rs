@@ -13,7 +13,6 @@ use crate::pulls;
 use crate::world::{Case, GATES, PATIENCE};
 
 const DURATION: &str = "io.kubernetes.cri/reserved-ip-duration";
-const STATEFUL_SET: &str = "apps/v1/StatefulSet";
 const PLUGIN: &str = "/opt/cni/bin/host-local";
 
 pub(crate) async fn a_stateful_set_keeps_its_ips(case: &Case) -> Result<()> {
@@ -109,7 +108,7 @@ pub(crate) async fn a_pod_that_moves_frees_its_ip(case: &Case) -> Result<()> {
     let address = first.values().next().context("no pod")?.clone();
     let before = uids(case, "db").await?;
     let there = json!({"spec": {"template": {"spec": {"nodeSelector": {"kubernetes.io/hostname": "node-3"}}}}});
-    case.patch(STATEFUL_SET, "db", there).await?;
+    case.patch(kind::NATIVE_STATEFUL_SET, "db", there).await?;
     let moved = ips(case, "db", 1, &before).await?;
     let begun = Instant::now();
     ensure!(moved != first, "the pod did not move");

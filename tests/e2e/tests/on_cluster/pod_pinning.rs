@@ -12,8 +12,6 @@ use crate::no_controller::scale;
 use crate::world::Case;
 
 const SET: &str = "db";
-const STATE: &str = "apps.kruise.io/v1beta1/PersistentPodState";
-const NATIVE: &str = "apps/v1/StatefulSet";
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const COLOR: &str = "example.org/color";
 const INJECTED: &str = "kruise.io/injected-persistent-pod-state";
@@ -46,7 +44,7 @@ async fn ready(case: &Case) -> Result<BTreeMap<String, PodView>> {
             && status["updatedReplicas"] == 3
             && status["observedGeneration"] == set["metadata"]["generation"]
     };
-    case.until(NATIVE, SET, is_ready).await?;
+    case.until(kind::NATIVE_STATEFUL_SET, SET, is_ready).await?;
     case.pods(SET).await
 }
 
@@ -56,7 +54,7 @@ async fn recorded(case: &Case, name: &str, pods: &BTreeMap<String, PodView>) -> 
         let states = &state["status"]["podStates"];
         pods.values().all(|pod| states[&pod.name]["nodeName"] == pod.node)
     };
-    case.until(STATE, name, is_of).await
+    case.until(kind::PERSISTENT_POD_STATE, name, is_of).await
 }
 
 fn ensure_back(before: &BTreeMap<String, PodView>, after: &BTreeMap<String, PodView>) -> Result<()> {
@@ -75,7 +73,10 @@ pub(crate) async fn pods_of_a_native_set_go_back(case: &Case) -> Result<()> {
     recorded(case, SET, &before).await?;
     // An annotation that somebody writes is kept, and comes back.
     case.patch(kind::POD, "db-1", json!({"metadata": {"annotations": {COLOR: "blue"}}})).await?;
-    case.until(STATE, SET, |state| state["status"]["podStates"]["db-1"]["annotations"][COLOR] == "blue").await?;
+    case.until(kind::PERSISTENT_POD_STATE, SET, |state| {
+        state["status"]["podStates"]["db-1"]["annotations"][COLOR] == "blue"
+    })
+    .await?;
     case.kubectl(&["delete", "pod", "-n", &case.namespace, "-l", "app=db", "--grace-period=1"]).await?;
     let deleted = ready(case).await?;
     ensure_back(&before, &deleted)?;
@@ -83,8 +84,8 @@ pub(crate) async fn pods_of_a_native_set_go_back(case: &Case) -> Result<()> {
     let annotations = &pod["metadata"]["annotations"];
     ensure!(annotations[INJECTED] == SET && annotations[COLOR] == "blue", "{annotations}");
     // By an update, too.
-    let set = case.get(NATIVE, SET).await?;
-    case.patch(NATIVE, SET, objects::image_patch(&set, &two)).await?;
+    let set = case.get(kind::NATIVE_STATEFUL_SET, SET).await?;
+    case.patch(kind::NATIVE_STATEFUL_SET, SET, objects::image_patch(&set, &two)).await?;
     ensure_back(&deleted, &ready(case).await?)?;
     let says =
         ["is of StatefulSet db (apps/v1)", "pins a pod when it is created", "nodeSelector kubernetes.io/hostname="];
@@ -92,10 +93,13 @@ pub(crate) async fn pods_of_a_native_set_go_back(case: &Case) -> Result<()> {
     a_second_object_is_refused(case).await?;
     // Records go with their pods, and the object with its annotations.
     case.kubectl(&["scale", "statefulset.apps", "-n", &case.namespace, SET, "--replicas=1"]).await?;
-    case.until(STATE, SET, |state| state["status"]["podStates"].as_object().is_some_and(|all| all.len() == 1)).await?;
+    case.until(kind::PERSISTENT_POD_STATE, SET, |state| {
+        state["status"]["podStates"].as_object().is_some_and(|all| all.len() == 1)
+    })
+    .await?;
     let none = json!({"metadata": {"annotations": {"kruise.io/auto-generate-persistent-pod-state": null}}});
-    case.patch(NATIVE, SET, none).await?;
-    case.gone(STATE, SET).await
+    case.patch(kind::NATIVE_STATEFUL_SET, SET, none).await?;
+    case.gone(kind::PERSISTENT_POD_STATE, SET).await
 }
 
 async fn a_second_object_is_refused(case: &Case) -> Result<()> {
@@ -132,7 +136,7 @@ pub(crate) async fn the_pod_webhook_holds_up_those_alone_that_asked(case: &Case)
         ensure!(ready(case).await?["db-0"].node == before["db-0"].node, "db-0 was on {}", before["db-0"].node);
         // What is only preferred waits for nobody.
         case.patch(
-            NATIVE,
+            kind::NATIVE_STATEFUL_SET,
             SET,
             json!({"metadata": {"annotations": {
                 "kruise.io/required-persistent-topology": null, "kruise.io/preferred-persistent-topology": HOSTNAME,

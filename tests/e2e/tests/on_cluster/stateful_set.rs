@@ -7,12 +7,9 @@ use berth_e2e::objects::{self, kind};
 use berth_e2e::record::PodView;
 use serde_json::{Value, json};
 
-use crate::claims::CLAIM;
 use crate::world::Case;
 
 const SET: &str = "db";
-const PERSISTENT_POD_STATE: &str = "apps.kruise.io/v1beta1/PersistentPodState";
-const OF_KUBERNETES: &str = "apps/v1/StatefulSet";
 
 /// A set whose pods each have a claim.
 fn stateful_set(replicas: usize, image: &str, fields: &Value) -> Value {
@@ -36,15 +33,7 @@ fn stateful_set(replicas: usize, image: &str, fields: &Value) -> Value {
 
 /// Waits until the status speaks of this spec and so many pods are updated and available.
 async fn done(case: &Case, updated: usize) -> Result<Value> {
-    let is_done = |set: &Value| {
-        let (status, replicas) = (&set["status"], &set["spec"]["replicas"]);
-        let all = |count: &str| status[count].as_i64().unwrap_or(0) == replicas.as_i64().unwrap_or(1);
-        status["observedGeneration"] == set["metadata"]["generation"]
-            && all("replicas")
-            && all("availableReplicas")
-            && status["updatedAvailableReplicas"].as_u64().unwrap_or(0) == updated as u64
-    };
-    case.until(kind::STATEFUL_SET, SET, is_done).await
+    case.until(kind::STATEFUL_SET, SET, |set| objects::is_stateful_set_done(set, updated)).await
 }
 
 async fn names(case: &Case) -> Result<Vec<String>> {
@@ -52,7 +41,7 @@ async fn names(case: &Case) -> Result<Vec<String>> {
 }
 
 async fn claims(case: &Case) -> Result<Vec<String>> {
-    let all = objects::list(case.client(), &case.namespace, CLAIM, "").await?;
+    let all = objects::list(case.client(), &case.namespace, kind::CLAIM, "").await?;
     let mut names: Vec<_> =
         all.iter().map(|claim| claim["metadata"]["name"].as_str().unwrap_or("").to_owned()).collect();
     names.sort();
@@ -100,14 +89,14 @@ pub(crate) async fn pods_come_change_and_go_in_order(case: &Case) -> Result<()> 
     case.gone(kind::POD, "db-3").await?;
     done(case, 3).await?;
     ensure!(names(case).await? == ["db-0", "db-10", "db-2"], "{:?}", names(case).await?);
-    case.gone(CLAIM, "data-db-3").await?;
+    case.gone(kind::CLAIM, "data-db-3").await?;
     let text = case.kubectl(&["get", "asts", "-n", &case.namespace, SET]).await?;
     let columns: Vec<_> = text.lines().next().unwrap_or_default().split_whitespace().collect();
     ensure!(columns == ["NAME", "DESIRED", "CURRENT", "UPDATED", "READY", "AGE"], "{text}");
 
     case.kubectl(&["scale", "asts", "-n", &case.namespace, SET, "--replicas=1"]).await?;
     done(case, 1).await?;
-    case.gone(CLAIM, "data-db-2").await?;
+    case.gone(kind::CLAIM, "data-db-2").await?;
     ensure!(claims(case).await? == ["data-db-0"], "{:?}", claims(case).await?);
     Ok(())
 }
@@ -117,7 +106,7 @@ pub(crate) async fn a_native_set_becomes_an_advanced_one_with_its_pods(case: &Ca
     let mut native = stateful_set(3, &image, &json!({"podManagementPolicy": "Parallel"}));
     native["apiVersion"] = "apps/v1".into();
     case.create(&native).await?;
-    case.until(OF_KUBERNETES, SET, |set| set["status"]["readyReplicas"] == 3).await?;
+    case.until(kind::NATIVE_STATEFUL_SET, SET, |set| set["status"]["readyReplicas"] == 3).await?;
     let before = case.pods(SET).await?;
     case.kubectl(&["delete", "statefulset.apps", "-n", &case.namespace, SET, "--cascade=orphan"]).await?;
     let rolling = json!({"rollingUpdate": {"podUpdatePolicy": "InPlaceIfPossible"}});
@@ -132,7 +121,7 @@ pub(crate) async fn a_native_set_becomes_an_advanced_one_with_its_pods(case: &Ca
     // And back.
     case.kubectl(&["delete", "asts", "-n", &case.namespace, SET, "--cascade=orphan"]).await?;
     case.create(&native).await?;
-    case.until(OF_KUBERNETES, SET, |set| {
+    case.until(kind::NATIVE_STATEFUL_SET, SET, |set| {
         set["status"]["updatedReplicas"] == 3 && set["status"]["observedGeneration"] == set["metadata"]["generation"]
     })
     .await?;
@@ -281,7 +270,7 @@ pub(crate) async fn a_recreated_pod_is_on_its_node(case: &Case) -> Result<()> {
     case.create(&set).await?;
     done(case, 3).await?;
     let all_recorded = |state: &Value| state["status"]["podStates"].as_object().is_some_and(|all| all.len() == 3);
-    let state = case.until(PERSISTENT_POD_STATE, SET, all_recorded).await?;
+    let state = case.until(kind::PERSISTENT_POD_STATE, SET, all_recorded).await?;
     let before = case.pods(SET).await?;
     for (name, pod) in &before {
         let record = &state["status"]["podStates"][name];
@@ -305,10 +294,10 @@ pub(crate) async fn a_recreated_pod_is_on_its_node(case: &Case) -> Result<()> {
     // Records go with their pods, and the object with its annotations.
     case.kubectl(&["scale", "asts", "-n", &case.namespace, SET, "--replicas=1"]).await?;
     let one_is_left = |state: &Value| state["status"]["podStates"].as_object().is_some_and(|all| all.len() == 1);
-    case.until(PERSISTENT_POD_STATE, SET, one_is_left).await?;
+    case.until(kind::PERSISTENT_POD_STATE, SET, one_is_left).await?;
     let none = json!({"metadata": {"annotations": {"kruise.io/auto-generate-persistent-pod-state": null}}});
     case.patch(kind::STATEFUL_SET, SET, none).await?;
-    case.gone(PERSISTENT_POD_STATE, SET).await?;
+    case.gone(kind::PERSISTENT_POD_STATE, SET).await?;
     Ok(())
 }
 
@@ -345,8 +334,8 @@ pub(crate) async fn bad_persistent_pod_states_are_refused(case: &Case) -> Result
     let old = case.get(older, SET).await?;
     ensure!(old["spec"]["preferredPersistentTopology"][0]["preference"]["nodeTopologyKeys"] == json!(["a"]), "{old}");
     let newer = json!({"spec": {"targetRef": {"apiVersion": "apps.kruise.io/v1alpha1"}}});
-    case.patch(PERSISTENT_POD_STATE, SET, newer).await?;
-    match case.patch(PERSISTENT_POD_STATE, SET, json!({"spec": {"targetRef": {"name": "other"}}})).await {
+    case.patch(kind::PERSISTENT_POD_STATE, SET, newer).await?;
+    match case.patch(kind::PERSISTENT_POD_STATE, SET, json!({"spec": {"targetRef": {"name": "other"}}})).await {
         Ok(_) => bail!("another target was accepted"),
         Err(error) => ensure!(format!("{error:#}").contains("cannot be changed"), "{error:#}"),
     }
@@ -386,10 +375,10 @@ async fn grow(case: &Case) -> Result<()> {
     case.patch(kind::STATEFUL_SET, SET, json!({"spec": {"volumeClaimTemplates": templates("2Mi")}})).await?;
     for (claim, other) in [("data-db-1", "data-db-0"), ("data-db-0", "")] {
         let grown = |claim: &Value| claim["spec"]["resources"]["requests"]["storage"] == "2Mi";
-        let now = case.until(CLAIM, claim, grown).await?;
+        let now = case.until(kind::CLAIM, claim, grown).await?;
         ensure!(now["metadata"]["annotations"]["apps.kruise.io/owned-by-asts"] == SET, "{}", now["metadata"]);
         if !other.is_empty() {
-            let waits = case.get(CLAIM, other).await?;
+            let waits = case.get(kind::CLAIM, other).await?;
             ensure!(!grown(&waits), "{other} did not wait for {claim}");
         }
         let capacity = r#"{"status":{"capacity":{"storage":"2Mi"}}}"#;

@@ -5,7 +5,6 @@ use berth_cluster::Component;
 use berth_e2e::objects::{self, APP, kind};
 use serde_json::{Value, json};
 
-use crate::claims::CLAIM;
 use crate::world::Case;
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -61,7 +60,7 @@ pub(crate) async fn each_cause_is_named(case: &Case) -> Result<()> {
     let cluster = case.cluster()?;
     case.blocking(move |_| cluster.start(Component::Kubelet(LOST))).await?;
     case.kubectl(&["wait", "--for=condition=Ready", &format!("node/node-{LOST}"), "--timeout=180s"]).await?;
-    case.patch(CLAIM, "data-claimed-0", json!({"metadata": {"finalizers": null}})).await?;
+    case.patch(kind::CLAIM, "data-claimed-0", json!({"metadata": {"finalizers": null}})).await?;
     told?;
     // What is mended is told no more.
     case.kubectl(&["delete", "pod", "named-0", "-n", &case.namespace, "--grace-period=1"]).await?;
@@ -113,8 +112,10 @@ async fn stage(case: &Case, image: &str) -> Result<()> {
         case.until(kind::STATEFUL_SET, name, |set| set["status"]["readyReplicas"] == 1).await?;
     }
     case.kubectl(&["scale", "asts", "hooked", "-n", &case.namespace, "--replicas=0"]).await?;
-    let state = "apps.kruise.io/v1beta1/PersistentPodState";
-    case.until(state, "pinned", |state| state["status"]["podStates"]["pinned-0"]["nodeName"] == CORDONED).await?;
+    case.until(kind::PERSISTENT_POD_STATE, "pinned", |state| {
+        state["status"]["podStates"]["pinned-0"]["nodeName"] == CORDONED
+    })
+    .await?;
     case.kubectl(&["cordon", CORDONED]).await?;
     case.kubectl(&["delete", "pod", "pinned-0", "-n", &case.namespace, "--wait=false"]).await.map(|_| ())
 }

@@ -20,8 +20,6 @@ use crate::world::{ONE, PATIENCE, TWO, World};
 
 const SET: &str = "db";
 const REPLICAS: usize = 3;
-const CLAIM: &str = "v1/PersistentVolumeClaim";
-const STATE: &str = "apps.kruise.io/v1beta1/PersistentPodState";
 
 /// A thing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -312,9 +310,12 @@ impl StatefulRun<'_> {
             let owners = claim["metadata"]["ownerReferences"].as_array().into_iter().flatten();
             owners.map(|owner| owner["kind"].clone()).collect::<Value>()
         };
-        let claims: BTreeMap<_, _> = list(CLAIM).await?.iter().map(|it| (name(it), owners(it))).collect();
-        let records: BTreeMap<_, _> =
-            list(STATE).await?.iter().map(|it| (name(it), it["status"]["podStates"].clone())).collect();
+        let claims: BTreeMap<_, _> = list(kind::CLAIM).await?.iter().map(|it| (name(it), owners(it))).collect();
+        let records: BTreeMap<_, _> = list(kind::PERSISTENT_POD_STATE)
+            .await?
+            .iter()
+            .map(|it| (name(it), it["status"]["podStates"].clone()))
+            .collect();
         let sets = objects::list(client, namespace, kind::STATEFUL_SET, "").await?;
         let set = sets.first().cloned().unwrap_or_default();
         let mut status = set["status"].clone();

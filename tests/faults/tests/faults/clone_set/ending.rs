@@ -107,7 +107,7 @@ impl Ending {
 }
 
 async fn claims(client: &Client, namespace: &str, pods: &[Value]) -> Result<Vec<bool>> {
-    let claims = objects::list(client, namespace, "v1/PersistentVolumeClaim", "").await?;
+    let claims = objects::list(client, namespace, kind::CLAIM, "").await?;
     let is_sound = |claim: &Value| {
         let metadata = &claim["metadata"];
         let id = &metadata["labels"][label::CLONESET_INSTANCE_ID];

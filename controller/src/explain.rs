@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use crate::controllers::{Controller, cloneset, persistentpodstate, statefulset};
 use crate::pod_pinning::PodPinning;
-use crate::reads::Stores;
+use crate::reads::{Namespaces, Stores};
 use crate::resize;
 
 /// Prints the plan for one object.
@@ -35,11 +35,13 @@ pub(crate) async fn explain(
     config: kube::Config,
     gates: Gates,
     pinning: &PodPinning,
+    own_namespace: &str,
 ) -> anyhow::Result<()> {
-    let namespace = Namespace::parse(explain.namespace.as_ref().unwrap_or(&config.default_namespace))?;
+    let explained = Namespace::parse(explain.namespace.as_ref().unwrap_or(&config.default_namespace))?;
     let client = berth_runtime::client::connect(config, Metrics::new(|_| {}))?;
     let resize = resize::ability(&client, gates).await.context("cannot ask whether the cluster resizes pods")?;
-    let look = Look { client, namespace: namespace.to_string(), name: &explain.name, gates, resize };
+    let namespaces = Namespaces { own: own_namespace.to_owned(), explained: explained.to_string() };
+    let look = Look { client, namespaces, name: &explain.name, gates, resize };
     let explained = match explain.kind {
         ExplainKind::Cloneset => look.at_clone_set().await?,
         ExplainKind::Statefulset => look.at_stateful_set().await?,
@@ -55,7 +57,7 @@ pub(crate) async fn explain(
 /// What is looked at.
 struct Look<'a> {
     client: Client,
-    namespace: String,
+    namespaces: Namespaces,
     name: &'a str,
     gates: Gates,
     resize: Ability,
@@ -82,7 +84,9 @@ impl Look<'_> {
         let mut stores = Stores::default();
         let reads = cloneset::Reads::new(&mut stores.reader());
         self.read(&stores, || reads.clonesets.all().iter().any(|set| is_constrained(&set.0.spec.template))).await?;
-        let Some(set) = reads.clonesets.get(&self.namespace, self.name) else { return self.is_missing("CloneSet") };
+        let Some(set) = reads.clonesets.get(&self.namespaces.explained, self.name) else {
+            return self.is_missing("CloneSet");
+        };
         let (snapshot, now) = (cloneset::observe(&reads, &set, self.gates, self.resize), Timestamp::now());
         let plan = decide_clone_set(&snapshot, now);
         let status = clone_set_status(&snapshot, &plan, &Outcome::default(), now);
@@ -94,7 +98,9 @@ impl Look<'_> {
         let reads = statefulset::Reads::new(&mut stores.reader());
         // A node may be why a pod does not go, or is not scheduled.
         self.read(&stores, || true).await?;
-        let Some(set) = reads.sets.get(&self.namespace, self.name) else { return self.is_missing("StatefulSet") };
+        let Some(set) = reads.sets.get(&self.namespaces.explained, self.name) else {
+            return self.is_missing("StatefulSet");
+        };
         let (snapshot, now) = (statefulset::observe(&reads, &set, self.gates, self.resize), Timestamp::now());
         let plan = decide_stateful_set(&snapshot, now);
         let status = stateful_set_status(&snapshot, &plan, &Outcome::default(), now);
@@ -106,10 +112,10 @@ impl Look<'_> {
         let mut stores = Stores::default();
         let reads = persistentpodstate::Reads::new(&mut stores.reader());
         self.read(&stores, || true).await?;
-        let Some(state) = reads.states.get(&self.namespace, self.name) else {
+        let Some(state) = reads.states.get(&self.namespaces.explained, self.name) else {
             return self.is_missing("PersistentPodState");
         };
-        let key = Key::new(&self.namespace, self.name);
+        let key = Key::new(&self.namespaces.explained, self.name);
         let mut snapshot = reads.observe(&key, Some(&state), self.gates);
         snapshot.pinning = match pinning.of(&state.0) {
             // Only a controller that runs knows what it has written.
@@ -124,15 +130,15 @@ impl Look<'_> {
     /// Reads all that the stores are of. Only a template that spreads its pods asks where its nodes are.
     async fn read(&self, stores: &Stores, is_spread: impl Fn() -> bool) -> anyhow::Result<()> {
         const UNREAD: &str = "cannot read the cluster's state";
-        stores.look(&self.client, &self.namespace, |resource| resource != NODES).await.context(UNREAD)?;
+        stores.look(&self.client, &self.namespaces, |resource| resource != NODES).await.context(UNREAD)?;
         if is_spread() {
-            stores.look(&self.client, &self.namespace, |resource| resource == NODES).await.context(UNREAD)?;
+            stores.look(&self.client, &self.namespaces, |resource| resource == NODES).await.context(UNREAD)?;
         }
         Ok(())
     }
 
     fn is_missing(&self, kind: &str) -> anyhow::Result<Explained> {
-        let (name, namespace, plural) = (self.name, &self.namespace, kind.to_lowercase());
+        let (name, namespace, plural) = (self.name, &self.namespaces.explained, kind.to_lowercase());
         bail!("there is no {kind} {name:?} in namespace {namespace:?}; see `kubectl get {plural}s.apps.kruise.io -A`")
     }
 }
@@ -144,7 +150,7 @@ fn explained(kind: &str, look: &Look<'_>, plan: Plan, status: &Value, old: &Valu
         conditions.find(|c| c["type"] == condition::BLOCKED).cloned()
     };
     let told = of(old).filter(|_| !plan.is_idle());
-    let workload = format!("{kind} {}/{}", look.namespace, look.name);
+    let workload = format!("{kind} {}/{}", look.namespaces.explained, look.name);
     Explained { workload, heading: "Waits:", blocked: of(status).or(told), plan }
 }
 

@@ -44,7 +44,7 @@ fn main() -> anyhow::Result<()> {
         match &cli.command {
             Some(Command::Explain(explain)) => {
                 let pinning = PodPinning::new(cli.run.pod_pinning, cli.run.pod_pinning_fail_closed);
-                explain::explain(explain, config, gates, &pinning).await
+                explain::explain(explain, config, gates, &pinning, &cli.run.namespace).await
             }
             None => {
                 timings::check(&cli.run).map_err(anyhow::Error::msg)?;

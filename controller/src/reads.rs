@@ -4,7 +4,6 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use berth_api::names::SYSTEM_NAMESPACE;
 use berth_runtime::client::Failed;
 use berth_runtime::events::Recorder;
 use berth_runtime::executor::Owner;
@@ -46,21 +45,29 @@ impl Stores {
         self.0.iter().for_each(|fed| fed.follow(follow));
     }
 
-    /// Looks once at everything of these resources: of a namespace, or of the cluster for what is in none.
+    /// Looks once at everything of these resources: of the namespace of what is explained, or of the cluster for what is in none.
     ///
     /// # Errors
     /// The server's answer.
     pub(crate) async fn look(
         &self,
         client: &Client,
-        namespace: &str,
+        namespaces: &Namespaces,
         resources: impl Fn(Resource) -> bool,
     ) -> Result<(), Failed> {
         for fed in self.0.iter().filter(|fed| resources(fed.resource())) {
-            fed.load(client, namespace).await?;
+            fed.load(client, namespaces).await?;
         }
         Ok(())
     }
+}
+
+/// Where `explain` looks.
+pub(crate) struct Namespaces {
+    /// Our own: of the list of other kinds.
+    pub(crate) own: String,
+    /// Of what is explained.
+    pub(crate) explained: String,
 }
 
 /// Hands out stores to one controller, and notes which.
@@ -104,7 +111,7 @@ trait Fed {
     fn any(&self) -> &dyn Any;
     fn resource(&self) -> Resource;
     fn follow(&self, follow: &Follow<'_>);
-    fn load<'a>(&'a self, client: &'a Client, namespace: &'a str) -> BoxFuture<'a, Result<(), Failed>>;
+    fn load<'a>(&'a self, client: &'a Client, namespaces: &'a Namespaces) -> BoxFuture<'a, Result<(), Failed>>;
 }
 
 impl<T: Read> Fed for Arc<Store<T>> {
@@ -126,8 +133,8 @@ impl<T: Read> Fed for Arc<Store<T>> {
         follow.tasks.spawn(format!("feed of {name}"), feed);
     }
 
-    fn load<'a>(&'a self, client: &'a Client, namespace: &'a str) -> BoxFuture<'a, Result<(), Failed>> {
-        let namespace = if T::RESOURCE.namespaced { namespace.to_owned() } else { String::new() };
+    fn load<'a>(&'a self, client: &'a Client, namespaces: &'a Namespaces) -> BoxFuture<'a, Result<(), Failed>> {
+        let namespace = if T::RESOURCE.namespaced { namespaces.explained.clone() } else { String::new() };
         feed::load(client.clone(), self.clone(), feed::Options { namespace, ..options() }).boxed()
     }
 }
@@ -149,8 +156,8 @@ impl Fed for Arc<CustomWorkloads> {
         follow.tasks.spawn("feeds of custom workloads", feeds);
     }
 
-    fn load<'a>(&'a self, client: &'a Client, namespace: &'a str) -> BoxFuture<'a, Result<(), Failed>> {
-        CustomWorkloads::load(self, client, SYSTEM_NAMESPACE, namespace).boxed()
+    fn load<'a>(&'a self, client: &'a Client, namespaces: &'a Namespaces) -> BoxFuture<'a, Result<(), Failed>> {
+        CustomWorkloads::load(self, client, &namespaces.own, &namespaces.explained).boxed()
     }
 }
 

@@ -1,5 +1,6 @@
 //! What Berth costs, measured: `make bench`. Figures are reported, never asserted.
 
+mod admission;
 mod decide;
 mod gates;
 mod median;
@@ -28,6 +29,8 @@ enum What {
     Gates(gates::Options),
     /// With nothing running: what a decision about one CloneSet of many pods costs, at each point of a rollout in place.
     Decide(decide::Options),
+    /// With pods created on simulated nodes: how long the apiserver waits for the pod webhook, and for whom it is called.
+    Admission(admission::Options),
     /// A day of churn over many CloneSets, compressed: memory and numbers of objects at the end of each hour.
     Soak(soak::Options),
 }
@@ -39,6 +42,7 @@ async fn main() -> Result<()> {
         What::Nodes(options) => nodes::run(&options).await,
         What::Gates(options) => gates::run(&options).await,
         What::Decide(options) => decide::run(&options),
+        What::Admission(options) => admission::run(&options).await,
         What::Soak(options) => soak::run(&options).await,
     }
 }

@@ -1,0 +1,228 @@
+//! What the pod webhook costs whoever creates pods: how long the apiserver waits for its answers, by the apiserver's own histogram,
+//! and how often it is called for pods that nobody asked for.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use berth_cluster::programs::workspace_binaries;
+use berth_e2e::objects::{self, APP, kind};
+use clap::Args;
+use futures::{StreamExt, TryStreamExt, stream};
+use kube::api::DeleteParams;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::phases::{self, NAMESPACE, Ports, Program, Recipe, Stage};
+
+const SET: &str = "db";
+const HISTOGRAM: &str = "apiserver_admission_webhook_admission_duration_seconds";
+const CONFIGURATION: &str = "admissionregistration.k8s.io/v1/MutatingWebhookConfiguration";
+const PATIENCE: Duration = Duration::from_secs(300);
+/// Requests at once: no more than one that waits may be held up by others.
+const AT_ONCE: usize = 32;
+
+/// How many pods are created, and how fast.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Pods of a StatefulSet of Kubernetes' own, created twice: the second time each has a record and is pinned.
+    #[arg(long, default_value_t = 1000)]
+    pods: usize,
+    /// Pods created in a second.
+    #[arg(long, default_value_t = 100)]
+    rate: u32,
+    /// Simulated nodes.
+    #[arg(long, default_value_t = 20)]
+    nodes: usize,
+    /// Measure what is built for debugging: quick to try.
+    #[arg(long)]
+    unoptimised: bool,
+    /// Where what the programs say goes.
+    #[arg(long, default_value = "target/bench-logs")]
+    logs: PathBuf,
+}
+
+/// Measures.
+pub(crate) async fn run(options: &Options) -> Result<()> {
+    ensure!(
+        options.pods > 0 && options.rate > 0 && options.nodes > 0,
+        "--pods, --rate and --nodes are to be 1 or more"
+    );
+    std::fs::create_dir_all(&options.logs).with_context(|| format!("cannot make {}", options.logs.display()))?;
+    let built = workspace_binaries(&["berth-controller", "simnode"], !options.unoptimised)?;
+    let [controller, simnode] = built.as_slice() else { anyhow::bail!("cargo built {} programs, not 2", built.len()) };
+    let stage = Stage::up(simnode, options.nodes, &phases::own_manifests(), &options.logs).await?;
+    let mut words = phases::berth(controller);
+    words.push("--pod-pinning=webhook".to_owned());
+    let recipe = Recipe { words, log: options.logs.join("admission.log") };
+    let measured = measure(options, &stage, &recipe).await;
+    measured.with_context(|| format!("what it says is in {}", recipe.log.display()))?;
+    tokio::task::spawn_blocking(move || drop(stage)).await?;
+    Ok(())
+}
+
+async fn measure(options: &Options, stage: &Stage, recipe: &Recipe) -> Result<()> {
+    let empty = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": "kruise-mutating-webhook-configuration"}, "webhooks": [],
+    });
+    objects::create(&stage.client, "", &empty).await?;
+    let program = Program::start(recipe, stage, Ports::open(stage)?)?;
+    let owner = make_set(stage, options.pods).await?;
+    objects::until(
+        &stage.client,
+        "",
+        CONFIGURATION,
+        "kruise-mutating-webhook-configuration",
+        PATIENCE,
+        |configuration| configuration["webhooks"].as_array().is_some_and(|entries| !entries.is_empty()),
+    )
+    .await?;
+    println!("{:<34} {:>7} {:>9} {:>9} {:>9} {:>9}", "", "calls", "mean ms", "<= 5 ms", "<= 25 ms", "pods/s");
+    create(options, stage, "pods without a record", &owner).await?;
+    let all = |state: &Value| state["status"]["podStates"].as_object().is_some_and(|all| all.len() == options.pods);
+    objects::until(&stage.client, NAMESPACE, kind::PERSISTENT_POD_STATE, SET, PATIENCE, all).await?;
+    delete(stage).await?;
+    create(options, stage, "pods with one, pinned", &owner).await?;
+    let pods = objects::list(&stage.client, NAMESPACE, kind::POD, "").await?;
+    let pinned = pods.iter().filter(|pod| pod["spec"]["nodeSelector"].is_object()).count();
+    println!("{pinned} of {} pods are pinned.", pods.len());
+    delete(stage).await?;
+    create(options, stage, "pods of nobody", &Value::Null).await?;
+    println!(
+        "By the apiserver's histogram, which knows 5 ms and 25 ms; {} pods each, {} a second.",
+        options.pods, options.rate
+    );
+    program.stop().await
+}
+
+/// The StatefulSet, which nobody runs here; its owner reference.
+async fn make_set(stage: &Stage, pods: usize) -> Result<Value> {
+    let of_clone_set = objects::clone_set(SET, pods, "db:1", &json!({}));
+    let set = json!({
+        "apiVersion": "apps/v1", "kind": "StatefulSet",
+        "metadata": {"name": SET, "annotations": {
+            "kruise.io/auto-generate-persistent-pod-state": "true",
+            "kruise.io/required-persistent-topology": "kubernetes.io/hostname",
+        }},
+        "spec": {
+            "replicas": pods, "serviceName": SET, "selector": of_clone_set["spec"]["selector"],
+            "template": of_clone_set["spec"]["template"],
+        },
+    });
+    let made = objects::create(&stage.client, NAMESPACE, &set).await?;
+    Ok(json!([{
+        "apiVersion": "apps/v1", "kind": "StatefulSet", "name": SET, "uid": made["metadata"]["uid"], "controller": true,
+    }]))
+}
+
+/// Creates the pods at the rate that is asked for, and prints what the webhook took.
+async fn create(options: &Options, stage: &Stage, what: &str, owner: &Value) -> Result<()> {
+    let before = Histogram::read(stage).await?;
+    let template = &objects::clone_set(SET, 1, "db:1", &json!({}))["spec"]["template"];
+    let (begun, pause) = (Instant::now(), Duration::from_secs(1) / options.rate);
+    stream::iter(0..u32::try_from(options.pods)?)
+        .map(|number| {
+            let mut pod = template.clone();
+            (pod["apiVersion"], pod["kind"]) = (json!("v1"), json!("Pod"));
+            pod["metadata"] = json!({
+                "name": format!("{SET}-{number}"), "labels": {APP: SET}, "ownerReferences": owner,
+            });
+            async move {
+                sleep_until(begun + pause * number).await;
+                objects::create(&stage.client, NAMESPACE, &pod).await.map(drop)
+            }
+        })
+        .buffer_unordered(AT_ONCE)
+        .try_collect::<()>()
+        .await?;
+    let rate = options.pods as f64 / begun.elapsed().as_secs_f64();
+    let took = Histogram::read(stage).await?.since(&before);
+    let share =
+        |count: f64| if took.calls > 0.0 { format!("{:.2} %", 100.0 * count / took.calls) } else { "-".to_owned() };
+    let mean = if took.calls > 0.0 { format!("{:.2}", 1000.0 * took.seconds / took.calls) } else { "-".to_owned() };
+    let (soon, late) = (share(took.within("0.005")), share(took.within("0.025")));
+    println!("{what:<34} {:>7} {mean:>9} {soon:>9} {late:>9} {rate:>9.0}", took.calls);
+    Ok(())
+}
+
+/// Deletes all pods, and waits for their end.
+async fn delete(stage: &Stage) -> Result<()> {
+    let pods = kube::Api::<k8s_openapi::api::core::v1::Pod>::namespaced(stage.client.clone(), NAMESPACE);
+    let at_once = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+    pods.delete_collection(&at_once, &kube::api::ListParams::default()).await?;
+    let deadline = Instant::now() + PATIENCE;
+    while stage.pods().await? > 0 {
+        ensure!(Instant::now() < deadline, "pods do not end");
+        sleep(Duration::from_millis(200)).await;
+    }
+    Ok(())
+}
+
+/// How long the apiserver has waited for webhooks that change what is created.
+#[derive(Debug, Default)]
+struct Histogram {
+    calls: f64,
+    seconds: f64,
+    /// Calls that took no longer, by the upper bound as it is written.
+    buckets: BTreeMap<String, f64>,
+}
+
+impl Histogram {
+    async fn read(stage: &Stage) -> Result<Self> {
+        let request = http::Request::get("/metrics").body(Vec::new())?;
+        Ok(Self::parse(&stage.client.request_text(request).await?))
+    }
+
+    fn parse(text: &str) -> Self {
+        let mut all = Self::default();
+        for line in text.lines().filter(|line| line.starts_with(HISTOGRAM)) {
+            let is_asked = ["operation=\"CREATE\"", "type=\"admit\""].iter().all(|label| line.contains(label));
+            let value = line.rsplit_once(' ').and_then(|(_, value)| value.parse::<f64>().ok());
+            let (true, Some(value)) = (is_asked, value) else { continue };
+            let rest = &line[HISTOGRAM.len()..];
+            if rest.starts_with("_count") {
+                all.calls += value;
+            } else if rest.starts_with("_sum") {
+                all.seconds += value;
+            } else if let Some((_, bound)) = rest.split_once("le=\"") {
+                let bound = bound.split('"').next().unwrap_or_default();
+                *all.buckets.entry(bound.to_owned()).or_default() += value;
+            }
+        }
+        all
+    }
+
+    fn within(&self, bound: &str) -> f64 {
+        self.buckets.get(bound).copied().unwrap_or_default()
+    }
+
+    fn since(&self, before: &Self) -> Self {
+        let buckets = self.buckets.iter().map(|(bound, count)| (bound.clone(), count - before.within(bound))).collect();
+        Self { calls: self.calls - before.calls, seconds: self.seconds - before.seconds, buckets }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_waited_for_creations_is_added_up() {
+        let line = |suffix: &str, labels: &str, value: &str| format!("{HISTOGRAM}{suffix}{{{labels}}} {value}\n");
+        let create = "name=\"a\",operation=\"CREATE\",rejected=\"false\",type=\"admit\"";
+        let text = [
+            line("_bucket", &format!("{create},le=\"0.005\""), "3"),
+            line("_bucket", &format!("{create},le=\"+Inf\""), "4"),
+            line("_sum", create, "0.5"),
+            line("_count", create, "4"),
+            line("_count", &create.replace("CREATE", "UPDATE"), "9"),
+        ]
+        .concat();
+        let before = Histogram::parse(&text);
+        assert_eq!((before.calls, before.seconds, before.within("0.005")), (4.0, 0.5, 3.0));
+        let after = Histogram::parse(&text.replace(" 4\n", " 6\n").replace(" 3\n", " 4\n")).since(&before);
+        assert_eq!((after.calls, after.seconds, after.within("0.005")), (2.0, 0.0, 1.0));
+    }
+}

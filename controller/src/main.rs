@@ -9,6 +9,7 @@ mod kinds;
 mod overlapping;
 #[cfg(test)]
 mod ownership_tests;
+mod pod_asks;
 mod pod_pinning;
 mod podset;
 mod reads;
@@ -17,6 +18,8 @@ mod run;
 mod told;
 mod unreadable;
 mod watched;
+
+use std::sync::Arc;
 
 use anyhow::Context;
 use berth_controller::flags::{Cli, Command, LogFormat};
@@ -43,7 +46,7 @@ fn main() -> anyhow::Result<()> {
         let gates = gates::parse(&cli.run.feature_gates).map_err(anyhow::Error::msg)?;
         match &cli.command {
             Some(Command::Explain(explain)) => {
-                let pinning = PodPinning::new(cli.run.pod_pinning, cli.run.pod_pinning_fail_closed);
+                let pinning = PodPinning::new(cli.run.pod_pinning, cli.run.pod_pinning_fail_closed, Arc::default());
                 explain::explain(explain, config, gates, &pinning, &cli.run.namespace).await
             }
             None => {

@@ -3,54 +3,36 @@
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use berth_api::v1beta1::persistentpodstate::PersistentPodState;
 use berth_controller::flags::PinnedBy;
 use berth_kinds::persistentpodstate::Pinning;
-use berth_runtime::election::Leadership;
-use berth_runtime::{CancellationToken, Object, Store};
-use berth_webhook::PodWebhook;
-use berth_webhook::pods::{NotYet, PinnedWorkload, Records, Scope};
+use berth_runtime::{Object, Store};
+use berth_webhook::pods::{Asks, NotYet, PinnedWorkload, Records, Scope};
 use berth_workload::owner::group;
 use berth_workload::pin::pin;
 use serde_json::Value;
-use tokio::sync::Notify;
 
 use crate::controllers::persistentpodstate::{TargetKind, of_workload};
+use crate::pod_asks::{Asking, PodAsks};
 use crate::watched::Watched;
-
-/// Changes that come close together are one write.
-const GATHER: Duration = Duration::from_millis(200);
-
-type Hook = Box<dyn Fn() + Send + Sync>;
 
 /// Who pins pods, and for whose the pod webhook is called.
 pub(crate) struct PodPinning {
     by: PinnedBy,
     fail_closed: bool,
-    webhook: OnceLock<PodWebhook>,
+    asks: Arc<PodAsks>,
     records: OnceLock<Arc<Store<Watched<PersistentPodState>>>>,
-    changed: Notify,
-    /// Told when the scope was written.
-    hook: OnceLock<Hook>,
 }
 
 impl PodPinning {
-    pub(crate) fn new(by: PinnedBy, fail_closed: bool) -> Arc<Self> {
-        Arc::new(Self {
-            by,
-            fail_closed,
-            webhook: OnceLock::new(),
-            records: OnceLock::new(),
-            changed: Notify::new(),
-            hook: OnceLock::new(),
-        })
+    pub(crate) fn new(by: PinnedBy, fail_closed: bool, asks: Arc<PodAsks>) -> Arc<Self> {
+        Arc::new(Self { by, fail_closed, asks, records: OnceLock::new() })
     }
 
-    /// To be told when the scope was written; by one who is told.
+    /// To be told when it was written for whose pods the webhook is called.
     pub(crate) fn on_written(&self, hook: impl Fn() + Send + Sync + 'static) {
-        let _ = self.hook.set(Box::new(hook));
+        self.asks.on_written(hook);
     }
 
     /// By these records; to be called once.
@@ -58,14 +40,9 @@ impl PodPinning {
         if self.records.set(states.clone()).is_err() || self.by != PinnedBy::Webhook {
             return;
         }
-        let pinning = self.clone();
-        states.on_change(move |_| pinning.changed.notify_one());
-    }
-
-    /// Where the scope is written to; to be called once.
-    pub(crate) fn connect(&self, webhook: PodWebhook) {
-        // A second one would be a mistake that the first call's value hides: there is one server.
-        let _ = self.webhook.set(webhook);
+        self.asks.ask(self.clone());
+        let asks = self.asks.clone();
+        states.on_change(move |_| asks.changed());
     }
 
     /// Who pins the pods of the object's workload.
@@ -78,9 +55,7 @@ impl PodPinning {
             PinnedBy::None => Pinning::Off,
             PinnedBy::Webhook => {
                 let workload = workload(state);
-                let is_in =
-                    |webhook: &PodWebhook| webhook.written.borrow().as_ref().is_some_and(|scope| scope.has(&workload));
-                if self.webhook.get().is_some_and(is_in) {
+                if self.asks.has_written(|asks| asks.pins.has(&workload)) {
                     Pinning::Webhook
                 } else if self.scope().is_some_and(|scope| !scope.has(&workload)) {
                     Pinning::TooMany
@@ -99,33 +74,16 @@ impl PodPinning {
         let waits = |state: &PersistentPodState| self.fail_closed && state.spec.required_persistent_topology.is_some();
         Some(Scope::new(foreign.map(|state| (workload(&state.0), waits(&state.0)))))
     }
+}
 
-    /// Tells the webhook's keeper the scope, as long as this replica leads, and the hook when it is written.
-    pub(crate) async fn keep(self: Arc<Self>, leadership: Leadership, stop: CancellationToken) {
-        let ends = (self.by, self.webhook.get().cloned(), self.records.get());
-        let (PinnedBy::Webhook, Some(PodWebhook { wanted, mut written }), Some(records)) = ends else {
-            return stop.cancelled().await;
+impl Asking for PodPinning {
+    fn add_to(&self, asks: &mut Asks) -> bool {
+        // Changes of the store come after it is complete, too, so nothing more is to be waited for.
+        let Some(scope) = self.records.get().filter(|records| records.is_synced()).and_then(|_| self.scope()) else {
+            return false;
         };
-        loop {
-            leadership.acquired().await;
-            let leading = async {
-                // It ends with the store, which nobody drops.
-                let _ = records.sync_state().wait_for(|synced| *synced).await;
-                loop {
-                    let scope = self.scope();
-                    wanted.send_if_modified(|old| std::mem::replace(old, scope.clone()) != scope);
-                    tokio::select! {
-                        () = self.changed.notified() => tokio::time::sleep(GATHER).await,
-                        _ = written.changed() => self.hook.get().into_iter().for_each(|hook| hook()),
-                    }
-                }
-            };
-            tokio::select! {
-                () = leading => {}
-                () = leadership.lost() => { wanted.send_replace(None); }
-                () = stop.cancelled() => return,
-            }
-        }
+        asks.pins = scope;
+        true
     }
 }
 
@@ -155,7 +113,7 @@ impl Records for PodPinning {
     }
 
     fn pin(&self, namespace: &str, pod: &mut Value) -> Result<bool, NotYet> {
-        let records = self.records.get().filter(|records| records.is_synced()).ok_or(NotYet)?;
+        let records = self.records.get().filter(|records| records.is_synced()).ok_or(NotYet("PersistentPodStates"))?;
         let mut owners = pod["metadata"]["ownerReferences"].as_array().into_iter().flatten();
         let Some(owner) = owners.find(|owner| owner["controller"] == true) else { return Ok(false) };
         let text = |field: &str| owner[field].as_str().unwrap_or_default();

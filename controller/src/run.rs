@@ -24,6 +24,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::acting::Acting;
 use crate::controllers::{self, Starter};
 use crate::kinds::Kinds;
+use crate::pod_asks::PodAsks;
 use crate::pod_pinning::PodPinning;
 use crate::reads::{Follow, Stores};
 use crate::resize;
@@ -49,11 +50,12 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
         validity.register(registry);
     });
     let client = client::connect(config, metrics.clone())?;
-    let pod_pinning = PodPinning::new(flags.pod_pinning, flags.pod_pinning_fail_closed);
+    let asks = Arc::<PodAsks>::default();
+    let pod_pinning = PodPinning::new(flags.pod_pinning, flags.pod_pinning_fail_closed, asks.clone());
     let webhook_config =
         berth_webhook::Config { validity, records: Some(pod_pinning.clone()), ..webhook_config(flags, gates) };
     let webhook = berth_webhook::run(webhook_config, client.clone(), stop.clone().cancelled_owned()).await?;
-    pod_pinning.connect(webhook.pods());
+    asks.connect(webhook.pods());
     serve_http(flags, webhook.readiness(), &metrics, &tasks).await?;
     tasks.watch("server of pull secrets", serve_pull_secrets(flags, &client, webhook.tls(), &stop).await?);
     tasks.spawn_fallible("webhooks", webhook.join());
@@ -89,7 +91,7 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
         drivers: TaskTracker::new(),
     };
     starter.start_all();
-    tasks.spawn("scope of the pod webhook", pod_pinning.keep(leadership.clone(), stop.clone()));
+    tasks.spawn("entries of the pod webhook", asks.keep(leadership.clone(), stop.clone()));
     let follow = Follow {
         client: &client,
         namespace: &flags.namespace,
@@ -178,6 +180,7 @@ fn webhook_config(flags: &Run, gates: Gates) -> berth_webhook::Config {
         validating: flags.validating_webhook,
         pods: flags.pod_pinning == PinnedBy::Webhook,
         records: None,
+        injector: None,
         validity: berth_webhook::Validity::default(),
         drain: if pod.is_some() { DRAIN } else { Duration::ZERO },
         pod,

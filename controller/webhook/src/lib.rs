@@ -41,7 +41,7 @@ use crate::certs::plan::Policy;
 use crate::certs::resolver::{self, Resolver};
 use crate::keeper::Keeper;
 use crate::places::Endpoint;
-use crate::pods::{Records, Scope};
+use crate::pods::{Asks, Injector, Records};
 use crate::server::Phase;
 
 /// How the webhooks are served.
@@ -71,6 +71,8 @@ pub struct Config {
     pub pods: bool,
     /// Who knows where new pods are to run.
     pub records: Option<Arc<dyn Records>>,
+    /// Who knows which containers new pods get.
+    pub injector: Option<Arc<dyn Injector>>,
     /// The pod that we run in, if we do.
     pub pod: Option<PodIdentity>,
     /// Resources, by plural, of which no object is taken in, each with the reason for whoever sends one.
@@ -178,9 +180,9 @@ pub struct Handle {
 #[derive(Debug, Clone)]
 pub struct PodWebhook {
     /// What the leader wants; `None` is nobody's wish, and nothing is written.
-    pub wanted: watch::Sender<Option<Scope>>,
+    pub wanted: watch::Sender<Option<Asks>>,
     /// What was written last, or found written.
-    pub written: watch::Receiver<Option<Scope>>,
+    pub written: watch::Receiver<Option<Asks>>,
 }
 
 impl Handle {
@@ -255,8 +257,8 @@ pub async fn run(
         published: None,
     };
     let closed = std::mem::take(&mut config.closed);
-    let records = config.records.take();
-    let judge = server::Judge { client, closed, object_max_bytes: config.object_max_bytes, records };
+    let (records, injector) = (config.records.take(), config.injector.take());
+    let judge = server::Judge { client, closed, object_max_bytes: config.object_max_bytes, records, injector };
     let (phase, phases) = watch::channel(Phase::Serving);
     let address = config.bind;
     let drain = config.drain;

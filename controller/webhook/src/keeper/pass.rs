@@ -20,7 +20,7 @@ use crate::certs::plan::{Policy, Stored, plan};
 use crate::certs::resolver::Resolver;
 use crate::certs::store::Material;
 use crate::places::Endpoint;
-use crate::pods::Scope;
+use crate::pods::Asks;
 
 /// What a pass found.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub(crate) struct Keeper {
     /// Whether the pod webhook is served. Without it no right to its configuration is needed.
     pub(crate) serves_pods: bool,
     /// For whose pods the pod webhook is to be called, and where it is said that it is.
-    pub(crate) pods: (watch::Receiver<Option<Scope>>, watch::Sender<Option<Scope>>),
+    pub(crate) pods: (watch::Receiver<Option<Asks>>, watch::Sender<Option<Asks>>),
     pub(crate) policy: Policy,
     pub(crate) validity: Validity,
     pub(crate) resolver: Arc<Resolver>,

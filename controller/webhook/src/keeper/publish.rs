@@ -84,25 +84,25 @@ impl Keeper {
     /// The entries of the pod webhook are as the leader wants them; other replicas leave them alone.
     async fn publish_to_mutating(&self, bundle: &str) -> Result<(), Error> {
         let (wanted, written) = &self.pods;
-        let Some(scope) = wanted.borrow().clone() else { return Ok(()) };
+        let Some(asks) = wanted.borrow().clone() else { return Ok(()) };
         let failed = |verb, source| Error::api(verb, "MutatingWebhookConfiguration", MUTATING, source);
         let api: Api<MutatingWebhookConfiguration> = Api::all(self.client.clone());
         let Some(found) = api.get_opt(MUTATING).await.map_err(|source| failed("read", source))? else {
             warn!(
                 name = MUTATING,
-                "the MutatingWebhookConfiguration is gone: no pod is pinned by the pod webhook; install the chart again"
+                "the MutatingWebhookConfiguration is gone: the pod webhook is called for no pod; install the chart again"
             );
             return Ok(());
         };
         let webhooks = found.webhooks.unwrap_or_default();
-        if let Some(patch) = scope.patch(&webhooks, &self.endpoint, bundle) {
+        if let Some(patch) = asks.patch(&webhooks, &self.endpoint, bundle) {
             let patch = Patch::Merge(preconditioned(patch, &found.metadata));
             api.patch(MUTATING, &patching(), &patch).await.map_err(|source| failed("patch", source))?;
             info!(name = MUTATING, "wrote for whose pods the pod webhook is called");
         }
         written.send_if_modified(|old| {
-            let is_other = old.as_ref() != Some(&scope);
-            *old = Some(scope);
+            let is_other = old.as_ref() != Some(&asks);
+            *old = Some(asks);
             is_other
         });
         Ok(())

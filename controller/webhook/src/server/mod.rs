@@ -2,6 +2,7 @@
 
 pub(crate) mod admission;
 pub(crate) mod conversion;
+pub(crate) mod inject;
 pub(crate) mod pin;
 
 use std::collections::BTreeMap;
@@ -19,7 +20,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Mutex, Semaphore, watch};
 
 use crate::places::{CONVERT_PATH, VALIDATE_PATH};
-use crate::pods::{PIN_PATH, Records};
+use crate::pods::{INJECT_PATH, Injector, PIN_PATH, Records};
 use admission::Look;
 
 /// Above this size, in bytes, a request is worked on beside the other tasks, not among them, and after the others of its kind:
@@ -79,6 +80,8 @@ pub struct Judge {
     pub object_max_bytes: usize,
     /// Who knows where new pods are to run.
     pub records: Option<Arc<dyn Records>>,
+    /// Who knows which containers new pods get.
+    pub injector: Option<Arc<dyn Injector>>,
 }
 
 /// What a path leads to.
@@ -87,6 +90,7 @@ enum Handler {
     Convert,
     Validate,
     Pin,
+    Inject,
 }
 
 /// The webhooks' port.
@@ -156,6 +160,7 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<(Vec<
         CONVERT_PATH => Handler::Convert,
         VALIDATE_PATH => Handler::Validate,
         PIN_PATH if shared.judge.records.is_some() => Handler::Pin,
+        INJECT_PATH if shared.judge.injector.is_some() => Handler::Inject,
         _ => return Err(Refusal(StatusCode::NOT_FOUND, format!("try {CONVERT_PATH} or {VALIDATE_PATH}"))),
     };
     if request.method() != Method::POST {
@@ -207,19 +212,28 @@ impl Questions {
 
 impl Handler {
     fn look(self, bytes: &[u8], judge: &Judge) -> Result<Look, Refusal> {
-        match (self, &judge.records) {
-            (Self::Validate, _) => admission::look(bytes, judge).map_err(|error| no_review(&error)),
-            (Self::Pin, Some(records)) => {
-                pin::review(bytes, &**records).map(Look::Answer).map_err(|error| match error {
-                    pin::Unanswered::NoReview(error) => no_review(&error),
-                    pin::Unanswered::NotYet(error) => Refusal(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
-                })
-            }
-            (Self::Convert | Self::Pin, _) => {
-                conversion::review(bytes).map(Look::Answer).map_err(|error| no_review(&error))
-            }
-        }
+        let answer = match (self, &judge.records, &judge.injector) {
+            (Self::Validate, ..) => return admission::look(bytes, judge).map_err(|error| no_review(&error)),
+            (Self::Pin, Some(records), _) => pin::review(bytes, &**records),
+            (Self::Inject, _, Some(injector)) => inject::review(bytes, &**injector),
+            (Self::Convert | Self::Pin | Self::Inject, ..) => conversion::review(bytes).map_err(Unanswered::NoReview),
+        };
+        answer.map(Look::Answer).map_err(|error| match error {
+            Unanswered::NoReview(error) => no_review(&error),
+            Unanswered::NotYet(error) => Refusal(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+        })
     }
+}
+
+/// Why a review of a pod has no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unanswered {
+    /// The text is no AdmissionReview of a pod.
+    #[error("the body is no review of a pod: {0}")]
+    NoReview(#[from] serde_json::Error),
+    /// The apiserver does as the failure policy of the entry says.
+    #[error("{0}")]
+    NotYet(#[from] crate::pods::NotYet),
 }
 
 fn no_review(error: &serde_json::Error) -> Refusal {

@@ -6,6 +6,7 @@ use k8s_openapi::ByteString;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::Unanswered;
 use crate::pods::Records;
 
 /// An AdmissionReview on its way in; of the pod only what is read or changed.
@@ -51,17 +52,6 @@ struct Spec {
     affinity: Option<Value>,
 }
 
-/// Why there is no answer.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Unanswered {
-    /// The text is no AdmissionReview of a pod.
-    #[error("the body is no review of a pod: {0}")]
-    NoReview(#[from] serde_json::Error),
-    /// The apiserver does as the failure policy of the entry says.
-    #[error("{0}")]
-    NotYet(#[from] crate::pods::NotYet),
-}
-
 /// Answers an AdmissionReview of a new pod with the patch that pins it.
 ///
 /// # Errors
@@ -98,7 +88,7 @@ mod tests {
 
         fn pin(&self, namespace: &str, pod: &mut Value) -> Result<bool, NotYet> {
             if namespace.is_empty() {
-                return Err(NotYet);
+                return Err(NotYet("PersistentPodStates"));
             }
             if pod["metadata"]["name"] != "db-0" {
                 return Ok(false);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, bail, ensure};
-use berth_webhook::pods::{MUTATING, NotYet, PinnedWorkload, Records, Scope};
+use berth_webhook::pods::{Asks, MUTATING, NotYet, PinnedWorkload, Records, Scope};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -28,7 +28,7 @@ impl Records for Counted {
     fn pin(&self, _: &str, pod: &mut Value) -> Result<bool, NotYet> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         if self.knows_nothing.load(Ordering::Relaxed) {
-            return Err(NotYet);
+            return Err(NotYet("PersistentPodStates"));
         }
         pod["spec"]["nodeSelector"]["host"] = json!("n1");
         Ok(true)
@@ -70,7 +70,8 @@ fn the_pod_webhook_is_called_for_nobody_who_did_not_ask() -> Result<()> {
         let mut replica = Replica::start_with(&admin, stage.manager().await?, settings).await?;
         replica.ready().await?;
         let mut ends = replica.handle.pods();
-        ends.wanted.send_replace(Some(Scope::new([(workload("db"), true), (workload("web"), false)])));
+        let pins = Scope::new([(workload("db"), true), (workload("web"), false)]);
+        ends.wanted.send_replace(Some(Asks { pins, ..Asks::default() }));
         ends.written.wait_for(Option::is_some).await?;
         until("pods of db are pinned", async || {
             ensure!(is_pinned(&create(&admin, &pod("db-0", Some("db"))?).await?), "db-0 is not pinned");
@@ -85,7 +86,7 @@ fn the_pod_webhook_is_called_for_nobody_who_did_not_ask() -> Result<()> {
         who_waits(&admin, &records).await?;
         is_put_right(&admin).await?;
         // Nobody asks any more.
-        ends.wanted.send_replace(Some(Scope::default()));
+        ends.wanted.send_replace(Some(Asks::default()));
         let configurations: Api<MutatingWebhookConfiguration> = Api::all(admin.clone());
         until("no entry is left", async || {
             let webhooks = configurations.get(MUTATING).await?.webhooks.unwrap_or_default();

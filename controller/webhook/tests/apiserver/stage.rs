@@ -229,6 +229,7 @@ pub(crate) fn config(port: u16, validity: Validity, pod: Option<PodIdentity>) ->
         validating: true,
         pods: false,
         records: None,
+        injector: None,
         pod,
         drain: Duration::from_millis(500),
     }

@@ -1,28 +1,19 @@
-//! The pod webhook: for whose pods the apiserver calls it, and what it is to do with one.
-//!
-//! It stands before no pod that nobody asked to change: its entries name the namespaces and the workloads. They are written by
-//! the leader, into the MutatingWebhookConfiguration of the chart.
+//! Pods of workloads that have a PersistentPodState: the entries name the namespaces and the workloads.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::admissionregistration::v1::MutatingWebhook;
 use serde_json::{Value, json};
 
+use super::{MOST_BYTES, NotYet, TIMEOUT, pods_created};
 use crate::places::Endpoint;
 
-/// The MutatingWebhookConfiguration of the chart.
-pub const MUTATING: &str = "kruise-mutating-webhook-configuration";
 /// Path of the handler.
 pub const PIN_PATH: &str = "/pin";
 
-/// How long the apiserver waits for an answer, in seconds.
-const TIMEOUT: i32 = 2;
 /// The most workloads of one namespace.
 const MOST_OF_NAMESPACE: usize = 200;
 /// The most of all.
 const MOST: usize = 4000;
-/// The most bytes of names in one entry: the apiserver compiles no longer expression than 100,000 characters.
-const MOST_BYTES: usize = 60_000;
 
 /// A workload whose pods are pinned.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,30 +74,6 @@ impl Scope {
         all.extend(entries(&self.preferred, "preferred", "Ignore"));
         all
     }
-
-    /// The merge patch of the configuration, if its webhooks are others.
-    pub(crate) fn patch(&self, found: &[MutatingWebhook], endpoint: &Endpoint, bundle: &str) -> Option<Value> {
-        let wanted = self.webhooks(endpoint, bundle);
-        let is_as_wanted = found.len() == wanted.len()
-            && found
-                .iter()
-                .zip(&wanted)
-                .all(|(found, wanted)| serde_json::to_value(found).is_ok_and(|found| has_all(&found, wanted)));
-        (!is_as_wanted).then(|| json!({"webhooks": wanted}))
-    }
-}
-
-/// Has the object all that is wanted? It may have more: the server fills in defaults.
-fn has_all(found: &Value, wanted: &Value) -> bool {
-    match (found, wanted) {
-        (Value::Object(found), Value::Object(wanted)) => {
-            wanted.iter().all(|(key, wanted)| has_all(found.get(key).unwrap_or(&Value::Null), wanted))
-        }
-        (Value::Array(found), Value::Array(wanted)) => {
-            found.len() == wanted.len() && found.iter().zip(wanted).all(|(found, wanted)| has_all(found, wanted))
-        }
-        _ => found == wanted,
-    }
 }
 
 /// As an expression names a workload. None of its parts has a slash or a quote: the apiserver lets none through in names, and
@@ -143,13 +110,10 @@ fn entry(name: &str, policy: &str, part: &[(&str, String)], endpoint: &Endpoint,
     );
     let selector =
         json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": namespaces}]});
-    let rule = json!({
-        "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"], "scope": "Namespaced",
-    });
     json!({
         "name": name, "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": policy,
         "timeoutSeconds": TIMEOUT, "matchPolicy": "Exact", "reinvocationPolicy": "Never", "namespaceSelector": selector,
-        "rules": [rule], "matchConditions": [{"name": "is-of-a-recorded-workload", "expression": is_owned}],
+        "rules": [pods_created()], "matchConditions": [{"name": "is-of-a-recorded-workload", "expression": is_owned}],
         "clientConfig": endpoint.client_config(PIN_PATH, bundle),
     })
 }
@@ -166,11 +130,6 @@ pub trait Records: std::fmt::Debug + Send + Sync {
     /// What is known is not complete yet.
     fn pin(&self, namespace: &str, pod: &mut Value) -> Result<bool, NotYet>;
 }
-
-/// What is known is not complete yet, so nothing can be said of the pod.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("this replica has not read all PersistentPodStates yet")]
-pub struct NotYet;
 
 #[cfg(test)]
 mod tests {
@@ -204,23 +163,6 @@ mod tests {
         assert!(condition.ends_with("in ['a/apps/StatefulSet/db'])"), "{condition}");
         assert_eq!(webhooks[0]["timeoutSeconds"], 2);
         assert!(Scope::default().webhooks(&service(), "PEM").is_empty());
-    }
-
-    #[test]
-    fn what_the_server_adds_is_no_difference_and_what_somebody_changes_is_one() {
-        let scope = Scope::new([(workload("a", "db"), true)]);
-        let mut stored = scope.webhooks(&service(), "PEM").remove(0);
-        stored["objectSelector"] = json!({});
-        let found = |stored: &Value| vec![serde_json::from_value::<MutatingWebhook>(stored.clone()).unwrap()];
-        assert_eq!(scope.patch(&found(&stored), &service(), "PEM"), None);
-        assert!(scope.patch(&found(&stored), &service(), "NEW").is_some(), "another authority");
-        assert!(scope.patch(&[], &service(), "PEM").is_some());
-        assert!(Scope::default().patch(&found(&stored), &service(), "PEM").is_some(), "nobody asks any more");
-        for (path, value) in [("/failurePolicy", json!("Ignore")), ("/rules/0/operations", json!(["*"]))] {
-            let mut changed = stored.clone();
-            *changed.pointer_mut(path).unwrap() = value;
-            assert!(scope.patch(&found(&changed), &service(), "PEM").is_some(), "{path}");
-        }
     }
 
     #[test]

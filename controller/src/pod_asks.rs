@@ -1,0 +1,108 @@
+//! What each kind asks of the pod webhook, joined, and handed to its keeper as long as this replica leads.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use berth_runtime::CancellationToken;
+use berth_runtime::election::Leadership;
+use berth_webhook::PodWebhook;
+use berth_webhook::pods::Asks;
+use tokio::sync::Notify;
+
+/// Changes that come close together are one write. The first of them does not wait: a pod may be created right behind what asks
+/// for it.
+const GATHER: Duration = Duration::from_millis(100);
+
+/// A kind that asks for pods.
+pub(crate) trait Asking: Send + Sync {
+    /// Adds what it asks for; `false` while that is not known yet.
+    fn add_to(&self, asks: &mut Asks) -> bool;
+}
+
+type Hook = Box<dyn Fn() + Send + Sync>;
+
+/// Those that ask, and where it is written.
+#[derive(Default)]
+pub(crate) struct PodAsks {
+    webhook: OnceLock<PodWebhook>,
+    asking: Mutex<Vec<Arc<dyn Asking>>>,
+    changed: Notify,
+    /// Told when what is asked for was written.
+    hooks: Mutex<Vec<Hook>>,
+}
+
+impl PodAsks {
+    /// One more that asks.
+    pub(crate) fn ask(&self, asking: Arc<dyn Asking>) {
+        self.asking.lock().unwrap_or_else(PoisonError::into_inner).push(asking);
+    }
+
+    /// To be told when what is asked for was written.
+    pub(crate) fn on_written(&self, hook: impl Fn() + Send + Sync + 'static) {
+        self.hooks.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(hook));
+    }
+
+    /// Something else may be asked for now.
+    pub(crate) fn changed(&self) {
+        self.changed.notify_one();
+    }
+
+    /// Where it is written to; to be called once.
+    pub(crate) fn connect(&self, webhook: PodWebhook) {
+        // A second one would be a mistake that the first call's value hides: there is one server.
+        let _ = self.webhook.set(webhook);
+    }
+
+    /// Is it so of what was written last?
+    pub(crate) fn has_written(&self, is_so: impl Fn(&Asks) -> bool) -> bool {
+        self.webhook.get().is_some_and(|webhook| webhook.written.borrow().as_ref().is_some_and(is_so))
+    }
+
+    /// What all ask for, once all know.
+    fn all(&self) -> Option<Asks> {
+        let asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asks = Asks::default();
+        asking.iter().all(|asking| asking.add_to(&mut asks)).then_some(asks)
+    }
+
+    /// Tells the webhook's keeper, as long as this replica leads, and the hooks when it is written.
+    pub(crate) async fn keep(self: Arc<Self>, leadership: Leadership, stop: CancellationToken) {
+        let nobody_asks = self.asking.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+        let (Some(PodWebhook { wanted, mut written }), false) = (self.webhook.get().cloned(), nobody_asks) else {
+            return stop.cancelled().await;
+        };
+        loop {
+            leadership.acquired().await;
+            let leading = async {
+                loop {
+                    if let Some(asks) = self.all() {
+                        wanted.send_if_modified(|old| old.replace(asks.clone()).as_ref() != Some(&asks));
+                    }
+                    tokio::select! {
+                        () = self.changed.notified() => {}
+                        _ = written.changed() => {
+                            self.hooks.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|hook| hook());
+                            continue;
+                        }
+                    }
+                    if let Some(asks) = self.all() {
+                        wanted.send_if_modified(|old| old.replace(asks.clone()).as_ref() != Some(&asks));
+                    }
+                    tokio::time::sleep(GATHER).await;
+                }
+            };
+            tokio::select! {
+                () = leading => {}
+                () = leadership.lost() => { wanted.send_replace(None); }
+                () = stop.cancelled() => return,
+            }
+        }
+    }
+}
+
+impl fmt::Debug for PodAsks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PodAsks").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,83 @@
+//! A label selector as an expression over the pod that is created. It has a value whatever the pod has: an error in an expression
+//! would refuse pods.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
+const LABELS: &str = "object.metadata.?labels.orValue({})";
+
+/// The expression; `None` where the selector makes no sense, or has what is in no label: it would end the expression.
+pub(super) fn expression(selector: &LabelSelector) -> Option<String> {
+    let equal = selector.match_labels.iter().flatten();
+    let mut terms: Vec<_> = equal.map(|(key, value)| is_in(key, std::slice::from_ref(value))).collect();
+    for requirement in selector.match_expressions.iter().flatten() {
+        let (key, values) = (&requirement.key, requirement.values.as_deref().unwrap_or_default());
+        terms.push(match (&*requirement.operator, values.is_empty()) {
+            ("In", false) => is_in(key, values),
+            ("NotIn", false) => is_in(key, values).map(|is_in| format!("!{is_in}")),
+            ("Exists", true) => has(key),
+            ("DoesNotExist", true) => has(key).map(|has| format!("!({has})")),
+            _ => None,
+        });
+    }
+    let terms: Vec<_> = terms.into_iter().collect::<Option<_>>()?;
+    (!terms.is_empty()).then(|| terms.join(" && "))
+}
+
+fn has(key: &str) -> Option<String> {
+    Some(format!("{} in {LABELS}", quoted(key)?))
+}
+
+fn is_in(key: &str, values: &[String]) -> Option<String> {
+    let values: Vec<_> = values.iter().map(|value| quoted(value)).collect::<Option<_>>()?;
+    Some(format!("({} && {LABELS}[{}] in [{}])", has(key)?, quoted(key)?, values.join(", ")))
+}
+
+fn quoted(text: &str) -> Option<String> {
+    let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
+    is_plain.then(|| format!("'{text}'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn of(selector: Value) -> Option<String> {
+        expression(&serde_json::from_value(selector).unwrap())
+    }
+
+    #[test]
+    fn each_operator_asks_for_the_label_before_its_value() {
+        let labels = "object.metadata.?labels.orValue({})";
+        let expression = |key: &str, operator: &str, values: Value| json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
+        for (selector, expected) in [
+            (json!({"matchLabels": {"app": "web"}}), format!("('app' in {labels} && {labels}['app'] in ['web'])")),
+            (
+                expression("a/b", "In", json!(["x", "y"])),
+                format!("('a/b' in {labels} && {labels}['a/b'] in ['x', 'y'])"),
+            ),
+            (expression("a", "NotIn", json!(["x"])), format!("!('a' in {labels} && {labels}['a'] in ['x'])")),
+            (expression("a", "Exists", Value::Null), format!("'a' in {labels}")),
+            (expression("a", "DoesNotExist", json!([])), format!("!('a' in {labels})")),
+        ] {
+            assert_eq!(of(selector.clone()), Some(expected), "{selector}");
+        }
+        let both = json!({"matchLabels": {"a": "1"}, "matchExpressions": [{"key": "b", "operator": "Exists"}]});
+        assert!(of(both).unwrap().contains(" && 'b' in "));
+    }
+
+    #[test]
+    fn what_makes_no_sense_or_would_end_the_expression_has_none() {
+        for selector in [
+            json!({}),
+            json!({"matchLabels": {"a": "x'] || true || ['"}}),
+            json!({"matchLabels": {"a'": "x"}}),
+            json!({"matchExpressions": [{"key": "a", "operator": "In", "values": []}]}),
+            json!({"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["x"]}]}),
+            json!({"matchExpressions": [{"key": "a", "operator": "Like", "values": ["x"]}]}),
+        ] {
+            assert_eq!(of(selector.clone()), None, "{selector}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The pod webhook: for whose pods the apiserver calls it, and what it is to do with one.
+//!
+//! It stands before no pod that nobody asked to change. What each kind asks for becomes entries of the
+//! MutatingWebhookConfiguration of the chart, which the leader writes.
+
+mod labels;
+mod pins;
+mod sidecars;
+
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhook;
+use serde_json::{Value, json};
+
+use crate::places::Endpoint;
+
+pub use pins::{PIN_PATH, PinnedWorkload, Records, Scope};
+pub use sidecars::{INJECT_PATH, Injected, Injector, SidecarAsk, Sidecars};
+
+/// The MutatingWebhookConfiguration of the chart.
+pub const MUTATING: &str = "kruise-mutating-webhook-configuration";
+
+/// How long the apiserver waits for an answer, in seconds.
+const TIMEOUT: i32 = 2;
+/// The most bytes of names in one entry: the apiserver compiles no longer expression than 100,000 characters.
+const MOST_BYTES: usize = 60_000;
+
+/// For whose pods the webhook is called: what each kind asks for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Asks {
+    /// Pods that are to run where others did.
+    pub pins: Scope,
+    /// Pods that get further containers.
+    pub sidecars: Sidecars,
+}
+
+impl Asks {
+    /// The entries, complete.
+    fn webhooks(&self, endpoint: &Endpoint, bundle: &str) -> Vec<Value> {
+        let mut all = self.pins.webhooks(endpoint, bundle);
+        all.extend(self.sidecars.webhooks(endpoint, bundle));
+        all
+    }
+
+    /// The merge patch of the configuration, if its webhooks are others.
+    pub(crate) fn patch(&self, found: &[MutatingWebhook], endpoint: &Endpoint, bundle: &str) -> Option<Value> {
+        let found: Vec<_> = found.iter().filter_map(|found| serde_json::to_value(found).ok()).collect();
+        let mut wanted = self.webhooks(endpoint, bundle);
+        for wanted in &mut wanted {
+            let same = found.iter().find(|found| found["name"] == wanted["name"]);
+            same.into_iter().for_each(|found| sidecars::keep_added(found, wanted));
+        }
+        let is_as_wanted =
+            found.len() == wanted.len() && found.iter().zip(&wanted).all(|(found, wanted)| has_all(found, wanted));
+        (!is_as_wanted).then(|| json!({"webhooks": wanted}))
+    }
+}
+
+/// Has the object all that is wanted? It may have more: the server fills in defaults.
+fn has_all(found: &Value, wanted: &Value) -> bool {
+    match (found, wanted) {
+        (Value::Object(found), Value::Object(wanted)) => {
+            wanted.iter().all(|(key, wanted)| has_all(found.get(key).unwrap_or(&Value::Null), wanted))
+        }
+        (Value::Array(found), Value::Array(wanted)) => {
+            found.len() == wanted.len() && found.iter().zip(wanted).all(|(found, wanted)| has_all(found, wanted))
+        }
+        _ => found == wanted,
+    }
+}
+
+/// What all entries are about.
+fn pods_created() -> Value {
+    json!({
+        "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"], "scope": "Namespaced",
+    })
+}
+
+/// What is known is not complete yet, so nothing can be said of the pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("this replica has not read all {0} yet")]
+pub struct NotYet(pub &'static str);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn service() -> Endpoint {
+        Endpoint::Service { namespace: "kruise-system".to_owned(), name: "kruise-webhook-service".to_owned() }
+    }
+
+    fn asks() -> Asks {
+        let text = str::to_owned;
+        let workload =
+            PinnedWorkload { namespace: text("a"), group: text("apps"), kind: text("StatefulSet"), name: text("db") };
+        Asks { pins: Scope::new([(workload, true)]), ..Asks::default() }
+    }
+
+    #[test]
+    fn what_the_server_adds_is_no_difference_and_what_somebody_changes_is_one() {
+        let asks = asks();
+        let mut stored = asks.webhooks(&service(), "PEM").remove(0);
+        stored["objectSelector"] = json!({});
+        let found = |stored: &Value| vec![serde_json::from_value::<MutatingWebhook>(stored.clone()).unwrap()];
+        assert_eq!(asks.patch(&found(&stored), &service(), "PEM"), None);
+        assert!(asks.patch(&found(&stored), &service(), "NEW").is_some(), "another authority");
+        assert!(asks.patch(&[], &service(), "PEM").is_some());
+        assert!(Asks::default().patch(&found(&stored), &service(), "PEM").is_some(), "nobody asks any more");
+        for (path, value) in [("/failurePolicy", json!("Ignore")), ("/rules/0/operations", json!(["*"]))] {
+            let mut changed = stored.clone();
+            *changed.pointer_mut(path).unwrap() = value;
+            assert!(asks.patch(&found(&changed), &service(), "PEM").is_some(), "{path}");
+        }
+    }
+}

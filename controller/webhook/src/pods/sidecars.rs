@@ -1,0 +1,224 @@
+//! Pods that SidecarSets select: an entry for each selector of namespaces and each failure policy, with the selectors of pods in one
+//! expression.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::{MOST_BYTES, NotYet, TIMEOUT, labels, pods_created};
+use crate::places::Endpoint;
+
+/// Path of the handler.
+pub const INJECT_PATH: &str = "/inject-sidecars";
+/// Whoever labels a namespace with this is called for by nobody: the peer's own mark.
+const UNTOUCHED: (&str, &str) = ("control-plane", "openkruise");
+/// The most SidecarSets.
+const MOST: usize = 2000;
+
+/// What one SidecarSet asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SidecarAsk {
+    /// Its name.
+    pub name: String,
+    /// Which pods.
+    pub selector: LabelSelector,
+    /// In which namespaces; in all where there is none.
+    pub namespaces: Option<LabelSelector>,
+    /// No pod is to be created without an answer.
+    pub fails_closed: bool,
+}
+
+/// For whose pods the webhook is called on behalf of SidecarSets.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sidecars {
+    /// By selector of namespaces, as JSON text, and failure policy: the expressions of pods.
+    groups: BTreeMap<(String, bool), BTreeSet<String>>,
+    /// Namespaces whose pods are left alone.
+    protected: BTreeSet<String>,
+    /// The names of the SidecarSets.
+    names: BTreeSet<String>,
+}
+
+impl Sidecars {
+    /// What these ask for, but for pods of the protected namespaces. A selector that makes no sense asks for nothing.
+    pub fn new(asks: impl IntoIterator<Item = SidecarAsk>, protected: impl IntoIterator<Item = String>) -> Self {
+        let mut all = Self { protected: protected.into_iter().collect(), ..Self::default() };
+        for ask in asks.into_iter().take(MOST) {
+            let Some(expression) = labels::expression(&ask.selector) else { continue };
+            let namespaces = ask.namespaces.as_ref().and_then(|selector| serde_json::to_string(selector).ok());
+            let group =
+                all.groups.entry((namespaces.unwrap_or_else(|| "{}".to_owned()), ask.fails_closed)).or_default();
+            group.insert(expression);
+            all.names.insert(ask.name);
+        }
+        all
+    }
+
+    /// Is the webhook called for the pods that this SidecarSet selects?
+    pub fn has(&self, name: &str) -> bool {
+        self.names.contains(name)
+    }
+
+    pub(super) fn webhooks(&self, endpoint: &Endpoint, bundle: &str) -> Vec<Value> {
+        let mut all = Vec::new();
+        for ((namespaces, fails_closed), expressions) in &self.groups {
+            for (number, part) in parts(expressions).into_iter().enumerate() {
+                let selector = self.namespace_selector(namespaces);
+                let hash = Sha256::digest(selector.to_string());
+                let hash: String = hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+                let (word, policy) = if *fails_closed { ("fail", "Fail") } else { ("ignore", "Ignore") };
+                let name = format!("sidecars-{word}-{hash}-{number}.pods.kruise.io");
+                all.push(entry(&name, policy, (selector, &part), endpoint, bundle));
+            }
+        }
+        all
+    }
+
+    fn namespace_selector(&self, namespaces: &str) -> Value {
+        let mut selector: Value = serde_json::from_str(namespaces).unwrap_or_else(|_| json!({}));
+        let mut expressions = selector["matchExpressions"].as_array().cloned().unwrap_or_default();
+        if !self.protected.is_empty() {
+            expressions
+                .push(json!({"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": self.protected}));
+        }
+        expressions.push(json!({"key": UNTOUCHED.0, "operator": "NotIn", "values": [UNTOUCHED.1]}));
+        selector["matchExpressions"] = expressions.into();
+        selector
+    }
+}
+
+/// Expressions that fit into one.
+fn parts(expressions: &BTreeSet<String>) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    for expression in expressions {
+        match parts.last_mut() {
+            Some(part) if part.len() + expression.len() + 6 <= MOST_BYTES => {
+                part.push_str(" || ");
+                part.push_str(&format!("({expression})"));
+            }
+            _ => parts.push(format!("({expression})")),
+        }
+    }
+    parts
+}
+
+fn entry(name: &str, policy: &str, (namespaces, pods): (Value, &str), endpoint: &Endpoint, bundle: &str) -> Value {
+    let is_no_mirror = "!('kubernetes.io/config.mirror' in object.metadata.?annotations.orValue({}))";
+    json!({
+        "name": name, "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": policy,
+        "timeoutSeconds": TIMEOUT, "matchPolicy": "Exact", "reinvocationPolicy": "IfNeeded", "namespaceSelector": namespaces,
+        "rules": [pods_created()], "clientConfig": endpoint.client_config(INJECT_PATH, bundle),
+        "matchConditions": [
+            {"name": "is-no-mirror-pod", "expression": is_no_mirror},
+            {"name": "is-selected", "expression": pods},
+        ],
+    })
+}
+
+/// What others have added to the selectors of an entry stays. An entry is named after its own selector of namespaces, so what it
+/// has beside that is somebody else's.
+pub(super) fn keep_added(found: &Value, wanted: &mut Value) {
+    if !wanted["name"].as_str().is_some_and(|name| name.starts_with("sidecars-")) {
+        return;
+    }
+    if found["objectSelector"].as_object().is_some_and(|selector| !selector.is_empty()) {
+        wanted["objectSelector"] = found["objectSelector"].clone();
+    }
+    let (found, wanted) = (&found["namespaceSelector"], &mut wanted["namespaceSelector"]);
+    for (key, value) in found["matchLabels"].as_object().into_iter().flatten() {
+        if wanted["matchLabels"][key].is_null() {
+            wanted["matchLabels"][key] = value.clone();
+        }
+    }
+    let added = found["matchExpressions"].as_array().into_iter().flatten();
+    if let Some(expressions) = wanted["matchExpressions"].as_array_mut() {
+        let missing: Vec<_> = added.filter(|added| !expressions.contains(added)).cloned().collect();
+        expressions.extend(missing);
+    }
+}
+
+/// Who has read all SidecarSets.
+pub trait Injector: std::fmt::Debug + Send + Sync {
+    /// What becomes of a new pod of the namespace.
+    ///
+    /// # Errors
+    /// What is known is not complete yet.
+    fn inject(&self, namespace: &str, pod: &Value) -> Result<Injected, NotYet>;
+}
+
+/// What becomes of a new pod.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Injected {
+    /// The pod with its sidecars; `None` if it stays as it is.
+    pub pod: Option<Value>,
+    /// What its author is told.
+    pub warnings: Vec<String>,
+    /// Why it may not be created.
+    pub refused: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(name: &str, app: &str, fails_closed: bool) -> SidecarAsk {
+        let selector = serde_json::from_value(json!({"matchLabels": {"app": app}})).unwrap();
+        SidecarAsk { name: name.to_owned(), selector, namespaces: None, fails_closed }
+    }
+
+    fn service() -> Endpoint {
+        Endpoint::Service { namespace: "kruise-system".to_owned(), name: "kruise-webhook-service".to_owned() }
+    }
+
+    fn protected() -> [String; 1] {
+        ["kube-system".to_owned()]
+    }
+
+    #[test]
+    fn sets_with_the_same_namespaces_and_failure_policy_share_an_entry() {
+        let elsewhere = SidecarAsk {
+            namespaces: serde_json::from_value(json!({"matchLabels": {"team": "a"}})).unwrap(),
+            ..ask("d", "x", false)
+        };
+        let asks = [ask("a", "x", false), ask("b", "y", false), ask("c", "x", true), elsewhere];
+        let sidecars = Sidecars::new(asks, protected());
+        let webhooks = sidecars.webhooks(&service(), "PEM");
+        let policies: Vec<_> = webhooks.iter().map(|webhook| webhook["failurePolicy"].as_str().unwrap()).collect();
+        assert_eq!(policies, ["Ignore", "Ignore", "Fail"], "{webhooks:#?}");
+        let selected = |webhook: &Value| webhook["matchConditions"][1]["expression"].as_str().unwrap().to_owned();
+        assert!(webhooks.iter().any(|w| selected(w).contains("['x']) || (") || selected(w).contains("['x'])) || (")));
+        for webhook in &webhooks {
+            let expressions = webhook["namespaceSelector"]["matchExpressions"].as_array().unwrap();
+            assert_eq!(expressions[0]["values"], json!(["kube-system"]));
+            assert_eq!(expressions[1]["values"], json!(["openkruise"]));
+        }
+        assert!(["a", "b", "c", "d"].iter().all(|name| sidecars.has(name)) && !sidecars.has("e"));
+    }
+
+    #[test]
+    fn what_somebody_adds_to_a_selector_stays() {
+        let sidecars = Sidecars::new([ask("a", "x", false)], protected());
+        let mut wanted = sidecars.webhooks(&service(), "PEM").remove(0);
+        let mut found = wanted.clone();
+        let added = json!({"key": "chaos", "operator": "DoesNotExist"});
+        found["namespaceSelector"]["matchExpressions"].as_array_mut().unwrap().push(added.clone());
+        found["namespaceSelector"]["matchLabels"] = json!({"tier": "a"});
+        found["objectSelector"] = json!({"matchLabels": {"inject": "yes"}});
+        keep_added(&found, &mut wanted);
+        assert_eq!(wanted, found);
+        keep_added(&found, &mut wanted);
+        assert_eq!(wanted, found, "once is enough");
+    }
+
+    #[test]
+    fn no_expression_is_too_long() {
+        let asks = (0..MOST).map(|n| ask(&format!("s{n}"), &format!("{n}-{}", "x".repeat(50)), false));
+        let webhooks = Sidecars::new(asks, protected()).webhooks(&service(), "PEM");
+        assert!(webhooks.len() > 1 && webhooks.len() < 16, "{}", webhooks.len());
+        for webhook in &webhooks {
+            assert!(webhook["matchConditions"][1]["expression"].as_str().unwrap().len() < 100_000);
+        }
+    }
+}

@@ -5,6 +5,7 @@ pub mod imagelistpulljob;
 pub mod imagepulljob;
 pub mod nodeimage;
 pub mod persistentpodstate;
+pub mod sidecarset;
 pub mod statefulset;
 
 pub use cloneset::CloneSet;
@@ -12,4 +13,5 @@ pub use imagelistpulljob::ImageListPullJob;
 pub use imagepulljob::ImagePullJob;
 pub use nodeimage::NodeImage;
 pub use persistentpodstate::PersistentPodState;
+pub use sidecarset::SidecarSet;
 pub use statefulset::StatefulSet;

@@ -15,6 +15,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::clone_set::Rollout;
+use crate::laws;
 use crate::owner::{HOOK, READY};
 use crate::world::{ONE, TWO};
 
@@ -49,6 +50,7 @@ pub(crate) fn all() -> Vec<Test> {
         ("a_wrong_deletion_is_found", || found(ends())),
         ("a_claim_that_is_late_or_made_twice_is_found", claims),
         ("a_short_grace_period_is_found", grace),
+        ("a_pod_of_another_name_is_found", strangers),
     ]
 }
 
@@ -384,4 +386,13 @@ fn grace() -> Result<()> {
     judge(vec![("pods/status", out.clone()), ("pods", patched(1))])?;
     is_found(judge(vec![("pods/status", out), ("pods", patched(0))]), "pod pod-a was patched after")?;
     is_found(judge(vec![("pods", patched(1))]), "pod pod-a was patched in service")
+}
+
+fn strangers() -> Result<()> {
+    let Story { before, changes, .. } = scaled_up();
+    let mut record = Record::starting_with(before);
+    changes.into_iter().for_each(|change| record.push(Duration::from_millis(1), change));
+    let names = ["a", "b", "c", "d", "e"].map(|uid| pod(uid, NEW).name);
+    laws::only_these_are_there(&record, &names)?;
+    is_found(laws::only_these_are_there(&record, &names[..4]), "and only")
 }

@@ -66,6 +66,14 @@ pub(crate) fn begins_with(record: &Record, pods: usize) -> Result<()> {
     Ok(())
 }
 
+/// No pod is there of another name than these.
+pub(crate) fn only_these_are_there(record: &Record, names: &[String]) -> Result<()> {
+    for Step { now, .. } in steps(record) {
+        ensure!(names.contains(&now.name), "there is a pod {}, and only {names:?} may be there", now.name);
+    }
+    Ok(())
+}
+
 /// Just so many pods were created.
 pub(crate) fn pods_are_created(record: &Record, wanted: usize) -> Result<()> {
     let first = record.moments().next().unwrap_or_default();

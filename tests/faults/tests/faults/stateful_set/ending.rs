@@ -1,0 +1,101 @@
+//! How a set is in the end, without what differs from run to run.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use berth_api::names::label;
+use berth_e2e::objects::{self, CONTAINER, kind};
+use kube::Client;
+use serde_json::{Map, Value, json};
+
+use crate::stateful_set::expected::Expected;
+use crate::stateful_set::{REPLICAS, SET, Stateful};
+
+/// What there is, by name, and the status of the set.
+pub(super) struct Ending {
+    pods: BTreeMap<String, Value>,
+    claims: BTreeMap<String, Value>,
+    records: BTreeMap<String, Value>,
+    status: Value,
+    /// They have times.
+    conditions: Option<Value>,
+    /// The status speaks of the spec as it is.
+    is_of_spec: bool,
+}
+
+impl Ending {
+    pub(super) async fn read(client: &Client, namespace: &str) -> Result<Ending> {
+        let list = async |kind: &str| objects::list(client, namespace, kind, "").await;
+        let by_name = |objects: Vec<Value>, read: &dyn Fn(&Value) -> Value| -> BTreeMap<_, _> {
+            objects.iter().map(|object| (name(object), read(object))).collect()
+        };
+        let set = list(kind::STATEFUL_SET).await?.first().cloned().unwrap_or_default();
+        let mut status = set["status"].clone();
+        let conditions = status.as_object_mut().and_then(|status: &mut Map<_, _>| status.remove("conditions"));
+        Ok(Ending {
+            pods: by_name(list(kind::POD).await?, &pod),
+            claims: by_name(list(kind::CLAIM).await?, &claim),
+            records: by_name(list(kind::PERSISTENT_POD_STATE).await?, &|it| it["status"]["podStates"].clone()),
+            is_of_spec: status["observedGeneration"] == set["metadata"]["generation"],
+            status,
+            conditions,
+        })
+    }
+
+    /// And why that is not what is wanted.
+    pub(super) fn judged(self, wanted: &Expected, what: Stateful) -> (Value, Option<String>) {
+        let is_done = self.has_pods(wanted)
+            && self.has_claims(wanted)
+            && self.has_records(what)
+            && self.conditions.is_none()
+            && self.status["updatedAvailableReplicas"] == wanted.pods.len()
+            && self.status["currentRevision"] == self.status["updateRevision"]
+            && self.is_of_spec;
+        let Ending { pods, claims, records, status, conditions, .. } = self;
+        let now = json!({"pods": pods, "claims": claims, "records": records, "status": status});
+        let flaw = (!is_done).then(|| format!("{now} with conditions {conditions:?}"));
+        (now, flaw)
+    }
+
+    fn has_pods(&self, wanted: &Expected) -> bool {
+        let is_pod = |at: &usize| {
+            let pod = self.pods.get(&format!("{SET}-{at}"));
+            pod.is_some_and(|pod| pod["image"] == wanted.image && pod["ready"] == true)
+        };
+        self.pods.len() == wanted.pods.len() && wanted.pods.iter().all(is_pod)
+    }
+
+    fn has_claims(&self, wanted: &Expected) -> bool {
+        let is_claim = |at: &usize| self.claims.contains_key(&format!("data-{SET}-{at}"));
+        self.claims.len() == wanted.claims.len() * wanted.templates && wanted.claims.iter().all(is_claim)
+    }
+
+    /// A record is taken within a second, and until then nothing else happens.
+    fn has_records(&self, what: Stateful) -> bool {
+        if what != Stateful::Recorded {
+            return self.records.is_empty();
+        }
+        let has_all = |records: &Value| records.as_object().is_some_and(|records| records.len() == REPLICAS);
+        self.records.get(SET).is_some_and(has_all)
+    }
+}
+
+fn name(object: &Value) -> String {
+    object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
+}
+
+fn pod(pod: &Value) -> Value {
+    let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+    let is_ready = conditions.any(|c| c["type"] == "Ready" && c["status"] == "True");
+    let mut containers = pod["spec"]["containers"].as_array().into_iter().flatten();
+    let image = containers.find(|container| container["name"] == CONTAINER).map(|main| main["image"].clone());
+    let labels = &pod["metadata"]["labels"];
+    let state = &labels[label::LIFECYCLE_STATE];
+    json!({"image": image, "ready": is_ready, "revision": labels["controller-revision-hash"], "state": state,
+           "selector": pod["spec"]["nodeSelector"]})
+}
+
+fn claim(claim: &Value) -> Value {
+    let owners = claim["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    owners.map(|owner| owner["kind"].clone()).collect()
+}

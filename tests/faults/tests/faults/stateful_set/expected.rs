@@ -1,0 +1,67 @@
+//! What each scenario comes to, whatever fault is injected.
+
+use crate::stateful_set::{REPLICAS, Stateful};
+use crate::world::{ONE, TWO};
+
+/// What it comes to.
+pub(super) struct Expected {
+    /// Ordinals of the pods.
+    pub(super) pods: &'static [usize],
+    /// Ordinals of the claims.
+    pub(super) claims: &'static [usize],
+    /// Claims of each of them.
+    pub(super) templates: usize,
+    pub(super) image: &'static str,
+    /// Pods that the controller makes and deletes.
+    pub(super) makes: usize,
+    pub(super) deletes: usize,
+    /// At least so many pods serve at every moment, and at most so many are there.
+    pub(super) serve: usize,
+    pub(super) most: usize,
+}
+
+/// Three pods of the first image, that nobody touches.
+const REST: Expected = Expected {
+    pods: &[0, 1, 2],
+    claims: &[0, 1, 2],
+    templates: 1,
+    image: ONE,
+    makes: 0,
+    deletes: 0,
+    serve: REPLICAS,
+    most: REPLICAS,
+};
+const NOTHING: Expected = Expected { pods: &[], claims: &[], ..REST };
+/// One after the other is another pod.
+const REPLACED: Expected = Expected { makes: REPLICAS, deletes: REPLICAS, serve: REPLICAS - 1, ..REST };
+
+impl Stateful {
+    pub(super) fn expected(self) -> Expected {
+        let smaller = Expected { pods: &[0], claims: &[0], deletes: 2, serve: 1, ..REST };
+        match self {
+            Stateful::Created | Stateful::CreatedAtOnce => Expected { makes: REPLICAS, serve: 0, ..REST },
+            Stateful::Adopted => REST,
+            Stateful::Bigger => {
+                Expected { pods: &[0, 1, 2, 3], claims: &[0, 1, 2, 3], makes: 1, most: REPLICAS + 1, ..REST }
+            }
+            Stateful::AskedToGo => Expected { makes: 1, deletes: 1, serve: REPLICAS - 1, ..REST },
+            Stateful::ClaimTemplateAdded => Expected { templates: 2, ..REPLACED },
+            Stateful::Smaller => smaller,
+            Stateful::SmallerAtOnce => Expected { claims: &[0, 1, 2], ..smaller },
+            Stateful::Replaced => Expected { image: TWO, ..REPLACED },
+            Stateful::InPlace => Expected { image: TWO, serve: REPLICAS - 1, ..REST },
+            Stateful::Reserved => {
+                Expected { pods: &[0, 2, 3], claims: &[0, 1, 2, 3], makes: 1, deletes: 1, most: REPLICAS + 1, ..REST }
+            }
+            Stateful::Recorded => Expected { makes: 1, serve: REPLICAS - 1, ..REST },
+        }
+    }
+
+    /// What is there before.
+    pub(super) fn before(self) -> Expected {
+        match self {
+            Stateful::Created | Stateful::CreatedAtOnce => NOTHING,
+            _ => REST,
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The StatefulSet of each scenario, as users write it.
+
+use berth_api::names::annotation::{AUTO_GENERATE_PERSISTENT_POD_STATE, REQUIRED_PERSISTENT_TOPOLOGY};
+use berth_e2e::objects::{self, APP};
+use serde_json::{Value, json};
+
+use crate::stateful_set::{REPLICAS, SET, Stateful};
+use crate::world::ONE;
+
+impl Stateful {
+    pub(super) fn is_in_order(self) -> bool {
+        !matches!(self, Stateful::CreatedAtOnce | Stateful::SmallerAtOnce)
+    }
+
+    pub(super) fn updates_in_place(self) -> bool {
+        self == Stateful::InPlace
+    }
+
+    /// How long a pod is out of service before its image changes.
+    pub(super) fn grace_seconds(self) -> i64 {
+        i64::from(self == Stateful::InPlace)
+    }
+
+    /// Claims go with pods beyond what is wanted.
+    pub(super) fn drops_claims(self) -> bool {
+        self == Stateful::Smaller
+    }
+
+    pub(super) fn set(self) -> Value {
+        let policy = if self.updates_in_place() { "InPlaceIfPossible" } else { "ReCreate" };
+        let in_place = json!({"gracePeriodSeconds": self.grace_seconds()});
+        let rolling = json!({"podUpdatePolicy": policy, "inPlaceUpdateStrategy": in_place});
+        let retention = if self.drops_claims() { "Delete" } else { "Retain" };
+        let annotations = json!({
+            AUTO_GENERATE_PERSISTENT_POD_STATE: if self == Stateful::Recorded { "true" } else { "false" },
+            REQUIRED_PERSISTENT_TOPOLOGY: "kubernetes.io/hostname",
+        });
+        json!({
+            "apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet",
+            "metadata": {"name": SET, "annotations": annotations},
+            "spec": {
+                "replicas": REPLICAS, "serviceName": SET, "selector": {"matchLabels": {APP: SET}},
+                "template": pod_template(),
+                "podManagementPolicy": if self.is_in_order() { "OrderedReady" } else { "Parallel" },
+                "updateStrategy": {"rollingUpdate": rolling},
+                "volumeClaimTemplates": [claim_template("data")],
+                "persistentVolumeClaimRetentionPolicy": {"whenScaled": retention},
+            },
+        })
+    }
+}
+
+pub(super) fn claim_template(name: &str) -> Value {
+    let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}});
+    json!({"metadata": {"name": name}, "spec": spec})
+}
+
+/// Of pods that no probe holds up.
+fn pod_template() -> Value {
+    let mut template = objects::clone_set(SET, REPLICAS, ONE, &json!({}))["spec"]["template"].take();
+    if let Some(main) = template["spec"]["containers"][0].as_object_mut() {
+        main.remove("readinessProbe");
+    }
+    template
+}

@@ -1,0 +1,152 @@
+//! StatefulSets: pods that come, change and go, in order or all at once, with their claims and the records of where they were.
+
+mod ending;
+mod expected;
+mod manifest;
+mod run;
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use berth_api::names::label;
+use berth_e2e::objects::{self, kind};
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+use kube::api::PropagationPolicy;
+use serde_json::{Value, json};
+
+use self::manifest::claim_template;
+use self::run::StatefulRun;
+use crate::group::WorldKind;
+use crate::run::{Attempt, Outcome};
+use crate::scenario::Scenario;
+use crate::world::{PATIENCE, TWO};
+
+const SET: &str = "db";
+const REPLICAS: usize = 3;
+
+/// A thing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stateful {
+    /// A set is created, and makes its pods one after the other.
+    Created,
+    /// A set is created, and makes its pods at once.
+    CreatedAtOnce,
+    /// It gets fewer pods, one after the other, and their claims go with them.
+    Smaller,
+    /// The same, all at once, and their claims stay.
+    SmallerAtOnce,
+    /// It gets another image, by new pods, one after the other.
+    Replaced,
+    /// It gets another image in place, after a grace period.
+    InPlace,
+    /// An ordinal is reserved, and another pod made for it first.
+    Reserved,
+    /// It asks for records of where its pods are, and a pod is deleted.
+    Recorded,
+    /// It gets more pods.
+    Bigger,
+    /// One of its pods is asked to go, by label.
+    AskedToGo,
+    /// It gets one more claim template, so its pods are replaced.
+    ClaimTemplateAdded,
+    /// It is deleted without its pods, and made again.
+    Adopted,
+}
+
+/// All, in the order of their numbers.
+pub(crate) const SCENARIOS: &[&dyn Scenario] = &[
+    &Stateful::Created,
+    &Stateful::CreatedAtOnce,
+    &Stateful::Smaller,
+    &Stateful::SmallerAtOnce,
+    &Stateful::Replaced,
+    &Stateful::InPlace,
+    &Stateful::Reserved,
+    &Stateful::Recorded,
+    &Stateful::Bigger,
+    &Stateful::AskedToGo,
+    &Stateful::ClaimTemplateAdded,
+    &Stateful::Adopted,
+];
+
+impl Scenario for Stateful {
+    fn name(&self) -> &'static str {
+        match self {
+            Stateful::Created => "stateful_created",
+            Stateful::CreatedAtOnce => "stateful_created_at_once",
+            Stateful::Smaller => "stateful_smaller",
+            Stateful::SmallerAtOnce => "stateful_smaller_at_once",
+            Stateful::Replaced => "stateful_replaced",
+            Stateful::InPlace => "stateful_in_place",
+            Stateful::Reserved => "stateful_reserved",
+            Stateful::Recorded => "stateful_recorded",
+            Stateful::Bigger => "stateful_bigger",
+            Stateful::AskedToGo => "stateful_asked_to_go",
+            Stateful::ClaimTemplateAdded => "stateful_claim_template_added",
+            Stateful::Adopted => "stateful_adopted",
+        }
+    }
+
+    fn worlds(&self) -> &'static [WorldKind] {
+        &[WorldKind::Simulated]
+    }
+
+    fn watched(&self) -> Vec<&'static str> {
+        let mut watched = vec!["statefulsets", "pods", "persistentvolumeclaims"];
+        watched.extend((*self == Stateful::Recorded).then_some("persistentpodstates"));
+        watched
+    }
+
+    fn merged(&self) -> &'static [&'static str] {
+        &["statefulsets/status", "persistentpodstates/status"]
+    }
+
+    fn run<'a>(&self, attempt: Attempt<'a>) -> LocalBoxFuture<'a, Result<Outcome>> {
+        crate::run::run::<StatefulRun<'_>>(*self, attempt).boxed_local()
+    }
+}
+
+impl Stateful {
+    /// The set is there before.
+    fn has_set(self) -> bool {
+        !matches!(self, Stateful::Created | Stateful::CreatedAtOnce)
+    }
+
+    /// Does it.
+    async fn act(self, run: &StatefulRun<'_>) -> Result<()> {
+        match self {
+            Stateful::Created | Stateful::CreatedAtOnce => run.create().await,
+            Stateful::Smaller | Stateful::SmallerAtOnce => run.patch(json!({"replicas": 1})).await,
+            Stateful::Replaced | Stateful::InPlace => run.patch(self.second_image()).await,
+            Stateful::Reserved => run.patch(json!({"reserveOrdinals": [1]})).await,
+            Stateful::Recorded => run.delete(kind::POD, "db-1", PropagationPolicy::Background).await,
+            Stateful::Bigger => run.patch(json!({"replicas": REPLICAS + 1})).await,
+            Stateful::AskedToGo => {
+                let asks = json!({"metadata": {"labels": {label::SPECIFIED_DELETE: "true"}}});
+                run.patch_object(kind::POD, "db-1", &asks).await
+            }
+            Stateful::ClaimTemplateAdded => {
+                let templates = ["data", "logs"].map(claim_template);
+                run.patch(json!({"volumeClaimTemplates": templates})).await
+            }
+            Stateful::Adopted => make_again(run).await,
+        }
+    }
+
+    fn second_image(self) -> Value {
+        let mut containers = self.set()["spec"]["template"]["spec"]["containers"].take();
+        containers[0]["image"] = TWO.into();
+        json!({"template": {"spec": {"containers": containers}}})
+    }
+}
+
+async fn make_again(run: &StatefulRun<'_>) -> Result<()> {
+    run.delete(kind::STATEFUL_SET, SET, PropagationPolicy::Orphan).await?;
+    let deadline = Instant::now() + PATIENCE;
+    while objects::get(&run.world.client, &run.namespace, kind::STATEFUL_SET, SET).await.is_ok() {
+        ensure!(Instant::now() < deadline, "the set does not go");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    run.create().await
+}

@@ -33,6 +33,7 @@ mod pod_ending;
 mod run;
 mod scenario;
 mod stateful_set;
+mod volumes;
 mod world;
 
 use std::collections::BTreeMap;

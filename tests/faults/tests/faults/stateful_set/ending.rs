@@ -24,7 +24,7 @@ pub(super) struct Ending {
 }
 
 impl Ending {
-    pub(super) async fn read(client: &Client, namespace: &str) -> Result<Ending> {
+    pub(super) async fn read(client: &Client, namespace: &str, what: Stateful) -> Result<Ending> {
         let list = async |kind: &str| objects::list(client, namespace, kind, "").await;
         let by_name = |objects: Vec<Value>, read: &dyn Fn(&Value) -> Value| -> BTreeMap<_, _> {
             objects.iter().map(|object| (name(object), read(object))).collect()
@@ -34,7 +34,8 @@ impl Ending {
         let conditions = status.as_object_mut().and_then(|status: &mut Map<_, _>| status.remove("conditions"));
         Ok(Ending {
             pods: by_name(list(kind::POD).await?, &pod),
-            claims: by_name(list(kind::CLAIM).await?, &claim),
+            // Whether a volume is there yet that nobody waits for is chance.
+            claims: by_name(list(kind::CLAIM).await?, &|it| claim(it, what == Stateful::Resized)),
             records: by_name(list(kind::PERSISTENT_POD_STATE).await?, &|it| it["status"]["podStates"].clone()),
             is_of_spec: status["observedGeneration"] == set["metadata"]["generation"],
             status,
@@ -45,7 +46,7 @@ impl Ending {
     /// And why that is not what is wanted.
     pub(super) fn judged(self, wanted: &Expected, what: Stateful) -> (Value, Option<String>) {
         let is_done = self.has_pods(wanted)
-            && self.has_claims(wanted)
+            && self.has_claims(wanted, what)
             && self.has_records(what)
             && self.conditions.is_none()
             && self.status["updatedAvailableReplicas"] == wanted.pods.len()
@@ -65,8 +66,12 @@ impl Ending {
         self.pods.len() == wanted.pods.len() && wanted.pods.iter().all(is_pod)
     }
 
-    fn has_claims(&self, wanted: &Expected) -> bool {
-        let is_claim = |at: &usize| self.claims.contains_key(&format!("data-{SET}-{at}"));
+    fn has_claims(&self, wanted: &Expected, what: Stateful) -> bool {
+        let is_claim = |at: &usize| {
+            let claim = self.claims.get(&format!("data-{SET}-{at}"));
+            let has_volume = |claim: &Value| what != Stateful::Resized || claim["capacity"] == wanted.size;
+            claim.is_some_and(|claim| claim["size"] == wanted.size && has_volume(claim))
+        };
         self.claims.len() == wanted.claims.len() * wanted.templates && wanted.claims.iter().all(is_claim)
     }
 
@@ -95,7 +100,12 @@ fn pod(pod: &Value) -> Value {
            "selector": pod["spec"]["nodeSelector"]})
 }
 
-fn claim(claim: &Value) -> Value {
+fn claim(claim: &Value, has_volume: bool) -> Value {
     let owners = claim["metadata"]["ownerReferences"].as_array().into_iter().flatten();
-    owners.map(|owner| owner["kind"].clone()).collect()
+    let owners: Value = owners.map(|owner| owner["kind"].clone()).collect();
+    let mut seen = json!({"owners": owners, "size": claim["spec"]["resources"]["requests"]["storage"]});
+    if has_volume {
+        seen["capacity"] = claim["status"]["capacity"]["storage"].clone();
+    }
+    seen
 }

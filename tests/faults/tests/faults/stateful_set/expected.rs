@@ -1,5 +1,6 @@
 //! What each scenario comes to, whatever fault is injected.
 
+use crate::stateful_set::manifest::{LARGER, SIZE};
 use crate::stateful_set::{REPLICAS, Stateful};
 use crate::world::{ONE, TWO};
 
@@ -11,10 +12,14 @@ pub(super) struct Expected {
     pub(super) claims: &'static [usize],
     /// Claims of each of them.
     pub(super) templates: usize,
+    /// How much each claim asks for.
+    pub(super) size: &'static str,
     pub(super) image: &'static str,
     /// Pods that the controller makes and deletes.
     pub(super) makes: usize,
     pub(super) deletes: usize,
+    /// Claims that it enlarges.
+    pub(super) grows: usize,
     /// At least so many pods serve at every moment, and at most so many are there.
     pub(super) serve: usize,
     pub(super) most: usize,
@@ -25,9 +30,11 @@ const REST: Expected = Expected {
     pods: &[0, 1, 2],
     claims: &[0, 1, 2],
     templates: 1,
+    size: SIZE,
     image: ONE,
     makes: 0,
     deletes: 0,
+    grows: 0,
     serve: REPLICAS,
     most: REPLICAS,
 };
@@ -54,6 +61,7 @@ impl Stateful {
                 Expected { pods: &[0, 2, 3], claims: &[0, 1, 2, 3], makes: 1, deletes: 1, most: REPLICAS + 1, ..REST }
             }
             Stateful::Recorded => Expected { makes: 1, serve: REPLICAS - 1, ..REST },
+            Stateful::Resized => Expected { image: TWO, size: LARGER, grows: REPLICAS, ..REPLACED },
         }
     }
 

@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 use crate::stateful_set::{REPLICAS, SET, Stateful};
 use crate::world::ONE;
 
+/// How much a claim asks for, and how much it does then.
+pub(super) const SIZE: &str = "1Mi";
+pub(super) const LARGER: &str = "2Mi";
 impl Stateful {
     pub(super) fn is_in_order(self) -> bool {
         !matches!(self, Stateful::CreatedAtOnce | Stateful::SmallerAtOnce)
@@ -23,10 +26,10 @@ impl Stateful {
 
     /// Claims go with pods beyond what is wanted.
     pub(super) fn drops_claims(self) -> bool {
-        self == Stateful::Smaller
+        matches!(self, Stateful::Smaller)
     }
 
-    pub(super) fn set(self) -> Value {
+    pub(super) fn set(self, namespace: &str) -> Value {
         let policy = if self.updates_in_place() { "InPlaceIfPossible" } else { "ReCreate" };
         let in_place = json!({"gracePeriodSeconds": self.grace_seconds()});
         let rolling = json!({"podUpdatePolicy": policy, "inPlaceUpdateStrategy": in_place});
@@ -35,7 +38,7 @@ impl Stateful {
             AUTO_GENERATE_PERSISTENT_POD_STATE: if self == Stateful::Recorded { "true" } else { "false" },
             REQUIRED_PERSISTENT_TOPOLOGY: "kubernetes.io/hostname",
         });
-        json!({
+        let mut set = json!({
             "apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet",
             "metadata": {"name": SET, "annotations": annotations},
             "spec": {
@@ -43,16 +46,25 @@ impl Stateful {
                 "template": pod_template(),
                 "podManagementPolicy": if self.is_in_order() { "OrderedReady" } else { "Parallel" },
                 "updateStrategy": {"rollingUpdate": rolling},
-                "volumeClaimTemplates": [claim_template("data")],
+                "volumeClaimTemplates": [self.claim_template(namespace, "data", SIZE)],
                 "persistentVolumeClaimRetentionPolicy": {"whenScaled": retention},
             },
-        })
+        });
+        let spec = &mut set["spec"];
+        if self == Stateful::Resized {
+            spec["volumeClaimUpdateStrategy"] = json!({"type": "OnPodRollingUpdate"});
+        }
+        set
     }
-}
 
-pub(super) fn claim_template(name: &str) -> Value {
-    let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}});
-    json!({"metadata": {"name": name}, "spec": spec})
+    /// Claims that grow are of a class of the run's own, which lets them.
+    pub(super) fn claim_template(self, namespace: &str, name: &str, size: &str) -> Value {
+        let mut spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}});
+        if self == Stateful::Resized {
+            spec["storageClassName"] = namespace.into();
+        }
+        json!({"metadata": {"name": name}, "spec": spec})
+    }
 }
 
 /// Of pods that no probe holds up.

@@ -15,12 +15,13 @@ use futures::future::LocalBoxFuture;
 use kube::api::PropagationPolicy;
 use serde_json::{Value, json};
 
-use self::manifest::claim_template;
+use self::manifest::{LARGER, SIZE};
 use self::run::StatefulRun;
 use crate::group::WorldKind;
 use crate::run::{Attempt, Outcome};
 use crate::scenario::Scenario;
-use crate::world::{PATIENCE, TWO};
+use crate::volumes;
+use crate::world::{ONE, PATIENCE, TWO};
 
 const SET: &str = "db";
 const REPLICAS: usize = 3;
@@ -52,6 +53,8 @@ pub(crate) enum Stateful {
     ClaimTemplateAdded,
     /// It is deleted without its pods, and made again.
     Adopted,
+    /// Its claims grow, each before its pod gets another image by a new one; somebody enlarges their volumes.
+    Resized,
 }
 
 /// All, in the order of their numbers.
@@ -68,6 +71,7 @@ pub(crate) const SCENARIOS: &[&dyn Scenario] = &[
     &Stateful::AskedToGo,
     &Stateful::ClaimTemplateAdded,
     &Stateful::Adopted,
+    &Stateful::Resized,
 ];
 
 impl Scenario for Stateful {
@@ -85,6 +89,7 @@ impl Scenario for Stateful {
             Stateful::AskedToGo => "stateful_asked_to_go",
             Stateful::ClaimTemplateAdded => "stateful_claim_template_added",
             Stateful::Adopted => "stateful_adopted",
+            Stateful::Resized => "stateful_resized",
         }
     }
 
@@ -115,10 +120,11 @@ impl Stateful {
 
     /// Does it.
     async fn act(self, run: &StatefulRun<'_>) -> Result<()> {
+        let (client, namespace) = (&run.world.client, &*run.namespace);
         match self {
             Stateful::Created | Stateful::CreatedAtOnce => run.create().await,
             Stateful::Smaller | Stateful::SmallerAtOnce => run.patch(json!({"replicas": 1})).await,
-            Stateful::Replaced | Stateful::InPlace => run.patch(self.second_image()).await,
+            Stateful::Replaced | Stateful::InPlace => run.patch(self.second_image(namespace)).await,
             Stateful::Reserved => run.patch(json!({"reserveOrdinals": [1]})).await,
             Stateful::Recorded => run.delete(kind::POD, "db-1", PropagationPolicy::Background).await,
             Stateful::Bigger => run.patch(json!({"replicas": REPLICAS + 1})).await,
@@ -127,18 +133,28 @@ impl Stateful {
                 run.patch_object(kind::POD, "db-1", &asks).await
             }
             Stateful::ClaimTemplateAdded => {
-                let templates = ["data", "logs"].map(claim_template);
+                let templates = ["data", "logs"].map(|name| self.claim_template(namespace, name, SIZE));
                 run.patch(json!({"volumeClaimTemplates": templates})).await
             }
             Stateful::Adopted => make_again(run).await,
+            Stateful::Resized => {
+                let mut spec = self.second_image(namespace);
+                spec["volumeClaimTemplates"] = json!([self.claim_template(namespace, "data", LARGER)]);
+                run.patch(spec).await?;
+                volumes::grow_as_asked((client, namespace), REPLICAS, is_untouched).await
+            }
         }
     }
 
-    fn second_image(self) -> Value {
-        let mut containers = self.set()["spec"]["template"]["spec"]["containers"].take();
+    fn second_image(self, namespace: &str) -> Value {
+        let mut containers = self.set(namespace)["spec"]["template"]["spec"]["containers"].take();
         containers[0]["image"] = TWO.into();
         json!({"template": {"spec": {"containers": containers}}})
     }
+}
+
+fn is_untouched(pod: &Value) -> bool {
+    pod["spec"]["containers"][0]["image"] == ONE && pod["metadata"]["deletionTimestamp"].is_null()
 }
 
 async fn make_again(run: &StatefulRun<'_>) -> Result<()> {

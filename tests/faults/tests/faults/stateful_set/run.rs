@@ -18,7 +18,7 @@ use crate::stateful_set::ending::Ending;
 use crate::stateful_set::expected::Expected;
 use crate::stateful_set::{SET, Stateful};
 use crate::world::{PATIENCE, World};
-use crate::{laws, run};
+use crate::{laws, run, volumes};
 
 /// A StatefulSet, what was there before it was acted on, and what its pods go through.
 pub(crate) struct StatefulRun<'a> {
@@ -43,6 +43,9 @@ impl<'a> Run<'a> for StatefulRun<'a> {
 
     async fn set_up(&mut self) -> Result<()> {
         if self.what.has_set() {
+            if self.what == Stateful::Resized {
+                volumes::make_class(&self.world.client, &self.namespace).await?;
+            }
             self.create().await?;
             run::rest(&self.world.controller, || self.look_for(self.what.before())).await?;
         }
@@ -88,6 +91,9 @@ impl StatefulRun<'_> {
         ];
         let ledger = self.world.controller.ledger();
         laws::writes_are(&ledger, counts)?;
+        if wanted.grows > 0 {
+            laws::writes_are(&ledger, [(Method::PATCH, "persistentvolumeclaims", wanted.grows)])?;
+        }
         laws::no_claim_is_made_twice(&ledger)?;
         laws::grace_goes_by(&ledger, SignedDuration::from_secs(self.what.grace_seconds()))
     }
@@ -131,7 +137,7 @@ impl StatefulRun<'_> {
     }
 
     pub(super) async fn create(&self) -> Result<()> {
-        objects::create(&self.world.client, &self.namespace, &self.what.set()).await.map(drop)
+        objects::create(&self.world.client, &self.namespace, &self.what.set(&self.namespace)).await.map(drop)
     }
 
     /// Changes the spec of the set.
@@ -154,7 +160,7 @@ impl StatefulRun<'_> {
 
     /// How it is, and why that is not what is wanted.
     async fn look_for(&self, wanted: Expected) -> Result<(Value, Option<String>)> {
-        let ending = Ending::read(&self.world.client, &self.namespace).await?;
+        let ending = Ending::read(&self.world.client, &self.namespace, self.what).await?;
         Ok(ending.judged(&wanted, self.what))
     }
 }

@@ -211,7 +211,7 @@ fn install(cluster: &Cluster) -> Result<()> {
 }
 
 const ARGUMENTS: [&str; 5] = [
-    "--feature-gates=ImagePullJobGate=true,StatefulSetAutoResizePVCGate=true",
+    "--feature-gates=ImagePullJobGate=true,StatefulSetAutoResizePVCGate=true,StatefulSetStartOrdinal=true",
     "--log-format=text",
     "--metrics-bind-address=127.0.0.1:0",
     "--health-probe-bind-address=127.0.0.1:0",

@@ -1,6 +1,6 @@
 //! What each scenario comes to, whatever fault is injected.
 
-use crate::stateful_set::manifest::{LARGER, SIZE};
+use crate::stateful_set::manifest::{LARGER, SIZE, START};
 use crate::stateful_set::{REPLICAS, Stateful};
 use crate::world::{ONE, TWO};
 
@@ -39,12 +39,15 @@ const REST: Expected = Expected {
     most: REPLICAS,
 };
 const NOTHING: Expected = Expected { pods: &[], claims: &[], ..REST };
+/// They begin where [`START`] says.
+const MOVED: Expected = Expected { pods: &[2, 3, 4], claims: &[2, 3, 4], ..REST };
 /// One after the other is another pod.
 const REPLACED: Expected = Expected { makes: REPLICAS, deletes: REPLICAS, serve: REPLICAS - 1, ..REST };
 
 impl Stateful {
     pub(super) fn expected(self) -> Expected {
         let smaller = Expected { pods: &[0], claims: &[0], deletes: 2, serve: 1, ..REST };
+        let is_moved = Expected { makes: START, deletes: START, most: REPLICAS + START, ..REST };
         match self {
             Stateful::Created | Stateful::CreatedAtOnce => Expected { makes: REPLICAS, serve: 0, ..REST },
             Stateful::Adopted => REST,
@@ -62,6 +65,8 @@ impl Stateful {
             }
             Stateful::Recorded => Expected { makes: 1, serve: REPLICAS - 1, ..REST },
             Stateful::Resized => Expected { image: TWO, size: LARGER, grows: REPLICAS, ..REPLACED },
+            Stateful::MovedUp => Expected { pods: MOVED.pods, claims: MOVED.claims, ..is_moved },
+            Stateful::MovedDown => is_moved,
         }
     }
 
@@ -69,6 +74,7 @@ impl Stateful {
     pub(super) fn before(self) -> Expected {
         match self {
             Stateful::Created | Stateful::CreatedAtOnce => NOTHING,
+            Stateful::MovedDown => MOVED,
             _ => REST,
         }
     }

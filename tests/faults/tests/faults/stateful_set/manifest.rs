@@ -10,6 +10,9 @@ use crate::world::ONE;
 /// How much a claim asks for, and how much it does then.
 pub(super) const SIZE: &str = "1Mi";
 pub(super) const LARGER: &str = "2Mi";
+/// Where ordinals begin that do not begin with 0.
+pub(super) const START: usize = 2;
+
 impl Stateful {
     pub(super) fn is_in_order(self) -> bool {
         !matches!(self, Stateful::CreatedAtOnce | Stateful::SmallerAtOnce)
@@ -26,7 +29,7 @@ impl Stateful {
 
     /// Claims go with pods beyond what is wanted.
     pub(super) fn drops_claims(self) -> bool {
-        matches!(self, Stateful::Smaller)
+        matches!(self, Stateful::Smaller | Stateful::MovedUp | Stateful::MovedDown)
     }
 
     pub(super) fn set(self, namespace: &str) -> Value {
@@ -51,8 +54,10 @@ impl Stateful {
             },
         });
         let spec = &mut set["spec"];
-        if self == Stateful::Resized {
-            spec["volumeClaimUpdateStrategy"] = json!({"type": "OnPodRollingUpdate"});
+        match self {
+            Stateful::Resized => spec["volumeClaimUpdateStrategy"] = json!({"type": "OnPodRollingUpdate"}),
+            Stateful::MovedDown => spec["ordinals"] = json!({"start": START}),
+            _ => {}
         }
         set
     }

@@ -15,7 +15,7 @@ use futures::future::LocalBoxFuture;
 use kube::api::PropagationPolicy;
 use serde_json::{Value, json};
 
-use self::manifest::{LARGER, SIZE};
+use self::manifest::{LARGER, SIZE, START};
 use self::run::StatefulRun;
 use crate::group::WorldKind;
 use crate::run::{Attempt, Outcome};
@@ -55,6 +55,10 @@ pub(crate) enum Stateful {
     Adopted,
     /// Its claims grow, each before its pod gets another image by a new one; somebody enlarges their volumes.
     Resized,
+    /// Its ordinals begin higher, and claims go with pods that are out of range then.
+    MovedUp,
+    /// They begin lower.
+    MovedDown,
 }
 
 /// All, in the order of their numbers.
@@ -72,6 +76,8 @@ pub(crate) const SCENARIOS: &[&dyn Scenario] = &[
     &Stateful::ClaimTemplateAdded,
     &Stateful::Adopted,
     &Stateful::Resized,
+    &Stateful::MovedUp,
+    &Stateful::MovedDown,
 ];
 
 impl Scenario for Stateful {
@@ -90,6 +96,8 @@ impl Scenario for Stateful {
             Stateful::ClaimTemplateAdded => "stateful_claim_template_added",
             Stateful::Adopted => "stateful_adopted",
             Stateful::Resized => "stateful_resized",
+            Stateful::MovedUp => "stateful_moved_up",
+            Stateful::MovedDown => "stateful_moved_down",
         }
     }
 
@@ -143,6 +151,8 @@ impl Stateful {
                 run.patch(spec).await?;
                 volumes::grow_as_asked((client, namespace), REPLICAS, is_untouched).await
             }
+            Stateful::MovedUp => run.patch(json!({"ordinals": {"start": START}})).await,
+            Stateful::MovedDown => run.patch(json!({"ordinals": null})).await,
         }
     }
 

@@ -56,10 +56,10 @@ impl Stateful {
             }
             Stateful::AskedToGo => Expected { makes: 1, deletes: 1, serve: REPLICAS - 1, ..REST },
             Stateful::ClaimTemplateAdded => Expected { templates: 2, ..REPLACED },
-            Stateful::Smaller => smaller,
+            Stateful::Smaller | Stateful::Guarded => smaller,
             Stateful::SmallerAtOnce => Expected { claims: &[0, 1, 2], ..smaller },
             Stateful::Replaced => Expected { image: TWO, ..REPLACED },
-            Stateful::InPlace => Expected { image: TWO, serve: REPLICAS - 1, ..REST },
+            Stateful::InPlace | Stateful::Hooked => Expected { image: TWO, serve: REPLICAS - 1, ..REST },
             Stateful::Reserved => {
                 Expected { pods: &[0, 2, 3], claims: &[0, 1, 2, 3], makes: 1, deletes: 1, most: REPLICAS + 1, ..REST }
             }

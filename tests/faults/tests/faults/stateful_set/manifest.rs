@@ -4,6 +4,7 @@ use berth_api::names::annotation::{AUTO_GENERATE_PERSISTENT_POD_STATE, REQUIRED_
 use berth_e2e::objects::{self, APP};
 use serde_json::{Value, json};
 
+use crate::owner::HOOK;
 use crate::stateful_set::{REPLICAS, SET, Stateful};
 use crate::world::ONE;
 
@@ -19,7 +20,7 @@ impl Stateful {
     }
 
     pub(super) fn updates_in_place(self) -> bool {
-        self == Stateful::InPlace
+        matches!(self, Stateful::InPlace | Stateful::Hooked)
     }
 
     /// How long a pod is out of service before its image changes.
@@ -29,7 +30,7 @@ impl Stateful {
 
     /// Claims go with pods beyond what is wanted.
     pub(super) fn drops_claims(self) -> bool {
-        matches!(self, Stateful::Smaller | Stateful::MovedUp | Stateful::MovedDown)
+        matches!(self, Stateful::Smaller | Stateful::MovedUp | Stateful::MovedDown | Stateful::Guarded)
     }
 
     pub(super) fn set(self, namespace: &str) -> Value {
@@ -57,6 +58,11 @@ impl Stateful {
         match self {
             Stateful::Resized => spec["volumeClaimUpdateStrategy"] = json!({"type": "OnPodRollingUpdate"}),
             Stateful::MovedDown => spec["ordinals"] = json!({"start": START}),
+            Stateful::Guarded | Stateful::Hooked => {
+                let hook = if self == Stateful::Guarded { "preDelete" } else { "inPlaceUpdate" };
+                spec["template"]["metadata"]["labels"][HOOK] = json!("true");
+                spec["lifecycle"] = json!({hook: {"labelsHandler": {HOOK: "true"}}});
+            }
             _ => {}
         }
         set

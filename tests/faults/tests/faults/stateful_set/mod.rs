@@ -20,8 +20,8 @@ use self::run::StatefulRun;
 use crate::group::WorldKind;
 use crate::run::{Attempt, Outcome};
 use crate::scenario::Scenario;
-use crate::volumes;
 use crate::world::{ONE, PATIENCE, TWO};
+use crate::{owner, volumes};
 
 const SET: &str = "db";
 const REPLICAS: usize = 3;
@@ -59,6 +59,10 @@ pub(crate) enum Stateful {
     MovedUp,
     /// They begin lower.
     MovedDown,
+    /// It gets fewer pods, and an owner lets them go.
+    Guarded,
+    /// It gets another image in place, and an owner lets each pod into the update and out of it.
+    Hooked,
 }
 
 /// All, in the order of their numbers.
@@ -78,6 +82,8 @@ pub(crate) const SCENARIOS: &[&dyn Scenario] = &[
     &Stateful::Resized,
     &Stateful::MovedUp,
     &Stateful::MovedDown,
+    &Stateful::Guarded,
+    &Stateful::Hooked,
 ];
 
 impl Scenario for Stateful {
@@ -98,6 +104,8 @@ impl Scenario for Stateful {
             Stateful::Resized => "stateful_resized",
             Stateful::MovedUp => "stateful_moved_up",
             Stateful::MovedDown => "stateful_moved_down",
+            Stateful::Guarded => "stateful_guarded",
+            Stateful::Hooked => "stateful_hooked",
         }
     }
 
@@ -153,6 +161,14 @@ impl Stateful {
             }
             Stateful::MovedUp => run.patch(json!({"ordinals": {"start": START}})).await,
             Stateful::MovedDown => run.patch(json!({"ordinals": null})).await,
+            Stateful::Guarded => {
+                run.patch(json!({"replicas": 1})).await?;
+                owner::let_go(client, namespace, REPLICAS - 1).await
+            }
+            Stateful::Hooked => {
+                run.patch(self.second_image(namespace)).await?;
+                owner::let_all_through(client, namespace, REPLICAS).await
+            }
         }
     }
 

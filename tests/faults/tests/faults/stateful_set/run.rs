@@ -13,6 +13,7 @@ use jiff::SignedDuration;
 use kube::api::{DeleteParams, PropagationPolicy};
 use serde_json::{Value, json};
 
+use crate::owner::HOOK;
 use crate::scenario::Run;
 use crate::stateful_set::ending::Ending;
 use crate::stateful_set::expected::Expected;
@@ -104,6 +105,11 @@ impl StatefulRun<'_> {
         laws::only_these_are_there(record, &self.names(wanted))?;
         laws::no_image_changes_in_service(record)?;
         laws::restarts_are_for_image_changes(record, usize::from(self.what.updates_in_place()))?;
+        match self.what {
+            Stateful::Guarded => laws::deletions_wait_for(record, HOOK)?,
+            Stateful::Hooked => laws::updates_wait_for(record, HOOK)?,
+            _ => {}
+        }
         if self.what.is_in_order() {
             for moment in record.moments() {
                 let idle = moment.active() - moment.available(Duration::ZERO);

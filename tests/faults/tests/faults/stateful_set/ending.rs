@@ -80,9 +80,13 @@ impl Ending {
         if what != Stateful::Recorded {
             return self.records.is_empty();
         }
-        let has_all = |records: &Value| records.as_object().is_some_and(|records| records.len() == REPLICAS);
         self.records.get(SET).is_some_and(has_all)
     }
+}
+
+/// Are there records of all pods?
+pub(super) fn has_all(records: &Value) -> bool {
+    records.as_object().is_some_and(|records| records.len() == REPLICAS)
 }
 
 fn name(object: &Value) -> String {

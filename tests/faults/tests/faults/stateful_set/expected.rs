@@ -50,7 +50,7 @@ impl Stateful {
         let is_moved = Expected { makes: START, deletes: START, most: REPLICAS + START, ..REST };
         match self {
             Stateful::Created | Stateful::CreatedAtOnce => Expected { makes: REPLICAS, serve: 0, ..REST },
-            Stateful::Adopted => REST,
+            Stateful::Adopted | Stateful::Generated => REST,
             Stateful::Bigger => {
                 Expected { pods: &[0, 1, 2, 3], claims: &[0, 1, 2, 3], makes: 1, most: REPLICAS + 1, ..REST }
             }

@@ -8,6 +8,7 @@ mod run;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use berth_api::names::annotation::{AUTO_GENERATE_PERSISTENT_POD_STATE, PREFERRED_PERSISTENT_TOPOLOGY};
 use berth_api::names::label;
 use berth_e2e::objects::{self, kind};
 use futures::FutureExt;
@@ -63,6 +64,8 @@ pub(crate) enum Stateful {
     Guarded,
     /// It gets another image in place, and an owner lets each pod into the update and out of it.
     Hooked,
+    /// It asks for records of where its pods are, then for others, and then for none.
+    Generated,
 }
 
 /// All, in the order of their numbers.
@@ -84,6 +87,7 @@ pub(crate) const SCENARIOS: &[&dyn Scenario] = &[
     &Stateful::MovedDown,
     &Stateful::Guarded,
     &Stateful::Hooked,
+    &Stateful::Generated,
 ];
 
 impl Scenario for Stateful {
@@ -106,6 +110,7 @@ impl Scenario for Stateful {
             Stateful::MovedDown => "stateful_moved_down",
             Stateful::Guarded => "stateful_guarded",
             Stateful::Hooked => "stateful_hooked",
+            Stateful::Generated => "stateful_generated",
         }
     }
 
@@ -115,7 +120,8 @@ impl Scenario for Stateful {
 
     fn watched(&self) -> Vec<&'static str> {
         let mut watched = vec!["statefulsets", "pods", "persistentvolumeclaims"];
-        watched.extend((*self == Stateful::Recorded).then_some("persistentpodstates"));
+        let has_records = matches!(self, Stateful::Recorded | Stateful::Generated);
+        watched.extend(has_records.then_some("persistentpodstates"));
         watched
     }
 
@@ -169,6 +175,7 @@ impl Stateful {
                 run.patch(self.second_image(namespace)).await?;
                 owner::let_all_through(client, namespace, REPLICAS).await
             }
+            Stateful::Generated => records_come_and_go(run).await,
         }
     }
 
@@ -191,4 +198,21 @@ async fn make_again(run: &StatefulRun<'_>) -> Result<()> {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     run.create().await
+}
+
+/// Each wish is fulfilled before the next.
+async fn records_come_and_go(run: &StatefulRun<'_>) -> Result<()> {
+    let until = async |is_so: &dyn Fn(&Value) -> bool| {
+        let is_recorded = |state: &Value| {
+            let status = &state["status"];
+            let is_of_spec = status["observedGeneration"] == state["metadata"]["generation"];
+            is_of_spec && ending::has_all(&status["podStates"]) && is_so(&state["spec"])
+        };
+        objects::until(&run.world.client, &run.namespace, kind::PERSISTENT_POD_STATE, SET, PATIENCE, is_recorded).await
+    };
+    run.annotate(json!({AUTO_GENERATE_PERSISTENT_POD_STATE: "true"})).await?;
+    until(&|spec| spec["requiredPersistentTopology"]["keys"][0] == "kubernetes.io/hostname").await?;
+    run.annotate(json!({PREFERRED_PERSISTENT_TOPOLOGY: "kubernetes.io/os"})).await?;
+    until(&|spec| spec["preferredPersistentTopology"][0]["preference"]["keys"][0] == "kubernetes.io/os").await?;
+    run.annotate(json!({AUTO_GENERATE_PERSISTENT_POD_STATE: null})).await
 }

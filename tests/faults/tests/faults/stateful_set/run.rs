@@ -84,11 +84,15 @@ impl StatefulRun<'_> {
         let before = self.what.before();
         let claims = wanted.claims.iter().filter(|at| !before.claims.contains(at)).count();
         let claims = claims + (wanted.templates - 1) * wanted.claims.len();
+        let generated = usize::from(self.what == Stateful::Generated);
         let counts = [
             (Method::POST, "pods", wanted.makes),
             (Method::DELETE, "pods", wanted.deletes),
             (Method::POST, "persistentvolumeclaims", claims),
             (Method::DELETE, "persistentvolumeclaims", 0),
+            (Method::POST, "persistentpodstates", generated),
+            (Method::PATCH, "persistentpodstates", generated),
+            (Method::DELETE, "persistentpodstates", generated),
         ];
         let ledger = self.world.controller.ledger();
         laws::writes_are(&ledger, counts)?;
@@ -149,6 +153,10 @@ impl StatefulRun<'_> {
     /// Changes the spec of the set.
     pub(super) async fn patch(&self, spec: Value) -> Result<()> {
         self.patch_object(kind::STATEFUL_SET, SET, &json!({"spec": spec})).await
+    }
+
+    pub(super) async fn annotate(&self, annotations: Value) -> Result<()> {
+        self.patch_object(kind::STATEFUL_SET, SET, &json!({"metadata": {"annotations": annotations}})).await
     }
 
     pub(super) async fn patch_object(&self, kind: &str, name: &str, patch: &Value) -> Result<()> {

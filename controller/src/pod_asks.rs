@@ -8,7 +8,7 @@ use berth_runtime::CancellationToken;
 use berth_runtime::election::Leadership;
 use berth_webhook::PodWebhook;
 use berth_webhook::pods::Asks;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 /// Changes that come close together are one write. The first of them does not wait: a pod may be created right behind what asks
 /// for it.
@@ -54,9 +54,13 @@ impl PodAsks {
         let _ = self.webhook.set(webhook);
     }
 
-    /// Is it so of what was written last?
+    /// Is it so of what was written last, and is it still asked for?
     pub(crate) fn has_written(&self, is_so: impl Fn(&Asks) -> bool) -> bool {
-        self.webhook.get().is_some_and(|webhook| webhook.written.borrow().as_ref().is_some_and(is_so))
+        self.webhook.get().is_some_and(|webhook| webhook.stands_before(is_so))
+    }
+
+    fn tell(&self) {
+        self.hooks.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|hook| hook());
     }
 
     /// What all ask for, once all know.
@@ -75,21 +79,23 @@ impl PodAsks {
         loop {
             leadership.acquired().await;
             let leading = async {
+                let want = |wanted: &watch::Sender<Option<Asks>>, written: &watch::Receiver<Option<Asks>>| {
+                    let Some(asks) = self.all() else { return };
+                    let is_other = wanted.send_if_modified(|old| old.replace(asks.clone()).as_ref() != Some(&asks));
+                    // What came back before it was taken out is written by nobody, so nobody tells of it.
+                    if is_other && *written.borrow() == Some(asks) {
+                        self.tell();
+                    }
+                };
                 loop {
-                    if let Some(asks) = self.all() {
-                        wanted.send_if_modified(|old| old.replace(asks.clone()).as_ref() != Some(&asks));
-                    }
+                    want(&wanted, &written);
                     tokio::select! {
-                        () = self.changed.notified() => {}
-                        _ = written.changed() => {
-                            self.hooks.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|hook| hook());
-                            continue;
+                        () = self.changed.notified() => {
+                            want(&wanted, &written);
+                            tokio::time::sleep(GATHER).await;
                         }
+                        _ = written.changed() => self.tell(),
                     }
-                    if let Some(asks) = self.all() {
-                        wanted.send_if_modified(|old| old.replace(asks.clone()).as_ref() != Some(&asks));
-                    }
-                    tokio::time::sleep(GATHER).await;
                 }
             };
             tokio::select! {

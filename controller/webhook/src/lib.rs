@@ -181,8 +181,17 @@ pub struct Handle {
 pub struct PodWebhook {
     /// What the leader wants; `None` is nobody's wish, and nothing is written.
     pub wanted: watch::Sender<Option<Asks>>,
-    /// What was written last, or found written.
+    /// What was written last, or found written, less what was about to be taken out since.
     pub written: watch::Receiver<Option<Asks>>,
+}
+
+impl PodWebhook {
+    /// Is it called for pods of whom this is so, and will it be? What is not wanted any more may go at any moment.
+    pub fn stands_before(&self, is_so: impl Fn(&Asks) -> bool) -> bool {
+        let has = |asks: &Option<Asks>| asks.as_ref().is_some_and(&is_so);
+        // In this order: what is written is narrowed while nobody can change what is wanted.
+        has(&self.wanted.borrow()) && has(&self.written.borrow())
+    }
 }
 
 impl Handle {

@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{ObjectMeta, Patch};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tracing::{info, warn};
 
 use super::pass::Keeper;
@@ -12,7 +13,7 @@ use super::{crds, patching, posting};
 use crate::Error;
 use crate::certs::store::CA_CERT;
 use crate::places;
-use crate::pods::MUTATING;
+use crate::pods::{Asks, MUTATING};
 
 /// What came of it.
 pub(super) struct Published {
@@ -84,7 +85,7 @@ impl Keeper {
     /// The entries of the pod webhook are as the leader wants them; other replicas leave them alone.
     async fn publish_to_mutating(&self, bundle: &str) -> Result<(), Error> {
         let (wanted, written) = &self.pods;
-        let Some(asks) = wanted.borrow().clone() else { return Ok(()) };
+        let Some(asks) = to_publish(wanted, written) else { return Ok(()) };
         let failed = |verb, source| Error::api(verb, "MutatingWebhookConfiguration", MUTATING, source);
         let api: Api<MutatingWebhookConfiguration> = Api::all(self.client.clone());
         let Some(found) = api.get_opt(MUTATING).await.map_err(|source| failed("read", source))? else {
@@ -126,8 +127,69 @@ impl Keeper {
     }
 }
 
+/// What is to be written; none where nobody leads here. What that takes out counts as not written from now on, whether or not an
+/// answer ever tells: and so it does before anybody can want it again.
+fn to_publish(wanted: &watch::Receiver<Option<Asks>>, written: &watch::Sender<Option<Asks>>) -> Option<Asks> {
+    let asks = wanted.borrow();
+    written.send_if_modified(|old| {
+        let before = old.clone();
+        *old = old.take().zip(asks.as_ref()).map(|(old, asks)| old.within(asks));
+        *old != before
+    });
+    asks.clone()
+}
+
 /// The patch, made to fail when the object has changed since it was read.
 fn preconditioned(mut patch: Value, read: &ObjectMeta) -> Value {
     patch["metadata"] = json!({"resourceVersion": read.resource_version});
     patch
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PodWebhook;
+    use crate::pods::{PinnedWorkload, Scope};
+
+    fn workload(name: &str) -> PinnedWorkload {
+        let text = str::to_owned;
+        PinnedWorkload { namespace: text("a"), group: text("apps"), kind: text("StatefulSet"), name: text(name) }
+    }
+
+    fn asks(names: &[&str]) -> Option<Asks> {
+        let pins = Scope::new(names.iter().map(|name| (workload(name), true)));
+        Some(Asks { pins, ..Asks::default() })
+    }
+
+    #[test]
+    fn an_entry_that_was_taken_out_stands_before_nothing_until_it_is_written_again() {
+        let ((wanted, wishes), (write_down, written)) = (watch::channel(None), watch::channel(None));
+        let webhook = PodWebhook { wanted, written };
+        let stands = |name: &str| webhook.stands_before(|asks| asks.pins.has(&workload(name)));
+        webhook.wanted.send_replace(asks(&["db", "web"]));
+        assert_eq!(to_publish(&wishes, &write_down), asks(&["db", "web"]));
+        assert!(!stands("db"), "nothing is written yet");
+        write_down.send_replace(asks(&["db", "web"]));
+        assert!(stands("db") && stands("web"));
+
+        webhook.wanted.send_replace(asks(&["web"]));
+        assert!(!stands("db"), "it may go at any moment");
+        assert_eq!(to_publish(&wishes, &write_down), asks(&["web"]));
+        // The answer to that write was lost, and somebody wants it again.
+        webhook.wanted.send_replace(asks(&["db", "web"]));
+        assert!(!stands("db") && stands("web"));
+        assert_eq!(to_publish(&wishes, &write_down), asks(&["db", "web"]));
+        assert!(!stands("db") && stands("web"));
+        write_down.send_replace(asks(&["db", "web"]));
+        assert!(stands("db"));
+    }
+
+    #[test]
+    fn who_leads_again_knows_nothing_of_what_was_written_before() {
+        let ((wanted, wishes), (write_down, written)) = (watch::channel(None), watch::channel(asks(&["db"])));
+        let webhook = PodWebhook { wanted, written };
+        assert_eq!(to_publish(&wishes, &write_down), None);
+        webhook.wanted.send_replace(asks(&["db"]));
+        assert!(!webhook.stands_before(|asks| asks.pins.has(&workload("db"))));
+    }
 }

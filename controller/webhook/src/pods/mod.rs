@@ -33,6 +33,11 @@ pub struct Asks {
 }
 
 impl Asks {
+    /// What of it is asked for in the other, too.
+    pub(crate) fn within(self, other: &Self) -> Self {
+        Self { pins: self.pins.within(&other.pins), sidecars: self.sidecars.within(&other.sidecars) }
+    }
+
     /// The entries, complete.
     fn webhooks(&self, endpoint: &Endpoint, bundle: &str) -> Vec<Value> {
         let mut all = self.pins.webhooks(endpoint, bundle);

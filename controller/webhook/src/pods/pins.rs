@@ -60,6 +60,13 @@ impl Scope {
         self.required.contains(workload) || self.preferred.contains(workload)
     }
 
+    /// What of it is in the other, too, in whichever way.
+    pub(super) fn within(mut self, other: &Self) -> Self {
+        self.required.retain(|workload| other.has(workload));
+        self.preferred.retain(|workload| other.has(workload));
+        self
+    }
+
     /// The entries for it, complete.
     pub(crate) fn webhooks(&self, endpoint: &Endpoint, bundle: &str) -> Vec<Value> {
         let entries = |workloads: &BTreeSet<PinnedWorkload>, word: &str, policy: &str| {

@@ -61,6 +61,12 @@ impl Sidecars {
         self.names.contains(name)
     }
 
+    /// What of it is in the other, too, by the SidecarSets that ask.
+    pub(super) fn within(mut self, other: &Self) -> Self {
+        self.names.retain(|name| other.has(name));
+        self
+    }
+
     pub(super) fn webhooks(&self, endpoint: &Endpoint, bundle: &str) -> Vec<Value> {
         let mut all = Vec::new();
         for ((namespaces, fails_closed), expressions) in &self.groups {

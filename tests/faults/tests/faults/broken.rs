@@ -51,6 +51,7 @@ pub(crate) fn all() -> Vec<Test> {
         ("a_claim_that_is_late_or_made_twice_is_found", claims),
         ("a_short_grace_period_is_found", grace),
         ("a_pod_of_another_name_is_found", strangers),
+        ("a_record_before_its_entry_is_found", early_records),
     ]
 }
 
@@ -395,4 +396,34 @@ fn strangers() -> Result<()> {
     let names = ["a", "b", "c", "d", "e"].map(|uid| pod(uid, NEW).name);
     laws::only_these_are_there(&record, &names)?;
     is_found(laws::only_these_are_there(&record, &names[..4]), "and only")
+}
+
+fn early_records() -> Result<()> {
+    let entry = |word: &str| {
+        let condition = json!({"expression": format!("x in [{word}]")});
+        let body = json!({"webhooks": [{"matchConditions": [condition]}]});
+        done((Method::PATCH, "mutatingwebhookconfigurations", "a"), body)
+    };
+    let own = || entry("'a/db'");
+    let record = || {
+        let body = json!({"status": {"podStates": {"db-0": {"nodeName": "node"}}}});
+        done((Method::PATCH, "persistentpodstates/status", "db"), body)
+    };
+    let deleted = || done((Method::DELETE, "persistentpodstates", "db"), Value::Null);
+    let judge = |entries: Vec<Entry>| laws::entries_outlast_records(&Ledger::of(entries), "'a/db'", false);
+    let story = || in_turn(vec![own(), record(), deleted(), entry(""), own(), record()]);
+    judge(story())?;
+    for (swapped, words) in [(0, "and no entry yet"), (2, "and there are records"), (4, "and no entry yet")] {
+        let mut entries = story();
+        entries.swap(swapped, swapped + 1);
+        is_found(judge(in_turn(entries)), words)?;
+        let mut meanwhile = story();
+        meanwhile[swapped].arrived_by_then += 1;
+        is_found(judge(meanwhile), words)?;
+    }
+    let other = vec![entry("'b/db'"), record()];
+    is_found(judge(in_turn(other)), "and no entry yet")?;
+    let at_first = |entries| laws::entries_outlast_records(&Ledger::of(entries), "'a/db'", true);
+    at_first(in_turn(vec![record(), deleted(), entry("")]))?;
+    is_found(at_first(in_turn(vec![entry("")])), "and there are records")
 }

@@ -214,6 +214,39 @@ fn claims(ledger: &Ledger) -> Result<Claims> {
     Ok(claims)
 }
 
+/// No record of a pod is written before the configuration of the pod webhook names its workload, by this word, nor is the
+/// workload taken out of it before its records are deleted. Whether there are both at first is told.
+pub(crate) fn entries_outlast_records(ledger: &Ledger, word: &str, at_first: bool) -> Result<()> {
+    // Since so many writes had arrived: the entry, and the end of the records.
+    let (mut entry_since, mut none_since) = (at_first.then_some(0), (!at_first).then_some(0));
+    for (index, write) in ledger.entries().iter().enumerate() {
+        match (&write.write.method, write.write.resource.as_str()) {
+            (&Method::PATCH, "mutatingwebhookconfigurations") if write.is_done() => {
+                let mut entries = write.body["webhooks"].as_array().into_iter().flatten();
+                entry_since = entries.any(|entry| names(entry, word)).then_some(write.arrived_by_then);
+                let is_needed = entry_since.is_none() && none_since.is_none_or(|since| since > index);
+                ensure!(!is_needed, "there is no entry any more, and there are records");
+            }
+            (&Method::PATCH, "persistentpodstates/status") if write.is_done() => {
+                let records = &write.body["status"]["podStates"];
+                if records.as_object().is_some_and(|records| !records.is_empty()) {
+                    ensure!(entry_since.is_some_and(|since| since <= index), "there are {records}, and no entry yet");
+                    none_since = None;
+                }
+            }
+            (&Method::DELETE, "persistentpodstates") if write.is_done() => none_since = Some(write.arrived_by_then),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Does an entry of the pod webhook name the workload of this word?
+pub(crate) fn names(entry: &Value, word: &str) -> bool {
+    let mut conditions = entry["matchConditions"].as_array().into_iter().flatten();
+    conditions.any(|condition| condition["expression"].as_str().is_some_and(|text| text.contains(word)))
+}
+
 /// The creations of a resource, with their places in the ledger.
 fn posts<'a>(ledger: &'a Ledger, resource: &'static str) -> impl Iterator<Item = (usize, &'a Entry)> {
     let entries = ledger.entries().iter().enumerate();

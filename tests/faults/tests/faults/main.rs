@@ -26,6 +26,7 @@ mod explained;
 mod group;
 mod images;
 mod laws;
+mod native;
 mod nodes;
 mod owner;
 mod plans;

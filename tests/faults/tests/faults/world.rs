@@ -33,6 +33,8 @@ pub(crate) const TWO: &str = "faults:two";
 /// No registry has it.
 pub(crate) const MISSING: &str = "faults:missing";
 const NAMESPACE: &str = "kruise-system";
+/// The configuration of the pod webhook.
+pub(crate) const MUTATING: &str = "kruise-mutating-webhook-configuration";
 const LEASE: &str = "kruise-manager";
 /// The node that simnode plays for all pods.
 const SIMULATED: &str = "sim-0";
@@ -201,17 +203,23 @@ impl World {
     }
 }
 
-/// What the controller needs in the cluster: the kinds and the namespace of its certificates.
+/// What the controller needs in the cluster: the kinds, the namespace of its certificates, and where it says for whose pods it is
+/// asked.
 fn install(cluster: &Cluster) -> Result<()> {
     let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/berth/files/crds").display().to_string();
     cluster.kubectl(&["apply", "--server-side", "--force-conflicts", "-f", &crds])?;
     cluster.kubectl(&["wait", "--for=condition=Established", "--timeout=60s", "-f", &crds])?;
     let namespace = format!(r#"{{"apiVersion": "v1", "kind": "Namespace", "metadata": {{"name": "{NAMESPACE}"}}}}"#);
-    cluster.kubectl_with(&["apply", "-f", "-"], Some(&namespace)).map(|_| ())
+    cluster.kubectl_with(&["apply", "-f", "-"], Some(&namespace))?;
+    let configuration = format!(
+        r#"{{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration", "metadata": {{"name": "{MUTATING}"}}}}"#
+    );
+    cluster.kubectl_with(&["apply", "-f", "-"], Some(&configuration)).map(|_| ())
 }
 
-const ARGUMENTS: [&str; 5] = [
+const ARGUMENTS: [&str; 6] = [
     "--feature-gates=ImagePullJobGate=true,StatefulSetAutoResizePVCGate=true,StatefulSetStartOrdinal=true",
+    "--pod-pinning=webhook",
     "--log-format=text",
     "--metrics-bind-address=127.0.0.1:0",
     "--health-probe-bind-address=127.0.0.1:0",

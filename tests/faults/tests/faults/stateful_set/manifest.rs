@@ -79,7 +79,7 @@ impl Stateful {
 }
 
 /// Of pods that no probe holds up.
-fn pod_template() -> Value {
+pub(crate) fn pod_template() -> Value {
     let mut template = objects::clone_set(SET, REPLICAS, ONE, &json!({}))["spec"]["template"].take();
     if let Some(main) = template["spec"]["containers"][0].as_object_mut() {
         main.remove("readinessProbe");

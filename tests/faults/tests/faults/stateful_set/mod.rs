@@ -24,6 +24,8 @@ use crate::scenario::Scenario;
 use crate::world::{ONE, PATIENCE, TWO};
 use crate::{owner, volumes};
 
+pub(crate) use self::manifest::pod_template;
+
 const SET: &str = "db";
 const REPLICAS: usize = 3;
 

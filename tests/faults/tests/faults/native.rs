@@ -1,0 +1,265 @@
+//! Kubernetes' own StatefulSets: their pods go back to where their records say, by the pod webhook, which is called for those
+//! alone that its configuration names.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use berth_api::names::annotation::{
+    AUTO_GENERATE_PERSISTENT_POD_STATE, INJECTED_PERSISTENT_POD_STATE, REQUIRED_PERSISTENT_TOPOLOGY,
+};
+use berth_e2e::objects::{self, APP, kind};
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+use http::Method;
+use kube::api::DeleteParams;
+use serde_json::{Value, json};
+
+use crate::group::WorldKind;
+use crate::laws;
+use crate::run::{self, Attempt, Outcome};
+use crate::scenario::{Run, Scenario};
+use crate::stateful_set::pod_template;
+use crate::world::{MUTATING, PATIENCE, World};
+
+const SET: &str = "db";
+const REPLICAS: usize = 2;
+const CONFIGURATION: &str = "admissionregistration.k8s.io/v1/MutatingWebhookConfiguration";
+
+/// A thing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Native {
+    /// A set asks for records of where its pods are, and then a pod is deleted.
+    Pinned,
+    /// It asks for them no more.
+    LetGo,
+    /// Somebody empties the configuration, twice.
+    Wiped,
+    /// It asks for no records any more, and when all is gone, for them again.
+    AskedAgain,
+}
+
+/// What it comes to, whatever fault is injected.
+struct Expected {
+    /// There are records, and an entry for the set.
+    is_recorded: bool,
+    /// The pods that were made after that.
+    pinned: &'static [&'static str],
+    /// PersistentPodStates that the controller makes and deletes.
+    makes: usize,
+    deletes: usize,
+    /// Times that it writes the configuration.
+    writes: usize,
+}
+
+/// All, in the order of their numbers.
+pub(crate) const SCENARIOS: &[&dyn Scenario] = &[&Native::Pinned, &Native::LetGo, &Native::Wiped, &Native::AskedAgain];
+
+impl Scenario for Native {
+    fn name(&self) -> &'static str {
+        match self {
+            Native::Pinned => "native_stateful_pinned",
+            Native::LetGo => "native_stateful_let_go",
+            Native::Wiped => "native_stateful_wiped",
+            Native::AskedAgain => "native_stateful_asked_again",
+        }
+    }
+
+    fn worlds(&self) -> &'static [WorldKind] {
+        &[WorldKind::Simulated]
+    }
+
+    fn watched(&self) -> Vec<&'static str> {
+        match self {
+            Native::Pinned => vec!["statefulsets", "pods", "persistentpodstates"],
+            Native::LetGo | Native::AskedAgain => vec!["statefulsets", "persistentpodstates"],
+            Native::Wiped => vec!["mutatingwebhookconfigurations"],
+        }
+    }
+
+    fn merged(&self) -> &'static [&'static str] {
+        &["persistentpodstates/status"]
+    }
+
+    fn run<'a>(&self, attempt: Attempt<'a>) -> LocalBoxFuture<'a, Result<Outcome>> {
+        run::run::<NativeRun<'_>>(*self, attempt).boxed_local()
+    }
+}
+
+impl Native {
+    fn expected(self) -> Expected {
+        let recorded = Expected { is_recorded: true, pinned: &[], makes: 0, deletes: 0, writes: 1 };
+        match self {
+            Native::Pinned => Expected { pinned: &["db-1"], makes: 1, ..recorded },
+            Native::LetGo => Expected { is_recorded: false, deletes: 1, ..recorded },
+            Native::Wiped => Expected { writes: 2, ..recorded },
+            Native::AskedAgain => Expected { makes: 1, deletes: 1, writes: 2, ..recorded },
+        }
+    }
+
+    fn before(self) -> Expected {
+        let is_recorded = self != Native::Pinned;
+        Expected { is_recorded, pinned: &[], ..self.expected() }
+    }
+}
+
+/// A set in a namespace of its own.
+pub(crate) struct NativeRun<'a> {
+    world: &'a World,
+    what: Native,
+    namespace: String,
+}
+
+impl<'a> Run<'a> for NativeRun<'a> {
+    type Scenario = Native;
+
+    async fn begin(world: &'a World, namespace: &str, what: Native) -> Result<Self> {
+        Ok(NativeRun { world, what, namespace: namespace.to_owned() })
+    }
+
+    async fn set_up(&mut self) -> Result<()> {
+        let annotations = json!({
+            AUTO_GENERATE_PERSISTENT_POD_STATE: if self.what.before().is_recorded { "true" } else { "false" },
+            REQUIRED_PERSISTENT_TOPOLOGY: "kubernetes.io/hostname",
+        });
+        let set = json!({
+            "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": SET, "annotations": annotations},
+            "spec": {
+                "replicas": REPLICAS, "serviceName": SET, "selector": {"matchLabels": {APP: SET}},
+                "template": pod_template(), "podManagementPolicy": "Parallel",
+            },
+        });
+        objects::create(&self.world.client, &self.namespace, &set).await?;
+        self.rest(self.what.before()).await
+    }
+
+    async fn act(&self) -> Result<()> {
+        match self.what {
+            Native::Pinned => {
+                self.ask("true").await?;
+                // The webhook knows the records by a watch. A pod that goes before that has told them is made unpinned.
+                self.rest(Expected { pinned: &[], ..self.what.expected() }).await?;
+                self.delete(kind::POD, "db-1").await
+            }
+            Native::LetGo => self.ask("false").await,
+            Native::Wiped => {
+                self.wipe().await?;
+                self.until(&self.what.before()).await?;
+                self.wipe().await
+            }
+            Native::AskedAgain => {
+                self.ask("false").await?;
+                self.until(&Native::LetGo.expected()).await?;
+                self.ask("true").await
+            }
+        }
+    }
+
+    async fn look(&self) -> Result<(Value, Option<String>)> {
+        self.look_for(&self.what.expected()).await
+    }
+
+    async fn check(&self, _ending: &Value) -> Result<()> {
+        let wanted = self.what.expected();
+        let counts = [
+            (Method::POST, "persistentpodstates", wanted.makes),
+            (Method::DELETE, "persistentpodstates", wanted.deletes),
+            (Method::PATCH, "mutatingwebhookconfigurations", wanted.writes),
+            (Method::POST, "pods", 0),
+            (Method::DELETE, "pods", 0),
+        ];
+        let ledger = self.world.controller.ledger();
+        laws::writes_are(&ledger, counts)?;
+        // What somebody else takes out is missing for a while.
+        if self.what == Native::Wiped {
+            return Ok(());
+        }
+        laws::entries_outlast_records(&ledger, &self.word(), self.what.before().is_recorded)
+    }
+
+    /// Waits until nothing is left in what all runs share.
+    async fn clean_up(&self) -> Result<()> {
+        self.ask("false").await?;
+        self.rest(Expected { pinned: self.what.expected().pinned, ..Native::LetGo.expected() }).await?;
+        self.delete(kind::NATIVE_STATEFUL_SET, SET).await
+    }
+}
+
+impl NativeRun<'_> {
+    async fn rest(&self, wanted: Expected) -> Result<()> {
+        let wanted = &wanted;
+        run::rest(&self.world.controller, || self.look_for(wanted)).await.map(drop)
+    }
+
+    /// Waits until it is so, whatever the controller does next.
+    async fn until(&self, wanted: &Expected) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while let Some(flaw) = self.look_for(wanted).await?.1 {
+            ensure!(Instant::now() < deadline, "it does not become so in {PATIENCE:?}: {flaw}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Ok(())
+    }
+
+    /// Takes all entries out of the configuration.
+    async fn wipe(&self) -> Result<()> {
+        let nobody = json!({"webhooks": []});
+        objects::patch(&self.world.client, "", CONFIGURATION, MUTATING, &nobody).await.map(drop)
+    }
+
+    /// As an entry names the set.
+    fn word(&self) -> String {
+        format!("'{}/apps/StatefulSet/{SET}'", self.namespace)
+    }
+
+    async fn ask(&self, answer: &str) -> Result<()> {
+        let patch = json!({"metadata": {"annotations": {AUTO_GENERATE_PERSISTENT_POD_STATE: answer}}});
+        objects::patch(&self.world.client, &self.namespace, kind::NATIVE_STATEFUL_SET, SET, &patch).await.map(drop)
+    }
+
+    async fn delete(&self, of_kind: &str, name: &str) -> Result<()> {
+        let (version, kind) = of_kind.rsplit_once('/').context("no version")?;
+        let api = objects::api_of(&self.world.client, &self.namespace, &json!({"apiVersion": version, "kind": kind}))?;
+        api.delete(name, &DeleteParams::background()).await?;
+        Ok(())
+    }
+
+    /// How it is, and why that is not what is wanted.
+    async fn look_for(&self, wanted: &Expected) -> Result<(Value, Option<String>)> {
+        let list = async |kind: &str| objects::list(&self.world.client, &self.namespace, kind, "").await;
+        let pods: BTreeMap<_, _> = list(kind::POD).await?.iter().map(|it| (name(it), pod(it))).collect();
+        let records: BTreeMap<_, _> = list(kind::PERSISTENT_POD_STATE)
+            .await?
+            .iter()
+            .map(|it| (name(it), json!([it["spec"], it["status"]["podStates"]])))
+            .collect();
+        let configuration = objects::get(&self.world.client, "", CONFIGURATION, MUTATING).await?;
+        let entries = configuration["webhooks"].as_array().into_iter().flatten();
+        let own = entries.filter(|entry| laws::names(entry, &self.word()));
+        let own: Vec<_> = own.map(|entry| json!([entry["name"], entry["failurePolicy"]])).collect();
+        let is_recorded = own == [json!(["pin-required-0.pods.kruise.io", "Fail"])]
+            && records.get(SET).is_some_and(|state| state[1].as_object().is_some_and(|all| all.len() == REPLICAS));
+        let is_free = own.is_empty() && records.is_empty();
+        let is_pinned = |(name, pod): (&String, &Value)| {
+            let is_pinned = pod["selector"]["kubernetes.io/hostname"] == self.world.node && pod["injected"] == SET;
+            pod["ready"] == true && is_pinned == wanted.pinned.contains(&name.as_str())
+        };
+        let is_done = pods.len() == REPLICAS
+            && pods.iter().all(is_pinned)
+            && if wanted.is_recorded { is_recorded } else { is_free };
+        let now = json!({"pods": pods, "records": records, "entries": own});
+        let flaw = (!is_done).then(|| now.to_string());
+        Ok((now, flaw))
+    }
+}
+
+fn name(object: &Value) -> String {
+    object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
+}
+
+fn pod(pod: &Value) -> Value {
+    let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+    let is_ready = conditions.any(|c| c["type"] == "Ready" && c["status"] == "True");
+    let injected = &pod["metadata"]["annotations"][INJECTED_PERSISTENT_POD_STATE];
+    json!({"ready": is_ready, "selector": pod["spec"]["nodeSelector"], "injected": injected})
+}

@@ -14,7 +14,12 @@ const LONGEST_PREFIX: usize = 223;
 pub fn hash(data: &Value, collision: i32) -> String {
     // serde_json sorts keys, so equal data gives equal text.
     let text = form::text(data) + &collision.to_string();
-    fnv1(text.as_bytes()).to_string().bytes().map(|b| char::from(ALPHABET[usize::from(b) % ALPHABET.len()])).collect()
+    safe(&fnv1(text.as_bytes()).to_string())
+}
+
+/// A text of digits and letters in letters that cannot spell a word, one for each byte, as Kubernetes writes hashes.
+pub fn safe(text: &str) -> String {
+    text.bytes().map(|b| char::from(ALPHABET[usize::from(b) % ALPHABET.len()])).collect()
 }
 
 /// The name of the revision with this hash.

@@ -14,10 +14,22 @@ pub fn canonical(value: &Value) -> Value {
     Value::String(parse(&text).map_or(text, |quantity| quantity.written()))
 }
 
+/// The same, rounded up to thousandths, as the server does with amounts of resources.
+pub fn rounded(value: &Value) -> Value {
+    match canonical(value) {
+        Value::String(text) => Value::String(parse(&text).map_or(text, |quantity| quantity.rounded().written())),
+        other => other,
+    }
+}
+
+/// How many thousandths a quantity is, rounded up. `None` for what is no quantity, or is more than can be counted.
+pub fn thousandths(text: &str) -> Option<i128> {
+    parse(text)?.thousandths()
+}
+
 /// Is the one at least as much as the other? Not where one of them is no quantity.
 pub fn is_at_least(one: &str, other: &str) -> bool {
-    let of = |text: &str| parse(text).and_then(|quantity| quantity.thousandths());
-    of(one).zip(of(other)).is_some_and(|(one, other)| one >= other)
+    thousandths(one).zip(thousandths(other)).is_some_and(|(one, other)| one >= other)
 }
 
 /// `mantissa * 10^exponent`, or `mantissa * 10^exponent * 1024^power` with a binary suffix.
@@ -71,6 +83,16 @@ impl Quantity {
         shifted_up(self.mantissa.checked_mul(factor)?, self.exponent + 3)
     }
 
+    fn rounded(self) -> Self {
+        let factor = if let Style::Binary(power) = self.style { 1024_i128.pow(power) } else { 1 };
+        let exact = self.exponent >= -3;
+        match self.thousandths() {
+            Some(mantissa) if !exact && factor == 1 => Self { mantissa, exponent: -3, style: self.style },
+            Some(mantissa) if !exact => Self { mantissa, exponent: -3, style: Style::Binary(0) },
+            _ => self,
+        }
+    }
+
     fn written(&self) -> String {
         if let Style::Binary(power) = self.style
             && let Some(text) = self.written_binary(power)
@@ -81,11 +103,11 @@ impl Quantity {
         self.written_decimal(self.mantissa.saturating_mul(factor))
     }
 
-    /// `None` below 1024, which is written without a binary suffix.
+    /// `None` below 1024 and for what is not whole: neither is written with a binary suffix.
     fn written_binary(&self, power: u32) -> Option<String> {
-        let value = self.mantissa.checked_mul(1024_i128.pow(power))?;
-        let mut value = shifted_up(value, self.exponent)?;
-        if value.abs() < 1024 {
+        let whole = self.mantissa.checked_mul(1024_i128.pow(power))?;
+        let mut value = shifted_up(whole, self.exponent)?;
+        if value.abs() < 1024 || (self.exponent < 0 && shifted_up(value, -self.exponent) != Some(whole)) {
             return None;
         }
         let mut suffix = 0;
@@ -157,6 +179,27 @@ mod tests {
     }
 
     #[test]
+    fn amounts_are_whole_thousandths() {
+        let table = [
+            (json!("0.0001"), "1m"),
+            (json!("1.5m"), "2m"),
+            (json!("1e-4"), "1e-3"),
+            (json!("0.0001Ki"), "103m"),
+            (json!("1.0000000001Gi"), "1073741824108m"),
+            (json!("1.5Gi"), "1536Mi"),
+            (json!(0.25), "250m"),
+            (json!("much"), "much"),
+        ];
+        for (value, expected) in table {
+            assert_eq!(rounded(&value), json!(expected), "{value}");
+        }
+        let counted = [("1500u", Some(2)), ("1Gi", Some(1_073_741_824_000)), ("8Ei", Some((8 << 60) * 1000))];
+        for (text, expected) in counted.into_iter().chain([("much", None)]) {
+            assert_eq!(thousandths(text), expected, "{text}");
+        }
+    }
+
+    #[test]
     fn quantities_are_written_in_one_way() {
         let table = [
             (json!("1000m"), "1"),
@@ -182,6 +225,7 @@ mod tests {
             (json!("1000Ki"), "1000Ki"),
             (json!("1024Pi"), "1Ei"),
             (json!("1024Ei"), "1024Ei"),
+            (json!("1.0000000001Gi"), "1073741824107374183n"),
             (json!("1.5e3"), "1500"),
             (json!("0.0000000001"), "1n"),
             (json!("-0.0000000001"), "-1n"),

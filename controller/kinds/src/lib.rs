@@ -11,4 +11,5 @@ pub mod imagepulljob;
 mod model;
 pub mod nodeimage;
 pub mod persistentpodstate;
+pub mod sidecarset;
 pub mod statefulset;

@@ -1,0 +1,25 @@
+//! How SidecarSets are spoken of on pods: annotations and variables, all of them OpenKruise's.
+
+/// On pods and SidecarSets: the hash of the containers. On a pod for each SidecarSet that it has, as JSON.
+pub const HASH: &str = "kruise.io/sidecarset-hash";
+/// The same, without the containers' images.
+pub const HASH_WITHOUT_IMAGE: &str = "kruise.io/sidecarset-hash-without-image";
+/// On a pod: the names of its SidecarSets, sorted, with commas between them.
+pub const INJECTED_LIST: &str = "kruise.io/sidecarset-injected-list";
+/// On a pod: which container of a hot pair works, as JSON from the name in the SidecarSet to that in the pod.
+pub const WORKING_HOT_CONTAINER: &str = "kruise.io/sidecarset-working-hotupgrade-container";
+/// On a pod, followed by the name of a container of a hot pair: the SidecarSet's version that it got its image for.
+pub const VERSION_PREFIX: &str = "version.sidecarset.kruise.io/";
+/// The same of the other container of the pair.
+pub const VERSION_ALT_PREFIX: &str = "versionalt.sidecarset.kruise.io/";
+/// Variable of every container that a SidecarSet brought.
+pub const IS_INJECTED: &str = "IS_INJECTED";
+/// Variable of a hot pair's containers, from [`VERSION_PREFIX`].
+pub const VERSION_VARIABLE: &str = "SIDECARSET_VERSION";
+/// Variable of a hot pair's containers, from [`VERSION_ALT_PREFIX`].
+pub const VERSION_ALT_VARIABLE: &str = "SIDECARSET_VERSION_ALT";
+
+/// The names of a hot pair's containers in the pod.
+pub fn hot_pair(name: &str) -> [String; 2] {
+    [format!("{name}-1"), format!("{name}-2")]
+}

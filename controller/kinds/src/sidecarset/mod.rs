@@ -4,5 +4,6 @@
 //! have by two hashes of the SidecarSet ([`hash`]), which are OpenKruise's to the byte, so that neither takes the pods of the
 //! other for outdated.
 
+pub mod expression;
 pub mod hash;
 pub mod names;

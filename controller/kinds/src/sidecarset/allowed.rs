@@ -1,0 +1,130 @@
+//! Which annotations a SidecarSet may put on pods: administrators say it in the ConfigMap `kruise-configuration`, for all
+//! SidecarSets or for those with some labels.
+
+use std::collections::BTreeMap;
+
+use berth_workload::selector::Selector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use serde::Deserialize;
+
+use super::pattern::Pattern;
+
+/// The key of the ConfigMap.
+pub const KEY: &str = "SidecarSet_PatchPodMetadata_WhiteList";
+
+#[derive(Deserialize)]
+struct Written {
+    #[serde(default)]
+    rules: Vec<WrittenRule>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WrittenRule {
+    selector: Option<LabelSelector>,
+    #[serde(default)]
+    allowed_annotation_key_exprs: Vec<String>,
+}
+
+/// The rules that were read.
+#[derive(Debug, Clone, Default)]
+pub struct Rules(Vec<Rule>);
+
+#[derive(Debug, Clone)]
+struct Rule {
+    /// Of which SidecarSets it speaks, by their labels. Without it, of all.
+    selector: Option<Selector>,
+    keys: Vec<Pattern>,
+}
+
+/// What one SidecarSet may.
+#[derive(Debug, Clone)]
+pub struct Allowed<'a> {
+    keys: Vec<&'a Pattern>,
+    /// Where no rule speaks of it.
+    by_default: bool,
+}
+
+impl Rules {
+    /// Reads the value of the ConfigMap's key. What is not known in it counts for nothing.
+    ///
+    /// # Errors
+    /// What is wrong with it. Then nothing is allowed.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let wrong = |problem: String| format!("ConfigMap kruise-configuration, key {KEY}: {problem}");
+        let written: Written = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        let rules = written.rules.into_iter().map(|rule| {
+            let selector = rule.selector.as_ref().map(Selector::new).transpose()?;
+            let keys =
+                rule.allowed_annotation_key_exprs.iter().map(|text| Pattern::new(text)).collect::<Result<_, _>>()?;
+            Ok(Rule { selector, keys })
+        });
+        rules.collect::<Result<_, String>>().map(Self).map_err(wrong)
+    }
+
+    /// What a SidecarSet with these labels may. `by_default` is the gate `SidecarSetPatchPodMetadataDefaultsAllowed`, which decides
+    /// where no expression applies.
+    pub fn of(&self, labels: &BTreeMap<String, String>, by_default: bool) -> Allowed<'_> {
+        let matches = |selector: &Selector| selector.matches(|key| labels.get(key).map(String::as_str));
+        let rules = self.0.iter().filter(|rule| rule.selector.as_ref().is_none_or(matches));
+        Allowed { keys: rules.flat_map(|rule| &rule.keys).collect(), by_default }
+    }
+}
+
+impl Allowed<'_> {
+    /// Whether it may set this annotation.
+    pub fn allows(&self, key: &str) -> bool {
+        if self.keys.is_empty() { self.by_default } else { self.keys.iter().any(|pattern| pattern.is_in(key)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allows(rules: &str, labels: &[(&str, &str)], by_default: bool, key: &str) -> bool {
+        let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        Rules::read(rules).unwrap().of(&labels, by_default).allows(key)
+    }
+
+    #[test]
+    fn rules_speak_of_sidecarsets_by_their_labels() {
+        let one = r#"{"rules":[{"allowedAnnotationKeyExprs":["^key.*"],"later":1},{"selector":{"matchLabels":{"a":"b"}},
+            "allowedAnnotationKeyExprs":["x"]}],"later":2}"#;
+        let table = [
+            (one, &[][..], false, "key1", true),
+            (one, &[], false, "my-key", false),
+            (one, &[], false, "axe", false),
+            (one, &[("a", "b")], false, "axe", true),
+            (one, &[("a", "c")], false, "axe", false),
+            (one, &[], true, "other", false),
+            (r#"{"rules":[]}"#, &[], true, "other", true),
+            (r#"{"rules":[]}"#, &[], false, "other", false),
+            (
+                r#"{"rules":[{"selector":{"matchLabels":{"a":"b"}},"allowedAnnotationKeyExprs":["x"]}]}"#,
+                &[],
+                true,
+                "y",
+                true,
+            ),
+            (r#"{"rules":[{}]}"#, &[], false, "y", false),
+            ("{}", &[], true, "y", true),
+        ];
+        for (rules, labels, by_default, key, expected) in table {
+            assert_eq!(allows(rules, labels, by_default, key), expected, "{rules} {labels:?} {key}");
+        }
+        assert!(!Rules::default().of(&BTreeMap::new(), false).allows("key"));
+    }
+
+    #[test]
+    fn rules_that_cannot_be_read_are_named() {
+        for (text, expected) in [
+            ("rules", "expected value"),
+            (r#"{"rules":[{"allowedAnnotationKeyExprs":["("]}]}"#, "\"(\" is no regular expression"),
+            (r#"{"rules":[{"selector":{"matchExpressions":[{"key":"a","operator":"Is"}]}}]}"#, "Is"),
+        ] {
+            let error = Rules::read(text).unwrap_err();
+            assert!(error.contains(KEY) && error.contains(expected), "{error}");
+        }
+    }
+}

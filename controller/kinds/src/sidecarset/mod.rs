@@ -8,6 +8,7 @@
 pub mod allowed;
 pub mod expression;
 pub mod hash;
+pub mod inject;
 pub mod names;
 pub mod pattern;
 pub mod records;

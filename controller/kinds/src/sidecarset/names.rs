@@ -1,5 +1,7 @@
 //! How SidecarSets are spoken of on pods: annotations and variables, all of them OpenKruise's.
 
+/// What the annotations begin with by which a pod says what it has of SidecarSets.
+pub const PREFIX: &str = "kruise.io/sidecarset-";
 /// On pods and SidecarSets: the hash of the containers. On a pod for each SidecarSet that it has, as JSON.
 pub const HASH: &str = "kruise.io/sidecarset-hash";
 /// The same, without the containers' images.

@@ -1,0 +1,228 @@
+//! All that SidecarSets bring into a pod, before it is put there.
+
+use std::collections::BTreeMap;
+
+use berth_api::v1beta1::sidecarset::{PodInjectPolicy, SidecarContainer, SidecarSetSpec, UpgradeType};
+use serde_json::{Map, Value};
+
+use super::super::hash::is_native;
+use super::super::names::{
+    HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, VERSION_ALT_PREFIX, VERSION_PREFIX, WORKING_HOT_CONTAINER, hot_pair,
+};
+use super::super::records::{self, Record, Records};
+use super::Matched;
+use super::container::{self, Base};
+use super::own::{self, LISTS, Own};
+
+/// What SidecarSets bring.
+#[derive(Default)]
+pub(super) struct Brought {
+    pub(super) containers: Vec<Container>,
+    pub(super) volumes: Vec<Value>,
+    pub(super) pull_secrets: Vec<String>,
+    pub(super) annotations: BTreeMap<String, String>,
+    pub(super) warnings: Vec<String>,
+    /// By the containers' names in the pod: who brings them.
+    names: BTreeMap<String, String>,
+}
+
+/// A container.
+pub(super) struct Container {
+    /// In which list it belongs.
+    pub(super) list: &'static str,
+    /// Whether it stands before the pod's own.
+    pub(super) before: bool,
+    /// Where it stands already.
+    pub(super) at: Option<usize>,
+    pub(super) name: String,
+    pub(super) container: Value,
+}
+
+/// The containers of a spec, each with the list of the pod that it belongs in.
+pub(super) fn sidecars(spec: &SidecarSetSpec) -> impl Iterator<Item = (&SidecarContainer, &'static str)> {
+    let of = |list: &'static str| move |sidecar| (sidecar, list);
+    spec.init_containers.iter().map(of("initContainers")).chain(spec.containers.iter().map(of("containers")))
+}
+
+/// Its name in the SidecarSet.
+pub(super) fn name(sidecar: &SidecarContainer) -> &str {
+    sidecar.container.get("name").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Whether it comes as a pair. A container that ends cannot hand over.
+pub(super) fn is_hot(sidecar: &SidecarContainer, list: &str) -> bool {
+    sidecar.upgrade_strategy.upgrade_type == UpgradeType::HotUpgrade && (list == "containers" || is_native(sidecar))
+}
+
+/// The records of a pod, with and without images.
+struct Recorded {
+    hash: Records,
+    without_image: Records,
+}
+
+impl Recorded {
+    fn of(annotation: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
+        let of = |key: &str| {
+            let records = records::read(annotation(key).as_deref());
+            records.map_err(|problem| format!("the pod's annotation {key}: {problem}"))
+        };
+        Ok(Self { hash: of(HASH)?, without_image: of(HASH_WITHOUT_IMAGE)? })
+    }
+
+    /// Whether the pod is said to have just these containers of the set.
+    fn has(&self, set: &Matched<'_>, list: &[String]) -> bool {
+        let is = |records: &Records, hash: &str, revision: &str| {
+            records.get(set.name).is_some_and(|record| {
+                record.hash == hash
+                    && record.controller_revision == revision
+                    && record.sidecar_list.as_deref() == Some(list)
+            })
+        };
+        is(&self.hash, &set.hashes.hash, set.revision) && is(&self.without_image, &set.hashes.without_image, "")
+    }
+
+    fn record(&mut self, set: &Matched<'_>, list: Vec<String>, now: &str) {
+        let record = |hash: &str, revision: &str| Record {
+            update_timestamp: Some(now.to_owned()),
+            hash: hash.to_owned(),
+            sidecar_set_name: set.name.to_owned(),
+            sidecar_list: Some(list.clone()),
+            controller_revision: revision.to_owned(),
+            others: Map::new(),
+        };
+        self.hash.insert(set.name.to_owned(), record(&set.hashes.hash, set.revision));
+        self.without_image.insert(set.name.to_owned(), record(&set.hashes.without_image, ""));
+    }
+}
+
+impl Brought {
+    /// Adds what one SidecarSet brings.
+    ///
+    /// # Errors
+    /// Why the pod cannot have it.
+    pub(super) fn add(&mut self, set: &Matched<'_>, pod: &Value, own: &Own<'_>, now: &str) -> Result<(), String> {
+        let mut recorded = Recorded::of(|key| self.annotation(pod, key))?;
+        let mut list: Vec<String> = sidecars(set.spec)
+            .filter(|(of, list)| *list == "containers" || is_native(of))
+            .map(|(of, _)| name(of).to_owned())
+            .collect();
+        list.sort();
+        let is_recorded = recorded.has(set, &list);
+        let (mut any, mut is_kept) = (false, true);
+        for (sidecar, in_list) in sidecars(set.spec) {
+            any = true;
+            is_kept &= self.add_sidecar(set, (sidecar, in_list), pod, own, is_recorded)?;
+            self.add_volumes(set.spec, sidecar);
+        }
+        if !any {
+            return Ok(());
+        }
+        self.pull_secrets.extend(set.spec.image_pull_secrets.iter().map(|secret| secret.name.clone()));
+        let names = records::list(self.annotation(pod, INJECTED_LIST).as_deref(), [set.name]);
+        self.annotations.insert(INJECTED_LIST.to_owned(), names);
+        if !is_kept {
+            recorded.record(set, list, now);
+            self.annotations.insert(HASH.to_owned(), records::written(&recorded.hash));
+            self.annotations.insert(HASH_WITHOUT_IMAGE.to_owned(), records::written(&recorded.without_image));
+        }
+        Ok(())
+    }
+
+    /// An annotation as those before have left it.
+    fn annotation(&self, pod: &Value, key: &str) -> Option<String> {
+        let old = pod["metadata"]["annotations"][key].as_str();
+        self.annotations.get(key).map(String::as_str).or(old).map(str::to_owned)
+    }
+
+    /// Adds one container, or a pair. True if the pod has it from an earlier call.
+    fn add_sidecar(
+        &mut self,
+        set: &Matched<'_>,
+        (sidecar, list): (&SidecarContainer, &'static str),
+        pod: &Value,
+        own: &Own<'_>,
+        is_recorded: bool,
+    ) -> Result<bool, String> {
+        let is_hot = is_hot(sidecar, list);
+        let [first, second] = hot_pair(name(sidecar));
+        let empty = Some(sidecar.upgrade_strategy.hot_upgrade_empty_image.as_str());
+        let wanted = if is_hot { vec![(first, None), (second, empty)] } else { vec![(name(sidecar).to_owned(), None)] };
+        let mut found = Vec::new();
+        for (name, _) in &wanted {
+            self.take_name(set, name, list, pod)?;
+            found.push(position(pod, list, name));
+        }
+        let old = |at: &Option<usize>| at.and_then(|at| pod["spec"][list][at].as_object());
+        let is_ours = |at: &Option<usize>| at.is_some_and(|at| own::is_injected(&pod["spec"][list][at]));
+        // Of a pair both or none: they know each other by their versions.
+        let is_kept = is_recorded && found.iter().all(is_ours);
+        let default =
+            if list == "containers" { PodInjectPolicy::BeforeAppContainer } else { PodInjectPolicy::AfterAppContainer };
+        let before = sidecar.pod_inject_policy.unwrap_or(default) == PodInjectPolicy::BeforeAppContainer;
+        for ((name, image), at) in wanted.iter().zip(&found) {
+            let base = match old(at).filter(|_| is_kept) {
+                Some(container) => Base::Kept(container),
+                None => Base::Spec { name, image: *image },
+            };
+            if at.is_some() && !is_kept {
+                let set = set.name;
+                self.warnings.push(format!("container {name:?} of the pod is replaced by that of SidecarSet {set:?}"));
+            }
+            let made = container::made(sidecar, &base, is_hot, own);
+            let container = made.map_err(|problem| format!("container {name:?}: resourcesPolicy: {problem}"))?;
+            self.containers.push(Container { list, before, at: *at, name: name.clone(), container });
+        }
+        if is_hot && !is_kept {
+            self.begin_pair(name(sidecar), pod)?;
+        }
+        Ok(is_kept)
+    }
+
+    /// No two containers of a pod have one name.
+    fn take_name(&mut self, set: &Matched<'_>, name: &str, list: &str, pod: &Value) -> Result<(), String> {
+        if let Some(other) = self.names.insert(name.to_owned(), set.name.to_owned()) {
+            return Err(format!("container {name:?}: SidecarSet {other:?} brings one of that name; rename it"));
+        }
+        match LISTS.iter().find(|other| **other != list && position(pod, other, name).is_some()) {
+            Some(other) => Err(format!("container {name:?}: the pod has one of that name in spec.{other}; rename it")),
+            None => Ok(()),
+        }
+    }
+
+    /// The annotations of a new pair: the first works, the second is empty.
+    fn begin_pair(&mut self, name: &str, pod: &Value) -> Result<(), String> {
+        let working = self.annotation(pod, WORKING_HOT_CONTAINER).filter(|text| !text.is_empty());
+        let working = working.unwrap_or_else(|| "{}".to_owned());
+        let mut working: BTreeMap<String, String> = serde_json::from_str(&working).map_err(|_| {
+            format!("the pod's annotation {WORKING_HOT_CONTAINER}: {working:?} is no JSON of names; remove it")
+        })?;
+        let [first, second] = hot_pair(name);
+        working.insert(name.to_owned(), first.clone());
+        let working = serde_json::to_string(&working).unwrap_or_default();
+        self.annotations.insert(WORKING_HOT_CONTAINER.to_owned(), working);
+        for (name, version, other) in [(first, "1", "0"), (second, "0", "1")] {
+            self.annotations.insert(format!("{VERSION_PREFIX}{name}"), version.to_owned());
+            self.annotations.insert(format!("{VERSION_ALT_PREFIX}{name}"), other.to_owned());
+        }
+        Ok(())
+    }
+
+    /// The volumes that a container mounts.
+    fn add_volumes(&mut self, spec: &SidecarSetSpec, sidecar: &SidecarContainer) {
+        let lists =
+            ["volumeMounts", "volumeDevices"].into_iter().filter_map(|key| sidecar.container.get(key)?.as_array());
+        for mounted in lists.flatten() {
+            // A pod has a volume once, whoever brings it.
+            let is_it = |name: Option<&Value>| name.is_some_and(|name| *name == mounted["name"]);
+            if self.volumes.iter().any(|volume| is_it(volume.get("name"))) {
+                continue;
+            }
+            let volume = spec.volumes.iter().rfind(|volume| is_it(volume.get("name")));
+            self.volumes.extend(volume.map(|volume| Value::Object(volume.clone())));
+        }
+    }
+}
+
+fn position(pod: &Value, list: &str, name: &str) -> Option<usize> {
+    pod["spec"][list].as_array()?.iter().position(|container| container["name"] == name)
+}

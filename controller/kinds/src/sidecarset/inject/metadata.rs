@@ -1,0 +1,128 @@
+//! Annotations that a SidecarSet puts on pods.
+
+use berth_api::v1beta1::sidecarset::PatchPolicy;
+use berth_workload::revision::form;
+use serde_json::{Map, Value};
+
+use super::super::names::{PREFIX, VERSION_ALT_PREFIX, VERSION_PREFIX};
+use super::place::map;
+use super::{Matched, Settings};
+
+/// Annotations by which a pod says what it has.
+const OURS: [&str; 3] = [PREFIX, VERSION_PREFIX, VERSION_ALT_PREFIX];
+
+/// Puts the annotations on a pod. Those that are not allowed are left out, with a warning: they were allowed when the SidecarSet was
+/// admitted.
+///
+/// # Errors
+/// Texts that are to be merged are no JSON.
+pub(super) fn patch(
+    pod: &mut Value,
+    set: &Matched<'_>,
+    settings: &Settings<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<(), String> {
+    if set.spec.patch_pod_metadata.iter().all(|patch| patch.annotations.is_empty()) {
+        return Ok(());
+    }
+    let metadata = pod.as_object_mut().and_then(|pod| map(pod, "metadata"));
+    let Some(annotations) = metadata.and_then(|metadata| map(metadata, "annotations")) else { return Ok(()) };
+    for patch in &set.spec.patch_pod_metadata {
+        for (key, wanted) in &patch.annotations {
+            if OURS.iter().any(|ours| key.starts_with(ours)) || !(settings.allows)(set.name, key) {
+                let set = set.name;
+                warnings
+                    .push(format!("SidecarSet {set:?} may not set the annotation {key:?}: the pod does not get it"));
+                continue;
+            }
+            let old = annotations.get(key).and_then(Value::as_str);
+            let new = annotation(old, wanted, patch.patch_policy);
+            if let Some(new) = new.map_err(|problem| format!("annotation {key:?}: {problem}"))? {
+                annotations.insert(key.clone(), Value::String(new));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What an annotation becomes. `None` where it stays as it is.
+///
+/// # Errors
+/// Texts that are to be merged are no JSON.
+pub(super) fn annotation(old: Option<&str>, wanted: &str, policy: PatchPolicy) -> Result<Option<String>, String> {
+    let old = match (policy, old) {
+        (PatchPolicy::Retain, Some(_)) => return Ok(None),
+        (PatchPolicy::MergePatchJson, old) => old.filter(|old| !old.is_empty()),
+        _ => return Ok(Some(wanted.to_owned())),
+    };
+    let patch = object(wanted)?;
+    let before = old.map(object).transpose()?;
+    let mut after = before.clone().unwrap_or_default();
+    merge(&mut after, &patch);
+    Ok(match before {
+        // Nothing is written in another way that means the same.
+        Some(before) if before == after => None,
+        None if after == patch => Some(wanted.to_owned()),
+        _ => Some(form::text(&Value::Object(after))),
+    })
+}
+
+fn object(text: &str) -> Result<Map<String, Value>, String> {
+    serde_json::from_str(text).map_err(|_| format!("{text:?} is no JSON object, and cannot be merged"))
+}
+
+/// RFC 7396: a null removes, objects are merged, all else replaces.
+fn merge(target: &mut Map<String, Value>, patch: &Map<String, Value>) {
+    for (key, change) in patch {
+        match change {
+            Value::Null => {
+                target.remove(key);
+            }
+            Value::Object(change) => {
+                let mut inner = match target.remove(key) {
+                    Some(Value::Object(inner)) => inner,
+                    _ => Map::new(),
+                };
+                merge(&mut inner, change);
+                target.insert(key.clone(), Value::Object(inner));
+            }
+            _ => {
+                target.insert(key.clone(), change.clone());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn annotations_become() {
+        use PatchPolicy::{MergePatchJson, Overwrite, Retain};
+        let table = [
+            (None, "new", Retain, Some("new")),
+            (Some("old"), "new", Retain, None),
+            (Some(""), "new", Retain, None),
+            (None, "new", Overwrite, Some("new")),
+            (Some("old"), "new", Overwrite, Some("new")),
+            (None, r#"{"b":1, "a":2}"#, MergePatchJson, Some(r#"{"b":1, "a":2}"#)),
+            (Some(""), r#"{"a":1}"#, MergePatchJson, Some(r#"{"a":1}"#)),
+            (None, r#"{"a":1,"b":null}"#, MergePatchJson, Some(r#"{"a":1}"#)),
+            (Some(r#"{"log":1}"#), r#"{"mesh":"<2"}"#, MergePatchJson, Some(r#"{"log":1,"mesh":"\u003c2"}"#)),
+            (Some(r#"{"a":{"b":1,"c":2}}"#), r#"{"a":{"b":null}}"#, MergePatchJson, Some(r#"{"a":{"c":2}}"#)),
+            (Some(r#"{"a":[1]}"#), r#"{"a":{"b":1}}"#, MergePatchJson, Some(r#"{"a":{"b":1}}"#)),
+            (Some(r#"{ "b":1, "a":2 }"#), r#"{"a":2}"#, MergePatchJson, None),
+        ];
+        for (old, wanted, policy, expected) in table {
+            let new = annotation(old, wanted, policy).unwrap();
+            assert_eq!(new.as_deref(), expected, "{old:?} {wanted} {policy:?}");
+            let again = new.as_deref().or(old);
+            let twice = annotation(again, wanted, policy).unwrap();
+            assert_eq!(twice.as_deref().or(again), again, "{old:?} {wanted} {policy:?}: twice is once");
+        }
+        for (old, wanted) in [(Some("old"), "{}"), (None, "new"), (Some("[]"), "{}"), (Some("{}"), "")] {
+            assert!(annotation(old, wanted, MergePatchJson).unwrap_err().contains("is no JSON object"));
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! What a pod gets from the SidecarSets that match it.
+//!
+//! A pod is untyped JSON here, so fields that are newer than ours survive. The whole is a function of the pod alone: it is called
+//! again when another webhook has changed the pod in between, and then adds only what that one's containers ask for. What a second
+//! call needs for it is that the first leaves nothing for the second to look at in another way: containers that SidecarSets
+//! bring, or replace, count as the pod's own in neither.
+//!
+//! A SidecarSet whose part fails is left out whole and named, and the others are injected as if it were not there.
+
+mod brought;
+mod container;
+mod metadata;
+mod own;
+mod place;
+#[cfg(test)]
+mod tests;
+
+use berth_api::v1beta1::sidecarset::SidecarSetSpec;
+use serde_json::Value;
+
+use super::hash::Hashes;
+use brought::Brought;
+
+/// A SidecarSet that matches the pod.
+#[derive(Debug, Clone, Copy)]
+pub struct Matched<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// What is to be injected, which may be of an older revision.
+    pub spec: &'a SidecarSetSpec,
+    /// The name of that revision.
+    pub revision: &'a str,
+    /// The hashes of that spec.
+    pub hashes: &'a Hashes,
+}
+
+impl Matched<'_> {
+    fn refusal(&self, reason: String) -> Refusal {
+        Refusal { sidecar_set: self.name.to_owned(), reason }
+    }
+}
+
+/// What holds for all SidecarSets.
+#[derive(Clone, Copy)]
+pub struct Settings<'a> {
+    /// The gate `EnableSortSidecarContainerByName`: containers of all SidecarSets come in the order of their names.
+    pub sort_containers_by_name: bool,
+    /// Whether a SidecarSet, by name, may set an annotation.
+    pub allows: &'a dyn Fn(&str, &str) -> bool,
+}
+
+/// What became of a pod.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Injected {
+    /// The pod as it is to be.
+    pub pod: Value,
+    /// For whoever created it.
+    pub warnings: Vec<String>,
+    /// What it does not get.
+    pub refusals: Vec<Refusal>,
+}
+
+/// A SidecarSet that a pod does not get.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Its name.
+    pub sidecar_set: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// What a pod gets, at a time in RFC 3339.
+pub fn inject(pod: &Value, sets: &[Matched<'_>], settings: &Settings<'_>, now: &str) -> Injected {
+    let mut sets = sets.to_vec();
+    sets.sort_by_key(|set| set.name);
+    let mut injected = without_refused(pod, &sets, settings, now);
+    // What one of them could not have may be there once the others are: an annotation that another one puts in order. A second
+    // call would find it, so the first one does.
+    for _ in 0..injected.refusals.len() {
+        let again = without_refused(&injected.pod, &sets, settings, now);
+        if again.pod == injected.pod {
+            break;
+        }
+        injected.warnings.extend(again.warnings);
+        injected = Injected { warnings: injected.warnings, ..again };
+    }
+    injected
+}
+
+fn without_refused(pod: &Value, sets: &[Matched<'_>], settings: &Settings<'_>, now: &str) -> Injected {
+    let mut sets = sets.to_vec();
+    let mut refusals = Vec::new();
+    loop {
+        match all_of(pod, &sets, settings, now) {
+            Ok((pod, warnings)) => return Injected { pod, warnings, refusals },
+            Err(refusal) => {
+                sets.retain(|set| set.name != refusal.sidecar_set);
+                refusals.push(refusal);
+            }
+        }
+    }
+}
+
+/// The pod with all of them, and warnings; or the first that fails.
+fn all_of(
+    pod: &Value,
+    sets: &[Matched<'_>],
+    settings: &Settings<'_>,
+    now: &str,
+) -> Result<(Value, Vec<String>), Refusal> {
+    let mut new = pod.clone();
+    if sets.is_empty() {
+        return Ok((new, Vec::new()));
+    }
+    let mut warnings = Vec::new();
+    // Before the containers, which may look at annotations.
+    for set in sets {
+        own::check(&new).map_err(|reason| set.refusal(reason))?;
+        metadata::patch(&mut new, set, settings, &mut warnings).map_err(|reason| set.refusal(reason))?;
+    }
+    let own = own::Own::of(&new, sets);
+    let mut brought = Brought::default();
+    for set in sets {
+        brought.add(set, &new, &own, now).map_err(|reason| set.refusal(reason))?;
+    }
+    warnings.append(&mut brought.warnings);
+    brought.place(&mut new, settings);
+    Ok((new, warnings))
+}

@@ -1,0 +1,80 @@
+//! The pod's own containers: those that no SidecarSet brought, or is about to replace.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::super::names::{IS_INJECTED, hot_pair};
+use super::{Matched, brought};
+
+/// The lists in a pod's spec that containers are in.
+pub(super) const LISTS: [&str; 2] = ["initContainers", "containers"];
+
+/// A pod as its sidecars see it.
+pub(super) struct Own<'a> {
+    /// Its containers.
+    pub(super) containers: Vec<&'a Value>,
+    /// Its init containers that run beside them.
+    pub(super) natives: Vec<&'a Value>,
+    metadata: &'a Value,
+}
+
+impl<'a> Own<'a> {
+    pub(super) fn of(pod: &'a Value, sets: &[Matched<'_>]) -> Self {
+        let mut sidecars = BTreeSet::new();
+        for (sidecar, list) in sets.iter().flat_map(|set| brought::sidecars(set.spec)) {
+            let name = brought::name(sidecar);
+            if brought::is_hot(sidecar, list) {
+                sidecars.extend(hot_pair(name));
+            } else {
+                sidecars.insert(name.to_owned());
+            }
+        }
+        let own = |list: &str| {
+            let containers = pod["spec"][list].as_array().into_iter().flatten();
+            let is_own = |container: &&Value| {
+                !is_injected(container) && container["name"].as_str().is_none_or(|name| !sidecars.contains(name))
+            };
+            containers.filter(is_own).collect::<Vec<_>>()
+        };
+        let mut natives = own("initContainers");
+        natives.retain(|container| container["restartPolicy"] == "Always");
+        Self { containers: own("containers"), natives, metadata: &pod["metadata"] }
+    }
+
+    /// The text that a field path such as `metadata.labels['app']` names. Others than labels and annotations name none.
+    pub(super) fn text(&self, field_path: &str) -> Option<&'a str> {
+        let (path, key) = field_path.strip_suffix("']")?.split_once("['")?;
+        let map = match path {
+            "metadata.labels" => "labels",
+            "metadata.annotations" => "annotations",
+            _ => return None,
+        };
+        self.metadata[map][key].as_str()
+    }
+
+    /// A variable of one of its containers. Of several of one name the last counts, as it does for the container.
+    pub(super) fn variable(&self, container: &str, name: &str) -> Option<&'a Value> {
+        variable(self.containers.iter().find(|of| of["name"] == container)?, name)
+    }
+}
+
+/// A variable of a container.
+pub(super) fn variable<'a>(container: &'a Value, name: &str) -> Option<&'a Value> {
+    container["env"].as_array()?.iter().rfind(|variable| variable["name"] == name)
+}
+
+/// Whether a SidecarSet brought a container.
+pub(super) fn is_injected(container: &Value) -> bool {
+    variable(container, IS_INJECTED).is_some_and(|variable| variable["value"] == "true")
+}
+
+/// Whether there are lists and maps where a pod has them. The apiserver's pods do.
+pub(super) fn check(pod: &Value) -> Result<(), String> {
+    let (spec, metadata) = (&pod["spec"], &pod["metadata"]);
+    let lists = ["initContainers", "containers", "volumes", "imagePullSecrets"];
+    let annotations = &metadata["annotations"];
+    let are_lists = lists.iter().all(|list| spec[*list].is_null() || spec[*list].is_array());
+    let are_maps = spec.is_object() && metadata.is_object() && (annotations.is_null() || annotations.is_object());
+    if are_lists && are_maps { Ok(()) } else { Err("the object is no pod".to_owned()) }
+}

@@ -1,0 +1,201 @@
+//! What a pod says of its SidecarSets, and what they say on it.
+
+use serde_json::json;
+
+use super::*;
+
+const HASH: &str = "kruise.io/sidecarset-hash";
+const WITHOUT_IMAGE: &str = "kruise.io/sidecarset-hash-without-image";
+const LIST: &str = "kruise.io/sidecarset-injected-list";
+
+fn sidecar(name: &str) -> Set {
+    set(
+        name,
+        json!({"containers": [{"name": format!("{name}-x"), "image": "x:1"}, {"name": format!("{name}-a")}], "initContainers": [{"name": format!("{name}-i")}]}),
+    )
+}
+
+fn annotated(annotations: Value) -> Value {
+    let mut pod = pod(json!([{"name": "main"}]));
+    pod["metadata"]["annotations"] = annotations;
+    pod
+}
+
+fn patching(name: &str, policy: &str, annotations: Value) -> Set {
+    let patch = json!([{"patchPolicy": policy, "annotations": annotations}]);
+    set(name, json!({"containers": [{"name": format!("{name}-x")}], "patchPodMetadata": patch}))
+}
+
+#[test]
+fn a_pod_says_what_it_has() {
+    let sets = [sidecar("b"), sidecar("a")];
+    let new = injected(&pod(json!([{"name": "main"}])), &sets);
+    let record = |set: &Set, hash: &str, revision: &str| {
+        let name = &set.name;
+        format!(
+            r#""{name}":{{"updateTimestamp":"{NOW}","hash":"{hash}","sidecarSetName":"{name}","sidecarList":["{name}-a","{name}-x"]{revision}}}"#
+        )
+    };
+    let [b, a] = &sets;
+    let of = |set: &Set| record(set, &set.hashes.hash, &format!(r#","controllerRevision":"{}-1""#, set.name));
+    let without = |set: &Set| record(set, &set.hashes.without_image, "");
+    let annotations = &new["metadata"]["annotations"];
+    assert_eq!(annotations[HASH], format!("{{{},{}}}", of(a), of(b)));
+    assert_eq!(annotations[WITHOUT_IMAGE], format!("{{{},{}}}", without(a), without(b)));
+    assert_eq!(annotations[LIST], "a,b");
+    assert_eq!(annotations.as_object().unwrap().len(), 3);
+}
+
+#[test]
+fn entries_of_others_stay() {
+    let other = r#""z":{"updateTimestamp":null,"hash":"h","sidecarSetName":"z","sidecarList":["q"],"later":true}"#;
+    let old = annotated(json!({
+        HASH: format!("{{{other}}}"), WITHOUT_IMAGE: r#"{"z":"old"}"#, LIST: "z",
+        "kruise.io/sidecarset-working-hotupgrade-container": r#"{"q":"q-2"}"#, "other": "x",
+    }));
+    let hot = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"});
+    let new = injected(&old, &[set("a", json!({"containers": [{"name": "mesh", "upgradeStrategy": hot}]}))]);
+    let annotations = &new["metadata"]["annotations"];
+    assert!(annotations[HASH].as_str().unwrap().ends_with(&format!("{other}}}")));
+    let expected = r#""z":{"updateTimestamp":null,"hash":"old","sidecarSetName":"z","sidecarList":null}}"#;
+    assert!(annotations[WITHOUT_IMAGE].as_str().unwrap().ends_with(expected));
+    assert_eq!((&annotations[LIST], &annotations["other"]), (&json!("a,z"), &json!("x")));
+    let working = &annotations["kruise.io/sidecarset-working-hotupgrade-container"];
+    assert_eq!(working, r#"{"mesh":"mesh-1","q":"q-2"}"#);
+}
+
+#[test]
+fn annotations_that_cannot_be_read_are_refused_by_name() {
+    let hot = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"});
+    let mesh = || set("b", json!({"containers": [{"name": "mesh", "upgradeStrategy": hot}]}));
+    let working = "kruise.io/sidecarset-working-hotupgrade-container";
+    for (key, refused) in [(HASH, 2), (WITHOUT_IMAGE, 2), (working, 1)] {
+        let found = run(&annotated(json!({key: "no JSON"})), &[sidecar("a"), mesh()], false, NOW);
+        assert_eq!(found.refusals.len(), refused, "{key}");
+        assert!(found.refusals.iter().all(|refusal| refusal.reason.contains(key)), "{:?}", found.refusals);
+    }
+}
+
+#[test]
+fn an_update_since_makes_the_containers_and_their_record_anew() {
+    let first = injected(&pod(json!([{"name": "main"}])), &[sidecar("a"), sidecar("b")]);
+    let newer = set(
+        "a",
+        json!({"containers": [{"name": "a-x", "image": "x:2"}, {"name": "a-a"}], "initContainers": [{"name": "a-i"}]}),
+    );
+    let second = run(&first, &[newer, sidecar("b")], false, LATER);
+    assert_eq!(container(&second.pod, "a-x")["image"], "x:2");
+    assert_eq!(names(&second.pod, "containers"), names(&first, "containers"));
+    let time = |set: &str| {
+        let text = second.pod["metadata"]["annotations"][HASH].as_str().unwrap();
+        serde_json::from_str::<Value>(text).unwrap()[set]["updateTimestamp"].clone()
+    };
+    assert_eq!((time("a"), time("b")), (json!(LATER), json!(NOW)));
+}
+
+#[test]
+fn a_record_is_not_believed_where_a_container_lacks() {
+    let sets = [sidecar("a")];
+    let first = injected(&pod(json!([{"name": "main"}])), &sets);
+    let mut lacking = first.clone();
+    lacking["spec"]["containers"].as_array_mut().unwrap().remove(0);
+    lacking["spec"]["containers"][0] = json!({"name": "a-a", "image": "someone's"});
+    let second = run(&lacking, &sets, false, LATER);
+    assert_eq!(names(&second.pod, "containers"), ["a-x", "a-a", "main"]);
+    assert_eq!(container(&second.pod, "a-a"), container(&first, "a-a"));
+    assert!(second.pod["metadata"]["annotations"][HASH].as_str().unwrap().contains(LATER));
+}
+
+#[test]
+fn what_others_made_of_a_container_in_between_stays() {
+    let policy = json!({"targetContainersMode": "max", "resourcesExpr": {"limits": {"cpu": "cpu"}}});
+    let hot = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"});
+    let agent = json!({
+        "name": "agent", "image": "agent:1", "shareVolumePolicy": {"type": "enabled"}, "resourcesPolicy": policy, "upgradeStrategy": hot,
+        "transferEnv": [{"sourceContainerName": "main", "envName": "A"}],
+    });
+    let sets = [set("a", json!({"containers": [agent]}))];
+    let main = json!({"name": "main", "resources": {"limits": {"cpu": "1"}}});
+    let mut first = injected(&pod(json!([main])), &sets);
+    // The apiserver's defaults, a registry's mirror, and a variable.
+    for at in 0..2 {
+        let agent = &mut first["spec"]["containers"][at];
+        agent["image"] = json!(format!("mirror/{}", agent["image"].as_str().unwrap()));
+        agent["terminationMessagePath"] = json!("/dev/termination-log");
+        agent["resources"]["requests"] = json!({"cpu": "1"});
+        agent["env"][1]["valueFrom"]["fieldRef"]["apiVersion"] = json!("v1");
+        agent["env"].as_array_mut().unwrap().insert(0, json!({"name": "MINE", "value": "1"}));
+    }
+    assert_eq!(run(&first, &sets, false, LATER).pod, first);
+    // What comes with the pod's own containers in between is shared, too.
+    let mut changed = first.clone();
+    changed["spec"]["containers"][2]["env"] = json!([{"name": "A", "value": "1"}]);
+    changed["spec"]["containers"][2]["volumeMounts"] = json!([{"name": "v", "mountPath": "/v"}]);
+    let second = run(&changed, &sets, false, LATER).pod;
+    let mut expected = changed.clone();
+    for at in 0..2 {
+        let agent = &mut expected["spec"]["containers"][at];
+        agent["env"].as_array_mut().unwrap().push(json!({"name": "A", "value": "1"}));
+        agent["volumeMounts"] = json!([{"name": "v", "mountPath": "/v"}]);
+    }
+    assert_eq!(second, expected);
+}
+
+#[test]
+fn annotations_of_sidecarsets_come_by_their_policies() {
+    let table = [
+        ("Retain", json!({"new": "1", "old": "1"}), json!({"new": "1", "old": "0"})),
+        ("Overwrite", json!({"new": "1", "old": "1"}), json!({"new": "1", "old": "1"})),
+        ("MergePatchJson", json!({"json": r#"{"a":1}"#}), json!({"json": r#"{"a":1,"z":0}"#, "old": "0"})),
+    ];
+    for (policy, wanted, expected) in table {
+        let new = injected(&annotated(json!({"old": "0", "json": r#"{"z":0}"#})), &[patching("a", policy, wanted)]);
+        for (key, value) in expected.as_object().unwrap() {
+            assert_eq!(new["metadata"]["annotations"][key], *value, "{policy} {key}");
+        }
+    }
+}
+
+#[test]
+fn later_sidecarsets_see_the_annotations_of_earlier_ones() {
+    let sets = [
+        patching("b", "MergePatchJson", json!({"json": r#"{"b":2}"#})),
+        patching("a", "MergePatchJson", json!({"json": r#"{"a":1,"b":1}"#})),
+        patching("c", "Retain", json!({"json": "none"})),
+    ];
+    let new = injected(&pod(json!([{"name": "main"}])), &sets);
+    assert_eq!(new["metadata"]["annotations"]["json"], r#"{"a":1,"b":2}"#);
+}
+
+#[test]
+fn annotations_alone_make_no_record() {
+    let only = set("a", json!({"patchPodMetadata": [{"annotations": {"key": "value"}}]}));
+    let new = injected(&pod(json!([{"name": "main"}])), &[only]);
+    assert_eq!(new["metadata"]["annotations"], json!({"key": "value"}));
+}
+
+#[test]
+fn texts_that_cannot_be_merged_are_refused() {
+    let old = annotated(json!({"json": "none"}));
+    let merging = patching("a", "MergePatchJson", json!({"json": r#"{"a":1}"#, "first": "{}"}));
+    let other = || patching("b", "Retain", json!({"key": "value"}));
+    let found = run(&old, &[merging, other()], false, NOW);
+    assert_eq!(found.pod, injected(&old, &[other()]), "the whole set is left out");
+    let reason = "annotation \"json\": \"none\" is no JSON object, and cannot be merged".to_owned();
+    assert_eq!(found.refusals, [Refusal { sidecar_set: "a".to_owned(), reason }]);
+}
+
+#[test]
+fn annotations_that_are_not_allowed_are_left_out() {
+    let keys = json!({"forbidden/x": "1", "kruise.io/sidecarset-hash": "{}", "version.sidecarset.kruise.io/mesh-1": "7", "allowed": "1"});
+    let old = pod(json!([{"name": "main"}]));
+    let found = run(&old, &[patching("a", "Overwrite", keys)], false, NOW);
+    let annotations = found.pod["metadata"]["annotations"].as_object().unwrap();
+    assert_eq!(annotations.keys().collect::<Vec<_>>(), ["allowed", HASH, WITHOUT_IMAGE, LIST]);
+    assert_eq!(found.warnings.len(), 3);
+    assert_eq!(
+        found.warnings[0],
+        "SidecarSet \"a\" may not set the annotation \"forbidden/x\": the pod does not get it"
+    );
+    assert_eq!(found.refusals, []);
+}

@@ -1,0 +1,188 @@
+//! Which containers a pod gets, and where.
+
+use serde_json::json;
+
+use super::*;
+
+fn of(names: &[&str]) -> Value {
+    names.iter().map(|name| json!({"name": name, "image": format!("{name}:1")})).collect()
+}
+
+#[test]
+fn a_pod_gets_a_container_as_it_is_written() {
+    let sidecar = json!({"name": "agent", "image": "agent:1", "later": {"field": 1}, "command": ["run"]});
+    let new = injected(&pod(of(&["main"])), &[set("a", json!({"containers": [sidecar]}))]);
+    let expected = json!({
+        "name": "agent", "image": "agent:1", "later": {"field": 1}, "command": ["run"],
+        "env": [{"name": "IS_INJECTED", "value": "true"}],
+    });
+    assert_eq!(new["spec"]["containers"], json!([expected, {"name": "main", "image": "main:1"}]));
+}
+
+#[test]
+fn sidecarsets_come_by_name_and_containers_as_they_are_listed() {
+    let sets = || [set("b", json!({"containers": of(&["z", "a"])})), set("a", json!({"containers": of(&["y", "b"])}))];
+    let new = injected(&pod(of(&["main"])), &sets());
+    assert_eq!(names(&new, "containers"), ["y", "b", "z", "a", "main"]);
+    let sorted = run(&pod(of(&["main"])), &sets(), true, NOW);
+    assert_eq!(names(&sorted.pod, "containers"), ["a", "b", "y", "z", "main"]);
+    assert_eq!(run(&sorted.pod, &sets(), true, LATER), sorted);
+}
+
+#[test]
+fn each_stands_where_its_policy_says() {
+    let sidecar = |name: &str, policy: &str| json!({"name": name, "podInjectPolicy": policy});
+    let spec = json!({
+        "containers": [{"name": "c0"}, sidecar("c1", "AfterAppContainer"), sidecar("c2", "BeforeAppContainer")],
+        "initContainers": [sidecar("i3", "BeforeAppContainer"), {"name": "i2"}, sidecar("i1", "AfterAppContainer"), sidecar("i0", "BeforeAppContainer")],
+    });
+    let mut old = pod(of(&["main", "other"]));
+    old["spec"]["initContainers"] = of(&["prepare"]);
+    let new = injected(&old, &[set("a", spec.clone())]);
+    assert_eq!(names(&new, "containers"), ["c0", "c2", "main", "other", "c1"]);
+    assert_eq!(names(&new, "initContainers"), ["i0", "i3", "prepare", "i1", "i2"]);
+    let new = injected(&pod(of(&["main"])), &[set("a", spec)]);
+    assert_eq!(names(&new, "initContainers"), ["i0", "i3", "i1", "i2"]);
+}
+
+#[test]
+fn init_containers_of_all_are_sorted() {
+    let sets = [set("a", json!({"initContainers": of(&["c", "a"])})), set("b", json!({"initContainers": of(&["b"])}))];
+    assert_eq!(names(&injected(&pod(of(&["main"])), &sets), "initContainers"), ["a", "b", "c"]);
+}
+
+#[test]
+fn a_container_of_the_same_name_is_replaced_at_its_place() {
+    let sets = [set("a", json!({"containers": of(&["agent", "new"])}))];
+    let old = pod(json!([{"name": "main"}, {"name": "agent", "image": "old", "env": [{"name": "A", "value": "1"}]}]));
+    let once = run(&old, &sets, false, NOW);
+    assert_eq!(names(&once.pod, "containers"), ["new", "main", "agent"]);
+    assert_eq!(container(&once.pod, "agent")["image"], "agent:1");
+    assert_eq!(variables(container(&once.pod, "agent")), ["IS_INJECTED=true"]);
+    assert_eq!(once.warnings, ["container \"agent\" of the pod is replaced by that of SidecarSet \"a\""]);
+    let twice = run(&once.pod, &sets, false, LATER);
+    assert_eq!((twice.pod, twice.warnings), (once.pod, Vec::new()));
+}
+
+#[test]
+fn two_containers_of_one_name_are_refused() {
+    let twice = |spec: Value| set("b", spec);
+    let table = [
+        (twice(json!({"containers": of(&["agent"])})), "container \"agent\": SidecarSet \"a\" brings one of that name"),
+        (
+            twice(json!({"initContainers": of(&["agent"])})),
+            "container \"agent\": SidecarSet \"a\" brings one of that name",
+        ),
+        (
+            twice(json!({"initContainers": of(&["main"])})),
+            "container \"main\": the pod has one of that name in spec.containers",
+        ),
+        (
+            twice(json!({"containers": of(&["prepare"])})),
+            "container \"prepare\": the pod has one of that name in spec.initContainers",
+        ),
+        (twice(json!({"containers": of(&["x", "x"])})), "container \"x\": SidecarSet \"b\" brings one of that name"),
+    ];
+    let mut old = pod(of(&["main"]));
+    old["spec"]["initContainers"] = of(&["prepare"]);
+    let first = || set("a", json!({"containers": of(&["agent"])}));
+    let alone = injected(&old, &[first()]);
+    for (second, expected) in table {
+        let found = run(&old, &[second, first()], false, NOW);
+        assert_eq!(found.pod, alone, "the other is injected");
+        assert_eq!(found.refusals[0].sidecar_set, "b");
+        assert!(found.refusals[0].reason.contains(expected), "{:?}", found.refusals);
+    }
+}
+
+#[test]
+fn a_hot_container_comes_as_a_pair() {
+    let hot = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"});
+    let sidecar = json!({"name": "mesh", "image": "mesh:1", "upgradeStrategy": hot, "args": ["x"], "env": [{"name": "SIDECARSET_VERSION", "value": "mine"}]});
+    let new = injected(&pod(of(&["main"])), &[set("a", json!({"containers": [sidecar, {"name": "log"}]}))]);
+    assert_eq!(names(&new, "containers"), ["mesh-1", "mesh-2", "log", "main"]);
+    for (name, image) in [("mesh-1", "mesh:1"), ("mesh-2", "empty:1")] {
+        let container = container(&new, name);
+        assert_eq!((&container["image"], &container["args"]), (&json!(image), &json!(["x"])));
+        let expected = [
+            "IS_INJECTED=true".to_owned(),
+            format!("SIDECARSET_VERSION=metadata.annotations['version.sidecarset.kruise.io/{name}']"),
+            format!("SIDECARSET_VERSION_ALT=metadata.annotations['versionalt.sidecarset.kruise.io/{name}']"),
+        ];
+        assert_eq!(variables(container), expected);
+    }
+    let annotations = &new["metadata"]["annotations"];
+    for (key, value) in [
+        ("version.sidecarset.kruise.io/mesh-1", "1"),
+        ("version.sidecarset.kruise.io/mesh-2", "0"),
+        ("versionalt.sidecarset.kruise.io/mesh-1", "0"),
+        ("versionalt.sidecarset.kruise.io/mesh-2", "1"),
+        ("kruise.io/sidecarset-working-hotupgrade-container", "{\"mesh\":\"mesh-1\"}"),
+    ] {
+        assert_eq!(annotations[key], value, "{key}");
+    }
+    let record: Value = serde_json::from_str(annotations["kruise.io/sidecarset-hash"].as_str().unwrap()).unwrap();
+    assert_eq!(record["a"]["sidecarList"], json!(["log", "mesh"]));
+}
+
+#[test]
+fn native_sidecars_are_pairs_too_and_containers_that_end_are_not() {
+    let hot = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"});
+    let spec = json!({"initContainers": [
+        {"name": "mesh", "image": "mesh:1", "restartPolicy": "Always", "upgradeStrategy": hot},
+        {"name": "once", "image": "once:1", "upgradeStrategy": hot},
+    ]});
+    let other = set("b", json!({"containers": [{"name": "envoy", "upgradeStrategy": hot}]}));
+    let new = injected(&pod(of(&["main"])), &[set("a", spec), other]);
+    assert_eq!(names(&new, "initContainers"), ["mesh-1", "mesh-2", "once"]);
+    let annotations = &new["metadata"]["annotations"];
+    let working = &annotations["kruise.io/sidecarset-working-hotupgrade-container"];
+    assert_eq!(working, "{\"envoy\":\"envoy-1\",\"mesh\":\"mesh-1\"}");
+    let record: Value = serde_json::from_str(annotations["kruise.io/sidecarset-hash"].as_str().unwrap()).unwrap();
+    assert_eq!(record["a"]["sidecarList"], json!(["mesh"]), "those that an update changes");
+}
+
+#[test]
+fn half_a_pair_is_made_anew_as_a_whole() {
+    let hot = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"});
+    let sets = [set("a", json!({"containers": [{"name": "mesh", "image": "mesh:1", "upgradeStrategy": hot}]}))];
+    let new = injected(&pod(of(&["main"])), &sets);
+    let mut half = new.clone();
+    half["spec"]["containers"].as_array_mut().unwrap().remove(1);
+    half["spec"]["containers"][0]["image"] = json!("empty:1");
+    let found = run(&half, &sets, false, NOW);
+    assert_eq!(
+        found.pod["spec"]["containers"],
+        json!([new["spec"]["containers"][1], new["spec"]["containers"][0], new["spec"]["containers"][2]])
+    );
+}
+
+#[test]
+fn what_is_no_pod_gets_nothing() {
+    let sets = || [set("a", json!({"containers": of(&["agent"])}))];
+    for no_pod in [
+        json!(null),
+        json!(1),
+        json!([]),
+        json!({}),
+        json!({"metadata": {}, "spec": 1}),
+        json!({"metadata": {}, "spec": {"containers": {}}}),
+        json!({"metadata": {"annotations": []}, "spec": {}}),
+        json!({"metadata": {}, "spec": {"volumes": "x"}}),
+    ] {
+        let found = run(&no_pod, &sets(), false, NOW);
+        assert_eq!((&found.pod, found.refusals.len()), (&no_pod, 1));
+    }
+    let odd = json!({"metadata": {"annotations": null}, "spec": {"containers": [1, null, {"env": 1}, {"name": 2, "volumeMounts": [3]}]}});
+    let found = run(&odd, &sets(), false, NOW);
+    assert_eq!(found.refusals, []);
+    assert_eq!(run(&found.pod, &sets(), false, LATER), found);
+}
+
+#[test]
+fn nothing_comes_of_nothing() {
+    let old = pod(of(&["main"]));
+    assert_eq!(injected(&old, &[]), old);
+    let empty = json!({"volumes": [{"name": "v"}], "imagePullSecrets": [{"name": "s"}], "patchPodMetadata": [{"annotations": {}}]});
+    assert_eq!(injected(&old, &[set("a", empty)]), old);
+}

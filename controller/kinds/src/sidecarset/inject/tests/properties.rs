@@ -1,0 +1,252 @@
+//! What holds for every pod and all SidecarSets.
+
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
+use serde_json::json;
+
+use super::*;
+
+const VARIABLES: [&str; 6] = ["A", "B", "IS_INJECTED", "SIDECARSET_VERSION", "POD", "KRUISE_CONTAINER_PRIORITY"];
+const PATHS: [&str; 4] = ["/a", "/b", "/c", "/d"];
+const VOLUMES: [&str; 3] = ["v", "w", "x"];
+
+fn env() -> impl Strategy<Value = Value> {
+    let value = select(&["1", "true", "$(A)"][..]);
+    prop::collection::vec((select(&VARIABLES[..]), value), 0..4)
+        .prop_map(|list| list.into_iter().map(|(name, value)| json!({"name": name, "value": value})).collect())
+}
+
+fn mounts(key: &'static str) -> impl Strategy<Value = Value> {
+    let sub_path = select(&["", "$(A)/x", "$(POD)/$$(B)"][..]);
+    prop::collection::vec((select(&VOLUMES[..]), select(&PATHS[..]), sub_path), 0..4).prop_map(move |list| {
+        list.into_iter()
+            .map(|(name, path, sub)| json!({"name": name, key: path, "subPathExpr": sub, "later": 1}))
+            .collect()
+    })
+}
+
+fn container_of(name: &'static str) -> impl Strategy<Value = Value> {
+    let amounts = select(&["", "100m", "1", "250m"][..]);
+    (env(), mounts("mountPath"), mounts("devicePath"), amounts, any::<bool>()).prop_map(
+        move |(env, mounts, devices, cpu, native)| {
+            let limits = if cpu.is_empty() { json!({}) } else { json!({"cpu": cpu}) };
+            let mut container = json!({
+                "name": name, "image": format!("{name}:1"), "env": env, "volumeMounts": mounts, "volumeDevices": devices,
+                "resources": {"limits": limits}, "laterField": {"of": name},
+            });
+            if native {
+                container["restartPolicy"] = json!("Always");
+            }
+            container
+        },
+    )
+}
+
+fn containers(names: &'static [&'static str]) -> impl Strategy<Value = Value> {
+    subsequence(names, 0..=names.len())
+        .prop_flat_map(|names| names.into_iter().map(container_of).collect::<Vec<_>>())
+        .prop_map(Value::Array)
+}
+
+fn any_pod() -> impl Strategy<Value = Value> {
+    let texts = select(&["", "{}", r#"{"a":{"b":1},"z":null}"#, "none", "main"][..]);
+    let secrets = subsequence(&["s", "t"][..], 0..=2);
+    (containers(&["main", "helper", "agent", "mesh-2"]), containers(&["prepare", "native"]), texts, secrets).prop_map(
+        |(containers, inits, text, secrets)| {
+            let secrets: Value = secrets.into_iter().map(|name| json!({"name": name})).collect();
+            json!({
+                "apiVersion": "v1", "laterField": 1,
+                "metadata": {"name": "web", "labels": {"app": "main"}, "annotations": {"json": text, "by": "helper"}},
+                "spec": {
+                    "containers": containers, "initContainers": inits, "imagePullSecrets": secrets,
+                    "volumes": [{"name": "v", "laterSource": {}}], "laterField": [1, {"a": null}],
+                },
+            })
+        },
+    )
+}
+
+fn sidecar(name: &'static str) -> impl Strategy<Value = Value> {
+    let switch = || select(&["enabled", "disabled"][..]);
+    let place = select(&["BeforeAppContainer", "AfterAppContainer"][..]);
+    let source = select(&["main", "helper", "agent", "none"][..]);
+    let path =
+        select(&["metadata.labels['app']", "metadata.annotations['by']", "metadata.annotations['json']", ""][..]);
+    let policy = select(&["", "cpu*50%", "max(cpu, 150m) - 100m", "cpu - 300m"][..]);
+    let transfer = (source, path, subsequence(&VARIABLES[..], 0..=4)).prop_map(|(name, path, variables)| {
+        let mut from = json!({"sourceContainerName": name, "envNames": variables});
+        if !path.is_empty() {
+            from["sourceContainerNameFrom"] = json!({"fieldRef": {"fieldPath": path}});
+        }
+        from
+    });
+    let transfers = prop::collection::vec(transfer, 0..3);
+    (container_of(name), place, (switch(), switch()), transfers, policy, any::<bool>()).prop_map(
+        |(mut container, place, (mounts, devices), transfers, policy, hot)| {
+            container["podInjectPolicy"] = json!(place);
+            container["shareVolumePolicy"] = json!({"type": mounts});
+            container["shareVolumeDevicePolicy"] = json!({"type": devices});
+            container["transferEnv"] = json!(transfers);
+            if !policy.is_empty() {
+                let expressions = json!({"limits": {"cpu": policy}, "requests": {"cpu": policy}});
+                container["resourcesPolicy"] = json!({"targetContainersMode": "sum", "resourcesExpr": expressions});
+            }
+            if hot {
+                container["upgradeStrategy"] = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"});
+            }
+            container
+        },
+    )
+}
+
+fn sidecars(names: &'static [&'static str]) -> impl Strategy<Value = Value> {
+    subsequence(names, 0..=names.len())
+        .prop_flat_map(|names| names.into_iter().map(sidecar).collect::<Vec<_>>())
+        .prop_map(Value::Array)
+}
+
+fn any_set(
+    name: &'static str,
+    containers: &'static [&'static str],
+    inits: &'static [&'static str],
+) -> impl Strategy<Value = Set> {
+    let policies = select(&["Retain", "Overwrite", "MergePatchJson"][..]);
+    let texts = select(&["{}", r#"{"a":{"b":null,"c":[1]}}"#, r#"{"a":2,"n":null}"#, "helper"][..]);
+    let patches = prop::collection::vec((policies, select(&["json", "by", "new", "forbidden"][..]), texts), 0..3);
+    (sidecars(containers), sidecars(inits), patches).prop_map(move |(containers, inits, patches)| {
+        let patch =
+            |(policy, key, text): (&str, &str, &str)| json!({"patchPolicy": policy, "annotations": {key: text}});
+        let patches: Value = patches.into_iter().map(patch).collect();
+        let volumes: Value = VOLUMES.iter().map(|name| json!({"name": name, "emptyDir": {}, "of": "set"})).collect();
+        set(
+            name,
+            json!({
+                "containers": containers, "initContainers": inits, "patchPodMetadata": patches, "volumes": volumes,
+                "imagePullSecrets": [{"name": "t"}, {"name": "u"}],
+            }),
+        )
+    })
+}
+
+fn any_sets() -> impl Strategy<Value = Vec<Set>> {
+    let (a, b) = (any_set("a", &["agent", "mesh"], &["init", "native"]), any_set("b", &["log", "main"], &["wait"]));
+    // This one may bring what others bring, too.
+    let c = any_set("c", &["proxy", "agent"], &["mesh-1", "native"]);
+    (b, a, c, 0_usize..=3).prop_map(|(b, a, c, count)| {
+        let mut sets = vec![b, a, c];
+        sets.truncate(count);
+        sets
+    })
+}
+
+/// What the apiserver fills in between two calls.
+fn defaulted(pod: &mut Value) {
+    for list in ["containers", "initContainers"] {
+        for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
+            container["terminationMessagePath"] = json!("/dev/termination-log");
+            let limits = container["resources"]["limits"].clone();
+            for (name, amount) in limits.as_object().into_iter().flatten() {
+                if container["resources"]["requests"][name].is_null() {
+                    container["resources"]["requests"][name] = amount.clone();
+                }
+            }
+            for variable in container["env"].as_array_mut().into_iter().flatten() {
+                if !variable["valueFrom"]["fieldRef"].is_null() {
+                    variable["valueFrom"]["fieldRef"]["apiVersion"] = json!("v1");
+                }
+            }
+        }
+    }
+}
+
+/// Whether all of the one is in the other: maps may have more fields, and nothing else may differ.
+fn is_within(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Object(one), Value::Object(other)) => {
+            one.iter().all(|(key, value)| other.get(key).is_some_and(|other| is_within(value, other)))
+        }
+        _ => one == other,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// A second call changes nothing, however much later.
+    #[test]
+    fn twice_is_once(pod in any_pod(), sets in any_sets(), sort in any::<bool>()) {
+        let once = run(&pod, &sets, sort, NOW);
+        let twice = run(&once.pod, &sets, sort, LATER);
+        prop_assert_eq!(&twice.pod, &once.pod);
+        prop_assert!(!twice.warnings.iter().any(|warning| warning.contains("is replaced")));
+    }
+
+    /// Nor does one after the apiserver has filled in its defaults.
+    #[test]
+    fn defaults_between_two_calls_change_nothing(mut pod in any_pod(), sets in any_sets()) {
+        // The pod of the first call has its own already.
+        defaulted(&mut pod);
+        let mut once = run(&pod, &sets, false, NOW).pod;
+        defaulted(&mut once);
+        prop_assert_eq!(run(&once, &sets, false, LATER).pod, once);
+    }
+
+    /// Everything that a pod has survives, but for containers that are replaced and annotations that SidecarSets may change.
+    #[test]
+    fn what_a_pod_has_survives(pod in any_pod(), sets in any_sets()) {
+        let found = run(&pod, &sets, false, NOW);
+        let new = &found.pod;
+        let (mut bare_old, mut bare_new) = (pod.clone(), new.clone());
+        for bare in [&mut bare_old, &mut bare_new] {
+            for field in ["containers", "initContainers", "volumes", "imagePullSecrets"] {
+                bare["spec"].as_object_mut().unwrap().remove(field);
+            }
+            bare["metadata"]["annotations"].take();
+        }
+        prop_assert_eq!(&bare_old, &bare_new);
+        for list in ["volumes", "imagePullSecrets"] {
+            let old = pod["spec"][list].as_array().unwrap();
+            prop_assert_eq!(&new["spec"][list].as_array().unwrap()[..old.len()], &old[..]);
+        }
+        for list in ["containers", "initContainers"] {
+            // In their order, and whole.
+            let is_replaced = |container: &&Value| found.warnings.iter().any(|warning| warning.contains(&format!("container {} ", container["name"])));
+            let old: Vec<_> = pod["spec"][list].as_array().unwrap().iter().filter(|of| !is_replaced(of)).collect();
+            let names: Vec<_> = old.iter().map(|container| &container["name"]).collect();
+            let kept: Vec<_> = new["spec"][list].as_array().unwrap().iter().filter(|of| names.contains(&&of["name"])).collect();
+            prop_assert_eq!(kept, old);
+        }
+    }
+
+    /// A set that is named as refused leaves nothing behind, and the others are as if it were not there.
+    #[test]
+    fn what_is_refused_is_left_out_whole(pod in any_pod(), sets in any_sets()) {
+        let found = run(&pod, &sets, false, NOW);
+        let refused = |set: &Set| found.refusals.iter().any(|refusal| refusal.sidecar_set == set.name);
+        let others: Vec<Set> = sets.into_iter().filter(|set| !refused(set)).collect();
+        let without = run(&pod, &others, false, NOW);
+        prop_assert_eq!((&without.pod, without.refusals.len()), (&found.pod, 0));
+        let list = without.pod["metadata"]["annotations"]["kruise.io/sidecarset-injected-list"].as_str().unwrap_or_default().to_owned();
+        prop_assert!(found.refusals.iter().all(|refusal| !list.split(',').any(|name| name == refusal.sidecar_set)));
+    }
+
+    /// A container has each field of its SidecarSet, those unknown to us among them, and no two of a pod have one name.
+    #[test]
+    fn containers_come_whole(pod in any_pod(), set in any_set("a", &["agent", "mesh"], &["init"])) {
+        let found = run(&pod, std::slice::from_ref(&set), false, NOW);
+        if found.refusals.is_empty() {
+            for sidecar in &set.spec.containers {
+                let name = sidecar.container["name"].as_str().unwrap();
+                let hot = sidecar.upgrade_strategy.upgrade_type == berth_api::v1beta1::sidecarset::UpgradeType::HotUpgrade;
+                let there = container(&found.pod, &if hot { format!("{name}-1") } else { name.to_owned() });
+                let wanted = json!({"laterField": {"of": name}, "image": format!("{name}:1")});
+                prop_assert!(is_within(&wanted, there), "{}", there);
+            }
+        }
+        let mut all = [names(&found.pod, "containers"), names(&found.pod, "initContainers")].concat();
+        let count = all.len();
+        all.sort();
+        all.dedup();
+        prop_assert_eq!(all.len(), count);
+    }
+}

@@ -1,0 +1,228 @@
+//! What sidecars share with the pod's own containers: variables, volumes, resources, secrets.
+
+use serde_json::json;
+
+use super::*;
+
+fn main_with(fields: Value) -> Value {
+    let mut main = json!({"name": "main", "image": "main:1"});
+    main.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    pod(json!([main]))
+}
+
+fn sidecar(fields: Value) -> Set {
+    let mut agent = json!({"name": "agent", "image": "agent:1"});
+    agent.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    set("a", json!({"containers": [agent]}))
+}
+
+fn env(variables: &[&str]) -> Value {
+    let one = |text: &&str| text.split_once('=').map(|(name, value)| json!({"name": name, "value": value}));
+    variables.iter().filter_map(one).collect()
+}
+
+#[test]
+fn variables_are_transferred_and_never_override() {
+    let old = main_with(json!({"env": env(&["A=1", "B=2", "C=3", "A=4", "IS_INJECTED=no"])}));
+    let from_main = |fields: Value| {
+        let mut from = json!({"sourceContainerName": "main"});
+        from.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        from
+    };
+    let table = [
+        (json!([from_main(json!({"envName": "B"}))]), vec!["IS_INJECTED=true", "B=2"]),
+        (
+            json!([from_main(json!({"envNames": ["C", "B"], "envName": "A"}))]),
+            vec!["IS_INJECTED=true", "A=4", "B=2", "C=3"],
+        ),
+        (json!([from_main(json!({"envNames": ["missing", "IS_INJECTED"]}))]), vec!["IS_INJECTED=true"]),
+        (json!([{"sourceContainerName": "other", "envName": "A"}, {"envName": "A"}]), vec!["IS_INJECTED=true"]),
+        (
+            json!([from_main(json!({})), from_main(json!({"envName": "C"})), from_main(json!({"envName": "B"}))]),
+            vec!["IS_INJECTED=true", "C=3", "B=2"],
+        ),
+    ];
+    for (transfer, expected) in table {
+        let new = injected(&old, &[sidecar(json!({"transferEnv": transfer}))]);
+        assert_eq!(variables(container(&new, "agent")), expected, "{transfer}");
+    }
+    let own = json!({"env": env(&["A=own", "IS_INJECTED=false"]), "transferEnv": [from_main(json!({"envNames": ["A", "B"]}))]});
+    let new = injected(&old, &[sidecar(own)]);
+    assert_eq!(variables(container(&new, "agent")), ["A=own", "IS_INJECTED=true", "B=2"]);
+}
+
+#[test]
+fn the_pod_names_the_container_of_a_variable() {
+    let mut old = main_with(json!({"env": env(&["A=1"])}));
+    old["metadata"]["labels"] = json!({"app": "main", "other": "nobody"});
+    old["metadata"]["annotations"] = json!({"example.com/Main": "main"});
+    for (path, is_found) in [
+        ("metadata.labels['app']", true),
+        ("metadata.annotations['example.com/Main']", true),
+        ("metadata.labels['other']", false),
+        ("metadata.labels['none']", false),
+        ("metadata.labels", false),
+        ("metadata.name", false),
+        ("spec.labels['app']", false),
+        ("['app']", false),
+        ("", false),
+    ] {
+        // Where the pod is asked, the name beside it counts for nothing.
+        let from = json!({"sourceContainerName": "main", "sourceContainerNameFrom": {"fieldRef": {"fieldPath": path}}, "envName": "A"});
+        let new = injected(&old, &[sidecar(json!({"transferEnv": [from]}))]);
+        let expected = if is_found { vec!["IS_INJECTED=true", "A=1"] } else { vec!["IS_INJECTED=true"] };
+        assert_eq!(variables(container(&new, "agent")), expected, "{path}");
+    }
+}
+
+#[test]
+fn containers_of_sidecarsets_lend_nothing() {
+    let main = json!({"name": "main", "env": env(&["A=1"]), "volumeMounts": [{"name": "data", "mountPath": "/data"}]});
+    let foreign = json!({"name": "foreign", "env": env(&["B=1", "IS_INJECTED=true"]), "volumeMounts": [{"name": "f", "mountPath": "/foreign"}]});
+    // It is replaced: nothing of it will run.
+    let log = json!({"name": "log", "env": env(&["C=1"]), "volumeMounts": [{"name": "l", "mountPath": "/log"}]});
+    let from = |name: &str, variable: &str| json!({"sourceContainerName": name, "envName": variable});
+    let transfer = json!([from("main", "A"), from("foreign", "B"), from("log", "C")]);
+    let agent = sidecar(json!({"transferEnv": transfer, "shareVolumePolicy": {"type": "enabled"}}));
+    let sets =
+        [agent, set("b", json!({"containers": [{"name": "log", "volumeMounts": [{"name": "m", "mountPath": "/m"}]}]}))];
+    let once = run(&pod(json!([main, foreign, log])), &sets, false, NOW);
+    let agent = container(&once.pod, "agent");
+    assert_eq!(variables(agent), ["IS_INJECTED=true", "A=1"]);
+    assert_eq!(agent["volumeMounts"], json!([{"name": "data", "mountPath": "/data"}]));
+    assert_eq!(run(&once.pod, &sets, false, LATER).pod, once.pod);
+}
+
+#[test]
+fn mounts_and_devices_are_shared_at_free_paths() {
+    let mount = |name: &str, path: &str| json!({"name": name, "mountPath": path});
+    let device = |name: &str, path: &str| json!({"name": name, "devicePath": path});
+    let old = main_with(json!({
+        "volumeMounts": [mount("a", "/a"), mount("b", "/b"), mount("c", "/c"), mount("dup", "/a")],
+        "volumeDevices": [device("d", "/d"), device("e", "/e"), device("f", "/c")],
+    }));
+    let own = json!({"volumeMounts": [mount("own", "/b"), mount("own", "/d")], "volumeDevices": [device("own", "/a")]});
+    let on = json!({"type": "enabled"});
+    let off = json!({"type": "disabled"});
+    let table = [
+        (&off, &off, json!(["/b", "/d"]), json!(["/a"])),
+        (&on, &off, json!(["/b", "/d", "/c"]), json!(["/a"])),
+        (&off, &on, json!(["/b", "/d"]), json!(["/a", "/e", "/c"])),
+        (&on, &on, json!(["/b", "/d", "/c"]), json!(["/a", "/e"])),
+    ];
+    for (volumes, devices, mounts, device_paths) in table {
+        let mut fields = own.clone();
+        fields["shareVolumePolicy"] = volumes.clone();
+        fields["shareVolumeDevicePolicy"] = devices.clone();
+        let new = injected(&old, &[sidecar(fields)]);
+        let paths = |list: &str, key: &str| {
+            container(&new, "agent")[list].as_array().unwrap().iter().map(|item| item[key].clone()).collect::<Value>()
+        };
+        assert_eq!(paths("volumeMounts", "mountPath"), mounts, "{volumes} {devices}");
+        assert_eq!(paths("volumeDevices", "devicePath"), device_paths, "{volumes} {devices}");
+    }
+    let new = injected(&old, &[sidecar(json!({}))]);
+    assert_eq!(container(&new, "agent").get("volumeMounts"), None);
+}
+
+#[test]
+fn a_shared_path_brings_the_variables_that_it_is_made_of() {
+    let old = main_with(json!({
+        "env": env(&["POD=web-0", "ODD=1", "OTHER=2", "USED=3"]),
+        "volumeMounts": [
+            {"name": "logs", "mountPath": "/logs", "subPathExpr": "foo/$(ODD)/$(POD)/$(MISSING)/$$(OTHER)"},
+            {"name": "data", "mountPath": "/taken", "subPathExpr": "$(USED)"},
+        ],
+    }));
+    let fields = json!({
+        "shareVolumePolicy": {"type": "enabled"}, "env": env(&["ODD=own"]), "volumeMounts": [{"name": "x", "mountPath": "/taken"}],
+        "transferEnv": [{"sourceContainerName": "main", "envName": "OTHER"}],
+    });
+    let new = injected(&old, &[sidecar(fields)]);
+    assert_eq!(variables(container(&new, "agent")), ["ODD=own", "IS_INJECTED=true", "OTHER=2", "POD=web-0"]);
+}
+
+#[test]
+fn only_volumes_that_are_mounted_come_and_the_pods_own_wins() {
+    let volume = |name: &str, path: &str| json!({"name": name, "hostPath": {"path": path}});
+    let mount = |name: &str| json!([{"name": name, "mountPath": format!("/{name}")}]);
+    let first = json!({
+        "volumes": [volume("a", "/1"), volume("b", "/1"), volume("c", "/1"), volume("unused", "/1"), volume("d", "/1")],
+        "containers": [{"name": "x", "volumeMounts": mount("b")}, {"name": "y", "volumeDevices": [{"name": "d", "devicePath": "/d"}]}],
+        "initContainers": [{"name": "i", "volumeMounts": mount("a")}],
+    });
+    let second = json!({"volumes": [volume("b", "/2"), volume("c", "/2")], "containers": [{"name": "z", "volumeMounts": [mount("b")[0], mount("c")[0], mount("none")[0]]}]});
+    let mut old = pod(json!([{"name": "main"}]));
+    old["spec"]["volumes"] = json!([volume("a", "/own"), {"name": "later", "laterSource": {}}]);
+    let new = injected(&old, &[set("a", first), set("b", second)]);
+    let expected = json!([volume("a", "/own"), {"name": "later", "laterSource": {}}, volume("b", "/1"), volume("d", "/1"), volume("c", "/2")]);
+    assert_eq!(new["spec"]["volumes"], expected);
+}
+
+#[test]
+fn pull_secrets_are_joined_by_name() {
+    let secrets = |names: &[&str]| names.iter().map(|name| json!({"name": name})).collect::<Value>();
+    let spec =
+        |container: &str, of: &[&str]| json!({"containers": [{"name": container}], "imagePullSecrets": secrets(of)});
+    let mut old = pod(json!([{"name": "main"}]));
+    old["spec"]["imagePullSecrets"] = secrets(&["own", "a"]);
+    let new = injected(&old, &[set("a", spec("x", &["a", "b"])), set("b", spec("y", &["c", "b"]))]);
+    assert_eq!(new["spec"]["imagePullSecrets"], secrets(&["own", "a", "b", "c"]));
+}
+
+#[test]
+fn resources_are_made_of_those_of_own_containers_and_native_ones() {
+    let policy = json!({"targetContainersMode": "sum", "resourcesExpr": {"limits": {"cpu": "cpu*50%"}, "requests": {"cpu": "cpu"}}});
+    let limit =
+        |name: &str, cpu: &str| json!({"name": name, "restartPolicy": "Always", "resources": {"limits": {"cpu": cpu}}});
+    let mut old =
+        pod(json!([limit("main", "1"), limit("mesh-1", "16"), {"name": "foreign", "env": env(&["IS_INJECTED=true"])}]));
+    old["spec"]["initContainers"] =
+        json!([limit("native", "2"), {"name": "once", "resources": {"limits": {"cpu": "8"}}}]);
+    let hot = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"});
+    let spec = json!({
+        "containers": [{"name": "mesh", "resourcesPolicy": policy, "upgradeStrategy": hot}],
+        "initContainers": [{"name": "i", "restartPolicy": "Always", "resourcesPolicy": policy, "resources": {"limits": {"memory": "1Gi"}}}],
+    });
+    let sets = [set("a", spec)];
+    let once = run(&old, &sets, false, NOW);
+    for name in ["mesh-1", "mesh-2", "i"] {
+        let expected = json!({"limits": {"cpu": "1500m"}, "requests": {"cpu": "0"}});
+        assert_eq!(container(&once.pod, name)["resources"], expected, "{name}");
+    }
+    assert_eq!(run(&once.pod, &sets, false, LATER).pod, once.pod);
+}
+
+#[test]
+fn a_set_without_a_result_is_left_out_whole_and_named() {
+    let policy = |cpu: &str, regex: &str| json!({"targetContainersMode": "sum", "targetContainersNameRegex": regex, "resourcesExpr": {"requests": {"cpu": cpu}}});
+    let bad = |policy: Value| {
+        set(
+            "b",
+            json!({
+                "containers": [{"name": "x"}, {"name": "y", "resourcesPolicy": policy, "volumeMounts": [{"name": "v", "mountPath": "/v"}]}],
+                "volumes": [{"name": "v"}], "imagePullSecrets": [{"name": "s"}], "patchPodMetadata": [{"annotations": {"key": "value"}}],
+            }),
+        )
+    };
+    let good =
+        || [set("a", json!({"containers": [{"name": "agent"}]})), set("c", json!({"containers": [{"name": "log"}]}))];
+    let old = pod(json!([{"name": "main"}]));
+    let without = injected(&old, &good());
+    for (policy, expected) in [
+        (
+            policy("cpu - 1", ""),
+            "container \"y\": resourcesPolicy: resourcesExpr.requests.cpu, with cpu = 0: the result is below zero",
+        ),
+        (policy("cpu*cpu", ""), "two amounts cannot be multiplied"),
+        (policy("cpu", "^x$"), "no container of the pod's own has a name with \"^x$\""),
+    ] {
+        let mut sets = Vec::from(good());
+        sets.push(bad(policy));
+        let found = run(&old, &sets, false, NOW);
+        assert_eq!(found.pod, without);
+        assert_eq!((found.refusals.len(), found.refusals[0].sidecar_set.as_str()), (1, "b"));
+        assert!(found.refusals[0].reason.contains(expected), "{:?}", found.refusals);
+        assert_eq!(run(&found.pod, &sets, false, LATER).pod, without, "twice is once");
+    }
+}

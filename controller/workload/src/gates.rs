@@ -31,6 +31,12 @@ pub enum Gate {
     StatefulSetStartOrdinal,
     /// Claims of a StatefulSet are enlarged with the update of their pods, where its spec says so.
     StatefulSetAutoResizePVC,
+    /// Pods are changed on their way into the cluster.
+    PodWebhook,
+    /// Containers that a SidecarSet brings are sorted by their names.
+    SortSidecarContainersByName,
+    /// SidecarSets may write any annotation of pods that no rule speaks of.
+    AnyPodMetadata,
 }
 
 /// How far a feature is.
@@ -79,6 +85,9 @@ pub const KNOWN: &[Known] = &[
     known("PodIndexLabel", Maturity::Beta, true, Ok(Gate::PodIndexLabel)),
     known("StatefulSetStartOrdinal", Maturity::Alpha, false, Ok(Gate::StatefulSetStartOrdinal)),
     known("StatefulSetAutoResizePVCGate", Maturity::Alpha, false, Ok(Gate::StatefulSetAutoResizePVC)),
+    known("PodWebhook", Maturity::Beta, true, Ok(Gate::PodWebhook)),
+    known("EnableSortSidecarContainerByName", Maturity::Alpha, false, Ok(Gate::SortSidecarContainersByName)),
+    known("SidecarSetPatchPodMetadataDefaultsAllowed", Maturity::Alpha, false, Ok(Gate::AnyPodMetadata)),
     known("TemplateNoDefaults", Maturity::Alpha, false, Err("templates are kept as they are written, always")),
     known(
         "KruisePodReadinessGate",
@@ -107,23 +116,20 @@ pub const KNOWN: &[Known] = &[
 ];
 
 /// Gates of OpenKruise's for kinds and webhooks that are not here: they are accepted, so that its values can be taken over.
-pub const ELSEWHERE: [&str; 18] = [
+pub const ELSEWHERE: [&str; 15] = [
     "DaemonSetPruneIneligibleNodes",
     "DaemonWatchingPod",
     "DefaultHostNetworkHostPortsInPodTemplates",
     "DeletionProtectionForCRDCascadingGate",
     "EnableExternalCerts",
     "EnablePodProbeMarkerOnServerless",
-    "EnableSortSidecarContainerByName",
     "EnhancedLivenessProbe",
     "PodProbeMarkerGate",
     "PodUnavailableBudgetDeleteGate",
     "PodUnavailableBudgetUpdateGate",
-    "PodWebhook",
     "PreDownloadImageForDaemonSetUpdate",
     "ResourceDistributionGate",
     "ResourcesDeletionProtection",
-    "SidecarSetPatchPodMetadataDefaultsAllowed",
     "SidecarTerminator",
     "WorkloadSpread",
 ];

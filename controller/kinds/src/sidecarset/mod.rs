@@ -1,4 +1,4 @@
-//! SidecarSet: containers that pods get when they are created.
+//! SidecarSet: containers that pods get when they are created, and that are updated in place afterwards.
 //!
 //! What a pod gets is a pure function of the pod, as untyped JSON, and of the SidecarSets that match it ([`inject`]). It is
 //! called twice for a pod that another webhook changes in between, and then changes nothing. Pods know which containers they
@@ -6,10 +6,65 @@
 //! other for outdated.
 
 pub mod allowed;
+mod choose;
+mod condition;
+mod decide;
 pub mod expression;
 pub mod hash;
+mod hot;
 pub mod inject;
 pub mod names;
+mod on_pod;
 pub mod pattern;
+mod pods;
 pub mod records;
 pub mod resources;
+mod revisions;
+mod status;
+mod wanted;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use berth_api::v1beta1::nodeimage::NodeImage;
+use berth_api::v1beta1::sidecarset::{SidecarSet, SidecarSetUpdateStrategyType};
+use berth_workload::pod::Pod;
+use berth_workload::revision::Revision;
+
+pub use decide::decide;
+pub use hash::{Hashes, hashes};
+pub use status::status;
+pub use wanted::{Wanted, wanted, without_bases};
+
+/// All that a decision about one SidecarSet reads.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// The SidecarSet.
+    pub set: Arc<SidecarSet>,
+    /// Its hashes.
+    pub hashes: Hashes,
+    /// The pods that its selectors match.
+    pub pods: Vec<Arc<Pod>>,
+    /// Its revisions, sorted oldest first ([`berth_workload::revision::sort`]).
+    pub revisions: Vec<Arc<Revision>>,
+    /// By node name: what the daemons report, for the nodes of the pods.
+    pub node_images: BTreeMap<Box<str>, Arc<NodeImage>>,
+    /// The controller's namespace, where revisions are.
+    pub own_namespace: String,
+    /// Does the apiserver ask for the pods that are created? Where nobody injects, `None`.
+    pub is_asked: Option<bool>,
+}
+
+impl Snapshot {
+    pub(crate) fn name(&self) -> &str {
+        self.set.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// Pods that have the containers are changed.
+    pub(crate) fn updates(&self) -> bool {
+        self.set.spec.update_strategy.type_ == SidecarSetUpdateStrategyType::RollingUpdate
+    }
+}

@@ -32,6 +32,26 @@ pub fn hashes(spec: &SidecarSetSpec) -> Hashes {
     Hashes { hash: hashed(&written(spec, Images::Kept)), without_image: hashed(&written(spec, Images::Emptied)) }
 }
 
+/// What a revision keeps of a spec, as OpenKruise writes it.
+pub(super) fn kept(spec: &SidecarSetSpec) -> Value {
+    let containers = |containers: &[SidecarContainer], place| {
+        if containers.is_empty() {
+            return Value::Null;
+        }
+        serde_json::from_str(&list(containers, place, Images::Kept)).unwrap_or_default()
+    };
+    let some = |value: Value| if value.as_array().is_some_and(Vec::is_empty) { Value::Null } else { value };
+    let mut template = form::canonical(&json!({"spec": {"volumes": spec.volumes}}));
+    json!({
+        "$patch": "replace",
+        "containers": containers(&spec.containers, PodInjectPolicy::BeforeAppContainer),
+        "imagePullSecrets": some(json!(spec.image_pull_secrets)),
+        "initContainers": containers(&spec.init_containers, PodInjectPolicy::AfterAppContainer),
+        "patchPodMetadata": some(json!(spec.patch_pod_metadata)),
+        "volumes": template["spec"]["volumes"].take(),
+    })
+}
+
 fn hashed(text: &str) -> String {
     safe(&format!("{:x}", Sha256::digest(text.as_bytes())))
 }

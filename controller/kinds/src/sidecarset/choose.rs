@@ -1,0 +1,123 @@
+//! Which pods get the new images now.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use berth_api::update_order::UpdateScatterTerm;
+use berth_workload::intstr::{self, Round};
+use berth_workload::pod::{Pod, order};
+use berth_workload::selector::Selector;
+use berth_workload::update_order::UpdateOrder;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use super::Snapshot;
+use super::pods::Member;
+
+/// The spec's numbers and orders, checked.
+pub(super) struct Settings {
+    /// Updates begin.
+    pub(super) begins: bool,
+    selector: Option<Selector>,
+    partition: usize,
+    max_unavailable: usize,
+    order: UpdateOrder,
+}
+
+/// Which pods are updated, and which are not.
+#[derive(Default)]
+pub(super) struct Chosen<'a> {
+    /// To be updated now, the first first.
+    pub(super) now: Vec<&'a Member<'a>>,
+    /// They wait, each with what for.
+    pub(super) later: Vec<(&'a Member<'a>, String)>,
+    /// They differ in more than images.
+    pub(super) not_upgradable: Vec<&'a Member<'a>>,
+}
+
+impl Settings {
+    /// Of the spec, for so many pods.
+    ///
+    /// # Errors
+    /// The sentence names the field, the value and the remedy.
+    pub(super) fn new(snapshot: &Snapshot, members: &[Member<'_>]) -> Result<Self, String> {
+        let strategy = &snapshot.set.spec.update_strategy;
+        let field = |name: &str, error: String| format!("spec.updateStrategy.{name}: {error}");
+        let selector = strategy.selector.as_ref().map(Selector::new).transpose();
+        let (all, total) = (members.iter().map(|member| member.pod), members.len());
+        let max_unavailable = strategy.max_unavailable.clone().unwrap_or(IntOrString::Int(1));
+        Ok(Self {
+            begins: snapshot.updates() && !strategy.paused,
+            selector: selector.map_err(|error| field("selector", error))?,
+            partition: intstr::partition(strategy.partition.as_ref(), total)
+                .map_err(|error| field("partition", error))?,
+            max_unavailable: intstr::resolve(&max_unavailable, total, Round::Up)
+                .map_err(|error| field("maxUnavailable", error))?,
+            order: UpdateOrder::new(strategy.priority_strategy.as_ref(), &terms(&strategy.scatter_strategy, all))
+                .map_err(|error| field("priorityStrategy", error))?,
+        })
+    }
+}
+
+/// The terms, with one for each value that pods have in place of `*`.
+fn terms<'a>(wanted: &[UpdateScatterTerm], pods: impl Iterator<Item = &'a Arc<Pod>> + Clone) -> Vec<UpdateScatterTerm> {
+    let mut terms: Vec<UpdateScatterTerm> = Vec::new();
+    for term in wanted {
+        let values: BTreeSet<_> = if term.value == "*" {
+            pods.clone().filter_map(|pod| pod.metadata.label(&term.key)).map(str::to_owned).collect()
+        } else {
+            [term.value.clone()].into()
+        };
+        let new = values.into_iter().map(|value| UpdateScatterTerm { key: term.key.clone(), value });
+        let new: Vec<_> = new.filter(|new| !terms.contains(new)).collect();
+        terms.extend(new);
+    }
+    terms
+}
+
+/// Chooses. Pods that do not serve anyway cost nothing, as long as no pod with the new images fails.
+pub(super) fn choose<'a>(settings: &Settings, members: &'a [Member<'a>]) -> Chosen<'a> {
+    let mut chosen = Chosen::default();
+    let is_selected = |member: &Member<'_>| {
+        settings.selector.as_ref().is_none_or(|selector| selector.matches(|key| member.pod.metadata.label(key)))
+    };
+    let mut candidates: Vec<&Member<'_>> = Vec::new();
+    for member in members.iter().filter(|member| !member.is_updated) {
+        if !member.is_upgradable {
+            chosen.not_upgradable.push(member);
+        } else if !is_selected(member) {
+            chosen.later.push((member, "is not selected by spec.updateStrategy.selector".to_owned()));
+        } else if let Some(why) = member.unproven.as_ref().filter(|_| !member.is_failing) {
+            chosen.later.push((member, format!("its last update is under way: {why}")));
+        } else {
+            candidates.push(member);
+        }
+    }
+    let candidates = in_order(settings, members, &candidates);
+    let (turn, staying) = candidates.split_at(candidates.len().saturating_sub(settings.partition));
+    chosen.later.extend(staying.iter().map(|member| (*member, "stays, for spec.updateStrategy.partition".to_owned())));
+    let mut unavailable = members.iter().filter(|member| member.is_under_way()).count();
+    let fails = members.iter().any(|member| member.is_updated && member.is_failing);
+    for member in turn {
+        let is_free = !member.is_ready && !fails;
+        if !is_free && unavailable >= settings.max_unavailable {
+            let why = format!(
+                "waits for spec.updateStrategy.maxUnavailable: {unavailable} of {} that may be are out of service",
+                settings.max_unavailable
+            );
+            chosen.later.push((member, why));
+            continue;
+        }
+        unavailable += usize::from(!is_free);
+        chosen.now.push(member);
+    }
+    chosen
+}
+
+fn in_order<'a>(settings: &Settings, members: &[Member<'_>], candidates: &[&'a Member<'a>]) -> Vec<&'a Member<'a>> {
+    let mut pods: Vec<_> = candidates.iter().map(|member| member.pod.clone()).collect();
+    order::for_update(&mut pods);
+    let all: Vec<_> = members.iter().map(|member| member.pod.clone()).collect();
+    let pods = settings.order.arrange(pods, &all);
+    let members: BTreeMap<_, _> = candidates.iter().map(|member| (&*member.pod.metadata.uid, *member)).collect();
+    pods.iter().filter_map(|pod| members.get(&*pod.metadata.uid).copied()).collect()
+}

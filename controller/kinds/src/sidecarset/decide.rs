@@ -1,0 +1,167 @@
+//! What to do next for a SidecarSet.
+
+use berth_workload::inplace::state::State;
+use berth_workload::plan::{Action, Event, Plan, PodPatch, Refusal, Step, Target, Waiting};
+use berth_workload::pod::Pod;
+use jiff::{Timestamp, Unit};
+use serde_json::json;
+
+use super::choose::{Chosen, Settings, choose};
+use super::names::{HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, INPLACE_UPDATE_STATE};
+use super::pods::{Member, image, is_hot, name};
+use super::records::{self, Record};
+use super::{Snapshot, condition, hot, on_pod, revisions};
+
+/// Decides.
+pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
+    let mut plan = Plan::default();
+    if snapshot.set.metadata.deletion_timestamp.is_some() {
+        return plan;
+    }
+    let history = revisions::keep(snapshot, &mut plan);
+    let members: Vec<_> = snapshot.pods.iter().filter_map(|pod| Member::of(snapshot, pod)).collect();
+    finish(snapshot, &members, &mut plan, now);
+    let settings = match Settings::new(snapshot, &members) {
+        Ok(settings) => settings,
+        Err(message) => {
+            let message = format!("SidecarSet {}: {message}", snapshot.name());
+            plan.refuse(Refusal { reason: "InvalidSpec", message }, false);
+            return plan;
+        }
+    };
+    let chosen = choose(&settings, &members);
+    tell(snapshot, &members, &chosen, &mut plan, now);
+    if settings.begins {
+        let steps = chosen.now.iter().map(|member| update(snapshot, member, &history.latest, now));
+        plan.add_stage("update", steps.collect());
+    }
+    plan
+}
+
+/// The old container of a hot upgrade becomes the empty one, once the new one works, whatever the spec says by now: two that work
+/// are one too many.
+fn finish(snapshot: &Snapshot, members: &[Member<'_>], plan: &mut Plan, now: Timestamp) {
+    let mut steps = Vec::new();
+    for member in members.iter().filter(|member| !member.upgrading.is_empty()) {
+        let pod = member.pod;
+        if member.unproven.is_some() || !hot::may_reset(&member.upgrading, pod) {
+            let why = member.unproven.clone().unwrap_or_else(|| "not all of its other containers are ready".to_owned());
+            plan.waiting.push(waiting(pod, &format!("its old container works until the new one does: {why}")));
+            continue;
+        }
+        let mut patch = hot::reset(&member.upgrading);
+        note_state(snapshot, pod, &mut patch, true, now);
+        let names: Vec<_> = member.upgrading.iter().map(|pair| pair.empty.as_str()).collect();
+        let reason = format!("the new container works: {} of pod {} gets the empty image", names.join(", "), key(pod));
+        steps.push(step(pod, patch, reason));
+    }
+    plan.add_stage("end of hot upgrade", steps);
+}
+
+/// Gives the pod's containers their new images.
+fn update(snapshot: &Snapshot, member: &Member<'_>, latest: &str, now: Timestamp) -> Step {
+    let (set, pod) = (&snapshot.set, member.pod);
+    let containers = &set.spec.containers;
+    let version = set.metadata.resource_version.as_deref().unwrap_or("0");
+    let mut patch = hot::begin(containers, pod, version);
+    for container in containers.iter().filter(|container| !is_hot(container)) {
+        let has = pod.spec.containers.iter().find(|known| *known.name == *name(container));
+        if has.is_some_and(|has| &*has.image != image(container)) {
+            patch.images.insert(name(container).to_owned(), image(container).to_owned());
+        }
+    }
+    note_state(snapshot, pod, &mut patch, member.unproven.is_none(), now);
+    note_hashes(snapshot, pod, latest, &mut patch, now);
+    let images: Vec<_> = patch.images.iter().map(|(container, image)| format!("{container} {image}")).collect();
+    let what = if images.is_empty() { "no image".to_owned() } else { images.join(", ") };
+    step(pod, patch, format!("update pod {} in place: {what}", key(pod)))
+}
+
+fn step(pod: &Pod, patch: PodPatch, reason: String) -> Step {
+    // Several write the shared annotations, so it is only done to the pod as it was seen.
+    Step::new(Action::PatchPod { target: Target::as_seen(&pod.metadata), patch }, reason)
+}
+
+/// What ran before, so that the new containers can be told from the old ones.
+fn note_state(snapshot: &Snapshot, pod: &Pod, patch: &mut PodPatch, settled: bool, now: Timestamp) {
+    if patch.images.is_empty() {
+        return;
+    }
+    let set = snapshot.name();
+    let old = on_pod::state(pod, set).unwrap_or_default();
+    let mut state = State::begin(pod, &snapshot.hashes.hash, patch.images.keys(), settled, now);
+    // What is known of containers that do not change now stays true.
+    for (container, before) in old.last_container_statuses {
+        state.last_container_statuses.entry(container).or_insert(before);
+    }
+    let mut states = on_pod::states(pod);
+    states.insert(set.to_owned(), json!(state));
+    // A map with string keys always serialises.
+    let text = serde_json::to_string(&states).unwrap_or_default();
+    patch.annotations.insert(INPLACE_UPDATE_STATE.to_owned(), Some(text));
+}
+
+/// Hash and revision in one record belong together.
+fn note_hashes(snapshot: &Snapshot, pod: &Pod, latest: &str, patch: &mut PodPatch, now: Timestamp) {
+    let set = snapshot.name();
+    let mut names: Vec<_> = snapshot.set.spec.containers.iter().map(|container| name(container).to_owned()).collect();
+    names.sort();
+    for (annotation, hash, revision) in
+        [(HASH, &snapshot.hashes.hash, latest), (HASH_WITHOUT_IMAGE, &snapshot.hashes.without_image, "")]
+    {
+        let mut records = records::read(pod.metadata.annotation(annotation)).unwrap_or_default();
+        let record = Record {
+            update_timestamp: Some(now.round(Unit::Second).unwrap_or(now).to_string()),
+            hash: hash.clone(),
+            sidecar_set_name: set.to_owned(),
+            sidecar_list: Some(names.clone()),
+            controller_revision: revision.to_owned(),
+            ..Record::default()
+        };
+        records.insert(set.to_owned(), record);
+        patch.annotations.insert(annotation.to_owned(), Some(records::written(&records)));
+    }
+    if pod.metadata.annotation(INJECTED_LIST).is_none_or(str::is_empty) {
+        patch.annotations.insert(INJECTED_LIST.to_owned(), Some(records::list(None, [set])));
+    }
+}
+
+/// Says of pods that cannot be updated in place that they cannot, and what others wait for.
+fn tell(snapshot: &Snapshot, members: &[Member<'_>], chosen: &Chosen<'_>, plan: &mut Plan, now: Timestamp) {
+    let set = snapshot.name();
+    for (member, why) in &chosen.later {
+        plan.waiting.push(waiting(member.pod, why));
+    }
+    for member in members.iter().filter(|member| member.is_updated) {
+        if let Some(why) = &member.unproven {
+            plan.waiting.push(waiting(member.pod, &format!("its update is not proven yet: {why}")));
+        }
+    }
+    for member in &chosen.not_upgradable {
+        let why =
+            "differs from the SidecarSet in more than images, which no update in place can change: replace the pod";
+        plan.waiting.push(waiting(member.pod, why));
+    }
+    if !snapshot.updates() {
+        return;
+    }
+    let upgradable = members.iter().map(|member| (member, member.is_updated || member.is_upgradable));
+    let steps: Vec<_> = upgradable
+        .filter(|(member, can)| !can || member.is_updated)
+        .filter_map(|(member, can)| Some((can, condition::step(member.pod, set, can, now)?)))
+        .collect();
+    let new = steps.iter().filter(|(can, _)| !can).count();
+    if new > 0 {
+        let message = format!("{new} pods differ in more than images and are not updated in place");
+        plan.events.push(Event { warning: false, reason: "NotUpgradablePods", message });
+    }
+    plan.add_stage("conditions of pods", steps.into_iter().map(|(_, step)| step).collect());
+}
+
+fn key(pod: &Pod) -> String {
+    format!("{}/{}", pod.metadata.namespace, pod.metadata.name)
+}
+
+fn waiting(pod: &Pod, reason: &str) -> Waiting {
+    Waiting { pod: key(pod), reason: reason.to_owned() }
+}

@@ -1,0 +1,101 @@
+//! Hot upgrades: a container is two in a pod, one that works and one with an empty image. An update gives the empty one the new
+//! image; when it works, the old one becomes the empty one.
+
+use std::collections::BTreeMap;
+
+use berth_api::v1beta1::sidecarset::SidecarContainer;
+use berth_workload::plan::PodPatch;
+use berth_workload::pod::Pod;
+
+use super::names::{VERSION_ALT_PREFIX, VERSION_PREFIX, WORKING_HOT_CONTAINER, hot_pair};
+use super::on_pod::working;
+use super::pods::{image, is_hot, name};
+
+/// The two containers that one is in a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Pair {
+    /// Its name in the SidecarSet.
+    pub(super) name: String,
+    /// The one that works, or that is to.
+    pub(super) working: String,
+    /// The other one.
+    pub(super) empty: String,
+    /// The image that the other one has when it does nothing.
+    pub(super) empty_image: String,
+}
+
+impl Pair {
+    /// The two of a container in a pod.
+    fn of(container: &SidecarContainer, pod: &Pod) -> Self {
+        let [first, second] = hot_pair(name(container));
+        let says = working(pod).remove(name(container));
+        let (working, empty) = if says.as_ref() == Some(&second) { (second, first) } else { (first, second) };
+        let empty_image = container.upgrade_strategy.hot_upgrade_empty_image.clone();
+        Self { name: name(container).to_owned(), working, empty, empty_image }
+    }
+}
+
+fn image_of<'a>(pod: &'a Pod, container: &str) -> &'a str {
+    pod.spec.containers.iter().find(|known| *known.name == *container).map_or("", |known| &*known.image)
+}
+
+fn pairs<'a>(containers: &'a [SidecarContainer], pod: &'a Pod) -> impl Iterator<Item = (&'a SidecarContainer, Pair)> {
+    containers.iter().filter(|container| is_hot(container)).map(|container| (container, Pair::of(container, pod)))
+}
+
+/// Those of which the old container still has another image than the empty one.
+pub(super) fn upgrading(containers: &[SidecarContainer], pod: &Pod) -> Vec<Pair> {
+    pairs(containers, pod).map(|(_, pair)| pair).filter(|pair| image_of(pod, &pair.empty) != pair.empty_image).collect()
+}
+
+/// What gives the pod's hot-upgraded containers their new images: the empty one of each pair gets it. Where an upgrade is under way
+/// already, the one that is not proven gets it: the other one still works.
+pub(super) fn begin(containers: &[SidecarContainer], pod: &Pod, version: &str) -> PodPatch {
+    let mut patch = PodPatch::default();
+    let mut working = working(pod);
+    for (container, pair) in pairs(containers, pod) {
+        let wanted = image(container);
+        let is_under_way = image_of(pod, &pair.empty) != pair.empty_image;
+        let (new, old) = if is_under_way { (&pair.working, &pair.empty) } else { (&pair.empty, &pair.working) };
+        if image_of(pod, &pair.working) == wanted {
+            continue;
+        }
+        patch.images.insert(new.clone(), wanted.to_owned());
+        working.insert(pair.name.clone(), new.clone());
+        let of_old = pod.metadata.annotation(&format!("{VERSION_PREFIX}{old}")).unwrap_or("0").to_owned();
+        for (key, value) in [
+            (format!("{VERSION_PREFIX}{new}"), version.to_owned()),
+            (format!("{VERSION_ALT_PREFIX}{new}"), of_old),
+            (format!("{VERSION_ALT_PREFIX}{old}"), version.to_owned()),
+        ] {
+            patch.annotations.insert(key, Some(value));
+        }
+    }
+    if !patch.images.is_empty() {
+        patch.annotations.insert(WORKING_HOT_CONTAINER.to_owned(), Some(text(&working)));
+    }
+    patch
+}
+
+/// What makes the old containers empty ones, once the new ones work.
+pub(super) fn reset(pairs: &[Pair]) -> PodPatch {
+    let mut patch = PodPatch::default();
+    for pair in pairs {
+        patch.images.insert(pair.empty.clone(), pair.empty_image.clone());
+        patch.annotations.insert(format!("{VERSION_PREFIX}{}", pair.empty), Some("0".to_owned()));
+        patch.annotations.insert(format!("{VERSION_ALT_PREFIX}{}", pair.working), Some("0".to_owned()));
+    }
+    patch
+}
+
+/// Are all containers of the pod ready, but for the old ones of the pairs?
+pub(super) fn may_reset(pairs: &[Pair], pod: &Pod) -> bool {
+    let is_old = |name: &str| pairs.iter().any(|pair| pair.empty == name);
+    let mut others = pod.spec.containers.iter().filter(|container| !is_old(&container.name));
+    others.all(|container| pod.container_status(&container.name).is_some_and(|status| status.ready))
+}
+
+fn text(working: &BTreeMap<String, String>) -> String {
+    // A map with string keys always serialises.
+    serde_json::to_string(working).unwrap_or_default()
+}

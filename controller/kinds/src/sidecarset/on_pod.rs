@@ -1,0 +1,68 @@
+//! What a slim pod's annotations say of its SidecarSets.
+
+use std::collections::BTreeMap;
+
+use berth_workload::inplace::state::State;
+use berth_workload::pod::Pod;
+use serde_json::Value;
+
+use super::names::{HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, INPLACE_UPDATE_STATE, WORKING_HOT_CONTAINER};
+use super::records::{self, Record};
+
+/// The record of the containers that a pod has of a SidecarSet.
+pub(super) fn record(pod: &Pod, set: &str) -> Option<Record> {
+    records::read(pod.metadata.annotation(HASH)).ok()?.remove(set)
+}
+
+/// The same with the hash that leaves out images.
+pub(super) fn record_without_image(pod: &Pod, set: &str) -> Option<Record> {
+    records::read(pod.metadata.annotation(HASH_WITHOUT_IMAGE)).ok()?.remove(set)
+}
+
+/// Does the pod have containers of the SidecarSet, as far as its annotations say? Pods from before version 0.8 of the peer have no
+/// list.
+pub(super) fn is_injected(pod: &Pod, set: &str) -> bool {
+    match pod.metadata.annotation(INJECTED_LIST).filter(|list| !list.is_empty()) {
+        Some(list) => list.split(',').any(|name| name == set),
+        None => record(pod, set).is_some(),
+    }
+}
+
+/// The updates in place of all SidecarSets' containers of a pod, by SidecarSet.
+pub(super) fn states(pod: &Pod) -> BTreeMap<String, Value> {
+    let text = pod.metadata.annotation(INPLACE_UPDATE_STATE);
+    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+}
+
+/// The last update in place of the pod's containers of a SidecarSet.
+pub(super) fn state(pod: &Pod, set: &str) -> Option<State> {
+    serde_json::from_value(states(pod).remove(set)?).ok()
+}
+
+/// Which of the two containers of each hot-upgraded one works, by its name in the SidecarSet.
+pub(super) fn working(pod: &Pod) -> BTreeMap<String, String> {
+    let text = pod.metadata.annotation(WORKING_HOT_CONTAINER);
+    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_pod_is_injected_if_it_is_listed_or_has_a_record_and_no_list() {
+        let hash = json!({"log": "h1"}).to_string();
+        for (annotations, expected) in [
+            (json!({INJECTED_LIST: "a,log"}), true),
+            (json!({INJECTED_LIST: "a,logs"}), false),
+            (json!({HASH: hash}), true),
+            (json!({HASH: hash, INJECTED_LIST: "a"}), false),
+            (json!({}), false),
+        ] {
+            let pod: Pod = serde_json::from_value(json!({"metadata": {"annotations": annotations}})).unwrap();
+            assert_eq!(is_injected(&pod, "log"), expected, "{annotations}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What a decision knows of one pod that has containers of the SidecarSet.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use berth_api::v1beta1::sidecarset::{SidecarContainer, UpgradeType};
+use berth_workload::inplace::exact::{self, Verdict};
+use berth_workload::inplace::state::State;
+use berth_workload::node::image::facts;
+use berth_workload::pod::{ContainerStatus, Pod};
+
+use super::Snapshot;
+use super::hot::{self, Pair};
+use super::names::hot_pair;
+use super::on_pod;
+
+/// A pod that has the containers.
+pub(super) struct Member<'a> {
+    pub(super) pod: &'a Arc<Pod>,
+    /// Its containers are those of the SidecarSet as it is now.
+    pub(super) is_updated: bool,
+    /// An update in place can bring it there: it differs in images alone.
+    pub(super) is_upgradable: bool,
+    /// Why its last update is not proven yet.
+    pub(super) unproven: Option<String>,
+    /// It serves; a pod between the two halves of a hot upgrade does not.
+    pub(super) is_ready: bool,
+    /// A container of the SidecarSet fails, by the kubelet's word.
+    pub(super) is_failing: bool,
+    /// Hot-upgraded containers of which the old one still runs.
+    pub(super) upgrading: Vec<Pair>,
+}
+
+/// The name of a container.
+pub(super) fn name(container: &SidecarContainer) -> &str {
+    container.container.get("name").and_then(|name| name.as_str()).unwrap_or_default()
+}
+
+/// The image of a container.
+pub(super) fn image(container: &SidecarContainer) -> &str {
+    container.container.get("image").and_then(|image| image.as_str()).unwrap_or_default()
+}
+
+/// Is the container made of two?
+pub(super) fn is_hot(container: &SidecarContainer) -> bool {
+    container.upgrade_strategy.upgrade_type == UpgradeType::HotUpgrade
+}
+
+/// The names that the containers have in pods.
+pub(super) fn names_in_pods(containers: &[SidecarContainer]) -> BTreeSet<String> {
+    let of = |container: &SidecarContainer| {
+        let name = name(container);
+        if is_hot(container) { hot_pair(name).to_vec() } else { vec![name.to_owned()] }
+    };
+    containers.iter().flat_map(of).collect()
+}
+
+impl<'a> Member<'a> {
+    /// The pod as one that the SidecarSet updates; `None` if it is not: it is on its way out, or does not have all its containers.
+    pub(super) fn of(snapshot: &Snapshot, pod: &'a Arc<Pod>) -> Option<Self> {
+        let set = &snapshot.set;
+        let name = set.metadata.name.as_deref().unwrap_or_default();
+        if !pod.is_active() || !on_pod::is_injected(pod, name) {
+            return None;
+        }
+        let names = names_in_pods(&set.spec.containers);
+        if !names.iter().all(|name| pod.spec.containers.iter().any(|container| *container.name == **name)) {
+            return None;
+        }
+        let hash = on_pod::record(pod, name).map(|record| record.hash).unwrap_or_default();
+        let without = on_pod::record_without_image(pod, name).map(|record| record.hash).unwrap_or_default();
+        let upgrading = hot::upgrading(&set.spec.containers, pod);
+        // The old one of two is changed only when the new one is proven.
+        let state = on_pod::state(pod, name).unwrap_or_default();
+        let judged = State {
+            last_container_statuses: state
+                .last_container_statuses
+                .into_iter()
+                .filter(|(name, _)| !upgrading.iter().any(|pair| pair.empty == *name))
+                .collect(),
+            ..state
+        };
+        let is_failing = names.iter().filter_map(|name| pod.container_status(name)).any(fails);
+        Some(Self {
+            is_updated: hash == snapshot.hashes.hash,
+            is_upgradable: without == snapshot.hashes.without_image,
+            unproven: unproven(snapshot, pod, &judged),
+            is_ready: upgrading.is_empty() && &*pod.status.phase == "Running" && pod.is_true("Ready"),
+            is_failing,
+            upgrading,
+            pod,
+        })
+    }
+
+    /// It was updated, and does not serve with its new containers yet.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.is_updated && (self.unproven.is_some() || !self.is_ready)
+    }
+}
+
+/// Why the containers may not be those of the pod's spec yet.
+fn unproven(snapshot: &Snapshot, pod: &Pod, state: &State) -> Option<String> {
+    let node = snapshot.node_images.get(&pod.spec.node_name);
+    let node = node.map(|node| facts(node, pod)).unwrap_or_default();
+    match exact::judge(pod, state, &node) {
+        Verdict::Exact { .. } => None,
+        Verdict::Wait(why) | Verdict::AskNode(why) => Some(why),
+        Verdict::Resize(_) => Some("resources of containers are not written yet".to_owned()),
+    }
+}
+
+fn fails(status: &ContainerStatus) -> bool {
+    const FAILURES: [&str; 7] = [
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "ErrImageNeverPull",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "CrashLoopBackOff",
+    ];
+    status.state.waiting.as_ref().is_some_and(|waiting| FAILURES.contains(&&*waiting.reason))
+}

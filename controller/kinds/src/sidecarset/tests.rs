@@ -1,0 +1,235 @@
+//! What is decided for SidecarSets, by table.
+
+use std::sync::Arc;
+
+use berth_workload::plan::{Action, Plan};
+use berth_workload::revision::Revision;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::hash::Hashes;
+use super::names::{
+    HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, INPLACE_UPDATE_STATE, UPGRADABLE, WORKING_HOT_CONTAINER as WORKING,
+};
+use super::{Snapshot, decide, status};
+
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+/// A SidecarSet `log` with one container `agent`, with these fields changed.
+fn snapshot(fields: &Value, pods: &[Value]) -> Snapshot {
+    let mut set = json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet",
+        "metadata": {"name": "log", "uid": "s", "resourceVersion": "77", "generation": 2, "creationTimestamp": "2026-01-02T00:00:00Z"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}}, "containers": [{"name": "agent", "image": "agent:2"}],
+            "updateStrategy": {"type": "RollingUpdate", "maxUnavailable": 1},
+        },
+    });
+    for (path, value) in fields.as_object().into_iter().flatten() {
+        let (parent, field) = path.rsplit_once('/').unwrap();
+        set.pointer_mut(parent).unwrap()[field] = value.clone();
+    }
+    let set = Arc::new(serde_json::from_value(set).unwrap());
+    let pods = pods.iter().map(|pod| Arc::new(serde_json::from_value(pod.clone()).unwrap())).collect();
+    let mut snapshot = Snapshot {
+        set,
+        hashes: Hashes { hash: "h2".to_owned(), without_image: "w".to_owned() },
+        pods,
+        revisions: Vec::new(),
+        node_images: [].into(),
+        own_namespace: "kruise-system".to_owned(),
+        is_asked: Some(true),
+    };
+    let data = super::revisions::data(&snapshot.set.spec);
+    let latest =
+        json!({"metadata": {"name": "log-1", "namespace": "kruise-system", "uid": "r"}, "revision": 1, "data": data});
+    snapshot.revisions.push(Arc::new(serde_json::from_value::<Revision>(latest).unwrap()));
+    snapshot
+}
+
+/// A pod with the containers of hash `h1` or `h2`.
+fn pod(name: &str, hash: &str, ready: bool) -> Value {
+    let image = if hash == "h2" { "agent:2" } else { "agent:1" };
+    let record =
+        |hash: &str| json!({"log": {"hash": hash, "sidecarSetName": "log", "controllerRevision": "log-0"}}).to_string();
+    let ready_word = if ready { "True" } else { "False" };
+    let status = |name: &str| json!({"name": name, "ready": ready, "imageID": format!("id-{image}"), "containerID": "c://1", "image": image});
+    json!({
+        "metadata": {
+            "namespace": "default", "name": name, "uid": name, "resourceVersion": "5", "labels": {"app": "web"},
+            "creationTimestamp": "2026-01-03T00:00:00Z",
+            "annotations": {HASH: record(hash), HASH_WITHOUT_IMAGE: record("w"), INJECTED_LIST: "log"},
+        },
+        "spec": {"nodeName": "n", "containers": [{"name": "main", "image": "web:1"}, {"name": "agent", "image": image}]},
+        "status": {
+            "phase": "Running", "conditions": [{"type": "Ready", "status": ready_word}],
+            "containerStatuses": [status("main"), status("agent")],
+        },
+    })
+}
+
+/// The pods that get new images.
+fn updated(plan: &Plan) -> Vec<String> {
+    let stage = plan.stages.iter().find(|stage| stage.name == "update");
+    let steps = stage.into_iter().flat_map(|stage| &stage.steps).flat_map(|step| &step.actions);
+    steps
+        .map(|action| match action {
+            Action::PatchPod { target, .. } => target.name.clone(),
+            other => panic!("{other:?}"),
+        })
+        .collect()
+}
+
+#[test]
+fn pods_are_updated_within_partition_and_max_unavailable() {
+    let old = |names: &[&str]| names.iter().map(|name| pod(name, "h1", true)).collect::<Vec<_>>();
+    let strategy = |value: Value| json!({"/spec/updateStrategy": value});
+    let mut out = pod("z", "h2", false);
+    out["metadata"]["name"] = json!("z");
+    for (what, fields, pods, expected) in [
+        ("one at a time", json!({}), old(&["a", "b", "c"]), 1),
+        ("a number", strategy(json!({"maxUnavailable": 2})), old(&["a", "b", "c"]), 2),
+        ("a percentage rounds up", strategy(json!({"maxUnavailable": "40%"})), old(&["a", "b", "c"]), 2),
+        ("a partition keeps back", strategy(json!({"maxUnavailable": 3, "partition": 2})), old(&["a", "b", "c"]), 1),
+        ("so does a percentage", strategy(json!({"maxUnavailable": 3, "partition": "99%"})), old(&["a", "b", "c"]), 1),
+        (
+            "100 percent keeps all",
+            strategy(json!({"maxUnavailable": 3, "partition": "100%"})),
+            old(&["a", "b", "c"]),
+            0,
+        ),
+        ("paused", strategy(json!({"paused": true})), old(&["a"]), 0),
+        ("NotUpdate", strategy(json!({"type": "NotUpdate"})), old(&["a"]), 0),
+        ("0 may be away", strategy(json!({"maxUnavailable": 0})), old(&["a"]), 0),
+        ("selected ones", strategy(json!({"selector": {"matchLabels": {"app": "other"}}})), old(&["a"]), 0),
+        ("an updated pod is out", json!({}), [old(&["a", "b"]), vec![out]].concat(), 0),
+        ("pods that do not serve cost nothing", json!({}), vec![pod("a", "h1", false), pod("b", "h1", false)], 2),
+    ] {
+        let plan = decide(&snapshot(&fields, &pods), NOW);
+        assert_eq!(updated(&plan).len(), expected, "{what}: {plan:#?}");
+    }
+}
+
+#[test]
+fn an_update_is_one_patch_of_the_pod_as_it_was_seen() {
+    let plan = decide(&snapshot(&json!({}), &[pod("a", "h1", true)]), NOW);
+    let Some(Action::PatchPod { target, patch }) = plan.actions().next() else { panic!("{plan:#?}") };
+    assert_eq!(target.resource_version.as_deref(), Some("5"));
+    assert_eq!(patch.images, [("agent".to_owned(), "agent:2".to_owned())].into());
+    let hash: Value = serde_json::from_str(patch.annotations[HASH].as_ref().unwrap()).unwrap();
+    assert_eq!((&hash["log"]["hash"], &hash["log"]["controllerRevision"]), (&json!("h2"), &json!("log-1")));
+    let state = patch.annotations[INPLACE_UPDATE_STATE].as_ref().unwrap();
+    let state: Value = serde_json::from_str(state).unwrap();
+    assert_eq!(state["log"]["lastContainerStatuses"]["agent"]["imageID"], "id-agent:1");
+}
+
+#[test]
+fn a_pod_that_differs_in_more_than_images_is_told_and_left_alone() {
+    let mut other = pod("a", "h1", true);
+    other["metadata"]["annotations"][HASH_WITHOUT_IMAGE] =
+        json!(json!({"log": {"hash": "x"}, "other": {"hash": "y"}}).to_string());
+    let snapshot = snapshot(&json!({}), &[other.clone()]);
+    let plan = decide(&snapshot, NOW);
+    assert!(updated(&plan).is_empty());
+    let Some(Action::PatchPodStatus { conditions, .. }) = plan.actions().next() else { panic!("{plan:#?}") };
+    let said = (&*conditions[0].type_, &*conditions[0].status, &*conditions[0].reason, &*conditions[0].message);
+    assert_eq!(said, (UPGRADABLE, "False", "UpdateImmutableField", r#"{"log":false}"#));
+    assert_eq!(plan.events[0].reason, "NotUpgradablePods");
+    assert_eq!(status(&snapshot, &plan, &Default::default(), NOW).injection.unwrap().not_upgradable, 1);
+    // What is said already is said once, and taken back when it is so no more.
+    other["status"]["conditions"] = json!([{"type": UPGRADABLE, "status": "False", "message": r#"{"log":false}"#}]);
+    assert!(decide(&super::tests::snapshot(&json!({}), &[other.clone()]), NOW).is_idle());
+    other["metadata"]["annotations"][HASH] = json!(json!({"log": {"hash": "h2"}}).to_string());
+    let plan = decide(&super::tests::snapshot(&json!({}), &[other]), NOW);
+    let Some(Action::PatchPodStatus { conditions, .. }) = plan.actions().next() else { panic!("{plan:#?}") };
+    assert_eq!((&*conditions[0].status, &*conditions[0].reason), ("True", "AllSidecarsetUpgradable"));
+}
+
+/// A pod whose `mesh` is two containers of these images, of which the first works.
+fn hot_pod(images: [&str; 2], hash: &str, working: &str, ready: [bool; 2]) -> Value {
+    let mut pod = pod("a", hash, ready == [true, true]);
+    let container = |at: usize| json!({"name": format!("mesh-{}", at + 1), "image": images[at]});
+    pod["spec"]["containers"] = json!([{"name": "main", "image": "web:1"}, container(0), container(1)]);
+    let status = |name: &str, ready: bool, image: &str| json!({"name": name, "ready": ready, "imageID": format!("id-{image}"), "containerID": format!("c://{name}"), "image": image});
+    pod["status"]["containerStatuses"] = json!([
+        status("main", true, "web:1"),
+        status("mesh-1", ready[0], images[0]),
+        status("mesh-2", ready[1], images[1])
+    ]);
+    let annotations = &mut pod["metadata"]["annotations"];
+    annotations[WORKING] = json!(json!({"mesh": working}).to_string());
+    annotations["version.sidecarset.kruise.io/mesh-1"] = json!("50");
+    pod
+}
+
+fn hot_snapshot(pods: &[Value], strategy: Value) -> Snapshot {
+    let container = json!({"name": "mesh", "image": "mesh:2",
+                           "upgradeStrategy": {"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"}});
+    snapshot(&json!({"/spec/containers": [container], "/spec/updateStrategy": strategy}), pods)
+}
+
+#[test]
+fn a_hot_upgrade_gives_the_empty_container_the_image_and_empties_the_old_one_when_it_works() {
+    let begun = decide(&hot_snapshot(&[hot_pod(["mesh:1", "empty:1"], "h1", "mesh-1", [true, true])], json!({})), NOW);
+    let Some(Action::PatchPod { patch, .. }) = begun.actions().next() else { panic!("{begun:#?}") };
+    assert_eq!(patch.images, [("mesh-2".to_owned(), "mesh:2".to_owned())].into());
+    let annotation = |key: &str| patch.annotations[key].as_deref();
+    assert_eq!(annotation(WORKING), Some(r#"{"mesh":"mesh-2"}"#));
+    assert_eq!(annotation("version.sidecarset.kruise.io/mesh-2"), Some("77"));
+    assert_eq!(annotation("versionalt.sidecarset.kruise.io/mesh-2"), Some("50"));
+    assert_eq!(annotation("versionalt.sidecarset.kruise.io/mesh-1"), Some("77"));
+
+    // The new one is not ready yet; then it is, and the old one becomes the empty one, also where updates are paused by now.
+    for (ready, strategy, resets) in [
+        ([true, false], json!({}), false),
+        ([true, true], json!({}), true),
+        ([true, true], json!({"paused": true}), true),
+        ([true, true], json!({"type": "NotUpdate"}), true),
+    ] {
+        let pod = hot_pod(["mesh:1", "mesh:2"], "h2", "mesh-2", ready);
+        let snapshot = hot_snapshot(&[pod], strategy.clone());
+        let plan = decide(&snapshot, NOW);
+        let images = plan.actions().find_map(|action| match action {
+            Action::PatchPod { patch, .. } => Some(patch.images.clone()),
+            _ => None,
+        });
+        let expected = resets.then(|| [("mesh-1".to_owned(), "empty:1".to_owned())].into());
+        assert_eq!(images, expected, "{ready:?} {strategy}");
+        assert_eq!(status(&snapshot, &plan, &Default::default(), NOW).ready_pods, 0, "two containers work");
+    }
+}
+
+#[test]
+fn a_rollback_halfway_goes_to_the_container_that_is_not_proven() {
+    // mesh-2 got mesh:9, which never came; now mesh:2 is wanted.
+    let pod = hot_pod(["mesh:1", "mesh:9"], "h9", "mesh-2", [true, false]);
+    let mut pod = pod;
+    pod["status"]["containerStatuses"][2]["state"] = json!({"waiting": {"reason": "ImagePullBackOff"}});
+    let plan = decide(&hot_snapshot(&[pod], json!({})), NOW);
+    let Some(Action::PatchPod { patch, .. }) = plan.actions().next() else { panic!("{plan:#?}") };
+    assert_eq!(patch.images, [("mesh-2".to_owned(), "mesh:2".to_owned())].into());
+}
+
+#[test]
+fn pods_are_counted_by_what_they_have() {
+    let without = |name: &str, made: &str| {
+        let mut pod = pod(name, "h2", true);
+        pod["metadata"]["annotations"] = json!({});
+        pod["metadata"]["creationTimestamp"] = json!(made);
+        pod
+    };
+    let pods = [
+        pod("a", "h2", true),
+        pod("b", "h1", true),
+        pod("c", "h2", false),
+        without("d", "2026-01-01T00:00:00Z"),
+        without("e", "2026-01-05T00:00:00Z"),
+    ];
+    let snapshot = snapshot(&json!({}), &pods);
+    let status = status(&snapshot, &Plan::default(), &Default::default(), NOW);
+    let counted = (status.matched_pods, status.updated_pods, status.ready_pods, status.updated_ready_pods);
+    assert_eq!((counted, &*status.latest_revision), ((3, 2, 2, 1), "log-1"));
+    let injection = status.injection.unwrap();
+    assert_eq!((injection.selected, injection.injected, injection.missed, injection.older), (5, 3, 1, 1));
+    assert_eq!(status.conditions[0].status, "True");
+}

@@ -1,0 +1,134 @@
+//! What a pod that is created gets of a SidecarSet: its containers as they are now, or those of an older revision.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use berth_api::v1beta1::sidecarset::{InjectRevisionPolicy, SidecarSet, SidecarSetInjectRevision, SidecarSetSpec};
+use berth_workload::revision::Revision;
+use berth_workload::selector::Selector;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use serde_json::Value;
+
+use super::hash::{Hashes, hashes};
+use super::names::{BASE, CANARY, HASH, HASH_WITHOUT_IMAGE};
+use super::revisions;
+
+/// What is injected of one SidecarSet.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// Its spec, of this revision.
+    pub spec: Arc<SidecarSetSpec>,
+    /// The revision.
+    pub revision: String,
+    /// The hashes of this spec.
+    pub hashes: Hashes,
+}
+
+impl Wanted {
+    /// The SidecarSet as it is now.
+    pub fn latest(set: &SidecarSet, history: &[Arc<Revision>]) -> Self {
+        let collisions = set.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
+        let name = set.metadata.name.as_deref().unwrap_or_default();
+        let (revision, _) = revisions::name_of(name, &revisions::data(&set.spec), history, collisions);
+        Self { spec: Arc::new(set.spec.clone()), revision, hashes: hashes(&set.spec) }
+    }
+
+    /// An older revision of it.
+    fn older(set: &SidecarSet, revision: &Revision) -> Option<Self> {
+        let mut spec = serde_json::to_value(&set.spec).ok()?;
+        let data = revision.data.value();
+        for field in revisions::KEPT {
+            let old = data["spec"][field].clone();
+            let Some(fields) = spec.as_object_mut() else { return None };
+            match old {
+                Value::Null => fields.remove(field),
+                old => fields.insert(field.to_owned(), old),
+            };
+        }
+        let spec: SidecarSetSpec = serde_json::from_value(spec).ok()?;
+        let said = |annotation: &str| revision.metadata.annotation(annotation).filter(|hash| !hash.is_empty());
+        let hashes = match (said(HASH), said(HASH_WITHOUT_IMAGE)) {
+            (Some(hash), Some(without)) => Hashes { hash: hash.to_owned(), without_image: without.to_owned() },
+            _ => hashes(&spec),
+        };
+        Some(Self { spec: Arc::new(spec), revision: revision.metadata.name.to_string(), hashes })
+    }
+}
+
+/// What a pod with these labels gets of a SidecarSet that matches it. `latest` is what it is now, `chance` a number from 0 to 1.
+///
+/// # Errors
+/// The revision that is asked for is not there.
+pub fn wanted<'a>(
+    set: &SidecarSet,
+    history: &[Arc<Revision>],
+    latest: &Wanted,
+    label: impl Fn(&str) -> Option<&'a str>,
+    chance: f64,
+) -> Result<Wanted, String> {
+    let Some(asked) = &set.spec.injection_strategy.revision else { return Ok(latest.clone()) };
+    if asked.policy == InjectRevisionPolicy::Partial && is_updated_one(set, label, chance) {
+        return Ok(latest.clone());
+    }
+    let pinned = pinned(asked, history).ok_or_else(|| lost(asked))?;
+    if *pinned.metadata.name == *latest.revision {
+        return Ok(latest.clone());
+    }
+    Wanted::older(set, &pinned).ok_or_else(|| {
+        format!(
+            "spec.injectionStrategy.revision: ControllerRevision {} cannot be read; name another",
+            pinned.metadata.name
+        )
+    })
+}
+
+/// Would an update reach a pod with these labels?
+fn is_updated_one<'a>(set: &SidecarSet, label: impl Fn(&str) -> Option<&'a str>, chance: f64) -> bool {
+    let strategy = &set.spec.update_strategy;
+    let selector = strategy.selector.as_ref().map(Selector::new);
+    let is_selected = match selector {
+        None => true,
+        Some(Ok(selector)) => selector.matches(label),
+        Some(Err(_)) => false,
+    };
+    let share = match &strategy.partition {
+        Some(IntOrString::String(text)) => text.trim_end_matches('%').parse::<f64>().unwrap_or(0.0) / 100.0,
+        _ => 0.0,
+    };
+    !strategy.paused && is_selected && chance >= share
+}
+
+fn pinned(asked: &SidecarSetInjectRevision, history: &[Arc<Revision>]) -> Option<Arc<Revision>> {
+    let name = match (&asked.revision_name, &asked.custom_version) {
+        (Some(name), _) => name.clone(),
+        (None, Some(version)) => revisions::of_version(history, version)?,
+        (None, None) => return None,
+    };
+    history.iter().find(|revision| *revision.metadata.name == *name).cloned()
+}
+
+fn lost(asked: &SidecarSetInjectRevision) -> String {
+    match (&asked.revision_name, &asked.custom_version) {
+        (Some(name), _) => format!(
+            "spec.injectionStrategy.revision.revisionName: the SidecarSet has no ControllerRevision {name}; \
+             see kubectl get controllerrevisions -n kruise-system"
+        ),
+        (None, Some(version)) => {
+            format!(
+                "spec.injectionStrategy.revision.customVersion: no revision of the SidecarSet had the version {version}"
+            )
+        }
+        (None, None) => {
+            "spec.injectionStrategy.revision: name a revision by revisionName or customVersion, or remove it".to_owned()
+        }
+    }
+}
+
+/// Of the SidecarSets that match a pod, those that it gets: where a canary matches, its base does not.
+pub fn without_bases(sets: Vec<Arc<SidecarSet>>) -> Vec<Arc<SidecarSet>> {
+    let annotation =
+        |set: &SidecarSet, key: &str| set.metadata.annotations.as_ref().and_then(|all| all.get(key).cloned());
+    let is_canary = |set: &&Arc<SidecarSet>| annotation(set, CANARY).as_deref() == Some("true");
+    let bases: BTreeSet<_> = sets.iter().filter(is_canary).filter_map(|set| annotation(set, BASE)).collect();
+    sets.into_iter().filter(|set| set.metadata.name.as_ref().is_none_or(|name| !bases.contains(name))).collect()
+}

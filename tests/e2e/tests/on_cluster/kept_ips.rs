@@ -41,22 +41,23 @@ pub(crate) async fn a_stateful_set_keeps_its_ips(case: &Case) -> Result<()> {
     let now = ips(case, "web", 3, &kept).await?;
     ensure!(now == first, "without daemons: {now:?} instead of {first:?}");
 
-    reboot(case, 2).await?;
+    reboot(case, 2, "web").await?;
     let now = ips(case, "web", 3, &[]).await?;
     ensure!(now == first, "after a reboot: {now:?} instead of {first:?}");
     only_pods_have_leases(case, 2, "node-2").await
 }
 
 /// Berth's host-local in the place of Debian's, on every node.
-async fn install_plugin(case: &Case) -> Result<()> {
+pub(crate) async fn install_plugin(case: &Case) -> Result<()> {
     case.blocking(|site| install::set(site, &["cni.install=true", "cni.reclaimAfterSeconds=20"])).await?;
     // Helm waits for as many daemons as are to be available at least: the last node's may have yet to begin.
     let status = ["rollout", "status", "daemonset/kruise-daemon", "-n", install::NAMESPACE, "--timeout=180s"];
     case.kubectl(&status).await.map(drop)
 }
 
-/// Kills whatever runs on a node and wipes what a boot wipes, and what containerd knows.
-async fn reboot(case: &Case, number: u8) -> Result<()> {
+/// Kills whatever runs on a node and wipes what a boot wipes, and what containerd knows. Waits for the pods of `name` that are
+/// there.
+pub(crate) async fn reboot(case: &Case, number: u8, name: &str) -> Result<()> {
     let cluster = case.cluster()?;
     case.blocking(move |_| {
         let sh = |script: &str| cluster.exec(Place::Node(number), &["sh", "-c", script]);
@@ -73,8 +74,9 @@ async fn reboot(case: &Case, number: u8) -> Result<()> {
     // The pods were ready, and the apiserver does not know better yet: wait until it does, or until they run anew.
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE {
-        let pods = pods(case, "web").await?;
-        if pods.iter().all(|pod| pod["status"]["containerStatuses"][0]["restartCount"].as_u64() > Some(0)) {
+        let pods = pods(case, name).await?;
+        let mut here = pods.iter().filter(|pod| pod["spec"]["nodeName"] == Place::Node(number).to_string());
+        if here.all(|pod| pod["status"]["containerStatuses"][0]["restartCount"].as_u64() > Some(0)) {
             return Ok(());
         }
         tokio::time::sleep(Duration::from_secs(1)).await;

@@ -25,6 +25,7 @@ mod predownload;
 mod pulls;
 mod resize;
 mod rollout;
+mod stateful_nodes;
 mod stateful_set;
 mod stuck;
 mod stuck_sets;
@@ -160,12 +161,14 @@ const ALONE: &[(&str, Test)] = tests![
     node_faults::kubelets_restarted,
     node_faults::a_node_is_deleted_in_a_rollout,
     stuck_sets::each_cause_is_named,
+    stuck_sets::claims_and_records_are_named,
     cluster_faults::rights_vanish_in_a_rollout,
     cluster_faults::an_admission_refuses_one_pod,
     clock_jumps::ahead_and_back_and_behind,
     apiserver_away::for_a_minute,
     apiserver_away::standing_still_for_a_minute,
     kept_ips::a_stateful_set_keeps_its_ips,
+    stateful_nodes::pods_come_back_to_a_node_that_was_away,
     no_controller::pods_come_and_go,
     takeover::from_openkruise_and_back,
 ];

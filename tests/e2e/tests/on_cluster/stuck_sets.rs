@@ -128,6 +128,132 @@ async fn loses_its_node(case: &Case) -> Result<()> {
     case.kubectl(&["delete", "pod", "lost-0", "-n", &case.namespace, "--wait=false"]).await.map(|_| ())
 }
 
+/// A class that lets claims grow, and whose volumes nobody enlarges.
+const CLASS: &str = "grows";
+/// What is told of the claims, the order and the records of four more sets.
+const CLAIMS_AND_RECORDS: [(&str, &str, &[&str]); 4] = [
+    ("offline", "FileSystemResizePending", &["data-offline-0", "pod offline-0 starts next", "delete the pod"]),
+    ("fixed", "ClassCannotExpand", &["data-fixed-0", "StorageClass grows", "allowVolumeExpansion: true", "1Mi"]),
+    ("ordered", "PredecessorNotReady", &["pod ordered-0", "OrderedReady", "data-ordered-0"]),
+    (
+        "gone",
+        "PinnedNodeUnavailable",
+        &["gone-0", "PersistentPodState gone", "node-9, which is gone", "forget-pod-states"],
+    ),
+];
+
+pub(crate) async fn claims_and_records_are_named(case: &Case) -> Result<()> {
+    let gates = "StatefulSetAutoResizePVCGate=true";
+    let tested = case.with_gates(gates, async || claims_and_records(case).await).await;
+    case.kubectl(&["delete", "storageclass", CLASS, "--ignore-not-found"]).await?;
+    tested
+}
+
+async fn claims_and_records(case: &Case) -> Result<()> {
+    stage_claims(case).await?;
+    stage_record(case).await?;
+    for (name, reason, words) in CLAIMS_AND_RECORDS {
+        is_told(case, name, reason, words).await.with_context(|| format!("{name}: {reason}"))?;
+    }
+    // What is mended is told no more.
+    grows(case, true).await?;
+    let forget = "kruise.io/forget-pod-states=gone-0";
+    case.kubectl(&["annotate", "persistentpodstate", "-n", &case.namespace, "gone", forget]).await?;
+    let forgotten = |state: &Value| state["status"]["podStates"]["gone-0"].is_null();
+    case.until(kind::PERSISTENT_POD_STATE, "gone", forgotten).await?;
+    case.kubectl(&["delete", "pod", "gone-0", "-n", &case.namespace, "--wait=false"]).await?;
+    for name in ["offline", "fixed", "ordered"] {
+        let claim = format!("data-{name}-0");
+        case.until(kind::CLAIM, &claim, |claim| claim["spec"]["resources"]["requests"]["storage"] == "2Mi").await?;
+        resize_status(case, &claim, &json!({"capacity": {"storage": "2Mi"}, "conditions": null})).await?;
+    }
+    for (name, ..) in CLAIMS_AND_RECORDS {
+        let serves = |set: &Value| set["status"]["readyReplicas"] == set["spec"]["replicas"];
+        case.until(kind::STATEFUL_SET, name, |set| blocked(set).is_none() && serves(set)).await.context(name)?;
+    }
+    Ok(())
+}
+
+async fn grows(case: &Case, grows: bool) -> Result<()> {
+    let patch = json!({"allowVolumeExpansion": grows}).to_string();
+    case.kubectl(&["patch", "storageclass", CLASS, "-p", &patch]).await.map(drop)
+}
+
+/// What a resizer says of a claim.
+async fn resize_status(case: &Case, claim: &str, status: &Value) -> Result<()> {
+    let patch = json!({"status": status}).to_string();
+    let arguments =
+        ["patch", "pvc", claim, "-n", &case.namespace, "--subresource=status", "--type=merge", "-p", &patch];
+    case.kubectl(&arguments).await.map(drop)
+}
+
+/// Three sets whose claims are to grow: one waits for the pod's next start, one may not, and of one nobody enlarges the volume, so
+/// that the pod behind waits.
+async fn stage_claims(case: &Case) -> Result<()> {
+    let image = case.image("v1").await?;
+    let standard = case.get("storage.k8s.io/v1/StorageClass", "standard").await?;
+    let class = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": CLASS},
+        "provisioner": standard["provisioner"], "allowVolumeExpansion": true,
+    });
+    case.create(&class).await?;
+    let templates = |size: &str| {
+        let resources = json!({"requests": {"storage": size}});
+        json!([{"metadata": {"name": "data"},
+                "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": CLASS, "resources": resources}}])
+    };
+    let fields = json!({
+        "/spec/volumeClaimTemplates": templates("1Mi"), "/spec/volumeClaimUpdateStrategy": {"type": "OnPodRollingUpdate"},
+    });
+    for name in ["offline", "fixed", "ordered"] {
+        case.create(&set(name, &image, &fields)).await?;
+    }
+    let bigger = json!({"spec": {"volumeClaimTemplates": templates("2Mi")}});
+    let mut paused = bigger.clone();
+    paused["spec"]["updateStrategy"] = json!({"rollingUpdate": {"paused": true}});
+    for (name, patch) in [("offline", &bigger), ("ordered", &bigger), ("fixed", &paused)] {
+        case.until(kind::STATEFUL_SET, name, |set| set["status"]["readyReplicas"] == 1).await?;
+        case.patch(kind::STATEFUL_SET, name, patch.clone()).await?;
+    }
+    let now = k8s_openapi::jiff::Timestamp::now().to_string();
+    for (name, condition) in [("offline", "FileSystemResizePending"), ("ordered", "Resizing")] {
+        let claim = format!("data-{name}-0");
+        case.until(kind::CLAIM, &claim, |claim| claim["spec"]["resources"]["requests"]["storage"] == "2Mi").await?;
+        let condition = json!({"type": condition, "status": "True", "lastTransitionTime": now});
+        resize_status(case, &claim, &json!({"conditions": [condition]})).await?;
+    }
+    case.patch(kind::STATEFUL_SET, "ordered", json!({"spec": {"replicas": 2}})).await?;
+    // The apiserver's admission of the template would refuse it once the class does not let claims grow.
+    grows(case, false).await?;
+    case.patch(kind::STATEFUL_SET, "fixed", json!({"spec": {"updateStrategy": {"rollingUpdate": {"paused": false}}}}))
+        .await
+        .map(drop)
+}
+
+/// A record that names a node that does not exist, of a pod that is made after it.
+async fn stage_record(case: &Case) -> Result<()> {
+    let image = case.image("v1").await?;
+    let mut none = set("gone", &image, &json!({}));
+    none["spec"]["replicas"] = json!(0);
+    case.create(&none).await?;
+    let spec = json!({
+        "targetRef": {"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "gone"},
+        "requiredPersistentTopology": {"keys": [HOSTNAME]}, "persistentPodStateRetentionPolicy": "WhenDeleted",
+    });
+    let records = json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "PersistentPodState", "metadata": {"name": "gone"}, "spec": spec,
+    });
+    case.create(&records).await?;
+    let record = json!({"status": {"podStates": {
+        "gone-0": {"nodeName": "node-9", "nodeTopologyLabels": {HOSTNAME: "node-9"}},
+    }}})
+    .to_string();
+    let arguments =
+        ["patch", "persistentpodstate", "gone", "-n", &case.namespace, "--subresource=status", "--type=merge", "-p"];
+    case.kubectl(&[&arguments[..], &[&record]].concat()).await?;
+    case.kubectl(&["scale", "asts", "gone", "-n", &case.namespace, "--replicas=1"]).await.map(drop)
+}
+
 fn blocked(set: &Value) -> Option<&Value> {
     set["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == "Blocked")
 }

@@ -15,6 +15,7 @@ use berth_workload::pod::Pod;
 use kube::Client;
 use serde::Serialize;
 
+use crate::injection::Injection;
 use crate::pod_pinning::PodPinning;
 
 /// Shared by all controllers.
@@ -31,6 +32,8 @@ pub(crate) struct Acting {
     pub(crate) resize: Ability,
     /// Who pins pods of workloads that are not ours.
     pub(crate) pod_pinning: Arc<PodPinning>,
+    /// Who gives new pods the containers of SidecarSets.
+    pub(crate) injection: Arc<Injection>,
 }
 
 impl Acting {

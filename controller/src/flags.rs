@@ -165,6 +165,9 @@ pub struct Run {
     /// Do pods that must go back to their place wait while no pod webhook answers? Else they are made without being pinned.
     #[arg(long, env = "POD_PINNING_FAIL_CLOSED", default_value_t = true, action = clap::ArgAction::Set)]
     pub pod_pinning_fail_closed: bool,
+    /// Namespaces whose pods get nothing from SidecarSets, beside our own.
+    #[arg(long, env = "PROTECTED_NAMESPACES", default_value = "kube-system")]
+    pub protected_namespaces: String,
     /// The pod that the controller runs in: its name.
     #[arg(long, env = "POD_NAME", hide = true)]
     pub pod_name: Option<String>,

@@ -5,6 +5,7 @@ mod change;
 mod controllers;
 mod custom_workloads;
 mod explain;
+mod injection;
 mod kinds;
 mod overlapping;
 #[cfg(test)]

@@ -16,13 +16,14 @@ use berth_runtime::metrics::Metrics;
 use berth_runtime::supervisor::Supervisor;
 use berth_runtime::{CancellationToken, TaskTracker, client, http};
 use berth_webhook::{PodIdentity, Readiness};
-use berth_workload::gates::Gates;
+use berth_workload::gates::{Gate, Gates};
 use berth_workload::inplace::resize::Ability;
 use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::acting::Acting;
 use crate::controllers::{self, Starter};
+use crate::injection::Injection;
 use crate::kinds::Kinds;
 use crate::pod_asks::PodAsks;
 use crate::pod_pinning::PodPinning;
@@ -52,8 +53,13 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     let client = client::connect(config, metrics.clone())?;
     let asks = Arc::<PodAsks>::default();
     let pod_pinning = PodPinning::new(flags.pod_pinning, flags.pod_pinning_fail_closed, asks.clone());
-    let webhook_config =
-        berth_webhook::Config { validity, records: Some(pod_pinning.clone()), ..webhook_config(flags, gates) };
+    let injection = Injection::new(asks.clone(), gates, &flags.namespace, &flags.protected_namespaces);
+    let webhook_config = berth_webhook::Config {
+        validity,
+        records: Some(pod_pinning.clone()),
+        injector: Some(injection.clone()),
+        ..webhook_config(flags, gates)
+    };
     let webhook = berth_webhook::run(webhook_config, client.clone(), stop.clone().cancelled_owned()).await?;
     asks.connect(webhook.pods());
     serve_http(flags, webhook.readiness(), &metrics, &tasks).await?;
@@ -76,7 +82,7 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
         &leadership,
         expectations.clone(),
         (recorder.clone(), settings),
-        (gates, resize, pod_pinning.clone()),
+        (gates, resize, pod_pinning, injection),
     );
     let (handover, catching_up) = handover::run(client.clone(), &leadership, expectations.clone(), stop.clone());
     let mut starter = Starter {
@@ -118,12 +124,12 @@ fn acting(
     leadership: &Leadership,
     expectations: Arc<Expectations>,
     (recorder, settings): (Recorder, executor::Settings),
-    (gates, resize, pod_pinning): (Gates, Ability, Arc<PodPinning>),
+    (gates, resize, pod_pinning, injection): (Gates, Ability, Arc<PodPinning>, Arc<Injection>),
 ) -> Arc<Acting> {
     let executor = Executor::new(client.clone(), leadership.clone(), expectations.clone(), recorder, settings);
     let executor = Arc::new(executor);
     let client = client.clone();
-    Arc::new(Acting { client, expectations, executor, gates, resize, pod_pinning })
+    Arc::new(Acting { client, expectations, executor, gates, resize, pod_pinning, injection })
 }
 
 fn elect(
@@ -165,6 +171,7 @@ fn webhook_config(flags: &Run, gates: Gates) -> berth_webhook::Config {
         (Some(name), Some(uid), Some(ip)) => Some(PodIdentity { name: name.clone(), uid: uid.clone(), ip }),
         _ => None,
     };
+    let injects = gates.has(Gate::PodWebhook) && Kinds::parse(&flags.custom_resource_enable).has("SidecarSet");
     berth_webhook::Config {
         closed: controllers::closed(gates),
         object_max_bytes: flags.object_max_bytes,
@@ -178,7 +185,7 @@ fn webhook_config(flags: &Run, gates: Gates) -> berth_webhook::Config {
         cert_validity: flags.cert_validity,
         ca_validity: flags.ca_validity,
         validating: flags.validating_webhook,
-        pods: flags.pod_pinning == PinnedBy::Webhook,
+        pods: flags.pod_pinning == PinnedBy::Webhook || injects,
         records: None,
         injector: None,
         validity: berth_webhook::Validity::default(),

@@ -7,6 +7,7 @@ use berth_runtime::object::owner_key;
 use berth_runtime::store::{Index, pods};
 use berth_runtime::{Object, Owned, Resource, Store, object};
 use berth_workload::claim::Claim;
+use berth_workload::namespace::Namespace;
 use berth_workload::node::Node;
 use berth_workload::owner::{self, Reference};
 use berth_workload::pod::{Metadata, Pod};
@@ -16,6 +17,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer};
 
+use crate::controllers::sidecarset::{REVISIONS_OF_SIDECAR_SETS, is_of_sidecar_set};
 use crate::custom_workloads::Configuration;
 use crate::reads::Read;
 
@@ -127,6 +129,7 @@ macro_rules! slim {
 slim!(Revision, object::CONTROLLER_REVISIONS);
 slim!(Claim, object::CLAIMS);
 slim!(Node, object::NODES);
+slim!(Namespace, object::NAMESPACES);
 slim!(StatefulWorkload, object::NATIVE_STATEFUL_SETS);
 slim!(Configuration, object::CONFIG_MAPS);
 
@@ -138,12 +141,12 @@ impl Read for Pod {
 
 impl Read for Watched<Revision> {
     fn store() -> Arc<Store<Self>> {
-        Store::with_owners(&[ORPHANED_REVISIONS])
+        Store::with_owners(&[ORPHANED_REVISIONS, REVISIONS_OF_SIDECAR_SETS])
     }
 
     /// Revisions of other workloads are never held: there are as many as ten of each. Those of nobody may be taken over.
     fn is_kept(&self) -> bool {
-        self.owner().is_some() || is_nobodys(&self.0.metadata)
+        self.owner().is_some() || is_nobodys(&self.0.metadata) || is_of_sidecar_set(&self.0.metadata)
     }
 }
 

@@ -5,6 +5,7 @@ mod imagelistpulljob;
 mod imagepulljob;
 pub(crate) mod nodeimage;
 pub(crate) mod persistentpodstate;
+pub(crate) mod sidecarset;
 pub(crate) mod statefulset;
 
 use std::collections::BTreeMap;
@@ -32,6 +33,7 @@ const ALL: &[Entry] = &[
     Entry::of::<imagelistpulljob::Reads>(),
     Entry::of::<persistentpodstate::Reads>(),
     Entry::of::<statefulset::Reads>(),
+    Entry::of::<sidecarset::Reads>(),
 ];
 
 /// What works on one kind: the stores that it reads.

@@ -9,6 +9,7 @@ pub mod intstr;
 pub mod launch;
 pub mod lifecycle;
 pub mod merge_patch;
+pub mod namespace;
 pub mod node;
 pub mod ordinals;
 pub mod owner;

@@ -32,6 +32,8 @@ pub const CONFIG_MAPS: Resource = Resource::new("", "v1", "configmaps", "ConfigM
 /// Events.
 pub const EVENTS: Resource = Resource::new("", "v1", "events", "Event");
 /// Nodes.
+pub const NAMESPACES: Resource = Resource::new("", "v1", "namespaces", "Namespace").cluster_scoped();
+/// Node.
 pub const NODES: Resource = Resource::new("", "v1", "nodes", "Node").cluster_scoped();
 /// Controller revisions.
 pub const CONTROLLER_REVISIONS: Resource = Resource::new("apps", "v1", "controllerrevisions", "ControllerRevision");
@@ -44,6 +46,9 @@ pub const CLONE_SETS: Resource = Resource::of(&kinds::CLONE_SET);
 /// Advanced StatefulSets.
 pub const STATEFUL_SETS: Resource = Resource::of(&kinds::STATEFUL_SET);
 /// PersistentPodStates.
+pub const SIDECAR_SETS: Resource =
+    Resource::new("apps.kruise.io", "v1beta1", "sidecarsets", "SidecarSet").cluster_scoped();
+/// PersistentPodState.
 pub const PERSISTENT_POD_STATES: Resource = Resource::of(&kinds::PERSISTENT_POD_STATE);
 /// NodeImages.
 pub const NODE_IMAGES: Resource = Resource::of(&kinds::NODE_IMAGE);

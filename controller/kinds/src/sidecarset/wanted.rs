@@ -39,7 +39,7 @@ impl Wanted {
         let data = revision.data.value();
         for field in revisions::KEPT {
             let old = data["spec"][field].clone();
-            let Some(fields) = spec.as_object_mut() else { return None };
+            let fields = spec.as_object_mut()?;
             match old {
                 Value::Null => fields.remove(field),
                 old => fields.insert(field.to_owned(), old),

@@ -1,0 +1,282 @@
+//! The SidecarSet controller: which pods it is about, what it reads of them, and its rounds.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use berth_api::v1beta1::nodeimage::NodeImage;
+use berth_api::v1beta1::sidecarset::SidecarSet;
+use berth_kinds::sidecarset::{Snapshot, decide, hashes, status};
+use berth_runtime::driver::Next;
+use berth_runtime::queue::Queue;
+use berth_runtime::store::{Index, pods};
+use berth_runtime::{Change, Key, Object, Resource, Store, object, turn};
+use berth_workload::namespace::Namespace;
+use berth_workload::owner::Reference;
+use berth_workload::plan::{Outcome, Plan};
+use berth_workload::pod::{Metadata, Pod};
+use berth_workload::revision::{self, Revision};
+use berth_workload::selector::Selector;
+use jiff::Timestamp;
+
+use crate::acting::{Acting, LARGE};
+use crate::change::each;
+use crate::controllers::Controller;
+use crate::reads::{Read, Reader};
+use crate::told::Told;
+use crate::unreadable;
+use crate::watched::{CustomResource, Watched};
+
+/// What a decision about a SidecarSet is made of.
+pub(crate) struct Reads {
+    pub(crate) sets: Arc<Store<Watched<SidecarSet>>>,
+    pub(crate) namespaces: Arc<Store<Watched<Namespace>>>,
+    pub(crate) revisions: Arc<Store<Watched<Revision>>>,
+    pods: Arc<Store<Pod>>,
+    nodeimages: Arc<Store<Watched<NodeImage>>>,
+    selectors: Arc<Selectors>,
+    told: Told,
+}
+
+impl CustomResource for SidecarSet {
+    const RESOURCE: Resource = object::SIDECAR_SETS;
+}
+
+impl Read for Watched<SidecarSet> {
+    fn store() -> Arc<Store<Self>> {
+        Store::new(&[])
+    }
+}
+
+impl Read for Watched<Namespace> {
+    fn store() -> Arc<Store<Self>> {
+        Store::new(&[])
+    }
+}
+
+/// By the uid of a SidecarSet: its revisions. It is in no namespace, and they are in the controller's.
+pub(crate) const REVISIONS_OF_SIDECAR_SETS: Index<Watched<Revision>> = Index::new("sidecarsets", |revision| {
+    let metadata = &revision.0.metadata;
+    metadata.controller().filter(|_| is_of_sidecar_set(metadata)).map(|owner| &*owner.uid)
+});
+
+/// Does a SidecarSet manage the object?
+pub(crate) fn is_of_sidecar_set(metadata: &Metadata) -> bool {
+    let owner = metadata.controller().map(Reference::from);
+    owner.is_some_and(|owner| object::SIDECAR_SETS.owner_kind().is_of(&owner))
+}
+
+impl Controller for Reads {
+    const RESOURCE: Resource = object::SIDECAR_SETS;
+    const NAME: &'static str = "sidecarset";
+
+    fn new(reader: &mut Reader<'_>) -> Self {
+        Self {
+            sets: reader.read(),
+            namespaces: reader.read(),
+            revisions: reader.read(),
+            pods: reader.read(),
+            nodeimages: reader.read(),
+            selectors: Arc::default(),
+            told: Told::default(),
+        }
+    }
+
+    /// Wakes a SidecarSet when it, a pod that it selects or has selected, a namespace or a revision of it changes.
+    fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
+        let (to, selectors, known) = (queue.clone(), self.selectors.clone(), acting.clone());
+        self.sets.on_change(move |change| match change {
+            Change::Applied { old, new } => {
+                if old.as_ref().is_none_or(|old| is_news(&old.0, &new.0)) {
+                    selectors.set(&new.0);
+                    to.add(Key::of(&**new));
+                }
+            }
+            Change::Deleted { old } => {
+                selectors.remove(old.name());
+                known.expectations.forget(old.uid());
+            }
+            Change::Synced => {}
+        });
+        let to = queue.clone();
+        self.sets.on_unreadable(move |odd| to.add(Key::new("", &odd.name)));
+        let (to, selectors, namespaces) = (queue.clone(), self.selectors.clone(), self.namespaces.clone());
+        self.pods.on_change(move |change| {
+            let mut woken = Vec::new();
+            each(change, |pod| woken.extend(selectors.of(pod, &namespaces)));
+            woken.into_iter().for_each(|set| to.add(Key::new("", &set)));
+        });
+        let to = queue.clone();
+        self.revisions.on_change(move |change| {
+            each(change, |revision| {
+                let metadata = &revision.0.metadata;
+                let owner = metadata.controller().filter(|_| is_of_sidecar_set(metadata));
+                owner.into_iter().for_each(|owner| to.add(Key::new("", &owner.name)));
+            });
+        });
+        self.wake_for_namespaces(queue);
+        self.wake_for_answers(queue);
+        acting.injection.follow(self);
+        let (to, sets) = (queue.clone(), self.sets.clone());
+        acting.injection.on_written(move || sets.all().iter().for_each(|set| to.add(Key::of(&**set))));
+    }
+
+    /// One round for one SidecarSet.
+    async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
+        let round = |set: Arc<_>| async move { round(self, acting, &set).await };
+        unreadable::by_last_read(acting, (&self.sets, &self.told), key, round).await
+    }
+}
+
+impl Reads {
+    /// A namespace whose labels change may be selected by others now.
+    fn wake_for_namespaces(&self, queue: &Arc<Queue<Key>>) {
+        let (to, selectors) = (queue.clone(), self.selectors.clone());
+        self.namespaces.on_change(move |change| {
+            let Change::Applied { old: Some(old), new } = change else { return };
+            if old.0.metadata.labels != new.0.metadata.labels {
+                selectors.of_namespaces().into_iter().for_each(|set| to.add(Key::new("", &set)));
+            }
+        });
+    }
+
+    /// A daemon's answer about containers is for the pods whose update waits for it.
+    fn wake_for_answers(&self, queue: &Arc<Queue<Key>>) {
+        let (to, pods, selectors, namespaces) =
+            (queue.clone(), self.pods.clone(), self.selectors.clone(), self.namespaces.clone());
+        self.nodeimages.on_change(move |change| {
+            let Change::Applied { new, .. } = change else { return };
+            let Some(status) = new.0.status.as_ref().filter(|status| !status.inspected_pods.is_empty()) else { return };
+            let on_node = pods.by_index(&pods::BY_NODE, new.name());
+            for pod in on_node.iter().filter(|pod| status.inspected_pods.iter().any(|p| *p.uid == *pod.metadata.uid)) {
+                selectors.of(pod, &namespaces).into_iter().for_each(|set| to.add(Key::new("", &set)));
+            }
+        });
+    }
+
+    /// Everything that a decision about this SidecarSet reads, from the stores alone.
+    pub(crate) fn observe(&self, set: &Watched<SidecarSet>, acting: &Acting) -> Snapshot {
+        let selectors = Compiled::new(&set.0);
+        let selects = |pod: &Arc<Pod>| selectors.select(pod, &self.namespaces);
+        let pods: Vec<_> = self.pods.all().into_iter().filter(selects).collect();
+        let mut revisions: Vec<_> = self
+            .revisions
+            .by_index(&REVISIONS_OF_SIDECAR_SETS, set.uid())
+            .iter()
+            .filter(|revision| revision.namespace() == acting.injection.own_namespace())
+            .map(|revision| revision.0.clone())
+            .collect();
+        revision::sort(&mut revisions);
+        let node_image = |pod: &Arc<Pod>| {
+            let node = self.nodeimages.get("", &pod.spec.node_name)?;
+            Some((pod.spec.node_name.clone(), node.0.clone()))
+        };
+        Snapshot {
+            hashes: hashes(&set.0.spec),
+            node_images: pods.iter().filter_map(node_image).collect(),
+            set: set.0.clone(),
+            pods,
+            revisions,
+            own_namespace: acting.injection.own_namespace().to_owned(),
+            is_asked: acting.injection.is_asked(set.name()),
+        }
+    }
+}
+
+/// Other words in a condition are the controller's own, and no reason to decide again.
+fn is_news(old: &SidecarSet, new: &SidecarSet) -> bool {
+    let told = |set: &SidecarSet| {
+        let mut status = set.status.clone().unwrap_or_default();
+        for condition in &mut status.conditions {
+            condition.message = String::new();
+            condition.last_transition_time = None;
+        }
+        status
+    };
+    let (a, b) = (&old.metadata, &new.metadata);
+    (a.generation, &a.labels, &a.annotations, &a.deletion_timestamp)
+        != (b.generation, &b.labels, &b.annotations, &b.deletion_timestamp)
+        || told(old) != told(new)
+}
+
+async fn round(reads: &Reads, acting: &Acting, set: &Watched<SidecarSet>) -> Next {
+    if let Err(next) = acting.settled(set.uid()).await {
+        return next;
+    }
+    let now = Timestamp::now();
+    let is_large =
+        set.0.status.as_ref().is_some_and(|status| usize::try_from(status.matched_pods).is_ok_and(|n| n > LARGE));
+    let decided = || {
+        let snapshot = reads.observe(set, acting);
+        acting.has_all_of_others(set.uid(), &snapshot.pods)?;
+        let plan = decide(&snapshot, now);
+        Ok((snapshot, plan))
+    };
+    let (snapshot, plan): (Snapshot, Plan) = match turn::decide(is_large, decided).await {
+        Ok(decided) => decided,
+        Err(next) => return next,
+    };
+    let status = |outcome: &Outcome| Some(turn::alone(is_large, || Some(status(&snapshot, &plan, outcome, now))));
+    acting.carry_out(&plan, &reads.sets, set, (&set.0.status, status)).await
+}
+
+/// The selectors of a SidecarSet, read once.
+#[derive(Debug, Default)]
+pub(crate) struct Compiled {
+    /// `None` selects nothing: there is none, or it makes no sense.
+    pods: Option<Selector>,
+    /// `None` selects all.
+    namespaces: Option<Selector>,
+}
+
+impl Compiled {
+    pub(crate) fn new(set: &SidecarSet) -> Self {
+        let pods = set.spec.selector.as_ref().and_then(|selector| Selector::new(selector).ok());
+        let namespaces = set.spec.namespace_selector.as_ref().map(Selector::new).transpose();
+        // A selector of namespaces that makes no sense selects none, and not all.
+        let pods = pods.filter(|selector| !selector.is_empty() && namespaces.is_ok());
+        Self { pods, namespaces: namespaces.ok().flatten() }
+    }
+
+    /// Does it select a pod with these labels, in a namespace with those?
+    pub(crate) fn selects<'a>(
+        &self,
+        label: impl Fn(&str) -> Option<&'a str>,
+        of_namespace: impl Fn(&str) -> Option<&'a str>,
+    ) -> bool {
+        self.pods.as_ref().is_some_and(|pods| pods.matches(label))
+            && self.namespaces.as_ref().is_none_or(|namespaces| namespaces.matches(of_namespace))
+    }
+
+    fn select(&self, pod: &Pod, namespaces: &Store<Watched<Namespace>>) -> bool {
+        let namespace = self.namespaces.as_ref().and_then(|_| namespaces.get("", &pod.metadata.namespace));
+        let of_namespace = |key: &str| namespace.as_ref().and_then(|namespace| namespace.0.metadata.label(key));
+        self.selects(|key| pod.metadata.label(key), of_namespace)
+    }
+}
+
+/// The selectors of all SidecarSets, by their names: each change of a pod asks for them.
+#[derive(Debug, Default)]
+struct Selectors(Mutex<BTreeMap<String, Arc<Compiled>>>);
+
+impl Selectors {
+    fn set(&self, set: &SidecarSet) {
+        let name = set.metadata.name.clone().unwrap_or_default();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::new(Compiled::new(set)));
+    }
+
+    fn remove(&self, name: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+    }
+
+    /// The names of those that select the pod.
+    fn of(&self, pod: &Pod, namespaces: &Store<Watched<Namespace>>) -> Vec<String> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().filter(|(_, compiled)| compiled.select(pod, namespaces)).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// The names of those that look at labels of namespaces.
+    fn of_namespaces(&self) -> Vec<String> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().filter(|(_, compiled)| compiled.namespaces.is_some()).map(|(name, _)| name.clone()).collect()
+    }
+}

@@ -1,0 +1,218 @@
+//! New pods get the containers of the SidecarSets that select them: for which the pod webhook is called, and what it answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use berth_api::v1beta1::sidecarset::SidecarSet;
+use berth_kinds::sidecarset::allowed::Rules;
+use berth_kinds::sidecarset::inject::{Matched, Settings, inject};
+use berth_kinds::sidecarset::names::FAILURE_POLICY;
+use berth_kinds::sidecarset::{Wanted, wanted, without_bases};
+use berth_runtime::{Object, Store};
+use berth_webhook::pods::{Asks, Injected, Injector, NotYet, SidecarAsk, Sidecars};
+use berth_workload::gates::{Gate, Gates};
+use berth_workload::namespace::Namespace;
+use berth_workload::revision::{self, Revision};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::controllers::sidecarset::{Compiled, REVISIONS_OF_SIDECAR_SETS, Reads};
+use crate::pod_asks::{Asking, PodAsks};
+use crate::watched::Watched;
+
+/// Who injects, and what for.
+pub(crate) struct Injection {
+    asks: Arc<PodAsks>,
+    gates: Gates,
+    own_namespace: String,
+    /// Namespaces whose pods are left alone.
+    protected: BTreeSet<String>,
+    stores: OnceLock<Stores>,
+    /// By name: the resource version of a SidecarSet, and what it is at that.
+    latest: Mutex<BTreeMap<String, (String, Arc<Latest>)>>,
+}
+
+struct Stores {
+    sets: Arc<Store<Watched<SidecarSet>>>,
+    namespaces: Arc<Store<Watched<Namespace>>>,
+    revisions: Arc<Store<Watched<Revision>>>,
+}
+
+/// What is asked of a SidecarSet for each pod.
+struct Latest {
+    selectors: Compiled,
+    wanted: Wanted,
+}
+
+impl Injection {
+    pub(crate) fn new(asks: Arc<PodAsks>, gates: Gates, own_namespace: &str, protected: &str) -> Arc<Self> {
+        let named = protected.split(',').map(str::trim).filter(|name| !name.is_empty());
+        let protected = named.map(str::to_owned).chain([own_namespace.to_owned()]).collect();
+        let own_namespace = own_namespace.to_owned();
+        Arc::new(Self { asks, gates, own_namespace, protected, stores: OnceLock::new(), latest: Mutex::default() })
+    }
+
+    /// By these stores; to be called once.
+    pub(crate) fn follow(self: &Arc<Self>, reads: &Reads) {
+        let stores = Stores {
+            sets: reads.sets.clone(),
+            namespaces: reads.namespaces.clone(),
+            revisions: reads.revisions.clone(),
+        };
+        if !self.gates.has(Gate::PodWebhook) || self.stores.set(stores).is_err() {
+            return;
+        }
+        self.asks.ask(self.clone());
+        let asks = self.asks.clone();
+        reads.sets.on_change(move |_| asks.changed());
+    }
+
+    /// The controller's namespace, where revisions are.
+    pub(crate) fn own_namespace(&self) -> &str {
+        &self.own_namespace
+    }
+
+    /// To be told when it was written for whose pods the webhook is called.
+    pub(crate) fn on_written(&self, hook: impl Fn() + Send + Sync + 'static) {
+        self.asks.on_written(hook);
+    }
+
+    /// Is the webhook called for pods that the SidecarSet selects? `None` where there is none.
+    pub(crate) fn is_asked(&self, set: &str) -> Option<bool> {
+        self.gates.has(Gate::PodWebhook).then(|| self.asks.has_written(|asks| asks.sidecars.has(set)))
+    }
+
+    fn latest(&self, set: &Watched<SidecarSet>, history: &[Arc<Revision>]) -> Arc<Latest> {
+        let mut all = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        // A revision that was just made has the name that was computed before it, so what is known stays true.
+        if let Some((version, known)) = all.get(set.name())
+            && version == set.resource_version()
+        {
+            return known.clone();
+        }
+        let new = Arc::new(Latest { selectors: Compiled::new(&set.0), wanted: Wanted::latest(&set.0, history) });
+        all.insert(set.name().to_owned(), (set.resource_version().to_owned(), new.clone()));
+        new
+    }
+
+    fn history(&self, stores: &Stores, set: &Watched<SidecarSet>) -> Vec<Arc<Revision>> {
+        let of_set = stores.revisions.by_index(&REVISIONS_OF_SIDECAR_SETS, set.uid());
+        let here = of_set.iter().filter(|revision| revision.namespace() == self.own_namespace);
+        let mut revisions: Vec<_> = here.map(|revision| revision.0.clone()).collect();
+        revision::sort(&mut revisions);
+        revisions
+    }
+}
+
+fn is_paused(set: &SidecarSet) -> bool {
+    set.spec.injection_strategy.paused || set.metadata.deletion_timestamp.is_some()
+}
+
+fn fails_closed(set: &SidecarSet) -> bool {
+    let annotations = set.metadata.annotations.as_ref();
+    annotations.and_then(|all| all.get(FAILURE_POLICY)).is_some_and(|policy| policy == "Fail")
+}
+
+impl Asking for Injection {
+    fn add_to(&self, asks: &mut Asks) -> bool {
+        let Some(stores) = self.stores.get().filter(|stores| stores.sets.is_synced()) else { return false };
+        let sets = stores.sets.all();
+        let ask = |set: &Arc<Watched<SidecarSet>>| {
+            Some(SidecarAsk {
+                name: set.name().to_owned(),
+                selector: set.0.spec.selector.clone().filter(|_| !is_paused(&set.0))?,
+                namespaces: set.0.spec.namespace_selector.clone(),
+                fails_closed: fails_closed(&set.0),
+            })
+        };
+        asks.sidecars = Sidecars::new(sets.iter().filter_map(ask), self.protected.iter().cloned());
+        true
+    }
+}
+
+impl Injector for Injection {
+    fn inject(&self, namespace: &str, pod: &Value) -> Result<Injected, NotYet> {
+        let stores = self.stores.get().ok_or(NotYet("SidecarSets"))?;
+        for (is_synced, what) in [
+            (stores.sets.is_synced(), "SidecarSets"),
+            (stores.namespaces.is_synced(), "namespaces"),
+            (stores.revisions.is_synced(), "ControllerRevisions"),
+        ] {
+            if !is_synced {
+                return Err(NotYet(what));
+            }
+        }
+        if self.protected.contains(namespace) {
+            return Ok(Injected::default());
+        }
+        let label = |key: &str| pod["metadata"]["labels"][key].as_str();
+        let of_namespace = stores.namespaces.get("", namespace).ok_or(NotYet("namespaces"))?;
+        let mut matching = Vec::new();
+        let mut known = BTreeMap::new();
+        for set in stores.sets.all().iter().filter(|set| !is_paused(&set.0)) {
+            let history = self.history(stores, set);
+            let latest = self.latest(set, &history);
+            if latest.selectors.selects(label, |key| of_namespace.0.metadata.label(key)) {
+                matching.push(set.0.clone());
+                known.insert(set.name().to_owned(), (latest, history));
+            }
+        }
+        let mut refused: Vec<(String, String, bool)> = Vec::new();
+        let mut chosen = Vec::new();
+        for set in without_bases(matching) {
+            let name = set.metadata.name.clone().unwrap_or_default();
+            let Some((latest, history)) = known.get(&name) else { continue };
+            match wanted(&set, history, &latest.wanted, label, fastrand::f64()) {
+                Ok(wanted) => chosen.push((name, set, wanted)),
+                Err(why) => refused.push((name, why, fails_closed(&set))),
+            }
+        }
+        Ok(self.injected(pod, &chosen, refused))
+    }
+}
+
+impl Injection {
+    fn injected(
+        &self,
+        pod: &Value,
+        chosen: &[(String, Arc<SidecarSet>, Wanted)],
+        mut refused: Vec<(String, String, bool)>,
+    ) -> Injected {
+        let matched: Vec<_> = chosen
+            .iter()
+            .map(|(name, _, wanted)| Matched {
+                name,
+                spec: &wanted.spec,
+                revision: &wanted.revision,
+                hashes: &wanted.hashes,
+            })
+            .collect();
+        let rules = Rules::default();
+        let labels: BTreeMap<_, _> = chosen
+            .iter()
+            .map(|(name, set, _)| (name.as_str(), set.metadata.labels.clone().unwrap_or_default()))
+            .collect();
+        let by_default = self.gates.has(Gate::AnyPodMetadata);
+        let allows =
+            |set: &str, key: &str| labels.get(set).is_some_and(|labels| rules.of(labels, by_default).allows(key));
+        let settings =
+            Settings { sort_containers_by_name: self.gates.has(Gate::SortSidecarContainersByName), allows: &allows };
+        let injected = inject(pod, &matched, &settings, &Timestamp::now().to_string());
+        for refusal in injected.refusals {
+            let set = chosen.iter().find(|(name, ..)| *name == refusal.sidecar_set);
+            refused.push((refusal.sidecar_set, refusal.reason, set.is_some_and(|(_, set, _)| fails_closed(set))));
+        }
+        let mut warnings = injected.warnings;
+        let words = |(set, why, _): &(String, String, bool)| format!("SidecarSet {set} is left out: {why}");
+        let is_refused = refused.iter().find(|(.., fails_closed)| *fails_closed).map(words);
+        warnings.extend(refused.iter().map(words));
+        Injected { pod: (injected.pod != *pod).then_some(injected.pod), warnings, refused: is_refused }
+    }
+}
+
+impl fmt::Debug for Injection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Injection").field("protected", &self.protected).finish_non_exhaustive()
+    }
+}

@@ -146,6 +146,13 @@ apps.kruise.io/cloneset-instance-id
 {{- end -}}
 {{- end -}}
 
+{{- /* `true` where the controller serves a pod webhook: for SidecarSets, or to pin pods. */ -}}
+{{- define "berth.podWebhook" -}}
+{{- $kinds := .Values.controller.customResourceEnable | default "" -}}
+{{- $sidecars := and (or (eq $kinds "") (has "SidecarSet" (splitList "," $kinds))) (not (regexMatch "(^|,)PodWebhook=false" (.Values.controller.featureGates | default ""))) -}}
+{{- if or $sidecars (eq (include "berth.podPinning" .) "webhook") }}true{{ end -}}
+{{- end -}}
+
 {{- /* Privileges that neither program needs. */ -}}
 {{- define "berth.container.securityContext" -}}
 allowPrivilegeEscalation: false

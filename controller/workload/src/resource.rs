@@ -46,10 +46,9 @@ pub const CLONE_SETS: Resource = Resource::of(&kinds::CLONE_SET);
 /// Advanced StatefulSets.
 pub const STATEFUL_SETS: Resource = Resource::of(&kinds::STATEFUL_SET);
 /// PersistentPodStates.
-pub const SIDECAR_SETS: Resource =
-    Resource::new("apps.kruise.io", "v1beta1", "sidecarsets", "SidecarSet").cluster_scoped();
-/// PersistentPodState.
 pub const PERSISTENT_POD_STATES: Resource = Resource::of(&kinds::PERSISTENT_POD_STATE);
+/// SidecarSets.
+pub const SIDECAR_SETS: Resource = Resource::of(&kinds::SIDECAR_SET);
 /// NodeImages.
 pub const NODE_IMAGES: Resource = Resource::of(&kinds::NODE_IMAGE);
 /// ImageListPullJobs.

@@ -10,6 +10,7 @@ mod imagelistpulljob;
 mod imagepulljob;
 mod nodeimage;
 mod persistentpodstate;
+mod sidecarset;
 mod statefulset;
 
 use serde::de::DeserializeOwned;
@@ -133,6 +134,22 @@ pub const PERSISTENT_POD_STATE: Kind = Kind {
     faults: validation::of_persistent_pod_state,
 };
 
+/// SidecarSet.
+pub const SIDECAR_SET: Kind = Kind {
+    group: GROUP,
+    kind: "SidecarSet",
+    plural: "sidecarsets",
+    namespaced: false,
+    stored: Version::V1Beta1,
+    older: &[Version::V1Alpha1],
+    read: read::<v1beta1::SidecarSet>,
+    limits: Limits::of_specs,
+    template: None,
+    owns: &["controllerrevisions"],
+    mapping: conversion::sidecarset::MAPPING,
+    faults: validation::of_sidecar_set,
+};
+
 /// Advanced StatefulSet.
 pub const STATEFUL_SET: Kind = Kind {
     group: GROUP,
@@ -150,12 +167,13 @@ pub const STATEFUL_SET: Kind = Kind {
 };
 
 /// Each kind with what its definition is made of, in the order of their names, in which messages list them.
-pub(crate) const TABLE: [(Kind, Schema); 6] = [
+pub(crate) const TABLE: [(Kind, Schema); 7] = [
     (CLONE_SET, cloneset::SCHEMA),
     (IMAGE_LIST_PULL_JOB, imagelistpulljob::SCHEMA),
     (IMAGE_PULL_JOB, imagepulljob::SCHEMA),
     (NODE_IMAGE, nodeimage::SCHEMA),
     (PERSISTENT_POD_STATE, persistentpodstate::SCHEMA),
+    (SIDECAR_SET, sidecarset::SCHEMA),
     (STATEFUL_SET, statefulset::SCHEMA),
 ];
 

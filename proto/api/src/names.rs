@@ -38,6 +38,13 @@ pub mod label {
     pub const IMAGE_PREDOWNLOAD_CREATED: &str = "apps.kruise.io/pre-predownload-created";
     /// On a revision: no image of this revision is to be pulled ahead.
     pub const IMAGE_PREDOWNLOAD_IGNORED: &str = "apps.kruise.io/image-predownload-ignored";
+    /// On the ControllerRevisions of a SidecarSet: its name.
+    pub const SIDECARSET_NAME: &str = "kruise.io/sidecarset-name";
+    /// On the ControllerRevisions of a SidecarSet, its `spec.customVersion`; on a v1alpha1 SidecarSet, what v1beta1 has in that
+    /// field.
+    pub const SIDECARSET_CUSTOM_VERSION: &str = "apps.kruise.io/sidecarset-custom-version";
+    /// On every namespace, by Kubernetes: its name.
+    pub const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
     /// On any guarded object: when it may be deleted, one of [`super::delete_protection`].
     pub const DELETE_PROTECTION: &str = "policy.kruise.io/delete-protection";
 }
@@ -95,6 +102,31 @@ pub mod annotation {
     pub const INJECTED_PERSISTENT_POD_STATE: &str = "kruise.io/injected-persistent-pod-state";
     /// *Berth.* On a PersistentPodState: pods whose records are dropped, separated by commas, or `*`.
     pub const FORGET_POD_STATES: &str = "kruise.io/forget-pod-states";
+    /// On a pod, JSON by name of a SidecarSet: which containers of it the pod has, and in which revision. On a SidecarSet the hash
+    /// alone.
+    pub const SIDECARSET_HASH: &str = "kruise.io/sidecarset-hash";
+    /// The same, with a hash that leaves the images out.
+    pub const SIDECARSET_HASH_WITHOUT_IMAGE: &str = "kruise.io/sidecarset-hash-without-image";
+    /// On a pod: the SidecarSets that it has containers of, sorted, separated by commas.
+    pub const SIDECARSET_INJECTED_LIST: &str = "kruise.io/sidecarset-injected-list";
+    /// On a pod, JSON by name of a SidecarSet: the last update of its containers in place.
+    pub const SIDECARSET_INPLACE_UPDATE_STATE: &str = "kruise.io/sidecarset-inplace-update-state";
+    /// On a pod, JSON by name of a sidecar with HotUpgrade: which of its two containers works.
+    pub const SIDECARSET_WORKING_HOT_UPGRADE_CONTAINER: &str = "kruise.io/sidecarset-working-hotupgrade-container";
+    /// On a pod, with the name of a container behind it: the version of this one of the two containers of a sidecar with HotUpgrade.
+    pub const SIDECARSET_VERSION_PREFIX: &str = "version.sidecarset.kruise.io/";
+    /// On a pod, with the name of a container behind it: the version of the other of the two.
+    pub const SIDECARSET_VERSION_ALT_PREFIX: &str = "versionalt.sidecarset.kruise.io/";
+    /// On a SidecarSet, `"true"`: pods that it matches do not get the containers of its base.
+    pub const SIDECARSET_CANARY: &str = "apps.kruise.io/sidecarset-canary";
+    /// Beside it: the name of its base, another SidecarSet.
+    pub const SIDECARSET_BASE: &str = "apps.kruise.io/sidecarset-base";
+    /// *Berth.* On a SidecarSet, `Fail`: a pod that cannot get the containers is not created. `Ignore`, as without it: it is
+    /// created without them.
+    pub const SIDECARSET_FAILURE_POLICY: &str = "apps.kruise.io/sidecarset-failure-policy";
+    /// *Berth.* On a SidecarSet: which pods without the containers are replaced: `None`, `Missed` (created while it was in force)
+    /// or `All`.
+    pub const SIDECARSET_REPAIR: &str = "apps.kruise.io/sidecarset-repair";
     /// *Berth.* On an object that was converted: what the version it is in cannot express. Removed on the way back.
     pub const CONVERSION: &str = "apps.kruise.io/berth-conversion";
     /// Berth: on the controller's lease, what a leader that gave it back had seen and written, for the next one.
@@ -126,6 +158,11 @@ pub mod condition {
     /// *Berth.* On CloneSets, True as long as something holds them back that does not pass by itself; its message names
     /// the pod or field, why, and the remedy. Absent otherwise.
     pub const BLOCKED: &str = "Blocked";
+    /// On pods: whether the latest containers of its SidecarSets differ from the pod's in images alone. The message has it by name of
+    /// the SidecarSet.
+    pub const SIDECARSET_UPGRADABLE: &str = "SidecarSetUpgradable";
+    /// *Berth.* On SidecarSets: whether the apiserver asks for the pods that are created.
+    pub const INJECTION_READY: &str = "InjectionReady";
     /// *Berth.* On NodeImages: whether the node's daemon can talk to the node's container runtime.
     pub const RUNTIME_READY: &str = "RuntimeReady";
 }
@@ -174,4 +211,10 @@ pub mod env {
     pub const CONTAINER_PRIORITY: &str = "KRUISE_CONTAINER_PRIORITY";
     /// In a container of a pod with a launch order: the key that it waits for.
     pub const CONTAINER_BARRIER: &str = "KRUISE_CONTAINER_BARRIER";
+    /// In a container, `"true"`: it came from a SidecarSet.
+    pub const IS_INJECTED: &str = "IS_INJECTED";
+    /// In a container with HotUpgrade: its version, from an annotation of the pod. The greater of the two works.
+    pub const SIDECARSET_VERSION: &str = "SIDECARSET_VERSION";
+    /// In a container with HotUpgrade: the version of the other.
+    pub const SIDECARSET_VERSION_ALT: &str = "SIDECARSET_VERSION_ALT";
 }

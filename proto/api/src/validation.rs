@@ -2,6 +2,8 @@
 //!
 //! Everything else is validated by the apiserver itself, see [`crate::crd`].
 
+mod sidecarset;
+
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -17,6 +19,8 @@ use crate::names::annotation::{
     INPLACE_UPDATE_WAIT_FOR_IMAGE,
 };
 use crate::ordinals::reserved;
+
+pub(crate) use self::sidecarset::of_sidecar_set;
 
 /// One fault of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,10 +50,11 @@ pub fn new_violations(object: &Value, old: Option<&Value>) -> Vec<Violation> {
     let before = old.map(violations).unwrap_or_default();
     let mut found = violations(object);
     found.retain(|violation| !before.contains(violation));
-    if let Some(old) = old
-        && object.get("kind").and_then(Value::as_str) == Some(kinds::STATEFUL_SET.kind)
-    {
-        found.extend(claim_changes(object, old));
+    let Some(old) = old else { return found };
+    match object.get("kind").and_then(Value::as_str) {
+        Some(kind) if kind == kinds::STATEFUL_SET.kind => found.extend(claim_changes(object, old)),
+        Some(kind) if kind == kinds::SIDECAR_SET.kind => found.extend(sidecarset::base_changes(object, old)),
+        _ => {}
     }
     found
 }
@@ -126,11 +131,7 @@ pub(crate) fn of_clone_set(object: &Value) -> Vec<Violation> {
     found.names("spec.scaleStrategy.podsToDelete", at(object, "spec.scaleStrategy.podsToDelete"));
     for update in ["spec.updateStrategy", "spec.updateStrategy.rollingUpdate"] {
         found.priority(&format!("{update}.priorityStrategy"), object);
-        for (index, term) in list(at(object, &format!("{update}.scatterStrategy"))) {
-            let field = format!("{update}.scatterStrategy[{index}]");
-            found.key(&format!("{field}.key"), text(term, "key"));
-            found.value(&format!("{field}.value"), text(term, "value"));
-        }
+        found.scatter(&format!("{update}.scatterStrategy"), object, None);
     }
     found.hooks(object);
     found.claims(object);
@@ -239,7 +240,7 @@ impl Violations {
     }
 
     fn value(&mut self, field: &str, value: &str) {
-        if !value.is_empty() && !is_label_name(value) {
+        if !is_label_value(value) {
             let message = "is no label value: use at most 63 of letters, digits, -, _ and ., with a letter or digit at both ends, or nothing";
             self.add(field, value, message);
         }
@@ -252,6 +253,17 @@ impl Violations {
         }
         for (index, term) in list(at(object, &format!("{strategy}.orderPriority"))) {
             self.key(&format!("{strategy}.orderPriority[{index}].orderedKey"), text(term, "orderedKey"));
+        }
+    }
+
+    /// `any` is the value that stands for each.
+    fn scatter(&mut self, strategy: &str, object: &Value, any: Option<&str>) {
+        for (index, term) in list(at(object, strategy)) {
+            self.key(&format!("{strategy}[{index}].key"), text(term, "key"));
+            let value = text(term, "value");
+            if Some(value) != any {
+                self.value(&format!("{strategy}[{index}].value"), value);
+            }
         }
     }
 
@@ -292,6 +304,11 @@ fn list(value: Option<&Value>) -> impl Iterator<Item = (usize, &Value)> {
 
 fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value.as_object().and_then(|map: &Map<_, _>| map.get(field)).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Whether a text is a label's value.
+pub(crate) fn is_label_value(value: &str) -> bool {
+    value.is_empty() || is_label_name(value)
 }
 
 /// A label's value, or its key without prefix.

@@ -135,7 +135,10 @@ fn trials(version: &str) -> Result<Vec<Trial>> {
         for case in suite.cases {
             let mut object = suite.bases.get(&case.base).with_context(|| format!("{} has no base", case.name))?.clone();
             merge(&mut object, &case.set);
-            object["metadata"]["name"] = json!(format!("case-{}", trials.len()));
+            // Unless the name is what the case is about.
+            if case.set.get("metadata").is_none_or(|metadata| metadata.get("name").is_none()) {
+                object["metadata"]["name"] = json!(format!("case-{}", trials.len()));
+            }
             if object["apiVersion"] == format!("apps.kruise.io/{version}") {
                 trials.push(Trial { case, object });
             }
@@ -199,6 +202,7 @@ fn until_rules_hold(cluster: &Cluster, version: &str) -> Result<()> {
     let wrong = [
         json!({"kind": "ImagePullJob", "metadata": {"name": "probe", "namespace": "default"}, "spec": {"image": ""}}),
         json!({"kind": "NodeImage", "metadata": {"name": "probe"}, "spec": {"images": {"": {"tags": []}}}}),
+        json!({"kind": "SidecarSet", "metadata": {"name": "probe"}, "spec": {"selector": {}}}),
         json!({"kind": "CloneSet", "metadata": {"name": "probe", "namespace": "default"}, "spec": {"replicas": 1, "selector": {}, "template": {}}}),
     ];
     for mut object in wrong {

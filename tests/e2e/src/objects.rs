@@ -109,6 +109,8 @@ pub mod kind {
     pub const STATEFUL_SET: &str = "apps.kruise.io/v1beta1/StatefulSet";
     /// PersistentPodState.
     pub const PERSISTENT_POD_STATE: &str = "apps.kruise.io/v1beta1/PersistentPodState";
+    /// SidecarSet.
+    pub const SIDECAR_SET: &str = "apps.kruise.io/v1beta1/SidecarSet";
     /// Kubernetes' own StatefulSet.
     pub const NATIVE_STATEFUL_SET: &str = "apps/v1/StatefulSet";
     /// Claim.

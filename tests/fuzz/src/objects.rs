@@ -31,7 +31,7 @@ impl Type {
 }
 
 /// The types of all versions of all kinds.
-const TYPES: [Type; 12] = [
+const TYPES: [Type; 14] = [
     Type::of::<v1alpha1::CloneSet>("CloneSet", Version::V1Alpha1),
     Type::of::<v1beta1::CloneSet>("CloneSet", Version::V1Beta1),
     Type::of::<v1alpha1::ImageListPullJob>("ImageListPullJob", Version::V1Alpha1),
@@ -42,6 +42,8 @@ const TYPES: [Type; 12] = [
     Type::of::<v1beta1::NodeImage>("NodeImage", Version::V1Beta1),
     Type::of::<v1alpha1::PersistentPodState>("PersistentPodState", Version::V1Alpha1),
     Type::of::<v1beta1::PersistentPodState>("PersistentPodState", Version::V1Beta1),
+    Type::of::<v1alpha1::SidecarSet>("SidecarSet", Version::V1Alpha1),
+    Type::of::<v1beta1::SidecarSet>("SidecarSet", Version::V1Beta1),
     Type::of::<v1alpha1::StatefulSet>("StatefulSet", Version::V1Alpha1),
     Type::of::<v1beta1::StatefulSet>("StatefulSet", Version::V1Beta1),
 ];

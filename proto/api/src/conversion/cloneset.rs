@@ -30,6 +30,7 @@ pub(crate) const MAPPING: Mapping = Mapping {
         &["spec", "scaleStrategy"],
         &["spec", "updateStrategy"],
     ],
+    decides: &[],
     is_read,
 };
 

@@ -12,6 +12,7 @@ mod json;
 pub(crate) mod memory;
 pub(crate) mod nodeimage;
 pub(crate) mod persistentpodstate;
+pub(crate) mod sidecarset;
 pub(crate) mod statefulset;
 #[cfg(test)]
 mod tests;
@@ -126,13 +127,17 @@ pub(crate) struct Mapping {
     to_v1alpha1: fn(&mut Json<'_>),
     /// Where the mapping changes anything: the only places that are compared, and that a memory may speak of.
     touches: &'static [&'static [&'static str]],
+    /// Places of v1beta1 that several of v1alpha1 say together. What v1alpha1 had comes back only where it maps to what is there
+    /// now: one of several places, brought back beside an edit of another, would undo the edit.
+    decides: &'static [&'static [&'static str]],
     /// Whether the types of a version read what the mapping touches.
     is_read: fn(&mut Json<'_>, Version) -> bool,
 }
 
 impl Mapping {
     /// Of a kind that is the same in each of its versions, or has one alone.
-    pub(crate) const SAME: Self = Self { to_v1beta1: |_| (), to_v1alpha1: |_| (), touches: &[], is_read: |_, _| true };
+    pub(crate) const SAME: Self =
+        Self { to_v1beta1: |_| (), to_v1alpha1: |_| (), touches: &[], decides: &[], is_read: |_, _| true };
 
     fn to(&self, version: Version) -> fn(&mut Json<'_>) {
         match version {
@@ -148,7 +153,7 @@ impl Mapping {
         }
         let mut converted = object.clone();
         self.to(to)(&mut converted);
-        self.recall(&mut converted, &remembered, to);
+        self.recall(&mut converted, &remembered, &mut object, to);
         memory::drop_empty(&mut converted);
         let mut back = converted.clone();
         self.to(from)(&mut back);
@@ -156,16 +161,30 @@ impl Mapping {
         converted
     }
 
-    /// Restores what was remembered, unless the object could be read before and cannot after: such a memory was forged.
-    fn recall(&self, converted: &mut Json<'_>, remembered: &[Place], to: Version) {
+    /// Restores what was remembered, unless the object could be read before and cannot after: such a memory was forged. Nor if it
+    /// contradicts the object that is converted, which was edited since.
+    fn recall(&self, converted: &mut Json<'_>, remembered: &[Place], object: &mut Json<'_>, to: Version) {
         if remembered.is_empty() {
             return;
         }
         let before = converted.clone();
         memory::recall(converted, remembered, self.touches);
-        if !self.reads(converted, to) && self.reads(&mut before.clone(), to) {
+        let is_forged = !self.reads(converted, to) && self.reads(&mut before.clone(), to);
+        if is_forged || !self.agrees(converted, object, to) {
             *converted = before;
         }
+    }
+
+    fn agrees(&self, recalled: &Json<'_>, object: &mut Json<'_>, to: Version) -> bool {
+        if to != Version::V1Alpha1 || self.decides.is_empty() {
+            return true;
+        }
+        let mut again = recalled.clone();
+        self.to(Version::V1Beta1)(&mut again);
+        self.decides.iter().all(|path| match (again.at(path), object.at(path)) {
+            (Some(again), Some(object)) => again.equals(object),
+            (again, object) => again.is_none() && object.is_none(),
+        })
     }
 
     fn reads(&self, object: &mut Json<'_>, version: Version) -> bool {

@@ -9,7 +9,7 @@ use crate::weight::Weight;
 use crate::{v1alpha1, v1beta1};
 
 pub(crate) const MAPPING: Mapping =
-    Mapping { to_v1beta1: |_| (), to_v1alpha1, touches: &[&["spec", "images"]], is_read };
+    Mapping { to_v1beta1: |_| (), to_v1alpha1, touches: &[&["spec", "images"]], decides: &[], is_read };
 
 /// The most values in the images of a NodeImage that are looked into. One that the controller writes has a quarter of it.
 const MOST_VALUES: usize = 65_536;

@@ -9,6 +9,7 @@ pub(crate) const MAPPING: Mapping = Mapping {
     to_v1beta1: |object| rename(object, "nodeTopologyKeys", "keys"),
     to_v1alpha1: |object| rename(object, "keys", "nodeTopologyKeys"),
     touches: &[&["spec", REQUIRED], &["spec", PREFERRED]],
+    decides: &[],
     is_read,
 };
 

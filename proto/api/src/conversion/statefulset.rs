@@ -16,6 +16,7 @@ pub(crate) const MAPPING: Mapping = Mapping {
         &["spec", "persistentVolumeClaimRetentionPolicy"],
         &["spec", "ordinals"],
     ],
+    decides: &[],
     is_read,
 };
 

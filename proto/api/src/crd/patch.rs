@@ -7,18 +7,22 @@ pub(crate) struct Patch {
     /// The field, as `kubectl explain` has it: names with dots, `[]` for the items of a list, `{}` for the values of a
     /// map. Empty for the root.
     pub(crate) path: String,
-    /// Keywords. Validations are added to those that are there, everything else replaces.
+    /// Keywords. Validations and fields are added to those that are there, everything else replaces.
     pub(crate) keywords: Map<String, Value>,
 }
 
 const VALIDATIONS: &str = "x-kubernetes-validations";
+const FIELDS: &str = "properties";
 
 /// Applies a patch, or returns its path when there is no such field.
 pub(super) fn apply(schema: &mut Value, patch: &Patch) -> Result<(), String> {
     let target = find(schema, &patch.path).and_then(Value::as_object_mut).ok_or_else(|| patch.path.clone())?;
     for (keyword, value) in &patch.keywords {
-        match (target.get_mut(keyword).and_then(Value::as_array_mut), value) {
-            (Some(present), Value::Array(more)) if keyword == VALIDATIONS => present.extend(more.iter().cloned()),
+        match (target.get_mut(keyword), value) {
+            (Some(Value::Array(present)), Value::Array(more)) if keyword == VALIDATIONS => {
+                present.extend(more.iter().cloned());
+            }
+            (Some(Value::Object(present)), Value::Object(more)) if keyword == FIELDS => present.extend(more.clone()),
             _ => {
                 target.insert(keyword.clone(), value.clone());
             }

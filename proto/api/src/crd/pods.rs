@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::patch::Patch;
-use super::rules::{LABEL_KEY, at, check, label_selector, reported_at, rule, unless_unchanged};
+use super::rules::{LABEL_KEY, at, check, label_selector, not_empty, reported_at, rule, unless_unchanged};
 
 /// Lifecycle hooks: a finalizer that no pod can have would hold pods for ever after their creation or update.
 pub(crate) fn hooks() -> impl Iterator<Item = Patch> {
@@ -19,13 +19,11 @@ pub(crate) fn hooks() -> impl Iterator<Item = Patch> {
 
 /// The selector: not empty, never changed, matching the template.
 pub(crate) fn selector(kind: &str) -> Vec<Patch> {
-    let not_empty = "(has(self.matchLabels) && size(self.matchLabels) > 0) || \
-                     (has(self.matchExpressions) && size(self.matchExpressions) > 0)";
     let mut rules = label_selector("spec.selector");
     rules.push(at(
         "spec.selector",
         check(&[
-            json!({"rule": not_empty, "message": "is empty and would select every pod of the namespace: set matchLabels or matchExpressions"}),
+            not_empty("is empty and would select every pod of the namespace: set matchLabels or matchExpressions"),
             json!({"rule": "self == oldSelf", "reason": "FieldValueForbidden",
                    "message": format!("cannot be changed, the pods it selected would be left behind: create another {kind} with the new selector")}),
         ]),
@@ -59,11 +57,12 @@ pub(crate) fn selector(kind: &str) -> Vec<Patch> {
 /// Which pods are updated first: one of two lists, and no more than can be looked through. `priority` is the field's path.
 pub(crate) fn priority(priority: &str) -> Vec<Patch> {
     let one = "!(has(self.orderPriority) && size(self.orderPriority) > 0 && has(self.weightPriority) && size(self.weightPriority) > 0)";
-    let not_empty = "(has(self.matchLabels) && size(self.matchLabels) > 0) || \
-                     (has(self.matchExpressions) && size(self.matchExpressions) > 0)";
     let mut rules = label_selector(&format!("{priority}.weightPriority[].matchSelector"));
     rules.extend([
-        at(priority, check(&[json!({"rule": one, "message": "has both orderPriority and weightPriority: remove one of them"})])),
+        at(
+            priority,
+            check(&[json!({"rule": one, "message": "has both orderPriority and weightPriority: remove one of them"})]),
+        ),
         at(format!("{priority}.orderPriority"), json!({"maxItems": 100})),
         at(format!("{priority}.orderPriority[].orderedKey"), json!({"minLength": 1, "maxLength": LABEL_KEY})),
         at(format!("{priority}.weightPriority"), json!({"maxItems": 100})),
@@ -72,7 +71,7 @@ pub(crate) fn priority(priority: &str) -> Vec<Patch> {
             format!("{priority}.weightPriority[].matchSelector"),
             json!({
                 "description": "The pods that get the weight, by their labels.",
-                "x-kubernetes-validations": [{"rule": not_empty, "message": "is empty: set matchLabels or matchExpressions"}],
+                "x-kubernetes-validations": [not_empty("is empty: set matchLabels or matchExpressions")],
             }),
         ),
     ]);

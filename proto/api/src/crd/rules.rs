@@ -14,7 +14,7 @@ use crate::v1beta1::nodeimage::{
 };
 
 /// The longest label value.
-const LABEL_VALUE: u32 = 63;
+pub(crate) const LABEL_VALUE: u32 = 63;
 /// The longest label key: prefix, slash and name.
 pub(crate) const LABEL_KEY: u32 = 253 + 1 + 63;
 
@@ -49,6 +49,16 @@ pub(crate) fn unless_unchanged(fields: &[&str], mut rule: Value) -> Value {
         let valid = rule.get("rule").and_then(Value::as_str).unwrap_or_default();
         let valid = format!("(oldSelf.hasValue() && {}) || ({valid})", same.join(" && "));
         rule.insert("rule".to_owned(), json!(valid));
+        rule.insert("optionalOldSelf".to_owned(), json!(true));
+    }
+    rule
+}
+
+/// Makes a rule forgive an object that had this very fault before. `valid` is the rule, of `self` or of what `self` was.
+pub(crate) fn unless_before(valid: impl Fn(&str) -> String, mut rule: Value) -> Value {
+    if let Some(rule) = rule.as_object_mut() {
+        let expression = format!("{} || (oldSelf.hasValue() && !({}))", valid("self"), valid("oldSelf.value()"));
+        rule.insert("rule".to_owned(), json!(expression));
         rule.insert("optionalOldSelf".to_owned(), json!(true));
     }
     rule
@@ -95,6 +105,13 @@ pub(crate) fn timeout(path: impl Into<String>) -> Patch {
 /// How often a failed pull is tried again.
 pub(crate) fn backoff(path: impl Into<String>) -> Patch {
     at(path, json!({"default": DEFAULT_BACKOFF_LIMIT, "minimum": 0, "maximum": MAX_BACKOFF_LIMIT}))
+}
+
+/// A label selector that selects something else than everything.
+pub(crate) fn not_empty(message: &str) -> Value {
+    let rule = "(has(self.matchLabels) && size(self.matchLabels) > 0) || \
+                (has(self.matchExpressions) && size(self.matchExpressions) > 0)";
+    json!({"rule": rule, "message": message})
 }
 
 /// What a label selector's fields mean, how long they may be, and which operator takes values.

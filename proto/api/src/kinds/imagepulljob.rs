@@ -29,7 +29,7 @@ const IMAGE: &str = "^(([a-zA-Z0-9.-]+|\\\\[[0-9a-fA-F:]+\\\\])(:[0-9]+)?/)?[a-z
 
 /// What a name must match that becomes part of a request for an object. A NodeImage's are not held to it: one that a job
 /// from before this rule names must not make the whole NodeImage unwritable, and whoever reads the secrets checks.
-const DNS_SUBDOMAIN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+pub(super) const DNS_SUBDOMAIN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
 fn rules(_: Version) -> Vec<Patch> {
     let secrets = "has(self.pullSecrets) == has(oldSelf.pullSecrets) && (!has(self.pullSecrets) || self.pullSecrets == oldSelf.pullSecrets)";

@@ -1,0 +1,247 @@
+//! The containers of a SidecarSet: a container's fields are a pod's, and all of them are kept; the few that rules look at are
+//! named.
+
+use serde_json::{Value, json};
+
+use super::{NAME, by_name, dns_label};
+use crate::crd::patch::Patch;
+use crate::crd::rules::{at, check, reported_at, rule, unless_before};
+
+/// The most containers, and the most init containers.
+const MOST_CONTAINERS: u32 = 32;
+/// The most ports of one.
+const MOST_PORTS: u32 = 256;
+/// The most transferred variables of one, and names in each.
+const MOST_VARIABLES: u32 = 64;
+const MOST_NAMES: u32 = 256;
+/// The longest image reference, and the longest name of a variable.
+const REFERENCE: u32 = 1024;
+/// The longest regular expression.
+const REGEX: u32 = 1024;
+/// The longest expression for a resource.
+const EXPRESSION: u32 = 256;
+/// The longest path of a pod's field: of an annotation with a key.
+const FIELD_PATH: u32 = 384;
+/// With HotUpgrade, two more characters make the names of the two containers.
+const HOT_NAME: u32 = NAME - 2;
+
+const LISTS: [&str; 2] = ["containers", "initContainers"];
+
+/// What stands at the containers themselves.
+pub(super) fn rules() -> Vec<Patch> {
+    let of_both = |list| {
+        let of_init = list == "initContainers";
+        let path = format!("spec.{list}");
+        let mut checks = vec![short_name(), no_host_port(), one_kind_of_resources()];
+        checks.extend(of_init.then(resources_policy_of_sidecar));
+        let policy = if of_init { "AfterAppContainer" } else { "BeforeAppContainer" };
+        let description = "BeforeAppContainer: in front of the pod's own. AfterAppContainer: behind them.";
+        let mut rules = vec![
+            at(&path, by_name(MOST_CONTAINERS)),
+            at(format!("{path}[]"), json!({"required": ["name"], "properties": fields(of_init)})),
+            at(format!("{path}[]"), check(&checks)),
+            at(
+                format!("{path}[].podInjectPolicy"),
+                json!({"default": policy, "description": format!("{description} Defaults to {policy}.")}),
+            ),
+        ];
+        rules.extend(upgrade(&format!("{path}[].upgradeStrategy")));
+        rules.push(at(format!("{path}[].shareVolumePolicy"), json!({"default": {}})));
+        rules.push(at(format!("{path}[].shareVolumePolicy.type"), json!({"default": "disabled"})));
+        rules.extend(transfer(&format!("{path}[].transferEnv")));
+        rules.extend(resources(&format!("{path}[].resourcesPolicy")));
+        rules
+    };
+    LISTS.into_iter().flat_map(of_both).collect()
+}
+
+/// The fields of a pod's container that rules look at.
+fn fields(of_init: bool) -> Value {
+    let kept = |description: &str| json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "description": description});
+    let mut resources =
+        kept("Its resources: see `kubectl explain pod.spec.containers.resources`. Not together with resourcesPolicy.");
+    resources["properties"] =
+        json!({"limits": kept("The most that it gets."), "requests": kept("What it gets at the least.")});
+    let mut port = kept("");
+    port["properties"] = json!({"hostPort": {
+        "type": "integer", "format": "int32", "description": "A port of the node. Not with HotUpgrade, whose two containers would both want it.",
+    }});
+    let mut fields = json!({
+        "name": {
+            "type": "string", "maxLength": NAME, "x-kubernetes-validations": [dns_label("the name of a container")],
+            "description": "The container's name, unique in the pod. A change of it makes another container, and containers cannot be added.",
+        },
+        "image": {"type": "string", "maxLength": REFERENCE, "description": "The container's image. A change of images alone is made in place."},
+        "ports": {
+            "type": "array", "maxItems": MOST_PORTS, "items": port,
+            "description": "Its ports: see `kubectl explain pod.spec.containers.ports`.",
+        },
+        "resources": resources,
+    });
+    if of_init {
+        fields["restartPolicy"] = json!({
+            "type": "string", "maxLength": NAME,
+            "description": "Always: it runs beside the pod's containers. Without it, it ends before they start.",
+        });
+    }
+    fields
+}
+
+fn upgrade(path: &str) -> [Patch; 5] {
+    let has_image =
+        "self.upgradeType != 'HotUpgrade' || (has(self.hotUpgradeEmptyImage) && self.hotUpgradeEmptyImage != '')";
+    let missing = "is missing, but HotUpgrade runs a second container with it: set it to an image that does nothing, or upgradeType to \
+                   ColdUpgrade";
+    let fixed = "'cannot be changed from %s to %s, for pods have one container or two by it: take the change back, or create another \
+                 SidecarSet'.format([oldSelf.upgradeType, self.upgradeType])";
+    let mut fixed = rule("self.upgradeType == oldSelf.upgradeType", fixed);
+    fixed["reason"] = json!("FieldValueForbidden");
+    [
+        // A default is held to the rules before the defaults of its fields are filled in.
+        at(path, json!({"default": {"upgradeType": "ColdUpgrade"}})),
+        at(format!("{path}.upgradeType"), json!({"default": "ColdUpgrade"})),
+        at(format!("{path}.hotUpgradeEmptyImage"), json!({"maxLength": REFERENCE})),
+        at(path, check(&[reported_at(".hotUpgradeEmptyImage", json!({"rule": has_image, "message": missing}))])),
+        at(path, check(&[reported_at(".upgradeType", fixed)])),
+    ]
+}
+
+fn transfer(path: &str) -> Vec<Patch> {
+    let field = format!("{path}[].sourceContainerNameFrom.fieldRef");
+    let valid = r#"self.matches('^metadata[.](labels|annotations)\\[\'[^\']+\'\\]$')"#;
+    let message =
+        r#"'is "%s", but must be metadata.labels[\'KEY\'] or metadata.annotations[\'KEY\']: change it'.format([self])"#;
+    let version = "'is \"%s\", but must be v1: change or remove it'.format([self])";
+    vec![
+        at(path, json!({"maxItems": MOST_VARIABLES})),
+        at(format!("{path}[].sourceContainerName"), json!({"maxLength": NAME})),
+        at(format!("{path}[].envName"), json!({"maxLength": REFERENCE})),
+        at(
+            format!("{path}[].envNames"),
+            json!({"maxItems": MOST_NAMES, "items": {"type": "string", "maxLength": REFERENCE}}),
+        ),
+        at(format!("{field}.apiVersion"), json!({"maxLength": NAME, "description": "v1, as without it."})),
+        at(format!("{field}.apiVersion"), check(&[rule("self in ['', 'v1']", version)])),
+        at(
+            format!("{field}.fieldPath"),
+            json!({"maxLength": FIELD_PATH, "description": "`metadata.labels['<key>']` or `metadata.annotations['<key>']`."}),
+        ),
+        at(format!("{field}.fieldPath"), check(&[rule(valid, message)])),
+    ]
+}
+
+fn resources(path: &str) -> Vec<Patch> {
+    let some = "has(self.limits) || has(self.requests)";
+    let message = "has neither limits nor requests, so nothing is made: set one of them, or remove resourcesPolicy";
+    // It is compiled by the very rule: what cannot be is an error, and an error refuses.
+    let compiles = "''.matches(self) || !''.matches(self)";
+    let regex = "is no regular expression (RE2): correct it, or remove it for all containers";
+    let mut rules = vec![
+        at(format!("{path}.targetContainersNameRegex"), json!({"default": ".*", "minLength": 1, "maxLength": REGEX})),
+        at(format!("{path}.targetContainersNameRegex"), check(&[json!({"rule": compiles, "message": regex})])),
+        at(format!("{path}.resourcesExpr"), check(&[json!({"rule": some, "message": message})])),
+    ];
+    for of in ["limits", "requests"] {
+        for resource in ["cpu", "memory"] {
+            rules.push(at(format!("{path}.resourcesExpr.{of}.{resource}"), json!({"maxLength": EXPRESSION})));
+        }
+    }
+    rules
+}
+
+fn is_hot(container: &str) -> String {
+    format!("{container}.upgradeStrategy.upgradeType == 'HotUpgrade'")
+}
+
+fn short_name() -> Value {
+    let message = format!(
+        "'is \"%s\", but with HotUpgrade -1 and -2 are put behind it: use at most {HOT_NAME} characters'.format([self.name])"
+    );
+    let valid = |of: &str| format!("(!({}) || size({of}.name) <= {HOT_NAME})", is_hot(of));
+    unless_before(valid, reported_at(".name", rule("", message)))
+}
+
+fn no_host_port() -> Value {
+    let message = "'has hostPort %s, but with HotUpgrade both containers would want it: remove it, or set upgradeType to ColdUpgrade'\
+                   .format([self.ports.filter(p, has(p.hostPort) && p.hostPort != 0).map(p, p.hostPort)])";
+    let valid = |of: &str| {
+        format!("(!({}) || !has({of}.ports) || {of}.ports.all(p, !has(p.hostPort) || p.hostPort == 0))", is_hot(of))
+    };
+    unless_before(valid, reported_at(".ports", rule("", message)))
+}
+
+fn one_kind_of_resources() -> Value {
+    let message = "is set and so are resources, of which it makes both limits and requests: remove one of them";
+    let valid = |of: &str| {
+        format!(
+            "(!has({of}.resourcesPolicy) || !has({of}.resources) || \
+             (!has({of}.resources.limits) && !has({of}.resources.requests)))"
+        )
+    };
+    unless_before(valid, reported_at(".resourcesPolicy", json!({"message": message})))
+}
+
+fn resources_policy_of_sidecar() -> Value {
+    let message = "is set, but this init container ends before the pod's containers start: remove it, or set restartPolicy to Always";
+    let valid = |of: &str| {
+        format!("(!has({of}.resourcesPolicy) || (has({of}.restartPolicy) && {of}.restartPolicy == 'Always'))")
+    };
+    unless_before(valid, reported_at(".resourcesPolicy", json!({"message": message})))
+}
+
+/// There is a container at all.
+pub(super) fn some() -> Value {
+    let message = "has neither containers nor initContainers, so pods would get nothing: add one";
+    let valid = |spec: &str| {
+        let there = LISTS.map(|list| format!("(has({spec}.{list}) && size({spec}.{list}) > 0)"));
+        format!("({})", there.join(" || "))
+    };
+    unless_before(valid, json!({"message": message}))
+}
+
+/// In each list the apiserver sees to it.
+pub(super) fn named_once() -> Value {
+    let twice = |spec: &str| format!("{spec}.initContainers.exists(i, i.name == c.name)");
+    let message = format!(
+        "'has %s in containers, too: name it otherwise in one of them'\
+         .format([self.containers.filter(c, {}).map(c, c.name)])",
+        twice("self")
+    );
+    let valid = |spec: &str| {
+        format!(
+            "(!has({spec}.containers) || !has({spec}.initContainers) || !{spec}.containers.exists(c, {}))",
+            twice(spec)
+        )
+    };
+    unless_before(valid, reported_at(".initContainers", rule("", message)))
+}
+
+/// A container with HotUpgrade is two in a pod, whose names no other has.
+pub(super) fn free_names() -> Value {
+    let all =
+        |spec: &str, of: &str| LISTS.map(|list| format!("(has({spec}.{list}) ? {spec}.{list}{of} : [])")).join(" + ");
+    let taken = |spec: &str| {
+        let names = all(spec, ".map(c, c.name)");
+        let hot = all(spec, &format!(".filter(c, {}).map(c, c.name)", is_hot("c")));
+        format!("({names}).filter(n, n.matches('-[12]$') && n.substring(0, size(n) - 2) in ({hot}))")
+    };
+    let message = format!(
+        "'has a container named %s, which a container with HotUpgrade has as one of its two in a pod: name it otherwise'\
+         .format([{}])",
+        taken("self")
+    );
+    unless_before(|spec| format!("size({}) == 0", taken(spec)), reported_at(".containers", rule("", message)))
+}
+
+/// Pods that have the containers could not get another.
+pub(super) fn none_added() -> Value {
+    let new = "!has(oldSelf.containers) || !oldSelf.containers.exists(o, o.name == c.name)";
+    let message = format!(
+        "'cannot have another container than before, %s, for no pod gets one later: take the change back, or create another SidecarSet'\
+         .format([self.containers.filter(c, {new}).map(c, c.name)])"
+    );
+    let valid = format!("!has(self.containers) || !self.containers.exists(c, {new})");
+    let mut rule = reported_at(".containers", rule(valid, message));
+    rule["reason"] = json!("FieldValueForbidden");
+    rule
+}

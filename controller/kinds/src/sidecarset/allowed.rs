@@ -1,5 +1,5 @@
-//! Which annotations a SidecarSet may put on pods: administrators say it in the ConfigMap `kruise-configuration`, for all
-//! SidecarSets or for those with some labels.
+//! Which annotations a SidecarSet may put on pods: administrators say it in the ConfigMap `kruise-configuration`, for
+//! all SidecarSets or for those with some labels.
 
 use std::collections::BTreeMap;
 
@@ -62,8 +62,8 @@ impl Rules {
         rules.collect::<Result<_, String>>().map(Self).map_err(wrong)
     }
 
-    /// What a SidecarSet with these labels may. `by_default` is the gate `SidecarSetPatchPodMetadataDefaultsAllowed`, which decides
-    /// where no expression applies.
+    /// What a SidecarSet with these labels may. `by_default` is the gate `SidecarSetPatchPodMetadataDefaultsAllowed`,
+    /// which decides where no expression applies.
     pub fn of(&self, labels: &BTreeMap<String, String>, by_default: bool) -> Allowed<'_> {
         let matches = |selector: &Selector| selector.matches(|key| labels.get(key).map(String::as_str));
         let rules = self.0.iter().filter(|rule| rule.selector.as_ref().is_none_or(matches));

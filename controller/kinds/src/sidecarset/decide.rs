@@ -8,8 +8,9 @@ use serde_json::json;
 
 use super::choose::{Chosen, Settings, choose};
 use super::names::{HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, INPLACE_UPDATE_STATE};
-use super::pods::{Member, image, is_hot, name};
+use super::pods::{Member, image, is_hot};
 use super::records::{self, Record};
+use super::sidecar::name;
 use super::{Snapshot, condition, hot, on_pod, revisions};
 
 /// Decides.

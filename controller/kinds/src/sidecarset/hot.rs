@@ -7,9 +7,10 @@ use berth_api::v1beta1::sidecarset::SidecarContainer;
 use berth_workload::plan::PodPatch;
 use berth_workload::pod::Pod;
 
-use super::names::{VERSION_ALT_PREFIX, VERSION_PREFIX, WORKING_HOT_CONTAINER, hot_pair};
+use super::names::{VERSION_ALT_PREFIX, VERSION_PREFIX, WORKING_HOT_CONTAINER};
 use super::on_pod::working;
-use super::pods::{image, is_hot, name};
+use super::pods::{image, is_hot};
+use super::sidecar::{hot_pair, name};
 
 /// The two containers that one is in a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! SidecarSet: containers that pods get when they are created, and that are updated in place afterwards.
 //!
-//! What a pod gets is a pure function of the pod, as untyped JSON, and of the SidecarSets that match it ([`inject`]). It is
-//! called twice for a pod that another webhook changes in between, and then changes nothing. Pods know which containers they
-//! have by two hashes of the SidecarSet ([`hash`]), which are OpenKruise's to the byte, so that neither takes the pods of the
-//! other for outdated.
+//! What a pod gets is a pure function of the pod, as untyped JSON, and of the SidecarSets that match it ([`inject`]).
+//! It is called twice for a pod that another webhook changes in between, and then changes nothing. Pods know which
+//! containers they have by two hashes of the SidecarSet ([`hash`]), which are OpenKruise's to the byte, so that neither
+//! takes the pods of the other for outdated.
 
 pub mod allowed;
 mod choose;
@@ -20,6 +20,7 @@ mod pods;
 pub mod records;
 pub mod resources;
 mod revisions;
+pub mod sidecar;
 mod status;
 mod wanted;
 

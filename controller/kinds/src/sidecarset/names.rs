@@ -37,8 +37,3 @@ pub const FAILURE_POLICY: &str = "apps.kruise.io/sidecarset-failure-policy";
 pub const UPGRADABLE: &str = "SidecarSetUpgradable";
 /// *Berth.* Condition of SidecarSets: the apiserver asks for the pods that they select.
 pub const INJECTION_READY: &str = "InjectionReady";
-
-/// The names of a hot pair's containers in the pod.
-pub fn hot_pair(name: &str) -> [String; 2] {
-    [format!("{name}-1"), format!("{name}-2")]
-}

@@ -1,4 +1,5 @@
-//! Regular expressions that administrators write, with Go's meaning: `\d` and `.` are of ASCII, and a match may be anywhere.
+//! Regular expressions that administrators write, with Go's meaning: `\d` and `.` are of ASCII, and a match may be
+//! anywhere.
 
 use regex::bytes::{Regex, RegexBuilder};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use berth_api::v1beta1::sidecarset::{SidecarContainer, UpgradeType};
+use berth_api::v1beta1::sidecarset::SidecarContainer;
 use berth_workload::inplace::exact::{self, Verdict};
 use berth_workload::inplace::state::State;
 use berth_workload::node::image::facts;
@@ -11,8 +11,8 @@ use berth_workload::pod::{ContainerStatus, Pod};
 
 use super::Snapshot;
 use super::hot::{self, Pair};
-use super::names::hot_pair;
 use super::on_pod;
+use super::sidecar::{self, List};
 
 /// A pod that has the containers.
 pub(super) struct Member<'a> {
@@ -31,11 +31,6 @@ pub(super) struct Member<'a> {
     pub(super) upgrading: Vec<Pair>,
 }
 
-/// The name of a container.
-pub(super) fn name(container: &SidecarContainer) -> &str {
-    container.container.get("name").and_then(|name| name.as_str()).unwrap_or_default()
-}
-
 /// The image of a container.
 pub(super) fn image(container: &SidecarContainer) -> &str {
     container.container.get("image").and_then(|image| image.as_str()).unwrap_or_default()
@@ -43,16 +38,12 @@ pub(super) fn image(container: &SidecarContainer) -> &str {
 
 /// Is the container made of two?
 pub(super) fn is_hot(container: &SidecarContainer) -> bool {
-    container.upgrade_strategy.upgrade_type == UpgradeType::HotUpgrade
+    sidecar::is_hot(container, List::Main)
 }
 
 /// The names that the containers have in pods.
-pub(super) fn names_in_pods(containers: &[SidecarContainer]) -> BTreeSet<String> {
-    let of = |container: &SidecarContainer| {
-        let name = name(container);
-        if is_hot(container) { hot_pair(name).to_vec() } else { vec![name.to_owned()] }
-    };
-    containers.iter().flat_map(of).collect()
+fn names_in_pods(containers: &[SidecarContainer]) -> BTreeSet<String> {
+    containers.iter().flat_map(|container| sidecar::names_in_pod(container, List::Main)).collect()
 }
 
 impl<'a> Member<'a> {

@@ -1,4 +1,5 @@
-//! What a pod's annotations say of its SidecarSets. Several write them, so an entry that is not one's own stays as it is.
+//! What a pod's annotations say of its SidecarSets. Several write them, so an entry that is not one's own stays as it
+//! is.
 
 use std::collections::{BTreeMap, BTreeSet};
 

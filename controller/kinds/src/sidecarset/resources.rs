@@ -32,7 +32,8 @@ pub fn problems(policy: &ResourcesPolicy) -> Vec<(String, String)> {
     problems
 }
 
-/// The resources for a sidecar. `targets` are the pod's own containers, those beside them that run all the time among them.
+/// The resources for a sidecar. `targets` are the pod's own containers, those beside them that run all the time among
+/// them.
 ///
 /// # Errors
 /// No container is looked at, or an expression has no result.

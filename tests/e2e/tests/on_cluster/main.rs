@@ -25,6 +25,7 @@ mod predownload;
 mod pulls;
 mod resize;
 mod rollout;
+mod sidecar_set;
 mod stateful_nodes;
 mod stateful_set;
 mod stuck;
@@ -86,6 +87,8 @@ const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
     stateful_set::a_recreated_pod_is_on_its_node,
     stateful_set::bad_persistent_pod_states_are_refused,
     pod_pinning::pods_of_a_native_set_go_back,
+    sidecar_set::pods_of_every_workload_get_containers_that_are_updated_in_place,
+    sidecar_set::a_hot_upgrade_hands_over_and_leaves_one_at_work,
     exactness::two_tags_of_one_digest,
     exactness::a_rollback_in_the_grace_period,
     exactness::a_crash_loop_is_left_by_an_update,

@@ -1,8 +1,8 @@
 //! Expressions that make an amount of a resource from that of other containers, such as `max(cpu*50%, 50m)`.
 //!
-//! There are plain numbers (`2`, `50%`) and amounts (`100m`, `1Gi`, the variable). An amount can be multiplied with a number and
-//! divided by one; beside an amount, a number is one, too: `cpu + 1` is one CPU more. Numbers are fractions, so nothing is lost
-//! before the end, where CPUs are cut to thousandths and memory to whole bytes.
+//! There are plain numbers (`2`, `50%`) and amounts (`100m`, `1Gi`, the variable). An amount can be multiplied with a
+//! number and divided by one; beside an amount, a number is one, too: `cpu + 1` is one CPU more. Numbers are fractions,
+//! so nothing is lost before the end, where CPUs are cut to thousandths and memory to whole bytes.
 
 mod parse;
 mod ratio;

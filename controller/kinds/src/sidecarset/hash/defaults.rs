@@ -1,4 +1,5 @@
-//! The defaults that OpenKruise's webhook fills into a sidecar, no more and no fewer: a startup probe gets none, for example.
+//! The defaults that OpenKruise's webhook fills into a sidecar, no more and no fewer: a startup probe gets none, for
+//! example.
 
 use berth_api::v1beta1::sidecarset::{ResourcesPolicy, TransferEnvVar};
 use berth_workload::revision::quantity;

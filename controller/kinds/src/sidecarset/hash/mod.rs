@@ -1,8 +1,9 @@
 //! The two hashes of a SidecarSet's containers, by which pods say what they have.
 //!
-//! OpenKruise hashes what Go's encoder makes of its types: fields in the order in which the types declare them, Kubernetes'
-//! defaults filled in by a webhook, `<`, `>` and `&` escaped. The same bytes give the same hash, and a hash that differs would
-//! make every pod outdated that came from the other. `vectors.json` was taken from OpenKruise 1.9's own functions.
+//! OpenKruise hashes what Go's encoder makes of its types: fields in the order in which the types declare them,
+//! Kubernetes' defaults filled in by a webhook, `<`, `>` and `&` escaped. The same bytes give the same hash, and a hash
+//! that differs would make every pod outdated that came from the other. `vectors.json` was taken from OpenKruise 1.9's
+//! own functions.
 
 mod defaults;
 mod order;
@@ -17,6 +18,8 @@ use berth_workload::revision::{form, safe};
 use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+
+use super::sidecar::{self, List};
 
 /// What pods are compared by.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -64,26 +67,21 @@ enum Images {
 
 /// What is hashed. Init containers belong to it, all of them, when one runs beside the pod's containers.
 fn written(spec: &SidecarSetSpec, images: Images) -> String {
-    let containers = list(&spec.containers, PodInjectPolicy::BeforeAppContainer, images);
+    let containers = list(&spec.containers, List::Main, images);
     let mut text = format!("{{\"containers\":{containers}");
-    if spec.init_containers.iter().any(is_native) {
-        let containers = list(&spec.init_containers, PodInjectPolicy::AfterAppContainer, images);
+    if spec.init_containers.iter().any(sidecar::is_native) {
+        let containers = list(&spec.init_containers, List::Init, images);
         text.push_str(&format!(",\"initContainers\":{containers}"));
     }
     text.push('}');
     form::escaped(&text)
 }
 
-/// Whether an init container runs beside the pod's containers.
-pub fn is_native(container: &SidecarContainer) -> bool {
-    container.container.get("restartPolicy").and_then(Value::as_str) == Some("Always")
-}
-
-fn list(containers: &[SidecarContainer], place: PodInjectPolicy, images: Images) -> String {
+fn list(containers: &[SidecarContainer], list: List, images: Images) -> String {
     if containers.is_empty() {
         return "null".to_owned();
     }
-    let containers: Vec<String> = containers.iter().map(|of| container(of, place, images)).collect();
+    let containers: Vec<String> = containers.iter().map(|of| container(of, list, images)).collect();
     format!("[{}]", containers.join(","))
 }
 
@@ -102,9 +100,9 @@ struct Own<'a> {
     resources_policy: Option<ResourcesPolicy>,
 }
 
-fn container(of: &SidecarContainer, place: PodInjectPolicy, images: Images) -> String {
+fn container(of: &SidecarContainer, list: List, images: Images) -> String {
     let own = Own {
-        pod_inject_policy: of.pod_inject_policy.unwrap_or(place),
+        pod_inject_policy: sidecar::place(of, list),
         upgrade_strategy: &of.upgrade_strategy,
         share_volume_policy: &of.share_volume_policy,
         share_volume_device_policy: of.share_volume_device_policy.as_ref(),

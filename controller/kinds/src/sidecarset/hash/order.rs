@@ -1,5 +1,5 @@
-//! A container as JSON text, with its fields in the order in which Kubernetes' types declare them. What those types did not know
-//! when OpenKruise 1.9 was built (Kubernetes 1.32) is left out, as it is there.
+//! A container as JSON text, with its fields in the order in which Kubernetes' types declare them. What those types did
+//! not know when OpenKruise 1.9 was built (Kubernetes 1.32) is left out, as it is there.
 
 use serde_json::Value;
 

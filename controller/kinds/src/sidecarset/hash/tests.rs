@@ -1,5 +1,5 @@
-//! Facts about OpenKruise 1.9: `vectors.json` has, for specs made for it, the text that it hashes and both hashes, as its own
-//! functions give them. In v1alpha1 they are the same.
+//! Facts about OpenKruise 1.9: `vectors.json` has, for specs made for it, the text that it hashes and both hashes, as
+//! its own functions give them. In v1alpha1 they are the same.
 
 use serde::Deserialize;
 

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::v1beta1::sidecarset::{PodInjectPolicy, SidecarContainer, SidecarSetSpec, UpgradeType};
+use berth_api::v1beta1::sidecarset::{PodInjectPolicy, SidecarContainer, SidecarSetSpec};
 use serde_json::{Map, Value};
 
-use super::super::hash::is_native;
 use super::super::names::{
-    HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, VERSION_ALT_PREFIX, VERSION_PREFIX, WORKING_HOT_CONTAINER, hot_pair,
+    HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, VERSION_ALT_PREFIX, VERSION_PREFIX, WORKING_HOT_CONTAINER,
 };
 use super::super::records::{self, Record, Records};
+use super::super::sidecar::{self, List};
 use super::Matched;
 use super::container::{self, Base};
-use super::own::{self, LISTS, Own};
+use super::own::{self, Own};
 
 /// What SidecarSets bring.
 #[derive(Default)]
@@ -29,29 +29,13 @@ pub(super) struct Brought {
 /// A container.
 pub(super) struct Container {
     /// In which list it belongs.
-    pub(super) list: &'static str,
+    pub(super) list: List,
     /// Whether it stands before the pod's own.
     pub(super) before: bool,
     /// Where it stands already.
     pub(super) at: Option<usize>,
     pub(super) name: String,
     pub(super) container: Value,
-}
-
-/// The containers of a spec, each with the list of the pod that it belongs in.
-pub(super) fn sidecars(spec: &SidecarSetSpec) -> impl Iterator<Item = (&SidecarContainer, &'static str)> {
-    let of = |list: &'static str| move |sidecar| (sidecar, list);
-    spec.init_containers.iter().map(of("initContainers")).chain(spec.containers.iter().map(of("containers")))
-}
-
-/// Its name in the SidecarSet.
-pub(super) fn name(sidecar: &SidecarContainer) -> &str {
-    sidecar.container.get("name").and_then(Value::as_str).unwrap_or_default()
-}
-
-/// Whether it comes as a pair. A container that ends cannot hand over.
-pub(super) fn is_hot(sidecar: &SidecarContainer, list: &str) -> bool {
-    sidecar.upgrade_strategy.upgrade_type == UpgradeType::HotUpgrade && (list == "containers" || is_native(sidecar))
 }
 
 /// The records of a pod, with and without images.
@@ -102,14 +86,12 @@ impl Brought {
     /// Why the pod cannot have it.
     pub(super) fn add(&mut self, set: &Matched<'_>, pod: &Value, own: &Own<'_>, now: &str) -> Result<(), String> {
         let mut recorded = Recorded::of(|key| self.annotation(pod, key))?;
-        let mut list: Vec<String> = sidecars(set.spec)
-            .filter(|(of, list)| *list == "containers" || is_native(of))
-            .map(|(of, _)| name(of).to_owned())
-            .collect();
+        let lasting = sidecar::all(set.spec).filter(|(of, list)| sidecar::is_lasting(of, *list));
+        let mut list: Vec<String> = lasting.map(|(of, _)| sidecar::name(of).to_owned()).collect();
         list.sort();
         let is_recorded = recorded.has(set, &list);
         let (mut any, mut is_kept) = (false, true);
-        for (sidecar, in_list) in sidecars(set.spec) {
+        for (sidecar, in_list) in sidecar::all(set.spec) {
             any = true;
             is_kept &= self.add_sidecar(set, (sidecar, in_list), pod, own, is_recorded)?;
             self.add_volumes(set.spec, sidecar);
@@ -138,31 +120,29 @@ impl Brought {
     fn add_sidecar(
         &mut self,
         set: &Matched<'_>,
-        (sidecar, list): (&SidecarContainer, &'static str),
+        (sidecar, list): (&SidecarContainer, List),
         pod: &Value,
         own: &Own<'_>,
         is_recorded: bool,
     ) -> Result<bool, String> {
-        let is_hot = is_hot(sidecar, list);
-        let [first, second] = hot_pair(name(sidecar));
-        let empty = Some(sidecar.upgrade_strategy.hot_upgrade_empty_image.as_str());
-        let wanted = if is_hot { vec![(first, None), (second, empty)] } else { vec![(name(sidecar).to_owned(), None)] };
+        let is_hot = sidecar::is_hot(sidecar, list);
+        let wanted = sidecar::names_in_pod(sidecar, list);
         let mut found = Vec::new();
-        for (name, _) in &wanted {
+        for name in &wanted {
             self.take_name(set, name, list, pod)?;
             found.push(position(pod, list, name));
         }
-        let old = |at: &Option<usize>| at.and_then(|at| pod["spec"][list][at].as_object());
-        let is_ours = |at: &Option<usize>| at.is_some_and(|at| own::is_injected(&pod["spec"][list][at]));
+        let old = |at: &Option<usize>| at.and_then(|at| pod["spec"][list.name()][at].as_object());
+        let is_ours = |at: &Option<usize>| at.is_some_and(|at| own::is_injected(&pod["spec"][list.name()][at]));
         // Of a pair both or none: they know each other by their versions.
         let is_kept = is_recorded && found.iter().all(is_ours);
-        let default =
-            if list == "containers" { PodInjectPolicy::BeforeAppContainer } else { PodInjectPolicy::AfterAppContainer };
-        let before = sidecar.pod_inject_policy.unwrap_or(default) == PodInjectPolicy::BeforeAppContainer;
-        for ((name, image), at) in wanted.iter().zip(&found) {
+        let before = sidecar::place(sidecar, list) == PodInjectPolicy::BeforeAppContainer;
+        // The first of a pair works.
+        let images = [None, Some(sidecar.upgrade_strategy.hot_upgrade_empty_image.as_str())];
+        for ((name, image), at) in wanted.iter().zip(images).zip(&found) {
             let base = match old(at).filter(|_| is_kept) {
                 Some(container) => Base::Kept(container),
-                None => Base::Spec { name, image: *image },
+                None => Base::Spec { name, image },
             };
             if at.is_some() && !is_kept {
                 let set = set.name;
@@ -173,18 +153,21 @@ impl Brought {
             self.containers.push(Container { list, before, at: *at, name: name.clone(), container });
         }
         if is_hot && !is_kept {
-            self.begin_pair(name(sidecar), pod)?;
+            self.begin_pair(sidecar::name(sidecar), pod)?;
         }
         Ok(is_kept)
     }
 
     /// No two containers of a pod have one name.
-    fn take_name(&mut self, set: &Matched<'_>, name: &str, list: &str, pod: &Value) -> Result<(), String> {
+    fn take_name(&mut self, set: &Matched<'_>, name: &str, list: List, pod: &Value) -> Result<(), String> {
         if let Some(other) = self.names.insert(name.to_owned(), set.name.to_owned()) {
             return Err(format!("container {name:?}: SidecarSet {other:?} brings one of that name; rename it"));
         }
-        match LISTS.iter().find(|other| **other != list && position(pod, other, name).is_some()) {
-            Some(other) => Err(format!("container {name:?}: the pod has one of that name in spec.{other}; rename it")),
+        match List::ALL.into_iter().find(|other| *other != list && position(pod, *other, name).is_some()) {
+            Some(other) => {
+                let other = other.name();
+                Err(format!("container {name:?}: the pod has one of that name in spec.{other}; rename it"))
+            }
             None => Ok(()),
         }
     }
@@ -196,7 +179,7 @@ impl Brought {
         let mut working: BTreeMap<String, String> = serde_json::from_str(&working).map_err(|_| {
             format!("the pod's annotation {WORKING_HOT_CONTAINER}: {working:?} is no JSON of names; remove it")
         })?;
-        let [first, second] = hot_pair(name);
+        let [first, second] = sidecar::hot_pair(name);
         working.insert(name.to_owned(), first.clone());
         let working = serde_json::to_string(&working).unwrap_or_default();
         self.annotations.insert(WORKING_HOT_CONTAINER.to_owned(), working);
@@ -223,6 +206,6 @@ impl Brought {
     }
 }
 
-fn position(pod: &Value, list: &str, name: &str) -> Option<usize> {
-    pod["spec"][list].as_array()?.iter().position(|container| container["name"] == name)
+fn position(pod: &Value, list: List, name: &str) -> Option<usize> {
+    pod["spec"][list.name()].as_array()?.iter().position(|container| container["name"] == name)
 }

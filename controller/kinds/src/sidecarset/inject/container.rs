@@ -112,8 +112,8 @@ fn transferred<'a>(sidecar: &'a SidecarContainer, own: &'a Own<'_>) -> impl Iter
     })
 }
 
-/// Adds mounts and devices of the pod's own containers at paths where the container has neither, and the variables that the paths
-/// in those volumes are made of.
+/// Adds mounts and devices of the pod's own containers at paths where the container has neither, and the variables that
+/// the paths in those volumes are made of.
 fn share(sidecar: &SidecarContainer, own: &Own<'_>, container: &mut Map<String, Value>, variables: &mut Vec<Value>) {
     let is_enabled = |policy: &ShareVolumePolicy| policy.type_ == ShareVolumePolicyType::Enabled;
     let mut mounts = taken(container, "volumeMounts");

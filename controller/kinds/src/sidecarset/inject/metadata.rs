@@ -11,8 +11,8 @@ use super::{Matched, Settings};
 /// Annotations by which a pod says what it has.
 const OURS: [&str; 3] = [PREFIX, VERSION_PREFIX, VERSION_ALT_PREFIX];
 
-/// Puts the annotations on a pod. Those that are not allowed are left out, with a warning: they were allowed when the SidecarSet was
-/// admitted.
+/// Puts the annotations on a pod. Those that are not allowed are left out, with a warning: they were allowed when the
+/// SidecarSet was admitted.
 ///
 /// # Errors
 /// Texts that are to be merged are no JSON.

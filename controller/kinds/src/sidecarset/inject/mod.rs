@@ -1,9 +1,9 @@
 //! What a pod gets from the SidecarSets that match it.
 //!
-//! A pod is untyped JSON here, so fields that are newer than ours survive. The whole is a function of the pod alone: it is called
-//! again when another webhook has changed the pod in between, and then adds only what that one's containers ask for. What a second
-//! call needs for it is that the first leaves nothing for the second to look at in another way: containers that SidecarSets
-//! bring, or replace, count as the pod's own in neither.
+//! A pod is untyped JSON here, so fields that are newer than ours survive. The whole is a function of the pod alone: it
+//! is called again when another webhook has changed the pod in between, and then adds only what that one's containers
+//! ask for. What a second call needs for it is that the first leaves nothing for the second to look at in another way:
+//! containers that SidecarSets bring, or replace, count as the pod's own in neither.
 //!
 //! A SidecarSet whose part fails is left out whole and named, and the others are injected as if it were not there.
 
@@ -74,15 +74,16 @@ pub fn inject(pod: &Value, sets: &[Matched<'_>], settings: &Settings<'_>, now: &
     let mut sets = sets.to_vec();
     sets.sort_by_key(|set| set.name);
     let mut injected = without_refused(pod, &sets, settings, now);
-    // What one of them could not have may be there once the others are: an annotation that another one puts in order. A second
-    // call would find it, so the first one does.
+    // What one of them could not have may be there once the others are: an annotation that another one puts in order. A
+    // second call would find it, so the first one does.
     for _ in 0..injected.refusals.len() {
         let again = without_refused(&injected.pod, &sets, settings, now);
         if again.pod == injected.pod {
             break;
         }
-        injected.warnings.extend(again.warnings);
-        injected = Injected { warnings: injected.warnings, ..again };
+        let mut warnings = injected.warnings;
+        warnings.extend(again.warnings.iter().filter(|new| !warnings.contains(new)).cloned().collect::<Vec<_>>());
+        injected = Injected { warnings, ..again };
     }
     injected
 }

@@ -4,11 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::super::names::{IS_INJECTED, hot_pair};
-use super::{Matched, brought};
-
-/// The lists in a pod's spec that containers are in.
-pub(super) const LISTS: [&str; 2] = ["initContainers", "containers"];
+use super::super::names::IS_INJECTED;
+use super::super::sidecar::{self, List};
+use super::Matched;
 
 /// A pod as its sidecars see it.
 pub(super) struct Own<'a> {
@@ -21,25 +19,18 @@ pub(super) struct Own<'a> {
 
 impl<'a> Own<'a> {
     pub(super) fn of(pod: &'a Value, sets: &[Matched<'_>]) -> Self {
-        let mut sidecars = BTreeSet::new();
-        for (sidecar, list) in sets.iter().flat_map(|set| brought::sidecars(set.spec)) {
-            let name = brought::name(sidecar);
-            if brought::is_hot(sidecar, list) {
-                sidecars.extend(hot_pair(name));
-            } else {
-                sidecars.insert(name.to_owned());
-            }
-        }
-        let own = |list: &str| {
-            let containers = pod["spec"][list].as_array().into_iter().flatten();
+        let sidecars = sets.iter().flat_map(|set| sidecar::all(set.spec));
+        let sidecars: BTreeSet<String> = sidecars.flat_map(|(of, list)| sidecar::names_in_pod(of, list)).collect();
+        let own = |list: List| {
+            let containers = pod["spec"][list.name()].as_array().into_iter().flatten();
             let is_own = |container: &&Value| {
                 !is_injected(container) && container["name"].as_str().is_none_or(|name| !sidecars.contains(name))
             };
             containers.filter(is_own).collect::<Vec<_>>()
         };
-        let mut natives = own("initContainers");
+        let mut natives = own(List::Init);
         natives.retain(|container| container["restartPolicy"] == "Always");
-        Self { containers: own("containers"), natives, metadata: &pod["metadata"] }
+        Self { containers: own(List::Main), natives, metadata: &pod["metadata"] }
     }
 
     /// The text that a field path such as `metadata.labels['app']` names. Others than labels and annotations name none.

@@ -2,23 +2,24 @@
 
 use serde_json::{Map, Value, json};
 
+use super::super::sidecar::List;
 use super::Settings;
 use super::brought::{Brought, Container};
-use super::own::LISTS;
 
 impl Brought {
     /// Puts all of it into a pod, whose lists and maps were checked.
     pub(super) fn place(self, pod: &mut Value, settings: &Settings<'_>) {
         let Some(pod) = pod.as_object_mut() else { return };
         if let Some(spec) = map(pod, "spec") {
-            let (inits, containers): (Vec<_>, Vec<_>) = self.containers.into_iter().partition(|of| of.list == LISTS[0]);
+            let (inits, containers): (Vec<_>, Vec<_>) =
+                self.containers.into_iter().partition(|of| of.list == List::Init);
             for (mut brought, list, is_sorted) in
-                [(inits, LISTS[0], true), (containers, LISTS[1], settings.sort_containers_by_name)]
+                [(inits, List::Init, true), (containers, List::Main, settings.sort_containers_by_name)]
             {
                 if is_sorted {
                     brought.sort_by(|one, other| one.name.cmp(&other.name));
                 }
-                place_containers(spec, list, brought);
+                place_containers(spec, list.name(), brought);
             }
             add_named(spec, "volumes", self.volumes);
             add_named(

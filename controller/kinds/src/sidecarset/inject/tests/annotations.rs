@@ -186,6 +186,16 @@ fn texts_that_cannot_be_merged_are_refused() {
 }
 
 #[test]
+fn what_one_could_not_have_is_there_once_another_has_put_it_in_order() {
+    let merging = || patching("a", "MergePatchJson", json!({"json": r#"{"a":1}"#}));
+    let replacing = || patching("b", "Overwrite", json!({"json": "{}", "forbidden": "1"}));
+    let once = run(&annotated(json!({"json": "none"})), &[merging(), replacing()], false, NOW);
+    assert_eq!((once.refusals.len(), once.warnings.len()), (0, 1));
+    assert_eq!(names(&once.pod, "containers"), ["a-x", "b-x", "main"]);
+    assert_eq!(run(&once.pod, &[merging(), replacing()], false, LATER), once);
+}
+
+#[test]
 fn annotations_that_are_not_allowed_are_left_out() {
     let keys = json!({"forbidden/x": "1", "kruise.io/sidecarset-hash": "{}", "version.sidecarset.kruise.io/mesh-1": "7", "allowed": "1"});
     let old = pod(json!([{"name": "main"}]));

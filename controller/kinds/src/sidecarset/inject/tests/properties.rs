@@ -191,7 +191,8 @@ proptest! {
         prop_assert_eq!(run(&once, &sets, false, LATER).pod, once);
     }
 
-    /// Everything that a pod has survives, but for containers that are replaced and annotations that SidecarSets may change.
+    /// Everything that a pod has survives, but for containers that are replaced and annotations that SidecarSets may
+    /// change.
     #[test]
     fn what_a_pod_has_survives(pod in any_pod(), sets in any_sets()) {
         let found = run(&pod, &sets, false, NOW);

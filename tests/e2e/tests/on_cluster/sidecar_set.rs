@@ -1,0 +1,186 @@
+//! SidecarSets: pods of every kind of workload get their containers, which are then updated in place, cold and hot.
+
+use anyhow::{Context, Result, ensure};
+use berth_cluster::Image;
+use berth_e2e::objects::{self, APP, kind};
+use serde_json::{Value, json};
+
+use crate::world::Case;
+
+const DEPLOYMENT: &str = "apps/v1/Deployment";
+
+/// An image that waits, and that is another for each tag.
+async fn image(case: &Case, tag: &str) -> Result<String> {
+    let name = format!("{}-sidecar:{tag}", case.namespace);
+    let (pushed, tag) = (name.clone(), tag.to_owned());
+    case.blocking(move |site| {
+        let image = Image::busybox()?.env("TAG", &tag).entrypoint([
+            "/bin/sh",
+            "-c",
+            "trap 'exit 0' TERM; while :; do sleep 1; done",
+        ]);
+        site.push(&image, &[&pushed])
+    })
+    .await?;
+    Ok(case.site.image(&name))
+}
+
+/// Selects the pods of the test's namespace that have a label.
+fn sidecar_set(case: &Case, image: &str, fields: &Value) -> Value {
+    let mut set = json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": case.namespace},
+        "spec": {
+            "selector": {"matchLabels": {"sidecar": "yes"}},
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": case.namespace}},
+            "containers": [{"name": "agent", "image": image}],
+            "updateStrategy": {"maxUnavailable": 1},
+        },
+    });
+    for (field, value) in fields.as_object().into_iter().flatten() {
+        set["spec"][field] = value.clone();
+    }
+    set
+}
+
+fn labelled(mut template: Value) -> Value {
+    template["metadata"]["labels"]["sidecar"] = json!("yes");
+    template
+}
+
+async fn pods(case: &Case) -> Result<Vec<Value>> {
+    objects::list(case.client(), &case.namespace, kind::POD, "sidecar=yes").await
+}
+
+fn containers(pod: &Value) -> Vec<&str> {
+    let all = pod["spec"]["containers"].as_array().into_iter().flatten();
+    all.filter_map(|container| container["name"].as_str()).collect()
+}
+
+fn status(pod: &Value, container: &str) -> Value {
+    let mut all = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
+    all.find(|status| status["name"] == container).cloned().unwrap_or_default()
+}
+
+async fn done(case: &Case, pods: usize) -> Result<Value> {
+    case.until(kind::SIDECAR_SET, &case.namespace, |set| {
+        let status = &set["status"];
+        status["observedGeneration"] == set["metadata"]["generation"]
+            && ["matchedPods", "updatedPods", "readyPods", "updatedReadyPods"].iter().all(|count| status[count] == pods)
+    })
+    .await
+}
+
+async fn asked(case: &Case) -> Result<Value> {
+    case.until(kind::SIDECAR_SET, &case.namespace, |set| {
+        let mut conditions = set["status"]["conditions"].as_array().into_iter().flatten();
+        conditions.any(|condition| condition["type"] == "InjectionReady" && condition["status"] == "True")
+    })
+    .await
+}
+
+/// A Deployment's two pods, a CloneSet's two, and one of nobody.
+async fn make_pods(case: &Case, image: &str) -> Result<()> {
+    let clone_set = objects::clone_set("cloned", 2, image, &json!({}));
+    let mut of_clone_set = clone_set.clone();
+    of_clone_set["spec"]["template"] = labelled(clone_set["spec"]["template"].clone());
+    case.create(&of_clone_set).await?;
+    let template = objects::clone_set("deployed", 2, image, &json!({}))["spec"]["template"].clone();
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "deployed"},
+        "spec": {"replicas": 2, "selector": {"matchLabels": {APP: "deployed"}}, "template": labelled(template)},
+    });
+    case.create(&deployment).await?;
+    for (name, is_selected) in [("alone", true), ("bare", false)] {
+        let template = objects::clone_set(name, 1, image, &json!({}))["spec"]["template"].clone();
+        let mut pod = if is_selected { labelled(template) } else { template };
+        (pod["apiVersion"], pod["kind"], pod["metadata"]["name"]) = (json!("v1"), json!("Pod"), json!(name));
+        case.create(&pod).await?;
+    }
+    case.until(DEPLOYMENT, "deployed", |deployment| deployment["status"]["readyReplicas"] == 2).await?;
+    case.done("cloned").await?;
+    for name in ["alone", "bare"] {
+        case.kubectl(&["wait", "--for=condition=Ready", "pod", name, "-n", &case.namespace, "--timeout=120s"]).await?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn pods_of_every_workload_get_containers_that_are_updated_in_place(case: &Case) -> Result<()> {
+    let (main, one, two) = (case.image("v1").await?, image(case, "one").await?, image(case, "two").await?);
+    let tested = async {
+        case.create(&sidecar_set(case, &one, &json!({}))).await?;
+        asked(case).await?;
+        make_pods(case, &main).await?;
+        let set = done(case, 5).await?;
+        ensure!(
+            set["status"]["injection"]["selected"] == 5 && set["status"]["injection"]["missed"] == 0,
+            "{}",
+            set["status"]
+        );
+        let before = pods(case).await?;
+        for pod in &before {
+            ensure!(containers(pod) == ["agent", "main"], "{:?}", containers(pod));
+            let annotations = &pod["metadata"]["annotations"];
+            ensure!(annotations["kruise.io/sidecarset-injected-list"] == case.namespace, "{annotations}");
+        }
+        let bare = case.get(kind::POD, "bare").await?;
+        ensure!(containers(&bare) == ["main"], "{:?}", containers(&bare));
+        updated_in_place(case, &before, &two).await
+    };
+    let tested = tested.await;
+    let deleted = case.kubectl(&["delete", "sidecarset", &case.namespace, "--ignore-not-found"]).await;
+    tested?;
+    deleted?;
+    // Deleting a SidecarSet changes no container.
+    for pod in pods(case).await? {
+        ensure!(containers(&pod) == ["agent", "main"], "{:?}", containers(&pod));
+    }
+    Ok(())
+}
+
+async fn updated_in_place(case: &Case, before: &[Value], image: &str) -> Result<()> {
+    let containers = json!([{"name": "agent", "image": image}]);
+    case.patch(kind::SIDECAR_SET, &case.namespace, json!({"spec": {"containers": containers}})).await?;
+    done(case, before.len()).await?;
+    for old in before {
+        let name = old["metadata"]["name"].as_str().context("a pod without a name")?;
+        let new = case.get(kind::POD, name).await?;
+        ensure!(new["metadata"]["uid"] == old["metadata"]["uid"], "{name} is another pod");
+        let (agent, main) = (status(&new, "agent"), status(&new, "main"));
+        ensure!(agent["restartCount"] == 1 && agent["imageID"] != status(old, "agent")["imageID"], "{name}: {agent}");
+        ensure!(main["restartCount"] == 0, "{name}: {main}");
+    }
+    Ok(())
+}
+
+pub(crate) async fn a_hot_upgrade_hands_over_and_leaves_one_at_work(case: &Case) -> Result<()> {
+    let main = case.image("v1").await?;
+    let (one, two, empty) = (image(case, "one").await?, image(case, "two").await?, image(case, "empty").await?);
+    let mesh = |image: &str| {
+        let strategy = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": empty});
+        json!([{"name": "mesh", "image": image, "upgradeStrategy": strategy}])
+    };
+    let tested = async {
+        case.create(&sidecar_set(case, &one, &json!({"containers": mesh(&one)}))).await?;
+        asked(case).await?;
+        let template = objects::clone_set("alone", 1, &main, &json!({}))["spec"]["template"].clone();
+        let mut pod = labelled(template);
+        (pod["apiVersion"], pod["kind"], pod["metadata"]["name"]) = (json!("v1"), json!("Pod"), json!("alone"));
+        case.create(&pod).await?;
+        done(case, 1).await?;
+        for (image, working, idle) in [(&two, "mesh-2", "mesh-1"), (&one, "mesh-1", "mesh-2")] {
+            case.patch(kind::SIDECAR_SET, &case.namespace, json!({"spec": {"containers": mesh(image)}})).await?;
+            let set = done(case, 1).await?;
+            let pod = case.get(kind::POD, "alone").await?;
+            let images: Vec<_> = pod["spec"]["containers"].as_array().into_iter().flatten().collect();
+            let has = |name: &str, image: &str| images.iter().any(|c| c["name"] == name && c["image"] == image);
+            ensure!(has(working, image) && has(idle, &empty), "{images:?}");
+            let annotations = &pod["metadata"]["annotations"];
+            let says = |key: &str| annotations[format!("{key}.sidecarset.kruise.io/{idle}")].clone();
+            ensure!(says("version") == "0", "{annotations} {}", set["status"]);
+        }
+        Ok(())
+    };
+    let tested = tested.await;
+    case.kubectl(&["delete", "sidecarset", &case.namespace, "--ignore-not-found"]).await?;
+    tested
+}

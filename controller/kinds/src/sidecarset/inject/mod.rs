@@ -81,9 +81,11 @@ pub fn inject(pod: &Value, sets: &[Matched<'_>], settings: &Settings<'_>, now: &
         if again.pod == injected.pod {
             break;
         }
-        let mut warnings = injected.warnings;
-        warnings.extend(again.warnings.iter().filter(|new| !warnings.contains(new)).cloned().collect::<Vec<_>>());
-        injected = Injected { warnings, ..again };
+        let new: Vec<String> = again.warnings.into_iter().filter(|new| !injected.warnings.contains(new)).collect();
+        injected.warnings.extend(new);
+        // What one brought the first time is there, whatever becomes of it the second time.
+        injected.refusals.retain(|refusal| again.refusals.iter().any(|of| of.sidecar_set == refusal.sidecar_set));
+        injected.pod = again.pod;
     }
     injected
 }

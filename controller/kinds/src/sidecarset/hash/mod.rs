@@ -47,9 +47,9 @@ pub(super) fn kept(spec: &SidecarSetSpec) -> Value {
     let mut template = form::canonical(&json!({"spec": {"volumes": spec.volumes}}));
     json!({
         "$patch": "replace",
-        "containers": containers(&spec.containers, PodInjectPolicy::BeforeAppContainer),
+        "containers": containers(&spec.containers, List::Main),
         "imagePullSecrets": some(json!(spec.image_pull_secrets)),
-        "initContainers": containers(&spec.init_containers, PodInjectPolicy::AfterAppContainer),
+        "initContainers": containers(&spec.init_containers, List::Init),
         "patchPodMetadata": some(json!(spec.patch_pod_metadata)),
         "volumes": template["spec"]["volumes"].take(),
     })

@@ -1,4 +1,5 @@
-//! Workloads of other controllers whose pods have ordinals: the kinds that a ConfigMap lists are followed, as long as it does.
+//! Workloads of other controllers whose pods have ordinals: the kinds that a ConfigMap lists are followed, as long as it does. What
+//! else the ConfigMap says is read here, too.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -42,8 +43,9 @@ pub(crate) struct Configuration {
 }
 
 /// Who follows, and what they hold.
-#[derive(Default)]
 pub(crate) struct CustomWorkloads {
+    /// The ConfigMap, where it was read.
+    configuration: Arc<Store<Watched<Configuration>>>,
     followed: RwLock<Vec<Followed>>,
     /// Every kind that was ever followed.
     known: Mutex<Vec<Resource>>,
@@ -88,7 +90,19 @@ fn listed(list: &str) -> Result<Vec<GroupVersionKind>, String> {
     Ok(kinds.filter(|kind| !is_known(kind)).take(MOST).collect())
 }
 
+impl Default for CustomWorkloads {
+    fn default() -> Self {
+        let configuration = Store::new(&[]);
+        Self { configuration, followed: RwLock::default(), known: Mutex::default(), hooks: Arc::default() }
+    }
+}
+
 impl CustomWorkloads {
+    /// What the ConfigMap says at a key.
+    pub(crate) fn configured(&self, key: &str) -> Option<String> {
+        self.configuration.all().first()?.0.data.get(key).cloned()
+    }
+
     /// Told of each workload that changes, and with `None` when kinds come or go.
     pub(crate) fn on_change(&self, hook: impl Fn(Option<&Key>) + Send + Sync + 'static) {
         self.hooks.write().unwrap_or_else(PoisonError::into_inner).push(Box::new(hook));
@@ -109,7 +123,7 @@ impl CustomWorkloads {
 
     /// Follows the ConfigMap of this namespace, and the kinds that it lists, until `stop`.
     pub(crate) async fn run(&self, client: Client, namespace: String, metrics: FeedMetrics, stop: CancellationToken) {
-        let configuration = Store::<Watched<Configuration>>::new(&[]);
+        let configuration = self.configuration.clone();
         let changed = Arc::new(Notify::new());
         let notify = changed.clone();
         configuration.on_change(move |_| notify.notify_one());

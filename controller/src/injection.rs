@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use berth_api::v1beta1::sidecarset::SidecarSet;
-use berth_kinds::sidecarset::allowed::Rules;
+use berth_kinds::sidecarset::allowed::{self, Rules};
 use berth_kinds::sidecarset::inject::{Matched, Settings, inject};
 use berth_kinds::sidecarset::names::FAILURE_POLICY;
 use berth_kinds::sidecarset::{Wanted, wanted, without_bases};
@@ -18,6 +18,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::controllers::sidecarset::{Compiled, REVISIONS_OF_SIDECAR_SETS, Reads};
+use crate::custom_workloads::CustomWorkloads;
 use crate::pod_asks::{Asking, PodAsks};
 use crate::watched::Watched;
 
@@ -37,6 +38,7 @@ struct Stores {
     sets: Arc<Store<Watched<SidecarSet>>>,
     namespaces: Arc<Store<Watched<Namespace>>>,
     revisions: Arc<Store<Watched<Revision>>>,
+    configuration: Arc<CustomWorkloads>,
 }
 
 /// What is asked of a SidecarSet for each pod.
@@ -59,6 +61,7 @@ impl Injection {
             sets: reads.sets.clone(),
             namespaces: reads.namespaces.clone(),
             revisions: reads.revisions.clone(),
+            configuration: reads.configuration.clone(),
         };
         if !self.gates.has(Gate::PodWebhook) || self.stores.set(stores).is_err() {
             return;
@@ -173,6 +176,16 @@ impl Injector for Injection {
 }
 
 impl Injection {
+    /// Which annotations SidecarSets may put on pods. What cannot be read allows nothing.
+    fn rules(&self) -> Rules {
+        let text = self.stores.get().and_then(|stores| stores.configuration.configured(allowed::KEY));
+        let Some(text) = text else { return Rules::default() };
+        Rules::read(&text).unwrap_or_else(|error| {
+            tracing::warn!(error, "SidecarSets may put no annotation on pods");
+            Rules::default()
+        })
+    }
+
     fn injected(
         &self,
         pod: &Value,
@@ -188,7 +201,7 @@ impl Injection {
                 hashes: &wanted.hashes,
             })
             .collect();
-        let rules = Rules::default();
+        let rules = self.rules();
         let labels: BTreeMap<_, _> = chosen
             .iter()
             .map(|(name, set, _)| (name.as_str(), set.metadata.labels.clone().unwrap_or_default()))

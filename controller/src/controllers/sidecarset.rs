@@ -21,6 +21,7 @@ use jiff::Timestamp;
 use crate::acting::{Acting, LARGE};
 use crate::change::each;
 use crate::controllers::Controller;
+use crate::custom_workloads::CustomWorkloads;
 use crate::reads::{Read, Reader};
 use crate::told::Told;
 use crate::unreadable;
@@ -33,6 +34,8 @@ pub(crate) struct Reads {
     pub(crate) revisions: Arc<Store<Watched<Revision>>>,
     pods: Arc<Store<Pod>>,
     nodeimages: Arc<Store<Watched<NodeImage>>>,
+    /// What administrators allow.
+    pub(crate) configuration: Arc<CustomWorkloads>,
     selectors: Arc<Selectors>,
     told: Told,
 }
@@ -76,6 +79,7 @@ impl Controller for Reads {
             revisions: reader.read(),
             pods: reader.read(),
             nodeimages: reader.read(),
+            configuration: reader.custom_workloads(),
             selectors: Arc::default(),
             told: Told::default(),
         }

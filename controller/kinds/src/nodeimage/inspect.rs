@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::v1beta1::nodeimage::{InspectPod, MAX_INSPECTED_PODS, NodeImage};
 use berth_workload::inplace::env::{self, MAX_VARIABLES};
-use berth_workload::inplace::exact::Verdict;
+use berth_workload::inplace::exact::{self, NodeFacts, Verdict};
+use berth_workload::inplace::sidecars;
+use berth_workload::inplace::state::State;
 use berth_workload::inplace::steps::{self, Phase, phase};
 use berth_workload::node::image::facts;
 use berth_workload::pod::Pod;
@@ -16,7 +18,13 @@ use super::Snapshot;
 /// list until its update is settled: the answer must last until whoever waits for it has used it.
 fn is_wanted(pod: &Pod, image: &NodeImage) -> bool {
     // Facts are costly to gather: only for the few pods that are being updated.
-    if !pod.is_active() || !steps::is_under_way(pod) {
+    if !pod.is_active() {
+        return false;
+    }
+    if sidecar_asks(pod, image) {
+        return true;
+    }
+    if !steps::is_under_way(pod) {
         return false;
     }
     match phase(pod, &facts(image, pod)) {
@@ -24,6 +32,17 @@ fn is_wanted(pod: &Pod, image: &NodeImage) -> bool {
         Phase::Patched(..) => is_asked_about(pod, image),
         Phase::Idle | Phase::Draining => false,
     }
+}
+
+/// Does the update of a container that a SidecarSet brought wait for the node's word?
+fn sidecar_asks(pod: &Pod, image: &NodeImage) -> bool {
+    let asks = |state: State| matches!(exact::judge(pod, &state, &facts(image, pod)), Verdict::AskNode(_));
+    // Once asked, the answer lasts until it is noted.
+    sidecars::unsettled(pod).any(|state| {
+        asks(state.clone())
+            || (is_asked_about(pod, image)
+                && matches!(exact::judge(pod, &state, &NodeFacts::default()), Verdict::AskNode(_)))
+    })
 }
 
 fn is_asked_about(pod: &Pod, image: &NodeImage) -> bool {

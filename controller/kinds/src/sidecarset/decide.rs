@@ -1,5 +1,6 @@
 //! What to do next for a SidecarSet.
 
+use berth_workload::inplace::sidecars;
 use berth_workload::inplace::state::State;
 use berth_workload::plan::{Action, Event, Plan, PodPatch, Refusal, Step, Target, Waiting};
 use berth_workload::pod::Pod;
@@ -11,7 +12,7 @@ use super::names::{HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, INPLACE_UPDATE_STATE
 use super::pods::{Member, image, is_hot};
 use super::records::{self, Record};
 use super::sidecar::name;
-use super::{Snapshot, condition, hot, on_pod, revisions};
+use super::{Snapshot, condition, hot, revisions};
 
 /// Decides.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
@@ -22,6 +23,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let history = revisions::keep(snapshot, &mut plan);
     let members: Vec<_> = snapshot.pods.iter().filter_map(|pod| Member::of(snapshot, pod)).collect();
     finish(snapshot, &members, &mut plan, now);
+    note_proofs(snapshot, &members, &mut plan);
     let settings = match Settings::new(snapshot, &members) {
         Ok(settings) => settings,
         Err(message) => {
@@ -37,6 +39,22 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         plan.add_stage("update", steps.collect());
     }
     plan
+}
+
+/// What only the node could tell is noted, for it is not asked for ever.
+fn note_proofs(snapshot: &Snapshot, members: &[Member<'_>], plan: &mut Plan) {
+    let settled = members.iter().filter(|member| member.is_updated && member.upgrading.is_empty());
+    let steps = settled.filter_map(|member| {
+        let state = State { verified_by: "node".to_owned(), ..member.proven_by_node.clone()? };
+        let mut states = sidecars::written(member.pod);
+        states.insert(snapshot.name().to_owned(), json!(state));
+        // A map with string keys always serialises.
+        let text = serde_json::to_string(&states).unwrap_or_default();
+        let annotations = [(INPLACE_UPDATE_STATE.to_owned(), Some(text))].into();
+        let patch = PodPatch { annotations, ..PodPatch::default() };
+        Some(step(member.pod, patch, format!("the node has proven the update of pod {}", key(member.pod))))
+    });
+    plan.add_stage("proofs", steps.collect());
 }
 
 /// The old container of a hot upgrade becomes the empty one, once the new one works, whatever the spec says by now: two that work
@@ -89,13 +107,13 @@ fn note_state(snapshot: &Snapshot, pod: &Pod, patch: &mut PodPatch, settled: boo
         return;
     }
     let set = snapshot.name();
-    let old = on_pod::state(pod, set).unwrap_or_default();
+    let old = sidecars::state(pod, set).unwrap_or_default();
     let mut state = State::begin(pod, &snapshot.hashes.hash, patch.images.keys(), settled, now);
     // What is known of containers that do not change now stays true.
     for (container, before) in old.last_container_statuses {
         state.last_container_statuses.entry(container).or_insert(before);
     }
-    let mut states = on_pod::states(pod);
+    let mut states = sidecars::written(pod);
     states.insert(set.to_owned(), json!(state));
     // A map with string keys always serialises.
     let text = serde_json::to_string(&states).unwrap_or_default();
@@ -148,7 +166,10 @@ fn tell(snapshot: &Snapshot, members: &[Member<'_>], chosen: &Chosen<'_>, plan: 
     }
     let upgradable = members.iter().map(|member| (member, member.is_updated || member.is_upgradable));
     let steps: Vec<_> = upgradable
-        .filter(|(member, can)| !can || member.is_updated)
+        // Of a pod that is written otherwise in this round it is said in the next.
+        .filter(|(member, can)| {
+            !can || (member.is_updated && member.proven_by_node.is_none() && member.upgrading.is_empty())
+        })
         .filter_map(|(member, can)| Some((can, condition::step(member.pod, set, can, now)?)))
         .collect();
     let new = steps.iter().filter(|(can, _)| !can).count();

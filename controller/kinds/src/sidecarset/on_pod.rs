@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use berth_workload::inplace::state::State;
 use berth_workload::pod::Pod;
-use serde_json::Value;
 
-use super::names::{HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, INPLACE_UPDATE_STATE, WORKING_HOT_CONTAINER};
+use super::names::{HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, WORKING_HOT_CONTAINER};
 use super::records::{self, Record};
 
 /// The record of the containers that a pod has of a SidecarSet.
@@ -26,17 +24,6 @@ pub(super) fn is_injected(pod: &Pod, set: &str) -> bool {
         Some(list) => list.split(',').any(|name| name == set),
         None => record(pod, set).is_some(),
     }
-}
-
-/// The updates in place of all SidecarSets' containers of a pod, by SidecarSet.
-pub(super) fn states(pod: &Pod) -> BTreeMap<String, Value> {
-    let text = pod.metadata.annotation(INPLACE_UPDATE_STATE);
-    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
-}
-
-/// The last update in place of the pod's containers of a SidecarSet.
-pub(super) fn state(pod: &Pod, set: &str) -> Option<State> {
-    serde_json::from_value(states(pod).remove(set)?).ok()
 }
 
 /// Which of the two containers of each hot-upgraded one works, by its name in the SidecarSet.

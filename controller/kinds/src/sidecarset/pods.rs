@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use berth_api::v1beta1::sidecarset::SidecarContainer;
 use berth_workload::inplace::exact::{self, Verdict};
+use berth_workload::inplace::sidecars;
 use berth_workload::inplace::state::State;
 use berth_workload::node::image::facts;
 use berth_workload::pod::{ContainerStatus, Pod};
@@ -23,6 +24,8 @@ pub(super) struct Member<'a> {
     pub(super) is_upgradable: bool,
     /// Why its last update is not proven yet.
     pub(super) unproven: Option<String>,
+    /// The node has proven it, which is to be noted: its word does not last.
+    pub(super) proven_by_node: Option<State>,
     /// It serves; a pod between the two halves of a hot upgrade does not.
     pub(super) is_ready: bool,
     /// A container of the SidecarSet fails, by the kubelet's word.
@@ -62,7 +65,7 @@ impl<'a> Member<'a> {
         let without = on_pod::record_without_image(pod, name).map(|record| record.hash).unwrap_or_default();
         let upgrading = hot::upgrading(&set.spec.containers, pod);
         // The old one of two is changed only when the new one is proven.
-        let state = on_pod::state(pod, name).unwrap_or_default();
+        let state = sidecars::state(pod, name).unwrap_or_default();
         let judged = State {
             last_container_statuses: state
                 .last_container_statuses
@@ -71,11 +74,13 @@ impl<'a> Member<'a> {
                 .collect(),
             ..state
         };
+        let proof = if judged.is_settled() { Ok("pod") } else { proof(snapshot, pod, &judged) };
         let is_failing = names.iter().filter_map(|name| pod.container_status(name)).any(fails);
         Some(Self {
             is_updated: hash == snapshot.hashes.hash,
             is_upgradable: without == snapshot.hashes.without_image,
-            unproven: unproven(snapshot, pod, &judged),
+            proven_by_node: (proof == Ok("node")).then_some(judged),
+            unproven: proof.err(),
             is_ready: upgrading.is_empty() && &*pod.status.phase == "Running" && pod.is_true("Ready"),
             is_failing,
             upgrading,
@@ -89,14 +94,17 @@ impl<'a> Member<'a> {
     }
 }
 
-/// Why the containers may not be those of the pod's spec yet.
-fn unproven(snapshot: &Snapshot, pod: &Pod, state: &State) -> Option<String> {
+/// By what it is known that the containers are those of the pod's spec.
+///
+/// # Errors
+/// Why they may not be yet.
+fn proof(snapshot: &Snapshot, pod: &Pod, state: &State) -> Result<&'static str, String> {
     let node = snapshot.node_images.get(&pod.spec.node_name);
     let node = node.map(|node| facts(node, pod)).unwrap_or_default();
     match exact::judge(pod, state, &node) {
-        Verdict::Exact { .. } => None,
-        Verdict::Wait(why) | Verdict::AskNode(why) => Some(why),
-        Verdict::Resize(_) => Some("resources of containers are not written yet".to_owned()),
+        Verdict::Exact { verified_by, .. } => Ok(verified_by),
+        Verdict::Wait(why) | Verdict::AskNode(why) => Err(why),
+        Verdict::Resize(_) => Err("resources of containers are not written yet".to_owned()),
     }
 }
 

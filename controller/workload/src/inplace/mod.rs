@@ -8,5 +8,6 @@ pub mod exact;
 pub mod inherited;
 pub mod kubelet_hash;
 pub mod resize;
+pub mod sidecars;
 pub mod state;
 pub mod steps;

@@ -104,7 +104,7 @@ async fn make_pods(case: &Case, image: &str) -> Result<()> {
     Ok(())
 }
 
-pub(crate) async fn pods_of_every_workload_get_containers_that_are_updated_in_place(case: &Case) -> Result<()> {
+pub(crate) async fn pods_get_containers_that_are_updated(case: &Case) -> Result<()> {
     let (main, one, two) = (case.image("v1").await?, image(case, "one").await?, image(case, "two").await?);
     let tested = async {
         case.create(&sidecar_set(case, &one, &json!({}))).await?;
@@ -152,7 +152,7 @@ async fn updated_in_place(case: &Case, before: &[Value], image: &str) -> Result<
     Ok(())
 }
 
-pub(crate) async fn a_hot_upgrade_hands_over_and_leaves_one_at_work(case: &Case) -> Result<()> {
+pub(crate) async fn a_hot_upgrade_leaves_one_at_work(case: &Case) -> Result<()> {
     let main = case.image("v1").await?;
     let (one, two, empty) = (image(case, "one").await?, image(case, "two").await?, image(case, "empty").await?);
     let mesh = |image: &str| {

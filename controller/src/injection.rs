@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use berth_api::v1beta1::sidecarset::SidecarSet;
+use berth_api::v1beta1::sidecarset::{SidecarSet, SidecarSetSpec};
 use berth_kinds::sidecarset::allowed::{self, Rules};
 use berth_kinds::sidecarset::inject::{Matched, Settings, inject};
 use berth_kinds::sidecarset::names::FAILURE_POLICY;
@@ -186,6 +186,18 @@ impl Injection {
         })
     }
 
+    /// The annotations of a revision's patchPodMetadata that the SidecarSet may put on pods.
+    pub(crate) fn allowed(&self, set: &SidecarSet, spec: &SidecarSetSpec) -> BTreeSet<String> {
+        let patches = &spec.patch_pod_metadata;
+        if patches.is_empty() {
+            return BTreeSet::new();
+        }
+        let (rules, labels) = (self.rules(), set.metadata.labels.clone().unwrap_or_default());
+        let allowed = rules.of(&labels, self.gates.has(Gate::AnyPodMetadata));
+        let keys = patches.iter().flat_map(|patch| patch.annotations.keys());
+        keys.filter(|key| allowed.allows(key)).cloned().collect()
+    }
+
     fn injected(
         &self,
         pod: &Value,
@@ -201,14 +213,10 @@ impl Injection {
                 hashes: &wanted.hashes,
             })
             .collect();
-        let rules = self.rules();
-        let labels: BTreeMap<_, _> = chosen
-            .iter()
-            .map(|(name, set, _)| (name.as_str(), set.metadata.labels.clone().unwrap_or_default()))
-            .collect();
-        let by_default = self.gates.has(Gate::AnyPodMetadata);
-        let allows =
-            |set: &str, key: &str| labels.get(set).is_some_and(|labels| rules.of(labels, by_default).allows(key));
+        let allowed =
+            |(name, set, wanted): &(String, Arc<SidecarSet>, Wanted)| (name.clone(), self.allowed(set, &wanted.spec));
+        let allowed: BTreeMap<_, _> = chosen.iter().map(allowed).collect();
+        let allows = |set: &str, key: &str| allowed.get(set).is_some_and(|allowed| allowed.contains(key));
         let settings =
             Settings { sort_containers_by_name: self.gates.has(Gate::SortSidecarContainersByName), allows: &allows };
         let injected = inject(pod, &matched, &settings, &Timestamp::now().to_string());

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use berth_api::v1beta1::nodeimage::NodeImage;
-use berth_api::v1beta1::sidecarset::SidecarSet;
-use berth_kinds::sidecarset::{Snapshot, decide, hashes, status};
+use berth_api::v1beta1::sidecarset::{PatchPolicy, SidecarSet, SidecarSetPatchPodMetadata};
+use berth_kinds::sidecarset::{Snapshot, annotations_to_read, decide, hashes, status};
+use berth_runtime::client::{self, Failed};
 use berth_runtime::driver::Next;
 use berth_runtime::queue::Queue;
 use berth_runtime::store::{Index, pods};
@@ -17,6 +18,8 @@ use berth_workload::pod::{Metadata, Pod};
 use berth_workload::revision::{self, Revision};
 use berth_workload::selector::Selector;
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Deserialize;
 
 use crate::acting::{Acting, LARGE};
 use crate::change::each;
@@ -181,6 +184,8 @@ impl Reads {
             pods,
             revisions,
             own_namespace: acting.injection.own_namespace().to_owned(),
+            allowed: acting.injection.allowed(&set.0, &set.0.spec),
+            annotations: BTreeMap::new(),
             is_asked: acting.injection.is_asked(set.name()),
         }
     }
@@ -209,8 +214,12 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<SidecarSet>) -> Nex
     let now = Timestamp::now();
     let is_large =
         set.0.status.as_ref().is_some_and(|status| usize::try_from(status.matched_pods).is_ok_and(|n| n > LARGE));
+    let annotations = match annotations(reads, acting, set).await {
+        Ok(annotations) => annotations,
+        Err(failed) => return Next::Retry(failed.to_string()),
+    };
     let decided = || {
-        let snapshot = reads.observe(set, acting);
+        let snapshot = Snapshot { annotations, ..reads.observe(set, acting) };
         acting.has_all_of_others(set.uid(), &snapshot.pods)?;
         let plan = decide(&snapshot, now);
         Ok((snapshot, plan))
@@ -221,6 +230,31 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<SidecarSet>) -> Nex
     };
     let status = |outcome: &Outcome| Some(turn::alone(is_large, || Some(status(&snapshot, &plan, outcome, now))));
     acting.carry_out(&plan, &reads.sets, set, (&set.0.status, status)).await
+}
+
+/// By uid: the annotations of the pods that are updated next, where others are to be merged into them.
+async fn annotations(
+    reads: &Reads,
+    acting: &Acting,
+    set: &Watched<SidecarSet>,
+) -> Result<BTreeMap<Box<str>, BTreeMap<String, String>>, Failed> {
+    #[derive(Deserialize)]
+    struct Annotated {
+        metadata: ObjectMeta,
+    }
+    let mut all = BTreeMap::new();
+    let merges = |patch: &SidecarSetPatchPodMetadata| patch.patch_policy == PatchPolicy::MergePatchJson;
+    if !set.0.spec.patch_pod_metadata.iter().any(merges) {
+        return Ok(all);
+    }
+    for pod in annotations_to_read(&reads.observe(set, acting)) {
+        let path = object::PODS.path(&pod.metadata.namespace, &pod.metadata.name)?;
+        let read: Annotated = client::get(&acting.client, &path).await?;
+        if read.metadata.uid.as_deref() == Some(&*pod.metadata.uid) {
+            all.insert(pod.metadata.uid.clone(), read.metadata.annotations.unwrap_or_default());
+        }
+    }
+    Ok(all)
 }
 
 /// The selectors of a SidecarSet, read once.

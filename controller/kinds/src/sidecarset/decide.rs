@@ -1,5 +1,8 @@
 //! What to do next for a SidecarSet.
 
+use std::sync::Arc;
+
+use berth_api::v1beta1::sidecarset::{PatchPolicy, SidecarSetPatchPodMetadata};
 use berth_workload::inplace::sidecars;
 use berth_workload::inplace::state::State;
 use berth_workload::plan::{Action, Event, Plan, PodPatch, Refusal, Step, Target, Waiting};
@@ -8,6 +11,7 @@ use jiff::{Timestamp, Unit};
 use serde_json::json;
 
 use super::choose::{Chosen, Settings, choose};
+use super::inject::metadata;
 use super::names::{HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, INPLACE_UPDATE_STATE};
 use super::pods::{Member, image, is_hot};
 use super::records::{self, Record};
@@ -39,6 +43,21 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         plan.add_stage("update", steps.collect());
     }
     plan
+}
+
+/// The pods that are updated next and whose annotations are to be read before, for others are merged into them. Of a pod's many
+/// annotations few are kept in memory.
+pub fn annotations_to_read(snapshot: &Snapshot) -> Vec<Arc<Pod>> {
+    let merges = |patch: &SidecarSetPatchPodMetadata| patch.patch_policy == PatchPolicy::MergePatchJson;
+    if !snapshot.set.spec.patch_pod_metadata.iter().any(merges) || snapshot.allowed.is_empty() {
+        return Vec::new();
+    }
+    let members: Vec<_> = snapshot.pods.iter().filter_map(|pod| Member::of(snapshot, pod)).collect();
+    let Ok(settings) = Settings::new(snapshot, &members) else { return Vec::new() };
+    if !settings.begins {
+        return Vec::new();
+    }
+    choose(&settings, &members).now.iter().map(|member| member.pod.clone()).collect()
 }
 
 /// What only the node could tell is noted, for it is not asked for ever.
@@ -91,9 +110,30 @@ fn update(snapshot: &Snapshot, member: &Member<'_>, latest: &str, now: Timestamp
     }
     note_state(snapshot, pod, &mut patch, member.unproven.is_none(), now);
     note_hashes(snapshot, pod, latest, &mut patch, now);
+    patch_metadata(snapshot, pod, &mut patch);
     let images: Vec<_> = patch.images.iter().map(|(container, image)| format!("{container} {image}")).collect();
     let what = if images.is_empty() { "no image".to_owned() } else { images.join(", ") };
     step(pod, patch, format!("update pod {} in place: {what}", key(pod)))
+}
+
+/// Annotations go along with images, those that were only put on pods without them stay away.
+fn patch_metadata(snapshot: &Snapshot, pod: &Pod, patch: &mut PodPatch) {
+    let has = snapshot.annotations.get(&pod.metadata.uid);
+    for SidecarSetPatchPodMetadata { annotations, patch_policy } in &snapshot.set.spec.patch_pod_metadata {
+        if *patch_policy == PatchPolicy::Retain {
+            continue;
+        }
+        for (key, wanted) in annotations {
+            if metadata::is_ours(key) || !snapshot.allowed.contains(key) {
+                continue;
+            }
+            let old = has.and_then(|has| has.get(key)).map(String::as_str);
+            // What cannot be merged stays as it is: the image is worth more.
+            if let Ok(Some(new)) = metadata::annotation(old, wanted, *patch_policy) {
+                patch.annotations.insert(key.clone(), Some(new));
+            }
+        }
+    }
 }
 
 fn step(pod: &Pod, patch: PodPatch, reason: String) -> Step {

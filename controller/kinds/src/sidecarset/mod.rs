@@ -27,7 +27,7 @@ mod wanted;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::v1beta1::nodeimage::NodeImage;
@@ -35,7 +35,7 @@ use berth_api::v1beta1::sidecarset::{SidecarSet, SidecarSetUpdateStrategyType};
 use berth_workload::pod::Pod;
 use berth_workload::revision::Revision;
 
-pub use decide::decide;
+pub use decide::{annotations_to_read, decide};
 pub use hash::{Hashes, hashes};
 pub use status::status;
 pub use wanted::{Wanted, wanted, without_bases};
@@ -53,6 +53,10 @@ pub struct Snapshot {
     pub revisions: Vec<Arc<Revision>>,
     /// By node name: what the daemons report, for the nodes of the pods.
     pub node_images: BTreeMap<Box<str>, Arc<NodeImage>>,
+    /// Annotations of its patchPodMetadata that administrators allow.
+    pub allowed: BTreeSet<String>,
+    /// By uid: annotations of the pods that are updated next, where others are merged into them ([`annotations_to_read`]).
+    pub annotations: BTreeMap<Box<str>, BTreeMap<String, String>>,
     /// The controller's namespace, where revisions are.
     pub own_namespace: String,
     /// Does the apiserver ask for the pods that are created? Where nobody injects, `None`.

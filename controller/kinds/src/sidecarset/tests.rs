@@ -37,6 +37,8 @@ fn snapshot(fields: &Value, pods: &[Value]) -> Snapshot {
         pods,
         revisions: Vec::new(),
         node_images: [].into(),
+        allowed: [].into(),
+        annotations: [].into(),
         own_namespace: "kruise-system".to_owned(),
         is_asked: Some(true),
     };

@@ -29,7 +29,7 @@ pub(super) fn patch(
     let Some(annotations) = metadata.and_then(|metadata| map(metadata, "annotations")) else { return Ok(()) };
     for patch in &set.spec.patch_pod_metadata {
         for (key, wanted) in &patch.annotations {
-            if OURS.iter().any(|ours| key.starts_with(ours)) || !(settings.allows)(set.name, key) {
+            if is_ours(key) || !(settings.allows)(set.name, key) {
                 let set = set.name;
                 warnings
                     .push(format!("SidecarSet {set:?} may not set the annotation {key:?}: the pod does not get it"));
@@ -45,11 +45,20 @@ pub(super) fn patch(
     Ok(())
 }
 
+/// Is it one by which a pod says what it has?
+pub(in super::super) fn is_ours(key: &str) -> bool {
+    OURS.iter().any(|ours| key.starts_with(ours))
+}
+
 /// What an annotation becomes. `None` where it stays as it is.
 ///
 /// # Errors
 /// Texts that are to be merged are no JSON.
-pub(super) fn annotation(old: Option<&str>, wanted: &str, policy: PatchPolicy) -> Result<Option<String>, String> {
+pub(in super::super) fn annotation(
+    old: Option<&str>,
+    wanted: &str,
+    policy: PatchPolicy,
+) -> Result<Option<String>, String> {
     let old = match (policy, old) {
         (PatchPolicy::Retain, Some(_)) => return Ok(None),
         (PatchPolicy::MergePatchJson, old) => old.filter(|old| !old.is_empty()),

@@ -9,7 +9,7 @@
 
 mod brought;
 mod container;
-mod metadata;
+pub(super) mod metadata;
 mod own;
 mod place;
 #[cfg(test)]

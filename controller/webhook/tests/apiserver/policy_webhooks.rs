@@ -1,0 +1,109 @@
+//! The controller's token and the webhooks: its own Service is asked about pods that are created and objects of its own kinds, and of a
+//! pod of somebody else it writes what a SidecarSet gave it.
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::policy::refused;
+use crate::stage::{Stage, until};
+
+const MUTATING: &str = "kruise-mutating-webhook-configuration";
+const VALIDATING: &str = "kruise-validating-webhook-configuration";
+
+/// An entry as the controller writes it, with these fields changed.
+fn entry(fields: &Value) -> Result<Patch<Value>> {
+    let mut entry = json!({
+        "name": "sidecars-ignore-0.pods.kruise.io", "admissionReviewVersions": ["v1"], "sideEffects": "None",
+        "failurePolicy": "Ignore", "timeoutSeconds": 2,
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+        "clientConfig": {"service": {"namespace": "kruise-system", "name": "kruise-webhook-service", "path": "/inject-sidecars"}},
+    });
+    for (path, value) in fields.as_object().into_iter().flatten() {
+        *entry.pointer_mut(path).with_context(|| format!("no field {path}"))? = value.clone();
+    }
+    Ok(Patch::Merge(json!({"webhooks": [entry]})))
+}
+
+#[test]
+fn the_controllers_token_has_its_own_service_asked_about_new_pods_and_its_kinds_alone() -> Result<()> {
+    let stage = Stage::with_chart()?;
+    stage.kubectl(&["wait", "--for=create", "serviceaccount/default", "--timeout=120s"], None)?;
+    stage.run(async |admin| {
+        let manager = stage.manager().await?;
+        let write = PatchParams::default();
+        let pods: Api<MutatingWebhookConfiguration> = Api::all(manager.clone());
+        until("the policy is in force", async || {
+            let secrets = entry(&json!({"/rules/0/resources": ["secrets"]}))?;
+            refused("about Secrets", pods.patch(MUTATING, &write, &secrets).await, "asked about pods that are created")
+        })
+        .await?;
+        for (what, fields, says) in [
+            ("about all", json!({"/rules/0/apiGroups": ["*"]}), "asked about pods that are created"),
+            ("about changes", json!({"/rules/0/operations": ["UPDATE"]}), "asked about pods that are created"),
+            ("by another Service", json!({"/clientConfig/service/name": "other"}), "no other Service"),
+            ("by another namespace's", json!({"/clientConfig/service/namespace": "default"}), "no other Service"),
+            ("by an address", json!({"/clientConfig": {"url": "https://127.0.0.1/"}}), "no other Service"),
+        ] {
+            refused(what, pods.patch(MUTATING, &write, &entry(&fields)?).await, says)?;
+        }
+        pods.patch(MUTATING, &write, &entry(&json!({}))?).await.context("its own entry")?;
+        pods.patch(MUTATING, &write, &Patch::Merge(json!({"webhooks": []}))).await.context("none")?;
+
+        let kinds: Api<ValidatingWebhookConfiguration> = Api::all(manager.clone());
+        let rules = |group: &str| json!([{"apiGroups": [group], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}]);
+        let patch = |group: &str, policy: &str| {
+            let entry = json!({"name": "validate.apps.kruise.io", "rules": rules(group), "failurePolicy": policy});
+            Patch::Strategic(json!({"webhooks": [entry]}))
+        };
+        for (what, group, policy) in [("of another group", "apps", "Ignore"), ("that stops others", "apps.kruise.io", "Fail")] {
+            let patched = kinds.patch(VALIDATING, &write, &patch(group, policy)).await;
+            refused(what, patched, "about objects of its own kinds")?;
+        }
+        kinds.patch(VALIDATING, &write, &patch("apps.kruise.io", "Ignore")).await.context("its own rules")?;
+        writes_what_sidecar_sets_gave(&admin, &manager).await
+    })
+}
+
+async fn writes_what_sidecar_sets_gave(admin: &Client, manager: &Client) -> Result<()> {
+    let (by_hand, pods) =
+        (Api::<Pod>::namespaced(admin.clone(), "default"), Api::<Pod>::namespaced(manager.clone(), "default"));
+    let create = PostParams::default();
+    let record = json!({"log": {"hash": "h", "sidecarList": ["agent", "mesh"]}}).to_string();
+    for (name, annotations) in [("given", json!({"kruise.io/sidecarset-hash": record})), ("bare", json!({}))] {
+        let container = |name: &str| json!({"name": name, "image": "a:1"});
+        let containers: Vec<_> = ["main", "agent", "mesh-1", "mesh-2"].map(container).into();
+        let spec = json!({"containers": containers, "automountServiceAccountToken": false});
+        let pod = json!({"metadata": {"name": name, "annotations": annotations}, "spec": spec});
+        by_hand.create(&create, &serde_json::from_value(pod)?).await?;
+    }
+    let image =
+        |container: &str| Patch::Strategic(json!({"spec": {"containers": [{"name": container, "image": "a:2"}]}}));
+    let write = PatchParams::default();
+    for container in ["agent", "mesh-2"] {
+        pods.patch("given", &write, &image(container)).await.with_context(|| format!("the image of {container}"))?;
+        refused(
+            "of a pod without sidecars",
+            pods.patch("bare", &write, &image(container)).await,
+            "kruise-manager may write",
+        )?;
+    }
+    refused("the pod's own image", pods.patch("given", &write, &image("main")).await, "kruise-manager may write")?;
+    let labels = Patch::Merge(json!({"metadata": {"labels": {"app": "other"}}}));
+    refused("its labels", pods.patch("given", &write, &labels).await, "kruise-manager may write")?;
+    refused("its end", pods.delete("given", &DeleteParams::default()).await, "kruise-manager may write")?;
+
+    // Revisions of SidecarSets are in the controller's namespace.
+    let revision = json!({"metadata": {"name": "log-1", "ownerReferences": [
+        {"apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "name": "log", "uid": "u", "controller": true},
+    ]}, "revision": 1, "data": {}});
+    let revision: ControllerRevision = serde_json::from_value(revision)?;
+    let here: Api<ControllerRevision> = Api::namespaced(manager.clone(), "kruise-system");
+    here.create(&create, &revision).await.context("a revision")?;
+    let elsewhere: Api<ControllerRevision> = Api::namespaced(manager.clone(), "default");
+    refused("a revision elsewhere", elsewhere.create(&create, &revision).await, "kruise-manager may write")
+}

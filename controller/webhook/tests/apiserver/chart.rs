@@ -51,8 +51,15 @@ fn the_chart_is_well_formed_and_its_errors_help() -> Result<()> {
         let pinning = format!("podPinning.by={by}");
         let values = ["--namespace", NAMESPACE, "--set", REGISTRY, "--set", &pinning];
         let arguments = [&["template", "berth", CHART][..], &versions, &values].concat();
+        let right = "resources: [mutatingwebhookconfigurations]";
+        for nobody in
+            ["controller.customResourceEnable=CloneSet\\,StatefulSet", "controller.featureGates=PodWebhook=false"]
+        {
+            let manifests = stage.helm(&[&arguments[..], &["--set", nobody]].concat())?;
+            ensure!(!manifests.contains(right), "{by}, {nobody}: a right to mutating webhooks is left");
+        }
         let manifests = stage.helm(&arguments)?;
-        ensure!(!manifests.contains("mutatingwebhookconfigurations"), "{by}: a right to mutating webhooks is left");
+        ensure!(manifests.contains(right), "{by}: no right to what SidecarSets need");
         ensure!(manifests.contains("kind: MutatingAdmissionPolicy\n") == (by == "policy"), "{by}");
         stage.kubectl(&["apply", "--dry-run=server", "--filename=-"], Some(&manifests))?;
     }
@@ -105,7 +112,15 @@ fn values_for_hardening_make_what_they_say() -> Result<()> {
     let plain_image = "image: \"registry.test/berth/berth-daemon:";
     ensure!(plain.contains(plain_image), "an image without a digest has its tag");
 
-    let without = rendered(&stage, &[REGISTRY, "validatingWebhook.install=false", "podPinning.by=none"])?;
+    let without = rendered(
+        &stage,
+        &[
+            REGISTRY,
+            "validatingWebhook.install=false",
+            "podPinning.by=none",
+            "controller.featureGates=PodWebhook=false",
+        ],
+    )?;
     ensure!(!without.contains("webhookconfigurations"), "a right to webhook configurations is left");
     for kind in ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"] {
         ensure!(!without.contains(&format!("kind: {kind}")), "a webhook is left");

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use berth_api::v1beta1::cloneset::CloneSet;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::NodeImage;
+use berth_api::v1beta1::sidecarset::SidecarSet;
 use berth_api::v1beta1::statefulset::StatefulSet;
 use berth_kinds::nodeimage::{Snapshot, bears_on, decide};
 use berth_runtime::driver::Next;
@@ -14,6 +15,7 @@ use berth_runtime::queue::Queue;
 use berth_runtime::store::pods;
 use berth_runtime::{Change, Key, Object, Resource, Store};
 use berth_workload::gates::{Gate, Gates};
+use berth_workload::inplace::sidecars;
 use berth_workload::node::Node;
 use berth_workload::node::image::{is_asked_by, owners};
 use berth_workload::pod::{Metadata, Pod};
@@ -30,6 +32,8 @@ pub(crate) struct Reads {
     pub(crate) pods: Arc<Store<Pod>>,
     /// Daemons are asked about pods of workloads only.
     pub(crate) workloads: Workloads,
+    /// And about those that have containers of one of these.
+    sidecarsets: Arc<Store<Watched<SidecarSet>>>,
     nodeimages: Arc<Store<Watched<NodeImage>>>,
     jobs: Arc<Store<Watched<ImagePullJob>>>,
     nodes: Arc<Store<Watched<Node>>>,
@@ -58,6 +62,7 @@ impl Controller for Reads {
         Self {
             pods: reader.read(),
             workloads: Workloads { clonesets: reader.read(), statefulsets: reader.read() },
+            sidecarsets: reader.read(),
             nodeimages: reader.read(),
             jobs: reader.read(),
             nodes: reader.read(),
@@ -189,10 +194,11 @@ fn wake_for_workloads<T: CustomResource>(reads: &Reads, workloads: &Store<Watche
     });
 }
 
-/// The pods of a node that workloads in the store manage. Anybody may create pods that look as if they were being updated.
+/// The pods of a node that workloads in the store manage, or that have containers of SidecarSets in the store. Anybody may create pods that look as if they were being updated.
 pub(crate) fn managed_pods(reads: &Reads, node: &str) -> Vec<Arc<Pod>> {
     let mut pods = reads.pods.by_index(&pods::BY_NODE, node);
-    pods.retain(|pod| reads.workloads.manage(&pod.metadata));
+    let is_given = |pod: &Pod| sidecars::written(pod).keys().any(|set| reads.sidecarsets.get("", set).is_some());
+    pods.retain(|pod| reads.workloads.manage(&pod.metadata) || is_given(pod));
     pods
 }
 

@@ -10,7 +10,7 @@ use kube::api::ObjectMeta;
 use kube::{Api, Client};
 use rustls::crypto::CryptoProvider;
 use tokio::sync::watch;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::publish::Published;
 use super::{FIELD_MANAGER, posting};
@@ -65,6 +65,7 @@ const CHANGES_PER_PASS: usize = 4;
 impl Keeper {
     /// Looks at everything once, makes the changes that are due, and says when to look again.
     pub(crate) async fn pass(&mut self) -> Result<Passed, Error> {
+        self.publish_pods_ahead().await;
         for _ in 0..CHANGES_PER_PASS {
             let (stored, material) = self.read_secret().await?;
             let (facts, now) = (material.facts(), Timestamp::now());
@@ -90,6 +91,18 @@ impl Keeper {
             }
         }
         Ok(Passed { missing: Some("the certificates are changing".to_owned()), look_again: Duration::from_secs(1) })
+    }
+
+    /// What is asked for pods is written before all else is looked at, with the authorities that were published last: a pod may be
+    /// created right behind what asks for it. What goes wrong, the pass does again.
+    async fn publish_pods_ahead(&mut self) {
+        let Some((bundle, _)) = self.published.clone() else { return };
+        if self.pods.0.has_changed().unwrap_or(false) {
+            self.pods.0.mark_unchanged();
+            if let Err(error) = self.publish_to_mutating(&bundle).await {
+                debug!(%error, "the entries of the pod webhook are not written yet");
+            }
+        }
     }
 
     /// With this read each pass begins, so by it a replica knows whether the apiserver answers.

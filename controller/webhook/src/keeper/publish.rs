@@ -83,7 +83,7 @@ impl Keeper {
     }
 
     /// The entries of the pod webhook are as the leader wants them; other replicas leave them alone.
-    async fn publish_to_mutating(&self, bundle: &str) -> Result<(), Error> {
+    pub(super) async fn publish_to_mutating(&self, bundle: &str) -> Result<(), Error> {
         let (wanted, written) = &self.pods;
         let Some(asks) = to_publish(wanted, written) else { return Ok(()) };
         let failed = |verb, source| Error::api(verb, "MutatingWebhookConfiguration", MUTATING, source);

@@ -1,5 +1,7 @@
 //! `explain`: the controller's own observe and decide, printed instead of executed.
 
+use std::sync::Arc;
+
 use anyhow::{Context, bail};
 use berth_api::name::Namespace;
 use berth_api::names::condition;
@@ -8,6 +10,7 @@ use berth_kinds::cloneset::{decide as decide_clone_set, status as clone_set_stat
 use berth_kinds::persistentpodstate::{
     Pinning, decide as decide_persistent_pod_state, explain as explain_persistent_pod_state,
 };
+use berth_kinds::sidecarset::decide as decide_sidecar_set;
 use berth_kinds::statefulset::{decide as decide_stateful_set, status as stateful_set_status};
 use berth_runtime::Key;
 use berth_runtime::metrics::Metrics;
@@ -21,7 +24,8 @@ use kube::Client;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::controllers::{Controller, cloneset, persistentpodstate, statefulset};
+use crate::controllers::{Controller, cloneset, persistentpodstate, sidecarset, statefulset};
+use crate::injection::Injection;
 use crate::pod_pinning::PodPinning;
 use crate::reads::{Namespaces, Stores};
 use crate::resize;
@@ -37,14 +41,19 @@ pub(crate) async fn explain(
     pinning: &PodPinning,
     own_namespace: &str,
 ) -> anyhow::Result<()> {
-    let explained = Namespace::parse(explain.namespace.as_ref().unwrap_or(&config.default_namespace))?;
+    let explained = match explain.kind {
+        // It is in no namespace, and its pods are in any.
+        ExplainKind::Sidecarset => String::new(),
+        _ => Namespace::parse(explain.namespace.as_ref().unwrap_or(&config.default_namespace))?.to_string(),
+    };
     let client = berth_runtime::client::connect(config, Metrics::new(|_| {}))?;
     let resize = resize::ability(&client, gates).await.context("cannot ask whether the cluster resizes pods")?;
-    let namespaces = Namespaces { own: own_namespace.to_owned(), explained: explained.to_string() };
+    let namespaces = Namespaces { own: own_namespace.to_owned(), explained };
     let look = Look { client, namespaces, name: &explain.name, gates, resize };
     let explained = match explain.kind {
         ExplainKind::Cloneset => look.at_clone_set().await?,
         ExplainKind::Statefulset => look.at_stateful_set().await?,
+        ExplainKind::Sidecarset => look.at_sidecar_set().await?,
         ExplainKind::Persistentpodstate => look.at_persistent_pod_state(pinning).await?,
     };
     match explain.output {
@@ -107,6 +116,16 @@ impl Look<'_> {
         Ok(explained("StatefulSet", self, plan, &json!(status), &json!(snapshot.set.status)))
     }
 
+    async fn at_sidecar_set(&self) -> anyhow::Result<Explained> {
+        let mut stores = Stores::default();
+        let reads = sidecarset::Reads::new(&mut stores.reader());
+        self.read(&stores, || false).await?;
+        let Some(set) = reads.sets.get("", self.name) else { return self.is_missing("SidecarSet") };
+        let injection = Injection::new(Arc::default(), self.gates, &self.namespaces.own, "");
+        let plan = decide_sidecar_set(&reads.observe(&set, &injection), Timestamp::now());
+        Ok(explained("SidecarSet", self, plan, &Value::Null, &json!(set.0.status)))
+    }
+
     /// Pod by pod, where it was and how the next one is pinned, in place of what is waited for.
     async fn at_persistent_pod_state(&self, pinning: &PodPinning) -> anyhow::Result<Explained> {
         let mut stores = Stores::default();
@@ -139,6 +158,9 @@ impl Look<'_> {
 
     fn is_missing(&self, kind: &str) -> anyhow::Result<Explained> {
         let (name, namespace, plural) = (self.name, &self.namespaces.explained, kind.to_lowercase());
+        if namespace.is_empty() {
+            bail!("there is no {kind} {name:?}; see `kubectl get {plural}s`");
+        }
         bail!("there is no {kind} {name:?} in namespace {namespace:?}; see `kubectl get {plural}s.apps.kruise.io -A`")
     }
 }
@@ -150,7 +172,10 @@ fn explained(kind: &str, look: &Look<'_>, plan: Plan, status: &Value, old: &Valu
         conditions.find(|c| c["type"] == condition::BLOCKED).cloned()
     };
     let told = of(old).filter(|_| !plan.is_idle());
-    let workload = format!("{kind} {}/{}", look.namespaces.explained, look.name);
+    let workload = match look.namespaces.explained.as_str() {
+        "" => format!("{kind} {}", look.name),
+        namespace => format!("{kind} {namespace}/{}", look.name),
+    };
     Explained { workload, heading: "Waits:", blocked: of(status).or(told), plan }
 }
 

@@ -68,6 +68,9 @@ pub enum ExplainKind {
     /// `persistentpodstates.apps.kruise.io`: where each pod was last, and how the next one is pinned.
     #[value(alias = "persistentpodstates")]
     Persistentpodstate,
+    /// `sidecarsets.apps.kruise.io`: which pods are updated next, and what the others wait for.
+    #[value(alias = "sidecarsets")]
+    Sidecarset,
 }
 
 /// How a plan is printed.

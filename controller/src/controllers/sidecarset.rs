@@ -25,6 +25,7 @@ use crate::acting::{Acting, LARGE};
 use crate::change::each;
 use crate::controllers::Controller;
 use crate::custom_workloads::CustomWorkloads;
+use crate::injection::Injection;
 use crate::reads::{Read, Reader};
 use crate::told::Told;
 use crate::unreadable;
@@ -161,7 +162,7 @@ impl Reads {
     }
 
     /// Everything that a decision about this SidecarSet reads, from the stores alone.
-    pub(crate) fn observe(&self, set: &Watched<SidecarSet>, acting: &Acting) -> Snapshot {
+    pub(crate) fn observe(&self, set: &Watched<SidecarSet>, injection: &Injection) -> Snapshot {
         let selectors = Compiled::new(&set.0);
         let selects = |pod: &Arc<Pod>| selectors.select(pod, &self.namespaces);
         let pods: Vec<_> = self.pods.all().into_iter().filter(selects).collect();
@@ -169,7 +170,7 @@ impl Reads {
             .revisions
             .by_index(&REVISIONS_OF_SIDECAR_SETS, set.uid())
             .iter()
-            .filter(|revision| revision.namespace() == acting.injection.own_namespace())
+            .filter(|revision| revision.namespace() == injection.own_namespace())
             .map(|revision| revision.0.clone())
             .collect();
         revision::sort(&mut revisions);
@@ -183,10 +184,10 @@ impl Reads {
             set: set.0.clone(),
             pods,
             revisions,
-            own_namespace: acting.injection.own_namespace().to_owned(),
-            allowed: acting.injection.allowed(&set.0, &set.0.spec),
+            own_namespace: injection.own_namespace().to_owned(),
+            allowed: injection.allowed(&set.0, &set.0.spec),
             annotations: BTreeMap::new(),
-            is_asked: acting.injection.is_asked(set.name()),
+            is_asked: injection.is_asked(set.name()),
         }
     }
 }
@@ -219,7 +220,7 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<SidecarSet>) -> Nex
         Err(failed) => return Next::Retry(failed.to_string()),
     };
     let decided = || {
-        let snapshot = Snapshot { annotations, ..reads.observe(set, acting) };
+        let snapshot = Snapshot { annotations, ..reads.observe(set, &acting.injection) };
         acting.has_all_of_others(set.uid(), &snapshot.pods)?;
         let plan = decide(&snapshot, now);
         Ok((snapshot, plan))
@@ -247,7 +248,7 @@ async fn annotations(
     if !set.0.spec.patch_pod_metadata.iter().any(merges) {
         return Ok(all);
     }
-    for pod in annotations_to_read(&reads.observe(set, acting)) {
+    for pod in annotations_to_read(&reads.observe(set, &acting.injection)) {
         let path = object::PODS.path(&pod.metadata.namespace, &pod.metadata.name)?;
         let read: Annotated = client::get(&acting.client, &path).await?;
         if read.metadata.uid.as_deref() == Some(&*pod.metadata.uid) {

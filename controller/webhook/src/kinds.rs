@@ -67,7 +67,9 @@ fn spec<'a>(object: &'a str) -> Option<&'a RawValue> {
 /// Whether an object asks for anything that it did not ask for before. Its end never does. The apiserver writes what is
 /// the same in the same way.
 pub(crate) fn asks(new: &str, old: Option<&str>) -> bool {
-    old.is_none_or(|old| spec(old).map(RawValue::get) != spec(new).map(RawValue::get))
+    old.is_none_or(|old| {
+        spec(old).map(RawValue::get) != spec(new).map(RawValue::get) || Metadata::of(old) != Metadata::of(new)
+    })
 }
 
 /// Whether an object has no fault that it did not have before.
@@ -106,7 +108,33 @@ pub(crate) fn is_of_free_workload(
     })
 }
 
-/// What of an object is validated: annotations of ours, and the spec without its template.
+/// The name, and annotations of ours.
+#[derive(Deserialize, Default, PartialEq)]
+struct Metadata<'a> {
+    #[serde(borrow, default)]
+    name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    annotations: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
+}
+
+impl<'a> Metadata<'a> {
+    /// Of an object.
+    fn of(object: &'a str) -> Self {
+        #[derive(Deserialize)]
+        struct Object<'a> {
+            #[serde(borrow, default)]
+            metadata: Metadata<'a>,
+        }
+        serde_json::from_str::<Object<'a>>(object).map(|object| object.metadata.of_ours()).unwrap_or_default()
+    }
+
+    fn of_ours(mut self) -> Self {
+        self.annotations.get_or_insert_default().retain(|key, _| key.contains("kruise.io/"));
+        self
+    }
+}
+
+/// What of an object is validated: its name, annotations of ours, and the spec without its template.
 fn validated(object: &str) -> Value {
     #[derive(Deserialize)]
     struct Object<'a> {
@@ -116,22 +144,16 @@ fn validated(object: &str) -> Value {
         #[serde(borrow, default)]
         spec: BTreeMap<Cow<'a, str>, &'a RawValue>,
     }
-    #[derive(Deserialize, Default)]
-    struct Metadata<'a> {
-        #[serde(borrow, default)]
-        annotations: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
-    }
     let Ok(Object { kind, metadata, mut spec }) = serde_json::from_str(object) else { return Value::Null };
     // A template is judged by the apiserver, and as a tree it would take much memory.
     let template = kinds::named(&kind).and_then(|kind| kind.template?.split('.').nth(1));
     spec.retain(|field, _| Some(&**field) != template);
-    let mut annotations = metadata.annotations.unwrap_or_default();
-    annotations.retain(|key, _| key.contains("kruise.io/"));
+    let Metadata { name, annotations } = metadata.of_ours();
     let spec = spec.into_iter().map(|(field, text)| {
         // A number that no reader takes is one of the schema's to refuse.
         (field.into_owned(), serde_json::from_str(text.get()).unwrap_or_default())
     });
-    json!({"kind": kind, "metadata": {"annotations": annotations}, "spec": Value::Object(spec.collect())})
+    json!({"kind": kind, "metadata": {"name": name, "annotations": annotations}, "spec": Value::Object(spec.collect())})
 }
 
 /// A pod template that only the apiserver can judge.

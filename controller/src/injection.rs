@@ -8,7 +8,7 @@ use berth_api::v1beta1::sidecarset::{SidecarSet, SidecarSetSpec};
 use berth_kinds::sidecarset::allowed::{self, Rules};
 use berth_kinds::sidecarset::inject::{Matched, Settings, inject};
 use berth_kinds::sidecarset::names::FAILURE_POLICY;
-use berth_kinds::sidecarset::{Wanted, wanted, without_bases};
+use berth_kinds::sidecarset::{Wanted, faults, wanted, without_bases};
 use berth_runtime::{Object, Store};
 use berth_webhook::pods::{Asks, Injected, Injector, NotYet, SidecarAsk, Sidecars};
 use berth_workload::gates::{Gate, Gates};
@@ -135,6 +135,11 @@ impl Asking for Injection {
 }
 
 impl Injector for Injection {
+    fn faults(&self, set: &str, old: Option<&str>) -> Vec<String> {
+        let before = old.map(|old| self.faults_of(old)).unwrap_or_default();
+        self.faults_of(set).into_iter().filter(|fault| !before.contains(fault)).collect()
+    }
+
     fn inject(&self, namespace: &str, pod: &Value) -> Result<Injected, NotYet> {
         let stores = self.stores.get().ok_or(NotYet("SidecarSets"))?;
         for (is_synced, what) in [
@@ -176,6 +181,23 @@ impl Injector for Injection {
 }
 
 impl Injection {
+    /// What is wrong with a SidecarSet, as far as the stores know others.
+    fn faults_of(&self, text: &str) -> Vec<String> {
+        let (Some(stores), Ok(set)) = (self.stores.get(), serde_json::from_str::<SidecarSet>(text)) else {
+            return Vec::new();
+        };
+        if !stores.sets.is_synced() {
+            return Vec::new();
+        }
+        let others: Vec<_> = stores.sets.all().iter().map(|other| other.0.clone()).collect();
+        let known = stores.sets.get("", set.metadata.name.as_deref().unwrap_or_default());
+        let history = match known.filter(|_| stores.revisions.is_synced()) {
+            Some(known) => Some(self.history(stores, &known)),
+            None => stores.revisions.is_synced().then(Vec::new),
+        };
+        faults(&set, &others, history.as_deref())
+    }
+
     /// Which annotations SidecarSets may put on pods. What cannot be read allows nothing.
     fn rules(&self) -> Rules {
         let text = self.stores.get().and_then(|stores| stores.configuration.configured(allowed::KEY));

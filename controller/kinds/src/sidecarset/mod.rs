@@ -10,6 +10,7 @@ mod choose;
 mod condition;
 mod decide;
 pub mod expression;
+mod faults;
 pub mod hash;
 mod hot;
 pub mod inject;
@@ -36,6 +37,7 @@ use berth_workload::pod::Pod;
 use berth_workload::revision::Revision;
 
 pub use decide::{annotations_to_read, decide};
+pub use faults::faults;
 pub use hash::{Hashes, hashes};
 pub use status::status;
 pub use wanted::{Wanted, wanted, without_bases};

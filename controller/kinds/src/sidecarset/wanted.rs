@@ -70,7 +70,7 @@ pub fn wanted<'a>(
     if asked.policy == InjectRevisionPolicy::Partial && is_updated_one(set, label, chance) {
         return Ok(latest.clone());
     }
-    let pinned = pinned(asked, history).ok_or_else(|| lost(asked))?;
+    let pinned = pinned(asked, history)?;
     if *pinned.metadata.name == *latest.revision {
         return Ok(latest.clone());
     }
@@ -98,13 +98,18 @@ fn is_updated_one<'a>(set: &SidecarSet, label: impl Fn(&str) -> Option<&'a str>,
     !strategy.paused && is_selected && chance >= share
 }
 
-fn pinned(asked: &SidecarSetInjectRevision, history: &[Arc<Revision>]) -> Option<Arc<Revision>> {
+/// The revision that is asked for.
+///
+/// # Errors
+/// It is not there.
+pub(super) fn pinned(asked: &SidecarSetInjectRevision, history: &[Arc<Revision>]) -> Result<Arc<Revision>, String> {
     let name = match (&asked.revision_name, &asked.custom_version) {
-        (Some(name), _) => name.clone(),
-        (None, Some(version)) => revisions::of_version(history, version)?,
-        (None, None) => return None,
+        (Some(name), _) => Some(name.clone()),
+        (None, Some(version)) => revisions::of_version(history, version),
+        (None, None) => None,
     };
-    history.iter().find(|revision| *revision.metadata.name == *name).cloned()
+    let found = name.and_then(|name| history.iter().find(|revision| *revision.metadata.name == *name).cloned());
+    found.ok_or_else(|| lost(asked))
 }
 
 fn lost(asked: &SidecarSetInjectRevision) -> String {

@@ -152,6 +152,9 @@ pub trait Injector: std::fmt::Debug + Send + Sync {
     /// # Errors
     /// What is known is not complete yet.
     fn inject(&self, namespace: &str, pod: &Value) -> Result<Injected, NotYet>;
+
+    /// What is wrong with a SidecarSet beside other objects, each with field, value and remedy, but for what was wrong with it before.
+    fn faults(&self, set: &str, old: Option<&str>) -> Vec<String>;
 }
 
 /// What becomes of a new pod.

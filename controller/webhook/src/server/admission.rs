@@ -138,5 +138,13 @@ fn verdict(request: &Request<'_>, judge: &Judge) -> Result<Option<kinds::Templat
     if let (Some(records), None) = (&judge.records, old) {
         kinds::is_of_free_workload(&**records, resource, &request.namespace, &object)?;
     }
+    if let Some(injector) =
+        judge.injector.as_ref().filter(|_| asks && *resource == berth_api::kinds::SIDECAR_SET.plural)
+    {
+        let faults = injector.faults(&object, old);
+        if !faults.is_empty() {
+            return Err(faults.join("; "));
+        }
+    }
     Ok(kinds::template_to_judge(resource, &object, old))
 }

@@ -69,6 +69,10 @@ mod tests {
     struct Adds;
 
     impl Injector for Adds {
+        fn faults(&self, _: &str, _: Option<&str>) -> Vec<String> {
+            Vec::new()
+        }
+
         fn inject(&self, namespace: &str, pod: &Value) -> Result<Injected, NotYet> {
             let name = pod["metadata"]["name"].as_str().unwrap_or_default();
             let warnings = vec!["w".repeat(300)];

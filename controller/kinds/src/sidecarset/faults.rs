@@ -1,0 +1,211 @@
+//! What is wrong with a SidecarSet beside other objects: for who admits it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use berth_api::v1beta1::sidecarset::{PatchPolicy, SidecarContainer, SidecarSet, SidecarSetSpec};
+use berth_workload::revision::Revision;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
+use super::names::{BASE, CANARY};
+use super::wanted::pinned;
+use super::{resources, sidecar};
+
+/// Each fault with field, value and remedy. `others` are the SidecarSets that there are, the old form of this one among them, and
+/// `history` is its revisions, where they are known.
+pub fn faults(set: &SidecarSet, others: &[Arc<SidecarSet>], history: Option<&[Arc<Revision>]>) -> Vec<String> {
+    let mut faults = expressions(&set.spec);
+    if let (Some(history), Some(asked)) = (history, &set.spec.injection_strategy.revision)
+        && let Err(lost) = pinned(asked, history)
+    {
+        faults.push(lost);
+    }
+    let annotation = |key: &str| set.metadata.annotations.as_ref().and_then(|all| all.get(key));
+    let base = annotation(BASE).filter(|_| annotation(CANARY).is_some_and(|is| is == "true"));
+    if let Some(base) = base.filter(|base| !others.iter().any(|other| other.metadata.name.as_ref() == Some(base))) {
+        faults.push(format!("metadata.annotations[{BASE}]: there is no SidecarSet {base}; name one that is there"));
+    }
+    let is_beside = |other: &&Arc<SidecarSet>| {
+        let name = &other.metadata.name;
+        *name != set.metadata.name && name.as_ref() != base && may_meet_in_pods(&set.spec, &other.spec)
+    };
+    for other in others.iter().filter(is_beside) {
+        faults.extend(conflicts(&set.spec, other));
+    }
+    faults
+}
+
+fn expressions(spec: &SidecarSetSpec) -> Vec<String> {
+    let of = |(sidecar, list): (&SidecarContainer, sidecar::List)| {
+        let policy = sidecar.resources_policy.as_ref()?;
+        let at = format!("spec.{}[{}].resourcesPolicy", list.name(), sidecar::name(sidecar));
+        Some(resources::problems(policy).into_iter().map(move |(field, problem)| format!("{at}.{field}: {problem}")))
+    };
+    sidecar::all(spec).filter_map(of).flatten().collect()
+}
+
+/// What both would give a pod, and cannot.
+fn conflicts(spec: &SidecarSetSpec, other: &SidecarSet) -> Vec<String> {
+    let name = other.metadata.name.as_deref().unwrap_or_default();
+    let remedy = format!("SidecarSet {name}, which may select the same pods");
+    let mut faults = Vec::new();
+    let in_pods = |spec: &SidecarSetSpec| -> BTreeSet<String> {
+        sidecar::all(spec).flat_map(|(sidecar, list)| sidecar::names_in_pod(sidecar, list)).collect()
+    };
+    for container in in_pods(spec).intersection(&in_pods(&other.spec)) {
+        faults.push(format!("spec.containers: {container} is a container of {remedy}: give it another name"));
+    }
+    let volume_name = |volume: &serde_json::Map<String, serde_json::Value>| volume.get("name").cloned();
+    for volume in &spec.volumes {
+        let same = other.spec.volumes.iter().find(|known| volume_name(known) == volume_name(volume));
+        if same.is_some_and(|known| known != volume) {
+            let volume = volume_name(volume).unwrap_or_default();
+            faults.push(format!("spec.volumes: {volume} is another volume in {remedy}: give it another name"));
+        }
+    }
+    let writes = |spec: &SidecarSetSpec| -> Vec<(String, PatchPolicy)> {
+        let patches = spec.patch_pod_metadata.iter().filter(|patch| patch.patch_policy != PatchPolicy::Retain);
+        patches.flat_map(|patch| patch.annotations.keys().map(|key| (key.clone(), patch.patch_policy))).collect()
+    };
+    let of_other = writes(&other.spec);
+    for (key, policy) in writes(spec) {
+        let meets = |(known, how): &(String, PatchPolicy)| {
+            *known == key && (policy == PatchPolicy::Overwrite || *how == PatchPolicy::Overwrite)
+        };
+        if of_other.iter().any(meets) {
+            faults.push(format!("spec.patchPodMetadata: {key} is written by {remedy}: write it in one of them"));
+        }
+    }
+    faults
+}
+
+/// May a pod be selected by both?
+fn may_meet_in_pods(one: &SidecarSetSpec, other: &SidecarSetSpec) -> bool {
+    let both = |one: &Option<LabelSelector>, other: &Option<LabelSelector>| match (one, other) {
+        (Some(one), Some(other)) => may_meet(one, other),
+        _ => true,
+    };
+    both(&one.namespace_selector, &other.namespace_selector) && both(&one.selector, &other.selector)
+}
+
+/// What a selector says of a label: the values that it may have, if those are listed, and that it is not there.
+fn demands(selector: &LabelSelector, key: &str) -> (Option<BTreeSet<String>>, bool) {
+    let mut values: Option<BTreeSet<String>> = selector
+        .match_labels
+        .iter()
+        .flatten()
+        .find_map(|(known, value)| (known == key).then(|| [value.clone()].into()));
+    let mut absent = false;
+    for expression in selector.match_expressions.iter().flatten().filter(|expression| expression.key == key) {
+        match expression.operator.as_str() {
+            "In" => {
+                let listed: BTreeSet<_> = expression.values.iter().flatten().cloned().collect();
+                values = Some(values.map_or(listed.clone(), |known| known.intersection(&listed).cloned().collect()));
+            }
+            "DoesNotExist" => absent = true,
+            _ => {}
+        }
+    }
+    (values, absent)
+}
+
+/// May labels match both? Only what surely excludes the other counts.
+fn may_meet(one: &LabelSelector, other: &LabelSelector) -> bool {
+    let keys = |selector: &LabelSelector| -> BTreeSet<String> {
+        let labels = selector.match_labels.iter().flatten().map(|(key, _)| key.clone());
+        labels.chain(selector.match_expressions.iter().flatten().map(|expression| expression.key.clone())).collect()
+    };
+    keys(one).intersection(&keys(other)).all(|key| match (demands(one, key), demands(other, key)) {
+        ((Some(one), false), (Some(other), false)) => !one.is_disjoint(&other),
+        ((Some(_), _), (_, true)) | ((_, true), (Some(_), _)) => false,
+        _ => true,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn set(name: &str, fields: &Value) -> Arc<SidecarSet> {
+        let mut set = json!({
+            "metadata": {"name": name},
+            "spec": {"selector": {"matchLabels": {"app": "web"}}, "containers": [{"name": name, "image": "a"}]},
+        });
+        for (path, value) in fields.as_object().into_iter().flatten() {
+            let (parent, field) = path.rsplit_once('/').unwrap();
+            set.pointer_mut(parent).unwrap()[field] = value.clone();
+        }
+        Arc::new(serde_json::from_value(set).unwrap())
+    }
+
+    #[test]
+    fn two_that_may_meet_in_a_pod_give_it_no_two_things_of_one_name() {
+        let container = |name: &str| json!([{"name": name, "image": "a"}]);
+        let same = json!({"/spec/containers": container("agent")});
+        let elsewhere = |value: &str| json!({"/spec/containers": container("agent"), "/spec/selector": {"matchLabels": {"app": value}}});
+        let hot = json!({"/spec/containers": [{"name": "agent", "image": "a", "upgradeStrategy": {"upgradeType": "HotUpgrade"}}]});
+        let volume = |path: &str| json!({"/spec/volumes": [{"name": "v", "hostPath": {"path": path}}]});
+        let writes =
+            |policy: &str| json!({"/spec/patchPodMetadata": [{"annotations": {"k": "{}"}, "patchPolicy": policy}]});
+        for (what, one, other, says) in [
+            ("the same container", &same, &same, Some("spec.containers: agent")),
+            ("in other pods", &same, &elsewhere("db"), None),
+            ("a hot one's half", &json!({"/spec/containers": container("agent-1")}), &hot, Some("agent-1")),
+            ("volumes that differ", &volume("/a"), &volume("/b"), Some("spec.volumes: \"v\"")),
+            ("volumes that are the same", &volume("/a"), &volume("/a"), None),
+            (
+                "annotations that are overwritten",
+                &writes("Overwrite"),
+                &writes("MergePatchJson"),
+                Some("spec.patchPodMetadata: k"),
+            ),
+            ("annotations that are merged", &writes("MergePatchJson"), &writes("MergePatchJson"), None),
+        ] {
+            let found = faults(&set("one", one), &[set("other", other)], None);
+            match says {
+                Some(says) => assert!(found.len() == 1 && found[0].contains(says), "{what}: {found:?}"),
+                None => assert!(found.is_empty(), "{what}: {found:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_base_a_revision_and_expressions_are_looked_at() {
+        let canary = json!({"/metadata/annotations": {CANARY: "true", BASE: "base"}, "/spec/containers": [{"name": "base", "image": "a"}]});
+        assert!(faults(&set("one", &canary), &[], None)[0].contains("there is no SidecarSet base"));
+        assert!(
+            faults(&set("one", &canary), &[set("base", &json!({}))], None).is_empty(),
+            "its base may have the same"
+        );
+        let pinned = json!({"/spec/injectionStrategy": {"revision": {"revisionName": "one-1"}}});
+        assert!(faults(&set("one", &pinned), &[], Some(&[]))[0].contains("one-1"));
+        assert!(faults(&set("one", &pinned), &[], None).is_empty(), "nobody knows");
+        let policy = json!({"targetContainersMode": "sum", "resourcesExpr": {"limits": {"cpu": "cpu*cpu"}}});
+        let squared = json!({"/spec/containers": [{"name": "a", "image": "a", "resourcesPolicy": policy}]});
+        let found = faults(&set("one", &squared), &[], None);
+        assert!(found[0].starts_with("spec.containers[a].resourcesPolicy.resourcesExpr.limits.cpu: "), "{found:?}");
+    }
+
+    #[test]
+    fn selectors_that_surely_exclude_each_other_do_not_meet() {
+        let selector = |text: Value| serde_json::from_value::<LabelSelector>(text).unwrap();
+        let expression = |operator: &str, values: Value| {
+            selector(json!({"matchExpressions": [{"key": "a", "operator": operator, "values": values}]}))
+        };
+        let is = |value: &str| selector(json!({"matchLabels": {"a": value}}));
+        for (one, other, meet) in [
+            (is("1"), is("1"), true),
+            (is("1"), is("2"), false),
+            (is("1"), expression("In", json!(["1", "2"])), true),
+            (is("1"), expression("In", json!(["2"])), false),
+            (is("1"), expression("DoesNotExist", Value::Null), false),
+            (is("1"), expression("Exists", Value::Null), true),
+            (is("1"), selector(json!({"matchLabels": {"b": "2"}})), true),
+        ] {
+            assert_eq!(may_meet(&one, &other), meet, "{one:?} {other:?}");
+            assert_eq!(may_meet(&other, &one), meet, "{other:?} {one:?}");
+        }
+    }
+}

@@ -235,3 +235,42 @@ fn pods_are_counted_by_what_they_have() {
     assert_eq!((injection.selected, injection.injected, injection.missed, injection.older), (5, 3, 1, 1));
     assert_eq!(status.conditions[0].status, "True");
 }
+
+mod properties {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Whatever state the pods are in, the limits hold for what is decided.
+        #[test]
+        fn an_update_keeps_to_max_unavailable_and_partition(
+            states in prop::collection::vec((any::<bool>(), any::<bool>(), any::<bool>()), 0..12),
+            max_unavailable in 0..5_usize,
+            partition in 0..8_usize,
+        ) {
+            let pods: Vec<_> = states.iter().enumerate().map(|(n, (updated, ready, upgradable))| {
+                let mut pod = pod(&format!("p{n}"), if *updated { "h2" } else { "h1" }, *ready);
+                if !upgradable {
+                    pod["metadata"]["annotations"][HASH_WITHOUT_IMAGE] = json!(json!({"log": {"hash": "x"}}).to_string());
+                }
+                pod
+            }).collect();
+            let strategy = json!({"/spec/updateStrategy": {"maxUnavailable": max_unavailable, "partition": partition}});
+            let plan = decide(&snapshot(&strategy, &pods), NOW);
+            let chosen = updated(&plan);
+            let of = |name: &String| states[name[1..].parse::<usize>().unwrap()];
+            prop_assert!(chosen.iter().all(|name| !of(name).0 && of(name).2), "only old ones that differ in images");
+            let waiting = states.iter().filter(|(updated, _, upgradable)| !updated && *upgradable).count();
+            prop_assert!(waiting - chosen.len() >= partition.min(waiting), "the partition is kept");
+            let out = states.iter().filter(|(updated, ready, _)| *updated && !ready).count();
+            let serving = chosen.iter().filter(|name| of(name).1).count();
+            prop_assert!(serving == 0 || out + serving <= max_unavailable, "{out} are out, {serving} more go");
+            // Pods that do not serve go before those that do.
+            let left = states.iter().enumerate().filter(|(n, (updated, ready, upgradable))| {
+                !updated && !ready && *upgradable && !chosen.contains(&format!("p{n}"))
+            });
+            prop_assert!(serving == 0 || left.count() <= partition, "one that does not serve waits behind one that does");
+        }
+    }
+}

@@ -231,8 +231,7 @@ impl Violations {
     }
 
     fn key(&mut self, field: &str, key: &str) {
-        let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
-        if !is_label_name(name) || !prefix.is_none_or(is_dns_subdomain) {
+        if !is_label_key(key) {
             let message = "is no label key: use a name of at most 63 of letters, digits, -, _ and ., with a letter or digit at both ends; \
                            a DNS name and / may stand before it";
             self.add(field, key, message);
@@ -306,8 +305,14 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value.as_object().and_then(|map: &Map<_, _>| map.get(field)).and_then(Value::as_str).unwrap_or_default()
 }
 
+/// Whether a text is a label's key.
+pub fn is_label_key(key: &str) -> bool {
+    let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    is_label_name(name) && prefix.is_none_or(is_dns_subdomain)
+}
+
 /// Whether a text is a label's value.
-pub(crate) fn is_label_value(value: &str) -> bool {
+pub fn is_label_value(value: &str) -> bool {
     value.is_empty() || is_label_name(value)
 }
 

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use berth_api::names::annotation::INJECTED_PERSISTENT_POD_STATE;
+use berth_api::names::annotation::{FORGET_POD_STATES, INJECTED_PERSISTENT_POD_STATE};
 use berth_api::v1beta1::persistentpodstate::{PersistentPodState, PodState};
 use berth_workload::plan::Waiting;
 
+use super::records::is_forgotten;
 use super::{Pinning, Snapshot, Target};
 
 /// Pod by pod: on which node it was last, whether that can be had, and how the pod that takes its place is pinned.
@@ -18,8 +19,13 @@ pub fn explain(snapshot: &Snapshot) -> Vec<Waiting> {
     let known: BTreeSet<_> = lines.iter().map(|(name, _)| name.clone()).collect();
     let unknown = snapshot.pods.iter().filter(|pod| !known.contains(&*pod.metadata.name));
     lines.extend(unknown.map(|pod| {
-        let why = "has no record yet: one is taken when the pod is ready";
-        (pod.metadata.name.to_string(), why.to_owned())
+        let name = pod.metadata.name.to_string();
+        let why = if is_forgotten(state, &name) {
+            format!("has no record, as the annotation {FORGET_POD_STATES} asks: remove that to have its place recorded again")
+        } else {
+            "has no record yet: one is taken when the pod is ready".to_owned()
+        };
+        (name, why)
     }));
     let lines = lines.into_iter().map(|(pod, reason)| Waiting { pod, reason });
     std::iter::once(of_all).chain(lines).collect()

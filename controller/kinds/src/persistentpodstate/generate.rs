@@ -7,6 +7,7 @@ use berth_api::names::annotation::{
     REQUIRED_PERSISTENT_TOPOLOGY,
 };
 use berth_api::v1beta1::persistentpodstate::PersistentPodState;
+use berth_api::validation::is_label_key;
 use berth_workload::owner::OwnerKey;
 use berth_workload::plan::{Action, Event, IfExists, Plan, Step, Target};
 use berth_workload::resource::{PERSISTENT_POD_STATES, Resource};
@@ -42,6 +43,7 @@ pub(super) fn plan(snapshot: &Snapshot, plan: &mut Plan) {
     let Some(state) = &snapshot.state else {
         if let Some((generator, spec)) = asking.next() {
             plan.add_stage("generate", vec![generator.create(&spec)]);
+            plan.events.extend(generator.odd_keys());
             plan.events.extend(asking.next().map(|(other, _)| both_ask(generator, other)));
         }
         return;
@@ -59,6 +61,7 @@ pub(super) fn plan(snapshot: &Snapshot, plan: &mut Plan) {
             Step::new(Action::Patch { resource: PERSISTENT_POD_STATES, target, patch }, reason)
         }),
     };
+    plan.events.extend(step.as_ref().and_then(|_| owner.odd_keys()));
     plan.add_stage("generate", step.into_iter().collect());
 }
 
@@ -80,7 +83,7 @@ impl Generator {
     fn spec(&self) -> Option<Value> {
         let keys = |key: &str| -> Vec<String> {
             let list = self.annotations.get(key).map(String::as_str).unwrap_or_default();
-            let parts = list.split(',').map(str::trim).filter(|part| !part.is_empty());
+            let parts = list.split(',').map(str::trim).filter(|part| is_label_key(part));
             parts.map(str::to_owned).take(MOST_KEYS).collect()
         };
         let (required, preferred) = (keys(REQUIRED_PERSISTENT_TOPOLOGY), keys(PREFERRED_PERSISTENT_TOPOLOGY));
@@ -104,6 +107,24 @@ impl Generator {
             spec.insert("persistentPodAnnotations".to_owned(), json!(annotations));
         }
         Some(Value::Object(spec))
+    }
+
+    /// What the annotations name and no label or annotation can be called.
+    fn odd_keys(&self) -> Option<Event> {
+        let of = |annotation: &'static str| {
+            let list = self.annotations.get(annotation).map(String::as_str).unwrap_or_default();
+            let parts = list.split(',').map(str::trim).filter(|part| !part.is_empty() && !is_label_key(part));
+            parts.map(move |part| format!("{annotation}: {part:?}"))
+        };
+        let annotations = [REQUIRED_PERSISTENT_TOPOLOGY, PREFERRED_PERSISTENT_TOPOLOGY, PERSISTENT_POD_ANNOTATIONS];
+        let odd: Vec<_> = annotations.into_iter().flat_map(of).take(MOST_KEYS).collect();
+        (!odd.is_empty()).then(|| {
+            let message = format!(
+                "{} is no key of a label or annotation, and is left out: correct the annotation",
+                odd.join(", ")
+            );
+            Event { warning: true, reason: "InvalidPersistentTopology", message }
+        })
     }
 
     fn create(&self, spec: &Value) -> Step {

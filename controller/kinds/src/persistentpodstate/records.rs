@@ -100,7 +100,7 @@ fn is_kept(snapshot: &Snapshot, state: &PersistentPodState, name: &str) -> bool 
 }
 
 /// Did somebody let go of the pod's record, by annotation?
-fn is_forgotten(state: &PersistentPodState, name: &str) -> bool {
+pub(super) fn is_forgotten(state: &PersistentPodState, name: &str) -> bool {
     let annotations = state.metadata.annotations.iter().flatten();
     let names = annotations.filter(|(key, _)| *key == FORGET_POD_STATES).flat_map(|(_, names)| names.split(','));
     names.map(str::trim).any(|forgotten| forgotten == name || forgotten == "*")

@@ -6,7 +6,7 @@ mod nodes;
 mod order;
 
 use berth_api::names::condition;
-use berth_api::v1beta1::statefulset::{StatefulSetCondition, StatefulSetStatus};
+use berth_api::v1beta1::statefulset::{StatefulSetCondition, StatefulSetStatus, VolumeClaimUpdateStrategyType};
 use berth_workload::gates::Gate;
 use berth_workload::plan::{Outcome, Plan};
 use berth_workload::podset::Uids;
@@ -33,6 +33,7 @@ pub(super) fn set(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, new: &mut
     causes.extend(names::taken(snapshot, now));
     causes.extend(claims::in_the_way(snapshot));
     causes.extend(ignored_start(snapshot, now));
+    causes.extend(ignored_growth(snapshot, new, now));
     causes.extend(claims::differing(snapshot, now));
     causes.extend(claims::waiting_for_a_start(snapshot, Some((&new.update_revision, settings.as_ref()))));
     let of_nodes: Vec<_> = nodes::causes(snapshot).collect();
@@ -82,6 +83,21 @@ fn ignored_start(snapshot: &Snapshot, now: Timestamp) -> Option<Cause> {
         );
         Cause::new(Grade::Hazard, "StartIgnored", message, now)
     })
+}
+
+/// Claims that are smaller than their templates by now, where the gate of their growth is off.
+fn ignored_growth(snapshot: &Snapshot, new: &StatefulSetStatus, now: Timestamp) -> Option<Cause> {
+    let strategy = snapshot.set.spec.volume_claim_update_strategy.as_ref()?;
+    let is_rolling = strategy.type_ == VolumeClaimUpdateStrategyType::OnPodRollingUpdate;
+    let mut smaller = new.volume_claims.iter().filter(|claim| claim.compatible_replicas < new.replicas);
+    let claim = smaller.next().filter(|_| is_rolling && !snapshot.gates.has(Gate::StatefulSetAutoResizePVC))?;
+    let message = format!(
+        "{}: spec.volumeClaimUpdateStrategy.type: OnPodRollingUpdate is ignored, claims of template {} stay smaller than it says: the \
+         feature gate StatefulSetAutoResizePVCGate is off; turn it on, or set the type to OnDelete",
+        snapshot.scene().workload,
+        claim.volume_claim_name
+    );
+    Some(Cause::new(Grade::Hazard, "GrowthIgnored", message, now))
 }
 
 /// Asks to look again when what may pass by itself has lasted for too long.

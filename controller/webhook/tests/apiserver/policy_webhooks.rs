@@ -22,6 +22,8 @@ fn entry(fields: &Value) -> Result<Patch<Value>> {
         "failurePolicy": "Ignore", "timeoutSeconds": 2,
         "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
         "clientConfig": {"service": {"namespace": "kruise-system", "name": "kruise-webhook-service", "path": "/inject-sidecars"}},
+        "matchConditions": [{"name": "is-selected", "expression": "true"}],
+        "namespaceSelector": {"matchExpressions": [{"key": "control-plane", "operator": "NotIn", "values": ["openkruise"]}]},
     });
     for (path, value) in fields.as_object().into_iter().flatten() {
         *entry.pointer_mut(path).with_context(|| format!("no field {path}"))? = value.clone();
@@ -45,6 +47,9 @@ fn the_controllers_token_has_its_own_service_asked_about_new_pods_and_its_kinds_
         for (what, fields, says) in [
             ("about all", json!({"/rules/0/apiGroups": ["*"]}), "asked about pods that are created"),
             ("about changes", json!({"/rules/0/operations": ["UPDATE"]}), "asked about pods that are created"),
+            ("with a long wait", json!({"/timeoutSeconds": 30}), "asked about pods that are created"),
+            ("about every pod", json!({"/matchConditions": []}), "asked about pods that are created"),
+            ("in every namespace", json!({"/namespaceSelector": {}}), "asked about pods that are created"),
             ("by another Service", json!({"/clientConfig/service/name": "other"}), "no other Service"),
             ("by another namespace's", json!({"/clientConfig/service/namespace": "default"}), "no other Service"),
             ("by an address", json!({"/clientConfig": {"url": "https://127.0.0.1/"}}), "no other Service"),
@@ -75,7 +80,14 @@ async fn writes_what_sidecar_sets_gave(admin: &Client, manager: &Client) -> Resu
     let create = PostParams::default();
     let record = json!({"log": {"hash": "h", "sidecarList": ["agent", "mesh"]}}).to_string();
     for (name, annotations) in [("given", json!({"kruise.io/sidecarset-hash": record})), ("bare", json!({}))] {
-        let container = |name: &str| json!({"name": name, "image": "a:1"});
+        let container = |name: &str| {
+            let env = if name == "main" || name == "bare" {
+                json!([])
+            } else {
+                json!([{"name": "IS_INJECTED", "value": "true"}])
+            };
+            json!({"name": name, "image": "a:1", "env": env})
+        };
         let containers: Vec<_> = ["main", "agent", "mesh-1", "mesh-2"].map(container).into();
         let spec = json!({"containers": containers, "automountServiceAccountToken": false});
         let pod = json!({"metadata": {"name": name, "annotations": annotations}, "spec": spec});

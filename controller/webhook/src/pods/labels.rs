@@ -1,6 +1,7 @@
 //! A label selector as an expression over the pod that is created. It has a value whatever the pod has: an error in an expression
 //! would refuse pods.
 
+use berth_api::validation::{is_label_key, is_label_value};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 const LABELS: &str = "object.metadata.?labels.orValue({})";
@@ -21,6 +22,20 @@ pub(super) fn expression(selector: &LabelSelector) -> Option<String> {
     }
     let terms: Vec<_> = terms.into_iter().collect::<Option<_>>()?;
     (!terms.is_empty()).then(|| terms.join(" && "))
+}
+
+/// Does the apiserver take the selector?
+pub(super) fn is_sound(selector: &LabelSelector) -> bool {
+    let mut equal = selector.match_labels.iter().flatten();
+    let are_sound =
+        |key: &String, values: &[String]| is_label_key(key) && values.iter().all(|value| is_label_value(value));
+    equal.all(|(key, value)| are_sound(key, std::slice::from_ref(value)))
+        && selector.match_expressions.iter().flatten().all(|expression| {
+            let values = expression.values.as_deref().unwrap_or_default();
+            let has_values = matches!(&*expression.operator, "In" | "NotIn");
+            let is_known = has_values || matches!(&*expression.operator, "Exists" | "DoesNotExist");
+            is_known && has_values != values.is_empty() && are_sound(&expression.key, values)
+        })
 }
 
 fn has(key: &str) -> Option<String> {
@@ -65,6 +80,23 @@ mod tests {
         }
         let both = json!({"matchLabels": {"a": "1"}, "matchExpressions": [{"key": "b", "operator": "Exists"}]});
         assert!(of(both).unwrap().contains(" && 'b' in "));
+    }
+
+    #[test]
+    fn a_selector_that_the_apiserver_refuses_is_not_sound() {
+        let is = |selector: Value| is_sound(&serde_json::from_value(selector).unwrap());
+        let expression = |operator: &str, values: Value| json!({"matchExpressions": [{"key": "a", "operator": operator, "values": values}]});
+        assert!(is(json!({})) && is(json!({"matchLabels": {"kubernetes.io/metadata.name": "a"}})));
+        assert!(is(expression("In", json!(["x"]))) && is(expression("Exists", Value::Null)));
+        for selector in [
+            json!({"matchLabels": {"team x": "a"}}),
+            json!({"matchLabels": {"team": "a b"}}),
+            expression("In", json!([])),
+            expression("Exists", json!(["x"])),
+            expression("Like", json!(["x"])),
+        ] {
+            assert!(!is(selector.clone()), "{selector}");
+        }
     }
 
     #[test]

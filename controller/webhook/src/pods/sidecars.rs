@@ -14,6 +14,8 @@ use crate::places::Endpoint;
 pub const INJECT_PATH: &str = "/inject-sidecars";
 /// Whoever labels a namespace with this is called for by nobody: the peer's own mark.
 const UNTOUCHED: (&str, &str) = ("control-plane", "openkruise");
+/// The most entries: all of them are one object, and each has the authorities' certificates.
+const MOST_ENTRIES: usize = 200;
 /// The most SidecarSets.
 const MOST: usize = 2000;
 
@@ -46,11 +48,17 @@ impl Sidecars {
     pub fn new(asks: impl IntoIterator<Item = SidecarAsk>, protected: impl IntoIterator<Item = String>) -> Self {
         let mut all = Self { protected: protected.into_iter().collect(), ..Self::default() };
         for ask in asks.into_iter().take(MOST) {
-            let Some(expression) = labels::expression(&ask.selector) else { continue };
+            // One that the apiserver would not take stops the writing of all.
+            let expression = labels::expression(&ask.selector).filter(|text| text.len() <= MOST_BYTES);
+            let Some(expression) = expression.filter(|_| ask.namespaces.as_ref().is_none_or(labels::is_sound)) else {
+                continue;
+            };
             let namespaces = ask.namespaces.as_ref().and_then(|selector| serde_json::to_string(selector).ok());
-            let group =
-                all.groups.entry((namespaces.unwrap_or_else(|| "{}".to_owned()), ask.fails_closed)).or_default();
-            group.insert(expression);
+            let group = (namespaces.unwrap_or_else(|| "{}".to_owned()), ask.fails_closed);
+            if all.groups.len() >= MOST_ENTRIES && !all.groups.contains_key(&group) {
+                continue;
+            }
+            all.groups.entry(group).or_default().insert(expression);
             all.names.insert(ask.name);
         }
         all

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use berth_api::v1beta1::sidecarset::{SidecarSet, SidecarSetSpec};
 use berth_kinds::sidecarset::allowed::{self, Rules};
 use berth_kinds::sidecarset::inject::{Matched, Settings, inject};
-use berth_kinds::sidecarset::names::FAILURE_POLICY;
+use berth_kinds::sidecarset::names::{FAILURE_POLICY, HASH};
+use berth_kinds::sidecarset::records;
 use berth_kinds::sidecarset::{Wanted, faults, wanted, without_bases};
 use berth_runtime::{Object, Store};
 use berth_webhook::pods::{Asks, Injected, Injector, NotYet, SidecarAsk, Sidecars};
@@ -30,6 +31,8 @@ pub(crate) struct Injection {
     /// Namespaces whose pods are left alone.
     protected: BTreeSet<String>,
     stores: OnceLock<Stores>,
+    /// The text of the rules that were read last, and what it says.
+    rules: Mutex<(String, Arc<Rules>)>,
     /// By name: the resource version of a SidecarSet, and what it is at that.
     latest: Mutex<BTreeMap<String, (String, Arc<Latest>)>>,
 }
@@ -52,7 +55,15 @@ impl Injection {
         let named = protected.split(',').map(str::trim).filter(|name| !name.is_empty());
         let protected = named.map(str::to_owned).chain([own_namespace.to_owned()]).collect();
         let own_namespace = own_namespace.to_owned();
-        Arc::new(Self { asks, gates, own_namespace, protected, stores: OnceLock::new(), latest: Mutex::default() })
+        Arc::new(Self {
+            asks,
+            gates,
+            own_namespace,
+            protected,
+            stores: OnceLock::new(),
+            latest: Mutex::default(),
+            rules: Mutex::default(),
+        })
     }
 
     /// By these stores; to be called once.
@@ -86,7 +97,7 @@ impl Injection {
         self.gates.has(Gate::PodWebhook).then(|| self.asks.has_written(|asks| asks.sidecars.has(set)))
     }
 
-    fn latest(&self, set: &Watched<SidecarSet>, history: &[Arc<Revision>]) -> Arc<Latest> {
+    fn latest(&self, set: &Watched<SidecarSet>, history: impl Fn() -> Vec<Arc<Revision>>) -> Arc<Latest> {
         let mut all = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         // A revision that was just made has the name that was computed before it, so what is known stays true.
         if let Some((version, known)) = all.get(set.name())
@@ -94,7 +105,7 @@ impl Injection {
         {
             return known.clone();
         }
-        let new = Arc::new(Latest { selectors: Compiled::new(&set.0), wanted: Wanted::latest(&set.0, history) });
+        let new = Arc::new(Latest { selectors: Compiled::new(&set.0), wanted: Wanted::latest(&set.0, &history()) });
         all.insert(set.name().to_owned(), (set.resource_version().to_owned(), new.clone()));
         new
     }
@@ -108,8 +119,21 @@ impl Injection {
     }
 }
 
+/// By SidecarSet: the revision of whose containers the pod has some already.
+fn recorded_revisions(pod: &Value) -> BTreeMap<String, String> {
+    let text = pod["metadata"]["annotations"][HASH].as_str();
+    let records = records::read(text).unwrap_or_default().into_iter();
+    records.map(|(set, record)| (set, record.controller_revision)).collect()
+}
+
 fn is_paused(set: &SidecarSet) -> bool {
     set.spec.injection_strategy.paused || set.metadata.deletion_timestamp.is_some()
+}
+
+/// As the peer writes times: without a part of a second.
+fn now() -> Timestamp {
+    let now = Timestamp::now();
+    Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
 fn fails_closed(set: &SidecarSet) -> bool {
@@ -155,15 +179,22 @@ impl Injector for Injection {
             return Ok(Injected::default());
         }
         let label = |key: &str| pod["metadata"]["labels"][key].as_str();
-        let of_namespace = stores.namespaces.get("", namespace).ok_or(NotYet("namespaces"))?;
+        let of_namespace = stores.namespaces.get("", namespace);
+        let of_namespace = |key: &str| of_namespace.as_ref().and_then(|namespace| namespace.0.metadata.label(key));
+        let is_known = stores.namespaces.get("", namespace).is_some();
+        let recorded = recorded_revisions(pod);
         let mut matching = Vec::new();
         let mut known = BTreeMap::new();
         for set in stores.sets.all().iter().filter(|set| !is_paused(&set.0)) {
-            let history = self.history(stores, set);
-            let latest = self.latest(set, &history);
-            if latest.selectors.selects(label, |key| of_namespace.0.metadata.label(key)) {
+            let history = || self.history(stores, set);
+            let latest = self.latest(set, history);
+            // Without its namespace's labels nobody knows.
+            if !is_known && latest.selectors.asks_for_namespaces() && latest.selectors.selects_pod(label) {
+                return Err(NotYet("namespaces"));
+            }
+            if latest.selectors.selects(label, of_namespace) {
                 matching.push(set.0.clone());
-                known.insert(set.name().to_owned(), (latest, history));
+                known.insert(set.name().to_owned(), (latest, history()));
             }
         }
         let mut refused: Vec<(String, String, bool)> = Vec::new();
@@ -171,7 +202,13 @@ impl Injector for Injection {
         for set in without_bases(matching) {
             let name = set.metadata.name.clone().unwrap_or_default();
             let Some((latest, history)) = known.get(&name) else { continue };
-            match wanted(&set, history, &latest.wanted, label, fastrand::f64()) {
+            match wanted(
+                &set,
+                history,
+                &latest.wanted,
+                label,
+                (fastrand::f64(), recorded.get(&name).map(String::as_str)),
+            ) {
                 Ok(wanted) => chosen.push((name, set, wanted)),
                 Err(why) => refused.push((name, why, fails_closed(&set))),
             }
@@ -199,13 +236,18 @@ impl Injection {
     }
 
     /// Which annotations SidecarSets may put on pods. What cannot be read allows nothing.
-    fn rules(&self) -> Rules {
+    fn rules(&self) -> Arc<Rules> {
         let text = self.stores.get().and_then(|stores| stores.configuration.configured(allowed::KEY));
-        let Some(text) = text else { return Rules::default() };
-        Rules::read(&text).unwrap_or_else(|error| {
-            tracing::warn!(error, "SidecarSets may put no annotation on pods");
-            Rules::default()
-        })
+        let Some(text) = text else { return Arc::default() };
+        let mut known = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.0 != text {
+            let rules = Rules::read(&text).unwrap_or_else(|error| {
+                tracing::warn!(error, "SidecarSets may put no annotation on pods");
+                Rules::default()
+            });
+            *known = (text, Arc::new(rules));
+        }
+        known.1.clone()
     }
 
     /// The annotations of a revision's patchPodMetadata that the SidecarSet may put on pods.
@@ -241,7 +283,7 @@ impl Injection {
         let allows = |set: &str, key: &str| allowed.get(set).is_some_and(|allowed| allowed.contains(key));
         let settings =
             Settings { sort_containers_by_name: self.gates.has(Gate::SortSidecarContainersByName), allows: &allows };
-        let injected = inject(pod, &matched, &settings, &Timestamp::now().to_string());
+        let injected = inject(pod, &matched, &settings, &now().to_string());
         for refusal in injected.refusals {
             let set = chosen.iter().find(|(name, ..)| *name == refusal.sidecar_set);
             refused.push((refusal.sidecar_set, refusal.reason, set.is_some_and(|(_, set, _)| fails_closed(set))));

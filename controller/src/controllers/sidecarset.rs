@@ -252,7 +252,10 @@ async fn annotations(
         let path = object::PODS.path(&pod.metadata.namespace, &pod.metadata.name)?;
         let read: Annotated = client::get(&acting.client, &path).await?;
         if read.metadata.uid.as_deref() == Some(&*pod.metadata.uid) {
-            all.insert(pod.metadata.uid.clone(), read.metadata.annotations.unwrap_or_default());
+            let mut annotations = read.metadata.annotations.unwrap_or_default();
+            annotations
+                .retain(|key, _| set.0.spec.patch_pod_metadata.iter().any(|it| it.annotations.contains_key(key)));
+            all.insert(pod.metadata.uid.clone(), annotations);
         }
     }
     Ok(all)
@@ -284,6 +287,16 @@ impl Compiled {
     ) -> bool {
         self.pods.as_ref().is_some_and(|pods| pods.matches(label))
             && self.namespaces.as_ref().is_none_or(|namespaces| namespaces.matches(of_namespace))
+    }
+
+    /// Does it select a pod with these labels, in some namespace?
+    pub(crate) fn selects_pod<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+        self.pods.as_ref().is_some_and(|pods| pods.matches(label))
+    }
+
+    /// Does it look at labels of namespaces?
+    pub(crate) fn asks_for_namespaces(&self) -> bool {
+        self.namespaces.is_some()
     }
 
     fn select(&self, pod: &Pod, namespaces: &Store<Watched<Namespace>>) -> bool {

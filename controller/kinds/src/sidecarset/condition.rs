@@ -8,6 +8,12 @@ use jiff::Timestamp;
 
 use super::names::UPGRADABLE;
 
+/// What the condition says of this SidecarSet.
+pub(super) fn says(pod: &Pod, set: &str) -> Option<bool> {
+    let sets: BTreeMap<String, bool> = serde_json::from_str(&pod.condition(UPGRADABLE)?.message).ok()?;
+    sets.get(set).copied()
+}
+
 /// What makes the condition say so of this SidecarSet; `None` if it says so already.
 pub(super) fn step(pod: &Pod, set: &str, can: bool, now: Timestamp) -> Option<Step> {
     let old = pod.condition(UPGRADABLE);

@@ -1,5 +1,6 @@
 //! What to do next for a SidecarSet.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use berth_api::v1beta1::sidecarset::{PatchPolicy, SidecarSetPatchPodMetadata};
@@ -7,9 +8,11 @@ use berth_workload::inplace::sidecars;
 use berth_workload::inplace::state::State;
 use berth_workload::plan::{Action, Event, Plan, PodPatch, Refusal, Step, Target, Waiting};
 use berth_workload::pod::Pod;
-use jiff::{Timestamp, Unit};
+use berth_workload::resource::SIDECAR_SETS;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
+use super::Hashes;
 use super::choose::{Chosen, Settings, choose};
 use super::inject::metadata;
 use super::names::{HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, INPLACE_UPDATE_STATE};
@@ -28,6 +31,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let members: Vec<_> = snapshot.pods.iter().filter_map(|pod| Member::of(snapshot, pod)).collect();
     finish(snapshot, &members, &mut plan, now);
     note_proofs(snapshot, &members, &mut plan);
+    note_own_hashes(snapshot, &mut plan);
     let settings = match Settings::new(snapshot, &members) {
         Ok(settings) => settings,
         Err(message) => {
@@ -37,19 +41,64 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         }
     };
     let chosen = choose(&settings, &members);
-    tell(snapshot, &members, &chosen, &mut plan, now);
-    if settings.begins {
-        let steps = chosen.now.iter().map(|member| update(snapshot, member, &history.latest, now));
-        plan.add_stage("update", steps.collect());
+    let written: BTreeSet<_> = plan.actions().map(target).collect();
+    let begins = |member: &&&Member<'_>| settings.begins && !written.contains(&Some(uid(member)));
+    let (now_read, unread): (Vec<&Member<'_>>, Vec<_>) =
+        chosen.now.iter().filter(begins).copied().partition(|member| is_read(snapshot, member));
+    if !unread.is_empty() {
+        plan.look_again_after(READ_AGAIN);
     }
+    let steps = now_read.iter().map(|member| update(snapshot, member, &history.latest, now));
+    plan.add_stage("update", steps.collect());
+    tell(snapshot, &members, &chosen, &mut plan, now);
     plan
+}
+
+/// Until pods are looked at whose annotations were not read.
+const READ_AGAIN: SignedDuration = SignedDuration::from_millis(200);
+/// The most pods whose annotations are read in one round.
+const MOST_READ: usize = 32;
+
+fn uid(member: &Member<'_>) -> String {
+    member.pod.metadata.uid.to_string()
+}
+
+/// The uid of the pod that an action writes.
+fn target(action: &Action) -> Option<String> {
+    match action {
+        Action::PatchPod { target, .. } | Action::PatchPodStatus { target, .. } => Some(target.uid.clone()),
+        _ => None,
+    }
+}
+
+fn merges(snapshot: &Snapshot) -> bool {
+    let merges = |patch: &SidecarSetPatchPodMetadata| patch.patch_policy == PatchPolicy::MergePatchJson;
+    snapshot.set.spec.patch_pod_metadata.iter().any(merges) && !snapshot.allowed.is_empty()
+}
+
+/// Is all known that an update of the pod needs? What is merged into an annotation that nobody has read would replace it.
+fn is_read(snapshot: &Snapshot, member: &Member<'_>) -> bool {
+    !merges(snapshot) || snapshot.annotations.contains_key(&member.pod.metadata.uid)
+}
+
+/// The SidecarSet says its own hashes, for whoever compares pods with it.
+fn note_own_hashes(snapshot: &Snapshot, plan: &mut Plan) {
+    let Hashes { hash, without_image } = &snapshot.hashes;
+    let own = snapshot.set.metadata.annotations.as_ref();
+    let says = |key: &str, wanted: &String| own.and_then(|own| own.get(key)) == Some(wanted);
+    if says(HASH, hash) && says(HASH_WITHOUT_IMAGE, without_image) {
+        return;
+    }
+    let patch = json!({"metadata": {"annotations": {HASH: hash, HASH_WITHOUT_IMAGE: without_image}}});
+    let target = Target::from(&snapshot.set.metadata);
+    let action = Action::Patch { resource: SIDECAR_SETS, target, patch };
+    plan.add_stage("hashes", vec![Step::new(action, "its containers have other hashes".to_owned())]);
 }
 
 /// The pods that are updated next and whose annotations are to be read before, for others are merged into them. Of a pod's many
 /// annotations few are kept in memory.
 pub fn annotations_to_read(snapshot: &Snapshot) -> Vec<Arc<Pod>> {
-    let merges = |patch: &SidecarSetPatchPodMetadata| patch.patch_policy == PatchPolicy::MergePatchJson;
-    if !snapshot.set.spec.patch_pod_metadata.iter().any(merges) || snapshot.allowed.is_empty() {
+    if !merges(snapshot) {
         return Vec::new();
     }
     let members: Vec<_> = snapshot.pods.iter().filter_map(|pod| Member::of(snapshot, pod)).collect();
@@ -57,7 +106,7 @@ pub fn annotations_to_read(snapshot: &Snapshot) -> Vec<Arc<Pod>> {
     if !settings.begins {
         return Vec::new();
     }
-    choose(&settings, &members).now.iter().map(|member| member.pod.clone()).collect()
+    choose(&settings, &members).now.iter().take(MOST_READ).map(|member| member.pod.clone()).collect()
 }
 
 /// What only the node could tell is noted, for it is not asked for ever.
@@ -148,7 +197,7 @@ fn note_state(snapshot: &Snapshot, pod: &Pod, patch: &mut PodPatch, settled: boo
     }
     let set = snapshot.name();
     let old = sidecars::state(pod, set).unwrap_or_default();
-    let mut state = State::begin(pod, &snapshot.hashes.hash, patch.images.keys(), settled, now);
+    let mut state = State::begin(pod, &snapshot.hashes.hash, patch.images.keys(), settled, second(now));
     // What is known of containers that do not change now stays true.
     for (container, before) in old.last_container_statuses {
         state.last_container_statuses.entry(container).or_insert(before);
@@ -170,7 +219,7 @@ fn note_hashes(snapshot: &Snapshot, pod: &Pod, latest: &str, patch: &mut PodPatc
     {
         let mut records = records::read(pod.metadata.annotation(annotation)).unwrap_or_default();
         let record = Record {
-            update_timestamp: Some(now.round(Unit::Second).unwrap_or(now).to_string()),
+            update_timestamp: Some(second(now).to_string()),
             hash: hash.clone(),
             sidecar_set_name: set.to_owned(),
             sidecar_list: Some(names.clone()),
@@ -204,12 +253,14 @@ fn tell(snapshot: &Snapshot, members: &[Member<'_>], chosen: &Chosen<'_>, plan: 
     if !snapshot.updates() {
         return;
     }
-    let upgradable = members.iter().map(|member| (member, member.is_updated || member.is_upgradable));
+    // Of a pod that is written otherwise in this round it is said in the next.
+    let written: BTreeSet<_> = plan.actions().map(target).collect();
+    let rest = members.iter().filter(|member| !written.contains(&Some(uid(member))));
+    let upgradable = rest.map(|member| (member, member.is_updated || member.is_upgradable));
+    // That a pod can be updated is news where it could not; the first time it is said when it was.
+    let is_told = |member: &Member<'_>| member.is_updated || condition::says(member.pod, set) == Some(false);
     let steps: Vec<_> = upgradable
-        // Of a pod that is written otherwise in this round it is said in the next.
-        .filter(|(member, can)| {
-            !can || (member.is_updated && member.proven_by_node.is_none() && member.upgrading.is_empty())
-        })
+        .filter(|(member, can)| !can || is_told(member))
         .filter_map(|(member, can)| Some((can, condition::step(member.pod, set, can, now)?)))
         .collect();
     let new = steps.iter().filter(|(can, _)| !can).count();
@@ -218,6 +269,11 @@ fn tell(snapshot: &Snapshot, members: &[Member<'_>], chosen: &Chosen<'_>, plan: 
         plan.events.push(Event { warning: false, reason: "NotUpgradablePods", message });
     }
     plan.add_stage("conditions of pods", steps.into_iter().map(|(_, step)| step).collect());
+}
+
+/// As the peer writes times: without a part of a second.
+fn second(now: Timestamp) -> Timestamp {
+    Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
 fn key(pod: &Pod) -> String {

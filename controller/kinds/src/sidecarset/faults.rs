@@ -20,19 +20,27 @@ pub fn faults(set: &SidecarSet, others: &[Arc<SidecarSet>], history: Option<&[Ar
     {
         faults.push(lost);
     }
-    let annotation = |key: &str| set.metadata.annotations.as_ref().and_then(|all| all.get(key));
-    let base = annotation(BASE).filter(|_| annotation(CANARY).is_some_and(|is| is == "true"));
+    let base = base_of(set);
     if let Some(base) = base.filter(|base| !others.iter().any(|other| other.metadata.name.as_ref() == Some(base))) {
         faults.push(format!("metadata.annotations[{BASE}]: there is no SidecarSet {base}; name one that is there"));
     }
     let is_beside = |other: &&Arc<SidecarSet>| {
-        let name = &other.metadata.name;
-        *name != set.metadata.name && name.as_ref() != base && may_meet_in_pods(&set.spec, &other.spec)
+        let (name, of_other) = (&other.metadata.name, base_of(other));
+        // Where a canary is injected its base is not.
+        let takes_turns =
+            name.as_ref() == base || of_other == set.metadata.name.as_ref() || (base.is_some() && of_other == base);
+        *name != set.metadata.name && !takes_turns && may_meet_in_pods(&set.spec, &other.spec)
     };
     for other in others.iter().filter(is_beside) {
         faults.extend(conflicts(&set.spec, other));
     }
     faults
+}
+
+/// The SidecarSet that a canary is based on.
+fn base_of(set: &SidecarSet) -> Option<&String> {
+    let annotations = set.metadata.annotations.as_ref()?;
+    annotations.get(BASE).filter(|_| annotations.get(CANARY).is_some_and(|is| is == "true"))
 }
 
 fn expressions(spec: &SidecarSetSpec) -> Vec<String> {

@@ -29,11 +29,19 @@ impl Pair {
     /// The two of a container in a pod.
     fn of(container: &SidecarContainer, pod: &Pod) -> Self {
         let [first, second] = hot_pair(name(container));
-        let says = working(pod).remove(name(container));
-        let (working, empty) = if says.as_ref() == Some(&second) { (second, first) } else { (first, second) };
+        // Where nothing says which one works, it is the one that has a version.
+        let says = working(pod).remove(name(container)).filter(|says| [&first, &second].contains(&says));
+        let is_second =
+            says.map_or_else(|| !has_version(pod, &first) && has_version(pod, &second), |says| says == second);
+        let (working, empty) = if is_second { (second, first) } else { (first, second) };
         let empty_image = container.upgrade_strategy.hot_upgrade_empty_image.clone();
         Self { name: name(container).to_owned(), working, empty, empty_image }
     }
+}
+
+/// Is the container one that works, or did?
+fn has_version(pod: &Pod, container: &str) -> bool {
+    pod.metadata.annotation(&format!("{VERSION_PREFIX}{container}")).is_some_and(|version| version != "0")
 }
 
 fn image_of<'a>(pod: &'a Pod, container: &str) -> &'a str {
@@ -44,9 +52,17 @@ fn pairs<'a>(containers: &'a [SidecarContainer], pod: &'a Pod) -> impl Iterator<
     containers.iter().filter(|container| is_hot(container)).map(|container| (container, Pair::of(container, pod)))
 }
 
-/// Those of which the old container still has another image than the empty one.
+/// Is the old container to become the empty one? The versions say so, for the SidecarSet may name another empty image by now.
+fn is_under_way(pod: &Pod, pair: &Pair) -> bool {
+    let other = pod.metadata.annotation(&format!("{VERSION_ALT_PREFIX}{}", pair.working));
+    other.is_some_and(|version| version != "0")
+}
+
+/// Those of which the old container still works, too.
 pub(super) fn upgrading(containers: &[SidecarContainer], pod: &Pod) -> Vec<Pair> {
-    pairs(containers, pod).map(|(_, pair)| pair).filter(|pair| image_of(pod, &pair.empty) != pair.empty_image).collect()
+    let pairs = pairs(containers, pod).map(|(_, pair)| pair);
+    // One of the two always works: where the one that is to has the empty image, nothing is as it seems.
+    pairs.filter(|pair| is_under_way(pod, pair) && image_of(pod, &pair.working) != pair.empty_image).collect()
 }
 
 /// What gives the pod's hot-upgraded containers their new images: the empty one of each pair gets it. Where an upgrade is under way
@@ -56,8 +72,8 @@ pub(super) fn begin(containers: &[SidecarContainer], pod: &Pod, version: &str) -
     let mut working = working(pod);
     for (container, pair) in pairs(containers, pod) {
         let wanted = image(container);
-        let is_under_way = image_of(pod, &pair.empty) != pair.empty_image;
-        let (new, old) = if is_under_way { (&pair.working, &pair.empty) } else { (&pair.empty, &pair.working) };
+        let (new, old) =
+            if is_under_way(pod, &pair) { (&pair.working, &pair.empty) } else { (&pair.empty, &pair.working) };
         if image_of(pod, &pair.working) == wanted {
             continue;
         }

@@ -10,10 +10,10 @@ use berth_workload::inplace::state::State;
 use berth_workload::node::image::facts;
 use berth_workload::pod::{ContainerStatus, Pod};
 
-use super::Snapshot;
 use super::hot::{self, Pair};
 use super::on_pod;
 use super::sidecar::{self, List};
+use super::{Snapshot, revisions};
 
 /// A pod that has the containers.
 pub(super) struct Member<'a> {
@@ -78,7 +78,7 @@ impl<'a> Member<'a> {
         let is_failing = names.iter().filter_map(|name| pod.container_status(name)).any(fails);
         Some(Self {
             is_updated: hash == snapshot.hashes.hash,
-            is_upgradable: without == snapshot.hashes.without_image,
+            is_upgradable: without == snapshot.hashes.without_image && has_same_natives(snapshot, pod),
             proven_by_node: (proof == Ok("node")).then_some(judged),
             unproven: proof.err(),
             is_ready: upgrading.is_empty() && &*pod.status.phase == "Running" && pod.is_true("Ready"),
@@ -92,6 +92,18 @@ impl<'a> Member<'a> {
     pub(super) fn is_under_way(&self) -> bool {
         self.is_updated && (self.unproven.is_some() || !self.is_ready)
     }
+}
+
+/// Are the containers that start before the pod's own, and run beside them, those that it has? Their images are not changed in place
+/// yet, so a pod whose are others cannot get there.
+fn has_same_natives(snapshot: &Snapshot, pod: &Pod) -> bool {
+    if !snapshot.set.spec.init_containers.iter().any(sidecar::is_native) {
+        return true;
+    }
+    let revision = on_pod::record(pod, snapshot.name()).map(|record| record.controller_revision);
+    let of_pod = snapshot.revisions.iter().find(|known| revision.as_deref() == Some(&*known.metadata.name));
+    let init = |data: &serde_json::Value| data["spec"]["initContainers"].clone();
+    of_pod.is_some_and(|known| init(&known.data.value()) == init(&revisions::data(&snapshot.set.spec)))
 }
 
 /// By what it is known that the containers are those of the pod's spec.

@@ -38,13 +38,19 @@ enum Written {
     Hash(String),
 }
 
+/// Characters of a text that is wrong, in a message.
+const SHOWN: usize = 100;
+
 /// Reads such an annotation. None, or an empty one, has no records.
 ///
 /// # Errors
 /// It is no JSON of records.
 pub fn read(annotation: Option<&str>) -> Result<Records, String> {
     let Some(text) = annotation.filter(|text| !text.is_empty()) else { return Ok(Records::new()) };
-    let wrong = |_| format!("{text:?} is no JSON of records of SidecarSets; remove the annotation");
+    let wrong = |_| {
+        let begin: String = text.chars().take(SHOWN).collect();
+        format!("{begin:?} is no JSON of records of SidecarSets; remove the annotation")
+    };
     let written: BTreeMap<String, Written> = serde_json::from_str(text).map_err(wrong)?;
     let record = |name: &String, written| match written {
         Written::Record(record) => record,

@@ -2,6 +2,7 @@
 
 use berth_api::v1beta1::sidecarset::{SidecarSetCondition, SidecarSetInjection, SidecarSetStatus};
 use berth_workload::plan::{Outcome, Plan};
+use berth_workload::podset::history::collisions;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -10,7 +11,7 @@ use super::pods::Member;
 use super::{Snapshot, on_pod, revisions};
 
 /// The status after a plan was carried out.
-pub fn status(snapshot: &Snapshot, _plan: &Plan, _outcome: &Outcome, now: Timestamp) -> SidecarSetStatus {
+pub fn status(snapshot: &Snapshot, _plan: &Plan, outcome: &Outcome, now: Timestamp) -> SidecarSetStatus {
     let old = snapshot.set.status.clone().unwrap_or_default();
     let members: Vec<_> = snapshot.pods.iter().filter_map(|pod| Member::of(snapshot, pod)).collect();
     let count = |is_so: &dyn Fn(&Member<'_>) -> bool| number(members.iter().filter(|member| is_so(member)).count());
@@ -24,7 +25,7 @@ pub fn status(snapshot: &Snapshot, _plan: &Plan, _outcome: &Outcome, now: Timest
         ready_pods: count(&|member| member.is_ready),
         updated_ready_pods: count(&|member| member.is_updated && member.is_ready),
         latest_revision: history.latest,
-        collision_count: Some(history.collisions),
+        collision_count: Some(collisions(history.collisions, outcome)),
         conditions,
         injection: Some(injection(snapshot, &members)),
     }

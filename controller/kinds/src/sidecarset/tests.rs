@@ -19,7 +19,7 @@ const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 fn snapshot(fields: &Value, pods: &[Value]) -> Snapshot {
     let mut set = json!({
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet",
-        "metadata": {"name": "log", "uid": "s", "resourceVersion": "77", "generation": 2, "creationTimestamp": "2026-01-02T00:00:00Z"},
+        "metadata": {"name": "log", "uid": "s", "annotations": {HASH: "h2", HASH_WITHOUT_IMAGE: "w"}, "resourceVersion": "77", "generation": 2, "creationTimestamp": "2026-01-02T00:00:00Z"},
         "spec": {
             "selector": {"matchLabels": {"app": "web"}}, "containers": [{"name": "agent", "image": "agent:2"}],
             "updateStrategy": {"type": "RollingUpdate", "maxUnavailable": 1},
@@ -161,6 +161,9 @@ fn hot_pod(images: [&str; 2], hash: &str, working: &str, ready: [bool; 2]) -> Va
     let annotations = &mut pod["metadata"]["annotations"];
     annotations[WORKING] = json!(json!({"mesh": working}).to_string());
     annotations["version.sidecarset.kruise.io/mesh-1"] = json!("50");
+    // The other one's version, as long as both work.
+    let other = if working == "mesh-2" { "50" } else { "0" };
+    annotations[format!("versionalt.sidecarset.kruise.io/{working}")] = json!(other);
     pod
 }
 
@@ -199,6 +202,22 @@ fn a_hot_upgrade_gives_the_empty_container_the_image_and_empties_the_old_one_whe
         assert_eq!(images, expected, "{ready:?} {strategy}");
         assert_eq!(status(&snapshot, &plan, &Default::default(), NOW).ready_pods, 0, "two containers work");
     }
+}
+
+#[test]
+fn another_empty_image_changes_no_pod_and_one_of_two_containers_always_works() {
+    let writes = |pod: Value| {
+        let plan = decide(&hot_snapshot(&[pod], json!({})), NOW);
+        plan.actions().filter(|action| matches!(action, Action::PatchPod { .. })).count()
+    };
+    let mut idle = hot_pod(["mesh:2", "empty:0"], "h2", "mesh-1", [true, true]);
+    assert_eq!(writes(idle.clone()), 0, "its empty container has the empty image of before");
+    // Whoever takes the annotation away takes no container out of service.
+    idle["metadata"]["annotations"].as_object_mut().unwrap().remove(WORKING);
+    assert_eq!(writes(idle), 0);
+    let mut second = hot_pod(["empty:1", "mesh:2"], "h2", "mesh-1", [true, true]);
+    second["metadata"]["annotations"]["versionalt.sidecarset.kruise.io/mesh-1"] = json!("60");
+    assert_eq!(writes(second), 0, "the one that is said to work is empty");
 }
 
 #[test]

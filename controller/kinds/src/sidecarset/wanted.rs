@@ -55,7 +55,8 @@ impl Wanted {
     }
 }
 
-/// What a pod with these labels gets of a SidecarSet that matches it. `latest` is what it is now, `chance` a number from 0 to 1.
+/// What a pod with these labels gets of a SidecarSet that matches it. `latest` is what it is now, `chance` a number from 0 to 1, `recorded`
+/// the revision that the pod has already.
 ///
 /// # Errors
 /// The revision that is asked for is not there.
@@ -64,13 +65,18 @@ pub fn wanted<'a>(
     history: &[Arc<Revision>],
     latest: &Wanted,
     label: impl Fn(&str) -> Option<&'a str>,
-    chance: f64,
+    (chance, recorded): (f64, Option<&str>),
 ) -> Result<Wanted, String> {
     let Some(asked) = &set.spec.injection_strategy.revision else { return Ok(latest.clone()) };
-    if asked.policy == InjectRevisionPolicy::Partial && is_updated_one(set, label, chance) {
+    let pinned = pinned(asked, history);
+    let has = |name: &str| recorded == Some(name);
+    let is_pinned_one = pinned.as_ref().is_ok_and(|pinned| has(&pinned.metadata.name));
+    // What chance has given a pod it keeps when the webhook is called again.
+    let gets_latest = has(&latest.revision) || (!is_pinned_one && is_updated_one(set, label, chance));
+    if asked.policy == InjectRevisionPolicy::Partial && gets_latest {
         return Ok(latest.clone());
     }
-    let pinned = pinned(asked, history)?;
+    let pinned = pinned?;
     if *pinned.metadata.name == *latest.revision {
         return Ok(latest.clone());
     }

@@ -9,7 +9,7 @@ use berth_kinds::sidecarset::allowed::{self, Rules};
 use berth_kinds::sidecarset::inject::{Matched, Settings, inject};
 use berth_kinds::sidecarset::names::{FAILURE_POLICY, HASH};
 use berth_kinds::sidecarset::records;
-use berth_kinds::sidecarset::{Wanted, faults, wanted, without_bases};
+use berth_kinds::sidecarset::{Asked, Wanted, faults, wanted, without_bases};
 use berth_runtime::{Object, Store};
 use berth_webhook::pods::{Asks, Injected, Injector, NotYet, SidecarAsk, Sidecars};
 use berth_workload::gates::{Gate, Gates};
@@ -92,9 +92,17 @@ impl Injection {
         self.asks.on_written(hook);
     }
 
-    /// Is the webhook called for pods that the SidecarSet selects? `None` where there is none.
-    pub(crate) fn is_asked(&self, set: &str) -> Option<bool> {
-        self.gates.has(Gate::PodWebhook).then(|| self.asks.has_written(|asks| asks.sidecars.has(set)))
+    /// Is the webhook called for pods that the SidecarSet selects?
+    pub(crate) fn asked(&self, set: &str) -> Asked {
+        if !self.gates.has(Gate::PodWebhook) {
+            Asked::Never
+        } else if self.asks.has_written(|asks| asks.sidecars.has(set)) {
+            Asked::Yes
+        } else if self.asks.has_written(|_| true) {
+            Asked::NotYet
+        } else {
+            Asked::Unknown
+        }
     }
 
     fn latest(&self, set: &Watched<SidecarSet>, history: impl Fn() -> Vec<Arc<Revision>>) -> Arc<Latest> {

@@ -187,7 +187,7 @@ impl Reads {
             own_namespace: injection.own_namespace().to_owned(),
             allowed: injection.allowed(&set.0, &set.0.spec),
             annotations: BTreeMap::new(),
-            is_asked: injection.is_asked(set.name()),
+            asked: injection.asked(set.name()),
         }
     }
 }

@@ -61,8 +61,21 @@ pub struct Snapshot {
     pub annotations: BTreeMap<Box<str>, BTreeMap<String, String>>,
     /// The controller's namespace, where revisions are.
     pub own_namespace: String,
-    /// Does the apiserver ask for the pods that are created? Where nobody injects, `None`.
-    pub is_asked: Option<bool>,
+    /// Does the apiserver ask for the pods that are created?
+    pub asked: Asked,
+}
+
+/// Does the apiserver ask for the pods that are created?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// It does.
+    Yes,
+    /// It was not told to yet.
+    NotYet,
+    /// This replica has led too short to know.
+    Unknown,
+    /// Nobody injects.
+    Never,
 }
 
 impl Snapshot {

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::names::INJECTION_READY;
 use super::pods::Member;
-use super::{Snapshot, on_pod, revisions};
+use super::{Asked, Snapshot, on_pod, revisions};
 
 /// The status after a plan was carried out.
 pub fn status(snapshot: &Snapshot, _plan: &Plan, outcome: &Outcome, now: Timestamp) -> SidecarSetStatus {
@@ -50,15 +50,22 @@ fn injection(snapshot: &Snapshot, members: &[Member<'_>]) -> SidecarSetInjection
 }
 
 fn set_injection_ready(snapshot: &Snapshot, conditions: &mut Vec<SidecarSetCondition>, now: Timestamp) {
-    let (status, reason, message) = if snapshot.set.spec.injection_strategy.paused {
+    let is_told = conditions.iter().any(|condition| condition.type_ == INJECTION_READY);
+    let is_paused = snapshot.set.spec.injection_strategy.paused;
+    if snapshot.asked == Asked::Unknown && is_told && !is_paused {
+        return;
+    }
+    let (status, reason, message) = if is_paused {
         ("False", "Paused", "spec.injectionStrategy.paused: no pod gets the containers")
     } else {
-        match snapshot.is_asked {
-            Some(true) => {
+        match snapshot.asked {
+            Asked::Yes => {
                 ("True", "Asked", "the apiserver asks for the containers of each pod that is created and selected")
             }
-            Some(false) => ("False", "NotAskedYet", "the apiserver was not told yet to ask for pods that are created"),
-            None => ("False", "NoWebhook", "no pod webhook is served: turn on the feature gate PodWebhook"),
+            Asked::NotYet | Asked::Unknown => {
+                ("False", "NotAskedYet", "the apiserver was not told yet to ask for pods that are created")
+            }
+            Asked::Never => ("False", "NoWebhook", "no pod webhook is served: turn on the feature gate PodWebhook"),
         }
     };
     let old = conditions.iter().find(|condition| condition.type_ == INJECTION_READY);

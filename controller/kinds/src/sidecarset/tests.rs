@@ -11,7 +11,7 @@ use super::hash::Hashes;
 use super::names::{
     HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, INPLACE_UPDATE_STATE, UPGRADABLE, WORKING_HOT_CONTAINER as WORKING,
 };
-use super::{Snapshot, decide, status};
+use super::{Asked, Snapshot, decide, status};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -40,7 +40,7 @@ fn snapshot(fields: &Value, pods: &[Value]) -> Snapshot {
         allowed: [].into(),
         annotations: [].into(),
         own_namespace: "kruise-system".to_owned(),
-        is_asked: Some(true),
+        asked: Asked::Yes,
     };
     let data = super::revisions::data(&snapshot.set.spec);
     let latest =
@@ -218,6 +218,25 @@ fn another_empty_image_changes_no_pod_and_one_of_two_containers_always_works() {
     let mut second = hot_pod(["empty:1", "mesh:2"], "h2", "mesh-1", [true, true]);
     second["metadata"]["annotations"]["versionalt.sidecarset.kruise.io/mesh-1"] = json!("60");
     assert_eq!(writes(second), 0, "the one that is said to work is empty");
+}
+
+#[test]
+fn who_leads_anew_says_nothing_else_of_injection_before_it_knows() {
+    let ready = |asked, said: Option<&str>| {
+        let mut snapshot = Snapshot { asked, ..snapshot(&json!({}), &[]) };
+        if let Some(said) = said {
+            let condition = json!({"type": "InjectionReady", "status": said});
+            let mut set = (*snapshot.set).clone();
+            set.status = serde_json::from_value(json!({"conditions": [condition]})).unwrap();
+            snapshot.set = Arc::new(set);
+        }
+        status(&snapshot, &Plan::default(), &Default::default(), NOW).conditions[0].status.clone()
+    };
+    assert_eq!(ready(Asked::Unknown, None), "False");
+    assert_eq!(ready(Asked::Unknown, Some("True")), "True");
+    assert_eq!(ready(Asked::NotYet, Some("True")), "False");
+    assert_eq!(ready(Asked::Yes, Some("False")), "True");
+    assert_eq!(ready(Asked::Never, Some("True")), "False");
 }
 
 #[test]

@@ -96,6 +96,7 @@ impl Keeper {
                 name = MUTATING,
                 "the MutatingWebhookConfiguration is gone: the pod webhook is called for no pod; install the chart again"
             );
+            written.send_if_modified(|old| old.replace(Asks::default()) != Some(Asks::default()));
             return Ok(());
         };
         let webhooks = found.webhooks.unwrap_or_default();

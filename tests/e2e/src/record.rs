@@ -26,6 +26,8 @@ pub struct PodView {
     pub ip: String,
     /// Labels.
     pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    pub annotations: BTreeMap<String, String>,
     /// The label `controller-revision-hash`.
     pub revision: String,
     /// True from the deletion request on.
@@ -80,6 +82,7 @@ impl PodView {
             ip: status.and_then(|s| s.pod_ip.clone()).unwrap_or_default(),
             revision: labels.get(REVISION_LABEL).cloned().unwrap_or_default(),
             labels,
+            annotations: pod.metadata.annotations.clone().unwrap_or_default(),
             terminating: pod.metadata.deletion_timestamp.is_some(),
             ready: is_true("Ready"),
             is_seen: status.and_then(|s| s.observed_generation) == pod.metadata.generation,
@@ -96,6 +99,11 @@ impl PodView {
     /// The value of a label; empty where it has none.
     pub fn label(&self, name: &str) -> &str {
         self.labels.get(name).map(String::as_str).unwrap_or_default()
+    }
+
+    /// The value of an annotation; empty where it has none.
+    pub fn annotation(&self, name: &str) -> &str {
+        self.annotations.get(name).map(String::as_str).unwrap_or_default()
     }
 
     /// Restarts of all containers.

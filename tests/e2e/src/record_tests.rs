@@ -13,6 +13,7 @@ pub(crate) fn pod(uid: &str, revision: &str, serves: bool) -> PodView {
         node: "node-1".into(),
         ip: "10.0.0.1".into(),
         labels: [(REVISION_LABEL.to_owned(), revision.to_owned())].into(),
+        annotations: BTreeMap::new(),
         revision: revision.into(),
         terminating: false,
         ready: serves,

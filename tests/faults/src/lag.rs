@@ -144,14 +144,14 @@ impl Lags {
         }
     }
 
-    /// Whether it belongs to the run: it is in the run's namespace, or in none.
-    fn is_of_run(&self, event: &Event) -> bool {
+    /// Whether it belongs to the run.
+    fn is_of_run(&self, event: &Event, resource: &str) -> bool {
         let namespace = event.object.metadata.namespace.as_deref().unwrap_or_default();
-        event.kind != "BOOKMARK" && (namespace.is_empty() || *namespace == *lock(&self.namespace))
+        event.kind != "BOOKMARK" && write::is_of_run(&lock(&self.namespace), namespace, resource)
     }
 
-    fn hides(&self, event: &Event) {
-        if self.is_of_run(event) {
+    fn hides(&self, event: &Event, resource: &str) {
+        if self.is_of_run(event, resource) {
             self.hidden.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -161,7 +161,7 @@ impl Lags {
         let mut versions = lock(&self.versions);
         let known = versions.entry(watch.resource.clone()).or_default();
         if watch.tells_again && known.contains(&event.object.metadata.resource_version) {
-            self.hides(&event);
+            self.hides(&event, &watch.resource);
         }
         known.push_back(event.object.metadata.resource_version);
         if known.len() > REMEMBERED {
@@ -213,12 +213,12 @@ impl Events {
         };
         let Ok(line) = line else { return Some(line) };
         let event: Option<Event> = serde_json::from_slice(&line).ok().filter(|_| !*lists);
-        if event.as_ref().is_some_and(|event| lags.is_of_run(event)) {
+        if event.as_ref().is_some_and(|event| lags.is_of_run(event, &watch.resource)) {
             arrives();
         }
         let lag = of(&held.borrow());
         if let Some(event) = event.filter(|_| matches!(lag, Some(Lag::Late | Lag::Missed))) {
-            lags.hides(&event);
+            lags.hides(&event, &watch.resource);
         }
         // What has arrived waits until it may be seen.
         let passes = |held: &Held| of(held) != Some(Lag::Late);
@@ -235,18 +235,18 @@ impl Events {
     fn leave(&mut self) {
         let Some(lines) = self.lines.take() else { return };
         if self.held.borrow().is_some_and(|(lag, _)| lag == Lag::Missed) {
-            tokio::spawn(lost(lines, self.held.clone(), Arc::clone(&self.lags)));
+            tokio::spawn(lost(lines, self.held.clone(), (Arc::clone(&self.lags), self.watch.resource.clone())));
         }
     }
 }
 
 /// Counts what nobody is told, until the lag ends.
-async fn lost(mut lines: Lines, mut held: watch::Receiver<Held>, lags: Arc<Lags>) {
+async fn lost(mut lines: Lines, mut held: watch::Receiver<Held>, (lags, resource): (Arc<Lags>, String)) {
     let ends = held.wait_for(Option::is_none);
     let counts = async {
         while let Some(Ok(line)) = lines.next().await {
             if let Ok(event) = serde_json::from_slice(&line) {
-                lags.hides(&event);
+                lags.hides(&event, &resource);
             }
         }
     };

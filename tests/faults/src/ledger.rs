@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::fault::{Fault, Lag, Refusal, Side};
-use crate::write::Write;
+use crate::write::{Write, is_of_run};
 
 /// A write that the controller sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -186,7 +186,7 @@ impl Ledger {
         if self.dying == Some(life) {
             return Verdict::Hold;
         }
-        if !write.namespace.is_empty() && write.namespace != self.namespace {
+        if !is_of_run(&self.namespace, &write.namespace, &write.resource) {
             return Verdict::Beside;
         }
         let index = self.entries.len();
@@ -367,6 +367,17 @@ mod tests {
         assert_eq!(ledger.admit(life, write("b"), Value::Null), Verdict::Beside);
         let fatal = Verdict::Fatal(0, Side::Before);
         assert_eq!(ledger.admit(life, write(""), Value::Null), fatal, "what has no namespace belongs to the run");
+    }
+
+    #[test]
+    fn the_history_of_what_has_no_namespace_belongs_to_the_run() {
+        let mut ledger = Ledger::new();
+        ledger.begin("a", Fault::None);
+        let life = ledger.begin_life();
+        let own = write("kruise-system");
+        assert_eq!(ledger.admit(life, own.clone(), Value::Null), Verdict::Beside);
+        let history = Write { resource: "controllerrevisions".to_owned(), ..own };
+        assert_eq!(ledger.admit(life, history, Value::Null), Verdict::Pass(0));
     }
 
     #[test]

@@ -17,6 +17,15 @@ const UPKEEP: [&str; 8] = [
     "namespaces",
 ];
 
+/// Where the controller keeps the history of objects that have no namespace.
+const OWN_NAMESPACE: &str = "kruise-system";
+
+/// Whether an object belongs to a run: it is in the run's namespace, or in none, or is the history of one in none.
+pub(crate) fn is_of_run(run: &str, namespace: &str, resource: &str) -> bool {
+    let is_history = namespace == OWN_NAMESPACE && resource == "controllerrevisions";
+    namespace.is_empty() || namespace == run || is_history
+}
+
 /// A request that changes an object, for a workload or something else that users ask for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {

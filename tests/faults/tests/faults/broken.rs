@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use crate::clone_set::Rollout;
 use crate::laws;
 use crate::owner::{HOOK, READY};
+use crate::sidecar_laws;
 use crate::world::{ONE, TWO};
 
 const OLD: &str = "web-old";
@@ -52,6 +53,7 @@ pub(crate) fn all() -> Vec<Test> {
         ("a_short_grace_period_is_found", grace),
         ("a_pod_of_another_name_is_found", strangers),
         ("a_record_before_its_entry_is_found", early_records),
+        ("a_broken_law_of_sidecars_is_found", sidecar_laws::broken),
     ]
 }
 
@@ -66,7 +68,7 @@ fn found(breaks: Vec<Break>) -> Result<()> {
     Ok(())
 }
 
-fn is_found(judged: Result<()>, words: &str) -> Result<()> {
+pub(crate) fn is_found(judged: Result<()>, words: &str) -> Result<()> {
     let told = judged.err().map(|error| format!("{error:#}")).context("nothing was found")?;
     ensure!(told.contains(words), "{words:?} was not found, but {told}");
     Ok(())
@@ -220,6 +222,7 @@ fn pod(uid: &str, revision: &str) -> PodView {
         node: String::new(),
         ip: String::new(),
         labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
         revision: revision.to_owned(),
         terminating: false,
         ready: true,

@@ -33,6 +33,8 @@ mod plans;
 mod pod_ending;
 mod run;
 mod scenario;
+mod sidecar_laws;
+mod sidecar_set;
 mod stateful_set;
 mod volumes;
 mod world;

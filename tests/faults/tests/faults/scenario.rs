@@ -9,11 +9,11 @@ use serde_json::Value;
 use crate::group::WorldKind;
 use crate::run::{Attempt, Outcome};
 use crate::world::World;
-use crate::{clone_set, images, native, stateful_set};
+use crate::{clone_set, images, native, sidecar_set, stateful_set};
 
 /// The scenarios of each kind. A new kind is a line at the end.
 const KINDS: &[&[&dyn Scenario]] =
-    &[clone_set::SCENARIOS, images::SCENARIOS, stateful_set::SCENARIOS, native::SCENARIOS];
+    &[clone_set::SCENARIOS, images::SCENARIOS, stateful_set::SCENARIOS, native::SCENARIOS, sidecar_set::SCENARIOS];
 
 /// So many numbers each kind has for its scenarios, so that one more of a kind changes no number of another.
 const NUMBERS_OF_A_KIND: usize = 20;

@@ -32,7 +32,7 @@ pub(crate) const ONE: &str = "faults:one";
 pub(crate) const TWO: &str = "faults:two";
 /// No registry has it.
 pub(crate) const MISSING: &str = "faults:missing";
-const NAMESPACE: &str = "kruise-system";
+pub(crate) const NAMESPACE: &str = "kruise-system";
 /// The configuration of the pod webhook.
 pub(crate) const MUTATING: &str = "kruise-mutating-webhook-configuration";
 const LEASE: &str = "kruise-manager";

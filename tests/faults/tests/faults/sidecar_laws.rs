@@ -1,0 +1,220 @@
+//! What holds of pods with containers of SidecarSets at every moment, by the record of the pods.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use berth_e2e::objects::CONTAINER;
+use berth_e2e::record::{Change, ContainerView, PodView, Record};
+use berth_faults::Ledger;
+use berth_simnode::kubelet::image_id;
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::broken::is_found;
+use crate::world::{ONE, TWO};
+
+/// Annotations of pods, each a map by SidecarSet.
+pub(crate) const HASH: &str = "kruise.io/sidecarset-hash";
+const HASH_WITHOUT_IMAGE: &str = "kruise.io/sidecarset-hash-without-image";
+pub(crate) const STATE: &str = "kruise.io/sidecarset-inplace-update-state";
+/// Which container of two works, by its name in the SidecarSet.
+pub(crate) const WORKING: &str = "kruise.io/sidecarset-working-hotupgrade-container";
+/// The names of a pod's SidecarSets.
+pub(crate) const LIST: &str = "kruise.io/sidecarset-injected-list";
+/// The image of the one of two that does nothing.
+pub(crate) const EMPTY: &str = "faults:empty";
+
+/// What a pod's record says: the hash of the containers, and the name of the revision.
+pub(crate) type Form = (String, String);
+
+/// A SidecarSet that gets the image [`TWO`] in place of [`ONE`].
+#[derive(Debug, Clone)]
+pub(crate) struct Held {
+    pub(crate) name: String,
+    /// As the SidecarSet calls it.
+    pub(crate) container: &'static str,
+    /// It is two in pods.
+    pub(crate) is_hot: bool,
+    /// With the old image and with the new one.
+    pub(crate) forms: [Form; 2],
+}
+
+/// Checks every moment. So many pods may be out of service at a time, all SidecarSets together.
+pub(crate) fn check(record: &Record, sets: &[Held], budget: usize) -> Result<()> {
+    let mut known: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for moment in record.moments() {
+        let pods = || moment.pods.values().map(|standing| standing.pod);
+        let out: Vec<_> = pods().filter(|pod| is_out(pod, sets)).map(|pod| pod.name.as_str()).collect();
+        ensure!(out.len() <= budget, "{} pods are out of service, {budget} may be: {out:?}", out.len());
+        for pod in pods() {
+            own_container_stays(pod)?;
+            for set in sets {
+                record_fits(pod, set).with_context(|| format!("{} in pod {}: {pod:?}", set.name, pod.name))?;
+            }
+            let now = entries(pod)?;
+            let before = known.insert(pod.uid.clone(), now.clone()).unwrap_or_default();
+            let lost: Vec<_> = before.difference(&now).collect();
+            ensure!(lost.is_empty(), "pod {} lost entries of annotations: {lost:?}", pod.name);
+        }
+    }
+    Ok(())
+}
+
+/// Each of these pods was written just so often.
+pub(crate) fn each_pod_is_written<'a>(
+    ledger: &Ledger,
+    pods: impl IntoIterator<Item = &'a str>,
+    (resource, times): (&str, usize),
+) -> Result<()> {
+    for pod in pods {
+        let writes = ledger.entries().iter().filter(|entry| {
+            let write = &entry.write;
+            entry.is_done() && write.method == Method::PATCH && write.resource == resource && write.name == *pod
+        });
+        let done = writes.count();
+        ensure!(done == times, "{done} times PATCH {resource} of {pod} was carried out, not {times} times");
+    }
+    Ok(())
+}
+
+/// What the record of a pod says of a SidecarSet.
+pub(crate) fn form(pod: &PodView, set: &str) -> Result<Form> {
+    let record = parsed(pod, HASH)?[set].take();
+    let text = |field: &str| record[field].as_str().unwrap_or_default().to_owned();
+    Ok((text("hash"), text("controllerRevision")))
+}
+
+fn parsed(pod: &PodView, annotation: &str) -> Result<Value> {
+    let text = pod.annotation(annotation);
+    if text.is_empty() {
+        return Ok(json!({}));
+    }
+    serde_json::from_str(text).with_context(|| format!("{annotation} of pod {} is no JSON: {text}", pod.name))
+}
+
+/// Whether it does not serve with all that its spec says, or has two that work.
+fn is_out(pod: &PodView, sets: &[Held]) -> bool {
+    let is_new = |container: &ContainerView| container.image_id == image_id(&container.wanted);
+    let is_between = |set: &Held| set.is_hot && pair(pod, set).iter().all(|container| container.wanted != EMPTY);
+    !pod.serves() || !pod.containers.values().all(is_new) || sets.iter().any(is_between)
+}
+
+fn pair(pod: &PodView, set: &Held) -> [ContainerView; 2] {
+    [1, 2].map(|at| pod.containers.get(&format!("{}-{at}", set.container)).cloned().unwrap_or_default())
+}
+
+fn own_container_stays(pod: &PodView) -> Result<()> {
+    let own = pod.containers.get(CONTAINER).with_context(|| format!("pod {} has no container of its own", pod.name))?;
+    ensure!(own.wanted == ONE && own.restarts == 0, "the own container of pod {} was changed: {own:?}", pod.name);
+    Ok(())
+}
+
+/// Hash, revision and images belong together, and of two containers one always works.
+fn record_fits(pod: &PodView, set: &Held) -> Result<()> {
+    let form = form(pod, &set.name)?;
+    let is_new = set.forms.iter().position(|known| *known == form);
+    let is_new = is_new.with_context(|| format!("its record is of no revision: {form:?}"))? == 1;
+    let wanted = if is_new { TWO } else { ONE };
+    if !set.is_hot {
+        let container = pod.containers.get(set.container).context("its container is not there")?;
+        ensure!(container.wanted == wanted, "its record is that of {wanted}, its image {}", container.wanted);
+        return Ok(());
+    }
+    let working = parsed(pod, WORKING)?[set.container].take();
+    let pair = pair(pod, set);
+    let [works, other] =
+        if working == format!("{}-2", set.container) { [&pair[1], &pair[0]] } else { [&pair[0], &pair[1]] };
+    ensure!(works.wanted == wanted, "its record is that of {wanted}, its image {}", works.wanted);
+    let is_old = is_new && other.wanted == ONE;
+    ensure!(is_old || other.wanted == EMPTY, "the container that is to do nothing has image {}", other.wanted);
+    let runs =
+        |container: &ContainerView| container.wanted != EMPTY && container.image_id == image_id(&container.wanted);
+    ensure!(pair.iter().any(runs), "none of the two containers works: {pair:?}");
+    Ok(())
+}
+
+/// What the annotations have that several SidecarSets write.
+fn entries(pod: &PodView) -> Result<BTreeSet<String>> {
+    let mut all: BTreeSet<_> = pod.annotation(LIST).split(',').map(|set| format!("{LIST} {set}")).collect();
+    for annotation in [HASH, HASH_WITHOUT_IMAGE, STATE] {
+        let sets = parsed(pod, annotation)?;
+        all.extend(sets.as_object().into_iter().flatten().map(|(set, _)| format!("{annotation} {set}")));
+    }
+    Ok(all)
+}
+
+/// A hot set and a cold one.
+fn held() -> [Held; 2] {
+    let forms = |set: &str| ["1", "2"].map(|form| (format!("hash-{form}"), format!("{set}-{form}")));
+    let set = |name: &str, container, is_hot| Held { name: name.to_owned(), container, is_hot, forms: forms(name) };
+    [set("cold", "agent", false), set("hot", "mesh", true)]
+}
+
+/// A pod that serves, with records of these forms, and these images of `agent` and of the two of `mesh`.
+fn pod(name: &str, forms: [usize; 2], images: [&str; 3], working: &str) -> PodView {
+    let record = |set: usize| json!({"hash": held()[set].forms[forms[set]].0, "controllerRevision": held()[set].forms[forms[set]].1});
+    let annotations = [
+        (HASH, json!({"cold": record(0), "hot": record(1)}).to_string()),
+        (WORKING, json!({"mesh": working}).to_string()),
+        (LIST, "cold,hot".to_owned()),
+    ];
+    let view =
+        |image: &str| ContainerView { wanted: image.to_owned(), image_id: image_id(image), ..ContainerView::default() };
+    let names = [(CONTAINER, ONE), ("agent", images[0]), ("mesh-1", images[1]), ("mesh-2", images[2])];
+    PodView {
+        uid: name.to_owned(),
+        name: name.to_owned(),
+        node: String::new(),
+        ip: String::new(),
+        labels: BTreeMap::new(),
+        annotations: annotations.map(|(key, value)| (key.to_owned(), value)).into(),
+        revision: String::new(),
+        terminating: false,
+        ready: true,
+        is_seen: true,
+        gates: true,
+        containers: names.map(|(name, image)| (name.to_owned(), view(image))).into(),
+    }
+}
+
+/// A story that keeps all laws, and each change of it that breaks one.
+pub(crate) fn broken() -> Result<()> {
+    type Break = (&'static str, fn(&mut PodView));
+    let judge = |last: PodView, budget: usize| {
+        let before = ["a", "b"].map(|name| pod(name, [0, 0], [ONE, ONE, EMPTY], "mesh-1"));
+        let mut record = Record::starting_with(before);
+        record.push(Duration::from_millis(1), Change::Is(pod("a", [1, 1], [TWO, ONE, TWO], "mesh-2")));
+        record.push(Duration::from_millis(2), Change::Is(pod("a", [1, 1], [TWO, EMPTY, TWO], "mesh-2")));
+        record.push(Duration::from_millis(3), Change::Is(last));
+        check(&record, &held(), budget)
+    };
+    let last = || pod("a", [1, 1], [TWO, EMPTY, TWO], "mesh-2");
+    judge(last(), 1).context("the story as it should be")?;
+    is_found(judge(last(), 0), "1 pods are out of service, 0 may be")?;
+    let breaks: [Break; 7] = [
+        ("the own container", |last| set_image(last, CONTAINER, TWO)),
+        ("its record is that of faults:two, its image faults:one", |last| set_image(last, "agent", ONE)),
+        ("its record is that of faults:two, its image faults:empty", |last| set_image(last, "mesh-2", EMPTY)),
+        ("that is to do nothing has image faults:two", |last| set_image(last, "mesh-1", TWO)),
+        ("none of the two containers works", |last| {
+            last.containers.entry("mesh-2".to_owned()).or_default().image_id = image_id(ONE);
+        }),
+        ("its record is of no revision", |last| {
+            let other = json!({"cold": {"hash": "hash-2", "controllerRevision": "cold-1"}});
+            last.annotations.insert(HASH.to_owned(), other.to_string());
+        }),
+        ("lost entries", |last| drop(last.annotations.insert(LIST.to_owned(), "hot".to_owned()))),
+    ];
+    for (words, breaks) in breaks {
+        let mut changed = last();
+        breaks(&mut changed);
+        is_found(judge(changed, 1), words)?;
+    }
+    Ok(())
+}
+
+fn set_image(pod: &mut PodView, container: &str, image: &str) {
+    let view = pod.containers.entry(container.to_owned()).or_default();
+    (view.wanted, view.image_id) = (image.to_owned(), image_id(image));
+}

@@ -36,16 +36,19 @@ pub(crate) enum Sidecar {
     Cold,
     /// The same with two containers, of which one always works.
     Hot,
+    /// Two SidecarSets get other images, and write the same pods.
+    Two,
 }
 
 /// All, in the order of their numbers.
-pub(crate) const SCENARIOS: &[&dyn Scenario] = &[&Sidecar::Cold, &Sidecar::Hot];
+pub(crate) const SCENARIOS: &[&dyn Scenario] = &[&Sidecar::Cold, &Sidecar::Hot, &Sidecar::Two];
 
 impl Scenario for Sidecar {
     fn name(&self) -> &'static str {
         match self {
             Sidecar::Cold => "sidecar_cold",
             Sidecar::Hot => "sidecar_hot",
+            Sidecar::Two => "sidecar_two",
         }
     }
 
@@ -81,6 +84,7 @@ impl Sidecar {
         match self {
             Sidecar::Cold => &[AGENT],
             Sidecar::Hot => &[HOT],
+            Sidecar::Two => &[AGENT, Kept { is_hot: false, ..HOT }],
         }
     }
 

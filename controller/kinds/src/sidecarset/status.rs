@@ -22,8 +22,9 @@ pub fn status(snapshot: &Snapshot, _plan: &Plan, outcome: &Outcome, now: Timesta
         observed_generation: snapshot.set.metadata.generation.unwrap_or(0),
         matched_pods: number(members.len()),
         updated_pods: count(&|member| member.is_updated),
-        ready_pods: count(&|member| member.is_ready),
-        updated_ready_pods: count(&|member| member.is_updated && member.is_ready),
+        // One whose containers may be those of before is not ready with what it is counted for.
+        ready_pods: count(&|member| member.is_ready && member.unproven.is_none()),
+        updated_ready_pods: count(&|member| member.is_updated && member.is_ready && member.unproven.is_none()),
         latest_revision: history.latest,
         collision_count: Some(collisions(history.collisions, outcome)),
         conditions,

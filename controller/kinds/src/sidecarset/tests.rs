@@ -251,6 +251,17 @@ fn a_rollback_halfway_goes_to_the_container_that_is_not_proven() {
 }
 
 #[test]
+fn a_pod_whose_container_is_that_of_before_is_not_counted_as_ready() {
+    let mut pod = pod("a", "h2", true);
+    let before = json!({"imageID": "id-agent:2", "berthContainerID": "c://1", "berthImage": "agent:1"});
+    let state = json!({"log": {"revision": "h2", "updateImages": true, "lastContainerStatuses": {"agent": before}, "berthFromSettled": true}});
+    pod["metadata"]["annotations"][INPLACE_UPDATE_STATE] = json!(state.to_string());
+    let snapshot = snapshot(&json!({}), &[pod]);
+    let status = status(&snapshot, &Plan::default(), &Default::default(), NOW);
+    assert_eq!((status.updated_pods, status.ready_pods, status.updated_ready_pods), (1, 0, 0));
+}
+
+#[test]
 fn pods_are_counted_by_what_they_have() {
     let without = |name: &str, made: &str| {
         let mut pod = pod(name, "h2", true);

@@ -250,7 +250,8 @@ impl SidecarRun<'_> {
             (Method::POST, "controllerrevisions", sets),
             (Method::PATCH, "controllerrevisions", 0),
             (Method::DELETE, "controllerrevisions", 0),
-            (Method::PATCH, "sidecarsets", 0),
+            // The two hashes, told once for each as its containers change.
+            (Method::PATCH, "sidecarsets", sets),
             (Method::PATCH, "mutatingwebhookconfigurations", 0),
         ];
         let ledger = self.world.controller.ledger();

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use berth_api::names::label::NAMESPACE_NAME;
 use serde_json::{Value, json};
 
 use super::{MOST_BYTES, NotYet, TIMEOUT, pods_created};
@@ -115,8 +116,7 @@ fn entry(name: &str, policy: &str, part: &[(&str, String)], endpoint: &Endpoint,
          (request.namespace + '/' + (owner.apiVersion.contains('/') ? owner.apiVersion.split('/')[0] : '') + '/' + owner.kind + '/' + owner.name) in [{}])",
         words.join(", ")
     );
-    let selector =
-        json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": namespaces}]});
+    let selector = json!({"matchExpressions": [{"key": NAMESPACE_NAME, "operator": "In", "values": namespaces}]});
     json!({
         "name": name, "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": policy,
         "timeoutSeconds": TIMEOUT, "matchPolicy": "Exact", "reinvocationPolicy": "Never", "namespaceSelector": selector,

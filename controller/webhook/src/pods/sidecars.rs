@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use berth_api::names::label::NAMESPACE_NAME;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -94,8 +95,7 @@ impl Sidecars {
         let mut selector: Value = serde_json::from_str(namespaces).unwrap_or_else(|_| json!({}));
         let mut expressions = selector["matchExpressions"].as_array().cloned().unwrap_or_default();
         if !self.protected.is_empty() {
-            expressions
-                .push(json!({"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": self.protected}));
+            expressions.push(json!({"key": NAMESPACE_NAME, "operator": "NotIn", "values": self.protected}));
         }
         expressions.push(json!({"key": UNTOUCHED.0, "operator": "NotIn", "values": [UNTOUCHED.1]}));
         selector["matchExpressions"] = expressions.into();

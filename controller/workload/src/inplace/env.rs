@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::env_hash;
 use berth_api::inplace::{RuntimeContainerHashes, RuntimeContainerMeta, RuntimeContainerMetaSet};
-use berth_api::names::annotation;
+use berth_api::names::{self, annotation};
 use berth_api::v1beta1::nodeimage::InspectEnv;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -21,7 +21,7 @@ use crate::plan::{Action, PodPatch};
 use crate::pod::Pod;
 
 /// Set by OpenKruise's SidecarSets when they upgrade a container; it restarts nothing.
-const NEVER_RESTART: [&str; 2] = ["SIDECARSET_VERSION", "SIDECARSET_VERSION_ALT"];
+const NEVER_RESTART: [&str; 2] = [names::env::SIDECARSET_VERSION, names::env::SIDECARSET_VERSION_ALT];
 
 /// Variables of one pod that a change may restart containers for: with more, what the pod's node is asked and answers would
 /// fill its NodeImage.

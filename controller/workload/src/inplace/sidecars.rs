@@ -3,17 +3,15 @@
 
 use std::collections::BTreeMap;
 
+use berth_api::names::annotation::SIDECARSET_INPLACE_UPDATE_STATE;
 use serde_json::Value;
 
 use super::state::State;
 use crate::pod::Pod;
 
-/// The annotation.
-pub const ANNOTATION: &str = "kruise.io/sidecarset-inplace-update-state";
-
 /// The records as they are written, by SidecarSet. What is no JSON of records has none.
 pub fn written(pod: &Pod) -> BTreeMap<String, Value> {
-    let text = pod.metadata.annotation(ANNOTATION);
+    let text = pod.metadata.annotation(SIDECARSET_INPLACE_UPDATE_STATE);
     text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 

@@ -1,66 +1,40 @@
 //! AdmissionReviews of new pods that SidecarSets select: they get their sidecars. A pod stays untyped JSON, so that fields which are
 //! newer than we are survive.
 
-use std::borrow::Cow;
+use serde_json::Value;
 
-use k8s_openapi::ByteString;
-use serde::Deserialize;
-use serde_json::{Value, json};
-
-use super::Unanswered;
+use super::pod_review::{Answer, Unanswered, read};
 use crate::pods::{Injected, Injector};
 
 /// The most bytes of a warning; a client shows no longer ones.
 const LONGEST_WARNING: usize = 250;
-
-/// An AdmissionReview on its way in.
-#[derive(Deserialize)]
-struct Review<'a> {
-    #[serde(borrow)]
-    request: Request<'a>,
-}
-
-#[derive(Deserialize)]
-struct Request<'a> {
-    uid: Cow<'a, str>,
-    #[serde(default)]
-    namespace: Cow<'a, str>,
-    #[serde(default)]
-    object: Value,
-}
 
 /// Answers an AdmissionReview of a new pod with the patch that gives it its sidecars.
 ///
 /// # Errors
 /// There is no answer to it, or none yet.
 pub(crate) fn review(body: &[u8], injector: &dyn Injector) -> Result<Vec<u8>, Unanswered> {
-    let Review { request } = serde_json::from_slice::<Review<'_>>(body)?;
-    let mut response = json!({"uid": request.uid, "allowed": true});
-    if request.object.is_object() {
-        let Injected { pod, warnings, refused } = injector.inject(&request.namespace, &request.object)?;
+    let request = read::<Value>(body)?;
+    let mut answer = Answer::to(&request);
+    if let Some(pod) = request.pod.filter(Value::is_object) {
+        let Injected { pod: injected, warnings, refused } = injector.inject(&request.namespace, &pod)?;
         if !warnings.is_empty() {
-            response["warnings"] = warnings.iter().map(|warning| short(warning)).collect();
+            answer.warn(warnings.iter().map(|warning| &warning[..warning.floor_char_boundary(LONGEST_WARNING)]));
         }
         if let Some(message) = refused {
-            response["allowed"] = json!(false);
-            response["status"] = json!({"code": 403, "reason": "Forbidden", "message": message});
-        } else if let Some(pod) = pod {
-            let patch = serde_json::to_vec(&json_patch::diff(&request.object, &pod))?;
-            response["patchType"] = json!("JSONPatch");
-            response["patch"] = json!(ByteString(patch));
+            answer.refuse(&message);
+        } else if let Some(injected) = injected {
+            answer.change(&pod, &injected)?;
         }
     }
-    let answer = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response});
-    Ok(serde_json::to_vec(&answer)?)
-}
-
-fn short(text: &str) -> String {
-    let end = text.char_indices().map(|(at, _)| at).find(|at| *at >= LONGEST_WARNING).unwrap_or(text.len());
-    text[..end].to_owned()
+    Ok(answer.written()?)
 }
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::ByteString;
+    use serde_json::json;
+
     use super::*;
     use crate::pods::NotYet;
 

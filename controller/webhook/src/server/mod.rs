@@ -4,6 +4,7 @@ pub(crate) mod admission;
 pub(crate) mod conversion;
 pub(crate) mod inject;
 pub(crate) mod pin;
+mod pod_review;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -22,6 +23,7 @@ use tokio::sync::{Mutex, Semaphore, watch};
 use crate::places::{CONVERT_PATH, VALIDATE_PATH};
 use crate::pods::{INJECT_PATH, Injector, PIN_PATH, Records};
 use admission::Look;
+use pod_review::Unanswered;
 
 /// Above this size, in bytes, a request is worked on beside the other tasks, not among them, and after the others of its kind:
 /// so whoever sends large ones takes one processor at most, and small ones have the others.
@@ -223,17 +225,6 @@ impl Handler {
             Unanswered::NotYet(error) => Refusal(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
         })
     }
-}
-
-/// Why a review of a pod has no answer.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Unanswered {
-    /// The text is no AdmissionReview of a pod.
-    #[error("the body is no review of a pod: {0}")]
-    NoReview(#[from] serde_json::Error),
-    /// The apiserver does as the failure policy of the entry says.
-    #[error("{0}")]
-    NotYet(#[from] crate::pods::NotYet),
 }
 
 fn no_review(error: &serde_json::Error) -> Refusal {

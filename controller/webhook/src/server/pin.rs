@@ -1,30 +1,12 @@
 //! AdmissionReviews of new pods: those that take another's place are pinned to where that was.
 
-use std::borrow::Cow;
-
-use k8s_openapi::ByteString;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::Unanswered;
+use super::pod_review::{Answer, Unanswered, read};
 use crate::pods::Records;
 
-/// An AdmissionReview on its way in; of the pod only what is read or changed.
-#[derive(Deserialize)]
-struct Review<'a> {
-    #[serde(borrow)]
-    request: Request<'a>,
-}
-
-#[derive(Deserialize)]
-struct Request<'a> {
-    uid: Cow<'a, str>,
-    #[serde(default)]
-    namespace: Cow<'a, str>,
-    #[serde(default)]
-    object: Option<Pod>,
-}
-
+/// A pod; only what is read or changed of it.
 #[derive(Serialize, Deserialize)]
 struct Pod {
     metadata: Metadata,
@@ -57,24 +39,23 @@ struct Spec {
 /// # Errors
 /// There is no answer to it, or none yet.
 pub(crate) fn review(body: &[u8], records: &dyn Records) -> Result<Vec<u8>, Unanswered> {
-    let Review { request } = serde_json::from_slice::<Review<'_>>(body)?;
-    let mut response = json!({"uid": request.uid, "allowed": true});
-    if let Some(pod) = request.object {
+    let request = read::<Pod>(body)?;
+    let mut answer = Answer::to(&request);
+    if let Some(pod) = request.pod {
         let before = serde_json::to_value(pod)?;
         let mut after = before.clone();
         if records.pin(&request.namespace, &mut after)? {
-            let patch = serde_json::to_vec(&json_patch::diff(&before, &after))?;
-            response["patchType"] = json!("JSONPatch");
-            response["patch"] = json!(ByteString(patch));
+            answer.change(&before, &after)?;
         }
     }
-    Ok(serde_json::to_vec(
-        &json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}),
-    )?)
+    Ok(answer.written()?)
 }
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::ByteString;
+    use serde_json::json;
+
     use super::*;
     use crate::pods::NotYet;
 

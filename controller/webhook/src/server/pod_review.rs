@@ -1,0 +1,83 @@
+//! AdmissionReviews of new pods, on their way in and out: what the handlers of the pod webhook share.
+
+use std::borrow::Cow;
+
+use k8s_openapi::ByteString;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// The question; of the pod as much as its handler reads.
+#[derive(Deserialize)]
+pub(super) struct Request<'a, P> {
+    uid: Cow<'a, str>,
+    /// Where the pod is created.
+    #[serde(default)]
+    pub(super) namespace: Cow<'a, str>,
+    /// The pod.
+    #[serde(rename = "object")]
+    pub(super) pod: Option<P>,
+}
+
+/// Reads an AdmissionReview.
+///
+/// # Errors
+/// The text is none of a pod.
+pub(super) fn read<'a, P: Deserialize<'a>>(body: &'a [u8]) -> Result<Request<'a, P>, serde_json::Error> {
+    #[derive(Deserialize)]
+    #[serde(bound = "P: Deserialize<'de>")]
+    struct Review<'a, P> {
+        #[serde(borrow)]
+        request: Request<'a, P>,
+    }
+    serde_json::from_slice(body).map(|Review { request }| request)
+}
+
+/// Why a review of a pod has no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unanswered {
+    /// The text is no AdmissionReview of a pod.
+    #[error("the body is no review of a pod: {0}")]
+    NoReview(#[from] serde_json::Error),
+    /// The apiserver does as the failure policy of the entry says.
+    #[error("{0}")]
+    NotYet(#[from] crate::pods::NotYet),
+}
+
+/// The answer, which lets the pod through as it is until something else is said.
+pub(super) struct Answer(Value);
+
+impl Answer {
+    pub(super) fn to<P>(request: &Request<'_, P>) -> Self {
+        Self(json!({"uid": request.uid, "allowed": true}))
+    }
+
+    /// The pod becomes another.
+    ///
+    /// # Errors
+    /// None that a review could cause.
+    pub(super) fn change(&mut self, before: &Value, after: &Value) -> Result<(), serde_json::Error> {
+        let patch = serde_json::to_vec(&json_patch::diff(before, after))?;
+        self.0["patchType"] = json!("JSONPatch");
+        self.0["patch"] = json!(ByteString(patch));
+        Ok(())
+    }
+
+    /// The pod is not created.
+    pub(super) fn refuse(&mut self, message: &str) {
+        self.0["allowed"] = json!(false);
+        self.0["status"] = json!({"code": 403, "reason": "Forbidden", "message": message});
+    }
+
+    /// Whoever creates the pod is told.
+    pub(super) fn warn<'a>(&mut self, warnings: impl Iterator<Item = &'a str>) {
+        self.0["warnings"] = warnings.collect();
+    }
+
+    /// As text.
+    ///
+    /// # Errors
+    /// None that a review could cause.
+    pub(super) fn written(self) -> Result<Vec<u8>, serde_json::Error> {
+        serde_json::to_vec(&json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": self.0}))
+    }
+}

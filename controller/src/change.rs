@@ -1,6 +1,7 @@
-//! Whom a change of an object concerns.
+//! Whom a change of an object concerns, and whether it says anything new.
 
 use berth_runtime::Change;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// Both sides of a change: an object that changes its owner concerns both.
 pub(crate) fn each<T>(change: &Change<T>, mut concerns: impl FnMut(&T)) {
@@ -12,4 +13,23 @@ pub(crate) fn each<T>(change: &Change<T>, mut concerns: impl FnMut(&T)) {
         Change::Deleted { old } => concerns(old),
         Change::Synced => {}
     }
+}
+
+/// Is there a reason to decide again, by metadata and status before and now? Other words in a condition are the controller's own, and
+/// none: the words of a refusal that name another new pod each time would be answered with another try at once. `without_words` takes
+/// them, and times, out of a status.
+pub(crate) fn is_news<S: Clone + Default + PartialEq>(
+    old: (&ObjectMeta, &Option<S>),
+    new: (&ObjectMeta, &Option<S>),
+    without_words: impl Fn(&mut S),
+) -> bool {
+    let told = |status: &Option<S>| {
+        let mut status = status.clone().unwrap_or_default();
+        without_words(&mut status);
+        status
+    };
+    let (a, b) = (old.0, new.0);
+    (a.generation, &a.labels, &a.annotations, &a.deletion_timestamp)
+        != (b.generation, &b.labels, &b.annotations, &b.deletion_timestamp)
+        || told(old.1) != told(new.1)
 }

@@ -17,6 +17,7 @@ use berth_workload::podset::Phases;
 use jiff::Timestamp;
 
 use crate::acting::{Acting, LARGE};
+use crate::change;
 use crate::controllers::Controller;
 use crate::overlapping;
 use crate::podset::{Observed, PodSetReads};
@@ -72,21 +73,13 @@ impl Controller for Reads {
     }
 }
 
-/// Other words in a condition are the controller's own, and no reason to decide again: the words of a refusal that name
-/// another new pod each time would be answered with another try at once.
 fn is_news(old: &CloneSet, new: &CloneSet) -> bool {
-    let told = |set: &CloneSet| {
-        let mut status = set.status.clone().unwrap_or_default();
+    change::is_news((&old.metadata, &old.status), (&new.metadata, &new.status), |status| {
         for condition in &mut status.conditions {
             condition.message = String::new();
             (condition.last_update_time, condition.last_transition_time) = (None, None);
         }
-        status
-    };
-    let (a, b) = (&old.metadata, &new.metadata);
-    (a.generation, &a.labels, &a.annotations, &a.deletion_timestamp)
-        != (b.generation, &b.labels, &b.annotations, &b.deletion_timestamp)
-        || told(old) != told(new)
+    })
 }
 
 /// Everything that a decision about this CloneSet reads, from the stores alone.

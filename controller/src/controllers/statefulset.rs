@@ -20,7 +20,7 @@ use berth_workload::podset::Phases;
 use jiff::Timestamp;
 
 use crate::acting::{Acting, LARGE};
-use crate::change::each;
+use crate::change::{self, each};
 use crate::controllers::{Controller, persistentpodstate};
 use crate::podset::{Observed, PodSetReads};
 use crate::reads::{Read, Reader};
@@ -120,20 +120,13 @@ fn wake_for_claim(queue: &Queue<Key>, sets: &Store<Watched<StatefulSet>>, claim:
     }
 }
 
-/// Other words in a condition are the controller's own, and no reason to decide again.
 fn is_news(old: &StatefulSet, new: &StatefulSet) -> bool {
-    let told = |set: &StatefulSet| {
-        let mut status = set.status.clone().unwrap_or_default();
+    change::is_news((&old.metadata, &old.status), (&new.metadata, &new.status), |status| {
         for condition in &mut status.conditions {
             condition.message = String::new();
             condition.last_transition_time = None;
         }
-        status
-    };
-    let (a, b) = (&old.metadata, &new.metadata);
-    (a.generation, &a.labels, &a.annotations, &a.deletion_timestamp)
-        != (b.generation, &b.labels, &b.annotations, &b.deletion_timestamp)
-        || told(old) != told(new)
+    })
 }
 
 /// Everything that a decision about this StatefulSet reads, from the stores alone.

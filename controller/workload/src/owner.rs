@@ -5,7 +5,8 @@
 //! owner in the namespace of the object, or for a cluster-scoped one, of the group and kind that the reference names.
 
 use berth_api::kinds::{KINDS, Kind};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use serde_json::{Value, json};
 
 use crate::pod::{Metadata, Owner};
 use crate::resource::{self, Resource};
@@ -29,6 +30,18 @@ pub const POD: OwnerKind = resource::PODS.owner_kind();
 /// The API group of a group and version, empty for the core group.
 pub fn group(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
+}
+
+/// The owner reference of what an object makes and manages.
+pub fn controller_reference(resource: &Resource, metadata: &ObjectMeta) -> Value {
+    json!({
+        "apiVersion": resource.api_version(),
+        "kind": resource.kind,
+        "name": metadata.name,
+        "uid": metadata.uid,
+        "controller": true,
+        "blockOwnerDeletion": true,
+    })
 }
 
 /// Does the reference name a kind of ours that owns pods?

@@ -31,9 +31,9 @@ pub const POD_TEMPLATES: Resource = Resource::new("", "v1", "podtemplates", "Pod
 pub const CONFIG_MAPS: Resource = Resource::new("", "v1", "configmaps", "ConfigMap");
 /// Events.
 pub const EVENTS: Resource = Resource::new("", "v1", "events", "Event");
-/// Nodes.
+/// Namespaces.
 pub const NAMESPACES: Resource = Resource::new("", "v1", "namespaces", "Namespace").cluster_scoped();
-/// Node.
+/// Nodes.
 pub const NODES: Resource = Resource::new("", "v1", "nodes", "Node").cluster_scoped();
 /// Controller revisions.
 pub const CONTROLLER_REVISIONS: Resource = Resource::new("apps", "v1", "controllerrevisions", "ControllerRevision");

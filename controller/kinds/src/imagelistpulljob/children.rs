@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use berth_api::names::{GROUP, V1BETA1, label};
+use berth_api::names::label;
 use berth_api::v1beta1::imagelistpulljob::ImageListPullJob;
 use berth_api::v1beta1::imagepulljob::{ImagePullJob, ImagePullJobSpec, ImagePullJobTemplate};
 use berth_api::v1beta1::nodeimage::{MAX_BACKOFF_LIMIT, MAX_TIMEOUT_SECONDS};
+use berth_workload::owner::controller_reference;
+use berth_workload::resource::IMAGE_LIST_PULL_JOBS;
 use berth_workload::revision::{hash, revision_name};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
@@ -119,14 +121,7 @@ pub(super) fn new_job(snapshot: &Snapshot, image: &str) -> Option<Value> {
     let labels = [(label::CONTROLLER_REVISION_HASH.to_owned(), version(&job.spec.template))];
     job.metadata.labels = Some(labels.into());
     let mut body = serde_json::to_value(&job).unwrap_or_default();
-    body["metadata"]["ownerReferences"] = json!([{
-        "apiVersion": format!("{GROUP}/{V1BETA1}"),
-        "kind": "ImageListPullJob",
-        "name": metadata.name,
-        "uid": metadata.uid,
-        "controller": true,
-        "blockOwnerDeletion": true,
-    }]);
+    body["metadata"]["ownerReferences"] = json!([controller_reference(&IMAGE_LIST_PULL_JOBS, metadata)]);
     Some(body)
 }
 

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use berth_api::v1beta1::cloneset::DEFAULT_REVISION_HISTORY_LIMIT;
 use berth_api::v1beta1::sidecarset::SidecarSetSpec;
+use berth_workload::owner::controller_reference;
 use berth_workload::plan::{Action, Body, Plan, Step};
+use berth_workload::resource::SIDECAR_SETS;
 use berth_workload::revision::{self, HASH_LABEL, Revision, form};
 use serde_json::{Value, json};
 
@@ -30,12 +32,25 @@ pub(super) fn data(spec: &SidecarSetSpec) -> Value {
     json!({"spec": hash::kept(spec)})
 }
 
+impl History {
+    /// As the revisions are, with this data as the latest.
+    fn with(snapshot: &Snapshot, data: &Value) -> Self {
+        let collisions = snapshot.set.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
+        let (latest, collisions) = name_of(snapshot.name(), data, &snapshot.revisions, collisions);
+        Self { latest, collisions }
+    }
+
+    /// As the revisions are.
+    pub(super) fn of(snapshot: &Snapshot) -> Self {
+        Self::with(snapshot, &data(&snapshot.set.spec))
+    }
+}
+
 /// Brings the history up to date: what is wanted now is the newest revision, and not more than wanted are kept.
 pub(super) fn keep(snapshot: &Snapshot, plan: &mut Plan) -> History {
     let data = data(&snapshot.set.spec);
-    let collisions = snapshot.set.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
     let newest = snapshot.revisions.last().map_or(0, |newest| newest.revision);
-    let (latest, collisions) = name_of(snapshot.name(), &data, &snapshot.revisions, collisions);
+    let History { latest, collisions } = History::with(snapshot, &data);
     match snapshot.revisions.iter().rposition(|revision| *revision.metadata.name == *latest) {
         Some(at) => {
             let found = &snapshot.revisions[at];
@@ -100,15 +115,11 @@ fn body(snapshot: &Snapshot, name: &str, hash: &str, number: i64, data: Value) -
     let mut annotations = json!(set.metadata.annotations.clone().unwrap_or_default());
     annotations[HASH] = json!(snapshot.hashes.hash);
     annotations[HASH_WITHOUT_IMAGE] = json!(snapshot.hashes.without_image);
-    let owner = json!({
-        "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "name": snapshot.name(), "uid": set.metadata.uid,
-        "controller": true, "blockOwnerDeletion": true,
-    });
     json!({
         "apiVersion": "apps/v1", "kind": "ControllerRevision",
         "metadata": {
             "name": name, "namespace": snapshot.own_namespace, "labels": labels, "annotations": annotations,
-            "ownerReferences": [owner],
+            "ownerReferences": [controller_reference(&SIDECAR_SETS, &set.metadata)],
         },
         "data": data, "revision": number,
     })

@@ -8,14 +8,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::names::INJECTION_READY;
 use super::pods::Member;
-use super::{Asked, Snapshot, on_pod, revisions};
+use super::revisions::History;
+use super::{Asked, Snapshot, on_pod};
 
 /// The status after a plan was carried out.
 pub fn status(snapshot: &Snapshot, _plan: &Plan, outcome: &Outcome, now: Timestamp) -> SidecarSetStatus {
     let old = snapshot.set.status.clone().unwrap_or_default();
     let members: Vec<_> = snapshot.pods.iter().filter_map(|pod| Member::of(snapshot, pod)).collect();
     let count = |is_so: &dyn Fn(&Member<'_>) -> bool| number(members.iter().filter(|member| is_so(member)).count());
-    let history = revisions::keep(snapshot, &mut Plan::default());
+    let history = History::of(snapshot);
     let mut conditions = old.conditions.clone();
     set_injection_ready(snapshot, &mut conditions, now);
     SidecarSetStatus {

@@ -10,7 +10,7 @@ use berth_api::template::{PodTemplate, VolumeClaimTemplate};
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::NodeImage;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::Phases;
 use crate::gates::Gates;
@@ -19,6 +19,7 @@ use crate::inplace::resize::Ability;
 use crate::inplace::steps::{self, Phase};
 use crate::node::Node;
 use crate::node::image::facts;
+use crate::owner;
 use crate::plan::{Plan, Refusal};
 use crate::pod::Pod;
 use crate::pod::spread::Spread;
@@ -111,14 +112,7 @@ impl<'a> Workload<'a> {
 
     /// The owner reference of what it makes.
     pub fn reference(&self) -> Value {
-        json!({
-            "apiVersion": self.resource.api_version(),
-            "kind": self.resource.kind,
-            "name": self.metadata.name,
-            "uid": self.metadata.uid,
-            "controller": true,
-            "blockOwnerDeletion": true,
-        })
+        owner::controller_reference(&self.resource, self.metadata)
     }
 }
 

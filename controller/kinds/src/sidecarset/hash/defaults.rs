@@ -1,6 +1,7 @@
 //! The defaults that OpenKruise's webhook fills into a sidecar, no more and no fewer: a startup probe gets none, for
 //! example.
 
+use berth_api::image::Reference;
 use berth_api::v1beta1::sidecarset::{ResourcesPolicy, TransferEnvVar};
 use berth_workload::revision::quantity;
 use serde_json::{Map, Value, json};
@@ -90,28 +91,11 @@ fn objects<'a>(fields: &'a mut Fields, name: &str) -> impl Iterator<Item = &'a m
 
 /// Whether a reference means the tag `latest`. One that cannot be read means nothing.
 fn is_latest(image: &str) -> bool {
-    let (tagged, digest) = image.split_once('@').map_or((image, None), |(tagged, digest)| (tagged, Some(digest)));
-    let (repository, tag) = match tagged.rsplit_once(':') {
-        Some((repository, tag)) if !tag.contains('/') => (repository, Some(tag)),
-        _ => (tagged, None),
-    };
-    let latest = tag == Some("latest") || (tag.is_none() && digest.is_none());
-    latest && is_repository(repository)
-}
-
-fn is_repository(repository: &str) -> bool {
-    let path = match repository.split_once('/') {
-        // A registry's host, and not the first part of a path.
-        Some((host, path))
-            if host.contains(['.', ':']) || host == "localhost" || host.bytes().any(|b| b.is_ascii_uppercase()) =>
-        {
-            path
-        }
-        _ => repository,
-    };
+    let Reference { path, tag, .. } = Reference::parse(image);
     let is_word = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    path.split('/').all(|part| {
-        let ends = part.bytes().next().is_some_and(is_word) && part.bytes().next_back().is_some_and(is_word);
-        ends && part.bytes().all(|b| is_word(b) || matches!(b, b'.' | b'_' | b'-'))
-    })
+    tag.as_deref() == Some("latest")
+        && path.split('/').all(|part| {
+            let ends = part.bytes().next().is_some_and(is_word) && part.bytes().next_back().is_some_and(is_word);
+            ends && part.bytes().all(|b| is_word(b) || matches!(b, b'.' | b'_' | b'-'))
+        })
 }

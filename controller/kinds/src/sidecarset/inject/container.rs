@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::super::names::{IS_INJECTED, VERSION_ALT_PREFIX, VERSION_ALT_VARIABLE, VERSION_PREFIX, VERSION_VARIABLE};
 use super::super::resources;
 use super::own::{self, Own};
+use super::place::taken;
 
 /// What a container is made from.
 pub(super) enum Base<'a> {
@@ -56,14 +57,6 @@ pub(super) fn made(sidecar: &SidecarContainer, base: &Base<'_>, is_hot: bool, ow
     }
     container.insert("env".to_owned(), Value::Array(variables));
     Ok(Value::Object(container))
-}
-
-/// Takes a list out of a container.
-fn taken(container: &mut Map<String, Value>, name: &str) -> Vec<Value> {
-    match container.remove(name) {
-        Some(Value::Array(list)) => list,
-        _ => Vec::new(),
-    }
 }
 
 /// Adds a variable where there is none of its name.

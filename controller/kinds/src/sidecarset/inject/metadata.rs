@@ -2,7 +2,7 @@
 
 use berth_api::v1beta1::sidecarset::PatchPolicy;
 use berth_workload::revision::form;
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 use super::super::names::{PREFIX, VERSION_ALT_PREFIX, VERSION_PREFIX};
 use super::place::map;
@@ -66,40 +66,19 @@ pub(in super::super) fn annotation(
     };
     let patch = object(wanted)?;
     let before = old.map(object).transpose()?;
-    let mut after = before.clone().unwrap_or_default();
-    merge(&mut after, &patch);
+    let mut after = before.clone().unwrap_or_else(|| json!({}));
+    json_patch::merge(&mut after, &patch);
     Ok(match before {
         // Nothing is written in another way that means the same.
         Some(before) if before == after => None,
         None if after == patch => Some(wanted.to_owned()),
-        _ => Some(form::text(&Value::Object(after))),
+        _ => Some(form::text(&after)),
     })
 }
 
-fn object(text: &str) -> Result<Map<String, Value>, String> {
-    serde_json::from_str(text).map_err(|_| format!("{text:?} is no JSON object, and cannot be merged"))
-}
-
-/// RFC 7396: a null removes, objects are merged, all else replaces.
-fn merge(target: &mut Map<String, Value>, patch: &Map<String, Value>) {
-    for (key, change) in patch {
-        match change {
-            Value::Null => {
-                target.remove(key);
-            }
-            Value::Object(change) => {
-                let mut inner = match target.remove(key) {
-                    Some(Value::Object(inner)) => inner,
-                    _ => Map::new(),
-                };
-                merge(&mut inner, change);
-                target.insert(key.clone(), Value::Object(inner));
-            }
-            _ => {
-                target.insert(key.clone(), change.clone());
-            }
-        }
-    }
+fn object(text: &str) -> Result<Value, String> {
+    let object = serde_json::from_str(text).ok().filter(Value::is_object);
+    object.ok_or_else(|| format!("{text:?} is no JSON object, and cannot be merged"))
 }
 
 #[cfg(test)]

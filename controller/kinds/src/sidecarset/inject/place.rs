@@ -78,8 +78,9 @@ fn add_named(spec: &mut Map<String, Value>, list: &str, brought: Vec<Value>) {
     spec.insert(list.to_owned(), Value::Array(all));
 }
 
-fn taken(spec: &mut Map<String, Value>, list: &str) -> Vec<Value> {
-    match spec.remove(list) {
+/// Takes a list out of its holder; empty where it has none.
+pub(super) fn taken(holder: &mut Map<String, Value>, list: &str) -> Vec<Value> {
+    match holder.remove(list) {
         Some(Value::Array(list)) => list,
         _ => Vec::new(),
     }

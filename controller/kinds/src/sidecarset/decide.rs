@@ -17,7 +17,7 @@ use super::choose::{Chosen, Settings, choose};
 use super::inject::metadata;
 use super::names::{HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, INPLACE_UPDATE_STATE};
 use super::pods::{Member, image, is_hot};
-use super::records::{self, Record};
+use super::records::{self, Record, second};
 use super::sidecar::name;
 use super::{Snapshot, condition, hot, revisions};
 
@@ -114,12 +114,8 @@ fn note_proofs(snapshot: &Snapshot, members: &[Member<'_>], plan: &mut Plan) {
     let settled = members.iter().filter(|member| member.is_updated && member.upgrading.is_empty());
     let steps = settled.filter_map(|member| {
         let state = State { verified_by: "node".to_owned(), ..member.proven_by_node.clone()? };
-        let mut states = sidecars::written(member.pod);
-        states.insert(snapshot.name().to_owned(), json!(state));
-        // A map with string keys always serialises.
-        let text = serde_json::to_string(&states).unwrap_or_default();
-        let annotations = [(INPLACE_UPDATE_STATE.to_owned(), Some(text))].into();
-        let patch = PodPatch { annotations, ..PodPatch::default() };
+        let mut patch = PodPatch::default();
+        write_state(snapshot, member.pod, &state, &mut patch);
         Some(step(member.pod, patch, format!("the node has proven the update of pod {}", key(member.pod))))
     });
     plan.add_stage("proofs", steps.collect());
@@ -195,15 +191,19 @@ fn note_state(snapshot: &Snapshot, pod: &Pod, patch: &mut PodPatch, settled: boo
     if patch.images.is_empty() {
         return;
     }
-    let set = snapshot.name();
-    let old = sidecars::state(pod, set).unwrap_or_default();
+    let old = sidecars::state(pod, snapshot.name()).unwrap_or_default();
     let mut state = State::begin(pod, &snapshot.hashes.hash, patch.images.keys(), settled, second(now));
     // What is known of containers that do not change now stays true.
     for (container, before) in old.last_container_statuses {
         state.last_container_statuses.entry(container).or_insert(before);
     }
+    write_state(snapshot, pod, &state, patch);
+}
+
+/// Those of other SidecarSets stay.
+fn write_state(snapshot: &Snapshot, pod: &Pod, state: &State, patch: &mut PodPatch) {
     let mut states = sidecars::written(pod);
-    states.insert(set.to_owned(), json!(state));
+    states.insert(snapshot.name().to_owned(), json!(state));
     // A map with string keys always serialises.
     let text = serde_json::to_string(&states).unwrap_or_default();
     patch.annotations.insert(INPLACE_UPDATE_STATE.to_owned(), Some(text));
@@ -218,15 +218,7 @@ fn note_hashes(snapshot: &Snapshot, pod: &Pod, latest: &str, patch: &mut PodPatc
         [(HASH, &snapshot.hashes.hash, latest), (HASH_WITHOUT_IMAGE, &snapshot.hashes.without_image, "")]
     {
         let mut records = records::read(pod.metadata.annotation(annotation)).unwrap_or_default();
-        let record = Record {
-            update_timestamp: Some(second(now).to_string()),
-            hash: hash.clone(),
-            sidecar_set_name: set.to_owned(),
-            sidecar_list: Some(names.clone()),
-            controller_revision: revision.to_owned(),
-            ..Record::default()
-        };
-        records.insert(set.to_owned(), record);
+        records.insert(set.to_owned(), Record::new(set, (hash, revision), &names, &second(now).to_string()));
         patch.annotations.insert(annotation.to_owned(), Some(records::written(&records)));
     }
     if pod.metadata.annotation(INJECTED_LIST).is_none_or(str::is_empty) {
@@ -269,11 +261,6 @@ fn tell(snapshot: &Snapshot, members: &[Member<'_>], chosen: &Chosen<'_>, plan: 
         plan.events.push(Event { warning: false, reason: "NotUpgradablePods", message });
     }
     plan.add_stage("conditions of pods", steps.into_iter().map(|(_, step)| step).collect());
-}
-
-/// As the peer writes times: without a part of a second.
-fn second(now: Timestamp) -> Timestamp {
-    Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
 fn key(pod: &Pod) -> String {

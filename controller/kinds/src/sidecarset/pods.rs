@@ -53,7 +53,7 @@ impl<'a> Member<'a> {
     /// The pod as one that the SidecarSet updates; `None` if it is not: it is on its way out, or does not have all its containers.
     pub(super) fn of(snapshot: &Snapshot, pod: &'a Arc<Pod>) -> Option<Self> {
         let set = &snapshot.set;
-        let name = set.metadata.name.as_deref().unwrap_or_default();
+        let name = snapshot.name();
         if !pod.is_active() || !on_pod::is_injected(pod, name) {
             return None;
         }

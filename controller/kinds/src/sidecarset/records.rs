@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_workload::revision::form;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -25,6 +26,25 @@ pub struct Record {
     /// What others say.
     #[serde(flatten)]
     pub others: Map<String, Value>,
+}
+
+impl Record {
+    /// Of containers that come now; `revision` is empty beside the hash that leaves out images.
+    pub(super) fn new(set: &str, (hash, revision): (&str, &str), containers: &[String], now: &str) -> Self {
+        Self {
+            update_timestamp: Some(now.to_owned()),
+            hash: hash.to_owned(),
+            sidecar_set_name: set.to_owned(),
+            sidecar_list: Some(containers.to_vec()),
+            controller_revision: revision.to_owned(),
+            others: Map::new(),
+        }
+    }
+}
+
+/// A time as the peer writes it: without a part of a second.
+pub fn second(now: Timestamp) -> Timestamp {
+    Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
 /// The records of one annotation, by SidecarSet.

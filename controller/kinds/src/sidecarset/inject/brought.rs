@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use berth_api::v1beta1::sidecarset::{PodInjectPolicy, SidecarContainer, SidecarSetSpec};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::super::names::{
     HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, VERSION_ALT_PREFIX, VERSION_PREFIX, WORKING_HOT_CONTAINER,
@@ -65,15 +65,8 @@ impl Recorded {
         is(&self.hash, &set.hashes.hash, set.revision) && is(&self.without_image, &set.hashes.without_image, "")
     }
 
-    fn record(&mut self, set: &Matched<'_>, list: Vec<String>, now: &str) {
-        let record = |hash: &str, revision: &str| Record {
-            update_timestamp: Some(now.to_owned()),
-            hash: hash.to_owned(),
-            sidecar_set_name: set.name.to_owned(),
-            sidecar_list: Some(list.clone()),
-            controller_revision: revision.to_owned(),
-            others: Map::new(),
-        };
+    fn record(&mut self, set: &Matched<'_>, list: &[String], now: &str) {
+        let record = |hash: &str, revision: &str| Record::new(set.name, (hash, revision), list, now);
         self.hash.insert(set.name.to_owned(), record(&set.hashes.hash, set.revision));
         self.without_image.insert(set.name.to_owned(), record(&set.hashes.without_image, ""));
     }
@@ -103,7 +96,7 @@ impl Brought {
         let names = records::list(self.annotation(pod, INJECTED_LIST).as_deref(), [set.name]);
         self.annotations.insert(INJECTED_LIST.to_owned(), names);
         if !is_kept {
-            recorded.record(set, list, now);
+            recorded.record(set, &list, now);
             self.annotations.insert(HASH.to_owned(), records::written(&recorded.hash));
             self.annotations.insert(HASH_WITHOUT_IMAGE.to_owned(), records::written(&recorded.without_image));
         }

@@ -10,15 +10,15 @@ use berth_kinds::sidecarset::inject::{Matched, Settings, inject};
 use berth_kinds::sidecarset::names::{FAILURE_POLICY, HASH};
 use berth_kinds::sidecarset::records;
 use berth_kinds::sidecarset::{Asked, Wanted, faults, wanted, without_bases};
-use berth_runtime::{Object, Store};
+use berth_runtime::{Change, Object, Store};
 use berth_webhook::pods::{Asks, Injected, Injector, NotYet, SidecarAsk, Sidecars};
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::namespace::Namespace;
-use berth_workload::revision::{self, Revision};
+use berth_workload::revision::Revision;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::controllers::sidecarset::{Compiled, REVISIONS_OF_SIDECAR_SETS, Reads};
+use crate::controllers::sidecarset::{Compiled, Reads, history};
 use crate::custom_workloads::CustomWorkloads;
 use crate::pod_asks::{Asking, PodAsks};
 use crate::watched::Watched;
@@ -78,8 +78,14 @@ impl Injection {
             return;
         }
         self.asks.ask(self.clone());
-        let asks = self.asks.clone();
-        reads.sets.on_change(move |_| asks.changed());
+        // The store holds its hooks, so a hook must not hold the store.
+        let (asks, this) = (self.asks.clone(), Arc::downgrade(self));
+        reads.sets.on_change(move |change| {
+            asks.changed();
+            if let (Change::Deleted { old }, Some(this)) = (change, this.upgrade()) {
+                this.latest.lock().unwrap_or_else(PoisonError::into_inner).remove(old.name());
+            }
+        });
     }
 
     /// The controller's namespace, where revisions are.
@@ -119,11 +125,7 @@ impl Injection {
     }
 
     fn history(&self, stores: &Stores, set: &Watched<SidecarSet>) -> Vec<Arc<Revision>> {
-        let of_set = stores.revisions.by_index(&REVISIONS_OF_SIDECAR_SETS, set.uid());
-        let here = of_set.iter().filter(|revision| revision.namespace() == self.own_namespace);
-        let mut revisions: Vec<_> = here.map(|revision| revision.0.clone()).collect();
-        revision::sort(&mut revisions);
-        revisions
+        history(&stores.revisions, set, &self.own_namespace)
     }
 }
 
@@ -136,12 +138,6 @@ fn recorded_revisions(pod: &Value) -> BTreeMap<String, String> {
 
 fn is_paused(set: &SidecarSet) -> bool {
     set.spec.injection_strategy.paused || set.metadata.deletion_timestamp.is_some()
-}
-
-/// As the peer writes times: without a part of a second.
-fn now() -> Timestamp {
-    let now = Timestamp::now();
-    Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
 fn fails_closed(set: &SidecarSet) -> bool {
@@ -187,36 +183,34 @@ impl Injector for Injection {
             return Ok(Injected::default());
         }
         let label = |key: &str| pod["metadata"]["labels"][key].as_str();
-        let of_namespace = stores.namespaces.get("", namespace);
-        let of_namespace = |key: &str| of_namespace.as_ref().and_then(|namespace| namespace.0.metadata.label(key));
-        let is_known = stores.namespaces.get("", namespace).is_some();
+        let known_namespace = stores.namespaces.get("", namespace);
+        let of_namespace = |key: &str| known_namespace.as_ref()?.0.metadata.label(key);
         let recorded = recorded_revisions(pod);
         let mut matching = Vec::new();
         let mut known = BTreeMap::new();
-        for set in stores.sets.all().iter().filter(|set| !is_paused(&set.0)) {
-            let history = || self.history(stores, set);
-            let latest = self.latest(set, history);
+        let sets = stores.sets.all();
+        for set in sets.iter().filter(|set| !is_paused(&set.0)) {
+            let latest = self.latest(set, || self.history(stores, set));
             // Without its namespace's labels nobody knows.
-            if !is_known && latest.selectors.asks_for_namespaces() && latest.selectors.selects_pod(label) {
+            if known_namespace.is_none()
+                && latest.selectors.asks_for_namespaces()
+                && latest.selectors.selects_pod(label)
+            {
                 return Err(NotYet("namespaces"));
             }
             if latest.selectors.selects(label, of_namespace) {
                 matching.push(set.0.clone());
-                known.insert(set.name().to_owned(), (latest, history()));
+                known.insert(set.name().to_owned(), (latest, set));
             }
         }
         let mut refused: Vec<(String, String, bool)> = Vec::new();
         let mut chosen = Vec::new();
         for set in without_bases(matching) {
             let name = set.metadata.name.clone().unwrap_or_default();
-            let Some((latest, history)) = known.get(&name) else { continue };
-            match wanted(
-                &set,
-                history,
-                &latest.wanted,
-                label,
-                (fastrand::f64(), recorded.get(&name).map(String::as_str)),
-            ) {
+            let Some((latest, watched)) = known.get(&name) else { continue };
+            let history = || self.history(stores, watched);
+            let had = recorded.get(&name).map(String::as_str);
+            match wanted(&set, history, &latest.wanted, label, (fastrand::f64(), had)) {
                 Ok(wanted) => chosen.push((name, set, wanted)),
                 Err(why) => refused.push((name, why, fails_closed(&set))),
             }
@@ -291,7 +285,7 @@ impl Injection {
         let allows = |set: &str, key: &str| allowed.get(set).is_some_and(|allowed| allowed.contains(key));
         let settings =
             Settings { sort_containers_by_name: self.gates.has(Gate::SortSidecarContainersByName), allows: &allows };
-        let injected = inject(pod, &matched, &settings, &now().to_string());
+        let injected = inject(pod, &matched, &settings, &records::second(Timestamp::now()).to_string());
         for refusal in injected.refusals {
             let set = chosen.iter().find(|(name, ..)| *name == refusal.sidecar_set);
             refused.push((refusal.sidecar_set, refusal.reason, set.is_some_and(|(_, set, _)| fails_closed(set))));

@@ -17,7 +17,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer};
 
-use crate::controllers::sidecarset::{REVISIONS_OF_SIDECAR_SETS, is_of_sidecar_set};
+use crate::controllers::sidecarset::{REVISIONS_OF_SIDECAR_SETS, managing_set};
 use crate::custom_workloads::Configuration;
 use crate::reads::Read;
 
@@ -146,7 +146,7 @@ impl Read for Watched<Revision> {
 
     /// Revisions of other workloads are never held: there are as many as ten of each. Those of nobody may be taken over.
     fn is_kept(&self) -> bool {
-        self.owner().is_some() || is_nobodys(&self.0.metadata) || is_of_sidecar_set(&self.0.metadata)
+        self.owner().is_some() || is_nobodys(&self.0.metadata) || managing_set(&self.0.metadata).is_some()
     }
 }
 

@@ -14,7 +14,7 @@ use berth_runtime::{Change, Key, Object, Resource, Store, object, turn};
 use berth_workload::namespace::Namespace;
 use berth_workload::owner::Reference;
 use berth_workload::plan::{Outcome, Plan};
-use berth_workload::pod::{Metadata, Pod};
+use berth_workload::pod::{Metadata, Owner, Pod};
 use berth_workload::revision::{self, Revision};
 use berth_workload::selector::Selector;
 use jiff::Timestamp;
@@ -22,7 +22,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 
 use crate::acting::{Acting, LARGE};
-use crate::change::each;
+use crate::change::{self, each};
 use crate::controllers::Controller;
 use crate::custom_workloads::CustomWorkloads;
 use crate::injection::Injection;
@@ -61,15 +61,25 @@ impl Read for Watched<Namespace> {
 }
 
 /// By the uid of a SidecarSet: its revisions. It is in no namespace, and they are in the controller's.
-pub(crate) const REVISIONS_OF_SIDECAR_SETS: Index<Watched<Revision>> = Index::new("sidecarsets", |revision| {
-    let metadata = &revision.0.metadata;
-    metadata.controller().filter(|_| is_of_sidecar_set(metadata)).map(|owner| &*owner.uid)
-});
+pub(crate) const REVISIONS_OF_SIDECAR_SETS: Index<Watched<Revision>> =
+    Index::new("sidecarsets", |revision| managing_set(&revision.0.metadata).map(|owner| &*owner.uid));
 
-/// Does a SidecarSet manage the object?
-pub(crate) fn is_of_sidecar_set(metadata: &Metadata) -> bool {
-    let owner = metadata.controller().map(Reference::from);
-    owner.is_some_and(|owner| object::SIDECAR_SETS.owner_kind().is_of(&owner))
+/// The SidecarSet that manages the object, if one does.
+pub(crate) fn managing_set(metadata: &Metadata) -> Option<&Owner> {
+    metadata.controller().filter(|owner| object::SIDECAR_SETS.owner_kind().is_of(&Reference::from(*owner)))
+}
+
+/// The SidecarSet's revisions in this namespace, sorted oldest first.
+pub(crate) fn history(
+    revisions: &Store<Watched<Revision>>,
+    set: &Watched<SidecarSet>,
+    own_namespace: &str,
+) -> Vec<Arc<Revision>> {
+    let of_set = revisions.by_index(&REVISIONS_OF_SIDECAR_SETS, set.uid());
+    let here = of_set.iter().filter(|revision| revision.namespace() == own_namespace);
+    let mut revisions: Vec<_> = here.map(|revision| revision.0.clone()).collect();
+    revision::sort(&mut revisions);
+    revisions
 }
 
 impl Controller for Reads {
@@ -116,9 +126,7 @@ impl Controller for Reads {
         let to = queue.clone();
         self.revisions.on_change(move |change| {
             each(change, |revision| {
-                let metadata = &revision.0.metadata;
-                let owner = metadata.controller().filter(|_| is_of_sidecar_set(metadata));
-                owner.into_iter().for_each(|owner| to.add(Key::new("", &owner.name)));
+                managing_set(&revision.0.metadata).into_iter().for_each(|set| to.add(Key::new("", &set.name)));
             });
         });
         self.wake_for_namespaces(queue);
@@ -166,14 +174,6 @@ impl Reads {
         let selectors = Compiled::new(&set.0);
         let selects = |pod: &Arc<Pod>| selectors.select(pod, &self.namespaces);
         let pods: Vec<_> = self.pods.all().into_iter().filter(selects).collect();
-        let mut revisions: Vec<_> = self
-            .revisions
-            .by_index(&REVISIONS_OF_SIDECAR_SETS, set.uid())
-            .iter()
-            .filter(|revision| revision.namespace() == injection.own_namespace())
-            .map(|revision| revision.0.clone())
-            .collect();
-        revision::sort(&mut revisions);
         let node_image = |pod: &Arc<Pod>| {
             let node = self.nodeimages.get("", &pod.spec.node_name)?;
             Some((pod.spec.node_name.clone(), node.0.clone()))
@@ -183,7 +183,7 @@ impl Reads {
             node_images: pods.iter().filter_map(node_image).collect(),
             set: set.0.clone(),
             pods,
-            revisions,
+            revisions: history(&self.revisions, set, injection.own_namespace()),
             own_namespace: injection.own_namespace().to_owned(),
             allowed: injection.allowed(&set.0, &set.0.spec),
             annotations: BTreeMap::new(),
@@ -192,20 +192,13 @@ impl Reads {
     }
 }
 
-/// Other words in a condition are the controller's own, and no reason to decide again.
 fn is_news(old: &SidecarSet, new: &SidecarSet) -> bool {
-    let told = |set: &SidecarSet| {
-        let mut status = set.status.clone().unwrap_or_default();
+    change::is_news((&old.metadata, &old.status), (&new.metadata, &new.status), |status| {
         for condition in &mut status.conditions {
             condition.message = String::new();
             condition.last_transition_time = None;
         }
-        status
-    };
-    let (a, b) = (&old.metadata, &new.metadata);
-    (a.generation, &a.labels, &a.annotations, &a.deletion_timestamp)
-        != (b.generation, &b.labels, &b.annotations, &b.deletion_timestamp)
-        || told(old) != told(new)
+    })
 }
 
 async fn round(reads: &Reads, acting: &Acting, set: &Watched<SidecarSet>) -> Next {
@@ -329,6 +322,6 @@ impl Selectors {
     /// The names of those that look at labels of namespaces.
     fn of_namespaces(&self) -> Vec<String> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter().filter(|(_, compiled)| compiled.namespaces.is_some()).map(|(name, _)| name.clone()).collect()
+        all.iter().filter(|(_, compiled)| compiled.asks_for_namespaces()).map(|(name, _)| name.clone()).collect()
     }
 }

@@ -7,8 +7,8 @@ use berth_api::v1beta1::sidecarset::{PatchPolicy, SidecarContainer, SidecarSet, 
 use berth_workload::revision::Revision;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use super::names::{BASE, CANARY};
-use super::wanted::pinned;
+use super::names::BASE;
+use super::wanted::{base_of, pinned};
 use super::{resources, sidecar};
 
 /// Each fault with field, value and remedy. `others` are the SidecarSets that there are, the old form of this one among them, and
@@ -35,12 +35,6 @@ pub fn faults(set: &SidecarSet, others: &[Arc<SidecarSet>], history: Option<&[Ar
         faults.extend(conflicts(&set.spec, other));
     }
     faults
-}
-
-/// The SidecarSet that a canary is based on.
-fn base_of(set: &SidecarSet) -> Option<&String> {
-    let annotations = set.metadata.annotations.as_ref()?;
-    annotations.get(BASE).filter(|_| annotations.get(CANARY).is_some_and(|is| is == "true"))
 }
 
 fn expressions(spec: &SidecarSetSpec) -> Vec<String> {
@@ -134,6 +128,7 @@ fn may_meet(one: &LabelSelector, other: &LabelSelector) -> bool {
 mod tests {
     use serde_json::{Value, json};
 
+    use super::super::names::CANARY;
     use super::*;
 
     fn set(name: &str, fields: &Value) -> Arc<SidecarSet> {

@@ -55,20 +55,20 @@ impl Wanted {
     }
 }
 
-/// What a pod with these labels gets of a SidecarSet that matches it. `latest` is what it is now, `chance` a number from 0 to 1, `recorded`
-/// the revision that the pod has already.
+/// What a pod with these labels gets of a SidecarSet that matches it. `history` is looked at only where an older revision is asked for,
+/// `latest` is what it is now, `chance` a number from 0 to 1, `recorded` the revision that the pod has already.
 ///
 /// # Errors
 /// The revision that is asked for is not there.
 pub fn wanted<'a>(
     set: &SidecarSet,
-    history: &[Arc<Revision>],
+    history: impl FnOnce() -> Vec<Arc<Revision>>,
     latest: &Wanted,
     label: impl Fn(&str) -> Option<&'a str>,
     (chance, recorded): (f64, Option<&str>),
 ) -> Result<Wanted, String> {
     let Some(asked) = &set.spec.injection_strategy.revision else { return Ok(latest.clone()) };
-    let pinned = pinned(asked, history);
+    let pinned = pinned(asked, &history());
     let has = |name: &str| recorded == Some(name);
     let is_pinned_one = pinned.as_ref().is_ok_and(|pinned| has(&pinned.metadata.name));
     // What chance has given a pod it keeps when the webhook is called again.
@@ -135,11 +135,14 @@ fn lost(asked: &SidecarSetInjectRevision) -> String {
     }
 }
 
+/// The SidecarSet that a canary is based on.
+pub(super) fn base_of(set: &SidecarSet) -> Option<&String> {
+    let annotations = set.metadata.annotations.as_ref()?;
+    annotations.get(BASE).filter(|_| annotations.get(CANARY).is_some_and(|is| is == "true"))
+}
+
 /// Of the SidecarSets that match a pod, those that it gets: where a canary matches, its base does not.
 pub fn without_bases(sets: Vec<Arc<SidecarSet>>) -> Vec<Arc<SidecarSet>> {
-    let annotation =
-        |set: &SidecarSet, key: &str| set.metadata.annotations.as_ref().and_then(|all| all.get(key).cloned());
-    let is_canary = |set: &&Arc<SidecarSet>| annotation(set, CANARY).as_deref() == Some("true");
-    let bases: BTreeSet<_> = sets.iter().filter(is_canary).filter_map(|set| annotation(set, BASE)).collect();
+    let bases: BTreeSet<_> = sets.iter().filter_map(|set| base_of(set).cloned()).collect();
     sets.into_iter().filter(|set| set.metadata.name.as_ref().is_none_or(|name| !bases.contains(name))).collect()
 }

@@ -83,12 +83,14 @@ fn by_name(most: u32) -> Value {
     json!({"maxItems": most, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]})
 }
 
+const IS_DNS_LABEL: &str = "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')";
+
 /// A text that is a DNS label; `what` says of what it is the name.
 fn dns_label(what: &str) -> Value {
     let message = format!(
         "'is \"%s\", but {what} has at most 63 of a-z, 0-9 and -, with a letter or digit at both ends: change it'.format([self])"
     );
-    rule("self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')", message)
+    rule(IS_DNS_LABEL, message)
 }
 
 fn volume() -> Value {
@@ -138,7 +140,7 @@ fn one_namespace() -> Value {
 
 fn namespace() -> Value {
     let mut rule = dns_label("the name of a namespace");
-    rule["rule"] = json!("self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')");
+    rule["rule"] = json!(format!("self == '' || {IS_DNS_LABEL}"));
     rule
 }
 

@@ -249,8 +249,11 @@ fn tell(snapshot: &Snapshot, members: &[Member<'_>], chosen: &Chosen<'_>, plan: 
     let written: BTreeSet<_> = plan.actions().map(target).collect();
     let rest = members.iter().filter(|member| !written.contains(&Some(uid(member))));
     let upgradable = rest.map(|member| (member, member.is_updated || member.is_upgradable));
-    // That a pod can be updated is news where it could not; the first time it is said when it was.
-    let is_told = |member: &Member<'_>| member.is_updated || condition::says(member.pod, set) == Some(false);
+    // That a pod can be updated is news where it could not, and once it was: of one that was just created nobody asks.
+    let is_told = |member: &Member<'_>| {
+        condition::says(member.pod, set) == Some(false)
+            || (member.is_updated && sidecars::state(member.pod, set).is_some())
+    };
     let steps: Vec<_> = upgradable
         .filter(|(member, can)| !can || is_told(member))
         .filter_map(|(member, can)| Some((can, condition::step(member.pod, set, can, now)?)))

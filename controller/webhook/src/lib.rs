@@ -12,6 +12,7 @@ pub mod pods;
 mod proof;
 mod readiness;
 mod server;
+mod threads;
 
 /// What a body that is POSTed here is answered.
 pub mod reviews {
@@ -26,8 +27,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::try_join_all;
 use jiff::SignedDuration;
 use kube::Client;
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -144,6 +148,9 @@ pub enum Error {
         /// The CRD.
         crd: String,
     },
+    /// The operating system gives no further threads.
+    #[error("webhooks have no threads of their own: {0}")]
+    Threads(#[source] std::io::Error),
     /// A task ended in a way that it never should.
     #[error("a task of the webhooks ended: {0}")]
     Task(#[from] tokio::task::JoinError),
@@ -173,7 +180,7 @@ pub struct Handle {
     tls: Arc<rustls::ServerConfig>,
     address: SocketAddr,
     pods: PodWebhook,
-    tasks: Vec<JoinHandle<()>>,
+    tasks: Vec<JoinHandle<Result<(), Error>>>,
 }
 
 /// For whose pods the pod webhook is to be called, and for whose it is.
@@ -218,10 +225,10 @@ impl Handle {
     /// Waits until the shutdown is complete: drained, and every connection ended.
     ///
     /// # Errors
-    /// When a task panicked.
+    /// When a task panicked, or the threads cannot serve.
     pub async fn join(self) -> Result<(), Error> {
-        // The first that panics is told at once, and not when the others have ended.
-        futures::future::try_join_all(self.tasks).await?;
+        // The first that fails is told at once, and not when the others have ended.
+        try_join_all(self.tasks.into_iter().map(|task| async { task.await? })).await?;
         Ok(())
     }
 }
@@ -237,7 +244,7 @@ pub async fn run(
 ) -> Result<Handle, Error> {
     let address = config.bind;
     let failed = |source| Error::Bind { address, source };
-    let listener = berth_http::bind(address).await.map_err(failed)?;
+    let listener = berth_http::bind(address).await.and_then(TcpListener::into_std).map_err(failed)?;
     config.bind = listener.local_addr().map_err(failed)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let resolver = Arc::new(Resolver::default());
@@ -272,13 +279,14 @@ pub async fn run(
     let address = config.bind;
     let drain = config.drain;
     let tasks = vec![
-        tokio::spawn(server::Server::new(http1).serve(listener, judge, phases.clone())),
-        tokio::spawn(keeper::keep(keeper, config, readiness.clone(), phases)),
+        threads::serve(listener, server::Server::new(http1), judge, phases.clone())?,
+        tokio::spawn(keeper::keep(keeper, config, readiness.clone(), phases).map(Ok)),
         tokio::spawn(async move {
             shutdown.await;
             let _ = phase.send(Phase::Draining);
             tokio::time::sleep(drain).await;
             let _ = phase.send(Phase::Ending);
+            Ok(())
         }),
     ];
     Ok(Handle { readiness, tls: h2, address, pods: PodWebhook { wanted, written }, tasks })

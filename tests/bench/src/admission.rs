@@ -14,9 +14,11 @@ use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::phases::{self, NAMESPACE, Ports, Program, Recipe, Stage};
+use crate::phases::{self, NAMESPACE, Place, Ports, Program, Recipe, Stage};
 
 const SET: &str = "db";
+/// The app that SidecarSets select.
+const SELECTED: &str = "with-sidecars";
 const HISTOGRAM: &str = "apiserver_admission_webhook_admission_duration_seconds";
 const CONFIGURATION: &str = "admissionregistration.k8s.io/v1/MutatingWebhookConfiguration";
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -35,6 +37,9 @@ pub(crate) struct Options {
     /// Simulated nodes.
     #[arg(long, default_value_t = 20)]
     nodes: usize,
+    /// SidecarSets, of which two select the pods that are created last.
+    #[arg(long, default_value_t = 200)]
+    sidecar_sets: usize,
     /// Measure what is built for debugging: quick to try.
     #[arg(long)]
     unoptimised: bool,
@@ -68,7 +73,7 @@ async fn measure(options: &Options, stage: &Stage, recipe: &Recipe) -> Result<()
         "metadata": {"name": "kruise-mutating-webhook-configuration"}, "webhooks": [],
     });
     objects::create(&stage.client, "", &empty).await?;
-    let program = Program::start(recipe, stage, Ports::open(stage)?)?;
+    let program = Program::start_at(Place::Inside, recipe, stage, Ports::inside()?)?;
     let owner = make_set(stage, options.pods).await?;
     objects::until(
         &stage.client,
@@ -80,16 +85,24 @@ async fn measure(options: &Options, stage: &Stage, recipe: &Recipe) -> Result<()
     )
     .await?;
     println!("{:<34} {:>7} {:>9} {:>9} {:>9} {:>9}", "", "calls", "mean ms", "<= 5 ms", "<= 25 ms", "pods/s");
-    create(options, stage, "pods without a record", &owner).await?;
+    create(options, stage, "pods without a record", SET, &owner).await?;
     let all = |state: &Value| state["status"]["podStates"].as_object().is_some_and(|all| all.len() == options.pods);
     objects::until(&stage.client, NAMESPACE, kind::PERSISTENT_POD_STATE, SET, PATIENCE, all).await?;
     delete(stage).await?;
-    create(options, stage, "pods with one, pinned", &owner).await?;
+    create(options, stage, "pods with one, pinned", SET, &owner).await?;
     let pods = objects::list(&stage.client, NAMESPACE, kind::POD, "").await?;
     let pinned = pods.iter().filter(|pod| pod["spec"]["nodeSelector"].is_object()).count();
     println!("{pinned} of {} pods are pinned.", pods.len());
     delete(stage).await?;
-    create(options, stage, "pods of nobody", &Value::Null).await?;
+    create(options, stage, "pods of nobody", SET, &Value::Null).await?;
+    delete(stage).await?;
+    make_sidecar_sets(options.sidecar_sets, stage).await?;
+    create(options, stage, "pods that SidecarSets select", SELECTED, &Value::Null).await?;
+    let pods = objects::list(&stage.client, NAMESPACE, kind::POD, "").await?;
+    let injected = pods.iter().filter(|pod| pod["spec"]["containers"].as_array().is_some_and(|all| all.len() == 3));
+    println!("{} of {} pods have two sidecars.", injected.count(), pods.len());
+    delete(stage).await?;
+    create(options, stage, "pods that none selects", SET, &Value::Null).await?;
     println!(
         "By the apiserver's histogram, which knows 5 ms and 25 ms; {} pods each, {} a second.",
         options.pods, options.rate
@@ -117,8 +130,29 @@ async fn make_set(stage: &Stage, pods: usize) -> Result<Value> {
     }]))
 }
 
+/// SidecarSets, of which two select pods that are yet to be created; the webhook is asked for them when this is done.
+async fn make_sidecar_sets(count: usize, stage: &Stage) -> Result<()> {
+    for number in 0..count {
+        let app = if number < 2 { SELECTED.to_owned() } else { format!("other-{number}") };
+        let set = json!({
+            "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": format!("sidecars-{number}")},
+            "spec": {
+                "selector": {"matchLabels": {APP: app}},
+                "containers": [{"name": format!("log-{number}"), "image": "log:1"}],
+            },
+        });
+        objects::create(&stage.client, "", &set).await?;
+    }
+    let name = format!("sidecars-{}", count.saturating_sub(1));
+    let is_asked = |set: &Value| {
+        let conditions = set["status"]["conditions"].as_array();
+        conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "InjectionReady" && one["status"] == "True"))
+    };
+    objects::until(&stage.client, "", kind::SIDECAR_SET, &name, PATIENCE, is_asked).await.map(drop)
+}
+
 /// Creates the pods at the rate that is asked for, and prints what the webhook took.
-async fn create(options: &Options, stage: &Stage, what: &str, owner: &Value) -> Result<()> {
+async fn create(options: &Options, stage: &Stage, what: &str, app: &str, owner: &Value) -> Result<()> {
     let before = Histogram::read(stage).await?;
     let template = &objects::clone_set(SET, 1, "db:1", &json!({}))["spec"]["template"];
     let (begun, pause) = (Instant::now(), Duration::from_secs(1) / options.rate);
@@ -127,7 +161,7 @@ async fn create(options: &Options, stage: &Stage, what: &str, owner: &Value) -> 
             let mut pod = template.clone();
             (pod["apiVersion"], pod["kind"]) = (json!("v1"), json!("Pod"));
             pod["metadata"] = json!({
-                "name": format!("{SET}-{number}"), "labels": {APP: SET}, "ownerReferences": owner,
+                "name": format!("{SET}-{number}"), "labels": {APP: app}, "ownerReferences": owner,
             });
             async move {
                 sleep_until(begun + pause * number).await;

@@ -23,7 +23,7 @@ use clap::Args;
 use serde::Serialize;
 
 use measure::Phase;
-pub(crate) use program::{Ports, Program, Recipe, berth};
+pub(crate) use program::{Place, Ports, Program, Recipe, berth};
 use record::Sample;
 pub(crate) use stage::{NAMESPACE, Stage};
 

@@ -9,6 +9,7 @@ use berth_cluster::address;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use super::process;
@@ -54,36 +55,67 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
+    /// Ports that are free, for a controller beside the apiserver.
+    pub(crate) fn inside() -> Result<Self> {
+        Ok(Self { metrics: free_port()?, health: free_port()?, webhook: free_port()? })
+    }
+
     /// Ports that are free, and the way from the apiserver to the webhooks.
     pub(crate) fn open(stage: &Stage) -> Result<Self> {
-        let ports = Self { metrics: free_port()?, health: free_port()?, webhook: free_port()? };
+        let ports = Self::inside()?;
         stage.cluster.expose(ports.webhook)?;
         Ok(ports)
     }
 }
 
+/// Where a controller runs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Place {
+    /// On the host: ways lead there, and one from the apiserver to the webhooks.
+    Host,
+    /// Beside the apiserver, which reaches the webhooks as it would a pod's, with nothing in between.
+    Inside,
+}
+
 impl Program {
     pub(crate) fn start(recipe: &Recipe, stage: &Stage, ports: Ports) -> Result<Self> {
-        let kubeconfig = stage.kubeconfig.display().to_string();
+        Self::start_at(Place::Host, recipe, stage, ports)
+    }
+
+    pub(crate) fn start_at(place: Place, recipe: &Recipe, stage: &Stage, ports: Ports) -> Result<Self> {
+        let (kubeconfig, host) = match place {
+            Place::Host => (stage.kubeconfig.display().to_string(), address::HOST),
+            Place::Inside => (stage.kubeconfig_inside()?.display().to_string(), address::CONTROL_PLANE),
+        };
         let fill = |word: &String| {
             word.replace("{kubeconfig}", &kubeconfig)
                 .replace("{metrics}", &ports.metrics.to_string())
                 .replace("{health}", &ports.health.to_string())
                 .replace("{webhook}", &ports.webhook.to_string())
-                .replace("{host}", &address::HOST.to_string())
+                .replace("{host}", &host.to_string())
         };
         let words: Vec<_> = recipe.words.iter().map(fill).collect();
         let (program, arguments) = words.split_first().context("the command is empty")?;
         let log = OpenOptions::new().create(true).append(true).open(&recipe.log)?;
         let mut command = Command::new(program);
-        command.args(arguments).env("KUBECONFIG", &kubeconfig).env("WEBHOOK_HOST", address::HOST.to_string());
+        command.args(arguments).env("KUBECONFIG", &kubeconfig).env("WEBHOOK_HOST", host.to_string());
         command
             .env("WEBHOOK_PORT", ports.webhook.to_string())
             .env("POD_NAMESPACE", "kruise-system")
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log);
-        let child = command.kill_on_drop(true).spawn().with_context(|| format!("cannot start {program}"))?;
+        command.kill_on_drop(true);
+        let here = Handle::current();
+        let mut spawn = move || {
+            let _here = here.enter();
+            command.spawn()
+        };
+        let child = match place {
+            Place::Host => spawn(),
+            Place::Inside => stage.cluster.in_network(spawn)?,
+        };
+        let child = child.with_context(|| format!("cannot start {program}"))?;
         let followed = stage.record.follow(child.id().context("the controller has ended")?);
         Ok(Self { child, metrics: ports.metrics, followed })
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use berth_cluster::{Cluster, Component, Options as ClusterOptions};
+use berth_cluster::{Cluster, Component, Options as ClusterOptions, address};
 use berth_e2e::objects;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -123,6 +123,16 @@ impl Stage {
     /// What the subject has asked since the last call.
     pub(crate) fn requests(&mut self) -> Result<Requests> {
         self.log.since(USER)
+    }
+
+    /// The kubeconfig of [`USER`] for a program that runs beside the apiserver.
+    pub(crate) fn kubeconfig_inside(&self) -> Result<PathBuf> {
+        let mut config: Value = serde_json::from_slice(&std::fs::read(&self.kubeconfig)?)?;
+        let server = format!("https://{}:{}", address::CONTROL_PLANE, address::APISERVER_PORT);
+        config["clusters"][0]["cluster"]["server"] = json!(server);
+        let file = self.kubeconfig.with_file_name("subject-inside.kubeconfig");
+        std::fs::write(&file, config.to_string())?;
+        Ok(file)
     }
 
     /// How many pods there are.

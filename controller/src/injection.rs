@@ -93,6 +93,11 @@ impl Injection {
         &self.own_namespace
     }
 
+    /// What is turned on.
+    pub(crate) fn gates(&self) -> Gates {
+        self.gates
+    }
+
     /// To be told when it was written for whose pods the webhook is called.
     pub(crate) fn on_written(&self, hook: impl Fn() + Send + Sync + 'static) {
         self.asks.on_written(hook);

@@ -20,6 +20,7 @@ use jiff::Timestamp;
 
 use crate::acting::{Acting, LARGE};
 use crate::controllers::Controller;
+use crate::controllers::sidecarset::JOBS_OF_SIDECAR_SETS;
 use crate::reads::{Read, Reader};
 use crate::watched::{CustomResource, Watched};
 
@@ -36,7 +37,7 @@ impl CustomResource for ImagePullJob {
 
 impl Read for Watched<ImagePullJob> {
     fn store() -> Arc<Store<Self>> {
-        Store::with_owners(&[])
+        Store::with_owners(&[JOBS_OF_SIDECAR_SETS])
     }
 }
 

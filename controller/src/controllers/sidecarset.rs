@@ -1,8 +1,9 @@
 //! The SidecarSet controller: which pods it is about, what it reads of them, and its rounds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::NodeImage;
 use berth_api::v1beta1::sidecarset::{PatchPolicy, SidecarSet, SidecarSetPatchPodMetadata};
 use berth_kinds::sidecarset::{Snapshot, annotations_to_read, decide, hashes, status};
@@ -10,11 +11,12 @@ use berth_runtime::client::{self, Failed};
 use berth_runtime::driver::Next;
 use berth_runtime::queue::Queue;
 use berth_runtime::store::{Index, pods};
-use berth_runtime::{Change, Key, Object, Resource, Store, object, turn};
+use berth_runtime::{Change, Key, Object, Owned, Resource, Store, object, turn};
 use berth_workload::namespace::Namespace;
 use berth_workload::owner::Reference;
 use berth_workload::plan::{Outcome, Plan};
 use berth_workload::pod::{Metadata, Owner, Pod};
+use berth_workload::predownload::{brings_images, waits_for_images};
 use berth_workload::revision::{self, Revision};
 use berth_workload::selector::Selector;
 use jiff::Timestamp;
@@ -38,6 +40,7 @@ pub(crate) struct Reads {
     pub(crate) revisions: Arc<Store<Watched<Revision>>>,
     pods: Arc<Store<Pod>>,
     nodeimages: Arc<Store<Watched<NodeImage>>>,
+    jobs: Arc<Store<Watched<ImagePullJob>>>,
     /// What administrators allow.
     pub(crate) configuration: Arc<CustomWorkloads>,
     selectors: Arc<Selectors>,
@@ -63,6 +66,12 @@ impl Read for Watched<Namespace> {
 /// By the uid of a SidecarSet: its revisions. It is in no namespace, and they are in the controller's.
 pub(crate) const REVISIONS_OF_SIDECAR_SETS: Index<Watched<Revision>> =
     Index::new("sidecarsets", |revision| managing_set(&revision.0.metadata).map(|owner| &*owner.uid));
+
+/// By the uid of a SidecarSet: the jobs that pull its images ahead, in the namespaces of its pods.
+pub(crate) const JOBS_OF_SIDECAR_SETS: Index<Watched<ImagePullJob>> = Index::new("sidecarsets", |job| {
+    let owner = job.owner().filter(|owner| object::SIDECAR_SETS.owner_kind().is_of(owner))?;
+    Some(owner.uid)
+});
 
 /// The SidecarSet that manages the object, if one does.
 pub(crate) fn managing_set(metadata: &Metadata) -> Option<&Owner> {
@@ -93,6 +102,7 @@ impl Controller for Reads {
             revisions: reader.read(),
             pods: reader.read(),
             nodeimages: reader.read(),
+            jobs: reader.read(),
             configuration: reader.custom_workloads(),
             selectors: Arc::default(),
             told: Told::default(),
@@ -131,6 +141,7 @@ impl Controller for Reads {
         });
         self.wake_for_namespaces(queue);
         self.wake_for_answers(queue);
+        self.wake_for_images(queue);
         acting.injection.follow(self);
         let (to, sets) = (queue.clone(), self.sets.clone());
         acting.injection.on_written(move || sets.all().iter().for_each(|set| to.add(Key::of(&**set))));
@@ -169,6 +180,30 @@ impl Reads {
         });
     }
 
+    /// An image that a node has now may be what updates of its pods wait for.
+    fn wake_for_images(&self, queue: &Arc<Queue<Key>>) {
+        let (to, pods, selectors, namespaces, sets) =
+            (queue.clone(), self.pods.clone(), self.selectors.clone(), self.namespaces.clone(), self.sets.clone());
+        self.nodeimages.on_change(move |change| {
+            let Change::Applied { old, new } = change else { return };
+            if !sets.all().iter().any(|set| waits_for_images(&set.0.metadata))
+                || !brings_images(old.as_ref().map(|old| &*old.0), &new.0)
+            {
+                return;
+            }
+            let on_node = pods.by_index(&pods::BY_NODE, new.name());
+            let woken: BTreeSet<_> = on_node.iter().flat_map(|pod| selectors.of(pod, &namespaces)).collect();
+            let waits = |set: &String| sets.get("", set).is_some_and(|set| waits_for_images(&set.0.metadata));
+            woken.into_iter().filter(waits).for_each(|set| to.add(Key::new("", &set)));
+        });
+    }
+
+    /// The SidecarSet's jobs that pull its images ahead; none where that kind is not served.
+    fn jobs(&self, set: &Watched<SidecarSet>) -> Option<Vec<Arc<ImagePullJob>>> {
+        let jobs = || self.jobs.by_index(&JOBS_OF_SIDECAR_SETS, set.uid()).iter().map(|job| job.0.clone()).collect();
+        (!self.jobs.is_missing()).then(jobs)
+    }
+
     /// Everything that a decision about this SidecarSet reads, from the stores alone.
     pub(crate) fn observe(&self, set: &Watched<SidecarSet>, injection: &Injection) -> Snapshot {
         let selectors = Compiled::new(&set.0);
@@ -185,6 +220,8 @@ impl Reads {
             pods,
             revisions: history(&self.revisions, set, injection.own_namespace()),
             own_namespace: injection.own_namespace().to_owned(),
+            jobs: self.jobs(set),
+            gates: injection.gates(),
             allowed: injection.allowed(&set.0, &set.0.spec),
             annotations: BTreeMap::new(),
             asked: injection.asked(set.name()),

@@ -58,6 +58,22 @@ impl Settings {
     }
 }
 
+impl Settings {
+    /// May an update reach the pod?
+    pub(super) fn reaches(&self, member: &Member<'_>) -> bool {
+        !member.is_updated && member.is_upgradable && self.selects(member)
+    }
+
+    fn selects(&self, member: &Member<'_>) -> bool {
+        self.selector.as_ref().is_none_or(|selector| selector.matches(|key| member.pod.metadata.label(key)))
+    }
+
+    /// Does no pod wait for another of so many?
+    pub(super) fn updates_all_at_once(&self, pods: usize) -> bool {
+        self.partition == 0 && self.max_unavailable >= pods
+    }
+}
+
 /// The terms, with one for each value that pods have in place of `*`.
 fn terms<'a>(wanted: &[UpdateScatterTerm], pods: impl Iterator<Item = &'a Arc<Pod>> + Clone) -> Vec<UpdateScatterTerm> {
     let mut terms: Vec<UpdateScatterTerm> = Vec::new();
@@ -75,16 +91,18 @@ fn terms<'a>(wanted: &[UpdateScatterTerm], pods: impl Iterator<Item = &'a Arc<Po
 }
 
 /// Chooses. Pods that do not serve anyway cost nothing, as long as no pod with the new images fails.
-pub(super) fn choose<'a>(settings: &Settings, members: &'a [Member<'a>]) -> Chosen<'a> {
+/// `held` tells why one waits for something else.
+pub(super) fn choose<'a>(
+    settings: &Settings,
+    members: &'a [Member<'a>],
+    mut held: impl FnMut(&Member<'_>) -> Option<String>,
+) -> Chosen<'a> {
     let mut chosen = Chosen::default();
-    let is_selected = |member: &Member<'_>| {
-        settings.selector.as_ref().is_none_or(|selector| selector.matches(|key| member.pod.metadata.label(key)))
-    };
     let mut candidates: Vec<&Member<'_>> = Vec::new();
     for member in members.iter().filter(|member| !member.is_updated) {
         if !member.is_upgradable {
             chosen.not_upgradable.push(member);
-        } else if !is_selected(member) {
+        } else if !settings.selects(member) {
             chosen.later.push((member, "is not selected by spec.updateStrategy.selector".to_owned()));
         } else if let Some(why) = member.unproven.as_ref().filter(|_| !member.is_failing) {
             chosen.later.push((member, format!("its last update is under way: {why}")));
@@ -98,6 +116,10 @@ pub(super) fn choose<'a>(settings: &Settings, members: &'a [Member<'a>]) -> Chos
     let mut unavailable = members.iter().filter(|member| member.is_under_way()).count();
     let fails = members.iter().any(|member| member.is_updated && member.is_failing);
     for member in turn {
+        if let Some(why) = held(member) {
+            chosen.later.push((member, why));
+            continue;
+        }
         let is_free = !member.is_ready && !fails;
         if !is_free && unavailable >= settings.max_unavailable {
             let why = format!(

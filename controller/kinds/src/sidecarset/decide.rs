@@ -19,7 +19,7 @@ use super::names::{HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, INPLACE_UPDATE_STATE
 use super::pods::{Member, image, is_hot};
 use super::records::{self, Record, second};
 use super::sidecar::name;
-use super::{Snapshot, condition, hot, revisions};
+use super::{Snapshot, ahead, condition, hot, revisions};
 
 /// Decides.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
@@ -40,7 +40,11 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
             return plan;
         }
     };
-    let chosen = choose(&settings, &members);
+    let chosen = choose(&settings, &members, |member| {
+        let (why, left) = ahead::held(snapshot, &history.latest, member, now)?;
+        plan.look_again_after(left);
+        Some(why)
+    });
     let written: BTreeSet<_> = plan.actions().map(target).collect();
     let begins = |member: &&&Member<'_>| settings.begins && !written.contains(&Some(uid(member)));
     let (now_read, unread): (Vec<&Member<'_>>, Vec<_>) =
@@ -50,6 +54,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     }
     let steps = now_read.iter().map(|member| update(snapshot, member, &history.latest, now));
     plan.add_stage("update", steps.collect());
+    ahead::plan(snapshot, &history.latest, &settings, &members, &mut plan);
     tell(snapshot, &members, &chosen, &mut plan, now);
     plan
 }
@@ -106,7 +111,7 @@ pub fn annotations_to_read(snapshot: &Snapshot) -> Vec<Arc<Pod>> {
     if !settings.begins {
         return Vec::new();
     }
-    choose(&settings, &members).now.iter().take(MOST_READ).map(|member| member.pod.clone()).collect()
+    choose(&settings, &members, |_| None).now.iter().take(MOST_READ).map(|member| member.pod.clone()).collect()
 }
 
 /// What only the node could tell is noted, for it is not asked for ever.

@@ -5,6 +5,7 @@
 //! containers they have by two hashes of the SidecarSet ([`hash`]), which are OpenKruise's to the byte, so that neither
 //! takes the pods of the other for outdated.
 
+mod ahead;
 pub mod allowed;
 mod choose;
 mod condition;
@@ -31,8 +32,10 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::NodeImage;
 use berth_api::v1beta1::sidecarset::{SidecarSet, SidecarSetUpdateStrategyType};
+use berth_workload::gates::Gates;
 use berth_workload::pod::Pod;
 use berth_workload::revision::Revision;
 
@@ -55,6 +58,10 @@ pub struct Snapshot {
     pub revisions: Vec<Arc<Revision>>,
     /// By node name: what the daemons report, for the nodes of the pods.
     pub node_images: BTreeMap<Box<str>, Arc<NodeImage>>,
+    /// Its ImagePullJobs; `None` where that kind is not served.
+    pub jobs: Option<Vec<Arc<ImagePullJob>>>,
+    /// What is turned on.
+    pub gates: Gates,
     /// Annotations of its patchPodMetadata that administrators allow.
     pub allowed: BTreeSet<String>,
     /// By uid: annotations of the pods that are updated next, where others are merged into them ([`annotations_to_read`]).

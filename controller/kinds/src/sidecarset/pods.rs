@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use berth_api::v1beta1::sidecarset::SidecarContainer;
+use berth_api::v1beta1::sidecarset::{SidecarContainer, SidecarSetSpec};
 use berth_workload::inplace::exact::{self, Verdict};
 use berth_workload::inplace::sidecars;
 use berth_workload::inplace::state::State;
@@ -86,6 +86,19 @@ impl<'a> Member<'a> {
             upgrading,
             pod,
         })
+    }
+
+    /// By container of the spec: the images that the pod does not have of it.
+    pub(super) fn changes<'b>(&self, spec: &'b SidecarSetSpec) -> impl Iterator<Item = (&'b str, &'b str)> {
+        let pod = self.pod;
+        let lacks = move |container: &&SidecarContainer| {
+            let names = sidecar::names_in_pod(container, List::Main);
+            !pod.spec
+                .containers
+                .iter()
+                .any(|has| names.iter().any(|name| *has.name == **name) && *has.image == *image(container))
+        };
+        spec.containers.iter().filter(lacks).map(|container| (sidecar::name(container), image(container)))
     }
 
     /// It was updated, and does not serve with its new containers yet.

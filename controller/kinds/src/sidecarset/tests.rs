@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use berth_workload::gates::Gates;
 use berth_workload::plan::{Action, Plan};
 use berth_workload::revision::Revision;
 use jiff::Timestamp;
@@ -13,10 +14,10 @@ use super::names::{
 };
 use super::{Asked, Snapshot, decide, status};
 
-const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+pub(super) const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
 /// A SidecarSet `log` with one container `agent`, with these fields changed.
-fn snapshot(fields: &Value, pods: &[Value]) -> Snapshot {
+pub(super) fn snapshot(fields: &Value, pods: &[Value]) -> Snapshot {
     let mut set = json!({
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet",
         "metadata": {"name": "log", "uid": "s", "annotations": {HASH: "h2", HASH_WITHOUT_IMAGE: "w"}, "resourceVersion": "77", "generation": 2, "creationTimestamp": "2026-01-02T00:00:00Z"},
@@ -37,6 +38,8 @@ fn snapshot(fields: &Value, pods: &[Value]) -> Snapshot {
         pods,
         revisions: Vec::new(),
         node_images: [].into(),
+        jobs: None,
+        gates: Gates::default(),
         allowed: [].into(),
         annotations: [].into(),
         own_namespace: "kruise-system".to_owned(),
@@ -50,7 +53,7 @@ fn snapshot(fields: &Value, pods: &[Value]) -> Snapshot {
 }
 
 /// A pod with the containers of hash `h1` or `h2`.
-fn pod(name: &str, hash: &str, ready: bool) -> Value {
+pub(super) fn pod(name: &str, hash: &str, ready: bool) -> Value {
     let image = if hash == "h2" { "agent:2" } else { "agent:1" };
     let record =
         |hash: &str| json!({"log": {"hash": hash, "sidecarSetName": "log", "controllerRevision": "log-0"}}).to_string();

@@ -33,7 +33,7 @@ use crate::revision::{HASH_LABEL, REVISION_LABEL, Revision, short};
 pub use holding::{Holding, has};
 
 /// With no more replicas than these, nothing is pulled ahead: the update is over as soon as the pull.
-const TOO_FEW_REPLICAS: usize = 3;
+pub const TOO_FEW_REPLICAS: usize = 3;
 /// Seconds after which a pull has failed on a node, where nothing is said.
 const TIMEOUT_SECONDS: i32 = 300;
 /// Seconds that a finished job stays to be looked at.
@@ -146,8 +146,7 @@ pub fn stand<'a>(
     if revisions.current.metadata.uid == updated.metadata.uid {
         return Stand::Over;
     }
-    let labels = [label::IMAGE_PREDOWNLOAD_CREATED, label::IMAGE_PREDOWNLOAD_IGNORED];
-    if labels.iter().any(|label| updated.metadata.label(label).is_some()) {
+    if is_told(updated) {
         return Stand::Done;
     }
     let is_ready = |pod: &&Arc<Pod>| {
@@ -220,39 +219,79 @@ fn job(scene: &Scene<'_>, knobs: &Knobs<'_>, template: &Value, updated: &Revisio
     let (hash, mut labels) = (hash(updated), strings("labels"));
     labels.insert(HASH_LABEL.to_owned(), json!(hash));
     let secrets = template["spec"]["imagePullSecrets"].as_array().into_iter().flatten();
-    let secrets: Vec<_> = secrets.filter_map(|secret| secret["name"].as_str()).collect();
     let mut selector = serde_json::to_value(workload.selector).unwrap_or_default();
     let others = json!({"key": REVISION_LABEL, "operator": "NotIn", "values": [updated.metadata.name, hash]});
     match selector["matchExpressions"].as_array_mut() {
         Some(expressions) => expressions.push(others),
         None => selector["matchExpressions"] = json!([others]),
     }
-    let parallelism = knobs.parallelism.map_or(json!(1), |value| json!(value));
-    // A timeout of 0 is no time to pull in.
-    let timeout = knobs.timeout_seconds.filter(|seconds| *seconds > 0);
-    let timeout = timeout.map_or(TIMEOUT_SECONDS, |seconds| seconds.min(MAX_TIMEOUT_SECONDS));
-    let sandbox = sandbox(&labels, &strings("annotations"));
-    let ttl =
-        patience(&scene.workload).map_or(0, |patience| patience.as_secs()).clamp(TTL_SECONDS, i64::from(i32::MAX));
-    let mut metadata = Map::new();
-    metadata.insert("name".to_owned(), json!(name));
-    metadata.insert("namespace".to_owned(), json!(workload.metadata.namespace));
-    metadata.insert("labels".to_owned(), json!(labels));
-    metadata.insert("ownerReferences".to_owned(), json!([workload.reference()]));
-    json!({
-        "apiVersion": format!("{GROUP}/{V1BETA1}"),
-        "kind": "ImagePullJob",
-        "metadata": metadata,
-        "spec": {
-            "image": image,
-            "pullSecrets": secrets,
-            "podSelector": selector,
-            "parallelism": parallelism,
-            "pullPolicy": {"backoffLimit": 1, "timeoutSeconds": timeout},
-            "completionPolicy": {"type": "Always", "ttlSecondsAfterFinished": ttl},
-            "sandboxConfig": sandbox,
-        },
-    })
+    let job = Job {
+        name,
+        namespace: workload.metadata.namespace.as_deref().unwrap_or_default(),
+        owner: workload.reference(),
+        image,
+        secrets: secrets.filter_map(|secret| secret["name"].as_str()).collect(),
+        selector,
+        parallelism: knobs.parallelism,
+        timeout_seconds: knobs.timeout_seconds,
+        patience: patience(&scene.workload),
+        sandbox: sandbox(&labels, &strings("annotations")),
+        labels,
+    };
+    job.body()
+}
+
+/// An ImagePullJob that pulls one image ahead.
+#[derive(Debug)]
+pub struct Job<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Where the pods are.
+    pub namespace: &'a str,
+    /// Its labels.
+    pub labels: Map<String, Value>,
+    /// The reference to its owner.
+    pub owner: Value,
+    /// What it pulls.
+    pub image: &'a str,
+    /// Names of Secrets that it may need for that.
+    pub secrets: Vec<&'a str>,
+    /// The pods on whose nodes it pulls.
+    pub selector: Value,
+    /// Nodes that pull at a time; 1 where nothing is said.
+    pub parallelism: Option<&'a IntOrString>,
+    /// Seconds after which a pull has failed on a node.
+    pub timeout_seconds: Option<i32>,
+    /// How long updates wait for the image, if they do.
+    pub patience: Option<SignedDuration>,
+    /// Labels and annotations for runtimes that look at them.
+    pub sandbox: Value,
+}
+
+impl Job<'_> {
+    /// The object.
+    pub fn body(self) -> Value {
+        // A timeout of 0 is no time to pull in.
+        let timeout = self.timeout_seconds.filter(|seconds| *seconds > 0);
+        let timeout = timeout.map_or(TIMEOUT_SECONDS, |seconds| seconds.min(MAX_TIMEOUT_SECONDS));
+        let ttl = self.patience.map_or(0, |patience| patience.as_secs()).clamp(TTL_SECONDS, i64::from(i32::MAX));
+        json!({
+            "apiVersion": format!("{GROUP}/{V1BETA1}"),
+            "kind": "ImagePullJob",
+            "metadata": {
+                "name": self.name, "namespace": self.namespace, "labels": self.labels, "ownerReferences": [self.owner],
+            },
+            "spec": {
+                "image": self.image,
+                "pullSecrets": self.secrets,
+                "podSelector": self.selector,
+                "parallelism": self.parallelism.map_or(json!(1), |value| json!(value)),
+                "pullPolicy": {"backoffLimit": 1, "timeoutSeconds": timeout},
+                "completionPolicy": {"type": "Always", "ttlSecondsAfterFinished": ttl},
+                "sandboxConfig": self.sandbox,
+            },
+        })
+    }
 }
 
 /// The pods' labels and annotations for runtimes that look at them, as far as a job takes them: it is copied to every node.
@@ -282,12 +321,19 @@ pub fn job_name(updated: &Revision, container: &str) -> String {
     format!("{}{tail}", revision[..cut].trim_end_matches(['-', '.']))
 }
 
-fn hash(revision: &Revision) -> &str {
+/// The hash in a revision's name, by which its jobs are known.
+pub fn hash(revision: &Revision) -> &str {
     revision.metadata.label(HASH_LABEL).unwrap_or_else(|| short(&revision.metadata.name))
 }
 
+/// Does the revision say what became of its images?
+pub fn is_told(revision: &Revision) -> bool {
+    let labels = [label::IMAGE_PREDOWNLOAD_CREATED, label::IMAGE_PREDOWNLOAD_IGNORED];
+    labels.iter().any(|label| revision.metadata.label(label).is_some())
+}
+
 /// Takes the labels off a revision that is not the new one.
-fn forget(revision: &Revision, updated: &Revision) -> Option<Step> {
+pub fn forget(revision: &Revision, updated: &Revision) -> Option<Step> {
     if revision.metadata.uid == updated.metadata.uid {
         return None;
     }
@@ -299,7 +345,8 @@ fn forget(revision: &Revision, updated: &Revision) -> Option<Step> {
     (!gone.is_empty()).then(|| Step::new(Action::PatchRevision { target: revision.target(), patch }, reason))
 }
 
-fn mark(revision: &Revision, label: &str) -> Action {
+/// Notes on a revision what became of its images.
+pub fn mark(revision: &Revision, label: &str) -> Action {
     Action::PatchRevision { target: revision.target(), patch: json!({"metadata": {"labels": {label: "true"}}}) }
 }
 
@@ -308,7 +355,8 @@ fn jobs<'a>(scene: &Scene<'a>) -> impl Iterator<Item = &'a Arc<ImagePullJob>> + 
     scene.jobs.into_iter().flatten().filter(|job| job.metadata.deletion_timestamp.is_none())
 }
 
-fn is_of(job: &ImagePullJob, revision: &Revision) -> bool {
+/// Does the job pull images of the revision?
+pub fn is_of(job: &ImagePullJob, revision: &Revision) -> bool {
     let labels = job.metadata.labels.as_ref();
     labels.and_then(|labels| labels.get(HASH_LABEL)).is_some_and(|label| label == hash(revision))
 }

@@ -22,6 +22,7 @@ pub mod reviews {
 }
 
 use std::collections::BTreeMap;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -109,7 +110,7 @@ pub enum Error {
         /// The address.
         address: SocketAddr,
         /// Why.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// The TLS library refuses its settings.
     #[error("TLS cannot be set up: {0}")]
@@ -150,7 +151,7 @@ pub enum Error {
     },
     /// The operating system gives no further threads.
     #[error("webhooks have no threads of their own: {0}")]
-    Threads(#[source] std::io::Error),
+    Threads(#[source] io::Error),
     /// A task ended in a way that it never should.
     #[error("a task of the webhooks ended: {0}")]
     Task(#[from] tokio::task::JoinError),
@@ -180,7 +181,7 @@ pub struct Handle {
     tls: Arc<rustls::ServerConfig>,
     address: SocketAddr,
     pods: PodWebhook,
-    tasks: Vec<JoinHandle<Result<(), Error>>>,
+    tasks: Vec<JoinHandle<io::Result<()>>>,
 }
 
 /// For whose pods the pod webhook is to be called, and for whose it is.
@@ -228,7 +229,7 @@ impl Handle {
     /// When a task panicked, or the threads cannot serve.
     pub async fn join(self) -> Result<(), Error> {
         // The first that fails is told at once, and not when the others have ended.
-        try_join_all(self.tasks.into_iter().map(|task| async { task.await? })).await?;
+        try_join_all(self.tasks.into_iter().map(|task| async { task.await?.map_err(Error::Threads) })).await?;
         Ok(())
     }
 }
@@ -279,7 +280,7 @@ pub async fn run(
     let address = config.bind;
     let drain = config.drain;
     let tasks = vec![
-        threads::serve(listener, server::Server::new(http1), judge, phases.clone())?,
+        threads::serve(listener, server::Server::new(http1), judge, phases.clone()).map_err(Error::Threads)?,
         tokio::spawn(keeper::keep(keeper, config, readiness.clone(), phases).map(Ok)),
         tokio::spawn(async move {
             shutdown.await;

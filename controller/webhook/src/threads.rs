@@ -2,14 +2,13 @@
 //! are not to wait for decisions about other objects, nor for the text of a large one to be read.
 
 use std::panic::resume_unwind;
-use std::thread;
+use std::{io, thread};
 
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
-use crate::Error;
 use crate::server::{Judge, Phase, Server};
 
 /// As many as everything else has, so that one large review holds up no small one.
@@ -24,27 +23,24 @@ pub(crate) fn serve(
     server: Server,
     judge: Judge,
     phase: watch::Receiver<Phase>,
-) -> Result<JoinHandle<Result<(), Error>>, Error> {
+) -> io::Result<JoinHandle<io::Result<()>>> {
     run(async move {
         // A socket belongs to the threads that serve it.
-        server.serve(TcpListener::from_std(listener).map_err(Error::Threads)?, judge, phase).await;
+        server.serve(TcpListener::from_std(listener)?, judge, phase).await;
         Ok(())
     })
 }
 
 /// Runs this to its end; a panic there is one of the task that is returned.
-fn run(
-    work: impl Future<Output = Result<(), Error>> + Send + 'static,
-) -> Result<JoinHandle<Result<(), Error>>, Error> {
-    let runtime = Builder::new_multi_thread().worker_threads(THREADS).thread_name("webhook").enable_all().build();
-    let runtime = runtime.map_err(Error::Threads)?;
+fn run(work: impl Future<Output = io::Result<()>> + Send + 'static) -> io::Result<JoinHandle<io::Result<()>>> {
+    let runtime = Builder::new_multi_thread().worker_threads(THREADS).thread_name("webhook").enable_all().build()?;
     let (ended, end) = oneshot::channel::<()>();
     let work = move || {
         // Is dropped with the thread, however that ends.
         let _ended = ended;
         runtime.block_on(work)
     };
-    let thread = thread::Builder::new().name("webhooks".to_owned()).spawn(work).map_err(Error::Threads)?;
+    let thread = thread::Builder::new().name("webhooks".to_owned()).spawn(work)?;
     Ok(tokio::spawn(async move {
         let _ = end.await;
         thread.join().unwrap_or_else(|panic| resume_unwind(panic))

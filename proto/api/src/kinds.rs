@@ -145,7 +145,7 @@ pub const SIDECAR_SET: Kind = Kind {
     read: read::<v1beta1::SidecarSet>,
     limits: Limits::of_specs,
     template: None,
-    owns: &["controllerrevisions"],
+    owns: &["controllerrevisions", "imagepulljobs"],
     mapping: conversion::sidecarset::MAPPING,
     faults: validation::of_sidecar_set,
 };

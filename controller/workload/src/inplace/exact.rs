@@ -111,7 +111,7 @@ fn images(pod: &Pod, state: &State, node: &NodeFacts) -> Verdict {
     let mut moved_tags = Vec::new();
     let mut ask = None;
     for (name, before) in &state.last_container_statuses {
-        let Some(wanted) = pod.spec.containers.iter().find(|c| c.name.as_ref() == name) else { continue };
+        let Some(wanted) = pod.container(name) else { continue };
         let Some(status) = pod.container_status(name) else {
             return Verdict::Wait(format!("container {name} has no status yet"));
         };
@@ -181,7 +181,7 @@ fn container(
 /// A container that is still the one of before the update, by the pod's status, though its image was to change.
 pub(super) fn unchanged_container<'a>(pod: &Pod, state: &'a State) -> Option<&'a str> {
     let is_unchanged = |(name, before): &(&String, &Before)| {
-        let wanted = pod.spec.containers.iter().find(|container| *container.name == ***name);
+        let wanted = pod.container(name);
         let status = pod.container_status(name);
         before.is_known()
             && wanted.is_some_and(|wanted| *wanted.image != *before.image)
@@ -386,6 +386,30 @@ mod tests {
         for (what, pod, facts, expected) in table {
             assert_eq!(short(judge(&pod, &state, &facts)), expected, "{what}");
         }
+    }
+
+    #[test]
+    fn a_native_sidecar_is_judged_as_a_container_is() {
+        let state = state("a:1", "1", "sha256:a", true);
+        for (what, mut pod, facts, expected) in [
+            ("the patch is not seen yet", pod("b:1", 2, 1, "1", "a:1", "sha256:a"), NodeFacts::default(), Short::Wait),
+            ("seen, old container", pod("b:1", 2, 2, "1", "a:1", "sha256:a"), NodeFacts::default(), Short::Wait),
+            ("new container", pod("b:1", 2, 2, "2", "b:1", "sha256:b"), NodeFacts::default(), Short::Pod),
+            ("two tags of one digest", pod("a:2", 2, 2, "2", "a:1", "sha256:a"), NodeFacts::default(), Short::Ask),
+            (
+                "two tags, told by the node",
+                pod("a:2", 2, 2, "2", "a:1", "sha256:a"),
+                facts("2", "a:2", &["sha256:a"]),
+                Short::Node,
+            ),
+        ] {
+            pod.spec.native_sidecars = std::mem::take(&mut pod.spec.containers);
+            pod.status.init_container_statuses = std::mem::take(&mut pod.status.container_statuses);
+            assert_eq!(short(judge(&pod, &state, &facts)), expected, "{what}");
+        }
+        let mut old = pod("b:1", 2, 2, "1", "a:1", "sha256:a");
+        old.spec.native_sidecars = std::mem::take(&mut old.spec.containers);
+        assert_eq!(unchanged_container(&old, &state), Some("c"));
     }
 
     #[test]

@@ -165,7 +165,7 @@ fn before(pod: &Pod, previous: Option<&State>, name: &str, settled: bool) -> Opt
         Some(recorded) if !recorded.container_id.is_empty() && *recorded.container_id == *status.container_id => {
             recorded.image.clone()
         }
-        _ if settled => pod.spec.containers.iter().find(|c| &*c.name == name)?.image.to_string(),
+        _ if settled => pod.container(name)?.image.to_string(),
         _ => String::new(),
     };
     Some(Before { image_id: status.image_id.to_string(), container_id: status.container_id.to_string(), image })
@@ -217,6 +217,19 @@ mod tests {
             assert_eq!(state.last_container_statuses, [("main".to_owned(), before)].into(), "{what}");
             assert_eq!(state.from_settled, settled, "{what}");
         }
+    }
+
+    #[test]
+    fn a_native_sidecar_is_recorded_as_a_container_is() {
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": {"name": "web-a"},
+            "spec": {"initContainers": [{"name": "mesh", "image": "mesh:1", "restartPolicy": "Always"}]},
+            "status": {"initContainerStatuses": [{"name": "mesh", "imageID": "sha256:1", "containerID": "c://1"}]},
+        }))
+        .unwrap();
+        let before = Before { image_id: "sha256:1".into(), container_id: "c://1".into(), image: "mesh:1".into() };
+        let state = begun(&pod, &["mesh"], true);
+        assert_eq!(state.last_container_statuses, [("mesh".to_owned(), before)].into());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 mod availability;
 pub mod gates;
+mod native;
 pub mod order;
 pub mod priority;
 pub mod resources;
@@ -87,6 +88,9 @@ pub struct Spec {
     pub node_name: Box<str>,
     /// Containers, without init containers.
     pub containers: Box<[Container]>,
+    /// Init containers that restart, and so run beside the containers.
+    #[serde(rename = "initContainers", deserialize_with = "native::sidecars")]
+    pub native_sidecars: Box<[Container]>,
     /// Readiness gates.
     pub readiness_gates: Box<[ReadinessGate]>,
     /// The names of its volumes that are claims. No volume of a pod ever changes.
@@ -237,9 +241,20 @@ impl Pod {
         self.status.conditions.iter().find(|c| &*c.type_ == type_)
     }
 
-    /// The status of the container of this name.
+    /// All that run beside each other: the containers, and the native sidecars.
+    pub fn containers(&self) -> impl Iterator<Item = &Container> {
+        self.spec.containers.iter().chain(&self.spec.native_sidecars)
+    }
+
+    /// The one of those that has this name, which no two containers of a pod share.
+    pub fn container(&self, name: &str) -> Option<&Container> {
+        self.containers().find(|c| &*c.name == name)
+    }
+
+    /// The status of the container or init container of this name.
     pub fn container_status(&self, name: &str) -> Option<&ContainerStatus> {
-        self.status.container_statuses.iter().find(|c| &*c.name == name)
+        let mut all = self.status.container_statuses.iter().chain(&self.status.init_container_statuses);
+        all.find(|c| &*c.name == name)
     }
 }
 

@@ -13,7 +13,7 @@ pub fn facts(node: &NodeImage, pod: &Pod) -> NodeFacts {
     if let Some(inspected) = status.inspected_pods.iter().find(|inspected| *inspected.uid == *pod.metadata.uid) {
         facts.created = inspected.containers.iter().map(created).collect();
     }
-    let wanted: Vec<_> = pod.spec.containers.iter().map(|c| (last_name(&c.image), normalised(&c.image))).collect();
+    let wanted: Vec<_> = pod.containers().map(|c| (last_name(&c.image), normalised(&c.image))).collect();
     // A node has hundreds of images, and this is asked for each of its pods: most are told apart by a part of their names.
     let is_like = |reference: &str| wanted.iter().any(|(name, _)| *name == last_name(reference));
     let mut add = |reference: &str, ids: &[String]| {
@@ -88,5 +88,10 @@ mod tests {
         assert_eq!(ids("elsewhere.io/web:latest"), ["sha256:2"]);
         assert_eq!(ids(&format!("web@{digest}")), ["sha256:3"]);
         assert_eq!(ids("other:2"), [] as [&str; 0], "another tag");
+        let init =
+            json!([{"name": "mesh", "image": "web", "restartPolicy": "Always"}, {"name": "once", "image": "other:1"}]);
+        let pod: Pod = serde_json::from_value(json!({"metadata": {}, "spec": {"initContainers": init}})).unwrap();
+        let of_native = facts(&node, &pod).image_ids.into_values().collect::<Vec<_>>().concat();
+        assert_eq!(of_native, ["sha256:1", "sha256:4"], "of init containers only those that go on running");
     }
 }

@@ -88,7 +88,9 @@ pub(super) fn why_not_ready(pod: &Pod) -> String {
         let why = waiting.map(|(name, reason)| format!(", container {name} is in {reason}")).unwrap_or_default();
         return format!("is {} on node {}{why}", pod.status.phase, pod.spec.node_name);
     }
-    let unready = pod.status.container_statuses.iter().filter(|c| !c.ready && !priority::is_held_back(pod, &c.name));
+    // Init containers that end are done with by now.
+    let lasting = states(pod).filter(|(status, init)| !init || pod.container(&status.name).is_some());
+    let unready = lasting.map(|(status, _)| status).filter(|c| !c.ready && !priority::is_held_back(pod, &c.name));
     let unready: Vec<_> = unready.map(|c| &*c.name).collect();
     if !unready.is_empty() {
         return format!("its container {} runs and does not pass its startup or readiness probe", unready.join(", "));
@@ -185,8 +187,7 @@ fn container(pod: &Pod, status: &ContainerStatus, init: bool, stale: bool) -> Op
     let name = &status.name;
     let (kind, list) = if init { ("init container", "initContainers") } else { ("container", "containers") };
     let field = format!("spec.template.spec.{list}[{name}]");
-    let spec = pod.spec.containers.iter().find(|c| !init && c.name == *name);
-    let image = spec.map_or(&*status.image, |c| &*c.image);
+    let image = pod.container(name).map_or(&*status.image, |c| &*c.image);
     if let Some(waiting) = &status.state.waiting {
         if NO_IMAGE.contains(&&*waiting.reason) {
             let what = format!(

@@ -56,6 +56,16 @@ fn container(state: Value) -> Value {
     json!({"status": {"containerStatuses": [status]}})
 }
 
+/// A native sidecar that is to have the image `mesh:2`, beside a container that is ready.
+fn native(state: Value) -> Value {
+    let mut status = json!({"name": "mesh", "containerID": "containerd://2", "ready": false});
+    merge(&mut status, &state);
+    let mut pod = container(json!({"ready": true}));
+    pod["spec"]["initContainers"] = json!([{"name": "mesh", "image": "mesh:2", "restartPolicy": "Always"}]);
+    pod["status"]["initContainerStatuses"] = json!([status]);
+    pod
+}
+
 /// The condition after one more round.
 fn told(snapshot: &mut Snapshot, outcome: &Outcome, seconds: i64) -> Option<CloneSetCondition> {
     let plan = decide(snapshot, at(seconds));
@@ -200,6 +210,22 @@ fn cases() -> Vec<Case> {
             0,
             "ContainerCrashLooping",
             &["init container init", "exit code 1"],
+        ),
+        (
+            "a native sidecar whose new image is not there",
+            native(json!({"image": "mesh:1", "state": {"waiting": {"reason": "ImagePullBackOff"}}})),
+            json!({}),
+            0,
+            "ImageUnavailable",
+            &["init container mesh", "\"mesh:2\""],
+        ),
+        (
+            "the probe of a native sidecar",
+            native(json!({"state": {"running": {}}})),
+            json!({}),
+            60,
+            "PodNotReady",
+            &["its container mesh runs", "readiness probe"],
         ),
         (
             "a probe",

@@ -307,6 +307,9 @@ pub struct PodPatch {
     pub finalizers: Vec<String>,
     /// Images by container name. Empty in a status patch.
     pub images: BTreeMap<String, String>,
+    /// Images of native sidecars by name, which are in the list of init containers. Empty in a status patch.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub native_images: BTreeMap<String, String>,
     /// Resources by container name, for the way from one template to another. They are written by [`Action::ResizePod`],
     /// so this is empty in a patch that is sent.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -320,7 +323,23 @@ impl PodPatch {
     /// Does any container restart for it?
     pub fn restarts(&self) -> bool {
         let resizes = self.resources.values().any(|resize| resize.restarts);
-        resizes || !self.images.is_empty() || self.env.changes()
+        resizes || self.changes_images() || self.env.changes()
+    }
+
+    /// All images by container name, whichever list the containers are in.
+    pub fn all_images(&self) -> impl Iterator<Item = (&String, &String)> {
+        self.images.iter().chain(&self.native_images)
+    }
+
+    /// Does any container get another image?
+    pub fn changes_images(&self) -> bool {
+        self.all_images().next().is_some()
+    }
+
+    /// The images by the list in a pod's spec that they are written in; of lists without any nothing.
+    pub fn images_by_list(&self) -> impl Iterator<Item = (&'static str, &BTreeMap<String, String>)> {
+        let lists = [("containers", &self.images), ("initContainers", &self.native_images)];
+        lists.into_iter().filter(|(_, images)| !images.is_empty())
     }
 }
 

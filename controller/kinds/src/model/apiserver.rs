@@ -41,16 +41,18 @@ pub(crate) fn write_pod(pods: &mut Objects, action: &Action, uid: &str, now: &Va
             let pod = find(pods, target)?;
             patch_metadata(pod, patch)?;
             let before = pod["spec"].clone();
-            for container in pod["spec"]["containers"].as_array_mut().into_iter().flatten() {
-                if let Some(image) = patch.images.get(container["name"].as_str().unwrap_or_default()) {
-                    container["image"] = json!(image);
+            for (list, images) in patch.images_by_list() {
+                for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
+                    if let Some(image) = images.get(container["name"].as_str().unwrap_or_default()) {
+                        container["image"] = json!(image);
+                    }
                 }
             }
             count_change(pod, &before);
             Ok(())
         }
         Action::PatchPodStatus { target, conditions, patch } => {
-            assert!(patch.images.is_empty(), "the status subresource carries no spec");
+            assert!(!patch.changes_images(), "the status subresource carries no spec");
             let pod = find(pods, target)?;
             patch_metadata(pod, patch)?;
             conditions.iter().for_each(|condition| set_condition(pod, json!(condition)));

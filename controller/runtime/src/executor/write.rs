@@ -152,10 +152,10 @@ impl Write {
 
     fn patch_pod(deed: Deed, target: &Target, patch: &PodPatch) -> Self {
         let mut body = metadata(patch);
-        if !patch.images.is_empty() {
-            let images = patch.images.iter();
+        for (list, images) in patch.images_by_list() {
+            let images = images.iter();
             let containers: Vec<_> = images.map(|(name, image)| json!({"name": name, "image": image})).collect();
-            body["spec"] = json!({"containers": containers});
+            body["spec"][list] = json!(containers);
         }
         Self::patch(deed, target, STRATEGIC, body)
     }

@@ -36,6 +36,22 @@ fn a_pod_patch_is_strategic_and_carries_its_preconditions() {
 }
 
 #[test]
+fn images_of_native_sidecars_are_written_among_the_init_containers() {
+    let images = |name: &str| [(name.to_owned(), "x:2".to_owned())].into();
+    let both = PodPatch { images: images("main"), native_images: images("mesh"), ..PodPatch::default() };
+    let native = PodPatch { native_images: images("mesh"), ..PodPatch::default() };
+    let (main, mesh) = (json!([{"name": "main", "image": "x:2"}]), json!([{"name": "mesh", "image": "x:2"}]));
+    for (patch, spec) in [
+        (both, json!({"containers": main, "initContainers": mesh})),
+        (native, json!({"initContainers": mesh})),
+        (PodPatch::default(), Value::Null),
+    ] {
+        let write = Write::of(&Action::PatchPod { target: target(None), patch });
+        assert_eq!(write.body["spec"], spec);
+    }
+}
+
+#[test]
 fn a_status_patch_may_carry_labels() {
     let condition = Condition { type_: "InPlaceUpdateReady".into(), status: "False".into(), ..Condition::default() };
     let patch = PodPatch { images: Default::default(), annotations: Default::default(), ..patch() };

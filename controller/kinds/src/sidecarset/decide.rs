@@ -16,10 +16,10 @@ use super::Hashes;
 use super::choose::{Chosen, Settings, choose};
 use super::inject::metadata;
 use super::names::{HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, INPLACE_UPDATE_STATE};
-use super::pods::{Member, image, is_hot};
+use super::pods::{Member, image, images_in, in_pod};
 use super::records::{self, Record, second};
 use super::sidecar::name;
-use super::{Snapshot, ahead, condition, hot, revisions};
+use super::{Snapshot, ahead, condition, hot, revisions, sidecar};
 
 /// Decides.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
@@ -149,19 +149,20 @@ fn finish(snapshot: &Snapshot, members: &[Member<'_>], plan: &mut Plan, now: Tim
 /// Gives the pod's containers their new images.
 fn update(snapshot: &Snapshot, member: &Member<'_>, latest: &str, now: Timestamp) -> Step {
     let (set, pod) = (&snapshot.set, member.pod);
-    let containers = &set.spec.containers;
     let version = set.metadata.resource_version.as_deref().unwrap_or("0");
-    let mut patch = hot::begin(containers, pod, version);
-    for container in containers.iter().filter(|container| !is_hot(container)) {
-        let has = pod.spec.containers.iter().find(|known| *known.name == *name(container));
+    let mut patch = hot::begin(&set.spec, pod, version);
+    // Init containers that end have ended: of their new images the records alone tell.
+    for (container, list) in sidecar::lasting(&set.spec).filter(|(container, list)| !sidecar::is_hot(container, *list))
+    {
+        let has = in_pod(pod, name(container), list);
         if has.is_some_and(|has| &*has.image != image(container)) {
-            patch.images.insert(name(container).to_owned(), image(container).to_owned());
+            images_in(&mut patch, list).insert(name(container).to_owned(), image(container).to_owned());
         }
     }
     note_state(snapshot, pod, &mut patch, member.unproven.is_none(), now);
     note_hashes(snapshot, pod, latest, &mut patch, now);
     patch_metadata(snapshot, pod, &mut patch);
-    let images: Vec<_> = patch.images.iter().map(|(container, image)| format!("{container} {image}")).collect();
+    let images: Vec<_> = patch.all_images().map(|(container, image)| format!("{container} {image}")).collect();
     let what = if images.is_empty() { "no image".to_owned() } else { images.join(", ") };
     step(pod, patch, format!("update pod {} in place: {what}", key(pod)))
 }
@@ -193,11 +194,12 @@ fn step(pod: &Pod, patch: PodPatch, reason: String) -> Step {
 
 /// What ran before, so that the new containers can be told from the old ones.
 fn note_state(snapshot: &Snapshot, pod: &Pod, patch: &mut PodPatch, settled: bool, now: Timestamp) {
-    if patch.images.is_empty() {
+    if !patch.changes_images() {
         return;
     }
     let old = sidecars::state(pod, snapshot.name()).unwrap_or_default();
-    let mut state = State::begin(pod, &snapshot.hashes.hash, patch.images.keys(), settled, second(now));
+    let changed = patch.all_images().map(|(container, _)| container);
+    let mut state = State::begin(pod, &snapshot.hashes.hash, changed, settled, second(now));
     // What is known of containers that do not change now stays true.
     for (container, before) in old.last_container_statuses {
         state.last_container_statuses.entry(container).or_insert(before);
@@ -217,8 +219,7 @@ fn write_state(snapshot: &Snapshot, pod: &Pod, state: &State, patch: &mut PodPat
 /// Hash and revision in one record belong together.
 fn note_hashes(snapshot: &Snapshot, pod: &Pod, latest: &str, patch: &mut PodPatch, now: Timestamp) {
     let set = snapshot.name();
-    let mut names: Vec<_> = snapshot.set.spec.containers.iter().map(|container| name(container).to_owned()).collect();
-    names.sort();
+    let names = sidecar::lasting_names(&snapshot.set.spec);
     for (annotation, hash, revision) in
         [(HASH, &snapshot.hashes.hash, latest), (HASH_WITHOUT_IMAGE, &snapshot.hashes.without_image, "")]
     {

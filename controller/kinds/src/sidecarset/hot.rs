@@ -3,20 +3,22 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::v1beta1::sidecarset::SidecarContainer;
+use berth_api::v1beta1::sidecarset::{SidecarContainer, SidecarSetSpec};
 use berth_workload::plan::PodPatch;
 use berth_workload::pod::Pod;
 
 use super::names::{VERSION_ALT_PREFIX, VERSION_PREFIX, WORKING_HOT_CONTAINER};
 use super::on_pod::working;
-use super::pods::{image, is_hot};
-use super::sidecar::{hot_pair, name};
+use super::pods::{image, images_in, in_pod};
+use super::sidecar::{self, List, hot_pair, name};
 
 /// The two containers that one is in a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pair {
     /// Its name in the SidecarSet.
     pub(super) name: String,
+    /// The list that both are in.
+    pub(super) list: List,
     /// The one that works, or that is to.
     pub(super) working: String,
     /// The other one.
@@ -27,7 +29,7 @@ pub(super) struct Pair {
 
 impl Pair {
     /// The two of a container in a pod.
-    fn of(container: &SidecarContainer, pod: &Pod) -> Self {
+    fn of(container: &SidecarContainer, list: List, pod: &Pod) -> Self {
         let [first, second] = hot_pair(name(container));
         // Where nothing says which one works, it is the one that has a version.
         let says = working(pod).remove(name(container)).filter(|says| [&first, &second].contains(&says));
@@ -35,7 +37,16 @@ impl Pair {
             says.map_or_else(|| !has_version(pod, &first) && has_version(pod, &second), |says| says == second);
         let (working, empty) = if is_second { (second, first) } else { (first, second) };
         let empty_image = container.upgrade_strategy.hot_upgrade_empty_image.clone();
-        Self { name: name(container).to_owned(), working, empty, empty_image }
+        Self { name: name(container).to_owned(), list, working, empty, empty_image }
+    }
+
+    /// The image that the one that works has in the pod, or is to have.
+    fn working_image<'a>(&self, pod: &'a Pod) -> &'a str {
+        in_pod(pod, &self.working, self.list).map_or("", |container| &*container.image)
+    }
+
+    fn is_in(&self, pod: &Pod) -> bool {
+        [&self.working, &self.empty].iter().all(|name| in_pod(pod, name, self.list).is_some())
     }
 }
 
@@ -44,12 +55,11 @@ fn has_version(pod: &Pod, container: &str) -> bool {
     pod.metadata.annotation(&format!("{VERSION_PREFIX}{container}")).is_some_and(|version| version != "0")
 }
 
-fn image_of<'a>(pod: &'a Pod, container: &str) -> &'a str {
-    pod.spec.containers.iter().find(|known| *known.name == *container).map_or("", |known| &*known.image)
-}
-
-fn pairs<'a>(containers: &'a [SidecarContainer], pod: &'a Pod) -> impl Iterator<Item = (&'a SidecarContainer, Pair)> {
-    containers.iter().filter(|container| is_hot(container)).map(|container| (container, Pair::of(container, pod)))
+/// The pairs that the pod has: an image of a container that it lacks would make another container.
+fn pairs<'a>(spec: &'a SidecarSetSpec, pod: &'a Pod) -> impl Iterator<Item = (&'a SidecarContainer, Pair)> {
+    let hot = sidecar::all(spec).filter(|(container, list)| sidecar::is_hot(container, *list));
+    let pairs = hot.map(|(container, list)| (container, Pair::of(container, list, pod)));
+    pairs.filter(|(_, pair)| pair.is_in(pod))
 }
 
 /// Is the old container to become the empty one? The versions say so, for the SidecarSet may name another empty image by now.
@@ -59,25 +69,25 @@ fn is_under_way(pod: &Pod, pair: &Pair) -> bool {
 }
 
 /// Those of which the old container still works, too.
-pub(super) fn upgrading(containers: &[SidecarContainer], pod: &Pod) -> Vec<Pair> {
-    let pairs = pairs(containers, pod).map(|(_, pair)| pair);
+pub(super) fn upgrading(spec: &SidecarSetSpec, pod: &Pod) -> Vec<Pair> {
+    let pairs = pairs(spec, pod).map(|(_, pair)| pair);
     // One of the two always works: where the one that is to has the empty image, nothing is as it seems.
-    pairs.filter(|pair| is_under_way(pod, pair) && image_of(pod, &pair.working) != pair.empty_image).collect()
+    pairs.filter(|pair| is_under_way(pod, pair) && pair.working_image(pod) != pair.empty_image).collect()
 }
 
 /// What gives the pod's hot-upgraded containers their new images: the empty one of each pair gets it. Where an upgrade is under way
 /// already, the one that is not proven gets it: the other one still works.
-pub(super) fn begin(containers: &[SidecarContainer], pod: &Pod, version: &str) -> PodPatch {
+pub(super) fn begin(spec: &SidecarSetSpec, pod: &Pod, version: &str) -> PodPatch {
     let mut patch = PodPatch::default();
     let mut working = working(pod);
-    for (container, pair) in pairs(containers, pod) {
+    for (container, pair) in pairs(spec, pod) {
         let wanted = image(container);
         let (new, old) =
             if is_under_way(pod, &pair) { (&pair.working, &pair.empty) } else { (&pair.empty, &pair.working) };
-        if image_of(pod, &pair.working) == wanted {
+        if pair.working_image(pod) == wanted {
             continue;
         }
-        patch.images.insert(new.clone(), wanted.to_owned());
+        images_in(&mut patch, pair.list).insert(new.clone(), wanted.to_owned());
         working.insert(pair.name.clone(), new.clone());
         let of_old = pod.metadata.annotation(&format!("{VERSION_PREFIX}{old}")).unwrap_or("0").to_owned();
         for (key, value) in [
@@ -88,7 +98,7 @@ pub(super) fn begin(containers: &[SidecarContainer], pod: &Pod, version: &str) -
             patch.annotations.insert(key, Some(value));
         }
     }
-    if !patch.images.is_empty() {
+    if patch.changes_images() {
         patch.annotations.insert(WORKING_HOT_CONTAINER.to_owned(), Some(text(&working)));
     }
     patch
@@ -98,7 +108,7 @@ pub(super) fn begin(containers: &[SidecarContainer], pod: &Pod, version: &str) -
 pub(super) fn reset(pairs: &[Pair]) -> PodPatch {
     let mut patch = PodPatch::default();
     for pair in pairs {
-        patch.images.insert(pair.empty.clone(), pair.empty_image.clone());
+        images_in(&mut patch, pair.list).insert(pair.empty.clone(), pair.empty_image.clone());
         patch.annotations.insert(format!("{VERSION_PREFIX}{}", pair.empty), Some("0".to_owned()));
         patch.annotations.insert(format!("{VERSION_ALT_PREFIX}{}", pair.working), Some("0".to_owned()));
     }
@@ -108,7 +118,7 @@ pub(super) fn reset(pairs: &[Pair]) -> PodPatch {
 /// Are all containers of the pod ready, but for the old ones of the pairs?
 pub(super) fn may_reset(pairs: &[Pair], pod: &Pod) -> bool {
     let is_old = |name: &str| pairs.iter().any(|pair| pair.empty == name);
-    let mut others = pod.spec.containers.iter().filter(|container| !is_old(&container.name));
+    let mut others = pod.containers().filter(|container| !is_old(&container.name));
     others.all(|container| pod.container_status(&container.name).is_some_and(|status| status.ready))
 }
 

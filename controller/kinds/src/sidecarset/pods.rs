@@ -1,6 +1,6 @@
 //! What a decision knows of one pod that has containers of the SidecarSet.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_api::v1beta1::sidecarset::{SidecarContainer, SidecarSetSpec};
@@ -8,12 +8,13 @@ use berth_workload::inplace::exact::{self, Verdict};
 use berth_workload::inplace::sidecars;
 use berth_workload::inplace::state::State;
 use berth_workload::node::image::facts;
-use berth_workload::pod::{ContainerStatus, Pod};
+use berth_workload::plan::PodPatch;
+use berth_workload::pod::{Container, ContainerStatus, Pod};
 
+use super::Snapshot;
 use super::hot::{self, Pair};
 use super::on_pod;
 use super::sidecar::{self, List};
-use super::{Snapshot, revisions};
 
 /// A pod that has the containers.
 pub(super) struct Member<'a> {
@@ -39,31 +40,42 @@ pub(super) fn image(container: &SidecarContainer) -> &str {
     container.container.get("image").and_then(|image| image.as_str()).unwrap_or_default()
 }
 
-/// Is the container made of two?
-pub(super) fn is_hot(container: &SidecarContainer) -> bool {
-    sidecar::is_hot(container, List::Main)
+/// The container that a pod has by this name in the list that it belongs in. A pod may have one of its own by that name in the other.
+pub(super) fn in_pod<'a>(pod: &'a Pod, name: &str, list: List) -> Option<&'a Container> {
+    let containers = match list {
+        List::Init => &pod.spec.native_sidecars,
+        List::Main => &pod.spec.containers,
+    };
+    containers.iter().find(|container| *container.name == *name)
 }
 
-/// The names that the containers have in pods.
-fn names_in_pods(containers: &[SidecarContainer]) -> BTreeSet<String> {
-    containers.iter().flat_map(|container| sidecar::names_in_pod(container, List::Main)).collect()
+/// The images of a patch that are written in this list.
+pub(super) fn images_in(patch: &mut PodPatch, list: List) -> &mut BTreeMap<String, String> {
+    match list {
+        List::Init => &mut patch.native_images,
+        List::Main => &mut patch.images,
+    }
 }
 
 impl<'a> Member<'a> {
-    /// The pod as one that the SidecarSet updates; `None` if it is not: it is on its way out, or does not have all its containers.
+    /// The pod as one that the SidecarSet updates; `None` if it is not: it is on its way out, or does not have all its
+    /// `containers`. One that lacks a native sidecar counts, and cannot be updated.
     pub(super) fn of(snapshot: &Snapshot, pod: &'a Arc<Pod>) -> Option<Self> {
         let set = &snapshot.set;
         let name = snapshot.name();
         if !pod.is_active() || !on_pod::is_injected(pod, name) {
             return None;
         }
-        let names = names_in_pods(&set.spec.containers);
-        if !names.iter().all(|name| pod.spec.containers.iter().any(|container| *container.name == **name)) {
+        let in_lists =
+            |(container, list)| sidecar::names_in_pod(container, list).into_iter().map(move |name| (name, list));
+        let names: Vec<_> = sidecar::lasting(&set.spec).flat_map(in_lists).collect();
+        let has = |(name, list): &(String, List)| in_pod(pod, name, *list).is_some();
+        if !names.iter().filter(|(_, list)| *list == List::Main).all(has) {
             return None;
         }
         let hash = on_pod::record(pod, name).map(|record| record.hash).unwrap_or_default();
         let without = on_pod::record_without_image(pod, name).map(|record| record.hash).unwrap_or_default();
-        let upgrading = hot::upgrading(&set.spec.containers, pod);
+        let upgrading = hot::upgrading(&set.spec, pod);
         // The old one of two is changed only when the new one is proven.
         let state = sidecars::state(pod, name).unwrap_or_default();
         let judged = State {
@@ -75,10 +87,10 @@ impl<'a> Member<'a> {
             ..state
         };
         let proof = if judged.is_settled() { Ok("pod") } else { proof(snapshot, pod, &judged) };
-        let is_failing = names.iter().filter_map(|name| pod.container_status(name)).any(fails);
+        let is_failing = names.iter().filter_map(|(name, _)| pod.container_status(name)).any(fails);
         Some(Self {
             is_updated: hash == snapshot.hashes.hash,
-            is_upgradable: without == snapshot.hashes.without_image && has_same_natives(snapshot, pod),
+            is_upgradable: without == snapshot.hashes.without_image && names.iter().all(has),
             proven_by_node: (proof == Ok("node")).then_some(judged),
             unproven: proof.err(),
             is_ready: upgrading.is_empty() && &*pod.status.phase == "Running" && pod.is_true("Ready"),
@@ -90,33 +102,17 @@ impl<'a> Member<'a> {
 
     /// By container of the spec: the images that the pod does not have of it.
     pub(super) fn changes<'b>(&self, spec: &'b SidecarSetSpec) -> impl Iterator<Item = (&'b str, &'b str)> {
-        let pod = self.pod;
-        let lacks = move |container: &&SidecarContainer| {
-            let names = sidecar::names_in_pod(container, List::Main);
-            !pod.spec
-                .containers
-                .iter()
-                .any(|has| names.iter().any(|name| *has.name == **name) && *has.image == *image(container))
+        let has = |container, list, name: &String| in_pod(self.pod, name, list).is_some_and(|has| *has.image == *image(container));
+        let lacks = move |(container, list): &(&SidecarContainer, List)| {
+            !sidecar::names_in_pod(container, *list).iter().any(|name| has(container, *list, name))
         };
-        spec.containers.iter().filter(lacks).map(|container| (sidecar::name(container), image(container)))
+        sidecar::lasting(spec).filter(lacks).map(|(container, _)| (sidecar::name(container), image(container)))
     }
 
     /// It was updated, and does not serve with its new containers yet.
     pub(super) fn is_under_way(&self) -> bool {
         self.is_updated && (self.unproven.is_some() || !self.is_ready)
     }
-}
-
-/// Are the containers that start before the pod's own, and run beside them, those that it has? Their images are not changed in place
-/// yet, so a pod whose are others cannot get there.
-fn has_same_natives(snapshot: &Snapshot, pod: &Pod) -> bool {
-    if !snapshot.set.spec.init_containers.iter().any(sidecar::is_native) {
-        return true;
-    }
-    let revision = on_pod::record(pod, snapshot.name()).map(|record| record.controller_revision);
-    let of_pod = snapshot.revisions.iter().find(|known| revision.as_deref() == Some(&*known.metadata.name));
-    let init = |data: &serde_json::Value| data["spec"]["initContainers"].clone();
-    of_pod.is_some_and(|known| init(&known.data.value()) == init(&revisions::data(&snapshot.set.spec)))
 }
 
 /// By what it is known that the containers are those of the pod's spec.

@@ -42,8 +42,20 @@ pub fn is_native(sidecar: &SidecarContainer) -> bool {
 }
 
 /// Whether it runs beside the pod's containers, and so is updated in place.
-pub fn is_lasting(sidecar: &SidecarContainer, list: List) -> bool {
+fn is_lasting(sidecar: &SidecarContainer, list: List) -> bool {
     list == List::Main || is_native(sidecar)
+}
+
+/// Those that run beside the pod's containers, and so are updated in place.
+pub fn lasting(spec: &SidecarSetSpec) -> impl Iterator<Item = (&SidecarContainer, List)> {
+    all(spec).filter(|(sidecar, list)| is_lasting(sidecar, *list))
+}
+
+/// The names of those, sorted, as the records of pods have them.
+pub fn lasting_names(spec: &SidecarSetSpec) -> Vec<String> {
+    let mut names: Vec<_> = lasting(spec).map(|(sidecar, _)| name(sidecar).to_owned()).collect();
+    names.sort();
+    names
 }
 
 /// Whether it comes as a pair. A container that ends cannot hand over.

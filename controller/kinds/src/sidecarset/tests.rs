@@ -1,9 +1,12 @@
 //! What is decided for SidecarSets, by table.
 
+mod natives;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_workload::gates::Gates;
-use berth_workload::plan::{Action, Plan};
+use berth_workload::plan::{Action, Plan, PodPatch};
 use berth_workload::revision::Revision;
 use jiff::Timestamp;
 use serde_json::{Value, json};

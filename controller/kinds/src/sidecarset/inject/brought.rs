@@ -79,9 +79,7 @@ impl Brought {
     /// Why the pod cannot have it.
     pub(super) fn add(&mut self, set: &Matched<'_>, pod: &Value, own: &Own<'_>, now: &str) -> Result<(), String> {
         let mut recorded = Recorded::of(|key| self.annotation(pod, key))?;
-        let lasting = sidecar::all(set.spec).filter(|(of, list)| sidecar::is_lasting(of, *list));
-        let mut list: Vec<String> = lasting.map(|(of, _)| sidecar::name(of).to_owned()).collect();
-        list.sort();
+        let list = sidecar::lasting_names(set.spec);
         let is_recorded = recorded.has(set, &list);
         let (mut any, mut is_kept) = (false, true);
         for (sidecar, in_list) in sidecar::all(set.spec) {

@@ -88,23 +88,34 @@ async fn writes_what_sidecar_sets_gave(admin: &Client, manager: &Client) -> Resu
             };
             json!({"name": name, "image": "a:1", "env": env})
         };
+        let native = |name: &str| {
+            let mut container = container(name);
+            container["restartPolicy"] = json!("Always");
+            container
+        };
         let containers: Vec<_> = ["main", "agent", "mesh-1", "mesh-2"].map(container).into();
-        let spec = json!({"containers": containers, "automountServiceAccountToken": false});
+        let init = [container("once"), native("proxy"), native("bare")];
+        let spec = json!({"containers": containers, "initContainers": init, "automountServiceAccountToken": false});
         let pod = json!({"metadata": {"name": name, "annotations": annotations}, "spec": spec});
         by_hand.create(&create, &serde_json::from_value(pod)?).await?;
     }
     let image =
-        |container: &str| Patch::Strategic(json!({"spec": {"containers": [{"name": container, "image": "a:2"}]}}));
+        |list: &str, container: &str| Patch::Strategic(json!({"spec": {list: [{"name": container, "image": "a:2"}]}}));
     let write = PatchParams::default();
-    for container in ["agent", "mesh-2"] {
-        pods.patch("given", &write, &image(container)).await.with_context(|| format!("the image of {container}"))?;
-        refused(
-            "of a pod without sidecars",
-            pods.patch("bare", &write, &image(container)).await,
-            "kruise-manager may write",
-        )?;
+    for (list, container) in [("containers", "agent"), ("containers", "mesh-2"), ("initContainers", "proxy")] {
+        let image = image(list, container);
+        pods.patch("given", &write, &image).await.with_context(|| format!("the image of {container}"))?;
+        let answer = pods.patch("bare", &write, &image).await;
+        refused("of a pod without sidecars", answer, "kruise-manager may write")?;
     }
-    refused("the pod's own image", pods.patch("given", &write, &image("main")).await, "kruise-manager may write")?;
+    for (what, list, container) in [
+        ("the pod's own image", "containers", "main"),
+        ("that of its own native sidecar", "initContainers", "bare"),
+        ("that of an init container that ends", "initContainers", "once"),
+    ] {
+        let answer = pods.patch("given", &write, &image(list, container)).await;
+        refused(what, answer, "kruise-manager may write")?;
+    }
     let labels = Patch::Merge(json!({"metadata": {"labels": {"app": "other"}}}));
     refused("its labels", pods.patch("given", &write, &labels).await, "kruise-manager may write")?;
     refused("its end", pods.delete("given", &DeleteParams::default()).await, "kruise-manager may write")?;

@@ -57,7 +57,8 @@ fn containers(pod: &Value) -> Vec<&str> {
 }
 
 fn status(pod: &Value, container: &str) -> Value {
-    let mut all = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
+    let lists = ["containerStatuses", "initContainerStatuses"].into_iter();
+    let mut all = lists.filter_map(|list| pod["status"][list].as_array()).flatten();
     all.find(|status| status["name"] == container).cloned().unwrap_or_default()
 }
 
@@ -78,25 +79,33 @@ async fn asked(case: &Case) -> Result<Value> {
     .await
 }
 
+/// A Deployment of two pods.
+fn deployment(image: &str) -> Value {
+    let template = objects::clone_set("deployed", 2, image, &json!({}))["spec"]["template"].clone();
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "deployed"},
+        "spec": {"replicas": 2, "selector": {"matchLabels": {APP: "deployed"}}, "template": labelled(template)},
+    })
+}
+
+async fn deployed(case: &Case) -> Result<Value> {
+    case.until(DEPLOYMENT, "deployed", |deployment| deployment["status"]["readyReplicas"] == 2).await
+}
+
 /// A Deployment's two pods, a CloneSet's two, and one of nobody.
 async fn make_pods(case: &Case, image: &str) -> Result<()> {
     let clone_set = objects::clone_set("cloned", 2, image, &json!({}));
     let mut of_clone_set = clone_set.clone();
     of_clone_set["spec"]["template"] = labelled(clone_set["spec"]["template"].clone());
     case.create(&of_clone_set).await?;
-    let template = objects::clone_set("deployed", 2, image, &json!({}))["spec"]["template"].clone();
-    let deployment = json!({
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "deployed"},
-        "spec": {"replicas": 2, "selector": {"matchLabels": {APP: "deployed"}}, "template": labelled(template)},
-    });
-    case.create(&deployment).await?;
+    case.create(&deployment(image)).await?;
     for (name, is_selected) in [("alone", true), ("bare", false)] {
         let template = objects::clone_set(name, 1, image, &json!({}))["spec"]["template"].clone();
         let mut pod = if is_selected { labelled(template) } else { template };
         (pod["apiVersion"], pod["kind"], pod["metadata"]["name"]) = (json!("v1"), json!("Pod"), json!(name));
         case.create(&pod).await?;
     }
-    case.until(DEPLOYMENT, "deployed", |deployment| deployment["status"]["readyReplicas"] == 2).await?;
+    deployed(case).await?;
     case.done("cloned").await?;
     for name in ["alone", "bare"] {
         case.kubectl(&["wait", "--for=condition=Ready", "pod", name, "-n", &case.namespace, "--timeout=120s"]).await?;
@@ -141,6 +150,11 @@ async fn updated_in_place(case: &Case, before: &[Value], image: &str) -> Result<
     let containers = json!([{"name": "agent", "image": image}]);
     case.patch(kind::SIDECAR_SET, &case.namespace, json!({"spec": {"containers": containers}})).await?;
     done(case, before.len()).await?;
+    agents_alone_restarted(case, before).await
+}
+
+/// Each pod is the one that it was, and of its containers the SidecarSet's alone is another, of another image.
+async fn agents_alone_restarted(case: &Case, before: &[Value]) -> Result<()> {
     for old in before {
         let name = old["metadata"]["name"].as_str().context("a pod without a name")?;
         let new = case.get(kind::POD, name).await?;
@@ -150,6 +164,35 @@ async fn updated_in_place(case: &Case, before: &[Value], image: &str) -> Result<
         ensure!(main["restartCount"] == 0, "{name}: {main}");
     }
     Ok(())
+}
+
+pub(crate) async fn a_native_sidecar_is_updated_in_place(case: &Case) -> Result<()> {
+    let (main, one, two) = (case.image("v1").await?, image(case, "one").await?, image(case, "two").await?);
+    let native = |image: &str| json!([{"name": "agent", "image": image, "restartPolicy": "Always"}]);
+    let images = async |image: &str| {
+        for pod in pods(case).await? {
+            let init = &pod["spec"]["initContainers"];
+            ensure!(init[0]["name"] == "agent" && init[0]["image"] == *image, "{init}");
+            ensure!(containers(&pod) == ["main"], "{:?}", containers(&pod));
+        }
+        anyhow::Ok(())
+    };
+    let tested = async {
+        case.create(&sidecar_set(case, &one, &json!({"containers": [], "initContainers": native(&one)}))).await?;
+        asked(case).await?;
+        case.create(&deployment(&main)).await?;
+        deployed(case).await?;
+        done(case, 2).await?;
+        images(&one).await?;
+        let before = pods(case).await?;
+        case.patch(kind::SIDECAR_SET, &case.namespace, json!({"spec": {"initContainers": native(&two)}})).await?;
+        done(case, before.len()).await?;
+        images(&two).await?;
+        agents_alone_restarted(case, &before).await
+    };
+    let tested = tested.await;
+    case.kubectl(&["delete", "sidecarset", &case.namespace, "--ignore-not-found"]).await?;
+    tested
 }
 
 pub(crate) async fn a_hot_upgrade_leaves_one_at_work(case: &Case) -> Result<()> {

@@ -102,9 +102,9 @@ impl<'a> Member<'a> {
 
     /// By container of the spec: the images that the pod does not have of it.
     pub(super) fn changes<'b>(&self, spec: &'b SidecarSetSpec) -> impl Iterator<Item = (&'b str, &'b str)> {
-        let has = |container, list, name: &String| in_pod(self.pod, name, list).is_some_and(|has| *has.image == *image(container));
-        let lacks = move |(container, list): &(&SidecarContainer, List)| {
-            !sidecar::names_in_pod(container, *list).iter().any(|name| has(container, *list, name))
+        let lacks = |(container, list): &(&SidecarContainer, List)| {
+            let names = sidecar::names_in_pod(container, *list);
+            !names.iter().any(|name| in_pod(self.pod, name, *list).is_some_and(|has| *has.image == *image(container)))
         };
         sidecar::lasting(spec).filter(lacks).map(|(container, _)| (sidecar::name(container), image(container)))
     }

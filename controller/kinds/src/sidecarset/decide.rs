@@ -19,7 +19,7 @@ use super::names::{HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, INPLACE_UPDATE_STATE
 use super::pods::{Member, image, images_in, in_pod};
 use super::records::{self, Record, second};
 use super::sidecar::name;
-use super::{Snapshot, ahead, condition, hot, revisions, sidecar};
+use super::{Snapshot, ahead, condition, drift, hot, revisions, sidecar};
 
 /// Decides.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
@@ -247,6 +247,9 @@ fn tell(snapshot: &Snapshot, members: &[Member<'_>], chosen: &Chosen<'_>, plan: 
         let why =
             "differs from the SidecarSet in more than images, which no update in place can change: replace the pod";
         plan.waiting.push(waiting(member.pod, why));
+    }
+    for (pod, why) in drift::drifted(snapshot) {
+        plan.waiting.push(waiting(pod, &why));
     }
     if !snapshot.updates() {
         return;

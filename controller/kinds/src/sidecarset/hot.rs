@@ -29,7 +29,7 @@ pub(super) struct Pair {
 
 impl Pair {
     /// The two of a container in a pod.
-    fn of(container: &SidecarContainer, list: List, pod: &Pod) -> Self {
+    pub(super) fn of(container: &SidecarContainer, list: List, pod: &Pod) -> Self {
         let [first, second] = hot_pair(name(container));
         // Where nothing says which one works, it is the one that has a version.
         let says = working(pod).remove(name(container)).filter(|says| [&first, &second].contains(&says));
@@ -63,7 +63,7 @@ fn pairs<'a>(spec: &'a SidecarSetSpec, pod: &'a Pod) -> impl Iterator<Item = (&'
 }
 
 /// Is the old container to become the empty one? The versions say so, for the SidecarSet may name another empty image by now.
-fn is_under_way(pod: &Pod, pair: &Pair) -> bool {
+pub(super) fn is_under_way(pod: &Pod, pair: &Pair) -> bool {
     let other = pod.metadata.annotation(&format!("{VERSION_ALT_PREFIX}{}", pair.working));
     other.is_some_and(|version| version != "0")
 }

@@ -10,6 +10,7 @@ pub mod allowed;
 mod choose;
 mod condition;
 mod decide;
+mod drift;
 pub mod expression;
 mod faults;
 pub mod hash;

@@ -42,7 +42,7 @@ pub fn is_native(sidecar: &SidecarContainer) -> bool {
 }
 
 /// Whether it runs beside the pod's containers, and so is updated in place.
-fn is_lasting(sidecar: &SidecarContainer, list: List) -> bool {
+pub fn is_lasting(sidecar: &SidecarContainer, list: List) -> bool {
     list == List::Main || is_native(sidecar)
 }
 

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::names::INJECTION_READY;
 use super::pods::Member;
 use super::revisions::History;
-use super::{Asked, Snapshot, on_pod};
+use super::{Asked, Snapshot, drift, on_pod};
 
 /// The status after a plan was carried out.
 pub fn status(snapshot: &Snapshot, _plan: &Plan, outcome: &Outcome, now: Timestamp) -> SidecarSetStatus {
@@ -47,6 +47,7 @@ fn injection(snapshot: &Snapshot, members: &[Member<'_>]) -> SidecarSetInjection
         missed: number(active.len() - injected - older),
         older: number(older),
         not_upgradable: number(members.iter().filter(|m| !m.is_updated && !m.is_upgradable).count()),
+        drifted: number(drift::drifted(snapshot).len()),
         ..SidecarSetInjection::default()
     }
 }

@@ -154,7 +154,7 @@ fn a_pod_that_differs_in_more_than_images_is_told_and_left_alone() {
 }
 
 /// A pod whose `mesh` is two containers of these images, of which the first works.
-fn hot_pod(images: [&str; 2], hash: &str, working: &str, ready: [bool; 2]) -> Value {
+pub(super) fn hot_pod(images: [&str; 2], hash: &str, working: &str, ready: [bool; 2]) -> Value {
     let mut pod = pod("a", hash, ready == [true, true]);
     let container = |at: usize| json!({"name": format!("mesh-{}", at + 1), "image": images[at]});
     pod["spec"]["containers"] = json!([{"name": "main", "image": "web:1"}, container(0), container(1)]);
@@ -173,7 +173,7 @@ fn hot_pod(images: [&str; 2], hash: &str, working: &str, ready: [bool; 2]) -> Va
     pod
 }
 
-fn hot_snapshot(pods: &[Value], strategy: Value) -> Snapshot {
+pub(super) fn hot_snapshot(pods: &[Value], strategy: Value) -> Snapshot {
     let container = json!({"name": "mesh", "image": "mesh:2",
                            "upgradeStrategy": {"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"}});
     snapshot(&json!({"/spec/containers": [container], "/spec/updateStrategy": strategy}), pods)
@@ -277,17 +277,22 @@ fn pods_are_counted_by_what_they_have() {
     };
     let pods = [
         pod("a", "h2", true),
-        pod("b", "h1", true),
         pod("c", "h2", false),
         without("d", "2026-01-01T00:00:00Z"),
         without("e", "2026-01-05T00:00:00Z"),
     ];
+    let mut drifted = pod("b", "h2", true);
+    drifted["spec"]["containers"][1]["image"] = json!("evil:1");
+    let pods = [pods.as_slice(), &[drifted]].concat();
     let snapshot = snapshot(&json!({}), &pods);
     let status = status(&snapshot, &Plan::default(), &Default::default(), NOW);
     let counted = (status.matched_pods, status.updated_pods, status.ready_pods, status.updated_ready_pods);
-    assert_eq!((counted, &*status.latest_revision), ((3, 2, 2, 1), "log-1"));
+    assert_eq!((counted, &*status.latest_revision), ((3, 3, 2, 2), "log-1"));
     let injection = status.injection.unwrap();
     assert_eq!((injection.selected, injection.injected, injection.missed, injection.older), (5, 3, 1, 1));
+    assert_eq!(injection.drifted, 1);
+    let told = decide(&snapshot, NOW).waiting;
+    assert!(told.iter().any(|waiting| waiting.pod == "default/b" && waiting.reason.contains("evil:1")), "{told:#?}");
     assert_eq!(status.conditions[0].status, "True");
 }
 

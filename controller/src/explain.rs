@@ -39,7 +39,7 @@ pub(crate) async fn explain(
     config: kube::Config,
     gates: Gates,
     pinning: &PodPinning,
-    own_namespace: &str,
+    (own_namespace, protected): (&str, &str),
 ) -> anyhow::Result<()> {
     let explained = match explain.kind {
         // It is in no namespace, and its pods are in any.
@@ -49,7 +49,7 @@ pub(crate) async fn explain(
     let client = berth_runtime::client::connect(config, Metrics::new(|_| {}))?;
     let resize = resize::ability(&client, gates).await.context("cannot ask whether the cluster resizes pods")?;
     let namespaces = Namespaces { own: own_namespace.to_owned(), explained };
-    let look = Look { client, namespaces, name: &explain.name, gates, resize };
+    let look = Look { client, namespaces, protected, name: &explain.name, gates, resize };
     let explained = match explain.kind {
         ExplainKind::Cloneset => look.at_clone_set().await?,
         ExplainKind::Statefulset => look.at_stateful_set().await?,
@@ -67,6 +67,8 @@ pub(crate) async fn explain(
 struct Look<'a> {
     client: Client,
     namespaces: Namespaces,
+    /// Namespaces whose pods get nothing from SidecarSets.
+    protected: &'a str,
     name: &'a str,
     gates: Gates,
     resize: Ability,
@@ -121,7 +123,7 @@ impl Look<'_> {
         let reads = sidecarset::Reads::new(&mut stores.reader());
         self.read(&stores, || false).await?;
         let Some(set) = reads.sets.get("", self.name) else { return self.is_missing("SidecarSet") };
-        let injection = Injection::new(Arc::default(), self.gates, &self.namespaces.own, "");
+        let injection = Injection::new(Arc::default(), self.gates, &self.namespaces.own, self.protected);
         let plan = decide_sidecar_set(&reads.observe(&set, &injection), Timestamp::now());
         Ok(explained("SidecarSet", self, plan, &Value::Null, &json!(set.0.status)))
     }

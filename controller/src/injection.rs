@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use berth_api::names::annotation::MIRROR_POD;
 use berth_api::v1beta1::sidecarset::{SidecarSet, SidecarSetSpec};
 use berth_kinds::sidecarset::allowed::{self, Rules};
 use berth_kinds::sidecarset::inject::{Matched, Settings, inject};
@@ -11,9 +12,10 @@ use berth_kinds::sidecarset::names::{FAILURE_POLICY, HASH};
 use berth_kinds::sidecarset::records;
 use berth_kinds::sidecarset::{Asked, Wanted, faults, wanted, without_bases};
 use berth_runtime::{Change, Object, Store};
-use berth_webhook::pods::{Asks, Injected, Injector, NotYet, SidecarAsk, Sidecars};
+use berth_webhook::pods::{Asks, Injected, Injector, NotYet, SidecarAsk, Sidecars, UNTOUCHED};
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::namespace::Namespace;
+use berth_workload::pod::Pod;
 use berth_workload::revision::Revision;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -98,6 +100,15 @@ impl Injection {
         self.gates
     }
 
+    /// Would nobody inject into the pod, whatever selects it? The webhook is not called for such a pod, so it misses nothing.
+    pub(crate) fn leaves_alone(&self, pod: &Pod, namespaces: &Store<Watched<Namespace>>) -> bool {
+        let (key, value) = UNTOUCHED;
+        let is_untouched = |namespace: &Watched<Namespace>| namespace.0.metadata.label(key) == Some(value);
+        self.protected.contains(&*pod.metadata.namespace)
+            || pod.metadata.annotation(MIRROR_POD).is_some()
+            || namespaces.get("", &pod.metadata.namespace).is_some_and(|namespace| is_untouched(&namespace))
+    }
+
     /// To be told when it was written for whose pods the webhook is called.
     pub(crate) fn on_written(&self, hook: impl Fn() + Send + Sync + 'static) {
         self.asks.on_written(hook);
@@ -141,7 +152,7 @@ fn recorded_revisions(pod: &Value) -> BTreeMap<String, String> {
     records.map(|(set, record)| (set, record.controller_revision)).collect()
 }
 
-fn is_paused(set: &SidecarSet) -> bool {
+pub(crate) fn is_paused(set: &SidecarSet) -> bool {
     set.spec.injection_strategy.paused || set.metadata.deletion_timestamp.is_some()
 }
 

@@ -48,7 +48,8 @@ fn main() -> anyhow::Result<()> {
         match &cli.command {
             Some(Command::Explain(explain)) => {
                 let pinning = PodPinning::new(cli.run.pod_pinning, cli.run.pod_pinning_fail_closed, Arc::default());
-                explain::explain(explain, config, gates, &pinning, &cli.run.namespace).await
+                let namespaces = (cli.run.namespace.as_str(), cli.run.protected_namespaces.as_str());
+                explain::explain(explain, config, gates, &pinning, namespaces).await
             }
             None => {
                 timings::check(&cli.run).map_err(anyhow::Error::msg)?;

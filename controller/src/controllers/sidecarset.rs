@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::NodeImage;
 use berth_api::v1beta1::sidecarset::{PatchPolicy, SidecarSet, SidecarSetPatchPodMetadata};
-use berth_kinds::sidecarset::{Snapshot, annotations_to_read, decide, hashes, status};
+use berth_kinds::sidecarset::{Snapshot, annotations_to_read, base_of, decide, hashes, is_injected, status};
 use berth_runtime::client::{self, Failed};
 use berth_runtime::driver::Next;
 use berth_runtime::queue::Queue;
 use berth_runtime::store::{Index, pods};
 use berth_runtime::{Change, Key, Object, Owned, Resource, Store, object, turn};
+use berth_webhook::pods::UNTOUCHED;
 use berth_workload::namespace::Namespace;
 use berth_workload::owner::Reference;
 use berth_workload::plan::{Outcome, Plan};
@@ -27,7 +28,7 @@ use crate::acting::{Acting, LARGE};
 use crate::change::{self, each};
 use crate::controllers::Controller;
 use crate::custom_workloads::CustomWorkloads;
-use crate::injection::Injection;
+use crate::injection::{Injection, is_paused};
 use crate::reads::{Read, Reader};
 use crate::told::Told;
 use crate::unreadable;
@@ -117,10 +118,12 @@ impl Controller for Reads {
                 if old.as_ref().is_none_or(|old| is_news(&old.0, &new.0)) {
                     selectors.set(&new.0);
                     to.add(Key::of(&**new));
+                    base_of(&new.0).into_iter().for_each(|base| to.add(Key::new("", base)));
                 }
             }
             Change::Deleted { old } => {
                 selectors.remove(old.name());
+                base_of(&old.0).into_iter().for_each(|base| to.add(Key::new("", base)));
                 known.expectations.forget(old.uid());
             }
             Change::Synced => {}
@@ -128,9 +131,14 @@ impl Controller for Reads {
         let to = queue.clone();
         self.sets.on_unreadable(move |odd| to.add(Key::new("", &odd.name)));
         let (to, selectors, namespaces) = (queue.clone(), self.selectors.clone(), self.namespaces.clone());
+        let injection = acting.injection.clone();
         self.pods.on_change(move |change| {
             let mut woken = Vec::new();
-            each(change, |pod| woken.extend(selectors.of(pod, &namespaces)));
+            each(change, |pod| {
+                if !injection.leaves_alone(pod, &namespaces) {
+                    woken.extend(selectors.of(pod, &namespaces));
+                }
+            });
             woken.into_iter().for_each(|set| to.add(Key::new("", &set)));
         });
         let to = queue.clone();
@@ -160,8 +168,11 @@ impl Reads {
         let (to, selectors) = (queue.clone(), self.selectors.clone());
         self.namespaces.on_change(move |change| {
             let Change::Applied { old: Some(old), new } = change else { return };
-            if old.0.metadata.labels != new.0.metadata.labels {
-                selectors.of_namespaces().into_iter().for_each(|set| to.add(Key::new("", &set)));
+            let (old, new) = (&old.0.metadata, &new.0.metadata);
+            if old.labels != new.labels {
+                // Its pods are left alone now, or no more, whoever selects them.
+                let concerns_all = old.label(UNTOUCHED.0) != new.label(UNTOUCHED.0);
+                selectors.of_namespaces(concerns_all).into_iter().for_each(|set| to.add(Key::new("", &set)));
             }
         });
     }
@@ -204,10 +215,24 @@ impl Reads {
         (!self.jobs.is_missing()).then(jobs)
     }
 
+    /// The selectors of the canaries of a SidecarSet.
+    fn canaries(&self, base: &str) -> Vec<Compiled> {
+        let is_canary =
+            |set: &&Arc<Watched<SidecarSet>>| base_of(&set.0).is_some_and(|known| known == base) && !is_paused(&set.0);
+        self.sets.all().iter().filter(is_canary).map(|set| Compiled::new(&set.0)).collect()
+    }
+
     /// Everything that a decision about this SidecarSet reads, from the stores alone.
     pub(crate) fn observe(&self, set: &Watched<SidecarSet>, injection: &Injection) -> Snapshot {
         let selectors = Compiled::new(&set.0);
-        let selects = |pod: &Arc<Pod>| selectors.select(pod, &self.namespaces);
+        let canaries = self.canaries(set.name());
+        // Where a canary is injected its base is not.
+        let is_taken = |pod: &Pod| {
+            !is_injected(pod, set.name()) && canaries.iter().any(|canary| canary.select(pod, &self.namespaces))
+        };
+        let selects = |pod: &Arc<Pod>| {
+            selectors.select(pod, &self.namespaces) && !injection.leaves_alone(pod, &self.namespaces) && !is_taken(pod)
+        };
         let pods: Vec<_> = self.pods.all().into_iter().filter(selects).collect();
         let node_image = |pod: &Arc<Pod>| {
             let node = self.nodeimages.get("", &pod.spec.node_name)?;
@@ -356,9 +381,15 @@ impl Selectors {
         all.iter().filter(|(_, compiled)| compiled.select(pod, namespaces)).map(|(name, _)| name.clone()).collect()
     }
 
-    /// The names of those that look at labels of namespaces.
-    fn of_namespaces(&self) -> Vec<String> {
+    /// The names of those that look at labels of namespaces, or of all.
+    fn of_namespaces(&self, all_of_them: bool) -> Vec<String> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter().filter(|(_, compiled)| compiled.asks_for_namespaces()).map(|(name, _)| name.clone()).collect()
+        all.iter()
+            .filter(|(_, compiled)| all_of_them || compiled.asks_for_namespaces())
+            .map(|(name, _)| name.clone())
+            .collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -121,6 +121,8 @@ pub mod annotation {
     pub const SIDECARSET_CANARY: &str = "apps.kruise.io/sidecarset-canary";
     /// Beside it: the name of its base, another SidecarSet.
     pub const SIDECARSET_BASE: &str = "apps.kruise.io/sidecarset-base";
+    /// Kubernetes' own, on what a kubelet shows of a pod that it has from a file: no write to it changes that pod.
+    pub const MIRROR_POD: &str = "kubernetes.io/config.mirror";
     /// *Berth.* On a SidecarSet, `Fail`: a pod that cannot get the containers is not created. `Ignore`, as without it: it is
     /// created without them.
     pub const SIDECARSET_FAILURE_POLICY: &str = "apps.kruise.io/sidecarset-failure-policy";

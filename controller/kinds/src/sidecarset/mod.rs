@@ -43,8 +43,9 @@ use berth_workload::revision::Revision;
 pub use decide::{annotations_to_read, decide};
 pub use faults::faults;
 pub use hash::{Hashes, hashes};
+pub use on_pod::is_injected;
 pub use status::status;
-pub use wanted::{Wanted, wanted, without_bases};
+pub use wanted::{Wanted, base_of, wanted, without_bases};
 
 /// All that a decision about one SidecarSet reads.
 #[derive(Debug, Clone)]
@@ -53,7 +54,7 @@ pub struct Snapshot {
     pub set: Arc<SidecarSet>,
     /// Its hashes.
     pub hashes: Hashes,
-    /// The pods that its selectors match.
+    /// The pods that its selectors match, but for those into which nobody would ever inject.
     pub pods: Vec<Arc<Pod>>,
     /// Its revisions, sorted oldest first ([`berth_workload::revision::sort`]).
     pub revisions: Vec<Arc<Revision>>,

@@ -19,7 +19,7 @@ pub(super) fn record_without_image(pod: &Pod, set: &str) -> Option<Record> {
 
 /// Does the pod have containers of the SidecarSet, as far as its annotations say? Pods from before version 0.8 of the peer have no
 /// list.
-pub(super) fn is_injected(pod: &Pod, set: &str) -> bool {
+pub fn is_injected(pod: &Pod, set: &str) -> bool {
     match pod.metadata.annotation(INJECTED_LIST).filter(|list| !list.is_empty()) {
         Some(list) => list.split(',').any(|name| name == set),
         None => record(pod, set).is_some(),

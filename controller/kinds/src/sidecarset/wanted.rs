@@ -136,7 +136,7 @@ fn lost(asked: &SidecarSetInjectRevision) -> String {
 }
 
 /// The SidecarSet that a canary is based on.
-pub(super) fn base_of(set: &SidecarSet) -> Option<&String> {
+pub fn base_of(set: &SidecarSet) -> Option<&String> {
     let annotations = set.metadata.annotations.as_ref()?;
     annotations.get(BASE).filter(|_| annotations.get(CANARY).is_some_and(|is| is == "true"))
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::places::Endpoint;
 
 pub use pins::{PIN_PATH, PinnedWorkload, Records, Scope};
-pub use sidecars::{INJECT_PATH, Injected, Injector, SidecarAsk, Sidecars};
+pub use sidecars::{INJECT_PATH, Injected, Injector, SidecarAsk, Sidecars, UNTOUCHED};
 
 /// The MutatingWebhookConfiguration of the chart.
 pub const MUTATING: &str = "kruise-mutating-webhook-configuration";

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use berth_api::names::annotation::MIRROR_POD;
 use berth_api::names::label::NAMESPACE_NAME;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
@@ -14,7 +15,7 @@ use crate::places::Endpoint;
 /// Path of the handler.
 pub const INJECT_PATH: &str = "/inject-sidecars";
 /// Whoever labels a namespace with this is called for by nobody: the peer's own mark.
-const UNTOUCHED: (&str, &str) = ("control-plane", "openkruise");
+pub const UNTOUCHED: (&str, &str) = ("control-plane", "openkruise");
 /// The most entries: all of them are one object, and each has the authorities' certificates.
 const MOST_ENTRIES: usize = 200;
 /// The most SidecarSets.
@@ -119,7 +120,7 @@ fn parts(expressions: &BTreeSet<String>) -> Vec<String> {
 }
 
 fn entry(name: &str, policy: &str, (namespaces, pods): (Value, &str), endpoint: &Endpoint, bundle: &str) -> Value {
-    let is_no_mirror = "!('kubernetes.io/config.mirror' in object.metadata.?annotations.orValue({}))";
+    let is_no_mirror = format!("!('{MIRROR_POD}' in object.metadata.?annotations.orValue({{}}))");
     json!({
         "name": name, "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": policy,
         "timeoutSeconds": TIMEOUT, "matchPolicy": "Exact", "reinvocationPolicy": "IfNeeded", "namespaceSelector": namespaces,

@@ -264,7 +264,7 @@ mod pairs {
     use std::marker::PhantomData;
     use std::ops::Deref;
 
-    use berth_api::names::annotation::{INPLACE_UPDATE_GRACE_OLD, INPLACE_UPDATE_STATE_OLD};
+    use berth_api::names::annotation::{INPLACE_UPDATE_GRACE_OLD, INPLACE_UPDATE_STATE_OLD, MIRROR_POD};
     use serde::Deserialize;
     use serde::de::{Deserializer, MapAccess, Visitor};
 
@@ -286,8 +286,8 @@ mod pairs {
     }
 
     /// Those outside of the domain.
-    const KNOWN_ANNOTATIONS: [&str; 3] =
-        ["controller.kubernetes.io/pod-deletion-cost", INPLACE_UPDATE_STATE_OLD, INPLACE_UPDATE_GRACE_OLD];
+    const KNOWN_ANNOTATIONS: [&str; 4] =
+        ["controller.kubernetes.io/pod-deletion-cost", INPLACE_UPDATE_STATE_OLD, INPLACE_UPDATE_GRACE_OLD, MIRROR_POD];
 
     pub(super) fn is_known(key: &str) -> bool {
         let domain = key.split_once('/').map_or("", |(domain, _)| domain);

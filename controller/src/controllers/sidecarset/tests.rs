@@ -1,0 +1,104 @@
+use berth_workload::gates::Gates;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::reads::Stores;
+
+const OURS: &str = "kruise-system";
+
+/// Stores in which these SidecarSets, namespaces with labels and pods are.
+fn reads(sets: &[Value], namespaces: &[(&str, Value)], pods: &[Value]) -> Reads {
+    let mut stores = Stores::default();
+    let reads = Reads::new(&mut stores.reader());
+    for set in sets {
+        reads.sets.apply(serde_json::from_value(set.clone()).unwrap());
+    }
+    for (name, labels) in namespaces {
+        let namespace = json!({"metadata": {"name": name, "uid": name, "resourceVersion": "1", "labels": labels}});
+        reads.namespaces.apply(serde_json::from_value(namespace).unwrap());
+    }
+    for pod in pods {
+        reads.pods.apply(serde_json::from_value(pod.clone()).unwrap());
+    }
+    reads
+}
+
+fn set(name: &str, labels: Value, annotations: Value) -> Value {
+    json!({
+        "metadata": {"name": name, "uid": name, "resourceVersion": "1", "annotations": annotations},
+        "spec": {"selector": {"matchLabels": labels}, "containers": [{"name": name, "image": "a:1"}]},
+    })
+}
+
+fn pod(namespace: &str, name: &str, labels: Value, annotations: Value) -> Value {
+    json!({"metadata": {"namespace": namespace, "name": name, "uid": name, "resourceVersion": "1", "labels": labels,
+                        "annotations": annotations}})
+}
+
+fn injection() -> Arc<Injection> {
+    Injection::new(Arc::default(), Gates::default(), OURS, "kube-system")
+}
+
+/// The names of the pods that a decision about a SidecarSet is about.
+fn selected(reads: &Reads, set: &str) -> Vec<String> {
+    let snapshot = reads.observe(&reads.sets.get("", set).unwrap(), &injection());
+    let mut names: Vec<_> = snapshot.pods.iter().map(|pod| pod.metadata.name.to_string()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn pods_into_which_nobody_would_ever_inject_are_not_selected() {
+    let web = || json!({"app": "web"});
+    let pods = [
+        pod("default", "one", web(), json!({})),
+        pod("default", "other", json!({"app": "db"}), json!({})),
+        pod("default", "mirror", web(), json!({"kubernetes.io/config.mirror": "hash"})),
+        pod(OURS, "ours", web(), json!({})),
+        pod("kube-system", "protected", web(), json!({})),
+        pod("untouched", "untouched", web(), json!({})),
+    ];
+    let namespaces = [("default", json!({})), ("untouched", json!({"control-plane": "openkruise"}))];
+    assert_eq!(selected(&reads(&[set("log", web(), json!({}))], &namespaces, &pods), "log"), ["one"]);
+}
+
+#[test]
+fn pods_that_a_canary_takes_are_not_those_of_its_base_but_where_they_have_its_containers() {
+    let canary = |paused: bool| {
+        let annotations = json!({"apps.kruise.io/sidecarset-canary": "true", "apps.kruise.io/sidecarset-base": "log"});
+        let mut canary = set("log-canary", json!({"canary": "yes"}), annotations);
+        canary["spec"]["injectionStrategy"] = json!({"paused": paused});
+        canary
+    };
+    let both = || json!({"app": "web", "canary": "yes"});
+    let pods = [
+        pod("default", "base", json!({"app": "web"}), json!({})),
+        pod("default", "new", both(), json!({})),
+        pod("default", "old", both(), json!({"kruise.io/sidecarset-injected-list": "log"})),
+    ];
+    let sets = |paused| [set("log", json!({"app": "web"}), json!({})), canary(paused)];
+    let namespaces = [("default", json!({}))];
+    assert_eq!(selected(&reads(&sets(false), &namespaces, &pods), "log"), ["base", "old"]);
+    assert_eq!(selected(&reads(&sets(true), &namespaces, &pods), "log"), ["base", "new", "old"]);
+}
+
+#[test]
+fn a_pod_that_is_not_selected_any_more_is_looked_at_as_long_as_its_condition_speaks_of_the_sidecar_set() {
+    let speaking = |name: &str, message: &str| {
+        let mut pod = pod("default", name, json!({"app": "db"}), json!({}));
+        pod["status"] =
+            json!({"conditions": [{"type": "SidecarSetUpgradable", "status": "False", "message": message}]});
+        pod
+    };
+    let pods = [speaking("one", r#"{"log":false}"#), speaking("other", r#"{"logs":false}"#)];
+    let reads = reads(&[set("log", json!({"app": "web"}), json!({}))], &[("default", json!({}))], &pods);
+    let snapshot = reads.observe(&reads.sets.get("", "log").unwrap(), &injection());
+    let names: Vec<_> = snapshot.strangers.iter().map(|pod| &*pod.metadata.name).collect();
+    assert_eq!((names, snapshot.pods.len()), (vec!["one"], 0));
+}
+
+#[test]
+fn no_sidecar_set_is_gone_by_the_word_of_a_store_that_is_not_complete() {
+    let reads = reads(&[], &[], &[]);
+    assert!(!is_gone(&reads.sets, "log"));
+}

@@ -90,7 +90,7 @@ fn terms<'a>(wanted: &[UpdateScatterTerm], pods: impl Iterator<Item = &'a Arc<Po
     terms
 }
 
-/// Chooses. Pods that do not serve anyway cost nothing, as long as no pod with the new images fails.
+/// Chooses. Pods that do not serve anyway wait for nobody, as long as no pod with the new images fails; those that do wait for them.
 /// `held` tells why one waits for something else.
 pub(super) fn choose<'a>(
     settings: &Settings,
@@ -121,7 +121,9 @@ pub(super) fn choose<'a>(
             continue;
         }
         let is_free = !member.is_ready && !fails;
-        if !is_free && unavailable >= settings.max_unavailable {
+        // Who is on the way to an earlier form is counted already, and not twice.
+        let own = usize::from(member.is_under_way());
+        if !is_free && unavailable - own >= settings.max_unavailable {
             let why = format!(
                 "waits for spec.updateStrategy.maxUnavailable: {unavailable} of {} that may be are out of service",
                 settings.max_unavailable
@@ -129,7 +131,7 @@ pub(super) fn choose<'a>(
             chosen.later.push((member, why));
             continue;
         }
-        unavailable += usize::from(!is_free);
+        unavailable += 1 - own;
         chosen.now.push(member);
     }
     chosen
@@ -143,3 +145,6 @@ fn in_order<'a>(settings: &Settings, members: &[Member<'_>], candidates: &[&'a M
     let members: BTreeMap<_, _> = candidates.iter().map(|member| (&*member.pod.metadata.uid, *member)).collect();
     pods.iter().filter_map(|pod| members.get(&*pod.metadata.uid).copied()).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -109,9 +109,9 @@ impl<'a> Member<'a> {
         sidecar::lasting(spec).filter(lacks).map(|(container, _)| (sidecar::name(container), image(container)))
     }
 
-    /// It was updated, and does not serve with its new containers yet.
+    /// It was updated, and does not serve with its new containers yet, be they those of now or those of an earlier form.
     pub(super) fn is_under_way(&self) -> bool {
-        self.is_updated && (self.unproven.is_some() || !self.is_ready)
+        self.unproven.is_some() || !self.upgrading.is_empty() || (self.is_updated && !self.is_ready)
     }
 }
 

@@ -77,7 +77,7 @@ pub(super) fn pod(name: &str, hash: &str, ready: bool) -> Value {
 }
 
 /// The pods that get new images.
-fn updated(plan: &Plan) -> Vec<String> {
+pub(super) fn updated(plan: &Plan) -> Vec<String> {
     let stage = plan.stages.iter().find(|stage| stage.name == "update");
     let steps = stage.into_iter().flat_map(|stage| &stage.steps).flat_map(|step| &step.actions);
     steps

@@ -2,13 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use berth_api::names::condition::SIDECARSET_UPGRADABLE as UPGRADABLE;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::NodeImage;
 use berth_api::v1beta1::sidecarset::{PatchPolicy, SidecarSet, SidecarSetPatchPodMetadata};
-use berth_kinds::sidecarset::{Snapshot, annotations_to_read, base_of, decide, hashes, is_injected, status};
+use berth_kinds::sidecarset::{
+    Snapshot, annotations_to_read, base_of, decide, forget, hashes, is_injected, speaks_of, spoken_of, status,
+};
 use berth_runtime::client::{self, Failed};
 use berth_runtime::driver::Next;
+use berth_runtime::executor::Owner as Writer;
 use berth_runtime::queue::Queue;
 use berth_runtime::store::{Index, pods};
 use berth_runtime::{Change, Key, Object, Owned, Resource, Store, object, turn};
@@ -24,7 +29,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 
-use crate::acting::{Acting, LARGE};
+use crate::acting::{Acting, LARGE, next};
 use crate::change::{self, each};
 use crate::controllers::Controller;
 use crate::custom_workloads::CustomWorkloads;
@@ -124,6 +129,7 @@ impl Controller for Reads {
             Change::Deleted { old } => {
                 selectors.remove(old.name());
                 base_of(&old.0).into_iter().for_each(|base| to.add(Key::new("", base)));
+                to.add(Key::of(&**old));
                 known.expectations.forget(old.uid());
             }
             Change::Synced => {}
@@ -147,6 +153,7 @@ impl Controller for Reads {
                 managing_set(&revision.0.metadata).into_iter().for_each(|set| to.add(Key::new("", &set.name)));
             });
         });
+        self.wake_for_the_gone(queue);
         self.wake_for_namespaces(queue);
         self.wake_for_answers(queue);
         self.wake_for_images(queue);
@@ -157,12 +164,55 @@ impl Controller for Reads {
 
     /// One round for one SidecarSet.
     async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
+        if is_gone(&self.sets, &key.name) {
+            self.told.forget(&key);
+            return self.forget(acting, &key.name).await;
+        }
         let round = |set: Arc<_>| async move { round(self, acting, &set).await };
         unreadable::by_last_read(acting, (&self.sets, &self.told), key, round).await
     }
 }
 
 impl Reads {
+    /// A pod whose condition speaks of a SidecarSet that is gone: whoever was to take it back may have died before.
+    fn wake_for_the_gone(&self, queue: &Arc<Queue<Key>>) {
+        let (to, sets) = (queue.clone(), self.sets.clone());
+        self.pods.on_change(move |change| {
+            let Change::Applied { old, new } = change else { return };
+            let said = |pod: &Pod| pod.condition(UPGRADABLE).map(|condition| condition.message.clone());
+            if old.as_ref().is_none_or(|old| said(old) != said(new)) {
+                spoken_of(new).iter().filter(|name| is_gone(&sets, name)).for_each(|name| to.add(Key::new("", name)));
+            }
+        });
+        // Stores hold their hooks, and the one above holds this store.
+        let (to, sets, pods) = (queue.clone(), Arc::downgrade(&self.sets), Arc::downgrade(&self.pods));
+        self.sets.on_change(move |change| {
+            let (Change::Synced, Some(sets), Some(pods)) = (change, sets.upgrade(), pods.upgrade()) else { return };
+            let names: BTreeSet<_> = pods.all().iter().flat_map(|pod| spoken_of(pod)).collect();
+            names.iter().filter(|name| is_gone(&sets, name)).for_each(|name| to.add(Key::new("", name)));
+        });
+    }
+
+    /// The conditions of pods speak no more of a SidecarSet that is gone.
+    async fn forget(&self, acting: &Acting, name: &str) -> Next {
+        let uid = format!("gone/{name}");
+        if let Err(next) = acting.settled(&uid).await {
+            return next;
+        }
+        let speaks = |pod: &&Arc<Pod>| speaks_of(pod, name) && !acting.injection.leaves_alone(pod, &self.namespaces);
+        let plan = forget(name, self.pods.all().iter().filter(speaks), Timestamp::now());
+        if plan.is_idle() {
+            acting.expectations.forget(&uid);
+            return Next::Done;
+        }
+        let writer = Writer { resource: object::SIDECAR_SETS, namespace: String::new(), name: name.to_owned(), uid };
+        let outcome = acting.executor.act(&plan, &writer).await;
+        match next(&plan, &outcome, Ok(false)) {
+            Next::Done => Next::After(WRITTEN),
+            other => other,
+        }
+    }
+
     /// A namespace whose labels change may be selected by others now.
     fn wake_for_namespaces(&self, queue: &Arc<Queue<Key>>) {
         let (to, selectors) = (queue.clone(), self.selectors.clone());
@@ -230,10 +280,15 @@ impl Reads {
         let is_taken = |pod: &Pod| {
             !is_injected(pod, set.name()) && canaries.iter().any(|canary| canary.select(pod, &self.namespaces))
         };
-        let selects = |pod: &Arc<Pod>| {
-            selectors.select(pod, &self.namespaces) && !injection.leaves_alone(pod, &self.namespaces) && !is_taken(pod)
-        };
-        let pods: Vec<_> = self.pods.all().into_iter().filter(selects).collect();
+        let (mut pods, mut strangers) = (Vec::new(), Vec::new());
+        let touched = |pod: &Arc<Pod>| !injection.leaves_alone(pod, &self.namespaces);
+        for pod in self.pods.all().into_iter().filter(touched) {
+            if selectors.select(&pod, &self.namespaces) && !is_taken(&pod) {
+                pods.push(pod);
+            } else if speaks_of(&pod, set.name()) {
+                strangers.push(pod);
+            }
+        }
         let node_image = |pod: &Arc<Pod>| {
             let node = self.nodeimages.get("", &pod.spec.node_name)?;
             Some((pod.spec.node_name.clone(), node.0.clone()))
@@ -243,6 +298,7 @@ impl Reads {
             node_images: pods.iter().filter_map(node_image).collect(),
             set: set.0.clone(),
             pods,
+            strangers,
             revisions: history(&self.revisions, set, injection.own_namespace()),
             own_namespace: injection.own_namespace().to_owned(),
             jobs: self.jobs(set),
@@ -253,6 +309,15 @@ impl Reads {
         }
     }
 }
+
+/// Is there surely no SidecarSet of this name? A store that is not complete cannot tell.
+fn is_gone(sets: &Store<Watched<SidecarSet>>, name: &str) -> bool {
+    let is_known = || sets.get("", name).is_some() || sets.unreadable("", name).is_some();
+    sets.is_synced() && !sets.is_missing() && !is_known()
+}
+
+/// After what was written for a SidecarSet that is gone, until it is looked whether all of it is seen.
+const WRITTEN: Duration = Duration::from_secs(1);
 
 fn is_news(old: &SidecarSet, new: &SidecarSet) -> bool {
     change::is_news((&old.metadata, &old.status), (&new.metadata, &new.status), |status| {

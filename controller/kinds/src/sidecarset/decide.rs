@@ -251,11 +251,13 @@ fn tell(snapshot: &Snapshot, members: &[Member<'_>], chosen: &Chosen<'_>, plan: 
     for (pod, why) in drift::drifted(snapshot) {
         plan.waiting.push(waiting(pod, &why));
     }
+    // Of a pod that is written otherwise in this round it is said in the next.
+    let written: BTreeSet<_> = plan.actions().map(target).collect();
+    let uids = members.iter().map(|member| &*member.pod.metadata.uid).collect();
+    condition::forget_strangers(snapshot, &uids, &written, (plan, now));
     if !snapshot.updates() {
         return;
     }
-    // Of a pod that is written otherwise in this round it is said in the next.
-    let written: BTreeSet<_> = plan.actions().map(target).collect();
     let rest = members.iter().filter(|member| !written.contains(&Some(uid(member))));
     let upgradable = rest.map(|member| (member, member.is_updated || member.is_upgradable));
     // That a pod can be updated is news where it could not, and once it was: of one that was just created nobody asks.

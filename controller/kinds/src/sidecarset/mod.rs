@@ -40,6 +40,7 @@ use berth_workload::gates::Gates;
 use berth_workload::pod::Pod;
 use berth_workload::revision::Revision;
 
+pub use condition::{forget, speaks_of, spoken_of};
 pub use decide::{annotations_to_read, decide};
 pub use faults::faults;
 pub use hash::{Hashes, hashes};
@@ -56,6 +57,8 @@ pub struct Snapshot {
     pub hashes: Hashes,
     /// The pods that its selectors match, but for those into which nobody would ever inject.
     pub pods: Vec<Arc<Pod>>,
+    /// Pods that it does not select, and whose condition speaks of it ([`speaks_of`]).
+    pub strangers: Vec<Arc<Pod>>,
     /// Its revisions, sorted oldest first ([`berth_workload::revision::sort`]).
     pub revisions: Vec<Arc<Revision>>,
     /// By node name: what the daemons report, for the nodes of the pods.

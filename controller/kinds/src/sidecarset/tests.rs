@@ -39,6 +39,7 @@ pub(super) fn snapshot(fields: &Value, pods: &[Value]) -> Snapshot {
         set,
         hashes: Hashes { hash: "h2".to_owned(), without_image: "w".to_owned() },
         pods,
+        strangers: Vec::new(),
         revisions: Vec::new(),
         node_images: [].into(),
         jobs: None,

@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use crate::injection::Injection;
 use crate::pod_pinning::PodPinning;
+use crate::sidecar_pods::SidecarSetPods;
 
 /// Shared by all controllers.
 pub(crate) struct Acting {
@@ -34,6 +35,8 @@ pub(crate) struct Acting {
     pub(crate) pod_pinning: Arc<PodPinning>,
     /// Who gives new pods the containers of SidecarSets.
     pub(crate) injection: Arc<Injection>,
+    /// The metric of what pods have of SidecarSets.
+    pub(crate) sidecar_pods: SidecarSetPods,
 }
 
 impl Acting {

@@ -16,6 +16,7 @@ mod podset;
 mod reads;
 mod resize;
 mod run;
+mod sidecar_pods;
 mod told;
 mod unreadable;
 mod watched;

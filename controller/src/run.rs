@@ -29,6 +29,7 @@ use crate::pod_asks::PodAsks;
 use crate::pod_pinning::PodPinning;
 use crate::reads::{Follow, Stores};
 use crate::resize;
+use crate::sidecar_pods::SidecarSetPods;
 
 /// How long a write may stay unseen before the object is read again.
 const DOUBT: Duration = Duration::from_secs(30);
@@ -46,8 +47,10 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     tokio::spawn(end_on_signal(stop.clone())?);
     let expectations = Expectations::new(DOUBT);
     let validity = berth_webhook::Validity::default();
+    let sidecar_pods = SidecarSetPods::default();
     let metrics = Metrics::new(|registry| {
         expectations.register(registry);
+        sidecar_pods.register(registry);
         validity.register(registry);
     });
     let client = client::connect(config, metrics.clone())?;
@@ -82,7 +85,7 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
         &leadership,
         expectations.clone(),
         (recorder.clone(), settings),
-        (gates, resize, pod_pinning, injection),
+        (gates, resize, pod_pinning, (injection, sidecar_pods)),
     );
     let (handover, catching_up) = handover::run(client.clone(), &leadership, expectations.clone(), stop.clone());
     let mut starter = Starter {
@@ -124,12 +127,17 @@ fn acting(
     leadership: &Leadership,
     expectations: Arc<Expectations>,
     (recorder, settings): (Recorder, executor::Settings),
-    (gates, resize, pod_pinning, injection): (Gates, Ability, Arc<PodPinning>, Arc<Injection>),
+    (gates, resize, pod_pinning, (injection, sidecar_pods)): (
+        Gates,
+        Ability,
+        Arc<PodPinning>,
+        (Arc<Injection>, SidecarSetPods),
+    ),
 ) -> Arc<Acting> {
     let executor = Executor::new(client.clone(), leadership.clone(), expectations.clone(), recorder, settings);
     let executor = Arc::new(executor);
     let client = client.clone();
-    Arc::new(Acting { client, expectations, executor, gates, resize, pod_pinning, injection })
+    Arc::new(Acting { client, expectations, executor, gates, resize, pod_pinning, injection, sidecar_pods })
 }
 
 fn elect(

@@ -158,6 +158,7 @@ impl Controller for Reads {
         self.wake_for_answers(queue);
         self.wake_for_images(queue);
         acting.injection.follow(self);
+        acting.sidecar_pods.follow(&self.sets);
         let (to, sets) = (queue.clone(), self.sets.clone());
         acting.injection.on_written(move || sets.all().iter().for_each(|set| to.add(Key::of(&**set))));
     }

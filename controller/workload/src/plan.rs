@@ -193,6 +193,11 @@ pub enum Action {
         /// The pod.
         target: Target,
     },
+    /// Ask the apiserver to delete a pod, which it does where no disruption budget speaks against it. Expected as a deletion is.
+    EvictPod {
+        /// The pod.
+        target: Target,
+    },
     /// Take an owner off a pod, which runs on. The resource version of the target is always set.
     ReleasePod {
         /// The pod.

@@ -51,7 +51,7 @@ fn replaced(write: &Write) -> String {
 /// Notes what the server did, so that it is waited for.
 pub(super) fn settle(write: &Write, ticket: Option<Ticket>, body: &[u8]) {
     let Some(ticket) = ticket else { return };
-    if write.kind == Kind::Delete {
+    if matches!(write.kind, Kind::Delete | Kind::Evict) {
         return ticket.deleted(&write.uid);
     }
     match serde_json::from_slice::<Written>(body) {
@@ -130,7 +130,10 @@ pub(super) fn failure(write: &Write, failed: Failed) -> Failure {
     let passes = code == 403 && (message.contains("exceeded quota") || message.contains("being terminated"));
     // Its first line asks whose ConfigMap it is: that of the pod of this name before it has not been collected yet.
     let is_of_another = code == 422 && write.deed.resource == CONFIG_MAPS && write.content == JSON_PATCH;
-    let permanent = matches!(code, 400 | 403 | 422) && !passes && !is_of_another;
+    // When a disruption budget lets a pod go, nobody knows: whoever asked says when to ask again.
+    let is_protected =
+        write.kind == Kind::Evict && (code == 429 || message.contains("more than one PodDisruptionBudget"));
+    let permanent = (matches!(code, 400 | 403 | 422) && !passes && !is_of_another) || is_protected;
     let outdated =
         is_of_another || matches!(code, 404 | 409) && !matches!(write.kind, Kind::Create | Kind::Ensure | Kind::DryRun);
     Failure { deed: write.deed, object: write.name.clone(), message, code, permanent, outdated, taken }

@@ -232,7 +232,8 @@ impl Executor {
             }
             let is_cut = is_short && until <= Instant::now() + LEAST_TIME;
             match answer {
-                Err(failed) if failed.code == 429 && tries < TRIES => {
+                // An eviction hears it of a disruption budget, which has nothing to do with how busy the server is.
+                Err(failed) if failed.code == 429 && tries < TRIES && write.kind != Kind::Evict => {
                     let mut quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
                     quiet.heard(owner, Instant::now(), failed.retry_after.unwrap_or(RETRY_AFTER));
                 }
@@ -271,7 +272,7 @@ impl Executor {
             _ => {}
         }
         match write.kind {
-            Kind::Delete if failed.code == 404 => Ok(()),
+            Kind::Delete | Kind::Evict if failed.code == 404 => Ok(()),
             Kind::Ensure if failed.reason == "AlreadyExists" => Ok(()),
             Kind::Create if failed.reason == "AlreadyExists" => {
                 let path = write.deed.resource.path(&write.namespace, &write.name)?;

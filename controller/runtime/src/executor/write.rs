@@ -30,6 +30,8 @@ pub(super) enum Kind {
     Confirm,
     Patch,
     Delete,
+    /// A deletion that a disruption budget may refuse.
+    Evict,
 }
 
 /// A write, ready to be sent.
@@ -67,7 +69,7 @@ struct HeadMetadata {
 impl Write {
     pub(super) fn method(&self) -> Method {
         match self.kind {
-            Kind::Create | Kind::Ensure | Kind::DryRun => Method::POST,
+            Kind::Create | Kind::Ensure | Kind::DryRun | Kind::Evict => Method::POST,
             Kind::Confirm => Method::GET,
             Kind::Patch => Method::PATCH,
             Kind::Delete => Method::DELETE,
@@ -79,7 +81,7 @@ impl Write {
         let path = match self.kind {
             Kind::Create | Kind::Ensure | Kind::DryRun => self.deed.resource.collection(&self.namespace)?,
             Kind::Confirm => return self.deed.resource.path(&self.namespace, &self.name),
-            Kind::Patch | Kind::Delete => self.deed.resource.path(&self.namespace, &self.name)?,
+            Kind::Patch | Kind::Delete | Kind::Evict => self.deed.resource.path(&self.namespace, &self.name)?,
         };
         let slash = if self.subresource.is_empty() { "" } else { "/" };
         let rest = match self.kind {
@@ -116,6 +118,7 @@ impl Write {
             Action::DeleteRevision { target } => Self::delete(deed, target),
             Action::CreatePod { body } => Self::create_whole(deed, body),
             Action::DeletePod { target } => Self::delete(deed, target),
+            Action::EvictPod { target } => Self::evict(deed, target),
             Action::ReleasePod { target, owner } => {
                 let body = json!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": owner}]}});
                 Self::patch(deed, target, STRATEGIC, body)
@@ -241,6 +244,16 @@ impl Write {
         let preconditions: Map<_, _> = preconditions(target).collect();
         let body = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions});
         Self { kind: Kind::Delete, content: JSON, body, ..Self::on(deed, target) }
+    }
+
+    fn evict(deed: Deed, target: &Target) -> Self {
+        let preconditions: Map<_, _> = preconditions(target).collect();
+        let body = json!({
+            "apiVersion": "policy/v1", "kind": "Eviction",
+            "metadata": {"namespace": target.namespace, "name": target.name},
+            "deleteOptions": {"preconditions": preconditions},
+        });
+        Self { kind: Kind::Evict, subresource: "eviction", content: JSON, body, ..Self::on(deed, target) }
     }
 
     fn on(deed: Deed, target: &Target) -> Self {

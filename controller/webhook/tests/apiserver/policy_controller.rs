@@ -171,6 +171,12 @@ async fn pods_of_clonesets(Scene { manager, owner, admin }: &Scene) -> Result<()
                                      "spec": {"containers": [{"name": "main", "image": "evil:1"}]}});
     refused("an adoption with another image", manager.strategic(path, &adopted_and_changed).await, "containers alone")?;
     manager.strategic(path, &json!({"metadata": {"ownerReferences": [owner]}})).await.context("an adoption")?;
+    let eviction = |preconditions: Value| json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "web-1"}, "deleteOptions": {"preconditions": preconditions}});
+    let evict = format!("{path}/eviction");
+    refused("an eviction of any pod", manager.create(&evict, &eviction(json!({}))).await, "by its uid")?;
+    let foreign = format!("{}/web-1/eviction", PODS.replace("default", "kube-system"));
+    refused("an eviction", manager.create(&foreign, &eviction(json!({"uid": uid}))).await, "may evict no pod")?;
+    manager.create(&format!("{evict}?dryRun=All"), &eviction(json!({"uid": uid}))).await.context("an eviction")?;
     manager.delete(path).await.context("a deletion")?;
     until("the pod has gone", async || {
         ensure!(admin.get(path).await.is_err(), "it is there");

@@ -28,6 +28,8 @@ pub enum Verb {
     Release,
     /// Deletes an object.
     Delete,
+    /// Deletes a pod that may be missed.
+    Evict,
 }
 
 /// A verb and a kind of object. As text: `CreatePod`, `PatchPodStatus`.
@@ -72,6 +74,7 @@ impl Action {
             Self::AdoptRevision { .. } => Deed::of(Verb::Adopt, CONTROLLER_REVISIONS),
             Self::CreatePod { .. } => Deed::of(Verb::Create, PODS),
             Self::DeletePod { .. } => Deed::of(Verb::Delete, PODS),
+            Self::EvictPod { .. } => Deed::of(Verb::Evict, PODS),
             Self::ReleasePod { .. } => Deed::of(Verb::Release, PODS),
             Self::AdoptPod { .. } => Deed::of(Verb::Adopt, PODS),
             Self::PatchPod { .. } => Deed::of(Verb::Patch, PODS),
@@ -114,6 +117,7 @@ mod tests {
             (Action::AdoptRevision { target: target(), owner: owner.clone() }, "AdoptControllerRevision"),
             (Action::CreatePod { body }, "CreatePod"),
             (Action::DeletePod { target: target() }, "DeletePod"),
+            (Action::EvictPod { target: target() }, "EvictPod"),
             (Action::ReleasePod { target: target(), owner: "u".to_owned() }, "ReleasePod"),
             (Action::AdoptPod { target: target(), owner: owner.clone() }, "AdoptPod"),
             (Action::PatchPod { target: target(), patch: PodPatch::default() }, "PatchPod"),

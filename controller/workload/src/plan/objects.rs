@@ -128,6 +128,7 @@ impl Action {
             | Self::PatchRevision { target, .. }
             | Self::DeleteRevision { target }
             | Self::DeletePod { target }
+            | Self::EvictPod { target }
             | Self::ReleasePod { target, .. }
             | Self::AdoptPod { target, .. }
             | Self::AdoptRevision { target, .. }

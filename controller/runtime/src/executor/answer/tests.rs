@@ -43,6 +43,19 @@ fn what_is_permanent() {
 }
 
 #[test]
+fn an_eviction_that_a_disruption_budget_forbids_is_not_tried_again_at_once() {
+    let target = Target { namespace: "ns".into(), name: "a".into(), uid: "u1".into(), resource_version: None };
+    let evict = Write::of(&Action::EvictPod { target });
+    let two = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+    for (code, message, permanent) in
+        [(429, "Cannot evict pod", true), (500, two, true), (500, "oh", false), (0, "connection refused", false)]
+    {
+        let failure = failure(&evict, failed(code, message, &[]));
+        assert_eq!((failure.permanent, failure.outdated), (permanent, false), "{code} {message}");
+    }
+}
+
+#[test]
 fn another_object_of_the_name_is_a_conflict() {
     let answer = failed(422, "invalid", &[("metadata.uid", "field is immutable")]);
     let failure = failure(&patch(), answer);

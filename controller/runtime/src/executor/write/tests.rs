@@ -94,6 +94,17 @@ fn a_delete_has_preconditions_and_no_grace_period_of_its_own() {
 }
 
 #[test]
+fn an_eviction_is_of_the_very_pod_that_is_meant() {
+    let write = Write::of(&Action::EvictPod { target: target(None) });
+    let eviction = json!({
+        "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"namespace": "ns", "name": "a"},
+        "deleteOptions": {"preconditions": {"uid": "u"}},
+    });
+    assert_eq!((&write.body, write.method(), write.content), (&eviction, Method::POST, JSON));
+    assert_eq!(write.uri("m", 5).unwrap(), "/api/v1/namespaces/ns/pods/a/eviction?timeout=5ms&fieldManager=m");
+}
+
+#[test]
 fn a_template_is_validated_by_a_dry_run() {
     let template = json!({"spec": {"containers": []}});
     let write = Write::of(&Action::ValidateTemplate { namespace: "ns".into(), template: Body::from(&template) });

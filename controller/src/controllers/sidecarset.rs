@@ -7,7 +7,7 @@ use std::time::Duration;
 use berth_api::names::condition::SIDECARSET_UPGRADABLE as UPGRADABLE;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::NodeImage;
-use berth_api::v1beta1::sidecarset::{PatchPolicy, SidecarSet, SidecarSetPatchPodMetadata};
+use berth_api::v1beta1::sidecarset::{PatchPolicy, SidecarSet, SidecarSetPatchPodMetadata, SidecarSetRepair};
 use berth_kinds::sidecarset::{
     Snapshot, annotations_to_read, base_of, decide, forget, hashes, is_injected, speaks_of, spoken_of, status,
 };
@@ -281,6 +281,7 @@ impl Reads {
         let is_taken = |pod: &Pod| {
             !is_injected(pod, set.name()) && canaries.iter().any(|canary| canary.select(pod, &self.namespaces))
         };
+        let repaired = |record: &SidecarSetRepair| self.pods.get(&record.namespace, &record.pod);
         let (mut pods, mut strangers) = (Vec::new(), Vec::new());
         let touched = |pod: &Arc<Pod>| !injection.leaves_alone(pod, &self.namespaces);
         for pod in self.pods.all().into_iter().filter(touched) {
@@ -300,6 +301,7 @@ impl Reads {
             set: set.0.clone(),
             pods,
             strangers,
+            repaired: set.0.status.as_ref().and_then(|status| status.repair.as_ref()).and_then(repaired),
             revisions: history(&self.revisions, set, injection.own_namespace()),
             own_namespace: injection.own_namespace().to_owned(),
             jobs: self.jobs(set),

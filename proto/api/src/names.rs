@@ -165,6 +165,8 @@ pub mod condition {
     pub const SIDECARSET_UPGRADABLE: &str = "SidecarSetUpgradable";
     /// *Berth.* On SidecarSets: whether the apiserver asks for the pods that are created.
     pub const INJECTION_READY: &str = "InjectionReady";
+    /// *Berth.* On SidecarSets whose annotation asks for it: whether a pod without the containers is being replaced.
+    pub const REPAIRING: &str = "Repairing";
     /// *Berth.* On NodeImages: whether the node's daemon can talk to the node's container runtime.
     pub const RUNTIME_READY: &str = "RuntimeReady";
 }

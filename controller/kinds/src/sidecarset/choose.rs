@@ -10,8 +10,8 @@ use berth_workload::selector::Selector;
 use berth_workload::update_order::UpdateOrder;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::Snapshot;
 use super::pods::Member;
+use super::{Snapshot, repair};
 
 /// The spec's numbers and orders, checked.
 pub(super) struct Settings {
@@ -20,6 +20,8 @@ pub(super) struct Settings {
     selector: Option<Selector>,
     partition: usize,
     max_unavailable: usize,
+    /// Pods that are out of service for repair.
+    repaired: usize,
     order: UpdateOrder,
 }
 
@@ -30,8 +32,8 @@ pub(super) struct Chosen<'a> {
     pub(super) now: Vec<&'a Member<'a>>,
     /// They wait, each with what for.
     pub(super) later: Vec<(&'a Member<'a>, String)>,
-    /// They differ in more than images.
-    pub(super) not_upgradable: Vec<&'a Member<'a>>,
+    /// Pods out of service for updates and repair, those that are updated now among them.
+    pub(super) unavailable: usize,
 }
 
 impl Settings {
@@ -52,25 +54,30 @@ impl Settings {
                 .map_err(|error| field("partition", error))?,
             max_unavailable: intstr::resolve(&max_unavailable, total, Round::Up)
                 .map_err(|error| field("maxUnavailable", error))?,
+            repaired: repair::reserved(snapshot),
             order: UpdateOrder::new(strategy.priority_strategy.as_ref(), &terms(&strategy.scatter_strategy, all))
                 .map_err(|error| field("priorityStrategy", error))?,
         })
     }
-}
 
-impl Settings {
-    /// May an update reach the pod?
-    pub(super) fn reaches(&self, member: &Member<'_>) -> bool {
-        !member.is_updated && member.is_upgradable && self.selects(member)
+    /// Are updates of the pod wanted?
+    pub(super) fn selects(&self, pod: &Pod) -> bool {
+        self.selector.as_ref().is_none_or(|selector| selector.matches(|key| pod.metadata.label(key)))
     }
 
-    fn selects(&self, member: &Member<'_>) -> bool {
-        self.selector.as_ref().is_none_or(|selector| selector.matches(|key| member.pod.metadata.label(key)))
+    /// May an update reach the pod?
+    pub(super) fn reaches(&self, member: &Member<'_>) -> bool {
+        !member.is_updated && member.is_upgradable && self.selects(member.pod)
     }
 
     /// Does no pod wait for another of so many?
-    pub(super) fn updates_all_at_once(&self, pods: usize) -> bool {
+    pub(super) const fn updates_all_at_once(&self, pods: usize) -> bool {
         self.partition == 0 && self.max_unavailable >= pods
+    }
+
+    /// Do pods stay as they are?
+    pub(super) const fn has_partition(&self) -> bool {
+        self.partition > 0
     }
 }
 
@@ -101,8 +108,9 @@ pub(super) fn choose<'a>(
     let mut candidates: Vec<&Member<'_>> = Vec::new();
     for member in members.iter().filter(|member| !member.is_updated) {
         if !member.is_upgradable {
-            chosen.not_upgradable.push(member);
-        } else if !settings.selects(member) {
+            continue;
+        }
+        if !settings.selects(member.pod) {
             chosen.later.push((member, "is not selected by spec.updateStrategy.selector".to_owned()));
         } else if let Some(why) = member.unproven.as_ref().filter(|_| !member.is_failing) {
             chosen.later.push((member, format!("its last update is under way: {why}")));
@@ -113,7 +121,8 @@ pub(super) fn choose<'a>(
     let candidates = in_order(settings, members, &candidates);
     let (turn, staying) = candidates.split_at(candidates.len().saturating_sub(settings.partition));
     chosen.later.extend(staying.iter().map(|member| (*member, "stays, for spec.updateStrategy.partition".to_owned())));
-    let mut unavailable = members.iter().filter(|member| member.is_under_way()).count();
+    let already = settings.repaired + members.iter().filter(|member| member.is_under_way()).count();
+    let mut unavailable = already;
     let fails = members.iter().any(|member| member.is_updated && member.is_failing);
     for member in turn {
         if let Some(why) = held(member) {
@@ -134,6 +143,7 @@ pub(super) fn choose<'a>(
         unavailable += 1 - own;
         chosen.now.push(member);
     }
+    chosen.unavailable = if settings.begins { unavailable } else { already };
     chosen
 }
 

@@ -13,13 +13,15 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::Hashes;
+use super::audit::lacking;
 use super::choose::{Chosen, Settings, choose};
 use super::inject::metadata;
 use super::names::{HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, INPLACE_UPDATE_STATE};
 use super::pods::{Member, image, images_in, in_pod};
 use super::records::{self, Record, second};
+use super::repair::{self, Turn};
 use super::sidecar::name;
-use super::{Snapshot, ahead, condition, drift, hot, revisions, sidecar};
+use super::{Snapshot, ahead, condition, drift, hot, revisions, sidecar, status};
 
 /// Decides.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
@@ -55,7 +57,10 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let steps = now_read.iter().map(|member| update(snapshot, member, &history.latest, now));
     plan.add_stage("update", steps.collect());
     ahead::plan(snapshot, &history.latest, &settings, &members, &mut plan);
-    tell(snapshot, &members, &chosen, &mut plan, now);
+    let turn = repair::turn(snapshot, &members, (&settings, chosen.unavailable), now);
+    repair(snapshot, &turn, &mut plan);
+    tell(snapshot, &members, (&settings, &chosen), &mut plan);
+    note_upgradable(snapshot, &members, &mut plan, now);
     plan
 }
 
@@ -71,7 +76,9 @@ fn uid(member: &Member<'_>) -> String {
 /// The uid of the pod that an action writes.
 fn target(action: &Action) -> Option<String> {
     match action {
-        Action::PatchPod { target, .. } | Action::PatchPodStatus { target, .. } => Some(target.uid.clone()),
+        Action::PatchPod { target, .. } | Action::PatchPodStatus { target, .. } | Action::EvictPod { target } => {
+            Some(target.uid.clone())
+        }
         _ => None,
     }
 }
@@ -232,9 +239,35 @@ fn note_hashes(snapshot: &Snapshot, pod: &Pod, latest: &str, patch: &mut PodPatc
     }
 }
 
-/// Says of pods that cannot be updated in place that they cannot, and what others wait for.
-fn tell(snapshot: &Snapshot, members: &[Member<'_>], chosen: &Chosen<'_>, plan: &mut Plan, now: Timestamp) {
-    let set = snapshot.name();
+/// Replaces the pod whose turn it is, and says what repair waits for.
+fn repair(snapshot: &Snapshot, turn: &Turn<'_>, plan: &mut Plan) {
+    match turn {
+        Turn::Replaces(pod, lack, how) => {
+            let is_written = plan.actions().any(|action| target(action).as_deref() == Some(&*pod.metadata.uid));
+            if !is_written {
+                plan.add_stage("repair", vec![repair::step(pod, *lack, *how)]);
+            }
+        }
+        Turn::Begins(pod, _) => plan.wait(format!("repair: pod {} is replaced next", key(pod))),
+        Turn::Waits(why) => {
+            plan.wait(format!("repair: {why}"));
+            if repair::was_refused(snapshot) {
+                plan.look_again_after(repair::REFUSED);
+            }
+        }
+        Turn::UnderWay(what) => plan.wait(format!("repair: {what}")),
+        Turn::Stopped(why) => {
+            plan.wait(format!("repair has stopped: {why}"));
+            if !status::has_stopped(snapshot) {
+                plan.events.push(Event { warning: true, reason: "RepairStopped", message: why.clone() });
+            }
+        }
+        Turn::Off | Turn::Idle | Turn::Over => {}
+    }
+}
+
+/// Says what pods wait for, and what they lack.
+fn tell(snapshot: &Snapshot, members: &[Member<'_>], (settings, chosen): (&Settings, &Chosen<'_>), plan: &mut Plan) {
     for (member, why) in &chosen.later {
         plan.waiting.push(waiting(member.pod, why));
     }
@@ -243,14 +276,17 @@ fn tell(snapshot: &Snapshot, members: &[Member<'_>], chosen: &Chosen<'_>, plan: 
             plan.waiting.push(waiting(member.pod, &format!("its update is not proven yet: {why}")));
         }
     }
-    for member in &chosen.not_upgradable {
-        let why =
-            "differs from the SidecarSet in more than images, which no update in place can change: replace the pod";
-        plan.waiting.push(waiting(member.pod, why));
+    for (pod, lack) in lacking(snapshot, members) {
+        plan.waiting.push(waiting(pod, &repair::prospect(snapshot, settings, pod, lack)));
     }
     for (pod, why) in drift::drifted(snapshot) {
         plan.waiting.push(waiting(pod, &why));
     }
+}
+
+/// Says in the conditions of pods whether they can be updated in place.
+fn note_upgradable(snapshot: &Snapshot, members: &[Member<'_>], plan: &mut Plan, now: Timestamp) {
+    let set = snapshot.name();
     // Of a pod that is written otherwise in this round it is said in the next.
     let written: BTreeSet<_> = plan.actions().map(target).collect();
     let uids = members.iter().map(|member| &*member.pod.metadata.uid).collect();

@@ -7,6 +7,7 @@
 
 mod ahead;
 pub mod allowed;
+mod audit;
 mod choose;
 mod condition;
 mod decide;
@@ -21,6 +22,7 @@ mod on_pod;
 pub mod pattern;
 mod pods;
 pub mod records;
+mod repair;
 pub mod resources;
 mod revisions;
 pub mod sidecar;
@@ -59,6 +61,8 @@ pub struct Snapshot {
     pub pods: Vec<Arc<Pod>>,
     /// Pods that it does not select, and whose condition speaks of it ([`speaks_of`]).
     pub strangers: Vec<Arc<Pod>>,
+    /// The pod that its status says is replaced, whatever its labels are by now.
+    pub repaired: Option<Arc<Pod>>,
     /// Its revisions, sorted oldest first ([`berth_workload::revision::sort`]).
     pub revisions: Vec<Arc<Revision>>,
     /// By node name: what the daemons report, for the nodes of the pods.

@@ -1,15 +1,19 @@
 //! The status of a SidecarSet.
 
-use berth_api::v1beta1::sidecarset::{SidecarSetCondition, SidecarSetInjection, SidecarSetStatus};
-use berth_workload::plan::{Outcome, Plan};
+use berth_api::v1beta1::sidecarset::{SidecarSetCondition, SidecarSetInjection, SidecarSetRepair, SidecarSetStatus};
+use berth_workload::plan::{Outcome, Plan, Verb};
+use berth_workload::pod::Pod;
 use berth_workload::podset::history::collisions;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::names::INJECTION_READY;
+use super::audit::{Lack, lacking};
+use super::choose::{Settings, choose};
+use super::names::{INJECTION_READY, REPAIRING};
 use super::pods::Member;
+use super::repair::{self, Scope, Turn};
 use super::revisions::History;
-use super::{Asked, Snapshot, drift, on_pod};
+use super::{Asked, Snapshot, ahead, drift, on_pod};
 
 /// The status after a plan was carried out.
 pub fn status(snapshot: &Snapshot, _plan: &Plan, outcome: &Outcome, now: Timestamp) -> SidecarSetStatus {
@@ -19,6 +23,7 @@ pub fn status(snapshot: &Snapshot, _plan: &Plan, outcome: &Outcome, now: Timesta
     let history = History::of(snapshot);
     let mut conditions = old.conditions.clone();
     set_injection_ready(snapshot, &mut conditions, now);
+    let repair = repair(snapshot, (&members, &history.latest), (outcome, now), &mut conditions);
     SidecarSetStatus {
         observed_generation: snapshot.set.metadata.generation.unwrap_or(0),
         matched_pods: number(members.len()),
@@ -30,6 +35,71 @@ pub fn status(snapshot: &Snapshot, _plan: &Plan, outcome: &Outcome, now: Timesta
         collision_count: Some(collisions(history.collisions, outcome)),
         conditions,
         injection: Some(injection(snapshot, &members)),
+        repair,
+    }
+}
+
+const STOPPED: &str = "Stopped";
+
+/// Is it told already that repair has stopped?
+pub(super) fn has_stopped(snapshot: &Snapshot) -> bool {
+    let conditions = snapshot.set.status.iter().flat_map(|status| &status.conditions);
+    conditions.into_iter().any(|known| known.type_ == REPAIRING && known.reason == STOPPED)
+}
+
+/// Whose turn it is to be replaced from now on, and the condition that tells of it.
+fn repair(
+    snapshot: &Snapshot,
+    (members, latest): (&[Member<'_>], &str),
+    (outcome, now): (&Outcome, Timestamp),
+    conditions: &mut Vec<SidecarSetCondition>,
+) -> Option<SidecarSetRepair> {
+    let old = snapshot.set.status.as_ref().and_then(|status| status.repair.clone());
+    let turn = if Scope::of(snapshot) == Scope::Nobody {
+        Turn::Off
+    } else {
+        // What is wrong with the spec is told by its refusal.
+        let Ok(settings) = Settings::new(snapshot, members) else { return old };
+        let held = |member: &Member<'_>| ahead::held(snapshot, latest, member, now).map(|(why, _)| why);
+        let unavailable = choose(&settings, members, held).unavailable;
+        repair::turn(snapshot, members, (&settings, unavailable), now)
+    };
+    let of_pod = |pod: &Pod| format!("pod {}/{} is replaced", pod.metadata.namespace, pod.metadata.name);
+    let (says, record) = match turn {
+        Turn::Off => {
+            conditions.retain(|known| known.type_ != REPAIRING);
+            return None;
+        }
+        Turn::Idle => (("False", "Idle", "no pod lacks anything that its replacement would bring".to_owned()), None),
+        Turn::Waits(why) => (("False", "Waiting", why), old),
+        Turn::Begins(pod, record) => (("True", "Replacing", of_pod(pod)), Some(record)),
+        Turn::Replaces(pod, _, _) => replaced(&of_pod(pod), old, outcome),
+        Turn::UnderWay(what) => (("True", "Replacing", what), old),
+        Turn::Over => (("True", "Replacing", "another pod is next".to_owned()), old.map(over)),
+        Turn::Stopped(why) => (("False", STOPPED, why), old),
+    };
+    put(conditions, REPAIRING, says, now);
+    record
+}
+
+fn over(record: SidecarSetRepair) -> SidecarSetRepair {
+    SidecarSetRepair { over: true, ..record }
+}
+
+/// What came of the replacement of a pod. One that the apiserver does not let go, for a disruption budget as a rule, is another's turn.
+fn replaced(
+    what: &str,
+    record: Option<SidecarSetRepair>,
+    outcome: &Outcome,
+) -> ((&'static str, &'static str, String), Option<SidecarSetRepair>) {
+    let refused = outcome.failures.iter().find(|failure| failure.deed.verb == Verb::Evict && !failure.outdated);
+    match refused {
+        None => (("True", "Replacing", what.to_owned()), record),
+        Some(failure) => {
+            let refused = |record| SidecarSetRepair { refused: true, ..over(record) };
+            let record = if failure.permanent { record.map(refused) } else { record };
+            (("False", "Waiting", format!("{what} later: {}", failure.message)), record)
+        }
     }
 }
 
@@ -37,16 +107,14 @@ pub fn status(snapshot: &Snapshot, _plan: &Plan, outcome: &Outcome, now: Timesta
 fn injection(snapshot: &Snapshot, members: &[Member<'_>]) -> SidecarSetInjection {
     let name = snapshot.name();
     let active: Vec<_> = snapshot.pods.iter().filter(|pod| pod.is_active()).collect();
-    let injected = active.iter().filter(|pod| on_pod::is_injected(pod, name)).count();
-    let made = snapshot.set.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    let without = active.iter().filter(|pod| !on_pod::is_injected(pod, name));
-    let older = without.filter(|pod| pod.metadata.creation_timestamp < made).count();
+    let lacking = lacking(snapshot, members);
+    let count = |what: Lack| number(lacking.iter().filter(|(_, lack)| *lack == what).count());
     SidecarSetInjection {
         selected: number(active.len()),
-        injected: number(injected),
-        missed: number(active.len() - injected - older),
-        older: number(older),
-        not_upgradable: number(members.iter().filter(|m| !m.is_updated && !m.is_upgradable).count()),
+        injected: number(active.iter().filter(|pod| on_pod::is_injected(pod, name)).count()),
+        missed: count(Lack::Missed),
+        older: count(Lack::Older),
+        not_upgradable: count(Lack::NotUpgradable),
         drifted: number(drift::drifted(snapshot).len()),
         ..SidecarSetInjection::default()
     }
@@ -71,17 +139,26 @@ fn set_injection_ready(snapshot: &Snapshot, conditions: &mut Vec<SidecarSetCondi
             Asked::Never => ("False", "NoWebhook", "no pod webhook is served: turn on the feature gate PodWebhook"),
         }
     };
-    let old = conditions.iter().find(|condition| condition.type_ == INJECTION_READY);
-    let since = old.filter(|old| old.status == status).and_then(|old| old.last_transition_time.clone());
+    put(conditions, INJECTION_READY, (status, reason, message.to_owned()), now);
+}
+
+fn put(
+    conditions: &mut Vec<SidecarSetCondition>,
+    type_: &str,
+    (status, reason, message): (&str, &str, String),
+    now: Timestamp,
+) {
+    let old = conditions.iter().position(|condition| condition.type_ == type_);
+    let since = old.map(|at| &conditions[at]).filter(|old| old.status == status);
     let new = SidecarSetCondition {
-        type_: INJECTION_READY.to_owned(),
+        type_: type_.to_owned(),
         status: status.to_owned(),
-        last_transition_time: since.or(Some(Time(now))),
+        last_transition_time: since.and_then(|old| old.last_transition_time.clone()).or(Some(Time(now))),
         reason: reason.to_owned(),
-        message: message.to_owned(),
+        message,
     };
-    match conditions.iter_mut().find(|condition| condition.type_ == INJECTION_READY) {
-        Some(old) => *old = new,
+    match old {
+        Some(at) => conditions[at] = new,
         None => conditions.push(new),
     }
 }

@@ -40,6 +40,7 @@ pub(super) fn snapshot(fields: &Value, pods: &[Value]) -> Snapshot {
         hashes: Hashes { hash: "h2".to_owned(), without_image: "w".to_owned() },
         pods,
         strangers: Vec::new(),
+        repaired: None,
         revisions: Vec::new(),
         node_images: [].into(),
         jobs: None,

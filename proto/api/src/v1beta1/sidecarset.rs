@@ -337,12 +337,16 @@ pub struct SidecarSetStatus {
     /// How often the name of a new revision was taken by another.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub collision_count: Option<i32>,
-    /// InjectionReady: the apiserver asks for pods that are created. Blocked: what holds an update back.
+    /// InjectionReady: the apiserver asks for pods that are created. Repairing: pods without the containers are replaced. Blocked: what
+    /// holds an update back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<SidecarSetCondition>,
     /// The selected pods, counted by what they have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub injection: Option<SidecarSetInjection>,
+    /// The pod that is replaced last, as the annotation apps.kruise.io/sidecarset-repair asks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repair: Option<SidecarSetRepair>,
 }
 
 /// A condition.
@@ -390,4 +394,30 @@ pub struct SidecarSetInjection {
     /// Pods that differ from the latest containers in more than images.
     #[serde(default)]
     pub not_upgradable: i32,
+}
+
+/// A pod that is replaced, for it lacks the containers. Written before anything is done to it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SidecarSetRepair {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub pod: String,
+    /// Its uid.
+    pub uid: String,
+    /// The uid of the workload that makes another.
+    pub owner: String,
+    /// When the newest pod of that workload was created by then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub newest: Option<Time>,
+    /// Since when it is its turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+    /// The apiserver did not let it go, for a PodDisruptionBudget as a rule.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub refused: bool,
+    /// Its turn is over: another one is next.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub over: bool,
 }

@@ -1,0 +1,370 @@
+//! Pods that lack the containers are replaced, as the annotation `apps.kruise.io/sidecarset-repair` asks: one after the other, the
+//! next when the one before has a successor that has the containers and is ready.
+//!
+//! Whose turn it is stands in the status before anything is done to the pod, so whoever goes on after a crash does the same thing
+//! again, and takes no second one. It is known by that record what its successor is: a pod of the same workload, by its name or by
+//! being younger than all that the workload had by then, by the apiserver's clock alone.
+
+use std::sync::Arc;
+
+use berth_api::names::label::SPECIFIED_DELETE;
+use berth_api::v1beta1::sidecarset::SidecarSetRepair;
+use berth_workload::intstr::{self, Round};
+use berth_workload::owner::{OwnerKind, Reference};
+use berth_workload::plan::{Action, Event, PodPatch, Step, Target};
+use berth_workload::pod::Pod;
+use berth_workload::resource::{CLONE_SETS, STATEFUL_SETS};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use super::audit::{Lack, lacking};
+use super::choose::Settings;
+use super::names::{INJECTION_READY, REPAIR};
+use super::pods::Member;
+use super::{Asked, Snapshot};
+
+/// How long after a refusal the next one is asked for.
+pub(super) const REFUSED: SignedDuration = SignedDuration::from_secs(10);
+
+/// By whom a pod is replaced: kinds that know the label of pods that shall go, and kinds that replace whatever is gone.
+const BY_LABEL: [OwnerKind; 2] = [CLONE_SETS.owner_kind(), STATEFUL_SETS.owner_kind()];
+const BY_EVICTION: [OwnerKind; 5] = [
+    OwnerKind { group: "apps", kind: "ReplicaSet", namespaced: true },
+    OwnerKind { group: "apps", kind: "StatefulSet", namespaced: true },
+    OwnerKind { group: "apps", kind: "DaemonSet", namespaced: true },
+    OwnerKind { group: "", kind: "ReplicationController", namespaced: true },
+    OwnerKind { group: "apps.kruise.io", kind: "DaemonSet", namespaced: true },
+];
+
+/// Which pods are to be replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// None.
+    Nobody,
+    /// Those that were missed.
+    Missed,
+    /// All that lack something.
+    All,
+}
+
+impl Scope {
+    pub(super) fn of(snapshot: &Snapshot) -> Self {
+        let annotations = snapshot.set.metadata.annotations.as_ref();
+        match annotations.and_then(|all| all.get(REPAIR)).map(String::as_str) {
+            Some("Missed") => Self::Missed,
+            Some("All") => Self::All,
+            _ => Self::Nobody,
+        }
+    }
+
+    fn has(self, lack: Lack) -> bool {
+        self == Self::All || (self == Self::Missed && lack == Lack::Missed)
+    }
+}
+
+/// How a pod is replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum How {
+    /// Its workload is asked to.
+    Label,
+    /// It is evicted, and its workload makes another.
+    Eviction,
+}
+
+impl How {
+    /// By the kind of its controller alone: what else a pod says of its owner is never followed.
+    ///
+    /// # Errors
+    /// Nobody makes another in its place: who it is, and the remedy.
+    pub(super) fn of(pod: &Pod) -> Result<Self, String> {
+        const SHOWN: usize = 63;
+        let remedy = "so repair leaves it: replace it by hand";
+        let owner = pod.metadata.controller().filter(|owner| !owner.uid.is_empty());
+        let Some(owner) = owner else { return Err(format!("no workload makes another in its place, {remedy}")) };
+        let is_of = |kinds: &[OwnerKind]| kinds.iter().any(|kind| kind.is_of(&Reference::from(owner)));
+        if is_of(&BY_LABEL) {
+            Ok(Self::Label)
+        } else if is_of(&BY_EVICTION) {
+            Ok(Self::Eviction)
+        } else {
+            let kind: String = owner.kind.chars().take(SHOWN).collect();
+            Err(format!("its controller is a {kind}, which may make no other in its place, {remedy}"))
+        }
+    }
+}
+
+/// Whose turn it is.
+#[derive(Debug)]
+pub(super) enum Turn<'a> {
+    /// Nobody asks for repair.
+    Off,
+    /// Nothing that repair could replace lacks anything.
+    Idle,
+    /// No turn begins, or goes on, for this.
+    Waits(String),
+    /// It begins with the record.
+    Begins(&'a Arc<Pod>, SidecarSetRepair),
+    /// It has begun: this is to be done.
+    Replaces(&'a Arc<Pod>, Lack, How),
+    /// It is done, and the successor is not proven yet.
+    UnderWay(String),
+    /// It is over.
+    Over,
+    /// The successor lacks the same.
+    Stopped(String),
+}
+
+/// How many pods are out of service for repair, or about to be.
+pub(super) fn reserved(snapshot: &Snapshot) -> usize {
+    let is_asked = Scope::of(snapshot) != Scope::Nobody;
+    usize::from(is_asked && record(snapshot).is_some_and(|record| !record.over))
+}
+
+fn record(snapshot: &Snapshot) -> Option<&SidecarSetRepair> {
+    snapshot.set.status.as_ref()?.repair.as_ref()
+}
+
+/// Was the last one not let go? Nobody tells when it would be.
+pub(super) fn was_refused(snapshot: &Snapshot) -> bool {
+    record(snapshot).is_some_and(|record| record.refused)
+}
+
+/// Says whose turn it is, where so many pods are out of service, the one of repair among them.
+pub(super) fn turn<'a>(
+    snapshot: &'a Snapshot,
+    members: &[Member<'a>],
+    (settings, unavailable): (&Settings, usize),
+    now: Timestamp,
+) -> Turn<'a> {
+    let scope = Scope::of(snapshot);
+    if scope == Scope::Nobody {
+        return Turn::Off;
+    }
+    let mut lacking = lacking(snapshot, members);
+    lacking.retain(|(_, lack)| scope.has(*lack));
+    let most = match most(snapshot) {
+        Ok(most) => most,
+        Err(why) => return Turn::Waits(why),
+    };
+    match record(snapshot).filter(|record| !record.over) {
+        Some(record) => go_on(snapshot, (members, &lacking), record, (unavailable, most)),
+        None => begin(snapshot, settings, lacking, (unavailable, most), now),
+    }
+}
+
+/// How many pods may be out of service. Those that repair is for are among the selected ones, and not yet among the matched ones.
+fn most(snapshot: &Snapshot) -> Result<usize, String> {
+    let most = snapshot.set.spec.update_strategy.max_unavailable.clone().unwrap_or(IntOrString::Int(1));
+    let selected = snapshot.pods.iter().filter(|pod| pod.is_active()).count();
+    intstr::resolve(&most, selected, Round::Up).map_err(|error| format!("spec.updateStrategy.maxUnavailable: {error}"))
+}
+
+/// Why nothing new is done to any pod.
+fn held(snapshot: &Snapshot) -> Option<String> {
+    let spec = &snapshot.set.spec;
+    let says_ready = || {
+        let conditions = snapshot.set.status.iter().flat_map(|status| &status.conditions);
+        conditions.into_iter().any(|known| known.type_ == INJECTION_READY && known.status == "True")
+    };
+    if spec.update_strategy.paused {
+        Some("it is paused by spec.updateStrategy.paused".to_owned())
+    } else if spec.injection_strategy.paused {
+        Some("spec.injectionStrategy.paused: another pod would lack the containers, too".to_owned())
+    } else if snapshot.asked == Asked::Yes || (snapshot.asked == Asked::Unknown && says_ready()) {
+        None
+    } else {
+        Some("another pod would lack the containers, too, until the condition InjectionReady is True".to_owned())
+    }
+}
+
+/// Why a pod is not replaced that lacks this; `None` if it is.
+fn stays(snapshot: &Snapshot, settings: &Settings, pod: &Pod, lack: Lack) -> Option<String> {
+    if let Err(why) = How::of(pod) {
+        return Some(why);
+    }
+    if lack != Lack::NotUpgradable {
+        return None;
+    }
+    // It works with what it has, and whoever keeps updates from it keeps them from it this way, too.
+    if !snapshot.updates() {
+        Some("stays, for spec.updateStrategy.type is NotUpdate".to_owned())
+    } else if !settings.selects(pod) {
+        Some("is not selected by spec.updateStrategy.selector".to_owned())
+    } else if settings.has_partition() {
+        Some("stays as long as spec.updateStrategy.partition is not 0".to_owned())
+    } else if snapshot.set.spec.injection_strategy.revision.is_some() {
+        Some("stays, for spec.injectionStrategy.revision gives another pod an older revision".to_owned())
+    } else {
+        None
+    }
+}
+
+fn begin<'a>(
+    snapshot: &'a Snapshot,
+    settings: &Settings,
+    mut lacking: Vec<(&'a Arc<Pod>, Lack)>,
+    (unavailable, most): (usize, usize),
+    now: Timestamp,
+) -> Turn<'a> {
+    lacking.retain(|(pod, lack)| stays(snapshot, settings, pod, *lack).is_none());
+    lacking.sort_by(|(one, _), (other, _)| place(one).cmp(&place(other)));
+    let last = record(snapshot);
+    // In turn, so that one that nobody lets go holds up no other.
+    let is_next =
+        |(pod, _): &&(&'a Arc<Pod>, Lack)| last.is_none_or(|last| place(pod) > (&*last.namespace, &*last.pod));
+    let Some((pod, _)) = lacking.iter().find(is_next).or_else(|| lacking.first()) else { return Turn::Idle };
+    if let Some(why) = held(snapshot) {
+        return Turn::Waits(why);
+    }
+    if unavailable >= most {
+        return Turn::Waits(format!(
+            "it waits for spec.updateStrategy.maxUnavailable: {unavailable} of {most} that may be are out of service"
+        ));
+    }
+    if let Some(last) = last.filter(|last| last.refused && seconds_since(last, now) < REFUSED.as_secs()) {
+        return Turn::Waits(format!("pod {}/{} was not let go: another try follows", last.namespace, last.pod));
+    }
+    Turn::Begins(pod, begun(snapshot, pod, now))
+}
+
+fn place(pod: &Pod) -> (&str, &str) {
+    (&pod.metadata.namespace, &pod.metadata.name)
+}
+
+fn seconds_since(record: &SidecarSetRepair, now: Timestamp) -> i64 {
+    // A clock that was set back makes nobody wait longer.
+    record.since.as_ref().map_or(i64::MAX, |since| (now.as_second() - since.0.as_second()).abs())
+}
+
+fn begun(snapshot: &Snapshot, pod: &Pod, now: Timestamp) -> SidecarSetRepair {
+    let owner = owner(pod);
+    let siblings = snapshot.pods.iter().filter(|other| is_of(other, &pod.metadata.namespace, owner));
+    SidecarSetRepair {
+        namespace: pod.metadata.namespace.to_string(),
+        pod: pod.metadata.name.to_string(),
+        uid: pod.metadata.uid.to_string(),
+        owner: owner.to_owned(),
+        newest: siblings.filter_map(|sibling| sibling.metadata.creation_timestamp).max().map(Time),
+        since: Some(Time(now)),
+        refused: false,
+        over: false,
+    }
+}
+
+fn owner(pod: &Pod) -> &str {
+    pod.metadata.controller().map_or("", |owner| &owner.uid)
+}
+
+fn is_of(pod: &Pod, namespace: &str, uid: &str) -> bool {
+    *pod.metadata.namespace == *namespace && owner(pod) == uid
+}
+
+fn go_on<'a>(
+    snapshot: &'a Snapshot,
+    (members, lacking): (&[Member<'a>], &[(&'a Arc<Pod>, Lack)]),
+    record: &SidecarSetRepair,
+    (unavailable, most): (usize, usize),
+) -> Turn<'a> {
+    let name = format!("{}/{}", record.namespace, record.pod);
+    match snapshot.repaired.as_ref().filter(|pod| *pod.metadata.uid == *record.uid) {
+        Some(pod) if pod.metadata.deletion_timestamp.is_some() => Turn::UnderWay(format!("pod {name} ends")),
+        Some(pod) if pod.is_active() => {
+            let found = lacking.iter().find(|(known, _)| known.metadata.uid == pod.metadata.uid);
+            let Some((pod, lack)) = found else { return Turn::Over };
+            let Ok(how) = How::of(pod) else { return Turn::Over };
+            if how == How::Label && pod.metadata.label(SPECIFIED_DELETE).is_some() {
+                return Turn::UnderWay(format!(
+                    "pod {name} is to be deleted by its workload, by the label {SPECIFIED_DELETE}"
+                ));
+            }
+            if let Some(why) = held(snapshot) {
+                return Turn::Waits(why);
+            }
+            if unavailable > most {
+                return Turn::Waits(format!(
+                    "pod {name} waits for spec.updateStrategy.maxUnavailable: {unavailable} of {most} that may be are out of service"
+                ));
+            }
+            Turn::Replaces(pod, *lack, how)
+        }
+        _ => successor(snapshot, (members, lacking), record),
+    }
+}
+
+/// The pod is gone. The pods that its workload has made since: one of them is its successor.
+fn successor<'a>(
+    snapshot: &'a Snapshot,
+    (members, lacking): (&[Member<'a>], &[(&'a Arc<Pod>, Lack)]),
+    record: &SidecarSetRepair,
+) -> Turn<'a> {
+    let name = format!("{}/{}", record.namespace, record.pod);
+    let newest = record.newest.as_ref().map(|newest| newest.0);
+    let is_new = |pod: &&Arc<Pod>| {
+        let metadata = &pod.metadata;
+        let is_later = *metadata.name == *record.pod || metadata.creation_timestamp > newest;
+        pod.is_active() && is_of(pod, &record.namespace, &record.owner) && *metadata.uid != *record.uid && is_later
+    };
+    let mut new = snapshot.pods.iter().filter(is_new).peekable();
+    if new.peek().is_none() {
+        return Turn::UnderWay(format!(
+            "pod {name} is gone, and its workload has made no other yet: see the workload's events; where it shall not, set \
+             metadata.annotations[{REPAIR}] to None and back"
+        ));
+    }
+    for pod in new {
+        let found = lacking.iter().find(|(known, _)| known.metadata.uid == pod.metadata.uid);
+        let of_pod = format!("{}/{}", pod.metadata.namespace, pod.metadata.name);
+        if let Some((_, lack)) = found {
+            return Turn::Stopped(format!(
+                "pod {of_pod}, which came in place of {name}, {}: see the condition InjectionReady and the logs of kruise-manager; \
+                 what is mended by then goes on when that pod is deleted",
+                lack.words()
+            ));
+        }
+        let member = members.iter().find(|member| member.pod.metadata.uid == pod.metadata.uid);
+        if !member.is_some_and(|member| member.is_ready && member.unproven.is_none()) {
+            return Turn::UnderWay(format!("pod {of_pod}, which comes in place of {name}, is not ready yet"));
+        }
+    }
+    Turn::Over
+}
+
+/// What replaces a pod.
+pub(super) fn step(pod: &Pod, lack: Lack, how: How) -> Step {
+    let name = format!("{}/{}", pod.metadata.namespace, pod.metadata.name);
+    let (action, what) = match how {
+        How::Label => {
+            let labels = [(SPECIFIED_DELETE.to_owned(), Some("true".to_owned()))].into();
+            let patch = PodPatch { labels, ..PodPatch::default() };
+            let target = Target::as_seen(&pod.metadata);
+            (
+                Action::PatchPod { target, patch },
+                format!("gets the label {SPECIFIED_DELETE}, for its workload to replace it"),
+            )
+        }
+        How::Eviction => (
+            Action::EvictPod { target: Target::from(&pod.metadata) },
+            "is evicted, for its workload to make another".to_owned(),
+        ),
+    };
+    let message = format!("pod {name} {what}: it {}", lack.words());
+    let done = Event { warning: false, reason: "RepairedPod", message: message.clone() };
+    Step { done: Some(done), ..Step::new(action, message) }
+}
+
+/// What is told of a pod that lacks something: what becomes of it.
+pub(super) fn prospect(snapshot: &Snapshot, settings: &Settings, pod: &Pod, lack: Lack) -> String {
+    let words = lack.words();
+    if !Scope::of(snapshot).has(lack) {
+        let value = if lack == Lack::Missed { "Missed or All" } else { "All" };
+        return format!("{words}: replace the pod, or set metadata.annotations[{REPAIR}] to {value}");
+    }
+    match stays(snapshot, settings, pod, lack) {
+        Some(why) => format!("{words}; {why}"),
+        None => format!("{words}: it is replaced in its turn"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,274 @@
+//! Which pods are replaced and how, by table; that limits hold in whatever happens meanwhile is in `model.rs`.
+
+mod model;
+
+use berth_workload::plan::{Action, Deed, Failure, Outcome, Plan, Verb};
+use berth_workload::resource::PODS;
+use serde_json::{Value, json};
+
+use super::super::names::{HASH, HASH_WITHOUT_IMAGE, REPAIRING};
+use super::super::tests::{pod, snapshot};
+use super::super::{Snapshot, decide, status};
+use super::*;
+
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+/// A pod without the containers, of this controller (`apps/v1 ReplicaSet`).
+fn bare(name: &str, owner: &str) -> Value {
+    let mut bare = pod(name, "h2", true);
+    bare["metadata"]["annotations"] = json!({});
+    bare["spec"]["containers"].as_array_mut().unwrap().truncate(1);
+    owned(bare, owner)
+}
+
+fn owned(mut pod: Value, owner: &str) -> Value {
+    if let Some((api_version, kind)) = owner.split_once(' ') {
+        let owner = json!({"apiVersion": api_version, "kind": kind, "name": "web", "uid": "rs", "controller": true});
+        pod["metadata"]["ownerReferences"] = json!([owner]);
+    }
+    pod
+}
+
+/// The SidecarSet with this annotation, these fields and the status that was written last.
+fn asked(scope: &str, fields: Value, status: &Value, pods: &[Value]) -> Snapshot {
+    let mut fields = fields;
+    fields["/metadata/annotations"] = json!({HASH: "h2", HASH_WITHOUT_IMAGE: "w", REPAIR: scope});
+    fields["/status"] = status.clone();
+    let mut snapshot = snapshot(&fields, pods);
+    snapshot.repaired = record(&snapshot).and_then(|record| {
+        let is_it = |pod: &&Arc<Pod>| *pod.metadata.name == *record.pod && *pod.metadata.namespace == *record.namespace;
+        snapshot.pods.iter().find(is_it).cloned()
+    });
+    snapshot
+}
+
+/// What is done for repair: the verb, and the pod.
+fn done(plan: &Plan) -> Vec<String> {
+    let stages = plan.stages.iter().filter(|stage| stage.name == "repair");
+    let actions = stages.flat_map(|stage| &stage.steps).flat_map(|step| &step.actions);
+    let words = |action: &Action| match action {
+        Action::EvictPod { target } => format!("evict {}", target.uid),
+        Action::PatchPod { target, patch } => format!("{:?} {}", patch.labels, target.uid),
+        other => panic!("{other:?}"),
+    };
+    actions.map(words).collect()
+}
+
+/// A round: what is done, and the status that comes of it.
+fn round(snapshot: &Snapshot, outcome: &Outcome) -> (Vec<String>, Value) {
+    let plan = decide(snapshot, NOW);
+    (done(&plan), json!(status(snapshot, &plan, outcome, NOW)))
+}
+
+/// Two rounds from the beginning: what the second does.
+fn replaced(scope: &str, fields: &Value, pods: &[Value]) -> Vec<String> {
+    let (first, status) = round(&asked(scope, fields.clone(), &Value::Null, pods), &Outcome::default());
+    assert!(first.is_empty(), "nothing is done before it is noted: {first:?}");
+    round(&asked(scope, fields.clone(), &status, pods), &Outcome::default()).0
+}
+
+fn condition(status: &Value) -> (String, String) {
+    let all = status["conditions"].as_array().into_iter().flatten();
+    let found = all.into_iter().find(|known| known["type"] == REPAIRING).cloned().unwrap_or_default();
+    let text = |field: &str| found[field].as_str().unwrap_or_default().to_owned();
+    (text("reason"), text("message"))
+}
+
+#[test]
+fn a_pod_is_replaced_as_the_kind_of_its_controller_does_it() {
+    let label = r#"{"apps.kruise.io/specified-delete": Some("true")} a"#;
+    for (owner, expected) in [
+        ("apps.kruise.io/v1alpha1 CloneSet", Some(label)),
+        ("apps.kruise.io/v1beta1 StatefulSet", Some(label)),
+        ("apps/v1 ReplicaSet", Some("evict a")),
+        ("apps/v1 StatefulSet", Some("evict a")),
+        ("apps/v1 DaemonSet", Some("evict a")),
+        ("apps.kruise.io/v1alpha1 DaemonSet", Some("evict a")),
+        ("v1 ReplicationController", Some("evict a")),
+        ("batch/v1 Job", None),
+        ("example.com/v1 ReplicaSet", None),
+        ("", None),
+    ] {
+        let pods = [bare("a", owner)];
+        assert_eq!(replaced("Missed", &json!({}), &pods), Vec::from_iter(expected), "{owner}");
+        let told = decide(&asked("Missed", json!({}), &Value::Null, &pods), NOW).waiting;
+        let says =
+            |words: &str| told.iter().any(|waiting| waiting.pod == "default/a" && waiting.reason.contains(words));
+        assert!(says(if expected.is_some() { "in its turn" } else { "by hand" }), "{owner}: {told:#?}");
+    }
+}
+
+#[test]
+fn what_is_replaced_is_what_is_asked_for_and_nothing_while_it_is_held() {
+    let missed = || bare("a", "apps/v1 ReplicaSet");
+    let mut old = missed();
+    old["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let mut outdated = owned(pod("a", "h1", true), "apps/v1 ReplicaSet");
+    outdated["metadata"]["annotations"][HASH_WITHOUT_IMAGE] = json!(json!({"log": {"hash": "x"}}).to_string());
+    let strategy = |value: Value| json!({"/spec/updateStrategy": value});
+    let injection = |value: Value| json!({"/spec/injectionStrategy": value});
+    for (what, scope, fields, pod, is_replaced) in [
+        ("a missed one", "Missed", json!({}), missed(), true),
+        ("nobody asks", "None", json!({}), missed(), false),
+        ("of all", "All", json!({}), missed(), true),
+        ("an older one", "Missed", json!({}), old.clone(), false),
+        ("an older one of all", "All", json!({}), old, true),
+        ("one that is not upgradable", "Missed", json!({}), outdated.clone(), false),
+        ("one of all that is not upgradable", "All", json!({}), outdated.clone(), true),
+        ("that is kept back", "All", strategy(json!({"partition": 1})), outdated.clone(), false),
+        (
+            "that is not selected",
+            "All",
+            strategy(json!({"selector": {"matchLabels": {"app": "x"}}})),
+            outdated.clone(),
+            false,
+        ),
+        ("that is not to be updated", "All", strategy(json!({"type": "NotUpdate"})), outdated.clone(), false),
+        (
+            "whose successor would be pinned",
+            "All",
+            injection(json!({"revision": {"revisionName": "log-0"}})),
+            outdated,
+            false,
+        ),
+        (
+            "a missed one that is kept back from updates",
+            "Missed",
+            strategy(json!({"type": "NotUpdate"})),
+            missed(),
+            true,
+        ),
+        ("paused", "Missed", strategy(json!({"paused": true})), missed(), false),
+        ("injection is paused", "Missed", injection(json!({"paused": true})), missed(), false),
+        ("0 may be away", "Missed", strategy(json!({"maxUnavailable": 0})), missed(), false),
+        ("a share of those that are selected", "Missed", strategy(json!({"maxUnavailable": "10%"})), missed(), true),
+    ] {
+        assert_eq!(replaced(scope, &fields, &[pod]).len(), usize::from(is_replaced), "{what}");
+    }
+    let pods = [missed()];
+    let unasked = Snapshot { asked: Asked::NotYet, ..asked("Missed", json!({}), &Value::Null, &pods) };
+    let (_, status) = round(&unasked, &Outcome::default());
+    assert!(status["repair"].is_null() && condition(&status).1.contains("InjectionReady"), "{status:#}");
+}
+
+#[test]
+fn the_next_one_goes_when_the_successor_is_ready() {
+    let owner = "apps/v1 ReplicaSet";
+    let (a, b) = (bare("a", owner), bare("b", owner));
+    let step = |status: &Value, pods: &[Value]| round(&asked("Missed", json!({}), status, pods), &Outcome::default());
+    let (_, begun) = step(&Value::Null, &[a.clone(), b.clone()]);
+    assert_eq!(begun["repair"]["pod"], "a");
+    assert_eq!(step(&begun, &[a.clone(), b.clone()]).0, ["evict a"]);
+    // It ends; then it is gone, then another is there, and then that is ready.
+    let mut ending = a.clone();
+    ending["metadata"]["deletionTimestamp"] = json!("2026-01-04T00:00:00Z");
+    let new = |ready: bool| {
+        let mut new = owned(pod("c", "h2", ready), owner);
+        new["metadata"]["creationTimestamp"] = json!("2026-01-04T00:00:00Z");
+        new
+    };
+    for pods in [vec![ending, b.clone()], vec![b.clone()], vec![new(false), b.clone()]] {
+        let (done, status) = step(&begun, &pods);
+        assert_eq!((done.len(), &status["repair"], condition(&status).0.as_str()), (0, &begun["repair"], "Replacing"));
+    }
+    let (_, over) = step(&begun, &[new(true), b.clone()]);
+    assert_eq!(over["repair"]["over"], true);
+    let (_, next) = step(&over, &[new(true), b.clone()]);
+    assert_eq!(next["repair"]["pod"], "b");
+    assert_eq!(step(&next, &[new(true), b.clone()]).0, ["evict b"]);
+    // Nobody asks any more: nothing is left of it.
+    let (done, off) = round(&asked("None", json!({}), &next, &[b]), &Outcome::default());
+    assert!(done.is_empty() && off["repair"].is_null() && condition(&off).0.is_empty(), "{off:#}");
+}
+
+#[test]
+fn it_stops_if_the_successor_lacks_the_containers_and_says_so_once() {
+    let owner = "apps/v1 ReplicaSet";
+    let (_, begun) =
+        round(&asked("Missed", json!({}), &Value::Null, &[bare("a", owner), bare("b", owner)]), &Outcome::default());
+    let mut new = bare("c", owner);
+    new["metadata"]["creationTimestamp"] = json!("2026-01-04T00:00:00Z");
+    let pods = [bare("b", owner), new];
+    let stopped = |status: &Value| {
+        let snapshot = asked("Missed", json!({}), status, &pods);
+        let plan = decide(&snapshot, NOW);
+        let told = plan.events.iter().filter(|event| event.reason == "RepairStopped" && event.warning).count();
+        (done(&plan).len(), told, json!(super::super::status(&snapshot, &plan, &Outcome::default(), NOW)))
+    };
+    let (done, told, status) = stopped(&begun);
+    assert_eq!((done, told, condition(&status).0.as_str()), (0, 1, "Stopped"));
+    assert!(condition(&status).1.contains("default/c"), "{status:#}");
+    let (done, told, again) = stopped(&status);
+    assert_eq!((done, told), (0, 0));
+    assert_eq!(again, status, "nothing is written twice");
+    // Whoever deletes it lets repair go on.
+    let mut good = owned(pod("d", "h2", true), owner);
+    good["metadata"]["creationTimestamp"] = json!("2026-01-04T00:00:00Z");
+    let (_, over) = round(&asked("Missed", json!({}), &status, &[bare("b", owner), good]), &Outcome::default());
+    assert_eq!(over["repair"]["over"], true);
+}
+
+#[test]
+fn one_that_is_not_let_go_holds_up_no_other() {
+    let owner = "apps/v1 ReplicaSet";
+    let pods = [bare("a", owner), bare("b", owner)];
+    let (_, begun) = round(&asked("Missed", json!({}), &Value::Null, &pods), &Outcome::default());
+    let failure = |permanent| Failure {
+        deed: Deed::of(Verb::Evict, PODS),
+        object: "a".to_owned(),
+        message: "Cannot evict pod as it would violate the pod's disruption budget.".to_owned(),
+        code: if permanent { 429 } else { 0 },
+        permanent,
+        outdated: false,
+        taken: false,
+    };
+    let after = |permanent| {
+        let outcome = Outcome { failures: vec![failure(permanent)] };
+        round(&asked("Missed", json!({}), &begun, &pods), &outcome).1
+    };
+    assert_eq!(after(false)["repair"], begun["repair"], "it may be gone: nobody knows");
+    let refused = after(true);
+    assert!(condition(&refused).1.contains("disruption budget"), "{refused:#}");
+    assert_eq!((&refused["repair"]["over"], &refused["repair"]["refused"]), (&json!(true), &json!(true)));
+    let snapshot = asked("Missed", json!({}), &refused, &pods);
+    let at = |seconds| {
+        let now = Timestamp::from_second(seconds).unwrap();
+        let plan = decide(&snapshot, now);
+        (plan.look_again.is_some(), json!(status(&snapshot, &plan, &Outcome::default(), now))["repair"]["pod"].clone())
+    };
+    assert_eq!(at(1), (true, json!("a")), "not at once");
+    assert_eq!(at(11).1, json!("b"));
+}
+
+#[test]
+fn a_pod_that_lacks_nothing_any_more_or_is_not_selected_is_left() {
+    let owner = "apps/v1 ReplicaSet";
+    let (_, begun) = round(&asked("Missed", json!({}), &Value::Null, &[bare("a", owner)]), &Outcome::default());
+    // A tenant takes the label away, so the selectors do not match it; it is still there.
+    let mut snapshot = asked("Missed", json!({}), &begun, &[]);
+    snapshot.repaired = Some(Arc::new(serde_json::from_value(bare("a", owner)).unwrap()));
+    let (done, status) = round(&snapshot, &Outcome::default());
+    assert_eq!((done.len(), &status["repair"]["over"]), (0, &json!(true)));
+    // Another pod of that name is not it.
+    let mut other = bare("a", owner);
+    other["metadata"]["uid"] = json!("other");
+    let (done, status) = round(&asked("Missed", json!({}), &begun, &[other]), &Outcome::default());
+    assert_eq!((done.len(), condition(&status).0.as_str()), (0, "Stopped"));
+}
+
+#[test]
+fn updates_and_repair_share_what_may_be_out_of_service() {
+    let pods = [bare("a", "apps/v1 ReplicaSet"), pod("b", "h1", true)];
+    let snapshot = asked("Missed", json!({}), &Value::Null, &pods);
+    let plan = decide(&snapshot, NOW);
+    assert_eq!(super::super::tests::updated(&plan), ["b"]);
+    let status = json!(status(&snapshot, &plan, &Outcome::default(), NOW));
+    assert!(status["repair"].is_null() && condition(&status).1.contains("1 of 1"), "{status:#}");
+    // The other way round.
+    let begun = round(
+        &asked("Missed", json!({"/spec/updateStrategy": {"type": "NotUpdate"}}), &Value::Null, &pods),
+        &Outcome::default(),
+    )
+    .1;
+    assert!(super::super::tests::updated(&decide(&asked("Missed", json!({}), &begun, &pods), NOW)).is_empty());
+}

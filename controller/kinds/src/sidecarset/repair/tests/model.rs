@@ -1,0 +1,281 @@
+//! Repair and updates in a small world: workloads that make pods, kubelets, a webhook that is away at times, disruption budgets, and
+//! a controller that dies at any point.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// What happens.
+#[derive(Debug, Clone, Copy)]
+enum Happening {
+    /// A round of the controller.
+    Round(Fate),
+    /// Workloads make what they lack.
+    Made,
+    /// A pod that is being deleted is gone.
+    Gone(usize),
+    /// A pod has the containers of its spec, and is ready.
+    Ready(usize),
+    /// The SidecarSet gets this image.
+    Image(usize),
+    /// The webhook answers, or does not.
+    Webhook(bool),
+    /// Disruption budgets let nothing go, or do.
+    Budget(bool),
+    /// Somebody deletes the pods that came without the containers in place of others.
+    Tidy,
+}
+
+/// How far a round gets.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Fate {
+    Whole,
+    DiesBeforeItsWrites,
+    DiesBeforeItsStatus,
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    let fate =
+        prop_oneof![4 => Just(Fate::Whole), 1 => Just(Fate::DiesBeforeItsWrites), 1 => Just(Fate::DiesBeforeItsStatus)];
+    prop_oneof![
+        8 => fate.prop_map(Happening::Round),
+        3 => Just(Happening::Made),
+        3 => (0..8_usize).prop_map(Happening::Gone),
+        6 => (0..8_usize).prop_map(Happening::Ready),
+        1 => (1..4_usize).prop_map(Happening::Image),
+        1 => any::<bool>().prop_map(Happening::Webhook),
+        1 => any::<bool>().prop_map(Happening::Budget),
+        1 => Just(Happening::Tidy),
+    ]
+}
+
+/// Each workload wants two pods.
+const REPLICAS: usize = 2;
+const SECOND: i64 = 1_767_600_000;
+
+struct World {
+    pods: Vec<Value>,
+    workloads: usize,
+    max_unavailable: usize,
+    image: usize,
+    status: Value,
+    clock: i64,
+    answers: bool,
+    lets_go: bool,
+    /// Pods that came without the containers in place of one that repair took.
+    bad: Vec<String>,
+    replaced: Vec<String>,
+}
+
+impl World {
+    fn new(workloads: usize, max_unavailable: usize, missed: &[bool]) -> Self {
+        let mut world = Self {
+            pods: Vec::new(),
+            workloads,
+            max_unavailable,
+            image: 1,
+            status: Value::Null,
+            clock: 0,
+            answers: true,
+            lets_go: true,
+            bad: Vec::new(),
+            replaced: Vec::new(),
+        };
+        for workload in 0..workloads {
+            for n in 0..REPLICAS {
+                world.answers = !missed[(workload * REPLICAS + n) % missed.len()];
+                world.make(workload, true);
+            }
+        }
+        world.answers = true;
+        world
+    }
+
+    fn time(&self) -> Timestamp {
+        Timestamp::from_second(SECOND + self.clock).unwrap()
+    }
+
+    fn make(&mut self, workload: usize, ready: bool) {
+        self.clock += 1;
+        let name = format!("p{}", self.clock);
+        let mut new = pod(&name, "h1", ready);
+        let (image, hash) = (format!("agent:{}", self.image), format!("h{}", self.image));
+        let record = json!({"log": {"hash": hash, "controllerRevision": "log-0"}}).to_string();
+        new["metadata"]["annotations"][HASH] = json!(record);
+        new["spec"]["containers"][1]["image"] = json!(image);
+        new["status"]["containerStatuses"][1] = json!({"name": "agent", "ready": ready, "image": image, "imageID": format!("id-{image}"), "containerID": format!("c://{name}")});
+        if !self.answers {
+            new = bare(&name, "");
+            set_ready(&mut new, ready);
+        }
+        new["metadata"]["creationTimestamp"] = json!(self.time().to_string());
+        new["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "uid": format!("rs-{workload}"), "controller": true}]);
+        self.pods.push(new);
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let fields = json!({
+            "/spec/containers": [{"name": "agent", "image": format!("agent:{}", self.image)}],
+            "/spec/updateStrategy": {"maxUnavailable": self.max_unavailable},
+        });
+        let mut snapshot = asked("Missed", fields, &self.status, &self.pods);
+        snapshot.hashes.hash = format!("h{}", self.image);
+        snapshot
+    }
+
+    /// Pods that serve: ready, with the containers of their spec.
+    fn serving(&self) -> usize {
+        self.pods.iter().filter(|pod| serves(pod)).count()
+    }
+
+    fn round(&mut self, fate: Fate) {
+        if fate == Fate::DiesBeforeItsWrites {
+            return;
+        }
+        self.clock += 1;
+        let (snapshot, before) = (self.snapshot(), self.serving());
+        let plan = decide(&snapshot, self.time());
+        let mut outcome = Outcome::default();
+        for action in plan.actions() {
+            match action {
+                Action::EvictPod { target } if self.lets_go => self.evict(&target.uid),
+                Action::EvictPod { target } => outcome.failures.push(Failure {
+                    deed: action.deed(),
+                    object: target.name.clone(),
+                    message: "no".to_owned(),
+                    code: 429,
+                    permanent: true,
+                    outdated: false,
+                    taken: false,
+                }),
+                Action::PatchPod { target, patch } => {
+                    let pod = self.pods.iter_mut().find(|pod| pod["metadata"]["uid"] == *target.uid).unwrap();
+                    for (key, value) in &patch.annotations {
+                        pod["metadata"]["annotations"][key] = json!(value);
+                    }
+                    if let Some(image) = patch.images.get("agent") {
+                        pod["spec"]["containers"][1]["image"] = json!(image);
+                    }
+                }
+                _ => {}
+            }
+        }
+        let out = self.workloads * REPLICAS - self.serving();
+        assert!(self.serving() == before || out <= self.max_unavailable, "{out} are out of service at once");
+        if fate == Fate::Whole {
+            self.status = json!(status(&snapshot, &plan, &outcome, self.time()));
+        }
+    }
+
+    fn evict(&mut self, uid: &str) {
+        assert!(self.bad.is_empty(), "{uid} is taken though {:?} came without the containers", self.bad);
+        let at = self.pods.iter().position(|pod| pod["metadata"]["uid"] == *uid).unwrap();
+        let has = self.pods[at]["metadata"]["annotations"].as_object().is_some_and(|all| !all.is_empty());
+        assert!(!has, "{uid} lacks nothing");
+        self.replaced.push(self.pods[at]["metadata"]["ownerReferences"][0]["uid"].as_str().unwrap().to_owned());
+        self.pods[at]["metadata"]["deletionTimestamp"] = json!(self.time().to_string());
+    }
+
+    fn made(&mut self) {
+        for workload in 0..self.workloads {
+            let uid = format!("rs-{workload}");
+            let is_there = |pod: &&Value| {
+                pod["metadata"]["ownerReferences"][0]["uid"] == *uid && pod["metadata"]["deletionTimestamp"].is_null()
+            };
+            while self.pods.iter().filter(is_there).count() < REPLICAS {
+                self.make(workload, false);
+                if let Some(at) = self.replaced.iter().position(|owner| *owner == uid) {
+                    self.replaced.remove(at);
+                    self.bad.extend((!self.answers).then(|| format!("p{}", self.clock)));
+                }
+            }
+        }
+    }
+
+    fn happens(&mut self, happening: Happening) {
+        match happening {
+            Happening::Round(fate) => self.round(fate),
+            Happening::Made => self.made(),
+            Happening::Gone(at) => {
+                let mut ending =
+                    self.pods.iter().enumerate().filter(|(_, pod)| !pod["metadata"]["deletionTimestamp"].is_null());
+                if let Some((at, _)) = ending.nth(at) {
+                    self.pods.remove(at);
+                }
+            }
+            Happening::Ready(at) => {
+                let (at, id) = (at % self.pods.len(), format!("c://new-{}", self.clock));
+                self.clock += 1;
+                run(&mut self.pods[at], &id);
+            }
+            Happening::Image(image) => self.image = image,
+            Happening::Webhook(answers) => self.answers = answers,
+            Happening::Budget(lets_go) => self.lets_go = lets_go,
+            Happening::Tidy => {
+                let bad = std::mem::take(&mut self.bad);
+                for name in bad {
+                    let at = self.pods.iter().position(|pod| pod["metadata"]["name"] == *name).unwrap();
+                    let gone = self.pods.remove(at);
+                    // What comes in its place comes in place of the one before, too.
+                    self.replaced.push(gone["metadata"]["ownerReferences"][0]["uid"].as_str().unwrap().to_owned());
+                }
+            }
+        }
+    }
+}
+
+fn set_ready(pod: &mut Value, ready: bool) {
+    let word = if ready { "True" } else { "False" };
+    pod["status"]["conditions"] = json!([{"type": "Ready", "status": word}]);
+}
+
+/// The kubelet runs the containers of the spec.
+fn run(pod: &mut Value, id: &str) {
+    if let Some(image) = pod["spec"]["containers"][1]["image"].as_str().map(str::to_owned) {
+        let status = &mut pod["status"]["containerStatuses"][1];
+        if status["image"] != *image {
+            *status = json!({"name": "agent", "image": image, "imageID": format!("id-{image}"), "containerID": id});
+        }
+        status["ready"] = json!(true);
+    }
+    set_ready(pod, true);
+}
+
+fn serves(pod: &Value) -> bool {
+    let is_new = pod["spec"]["containers"][1].is_null()
+        || pod["spec"]["containers"][1]["image"] == pod["status"]["containerStatuses"][1]["image"];
+    pod["metadata"]["deletionTimestamp"].is_null() && pod["status"]["conditions"][0]["status"] == "True" && is_new
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    /// Whatever happens meanwhile, and wherever the controller dies.
+    #[test]
+    fn repair_and_updates_together_keep_to_max_unavailable_and_repair_stops_when_it_brings_nothing(
+        workloads in 1..4_usize,
+        max_unavailable in 0..4_usize,
+        missed in prop::collection::vec(any::<bool>(), 1..6),
+        happenings in prop::collection::vec(happening(), 0..120),
+    ) {
+        let mut world = World::new(workloads, max_unavailable, &missed);
+        happenings.into_iter().for_each(|happening| world.happens(happening));
+    }
+
+    /// Where nothing goes wrong all pods have the containers in the end.
+    #[test]
+    fn repair_ends_with_no_pod_that_lacks_the_containers(
+        workloads in 1..4_usize,
+        missed in prop::collection::vec(any::<bool>(), 1..6),
+    ) {
+        let mut world = World::new(workloads, 1, &missed);
+        for _ in 0..200 {
+            world.round(Fate::Whole);
+            world.happens(Happening::Gone(0));
+            world.made();
+            (0..world.pods.len()).for_each(|at| world.happens(Happening::Ready(at)));
+        }
+        let injection = &world.status["injection"];
+        prop_assert_eq!((&injection["missed"], &injection["injected"]), (&json!(0), &json!(workloads * REPLICAS)));
+    }
+}

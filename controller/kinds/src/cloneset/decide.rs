@@ -76,6 +76,7 @@ fn bring_to_end(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
     update::settle(&scene, None, plan, now);
     plan.events.extend(stuck::resized::untold(&scene));
     hooks::proceed(&scene, None, &Uids::new(), &snapshot.pods, plan, now);
+    launch::release(&snapshot.pods, plan);
 }
 
 /// Towards the pods that are wanted, of the revision that is.

@@ -65,6 +65,7 @@ fn bring_to_end(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
     update::settle(&scene, None, plan, now);
     plan.events.extend(stuck::resized::untold(&scene));
     hooks::proceed(&scene, None, &Uids::new(), &snapshot.pods, plan, now);
+    launch::release(&snapshot.pods, plan);
 }
 
 /// The revisions to work with, once those of nobody are taken over. Claim templates are no part of one.

@@ -16,7 +16,7 @@ use berth_webhook::pods::{Asks, Injected, Injector, NotYet, SidecarAsk, Sidecars
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::namespace::Namespace;
 use berth_workload::pod::Pod;
-use berth_workload::revision::Revision;
+use berth_workload::revision::{self, Revision};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -109,6 +109,11 @@ impl Injection {
             || namespaces.get("", &pod.metadata.namespace).is_some_and(|namespace| is_untouched(&namespace))
     }
 
+    /// Are the pods of the namespace left alone?
+    pub(crate) fn protects(&self, namespace: &str) -> bool {
+        self.protected.contains(namespace)
+    }
+
     /// To be told when it was written for whose pods the webhook is called.
     pub(crate) fn on_written(&self, hook: impl Fn() + Send + Sync + 'static) {
         self.asks.on_written(hook);
@@ -143,6 +148,12 @@ impl Injection {
     fn history(&self, stores: &Stores, set: &Watched<SidecarSet>) -> Vec<Arc<Revision>> {
         history(&stores.revisions, set, &self.own_namespace)
     }
+}
+
+/// The end of a generated name.
+fn suffix() -> String {
+    let random: String = (0..5).map(|_| char::from(fastrand::u8(..27))).collect();
+    revision::safe(&random)
 }
 
 /// By SidecarSet: the revision of whose containers the pod has some already.
@@ -195,7 +206,7 @@ impl Injector for Injection {
                 return Err(NotYet(what));
             }
         }
-        if self.protected.contains(namespace) {
+        if self.protects(namespace) {
             return Ok(Injected::default());
         }
         let label = |key: &str| pod["metadata"]["labels"][key].as_str();
@@ -299,8 +310,11 @@ impl Injection {
             |(name, set, wanted): &(String, Arc<SidecarSet>, Wanted)| (name.clone(), self.allowed(set, &wanted.spec));
         let allowed: BTreeMap<_, _> = chosen.iter().map(allowed).collect();
         let allows = |set: &str, key: &str| allowed.get(set).is_some_and(|allowed| allowed.contains(key));
-        let settings =
-            Settings { sort_containers_by_name: self.gates.has(Gate::SortSidecarContainersByName), allows: &allows };
+        let settings = Settings {
+            sort_containers_by_name: self.gates.has(Gate::SortSidecarContainersByName),
+            allows: &allows,
+            suffix: &suffix(),
+        };
         let injected = inject(pod, &matched, &settings, &records::second(Timestamp::now()).to_string());
         for refusal in injected.refusals {
             let set = chosen.iter().find(|(name, ..)| *name == refusal.sidecar_set);

@@ -12,8 +12,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each decides for one kind of object.
-const KINDS: [&str; 7] =
-    ["cloneset", "imagelistpulljob", "imagepulljob", "nodeimage", "persistentpodstate", "sidecarset", "statefulset"];
+const KINDS: [&str; 8] = [
+    "cloneset",
+    "foreignpod",
+    "imagelistpulljob",
+    "imagepulljob",
+    "nodeimage",
+    "persistentpodstate",
+    "sidecarset",
+    "statefulset",
+];
 
 /// What is shared, by floors: a module knows none of its own floor or of one above.
 const FLOORS: [&[&str]; 3] = [&["podset"], &["predownload", "stuck"], &KINDS];

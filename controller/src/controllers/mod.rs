@@ -1,6 +1,7 @@
 //! The controllers: one for each kind that is worked on. A kind comes in with its module and a line of [`ALL`].
 
 pub(crate) mod cloneset;
+mod foreignpod;
 mod imagelistpulljob;
 mod imagepulljob;
 pub(crate) mod nodeimage;
@@ -34,6 +35,7 @@ const ALL: &[Entry] = &[
     Entry::of::<persistentpodstate::Reads>(),
     Entry::of::<statefulset::Reads>(),
     Entry::of::<sidecarset::Reads>(),
+    Entry::of::<foreignpod::Reads>(),
 ];
 
 /// What works on one kind: the stores that it reads.
@@ -42,6 +44,8 @@ pub(crate) trait Controller: Send + Sync + Sized + 'static {
     const RESOURCE: Resource;
     /// Its name in logs and metrics.
     const NAME: &'static str;
+    /// Is there something to do for it whichever of our kinds are worked on?
+    const WHATEVER_KINDS: bool = false;
 
     /// Is there anything to do for the kind?
     fn is_possible(_: Gates) -> bool {
@@ -105,7 +109,8 @@ impl Starter<'_> {
     }
 
     fn start<C: Controller>(&mut self) {
-        if !self.kinds.has(C::RESOURCE.kind) || !C::is_possible(self.acting.gates) {
+        let is_named = C::WHATEVER_KINDS || self.kinds.has(C::RESOURCE.kind);
+        if !is_named || !C::is_possible(self.acting.gates) {
             return;
         }
         let mut reader = self.stores.reader();

@@ -1,7 +1,8 @@
 //! Containers that start one after the other.
 //!
-//! There is no Pod webhook: what holds the containers back is put into a pod when its CloneSet creates it, so only pods
-//! of CloneSets have a launch order. The ConfigMap is written and never read: how far a pod is, its annotations say.
+//! What holds the containers back is put into a pod when it is created: by its workload, if that is ours, and again by the pod
+//! webhook, which knows what SidecarSets added to it. The ConfigMap is written and never read: how far a pod is, its annotations
+//! say.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -51,25 +52,56 @@ pub(crate) fn hold_back(template: &Value, spec: &mut Value, pod: &str) {
     // A template that is wrong here was refused before.
     let Ok(Some(priorities)) = priorities(template) else { return };
     let containers = spec["containers"].as_array_mut().into_iter().flatten();
-    for (container, of) in containers.zip(priorities) {
-        let reference = json!({"name": priority::barrier(pod), "key": priority::key(of)});
-        let barrier = json!({"name": env::CONTAINER_BARRIER, "valueFrom": {"configMapKeyRef": reference}});
-        let Some(container) = container.as_object_mut() else { continue };
-        let Some(variables) = container.entry("env").or_insert_with(|| json!([])).as_array_mut() else { continue };
-        variables.retain(|variable| variable["name"] != env::CONTAINER_BARRIER);
-        variables.push(barrier);
+    containers.zip(priorities).for_each(|(container, of)| wait(container, of, pod));
+}
+
+/// Has a container wait for its turn, whatever it waited for before.
+fn wait(container: &mut Value, priority: i32, pod: &str) {
+    let reference = json!({"name": priority::barrier(pod), "key": priority::key(priority)});
+    let barrier = json!({"name": env::CONTAINER_BARRIER, "valueFrom": {"configMapKeyRef": reference}});
+    let Some(container) = container.as_object_mut() else { return };
+    let Some(variables) = container.entry("env").or_insert_with(|| json!([])).as_array_mut() else { return };
+    let mut known = variables.iter().filter(|variable| variable["name"] == env::CONTAINER_BARRIER);
+    // One that is there already stays where it is.
+    if known.next() == Some(&barrier) && known.next().is_none() {
+        return;
     }
+    variables.retain(|variable| variable["name"] != env::CONTAINER_BARRIER);
+    variables.push(barrier);
+}
+
+/// Orders the containers of a pod of this name that is being created, by their priorities, whatever they waited for before. False
+/// if the name is too long for that of its ConfigMap: nobody could let them start.
+pub fn order(pod: &mut Value, name: &str, priorities: &[i32]) -> bool {
+    if priority::barrier(name).len() > LONGEST_NAME {
+        return false;
+    }
+    let containers = pod["spec"]["containers"].as_array_mut().into_iter().flatten();
+    containers.zip(priorities).for_each(|(container, of)| wait(container, *of, name));
+    // How far another pod was, of which this one is a copy, says nothing of this one, and would hold it for ever.
+    if let Some(annotations) = pod["metadata"]["annotations"].as_object_mut() {
+        annotations.retain(|key, _| !HOW_FAR.contains(&key.as_str()));
+    }
+    true
+}
+
+/// The annotations that say how far a pod is.
+const HOW_FAR: [&str; 2] = [annotation::CONTAINER_LAUNCH_PRIORITY_COMPLETED, annotation::LAUNCHED_PRIORITY];
+/// The most bytes of an object's name.
+const LONGEST_NAME: usize = 253;
+
+/// Is the pod one whose containers start in order, and not all of them may yet?
+pub fn is_under_way(pod: &Pod) -> bool {
+    let completed = pod.metadata.annotation(annotation::CONTAINER_LAUNCH_PRIORITY_COMPLETED) == Some("true");
+    pod.is_active() && !completed && pod.spec.containers.iter().any(|container| container.priority.is_some())
 }
 
 /// Lets the next containers of each pod start once all of a higher priority are ready.
 pub fn release(pods: &[Arc<Pod>], plan: &mut Plan) {
     let mut steps = Vec::new();
-    for pod in pods.iter().filter(|pod| pod.is_active()) {
+    for pod in pods.iter().filter(|pod| is_under_way(pod)) {
         let all: BTreeSet<i32> = pod.spec.containers.iter().filter_map(|container| container.priority).collect();
         let Some(lowest) = all.first().copied() else { continue };
-        if pod.metadata.annotation(annotation::CONTAINER_LAUNCH_PRIORITY_COMPLETED) == Some("true") {
-            continue;
-        }
         let next = priority::next(pod).unwrap_or(lowest);
         let released = pod.metadata.annotation(annotation::LAUNCHED_PRIORITY).and_then(|text| text.parse().ok());
         if released.is_some_and(|released: i32| released <= next) {

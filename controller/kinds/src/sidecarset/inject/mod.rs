@@ -10,6 +10,7 @@
 mod brought;
 mod container;
 pub(super) mod metadata;
+mod order;
 mod own;
 mod place;
 #[cfg(test)]
@@ -47,6 +48,8 @@ pub struct Settings<'a> {
     pub sort_containers_by_name: bool,
     /// Whether a SidecarSet, by name, may set an annotation.
     pub allows: &'a dyn Fn(&str, &str) -> bool,
+    /// The end of the pod's name, should it be generated.
+    pub suffix: &'a str,
 }
 
 /// What became of a pod.
@@ -127,6 +130,10 @@ fn all_of(
         brought.add(set, &new, &own, now).map_err(|reason| set.refusal(reason))?;
     }
     warnings.append(&mut brought.warnings);
+    let brings = !brought.containers.is_empty();
     brought.place(&mut new, settings);
+    if brings {
+        order::order(&mut new, settings.suffix, &mut warnings);
+    }
     Ok((new, warnings))
 }

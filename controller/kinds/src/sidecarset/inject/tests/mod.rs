@@ -2,6 +2,7 @@
 
 mod annotations;
 mod containers;
+mod order;
 mod properties;
 mod shared;
 
@@ -33,7 +34,9 @@ pub(super) fn run(pod: &Value, sets: &[Set], sort: bool, now: &str) -> Injected 
     let revisions: Vec<String> = sets.iter().map(revision).collect();
     let matched = sets.iter().zip(&revisions);
     let matched = matched.map(|(Set { name, spec, hashes }, revision)| Matched { name, spec, revision, hashes });
-    let settings = Settings { sort_containers_by_name: sort, allows: &|_, key| !key.starts_with("forbidden") };
+    // A name is generated anew each time, as the webhook's caller does.
+    let suffix = &now[now.len() - 5..];
+    let settings = Settings { sort_containers_by_name: sort, allows: &|_, key| !key.starts_with("forbidden"), suffix };
     inject(pod, &matched.collect::<Vec<_>>(), &settings, now)
 }
 

@@ -7,6 +7,7 @@ use serde_json::json;
 use super::*;
 
 const VARIABLES: [&str; 6] = ["A", "B", "IS_INJECTED", "SIDECARSET_VERSION", "POD", "KRUISE_CONTAINER_PRIORITY"];
+const BARRIER: &str = "KRUISE_CONTAINER_BARRIER";
 const PATHS: [&str; 4] = ["/a", "/b", "/c", "/d"];
 const VOLUMES: [&str; 3] = ["v", "w", "x"];
 
@@ -51,19 +52,39 @@ fn containers(names: &'static [&'static str]) -> impl Strategy<Value = Value> {
 fn any_pod() -> impl Strategy<Value = Value> {
     let texts = select(&["", "{}", r#"{"a":{"b":1},"z":null}"#, "none", "main"][..]);
     let secrets = subsequence(&["s", "t"][..], 0..=2);
-    (containers(&["main", "helper", "agent", "mesh-2"]), containers(&["prepare", "native"]), texts, secrets).prop_map(
-        |(containers, inits, text, secrets)| {
+    let name = select(&["name", "generateName"][..]);
+    (containers(&["main", "helper", "agent", "mesh-2"]), containers(&["prepare", "native"]), texts, secrets, name)
+        .prop_map(|(containers, inits, text, secrets, name)| {
             let secrets: Value = secrets.into_iter().map(|name| json!({"name": name})).collect();
-            json!({
+            let mut pod = json!({
                 "apiVersion": "v1", "laterField": 1,
-                "metadata": {"name": "web", "labels": {"app": "main"}, "annotations": {"json": text, "by": "helper"}},
+                "metadata": {"labels": {"app": "main"}, "annotations": {"json": text, "by": "helper"}},
                 "spec": {
                     "containers": containers, "initContainers": inits, "imagePullSecrets": secrets,
                     "volumes": [{"name": "v", "laterSource": {}}], "laterField": [1, {"a": null}],
                 },
-            })
-        },
-    )
+            });
+            pod["metadata"][name] = json!("web-");
+            pod
+        })
+}
+
+/// A container but for what it waits for.
+fn without_barrier(container: &Value) -> Value {
+    let mut container = container.clone();
+    if let Some(variables) = container["env"].as_array_mut() {
+        variables.retain(|variable| variable["name"] != BARRIER);
+    }
+    container
+}
+
+/// By container: what it waits for.
+fn barriers(pod: &Value) -> Vec<Option<String>> {
+    let barrier = |container: &Value| {
+        let variable = container["env"].as_array()?.iter().find(|variable| variable["name"] == BARRIER)?;
+        Some(variable["valueFrom"]["configMapKeyRef"].to_string())
+    };
+    pod["spec"]["containers"].as_array().unwrap().iter().map(barrier).collect()
 }
 
 fn sidecar(name: &'static str) -> impl Strategy<Value = Value> {
@@ -204,6 +225,9 @@ proptest! {
             }
             bare["metadata"]["annotations"].take();
         }
+        if bare_old["metadata"]["name"].is_null() {
+            bare_new["metadata"].as_object_mut().unwrap().remove("name");
+        }
         prop_assert_eq!(&bare_old, &bare_new);
         for list in ["volumes", "imagePullSecrets"] {
             let old = pod["spec"][list].as_array().unwrap();
@@ -214,8 +238,22 @@ proptest! {
             let is_replaced = |container: &&Value| found.warnings.iter().any(|warning| warning.contains(&format!("container {} ", container["name"])));
             let old: Vec<_> = pod["spec"][list].as_array().unwrap().iter().filter(|of| !is_replaced(of)).collect();
             let names: Vec<_> = old.iter().map(|container| &container["name"]).collect();
-            let kept: Vec<_> = new["spec"][list].as_array().unwrap().iter().filter(|of| names.contains(&&of["name"])).collect();
-            prop_assert_eq!(kept, old);
+            let kept = new["spec"][list].as_array().unwrap().iter().filter(|of| names.contains(&&of["name"]));
+            prop_assert_eq!(kept.map(without_barrier).collect::<Vec<_>>(), old.into_iter().map(without_barrier).collect::<Vec<_>>());
+        }
+    }
+
+    /// All containers wait for the pod's own ConfigMap, or none does; and who lets them start finds the pod by its records.
+    #[test]
+    fn all_containers_are_ordered_or_none_is(pod in any_pod(), sets in any_sets()) {
+        let new = run(&pod, &sets, false, NOW).pod;
+        let barriers = barriers(&new);
+        let is_ordered = |barrier: &Option<String>| barrier.as_ref().is_some_and(|barrier| barrier.contains("-barrier"));
+        prop_assert!(barriers.iter().all(is_ordered) || barriers.iter().all(Option::is_none), "{:?}", barriers);
+        if barriers.iter().any(Option::is_some) {
+            let own = format!("\"{}-barrier\"", new["metadata"]["name"].as_str().unwrap());
+            prop_assert!(barriers.iter().flatten().all(|barrier| barrier.contains(&own)));
+            prop_assert!(new["metadata"]["annotations"]["kruise.io/sidecarset-hash"].is_string());
         }
     }
 

@@ -1,0 +1,74 @@
+use berth_api::names::annotation::{CONTAINER_LAUNCH_PRIORITY_COMPLETED, LAUNCHED_PRIORITY};
+use berth_workload::plan::Action;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// A pod of a Deployment with containers of priority 1 and 0, of which the first are ready.
+fn ordered(ready: usize) -> Value {
+    let container = |(name, key): (&str, &str)| {
+        let reference = json!({"name": "web-barrier", "key": key});
+        let env = json!([{"name": "KRUISE_CONTAINER_BARRIER", "valueFrom": {"configMapKeyRef": reference}}]);
+        json!({"name": name, "image": "a:1", "env": env})
+    };
+    let containers = [("log", "p_1"), ("main", "p_0")];
+    let status = |(name, _): &(&str, &str)| json!({"name": name, "ready": true});
+    json!({
+        "metadata": {
+            "namespace": "default", "name": "web", "uid": "u", "resourceVersion": "7", "annotations": {SIDECARSET_HASH: "{}"},
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "r", "controller": true}],
+        },
+        "spec": {"containers": containers.map(container), "nodeName": "n"},
+        "status": {"containerStatuses": containers[..ready].iter().map(status).collect::<Vec<_>>()},
+    })
+}
+
+fn decided(pod: &Value) -> Plan {
+    decide(&Arc::new(serde_json::from_value(pod.clone()).unwrap()))
+}
+
+/// The keys that are written, and what is noted on the pod.
+fn released(pod: &Value) -> Option<(Vec<String>, Vec<(String, String)>)> {
+    let plan = decided(pod);
+    let actions: Vec<_> = plan.actions().collect();
+    let keys = actions.iter().find_map(|action| match action {
+        Action::OpenBarrier { pod, keys } => Some((&*pod.name == "web").then(|| keys.clone())?),
+        _ => None,
+    })?;
+    let noted = actions.iter().find_map(|action| match action {
+        Action::PatchPod { patch, .. } => Some(patch.annotations.clone()),
+        _ => None,
+    })?;
+    Some((keys, noted.into_iter().map(|(key, value)| (key, value.unwrap())).collect()))
+}
+
+#[test]
+fn the_containers_of_an_injected_pod_start_one_priority_after_the_other() {
+    let first = released(&ordered(0)).unwrap();
+    assert_eq!(first, (vec!["p_1".to_owned()], vec![(LAUNCHED_PRIORITY.to_owned(), "1".to_owned())]));
+    let mut waiting = ordered(0);
+    waiting["metadata"]["annotations"][LAUNCHED_PRIORITY] = json!("1");
+    assert_eq!(released(&waiting), None, "the first is not ready");
+    let mut next = ordered(1);
+    next["metadata"]["annotations"][LAUNCHED_PRIORITY] = json!("1");
+    let keys = ["p_0", "p_1"].map(str::to_owned).to_vec();
+    let noted = vec![(CONTAINER_LAUNCH_PRIORITY_COMPLETED.to_owned(), "true".to_owned())];
+    assert_eq!(released(&next), Some((keys, noted)));
+    next["metadata"]["annotations"][CONTAINER_LAUNCH_PRIORITY_COMPLETED] = json!("true");
+    assert_eq!(decided(&next), Plan::default());
+}
+
+#[test]
+fn pods_of_our_workloads_and_those_that_nobody_injected_or_that_end_are_left_alone() {
+    for (path, value) in [
+        ("/metadata/ownerReferences/0", json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet", "name": "c", "uid": "c", "controller": true})),
+        ("/metadata/annotations", json!({})),
+        ("/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z")),
+        ("/spec/containers", json!([{"name": "main", "image": "a:1"}])),
+    ] {
+        let mut pod = ordered(0);
+        pod["metadata"]["deletionTimestamp"] = Value::Null;
+        *pod.pointer_mut(path).unwrap() = value;
+        assert_eq!(decided(&pod), Plan::default(), "{path}");
+    }
+}

@@ -1,0 +1,165 @@
+//! The order in which containers start, by what the pod has and what SidecarSets bring.
+
+use berth_api::names::annotation::{
+    CONTAINER_LAUNCH_ORDERED, CONTAINER_LAUNCH_PRIORITY, CONTAINER_LAUNCH_PRIORITY_COMPLETED, LAUNCHED_PRIORITY,
+};
+
+use super::*;
+
+/// A container with a priority, if it has one.
+fn of(name: &str, priority: Option<&str>) -> Value {
+    let variable = |value: &str| json!({"name": "KRUISE_CONTAINER_PRIORITY", "value": value});
+    json!({"name": name, "image": "a:1", "env": priority.into_iter().map(variable).collect::<Vec<_>>()})
+}
+
+/// A container that its workload has ordered.
+fn ordered(name: &str, priority: &str) -> Value {
+    let mut container = of(name, Some(priority));
+    container["env"].as_array_mut().unwrap().push(barrier("web", &format!("p_{priority}")));
+    container
+}
+
+fn barrier(pod: &str, key: &str) -> Value {
+    let reference = json!({"name": format!("{pod}-barrier"), "key": key});
+    json!({"name": "KRUISE_CONTAINER_BARRIER", "valueFrom": {"configMapKeyRef": reference}})
+}
+
+/// For what the containers of a pod wait, as `container=ConfigMap/key`.
+fn waits(pod: &Value) -> Vec<String> {
+    let mut waits = Vec::new();
+    for container in pod["spec"]["containers"].as_array().unwrap() {
+        let env = container["env"].as_array().into_iter().flatten();
+        for variable in env.filter(|variable| variable["name"] == "KRUISE_CONTAINER_BARRIER") {
+            let of = &variable["valueFrom"]["configMapKeyRef"];
+            let text = |value: &Value| value.as_str().unwrap().to_owned();
+            waits.push(format!("{}={}/{}", text(&container["name"]), text(&of["name"]), text(&of["key"])));
+        }
+    }
+    waits
+}
+
+#[test]
+fn all_containers_are_ordered_by_what_they_say_after_injection() {
+    let after = |priority| {
+        let mut sidecar = of("log", priority);
+        sidecar["podInjectPolicy"] = json!("AfterAppContainer");
+        sidecar
+    };
+    let transferred = json!({
+        "name": "log", "image": "a:1", "podInjectPolicy": "AfterAppContainer",
+        "transferEnv": [{"sourceContainerName": "main", "envName": "KRUISE_CONTAINER_PRIORITY"}],
+    });
+    let two = || json!([of("main", None), of("help", None)]);
+    for (what, containers, sidecar, expected) in [
+        ("nobody asks", two(), after(None), &[][..]),
+        ("the same of all", json!([of("main", Some("3"))]), after(Some("3")), &[]),
+        (
+            "a sidecar goes first",
+            json!([of("main", None)]),
+            after(Some("1")),
+            &["main=web-barrier/p_0", "log=web-barrier/p_1"],
+        ),
+        (
+            "a sidecar goes last",
+            json!([of("main", None)]),
+            after(Some("-2")),
+            &["main=web-barrier/p_0", "log=web-barrier/p_-2"],
+        ),
+        (
+            "the pod's own",
+            json!([of("main", Some("5")), of("help", None)]),
+            after(None),
+            &["main=web-barrier/p_5", "help=web-barrier/p_0", "log=web-barrier/p_0"],
+        ),
+        (
+            "its workload has ordered them",
+            json!([ordered("main", "5"), ordered("help", "1")]),
+            after(Some("9")),
+            &["main=web-barrier/p_5", "help=web-barrier/p_1", "log=web-barrier/p_9"],
+        ),
+        (
+            "a copy of another pod",
+            json!([{"name": "main", "env": [{"name": "KRUISE_CONTAINER_PRIORITY", "value": "2"}, barrier("other", "p_7")]}]),
+            after(None),
+            &["main=web-barrier/p_2", "log=web-barrier/p_0"],
+        ),
+        (
+            "a transferred priority",
+            json!([of("main", Some("4")), of("help", None)]),
+            transferred,
+            &["main=web-barrier/p_4", "help=web-barrier/p_0", "log=web-barrier/p_4"],
+        ),
+    ] {
+        let set = set("log", json!({"containers": [sidecar]}));
+        assert_eq!(waits(&injected(&pod(containers), &[set])), expected, "{what}");
+    }
+}
+
+#[test]
+fn an_annotation_orders_all_as_they_are_listed_whoever_brings_it() {
+    let of_pod = {
+        let mut pod = pod(json!([of("main", None)]));
+        pod["metadata"]["annotations"] = json!({CONTAINER_LAUNCH_PRIORITY: CONTAINER_LAUNCH_ORDERED});
+        (pod, json!([]))
+    };
+    let of_set =
+        json!([{"annotations": {CONTAINER_LAUNCH_PRIORITY: CONTAINER_LAUNCH_ORDERED}, "patchPolicy": "Retain"}]);
+    for (pod, patches) in [of_pod, (pod(json!([of("main", None)])), of_set)] {
+        let set = set("log", json!({"containers": [of("log", None)], "patchPodMetadata": patches}));
+        let expected = ["log=web-barrier/p_0", "main=web-barrier/p_-1"];
+        assert_eq!(waits(&injected(&pod, &[set])), expected, "{patches}");
+    }
+}
+
+#[test]
+fn a_pod_whose_name_is_to_be_generated_gets_it_once_and_only_for_an_order() {
+    let long = "x".repeat(70);
+    for (base, priority, name) in [
+        ("web-", Some("1"), Some(format!("web-{}", &NOW[NOW.len() - 5..]))),
+        (&*long, Some("1"), Some(format!("{}{}", "x".repeat(58), &NOW[NOW.len() - 5..]))),
+        ("web-", None, None),
+    ] {
+        let mut pod = pod(json!([of("main", None)]));
+        pod["metadata"] = json!({"generateName": base});
+        let new = injected(&pod, &[set("log", json!({"containers": [of("log", priority)]}))]);
+        assert_eq!(new["metadata"]["name"].as_str(), name.as_deref(), "{base}");
+        let barrier = name.map(|name| format!("log={name}-barrier/p_1"));
+        assert_eq!(waits(&new).first(), barrier.as_ref(), "{base}");
+    }
+}
+
+#[test]
+fn nothing_waits_for_what_nobody_could_write() {
+    let sidecars = || [set("log", json!({"containers": [of("log", Some("1"))]}))];
+    let mut long = pod(json!([of("main", None)]));
+    long["metadata"]["name"] = json!("x".repeat(246));
+    let mut nameless = pod(json!([of("main", None)]));
+    nameless["metadata"] = json!({});
+    let odd = pod(json!([of("main", Some("first"))]));
+    for (pod, warning) in [(long, Some("name is too long")), (odd, Some("\"first\"")), (nameless, None)] {
+        let new = run(&pod, &sidecars(), false, NOW);
+        assert!(waits(&new.pod).is_empty(), "{:?}", new.pod);
+        let said = new.warnings.concat();
+        assert!(warning.map_or(said.is_empty(), |warning| said.contains(warning)), "{said}");
+    }
+}
+
+#[test]
+fn an_order_that_cannot_be_made_anew_stays_as_the_workload_made_it() {
+    let sidecar = set("log", json!({"containers": [of("log", Some("last"))]}));
+    let new = run(&pod(json!([ordered("main", "5"), ordered("help", "1")])), &[sidecar], false, NOW);
+    assert_eq!(waits(&new.pod), ["main=web-barrier/p_5", "help=web-barrier/p_1"]);
+}
+
+#[test]
+fn how_far_a_pod_was_is_not_copied() {
+    let mut pod = pod(json!([of("main", Some("1"))]));
+    pod["metadata"]["annotations"] =
+        json!({CONTAINER_LAUNCH_PRIORITY_COMPLETED: "true", LAUNCHED_PRIORITY: "0", "of": "others"});
+    let new = injected(&pod, &[set("log", json!({"containers": [of("log", None)]}))]);
+    let annotations = new["metadata"]["annotations"].as_object().unwrap();
+    assert!(
+        !annotations.contains_key(CONTAINER_LAUNCH_PRIORITY_COMPLETED) && !annotations.contains_key(LAUNCHED_PRIORITY)
+    );
+    assert_eq!(annotations["of"], "others");
+}

@@ -43,8 +43,10 @@ pub fn parse(text: &str) -> Result<Gates, String> {
 }
 
 /// What cannot be without another: images are pulled and containers restarted by daemons, and pulled ahead by
-/// ImagePullJobs.
+/// ImagePullJobs; pods of others are changed by the pod webhook.
 fn depend(gates: Gates) -> Gates {
+    let gated = gates.has(Gate::KruisePodReadinessGate) && gates.has(Gate::PodWebhook);
+    let gates = gates.with(Gate::KruisePodReadinessGate, gated);
     if !gates.has(Gate::KruiseDaemon) {
         let of_daemons =
             [Gate::PreDownloadImageForInPlaceUpdate, Gate::InPlaceUpdateEnvFromMetadata, Gate::ImagePullJob];
@@ -86,5 +88,10 @@ mod tests {
         assert!(parse("PreDownloadImageForInPlaceUpdate=true").unwrap().has(Gate::ImagePullJob));
         let without_daemons = parse("ImagePullJobGate=true,KruiseDaemon=false").unwrap();
         assert!(!without_daemons.has(Gate::ImagePullJob) && !without_daemons.has(Gate::InPlaceUpdateEnvFromMetadata));
+        for (text, expected) in
+            [("KruisePodReadinessGate=true", true), ("KruisePodReadinessGate=true,PodWebhook=false", false)]
+        {
+            assert_eq!(parse(text).unwrap().has(Gate::KruisePodReadinessGate), expected, "{text}");
+        }
     }
 }

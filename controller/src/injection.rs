@@ -109,6 +109,11 @@ impl Injection {
             || namespaces.get("", &pod.metadata.namespace).is_some_and(|namespace| is_untouched(&namespace))
     }
 
+    /// Namespaces whose pods are left alone.
+    pub(crate) fn protected(&self) -> &BTreeSet<String> {
+        &self.protected
+    }
+
     /// Are the pods of the namespace left alone?
     pub(crate) fn protects(&self, namespace: &str) -> bool {
         self.protected.contains(namespace)

@@ -1,5 +1,6 @@
 //! What each kind asks of the pod webhook, joined, and handed to its keeper as long as this replica leads.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use berth_runtime::CancellationToken;
 use berth_runtime::election::Leadership;
 use berth_webhook::PodWebhook;
-use berth_webhook::pods::Asks;
+use berth_webhook::pods::{Asks, ReadinessGate};
 use tokio::sync::{Notify, watch};
 
 /// Changes that come close together are one write. The first of them does not wait: a pod may be created right behind what asks
@@ -18,6 +19,17 @@ const GATHER: Duration = Duration::from_millis(100);
 pub(crate) trait Asking: Send + Sync {
     /// Adds what it asks for; `false` while that is not known yet.
     fn add_to(&self, asks: &mut Asks) -> bool;
+}
+
+/// Asks for all pods but those of these namespaces, for the readiness gate.
+#[derive(Debug)]
+pub(crate) struct AllGated(pub(crate) BTreeSet<String>);
+
+impl Asking for AllGated {
+    fn add_to(&self, asks: &mut Asks) -> bool {
+        asks.readiness_gate = ReadinessGate::of_all_but(self.0.clone());
+        true
+    }
 }
 
 type Hook = Box<dyn Fn() + Send + Sync>;

@@ -25,7 +25,7 @@ use crate::acting::Acting;
 use crate::controllers::{self, Starter};
 use crate::injection::Injection;
 use crate::kinds::Kinds;
-use crate::pod_asks::PodAsks;
+use crate::pod_asks::{AllGated, PodAsks};
 use crate::pod_pinning::PodPinning;
 use crate::reads::{Follow, Stores};
 use crate::resize;
@@ -57,6 +57,9 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     let asks = Arc::<PodAsks>::default();
     let pod_pinning = PodPinning::new(flags.pod_pinning, flags.pod_pinning_fail_closed, asks.clone());
     let injection = Injection::new(asks.clone(), gates, &flags.namespace, &flags.protected_namespaces);
+    if gates.has(Gate::KruisePodReadinessGate) {
+        asks.ask(Arc::new(AllGated(injection.protected().clone())));
+    }
     let webhook_config = berth_webhook::Config {
         validity,
         records: Some(pod_pinning.clone()),
@@ -193,7 +196,7 @@ fn webhook_config(flags: &Run, gates: Gates) -> berth_webhook::Config {
         cert_validity: flags.cert_validity,
         ca_validity: flags.ca_validity,
         validating: flags.validating_webhook,
-        pods: flags.pod_pinning == PinnedBy::Webhook || injects,
+        pods: flags.pod_pinning == PinnedBy::Webhook || injects || gates.has(Gate::KruisePodReadinessGate),
         records: None,
         injector: None,
         validity: berth_webhook::Validity::default(),

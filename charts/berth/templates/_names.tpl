@@ -146,11 +146,13 @@ apps.kruise.io/cloneset-instance-id
 {{- end -}}
 {{- end -}}
 
-{{- /* `true` where the controller serves a pod webhook: for SidecarSets, or to pin pods. */ -}}
+{{- /* `true` where the controller serves a pod webhook: for SidecarSets, for readiness gates, or to pin pods. */ -}}
 {{- define "berth.podWebhook" -}}
 {{- $kinds := .Values.controller.customResourceEnable | default "" -}}
-{{- $sidecars := and (or (eq $kinds "") (has "SidecarSet" (splitList "," $kinds))) (not (regexMatch "(^|,)PodWebhook=false" (.Values.controller.featureGates | default ""))) -}}
-{{- if or $sidecars (eq (include "berth.podPinning" .) "webhook") }}true{{ end -}}
+{{- $gates := .Values.controller.featureGates | default "" -}}
+{{- $gated := or (regexMatch "(^|,)KruisePodReadinessGate=true" $gates) (and (regexMatch "(^|,)AllAlpha=true" $gates) (not (regexMatch "(^|,)KruisePodReadinessGate=false" $gates))) -}}
+{{- $changes := and (or (eq $kinds "") (has "SidecarSet" (splitList "," $kinds)) $gated) (not (regexMatch "(^|,)PodWebhook=false" $gates)) -}}
+{{- if or $changes (eq (include "berth.podPinning" .) "webhook") }}true{{ end -}}
 {{- end -}}
 
 {{- /* Privileges that neither program needs. */ -}}

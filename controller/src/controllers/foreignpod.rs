@@ -8,6 +8,7 @@ use berth_runtime::executor::Owner;
 use berth_runtime::queue::Queue;
 use berth_runtime::{Change, Key, Object, Resource, Store, object};
 use berth_workload::pod::Pod;
+use jiff::Timestamp;
 
 use crate::acting::{Acting, next};
 use crate::controllers::Controller;
@@ -52,7 +53,7 @@ impl Controller for Reads {
         }
         // As it is once its last writes are seen.
         let Some(pod) = pod().filter(|pod| pod.metadata.uid == uid && concerns(pod)) else { return Next::Done };
-        let plan = decide(&pod);
+        let plan = decide(&pod, Timestamp::now());
         let outcome = acting.executor.act(&plan, &Owner::of(&*pod)).await;
         acting.forget_if_gone(&self.pods, &*pod);
         next(&plan, &outcome, Ok(false))

@@ -37,6 +37,8 @@ pub enum Gate {
     SortSidecarContainersByName,
     /// SidecarSets may write any annotation of pods that no rule speaks of.
     AnyPodMetadata,
+    /// Every new pod gets the readiness gate `KruisePodReady`, whoever makes it.
+    KruisePodReadinessGate,
 }
 
 /// How far a feature is.
@@ -89,12 +91,7 @@ pub const KNOWN: &[Known] = &[
     known("EnableSortSidecarContainerByName", Maturity::Alpha, false, Ok(Gate::SortSidecarContainersByName)),
     known("SidecarSetPatchPodMetadataDefaultsAllowed", Maturity::Alpha, false, Ok(Gate::AnyPodMetadata)),
     known("TemplateNoDefaults", Maturity::Alpha, false, Err("templates are kept as they are written, always")),
-    known(
-        "KruisePodReadinessGate",
-        Maturity::Alpha,
-        false,
-        Err("there is no Pod webhook: pods of Kruise workloads get the readiness gate when they are created"),
-    ),
+    known("KruisePodReadinessGate", Maturity::Alpha, false, Ok(Gate::KruisePodReadinessGate)),
     known(
         "CloneSetEventHandlerOptimization",
         Maturity::Alpha,

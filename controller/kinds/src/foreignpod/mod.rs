@@ -9,8 +9,10 @@ use std::sync::Arc;
 use berth_api::names::annotation::SIDECARSET_HASH;
 use berth_workload::launch;
 use berth_workload::owner::{self, Reference};
-use berth_workload::plan::Plan;
+use berth_workload::plan::{Action, Plan, PodPatch, Step, Target};
 use berth_workload::pod::Pod;
+use berth_workload::pod::gates::{self, KRUISE_POD_READY};
+use jiff::Timestamp;
 
 #[cfg(test)]
 mod tests;
@@ -20,7 +22,7 @@ pub fn concerns(pod: &Pod) -> bool {
     let owner = pod.metadata.controller().map(Reference::from);
     // A workload of ours does the same for its own.
     let is_foreign = !owner.as_ref().is_some_and(owner::is_workload);
-    is_foreign && is_ordered(pod)
+    is_foreign && (is_ordered(pod) || lacks_condition(pod))
 }
 
 /// Did the injection order its containers? Of those that another program has ordered we write nothing.
@@ -28,11 +30,30 @@ fn is_ordered(pod: &Pod) -> bool {
     pod.metadata.annotation(SIDECARSET_HASH).is_some() && launch::is_under_way(pod)
 }
 
+/// Has nobody said yet whether the gate is open? Until it is scheduled no kubelet asks, and more than one writes the pod.
+fn lacks_condition(pod: &Pod) -> bool {
+    let has_gate = gates::has_gate(pod, KRUISE_POD_READY) && pod.condition(KRUISE_POD_READY).is_none();
+    has_gate && pod.is_active() && !pod.spec.node_name.is_empty()
+}
+
 /// Decides.
-pub fn decide(pod: &Arc<Pod>) -> Plan {
+pub fn decide(pod: &Arc<Pod>, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
-    if concerns(pod) {
+    if !concerns(pod) {
+        return plan;
+    }
+    if is_ordered(pod) {
         launch::release(std::slice::from_ref(pod), &mut plan);
     }
+    if lacks_condition(pod) {
+        let conditions = vec![gates::condition(KRUISE_POD_READY, true, now)];
+        // Who has closed the gate meanwhile keeps it closed.
+        let target = Target::as_seen(&pod.metadata);
+        let action = Action::PatchPodStatus { target, conditions, patch: PodPatch::default() };
+        let reason = format!("pod {}: nobody has closed its readiness gate {KRUISE_POD_READY}", pod.metadata.name);
+        plan.add_stage("readiness gate", vec![Step::new(action, reason)]);
+    }
+    // After the one the other is decided on anew, as the pod is by then.
+    plan.join_steps_by_object(|_| false);
     plan
 }

@@ -24,11 +24,14 @@ fn ordered(ready: usize) -> Value {
 }
 
 fn decided(pod: &Value) -> Plan {
-    decide(&Arc::new(serde_json::from_value(pod.clone()).unwrap()))
+    decide(&Arc::new(serde_json::from_value(pod.clone()).unwrap()), Timestamp::UNIX_EPOCH)
 }
 
 /// The keys that are written, and what is noted on the pod.
-fn released(pod: &Value) -> Option<(Vec<String>, Vec<(String, String)>)> {
+type Released = (Vec<String>, Vec<(String, String)>);
+
+/// What the pod's containers are let start by.
+fn released(pod: &Value) -> Option<Released> {
     let plan = decided(pod);
     let actions: Vec<_> = plan.actions().collect();
     let keys = actions.iter().find_map(|action| match action {
@@ -61,7 +64,10 @@ fn the_containers_of_an_injected_pod_start_one_priority_after_the_other() {
 #[test]
 fn pods_of_our_workloads_and_those_that_nobody_injected_or_that_end_are_left_alone() {
     for (path, value) in [
-        ("/metadata/ownerReferences/0", json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet", "name": "c", "uid": "c", "controller": true})),
+        (
+            "/metadata/ownerReferences/0",
+            json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet", "name": "c", "uid": "c", "controller": true}),
+        ),
         ("/metadata/annotations", json!({})),
         ("/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z")),
         ("/spec/containers", json!([{"name": "main", "image": "a:1"}])),
@@ -71,4 +77,49 @@ fn pods_of_our_workloads_and_those_that_nobody_injected_or_that_end_are_left_alo
         *pod.pointer_mut(path).unwrap() = value;
         assert_eq!(decided(&pod), Plan::default(), "{path}");
     }
+}
+
+/// A pod of a Deployment with the readiness gate.
+fn gated() -> Value {
+    let mut pod = ordered(0);
+    pod["metadata"]["annotations"] = json!({});
+    pod["spec"]["readinessGates"] = json!([{"conditionType": KRUISE_POD_READY}]);
+    pod["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}]);
+    pod
+}
+
+#[test]
+fn a_gate_that_nobody_has_opened_or_closed_is_opened_as_the_pod_was_seen() {
+    let plan = decided(&gated());
+    let [Action::PatchPodStatus { target, conditions, patch }] = &plan.actions().collect::<Vec<_>>()[..] else {
+        panic!("{plan:?}")
+    };
+    assert_eq!(target.resource_version.as_deref(), Some("7"));
+    assert_eq!(conditions, &[gates::condition(KRUISE_POD_READY, true, Timestamp::UNIX_EPOCH)]);
+    assert_eq!(patch, &PodPatch::default());
+}
+
+#[test]
+fn a_gate_that_somebody_sees_to_is_left_alone() {
+    let ours = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "s", "uid": "s", "controller": true});
+    for (path, value) in [
+        ("/status/conditions/0", json!({"type": KRUISE_POD_READY, "status": "False"})),
+        ("/status/conditions/0", json!({"type": KRUISE_POD_READY, "status": "True"})),
+        ("/metadata/ownerReferences/0", ours),
+        ("/spec/readinessGates", json!([{"conditionType": "InPlaceUpdateReady"}])),
+        ("/spec/nodeName", json!("")),
+    ] {
+        let mut pod = gated();
+        *pod.pointer_mut(path).unwrap() = value;
+        assert_eq!(decided(&pod), Plan::default(), "{path}");
+    }
+}
+
+#[test]
+fn what_starts_first_goes_first_and_the_gate_follows() {
+    let mut pod = ordered(0);
+    pod["spec"]["readinessGates"] = json!([{"conditionType": KRUISE_POD_READY}]);
+    assert!(released(&pod).is_some());
+    pod["metadata"]["annotations"][LAUNCHED_PRIORITY] = json!("1");
+    assert!(matches!(&decided(&pod).actions().collect::<Vec<_>>()[..], [Action::PatchPodStatus { .. }]));
 }

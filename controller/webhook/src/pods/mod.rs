@@ -5,6 +5,7 @@
 
 mod labels;
 mod pins;
+mod readiness_gate;
 mod sidecars;
 
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhook;
@@ -13,6 +14,7 @@ use serde_json::{Value, json};
 use crate::places::Endpoint;
 
 pub use pins::{PIN_PATH, PinnedWorkload, Records, Scope};
+pub use readiness_gate::{GATE_PATH, ReadinessGate};
 pub use sidecars::{INJECT_PATH, Injected, Injector, SidecarAsk, Sidecars, UNTOUCHED};
 
 /// The MutatingWebhookConfiguration of the chart.
@@ -30,18 +32,25 @@ pub struct Asks {
     pub pins: Scope,
     /// Pods that get further containers.
     pub sidecars: Sidecars,
+    /// Pods that get a readiness gate.
+    pub readiness_gate: ReadinessGate,
 }
 
 impl Asks {
     /// What of it is asked for in the other, too.
     pub(crate) fn within(self, other: &Self) -> Self {
-        Self { pins: self.pins.within(&other.pins), sidecars: self.sidecars.within(&other.sidecars) }
+        Self {
+            pins: self.pins.within(&other.pins),
+            sidecars: self.sidecars.within(&other.sidecars),
+            readiness_gate: self.readiness_gate.within(&other.readiness_gate),
+        }
     }
 
     /// The entries, complete.
     fn webhooks(&self, endpoint: &Endpoint, bundle: &str) -> Vec<Value> {
         let mut all = self.pins.webhooks(endpoint, bundle);
         all.extend(self.sidecars.webhooks(endpoint, bundle));
+        all.extend(self.readiness_gate.webhook(endpoint, bundle));
         all
     }
 

@@ -3,13 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_api::names::annotation::MIRROR_POD;
 use berth_api::names::label::NAMESPACE_NAME;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{MOST_BYTES, NotYet, TIMEOUT, labels, pods_created};
+use super::{MOST_BYTES, NotYet, TIMEOUT, labels, pods_created, readiness_gate};
 use crate::places::Endpoint;
 
 /// Path of the handler.
@@ -82,8 +81,7 @@ impl Sidecars {
         for ((namespaces, fails_closed), expressions) in &self.groups {
             for (number, part) in parts(expressions).into_iter().enumerate() {
                 let selector = self.namespace_selector(namespaces);
-                let hash = Sha256::digest(selector.to_string());
-                let hash: String = hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+                let hash = hash(&selector);
                 let (word, policy) = if *fails_closed { ("fail", "Fail") } else { ("ignore", "Ignore") };
                 let name = format!("sidecars-{word}-{hash}-{number}.pods.kruise.io");
                 all.push(entry(&name, policy, (selector, &part), endpoint, bundle));
@@ -95,13 +93,23 @@ impl Sidecars {
     fn namespace_selector(&self, namespaces: &str) -> Value {
         let mut selector: Value = serde_json::from_str(namespaces).unwrap_or_else(|_| json!({}));
         let mut expressions = selector["matchExpressions"].as_array().cloned().unwrap_or_default();
-        if !self.protected.is_empty() {
-            expressions.push(json!({"key": NAMESPACE_NAME, "operator": "NotIn", "values": self.protected}));
-        }
-        expressions.push(json!({"key": UNTOUCHED.0, "operator": "NotIn", "values": [UNTOUCHED.1]}));
+        expressions.extend(none_of(&self.protected));
         selector["matchExpressions"] = expressions.into();
         selector
     }
+}
+
+/// Selects all namespaces but the protected ones and those whose label says so.
+pub(super) fn none_of(protected: &BTreeSet<String>) -> Vec<Value> {
+    let named = json!({"key": NAMESPACE_NAME, "operator": "NotIn", "values": protected});
+    let labelled = json!({"key": UNTOUCHED.0, "operator": "NotIn", "values": [UNTOUCHED.1]});
+    (!protected.is_empty()).then_some(named).into_iter().chain([labelled]).collect()
+}
+
+/// A few letters by which the name of an entry tells its selector of namespaces.
+pub(super) fn hash(selector: &Value) -> String {
+    let hash = Sha256::digest(selector.to_string());
+    hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Expressions that fit into one.
@@ -119,14 +127,16 @@ fn parts(expressions: &BTreeSet<String>) -> Vec<String> {
     parts
 }
 
+/// Nobody changes a mirror pod: it is what a kubelet runs anyway.
+pub(super) const IS_NO_MIRROR: &str = "!('kubernetes.io/config.mirror' in object.metadata.?annotations.orValue({}))";
+
 fn entry(name: &str, policy: &str, (namespaces, pods): (Value, &str), endpoint: &Endpoint, bundle: &str) -> Value {
-    let is_no_mirror = format!("!('{MIRROR_POD}' in object.metadata.?annotations.orValue({{}}))");
     json!({
         "name": name, "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": policy,
         "timeoutSeconds": TIMEOUT, "matchPolicy": "Exact", "reinvocationPolicy": "IfNeeded", "namespaceSelector": namespaces,
         "rules": [pods_created()], "clientConfig": endpoint.client_config(INJECT_PATH, bundle),
         "matchConditions": [
-            {"name": "is-no-mirror-pod", "expression": is_no_mirror},
+            {"name": "is-no-mirror-pod", "expression": IS_NO_MIRROR},
             {"name": "is-selected", "expression": pods},
         ],
     })
@@ -135,7 +145,8 @@ fn entry(name: &str, policy: &str, (namespaces, pods): (Value, &str), endpoint: 
 /// What others have added to the selectors of an entry stays. An entry is named after its own selector of namespaces, so what it
 /// has beside that is somebody else's.
 pub(super) fn keep_added(found: &Value, wanted: &mut Value) {
-    if !wanted["name"].as_str().is_some_and(|name| name.starts_with("sidecars-")) {
+    let name = wanted["name"].as_str().unwrap_or_default();
+    if !["sidecars-", readiness_gate::NAME].iter().any(|ours| name.starts_with(ours)) {
         return;
     }
     if found["objectSelector"].as_object().is_some_and(|selector| !selector.is_empty()) {

@@ -2,6 +2,7 @@
 
 pub(crate) mod admission;
 pub(crate) mod conversion;
+mod gate;
 pub(crate) mod inject;
 pub(crate) mod pin;
 mod pod_review;
@@ -21,7 +22,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Mutex, Semaphore, watch};
 
 use crate::places::{CONVERT_PATH, VALIDATE_PATH};
-use crate::pods::{INJECT_PATH, Injector, PIN_PATH, Records};
+use crate::pods::{GATE_PATH, INJECT_PATH, Injector, PIN_PATH, Records};
 use admission::Look;
 use pod_review::Unanswered;
 
@@ -93,6 +94,7 @@ enum Handler {
     Validate,
     Pin,
     Inject,
+    Gate,
 }
 
 /// The webhooks' port.
@@ -163,6 +165,7 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<(Vec<
         VALIDATE_PATH => Handler::Validate,
         PIN_PATH if shared.judge.records.is_some() => Handler::Pin,
         INJECT_PATH if shared.judge.injector.is_some() => Handler::Inject,
+        GATE_PATH => Handler::Gate,
         _ => return Err(Refusal(StatusCode::NOT_FOUND, format!("try {CONVERT_PATH} or {VALIDATE_PATH}"))),
     };
     if request.method() != Method::POST {
@@ -218,6 +221,7 @@ impl Handler {
             (Self::Validate, ..) => return admission::look(bytes, judge).map_err(|error| no_review(&error)),
             (Self::Pin, Some(records), _) => pin::review(bytes, &**records),
             (Self::Inject, _, Some(injector)) => inject::review(bytes, &**injector),
+            (Self::Gate, ..) => gate::review(bytes).map_err(Unanswered::NoReview),
             (Self::Convert | Self::Pin | Self::Inject, ..) => conversion::review(bytes).map_err(Unanswered::NoReview),
         };
         answer.map(Look::Answer).map_err(|error| match error {

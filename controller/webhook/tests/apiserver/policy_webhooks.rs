@@ -70,8 +70,37 @@ fn the_controllers_token_has_its_own_service_asked_about_new_pods_and_its_kinds_
             refused(what, patched, "about objects of its own kinds")?;
         }
         kinds.patch(VALIDATING, &write, &patch("apps.kruise.io", "Ignore")).await.context("its own rules")?;
-        writes_what_sidecar_sets_gave(&admin, &manager).await
+        writes_what_sidecar_sets_gave(&admin, &manager).await?;
+        opens_gates_that_nobody_closed(&admin, &manager).await
     })
+}
+
+async fn opens_gates_that_nobody_closed(admin: &Client, manager: &Client) -> Result<()> {
+    let (by_hand, pods) =
+        (Api::<Pod>::namespaced(admin.clone(), "default"), Api::<Pod>::namespaced(manager.clone(), "default"));
+    let (create, write) = (PostParams::default(), PatchParams::default());
+    for (name, gates) in [("gated", json!([{"conditionType": "KruisePodReady"}])), ("ungated", json!([]))] {
+        let containers = json!([{"name": "main", "image": "a:1"}]);
+        let spec = json!({"containers": containers, "automountServiceAccountToken": false, "readinessGates": gates});
+        by_hand.create(&create, &serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec}))?).await?;
+    }
+    let condition = |type_: &str, status: &str| {
+        Patch::Strategic(json!({"status": {"conditions": [{"type": type_, "status": status}]}}))
+    };
+    let says = "kruise-manager may write";
+    for (what, name, patch) in [
+        ("a gate that is not there", "ungated", condition("KruisePodReady", "True")),
+        ("a gate that is to be closed", "gated", condition("KruisePodReady", "False")),
+        ("another condition", "gated", condition("Ready", "True")),
+        ("the phase", "gated", Patch::Strategic(json!({"status": {"phase": "Failed"}}))),
+        ("a label", "gated", Patch::Strategic(json!({"metadata": {"labels": {"a": "b"}}}))),
+    ] {
+        refused(what, pods.patch_status(name, &write, &patch).await, says)?;
+    }
+    pods.patch_status("gated", &write, &condition("KruisePodReady", "True")).await.context("a gate that is opened")?;
+    by_hand.patch_status("gated", &write, &condition("KruisePodReady", "False")).await?;
+    let again = pods.patch_status("gated", &write, &condition("KruisePodReady", "True")).await;
+    refused("a gate that somebody closed", again, says)
 }
 
 async fn writes_what_sidecar_sets_gave(admin: &Client, manager: &Client) -> Result<()> {

@@ -1,0 +1,76 @@
+//! All new pods, whoever makes them: they get the readiness gate `KruisePodReady`, by which several writers may take a pod out of
+//! service.
+
+use std::collections::BTreeSet;
+
+use berth_api::names::condition::KRUISE_POD_READY;
+use serde_json::{Value, json};
+
+use super::sidecars::{IS_NO_MIRROR, hash, none_of};
+use super::{TIMEOUT, pods_created};
+use crate::places::Endpoint;
+
+/// Path of the handler.
+pub const GATE_PATH: &str = "/gate-readiness";
+/// What the name of the entry begins with.
+pub(super) const NAME: &str = "readiness-gate-";
+
+/// Whether new pods get the gate.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReadinessGate {
+    /// Namespaces whose pods are left alone; `None` where no pod gets it.
+    but_in: Option<BTreeSet<String>>,
+}
+
+impl ReadinessGate {
+    /// Of all pods but those of the protected namespaces.
+    pub fn of_all_but(protected: BTreeSet<String>) -> Self {
+        Self { but_in: Some(protected) }
+    }
+
+    /// What of it is in the other, too.
+    pub(super) fn within(self, other: &Self) -> Self {
+        if other.but_in.is_some() { self } else { Self::default() }
+    }
+
+    /// The entry. Pods that have the gate already, as those of our workloads have, ask nobody.
+    pub(super) fn webhook(&self, endpoint: &Endpoint, bundle: &str) -> Option<Value> {
+        let namespaces = json!({"matchExpressions": none_of(self.but_in.as_ref()?)});
+        let lacks_gate = format!(
+            "!object.spec.?readinessGates.orValue([]).exists(gate, gate.?conditionType.orValue('') == '{KRUISE_POD_READY}')"
+        );
+        Some(json!({
+            "name": format!("{NAME}{}.pods.kruise.io", hash(&namespaces)), "admissionReviewVersions": ["v1"],
+            "sideEffects": "None", "failurePolicy": "Ignore", "timeoutSeconds": TIMEOUT, "matchPolicy": "Exact",
+            "reinvocationPolicy": "Never", "namespaceSelector": namespaces, "rules": [pods_created()],
+            "clientConfig": endpoint.client_config(GATE_PATH, bundle),
+            "matchConditions": [
+                {"name": "is-no-mirror-pod", "expression": IS_NO_MIRROR},
+                {"name": "lacks-the-gate", "expression": lacks_gate},
+            ],
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_pods_are_asked_for_but_protected_ones_and_nobody_waits() {
+        let service =
+            Endpoint::Service { namespace: "kruise-system".to_owned(), name: "kruise-webhook-service".to_owned() };
+        assert_eq!(ReadinessGate::default().webhook(&service, "PEM"), None);
+        let gate = ReadinessGate::of_all_but(["kube-system".to_owned()].into());
+        let webhook = gate.webhook(&service, "PEM").unwrap();
+        assert_eq!(webhook["failurePolicy"], "Ignore");
+        let expressions = webhook["namespaceSelector"]["matchExpressions"].as_array().unwrap();
+        assert_eq!(
+            (&expressions[0]["values"], &expressions[1]["values"]),
+            (&json!(["kube-system"]), &json!(["openkruise"]))
+        );
+        assert_eq!(webhook["clientConfig"]["service"]["path"], GATE_PATH);
+        assert_eq!(gate.clone().within(&ReadinessGate::default()), ReadinessGate::default());
+        assert_eq!(gate.clone().within(&gate), gate);
+    }
+}

@@ -12,7 +12,7 @@ use berth_kinds::sidecarset::names::{FAILURE_POLICY, HASH};
 use berth_kinds::sidecarset::records;
 use berth_kinds::sidecarset::{Asked, Wanted, faults, wanted, without_bases};
 use berth_runtime::{Change, Object, Store};
-use berth_webhook::pods::{Asks, Injected, Injector, NotYet, SidecarAsk, Sidecars, UNTOUCHED};
+use berth_webhook::pods::{Asks, Injected, Injector, Labels, Lacks, NotYet, SidecarAsk, Sidecars, UNTOUCHED};
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::namespace::Namespace;
 use berth_workload::pod::Pod;
@@ -200,46 +200,28 @@ impl Injector for Injection {
         self.faults_of(set).into_iter().filter(|fault| !before.contains(fault)).collect()
     }
 
-    fn inject(&self, namespace: &str, pod: &Value) -> Result<Injected, NotYet> {
-        let stores = self.stores.get().ok_or(NotYet("SidecarSets"))?;
+    fn inject(&self, namespace: &str, labels: Option<&Labels>, pod: &Value) -> Result<Injected, Lacks> {
+        let stores = self.stores.get().ok_or(Lacks::Store(NotYet("SidecarSets")))?;
         for (is_synced, what) in [
             (stores.sets.is_synced(), "SidecarSets"),
             (stores.namespaces.is_synced(), "namespaces"),
             (stores.revisions.is_synced(), "ControllerRevisions"),
         ] {
             if !is_synced {
-                return Err(NotYet(what));
+                return Err(Lacks::Store(NotYet(what)));
             }
         }
         if self.protects(namespace) {
             return Ok(Injected::default());
         }
         let label = |key: &str| pod["metadata"]["labels"][key].as_str();
-        let known_namespace = stores.namespaces.get("", namespace);
-        let of_namespace = |key: &str| known_namespace.as_ref()?.0.metadata.label(key);
+        let known = self.matching(stores, (namespace, labels), label)?;
         let recorded = recorded_revisions(pod);
-        let mut matching = Vec::new();
-        let mut known = BTreeMap::new();
-        let sets = stores.sets.all();
-        for set in sets.iter().filter(|set| !is_paused(&set.0)) {
-            let latest = self.latest(set, || self.history(stores, set));
-            // Without its namespace's labels nobody knows.
-            if known_namespace.is_none()
-                && latest.selectors.asks_for_namespaces()
-                && latest.selectors.selects_pod(label)
-            {
-                return Err(NotYet("namespaces"));
-            }
-            if latest.selectors.selects(label, of_namespace) {
-                matching.push(set.0.clone());
-                known.insert(set.name().to_owned(), (latest, set));
-            }
-        }
         let mut refused: Vec<(String, String, bool)> = Vec::new();
         let mut chosen = Vec::new();
-        for set in without_bases(matching) {
+        for set in without_bases(known.values().map(|(set, _)| set.0.clone()).collect()) {
             let name = set.metadata.name.clone().unwrap_or_default();
-            let Some((latest, watched)) = known.get(&name) else { continue };
+            let Some((watched, latest)) = known.get(&name) else { continue };
             let history = || self.history(stores, watched);
             let had = recorded.get(&name).map(String::as_str);
             match wanted(&set, history, &latest.wanted, label, (fastrand::f64(), had)) {
@@ -251,7 +233,40 @@ impl Injector for Injection {
     }
 }
 
+/// By name.
+type Matching = BTreeMap<String, (Arc<Watched<SidecarSet>>, Arc<Latest>)>;
+
 impl Injection {
+    /// The SidecarSets that select a pod with these labels in the namespace.
+    fn matching<'a>(
+        &self,
+        stores: &Stores,
+        (namespace, asked): (&str, Option<&Labels>),
+        label: impl Fn(&str) -> Option<&'a str>,
+    ) -> Result<Matching, Lacks> {
+        let namespace = stores.namespaces.get("", namespace);
+        let of_namespace = |key: &str| match (&namespace, asked) {
+            (Some(namespace), _) => namespace.0.metadata.label(key),
+            (None, asked) => asked?.get(key).map(String::as_str),
+        };
+        let is_known = namespace.is_some() || asked.is_some();
+        let mut matching = BTreeMap::new();
+        for set in stores.sets.all() {
+            if is_paused(&set.0) {
+                continue;
+            }
+            let latest = self.latest(&set, || self.history(stores, &set));
+            // Without its namespace's labels nobody knows.
+            if !is_known && latest.selectors.asks_for_namespaces() && latest.selectors.selects_pod(&label) {
+                return Err(Lacks::Namespace);
+            }
+            if latest.selectors.selects(&label, of_namespace) {
+                matching.insert(set.name().to_owned(), (set, latest));
+            }
+        }
+        Ok(matching)
+    }
+
     /// What is wrong with a SidecarSet, as far as the stores know others.
     fn faults_of(&self, text: &str) -> Vec<String> {
         let (Some(stores), Ok(set)) = (self.stores.get(), serde_json::from_str::<SidecarSet>(text)) else {
@@ -336,5 +351,51 @@ impl Injection {
 impl fmt::Debug for Injection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Injection").field("protected", &self.protected).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::controllers::Controller;
+    use crate::reads::Stores as All;
+
+    fn set(name: &str, spec: Value) -> Watched<SidecarSet> {
+        let mut set = json!({"metadata": {"name": name, "uid": name, "resourceVersion": "1"}, "spec": spec});
+        set["spec"]["selector"] = json!({"matchLabels": {"app": "web"}});
+        serde_json::from_value(set).unwrap()
+    }
+
+    #[test]
+    fn a_namespace_is_asked_for_only_if_it_is_not_known_and_decides() {
+        let injection = Injection::new(Arc::default(), Gates::default(), "kruise-system", "kube-system");
+        let reads = Reads::new(&mut All::default().reader());
+        injection.follow(&reads);
+        let namespace = json!({"metadata": {"name": "known", "labels": {"team": "a"}}});
+        reads.namespaces.apply(serde_json::from_value(namespace).unwrap());
+        reads.sets.apply(set("all", json!({})));
+        reads.sets.apply(set("paused", json!({"injectionStrategy": {"paused": true}})));
+        let labels = |team: &str| Labels::from([("team".to_owned(), team.to_owned())]);
+        let names = |namespace: &str, labels: Option<&Labels>, app: &'static str| {
+            let stores = injection.stores.get().unwrap();
+            let matching = injection.matching(stores, (namespace, labels), |key| (key == "app").then_some(app));
+            matching.map(|matching| matching.into_keys().collect::<Vec<_>>())
+        };
+        assert_eq!(names("new", None, "web").unwrap(), ["all"], "nobody looks at its labels");
+        reads.sets.apply(set("of-a", json!({"namespaceSelector": {"matchLabels": {"team": "a"}}})));
+        for (namespace, asked, app, expected) in [
+            ("known", None, "web", Ok(&["all", "of-a"][..])),
+            ("known", Some(labels("b")), "web", Ok(&["all", "of-a"])),
+            ("new", None, "web", Err(Lacks::Namespace)),
+            ("new", None, "other", Ok(&[])),
+            ("new", Some(labels("a")), "web", Ok(&["all", "of-a"])),
+            ("new", Some(labels("b")), "web", Ok(&["all"])),
+        ] {
+            let found = names(namespace, asked.as_ref(), app);
+            let expected = expected.map(|names| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+            assert_eq!(found, expected, "{namespace} {asked:?} {app}");
+        }
     }
 }

@@ -403,10 +403,10 @@ impl Compiled {
     }
 
     /// Does it select a pod with these labels, in a namespace with those?
-    pub(crate) fn selects<'a>(
+    pub(crate) fn selects<'a, 'b>(
         &self,
         label: impl Fn(&str) -> Option<&'a str>,
-        of_namespace: impl Fn(&str) -> Option<&'a str>,
+        of_namespace: impl Fn(&str) -> Option<&'b str>,
     ) -> bool {
         self.pods.as_ref().is_some_and(|pods| pods.matches(label))
             && self.namespaces.as_ref().is_none_or(|namespaces| namespaces.matches(of_namespace))

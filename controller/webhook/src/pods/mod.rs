@@ -15,7 +15,7 @@ use crate::places::Endpoint;
 
 pub use pins::{PIN_PATH, PinnedWorkload, Records, Scope};
 pub use readiness_gate::{GATE_PATH, ReadinessGate};
-pub use sidecars::{INJECT_PATH, Injected, Injector, SidecarAsk, Sidecars, UNTOUCHED};
+pub use sidecars::{INJECT_PATH, Injected, Injector, Labels, Lacks, SidecarAsk, Sidecars, UNTOUCHED};
 
 /// The MutatingWebhookConfiguration of the chart.
 pub const MUTATING: &str = "kruise-mutating-webhook-configuration";

@@ -167,14 +167,26 @@ pub(super) fn keep_added(found: &Value, wanted: &mut Value) {
 
 /// Who has read all SidecarSets.
 pub trait Injector: std::fmt::Debug + Send + Sync {
-    /// What becomes of a new pod of the namespace.
+    /// What becomes of a new pod of the namespace, which has these labels, where they were asked for.
     ///
     /// # Errors
-    /// What is known is not complete yet.
-    fn inject(&self, namespace: &str, pod: &Value) -> Result<Injected, NotYet>;
+    /// What is known is not complete yet, or does not have the namespace.
+    fn inject(&self, namespace: &str, labels: Option<&Labels>, pod: &Value) -> Result<Injected, Lacks>;
 
     /// What is wrong with a SidecarSet beside other objects, each with field, value and remedy, but for what was wrong with it before.
     fn faults(&self, set: &str, old: Option<&str>) -> Vec<String>;
+}
+
+/// The labels of a namespace.
+pub type Labels = BTreeMap<String, String>;
+
+/// What is missing to say what becomes of a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lacks {
+    /// A store is not complete yet.
+    Store(NotYet),
+    /// The labels of the namespace, which came a moment ago: the apiserver has them.
+    Namespace,
 }
 
 /// What becomes of a new pod.

@@ -52,11 +52,21 @@ struct Response {
 }
 
 /// What one look at a review says.
-pub(crate) enum Look {
+pub(crate) enum Look<Q> {
     /// An AdmissionReview on its way out.
     Answer(Vec<u8>),
     /// Only the apiserver can tell.
-    Asks(Question),
+    Asks(Q),
+}
+
+impl<Q> Look<Q> {
+    /// With another kind of question.
+    pub(super) fn map<R>(self, question: impl FnOnce(Q) -> R) -> Look<R> {
+        match self {
+            Self::Answer(answer) => Look::Answer(answer),
+            Self::Asks(asks) => Look::Asks(question(asks)),
+        }
+    }
 }
 
 /// What the apiserver is asked about an object that has no fault of its own.
@@ -81,7 +91,7 @@ pub async fn review(body: &[u8], judge: &Judge) -> Result<Vec<u8>, serde_json::E
 ///
 /// # Errors
 /// When the text is no AdmissionReview with a request.
-pub(crate) fn look(body: &[u8], judge: &Judge) -> Result<Look, serde_json::Error> {
+pub(crate) fn look(body: &[u8], judge: &Judge) -> Result<Look<Question>, serde_json::Error> {
     let Review { request }: Review<'_> = serde_json::from_slice(body)?;
     let refusal = match verdict(&request, judge) {
         Ok(Some(template)) => {

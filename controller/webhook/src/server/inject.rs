@@ -1,23 +1,54 @@
 //! AdmissionReviews of new pods that SidecarSets select: they get their sidecars. A pod stays untyped JSON, so that fields which are
 //! newer than we are survive.
 
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Client};
 use serde_json::Value;
 
+use berth_api::name;
+
+use super::Judge;
+use super::admission::Look;
 use super::pod_review::{Answer, Unanswered, read};
-use crate::pods::{Injected, Injector};
+use crate::pods::{Injected, Injector, Labels, Lacks, NotYet};
 
 /// The most bytes of a warning; a client shows no longer ones.
 const LONGEST_WARNING: usize = 250;
+/// The longest wait for a namespace: the apiserver waits for us, and a client for it.
+pub(super) const PATIENCE: Duration = Duration::from_millis(900);
 
-/// Answers an AdmissionReview of a new pod with the patch that gives it its sidecars.
+/// A review of a pod that is not answered yet.
+struct Review {
+    answer: Answer,
+    namespace: String,
+    pod: Value,
+}
+
+/// A review of a pod whose namespace is not known yet. It may have come a moment ago, and its first pod right behind it.
+pub(crate) struct Question(Review);
+
+/// Answers an AdmissionReview of a new pod with the patch that gives it its sidecars, as far as that takes no waiting.
 ///
 /// # Errors
 /// There is no answer to it, or none yet.
-pub(crate) fn review(body: &[u8], injector: &dyn Injector) -> Result<Vec<u8>, Unanswered> {
+pub(crate) fn look(body: &[u8], injector: &dyn Injector) -> Result<Look<Question>, Unanswered> {
     let request = read::<Value>(body)?;
-    let mut answer = Answer::to(&request);
-    if let Some(pod) = request.pod.filter(Value::is_object) {
-        let Injected { pod: injected, warnings, refused } = injector.inject(&request.namespace, &pod)?;
+    let answer = Answer::to(&request);
+    let Some(pod) = request.pod.filter(Value::is_object) else { return Ok(Look::Answer(answer.written()?)) };
+    let review = Review { answer, namespace: request.namespace.into_owned(), pod };
+    match injector.inject(&review.namespace, None, &review.pod) {
+        Ok(injected) => Ok(Look::Answer(review.answered(injected)?)),
+        Err(Lacks::Namespace) => Ok(Look::Asks(Question(review))),
+        Err(Lacks::Store(not_yet)) => Err(not_yet.into()),
+    }
+}
+
+impl Review {
+    fn answered(self, injected: Injected) -> Result<Vec<u8>, serde_json::Error> {
+        let Self { mut answer, pod, .. } = self;
+        let Injected { pod: injected, warnings, refused } = injected;
         if !warnings.is_empty() {
             answer.warn(warnings.iter().map(|warning| &warning[..warning.floor_char_boundary(LONGEST_WARNING)]));
         }
@@ -26,17 +57,52 @@ pub(crate) fn review(body: &[u8], injector: &dyn Injector) -> Result<Vec<u8>, Un
         } else if let Some(injected) = injected {
             answer.change(&pod, &injected)?;
         }
+        answer.written()
     }
-    Ok(answer.written()?)
+}
+
+impl Question {
+    /// The answer, by what the apiserver says of the namespace.
+    ///
+    /// # Errors
+    /// It says nothing, so the failure policy decides.
+    pub(super) async fn answer(self, judge: &Judge) -> Result<Vec<u8>, Unanswered> {
+        let Self(review) = self;
+        let unknown = NotYet("namespaces");
+        let injector = judge.injector.as_ref().ok_or(unknown)?;
+        let labels = labels(&judge.client, &review.namespace).await.ok_or(unknown)?;
+        match injector.inject(&review.namespace, Some(&labels), &review.pod) {
+            Ok(injected) => Ok(review.answered(injected)?),
+            Err(Lacks::Namespace) => Err(unknown.into()),
+            Err(Lacks::Store(not_yet)) => Err(not_yet.into()),
+        }
+    }
+
+    /// There is no answer where it is not asked.
+    pub(super) fn unasked() -> Unanswered {
+        NotYet("namespaces").into()
+    }
+}
+
+/// The labels of a namespace, whose name comes from whoever calls the webhook and becomes part of a request.
+async fn labels(client: &Client, namespace: &str) -> Option<Labels> {
+    let name = name::Namespace::parse(namespace).ok()?;
+    let namespaces = Api::<Namespace>::all(client.clone());
+    let found = namespaces.get_metadata(name.as_str()).await.ok()?;
+    Some(found.metadata.labels.unwrap_or_default())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
     use k8s_openapi::ByteString;
     use serde_json::json;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
 
     use super::*;
-    use crate::pods::NotYet;
 
     /// Gives the pod a container, but for pods of some names.
     #[derive(Debug)]
@@ -47,11 +113,13 @@ mod tests {
             Vec::new()
         }
 
-        fn inject(&self, namespace: &str, pod: &Value) -> Result<Injected, NotYet> {
+        fn inject(&self, namespace: &str, labels: Option<&Labels>, pod: &Value) -> Result<Injected, Lacks> {
             let name = pod["metadata"]["name"].as_str().unwrap_or_default();
             let warnings = vec!["w".repeat(300)];
             match (namespace, name) {
-                ("", _) => Err(NotYet("SidecarSets")),
+                ("", _) => Err(Lacks::Store(NotYet("SidecarSets"))),
+                ("new", _) if labels.is_none() => Err(Lacks::Namespace),
+                ("new", _) if labels.is_some_and(|labels| labels["team"] != "a") => Ok(Injected::default()),
                 (_, "bad") => Ok(Injected { refused: Some("no".to_owned()), warnings, pod: None }),
                 (_, "other") => Ok(Injected::default()),
                 _ => {
@@ -63,10 +131,15 @@ mod tests {
         }
     }
 
-    fn ask(namespace: &str, pod: &Value) -> Result<Value, Unanswered> {
+    fn looked(namespace: &str, pod: &Value) -> Result<Look<Question>, Unanswered> {
         let request = json!({"uid": "u", "namespace": namespace, "object": pod});
         let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
-        Ok(serde_json::from_slice(&super::review(review.to_string().as_bytes(), &Adds)?).unwrap())
+        look(review.to_string().as_bytes(), &Adds)
+    }
+
+    fn ask(namespace: &str, pod: &Value) -> Result<Value, Unanswered> {
+        let Look::Answer(answer) = looked(namespace, pod)? else { panic!("the apiserver is to be asked") };
+        Ok(serde_json::from_slice(&answer).unwrap())
     }
 
     #[test]
@@ -90,6 +163,61 @@ mod tests {
         assert_eq!((&refused["allowed"], &refused["status"]["message"]), (&json!(false), &json!("no")));
         assert_eq!(refused["warnings"][0].as_str().unwrap().len(), LONGEST_WARNING);
         assert!(matches!(ask("", &named("web")), Err(Unanswered::NotYet(_))));
-        assert!(matches!(super::review(b"{}", &Adds), Err(Unanswered::NoReview(_))));
+        assert!(matches!(look(b"{}", &Adds), Err(Unanswered::NoReview(_))));
+    }
+
+    /// An apiserver that has one namespace, and answers as often as it is asked.
+    async fn apiserver(team: &'static str) -> Client {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    head.push(stream.read_u8().await.unwrap());
+                }
+                let is_it = head.starts_with(b"GET /api/v1/namespaces/new ");
+                let (status, body) = if is_it {
+                    let metadata = json!({"name": "new", "labels": {"team": team}});
+                    (
+                        "200 OK",
+                        json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata}),
+                    )
+                } else {
+                    ("404 Not Found", json!({"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound"}))
+                };
+                let body = body.to_string();
+                let answer = format!(
+                    "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+                    body.len()
+                );
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        });
+        Client::try_from(kube::Config::new(format!("http://{address}").parse().unwrap())).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_namespace_that_is_not_known_is_asked_for_and_decides() {
+        let pod = json!({"metadata": {"name": "web"}, "spec": {"containers": []}});
+        for (team, is_changed) in [("a", true), ("b", false)] {
+            let judge = Judge {
+                client: apiserver(team).await,
+                closed: BTreeMap::new(),
+                object_max_bytes: 256 << 10,
+                records: None,
+                injector: Some(Arc::new(Adds)),
+            };
+            let Look::Asks(question) = looked("new", &pod).unwrap() else { panic!("it is known") };
+            let answer: Value = serde_json::from_slice(&question.answer(&judge).await.unwrap()).unwrap();
+            assert_eq!(answer["response"]["allowed"], true);
+            assert_eq!(answer["response"]["patch"].is_string(), is_changed, "{team}");
+            // What is none, and what the apiserver does not have, leaves it to the failure policy.
+            for namespace in ["gone", "new/../../nodes"] {
+                let Look::Asks(Question(review)) = looked("new", &pod).unwrap() else { panic!("it is known") };
+                let question = Question(Review { namespace: namespace.to_owned(), ..review });
+                assert!(matches!(question.answer(&judge).await, Err(Unanswered::NotYet(_))), "{namespace}");
+            }
+        }
     }
 }

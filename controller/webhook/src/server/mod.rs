@@ -58,6 +58,8 @@ struct Shared {
     large: Arc<Mutex<()>>,
     /// What the apiserver is asked about templates, in the controller's name.
     questions: Questions,
+    /// What it is asked about namespaces: who waits for a pod does not wait for templates.
+    namespaces: Questions,
     judge: Judge,
 }
 
@@ -124,6 +126,7 @@ impl Server {
             bodies: self.bodies,
             large: Arc::default(),
             questions: Questions::default(),
+            namespaces: Questions::default(),
             judge,
         });
         let service = service_fn(move |request| {
@@ -191,16 +194,40 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<(Vec<
             .await
             .map_err(|error| Refusal(StatusCode::INTERNAL_SERVER_ERROR, format!("the review failed: {error}")))?
     };
-    let answered = match look {
-        Ok(Look::Answer(answer)) => Ok(answer),
-        Ok(Look::Asks(question)) => match shared.questions.ask(&caller).await {
-            Some(_asking) => question.answer(&shared.judge).await,
-            // Nothing is known, so nothing is refused: the controller asks again.
-            None => question.unasked(),
-        },
-        Err(refusal) => return Err(refusal),
+    let answer = match look? {
+        Look::Answer(answer) => answer,
+        Look::Asks(question) => question.answer(&shared, &caller).await?,
     };
-    Ok((answered.map_err(|error| no_review(&error))?, share))
+    Ok((answer, share))
+}
+
+/// What only the apiserver can tell.
+enum Question {
+    Template(admission::Question),
+    Namespace(inject::Question),
+}
+
+impl Question {
+    async fn answer(self, shared: &Shared, caller: &Caller) -> Result<Vec<u8>, Refusal> {
+        match self {
+            Self::Template(question) => {
+                let answered = match shared.questions.ask(caller).await {
+                    Some(_asking) => question.answer(&shared.judge).await,
+                    // Nothing is known, so nothing is refused: the controller asks again.
+                    None => question.unasked(),
+                };
+                answered.map_err(|error| no_review(&error))
+            }
+            Self::Namespace(question) => {
+                let answered = async {
+                    let _asking = shared.namespaces.ask(caller).await.ok_or_else(inject::Question::unasked)?;
+                    question.answer(&shared.judge).await
+                };
+                let answered = tokio::time::timeout(inject::PATIENCE, answered).await;
+                answered.unwrap_or_else(|_| Err(inject::Question::unasked())).map_err(unanswered)
+            }
+        }
+    }
 }
 
 impl Questions {
@@ -216,18 +243,27 @@ impl Questions {
 }
 
 impl Handler {
-    fn look(self, bytes: &[u8], judge: &Judge) -> Result<Look, Refusal> {
+    fn look(self, bytes: &[u8], judge: &Judge) -> Result<Look<Question>, Refusal> {
         let answer = match (self, &judge.records, &judge.injector) {
-            (Self::Validate, ..) => return admission::look(bytes, judge).map_err(|error| no_review(&error)),
+            (Self::Validate, ..) => {
+                let look = admission::look(bytes, judge).map_err(|error| no_review(&error))?;
+                return Ok(look.map(Question::Template));
+            }
+            (Self::Inject, _, Some(injector)) => {
+                return Ok(inject::look(bytes, &**injector).map_err(unanswered)?.map(Question::Namespace));
+            }
             (Self::Pin, Some(records), _) => pin::review(bytes, &**records),
-            (Self::Inject, _, Some(injector)) => inject::review(bytes, &**injector),
             (Self::Gate, ..) => gate::review(bytes).map_err(Unanswered::NoReview),
             (Self::Convert | Self::Pin | Self::Inject, ..) => conversion::review(bytes).map_err(Unanswered::NoReview),
         };
-        answer.map(Look::Answer).map_err(|error| match error {
-            Unanswered::NoReview(error) => no_review(&error),
-            Unanswered::NotYet(error) => Refusal(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
-        })
+        answer.map(Look::Answer).map_err(unanswered)
+    }
+}
+
+fn unanswered(error: Unanswered) -> Refusal {
+    match error {
+        Unanswered::NoReview(error) => no_review(&error),
+        Unanswered::NotYet(error) => Refusal(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
     }
 }
 

@@ -49,7 +49,9 @@ struct Stores {
 /// What is asked of a SidecarSet for each pod.
 struct Latest {
     selectors: Compiled,
-    wanted: Wanted,
+    /// Hashes take time, so they are of those that select a pod. A revision that was just made has the name that was computed before
+    /// it, so what is known stays true.
+    wanted: OnceLock<Wanted>,
 }
 
 impl Injection {
@@ -137,15 +139,14 @@ impl Injection {
         }
     }
 
-    fn latest(&self, set: &Watched<SidecarSet>, history: impl Fn() -> Vec<Arc<Revision>>) -> Arc<Latest> {
+    fn latest(&self, set: &Watched<SidecarSet>) -> Arc<Latest> {
         let mut all = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        // A revision that was just made has the name that was computed before it, so what is known stays true.
         if let Some((version, known)) = all.get(set.name())
             && version == set.resource_version()
         {
             return known.clone();
         }
-        let new = Arc::new(Latest { selectors: Compiled::new(&set.0), wanted: Wanted::latest(&set.0, &history()) });
+        let new = Arc::new(Latest { selectors: Compiled::new(&set.0), wanted: OnceLock::new() });
         all.insert(set.name().to_owned(), (set.resource_version().to_owned(), new.clone()));
         new
     }
@@ -223,8 +224,9 @@ impl Injector for Injection {
             let name = set.metadata.name.clone().unwrap_or_default();
             let Some((watched, latest)) = known.get(&name) else { continue };
             let history = || self.history(stores, watched);
+            let latest = latest.wanted.get_or_init(|| Wanted::latest(&set, &history()));
             let had = recorded.get(&name).map(String::as_str);
-            match wanted(&set, history, &latest.wanted, label, (fastrand::f64(), had)) {
+            match wanted(&set, history, latest, label, (fastrand::f64(), had)) {
                 Ok(wanted) => chosen.push((name, set, wanted)),
                 Err(why) => refused.push((name, why, fails_closed(&set))),
             }
@@ -255,7 +257,7 @@ impl Injection {
             if is_paused(&set.0) {
                 continue;
             }
-            let latest = self.latest(&set, || self.history(stores, &set));
+            let latest = self.latest(&set);
             // Without its namespace's labels nobody knows.
             if !is_known && latest.selectors.asks_for_namespaces() && latest.selectors.selects_pod(&label) {
                 return Err(Lacks::Namespace);

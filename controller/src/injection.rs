@@ -10,6 +10,7 @@ use berth_kinds::sidecarset::allowed::{self, Rules};
 use berth_kinds::sidecarset::inject::{Matched, Settings, inject};
 use berth_kinds::sidecarset::names::{FAILURE_POLICY, HASH};
 use berth_kinds::sidecarset::records;
+use berth_kinds::sidecarset::refused::note;
 use berth_kinds::sidecarset::{Asked, Wanted, faults, wanted, without_bases};
 use berth_runtime::{Change, Object, Store};
 use berth_webhook::pods::{Asks, Injected, Injector, Labels, Lacks, NotYet, SidecarAsk, Sidecars, UNTOUCHED};
@@ -337,7 +338,7 @@ impl Injection {
             allows: &allows,
             suffix: &suffix(),
         };
-        let injected = inject(pod, &matched, &settings, &records::second(Timestamp::now()).to_string());
+        let mut injected = inject(pod, &matched, &settings, &records::second(Timestamp::now()).to_string());
         for refusal in injected.refusals {
             let set = chosen.iter().find(|(name, ..)| *name == refusal.sidecar_set);
             refused.push((refusal.sidecar_set, refusal.reason, set.is_some_and(|(_, set, _)| fails_closed(set))));
@@ -346,6 +347,7 @@ impl Injection {
         let words = |(set, why, _): &(String, String, bool)| format!("SidecarSet {set} is left out: {why}");
         let is_refused = refused.iter().find(|(.., fails_closed)| *fails_closed).map(words);
         warnings.extend(refused.iter().map(words));
+        note(&mut injected.pod, refused.iter().map(|(set, why, _)| (&**set, &**why)));
         Injected { pod: (injected.pod != *pod).then_some(injected.pod), warnings, refused: is_refused }
     }
 }

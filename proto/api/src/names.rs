@@ -109,6 +109,8 @@ pub mod annotation {
     pub const SIDECARSET_HASH_WITHOUT_IMAGE: &str = "kruise.io/sidecarset-hash-without-image";
     /// On a pod: the SidecarSets that it has containers of, sorted, separated by commas.
     pub const SIDECARSET_INJECTED_LIST: &str = "kruise.io/sidecarset-injected-list";
+    /// *Berth.* On a pod, JSON by name of a SidecarSet: why it did not get the containers when it was created.
+    pub const SIDECARSET_REFUSED: &str = "kruise.io/sidecarset-refused";
     /// On a pod, JSON by name of a SidecarSet: the last update of its containers in place.
     pub const SIDECARSET_INPLACE_UPDATE_STATE: &str = "kruise.io/sidecarset-inplace-update-state";
     /// On a pod, JSON by name of a sidecar with HotUpgrade: which of its two containers works.

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use berth_workload::pod::Pod;
 
 use super::pods::Member;
-use super::{Snapshot, on_pod};
+use super::{Snapshot, on_pod, refused};
 
 /// What a pod lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lack {
     /// The containers, though it was created while the SidecarSet was there: nobody was asked, or nobody answered.
     Missed,
+    /// The containers, for they were refused when it was created.
+    Refused,
     /// The containers, for it is older than the SidecarSet.
     Older,
     /// The latest containers, which no update in place can bring.
@@ -23,6 +25,7 @@ impl Lack {
     pub(super) const fn words(self) -> &'static str {
         match self {
             Self::Missed => "was created while the SidecarSet selected it, and has none of its containers",
+            Self::Refused => "was refused the containers of the SidecarSet when it was created, and has none of them",
             Self::Older => "is older than the SidecarSet, and has none of its containers",
             Self::NotUpgradable => {
                 "differs from the SidecarSet in more than images, which no update in place can change"
@@ -36,8 +39,14 @@ pub(super) fn lacking<'a>(snapshot: &'a Snapshot, members: &[Member<'a>]) -> Vec
     let made = snapshot.set.metadata.creation_timestamp.as_ref().map(|time| time.0);
     let without = snapshot.pods.iter().filter(|pod| pod.is_active() && !on_pod::is_injected(pod, snapshot.name()));
     let without = without.map(|pod| {
-        let is_older = pod.metadata.creation_timestamp < made;
-        (pod, if is_older { Lack::Older } else { Lack::Missed })
+        let lack = if pod.metadata.creation_timestamp < made {
+            Lack::Older
+        } else if refused::reason(pod, snapshot.name()).is_some() {
+            Lack::Refused
+        } else {
+            Lack::Missed
+        };
+        (pod, lack)
     });
     let outdated = members.iter().filter(|member| !member.is_updated && !member.is_upgradable);
     without.chain(outdated.map(|member| (member.pod, Lack::NotUpgradable))).collect()

@@ -22,6 +22,7 @@ mod on_pod;
 pub mod pattern;
 mod pods;
 pub mod records;
+pub mod refused;
 mod repair;
 pub mod resources;
 mod revisions;

@@ -22,7 +22,7 @@ use super::audit::{Lack, lacking};
 use super::choose::Settings;
 use super::names::{INJECTION_READY, REPAIR};
 use super::pods::Member;
-use super::{Asked, Snapshot};
+use super::{Asked, Snapshot, refused};
 
 /// How long after a refusal the next one is asked for.
 pub(super) const REFUSED: SignedDuration = SignedDuration::from_secs(10);
@@ -355,7 +355,8 @@ pub(super) fn step(pod: &Pod, lack: Lack, how: How) -> Step {
 
 /// What is told of a pod that lacks something: what becomes of it.
 pub(super) fn prospect(snapshot: &Snapshot, settings: &Settings, pod: &Pod, lack: Lack) -> String {
-    let words = lack.words();
+    let refused = refused::reason(pod, snapshot.name()).filter(|_| lack == Lack::Refused);
+    let words = refused.map_or_else(|| lack.words().to_owned(), |why| format!("{}: {why}", lack.words()));
     if !Scope::of(snapshot).has(lack) {
         let value = if lack == Lack::Missed { "Missed or All" } else { "All" };
         return format!("{words}: replace the pod, or set metadata.annotations[{REPAIR}] to {value}");

@@ -114,9 +114,9 @@ fn injection(snapshot: &Snapshot, members: &[Member<'_>]) -> SidecarSetInjection
         injected: number(active.iter().filter(|pod| on_pod::is_injected(pod, name)).count()),
         missed: count(Lack::Missed),
         older: count(Lack::Older),
+        refused: count(Lack::Refused),
         not_upgradable: count(Lack::NotUpgradable),
         drifted: number(drift::drifted(snapshot).len()),
-        ..SidecarSetInjection::default()
     }
 }
 

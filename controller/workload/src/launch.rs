@@ -79,7 +79,7 @@ pub fn order(pod: &mut Value, name: &str, priorities: &[i32]) -> bool {
     let containers = pod["spec"]["containers"].as_array_mut().into_iter().flatten();
     containers.zip(priorities).for_each(|(container, of)| wait(container, *of, name));
     // How far another pod was, of which this one is a copy, says nothing of this one, and would hold it for ever.
-    if let Some(annotations) = pod["metadata"]["annotations"].as_object_mut() {
+    if let Some(Value::Object(annotations)) = pod.pointer_mut("/metadata/annotations") {
         annotations.retain(|key, _| !HOW_FAR.contains(&key.as_str()));
     }
     true

@@ -90,6 +90,7 @@ const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
     sidecar_set::pods_get_containers_that_are_updated,
     sidecar_set::a_hot_upgrade_leaves_one_at_work,
     sidecar_set::a_native_sidecar_is_updated_in_place,
+    sidecar_set::pods_that_lack_the_containers_are_replaced,
     exactness::two_tags_of_one_digest,
     exactness::a_rollback_in_the_grace_period,
     exactness::a_crash_loop_is_left_by_an_update,

@@ -195,6 +195,40 @@ pub(crate) async fn a_native_sidecar_is_updated_in_place(case: &Case) -> Result<
     tested
 }
 
+pub(crate) async fn pods_that_lack_the_containers_are_replaced(case: &Case) -> Result<()> {
+    let (main, one) = (case.image("v1").await?, image(case, "one").await?);
+    let injection = |counts: Value| {
+        let is_so = move |set: &Value| {
+            let mut counts = counts.as_object().into_iter().flatten();
+            counts.all(|(count, wanted)| set["status"]["injection"][count] == *wanted)
+        };
+        case.until(kind::SIDECAR_SET, &case.namespace, is_so)
+    };
+    let tested = async {
+        // Nobody injects yet, as if nobody had answered.
+        case.create(&sidecar_set(case, &one, &json!({"injectionStrategy": {"paused": true}}))).await?;
+        make_pods(case, &main).await?;
+        injection(json!({"selected": 5, "injected": 0, "missed": 5})).await?;
+        case.patch(kind::SIDECAR_SET, &case.namespace, json!({"spec": {"injectionStrategy": {"paused": false}}}))
+            .await?;
+        asked(case).await?;
+        let annotations = json!({"apps.kruise.io/sidecarset-repair": "Missed"});
+        case.patch(kind::SIDECAR_SET, &case.namespace, json!({"metadata": {"annotations": annotations}})).await?;
+        // A pod of nobody stays: no other would come.
+        let set = injection(json!({"selected": 5, "injected": 4, "missed": 1})).await?;
+        done(case, 4).await?;
+        let stays = |pod: &&Value| pod["metadata"]["deletionTimestamp"].is_null();
+        for pod in pods(case).await?.iter().filter(stays) {
+            let expected: &[&str] = if pod["metadata"]["name"] == "alone" { &["main"] } else { &["agent", "main"] };
+            ensure!(containers(pod) == expected, "{pod} {}", set["status"]);
+        }
+        Ok(())
+    };
+    let tested = tested.await;
+    case.kubectl(&["delete", "sidecarset", &case.namespace, "--ignore-not-found"]).await?;
+    tested
+}
+
 pub(crate) async fn a_hot_upgrade_leaves_one_at_work(case: &Case) -> Result<()> {
     let main = case.image("v1").await?;
     let (one, two, empty) = (image(case, "one").await?, image(case, "two").await?, image(case, "empty").await?);

@@ -159,7 +159,7 @@ pub mod condition {
     pub const FAILED_UPDATE: &str = "FailedUpdate";
     /// On CloneSets with a progress deadline: whether the rollout gets on.
     pub const PROGRESSING: &str = "Progressing";
-    /// *Berth.* On CloneSets, True as long as something holds them back that does not pass by itself; its message names
+    /// *Berth.* On CloneSets, StatefulSets and SidecarSets, True as long as something holds them back that does not pass by itself; its message names
     /// the pod or field, why, and the remedy. Absent otherwise.
     pub const BLOCKED: &str = "Blocked";
     /// On pods: whether the latest containers of its SidecarSets differ from the pod's in images alone. The message has it by name of

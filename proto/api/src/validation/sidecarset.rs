@@ -60,6 +60,7 @@ fn is_canary(object: &Value) -> bool {
 }
 
 fn annotations(object: &Value, found: &mut Violations) {
+    super::annotations(object, found);
     for (key, values, remedy) in [
         (SIDECARSET_CANARY, &["true", "false"][..], "use true, or remove it"),
         (
@@ -194,6 +195,11 @@ mod tests {
             (canary("true", "demo"), "RollingUpdate", vec![BASE, TYPE]),
             (json!({SIDECARSET_FAILURE_POLICY: "Fail", SIDECARSET_REPAIR: "Missed"}), "RollingUpdate", vec![]),
             (json!({SIDECARSET_FAILURE_POLICY: "Ignore", SIDECARSET_REPAIR: "None"}), "RollingUpdate", vec![]),
+            (
+                json!({"apps.kruise.io/inplace-update-wait-for-image": "soon"}),
+                "RollingUpdate",
+                vec!["metadata.annotations[apps.kruise.io/inplace-update-wait-for-image]"],
+            ),
             (
                 json!({SIDECARSET_FAILURE_POLICY: "fail", SIDECARSET_REPAIR: "all"}),
                 "RollingUpdate",

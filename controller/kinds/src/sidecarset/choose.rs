@@ -15,8 +15,8 @@ use super::{Snapshot, repair};
 
 /// The spec's numbers and orders, checked.
 pub(super) struct Settings {
-    /// Updates begin.
-    pub(super) begins: bool,
+    /// Why no update begins.
+    pub(super) waits: Option<&'static str>,
     selector: Option<Selector>,
     partition: usize,
     max_unavailable: usize,
@@ -36,6 +36,10 @@ pub(super) struct Chosen<'a> {
     pub(super) unavailable: usize,
 }
 
+/// What is told of pods where none may be out of service.
+pub(super) const NO_BUDGET: &str =
+    "waits, for spec.updateStrategy.maxUnavailable is 0, and no pod that serves is updated: set it to 1 or more";
+
 impl Settings {
     /// Of the spec, for so many pods.
     ///
@@ -48,7 +52,11 @@ impl Settings {
         let (all, total) = (members.iter().map(|member| member.pod), members.len());
         let max_unavailable = strategy.max_unavailable.clone().unwrap_or(IntOrString::Int(1));
         Ok(Self {
-            begins: snapshot.updates() && !strategy.paused,
+            waits: if !snapshot.updates() {
+                Some("stays, for spec.updateStrategy.type is NotUpdate")
+            } else {
+                strategy.paused.then_some("waits, for spec.updateStrategy.paused is true")
+            },
             selector: selector.map_err(|error| field("selector", error))?,
             partition: intstr::partition(strategy.partition.as_ref(), total)
                 .map_err(|error| field("partition", error))?,
@@ -73,6 +81,11 @@ impl Settings {
     /// Does no pod wait for another of so many?
     pub(super) const fn updates_all_at_once(&self, pods: usize) -> bool {
         self.partition == 0 && self.max_unavailable >= pods
+    }
+
+    /// May no pod that serves be updated?
+    pub(super) const fn has_no_budget(&self) -> bool {
+        self.max_unavailable == 0
     }
 
     /// Do pods stay as they are?
@@ -112,7 +125,7 @@ pub(super) fn choose<'a>(
         }
         if !settings.selects(member.pod) {
             chosen.later.push((member, "is not selected by spec.updateStrategy.selector".to_owned()));
-        } else if let Some(why) = member.unproven.as_ref().filter(|_| !member.is_failing) {
+        } else if let Some(why) = member.unproven.as_ref().filter(|_| member.failing.is_none()) {
             chosen.later.push((member, format!("its last update is under way: {why}")));
         } else {
             candidates.push(member);
@@ -123,8 +136,12 @@ pub(super) fn choose<'a>(
     chosen.later.extend(staying.iter().map(|member| (*member, "stays, for spec.updateStrategy.partition".to_owned())));
     let already = settings.repaired + members.iter().filter(|member| member.is_under_way()).count();
     let mut unavailable = already;
-    let fails = members.iter().any(|member| member.is_updated && member.is_failing);
+    let fails = members.iter().any(|member| member.is_updated && member.failing.is_some());
     for member in turn {
+        if let Some(why) = settings.waits {
+            chosen.later.push((member, why.to_owned()));
+            continue;
+        }
         if let Some(why) = held(member) {
             chosen.later.push((member, why));
             continue;
@@ -133,17 +150,21 @@ pub(super) fn choose<'a>(
         // Who is on the way to an earlier form is counted already, and not twice.
         let own = usize::from(member.is_under_way());
         if !is_free && unavailable - own >= settings.max_unavailable {
-            let why = format!(
-                "waits for spec.updateStrategy.maxUnavailable: {unavailable} of {} that may be are out of service",
-                settings.max_unavailable
-            );
+            let why = if settings.max_unavailable == 0 {
+                NO_BUDGET.to_owned()
+            } else {
+                format!(
+                    "waits for spec.updateStrategy.maxUnavailable: {unavailable} of {} that may be are out of service",
+                    settings.max_unavailable
+                )
+            };
             chosen.later.push((member, why));
             continue;
         }
         unavailable += 1 - own;
         chosen.now.push(member);
     }
-    chosen.unavailable = if settings.begins { unavailable } else { already };
+    chosen.unavailable = unavailable;
     chosen
 }
 

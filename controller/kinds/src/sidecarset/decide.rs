@@ -21,7 +21,7 @@ use super::pods::{Member, image, images_in, in_pod};
 use super::records::{self, Record, second};
 use super::repair::{self, Turn};
 use super::sidecar::name;
-use super::{Snapshot, ahead, condition, drift, hot, revisions, sidecar, status};
+use super::{Snapshot, ahead, blocked, condition, drift, hot, revisions, sidecar, status};
 
 /// Decides.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
@@ -48,9 +48,9 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         Some(why)
     });
     let written: BTreeSet<_> = plan.actions().map(target).collect();
-    let begins = |member: &&&Member<'_>| settings.begins && !written.contains(&Some(uid(member)));
+    let is_unwritten = |member: &&&Member<'_>| !written.contains(&Some(uid(member)));
     let (now_read, unread): (Vec<&Member<'_>>, Vec<_>) =
-        chosen.now.iter().filter(begins).copied().partition(|member| is_read(snapshot, member));
+        chosen.now.iter().filter(is_unwritten).copied().partition(|member| is_read(snapshot, member));
     if !unread.is_empty() {
         plan.look_again_after(READ_AGAIN);
     }
@@ -115,9 +115,6 @@ pub fn annotations_to_read(snapshot: &Snapshot) -> Vec<Arc<Pod>> {
     }
     let members: Vec<_> = snapshot.pods.iter().filter_map(|pod| Member::of(snapshot, pod)).collect();
     let Ok(settings) = Settings::new(snapshot, &members) else { return Vec::new() };
-    if !settings.begins {
-        return Vec::new();
-    }
     choose(&settings, &members, |_| None).now.iter().take(MOST_READ).map(|member| member.pod.clone()).collect()
 }
 
@@ -274,6 +271,11 @@ fn tell(snapshot: &Snapshot, members: &[Member<'_>], (settings, chosen): (&Setti
     for member in members.iter().filter(|member| member.is_updated) {
         if let Some(why) = &member.unproven {
             plan.waiting.push(waiting(member.pod, &format!("its update is not proven yet: {why}")));
+        }
+    }
+    for member in members {
+        if let Some(failure) = &member.failing {
+            plan.waiting.push(waiting(member.pod, &blocked::of_container(snapshot, failure)));
         }
     }
     for (pod, lack) in lacking(snapshot, members) {

@@ -8,6 +8,7 @@
 mod ahead;
 pub mod allowed;
 mod audit;
+mod blocked;
 mod choose;
 mod condition;
 mod decide;

@@ -30,7 +30,7 @@ pub(super) struct Member<'a> {
     /// It serves; a pod between the two halves of a hot upgrade does not.
     pub(super) is_ready: bool,
     /// A container of the SidecarSet fails, by the kubelet's word.
-    pub(super) is_failing: bool,
+    pub(super) failing: Option<Failure>,
     /// Hot-upgraded containers of which the old one still runs.
     pub(super) upgrading: Vec<Pair>,
 }
@@ -87,14 +87,14 @@ impl<'a> Member<'a> {
             ..state
         };
         let proof = if judged.is_settled() { Ok("pod") } else { proof(snapshot, pod, &judged) };
-        let is_failing = names.iter().filter_map(|(name, _)| pod.container_status(name)).any(fails);
+        let failing = names.iter().find_map(|(name, list)| failure(pod.container_status(name)?, *list));
         Some(Self {
             is_updated: hash == snapshot.hashes.hash,
             is_upgradable: without == snapshot.hashes.without_image && names.iter().all(has),
             proven_by_node: (proof == Ok("node")).then_some(judged),
             unproven: proof.err(),
             is_ready: upgrading.is_empty() && &*pod.status.phase == "Running" && pod.is_true("Ready"),
-            is_failing,
+            failing,
             upgrading,
             pod,
         })
@@ -129,15 +129,38 @@ fn proof(snapshot: &Snapshot, pod: &Pod, state: &State) -> Result<&'static str, 
     }
 }
 
-fn fails(status: &ContainerStatus) -> bool {
-    const FAILURES: [&str; 7] = [
+/// How a container fails.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Failure {
+    pub(super) container: String,
+    /// CamelCase.
+    pub(super) reason: &'static str,
+    /// The kubelet's words.
+    pub(super) message: String,
+}
+
+fn failure(status: &ContainerStatus, list: List) -> Option<Failure> {
+    const FAILURES: [&str; 8] = [
         "ErrImagePull",
         "ImagePullBackOff",
         "InvalidImageName",
         "ErrImageNeverPull",
         "CreateContainerConfigError",
         "CreateContainerError",
+        "RunContainerError",
         "CrashLoopBackOff",
     ];
-    status.state.waiting.as_ref().is_some_and(|waiting| FAILURES.contains(&&*waiting.reason))
+    /// The most characters of the kubelet's words.
+    const SHOWN: usize = 300;
+    let said = |reason, message: &str| {
+        let message = message.chars().take(SHOWN).collect();
+        Some(Failure { container: status.name.to_string(), reason, message })
+    };
+    if let Some(waiting) = &status.state.waiting {
+        let reason = FAILURES.into_iter().find(|known| **known == *waiting.reason)?;
+        return said(reason, &waiting.message);
+    }
+    // Of a native sidecar that it cannot start again, the kubelet of 1.34 tells how it ended, and not why it waits.
+    status.state.terminated.as_ref().filter(|_| list == List::Init)?;
+    said("NotStartedAgain", "it has ended, and the kubelet does not start it again")
 }

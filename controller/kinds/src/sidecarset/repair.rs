@@ -22,7 +22,7 @@ use super::audit::{Lack, lacking};
 use super::choose::Settings;
 use super::names::{INJECTION_READY, REPAIR};
 use super::pods::Member;
-use super::{Asked, Snapshot, refused};
+use super::{Asked, Snapshot, refused, status};
 
 /// How long after a refusal the next one is asked for.
 pub(super) const REFUSED: SignedDuration = SignedDuration::from_secs(10);
@@ -118,7 +118,13 @@ pub(super) enum Turn<'a> {
 /// How many pods are out of service for repair, or about to be.
 pub(super) fn reserved(snapshot: &Snapshot) -> usize {
     let is_asked = Scope::of(snapshot) != Scope::Nobody;
-    usize::from(is_asked && record(snapshot).is_some_and(|record| !record.over))
+    // One that is not taken yet, and not to be taken now, serves; and where it has stopped, the successor does.
+    let is_out = |record: &SidecarSetRepair| {
+        let pod = snapshot.repaired.as_ref().filter(|pod| *pod.metadata.uid == *record.uid);
+        let serves = pod.is_some_and(|pod| pod.is_active()) && held(snapshot).is_some();
+        !record.over && !serves && !status::has_stopped(snapshot)
+    };
+    usize::from(is_asked && record(snapshot).is_some_and(is_out))
 }
 
 fn record(snapshot: &Snapshot) -> Option<&SidecarSetRepair> {
@@ -317,7 +323,7 @@ fn successor<'a>(
         let of_pod = format!("{}/{}", pod.metadata.namespace, pod.metadata.name);
         if let Some((_, lack)) = found {
             return Turn::Stopped(format!(
-                "pod {of_pod}, which came in place of {name}, {}: see the condition InjectionReady and the logs of kruise-manager; \
+                "pod {of_pod}, which came in place of {name}, {}: see the condition InjectionReady and the logs of kruise-controller-manager; \
                  what is mended by then goes on when that pod is deleted",
                 lack.words()
             ));
@@ -358,6 +364,9 @@ pub(super) fn prospect(snapshot: &Snapshot, settings: &Settings, pod: &Pod, lack
     let refused = refused::reason(pod, snapshot.name()).filter(|_| lack == Lack::Refused);
     let words = refused.map_or_else(|| lack.words().to_owned(), |why| format!("{}: {why}", lack.words()));
     if !Scope::of(snapshot).has(lack) {
+        if let Err(why) = How::of(pod) {
+            return format!("{words}; {why}");
+        }
         let value = if lack == Lack::Missed { "Missed or All" } else { "All" };
         return format!("{words}: replace the pod, or set metadata.annotations[{REPAIR}] to {value}");
     }

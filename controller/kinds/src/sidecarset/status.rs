@@ -9,11 +9,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::audit::{Lack, lacking};
 use super::choose::{Settings, choose};
-use super::names::{INJECTION_READY, REPAIRING};
+use super::names::{BLOCKED, INJECTION_READY, REPAIRING};
 use super::pods::Member;
 use super::repair::{self, Scope, Turn};
 use super::revisions::History;
-use super::{Asked, Snapshot, ahead, drift, on_pod};
+use super::{Asked, Snapshot, ahead, blocked, drift, on_pod};
 
 /// The status after a plan was carried out.
 pub fn status(snapshot: &Snapshot, _plan: &Plan, outcome: &Outcome, now: Timestamp) -> SidecarSetStatus {
@@ -23,6 +23,7 @@ pub fn status(snapshot: &Snapshot, _plan: &Plan, outcome: &Outcome, now: Timesta
     let history = History::of(snapshot);
     let mut conditions = old.conditions.clone();
     set_injection_ready(snapshot, &mut conditions, now);
+    set_blocked(snapshot, &members, &mut conditions, now);
     let repair = repair(snapshot, (&members, &history.latest), (outcome, now), &mut conditions);
     SidecarSetStatus {
         observed_generation: snapshot.set.metadata.generation.unwrap_or(0),
@@ -140,6 +141,14 @@ fn set_injection_ready(snapshot: &Snapshot, conditions: &mut Vec<SidecarSetCondi
         }
     };
     put(conditions, INJECTION_READY, (status, reason, message.to_owned()), now);
+}
+
+fn set_blocked(snapshot: &Snapshot, members: &[Member<'_>], conditions: &mut Vec<SidecarSetCondition>, now: Timestamp) {
+    let settings = Settings::new(snapshot, members);
+    match blocked::cause(snapshot, members, settings.as_ref()) {
+        Some((reason, message)) => put(conditions, BLOCKED, ("True", reason, message), now),
+        None => conditions.retain(|known| known.type_ != BLOCKED),
+    }
 }
 
 fn put(

@@ -1,0 +1,142 @@
+//! What holds the updates of a SidecarSet back, as its condition `Blocked` says it.
+
+use serde_json::Value;
+
+use super::choose::{NO_BUDGET, Settings};
+use super::names::REPAIR;
+use super::pods::{Failure, Member};
+use super::{Snapshot, on_pod, revisions};
+
+/// The cause that is told, by a reason and in words; none where nothing holds them back.
+pub(super) fn cause(
+    snapshot: &Snapshot,
+    members: &[Member<'_>],
+    settings: Result<&Settings, &String>,
+) -> Option<(&'static str, String)> {
+    let settings = match settings {
+        Ok(settings) => settings,
+        Err(message) => return Some(("InvalidSpec", message.clone())),
+    };
+    let mut failing: Vec<_> =
+        members.iter().filter_map(|member| Some((member.pod, member.failing.as_ref()?))).collect();
+    failing.sort_by(|(one, _), (other, _)| one.metadata.name.cmp(&other.metadata.name));
+    if let Some((pod, failure)) = failing.first() {
+        let metadata = &pod.metadata;
+        let (namespace, name, node) = (&metadata.namespace, &metadata.name, &pod.spec.node_name);
+        let message = format!("pod {namespace}/{name} on node {node} {}", of_container(snapshot, failure));
+        return Some((failure.reason, message));
+    }
+    if settings.waits.is_some() {
+        return None;
+    }
+    if settings.has_no_budget() && members.iter().any(|member| settings.reaches(member)) {
+        return Some(("NoBudget", NO_BUDGET.to_owned()));
+    }
+    not_upgradable(snapshot, members, settings)
+}
+
+/// What is said of a container that fails.
+pub(super) fn of_container(snapshot: &Snapshot, failure: &Failure) -> String {
+    let Failure { container, reason, message } = failure;
+    let words = if message.is_empty() { String::new() } else { format!(": {message}") };
+    let set = snapshot.name();
+    format!(
+        "its container {container} of SidecarSet {set} does not run ({reason}){words}; correct the SidecarSet, or what it needs on the node"
+    )
+}
+
+fn not_upgradable(snapshot: &Snapshot, members: &[Member<'_>], settings: &Settings) -> Option<(&'static str, String)> {
+    let is_one = |member: &&Member<'_>| !member.is_updated && !member.is_upgradable && settings.selects(member.pod);
+    let mut all: Vec<_> = members.iter().filter(is_one).map(|member| member.pod).collect();
+    all.sort_by(|one, other| one.metadata.name.cmp(&other.metadata.name));
+    let first = all.first()?;
+    let record = on_pod::record(first, snapshot.name()).unwrap_or_default();
+    let revision = snapshot.revisions.iter().find(|known| *known.metadata.name == *record.controller_revision);
+    let field = revision.and_then(|known| {
+        difference(&known.data.value()["spec"], &revisions::data(&snapshot.set.spec)["spec"], "spec")
+    });
+    let field = field.map_or_else(|| "in more than images".to_owned(), |field| format!("in {field}"));
+    let message = format!(
+        "{} pods, {}/{} among them, differ from the SidecarSet {field}, which no update in place can change: replace them, or have \
+         metadata.annotations[{REPAIR}] All do it",
+        all.len(),
+        first.metadata.namespace,
+        first.metadata.name
+    );
+    Some(("UpdateImmutableField", message))
+}
+
+/// The first field, other than an image, that is another.
+fn difference(old: &Value, new: &Value, path: &str) -> Option<String> {
+    match (old, new) {
+        _ if old == new => None,
+        (Value::Object(old), Value::Object(new)) => {
+            let keys = old.keys().chain(new.keys().filter(|key| !old.contains_key(*key)));
+            let of = |key: &String| old.get(key).unwrap_or(&Value::Null);
+            let to = |key: &String| new.get(key).unwrap_or(&Value::Null);
+            let mut keys = keys.filter(|key| *key != "image");
+            keys.find_map(|key| difference(of(key), to(key), &format!("{path}.{key}")))
+        }
+        (Value::Array(old), Value::Array(new)) if old.len() == new.len() => {
+            let mut pairs = old.iter().zip(new).enumerate();
+            pairs.find_map(|(at, (old, new))| difference(old, new, &format!("{path}[{at}]")))
+        }
+        _ => Some(path.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::names::HASH_WITHOUT_IMAGE;
+    use super::super::tests::{NOW, pod, snapshot};
+    use super::*;
+
+    fn blocked(snapshot: &Snapshot) -> Option<(String, String)> {
+        let status = super::super::status(snapshot, &Default::default(), &Default::default(), NOW);
+        let condition = status.conditions.into_iter().find(|condition| condition.type_ == "Blocked")?;
+        Some((condition.reason, condition.message))
+    }
+
+    #[test]
+    fn a_container_that_has_no_image_is_named_in_the_kubelets_words() {
+        let mut failing = pod("a", "h2", false);
+        failing["spec"]["nodeName"] = json!("n1");
+        failing["status"]["containerStatuses"] = json!([{"name": "agent", "state": {"waiting": {
+            "reason": "ImagePullBackOff", "message": "agent:2 not found",
+        }}}]);
+        let (reason, message) = blocked(&snapshot(&json!({}), &[failing])).unwrap();
+        assert_eq!(reason, "ImagePullBackOff");
+        assert!(message.contains("default/a on node n1 its container agent of SidecarSet log"), "{message}");
+        assert!(message.contains("agent:2 not found"), "{message}");
+    }
+
+    #[test]
+    fn no_budget_is_told_where_pods_wait_for_it_and_nothing_where_none_do_or_updates_are_paused() {
+        let zero = |pods: &[Value]| snapshot(&json!({"/spec/updateStrategy/maxUnavailable": 0}), pods);
+        assert_eq!(blocked(&zero(&[pod("a", "h1", true)])).unwrap().0, "NoBudget");
+        assert_eq!(blocked(&zero(&[pod("a", "h2", true)])), None);
+        let paused = json!({"/spec/updateStrategy": {"type": "RollingUpdate", "maxUnavailable": 0, "paused": true}});
+        assert_eq!(blocked(&snapshot(&paused, &[pod("a", "h1", true)])), None);
+    }
+
+    #[test]
+    fn the_field_is_named_in_which_pods_differ_from_the_sidecarset() {
+        let mut other = pod("a", "h1", true);
+        other["metadata"]["annotations"][HASH_WITHOUT_IMAGE] = json!(json!({"log": {"hash": "x"}}).to_string());
+        let mut snapshot = snapshot(&json!({}), &[other]);
+        assert!(blocked(&snapshot).unwrap().1.contains("in more than images"), "nobody has its revision");
+        let mut data = snapshot.revisions[0].data.value();
+        data["spec"]["containers"][0]["image"] = json!("agent:1");
+        data["spec"]["containers"][0]["args"] = json!(["old"]);
+        let old = json!({"metadata": {"name": "log-0", "uid": "o"}, "revision": 0, "data": data});
+        snapshot.revisions.insert(0, std::sync::Arc::new(serde_json::from_value(old).unwrap()));
+        let (reason, message) = blocked(&snapshot).unwrap();
+        assert_eq!(reason, "UpdateImmutableField");
+        assert!(
+            message.contains("1 pods, default/a among them, differ from the SidecarSet in spec.containers[0].args"),
+            "{message}"
+        );
+    }
+}

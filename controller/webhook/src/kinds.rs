@@ -24,6 +24,7 @@ use berth_api::weight::Limits;
 
 use crate::keeper::posting;
 use crate::pods::Records;
+use crate::sidecar_template;
 
 /// The longest wait for a verdict on a pod template: less than the apiserver's wait for ours.
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -158,7 +159,7 @@ fn validated(object: &str) -> Value {
 
 /// A pod template that only the apiserver can judge.
 pub(crate) struct Template {
-    /// The field that it stands in, such as `spec.template`.
+    /// The field that it stands in, such as `spec.template`; empty where it is made of an object's own fields.
     pub(crate) field: &'static str,
     /// Its text, with the volumes of its claims.
     text: String,
@@ -166,6 +167,13 @@ pub(crate) struct Template {
 
 /// The pod template that has to be judged: that of an object which is new or has another one than before, if its kind has any.
 pub(crate) fn template_to_judge(resource: &str, new: &str, old: Option<&str>) -> Option<Template> {
+    if resource == kinds::SIDECAR_SET.plural {
+        let template = |text: &str| serde_json::from_str(text).map(|object| sidecar_template::of(&object));
+        let new = template(new).ok()?;
+        let is_as_before = old.and_then(|old| template(old).ok()).is_some_and(|old| old == new);
+        // It stands for fields of the spec itself.
+        return (!is_as_before).then(|| Template { field: "", text: new.to_string() });
+    }
     let field = kinds::of_plural(resource)?.template?;
     let new = Judged::of(new, field)?;
     if old.and_then(|old| Judged::of(old, field)).is_some_and(|old| old == new) {
@@ -225,6 +233,8 @@ impl<'a> Judged<'a> {
 /// whoever calls the webhook and becomes part of a request. When the apiserver does not answer, nothing is known and
 /// nothing is refused: the controller asks again.
 pub(crate) async fn judge_template(client: &Client, namespace: &str, template: &Template) -> Result<(), String> {
+    // What is in no namespace is judged where it can be.
+    let namespace = if template.field.is_empty() { sidecar_template::NAMESPACE } else { namespace };
     let namespace = Namespace::parse(namespace).map_err(|error| format!("the review's request.namespace: {error}"))?;
     let Template { field, text } = template;
     let body = format!(
@@ -244,8 +254,14 @@ pub(crate) async fn judge_template(client: &Client, namespace: &str, template: &
 /// The apiserver's refusal of a PodTemplate as a refusal of the field that the template stands in.
 pub(crate) fn refused_at(field: &str, status: &Status) -> String {
     let causes = status.details.iter().flat_map(|details| &details.causes);
-    let named =
-        |cause: &str| cause.strip_prefix("template").map_or_else(|| cause.to_owned(), |rest| format!("{field}{rest}"));
+    let named = |cause: &str| {
+        let in_template = cause.strip_prefix("template").map(|rest| format!("{field}{rest}"));
+        in_template.map_or_else(|| cause.to_owned(), |named| named.trim_start_matches('.').to_owned())
+    };
     let causes: Vec<String> = causes.map(|cause| format!("{}: {}", named(&cause.field), cause.message)).collect();
-    if causes.is_empty() { format!("{field}: {}", status.message) } else { causes.join("; ") }
+    if causes.is_empty() {
+        let field = if field.is_empty() { "spec" } else { field };
+        return format!("{field}: {}", status.message);
+    }
+    causes.join("; ")
 }

@@ -12,6 +12,7 @@ pub mod pods;
 mod proof;
 mod readiness;
 mod server;
+mod sidecar_template;
 mod threads;
 
 /// What a body that is POSTed here is answered.

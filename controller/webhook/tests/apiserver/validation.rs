@@ -41,6 +41,8 @@ fn a_bad_template_is_refused_in_both_versions_and_nothing_hangs_on_the_webhook()
             ensure!(status.message.contains(says), "{version}: {:?} does not name the field", status.message);
         }
 
+        refuses_sidecars_that_no_pod_could_have(&admin).await?;
+
         // With no controller at all: pods come and go, v1beta1 is read and written, v1alpha1 says what is missing.
         replica.end().await?;
         let pods: Api<Pod> = Api::namespaced(admin.clone(), "default");
@@ -60,4 +62,43 @@ fn a_bad_template_is_refused_in_both_versions_and_nothing_hangs_on_the_webhook()
         ensure!(status.message.contains("conversion webhook"), "{}", status.message);
         Ok(())
     })
+}
+
+/// Of a SidecarSet the apiserver judges the containers as those of a pod.
+async fn refuses_sidecars_that_no_pod_could_have(admin: &kube::Client) -> Result<()> {
+    let gvk = GroupVersionKind::gvk("apps.kruise.io", "v1beta1", "SidecarSet");
+    let api: Api<DynamicObject> = Api::all_with(admin.clone(), &ApiResource::from_gvk(&gvk));
+    let create = async |fields: Value| {
+        let mut set = json!({
+            "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": "log"},
+            "spec": {"selector": {"matchLabels": {"app": "web"}}, "containers": [{"name": "a", "image": "i"}]},
+        });
+        for (field, value) in fields.as_object().into_iter().flatten() {
+            set["spec"][field] = value.clone();
+        }
+        let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+        api.create(&dry_run, &serde_json::from_value(set).map_err(kube::Error::SerdeError)?).await
+    };
+    let hot = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "e"});
+    let mount = json!([{"name": "of-the-pod", "mountPath": "/a"}]);
+    create(json!({"containers": [{"name": "a", "image": "i", "upgradeStrategy": hot, "volumeMounts": mount}]})).await?;
+    create(json!({"containers": [], "initContainers": [{"name": "a", "image": "i", "restartPolicy": "Always"}]}))
+        .await?;
+    for (fields, says) in [
+        (json!({"containers": [{"name": "a"}]}), "spec.containers[0].image: Required"),
+        (
+            json!({"containers": [{"name": "a", "image": "i", "imagePullPolicy": "Sometimes"}]}),
+            "spec.containers[0].imagePullPolicy",
+        ),
+        (
+            json!({"containers": [{"name": "a", "image": "i", "readinessProbe": {"tcpSocket": {"port": 0}}}]}),
+            "spec.containers[0].readinessProbe.tcpSocket.port",
+        ),
+        (json!({"volumes": [{"name": "v", "hostPath": {}}]}), "spec.volumes[0].hostPath.path"),
+    ] {
+        let refused = create(fields.clone()).await;
+        let Err(kube::Error::Api(status)) = refused else { anyhow::bail!("{fields}: {refused:?}") };
+        ensure!(status.message.contains(says), "{fields}: {:?} does not name the field", status.message);
+    }
+    Ok(())
 }

@@ -1,0 +1,88 @@
+//! A SidecarSet's containers as a pod template, for the apiserver to judge: what it would refuse in each pod that gets them, it is to
+//! refuse once, before any pod does.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+/// Where it is judged: in the namespace that every cluster has.
+pub(crate) const NAMESPACE: &str = "default";
+
+/// What a sidecar has that is no field of a container, or is worked out from pods.
+const OWN: [&str; 7] = [
+    "podInjectPolicy",
+    "upgradeStrategy",
+    "shareVolumePolicy",
+    "shareVolumeDevicePolicy",
+    "transferEnv",
+    "resourcesPolicy",
+    // A device needs a claim, and of that only a pod says how it is used.
+    "volumeDevices",
+];
+
+/// The template of a SidecarSet. Containers keep their places, so that the apiserver names those that the SidecarSet has; of a pair it
+/// is the first.
+pub(crate) fn of(object: &Value) -> Value {
+    let spec = &object["spec"];
+    let mut containers = list(&spec["containers"]);
+    let init = list(&spec["initContainers"]);
+    let mut volumes = spec["volumes"].as_array().cloned().unwrap_or_default();
+    volumes.extend(volumes_of_pods(&volumes, containers.iter().chain(&init)));
+    if containers.is_empty() {
+        containers.push(json!({"name": "container-of-the-pod", "image": "image"}));
+    }
+    let secrets = &spec["imagePullSecrets"];
+    json!({"spec": {"containers": containers, "initContainers": init, "volumes": volumes, "imagePullSecrets": secrets}})
+}
+
+fn list(containers: &Value) -> Vec<Value> {
+    containers.as_array().into_iter().flatten().filter_map(Value::as_object).map(|of| container(of.clone())).collect()
+}
+
+fn container(mut container: Map<String, Value>) -> Value {
+    let is_hot = container.get("upgradeStrategy").is_some_and(|strategy| strategy["upgradeType"] == "HotUpgrade");
+    OWN.iter().for_each(|field| drop(container.remove(*field)));
+    if let (true, Some(name)) = (is_hot, container.get("name").and_then(Value::as_str)) {
+        container.insert("name".to_owned(), json!(format!("{name}-1")));
+    }
+    Value::Object(container)
+}
+
+/// A mount may be of a volume that the pods have.
+fn volumes_of_pods<'a>(volumes: &[Value], containers: impl Iterator<Item = &'a Value>) -> Vec<Value> {
+    let mounts = containers.flat_map(|container| container["volumeMounts"].as_array().into_iter().flatten());
+    let mounted: BTreeSet<_> = mounts.filter_map(|mount| mount["name"].as_str()).collect();
+    let lacks = |name: &&str| !volumes.iter().any(|volume| volume["name"] == **name);
+    mounted.into_iter().filter(lacks).map(|name| json!({"name": name, "emptyDir": {}})).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sidecarset_is_judged_as_the_pod_that_has_its_containers() {
+        let object = json!({"spec": {
+            "selector": {"matchLabels": {"a": "b"}},
+            "initContainers": [{"name": "native", "image": "n", "restartPolicy": "Always", "podInjectPolicy": "BeforeAppContainer"}],
+            "containers": [
+                {"name": "mesh", "upgradeStrategy": {"upgradeType": "HotUpgrade"}, "volumeMounts": [{"name": "own"}, {"name": "pods"}]},
+                {"name": "log", "image": "l", "transferEnv": [], "resourcesPolicy": {}, "upgradeStrategy": {"upgradeType": "ColdUpgrade"}},
+            ],
+            "volumes": [{"name": "own", "hostPath": {"path": "/a"}}],
+        }});
+        let template = of(&object);
+        let spec = &template["spec"];
+        assert_eq!(spec["initContainers"], json!([{"name": "native", "image": "n", "restartPolicy": "Always"}]));
+        let mesh = json!({"name": "mesh-1", "volumeMounts": [{"name": "own"}, {"name": "pods"}]});
+        assert_eq!(spec["containers"], json!([mesh, {"name": "log", "image": "l"}]));
+        let volumes = json!([{"name": "own", "hostPath": {"path": "/a"}}, {"name": "pods", "emptyDir": {}}]);
+        assert_eq!(spec["volumes"], volumes);
+    }
+
+    #[test]
+    fn a_sidecarset_of_init_containers_alone_is_judged_beside_a_container_of_the_pod() {
+        let template = of(&json!({"spec": {"initContainers": [{"name": "a", "image": "b"}]}}));
+        assert_eq!(template["spec"]["containers"].as_array().unwrap().len(), 1);
+    }
+}

@@ -76,7 +76,7 @@ impl Acting {
         object: &T,
         (old, status): (&S, impl FnOnce(&Outcome) -> Option<S>),
     ) -> Next {
-        let outcome = self.executor.act(plan, &Owner::of(object)).await;
+        let outcome = self.executor.act(&self.injection.with_sidecars(plan), &Owner::of(object)).await;
         let written = match status(&outcome) {
             Some(new) => self.write_status(&T::RESOURCE, &target(object), old, &new).await,
             None => Ok(false),

@@ -1,5 +1,6 @@
 //! New pods get the containers of the SidecarSets that select them: for which the pod webhook is called, and what it answers.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -16,6 +17,7 @@ use berth_runtime::{Change, Object, Store};
 use berth_webhook::pods::{Asks, Injected, Injector, Labels, Lacks, NotYet, SidecarAsk, Sidecars, UNTOUCHED};
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::namespace::Namespace;
+use berth_workload::plan::{Action, Body, Plan};
 use berth_workload::pod::Pod;
 use berth_workload::revision::{self, Revision};
 use jiff::Timestamp;
@@ -268,6 +270,27 @@ impl Injection {
             }
         }
         Ok(matching)
+    }
+
+    /// The plan, whose new pods have the containers already. The webhook finds nothing to do then, and where no replica answers it, as
+    /// when all of them have just started, pods that we create ourselves do not miss them. What is refused the webhook refuses.
+    pub(crate) fn with_sidecars<'a>(&self, plan: &'a Plan) -> Cow<'a, Plan> {
+        let is_new_pod = |action: &Action| matches!(action, Action::CreatePod { .. });
+        let has_sets = self.stores.get().is_some_and(|stores| !stores.sets.is_empty());
+        if !has_sets || !plan.actions().any(is_new_pod) {
+            return Cow::Borrowed(plan);
+        }
+        let mut plan = plan.clone();
+        let steps = plan.stages.iter_mut().flat_map(|stage| &mut stage.steps);
+        for action in steps.flat_map(|step| &mut step.actions) {
+            let Action::CreatePod { body } = action else { continue };
+            let pod = body.value();
+            let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
+            if let Ok(Injected { pod: Some(injected), refused: None, .. }) = self.inject(namespace, None, &pod) {
+                *body = Body::from(&injected);
+            }
+        }
+        Cow::Owned(plan)
     }
 
     /// What is wrong with a SidecarSet, as far as the stores know others.

@@ -65,19 +65,24 @@ pub(crate) fn patching() -> PatchParams {
     PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() }
 }
 
-/// Keeps everything in step until the phase is [`Phase::Ending`].
-pub(crate) async fn keep(mut keeper: Keeper, config: Config, readiness: Readiness, mut phase: watch::Receiver<Phase>) {
+/// Keeps everything in step while the phase is [`Phase::Serving`].
+pub(crate) async fn keep(mut keeper: Keeper, config: Config, readiness: Readiness, phase: watch::Receiver<Phase>) {
     let changed = Arc::new(Notify::new());
     let mut watches = watch_all(&keeper, &changed);
     let mut ready = Ready::new(readiness, EarlyEndpoint::new(&keeper.client, &config));
-    // What a pass leaves undone, another replica does, or the next life.
-    tokio::select! {
-        () = passes(&mut keeper, &mut ready, &changed) => {}
-        _ = phase.wait_for(|phase| *phase == Phase::Ending) => {}
-    }
+    while_serving(passes(&mut keeper, &mut ready, &changed), phase).await;
     watches.shutdown().await;
     if tokio::time::timeout(LAST_WORDS, ready.leave_it_to_others()).await.is_err() {
         warn!("the apiserver does not answer: the early endpoint stays until the pod goes");
+    }
+}
+
+/// Works until the process is asked to end. What that leaves undone, another replica does, or the next life: one that is on its way
+/// out answers those that still call it, and writes no more, for what it finds may be a successor's that has the same names.
+async fn while_serving(work: impl Future<Output = ()>, mut phase: watch::Receiver<Phase>) {
+    tokio::select! {
+        () = work => {}
+        _ = phase.wait_for(|phase| *phase != Phase::Serving) => {}
     }
 }
 
@@ -316,6 +321,15 @@ async fn watch_one(api: Api<DynamicObject>, name: String, changed: Arc<Notify>) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_kept_in_step_once_a_replica_drains() {
+        for (phase, ends) in [(Phase::Serving, false), (Phase::Draining, true), (Phase::Ending, true)] {
+            let (_sender, phases) = watch::channel(phase);
+            let kept = tokio::time::timeout(RETRY, while_serving(std::future::pending(), phases)).await;
+            assert_eq!(kept.is_ok(), ends, "{phase:?}");
+        }
+    }
 
     #[test]
     fn proofs_become_rare() {

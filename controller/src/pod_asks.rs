@@ -89,7 +89,11 @@ impl PodAsks {
             return stop.cancelled().await;
         };
         loop {
-            leadership.acquired().await;
+            // A replica that never leads is asked to end all the same.
+            tokio::select! {
+                () = leadership.acquired() => {}
+                () = stop.cancelled() => return,
+            }
             let leading = async {
                 let want = |wanted: &watch::Sender<Option<Asks>>, written: &watch::Receiver<Option<Asks>>| {
                     let Some(asks) = self.all() else { return };
@@ -122,5 +126,31 @@ impl PodAsks {
 impl fmt::Debug for PodAsks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PodAsks").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_runtime::election::{self, Settings};
+    use berth_runtime::metrics::Metrics;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_replica_that_never_led_ends_when_it_is_asked_to() {
+        let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let client = kube::Client::try_from(config).unwrap();
+        let metrics = Metrics::new(|_| {});
+        let settings = Settings::new("ns", "lease", "me");
+        // Nobody stands for election, so it is never won.
+        let (leadership, _standing) =
+            election::run(client, settings, metrics, Default::default, CancellationToken::new());
+        let asks = Arc::<PodAsks>::default();
+        asks.ask(Arc::new(AllGated(BTreeSet::new())));
+        asks.connect(PodWebhook { wanted: watch::channel(None).0, written: watch::channel(None).1 });
+        let stop = CancellationToken::new();
+        stop.cancel();
+        let ended = tokio::time::timeout(Duration::from_secs(5), asks.keep(leadership, stop)).await;
+        assert!(ended.is_ok(), "it waits to be elected");
     }
 }

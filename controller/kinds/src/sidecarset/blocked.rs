@@ -37,11 +37,11 @@ pub(super) fn cause(
 
 /// What is said of a container that fails.
 pub(super) fn of_container(snapshot: &Snapshot, failure: &Failure) -> String {
-    let Failure { container, reason, message } = failure;
+    let Failure { container, image, reason, message } = failure;
     let words = if message.is_empty() { String::new() } else { format!(": {message}") };
     let set = snapshot.name();
     format!(
-        "its container {container} of SidecarSet {set} does not run ({reason}){words}; correct the SidecarSet, or what it needs on the node"
+        "its container {container} of SidecarSet {set}, which is to run image {image}, does not ({reason}){words}; correct the SidecarSet, or what it needs on the node"
     )
 }
 
@@ -108,7 +108,12 @@ mod tests {
         }}}]);
         let (reason, message) = blocked(&snapshot(&json!({}), &[failing])).unwrap();
         assert_eq!(reason, "ImagePullBackOff");
-        assert!(message.contains("default/a on node n1 its container agent of SidecarSet log"), "{message}");
+        assert!(
+            message.contains(
+                "default/a on node n1 its container agent of SidecarSet log, which is to run image agent:2, does not"
+            ),
+            "{message}"
+        );
         assert!(message.contains("agent:2 not found"), "{message}");
     }
 

@@ -87,7 +87,10 @@ impl<'a> Member<'a> {
             ..state
         };
         let proof = if judged.is_settled() { Ok("pod") } else { proof(snapshot, pod, &judged) };
-        let failing = names.iter().find_map(|(name, list)| failure(pod.container_status(name)?, *list));
+        let failing = names.iter().find_map(|(name, list)| {
+            let image = in_pod(pod, name, *list).map_or("", |container| &*container.image);
+            failure(pod.container_status(name)?, image, *list)
+        });
         Some(Self {
             is_updated: hash == snapshot.hashes.hash,
             is_upgradable: without == snapshot.hashes.without_image && names.iter().all(has),
@@ -133,13 +136,15 @@ fn proof(snapshot: &Snapshot, pod: &Pod, state: &State) -> Result<&'static str, 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failure {
     pub(super) container: String,
+    /// The image that it is to run.
+    pub(super) image: String,
     /// CamelCase.
     pub(super) reason: &'static str,
     /// The kubelet's words.
     pub(super) message: String,
 }
 
-fn failure(status: &ContainerStatus, list: List) -> Option<Failure> {
+fn failure(status: &ContainerStatus, image: &str, list: List) -> Option<Failure> {
     const FAILURES: [&str; 8] = [
         "ErrImagePull",
         "ImagePullBackOff",
@@ -153,8 +158,8 @@ fn failure(status: &ContainerStatus, list: List) -> Option<Failure> {
     /// The most characters of the kubelet's words.
     const SHOWN: usize = 300;
     let said = |reason, message: &str| {
-        let message = message.chars().take(SHOWN).collect();
-        Some(Failure { container: status.name.to_string(), reason, message })
+        let (message, image) = (message.chars().take(SHOWN).collect(), image.chars().take(SHOWN).collect());
+        Some(Failure { container: status.name.to_string(), image, reason, message })
     };
     if let Some(waiting) = &status.state.waiting {
         let reason = FAILURES.into_iter().find(|known| **known == *waiting.reason)?;

@@ -245,6 +245,10 @@ fn repair(snapshot: &Snapshot, turn: &Turn<'_>, plan: &mut Plan) {
                 plan.add_stage("repair", vec![repair::step(pod, *lack, *how)]);
             }
         }
+        Turn::Soon(wait) => {
+            plan.wait("repair: another pod is next, when none of its workload was just created".to_owned());
+            plan.look_again_after(*wait);
+        }
         Turn::Begins(pod, _) => plan.wait(format!("repair: pod {} is replaced next", key(pod))),
         Turn::Waits(why) => {
             plan.wait(format!("repair: {why}"));

@@ -27,6 +27,10 @@ use super::{Asked, Snapshot, refused, status};
 /// How long after a refusal the next one is asked for.
 pub(super) const REFUSED: SignedDuration = SignedDuration::from_secs(10);
 
+/// So much older than the next turn is every pod of its workload: the successor is to be younger than they are, and pods tell their
+/// age in whole seconds. As much again is for clocks that differ.
+const APART: SignedDuration = SignedDuration::from_secs(2);
+
 /// By whom a pod is replaced: kinds that know the label of pods that shall go, and kinds that replace whatever is gone.
 const BY_LABEL: [OwnerKind; 2] = [CLONE_SETS.owner_kind(), STATEFUL_SETS.owner_kind()];
 const BY_EVICTION: [OwnerKind; 5] = [
@@ -103,6 +107,8 @@ pub(super) enum Turn<'a> {
     Idle,
     /// No turn begins, or goes on, for this.
     Waits(String),
+    /// It begins after this time, for the workload has just made another pod.
+    Soon(SignedDuration),
     /// It begins with the record.
     Begins(&'a Arc<Pod>, SidecarSetRepair),
     /// It has begun: this is to be done.
@@ -231,7 +237,13 @@ fn begin<'a>(
     if let Some(last) = last.filter(|last| last.refused && seconds_since(last, now) < REFUSED.as_secs()) {
         return Turn::Waits(format!("pod {}/{} was not let go: another try follows", last.namespace, last.pod));
     }
-    Turn::Begins(pod, begun(snapshot, pod, now))
+    let newest = newest(snapshot, pod);
+    // A clock that was set back makes nobody wait longer.
+    let age = newest.map_or(APART, |newest| now.duration_since(newest).abs());
+    if age < APART {
+        return Turn::Soon(APART.saturating_sub(age));
+    }
+    Turn::Begins(pod, begun(pod, newest, now))
 }
 
 fn place(pod: &Pod) -> (&str, &str) {
@@ -243,19 +255,23 @@ fn seconds_since(record: &SidecarSetRepair, now: Timestamp) -> i64 {
     record.since.as_ref().map_or(i64::MAX, |since| (now.as_second() - since.0.as_second()).abs())
 }
 
-fn begun(snapshot: &Snapshot, pod: &Pod, now: Timestamp) -> SidecarSetRepair {
-    let owner = owner(pod);
-    let siblings = snapshot.pods.iter().filter(|other| is_of(other, &pod.metadata.namespace, owner));
+fn begun(pod: &Pod, newest: Option<Timestamp>, now: Timestamp) -> SidecarSetRepair {
     SidecarSetRepair {
         namespace: pod.metadata.namespace.to_string(),
         pod: pod.metadata.name.to_string(),
         uid: pod.metadata.uid.to_string(),
-        owner: owner.to_owned(),
-        newest: siblings.filter_map(|sibling| sibling.metadata.creation_timestamp).max().map(Time),
+        owner: owner(pod).to_owned(),
+        newest: newest.map(Time),
         since: Some(Time(now)),
         refused: false,
         over: false,
     }
+}
+
+/// When the newest pod of the pod's workload was created.
+fn newest(snapshot: &Snapshot, pod: &Pod) -> Option<Timestamp> {
+    let siblings = snapshot.pods.iter().filter(|other| is_of(other, &pod.metadata.namespace, owner(pod)));
+    siblings.filter_map(|sibling| sibling.metadata.creation_timestamp).max()
 }
 
 fn owner(pod: &Pod) -> &str {

@@ -41,6 +41,8 @@ pub fn status(snapshot: &Snapshot, _plan: &Plan, outcome: &Outcome, now: Timesta
 }
 
 const STOPPED: &str = "Stopped";
+/// What is told between two turns.
+const NEXT: &str = "another pod is next";
 
 /// Is it told already that repair has stopped?
 pub(super) fn has_stopped(snapshot: &Snapshot) -> bool {
@@ -73,10 +75,11 @@ fn repair(
         }
         Turn::Idle => (("False", "Idle", "no pod lacks anything that its replacement would bring".to_owned()), None),
         Turn::Waits(why) => (("False", "Waiting", why), old),
+        Turn::Soon(_) => (("True", "Replacing", NEXT.to_owned()), old),
         Turn::Begins(pod, record) => (("True", "Replacing", of_pod(pod)), Some(record)),
         Turn::Replaces(pod, _, _) => replaced(&of_pod(pod), old, outcome),
         Turn::UnderWay(what) => (("True", "Replacing", what), old),
-        Turn::Over => (("True", "Replacing", "another pod is next".to_owned()), old.map(over)),
+        Turn::Over => (("True", "Replacing", NEXT.to_owned()), old.map(over)),
         Turn::Stopped(why) => (("False", STOPPED, why), old),
     };
     put(conditions, REPAIRING, says, now);

@@ -182,6 +182,25 @@ fn the_next_one_goes_when_the_successor_is_ready() {
 }
 
 #[test]
+fn a_turn_begins_when_no_successor_could_be_as_old_as_the_newest_pod() {
+    let owner = "apps/v1 ReplicaSet";
+    let mut newest = owned(pod("b", "h2", true), owner);
+    newest["metadata"]["creationTimestamp"] = json!("2026-01-04T00:00:00Z");
+    let snapshot = asked("Missed", json!({}), &Value::Null, &[bare("a", owner), newest]);
+    let at = |millis| {
+        let now = "2026-01-04T00:00:00Z".parse::<Timestamp>().unwrap() + SignedDuration::from_millis(millis);
+        let plan = decide(&snapshot, now);
+        let status = json!(status(&snapshot, &plan, &Outcome::default(), now));
+        (plan.look_again.map(|wait| wait.as_millis()), status["repair"]["pod"].clone(), condition(&status).0)
+    };
+    let waits = |millis: i128| (Some(millis), Value::Null, "Replacing".to_owned());
+    assert_eq!(at(100), waits(1900));
+    assert_eq!(at(1999), waits(1));
+    assert_eq!(at(2000), (None, json!("a"), "Replacing".to_owned()));
+    assert_eq!(at(-60_000).1, json!("a"), "a clock that is behind makes nobody wait");
+}
+
+#[test]
 fn it_stops_if_the_successor_lacks_the_containers_and_says_so_once() {
     let owner = "apps/v1 ReplicaSet";
     let (_, begun) =

@@ -59,6 +59,7 @@ struct World {
     max_unavailable: usize,
     image: usize,
     status: Value,
+    /// In steps of 50 ms: much happens in a second.
     clock: i64,
     answers: bool,
     lets_go: bool,
@@ -92,7 +93,12 @@ impl World {
     }
 
     fn time(&self) -> Timestamp {
-        Timestamp::from_second(SECOND + self.clock).unwrap()
+        Timestamp::from_millisecond(1000 * SECOND + 50 * self.clock).unwrap()
+    }
+
+    /// As an apiserver tells it.
+    fn second(&self) -> String {
+        Timestamp::from_second(self.time().as_second()).unwrap().to_string()
     }
 
     fn make(&mut self, workload: usize, ready: bool) {
@@ -108,7 +114,7 @@ impl World {
             new = bare(&name, "");
             set_ready(&mut new, ready);
         }
-        new["metadata"]["creationTimestamp"] = json!(self.time().to_string());
+        new["metadata"]["creationTimestamp"] = json!(self.second());
         new["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "uid": format!("rs-{workload}"), "controller": true}]);
         self.pods.push(new);
     }
@@ -173,7 +179,7 @@ impl World {
         let has = self.pods[at]["metadata"]["annotations"].as_object().is_some_and(|all| !all.is_empty());
         assert!(!has, "{uid} lacks nothing");
         self.replaced.push(self.pods[at]["metadata"]["ownerReferences"][0]["uid"].as_str().unwrap().to_owned());
-        self.pods[at]["metadata"]["deletionTimestamp"] = json!(self.time().to_string());
+        self.pods[at]["metadata"]["deletionTimestamp"] = json!(self.second());
     }
 
     fn made(&mut self) {

@@ -83,10 +83,10 @@ pub(crate) fn pods_are_created(record: &Record, wanted: usize) -> Result<()> {
     Ok(())
 }
 
-/// No image changes in a pod that is in service.
-pub(crate) fn no_image_changes_in_service(record: &Record) -> Result<()> {
+/// No image changes in a pod that is in service: of any container, or of this one alone.
+pub(crate) fn no_image_changes_in_service(record: &Record, container: Option<&str>) -> Result<()> {
     for Step { before, now } in steps(record) {
-        let is_changed = changed_images(before, now) > 0;
+        let is_changed = changed_images(before, now).any(|name| container.is_none_or(|only| name == only));
         ensure!(
             !(is_changed && before.gates),
             "pod {} was in service when its image was changed: {before:?}",
@@ -101,7 +101,7 @@ pub(crate) fn restarts_are_for_image_changes(record: &Record, most_changes: usiz
     let mut pods: BTreeMap<&str, (usize, i32)> = BTreeMap::new();
     for Step { before, now } in steps(record) {
         let (changes, restarts) = pods.entry(&now.uid).or_default();
-        *changes += changed_images(before, now);
+        *changes += changed_images(before, now).count();
         *restarts += now.restarts() - before.restarts();
         ensure!(*changes <= most_changes, "the image of pod {} was changed {changes} times", now.name);
         ensure!(
@@ -117,7 +117,7 @@ pub(crate) fn restarts_are_for_image_changes(record: &Record, most_changes: usiz
 pub(crate) fn updates_wait_for(record: &Record, hook: &str) -> Result<()> {
     for Step { before, now } in steps(record) {
         let (state, held) = (now.label(label::LIFECYCLE_STATE), !now.label(hook).is_empty());
-        let is_updated = state == UPDATING || changed_images(before, now) > 0;
+        let is_updated = state == UPDATING || changed_images(before, now).next().is_some();
         ensure!(!(is_updated && held), "pod {} was updated while its hook held it: {now:?}", now.name);
         let is_back = before.label(label::LIFECYCLE_STATE) == UPDATED && state == NORMAL;
         ensure!(!is_back || held, "pod {} came back into service without its hook: {now:?}", now.name);
@@ -156,6 +156,13 @@ pub(crate) fn others_stay(record: &Record, told_to_go: &str) -> Result<()> {
     for pod in deleted(record) {
         ensure!(pod.name == told_to_go, "pod {} was deleted, and {told_to_go} was told to go", pod.name);
     }
+    Ok(())
+}
+
+/// No pod is deleted but those that are so.
+pub(crate) fn only_such_go(record: &Record, what: &str, such: impl Fn(&PodView) -> bool) -> Result<()> {
+    let other = deleted(record).into_iter().find(|pod| !such(pod));
+    ensure!(other.is_none(), "a pod was deleted, and only one that {what} may be: {other:?}");
     Ok(())
 }
 
@@ -289,7 +296,9 @@ fn time(value: &Value) -> Result<Timestamp> {
     text.parse().with_context(|| format!("{text:?} is no time"))
 }
 
-fn changed_images(before: &PodView, after: &PodView) -> usize {
-    let image = |pod: &PodView, name: &str| pod.containers.get(name).map(|container| container.wanted.clone());
-    after.containers.keys().filter(|name| image(before, name) != image(after, name)).count()
+/// The names of the containers whose images change.
+fn changed_images<'a>(before: &'a PodView, after: &'a PodView) -> impl Iterator<Item = &'a str> {
+    let image = |pod: &'a PodView, name: &str| pod.containers.get(name).map(|container| &container.wanted);
+    let names = after.containers.keys().map(String::as_str);
+    names.filter(move |name| image(before, name) != image(after, name))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use berth_e2e::objects::CONTAINER;
-use berth_e2e::record::{Change, ContainerView, PodView, Record};
+use berth_e2e::record::{Change, ContainerView, Moment, PodView, Record};
 use berth_faults::Ledger;
 use berth_simnode::kubelet::image_id;
 use http::Method;
@@ -40,15 +40,28 @@ pub(crate) struct Held {
     pub(crate) forms: [Form; 2],
 }
 
-/// Checks every moment. So many pods may be out of service at a time, all SidecarSets together.
-pub(crate) fn check(record: &Record, sets: &[Held], budget: usize) -> Result<()> {
+/// Who changes images of pods.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Writers<'a> {
+    pub(crate) sets: &'a [Held],
+    /// So many pods may be out of service for each of the writers.
+    pub(crate) each: usize,
+    /// A CloneSet writes them, too: it gives their own container the image [`TWO`].
+    pub(crate) has_owner: bool,
+}
+
+/// Checks every moment.
+pub(crate) fn check(record: &Record, writers: &Writers<'_>) -> Result<()> {
+    let (sets, budget) = (writers.sets, writers.each * (writers.sets.len() + usize::from(writers.has_owner)));
     let mut known: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut before = Moment::default();
     for moment in record.moments() {
         let pods = || moment.pods.values().map(|standing| standing.pod);
         let out: Vec<_> = pods().filter(|pod| is_out(pod, sets)).map(|pod| pod.name.as_str()).collect();
         ensure!(out.len() <= budget, "{} pods are out of service, {budget} may be: {out:?}", out.len());
+        each_keeps_to_its_own(&before, &moment, writers)?;
         for pod in pods() {
-            own_container_stays(pod)?;
+            own_container_fits(pod, writers.has_owner)?;
             for set in sets {
                 record_fits(pod, set).with_context(|| format!("{} in pod {}: {pod:?}", set.name, pod.name))?;
             }
@@ -57,20 +70,44 @@ pub(crate) fn check(record: &Record, sets: &[Held], budget: usize) -> Result<()>
             let lost: Vec<_> = before.difference(&now).collect();
             ensure!(lost.is_empty(), "pod {} lost entries of annotations: {lost:?}", pod.name);
         }
+        before = moment;
     }
     Ok(())
 }
 
-/// Each of these pods was written just so often.
-pub(crate) fn each_pod_is_written<'a>(
+/// No writer takes a pod that serves while as many others as may be are out of service for it. A pod that does not serve goes free.
+fn each_keeps_to_its_own(before: &Moment<'_>, now: &Moment<'_>, writers: &Writers<'_>) -> Result<()> {
+    let pods = || now.pods.iter().map(|(uid, standing)| (*uid, standing.pod));
+    for (uid, pod) in pods() {
+        let Some(last) = before.pods.get(uid).map(|standing| standing.pod) else { continue };
+        if is_out(last, writers.sets) {
+            continue;
+        }
+        let others = || pods().filter(|(other, _)| *other != uid).map(|(_, other)| other);
+        for set in writers.sets {
+            let is_taken = images(last, set) != images(pod, set);
+            let out = others().filter(|other| is_out_for(other, set)).count();
+            ensure!(!is_taken || out < writers.each, "{} takes pod {}, and {out} others are out", set.name, pod.name);
+        }
+        let is_unproven = |pod: &PodView| pod.containers.get(CONTAINER).is_some_and(|own| !runs(own));
+        let out = others().filter(|other| !other.gates || is_unproven(other)).count();
+        ensure!(pod.gates || out < writers.each, "pod {} is taken by its CloneSet, and {out} others are out", pod.name);
+    }
+    Ok(())
+}
+
+/// Each of these pods was written just so often, by writes with such bodies.
+pub(crate) fn each_pod_is_written(
     ledger: &Ledger,
-    pods: impl IntoIterator<Item = &'a str>,
+    pods: &[&str],
     (resource, times): (&str, usize),
+    such: impl Fn(&Value) -> bool,
 ) -> Result<()> {
     for pod in pods {
         let writes = ledger.entries().iter().filter(|entry| {
             let write = &entry.write;
-            entry.is_done() && write.method == Method::PATCH && write.resource == resource && write.name == *pod
+            let is_patch = write.method == Method::PATCH && write.resource == resource && write.name == *pod;
+            is_patch && entry.is_done() && such(&entry.body)
         });
         let done = writes.count();
         ensure!(done == times, "{done} times PATCH {resource} of {pod} was carried out, not {times} times");
@@ -95,18 +132,37 @@ fn parsed(pod: &PodView, annotation: &str) -> Result<Value> {
 
 /// Whether it does not serve with all that its spec says, or has two that work.
 fn is_out(pod: &PodView, sets: &[Held]) -> bool {
-    let is_new = |container: &ContainerView| container.image_id == image_id(&container.wanted);
-    let is_between = |set: &Held| set.is_hot && pair(pod, set).iter().all(|container| container.wanted != EMPTY);
-    !pod.serves() || !pod.containers.values().all(is_new) || sets.iter().any(is_between)
+    !pod.serves() || !pod.containers.values().all(runs) || sets.iter().any(|set| is_out_for(pod, set))
+}
+
+/// Whether the SidecarSet's containers are not those that the spec says, or two of them work.
+fn is_out_for(pod: &PodView, set: &Held) -> bool {
+    let containers = containers(pod, set);
+    let is_between = set.is_hot && containers.iter().all(|container| container.wanted != EMPTY);
+    is_between || !containers.iter().all(runs)
+}
+
+fn containers(pod: &PodView, set: &Held) -> Vec<ContainerView> {
+    if set.is_hot { pair(pod, set).into() } else { pod.containers.get(set.container).cloned().into_iter().collect() }
+}
+
+fn images(pod: &PodView, set: &Held) -> Vec<String> {
+    containers(pod, set).into_iter().map(|container| container.wanted).collect()
+}
+
+/// It was made from the image that it is to have.
+fn runs(container: &ContainerView) -> bool {
+    container.image_id == image_id(&container.wanted)
 }
 
 fn pair(pod: &PodView, set: &Held) -> [ContainerView; 2] {
     [1, 2].map(|at| pod.containers.get(&format!("{}-{at}", set.container)).cloned().unwrap_or_default())
 }
 
-fn own_container_stays(pod: &PodView) -> Result<()> {
+fn own_container_fits(pod: &PodView, has_owner: bool) -> Result<()> {
     let own = pod.containers.get(CONTAINER).with_context(|| format!("pod {} has no container of its own", pod.name))?;
-    ensure!(own.wanted == ONE && own.restarts == 0, "the own container of pod {} was changed: {own:?}", pod.name);
+    let (is_old, is_new) = (own.wanted == ONE && own.restarts == 0, own.wanted == TWO && own.restarts <= 1);
+    ensure!(is_old || (has_owner && is_new), "the own container of pod {} was changed: {own:?}", pod.name);
     Ok(())
 }
 
@@ -128,9 +184,8 @@ fn record_fits(pod: &PodView, set: &Held) -> Result<()> {
     ensure!(works.wanted == wanted, "its record is that of {wanted}, its image {}", works.wanted);
     let is_old = is_new && other.wanted == ONE;
     ensure!(is_old || other.wanted == EMPTY, "the container that is to do nothing has image {}", other.wanted);
-    let runs =
-        |container: &ContainerView| container.wanted != EMPTY && container.image_id == image_id(&container.wanted);
-    ensure!(pair.iter().any(runs), "none of the two containers works: {pair:?}");
+    let works = |container: &ContainerView| container.wanted != EMPTY && runs(container);
+    ensure!(pair.iter().any(works), "none of the two containers works: {pair:?}");
     Ok(())
 }
 
@@ -181,17 +236,22 @@ fn pod(name: &str, forms: [usize; 2], images: [&str; 3], working: &str) -> PodVi
 /// A story that keeps all laws, and each change of it that breaks one.
 pub(crate) fn broken() -> Result<()> {
     type Break = (&'static str, fn(&mut PodView));
-    let judge = |last: PodView, budget: usize| {
+    let told = |changes: Vec<PodView>, (sets, each): (&[Held], usize)| {
         let before = ["a", "b"].map(|name| pod(name, [0, 0], [ONE, ONE, EMPTY], "mesh-1"));
         let mut record = Record::starting_with(before);
-        record.push(Duration::from_millis(1), Change::Is(pod("a", [1, 1], [TWO, ONE, TWO], "mesh-2")));
-        record.push(Duration::from_millis(2), Change::Is(pod("a", [1, 1], [TWO, EMPTY, TWO], "mesh-2")));
-        record.push(Duration::from_millis(3), Change::Is(last));
-        check(&record, &held(), budget)
+        changes.into_iter().for_each(|pod| record.push(Duration::from_millis(1), Change::Is(pod)));
+        check(&record, &Writers { sets, each, has_owner: false })
     };
+    let begun = |name: &str| pod(name, [1, 1], [TWO, ONE, TWO], "mesh-2");
     let last = || pod("a", [1, 1], [TWO, EMPTY, TWO], "mesh-2");
+    let judge = |last: PodView, each: usize| {
+        told(vec![begun("a"), pod("a", [1, 1], [TWO, EMPTY, TWO], "mesh-2"), last], (&held(), each))
+    };
     judge(last(), 1).context("the story as it should be")?;
     is_found(judge(last(), 0), "1 pods are out of service, 0 may be")?;
+    is_found(told(vec![begun("a"), begun("b")], (&held(), 1)), "hot takes pod b, and 1 others are out")?;
+    let gated = |name: &str| PodView { gates: false, ..pod(name, [0, 0], [ONE, ONE, EMPTY], "mesh-1") };
+    is_found(told(vec![gated("a"), gated("b")], (&held(), 1)), "pod b is taken by its CloneSet, and 1 others are out")?;
     let breaks: [Break; 7] = [
         ("the own container", |last| set_image(last, CONTAINER, TWO)),
         ("its record is that of faults:two, its image faults:one", |last| set_image(last, "agent", ONE)),

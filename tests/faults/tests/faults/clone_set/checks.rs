@@ -20,7 +20,7 @@ impl Rollout {
         let wanted = self.expected();
         laws::limits_hold(record, &self.limits(newest))?;
         laws::begins_with(record, self.pods_before())?;
-        laws::no_image_changes_in_service(record)?;
+        laws::no_image_changes_in_service(record, None)?;
         laws::restarts_are_for_image_changes(record, wanted.image_changes)?;
         match self {
             Rollout::Hooks => laws::updates_wait_for(record, HOOK)?,

@@ -29,7 +29,7 @@ use crate::world::{MISSING, ONE, PATIENCE, TWO, World};
 /// The name of every CloneSet, so that its revisions are named alike in every run.
 const SET: &str = "web";
 /// Pods at first.
-const REPLICAS: usize = 3;
+pub(crate) const REPLICAS: usize = 3;
 /// A revision, and two writes for each of three pods, at the least.
 const EXPLAIN: Explained = Explained { object: ["cloneset", SET], plans: 1 + 2 * REPLICAS };
 

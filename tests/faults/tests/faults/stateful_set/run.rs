@@ -107,7 +107,7 @@ impl StatefulRun<'_> {
         let limits = Limits { available: wanted.serve, active: wanted.most, ..Limits::default() };
         laws::limits_hold(record, &limits)?;
         laws::only_these_are_there(record, &self.names(wanted))?;
-        laws::no_image_changes_in_service(record)?;
+        laws::no_image_changes_in_service(record, None)?;
         laws::restarts_are_for_image_changes(record, usize::from(self.what.updates_in_place()))?;
         match self.what {
             Stateful::Guarded => laws::deletions_wait_for(record, HOOK)?,

@@ -1,0 +1,166 @@
+//! SidecarSets: pods, which got their containers when they were created, get new images of them in place; those that lack them are
+//! replaced; and the history is kept short.
+
+mod ending;
+mod group;
+mod repair;
+mod revisions;
+mod update;
+
+use anyhow::Result;
+use berth_e2e::objects::APP;
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+use serde_json::{Value, json};
+
+use self::repair::RepairRun;
+use self::revisions::RevisionsRun;
+use self::update::UpdateRun;
+use crate::group::WorldKind;
+use crate::run::{self, Attempt, Outcome};
+use crate::scenario::Scenario;
+use crate::sidecar_laws::EMPTY;
+
+/// So many pods may be out of service for one SidecarSet.
+const MAX_UNAVAILABLE: usize = 1;
+/// What all pods have as the label [`APP`].
+const SET: &str = "web";
+
+/// A thing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sidecar {
+    /// A SidecarSet gets another image, and each pod a new container in place of the old one.
+    Cold,
+    /// The same with two containers, of which one always works.
+    Hot,
+    /// Two SidecarSets get other images, and write the same pods.
+    Two,
+    /// The same, and the pods are a CloneSet's, which gets another image as well: three write the same pods.
+    Rollout,
+    /// A CloneSet's pods were created while nothing was injected. Their workload is asked to replace them.
+    Repair,
+    /// A ReplicaSet's, which are evicted.
+    RepairEvicted,
+    /// A SidecarSet gets one image after the other, with a short history and a pinned revision, and then its first image again.
+    Revisions,
+}
+
+/// All, in the order of their numbers.
+pub(crate) const SCENARIOS: &[&dyn Scenario] = &[
+    &Sidecar::Cold,
+    &Sidecar::Hot,
+    &Sidecar::Two,
+    &Sidecar::Rollout,
+    &Sidecar::Repair,
+    &Sidecar::RepairEvicted,
+    &Sidecar::Revisions,
+];
+
+impl Scenario for Sidecar {
+    fn name(&self) -> &'static str {
+        match self {
+            Sidecar::Cold => "sidecar_cold",
+            Sidecar::Hot => "sidecar_hot",
+            Sidecar::Two => "sidecar_two",
+            Sidecar::Rollout => "sidecar_rollout",
+            Sidecar::Repair => "sidecar_repair",
+            Sidecar::RepairEvicted => "sidecar_repair_evicted",
+            Sidecar::Revisions => "sidecar_revisions",
+        }
+    }
+
+    /// Where pods are created meanwhile, the pod webhook is needed. Of a pair only one replica's is known.
+    fn worlds(&self) -> &'static [WorldKind] {
+        match self {
+            Sidecar::Cold | Sidecar::Hot | Sidecar::Two | Sidecar::Rollout => &WorldKind::SIMULATED,
+            Sidecar::Repair | Sidecar::RepairEvicted | Sidecar::Revisions => &[WorldKind::Simulated],
+        }
+    }
+
+    fn watched(&self) -> Vec<&'static str> {
+        match self {
+            Sidecar::Cold | Sidecar::Hot | Sidecar::Two | Sidecar::Revisions => {
+                vec!["sidecarsets", "pods", "controllerrevisions"]
+            }
+            Sidecar::Rollout => vec!["sidecarsets", "pods", "clonesets"],
+            Sidecar::Repair | Sidecar::RepairEvicted => vec!["sidecarsets", "pods"],
+        }
+    }
+
+    fn merged(&self) -> &'static [&'static str] {
+        match self {
+            Sidecar::Rollout | Sidecar::Repair => &["sidecarsets/status", "clonesets/status", "nodeimages"],
+            _ => &["sidecarsets/status"],
+        }
+    }
+
+    fn run<'a>(&self, attempt: Attempt<'a>) -> LocalBoxFuture<'a, Result<Outcome>> {
+        match self {
+            Sidecar::Cold | Sidecar::Hot | Sidecar::Two | Sidecar::Rollout => {
+                run::run::<UpdateRun<'_>>(*self, attempt).boxed_local()
+            }
+            Sidecar::Repair | Sidecar::RepairEvicted => run::run::<RepairRun<'_>>(*self, attempt).boxed_local(),
+            Sidecar::Revisions => run::run::<RevisionsRun<'_>>(*self, attempt).boxed_local(),
+        }
+    }
+}
+
+/// A SidecarSet of a scenario: as its name ends, its container, and whether that is two in pods.
+#[derive(Debug, Clone, Copy)]
+struct Kept {
+    suffix: &'static str,
+    container: &'static str,
+    is_hot: bool,
+}
+
+impl Sidecar {
+    fn sets(self) -> &'static [Kept] {
+        const AGENT: Kept = Kept { suffix: "agent", container: "agent", is_hot: false };
+        const HOT: Kept = Kept { suffix: "mesh", container: "mesh", is_hot: true };
+        match self {
+            Sidecar::Hot => &[HOT],
+            Sidecar::Two | Sidecar::Rollout => &[AGENT, Kept { is_hot: false, ..HOT }],
+            Sidecar::Cold | Sidecar::Repair | Sidecar::RepairEvicted | Sidecar::Revisions => &[AGENT],
+        }
+    }
+
+    /// So often each pod's images are written by SidecarSets.
+    fn writes(self) -> usize {
+        self.sets().iter().map(|set| if set.is_hot { 2 } else { 1 }).sum()
+    }
+}
+
+impl Kept {
+    /// SidecarSets are in no namespace, so their names have that of the run.
+    fn name(self, namespace: &str) -> String {
+        format!("{namespace}-{}", self.suffix)
+    }
+
+    fn containers(self, image: &str) -> Value {
+        let mut container = json!({"name": self.container, "image": image});
+        if self.is_hot {
+            container["upgradeStrategy"] = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": EMPTY});
+        }
+        json!([container])
+    }
+
+    /// With this image, and with this in its spec.
+    fn manifest(self, namespace: &str, image: &str, spec: &Value) -> Value {
+        let mut set = json!({
+            "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet",
+            "metadata": {
+                "name": self.name(namespace), "annotations": {"apps.kruise.io/sidecarset-failure-policy": "Fail"},
+            },
+            "spec": {
+                // Not by its value: no workload shall adopt the pods that are created only to see whether they get containers.
+                "selector": {"matchExpressions": [{"key": APP, "operator": "Exists"}]},
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+                "containers": self.containers(image),
+            },
+        });
+        for (field, value) in spec.as_object().into_iter().flatten() {
+            set["spec"][field] = value.clone();
+        }
+        set
+    }
+}

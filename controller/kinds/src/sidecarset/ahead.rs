@@ -52,7 +52,15 @@ pub(super) fn plan(snapshot: &Snapshot, latest: &str, settings: &Settings, membe
     }
     let pulls = wanted.iter().flat_map(|(namespace, all)| all.iter().map(move |pull| (*namespace, *pull)));
     let pulls: Vec<_> = pulls.take(MOST_JOBS).collect();
-    steps.extend(pulls.iter().map(|(namespace, pull)| begin(snapshot, revision, namespace, *pull)));
+    let is_there = |namespace: &str, container: &str| {
+        let name = job_name(revision, container);
+        jobs.iter().map(|job| &job.metadata).any(|metadata| {
+            metadata.namespace.as_deref() == Some(namespace) && metadata.name.as_deref() == Some(&*name)
+        })
+    };
+    // Whoever was interrupted among many goes on where it was.
+    let missing = pulls.iter().filter(|(namespace, (container, _))| !is_there(namespace, container));
+    steps.extend(missing.map(|(namespace, pull)| begin(snapshot, revision, namespace, *pull)));
     plan.add_stage("pull ahead", steps);
     // One namespace that takes no job is no reason to ask the others again and again.
     let images: BTreeSet<_> = pulls.iter().map(|(_, (_, image))| *image).collect();
@@ -255,6 +263,16 @@ mod tests {
         assert_eq!(of("/metadata/ownerReferences")[0][0]["kind"], "SidecarSet");
         assert_eq!(labels(&plan), [json!({label::IMAGE_PREDOWNLOAD_CREATED: "true"})]);
         assert_eq!(updated(&plan), 1, "nothing waits for it");
+    }
+
+    #[test]
+    fn a_job_that_is_there_is_not_asked_for_again_and_the_revision_says_so() {
+        let mut snapshot = outdated(None);
+        let mut all = created(&super::super::decide(&snapshot, NOW));
+        let last = all.split_off(1);
+        snapshot.jobs = Some(all.into_iter().map(|job| Arc::new(serde_json::from_value(job).unwrap())).collect());
+        let plan = super::super::decide(&snapshot, NOW);
+        assert_eq!((created(&plan), labels(&plan).len()), (last, 1));
     }
 
     #[test]

@@ -31,11 +31,13 @@ pub(crate) enum WorldKind {
     Simulated,
     /// Such a node, and two controllers, one of which leads.
     Pair,
+    /// Such a node, and a controller that pulls images ahead.
+    Ahead,
 }
 
 impl WorldKind {
-    pub(crate) const ALL: [WorldKind; 3] = [WorldKind::Real, WorldKind::Simulated, WorldKind::Pair];
-    /// Those with simulated nodes.
+    pub(crate) const ALL: [WorldKind; 4] = [WorldKind::Real, WorldKind::Simulated, WorldKind::Pair, WorldKind::Ahead];
+    /// Those with simulated nodes, for whatever scenario.
     pub(crate) const SIMULATED: [WorldKind; 2] = [WorldKind::Simulated, WorldKind::Pair];
 
     pub(crate) fn name(self) -> &'static str {
@@ -43,6 +45,7 @@ impl WorldKind {
             WorldKind::Real => "real",
             WorldKind::Simulated => "simulated",
             WorldKind::Pair => "pair",
+            WorldKind::Ahead => "ahead",
         }
     }
 
@@ -54,14 +57,14 @@ impl WorldKind {
     pub(crate) fn sides(self) -> &'static [Side] {
         match self {
             WorldKind::Real => &[Side::Before, Side::After],
-            WorldKind::Simulated | WorldKind::Pair => &[Side::Before, Side::After, Side::Answered],
+            WorldKind::Simulated | WorldKind::Pair | WorldKind::Ahead => &[Side::Before, Side::After, Side::Answered],
         }
     }
 
     pub(crate) fn families(self) -> &'static [Family] {
         match self {
             WorldKind::Real => &[Family::Killed(Side::Before), Family::Killed(Side::After)],
-            WorldKind::Simulated => &Family::ONE_CONTROLLER,
+            WorldKind::Simulated | WorldKind::Ahead => &Family::ONE_CONTROLLER,
             WorldKind::Pair => &Family::TWO_CONTROLLERS,
         }
     }
@@ -71,13 +74,14 @@ impl WorldKind {
     pub(crate) fn stride(self) -> usize {
         match self {
             WorldKind::Real => 32,
-            WorldKind::Simulated | WorldKind::Pair => 48,
+            WorldKind::Simulated | WorldKind::Pair | WorldKind::Ahead => 48,
         }
     }
 
     /// How many clusters there are.
     fn worlds(self) -> Result<usize> {
-        if self == WorldKind::Real {
+        // One scenario alone needs the last.
+        if matches!(self, WorldKind::Real | WorldKind::Ahead) {
             return Ok(1);
         }
         let Ok(worlds) = env::var("BERTH_FAULTS_WORLDS") else {
@@ -93,6 +97,7 @@ pub(crate) struct Worlds {
     real: OnceCell<Group>,
     simulated: OnceCell<Group>,
     pair: OnceCell<Group>,
+    ahead: OnceCell<Group>,
 }
 
 impl Worlds {
@@ -101,6 +106,7 @@ impl Worlds {
             WorldKind::Real => &self.real,
             WorldKind::Simulated => &self.simulated,
             WorldKind::Pair => &self.pair,
+            WorldKind::Ahead => &self.ahead,
         };
         cell.get_or_try_init(|| Group::new(kind)).await
     }

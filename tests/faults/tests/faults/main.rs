@@ -117,8 +117,9 @@ fn main() -> ExitCode {
 }
 
 /// Of so many kills, and of so many other faults, one is tried.
-fn strides(kind: WorldKind) -> Result<(usize, usize)> {
-    let Ok(text) = env::var("BERTH_FAULTS_STRIDE") else { return Ok((kind.stride(), kind.stride())) };
+fn strides(kind: WorldKind, scenario: &dyn Scenario) -> Result<(usize, usize)> {
+    let usual = kind.stride() * scenario.thinned();
+    let Ok(text) = env::var("BERTH_FAULTS_STRIDE") else { return Ok((usual, usual)) };
     let (kills, others) = text.split_once(',').unwrap_or((&text, &text));
     let stride = |text: &str| text.parse().ok().filter(|stride| *stride > 0);
     let wrong = || format!("BERTH_FAULTS_STRIDE is {text:?}, not one or two numbers above 0");
@@ -134,7 +135,7 @@ async fn attempt(group: &Group, scenario: &dyn Scenario, way: Way) -> Result<()>
         Way::Undisturbed | Way::Explained => return Ok(()),
         Way::Each => group.kind.sides().iter().copied().map(Fault::Each).collect(),
         Way::Plans => {
-            let (kills, others) = strides(group.kind)?;
+            let (kills, others) = strides(group.kind, scenario)?;
             let stride = |family: &Family| if matches!(family, Family::Killed(_)) { kills } else { others };
             let slice = |stride: &dyn Fn(&Family) -> usize| -> Vec<Fault> {
                 let families = group.kind.families().iter();
@@ -180,7 +181,7 @@ fn tally(group: &Group, scenario: &dyn Scenario, faults: &[Fault], undisturbed: 
         lags().count(),
         kind = group.kind.name(),
     );
-    let (kills, others) = strides(group.kind)?;
+    let (kills, others) = strides(group.kind, scenario)?;
     ensure!(kills > 1 || interrupted == writes, "only {interrupted} of {writes} writes were interrupted");
     // A lag from an event on hides that event, or tells again what there was before it: it does not stand in for one from a
     // write on.

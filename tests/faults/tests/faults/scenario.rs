@@ -38,6 +38,11 @@ pub(crate) trait Scenario: Sync {
         true
     }
 
+    /// So many times fewer plans than of others are tried unless told, for its runs have many writes, or take long.
+    fn thinned(&self) -> usize {
+        1
+    }
+
     /// What compares `explain` with what the controller does: [`crate::explained::compare`], where that makes sense.
     fn explained(&self) -> Option<Comparison> {
         None

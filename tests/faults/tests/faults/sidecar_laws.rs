@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use berth_e2e::objects::CONTAINER;
 use berth_e2e::record::{Change, ContainerView, Moment, PodView, Record};
-use berth_faults::Ledger;
+use berth_faults::{Entry, Ledger};
 use berth_simnode::kubelet::image_id;
 use http::Method;
 use serde_json::{Value, json};
@@ -93,6 +93,20 @@ fn each_keeps_to_its_own(before: &Moment<'_>, now: &Moment<'_>, writers: &Writer
         let out = others().filter(|other| !other.gates || is_unproven(other)).count();
         ensure!(pod.gates || out < writers.each, "pod {} is taken by its CloneSet, and {out} others are out", pod.name);
     }
+    Ok(())
+}
+
+/// No pod gets an image before the job is there that pulls it ahead, and a node was asked to.
+pub(crate) fn jobs_come_before_images(ledger: &Ledger) -> Result<()> {
+    let done = |method: Method, resource: &str| {
+        let mut entries = ledger.entries().iter();
+        let such = |entry: &&Entry| entry.is_done() && entry.write.method == method && entry.write.resource == resource;
+        entries.find(such).map(|entry| entry.arrived_by_then).with_context(|| format!("no {method} {resource}"))
+    };
+    let there = done(Method::POST, "imagepulljobs")?.max(done(Method::PATCH, "nodeimages")?);
+    let is_image = |entry: &&Entry| entry.write.resource == "pods" && !entry.body["spec"].is_null();
+    let early = ledger.entries().iter().take(there).find(is_image);
+    ensure!(early.is_none(), "a pod got its image before its node was asked to pull it: {early:?}");
     Ok(())
 }
 

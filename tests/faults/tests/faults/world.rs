@@ -64,7 +64,7 @@ impl World {
     pub(crate) async fn new(kind: WorldKind) -> Result<World> {
         match kind {
             WorldKind::Real => World::real().await,
-            WorldKind::Simulated | WorldKind::Pair => World::simulated(kind == WorldKind::Pair).await,
+            WorldKind::Simulated | WorldKind::Pair | WorldKind::Ahead => World::simulated(kind).await,
         }
     }
 
@@ -80,10 +80,10 @@ impl World {
         let (digests, cluster) = tokio::task::spawn_blocking(made).await??;
         let directory = TempDir::new()?;
         let daemon = crate::daemon::start(&cluster, directory.path())?;
-        World::with((cluster, daemon), directory, "node-1", digests, false).await
+        World::with((cluster, daemon), directory, "node-1", digests, WorldKind::Real).await
     }
 
-    async fn simulated(pair: bool) -> Result<World> {
+    async fn simulated(kind: WorldKind) -> Result<World> {
         let made = || {
             let cluster = Cluster::up(&Options::default())?;
             // Its pods would stay pending there, for all that it knows.
@@ -100,7 +100,7 @@ impl World {
         install(&cluster)?;
         let simnode = command.kill_on_drop(true).spawn().context("cannot start simnode")?;
         let digests = [ONE, TWO].map(|name| (name, image_id(name))).into();
-        World::with((cluster, simnode), directory, SIMULATED, digests, pair).await
+        World::with((cluster, simnode), directory, SIMULATED, digests, kind).await
     }
 
     async fn with(
@@ -108,8 +108,9 @@ impl World {
         directory: TempDir,
         node: &'static str,
         digests: BTreeMap<&'static str, String>,
-        pair: bool,
+        kind: WorldKind,
     ) -> Result<World> {
+        let pair = kind == WorldKind::Pair;
         let made = move || {
             install(&cluster)?;
             // The same in every life, because the CRDs hold it.
@@ -125,7 +126,7 @@ impl World {
         let client = Client::try_from(config)?;
         let program = |own: Vec<String>| Program {
             path: path.clone(),
-            arguments: [&ARGUMENTS.map(str::to_owned)[..], &[format!("--write-timeout={IN_DOUBT:?}")], &own].concat(),
+            arguments: [arguments(kind), vec![format!("--write-timeout={IN_DOUBT:?}")], own].concat(),
             environment: vec![("WEBHOOK_HOST".to_owned(), format!("{}:{port}", address::HOST))],
             directory: directory.path().to_owned(),
         };
@@ -217,14 +218,23 @@ fn install(cluster: &Cluster) -> Result<()> {
     cluster.kubectl_with(&["apply", "-f", "-"], Some(&configuration)).map(|_| ())
 }
 
-const ARGUMENTS: [&str; 6] = [
-    "--feature-gates=ImagePullJobGate=true,StatefulSetAutoResizePVCGate=true,StatefulSetStartOrdinal=true",
+const GATES: &str = "ImagePullJobGate=true,StatefulSetAutoResizePVCGate=true,StatefulSetStartOrdinal=true";
+/// Writes more of each workload whose images change.
+const AHEAD: &str = "PreDownloadImageForInPlaceUpdate=true";
+const ARGUMENTS: [&str; 5] = [
     "--pod-pinning=webhook",
     "--log-format=text",
     "--metrics-bind-address=127.0.0.1:0",
     "--health-probe-bind-address=127.0.0.1:0",
     "--grpc-port=0",
 ];
+
+fn arguments(kind: WorldKind) -> Vec<String> {
+    let gates = if kind == WorldKind::Ahead { format!("{GATES},{AHEAD}") } else { GATES.to_owned() };
+    let mut all = vec![format!("--feature-gates={gates}")];
+    all.extend(ARGUMENTS.map(str::to_owned));
+    all
+}
 
 /// With a lease that is over soon.
 fn elected() -> Vec<String> {

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use berth_api::names::annotation::INPLACE_UPDATE_WAIT_FOR_IMAGE;
 use berth_e2e::objects::{self, APP, kind};
 use futures::future::try_join_all;
 use kube::api::DeleteParams;
@@ -38,7 +39,12 @@ impl Group<'_> {
     /// Makes all, with this image and this in their specs.
     pub(super) async fn make(&self, image: &str, spec: &Value) -> Result<()> {
         for set in self.sets() {
-            objects::create(&self.world.client, "", &set.manifest(&self.namespace, image, spec)).await?;
+            let mut manifest = set.manifest(&self.namespace, image, spec);
+            if self.what == Sidecar::Ahead {
+                // Longer than anything takes.
+                manifest["metadata"]["annotations"][INPLACE_UPDATE_WAIT_FOR_IMAGE] = json!("1h");
+            }
+            objects::create(&self.world.client, "", &manifest).await?;
         }
         Ok(())
     }

@@ -37,6 +37,8 @@ pub(crate) enum Sidecar {
     Two,
     /// The same, and the pods are a CloneSet's, which gets another image as well: three write the same pods.
     Rollout,
+    /// As cold, and each pod waits until its node has the new image.
+    Ahead,
     /// A CloneSet's pods were created while nothing was injected. Their workload is asked to replace them.
     Repair,
     /// A ReplicaSet's, which are evicted.
@@ -54,6 +56,7 @@ pub(crate) const SCENARIOS: &[&dyn Scenario] = &[
     &Sidecar::Repair,
     &Sidecar::RepairEvicted,
     &Sidecar::Revisions,
+    &Sidecar::Ahead,
 ];
 
 impl Scenario for Sidecar {
@@ -66,6 +69,7 @@ impl Scenario for Sidecar {
             Sidecar::Repair => "sidecar_repair",
             Sidecar::RepairEvicted => "sidecar_repair_evicted",
             Sidecar::Revisions => "sidecar_revisions",
+            Sidecar::Ahead => "sidecar_ahead",
         }
     }
 
@@ -74,6 +78,7 @@ impl Scenario for Sidecar {
         match self {
             Sidecar::Cold | Sidecar::Hot | Sidecar::Two | Sidecar::Rollout => &WorldKind::SIMULATED,
             Sidecar::Repair | Sidecar::RepairEvicted | Sidecar::Revisions => &[WorldKind::Simulated],
+            Sidecar::Ahead => &[WorldKind::Ahead],
         }
     }
 
@@ -84,19 +89,33 @@ impl Scenario for Sidecar {
             }
             Sidecar::Rollout => vec!["sidecarsets", "pods", "clonesets"],
             Sidecar::Repair | Sidecar::RepairEvicted => vec!["sidecarsets", "pods"],
+            Sidecar::Ahead => vec!["sidecarsets", "pods", "imagepulljobs", "nodeimages"],
         }
     }
 
     fn merged(&self) -> &'static [&'static str] {
         match self {
             Sidecar::Rollout | Sidecar::Repair => &["sidecarsets/status", "clonesets/status", "nodeimages"],
+            Sidecar::Ahead => &["sidecarsets/status", "imagepulljobs/status", "nodeimages"],
             _ => &["sidecarsets/status"],
+        }
+    }
+
+    /// That images are pulled ahead is noted behind updates that need not wait any more: a life of one write never comes to it.
+    fn progresses_by_single_writes(&self) -> bool {
+        *self != Sidecar::Ahead
+    }
+
+    fn thinned(&self) -> usize {
+        match self {
+            Sidecar::Cold | Sidecar::Hot | Sidecar::Two => 1,
+            _ => 2,
         }
     }
 
     fn run<'a>(&self, attempt: Attempt<'a>) -> LocalBoxFuture<'a, Result<Outcome>> {
         match self {
-            Sidecar::Cold | Sidecar::Hot | Sidecar::Two | Sidecar::Rollout => {
+            Sidecar::Cold | Sidecar::Hot | Sidecar::Two | Sidecar::Rollout | Sidecar::Ahead => {
                 run::run::<UpdateRun<'_>>(*self, attempt).boxed_local()
             }
             Sidecar::Repair | Sidecar::RepairEvicted => run::run::<RepairRun<'_>>(*self, attempt).boxed_local(),
@@ -120,7 +139,7 @@ impl Sidecar {
         match self {
             Sidecar::Hot => &[HOT],
             Sidecar::Two | Sidecar::Rollout => &[AGENT, Kept { is_hot: false, ..HOT }],
-            Sidecar::Cold | Sidecar::Repair | Sidecar::RepairEvicted | Sidecar::Revisions => &[AGENT],
+            Sidecar::Cold | Sidecar::Ahead | Sidecar::Repair | Sidecar::RepairEvicted | Sidecar::Revisions => &[AGENT],
         }
     }
 

@@ -9,7 +9,7 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep};
 
-use super::ending::{self, text};
+use super::ending::{self, condition, text};
 use super::group::Group;
 use super::{Kept, MAX_UNAVAILABLE, Sidecar};
 use crate::laws;
@@ -73,6 +73,7 @@ impl<'a> Run<'a> for RevisionsRun<'a> {
         self.group.set_image(THREE, &json!({"updateStrategy": {"partition": "50%"}})).await?;
         self.until("one of two pods has the third image", async || self.has_half().await).await?;
         self.group.create_pod(PODS[2]).await?;
+        self.until("the new pod serves with the first image", async || self.is_pinned(PODS[2]).await).await?;
         let all = json!({"spec": {"updateStrategy": {"partition": 0}}});
         self.group.patch(self.set()?, &all).await?;
         self.until("all pods have the third image", async || self.flaw(&THIRD).await).await?;
@@ -135,6 +136,13 @@ impl RevisionsRun<'_> {
         let history = self.group.revisions(&self.group.name(self.set()?)).await?;
         let is_done = images == HALF && history.len() > LIMIT;
         Ok((!is_done).then(|| format!("pods have {images:?}, and the history is {history:?}")))
+    }
+
+    /// A container that gets another image before it was made restarts once less.
+    async fn is_pinned(&self, pod: &str) -> Result<Option<String>> {
+        let pod = objects::get(&self.group.world.client, &self.group.namespace, kind::POD, pod).await?;
+        let is_done = self.image(&pod["spec"]) == ONE && condition(&pod, "Ready")["status"] == "True";
+        Ok((!is_done).then(|| pod.to_string()))
     }
 
     /// That of the SidecarSet's container.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use berth_api::names::label::IMAGE_PREDOWNLOAD_CREATED;
 use berth_e2e::objects::{self, APP, CONTAINER, kind};
 use berth_e2e::record::{Moment, PodView, Record};
 use berth_e2e::watch::PodWatch;
@@ -19,7 +20,7 @@ use crate::run;
 use crate::scenario::Run;
 use crate::sidecar_laws::{EMPTY, HASH, Held, Writers, form};
 use crate::world::{ONE, PATIENCE, TWO, World};
-use crate::{laws, sidecar_laws};
+use crate::{images, laws, sidecar_laws};
 
 /// The condition of a pod.
 const UPGRADABLE: &str = "SidecarSetUpgradable";
@@ -112,6 +113,10 @@ impl UpdateRun<'_> {
         self.group.what == Sidecar::Rollout
     }
 
+    fn is_ahead(&self) -> bool {
+        self.group.what == Sidecar::Ahead
+    }
+
     fn pods(&self) -> usize {
         if self.has_owner() { REPLICAS } else { PODS.len() }
     }
@@ -131,14 +136,20 @@ impl UpdateRun<'_> {
             (Method::POST, "pods", 0),
             (Method::DELETE, "pods", 0),
             (Method::POST, "controllerrevisions", sets + usize::from(self.has_owner())),
-            (Method::PATCH, "controllerrevisions", 0),
+            // That its images are pulled ahead.
+            (Method::PATCH, "controllerrevisions", usize::from(self.is_ahead())),
             (Method::DELETE, "controllerrevisions", 0),
             // The two hashes, told once for each as its containers change.
             (Method::PATCH, "sidecarsets", sets),
             (Method::PATCH, "mutatingwebhookconfigurations", 0),
+            (Method::POST, "imagepulljobs", usize::from(self.is_ahead())),
+            (Method::DELETE, "imagepulljobs", usize::from(self.is_ahead())),
         ];
         let ledger = self.group.world.controller.ledger();
         laws::writes_are(&ledger, counts)?;
+        if self.is_ahead() {
+            sidecar_laws::jobs_come_before_images(&ledger)?;
+        }
         let names: Vec<_> = record.last().pods.values().map(|standing| standing.pod.name.as_str()).collect();
         if self.has_owner() {
             let says = |body: &Value| !body["metadata"]["annotations"][HASH].is_null();
@@ -195,9 +206,33 @@ impl UpdateRun<'_> {
             flaw = flaw.or(owner_flaw(&owner, &pods, image)?);
             now["owner"] = ending::status(&owner);
         }
+        if self.is_ahead() {
+            let (pulls, left) = self.pulls().await?;
+            flaw = flaw.or(left);
+            now["pulls"] = pulls;
+        }
         let now = ending::without_namespace(&now, namespace)?;
         let flaw = flaw.map(|flaw| format!("{flaw}: {now}"));
         Ok((now, flaw))
+    }
+
+    /// What is told of images that are pulled ahead; and what is left of their jobs, for they are over when no pod waits.
+    async fn pulls(&self) -> Result<(Value, Option<String>)> {
+        let (client, namespace) = (&self.group.world.client, &self.group.namespace);
+        let mut labels = Vec::new();
+        for set in self.group.sets() {
+            let revisions = self.group.revisions(&self.group.name(*set)).await?;
+            let label = |revision: &Value| revision["metadata"]["labels"][IMAGE_PREDOWNLOAD_CREATED].clone();
+            labels.extend(revisions.iter().map(label));
+        }
+        let jobs = objects::list(client, namespace, kind::IMAGE_PULL_JOB, "").await?.len();
+        let (repository, _) = TWO.split_once(':').context("the image has no tag")?;
+        let nodes = objects::list(client, "", kind::NODE_IMAGE, "").await?;
+        let asked: usize = nodes.iter().map(|node| images::asked(node, repository).len()).sum();
+        let told: usize = nodes.iter().map(|node| images::told(node, repository).len()).sum();
+        let flaw = (jobs + asked + told > 0)
+            .then(|| format!("{jobs} jobs are left, {asked} images are asked for and {told} told of"));
+        Ok((json!(labels), flaw))
     }
 
     /// What is not as it is to be with this image.

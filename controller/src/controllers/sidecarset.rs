@@ -331,7 +331,7 @@ const WRITTEN: Duration = Duration::from_secs(1);
 fn pace(matched: i32) -> Duration {
     const FEW: i32 = 100;
     const LONGEST: Duration = Duration::from_millis(500);
-    let milliseconds = if matched > FEW { u64::try_from(matched / 5).unwrap_or(0) } else { 0 };
+    let milliseconds = if matched > FEW { u64::try_from(matched / 2).unwrap_or(0) } else { 0 };
     Duration::from_millis(milliseconds).min(LONGEST)
 }
 

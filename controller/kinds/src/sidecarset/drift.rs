@@ -8,8 +8,8 @@ use berth_api::v1beta1::sidecarset::SidecarContainer;
 use berth_workload::pod::Pod;
 use serde::Deserialize;
 
+use super::on_pod::Known;
 use super::pods::{image, in_pod};
-use super::records::Record;
 use super::sidecar::{self, List, name};
 use super::{Snapshot, hot, on_pod};
 
@@ -67,7 +67,7 @@ impl Forms {
         Some(format!("{what} by {record}: somebody else wrote the one or the other; replace the pod"))
     }
 
-    fn of(&mut self, snapshot: &Snapshot, record: &Record) -> Option<&Lasting> {
+    fn of(&mut self, snapshot: &Snapshot, record: &Known) -> Option<&Lasting> {
         let read = |name: &str| {
             let revision = snapshot.revisions.iter().find(|known| *known.metadata.name == *name)?;
             Some(revision.data.read::<Data>()?.spec.lasting())

@@ -1,20 +1,38 @@
 //! What a slim pod's annotations say of its SidecarSets.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use berth_workload::pod::Pod;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::names::{HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, WORKING_HOT_CONTAINER};
-use super::records::{self, Record};
+
+/// What is asked of a record ([`super::records::Record`]). Each decision reads those of all pods, and of each that of one SidecarSet.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Known {
+    pub(super) hash: String,
+    pub(super) controller_revision: String,
+}
 
 /// The record of the containers that a pod has of a SidecarSet.
-pub(super) fn record(pod: &Pod, set: &str) -> Option<Record> {
-    records::read(pod.metadata.annotation(HASH)).ok()?.remove(set)
+pub(super) fn record(pod: &Pod, set: &str) -> Option<Known> {
+    known(pod.metadata.annotation(HASH)?, set)
 }
 
 /// The same with the hash that leaves out images.
-pub(super) fn record_without_image(pod: &Pod, set: &str) -> Option<Record> {
-    records::read(pod.metadata.annotation(HASH_WITHOUT_IMAGE)).ok()?.remove(set)
+pub(super) fn record_without_image(pod: &Pod, set: &str) -> Option<Known> {
+    known(pod.metadata.annotation(HASH_WITHOUT_IMAGE)?, set)
+}
+
+fn known(text: &str, set: &str) -> Option<Known> {
+    let all: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(text).ok()?;
+    let record = all.get(set)?.get();
+    // The old form is the hash alone.
+    let hash = || Some(Known { hash: serde_json::from_str(record).ok()?, ..Known::default() });
+    serde_json::from_str(record).ok().or_else(hash)
 }
 
 /// Does the pod have containers of the SidecarSet, as far as its annotations say? Pods from before version 0.8 of the peer have no

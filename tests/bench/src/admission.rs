@@ -143,12 +143,15 @@ async fn make_sidecar_sets(count: usize, stage: &Stage) -> Result<()> {
         });
         objects::create(&stage.client, "", &set).await?;
     }
-    let name = format!("sidecars-{}", count.saturating_sub(1));
     let is_asked = |set: &Value| {
         let conditions = set["status"]["conditions"].as_array();
         conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "InjectionReady" && one["status"] == "True"))
     };
-    objects::until(&stage.client, "", kind::SIDECAR_SET, &name, PATIENCE, is_asked).await.map(drop)
+    for number in 0..count {
+        let name = format!("sidecars-{number}");
+        objects::until(&stage.client, "", kind::SIDECAR_SET, &name, PATIENCE, is_asked).await?;
+    }
+    Ok(())
 }
 
 /// Creates the pods at the rate that is asked for, and prints what the webhook took.

@@ -8,16 +8,13 @@ use std::sync::Arc;
 
 use berth_api::IntOrString;
 use berth_api::image::split;
-use berth_api::inplace::wait_for_image;
-use berth_api::names::annotation::{
-    IMAGE_PREDOWNLOAD_PARALLELISM, IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS, INPLACE_UPDATE_WAIT_FOR_IMAGE,
-};
+use berth_api::names::annotation::{IMAGE_PREDOWNLOAD_PARALLELISM, IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS};
 use berth_api::names::label;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_workload::gates::Gate;
 use berth_workload::owner::controller_reference;
-use berth_workload::plan::{Action, Event, IfExists, Plan, Step, Target};
-use berth_workload::predownload::{self, Job, TOO_FEW_REPLICAS, has, job_name};
+use berth_workload::plan::{Action, Event, IfExists, Plan, Step};
+use berth_workload::predownload::{self, Job, TOO_FEW_REPLICAS, has, job_name, patience, waits_for};
 use berth_workload::resource::{IMAGE_PULL_JOBS, SIDECAR_SETS};
 use berth_workload::revision::{HASH_LABEL, Revision};
 use jiff::{SignedDuration, Timestamp};
@@ -39,7 +36,7 @@ pub(super) fn plan(snapshot: &Snapshot, latest: &str, settings: &Settings, membe
     let Some(jobs) = jobs(snapshot).filter(|_| snapshot.updates()) else { return };
     let Some(revision) = revision(snapshot, latest) else { return };
     let wanted = wanted(snapshot, settings, members);
-    let mut steps: Vec<_> = jobs.iter().filter_map(|job| end(job, revision, wanted.is_empty())).collect();
+    let mut steps: Vec<_> = jobs.iter().filter_map(|job| predownload::end(job, revision, wanted.is_empty())).collect();
     steps.extend(snapshot.revisions.iter().filter_map(|known| predownload::forget(known, revision)));
     if wanted.is_empty() || predownload::is_told(revision) {
         return plan.add_stage("pull ahead", steps);
@@ -94,23 +91,9 @@ fn wanted<'a>(snapshot: &'a Snapshot, settings: &Settings, members: &[Member<'a>
     wanted
 }
 
-/// The end of a job that nobody waits for any more.
-fn end(job: &ImagePullJob, revision: &Revision, is_over: bool) -> Option<Step> {
-    let why = if is_over {
-        "every pod has the new images"
-    } else if !predownload::is_of(job, revision) {
-        "its revision is not wanted any more"
-    } else {
-        return None;
-    };
-    let target = Target::from(&job.metadata);
-    let reason = format!("ImagePullJob {} goes: {why}", target.name);
-    Some(Step::new(Action::Delete { resource: IMAGE_PULL_JOBS, target }, reason))
-}
-
 /// Why it is not worth it.
 fn ignored(snapshot: &Snapshot, settings: &Settings, pods: usize) -> Option<&'static str> {
-    if patience(snapshot).is_some() {
+    if patience(&snapshot.set.metadata).is_some() {
         None
     } else if pods <= TOO_FEW_REPLICAS {
         Some("there are 3 pods or fewer")
@@ -151,16 +134,10 @@ fn job(
         selector: serde_json::to_value(&set.spec.selector).unwrap_or_default(),
         parallelism: parallelism.as_ref(),
         timeout_seconds: annotation(IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS).and_then(|text| text.parse().ok()),
-        patience: patience(snapshot),
+        patience: patience(&snapshot.set.metadata),
         sandbox: json!({"labels": Map::new(), "annotations": Map::new()}),
     };
     job.body()
-}
-
-/// The longest that an update waits for its images, if it does.
-fn patience(snapshot: &Snapshot) -> Option<SignedDuration> {
-    let annotations = snapshot.set.metadata.annotations.as_ref()?;
-    wait_for_image(annotations.get(INPLACE_UPDATE_WAIT_FOR_IMAGE)?).ok()
 }
 
 /// For which image the update of a pod waits, and how long it does so at most; `None` where it does not. A node that nobody asks to
@@ -171,7 +148,7 @@ pub(super) fn held(
     member: &Member<'_>,
     now: Timestamp,
 ) -> Option<(String, SignedDuration)> {
-    let patience = patience(snapshot)?;
+    let patience = patience(&snapshot.set.metadata)?;
     let jobs = jobs(snapshot)?;
     let revision = revision(snapshot, latest);
     let node = snapshot.node_images.get(&member.pod.spec.node_name)?;
@@ -191,16 +168,13 @@ pub(super) fn held(
     let lacks = member.changes(&snapshot.set.spec).filter(|(_, image)| split(image).is_ok() && !has(node, image));
     let waits = lacks.filter_map(|(_, image)| Some((image, left(image)?))).filter(|(_, left)| left.is_positive());
     let (image, left) = waits.max_by_key(|(_, left)| *left)?;
-    let why = format!(
-        "waits for image {image} on node {}, at most {} s more ({INPLACE_UPDATE_WAIT_FOR_IMAGE})",
-        member.pod.spec.node_name,
-        left.as_secs().saturating_add(1),
-    );
+    let why = waits_for(image, &member.pod.spec.node_name, left);
     Some((why, left))
 }
 
 #[cfg(test)]
 mod tests {
+    use berth_api::names::annotation::INPLACE_UPDATE_WAIT_FOR_IMAGE;
     use berth_workload::gates::Gates;
     use serde_json::Value;
 

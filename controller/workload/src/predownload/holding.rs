@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use berth_api::image::split;
-use berth_api::names::annotation;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::{ImagePullPhase, NodeImage};
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Knobs, Stand, image_of, images, is_of, jobs, patience};
+use super::{Knobs, Stand, image_of, images, is_of, jobs, patience, waits_for};
 use crate::inplace::steps;
 use crate::lifecycle;
 use crate::node::image::entry;
@@ -40,7 +39,7 @@ impl<'a> Holding<'a> {
         now: Timestamp,
     ) -> Self {
         let updated = &*revisions.updated;
-        let patience = patience(&scene.workload).filter(|_| knobs.policy != Policy::ReCreate);
+        let patience = patience(scene.workload.metadata).filter(|_| knobs.policy != Policy::ReCreate);
         let due = patience.is_some() && matches!(stand, Stand::Due(_));
         let images = if patience.is_some() { images(revisions.updated_template()).collect() } else { Vec::new() };
         Self { scene: *scene, patience, images, updated, due, now }
@@ -61,13 +60,7 @@ impl<'a> Holding<'a> {
             left.is_positive().then_some((left, image))
         });
         let (left, image) = held.max_by_key(|(left, _)| *left)?;
-        let reason = format!(
-            "waits for image {image} on node {}, at most {} s more ({})",
-            pod.spec.node_name,
-            left.as_secs().saturating_add(1),
-            annotation::INPLACE_UPDATE_WAIT_FOR_IMAGE
-        );
-        Some(Held { reason, left })
+        Some(Held { reason: waits_for(image, &pod.spec.node_name, left), left })
     }
 
     /// Puts those last that are held back, so that others do not wait behind them.

@@ -100,18 +100,7 @@ pub fn plan(
     }
     let updated = &revisions.updated;
     let mut steps = Vec::new();
-    for job in jobs(scene) {
-        let why = if stand == Stand::Over {
-            "every pod has the new images"
-        } else if !is_of(job, updated) {
-            "its revision is not wanted any more"
-        } else {
-            continue;
-        };
-        let target = Target::from(&job.metadata);
-        let reason = format!("ImagePullJob {} goes: {why}", target.name);
-        steps.push(Step::new(Action::Delete { resource: IMAGE_PULL_JOBS, target }, reason));
-    }
+    steps.extend(jobs(scene).filter_map(|job| end(job, updated, stand == Stand::Over)));
     steps.extend(scene.revisions.iter().filter_map(|revision| forget(revision, updated)));
     match stand {
         Stand::Due(images) => steps.extend(pull(scene, knobs, template, updated, &images, plan)),
@@ -160,7 +149,7 @@ pub fn stand<'a>(
     if !knobs.is_rolling || knobs.policy == Policy::ReCreate {
         return Stand::Ignored("pods are not updated in place");
     }
-    let waits = patience(&scene.workload).is_some();
+    let waits = patience(scene.workload.metadata).is_some();
     if !waits && knobs.replicas <= TOO_FEW_REPLICAS {
         return Stand::Ignored("there are 3 replicas or fewer");
     }
@@ -234,7 +223,7 @@ fn job(scene: &Scene<'_>, knobs: &Knobs<'_>, template: &Value, updated: &Revisio
         selector,
         parallelism: knobs.parallelism,
         timeout_seconds: knobs.timeout_seconds,
-        patience: patience(&scene.workload),
+        patience: patience(scene.workload.metadata),
         sandbox: sandbox(&labels, &strings("annotations")),
         labels,
     };
@@ -355,6 +344,20 @@ fn jobs<'a>(scene: &Scene<'a>) -> impl Iterator<Item = &'a Arc<ImagePullJob>> + 
     scene.jobs.into_iter().flatten().filter(|job| job.metadata.deletion_timestamp.is_none())
 }
 
+/// The end of a job that nobody waits for any more: no pod needs the images of the new revision, or they are another's.
+pub fn end(job: &ImagePullJob, updated: &Revision, is_over: bool) -> Option<Step> {
+    let why = if is_over {
+        "every pod has the new images"
+    } else if !is_of(job, updated) {
+        "its revision is not wanted any more"
+    } else {
+        return None;
+    };
+    let target = Target::from(&job.metadata);
+    let reason = format!("ImagePullJob {} goes: {why}", target.name);
+    Some(Step::new(Action::Delete { resource: IMAGE_PULL_JOBS, target }, reason))
+}
+
 /// Does the job pull images of the revision?
 pub fn is_of(job: &ImagePullJob, revision: &Revision) -> bool {
     let labels = job.metadata.labels.as_ref();
@@ -371,14 +374,22 @@ fn image_of<'a>(pod: &'a Pod, container: &str) -> Option<&'a str> {
     pod.spec.containers.iter().find(|c| *c.name == *container).map(|c| &*c.image)
 }
 
-/// The longest that an update in place waits for its image; `None` where it does not.
-fn patience(workload: &Workload<'_>) -> Option<SignedDuration> {
-    wait_for_image(annotation(workload)?).ok()
+/// The longest that an update in place waits for its image, by the metadata of what asks for it; `None` where it does not.
+pub fn patience(metadata: &ObjectMeta) -> Option<SignedDuration> {
+    wait_for_image(annotation(metadata)?).ok()
 }
 
-fn annotation<'a>(workload: &Workload<'a>) -> Option<&'a str> {
-    let annotations = workload.metadata.annotations.as_ref()?;
-    annotations.get(annotation::INPLACE_UPDATE_WAIT_FOR_IMAGE).map(String::as_str)
+/// What is said of an update that waits for an image, at most for so long.
+pub fn waits_for(image: &str, node: &str, left: SignedDuration) -> String {
+    format!(
+        "waits for image {image} on node {node}, at most {} s more ({})",
+        left.as_secs().saturating_add(1),
+        annotation::INPLACE_UPDATE_WAIT_FOR_IMAGE
+    )
+}
+
+fn annotation(metadata: &ObjectMeta) -> Option<&str> {
+    metadata.annotations.as_ref()?.get(annotation::INPLACE_UPDATE_WAIT_FOR_IMAGE).map(String::as_str)
 }
 
 /// Is the annotation sound?
@@ -386,7 +397,7 @@ fn annotation<'a>(workload: &Workload<'a>) -> Option<&'a str> {
 /// # Errors
 /// The refusal names the object, the annotation, its value and the remedy.
 pub fn check(workload: &Workload<'_>) -> Result<(), Refusal> {
-    let Some(text) = annotation(workload) else { return Ok(()) };
+    let Some(text) = annotation(workload.metadata) else { return Ok(()) };
     wait_for_image(text).map(drop).map_err(|problem| Refusal {
         reason: "InvalidSpec",
         message: format!(

@@ -23,8 +23,9 @@ pub fn status(snapshot: &Snapshot, _plan: &Plan, outcome: &Outcome, now: Timesta
     let history = History::of(snapshot);
     let mut conditions = old.conditions.clone();
     set_injection_ready(snapshot, &mut conditions, now);
-    set_blocked(snapshot, &members, &mut conditions, now);
-    let repair = repair(snapshot, (&members, &history.latest), (outcome, now), &mut conditions);
+    let settings = Settings::new(snapshot, &members);
+    set_blocked(snapshot, (&members, &settings), &mut conditions, now);
+    let repair = repair(snapshot, (&members, &settings, &history.latest), (outcome, now), &mut conditions);
     SidecarSetStatus {
         observed_generation: snapshot.set.metadata.generation.unwrap_or(0),
         matched_pods: number(members.len()),
@@ -53,7 +54,7 @@ pub(super) fn has_stopped(snapshot: &Snapshot) -> bool {
 /// Whose turn it is to be replaced from now on, and the condition that tells of it.
 fn repair(
     snapshot: &Snapshot,
-    (members, latest): (&[Member<'_>], &str),
+    (members, settings, latest): (&[Member<'_>], &Result<Settings, String>, &str),
     (outcome, now): (&Outcome, Timestamp),
     conditions: &mut Vec<SidecarSetCondition>,
 ) -> Option<SidecarSetRepair> {
@@ -62,10 +63,10 @@ fn repair(
         Turn::Off
     } else {
         // What is wrong with the spec is told by its refusal.
-        let Ok(settings) = Settings::new(snapshot, members) else { return old };
+        let Ok(settings) = settings else { return old };
         let held = |member: &Member<'_>| ahead::held(snapshot, latest, member, now).map(|(why, _)| why);
-        let unavailable = choose(&settings, members, held).unavailable;
-        repair::turn(snapshot, members, (&settings, unavailable), now)
+        let unavailable = choose(settings, members, held).unavailable;
+        repair::turn(snapshot, members, (settings, unavailable), now)
     };
     let of_pod = |pod: &Pod| format!("pod {}/{} is replaced", pod.metadata.namespace, pod.metadata.name);
     let (says, record) = match turn {
@@ -146,8 +147,12 @@ fn set_injection_ready(snapshot: &Snapshot, conditions: &mut Vec<SidecarSetCondi
     put(conditions, INJECTION_READY, (status, reason, message.to_owned()), now);
 }
 
-fn set_blocked(snapshot: &Snapshot, members: &[Member<'_>], conditions: &mut Vec<SidecarSetCondition>, now: Timestamp) {
-    let settings = Settings::new(snapshot, members);
+fn set_blocked(
+    snapshot: &Snapshot,
+    (members, settings): (&[Member<'_>], &Result<Settings, String>),
+    conditions: &mut Vec<SidecarSetCondition>,
+    now: Timestamp,
+) {
     match blocked::cause(snapshot, members, settings.as_ref()) {
         Some((reason, message)) => put(conditions, BLOCKED, ("True", reason, message), now),
         None => conditions.retain(|known| known.type_ != BLOCKED),

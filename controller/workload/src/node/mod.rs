@@ -1,22 +1,40 @@
 //! A node as decisions see it.
 
 pub mod image;
+pub mod placement;
 
-use serde::{Deserialize, Deserializer};
+use std::collections::BTreeMap;
 
-use crate::pod::Metadata;
+use serde::Deserialize;
+
+use crate::pod::{Metadata, Word};
 
 /// A node, stripped to what decisions read. The feed decodes watch events straight into it.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(from = "Told")]
 pub struct Node {
     /// Name, uid, labels.
     pub metadata: Metadata,
     /// Its `Ready` condition is True.
-    #[serde(rename = "status", default, deserialize_with = "is_ready")]
     pub ready: bool,
     /// `kubectl cordon`: no new pod is scheduled to it.
-    #[serde(rename = "spec", default, deserialize_with = "is_cordoned")]
     pub cordoned: bool,
+    /// What keeps pods away from it.
+    pub taints: Box<[Taint]>,
+    /// What its pods can have together, by resource, as quantities.
+    pub allocatable: Box<[(Word, Word)]>,
+}
+
+/// What keeps pods away from a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Taint {
+    /// Its key.
+    pub key: Word,
+    /// Its value, mostly empty.
+    pub value: Word,
+    /// NoSchedule, NoExecute or PreferNoSchedule.
+    pub effect: Word,
 }
 
 impl Node {
@@ -36,10 +54,28 @@ impl Node {
     }
 }
 
+/// A node as the apiserver tells it.
+#[derive(Deserialize)]
+struct Told {
+    metadata: Metadata,
+    #[serde(default)]
+    spec: Option<Spec>,
+    #[serde(default)]
+    status: Option<Status>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Spec {
+    unschedulable: bool,
+    taints: Option<Box<[Taint]>>,
+}
+
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Status {
     conditions: Vec<Condition>,
+    allocatable: BTreeMap<Word, Word>,
 }
 
 #[derive(Deserialize)]
@@ -49,19 +85,17 @@ struct Condition {
     status: String,
 }
 
-fn is_ready<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
-    let status = Option::<Status>::deserialize(deserializer)?.unwrap_or_default();
-    Ok(status.conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True"))
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Spec {
-    unschedulable: bool,
-}
-
-fn is_cordoned<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
-    Ok(Option::<Spec>::deserialize(deserializer)?.unwrap_or_default().unschedulable)
+impl From<Told> for Node {
+    fn from(told: Told) -> Self {
+        let (spec, status) = (told.spec.unwrap_or_default(), told.status.unwrap_or_default());
+        Self {
+            metadata: told.metadata,
+            ready: status.conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True"),
+            cordoned: spec.unschedulable,
+            taints: spec.taints.unwrap_or_default(),
+            allocatable: status.allocatable.into_iter().collect(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,287 @@
+//! On which nodes a pod template's pods may run: by name, labels and taints.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Node, Taint};
+
+/// Where a template's pods may run, read from its spec. What is not as the API has it asks for nothing: the apiserver refuses
+/// such a template.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Placement {
+    node_name: String,
+    node_selector: BTreeMap<String, String>,
+    affinity: Option<Affinity>,
+    tolerations: Vec<Toleration>,
+    host_network: bool,
+}
+
+/// What a node is to pods of a template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fit {
+    /// A pod of them belongs there.
+    Wanted,
+    /// None is created there, and one that is there may stay: a taint `NoSchedule` speaks against it.
+    MayStay,
+    /// None may be there.
+    Unwanted,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Affinity {
+    node_affinity: Option<NodeAffinity>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct NodeAffinity {
+    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
+    required: Option<Terms>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Terms {
+    node_selector_terms: Vec<Term>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Term {
+    match_expressions: Vec<Requirement>,
+    match_fields: Vec<Requirement>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct Requirement {
+    key: String,
+    operator: String,
+    values: Vec<String>,
+}
+
+/// A taint that pods bear.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct Toleration {
+    key: String,
+    operator: String,
+    value: String,
+    effect: String,
+}
+
+/// What the pods of a DaemonSet tolerate without asking: a key and an effect, with any value.
+const OF_DAEMONS: [(&str, &str); 6] = [
+    ("node.kubernetes.io/not-ready", "NoExecute"),
+    ("node.kubernetes.io/unreachable", "NoExecute"),
+    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
+    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
+    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
+    ("node.kubernetes.io/unschedulable", "NoSchedule"),
+];
+/// With the host's network, too: it needs none of the node's own.
+const OF_HOST_NETWORK: (&str, &str) = ("node.kubernetes.io/network-unavailable", "NoSchedule");
+
+impl Placement {
+    /// Of a pod template, whose pods tolerate what they say and nothing else.
+    pub fn of(template: &Value) -> Self {
+        template.get("spec").and_then(|spec| Self::deserialize(spec).ok()).unwrap_or_default()
+    }
+
+    /// Of a pod template of a DaemonSet.
+    pub fn of_daemons(template: &Value) -> Self {
+        let mut placement = Self::of(template);
+        let own = daemon_tolerations(placement.host_network);
+        placement.tolerations.extend(own.map(|(key, effect)| Toleration {
+            key: key.to_owned(),
+            operator: "Exists".to_owned(),
+            effect: effect.to_owned(),
+            value: String::new(),
+        }));
+        placement
+    }
+
+    /// What the node is to these pods.
+    pub fn fit(&self, node: &Node) -> Fit {
+        let name = &*node.metadata.name;
+        let is_named = self.node_name.is_empty() || self.node_name == name;
+        let has_labels = self.node_selector.iter().all(|(key, value)| node.metadata.label(key) == Some(value));
+        if !is_named || !has_labels || !self.is_required(node) {
+            return Fit::Unwanted;
+        }
+        let untolerated =
+            |effect: &str| node.taints.iter().any(|taint| &*taint.effect == effect && !self.tolerates(taint));
+        match (untolerated("NoExecute"), untolerated("NoSchedule")) {
+            (true, _) => Fit::Unwanted,
+            (false, true) => Fit::MayStay,
+            (false, false) => Fit::Wanted,
+        }
+    }
+
+    /// One of the terms must hold, where there are any. An empty one never does.
+    fn is_required(&self, node: &Node) -> bool {
+        let affinity = self.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+        let Some(required) = affinity.and_then(|affinity| affinity.required.as_ref()) else { return true };
+        required.node_selector_terms.iter().any(|term| {
+            let is_empty = term.match_expressions.is_empty() && term.match_fields.is_empty();
+            let name = |key: &str| (key == "metadata.name").then_some(&*node.metadata.name);
+            !is_empty
+                && term.match_expressions.iter().all(|one| one.holds(node.metadata.label(&one.key)))
+                && term.match_fields.iter().all(|one| one.holds(name(&one.key)))
+        })
+    }
+
+    fn tolerates(&self, taint: &Taint) -> bool {
+        self.tolerations.iter().any(|toleration| {
+            let is_key = toleration.key.is_empty() && toleration.operator == "Exists" || *toleration.key == *taint.key;
+            let is_value = toleration.operator == "Exists" || *toleration.value == *taint.value;
+            is_key && is_value && (toleration.effect.is_empty() || *toleration.effect == *taint.effect)
+        })
+    }
+}
+
+impl Requirement {
+    fn holds(&self, value: Option<&str>) -> bool {
+        let listed = || value.is_some_and(|value| self.values.iter().any(|own| own == value));
+        let number = || value?.parse::<i64>().ok();
+        let bound = || self.values.first()?.parse::<i64>().ok();
+        match self.operator.as_str() {
+            "In" => listed(),
+            "NotIn" => !listed(),
+            "Exists" => value.is_some(),
+            "DoesNotExist" => value.is_none(),
+            "Gt" => number().zip(bound()).is_some_and(|(number, bound)| number > bound),
+            "Lt" => number().zip(bound()).is_some_and(|(number, bound)| number < bound),
+            _ => false,
+        }
+    }
+}
+
+fn daemon_tolerations(host_network: bool) -> impl Iterator<Item = (&'static str, &'static str)> {
+    OF_DAEMONS.into_iter().chain(host_network.then_some(OF_HOST_NETWORK))
+}
+
+/// Adds to a new pod of a DaemonSet what such pods tolerate without asking, unless it says so itself.
+pub fn tolerate_as_daemon(pod: &mut Value) {
+    let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    let host_network = spec.get("hostNetwork").and_then(Value::as_bool).unwrap_or_default();
+    let Some(list) = spec.entry("tolerations").or_insert_with(|| json!([])).as_array_mut() else { return };
+    for (key, effect) in daemon_tolerations(host_network) {
+        let own = json!({"key": key, "operator": "Exists", "effect": effect});
+        if !list.contains(&own) {
+            list.push(own);
+        }
+    }
+}
+
+/// Lets the scheduler bind a new pod to this node and to no other, in place of the terms that its template requires.
+pub fn pin_to_node(pod: &mut Value, node: &str) {
+    let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    let affinity = spec.entry("affinity").or_insert_with(|| json!({}));
+    if !affinity.is_object() {
+        *affinity = json!({});
+    }
+    if !affinity["nodeAffinity"].is_object() {
+        affinity["nodeAffinity"] = json!({});
+    }
+    let by_name = json!({"key": "metadata.name", "operator": "In", "values": [node]});
+    affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] =
+        json!({"nodeSelectorTerms": [{"matchFields": [by_name]}]});
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(labels: Value, taints: Value) -> Node {
+        let node = json!({"metadata": {"name": "n1", "labels": labels}, "spec": {"taints": taints}});
+        serde_json::from_value(node).unwrap()
+    }
+
+    fn taint(key: &str, effect: &str) -> Value {
+        json!([{"key": key, "value": "v", "effect": effect}])
+    }
+
+    #[test]
+    fn a_node_fits_by_name_and_labels() {
+        let n1 = node(json!({"zone": "a", "size": "7"}), json!(null));
+        let term = |key: &str, operator: &str, values: Value| json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
+        let field = |name: &str| json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]});
+        let required = |terms: Value| json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}});
+        for (spec, expected) in [
+            (json!({}), Fit::Wanted),
+            (json!({"nodeName": "n1"}), Fit::Wanted),
+            (json!({"nodeName": "n2"}), Fit::Unwanted),
+            (json!({"nodeSelector": {"zone": "a"}}), Fit::Wanted),
+            (json!({"nodeSelector": {"zone": "a", "x": ""}}), Fit::Unwanted),
+            (required(json!([])), Fit::Unwanted),
+            (required(json!([{}])), Fit::Unwanted),
+            (required(json!([term("zone", "In", json!(["b"])), term("zone", "In", json!(["a"]))])), Fit::Wanted),
+            (required(json!([term("zone", "NotIn", json!(["a"]))])), Fit::Unwanted),
+            (required(json!([term("gone", "NotIn", json!(["a"]))])), Fit::Wanted),
+            (required(json!([term("zone", "DoesNotExist", json!([]))])), Fit::Unwanted),
+            (required(json!([term("size", "Gt", json!(["6"]))])), Fit::Wanted),
+            (required(json!([term("size", "Lt", json!(["7"]))])), Fit::Unwanted),
+            (required(json!([term("zone", "Gt", json!(["6"]))])), Fit::Unwanted),
+            (required(json!([field("n1")])), Fit::Wanted),
+            (required(json!([field("n2")])), Fit::Unwanted),
+        ] {
+            assert_eq!(Placement::of(&json!({"spec": spec})).fit(&n1), expected, "{spec}");
+        }
+    }
+
+    #[test]
+    fn a_taint_that_is_not_tolerated_keeps_new_pods_away_and_one_of_no_execute_all() {
+        let tolerate = |toleration: Value| json!({"spec": {"tolerations": [toleration]}});
+        let none = json!({"spec": {}});
+        let (schedule, execute) = (taint("k", "NoSchedule"), taint("k", "NoExecute"));
+        for (template, taints, expected) in [
+            (&none, &schedule, Fit::MayStay),
+            (&none, &execute, Fit::Unwanted),
+            (&none, &taint("k", "PreferNoSchedule"), Fit::Wanted),
+            (&tolerate(json!({"operator": "Exists"})), &execute, Fit::Wanted),
+            (&tolerate(json!({"key": "k", "value": "v"})), &execute, Fit::Wanted),
+            (&tolerate(json!({"key": "k", "value": "w"})), &execute, Fit::Unwanted),
+            (&tolerate(json!({"key": "k", "operator": "Exists", "effect": "NoSchedule"})), &execute, Fit::Unwanted),
+            (&tolerate(json!({"key": "k", "operator": "Exists", "effect": "NoSchedule"})), &schedule, Fit::Wanted),
+        ] {
+            let node = node(json!({}), taints.clone());
+            assert_eq!(Placement::of(template).fit(&node), expected, "{template} {taints}");
+        }
+    }
+
+    #[test]
+    fn daemons_stay_on_nodes_that_are_away_and_run_on_cordoned_ones() {
+        let of = |spec: Value, key: &str, effect: &str| {
+            Placement::of_daemons(&json!({"spec": spec})).fit(&node(json!({}), taint(key, effect)))
+        };
+        for (key, effect) in OF_DAEMONS {
+            assert_eq!(of(json!({}), key, effect), Fit::Wanted, "{key}");
+        }
+        assert_eq!(of(json!({}), "node.kubernetes.io/not-ready", "NoSchedule"), Fit::MayStay);
+        assert_eq!(of(json!({}), OF_HOST_NETWORK.0, OF_HOST_NETWORK.1), Fit::MayStay);
+        assert_eq!(of(json!({"hostNetwork": true}), OF_HOST_NETWORK.0, OF_HOST_NETWORK.1), Fit::Wanted);
+    }
+
+    #[test]
+    fn a_new_daemon_tolerates_once_and_is_bound_to_its_node() {
+        let mut pod = json!({"spec": {"tolerations": [{"key": "own"}], "affinity": {"podAffinity": {"x": 1}, "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": []}]}, "preferred": []}}}});
+        tolerate_as_daemon(&mut pod);
+        tolerate_as_daemon(&mut pod);
+        pin_to_node(&mut pod, "n1");
+        assert_eq!(pod["spec"]["tolerations"].as_array().unwrap().len(), 1 + OF_DAEMONS.len());
+        let terms = &pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+        assert_eq!(terms["nodeSelectorTerms"][0]["matchFields"][0]["values"], json!(["n1"]));
+        assert_eq!(terms["nodeSelectorTerms"][0].get("matchExpressions"), None);
+        assert!(pod["spec"]["affinity"].get("podAffinity").is_some());
+        let mut hostile = json!({"spec": {"tolerations": "x", "affinity": [1]}});
+        tolerate_as_daemon(&mut hostile);
+        pin_to_node(&mut hostile, "n1");
+        assert_eq!(hostile["spec"]["tolerations"], "x");
+    }
+}

@@ -7,6 +7,7 @@ use berth_api::name::Namespace;
 use berth_api::names::condition;
 use berth_controller::flags::{Explain, ExplainKind, Output};
 use berth_kinds::cloneset::{decide as decide_clone_set, status as clone_set_status};
+use berth_kinds::daemonset::{decide as decide_daemon_set, status as daemon_set_status};
 use berth_kinds::persistentpodstate::{
     Pinning, decide as decide_persistent_pod_state, explain as explain_persistent_pod_state,
 };
@@ -24,7 +25,7 @@ use kube::Client;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::controllers::{Controller, cloneset, persistentpodstate, sidecarset, statefulset};
+use crate::controllers::{Controller, cloneset, daemonset, persistentpodstate, sidecarset, statefulset};
 use crate::injection::Injection;
 use crate::pod_pinning::PodPinning;
 use crate::reads::{Namespaces, Stores};
@@ -52,6 +53,7 @@ pub(crate) async fn explain(
     let look = Look { client, namespaces, protected, name: &explain.name, gates, resize };
     let explained = match explain.kind {
         ExplainKind::Cloneset => look.at_clone_set().await?,
+        ExplainKind::Daemonset => look.at_daemon_set().await?,
         ExplainKind::Statefulset => look.at_stateful_set().await?,
         ExplainKind::Sidecarset => look.at_sidecar_set().await?,
         ExplainKind::Persistentpodstate => look.at_persistent_pod_state(pinning).await?,
@@ -102,6 +104,19 @@ impl Look<'_> {
         let plan = decide_clone_set(&snapshot, now);
         let status = clone_set_status(&snapshot, &plan, &Outcome::default(), now);
         Ok(explained("CloneSet", self, plan, &json!(status), &json!(snapshot.set.status)))
+    }
+
+    async fn at_daemon_set(&self) -> anyhow::Result<Explained> {
+        let mut stores = Stores::default();
+        let reads = daemonset::Reads::new(&mut stores.reader());
+        self.read(&stores, || true).await?;
+        let Some(set) = reads.sets.get(&self.namespaces.explained, self.name) else {
+            return self.is_missing("DaemonSet");
+        };
+        let (snapshot, now) = (daemonset::observe(&reads, &set, self.gates, self.resize), Timestamp::now());
+        let plan = decide_daemon_set(&snapshot, now);
+        let status = daemon_set_status(&snapshot, &plan, &Outcome::default(), now);
+        Ok(explained("DaemonSet", self, plan, &json!(status), &json!(snapshot.set.status)))
     }
 
     async fn at_stateful_set(&self) -> anyhow::Result<Explained> {

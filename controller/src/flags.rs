@@ -62,6 +62,9 @@ pub enum ExplainKind {
     /// `clonesets.apps.kruise.io`
     #[value(alias = "clonesets", alias = "clone")]
     Cloneset,
+    /// `daemonsets.apps.kruise.io`
+    #[value(alias = "daemonsets", alias = "ads", alias = "daemon")]
+    Daemonset,
     /// `statefulsets.apps.kruise.io`
     #[value(alias = "statefulsets", alias = "asts")]
     Statefulset,

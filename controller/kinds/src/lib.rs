@@ -5,6 +5,7 @@
 //! kinds share is in `berth-workload`, which knows none of them; and no kind knows another.
 
 pub mod cloneset;
+pub mod daemonset;
 pub mod foreignpod;
 pub mod imagelistpulljob;
 pub mod imagepulljob;

@@ -12,8 +12,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each decides for one kind of object.
-const KINDS: [&str; 8] = [
+const KINDS: [&str; 9] = [
     "cloneset",
+    "daemonset",
     "foreignpod",
     "imagelistpulljob",
     "imagepulljob",

@@ -1,6 +1,7 @@
 //! The controllers: one for each kind that is worked on. A kind comes in with its module and a line of [`ALL`].
 
 pub(crate) mod cloneset;
+pub(crate) mod daemonset;
 mod foreignpod;
 mod imagelistpulljob;
 mod imagepulljob;
@@ -34,6 +35,7 @@ const ALL: &[Entry] = &[
     Entry::of::<imagelistpulljob::Reads>(),
     Entry::of::<persistentpodstate::Reads>(),
     Entry::of::<statefulset::Reads>(),
+    Entry::of::<daemonset::Reads>(),
     Entry::of::<sidecarset::Reads>(),
     Entry::of::<foreignpod::Reads>(),
 ];

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use berth_api::v1beta1::cloneset::CloneSet;
+use berth_api::v1beta1::daemonset::DaemonSet;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::NodeImage;
 use berth_api::v1beta1::sidecarset::SidecarSet;
@@ -61,7 +62,7 @@ impl Controller for Reads {
     fn new(reader: &mut Reader<'_>) -> Self {
         Self {
             pods: reader.read(),
-            workloads: Workloads { clonesets: reader.read(), statefulsets: reader.read() },
+            workloads: Workloads { clonesets: reader.read(), daemonsets: reader.read(), statefulsets: reader.read() },
             sidecarsets: reader.read(),
             nodeimages: reader.read(),
             jobs: reader.read(),
@@ -100,6 +101,7 @@ impl Controller for Reads {
             });
         });
         wake_for_workloads(self, &self.workloads.clonesets, queue);
+        wake_for_workloads(self, &self.workloads.daemonsets, queue);
         wake_for_workloads(self, &self.workloads.statefulsets, queue);
         let (to, images) = (queue.clone(), self.nodeimages.clone());
         self.jobs.on_change(move |change| {
@@ -166,13 +168,16 @@ impl Controller for Reads {
 /// The workloads that own pods.
 pub(crate) struct Workloads {
     pub(crate) clonesets: Arc<Store<Watched<CloneSet>>>,
+    pub(crate) daemonsets: Arc<Store<Watched<DaemonSet>>>,
     pub(crate) statefulsets: Arc<Store<Watched<StatefulSet>>>,
 }
 
 impl Workloads {
     /// Does one of them manage the object?
     fn manage(&self, metadata: &Metadata) -> bool {
-        is_managed(&self.clonesets, metadata) || is_managed(&self.statefulsets, metadata)
+        is_managed(&self.clonesets, metadata)
+            || is_managed(&self.daemonsets, metadata)
+            || is_managed(&self.statefulsets, metadata)
     }
 }
 

@@ -49,6 +49,8 @@ pub const STATEFUL_SETS: Resource = Resource::of(&kinds::STATEFUL_SET);
 pub const PERSISTENT_POD_STATES: Resource = Resource::of(&kinds::PERSISTENT_POD_STATE);
 /// SidecarSets.
 pub const SIDECAR_SETS: Resource = Resource::of(&kinds::SIDECAR_SET);
+/// Advanced DaemonSets.
+pub const DAEMON_SETS: Resource = Resource::of(&kinds::DAEMON_SET);
 /// NodeImages.
 pub const NODE_IMAGES: Resource = Resource::of(&kinds::NODE_IMAGE);
 /// ImageListPullJobs.

@@ -6,6 +6,7 @@
 //! name what else lacks the kind: the rights of the controller, its place among the controllers.
 
 mod cloneset;
+mod daemonset;
 mod imagelistpulljob;
 mod imagepulljob;
 mod nodeimage;
@@ -67,6 +68,22 @@ pub const CLONE_SET: Kind = Kind {
     owns: &["pods", "persistentvolumeclaims", "controllerrevisions", "imagepulljobs"],
     mapping: conversion::cloneset::MAPPING,
     faults: validation::of_clone_set,
+};
+
+/// Advanced DaemonSet.
+pub const DAEMON_SET: Kind = Kind {
+    group: GROUP,
+    kind: "DaemonSet",
+    plural: "daemonsets",
+    namespaced: true,
+    stored: Version::V1Beta1,
+    older: &[Version::V1Alpha1],
+    read: read::<v1beta1::DaemonSet>,
+    limits: Limits::of_specs,
+    template: Some("spec.template"),
+    owns: &["pods", "controllerrevisions", "imagepulljobs"],
+    mapping: conversion::daemonset::MAPPING,
+    faults: validation::of_daemon_set,
 };
 
 /// ImageListPullJob.
@@ -167,8 +184,9 @@ pub const STATEFUL_SET: Kind = Kind {
 };
 
 /// Each kind with what its definition is made of, in the order of their names, in which messages list them.
-pub(crate) const TABLE: [(Kind, Schema); 7] = [
+pub(crate) const TABLE: [(Kind, Schema); 8] = [
     (CLONE_SET, cloneset::SCHEMA),
+    (DAEMON_SET, daemonset::SCHEMA),
     (IMAGE_LIST_PULL_JOB, imagelistpulljob::SCHEMA),
     (IMAGE_PULL_JOB, imagepulljob::SCHEMA),
     (NODE_IMAGE, nodeimage::SCHEMA),

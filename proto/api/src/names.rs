@@ -24,6 +24,8 @@ pub mod label {
     pub const CONTROLLER_REVISION_HASH: &str = "controller-revision-hash";
     /// On pods of workloads that already use [`CONTROLLER_REVISION_HASH`] for something else.
     pub const KRUISE_CONTROLLER_REVISION_HASH: &str = "apps.kruise.io/controller-revision-hash";
+    /// On pods of a DaemonSet that was one of Kubernetes' own: the number of its template.
+    pub const POD_TEMPLATE_GENERATION: &str = "pod-template-generation";
     /// On pods, for tools that look for Deployment's label: a short form of the revision.
     pub const POD_TEMPLATE_HASH: &str = "pod-template-hash";
     /// On a pod, any value: its workload deletes it next and replaces it.
@@ -131,6 +133,17 @@ pub mod annotation {
     /// *Berth.* On a SidecarSet: which pods without the containers are replaced: `None`, `Missed` (created while it was in force)
     /// or `All`.
     pub const SIDECARSET_REPAIR: &str = "apps.kruise.io/sidecarset-repair";
+    /// On a v1alpha1 DaemonSet, `"true"`: pods are created as `partition` says. In v1beta1 this is
+    /// `spec.scaleStrategy.partitionedScaling`.
+    pub const DAEMONSET_PROGRESSIVE_CREATE_POD: &str = "daemonset.kruise.io/progressive-create-pod";
+    /// *Berth.* On a DaemonSet, `"true"`: desired nodes that are not Ready do not count against the limits of a rollout.
+    pub const DAEMONSET_IGNORE_NOT_READY: &str = "daemonset.kruise.io/ignore-not-ready";
+    /// *Berth.* On a DaemonSet, `"true"`: no pod is created on a cordoned node.
+    pub const DAEMONSET_IGNORE_UNSCHEDULABLE: &str = "daemonset.kruise.io/ignore-unschedulable";
+    /// *Berth.* On a DaemonSet, `"true"`: a pod made anew where a partition or selector leaves its node out gets the old revision.
+    pub const DAEMONSET_HOLD_REVISION: &str = "apps.kruise.io/daemonset-hold-revision";
+    /// On a DaemonSet that was one of Kubernetes' own: its pods with this number in their label are current.
+    pub const DAEMONSET_TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
     /// *Berth.* On an object that was converted: what the version it is in cannot express. Removed on the way back.
     pub const CONVERSION: &str = "apps.kruise.io/berth-conversion";
     /// Berth: on the controller's lease, what a leader that gave it back had seen and written, for the next one.

@@ -158,6 +158,17 @@ pub(crate) fn of_persistent_pod_state(object: &Value) -> Vec<Violation> {
     found.0
 }
 
+/// The faults of a DaemonSet.
+pub(crate) fn of_daemon_set(object: &Value) -> Vec<Violation> {
+    let mut found = Violations(Vec::new());
+    annotations(object, &mut found);
+    found.selector("spec.selector", at(object, "spec.selector"));
+    let nodes = "spec.updateStrategy.rollingUpdate.selector";
+    found.selector(nodes, at(object, nodes));
+    found.hooks(object);
+    found.0
+}
+
 /// The faults of a StatefulSet.
 pub(crate) fn of_stateful_set(object: &Value) -> Vec<Violation> {
     let mut found = Violations(Vec::new());

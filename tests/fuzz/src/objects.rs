@@ -31,9 +31,11 @@ impl Type {
 }
 
 /// The types of all versions of all kinds.
-const TYPES: [Type; 14] = [
+const TYPES: [Type; 16] = [
     Type::of::<v1alpha1::CloneSet>("CloneSet", Version::V1Alpha1),
     Type::of::<v1beta1::CloneSet>("CloneSet", Version::V1Beta1),
+    Type::of::<v1alpha1::DaemonSet>("DaemonSet", Version::V1Alpha1),
+    Type::of::<v1beta1::DaemonSet>("DaemonSet", Version::V1Beta1),
     Type::of::<v1alpha1::ImageListPullJob>("ImageListPullJob", Version::V1Alpha1),
     Type::of::<v1beta1::ImageListPullJob>("ImageListPullJob", Version::V1Beta1),
     Type::of::<v1alpha1::ImagePullJob>("ImagePullJob", Version::V1Alpha1),

@@ -31,6 +31,7 @@ use berth_workload::inplace::resize::Ability;
 use berth_workload::node::Node;
 use berth_workload::owner::{CLONE_SET, OwnerKey};
 use berth_workload::pod::Pod;
+use berth_workload::pod::gates::OF_NEW_PODS;
 use berth_workload::podset::{Blocked, Phases, Scene, Unreadable, Workload};
 use berth_workload::resource::CLONE_SETS;
 use berth_workload::revision::{PodLabels, Revision};
@@ -112,7 +113,10 @@ impl Snapshot {
     }
 
     fn workload(&self) -> Workload<'_> {
-        workload(&self.set, PodLabels { short: self.gates.has(Gate::CloneSetShortHash), template_hash: true })
+        workload(
+            &self.set,
+            PodLabels { short: self.gates.has(Gate::CloneSetShortHash), template_hash: true, on_revisions: false },
+        )
     }
 
     /// The same without the pods that cannot be read.
@@ -139,6 +143,7 @@ fn workload(set: &CloneSet, labels: PodLabels) -> Workload<'_> {
         min_ready_seconds: spec.min_ready_seconds,
         pods_to_delete: &spec.scale_strategy.pods_to_delete,
         labels,
+        gates: &OF_NEW_PODS,
         // OpenKruise compares bytes, and has to find the one of the template that is stored.
         meets_by_meaning: false,
         current_revision: status.map_or("", |status| &status.current_revision),

@@ -30,6 +30,7 @@ use berth_workload::gates::Gates;
 use berth_workload::inplace::resize::Ability;
 use berth_workload::node::Node;
 use berth_workload::pod::Pod;
+use berth_workload::pod::gates::OF_NEW_PODS;
 use berth_workload::podset::{Blocked, Phases, Scene, Unreadable, Workload};
 use berth_workload::resource::STATEFUL_SETS;
 use berth_workload::revision::{PodLabels, Revision};
@@ -122,6 +123,7 @@ fn workload(set: &StatefulSet) -> Workload<'_> {
         min_ready_seconds: settings::min_ready_seconds(spec),
         pods_to_delete: &[],
         labels: PodLabels::default(),
+        gates: &OF_NEW_PODS,
         // Kubernetes stores a template with its defaults: so its revisions are found, and its pods stay theirs.
         meets_by_meaning: true,
         current_revision: status.map_or("", |status| &status.current_revision),

@@ -6,6 +6,7 @@ mod availability;
 pub mod gates;
 mod native;
 pub mod order;
+mod pinned;
 pub mod priority;
 pub mod resources;
 pub mod spread;
@@ -86,6 +87,9 @@ pub struct Owner {
 pub struct Spec {
     /// Empty until scheduled.
     pub node_name: Box<str>,
+    /// The one node that it may be scheduled to, where its affinity names one, as that of a DaemonSet's pod does.
+    #[serde(rename = "affinity", deserialize_with = "pinned::to_node")]
+    pub pinned_to: Option<Box<str>>,
     /// Containers, without init containers.
     pub containers: Box<[Container]>,
     /// Init containers that restart, and so run beside the containers.

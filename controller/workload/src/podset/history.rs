@@ -128,6 +128,9 @@ fn new_revision(scene: &Scene<'_>, template: &Value, number: i64, annotations: &
     let mut labels =
         template.pointer("/metadata/labels").cloned().filter(Value::is_object).unwrap_or_else(|| json!({}));
     labels[revision::HASH_LABEL] = json!(hash);
+    if workload.labels.on_revisions {
+        labels[REVISION_LABEL] = json!(hash);
+    }
     json!({
         "apiVersion": "apps/v1",
         "kind": "ControllerRevision",

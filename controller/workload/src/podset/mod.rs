@@ -9,6 +9,7 @@ pub mod chosen;
 pub mod claim_template;
 pub mod history;
 pub mod hooks;
+pub mod ids;
 pub mod new_pod;
 mod phases;
 pub mod release;

@@ -4,7 +4,6 @@ use serde_json::{Map, Value, json};
 
 use super::{Scene, claim_template};
 use crate::launch;
-use crate::pod::gates;
 use crate::revision::Revision;
 
 /// The whole pod, from the template of `revision`, which is read once for all pods. Labels of the workload's own kind are
@@ -29,17 +28,17 @@ pub fn new_pod(scene: &Scene<'_>, revision: &Revision, template: &Value, name: &
         labels[key] = json!(value);
     }
     let mut spec = template.get("spec").cloned().unwrap_or_default();
-    add_gates(&mut spec);
+    add_gates(&mut spec, workload.gates);
     claim_template::mount(workload, name, &mut spec);
     launch::hold_back(template, &mut spec, name);
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 }
 
-fn add_gates(spec: &mut Value) {
+fn add_gates(spec: &mut Value, gates: &[&str]) {
     let Some(spec) = spec.as_object_mut() else { return };
     let Some(list) = spec.entry("readinessGates").or_insert_with(|| json!([])).as_array_mut() else { return };
-    for gate in gates::OF_NEW_PODS {
-        if !list.iter().any(|g| g["conditionType"] == gate) {
+    for gate in gates {
+        if !list.iter().any(|g| g["conditionType"] == *gate) {
             list.push(json!({"conditionType": gate}));
         }
     }

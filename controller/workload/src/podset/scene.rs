@@ -74,6 +74,8 @@ pub struct Workload<'a> {
     pub pods_to_delete: &'a [String],
     /// How its pods' labels name their revision.
     pub labels: PodLabels,
+    /// The readiness gates of its new pods.
+    pub gates: &'static [&'static str],
     /// A template is also that of a revision that means the same and spells out more: so that no pod has another label for it.
     pub meets_by_meaning: bool,
     /// Its status names this revision as that from which a rollout goes.

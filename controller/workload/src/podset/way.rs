@@ -37,6 +37,8 @@ pub struct Ways {
     replaced: BTreeMap<Box<str>, String>,
     refusal_to_replace: Option<Refusal>,
     policy: Policy,
+    /// What the spec says where it asks for new pods.
+    asked: &'static str,
 }
 
 impl Ways {
@@ -54,6 +56,7 @@ impl Ways {
             replaced: BTreeMap::new(),
             refusal_to_replace: None,
             policy,
+            asked: "podUpdatePolicy is ReCreate",
         };
         let labels = scene.pods.iter().filter_map(|pod| pod.metadata.label(REVISION_LABEL));
         for label in labels {
@@ -81,6 +84,19 @@ impl Ways {
         ways
     }
 
+    /// What the spec says where it asks for new pods, in words.
+    #[must_use]
+    pub fn asked_by(self, asked: &'static str) -> Self {
+        Self { asked, ..self }
+    }
+
+    /// These pods get there by new ones only, for this reason.
+    #[must_use]
+    pub fn with_replaced(mut self, uids: impl IntoIterator<Item = Box<str>>, reason: &str) -> Self {
+        self.replaced.extend(uids.into_iter().map(|uid| (uid, reason.to_owned())));
+        self
+    }
+
     /// Pods without a volume of each claim template are replaced, or refused where nothing may be: volumes never change.
     #[must_use]
     pub fn with_volumes(mut self, scene: &Scene<'_>) -> Self {
@@ -104,7 +120,7 @@ impl Ways {
             (_, Some(refusal)) => Way::Refused(refusal),
             (Some(Ok(Change::Recreate { fields })), _) => Way::Recreate(fields.first().map_or("", String::as_str)),
             (Some(Err(reason)), _) => Way::Recreate(reason),
-            (None, _) if self.policy == Policy::ReCreate => Way::Recreate("podUpdatePolicy is ReCreate"),
+            (None, _) if self.policy == Policy::ReCreate => Way::Recreate(self.asked),
             (None, _) => Way::Recreate("it has no revision label"),
         }
     }

@@ -34,6 +34,8 @@ pub struct PodLabels {
     pub short: bool,
     /// The label `pod-template-hash` holds the hash, too.
     pub template_hash: bool,
+    /// Revisions have their hash in the revision label, too.
+    pub on_revisions: bool,
 }
 
 impl PodLabels {

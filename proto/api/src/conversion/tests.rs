@@ -1,3 +1,4 @@
+mod daemonset;
 mod hostile;
 mod sidecarset;
 
@@ -221,7 +222,7 @@ fn what_is_unknown_is_refused_by_name() {
         "CloneSet cannot be converted from apps.kruise.io/v1 to apps.kruise.io/v1beta1: only apps.kruise.io/v1alpha1 and apps.kruise.io/v1beta1 are known"
     );
     assert!(matches!(of(ALPHA, "CloneSet", "apps/v1"), ConversionError::UnknownVersion { .. }));
-    assert!(matches!(of(ALPHA, "DaemonSet", BETA), ConversionError::UnknownKind { .. }));
+    assert!(matches!(of(ALPHA, "UnitedDeployment", BETA), ConversionError::UnknownKind { .. }));
     assert!(matches!(convert(json!([1]), BETA), Err(ConversionError::NoObject { .. })));
     assert!(matches!(convert(json!({"kind": "CloneSet"}), BETA), Err(ConversionError::NoObject { .. })));
 }

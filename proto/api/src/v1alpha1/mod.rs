@@ -1,6 +1,7 @@
 //! The version of older manifests. What is the same in [`crate::v1beta1`] is taken from there.
 
 pub mod cloneset;
+pub mod daemonset;
 pub mod imagelistpulljob;
 pub mod imagepulljob;
 pub mod nodeimage;
@@ -9,6 +10,7 @@ pub mod sidecarset;
 pub mod statefulset;
 
 pub use cloneset::CloneSet;
+pub use daemonset::DaemonSet;
 pub use imagelistpulljob::ImageListPullJob;
 pub use imagepulljob::ImagePullJob;
 pub use nodeimage::NodeImage;

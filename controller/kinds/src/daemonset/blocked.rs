@@ -1,0 +1,97 @@
+//! The condition `Blocked` of a DaemonSet.
+
+use berth_api::names::annotation::DAEMONSET_IGNORE_NOT_READY;
+use berth_api::names::condition;
+use berth_api::v1beta1::daemonset::{DaemonSetCondition, DaemonSetStatus};
+use berth_workload::node::placement::Fit;
+use berth_workload::plan::{Outcome, Plan};
+use berth_workload::podset::Uids;
+use berth_workload::stuck::{self, Cause, Grade};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::Value;
+
+use super::Snapshot;
+use super::choose::ignores_not_ready;
+use super::places::Places;
+
+/// Nodes that a message names at most.
+const MOST: usize = 3;
+
+/// Brings the condition among those of `new` up to date.
+pub(super) fn set(
+    snapshot: &Snapshot,
+    places: &Places<'_>,
+    plan: &Plan,
+    outcome: &Outcome,
+    new: &mut DaemonSetStatus,
+    now: Timestamp,
+) {
+    let scene = snapshot.scene();
+    let mut causes = stuck::of_writes(&scene, plan, outcome, now);
+    causes.extend(not_ready(snapshot, places, plan, now));
+    causes.extend(host_ports(snapshot, plan, now));
+    // A node that only bears its pod is left alone, and so is the pod.
+    let borne = places.by_node.values().filter(|place| place.fit == Fit::MayStay).flat_map(|place| &place.pods);
+    let borne: Uids = borne.map(|pod| pod.metadata.uid.clone()).collect();
+    causes.extend(stuck::of_pods_without(&scene, &borne, plan, now));
+    let cause = match stuck::gravest(causes, scene.workload.blocked, now) {
+        Some((_, true)) => return,
+        Some((cause, false)) => Some(cause),
+        None => None,
+    };
+    let told = new.conditions.iter().find(|c| c.type_ == condition::BLOCKED);
+    let since = told.and_then(|told| told.last_transition_time.clone());
+    new.conditions.retain(|c| c.type_ != condition::BLOCKED);
+    new.conditions.extend(cause.map(|cause| DaemonSetCondition {
+        type_: condition::BLOCKED.to_owned(),
+        status: "True".to_owned(),
+        last_transition_time: since.or(Some(Time(now))),
+        reason: cause.reason.to_owned(),
+        message: cause.message,
+    }));
+}
+
+/// Does a pod wait for this limit?
+fn waits_for(plan: &Plan, limit: &str) -> bool {
+    plan.waiting.iter().any(|waiting| waiting.reason.contains(limit))
+}
+
+/// Nodes that are not Ready use up what may be away.
+fn not_ready(snapshot: &Snapshot, places: &Places<'_>, plan: &Plan, now: Timestamp) -> Option<Cause> {
+    if ignores_not_ready(snapshot) || !waits_for(plan, "maxUnavailable") {
+        return None;
+    }
+    let mut nodes: Vec<_> = places.wanted().filter(|(_, place)| !place.node.ready).map(|(name, _)| name).collect();
+    if nodes.is_empty() {
+        return None;
+    }
+    let more = if nodes.len() > MOST { " and others" } else { "" };
+    nodes.truncate(MOST);
+    let message = format!(
+        "{}: pods wait for spec.updateStrategy.rollingUpdate.maxUnavailable, which nodes that are not Ready use up: {}{more}; bring \
+         them back, delete them, or set annotation {DAEMONSET_IGNORE_NOT_READY}: \"true\"",
+        snapshot.scene().workload,
+        nodes.join(", ")
+    );
+    Some(Cause::new(Grade::Failing, "NodesNotReady", message, now))
+}
+
+/// Two pods of one node cannot have the same port of it.
+fn host_ports(snapshot: &Snapshot, plan: &Plan, now: Timestamp) -> Option<Cause> {
+    let rolling = snapshot.set.spec.update_strategy.rolling_update.as_ref()?;
+    rolling.max_surge.as_ref().filter(|_| !plan.is_idle() || !plan.waiting.is_empty())?;
+    let template = snapshot.set.spec.template.value();
+    let has_host_network = template["spec"]["hostNetwork"] == Value::Bool(true);
+    let containers = template["spec"]["containers"].as_array()?;
+    let mut ports = containers.iter().flat_map(|container| container["ports"].as_array().into_iter().flatten());
+    let is_of_host = |port: &&Value| port["hostPort"].as_i64().is_some_and(|port| port > 0) || has_host_network;
+    let port = ports.find(is_of_host)?;
+    let number = port["hostPort"].as_i64().filter(|port| *port > 0).or_else(|| port["containerPort"].as_i64())?;
+    let message = format!(
+        "{}: spec.updateStrategy.rollingUpdate.maxSurge lets a second pod run on a node, and spec.template has port {number} of the \
+         host, which only one can have; use maxUnavailable in place of maxSurge",
+        snapshot.scene().workload
+    );
+    Some(Cause::new(Grade::Failing, "HostPortWithSurge", message, now))
+}

@@ -1,0 +1,191 @@
+//! Which pods are updated now, and in which order.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use berth_api::names::annotation::{DAEMONSET_HOLD_REVISION, DAEMONSET_IGNORE_NOT_READY};
+use berth_workload::inplace::{inherited, steps};
+use berth_workload::lifecycle;
+use berth_workload::plan::Plan;
+use berth_workload::pod::gates::{IN_PLACE_UPDATE_READY, has_gate};
+use berth_workload::pod::{Pod, availability};
+use berth_workload::podset::chosen::Chosen;
+use berth_workload::podset::history::Revisions;
+use berth_workload::podset::way::{Policy, Ways};
+use berth_workload::rollout::repair::{self, Repair};
+use jiff::Timestamp;
+
+use super::Snapshot;
+use super::leaving::Leaving;
+use super::places::{Place, Places, is_available, is_updated};
+use super::settings::Settings;
+
+/// Which nodes may have the update revision, and for how many there is room now.
+pub(super) struct Turns<'a> {
+    /// Nodes that the partition and the selector let be updated.
+    allowed: BTreeSet<&'a str>,
+    /// Nodes that may lose their available pod now.
+    pub(super) budget: usize,
+    /// Nodes that may lose it because somebody asks: with maxSurge, too, which lets an update take none, one at a time.
+    asked: usize,
+    /// Nodes that may get a second pod now.
+    pub(super) surge: usize,
+    /// Does a node that is left out keep its revision when its pod is made anew?
+    pub(super) holds_revision: bool,
+    /// How many broken pods the limits do not count for.
+    pub(super) repair: Repair,
+    now: Timestamp,
+}
+
+impl<'a> Turns<'a> {
+    pub(super) fn new(
+        snapshot: &Snapshot,
+        settings: &Settings,
+        places: &Places<'a>,
+        revisions: &Revisions,
+        now: Timestamp,
+    ) -> Self {
+        let holds_revision = snapshot.annotation(DAEMONSET_HOLD_REVISION) == Some("true");
+        let allowed = allowed(snapshot, settings, places, revisions, holds_revision);
+        let is_counted = |place: &Place<'_>| place.node.ready || !ignores_not_ready(snapshot);
+        let is_away = |place: &Place<'_>| !is_available(place, settings.min_ready_seconds, now);
+        let unavailable = places.wanted().filter(|(_, place)| is_counted(place) && is_away(place)).count();
+        let is_surging = |place: &Place<'_>| place.active().nth(1).is_some() && !is_away_for_good(place);
+        let surging = places.wanted().filter(|(_, place)| is_surging(place)).count();
+        let is_new = |pod: &Pod| is_updated(snapshot, revisions, pod) && !pod.spec.node_name.is_empty();
+        let is_ready = |pod: &Pod| availability(pod, 0, now).is_ready();
+        let of_wanted = || places.wanted().flat_map(|(_, place)| place.active());
+        let is_old_and_broken = |pod: &&Arc<Pod>| !is_updated(snapshot, revisions, pod) && repair::is_broken(pod);
+        let fails = of_wanted().filter(|pod| is_new(pod) && !is_ready(pod)).count();
+        Self {
+            allowed,
+            budget: settings.max_unavailable.saturating_sub(unavailable),
+            asked: settings.max_unavailable.max(1).saturating_sub(unavailable),
+            surge: settings.max_surge.saturating_sub(surging),
+            holds_revision,
+            repair: Repair::new(of_wanted().filter(is_old_and_broken).count(), fails),
+            now,
+        }
+    }
+
+    /// May the node have the update revision?
+    pub(super) fn is_allowed(&self, node: &str) -> bool {
+        self.allowed.contains(node)
+    }
+
+    /// Takes one from the budget for a deletion that somebody asked for.
+    pub(super) fn take_for_deletion(&mut self) -> bool {
+        let has_some = self.asked > 0;
+        self.asked = self.asked.saturating_sub(1);
+        self.budget = self.budget.saturating_sub(usize::from(has_some));
+        has_some
+    }
+}
+
+/// With the annotation, nodes that are not Ready count against no limit.
+pub(super) fn ignores_not_ready(snapshot: &Snapshot) -> bool {
+    snapshot.annotation(DAEMONSET_IGNORE_NOT_READY) == Some("true")
+}
+
+/// Do all pods of the node go already?
+fn is_away_for_good(place: &Place<'_>) -> bool {
+    place.active().all(|pod| lifecycle::state(pod) == lifecycle::PREPARING_DELETE)
+}
+
+/// Nodes that the update may reach: all but as many as the partition says. Those that were reached come first, then the last by
+/// name; where nodes keep their revision, the last by name alone. With a selector only what it matches is reached anew.
+fn allowed<'a>(
+    snapshot: &Snapshot,
+    settings: &Settings,
+    places: &Places<'a>,
+    revisions: &Revisions,
+    holds_revision: bool,
+) -> BTreeSet<&'a str> {
+    let is_selected = |place: &Place<'_>| {
+        settings.selector.as_ref().is_none_or(|selector| selector.matches(|key| place.node.metadata.label(key)))
+    };
+    let rank = |place: &Place<'_>| {
+        if holds_revision {
+            return is_selected(place).then_some(2);
+        }
+        if is_away_for_good(place) {
+            return Some(1);
+        }
+        let stays = |pod: &&Arc<Pod>| lifecycle::state(pod) != lifecycle::PREPARING_DELETE;
+        let is_reached = place.active().filter(stays).any(|pod| is_updated(snapshot, revisions, pod));
+        if is_reached { Some(0) } else { is_selected(place).then_some(2) }
+    };
+    let mut nodes: Vec<_> = places.wanted().rev().filter_map(|(name, place)| Some((rank(place)?, name))).collect();
+    nodes.sort_by_key(|(rank, _)| *rank);
+    let most = places.wanted().count().saturating_sub(settings.partition);
+    nodes.into_iter().take(most).map(|(_, name)| name).collect()
+}
+
+/// The one pod of a node that could be updated: there is no other beside it, and nothing else is to happen to it.
+pub(super) fn candidate<'a>(
+    snapshot: &Snapshot,
+    revisions: &Revisions,
+    leaving: Option<&Leaving>,
+    place: &Place<'a>,
+) -> Option<&'a Arc<Pod>> {
+    let [pod] = place.pods[..] else { return None };
+    let is_free = pod.is_active()
+        && leaving.is_none_or(|leaving| !leaving.uids.contains(&pod.metadata.uid))
+        && !snapshot.scene().is_to_delete(pod)
+        && lifecycle::state(pod) != lifecycle::PREPARING_DELETE
+        && !inherited::is_in_grace(pod);
+    (is_free && !is_updated(snapshot, revisions, pod)).then_some(pod)
+}
+
+/// Chooses the pods to update now: those whose update has begun, then broken ones, then from the last node by name.
+pub(super) fn choose(
+    snapshot: &Snapshot,
+    settings: &Settings,
+    places: &Places<'_>,
+    revisions: &Revisions,
+    leaving: &Leaving,
+    turns: &mut Turns<'_>,
+    plan: &mut Plan,
+) -> Chosen {
+    let scene = snapshot.scene();
+    let (mut candidates, mut staying) = (Vec::new(), Vec::new());
+    for (name, place) in places.wanted().rev() {
+        let Some(pod) = candidate(snapshot, revisions, Some(leaving), place) else { continue };
+        let has_begun = steps::is_under_way(pod);
+        if !settings.updates || settings.max_surge > 0 || !turns.is_allowed(name) {
+            staying.push(Arc::clone(pod));
+        } else if settings.policy == Policy::InPlaceIfPossible && !place.node.ready && !has_begun {
+            plan.wait_for_pod(pod, format!("is to be updated, and waits: its node {name} is not Ready"));
+        } else {
+            candidates.push(Arc::clone(pod));
+        }
+    }
+    let mut free = turns.repair.free;
+    candidates.sort_by_cached_key(|pod| (!steps::is_under_way(pod), !(free > 0 && repair::is_broken(pod))));
+    let is_ready = |pod: &Pod| availability(pod, 0, turns.now).is_ready();
+    let mut admitted = 0;
+    for pod in candidates.iter().take(settings.burst) {
+        if steps::is_under_way(pod) {
+        } else if free > 0 && repair::is_broken(pod) {
+            free -= 1;
+        } else if is_ready(pod) || turns.repair.fails > 0 {
+            if turns.budget == 0 {
+                break;
+            }
+            turns.budget -= usize::from(is_ready(pod));
+        }
+        admitted += 1;
+    }
+    let later = candidates.split_off(admitted);
+    let target = revisions.updated.clone();
+    let without_gate = snapshot.pods.iter().filter(|pod| !has_gate(pod, IN_PLACE_UPDATE_READY));
+    let without_gate = without_gate.map(|pod| pod.metadata.uid.clone());
+    let ways =
+        Ways::new(&scene, settings.policy, revisions, &target, |_| None).asked_by("rollingUpdateType is Standard");
+    let ways = match settings.policy {
+        Policy::InPlaceIfPossible => ways.with_replaced(without_gate, "it has no readiness gate InPlaceUpdateReady"),
+        Policy::ReCreate | Policy::InPlaceOnly => ways,
+    };
+    let why = if settings.updates { "partition, selector, or maxSurge" } else { "paused, or OnDelete" };
+    Chosen::new(target, ways, candidates).with_later(later, turns.repair).with_staying(staying, why)
+}

@@ -1,0 +1,143 @@
+//! Which pods are made, and on which nodes.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use berth_api::names::label::POD_TEMPLATE_GENERATION;
+use berth_workload::node::placement::{pin_to_node, tolerate_as_daemon};
+use berth_workload::plan::{Action, Body, Event, Plan, Step};
+use berth_workload::pod::availability;
+use berth_workload::podset::history::Revisions;
+use berth_workload::podset::ids::fresh_ids;
+use berth_workload::podset::new_pod::new_pod;
+use berth_workload::revision::{self, REVISION_LABEL, Revision};
+use berth_workload::rollout::repair;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::Snapshot;
+use super::choose::{Turns, candidate};
+use super::places::{Place, Places, is_updated, node_of, template_generation};
+use super::settings::Settings;
+
+/// Makes a pod on each node that shall have one and has none, and a second one where a surge allows it.
+pub(super) fn create(
+    snapshot: &Snapshot,
+    settings: &Settings,
+    places: &Places<'_>,
+    revisions: &Revisions,
+    turns: &Turns<'_>,
+    plan: &mut Plan,
+    now: Timestamp,
+) {
+    let mut nodes = without_pod(snapshot, settings, places, revisions, turns, plan);
+    nodes.extend(to_surge(snapshot, settings, places, revisions, turns, plan, now));
+    // What is taken over in this round is seen in the next.
+    let taken_over: BTreeSet<_> = snapshot.orphans.pods().iter().map(|pod| node_of(pod)).collect();
+    nodes.retain(|node| !taken_over.contains(node));
+    let later = nodes.split_off(nodes.len().min(settings.burst));
+    let held = turns.holds_revision.then(|| former(snapshot, revisions)).flatten();
+    let template_of = |revision: &Revision| revisions.template_of(revision).into_owned();
+    let updated = (!nodes.is_empty()).then(|| template_of(&revisions.updated));
+    let former = held.as_ref().filter(|_| !nodes.is_empty()).map(|former| (former, template_of(former)));
+    let taken = snapshot.pods.iter().filter_map(|pod| Some(pod.metadata.name.rsplit_once('-')?.1.to_owned()));
+    let ids = fresh_ids(snapshot.seed, taken.collect());
+    let steps = nodes.iter().zip(ids).filter_map(|(node, id)| match &former {
+        Some((former, template)) if !turns.is_allowed(node) => Some(step(snapshot, (former, template), node, &id)),
+        _ => Some(step(snapshot, (&revisions.updated, updated.as_ref()?), node, &id)),
+    });
+    plan.add_stage("create", steps.collect());
+    if !later.is_empty() {
+        plan.wait(format!("{} more pods are created as soon as {} are (burstReplicas)", later.len(), nodes.len()));
+        plan.look_again_after(SignedDuration::from_secs(1));
+    }
+}
+
+/// Nodes that shall have a pod and have none, by name. One that is being deleted is waited for.
+fn without_pod<'a>(
+    snapshot: &Snapshot,
+    settings: &Settings,
+    places: &Places<'a>,
+    revisions: &Revisions,
+    turns: &Turns<'_>,
+    plan: &mut Plan,
+) -> Vec<&'a str> {
+    let is_empty = |place: &Place<'_>| place.pods.is_empty();
+    let mut nodes: Vec<_> = places.wanted().filter(|(_, place)| is_empty(place)).map(|(name, _)| name).collect();
+    if settings.is_partitioned && !turns.holds_revision {
+        let has_new = |place: &Place<'_>| place.active().any(|pod| is_updated(snapshot, revisions, pod));
+        let new = places.wanted().filter(|(_, place)| has_new(place)).count();
+        let most = places.wanted().count().saturating_sub(new).saturating_sub(settings.partition);
+        if nodes.len() > most {
+            plan.wait(format!("{} nodes get no pod: partitionedScaling, and partition", nodes.len() - most));
+            nodes.truncate(most);
+        }
+    }
+    nodes
+}
+
+/// Nodes whose old pod gets a new one beside it: one that is not ready at once, as long as none of the new revision fails.
+fn to_surge<'a>(
+    snapshot: &Snapshot,
+    settings: &Settings,
+    places: &Places<'a>,
+    revisions: &Revisions,
+    turns: &Turns<'_>,
+    plan: &mut Plan,
+    now: Timestamp,
+) -> Vec<&'a str> {
+    if settings.max_surge == 0 || !settings.updates {
+        return Vec::new();
+    }
+    let of = |(name, place): (&'a str, &Place<'a>)| Some((name, candidate(snapshot, revisions, None, place)?));
+    let mut old: Vec<_> = places.wanted().rev().filter_map(of).filter(|(name, _)| turns.is_allowed(name)).collect();
+    let is_ready = |pod| availability(pod, 0, now).is_ready();
+    old.sort_by_key(|(_, pod)| is_ready(pod));
+    let mut surge = turns.surge;
+    let mut nodes = Vec::new();
+    for (name, pod) in old {
+        let is_free = !is_ready(pod) && (turns.repair.free > 0 || !repair::is_broken(pod));
+        if !is_free && surge == 0 {
+            plan.wait_for_pod(pod, "is to be updated, and waits for maxSurge".to_owned());
+            continue;
+        }
+        surge -= usize::from(!is_free);
+        nodes.push(name);
+    }
+    nodes
+}
+
+/// The newest revision beside the updated one that pods have, or else that there is.
+fn former(snapshot: &Snapshot, revisions: &Revisions) -> Option<Arc<Revision>> {
+    let others = || snapshot.revisions.iter().rev().filter(|one| one.metadata.name != revisions.updated.metadata.name);
+    let is_used = |one: &&Arc<Revision>| {
+        let label = |pod: &Arc<_>| -> bool { has_label(pod, &one.metadata.name) };
+        snapshot.pods.iter().any(label)
+    };
+    others().find(is_used).or_else(|| others().next()).cloned()
+}
+
+fn has_label(pod: &berth_workload::pod::Pod, revision: &str) -> bool {
+    pod.metadata.label(REVISION_LABEL).is_some_and(|label| revision::same(label, revision))
+}
+
+fn step(snapshot: &Snapshot, (revision, template): (&Revision, &Value), node: &str, id: &str) -> Step {
+    let scene = snapshot.scene();
+    let name = format!("{}-{id}", scene.workload.name());
+    let mut body = new_pod(&scene, revision, template, &name);
+    tolerate_as_daemon(&mut body);
+    pin_to_node(&mut body, node);
+    if let Some(generation) = template_generation(snapshot) {
+        body["metadata"]["labels"][POD_TEMPLATE_GENERATION] = json!(generation);
+    }
+    Step {
+        actions: vec![Action::CreatePod { body: Body::from(&body) }],
+        reason: format!("node {node} shall have a pod: creates {name} at {}", revision.metadata.name),
+        done: Some(Event {
+            warning: false,
+            reason: "SuccessfulCreate",
+            message: format!("succeed to create pod {name}"),
+        }),
+        failed: Some(Event { warning: true, reason: "FailedCreate", message: format!("failed to create pod {name}") }),
+    }
+}

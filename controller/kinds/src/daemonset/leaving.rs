@@ -1,0 +1,138 @@
+//! Which pods go, and why.
+
+use std::sync::Arc;
+
+use berth_workload::lifecycle;
+use berth_workload::node::placement::Fit;
+use berth_workload::plan::{Event, Plan, Step};
+use berth_workload::pod::{Pod, availability};
+use berth_workload::podset::history::Revisions;
+use berth_workload::podset::{Uids, hooks, update};
+use jiff::{SignedDuration, Timestamp};
+
+use super::Snapshot;
+use super::choose::Turns;
+use super::ended::{has_ended, rest};
+use super::places::{Place, Places, is_updated};
+use super::settings::Settings;
+
+/// Pods that go now, or are to go as soon as their hooks let them.
+pub(super) struct Leaving {
+    pub(super) steps: Vec<Step>,
+    /// The pods of the steps, and those that a hook holds.
+    pub(super) uids: Uids,
+}
+
+/// The pods to delete now, up to `burstReplicas`.
+pub(super) fn leaving(
+    snapshot: &Snapshot,
+    settings: &Settings,
+    places: &Places<'_>,
+    revisions: &Revisions,
+    turns: &mut Turns<'_>,
+    plan: &mut Plan,
+    now: Timestamp,
+) -> Leaving {
+    let scene = snapshot.scene();
+    let mut go: Vec<(&Arc<Pod>, String)> = Vec::new();
+    let gone = places.of_gone_nodes.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+    go.extend(gone.map(|pod| (*pod, "the only node that it may run on is gone".to_owned())));
+    for (name, place) in &places.by_node {
+        go.extend(of_place(snapshot, settings, revisions, name, place, now));
+        for pod in place.pods.iter().filter(|pod| has_ended(pod)) {
+            go.extend(ended(snapshot, place, pod, plan, now).map(|reason| (*pod, reason)));
+        }
+    }
+    for pod in snapshot.pods.iter().filter(|pod| pod.is_active() && scene.is_to_delete(pod)) {
+        if go.iter().any(|(known, _)| known.metadata.uid == pod.metadata.uid) {
+            continue;
+        }
+        let costs = availability(pod, settings.min_ready_seconds, now).is_ready();
+        if costs && !turns.take_for_deletion() {
+            plan.wait_for_pod(
+                pod,
+                "is to be deleted (its deletion was asked for), and waits for maxUnavailable".to_owned(),
+            );
+        } else {
+            go.push((pod, "its deletion was asked for".to_owned()));
+        }
+    }
+    let mut leaving = Leaving { steps: Vec::new(), uids: Uids::new() };
+    for (pod, reason) in go {
+        leaving.uids.insert(pod.metadata.uid.clone());
+        if leaving.steps.len() == settings.burst {
+            plan.wait_for_pod(pod, format!("is to be deleted ({reason}), after others (burstReplicas)"));
+            plan.look_again_after(SignedDuration::from_secs(1));
+        } else if pod.is_active() && hooks::holds_deletion(&scene, pod) {
+            leaving.steps.extend(hooks::hold_deletion(&scene, pod, &reason, false, now));
+        } else {
+            leaving.steps.push(delete(snapshot, pod, &reason));
+        }
+    }
+    leaving
+}
+
+fn delete(snapshot: &Snapshot, pod: &Pod, reason: &str) -> Step {
+    let step = update::delete(&snapshot.scene(), pod, reason);
+    if &*pod.status.phase != "Failed" {
+        return step;
+    }
+    let message = format!(
+        "pod {} on node {} has failed: it is deleted, and another follows",
+        pod.metadata.name, pod.spec.node_name
+    );
+    Step { done: Some(Event { warning: true, reason: "FailedDaemonPod", message }), ..step }
+}
+
+/// Running pods of one node that go.
+fn of_place<'a>(
+    snapshot: &Snapshot,
+    settings: &Settings,
+    revisions: &Revisions,
+    name: &str,
+    place: &Place<'a>,
+    now: Timestamp,
+) -> Vec<(&'a Arc<Pod>, String)> {
+    if place.fit == Fit::Unwanted {
+        return place.active().map(|pod| (pod, format!("none may run on node {name}"))).collect();
+    }
+    let is_leaving = |pod: &Pod| lifecycle::state(pod) == lifecycle::PREPARING_DELETE;
+    let (held, staying): (Vec<_>, Vec<_>) = place.active().partition(|pod| is_leaving(pod));
+    let mut go: Vec<_> = held.into_iter().map(|pod| (pod, "it was to be deleted before".to_owned())).collect();
+    let (new, mut old): (Vec<_>, Vec<_>) =
+        staying.iter().copied().partition(|pod| is_updated(snapshot, revisions, pod));
+    let is_ready = |pod: &Pod| availability(pod, 0, now).is_ready();
+    let surplus = |pod: &'a Arc<Pod>| (pod, format!("node {name} has more than one"));
+    if settings.max_surge == 0 {
+        go.extend(staying.iter().skip(1).copied().map(surplus));
+        return go;
+    }
+    old.sort_by_key(|pod| !is_ready(pod));
+    go.extend(new.iter().chain(&old).skip(1).filter(|_| new.is_empty() || old.is_empty()).copied().map(surplus));
+    if let (Some((first_new, more_new)), Some((first_old, more_old))) = (new.split_first(), old.split_first()) {
+        go.extend(more_new.iter().chain(more_old).copied().map(surplus));
+        if availability(first_new, settings.min_ready_seconds, now).is_available() {
+            go.push((*first_old, format!("{} has taken its place", first_new.metadata.name)));
+        } else if !is_ready(first_old) {
+            go.push((*first_old, format!("it is not ready, and {} takes its place", first_new.metadata.name)));
+        }
+    }
+    go
+}
+
+/// Why a pod that has ended is deleted, if it is by now: not while its node is away, which may be about to end all its pods.
+fn ended(snapshot: &Snapshot, place: &Place<'_>, pod: &Pod, plan: &mut Plan, now: Timestamp) -> Option<String> {
+    let phase = &pod.status.phase;
+    if place.is_wanted() && !place.node.ready {
+        plan.wait_for_pod(pod, format!("has ended ({phase}), and is replaced when its node is Ready"));
+        return None;
+    }
+    let rest = rest(snapshot, pod, now);
+    if rest.is_zero() {
+        return Some(format!("it has ended ({phase})"));
+    }
+    plan.look_again_after(rest);
+    let seconds = rest.as_secs().saturating_add(1);
+    plan.wait_for_pod(pod, format!("has ended ({phase}) as others before it, and is replaced in {seconds} s"));
+    None
+}

@@ -1,0 +1,136 @@
+//! The nodes, and which pods of the DaemonSet each of them has.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use berth_api::names::annotation::{DAEMONSET_IGNORE_UNSCHEDULABLE, DAEMONSET_TEMPLATE_GENERATION};
+use berth_api::names::label::POD_TEMPLATE_GENERATION;
+use berth_api::v1beta1::daemonset::DaemonSet;
+use berth_workload::node::Node;
+use berth_workload::node::placement::{Fit, Placement};
+use berth_workload::pod::{Pod, availability};
+use berth_workload::podset::history::Revisions;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::Snapshot;
+
+/// A node, and what it has.
+pub(super) struct Place<'a> {
+    pub(super) node: &'a Node,
+    /// What it is to the DaemonSet's pods.
+    pub(super) fit: Fit,
+    /// Its pods, those being deleted included: bound ones first, then the oldest, then by name. It counts by the first.
+    pub(super) pods: Vec<&'a Arc<Pod>>,
+}
+
+impl<'a> Place<'a> {
+    /// Shall it have a pod?
+    pub(super) fn is_wanted(&self) -> bool {
+        self.fit == Fit::Wanted
+    }
+
+    /// Its pods that run, or are to.
+    pub(super) fn active(&self) -> impl Iterator<Item = &'a Arc<Pod>> {
+        self.pods.iter().copied().filter(|pod| pod.is_active())
+    }
+}
+
+/// All nodes.
+pub(super) struct Places<'a> {
+    /// By name.
+    pub(super) by_node: BTreeMap<&'a str, Place<'a>>,
+    /// Pods that are bound to no node, and may be to none but one that is gone.
+    pub(super) of_gone_nodes: Vec<&'a Arc<Pod>>,
+}
+
+impl<'a> Places<'a> {
+    /// The nodes as the template sees them.
+    pub(super) fn new(snapshot: &'a Snapshot, template: &Value) -> Self {
+        let placement = Placement::of_daemons(template);
+        let place = |node: &'a Arc<Node>| Place { node, fit: fit(&placement, &snapshot.set, node), pods: Vec::new() };
+        let mut by_node: BTreeMap<&str, Place<'_>> =
+            snapshot.nodes.iter().map(|(name, node)| (&**name, place(node))).collect();
+        let mut of_gone_nodes = Vec::new();
+        for pod in &snapshot.pods {
+            match by_node.get_mut(node_of(pod)) {
+                Some(place) => place.pods.push(pod),
+                None if pod.spec.node_name.is_empty() && pod.spec.pinned_to.is_some() => of_gone_nodes.push(pod),
+                // The garbage collector of pods takes those that are bound to a node that is gone.
+                None => {}
+            }
+        }
+        for place in by_node.values_mut() {
+            place.pods.sort_by(|a, b| order(a).cmp(&order(b)));
+        }
+        Self { by_node, of_gone_nodes }
+    }
+
+    /// Nodes that shall have a pod.
+    pub(super) fn wanted(&self) -> impl DoubleEndedIterator<Item = (&'a str, &Place<'a>)> {
+        self.by_node.iter().filter(|(_, place)| place.is_wanted()).map(|(name, place)| (*name, place))
+    }
+}
+
+fn order(pod: &Pod) -> (bool, Option<Timestamp>, &str) {
+    (pod.spec.node_name.is_empty(), pod.metadata.creation_timestamp, &pod.metadata.name)
+}
+
+/// The node that a pod is on, or the one that it may be scheduled to; empty where there is none.
+pub fn node_of(pod: &Pod) -> &str {
+    match (&*pod.spec.node_name, &pod.spec.pinned_to) {
+        ("", Some(pinned)) => pinned,
+        (bound, _) => bound,
+    }
+}
+
+/// What a node is to the pods of a DaemonSet.
+fn fit(placement: &Placement, set: &DaemonSet, node: &Node) -> Fit {
+    match placement.fit(node) {
+        Fit::Wanted if node.cordoned && leaves_cordoned(set) => Fit::MayStay,
+        fit => fit,
+    }
+}
+
+fn leaves_cordoned(set: &DaemonSet) -> bool {
+    let annotations = set.metadata.annotations.as_ref();
+    annotations.and_then(|all| all.get(DAEMONSET_IGNORE_UNSCHEDULABLE)).is_some_and(|value| value == "true")
+}
+
+/// Is a node's change one to decide on? Most are not: kubelets renew their nodes' conditions all the time.
+pub fn is_news(set: &DaemonSet, old: Option<&Node>, new: &Node) -> bool {
+    let Some(old) = old else { return true };
+    let facts = |node: &Node| (node.metadata.uid.clone(), node.ready, node.metadata.deletion_timestamp.is_some());
+    if facts(old) != facts(new) {
+        return true;
+    }
+    let is_same =
+        old.metadata.labels == new.metadata.labels && old.taints == new.taints && old.cordoned == new.cordoned;
+    if is_same {
+        return false;
+    }
+    let placement = Placement::of_daemons(&set.spec.template.value());
+    let selects = set.spec.update_strategy.rolling_update.as_ref().is_some_and(|rolling| rolling.selector.is_some());
+    fit(&placement, set, old) != fit(&placement, set, new) || selects && old.metadata.labels != new.metadata.labels
+}
+
+/// Is the pod as the template says now? Its revision tells, or, where the DaemonSet was one of Kubernetes' own, the number of its
+/// template.
+pub(super) fn is_updated(snapshot: &Snapshot, revisions: &Revisions, pod: &Pod) -> bool {
+    revisions.is_updated(pod) || has_generation(snapshot, pod)
+}
+
+pub(super) fn has_generation(snapshot: &Snapshot, pod: &Pod) -> bool {
+    let generation = template_generation(snapshot);
+    generation.is_some() && pod.metadata.label(POD_TEMPLATE_GENERATION) == generation
+}
+
+/// The number of its template that the DaemonSet had as one of Kubernetes' own.
+pub(super) fn template_generation(snapshot: &Snapshot) -> Option<&str> {
+    snapshot.annotation(DAEMONSET_TEMPLATE_GENERATION).filter(|text| text.parse::<i64>().is_ok())
+}
+
+/// Has the node an available pod?
+pub(super) fn is_available(place: &Place<'_>, min_ready_seconds: i32, now: Timestamp) -> bool {
+    place.pods.iter().any(|pod| availability(pod, min_ready_seconds, now).is_available())
+}

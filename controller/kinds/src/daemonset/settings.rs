@@ -1,0 +1,117 @@
+//! The DaemonSet's spec as decisions use it: defaults filled in, numbers made absolute, and refused where it makes no sense.
+
+use berth_api::IntOrString;
+use berth_api::v1beta1::cloneset::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT};
+use berth_api::v1beta1::daemonset::{DEFAULT_BURST_REPLICAS, DaemonSetUpdateStrategyType, RollingUpdateDaemonSet};
+use berth_workload::intstr::{self, Round};
+use berth_workload::launch;
+use berth_workload::plan::Refusal;
+use berth_workload::podset::spec::check_selector;
+use berth_workload::podset::way::Policy;
+use berth_workload::predownload;
+use berth_workload::selector::Selector;
+use serde_json::Value;
+
+use super::{Snapshot, is_in_place};
+
+/// What the spec asks for, with so many nodes that shall have a pod.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Settings {
+    /// Nodes on which pods stay at the old revision.
+    pub(super) partition: usize,
+    /// Nodes that may be without an available pod for an update.
+    pub(super) max_unavailable: usize,
+    /// Nodes on which a new pod may run beside the old one.
+    pub(super) max_surge: usize,
+    /// Pods that are created, and deleted, at a time.
+    pub(super) burst: usize,
+    /// Pods are updated by the controller, and the update is not paused.
+    pub(super) updates: bool,
+    /// Pods are created only as far as the partition allows it.
+    pub(super) is_partitioned: bool,
+    /// Pods are updated on these nodes alone.
+    pub(super) selector: Option<Selector>,
+    /// How pods are updated.
+    pub(super) policy: Policy,
+    /// Time ready before a pod is available.
+    pub(super) min_ready_seconds: i32,
+    /// Unused revisions to keep.
+    pub(super) history_limit: i32,
+}
+
+/// Reads and checks the spec, with the template as it was read. What the API server's rules refuse already is checked again:
+/// rules can be missing in an older CRD, and the webhook's failure policy is Ignore.
+///
+/// # Errors
+/// The refusal names the object, the field, the value and the remedy.
+pub(super) fn settings(snapshot: &Snapshot, template: &Value, desired: usize) -> Result<Settings, Refusal> {
+    let spec = &snapshot.set.spec;
+    let workload = snapshot.scene().workload;
+    let refuse = |(field, problem): (&str, String)| {
+        let message = format!("{workload}: spec.{field}: {problem}");
+        Refusal { reason: "InvalidSpec", message }
+    };
+    check_selector(&workload).map_err(refuse)?;
+    predownload::check(&workload)?;
+    launch::priorities(template).map_err(refuse)?;
+    let none = RollingUpdateDaemonSet::default();
+    let rolling = spec.update_strategy.rolling_update.as_ref().unwrap_or(&none);
+    let number = |field: &'static str, value: Option<&IntOrString>, round| {
+        let of = |value| intstr::resolve(value, desired, round).map_err(|problem| refuse((field, problem)));
+        value.map(of).transpose()
+    };
+    let max_unavailable =
+        number("updateStrategy.rollingUpdate.maxUnavailable", rolling.max_unavailable.as_ref(), Round::Up)?;
+    let max_surge = number("updateStrategy.rollingUpdate.maxSurge", rolling.max_surge.as_ref(), Round::Up)?;
+    let partition = number("updateStrategy.rollingUpdate.partition", rolling.partition.as_ref(), Round::Down)?;
+    let burst = number("burstReplicas", spec.burst_replicas.as_ref(), Round::Down)?;
+    let selector = rolling.selector.as_ref().map(Selector::new).transpose();
+    let in_place = is_in_place(&snapshot.set);
+    let (max_unavailable, max_surge) = limits(in_place, max_unavailable, max_surge);
+    Ok(Settings {
+        partition: partition.unwrap_or(0).min(desired),
+        max_unavailable,
+        max_surge,
+        burst: burst.unwrap_or(usize::try_from(DEFAULT_BURST_REPLICAS).unwrap_or(1)).max(1),
+        updates: !rolling.paused.unwrap_or_default()
+            && spec.update_strategy.type_ == DaemonSetUpdateStrategyType::RollingUpdate,
+        is_partitioned: spec.scale_strategy.as_ref().is_some_and(|scale| scale.partitioned_scaling),
+        selector: selector.map_err(|problem| refuse(("updateStrategy.rollingUpdate.selector", problem)))?,
+        policy: if in_place { Policy::InPlaceIfPossible } else { Policy::ReCreate },
+        min_ready_seconds: spec.min_ready_seconds,
+        history_limit: spec
+            .revision_history_limit
+            .unwrap_or(DEFAULT_REVISION_HISTORY_LIMIT)
+            .min(MAX_REVISION_HISTORY_LIMIT),
+    })
+}
+
+/// `maxUnavailable` and `maxSurge`, of which exactly one is above 0, whatever slipped through. One that is absent beside the
+/// other is 0.
+fn limits(in_place: bool, unavailable: Option<usize>, surge: Option<usize>) -> (usize, usize) {
+    match (unavailable.unwrap_or(0), surge.unwrap_or(0)) {
+        (_, surge) if surge > 0 && !in_place => (0, surge),
+        (unavailable, _) => (unavailable.max(1), 0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exactly_one_of_the_two_limits_is_above_zero() {
+        for (in_place, unavailable, surge, expected) in [
+            (false, None, None, (1, 0)),
+            (false, Some(3), None, (3, 0)),
+            (false, None, Some(2), (0, 2)),
+            (false, Some(0), Some(2), (0, 2)),
+            (false, Some(3), Some(2), (0, 2)),
+            (false, Some(0), Some(0), (1, 0)),
+            (true, None, Some(2), (1, 0)),
+            (true, Some(4), Some(0), (4, 0)),
+        ] {
+            assert_eq!(limits(in_place, unavailable, surge), expected, "{in_place} {unavailable:?} {surge:?}");
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! A small world for tests: an apiserver that applies plans, and kubelets that follow when they are told to.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use berth_api::v1beta1::daemonset::{DaemonSet, DaemonSetSpec, DaemonSetStatus};
+use berth_api::v1beta1::nodeimage::{InspectedPod, NodeImage};
+use berth_workload::gates::Gates;
+use berth_workload::inplace::resize::Ability;
+use berth_workload::node::Node;
+use berth_workload::plan::{Action, Outcome, Plan};
+use berth_workload::pod::{Pod, availability};
+use berth_workload::podset::{Phases, split_by_selector};
+use berth_workload::revision::{self, Revision};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::{Ended, Orphans, Snapshot, decide, hooks, node_of, noted, status};
+use crate::model::apiserver::{self, Objects, set_condition};
+use crate::model::kubelet::publish;
+use crate::model::{containers, health};
+
+pub(super) struct World {
+    pub(super) set: Arc<DaemonSet>,
+    pub(super) pods: Objects,
+    pub(super) revisions: Objects,
+    /// Nodes by name, as the apiserver has them.
+    pub(super) nodes: BTreeMap<String, Value>,
+    ended: BTreeMap<Box<str>, Ended>,
+    now: Timestamp,
+    counter: u64,
+    last: Plan,
+}
+
+/// The template of a pod with one container of this image.
+pub(super) fn template(image: &str) -> Value {
+    json!({"metadata": {"labels": {"app": "log"}}, "spec": {"containers": [{"name": "main", "image": image}]}})
+}
+
+impl World {
+    /// A set with these fields of the spec besides, and so many nodes, n0, n1, ….
+    pub(super) fn new(nodes: usize, fields: Value) -> Self {
+        let mut spec = json!({"selector": {"matchLabels": {"app": "log"}}, "template": template("log:0")});
+        apiserver::merge(&mut spec, &fields);
+        let set = json!({
+            "apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet", "spec": spec,
+            "metadata": {"name": "log", "namespace": "default", "uid": "set", "generation": 1},
+        });
+        let mut world = Self {
+            set: Arc::new(serde_json::from_value(set).unwrap()),
+            pods: Objects::new(),
+            revisions: Objects::new(),
+            nodes: BTreeMap::new(),
+            ended: BTreeMap::new(),
+            now: Timestamp::from_second(1_000_000).unwrap(),
+            counter: 0,
+            last: Plan::default(),
+        };
+        (0..nodes).for_each(|at| world.add_node(&format!("n{at}")));
+        world
+    }
+
+    /// The same, with all pods made.
+    pub(super) fn settled(nodes: usize, fields: Value) -> Self {
+        let mut world = Self::new(nodes, fields);
+        world.settle();
+        world
+    }
+
+    pub(super) fn add_node(&mut self, name: &str) {
+        let uid = format!("node-{}", self.next());
+        let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
+        self.nodes.insert(
+            name.to_owned(),
+            json!({"metadata": {"name": name, "uid": uid, "labels": {}}, "spec": {}, "status": ready}),
+        );
+    }
+
+    /// A node is as this merge patch says.
+    pub(super) fn change_node(&mut self, name: &str, patch: &Value) {
+        if let Some(node) = self.nodes.get_mut(name) {
+            apiserver::merge(node, patch);
+        }
+    }
+
+    /// A node's `Ready` condition.
+    pub(super) fn set_ready(&mut self, name: &str, ready: bool) {
+        let status = if ready { "True" } else { "Unknown" };
+        self.change_node(name, &json!({"status": {"conditions": [{"type": "Ready", "status": status}]}}));
+        let now = self.now;
+        for pod in self.pods.values_mut().filter(|pod| pod["spec"]["nodeName"] == *name && !ready) {
+            set_condition(pod, json!({"type": "Ready", "status": "False", "lastTransitionTime": now}));
+        }
+    }
+
+    fn is_ready(&self, node: &str) -> bool {
+        self.nodes.get(node).is_some_and(|node| node["status"]["conditions"][0]["status"] == "True")
+    }
+
+    fn next(&mut self) -> u64 {
+        self.counter += 1;
+        self.counter
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    pub(super) fn pass(&mut self, seconds: i64) {
+        self.now += SignedDuration::from_secs(seconds);
+    }
+
+    /// Changes fields of the spec by a merge patch.
+    pub(super) fn merge(&mut self, fields: &Value) {
+        let set = Arc::make_mut(&mut self.set);
+        let mut spec = serde_json::to_value(&set.spec).unwrap();
+        apiserver::merge(&mut spec, fields);
+        set.spec = serde_json::from_value::<DaemonSetSpec>(spec).unwrap();
+        set.metadata.generation = set.metadata.generation.map(|generation| generation + 1);
+    }
+
+    /// Sets an annotation of the DaemonSet.
+    pub(super) fn annotate(&mut self, key: &str, value: &str) {
+        let annotations = Arc::make_mut(&mut self.set).metadata.annotations.get_or_insert_default();
+        annotations.insert(key.to_owned(), value.to_owned());
+    }
+
+    pub(super) fn set_image(&mut self, image: &str) {
+        self.merge(&json!({"template": template(image)}));
+    }
+
+    /// All pods, as they are stored.
+    pub(super) fn all_pods(&self) -> Vec<Arc<Pod>> {
+        self.pods.values().map(|pod| Arc::new(serde_json::from_value(pod.clone()).unwrap())).collect()
+    }
+
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let is_owned = |pod: &Arc<Pod>| pod.metadata.controller().is_some();
+        let (owned, others): (Vec<_>, Vec<_>) = self.all_pods().into_iter().partition(is_owned);
+        let (pods, strays) = split_by_selector(&self.set.spec.selector, owned);
+        let decode = |value: &Value| -> Arc<Revision> { Arc::new(serde_json::from_value(value.clone()).unwrap()) };
+        let of_set = |revision: &Arc<Revision>| revision.metadata.controller().is_some();
+        let (mut revisions, orphaned): (Vec<_>, Vec<_>) = self.revisions.values().map(decode).partition(of_set);
+        revision::sort(&mut revisions);
+        let node = |(name, node): (&String, &Value)| {
+            let node: Node = serde_json::from_value(node.clone()).unwrap();
+            (name.as_str().into(), Arc::new(node))
+        };
+        Snapshot {
+            hooks: hooks(&self.set),
+            set: self.set.clone(),
+            orphans: Orphans::of(&self.set, others, orphaned),
+            pods,
+            strays,
+            revisions,
+            node_images: self.node_images(),
+            jobs: Some(Vec::new()),
+            unreadable: Vec::new(),
+            nodes: self.nodes.iter().map(node).collect(),
+            ended: self.ended.clone(),
+            phases: Phases::default(),
+            gates: Gates::default(),
+            resize: Ability::Off,
+            seed: self.counter,
+        }
+    }
+
+    /// What daemons report: every container with what it was created from.
+    fn node_images(&self) -> BTreeMap<Box<str>, Arc<NodeImage>> {
+        let mut node: NodeImage = serde_json::from_value(json!({"metadata": {"name": "node"}, "spec": {}})).unwrap();
+        let inspect = |pod: &Value| InspectedPod {
+            uid: pod["metadata"]["uid"].as_str().unwrap().to_owned(),
+            containers: containers::inspected(pod),
+            observed_at: None,
+        };
+        node.status.get_or_insert_default().inspected_pods = self.pods.values().map(inspect).collect();
+        let node = Arc::new(node);
+        self.nodes.keys().map(|name| (name.as_str().into(), node.clone())).collect()
+    }
+
+    pub(super) fn plan(&self) -> Plan {
+        decide(&self.snapshot(), self.now)
+    }
+
+    /// Decides, writes, and updates the status, as the controller does.
+    pub(super) fn step(&mut self) -> Plan {
+        let snapshot = self.snapshot();
+        let plan = decide(&snapshot, self.now);
+        for action in plan.actions() {
+            self.write(action);
+        }
+        self.ended.extend(noted(&snapshot, &plan, self.now));
+        self.last = plan.clone();
+        let status = self.status();
+        Arc::make_mut(&mut self.set).status = Some(status);
+        plan
+    }
+
+    pub(super) fn status(&self) -> DaemonSetStatus {
+        status(&self.snapshot(), &self.last, &Outcome::default(), self.now).unwrap_or_default()
+    }
+
+    fn write(&mut self, action: &Action) {
+        let (uid, now) = (format!("uid-{}", self.next()), json!(self.now));
+        let written = match action {
+            Action::CreatePod { .. }
+            | Action::PatchPod { .. }
+            | Action::PatchPodStatus { .. }
+            | Action::DeletePod { .. }
+            | Action::ReleasePod { .. }
+            | Action::AdoptPod { .. } => apiserver::write_pod(&mut self.pods, action, &uid, &now),
+            Action::CreateRevision { .. }
+            | Action::AdoptRevision { .. }
+            | Action::RenumberRevision { .. }
+            | Action::DeleteRevision { .. } => apiserver::write_revision(&mut self.revisions, action, &uid, &now),
+            Action::ValidateTemplate { .. } | Action::Confirm { .. } => Ok(()),
+            other => panic!("no DaemonSet writes {}", other.deed()),
+        };
+        assert_eq!(written, Ok(()), "{} was refused", action.deed());
+    }
+
+    /// One sync of each kubelet.
+    pub(super) fn run_kubelets(&mut self) {
+        for name in self.pods.keys().cloned().collect::<Vec<_>>() {
+            self.run_kubelet(&name);
+        }
+    }
+
+    /// One sync of the scheduler and the kubelet for this pod; of a node that is away there is none.
+    pub(super) fn run_kubelet(&mut self, name: &str) {
+        let (id, now) = (self.next(), self.now);
+        let Some(pod) = self.pods.get(name) else { return };
+        let seen: Pod = serde_json::from_value(pod.clone()).unwrap();
+        let node = node_of(&seen).to_owned();
+        let (exists, is_ready) = (self.nodes.contains_key(&node), self.is_ready(&node));
+        let is_bound = !seen.spec.node_name.is_empty();
+        let Some(pod) = self.pods.get_mut(name) else { return };
+        if !pod["metadata"]["deletionTimestamp"].is_null() {
+            let is_held = pod["metadata"]["finalizers"].as_array().is_some_and(|all| !all.is_empty());
+            if !is_held && (is_ready || !exists || !is_bound) {
+                self.pods.remove(name);
+            }
+            return;
+        }
+        // The garbage collector of pods.
+        if is_bound && !exists {
+            self.pods.remove(name);
+            return;
+        }
+        if !is_bound && exists {
+            pod["spec"]["nodeName"] = json!(node);
+            return;
+        }
+        if !is_ready || ["Failed", "Succeeded"].iter().any(|phase| pod["status"]["phase"] == *phase) {
+            return;
+        }
+        containers::sync(pod, id, None, false);
+        let serves = health::probe(pod, false);
+        pod["status"]["phase"] = json!("Running");
+        publish(pod, serves, now);
+    }
+
+    /// Runs everything until nothing happens.
+    pub(super) fn settle(&mut self) {
+        for _ in 0..300 {
+            let plan = self.step();
+            let before = self.pods.clone();
+            self.run_kubelets();
+            let rests = self.pods == before;
+            self.pass(1);
+            if rests && plan.is_idle() && plan.look_again.is_none() && self.plan().is_idle() {
+                return;
+            }
+        }
+        panic!("it does not come to rest: {:#?}", self.plan());
+    }
+
+    /// Somebody deletes the pod.
+    pub(super) fn delete(&mut self, name: &str) {
+        let now = json!(self.now);
+        if let Some(pod) = self.pods.get_mut(name) {
+            pod["metadata"]["deletionTimestamp"] = now;
+        }
+    }
+
+    /// The pod's container fails until it is made from another image.
+    pub(super) fn break_pod(&mut self, name: &str) {
+        let now = self.now;
+        let Some(pod) = self.pods.get_mut(name).filter(|pod| pod["created"].is_object()) else { return };
+        health::break_container(pod);
+        set_condition(pod, json!({"type": "Ready", "status": "False", "lastTransitionTime": now}));
+    }
+
+    /// The pod has ended.
+    pub(super) fn end(&mut self, name: &str, phase: &str) {
+        let now = self.now;
+        if let Some(pod) = self.pods.get_mut(name).filter(|pod| pod["spec"]["nodeName"].is_string()) {
+            pod["status"]["phase"] = json!(phase);
+            set_condition(pod, json!({"type": "Ready", "status": "False", "lastTransitionTime": now}));
+        }
+    }
+
+    pub(super) fn label(&mut self, name: &str, key: &str, value: &str) {
+        if let Some(pod) = self.pods.get_mut(name) {
+            pod["metadata"]["labels"][key] = json!(value);
+        }
+    }
+
+    /// The name of the first pod of a node.
+    pub(super) fn pod_of(&self, node: &str) -> String {
+        let pods = self.all_pods();
+        pods.iter().find(|pod| node_of(pod) == node).map(|pod| pod.metadata.name.to_string()).unwrap_or_default()
+    }
+
+    /// Each node with the images of its pods, those being deleted in brackets.
+    pub(super) fn images(&self) -> Vec<String> {
+        let mut all: BTreeMap<String, Vec<String>> = self.nodes.keys().map(|name| (name.clone(), vec![])).collect();
+        for pod in self.all_pods() {
+            let image = pod.spec.containers[0].image.trim_start_matches("log:").to_owned();
+            let goes = pod.metadata.deletion_timestamp.is_some();
+            all.entry(node_of(&pod).to_owned()).or_default().push(if goes { format!("({image})") } else { image });
+        }
+        all.into_iter().map(|(node, images)| format!("{node} {}", images.join(" ")).trim_end().to_owned()).collect()
+    }
+
+    /// How many pods serve.
+    pub(super) fn available(&self) -> usize {
+        self.all_pods()
+            .iter()
+            .filter(|pod| availability(pod, self.set.spec.min_ready_seconds, self.now).is_available())
+            .count()
+    }
+}

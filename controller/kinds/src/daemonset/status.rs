@@ -1,0 +1,69 @@
+//! The status of a DaemonSet, from what was observed and what came of the plan.
+
+use berth_api::v1beta1::daemonset::DaemonSetStatus;
+use berth_workload::inplace::steps;
+use berth_workload::plan::{Outcome, Plan};
+use berth_workload::pod::{Pod, availability};
+use berth_workload::podset::history;
+use berth_workload::revision::{self, REVISION_LABEL, Recognised, short};
+use jiff::Timestamp;
+
+use super::places::{Place, Places, has_generation};
+use super::{Snapshot, blocked};
+
+/// The status to write: equal to the one that the DaemonSet has when nothing changed. While the revision of a new template is
+/// being written, nothing is said of the new generation yet: whoever waits for it must not take the old revision's numbers for
+/// the new one's.
+pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestamp) -> Option<DaemonSetStatus> {
+    let mut status = snapshot.set.status.clone().unwrap_or_default();
+    // Read again, and not kept since the decision: writes take their time, and a tree takes memory.
+    let template = snapshot.set.spec.template.value();
+    let places = Places::new(snapshot, &template);
+    if !snapshot.unreadable.is_empty() {
+        // Of what cannot be read nothing is counted: the numbers stay as they were told.
+        blocked::set(snapshot, &places, plan, outcome, &mut status, now);
+        return Some(status);
+    }
+    let recognised = history::recognise(&snapshot.scene(), &template);
+    let is_new = matches!(recognised, Recognised::New(_));
+    if is_new && plan.refusal.is_none() && outcome.failures.is_empty() {
+        return snapshot.set.status.clone();
+    }
+    status.observed_generation = snapshot.set.metadata.generation.unwrap_or_default();
+    status.collision_count = Some(history::collisions(status.collision_count.unwrap_or(0), outcome));
+    if let Recognised::Newest(updated) | Recognised::Older(updated, _) = recognised {
+        short(&updated.metadata.name).clone_into(&mut status.update_revision);
+    }
+    // A template that could not become a revision has no pods, whatever revision was the newest before.
+    let updated = if is_new { String::new() } else { status.update_revision.clone() };
+    count(snapshot, &places, &updated, &mut status, now);
+    blocked::set(snapshot, &places, plan, outcome, &mut status, now);
+    Some(status)
+}
+
+/// Nodes, each by its first pod.
+fn count(snapshot: &Snapshot, places: &Places<'_>, updated: &str, status: &mut DaemonSetStatus, now: Timestamp) {
+    let seconds = snapshot.set.spec.min_ready_seconds;
+    let is_updated = |pod: &Pod| {
+        let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
+        !updated.is_empty() && (revision::same(label, updated) || has_generation(snapshot, pod))
+    };
+    let is_ready = |pod: &Pod| availability(pod, seconds, now).is_ready();
+    let is_available = |pod: &Pod| availability(pod, seconds, now).is_available() && !steps::awaits_proof(pod);
+    let of = |what: &dyn Fn(&Pod) -> bool| {
+        let has = |place: &Place<'_>| place.pods.first().is_some_and(|pod| what(pod));
+        number(places.wanted().filter(|(_, place)| has(place)).count())
+    };
+    status.desired_number_scheduled = number(places.wanted().count());
+    status.current_number_scheduled = of(&|_| true);
+    status.number_ready = of(&is_ready);
+    status.updated_number_scheduled = of(&is_updated);
+    status.number_available = of(&is_available);
+    status.number_unavailable = status.desired_number_scheduled - status.number_available;
+    let has_none = |place: &&Place<'_>| !place.is_wanted() && !place.pods.is_empty();
+    status.number_misscheduled = number(places.by_node.values().filter(has_none).count());
+}
+
+fn number(value: usize) -> i32 {
+    i32::try_from(value).unwrap_or(i32::MAX)
+}

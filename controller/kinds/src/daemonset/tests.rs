@@ -1,0 +1,5 @@
+//! What a DaemonSet does, by table and by whole histories.
+
+mod nodes;
+mod properties;
+mod update;

@@ -1,0 +1,193 @@
+//! Which nodes have a pod, whatever becomes of them.
+
+use berth_api::names::annotation::DAEMONSET_IGNORE_UNSCHEDULABLE;
+use serde_json::json;
+
+use super::super::simulation::World;
+
+fn taint(effect: &str) -> serde_json::Value {
+    json!({"spec": {"taints": [{"key": "k", "value": "v", "effect": effect}]}})
+}
+
+#[test]
+fn each_node_has_one_pod_and_the_status_counts_nodes() {
+    let world = World::settled(3, json!({}));
+    assert_eq!(world.images(), ["n0 0", "n1 0", "n2 0"]);
+    let status = world.status();
+    let counts = (status.desired_number_scheduled, status.current_number_scheduled, status.number_ready);
+    assert_eq!(counts, (3, 3, 3));
+    assert_eq!((status.updated_number_scheduled, status.number_available, status.number_unavailable), (3, 3, 0));
+    assert_eq!((status.number_misscheduled, status.observed_generation), (0, 1));
+    let pods = world.all_pods();
+    let label = pods[0].metadata.label("controller-revision-hash").unwrap();
+    assert_eq!(label, status.update_revision, "the label is the short hash");
+    let revision = world.revisions.values().next().unwrap();
+    assert_eq!(revision["metadata"]["labels"]["controller-revision-hash"], label);
+    assert!(pods.iter().all(|pod| pod.spec.readiness_gates.len() == 1), "{:?}", pods[0].spec.readiness_gates);
+}
+
+#[test]
+fn a_node_that_joins_gets_a_pod_and_one_that_goes_leaves_none() {
+    let mut world = World::settled(2, json!({}));
+    world.add_node("n9");
+    world.settle();
+    assert_eq!(world.images(), ["n0 0", "n1 0", "n9 0"]);
+    world.nodes.remove("n0");
+    world.settle();
+    assert_eq!(world.images(), ["n1 0", "n9 0"]);
+}
+
+#[test]
+fn a_pod_that_waits_for_a_node_that_is_gone_goes() {
+    let mut world = World::settled(1, json!({}));
+    world.add_node("n1");
+    world.step();
+    world.nodes.remove("n1");
+    world.settle();
+    assert_eq!(world.images(), ["n0 0"]);
+}
+
+#[test]
+fn a_taint_keeps_new_pods_away_and_one_of_no_execute_ends_those_that_run() {
+    let mut world = World::settled(2, json!({}));
+    world.change_node("n0", &taint("NoSchedule"));
+    world.settle();
+    assert_eq!(world.images(), ["n0 0", "n1 0"]);
+    let status = world.status();
+    assert_eq!((status.desired_number_scheduled, status.number_misscheduled), (1, 1));
+    world.delete(&world.pod_of("n0"));
+    world.settle();
+    assert_eq!(world.images(), ["n0", "n1 0"]);
+    world.change_node("n1", &taint("NoExecute"));
+    world.settle();
+    assert_eq!(world.images(), ["n0", "n1"]);
+    world.change_node("n1", &json!({"spec": {"taints": []}}));
+    world.settle();
+    assert_eq!(world.images(), ["n0", "n1 0"]);
+}
+
+#[test]
+fn a_label_that_the_template_asks_for_decides_and_its_loss_ends_the_pod() {
+    let selects = json!({"template": {"spec": {"nodeSelector": {"zone": "a"}}}});
+    let mut world = World::settled(2, selects);
+    assert_eq!(world.images(), ["n0", "n1"]);
+    world.change_node("n1", &json!({"metadata": {"labels": {"zone": "a"}}}));
+    world.settle();
+    assert_eq!(world.images(), ["n0", "n1 0"]);
+    world.change_node("n1", &json!({"metadata": {"labels": {"zone": "b"}}}));
+    world.settle();
+    assert_eq!(world.images(), ["n0", "n1"]);
+}
+
+#[test]
+fn a_cordoned_node_gets_its_pod_back_unless_the_annotation_leaves_it_out() {
+    let mut world = World::settled(2, json!({}));
+    let cordon = |yes: bool| {
+        let taints =
+            if yes { json!([{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]) } else { json!([]) };
+        json!({"spec": {"unschedulable": yes, "taints": taints}})
+    };
+    world.change_node("n0", &cordon(true));
+    world.delete(&world.pod_of("n0"));
+    world.settle();
+    assert_eq!(world.images(), ["n0 0", "n1 0"]);
+    world.annotate(DAEMONSET_IGNORE_UNSCHEDULABLE, "true");
+    world.settle();
+    assert_eq!(world.images(), ["n0 0", "n1 0"], "what is there stays");
+    world.delete(&world.pod_of("n0"));
+    world.settle();
+    assert_eq!(world.images(), ["n0", "n1 0"]);
+    world.change_node("n0", &cordon(false));
+    world.settle();
+    assert_eq!(world.images(), ["n0 0", "n1 0"]);
+}
+
+#[test]
+fn of_several_pods_on_a_node_the_oldest_stays() {
+    let mut world = World::settled(1, json!({}));
+    let first = world.pod_of("n0");
+    let mut second = world.pods[&first].clone();
+    second["metadata"]["name"] = json!("log-a2b4c");
+    second["metadata"]["uid"] = json!("second");
+    second["metadata"]["creationTimestamp"] = json!(world.now());
+    world.pods.insert("log-a2b4c".to_owned(), second);
+    world.settle();
+    assert_eq!(world.pods.keys().collect::<Vec<_>>(), [&first]);
+}
+
+#[test]
+fn a_pod_that_ended_is_replaced_later_each_time_and_not_while_its_node_is_away() {
+    for phase in ["Failed", "Succeeded"] {
+        let mut world = World::settled(1, json!({}));
+        let mut waits = Vec::new();
+        for _ in 0..4 {
+            let pod = world.pod_of("n0");
+            world.end(&pod, phase);
+            let before = world.now();
+            while world.pods.contains_key(&pod) {
+                world.step();
+                world.run_kubelets();
+                world.pass(1);
+            }
+            waits.push(world.now().duration_since(before).as_secs());
+            world.step();
+            world.run_kubelets();
+            world.run_kubelets();
+        }
+        assert!(waits.windows(2).all(|pair| pair[0] <= pair[1]) && waits[3] > waits[0], "{phase}: {waits:?}");
+        world.set_ready("n0", false);
+        let pod = world.pod_of("n0");
+        world.end(&pod, phase);
+        world.pass(3600);
+        assert!(world.plan().is_idle(), "{phase}");
+        world.set_ready("n0", true);
+        world.settle();
+        assert!(!world.pods.contains_key(&pod), "{phase}");
+    }
+}
+
+#[test]
+fn pods_are_created_and_deleted_a_burst_at_a_time() {
+    let mut world = World::new(5, json!({"burstReplicas": 2}));
+    world.step();
+    world.step();
+    assert_eq!(world.pods.len(), 2);
+    world.settle();
+    assert_eq!(world.pods.len(), 5);
+    world.merge(&json!({"template": {"spec": {"nodeSelector": {"no": "where"}}}}));
+    world.step();
+    world.step();
+    let going = world.all_pods().iter().filter(|pod| pod.metadata.deletion_timestamp.is_some()).count();
+    assert_eq!(going, 2);
+    world.settle();
+    assert_eq!(world.pods.len(), 0);
+}
+
+#[test]
+fn partitioned_scaling_creates_by_name_as_far_as_the_partition_lets_it() {
+    let partition = |nodes: i32| json!({"updateStrategy": {"rollingUpdate": {"partition": nodes}}});
+    let mut world = World::new(4, json!({"scaleStrategy": {"partitionedScaling": true}}));
+    world.merge(&partition(3));
+    world.settle();
+    assert_eq!(world.images(), ["n0 0", "n1", "n2", "n3"]);
+    world.merge(&partition(1));
+    world.settle();
+    assert_eq!(world.images(), ["n0 0", "n1 0", "n2 0", "n3"]);
+}
+
+#[test]
+fn a_hook_holds_every_deletion_and_a_held_pod_does_not_come_back() {
+    let labels = json!({"labels": {"app": "log", "keep": "true"}});
+    let hook = json!({"preDelete": {"labelsHandler": {"keep": "true"}}});
+    let mut world = World::settled(2, json!({"lifecycle": hook, "template": {"metadata": labels}}));
+    world.change_node("n0", &taint("NoExecute"));
+    world.settle();
+    let held = world.pod_of("n0");
+    assert_eq!(world.pods[&held]["metadata"]["labels"]["lifecycle.apps.kruise.io/state"], "PreparingDelete");
+    world.change_node("n0", &json!({"spec": {"taints": []}}));
+    world.settle();
+    assert_eq!(world.pod_of("n0"), held, "it is held");
+    world.label(&held, "keep", "no");
+    world.settle();
+    assert!(!world.pods.contains_key(&held) && world.images() == ["n0 0", "n1 0"]);
+}

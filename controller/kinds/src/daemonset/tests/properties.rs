@@ -1,0 +1,199 @@
+//! Properties of whole histories: whatever happened before, no node has a pod too many, the budget holds after every write, and in
+//! the end each node has what it shall have.
+
+use std::collections::BTreeMap;
+
+use berth_workload::node::placement::Fit;
+use berth_workload::plan::{Action, Plan};
+use berth_workload::pod::{Pod, availability};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::super::node_of;
+use super::super::places::Places;
+use super::super::settings::settings;
+use super::super::simulation::World;
+
+/// Something that happens to a DaemonSet or its nodes.
+#[derive(Debug, Clone)]
+enum Change {
+    Image(&'static str),
+    Strategy(Value),
+    Partition(Value),
+    Pause(bool),
+    MinReady(i32),
+    NodeJoins(u8),
+    NodeGoes(u8),
+    NodeReady(u8, bool),
+    Taint(u8, Option<&'static str>),
+    AskToGo(u8),
+    Break(u8),
+    End(u8),
+    Delete(u8),
+    Orphan(u8),
+    Kubelets,
+    OneKubelet(u8),
+    Time(i64),
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let strategies = vec![
+        json!({"rollingUpdateType": "Standard", "maxUnavailable": 1, "maxSurge": null}),
+        json!({"rollingUpdateType": "Standard", "maxUnavailable": "50%", "maxSurge": 0}),
+        json!({"rollingUpdateType": "Standard", "maxUnavailable": null, "maxSurge": 1}),
+        json!({"rollingUpdateType": "Standard", "maxUnavailable": 0, "maxSurge": "40%"}),
+        json!({"rollingUpdateType": "InPlaceIfPossible", "maxUnavailable": 2, "maxSurge": null}),
+    ];
+    let effects = vec![None, Some("NoSchedule"), Some("NoExecute")];
+    prop_oneof![
+        4 => prop::sample::select(vec!["log:0", "log:1", "log:2", "bad:1"]).prop_map(Change::Image),
+        2 => prop::sample::select(strategies).prop_map(Change::Strategy),
+        2 => prop::sample::select(vec![json!(0), json!(1), json!("50%"), json!(9)]).prop_map(Change::Partition),
+        1 => any::<bool>().prop_map(Change::Pause),
+        1 => (0i32..4).prop_map(Change::MinReady),
+        2 => (0u8..5).prop_map(Change::NodeJoins),
+        1 => (0u8..5).prop_map(Change::NodeGoes),
+        2 => (0u8..5, any::<bool>()).prop_map(|(node, ready)| Change::NodeReady(node, ready)),
+        2 => (0u8..5, prop::sample::select(effects)).prop_map(|(node, effect)| Change::Taint(node, effect)),
+        1 => (0u8..5).prop_map(Change::AskToGo),
+        2 => (0u8..5).prop_map(Change::Break),
+        1 => (0u8..5).prop_map(Change::End),
+        1 => (0u8..5).prop_map(Change::Delete),
+        1 => (0u8..5).prop_map(Change::Orphan),
+        5 => Just(Change::Kubelets),
+        4 => (0u8..5).prop_map(Change::OneKubelet),
+        3 => (0i64..5).prop_map(Change::Time),
+    ]
+}
+
+fn rolling(fields: &Value) -> Value {
+    json!({"updateStrategy": {"rollingUpdate": fields}})
+}
+
+fn apply(world: &mut World, change: &Change) {
+    let node = |at: &u8| format!("n{at}");
+    let pod = |world: &World, at: &u8| world.pod_of(&node(at));
+    match change {
+        Change::Image(image) => world.set_image(image),
+        Change::Strategy(fields) => world.merge(&rolling(fields)),
+        Change::Partition(value) => world.merge(&rolling(&json!({"partition": value}))),
+        Change::Pause(paused) => world.merge(&rolling(&json!({"paused": paused}))),
+        Change::MinReady(seconds) => world.merge(&json!({"minReadySeconds": seconds})),
+        Change::NodeJoins(at) => {
+            if !world.nodes.contains_key(&node(at)) {
+                world.add_node(&node(at));
+            }
+        }
+        Change::NodeGoes(at) => drop(world.nodes.remove(&node(at))),
+        Change::NodeReady(at, ready) => world.set_ready(&node(at), *ready),
+        Change::Taint(at, effect) => {
+            let taints: Vec<_> = effect.iter().map(|effect| json!({"key": "k", "effect": effect})).collect();
+            world.change_node(&node(at), &json!({"spec": {"taints": taints}}));
+        }
+        Change::AskToGo(at) => world.label(&pod(world, at), "apps.kruise.io/specified-delete", "true"),
+        Change::Break(at) => world.break_pod(&pod(world, at)),
+        Change::End(at) => world.end(&pod(world, at), "Failed"),
+        Change::Delete(at) => world.delete(&pod(world, at)),
+        Change::Orphan(at) => {
+            let name = pod(world, at);
+            if let Some(pod) = world.pods.get_mut(&name) {
+                pod["metadata"]["ownerReferences"] = json!([]);
+            }
+        }
+        Change::Kubelets => world.run_kubelets(),
+        Change::OneKubelet(at) => world.run_kubelet(&pod(world, at)),
+        Change::Time(seconds) => world.pass(*seconds),
+    }
+}
+
+/// Pods that are not being deleted, and those that are ready, by node.
+fn by_node(world: &World) -> BTreeMap<String, (usize, usize)> {
+    let mut all = BTreeMap::new();
+    for pod in world.all_pods().iter().filter(|pod| pod.is_active()) {
+        let (active, ready): &mut (usize, usize) = all.entry(node_of(pod).to_owned()).or_default();
+        *active += 1;
+        *ready += usize::from(availability(pod, 0, world.now()).is_ready());
+    }
+    all
+}
+
+/// What a plan may do in this world.
+fn check(world: &World, plan: &Plan) -> Result<(), TestCaseError> {
+    let snapshot = world.snapshot();
+    let template = snapshot.set.spec.template.value();
+    let places = Places::new(&snapshot, &template);
+    let settings = settings(&snapshot, &template, places.wanted().count()).unwrap();
+    let pods: BTreeMap<_, _> = snapshot.pods.iter().map(|pod| (pod.metadata.uid.to_string(), pod)).collect();
+    let before = by_node(world);
+    let mut taken = 0;
+    for action in plan.actions() {
+        match action {
+            Action::CreatePod { body } => {
+                let pod: Pod = body.read().unwrap();
+                let place = &places.by_node[node_of(&pod)];
+                prop_assert_eq!(place.fit, Fit::Wanted, "a pod for a node that shall have none");
+                let most = usize::from(settings.max_surge > 0);
+                let there = before.get(node_of(&pod)).map_or(0, |(active, _)| *active);
+                prop_assert!(there <= most && place.pods.len() <= most, "{} has {} pods", node_of(&pod), there);
+            }
+            Action::DeletePod { target } | Action::PatchPod { target, .. } => {
+                let pod = pods[&target.uid];
+                let place = places.by_node.get(node_of(pod));
+                let is_wanted = place.is_some_and(|place| place.is_wanted());
+                let alone = before.get(node_of(pod)).is_some_and(|(active, _)| *active == 1);
+                let is_ready = availability(pod, 0, world.now()).is_ready();
+                taken += usize::from(is_wanted && alone && is_ready);
+            }
+            _ => {}
+        }
+    }
+    let is_away = |pods: &[&std::sync::Arc<Pod>]| {
+        !pods.iter().any(|pod| availability(pod, settings.min_ready_seconds, world.now()).is_available())
+    };
+    let away = places.wanted().filter(|(_, place)| is_away(&place.pods)).count();
+    // A deletion that somebody asked for is one at a time where only a surge is allowed.
+    let most = settings.max_unavailable.max(1);
+    prop_assert!(taken == 0 || away + taken <= most, "{taken} taken, {away} are away already, {most} may be");
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_happens_no_node_has_a_pod_too_many_and_the_budget_holds(
+        changes in prop::collection::vec((change(), any::<bool>()), 1..60)
+    ) {
+        let mut world = World::settled(3, json!({}));
+        for (change, decides) in &changes {
+            apply(&mut world, change);
+            if *decides {
+                let plan = world.plan();
+                check(&world, &plan)?;
+                world.step();
+            }
+        }
+        // In the end all is well: what was broken is repaired by a sound image.
+        for node in world.nodes.keys().cloned().collect::<Vec<_>>() {
+            world.set_ready(&node, true);
+        }
+        world.merge(&rolling(&json!({"partition": 0, "paused": false})));
+        world.set_image("log:9");
+        world.pass(3600);
+        world.settle();
+        let snapshot = world.snapshot();
+        let template = snapshot.set.spec.template.value();
+        let places = Places::new(&snapshot, &template);
+        for (name, place) in &places.by_node {
+            let images: Vec<_> = place.pods.iter().map(|pod| &*pod.spec.containers[0].image).collect();
+            match place.fit {
+                Fit::Wanted => prop_assert_eq!(images, ["log:9"], "{}", name),
+                Fit::MayStay => prop_assert!(images.len() <= 1, "{name} {images:?}"),
+                Fit::Unwanted => prop_assert!(images.is_empty(), "{name} {images:?}"),
+            }
+        }
+        let status = world.status();
+        prop_assert_eq!(status.number_available, status.desired_number_scheduled);
+        prop_assert!(status.conditions.is_empty(), "{:?}", status.conditions);
+    }
+}

@@ -1,0 +1,246 @@
+//! How a new template reaches the pods.
+
+use berth_api::names::annotation::{
+    DAEMONSET_HOLD_REVISION, DAEMONSET_IGNORE_NOT_READY, DAEMONSET_TEMPLATE_GENERATION,
+};
+use serde_json::{Value, json};
+
+use super::super::simulation::World;
+
+fn rolling(fields: Value) -> Value {
+    json!({"updateStrategy": {"rollingUpdate": fields}})
+}
+
+/// The images after each round, until nothing changes any more.
+fn history(world: &mut World) -> Vec<String> {
+    let mut all = Vec::new();
+    for _ in 0..60 {
+        world.step();
+        world.run_kubelets();
+        world.pass(1);
+        let images = world.images().join(", ");
+        if all.last() != Some(&images) {
+            all.push(images);
+        }
+    }
+    all
+}
+
+#[test]
+fn standard_replaces_pods_one_by_one_from_the_last_node() {
+    let mut world = World::settled(3, json!({}));
+    world.set_image("log:1");
+    let all = history(&mut world);
+    assert_eq!(all[..3], ["n0 0, n1 0, n2 0", "n0 0, n1 0, n2", "n0 0, n1 0, n2 1"]);
+    assert_eq!(all.last().unwrap(), "n0 1, n1 1, n2 1");
+    assert!(all.iter().all(|images| images.split(", ").filter(|one| one.len() == 2).count() <= 1), "{all:?}");
+}
+
+#[test]
+fn in_place_keeps_the_pods_and_replaces_what_has_no_gate() {
+    let mut world = World::settled(3, rolling(json!({"rollingUpdateType": "InPlaceIfPossible"})));
+    let before: Vec<_> = world.pods.keys().cloned().collect();
+    world.set_image("log:1");
+    world.settle();
+    assert_eq!(world.images(), ["n0 1", "n1 1", "n2 1"]);
+    assert_eq!(world.pods.keys().cloned().collect::<Vec<_>>(), before);
+    let old = world.pod_of("n1");
+    world.pods.get_mut(&old).unwrap()["spec"]["readinessGates"] = json!([]);
+    world.set_image("log:2");
+    world.settle();
+    assert_eq!(world.images(), ["n0 2", "n1 2", "n2 2"]);
+    let now: Vec<_> = world.pods.keys().cloned().collect();
+    assert_eq!(before.iter().filter(|name| now.contains(name)).count(), 2);
+    assert!(!now.contains(&old));
+}
+
+#[test]
+fn a_partition_leaves_the_first_nodes_and_raised_it_takes_nothing_back() {
+    for type_ in ["Standard", "InPlaceIfPossible"] {
+        let mut world = World::settled(3, rolling(json!({"partition": 2, "rollingUpdateType": type_})));
+        world.set_image("log:1");
+        world.settle();
+        assert_eq!(world.images(), ["n0 0", "n1 0", "n2 1"]);
+        world.merge(&rolling(json!({"partition": 3})));
+        world.settle();
+        assert_eq!(world.images(), ["n0 0", "n1 0", "n2 1"]);
+        world.merge(&rolling(json!({"partition": "50%"})));
+        world.settle();
+        assert_eq!(world.images(), ["n0 0", "n1 1", "n2 1"], "rounded down");
+    }
+}
+
+#[test]
+fn a_selector_limits_the_update_to_its_nodes() {
+    let mut world = World::settled(3, json!({}));
+    world.change_node("n0", &json!({"metadata": {"labels": {"canary": "yes"}}}));
+    world.merge(&rolling(json!({"selector": {"matchLabels": {"canary": "yes"}}})));
+    world.set_image("log:1");
+    world.settle();
+    assert_eq!(world.images(), ["n0 1", "n1 0", "n2 0"]);
+}
+
+#[test]
+fn paused_and_on_delete_update_nobody_and_a_deleted_pod_is_new() {
+    for strategy in [json!({"type": "OnDelete"}), json!({"rollingUpdate": {"paused": true}})] {
+        let mut world = World::settled(2, json!({"updateStrategy": strategy}));
+        world.set_image("log:1");
+        world.settle();
+        assert_eq!(world.images(), ["n0 0", "n1 0"]);
+        world.delete(&world.pod_of("n0"));
+        world.settle();
+        assert_eq!(world.images(), ["n0 1", "n1 0"]);
+    }
+}
+
+#[test]
+fn a_surge_makes_the_new_pod_before_the_old_one_goes() {
+    let mut world = World::settled(3, rolling(json!({"maxSurge": 1})));
+    world.set_image("log:1");
+    let all = history(&mut world);
+    assert_eq!(all[1], "n0 0, n1 0, n2 0 1");
+    assert_eq!(all.last().unwrap(), "n0 1, n1 1, n2 1");
+    assert!(all.iter().all(|images| images.split(", ").all(|one| one.len() > 2)), "none is ever without: {all:?}");
+    let both = |images: &String| images.split(", ").filter(|one| one.len() > 4).count();
+    assert!(all.iter().all(|images| both(images) <= 1), "{all:?}");
+}
+
+#[test]
+fn a_second_update_during_a_surge_leaves_at_most_two_pods_on_a_node() {
+    let mut world = World::settled(2, rolling(json!({"maxSurge": 2})));
+    world.set_image("log:1");
+    world.step();
+    world.step();
+    world.set_image("log:2");
+    let all = history(&mut world);
+    assert_eq!(all.last().unwrap(), "n0 2, n1 2");
+    let active = |one: &str| one.split(' ').skip(1).filter(|image| !image.starts_with('(')).count();
+    assert!(all.iter().all(|images| images.split(", ").all(|one| active(one) <= 2)), "{all:?}");
+}
+
+/// OpenKruise deletes every pod here, one round after the other (#1323).
+#[test]
+fn two_updates_within_min_ready_seconds_never_take_a_second_pod() {
+    let mut world = World::settled(3, json!({"minReadySeconds": 10}));
+    world.pass(20);
+    world.settle();
+    let mut least = 3;
+    for image in ["log:1", "log:2", "log:3"] {
+        world.set_image(image);
+        for _ in 0..4 {
+            world.step();
+            world.run_kubelets();
+            world.pass(1);
+            let ready = world.status().number_ready;
+            least = least.min(ready);
+        }
+    }
+    assert!(least >= 2, "{least}");
+    world.settle();
+    assert_eq!(world.images(), ["n0 3", "n1 3", "n2 3"]);
+}
+
+#[test]
+fn broken_pods_are_replaced_first_and_a_revision_that_fails_stops() {
+    let mut world = World::settled(4, json!({}));
+    let (a, b) = (world.pod_of("n0"), world.pod_of("n1"));
+    world.break_pod(&a);
+    world.break_pod(&b);
+    world.set_image("log:1");
+    world.step();
+    world.step();
+    assert_eq!(world.images()[..2], ["n0 (0)", "n1 (0)"]);
+    world.settle();
+    assert_eq!(world.images(), ["n0 1", "n1 1", "n2 1", "n3 1"]);
+    world.set_image("bad:1");
+    for _ in 0..30 {
+        world.step();
+        world.run_kubelets();
+        world.pass(1);
+    }
+    assert_eq!(world.available(), 3, "{:?}", world.images());
+}
+
+#[test]
+fn a_node_that_is_away_uses_the_budget_up_and_blocked_names_it_and_the_remedy() {
+    let mut world = World::settled(3, rolling(json!({"rollingUpdateType": "InPlaceIfPossible"})));
+    world.set_ready("n1", false);
+    world.set_image("log:1");
+    for _ in 0..10 {
+        world.step();
+        world.run_kubelets();
+        world.pass(1);
+    }
+    assert_eq!(world.images(), ["n0 0", "n1 0", "n2 0"]);
+    let blocked = world.status().conditions;
+    assert!(
+        blocked[0].message.contains("n1;") && blocked[0].message.contains(DAEMONSET_IGNORE_NOT_READY),
+        "{blocked:?}"
+    );
+    world.annotate(DAEMONSET_IGNORE_NOT_READY, "true");
+    for _ in 0..20 {
+        world.step();
+        world.run_kubelets();
+        world.pass(1);
+    }
+    assert_eq!(world.images(), ["n0 1", "n1 0", "n2 1"]);
+    world.set_ready("n1", true);
+    world.settle();
+    assert_eq!(world.images(), ["n0 1", "n1 1", "n2 1"]);
+}
+
+#[test]
+fn with_the_annotation_a_node_that_is_left_out_keeps_its_revision() {
+    let mut world = World::settled(3, rolling(json!({"partition": 2})));
+    world.set_image("log:1");
+    world.settle();
+    world.delete(&world.pod_of("n0"));
+    world.settle();
+    assert_eq!(world.images(), ["n0 1", "n1 0", "n2 1"], "without it, a pod that is made anew is new");
+    world.annotate(DAEMONSET_HOLD_REVISION, "true");
+    world.delete(&world.pod_of("n1"));
+    world.settle();
+    assert_eq!(world.images()[1], "n1 0");
+}
+
+#[test]
+fn a_rollback_brings_the_old_revision_back_and_makes_none_anew() {
+    let mut world = World::settled(2, json!({}));
+    world.set_image("log:1");
+    world.settle();
+    world.set_image("log:0");
+    world.settle();
+    assert_eq!((world.images(), world.revisions.len()), (vec!["n0 0".to_owned(), "n1 0".to_owned()], 2));
+    let newest = world.revisions.values().map(|revision| revision["revision"].as_i64().unwrap()).max();
+    assert_eq!(newest, Some(3));
+}
+
+#[test]
+fn pods_of_kubernetes_own_daemonset_stay_where_its_generation_is_named() {
+    let mut world = World::settled(2, json!({}));
+    for pod in world.pods.values_mut() {
+        pod["metadata"]["labels"]["controller-revision-hash"] = json!("native");
+        pod["metadata"]["labels"]["pod-template-generation"] = json!("4");
+    }
+    let before = world.pods.clone();
+    world.annotate(DAEMONSET_TEMPLATE_GENERATION, "4");
+    world.settle();
+    assert_eq!(world.pods.keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());
+    assert_eq!(world.status().updated_number_scheduled, 2);
+    world.add_node("n9");
+    world.settle();
+    let new = world.pod_of("n9");
+    assert_eq!(world.pods[&new]["metadata"]["labels"]["pod-template-generation"], "4");
+}
+
+#[test]
+fn orphans_are_taken_over_and_nothing_is_made_beside_them() {
+    let mut world = World::settled(2, json!({}));
+    for object in world.pods.values_mut().chain(world.revisions.values_mut()) {
+        object["metadata"]["ownerReferences"] = json!([]);
+    }
+    let before: Vec<_> = world.pods.keys().cloned().collect();
+    world.settle();
+    assert_eq!(world.pods.keys().cloned().collect::<Vec<_>>(), before);
+    assert!(world.all_pods().iter().all(|pod| pod.metadata.controller().is_some()));
+}

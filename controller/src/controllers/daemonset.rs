@@ -1,0 +1,165 @@
+//! The Advanced DaemonSet controller: observe, decide, act, status.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use berth_api::v1beta1::daemonset::DaemonSet;
+use berth_kinds::daemonset::{Ended, Orphans, Snapshot, decide, hooks, is_news as is_news_of_node, noted, status};
+use berth_runtime::driver::Next;
+use berth_runtime::object::owner_key;
+use berth_runtime::queue::Queue;
+use berth_runtime::{Change, Key, Object, Resource, Store, object, turn};
+use berth_workload::gates::Gates;
+use berth_workload::inplace::resize::Ability;
+use berth_workload::plan::{Outcome, Plan};
+use berth_workload::podset::Phases;
+use jiff::Timestamp;
+
+use crate::acting::{Acting, LARGE};
+use crate::change;
+use crate::controllers::Controller;
+use crate::podset::{Observed, PodSetReads};
+use crate::reads::{Read, Reader};
+use crate::told::Told;
+use crate::unreadable;
+use crate::watched::{CustomResource, Watched};
+
+/// What a decision about a DaemonSet is made of.
+pub(crate) struct Reads {
+    pub(crate) sets: Arc<Store<Watched<DaemonSet>>>,
+    pub(crate) of_pods: PodSetReads,
+    told: Told,
+    ended: EndedPods,
+}
+
+/// By uid of the DaemonSet and by node: pods that ended again and again. Not kept over a restart: then they are counted anew.
+type EndedPods = Arc<Mutex<BTreeMap<String, BTreeMap<Box<str>, Ended>>>>;
+
+impl CustomResource for DaemonSet {
+    const RESOURCE: Resource = object::DAEMON_SETS;
+}
+
+impl Read for Watched<DaemonSet> {
+    fn store() -> Arc<Store<Self>> {
+        Store::new(&[])
+    }
+}
+
+impl Controller for Reads {
+    const RESOURCE: Resource = object::DAEMON_SETS;
+    const NAME: &'static str = "daemonset";
+
+    fn new(reader: &mut Reader<'_>) -> Self {
+        Self {
+            sets: reader.read(),
+            of_pods: PodSetReads::new(reader),
+            told: Told::default(),
+            ended: EndedPods::default(),
+        }
+    }
+
+    /// Wakes a DaemonSet when it, one of its pods or revisions, or what a node is to it changes.
+    fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
+        let (to, acting, ended) = (queue.clone(), acting.clone(), self.ended.clone());
+        self.sets.on_change(move |change| match change {
+            Change::Applied { old: Some(old), new } if !is_news(&old.0, &new.0) => {}
+            Change::Applied { new, .. } => to.add(Key::of(&**new)),
+            Change::Deleted { old } => {
+                acting.expectations.forget(old.uid());
+                ended.lock().unwrap_or_else(PoisonError::into_inner).remove(old.uid());
+            }
+            Change::Synced => {}
+        });
+        let to = queue.clone();
+        self.sets.on_unreadable(move |odd| to.add(Key::new(&odd.namespace, &odd.name)));
+        self.of_pods.wake(&self.sets, queue);
+        let (to, sets) = (queue.clone(), self.sets.clone());
+        self.of_pods.nodes.on_change(move |change| {
+            for set in sets.all() {
+                let is_news = match change {
+                    Change::Applied { old, new } => is_news_of_node(&set.0, old.as_ref().map(|old| &*old.0), &new.0),
+                    Change::Deleted { .. } => true,
+                    Change::Synced => false,
+                };
+                if is_news {
+                    to.add(Key::of(&*set));
+                }
+            }
+        });
+    }
+
+    /// One round for one DaemonSet.
+    async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
+        let round = |set: Arc<_>| async move { round(self, acting, &set).await };
+        unreadable::by_last_read(acting, (&self.sets, &self.told), key, round).await
+    }
+}
+
+fn is_news(old: &DaemonSet, new: &DaemonSet) -> bool {
+    change::is_news((&old.metadata, &old.status), (&new.metadata, &new.status), |status| {
+        for condition in &mut status.conditions {
+            condition.message = String::new();
+            condition.last_transition_time = None;
+        }
+    })
+}
+
+/// Everything that a decision about this DaemonSet reads, from the stores alone.
+pub(crate) fn observe(reads: &Reads, set: &Watched<DaemonSet>, gates: Gates, resize: Ability) -> Snapshot {
+    let (owner, of_pods) = (owner_key(set), &reads.of_pods);
+    let Observed { pods, strays, revisions, node_images, nodes: _, jobs, claims: _, unreadable } =
+        of_pods.observe(&owner, &set.0.spec.selector, &set.0.spec.template, gates);
+    let orphaned = of_pods.orphaned(set.namespace());
+    let nodes = of_pods.nodes.all();
+    let ended = reads.ended.lock().unwrap_or_else(PoisonError::into_inner).get(set.uid()).cloned();
+    Snapshot {
+        hooks: hooks(&set.0),
+        orphans: Orphans::of(&set.0, orphaned.pods, orphaned.revisions),
+        nodes: nodes.iter().map(|node| (node.0.metadata.name.clone(), node.0.clone())).collect(),
+        ended: ended.unwrap_or_default(),
+        set: set.0.clone(),
+        pods,
+        strays,
+        revisions,
+        node_images,
+        jobs,
+        unreadable,
+        phases: Phases::default(),
+        gates,
+        resize,
+        // Seeded by the operating system, anew for every hasher.
+        seed: RandomState::new().build_hasher().finish(),
+    }
+}
+
+/// Has it many pods, or is it to have many? By the numbers that are at hand.
+fn is_large(set: &DaemonSet) -> bool {
+    let desired = set.status.as_ref().map_or(0, |status| status.desired_number_scheduled);
+    usize::try_from(desired).is_ok_and(|pods| pods > LARGE)
+}
+
+async fn round(reads: &Reads, acting: &Acting, set: &Watched<DaemonSet>) -> Next {
+    if let Err(next) = acting.settled(set.uid()).await {
+        return next;
+    }
+    let now = Timestamp::now();
+    let is_large = is_large(&set.0);
+    let decided = || {
+        let snapshot = observe(reads, set, acting.gates, acting.resize);
+        acting.has_all_of_others(set.uid(), &snapshot.pods)?;
+        let plan = decide(&snapshot, now);
+        Ok((snapshot, plan))
+    };
+    let (snapshot, plan): (Snapshot, Plan) = match turn::decide(is_large, decided).await {
+        Ok(decided) => decided,
+        Err(next) => return next,
+    };
+    let ended = noted(&snapshot, &plan, now);
+    if !ended.is_empty() {
+        let mut all = reads.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        all.entry(set.uid().to_owned()).or_default().extend(ended);
+    }
+    let status = |outcome: &Outcome| turn::alone(is_large, || status(&snapshot, &plan, outcome, now));
+    acting.carry_out(&plan, &reads.sets, set, (&set.0.status, |outcome: &Outcome| Some(status(outcome)))).await
+}

@@ -1,0 +1,31 @@
+//! The last part of the names of pods that have no place in an order.
+
+use std::collections::BTreeSet;
+
+/// Letters and digits that cannot spell a word, as Kubernetes uses for generated names.
+const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+/// The length of an id.
+const ID_LENGTH: usize = 5;
+
+/// Ids that are not taken, in an order that the seed gives.
+pub fn fresh_ids(seed: u64, mut taken: BTreeSet<String>) -> impl Iterator<Item = String> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut letter = move || char::from(ALPHABET[random.usize(..ALPHABET.len())]);
+    std::iter::repeat_with(move || (0..ID_LENGTH).map(|_| letter()).collect::<String>())
+        .filter(move |id| taken.insert(id.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ids_of_two_seeds_differ_and_those_of_one_do_not_repeat() {
+        let ids = |seed| fresh_ids(seed, BTreeSet::new()).take(1_000).collect::<BTreeSet<_>>();
+        assert_eq!(ids(1), ids(1), "a decision can be repeated");
+        assert!(ids(1).len() == 1_000 && ids(1).is_disjoint(&ids(2)));
+        assert!(ids(3).iter().all(|id| id.len() == ID_LENGTH && id.bytes().all(|b| ALPHABET.contains(&b))));
+        let taken: BTreeSet<_> = ids(1);
+        assert!(fresh_ids(1, taken.clone()).take(10).all(|id| !taken.contains(&id)));
+    }
+}

@@ -78,16 +78,18 @@ pub fn inject(pod: &Value, sets: &[Matched<'_>], settings: &Settings<'_>, now: &
     sets.sort_by_key(|set| set.name);
     let mut injected = without_refused(pod, &sets, settings, now);
     // What one of them could not have may be there once the others are: an annotation that another one puts in order. A
-    // second call would find it, so the first one does.
+    // second call would find it, so the first one does. Nor may a second call find another reason than the first one tells: a name
+    // may be that of a container which came with another one.
     for _ in 0..injected.refusals.len() {
         let again = without_refused(&injected.pod, &sets, settings, now);
+        // What one brought the first time is there, whatever becomes of it the second time.
+        let is_refused = |of: &Refusal| injected.refusals.iter().any(|known| known.sidecar_set == of.sidecar_set);
+        injected.refusals = again.refusals.into_iter().filter(is_refused).collect();
         if again.pod == injected.pod {
             break;
         }
         let new: Vec<String> = again.warnings.into_iter().filter(|new| !injected.warnings.contains(new)).collect();
         injected.warnings.extend(new);
-        // What one brought the first time is there, whatever becomes of it the second time.
-        injected.refusals.retain(|refusal| again.refusals.iter().any(|of| of.sidecar_set == refusal.sidecar_set));
         injected.pod = again.pod;
     }
     injected

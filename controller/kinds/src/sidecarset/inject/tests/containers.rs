@@ -65,6 +65,36 @@ fn a_container_of_the_same_name_is_replaced_at_its_place() {
 }
 
 #[test]
+fn who_is_refused_is_told_the_same_reason_by_a_second_call() {
+    let container = |name: &str| json!([{"name": name, "image": "i"}]);
+    let pod = json!({
+        "metadata": {"name": "web"}, "spec": {"containers": container("main"), "initContainers": container("mesh")},
+    });
+    let first = set("a", json!({"containers": container("mesh"), "initContainers": container("sync")}));
+    for (what, brings, reason) in [
+        (
+            "another brings nothing of it",
+            json!({"containers": container("log")}),
+            "the pod has one of that name in spec.init",
+        ),
+        (
+            "another brings one of its names",
+            json!({"containers": container("sync")}),
+            "the pod has one of that name in spec.cont",
+        ),
+    ] {
+        let sets = [set("a", serde_json::to_value(&first.spec).unwrap()), set("b", brings)];
+        let once = run(&pod, &sets, false, NOW);
+        assert!(
+            matches!(&*once.refusals, [one] if one.sidecar_set == "a" && one.reason.contains(reason)),
+            "{what}: {once:?}"
+        );
+        let twice = run(&once.pod, &sets, false, LATER);
+        assert_eq!((twice.pod, twice.refusals), (once.pod, once.refusals), "{what}");
+    }
+}
+
+#[test]
 fn two_containers_of_one_name_are_refused() {
     let twice = |spec: Value| set("b", spec);
     let table = [

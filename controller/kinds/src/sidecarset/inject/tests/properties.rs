@@ -199,6 +199,8 @@ proptest! {
         let once = run(&pod, &sets, sort, NOW);
         let twice = run(&once.pod, &sets, sort, LATER);
         prop_assert_eq!(&twice.pod, &once.pod);
+        // With one reason: the pod is told it.
+        prop_assert!(once.refusals.iter().all(|refusal| twice.refusals.contains(refusal)), "{:?}", twice.refusals);
         prop_assert!(!twice.warnings.iter().any(|warning| warning.contains("is replaced")));
     }
 

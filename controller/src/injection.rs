@@ -107,8 +107,6 @@ impl Injection {
 
     /// Would nobody inject into the pod, whatever selects it? The webhook is not called for such a pod, so it misses nothing.
     pub(crate) fn leaves_alone(&self, pod: &Pod, namespaces: &Store<Watched<Namespace>>) -> bool {
-        let (key, value) = UNTOUCHED;
-        let is_untouched = |namespace: &Watched<Namespace>| namespace.0.metadata.label(key) == Some(value);
         self.protected.contains(&*pod.metadata.namespace)
             || pod.metadata.annotation(MIRROR_POD).is_some()
             || namespaces.get("", &pod.metadata.namespace).is_some_and(|namespace| is_untouched(&namespace))
@@ -170,6 +168,17 @@ fn recorded_revisions(pod: &Value) -> BTreeMap<String, String> {
     let text = pod["metadata"]["annotations"][HASH].as_str();
     let records = records::read(text).unwrap_or_default().into_iter();
     records.map(|(set, record)| (set, record.controller_revision)).collect()
+}
+
+fn is_untouched(namespace: &Watched<Namespace>) -> bool {
+    namespace.0.metadata.label(UNTOUCHED.0) == Some(UNTOUCHED.1)
+}
+
+/// Would the webhook be called for the pod if it were selected, in a namespace that is not protected? Of one that is not known nobody
+/// can tell.
+fn may_be_called_for(pod: &Value, namespace: Option<&Watched<Namespace>>) -> bool {
+    let is_mirror = !pod["metadata"]["annotations"][MIRROR_POD].is_null();
+    !is_mirror && namespace.is_some_and(|namespace| !is_untouched(namespace))
 }
 
 pub(crate) fn is_paused(set: &SidecarSet) -> bool {
@@ -273,11 +282,14 @@ impl Injection {
     }
 
     /// The plan, whose new pods have the containers already. The webhook finds nothing to do then, and where no replica answers it, as
-    /// when all of them have just started, pods that we create ourselves do not miss them. What is refused the webhook refuses.
+    /// when all of them have just started, pods that we create ourselves do not miss them. What is refused the webhook refuses, and for
+    /// whom it is not called nothing is done here either: that takes a namespace that is known.
     pub(crate) fn with_sidecars<'a>(&self, plan: &'a Plan) -> Cow<'a, Plan> {
         let is_new_pod = |action: &Action| matches!(action, Action::CreatePod { .. });
-        let has_sets = self.stores.get().is_some_and(|stores| !stores.sets.is_empty());
-        if !has_sets || !plan.actions().any(is_new_pod) {
+        let Some(stores) = self.stores.get().filter(|stores| !stores.sets.is_empty()) else {
+            return Cow::Borrowed(plan);
+        };
+        if !plan.actions().any(is_new_pod) {
             return Cow::Borrowed(plan);
         }
         let mut plan = plan.clone();
@@ -286,6 +298,10 @@ impl Injection {
             let Action::CreatePod { body } = action else { continue };
             let pod = body.value();
             let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
+            let known = stores.namespaces.get("", namespace);
+            if !may_be_called_for(&pod, known.as_deref()) {
+                continue;
+            }
             if let Ok(Injected { pod: Some(injected), refused: None, .. }) = self.inject(namespace, None, &pod) {
                 *body = Body::from(&injected);
             }
@@ -393,6 +409,24 @@ mod tests {
         let mut set = json!({"metadata": {"name": name, "uid": name, "resourceVersion": "1"}, "spec": spec});
         set["spec"]["selector"] = json!({"matchLabels": {"app": "web"}});
         serde_json::from_value(set).unwrap()
+    }
+
+    #[test]
+    fn a_pod_of_ours_gets_nothing_where_the_webhook_is_never_called() {
+        let pod = |annotations: Value| json!({"metadata": {"name": "a", "annotations": annotations}});
+        let namespace = |labels: Value| serde_json::from_value(json!({"metadata": {"name": "n", "labels": labels}}));
+        let plain: Watched<Namespace> = namespace(json!({"team": "a"})).unwrap();
+        let other: Watched<Namespace> = namespace(json!({UNTOUCHED.0: "other"})).unwrap();
+        let untouched: Watched<Namespace> = namespace(json!({UNTOUCHED.0: UNTOUCHED.1})).unwrap();
+        for (what, annotations, namespace, expected) in [
+            ("a pod", Value::Null, Some(&plain), true),
+            ("a pod with annotations", json!({"a": "b"}), Some(&other), true),
+            ("whose namespace nobody may touch", Value::Null, Some(&untouched), false),
+            ("whose namespace came a moment ago", Value::Null, None, false),
+            ("a mirror of a static pod", json!({MIRROR_POD: "x"}), Some(&plain), false),
+        ] {
+            assert_eq!(may_be_called_for(&pod(annotations), namespace), expected, "{what}");
+        }
     }
 
     #[test]

@@ -13,6 +13,8 @@ mod ownership_tests;
 mod pod_asks;
 mod pod_pinning;
 mod podset;
+#[cfg(test)]
+mod random_sidecars;
 mod reads;
 mod resize;
 mod run;

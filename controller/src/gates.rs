@@ -48,11 +48,16 @@ fn depend(gates: Gates) -> Gates {
     let gated = gates.has(Gate::KruisePodReadinessGate) && gates.has(Gate::PodWebhook);
     let gates = gates.with(Gate::KruisePodReadinessGate, gated);
     if !gates.has(Gate::KruiseDaemon) {
-        let of_daemons =
-            [Gate::PreDownloadImageForInPlaceUpdate, Gate::InPlaceUpdateEnvFromMetadata, Gate::ImagePullJob];
+        let of_daemons = [
+            Gate::PreDownloadImageForInPlaceUpdate,
+            Gate::PreDownloadImageForDaemonSetUpdate,
+            Gate::InPlaceUpdateEnvFromMetadata,
+            Gate::ImagePullJob,
+        ];
         return of_daemons.into_iter().fold(gates, |gates, gate| gates.with(gate, false));
     }
-    let pulls = gates.has(Gate::ImagePullJob) || gates.has(Gate::PreDownloadImageForInPlaceUpdate);
+    let pulls = [Gate::ImagePullJob, Gate::PreDownloadImageForInPlaceUpdate, Gate::PreDownloadImageForDaemonSetUpdate];
+    let pulls = pulls.into_iter().any(|gate| gates.has(gate));
     gates.with(Gate::ImagePullJob, pulls)
 }
 

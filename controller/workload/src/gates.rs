@@ -9,6 +9,8 @@ pub enum Gate {
     CloneSetShortHash,
     /// The images of a new revision are pulled ahead on the nodes that hold old pods.
     PreDownloadImageForInPlaceUpdate,
+    /// The images of a DaemonSet's new revision are pulled ahead on the nodes that hold old pods.
+    PreDownloadImageForDaemonSetUpdate,
     /// A raised partition brings pods back to the old revision.
     CloneSetPartitionRollback,
     /// A container whose environment reads a changed label or annotation is restarted in place.
@@ -71,6 +73,19 @@ const fn known(name: &'static str, maturity: Maturity, default: bool, meaning: R
 pub const KNOWN: &[Known] = &[
     known("CloneSetShortHash", Maturity::Alpha, false, Ok(Gate::CloneSetShortHash)),
     known("PreDownloadImageForInPlaceUpdate", Maturity::Alpha, false, Ok(Gate::PreDownloadImageForInPlaceUpdate)),
+    known("PreDownloadImageForDaemonSetUpdate", Maturity::Alpha, false, Ok(Gate::PreDownloadImageForDaemonSetUpdate)),
+    known(
+        "DaemonSetPruneIneligibleNodes",
+        Maturity::Alpha,
+        false,
+        Err("nodes where no pod of a DaemonSet belongs never count in its rollout"),
+    ),
+    known(
+        "DefaultHostNetworkHostPortsInPodTemplates",
+        Maturity::Alpha,
+        false,
+        Err("templates are kept as they are written, always"),
+    ),
     known("CloneSetPartitionRollback", Maturity::Alpha, false, Ok(Gate::CloneSetPartitionRollback)),
     known("InPlaceUpdateEnvFromMetadata", Maturity::Beta, true, Ok(Gate::InPlaceUpdateEnvFromMetadata)),
     known("InPlaceWorkloadVerticalScaling", Maturity::Alpha, false, Ok(Gate::InPlaceWorkloadVerticalScaling)),
@@ -113,10 +128,8 @@ pub const KNOWN: &[Known] = &[
 ];
 
 /// Gates of OpenKruise's for kinds and webhooks that are not here: they are accepted, so that its values can be taken over.
-pub const ELSEWHERE: [&str; 15] = [
-    "DaemonSetPruneIneligibleNodes",
+pub const ELSEWHERE: [&str; 12] = [
     "DaemonWatchingPod",
-    "DefaultHostNetworkHostPortsInPodTemplates",
     "DeletionProtectionForCRDCascadingGate",
     "EnableExternalCerts",
     "EnablePodProbeMarkerOnServerless",
@@ -124,7 +137,6 @@ pub const ELSEWHERE: [&str; 15] = [
     "PodProbeMarkerGate",
     "PodUnavailableBudgetDeleteGate",
     "PodUnavailableBudgetUpdateGate",
-    "PreDownloadImageForDaemonSetUpdate",
     "ResourceDistributionGate",
     "ResourcesDeletionProtection",
     "SidecarTerminator",

@@ -98,6 +98,7 @@ impl Settings {
         Knobs {
             enabled: snapshot.gates.has(Gate::PreDownloadImageForInPlaceUpdate),
             policy: self.policy,
+            for_new_pods: false,
             is_rolling: rolling.is_some() && strategy.type_ != CloneSetUpdateStrategyType::OnDelete,
             replicas: self.wanted.replicas,
             partition: self.wanted.partition,

@@ -45,7 +45,7 @@ impl<'a> Turns<'a> {
         revisions: &Revisions,
         now: Timestamp,
     ) -> Self {
-        let holds_revision = snapshot.annotation(DAEMONSET_HOLD_REVISION) == Some("true");
+        let holds_revision = holds_revision(snapshot);
         let allowed = allowed(snapshot, settings, places, revisions, holds_revision);
         let is_counted = |place: &Place<'_>| place.node.ready || !ignores_not_ready(snapshot);
         let is_away = |place: &Place<'_>| !is_available(place, settings.min_ready_seconds, now);
@@ -85,6 +85,11 @@ impl<'a> Turns<'a> {
 /// With the annotation, nodes that are not Ready count against no limit.
 pub(super) fn ignores_not_ready(snapshot: &Snapshot) -> bool {
     snapshot.annotation(DAEMONSET_IGNORE_NOT_READY) == Some("true")
+}
+
+/// With the annotation, a node that an update leaves out keeps its revision when its pod is made anew.
+pub(super) fn holds_revision(snapshot: &Snapshot) -> bool {
+    snapshot.annotation(DAEMONSET_HOLD_REVISION) == Some("true")
 }
 
 /// Do all pods of the node go already?

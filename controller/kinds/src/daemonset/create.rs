@@ -6,7 +6,7 @@ use std::sync::Arc;
 use berth_api::names::label::POD_TEMPLATE_GENERATION;
 use berth_workload::node::placement::{pin_to_node, tolerate_as_daemon};
 use berth_workload::plan::{Action, Body, Event, Plan, Step};
-use berth_workload::pod::availability;
+use berth_workload::pod::{Pod, availability};
 use berth_workload::podset::history::Revisions;
 use berth_workload::podset::ids::fresh_ids;
 use berth_workload::podset::new_pod::new_pod;
@@ -16,7 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::Snapshot;
-use super::choose::{Turns, candidate};
+use super::choose::{Turns, candidate, holds_revision};
 use super::places::{Place, Places, is_updated, node_of, template_generation};
 use super::settings::Settings;
 
@@ -36,15 +36,12 @@ pub(super) fn create(
     let taken_over: BTreeSet<_> = snapshot.orphans.pods().iter().map(|pod| node_of(pod)).collect();
     nodes.retain(|node| !taken_over.contains(node));
     let later = nodes.split_off(nodes.len().min(settings.burst));
-    let held = turns.holds_revision.then(|| former(snapshot, revisions)).flatten();
-    let template_of = |revision: &Revision| revisions.template_of(revision).into_owned();
-    let updated = (!nodes.is_empty()).then(|| template_of(&revisions.updated));
-    let former = held.as_ref().filter(|_| !nodes.is_empty()).map(|former| (former, template_of(former)));
     let taken = snapshot.pods.iter().filter_map(|pod| Some(pod.metadata.name.rsplit_once('-')?.1.to_owned()));
     let ids = fresh_ids(snapshot.seed, taken.collect());
-    let steps = nodes.iter().zip(ids).filter_map(|(node, id)| match &former {
-        Some((former, template)) if !turns.is_allowed(node) => Some(step(snapshot, (former, template), node, &id)),
-        _ => Some(step(snapshot, (&revisions.updated, updated.as_ref()?), node, &id)),
+    let steps = nodes.iter().zip(ids).map(|(node, id)| {
+        let keeps = turns.holds_revision && !turns.is_allowed(node);
+        let revision = if keeps { &revisions.current } else { &revisions.updated };
+        step(snapshot, (revision, &revisions.template_of(revision)), node, &id)
     });
     plan.add_stage("create", steps.collect());
     if !later.is_empty() {
@@ -107,18 +104,14 @@ fn to_surge<'a>(
     nodes
 }
 
-/// The newest revision beside the updated one that pods have, or else that there is.
-fn former(snapshot: &Snapshot, revisions: &Revisions) -> Option<Arc<Revision>> {
+/// The newest revision beside the updated one that pods have; where nodes keep theirs, else the newest that there is.
+pub(super) fn former(snapshot: &Snapshot, revisions: &Revisions) -> Option<Arc<Revision>> {
     let others = || snapshot.revisions.iter().rev().filter(|one| one.metadata.name != revisions.updated.metadata.name);
-    let is_used = |one: &&Arc<Revision>| {
-        let label = |pod: &Arc<_>| -> bool { has_label(pod, &one.metadata.name) };
-        snapshot.pods.iter().any(label)
+    let has = |pod: &Arc<Pod>, one: &Revision| {
+        pod.metadata.label(REVISION_LABEL).is_some_and(|label| revision::same(label, &one.metadata.name))
     };
-    others().find(is_used).or_else(|| others().next()).cloned()
-}
-
-fn has_label(pod: &berth_workload::pod::Pod, revision: &str) -> bool {
-    pod.metadata.label(REVISION_LABEL).is_some_and(|label| revision::same(label, revision))
+    let used = others().find(|one| snapshot.pods.iter().any(|pod| pod.is_active() && has(pod, one)));
+    used.or_else(|| others().next().filter(|_| holds_revision(snapshot))).cloned()
 }
 
 fn step(snapshot: &Snapshot, (revision, template): (&Revision, &Value), node: &str, id: &str) -> Step {

@@ -7,7 +7,8 @@ use berth_workload::plan::{Plan, Stage, Step};
 use berth_workload::pod::Pod;
 use berth_workload::podset::history::{self, Revisions};
 use berth_workload::podset::{Uids, hooks, release, unreadable, update};
-use berth_workload::{launch, stuck};
+use berth_workload::predownload::Annotated;
+use berth_workload::{launch, predownload, stuck};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -47,7 +48,7 @@ fn fill(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
     match revisions(snapshot, &template) {
         Ok((revisions, renumber)) => {
             plan.add_stage("revision", renumber.into_iter().collect());
-            roll_out(snapshot, &settings, &places, &revisions, plan, now);
+            roll_out(snapshot, &template, &settings, &places, &revisions, plan, now);
         }
         Err(stages) => {
             bring_to_end(snapshot, plan, now);
@@ -74,12 +75,19 @@ fn revisions(snapshot: &Snapshot, template: &Value) -> Result<(Revisions, Option
     if !adopted.is_empty() {
         return Err(adopted);
     }
-    history::revisions(&snapshot.scene(), template, BTreeMap::new()).map_err(|stage| vec![stage])
+    let found = history::revisions(&snapshot.scene(), template, BTreeMap::new());
+    let (mut revisions, renumber) = found.map_err(|stage| vec![stage])?;
+    // No status names the one of before.
+    if let Some(former) = create::former(snapshot, &revisions) {
+        revisions.current = former;
+    }
+    Ok((revisions, renumber))
 }
 
 /// Towards one pod on each node that fits, of the revision that is wanted.
 fn roll_out(
     snapshot: &Snapshot,
+    template: &Value,
     settings: &Settings,
     places: &Places<'_>,
     revisions: &Revisions,
@@ -92,7 +100,12 @@ fn roll_out(
     let leaving = leaving::leaving(snapshot, settings, places, revisions, &mut turns, plan, now);
     let is_staying = |pod: &&Arc<Pod>| pod.is_active() && !leaving.uids.contains(&pod.metadata.uid);
     let pods: Vec<Arc<Pod>> = snapshot.pods.iter().filter(is_staying).cloned().collect();
-    let chosen = choose::choose(snapshot, settings, places, revisions, &leaving, &mut turns, plan);
+    let annotated = Annotated::of(&snapshot.set.metadata);
+    let knobs = settings.knobs(snapshot, places.wanted().count(), &annotated);
+    let stand = predownload::stand(&scene, &knobs, revisions, &pods, now);
+    let holding = predownload::Holding::new(&scene, &knobs, revisions, &stand, now);
+    let chosen = choose::choose(snapshot, settings, places, revisions, &leaving, &mut turns, plan)
+        .with_held(|pod| holding.of(pod));
     update::settle(&scene, Some(&chosen), plan, now);
     plan.events.extend(stuck::resized::untold(&scene));
     hooks::proceed(&scene, Some(&chosen), &Uids::new(), &pods, plan, now);
@@ -100,6 +113,7 @@ fn roll_out(
     adopt::pods(snapshot, plan);
     create::create(snapshot, settings, places, revisions, &turns, plan, now);
     plan.add_stage("delete", leaving.steps);
+    predownload::plan(&scene, &knobs, template, revisions, stand, plan);
     update::update(&scene, &chosen, SignedDuration::ZERO, plan, now);
     history::drop_history(&scene, settings.history_limit, revisions, &pods, plan);
     stuck::tell_of_unavailable(&pods, settings.min_ready_seconds, plan, now);

@@ -3,12 +3,13 @@
 use berth_api::IntOrString;
 use berth_api::v1beta1::cloneset::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT};
 use berth_api::v1beta1::daemonset::{DEFAULT_BURST_REPLICAS, DaemonSetUpdateStrategyType, RollingUpdateDaemonSet};
+use berth_workload::gates::Gate;
 use berth_workload::intstr::{self, Round};
 use berth_workload::launch;
 use berth_workload::plan::Refusal;
 use berth_workload::podset::spec::check_selector;
 use berth_workload::podset::way::Policy;
-use berth_workload::predownload;
+use berth_workload::predownload::{self, Annotated, Knobs};
 use berth_workload::selector::Selector;
 use serde_json::Value;
 
@@ -84,6 +85,25 @@ pub(super) fn settings(snapshot: &Snapshot, template: &Value, desired: usize) ->
             .unwrap_or(DEFAULT_REVISION_HISTORY_LIMIT)
             .min(MAX_REVISION_HISTORY_LIMIT),
     })
+}
+
+impl Settings {
+    /// What is asked for about images that are pulled ahead, with the numbers of the rollout.
+    pub(super) fn knobs<'a>(&self, snapshot: &Snapshot, desired: usize, annotated: &'a Annotated) -> Knobs<'a> {
+        let is_rolling = snapshot.set.spec.update_strategy.type_ == DaemonSetUpdateStrategyType::RollingUpdate;
+        Knobs {
+            enabled: snapshot.gates.has(Gate::PreDownloadImageForDaemonSetUpdate),
+            policy: self.policy,
+            for_new_pods: true,
+            is_rolling,
+            replicas: desired,
+            partition: self.partition,
+            max_unavailable: self.max_unavailable.max(self.max_surge),
+            min_updated_ready: usize::try_from(annotated.min_updated_ready.unwrap_or(0)).unwrap_or(0),
+            parallelism: annotated.parallelism.as_ref(),
+            timeout_seconds: annotated.timeout_seconds,
+        }
+    }
 }
 
 /// `maxUnavailable` and `maxSurge`, of which exactly one is above 0, whatever slipped through. One that is absent beside the

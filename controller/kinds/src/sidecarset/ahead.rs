@@ -6,15 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use berth_api::IntOrString;
 use berth_api::image::split;
-use berth_api::names::annotation::{IMAGE_PREDOWNLOAD_PARALLELISM, IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS};
+
 use berth_api::names::label;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_workload::gates::Gate;
 use berth_workload::owner::controller_reference;
 use berth_workload::plan::{Action, Event, IfExists, Plan, Step};
-use berth_workload::predownload::{self, Job, TOO_FEW_REPLICAS, has, job_name, patience, waits_for};
+use berth_workload::predownload::{self, Annotated, Job, TOO_FEW_REPLICAS, has, job_name, patience, waits_for};
 use berth_workload::resource::{IMAGE_PULL_JOBS, SIDECAR_SETS};
 use berth_workload::revision::{HASH_LABEL, Revision};
 use jiff::{SignedDuration, Timestamp};
@@ -119,9 +118,7 @@ fn job(
     (container, image): (&str, &str),
 ) -> serde_json::Value {
     let set = &snapshot.set;
-    let annotation = |key: &str| set.metadata.annotations.as_ref()?.get(key).map(String::as_str);
-    let written = |text: &str| text.parse().map_or_else(|_| IntOrString::String(text.to_owned()), IntOrString::Int);
-    let parallelism = annotation(IMAGE_PREDOWNLOAD_PARALLELISM).map(written);
+    let annotated = Annotated::of(&set.metadata);
     let labels = [(NAME, snapshot.name()), (HASH_LABEL, predownload::hash(revision))];
     let secrets = set.spec.image_pull_secrets.iter().map(|secret| secret.name.as_str());
     let job = Job {
@@ -132,8 +129,8 @@ fn job(
         image,
         secrets: secrets.filter(|name| !name.is_empty()).collect(),
         selector: serde_json::to_value(&set.spec.selector).unwrap_or_default(),
-        parallelism: parallelism.as_ref(),
-        timeout_seconds: annotation(IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS).and_then(|text| text.parse().ok()),
+        parallelism: annotated.parallelism.as_ref(),
+        timeout_seconds: annotated.timeout_seconds,
         patience: patience(&snapshot.set.metadata),
         sandbox: json!({"labels": Map::new(), "annotations": Map::new()}),
     };
@@ -174,6 +171,7 @@ pub(super) fn held(
 
 #[cfg(test)]
 mod tests {
+    use berth_api::IntOrString;
     use berth_api::names::annotation::INPLACE_UPDATE_WAIT_FOR_IMAGE;
     use berth_workload::gates::Gates;
     use serde_json::Value;

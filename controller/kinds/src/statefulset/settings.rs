@@ -1,9 +1,6 @@
 //! The StatefulSet's spec as decisions use it: defaults filled in, numbers made absolute, and refused where it makes no sense.
 
 use berth_api::IntOrString;
-use berth_api::names::annotation::{
-    IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS, IMAGE_PREDOWNLOAD_PARALLELISM, IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS,
-};
 use berth_api::v1beta1::cloneset::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT};
 use berth_api::v1beta1::statefulset::{
     MAX_MIN_READY_SECONDS, PodManagementPolicy, PodUpdatePolicy, RollingUpdateStatefulSetStrategy, StatefulSetSpec,
@@ -16,7 +13,7 @@ use berth_workload::ordinals::Ordinals;
 use berth_workload::plan::Refusal;
 use berth_workload::podset::spec::{check_claim_templates, check_selector};
 use berth_workload::podset::way::Policy;
-use berth_workload::predownload::{self, Knobs};
+use berth_workload::predownload::{self, Annotated, Knobs};
 use berth_workload::update_order::UpdateOrder;
 use jiff::SignedDuration;
 use serde_json::Value;
@@ -152,21 +149,16 @@ impl Settings {
     pub(super) fn predownload(&self, snapshot: &Snapshot) -> Ahead {
         let rolling = snapshot.set.spec.update_strategy.rolling_update.as_ref();
         let in_place = rolling.and_then(|rolling| rolling.in_place_update_strategy.as_ref());
-        let annotation = |key: &str| snapshot.set.metadata.annotations.as_ref()?.get(key).map(String::as_str);
-        let number = |key: &str| annotation(key).and_then(|text| text.parse::<i32>().ok());
+        let annotated = Annotated::of(&snapshot.set.metadata);
         let parallelism = in_place.and_then(|in_place| in_place.image_pre_download_parallelism.clone());
         let min_ready = in_place.and_then(|in_place| in_place.image_pre_download_min_updated_ready_pods);
         let timeout = in_place.and_then(|in_place| in_place.image_pre_download_timeout_seconds);
-        let written = |text: &str| text.parse().map_or_else(|_| IntOrString::String(text.to_owned()), IntOrString::Int);
         Ahead {
             enabled: snapshot.gates.has(Gate::PreDownloadImageForInPlaceUpdate),
             is_rolling: rolling.is_some() && !self.on_delete,
-            min_updated_ready: usize::try_from(
-                min_ready.or_else(|| number(IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS)).unwrap_or(0),
-            )
-            .unwrap_or(0),
-            parallelism: parallelism.or_else(|| annotation(IMAGE_PREDOWNLOAD_PARALLELISM).map(written)),
-            timeout_seconds: timeout.or_else(|| number(IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS)),
+            min_updated_ready: usize::try_from(min_ready.or(annotated.min_updated_ready).unwrap_or(0)).unwrap_or(0),
+            parallelism: parallelism.or(annotated.parallelism),
+            timeout_seconds: timeout.or(annotated.timeout_seconds),
         }
     }
 
@@ -175,6 +167,7 @@ impl Settings {
         Knobs {
             enabled: ahead.enabled,
             policy: self.policy,
+            for_new_pods: false,
             is_rolling: ahead.is_rolling,
             replicas: self.ordinals.len(),
             partition: self.partition,

@@ -5,6 +5,7 @@
 //! jobs are made once and not again when their time to live is over. Revisions that are not wanted any more lose the
 //! label: a rollback pulls their images ahead again.
 
+mod annotated;
 mod holding;
 
 use std::sync::Arc;
@@ -30,6 +31,7 @@ use crate::podset::{Scene, Workload};
 use crate::resource::IMAGE_PULL_JOBS;
 use crate::revision::{HASH_LABEL, REVISION_LABEL, Revision, short};
 
+pub use annotated::Annotated;
 pub use holding::{Holding, has};
 
 /// With no more replicas than these, nothing is pulled ahead: the update is over as soon as the pull.
@@ -48,6 +50,8 @@ pub struct Knobs<'a> {
     pub enabled: bool,
     /// How pods are updated.
     pub policy: Policy,
+    /// Also where new pods bring the images, and however few pods there are.
+    pub for_new_pods: bool,
     /// Are they updated by the controller, and not when somebody deletes them?
     pub is_rolling: bool,
     /// Pods that are wanted.
@@ -146,18 +150,18 @@ pub fn stand<'a>(
     if ready < wanted {
         return Stand::Early { ready, wanted };
     }
-    if !knobs.is_rolling || knobs.policy == Policy::ReCreate {
+    if !knobs.is_rolling || (knobs.policy == Policy::ReCreate && !knobs.for_new_pods) {
         return Stand::Ignored("pods are not updated in place");
     }
     let waits = patience(scene.workload.metadata).is_some();
-    if !waits && knobs.replicas <= TOO_FEW_REPLICAS {
+    if !waits && !knobs.for_new_pods && knobs.replicas <= TOO_FEW_REPLICAS {
         return Stand::Ignored("there are 3 replicas or fewer");
     }
     if !waits && knobs.partition == 0 && knobs.max_unavailable >= knobs.replicas {
         return Stand::Ignored("all pods are updated at once");
     }
     let (old, new) = (revisions.current_template(), revisions.updated_template());
-    if !matches!(change::between(old, new, scene.resize), Change::InPlace(_)) {
+    if !knobs.for_new_pods && !matches!(change::between(old, new, scene.resize), Change::InPlace(_)) {
         return Stand::Ignored("the change cannot go in place");
     }
     let old = || pods.iter().filter(|pod| !revisions.is_updated(pod));

@@ -96,19 +96,22 @@ impl PodAsks {
             }
             let leading = async {
                 let want = |wanted: &watch::Sender<Option<Asks>>, written: &watch::Receiver<Option<Asks>>| {
-                    let Some(asks) = self.all() else { return };
+                    let Some(asks) = self.all() else { return false };
                     let is_other = wanted.send_if_modified(|old| old.replace(asks.clone()).as_ref() != Some(&asks));
                     // What came back before it was taken out is written by nobody, so nobody tells of it.
                     if is_other && *written.borrow() == Some(asks) {
                         self.tell();
                     }
+                    is_other
                 };
                 loop {
                     want(&wanted, &written);
                     tokio::select! {
                         () = self.changed.notified() => {
-                            want(&wanted, &written);
-                            tokio::time::sleep(GATHER).await;
+                            // A status that changed asks for nothing else: what comes behind it need not wait.
+                            if want(&wanted, &written) {
+                                tokio::time::sleep(GATHER).await;
+                            }
                         }
                         _ = written.changed() => self.tell(),
                     }

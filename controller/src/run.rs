@@ -42,6 +42,7 @@ const DRAIN: Duration = Duration::from_secs(5);
 /// A port is taken, the client cannot be made, or a task ended that never should: its name is in the error. Everything else is
 /// tried again.
 pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyhow::Result<()> {
+    let gates = of_kinds(gates, &flags.custom_resource_enable);
     let stop = CancellationToken::new();
     let tasks = Supervisor::new(stop.clone());
     tokio::spawn(end_on_signal(stop.clone())?);
@@ -182,7 +183,6 @@ fn webhook_config(flags: &Run, gates: Gates) -> berth_webhook::Config {
         (Some(name), Some(uid), Some(ip)) => Some(PodIdentity { name: name.clone(), uid: uid.clone(), ip }),
         _ => None,
     };
-    let injects = gates.has(Gate::PodWebhook) && Kinds::parse(&flags.custom_resource_enable).has("SidecarSet");
     berth_webhook::Config {
         closed: controllers::closed(gates),
         object_max_bytes: flags.object_max_bytes,
@@ -196,13 +196,21 @@ fn webhook_config(flags: &Run, gates: Gates) -> berth_webhook::Config {
         cert_validity: flags.cert_validity,
         ca_validity: flags.ca_validity,
         validating: flags.validating_webhook,
-        pods: flags.pod_pinning == PinnedBy::Webhook || injects || gates.has(Gate::KruisePodReadinessGate),
+        pods: flags.pod_pinning == PinnedBy::Webhook || gates.has(Gate::PodWebhook),
         records: None,
         injector: None,
         validity: berth_webhook::Validity::default(),
         drain: if pod.is_some() { DRAIN } else { Duration::ZERO },
         pod,
     }
+}
+
+/// Where SidecarSets are not worked on, nobody asks for a pod on its way into the cluster, the readiness gate neither.
+fn of_kinds(gates: Gates, custom_resource_enable: &str) -> Gates {
+    if Kinds::parse(custom_resource_enable).has("SidecarSet") {
+        return gates;
+    }
+    gates.with(Gate::PodWebhook, false).with(Gate::KruisePodReadinessGate, false)
 }
 
 /// Probes and metrics, on one address or two.

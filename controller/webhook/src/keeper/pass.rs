@@ -95,7 +95,7 @@ impl Keeper {
 
     /// What is asked for pods is written before all else is looked at, with the authorities that were published last: a pod may be
     /// created right behind what asks for it. What goes wrong, the pass does again.
-    async fn publish_pods_ahead(&mut self) {
+    pub(super) async fn publish_pods_ahead(&mut self) {
         let Some((bundle, _)) = self.published.clone() else { return };
         if self.pods.0.has_changed().unwrap_or(false) {
             self.pods.0.mark_unchanged();

@@ -28,10 +28,12 @@ impl Keeper {
     ///
     /// Call it with the bundle of a Secret that was read just before: each write fails when its place has changed since
     /// it was read, and it is read after the Secret. So a replica that slept never undoes what another has published.
-    pub(super) async fn publish(&self, bundle: &str) -> Result<Published, Error> {
+    pub(super) async fn publish(&mut self, bundle: &str) -> Result<Published, Error> {
         let mut there = 0;
         for name in places::crds() {
             there += usize::from(self.publish_to_crd(&name, bundle).await?);
+            // A pod may be created right behind what asks for it, and all definitions take a while.
+            self.publish_pods_ahead().await;
         }
         // Some of them are enough: who leaves a kind out does not want it, and one that comes later is seen to then.
         let names = || places::crds().collect::<Vec<_>>().join(", ");

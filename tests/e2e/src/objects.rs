@@ -99,6 +99,8 @@ pub mod kind {
     pub const CLONE_SET: &str = "apps.kruise.io/v1beta1/CloneSet";
     /// CloneSet as older manifests have it.
     pub const CLONE_SET_V1ALPHA1: &str = "apps.kruise.io/v1alpha1/CloneSet";
+    /// Advanced DaemonSet.
+    pub const DAEMON_SET: &str = "apps.kruise.io/v1beta1/DaemonSet";
     /// ImageListPullJob.
     pub const IMAGE_LIST_PULL_JOB: &str = "apps.kruise.io/v1beta1/ImageListPullJob";
     /// ImagePullJob.

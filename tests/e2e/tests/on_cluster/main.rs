@@ -11,6 +11,7 @@ mod clock_ahead;
 mod clock_jumps;
 mod cluster_faults;
 mod containers;
+mod daemon_set;
 mod exactness;
 mod examples;
 mod faults;
@@ -86,6 +87,10 @@ const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
     stateful_set::five_pods_with_a_partition_go_three_at_a_time,
     stateful_set::a_recreated_pod_is_on_its_node,
     stateful_set::bad_persistent_pod_states_are_refused,
+    daemon_set::a_change_goes_in_place_node_by_node,
+    daemon_set::a_surge_never_leaves_a_node_without_a_ready_pod,
+    daemon_set::a_native_set_becomes_an_advanced_one_with_its_pods,
+    daemon_set::bad_sets_are_refused,
     pod_pinning::pods_of_a_native_set_go_back,
     sidecar_set::pods_get_containers_that_are_updated,
     sidecar_set::a_hot_upgrade_leaves_one_at_work,
@@ -174,6 +179,7 @@ const ALONE: &[(&str, Test)] = tests![
     apiserver_away::standing_still_for_a_minute,
     kept_ips::a_stateful_set_keeps_its_ips,
     stateful_nodes::pods_come_back_to_a_node_that_was_away,
+    daemon_set::pods_follow_their_nodes,
     no_controller::pods_come_and_go,
     takeover::from_openkruise_and_back,
 ];

@@ -65,19 +65,22 @@ pub fn next(pod: &Pod, seen: Duration, habits: &Habits, now: &str) -> Action {
             _ => Action::Remove,
         };
     }
-    let containers: Vec<_> = pod.spec.containers.iter().map(|wanted| container(pod, wanted, habits, now)).collect();
-    let starts = containers.iter().any(|(_, changed)| *changed);
+    let look = |wanted| container(pod, wanted, habits, now);
+    let (native, containers): (Vec<_>, Vec<_>) =
+        (pod.spec.native_sidecars().map(look).collect(), pod.spec.containers.iter().map(look).collect());
+    let starts = native.iter().chain(&containers).any(|(_, changed)| *changed);
     let delay = manner.start_delay.unwrap_or(habits.start_delay);
     if starts && seen < delay {
         return Action::Wait(delay - seen);
     }
-    let containers: Vec<_> = containers.into_iter().map(|(status, _)| status).collect();
-    report(pod, &containers, now)
+    let statuses = |all: Vec<(ContainerStatus, bool)>| all.into_iter().map(|(status, _)| status).collect::<Vec<_>>();
+    report(pod, &statuses(native), &statuses(containers), now)
 }
 
 /// The status of a container, and whether it is another one than before.
 fn container(pod: &Pod, wanted: &Container, habits: &Habits, now: &str) -> (ContainerStatus, bool) {
-    let before = pod.status.container_statuses.iter().find(|status| status.name == wanted.name);
+    let mut known = pod.status.init_container_statuses.iter().chain(&pod.status.container_statuses);
+    let before = known.find(|status| status.name == wanted.name);
     let fate = Fate::of(pod, &wanted.image, habits);
     if let Some(before) = before.filter(|before| fate.is_met(before, &wanted.image)) {
         // Resources change without a restart.
@@ -157,9 +160,10 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// What of a pod's status is to be changed, if anything.
-fn report(pod: &Pod, containers: &[ContainerStatus], now: &str) -> Action {
+fn report(pod: &Pod, native: &[ContainerStatus], containers: &[ContainerStatus], now: &str) -> Action {
     let is_true = |type_: &str| pod.condition(type_) == Some("True");
-    let containers_ready = containers.iter().all(|container| container.ready);
+    let all = || native.iter().chain(containers);
+    let containers_ready = all().all(|container| container.ready);
     let ready = containers_ready && pod.spec.readiness_gates.iter().all(|gate| is_true(&gate.condition_type));
     let wanted =
         BEGUN.map(|type_| (type_, true)).into_iter().chain([(CONTAINERS_READY, containers_ready), (READY, ready)]);
@@ -176,17 +180,22 @@ fn report(pod: &Pod, containers: &[ContainerStatus], now: &str) -> Action {
         })
         .collect();
     let generation = pod.metadata.generation;
+    let same_native = *pod.status.init_container_statuses == *native;
     let same_containers = *pod.status.container_statuses == *containers;
-    if conditions.is_empty() && same_containers && pod.status.observed_generation == generation {
+    if conditions.is_empty() && same_native && same_containers && pod.status.observed_generation == generation {
         return Action::Rest;
     }
-    let begun = containers.iter().all(|container| !container.container_id.is_empty());
+    let begun = all().all(|container| !container.container_id.is_empty());
     let mut status = json!({"observedGeneration": generation, "phase": if begun { "Running" } else { "Pending" }});
     if !conditions.is_empty() {
         status["conditions"] = conditions.into();
     }
-    if !same_containers {
-        status["containerStatuses"] = json!(containers);
+    for (list, is_same, statuses) in
+        [("initContainerStatuses", same_native, native), ("containerStatuses", same_containers, containers)]
+    {
+        if !is_same {
+            status[list] = json!(statuses);
+        }
     }
     if pod.status.observed_generation == 0 {
         let address = address(&pod.metadata.uid);

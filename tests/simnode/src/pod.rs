@@ -76,6 +76,8 @@ pub struct Spec {
     pub node_name: Box<str>,
     /// Who may bind it.
     pub scheduler_name: Box<str>,
+    /// Containers that start before the others. Those that are to end have ended at once, and nothing is told of them.
+    pub init_containers: Box<[Container]>,
     /// Its containers.
     pub containers: Box<[Container]>,
     /// Conditions that others set, without which it is not ready.
@@ -92,6 +94,8 @@ pub struct Container {
     pub image: Box<str>,
     /// Requests and limits, told back as they are.
     pub resources: Option<Value>,
+    /// `Always` for an init container that runs beside the others. Of other containers it is not looked at.
+    pub restart_policy: Box<str>,
 }
 
 /// A condition that must be True.
@@ -112,6 +116,8 @@ pub struct Status {
     pub observed_generation: i64,
     /// Conditions, whoever set them.
     pub conditions: Box<[Condition]>,
+    /// Init containers that run beside the others.
+    pub init_container_statuses: Box<[ContainerStatus]>,
     /// Containers.
     pub container_statuses: Box<[ContainerStatus]>,
 }
@@ -196,6 +202,13 @@ impl Manner {
 /// Reads `500ms`, `2s`, `1m30s`. None for anything else.
 pub fn delay(text: &str) -> Option<Duration> {
     text.parse::<jiff::SignedDuration>().ok().and_then(|delay| delay.try_into().ok())
+}
+
+impl Spec {
+    /// Init containers that run beside the others.
+    pub fn native_sidecars(&self) -> impl Iterator<Item = &Container> {
+        self.init_containers.iter().filter(|container| &*container.restart_policy == "Always")
+    }
 }
 
 impl<'de> Deserialize<'de> for Manner {

@@ -123,6 +123,31 @@ fn another_image_is_another_container() {
 }
 
 #[test]
+fn a_native_sidecar_is_a_container_and_another_init_container_is_not() {
+    let mut pod = pod(|pod| {
+        pod["spec"]["readinessGates"] = json!([]);
+        pod["spec"]["initContainers"] = json!([
+            {"name": "once", "image": "once:1"},
+            {"name": "native", "image": "native:1", "restartPolicy": "Always"},
+        ]);
+    });
+    assert_eq!(settle(&mut pod, &Habits::default()), 1);
+    let before = pod["status"].clone();
+    assert_eq!(condition(&pod, "Ready"), "True");
+    assert_eq!(before["initContainerStatuses"].as_array().unwrap().len(), 1, "{before}");
+    pod["spec"]["initContainers"][1]["image"] = json!("native:2");
+    pod["metadata"]["generation"] = json!(2);
+    assert_eq!(settle(&mut pod, &Habits::default()), 1);
+    let after = &pod["status"];
+    assert_eq!(after["initContainerStatuses"][0]["restartCount"], 1);
+    assert_ne!(before["initContainerStatuses"][0]["imageID"], after["initContainerStatuses"][0]["imageID"]);
+    assert_eq!(before["containerStatuses"], after["containerStatuses"]);
+    pod["spec"]["initContainers"][1]["image"] = json!("native:3");
+    settle(&mut pod, &Habits { missing_images: vec!["native:3".into()], ..Habits::default() });
+    assert_eq!(condition(&pod, "Ready"), "False");
+}
+
+#[test]
 fn a_change_without_an_image_restarts_nothing() {
     let mut pod = running();
     let before = pod["status"]["containerStatuses"].clone();

@@ -67,12 +67,17 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-async fn measure(options: &Options, stage: &Stage, recipe: &Recipe) -> Result<()> {
+/// The pod webhook's configuration, as the chart brings it: the leader writes who is asked.
+pub(crate) async fn make_configuration(stage: &Stage) -> Result<()> {
     let empty = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
         "metadata": {"name": "kruise-mutating-webhook-configuration"}, "webhooks": [],
     });
-    objects::create(&stage.client, "", &empty).await?;
+    objects::create(&stage.client, "", &empty).await.map(drop)
+}
+
+async fn measure(options: &Options, stage: &Stage, recipe: &Recipe) -> Result<()> {
+    make_configuration(stage).await?;
     let program = Program::start_at(Place::Inside, recipe, stage, Ports::inside()?)?;
     let owner = make_set(stage, options.pods).await?;
     objects::until(
@@ -143,15 +148,17 @@ async fn make_sidecar_sets(count: usize, stage: &Stage) -> Result<()> {
         });
         objects::create(&stage.client, "", &set).await?;
     }
-    let is_asked = |set: &Value| {
-        let conditions = set["status"]["conditions"].as_array();
-        conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "InjectionReady" && one["status"] == "True"))
-    };
     for number in 0..count {
         let name = format!("sidecars-{number}");
         objects::until(&stage.client, "", kind::SIDECAR_SET, &name, PATIENCE, is_asked).await?;
     }
     Ok(())
+}
+
+/// Is the webhook asked for the pods that the SidecarSet selects?
+pub(crate) fn is_asked(set: &Value) -> bool {
+    let conditions = set["status"]["conditions"].as_array();
+    conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "InjectionReady" && one["status"] == "True"))
 }
 
 /// Creates the pods at the rate that is asked for, and prints what the webhook took.
@@ -185,7 +192,7 @@ async fn create(options: &Options, stage: &Stage, what: &str, app: &str, owner: 
 }
 
 /// Deletes all pods, and waits for their end.
-async fn delete(stage: &Stage) -> Result<()> {
+pub(crate) async fn delete(stage: &Stage) -> Result<()> {
     let pods = kube::Api::<k8s_openapi::api::core::v1::Pod>::namespaced(stage.client.clone(), NAMESPACE);
     let at_once = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
     pods.delete_collection(&at_once, &kube::api::ListParams::default()).await?;

@@ -7,6 +7,7 @@ mod median;
 mod nodes;
 mod phases;
 mod plot;
+mod sidecars;
 mod soak;
 
 use anyhow::Result;
@@ -31,6 +32,9 @@ enum What {
     Decide(decide::Options),
     /// With pods created on simulated nodes: how long the apiserver waits for the pod webhook, and for whom it is called.
     Admission(admission::Options),
+    /// With sidecars that get new images on simulated nodes: the writes for each pod, the time of one pod after the other beside bare
+    /// patches, and the memory of a replica that does not lead.
+    Sidecars(sidecars::Options),
     /// A day of churn over many CloneSets, compressed: memory and numbers of objects at the end of each hour.
     Soak(soak::Options),
 }
@@ -43,6 +47,7 @@ async fn main() -> Result<()> {
         What::Gates(options) => gates::run(&options).await,
         What::Decide(options) => decide::run(&options),
         What::Admission(options) => admission::run(&options).await,
+        What::Sidecars(options) => sidecars::run(&options).await,
         What::Soak(options) => soak::run(&options).await,
     }
 }

@@ -22,10 +22,12 @@ use berth_cluster::programs::workspace_binaries;
 use clap::Args;
 use serde::Serialize;
 
-use measure::Phase;
+#[cfg(test)]
+pub(crate) use audit::Requests;
+pub(crate) use measure::{Phase, begin};
 pub(crate) use program::{Place, Ports, Program, Recipe, berth};
 use record::Sample;
-pub(crate) use stage::{NAMESPACE, Stage};
+pub(crate) use stage::{NAMESPACE, PATIENCE, SYSTEM, Stage};
 
 /// What is measured with simulated nodes.
 #[derive(Debug, Args)]

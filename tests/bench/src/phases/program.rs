@@ -11,9 +11,10 @@ use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
+use tokio::time::{Duration, Instant, sleep};
 
-use super::process;
-use super::stage::{Stage, free_port};
+use super::process::{self, Used};
+use super::stage::{PATIENCE, Stage, free_port};
 
 /// How to start a controller.
 #[derive(Debug, Clone)]
@@ -25,6 +26,8 @@ pub(crate) struct Recipe {
     pub(crate) log: PathBuf,
 }
 
+const WEBHOOK_HOST: &str = "--webhook-host={host}";
+
 /// Berth as a user's chart runs it, but outside the cluster.
 pub(crate) fn berth(binary: &Path) -> Vec<String> {
     let flags = [
@@ -34,7 +37,7 @@ pub(crate) fn berth(binary: &Path) -> Vec<String> {
         "--health-probe-bind-address=127.0.0.1:{health}",
         "--grpc-port=0",
         "--webhook-port={webhook}",
-        "--webhook-host={host}",
+        WEBHOOK_HOST,
     ];
     std::iter::once(binary.display().to_string()).chain(flags.map(str::to_owned)).collect()
 }
@@ -65,6 +68,13 @@ impl Ports {
         let ports = Self::inside()?;
         stage.cluster.expose(ports.webhook)?;
         Ok(ports)
+    }
+
+    /// What of [`berth`]'s command makes the apiserver reach the webhooks at these ports, whichever the controller itself listens on:
+    /// replicas say one address, as behind a Service.
+    pub(crate) fn reached_at(self, words: Vec<String>) -> Vec<String> {
+        let host = format!("{WEBHOOK_HOST}:{}", self.webhook);
+        words.into_iter().map(|word| if word == WEBHOOK_HOST { host.clone() } else { word }).collect()
     }
 }
 
@@ -134,9 +144,27 @@ impl Program {
         Ok(())
     }
 
+    /// What it holds and has used.
+    pub(crate) fn used(&self) -> Result<Used> {
+        process::used(self.id()?)
+    }
+
     /// Its resident memory, KiB.
     pub(crate) fn resident(&self) -> Result<u64> {
-        Ok(process::used(self.id()?)?.resident)
+        Ok(self.used()?.resident)
+    }
+
+    /// Waits until Berth says that it is ready.
+    pub(crate) async fn until_ready(&self) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let answer = self.get("/readyz").await.unwrap_or_default();
+            if answer.split_whitespace().nth(1) == Some("200") {
+                return Ok(());
+            }
+            ensure!(Instant::now() < deadline, "process {} never gets ready: {answer}", self.id()?);
+            sleep(Duration::from_millis(50)).await;
+        }
     }
 
     /// How many reconciles it counts; 0 where it tells nothing.
@@ -151,8 +179,12 @@ impl Program {
     }
 
     async fn metrics(&self) -> std::io::Result<String> {
+        self.get("/metrics").await
+    }
+
+    async fn get(&self, path: &str) -> std::io::Result<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.metrics)).await?;
-        stream.write_all(b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n").await?;
+        stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes()).await?;
         let mut text = String::new();
         stream.read_to_string(&mut text).await?;
         Ok(text)
@@ -169,6 +201,14 @@ fn sum(metrics: &str, name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn two_replicas_are_reached_at_one_address() {
+        let ports = Ports { metrics: 1, health: 2, webhook: 3 };
+        let words = ports.reached_at(berth(Path::new("berth")));
+        assert!(words.contains(&"--webhook-host={host}:3".to_owned()), "{words:?}");
+        assert_eq!(words.len(), berth(Path::new("berth")).len());
+    }
 
     #[test]
     fn reconciles_of_all_controllers_are_added() {

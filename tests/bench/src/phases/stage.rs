@@ -25,7 +25,7 @@ pub(crate) const USER: &str = "bench:subject";
 /// Where the pods are.
 pub(crate) const NAMESPACE: &str = "bench";
 /// Where a controller has its lease and its certificates.
-const SYSTEM: &str = "kruise-system";
+pub(crate) const SYSTEM: &str = "kruise-system";
 /// How long anything may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1200);
 

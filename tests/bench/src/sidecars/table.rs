@@ -21,8 +21,8 @@ fn writes(update: &Update) -> [u64; 4] {
 pub(super) fn text(figures: &Figures) -> String {
     let mut text = format!(
         "\n{} pods on {} simulated nodes, {} processors{}; writes for each pod, but for those of the SidecarSet's status:\n\n\
-         | update | s | CPU s | pods | their status | others | SidecarSet's status | leader MiB | follower MiB |\n\
-         |---|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+         | update | s | CPU s | pods | their status | others | refused | SidecarSet's status | leader MiB | follower MiB |\n\
+         |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
         figures.pods,
         figures.nodes,
         figures.processors,
@@ -30,10 +30,12 @@ pub(super) fn text(figures: &Figures) -> String {
     );
     for update in &figures.updates {
         let ([pods, statuses, own, others], phase) = (writes(update), &update.phase);
+        // The pod was changed by another, its kubelet as a rule, since it was seen. They are among the writes before.
+        let conflicts = phase.requests.refused.get(&409).copied().unwrap_or(0);
         let per_pod = |count: u64| count as f64 / phase.pods as f64;
         let _ = writeln!(
             text,
-            "| {}, {} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} | {own} | {:.1} | {:.1} |",
+            "| {}, {} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} | {own} | {:.1} | {:.1} |",
             update.way,
             phase.name,
             phase.seconds,
@@ -41,6 +43,7 @@ pub(super) fn text(figures: &Figures) -> String {
             per_pod(pods),
             per_pod(statuses),
             per_pod(others),
+            per_pod(conflicts),
             phase.resident as f64 / MIB,
             update.follower as f64 / MIB,
         );
@@ -97,7 +100,7 @@ mod tests {
             etcd_cpu: 0.0,
             simnode_cpu: 0.0,
             reconciles: 3,
-            requests: Requests { all, ..Requests::default() },
+            requests: Requests { all, refused: [(404, 3), (409, 1)].into(), ..Requests::default() },
             writes: 42,
             each: Vec::new(),
         };
@@ -112,7 +115,7 @@ mod tests {
             follower_idle: 10 * 1024,
             follower_peak: 12 * 1024,
         });
-        assert!(text.contains("| hot, first | 1.50 | 0.25 | 2.00 | 1.00 | 0.50 | 7 | 12.0 | 11.0 |"), "{text}");
+        assert!(text.contains("| hot, first | 1.50 | 0.25 | 2.00 | 1.00 | 0.50 | 0.10 | 7 | 12.0 | 11.0 |"), "{text}");
         assert!(text.contains("12.00 s by the SidecarSet, 10.00 s by hand, 1.20 ×"), "{text}");
         assert!(text.contains("held 10.0 MiB before there were pods, and 12.0 MiB at most"), "{text}");
     }

@@ -87,8 +87,12 @@ const AT_ONCE: usize = 32;
 /// Measures.
 pub(crate) async fn run(options: &Options) -> Result<()> {
     ensure!(
-        options.pods > 0 && options.nodes > 0 && options.one_by_one > 0 && options.rounds > 0,
-        "--pods, --nodes, --one-by-one and --rounds are to be 1 or more"
+        options.pods > 0
+            && options.nodes > 0
+            && options.one_by_one > 0
+            && options.rounds > 0
+            && options.start_delay > 0,
+        "--pods, --nodes, --one-by-one, --rounds and --start-delay are to be 1 or more"
     );
     std::fs::create_dir_all(&options.logs).with_context(|| format!("cannot make {}", options.logs.display()))?;
     let built = workspace_binaries(&["berth-controller", "simnode"], !options.unoptimised)?;

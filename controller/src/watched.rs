@@ -135,7 +135,7 @@ slim!(Configuration, object::CONFIG_MAPS);
 
 impl Read for Pod {
     fn store() -> Arc<Store<Self>> {
-        Store::with_owners(&[pods::BY_NODE, pods::BY_NAMESPACE, pods::ORPHANS])
+        Store::with_owners(&[pods::BY_NODE, pods::BY_NAMESPACE, pods::ORPHANS, pods::BY_DAEMON_SET])
     }
 }
 

@@ -5,19 +5,23 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use berth_api::v1beta1::daemonset::DaemonSet;
-use berth_kinds::daemonset::{Ended, Orphans, Snapshot, decide, hooks, is_news as is_news_of_node, noted, status};
+use berth_kinds::daemonset::{
+    Ended, Orphans, Snapshot, decide, hooks, is_news as is_news_of_node, namesakes, noted, status,
+};
 use berth_runtime::driver::Next;
 use berth_runtime::object::owner_key;
 use berth_runtime::queue::Queue;
+use berth_runtime::store::pods;
 use berth_runtime::{Change, Key, Object, Resource, Store, object, turn};
 use berth_workload::gates::Gates;
 use berth_workload::inplace::resize::Ability;
 use berth_workload::plan::{Outcome, Plan};
+use berth_workload::pod::Metadata;
 use berth_workload::podset::Phases;
 use jiff::Timestamp;
 
 use crate::acting::{Acting, LARGE};
-use crate::change;
+use crate::change::{self, each};
 use crate::controllers::Controller;
 use crate::podset::{Observed, PodSetReads};
 use crate::reads::{Read, Reader};
@@ -75,6 +79,8 @@ impl Controller for Reads {
         self.sets.on_unreadable(move |odd| to.add(Key::new(&odd.namespace, &odd.name)));
         self.of_pods.wake(&self.sets, queue);
         let (to, sets) = (queue.clone(), self.sets.clone());
+        self.of_pods.pods.on_change(move |change| each(change, |pod| wake_for_name(&to, &sets, &pod.metadata)));
+        let (to, sets) = (queue.clone(), self.sets.clone());
         self.of_pods.nodes.on_change(move |change| {
             for set in sets.all() {
                 let is_news = match change {
@@ -93,6 +99,16 @@ impl Controller for Reads {
     async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
         let round = |set: Arc<_>| async move { round(self, acting, &set).await };
         unreadable::by_last_read(acting, (&self.sets, &self.told), key, round).await
+    }
+}
+
+/// A pod of another DaemonSet of that name: it may be about to be left to this one.
+fn wake_for_name(queue: &Queue<Key>, sets: &Store<Watched<DaemonSet>>, pod: &Metadata) {
+    if let Some(owner) = pod.controller().filter(|owner| &*owner.kind == "DaemonSet")
+        && let Some(set) = sets.get(&pod.namespace, &owner.name)
+        && *owner.uid != *set.uid()
+    {
+        queue.add(Key::of(&*set));
     }
 }
 
@@ -116,6 +132,7 @@ pub(crate) fn observe(reads: &Reads, set: &Watched<DaemonSet>, gates: Gates, res
     Snapshot {
         hooks: hooks(&set.0),
         orphans: Orphans::of(&set.0, orphaned.pods, orphaned.revisions),
+        namesakes: namesakes(&set.0, &of_pods.pods.by_index(&pods::BY_DAEMON_SET, set.name())),
         nodes: nodes.iter().map(|node| (node.0.metadata.name.clone(), node.0.clone())).collect(),
         ended: ended.unwrap_or_default(),
         set: set.0.clone(),

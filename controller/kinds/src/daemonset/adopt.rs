@@ -50,6 +50,22 @@ impl Orphans {
     }
 }
 
+/// Pods that are named after the set and selected by it, and that another DaemonSet of this name controls: Kubernetes' own, or an
+/// earlier one. Whoever deletes that with `--cascade=orphan` leaves them to this one, which may be seen a moment later.
+pub fn namesakes(set: &DaemonSet, pods: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
+    let Ok(selector) = Selector::new(&set.spec.selector) else { return Vec::new() };
+    let workload = workload(set);
+    let is_one = |pod: &Pod| {
+        let metadata = &pod.metadata;
+        let owner = metadata.controller().map(|owner| &*owner.uid);
+        *metadata.namespace == *workload.namespace()
+            && owner != set.metadata.uid.as_deref()
+            && pod.is_active()
+            && adopt::is_named_and_selected(&workload, &selector, metadata)
+    };
+    pods.iter().filter(|pod| is_one(pod)).cloned().collect()
+}
+
 /// Takes over the revisions. Empty if there are none.
 pub(super) fn revisions(snapshot: &Snapshot) -> Vec<Stage> {
     adopt::revisions(&snapshot.scene().workload, &snapshot.orphans.revisions)

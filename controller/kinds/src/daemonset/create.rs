@@ -1,6 +1,6 @@
 //! Which pods are made, and on which nodes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::names::label::POD_TEMPLATE_GENERATION;
@@ -34,7 +34,14 @@ pub(super) fn create(
     nodes.extend(to_surge(snapshot, settings, places, revisions, turns, plan, now));
     // What is taken over in this round is seen in the next.
     let taken_over: BTreeSet<_> = snapshot.orphans.pods().iter().map(|pod| node_of(pod)).collect();
-    nodes.retain(|node| !taken_over.contains(node));
+    let of_others: BTreeMap<_, _> = snapshot.namesakes.iter().map(|pod| (node_of(pod), pod)).collect();
+    nodes.retain(|node| {
+        if let Some(pod) = of_others.get(node) {
+            let what = "is there, of another DaemonSet of this name: delete that with --cascade=orphan";
+            plan.wait(format!("node {node} gets no pod as long as pod {} {what}", pod.metadata.name));
+        }
+        !taken_over.contains(node) && !of_others.contains_key(node)
+    });
     let later = nodes.split_off(nodes.len().min(settings.burst));
     let taken = snapshot.pods.iter().filter_map(|pod| Some(pod.metadata.name.rsplit_once('-')?.1.to_owned()));
     let ids = fresh_ids(snapshot.seed, taken.collect());

@@ -33,7 +33,7 @@ use berth_workload::podset::{Blocked, Phases, Scene, Unreadable, Workload};
 use berth_workload::resource::DAEMON_SETS;
 use berth_workload::revision::{PodLabels, Revision};
 
-pub use adopt::Orphans;
+pub use adopt::{Orphans, namesakes};
 pub use decide::decide;
 pub use ended::{Ended, noted};
 pub use places::{is_news, node_of};
@@ -52,6 +52,8 @@ pub struct Snapshot {
     pub strays: Vec<Arc<Pod>>,
     /// What nobody controls and the DaemonSet may take over.
     pub orphans: Orphans,
+    /// Pods that another DaemonSet of its name controls ([`namesakes`]).
+    pub namesakes: Vec<Arc<Pod>>,
     /// Every revision that it controls, sorted oldest first ([`berth_workload::revision::sort`]).
     pub revisions: Vec<Arc<Revision>>,
     /// By node name: what the daemons report, for the nodes of the pods.

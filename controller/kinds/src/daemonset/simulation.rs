@@ -15,7 +15,7 @@ use berth_workload::revision::{self, Revision};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::{Ended, Orphans, Snapshot, decide, hooks, node_of, noted, status};
+use super::{Ended, Orphans, Snapshot, decide, hooks, namesakes, node_of, noted, status};
 use crate::model::apiserver::{self, Objects, set_condition};
 use crate::model::kubelet::publish;
 use crate::model::{containers, health};
@@ -135,7 +135,7 @@ impl World {
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {
-        let is_owned = |pod: &Arc<Pod>| pod.metadata.controller().is_some();
+        let is_owned = |pod: &Arc<Pod>| pod.metadata.controller().is_some_and(|owner| &*owner.uid == "set");
         let (owned, others): (Vec<_>, Vec<_>) = self.all_pods().into_iter().partition(is_owned);
         let (pods, strays) = split_by_selector(&self.set.spec.selector, owned);
         let decode = |value: &Value| -> Arc<Revision> { Arc::new(serde_json::from_value(value.clone()).unwrap()) };
@@ -149,6 +149,7 @@ impl World {
         Snapshot {
             hooks: hooks(&self.set),
             set: self.set.clone(),
+            namesakes: namesakes(&self.set, &others),
             orphans: Orphans::of(&self.set, others, orphaned),
             pods,
             strays,

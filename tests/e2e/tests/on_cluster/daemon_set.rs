@@ -2,6 +2,7 @@
 //! Kubernetes' own kind.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use berth_cluster::{Component, Place};
@@ -121,7 +122,8 @@ pub(crate) async fn a_native_set_becomes_an_advanced_one_with_its_pods(case: &Ca
     let mut native = daemon_set(&image, &json!({"maxUnavailable": 1}), &json!({}));
     native["apiVersion"] = "apps/v1".into();
     case.create(&native).await?;
-    let is_ready = |set: &Value| set["status"]["numberReady"] == NODES && set["status"]["updatedNumberScheduled"] == NODES;
+    let is_ready =
+        |set: &Value| set["status"]["numberReady"] == NODES && set["status"]["updatedNumberScheduled"] == NODES;
     case.until(NATIVE, SET, is_ready).await?;
     let before = by_node(case).await?;
     let native = case.get(NATIVE, SET).await?;
@@ -130,8 +132,9 @@ pub(crate) async fn a_native_set_becomes_an_advanced_one_with_its_pods(case: &Ca
     case.kubectl(&["delete", "daemonset.apps", "-n", &case.namespace, SET, "--cascade=orphan"]).await?;
     case.create(&advanced).await?;
     done(case, NODES, NODES).await?;
-    // And back.
+    // And back. Kubernetes' own controller takes for gone what it has not seen yet.
     case.kubectl(&["delete", "ads", "-n", &case.namespace, SET, "--cascade=orphan"]).await?;
+    tokio::time::sleep(Duration::from_secs(1)).await;
     case.create(&objects::again(&native)).await?;
     let is_back = |set: &Value| is_ready(set) && set["status"]["observedGeneration"] == set["metadata"]["generation"];
     case.until(NATIVE, SET, is_back).await?;
@@ -166,7 +169,13 @@ fn events(name: &str) -> Vec<(&'static str, Vec<String>, bool)> {
     let words = |text: &str| text.split(' ').map(|word| word.replace("NODE", name)).collect::<Vec<_>>();
     vec![
         ("cordoned", words("cordon NODE"), true),
-        ("drained", words("drain NODE --ignore-daemonsets=false --force --delete-emptydir-data --timeout=60s --pod-selector=app=log"), true),
+        (
+            "drained",
+            words(
+                "drain NODE --ignore-daemonsets=false --force --delete-emptydir-data --timeout=60s --pod-selector=app=log",
+            ),
+            true,
+        ),
         ("uncordoned", words("uncordon NODE"), true),
         ("tainted NoSchedule", words("taint node NODE berth.test/away=yes:NoSchedule"), true),
         ("tainted NoExecute", words("taint node NODE berth.test/away=yes:NoExecute"), false),
@@ -215,7 +224,7 @@ async fn until_on_node(case: &Case, name: &str, has_pod: bool) -> Result<()> {
         if if has_pod { here.any(PodView::serves) } else { here.next().is_none() } {
             return Ok(());
         }
-        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
     }
     bail!("after a minute: {:?}", case.pods(SET).await?)
 }

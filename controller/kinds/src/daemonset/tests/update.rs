@@ -234,6 +234,25 @@ fn pods_of_kubernetes_own_daemonset_stay_where_its_generation_is_named() {
 }
 
 #[test]
+fn as_long_as_another_set_of_its_name_has_a_pod_on_a_node_none_is_made_there() {
+    let mut world = World::settled(2, json!({}));
+    let before: Vec<_> = world.pods.keys().cloned().collect();
+    for pod in world.pods.values_mut() {
+        pod["metadata"]["ownerReferences"][0]["apiVersion"] = json!("apps/v1");
+        pod["metadata"]["ownerReferences"][0]["uid"] = json!("native");
+    }
+    world.settle();
+    assert_eq!(world.pods.keys().cloned().collect::<Vec<_>>(), before);
+    assert!(world.plan().waiting.iter().any(|waiting| waiting.reason.contains("--cascade=orphan")));
+    for pod in world.pods.values_mut() {
+        pod["metadata"]["ownerReferences"] = json!([]);
+    }
+    world.settle();
+    assert_eq!(world.pods.keys().cloned().collect::<Vec<_>>(), before);
+    assert_eq!(world.status().current_number_scheduled, 2);
+}
+
+#[test]
 fn orphans_are_taken_over_and_nothing_is_made_beside_them() {
     let mut world = World::settled(2, json!({}));
     for object in world.pods.values_mut().chain(world.revisions.values_mut()) {

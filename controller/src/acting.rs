@@ -31,6 +31,8 @@ pub(crate) struct Acting {
     pub(crate) gates: Gates,
     /// May resources of containers change in place?
     pub(crate) resize: Ability,
+    /// Does the scheduler bind the pods of DaemonSets?
+    pub(crate) assigns_by_scheduler: bool,
     /// Who pins pods of workloads that are not ours.
     pub(crate) pod_pinning: Arc<PodPinning>,
     /// Who gives new pods the containers of SidecarSets.

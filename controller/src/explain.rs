@@ -113,7 +113,7 @@ impl Look<'_> {
         let Some(set) = reads.sets.get(&self.namespaces.explained, self.name) else {
             return self.is_missing("DaemonSet");
         };
-        let (snapshot, now) = (daemonset::observe(&reads, &set, self.gates, self.resize), Timestamp::now());
+        let (snapshot, now) = (daemonset::observe(&reads, &set, self.gates, self.resize, true), Timestamp::now());
         let plan = decide_daemon_set(&snapshot, now);
         let status = daemon_set_status(&snapshot, &plan, &Outcome::default(), now);
         Ok(explained("DaemonSet", self, plan, &json!(status), &json!(snapshot.set.status)))

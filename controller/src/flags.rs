@@ -171,6 +171,9 @@ pub struct Run {
     /// Do pods that must go back to their place wait while no pod webhook answers? Else they are made without being pinned.
     #[arg(long, env = "POD_PINNING_FAIL_CLOSED", default_value_t = true, action = clap::ArgAction::Set)]
     pub pod_pinning_fail_closed: bool,
+    /// Does the scheduler bind the pods of DaemonSets to their nodes? Else they are created bound.
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    pub assign_pods_by_scheduler: bool,
     /// Namespaces whose pods get nothing from SidecarSets, beside our own.
     #[arg(long, env = "PROTECTED_NAMESPACES", default_value = "kube-system")]
     pub protected_namespaces: String,

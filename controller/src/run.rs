@@ -17,7 +17,6 @@ use berth_runtime::supervisor::Supervisor;
 use berth_runtime::{CancellationToken, TaskTracker, client, http};
 use berth_webhook::{PodIdentity, Readiness};
 use berth_workload::gates::{Gate, Gates};
-use berth_workload::inplace::resize::Ability;
 use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -84,13 +83,18 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     let resize = resize::discover(&client, gates, &stop).await;
     let settings =
         executor::Settings { timeout: flags.write_timeout, stop: stop.clone(), ..executor::Settings::default() };
-    let acting = acting(
-        &client,
-        &leadership,
-        expectations.clone(),
-        (recorder.clone(), settings),
-        (gates, resize, pod_pinning, (injection, sidecar_pods)),
-    );
+    let executor = Executor::new(client.clone(), leadership.clone(), expectations.clone(), recorder.clone(), settings);
+    let acting = Arc::new(Acting {
+        client: client.clone(),
+        expectations: expectations.clone(),
+        executor: Arc::new(executor),
+        gates,
+        resize,
+        assigns_by_scheduler: flags.assign_pods_by_scheduler,
+        pod_pinning,
+        injection,
+        sidecar_pods,
+    });
     let (handover, catching_up) = handover::run(client.clone(), &leadership, expectations.clone(), stop.clone());
     let mut starter = Starter {
         flags,
@@ -124,24 +128,6 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     tasks.join().await?;
     tracing::info!("ended");
     Ok(())
-}
-
-fn acting(
-    client: &Client,
-    leadership: &Leadership,
-    expectations: Arc<Expectations>,
-    (recorder, settings): (Recorder, executor::Settings),
-    (gates, resize, pod_pinning, (injection, sidecar_pods)): (
-        Gates,
-        Ability,
-        Arc<PodPinning>,
-        (Arc<Injection>, SidecarSetPods),
-    ),
-) -> Arc<Acting> {
-    let executor = Executor::new(client.clone(), leadership.clone(), expectations.clone(), recorder, settings);
-    let executor = Arc::new(executor);
-    let client = client.clone();
-    Arc::new(Acting { client, expectations, executor, gates, resize, pod_pinning, injection, sidecar_pods })
 }
 
 fn elect(

@@ -122,7 +122,13 @@ fn is_news(old: &DaemonSet, new: &DaemonSet) -> bool {
 }
 
 /// Everything that a decision about this DaemonSet reads, from the stores alone.
-pub(crate) fn observe(reads: &Reads, set: &Watched<DaemonSet>, gates: Gates, resize: Ability) -> Snapshot {
+pub(crate) fn observe(
+    reads: &Reads,
+    set: &Watched<DaemonSet>,
+    gates: Gates,
+    resize: Ability,
+    assigns_by_scheduler: bool,
+) -> Snapshot {
     let (owner, of_pods) = (owner_key(set), &reads.of_pods);
     let Observed { pods, strays, revisions, node_images, nodes: _, jobs, claims: _, unreadable } =
         of_pods.observe(&owner, &set.0.spec.selector, &set.0.spec.template, gates);
@@ -145,6 +151,7 @@ pub(crate) fn observe(reads: &Reads, set: &Watched<DaemonSet>, gates: Gates, res
         phases: Phases::default(),
         gates,
         resize,
+        assigns_by_scheduler,
         // Seeded by the operating system, anew for every hasher.
         seed: RandomState::new().build_hasher().finish(),
     }
@@ -163,7 +170,7 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<DaemonSet>) -> Next
     let now = Timestamp::now();
     let is_large = is_large(&set.0);
     let decided = || {
-        let snapshot = observe(reads, set, acting.gates, acting.resize);
+        let snapshot = observe(reads, set, acting.gates, acting.resize, acting.assigns_by_scheduler);
         acting.has_all_of_others(set.uid(), &snapshot.pods)?;
         let plan = decide(&snapshot, now);
         Ok((snapshot, plan))

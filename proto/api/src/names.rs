@@ -142,6 +142,9 @@ pub mod annotation {
     pub const DAEMONSET_IGNORE_UNSCHEDULABLE: &str = "daemonset.kruise.io/ignore-unschedulable";
     /// *Berth.* On a DaemonSet, `"true"`: a pod made anew where a partition or selector leaves its node out gets the old revision.
     pub const DAEMONSET_HOLD_REVISION: &str = "apps.kruise.io/daemonset-hold-revision";
+    /// *Berth.* On a DaemonSet: the key of a label of nodes, such as `topology.kubernetes.io/zone`. Nodes of one value are updated
+    /// before those of the next.
+    pub const UPDATE_TOPOLOGY_KEY: &str = "apps.kruise.io/update-topology-key";
     /// On a DaemonSet that was one of Kubernetes' own: its pods with this number in their label are current.
     pub const DAEMONSET_TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
     /// *Berth.* On an object that was converted: what the version it is in cannot express. Removed on the way back.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use berth_api::names::annotation::{DAEMONSET_HOLD_REVISION, DAEMONSET_IGNORE_NOT_READY};
+use berth_api::names::annotation::{DAEMONSET_HOLD_REVISION, DAEMONSET_IGNORE_NOT_READY, UPDATE_TOPOLOGY_KEY};
 use berth_workload::inplace::{inherited, steps};
 use berth_workload::lifecycle;
 use berth_workload::plan::Plan;
@@ -24,6 +24,8 @@ use super::settings::Settings;
 pub(super) struct Turns<'a> {
     /// Nodes that the partition and the selector let be updated.
     allowed: BTreeSet<&'a str>,
+    /// Those whose turn it is, where they are updated zone by zone.
+    in_zone: Option<BTreeSet<&'a str>>,
     /// Nodes that may lose their available pod now.
     pub(super) budget: usize,
     /// Nodes that may lose it because somebody asks: with maxSurge, too, which lets an update take none, one at a time.
@@ -57,8 +59,16 @@ impl<'a> Turns<'a> {
         let of_wanted = || places.wanted().flat_map(|(_, place)| place.active());
         let is_old_and_broken = |pod: &&Arc<Pod>| !is_updated(snapshot, revisions, pod) && repair::is_broken(pod);
         let fails = of_wanted().filter(|pod| is_new(pod) && !is_ready(pod)).count();
+        let in_zone = snapshot.annotation(UPDATE_TOPOLOGY_KEY).map(|key| {
+            let is_done = |place: &Place<'_>| {
+                is_available(place, settings.min_ready_seconds, now)
+                    && place.active().all(|pod| is_updated(snapshot, revisions, pod))
+            };
+            in_zone(places, &allowed, key, is_done)
+        });
         Self {
             allowed,
+            in_zone,
             budget: settings.max_unavailable.saturating_sub(unavailable),
             asked: settings.max_unavailable.max(1).saturating_sub(unavailable),
             surge: settings.max_surge.saturating_sub(surging),
@@ -71,6 +81,11 @@ impl<'a> Turns<'a> {
     /// May the node have the update revision?
     pub(super) fn is_allowed(&self, node: &str) -> bool {
         self.allowed.contains(node)
+    }
+
+    /// Is it the node's turn to be updated?
+    pub(super) fn is_in_turn(&self, node: &str) -> bool {
+        self.is_allowed(node) && self.in_zone.as_ref().is_none_or(|zone| zone.contains(node))
     }
 
     /// Takes one from the budget for a deletion that somebody asked for.
@@ -95,6 +110,19 @@ pub(super) fn holds_revision(snapshot: &Snapshot) -> bool {
 /// Do all pods of the node go already?
 fn is_away_for_good(place: &Place<'_>) -> bool {
     place.active().all(|pod| lifecycle::state(pod) == lifecycle::PREPARING_DELETE)
+}
+
+/// The nodes of the first zone, by the value of a label, in which not all that may be updated are.
+fn in_zone<'a>(
+    places: &Places<'a>,
+    allowed: &BTreeSet<&'a str>,
+    key: &str,
+    is_done: impl Fn(&Place<'_>) -> bool,
+) -> BTreeSet<&'a str> {
+    let zone = |place: &Place<'a>| place.node.metadata.label(key).unwrap_or_default();
+    let allowed = || places.wanted().filter(|(name, _)| allowed.contains(name));
+    let current = allowed().filter(|(_, place)| !is_done(place)).map(|(_, place)| zone(place)).min();
+    allowed().filter(|(_, place)| Some(zone(place)) == current).map(|(name, _)| name).collect()
 }
 
 /// Nodes that the update may reach: all but as many as the partition says. Those that were reached come first, then the last by
@@ -157,7 +185,7 @@ pub(super) fn choose(
     for (name, place) in places.wanted().rev() {
         let Some(pod) = candidate(snapshot, revisions, Some(leaving), place) else { continue };
         let has_begun = steps::is_under_way(pod);
-        if !settings.updates || settings.max_surge > 0 || !turns.is_allowed(name) {
+        if !settings.updates || settings.max_surge > 0 || !turns.is_in_turn(name) {
             staying.push(Arc::clone(pod));
         } else if settings.policy == Policy::InPlaceIfPossible && !place.node.ready && !has_begun {
             plan.wait_for_pod(pod, format!("is to be updated, and waits: its node {name} is not Ready"));
@@ -191,6 +219,6 @@ pub(super) fn choose(
         Policy::InPlaceIfPossible => ways.with_replaced(without_gate, "it has no readiness gate InPlaceUpdateReady"),
         Policy::ReCreate | Policy::InPlaceOnly => ways,
     };
-    let why = if settings.updates { "partition, selector, or maxSurge" } else { "paused, or OnDelete" };
+    let why = if settings.updates { "partition, selector, another zone, or maxSurge" } else { "paused, or OnDelete" };
     Chosen::new(target, ways, candidates).with_later(later, turns.repair).with_staying(staying, why)
 }

@@ -94,7 +94,7 @@ fn to_surge<'a>(
         return Vec::new();
     }
     let of = |(name, place): (&'a str, &Place<'a>)| Some((name, candidate(snapshot, revisions, None, place)?));
-    let mut old: Vec<_> = places.wanted().rev().filter_map(of).filter(|(name, _)| turns.is_allowed(name)).collect();
+    let mut old: Vec<_> = places.wanted().rev().filter_map(of).filter(|(name, _)| turns.is_in_turn(name)).collect();
     let is_ready = |pod| availability(pod, 0, now).is_ready();
     old.sort_by_key(|(_, pod)| is_ready(pod));
     let mut surge = turns.surge;
@@ -126,7 +126,11 @@ fn step(snapshot: &Snapshot, (revision, template): (&Revision, &Value), node: &s
     let name = format!("{}-{id}", scene.workload.name());
     let mut body = new_pod(&scene, revision, template, &name);
     tolerate_as_daemon(&mut body);
-    pin_to_node(&mut body, node);
+    if snapshot.assigns_by_scheduler {
+        pin_to_node(&mut body, node);
+    } else {
+        body["spec"]["nodeName"] = json!(node);
+    }
     if let Some(generation) = template_generation(snapshot) {
         body["metadata"]["labels"][POD_TEMPLATE_GENERATION] = json!(generation);
     }

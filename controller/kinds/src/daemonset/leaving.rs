@@ -57,6 +57,7 @@ pub(super) fn leaving(
             go.push((pod, "its deletion was asked for".to_owned()));
         }
     }
+    go.extend(going_back(snapshot, settings, places, revisions, turns, plan, now));
     let mut leaving = Leaving { steps: Vec::new(), uids: Uids::new() };
     for (pod, reason) in go {
         leaving.uids.insert(pod.metadata.uid.clone());
@@ -70,6 +71,36 @@ pub(super) fn leaving(
         }
     }
     leaving
+}
+
+/// Pods of the update revision on nodes that the selector does not match any more, where nodes keep theirs: they go, and are made
+/// anew as they were.
+fn going_back<'a>(
+    snapshot: &Snapshot,
+    settings: &Settings,
+    places: &Places<'a>,
+    revisions: &Revisions,
+    turns: &mut Turns<'_>,
+    plan: &mut Plan,
+    now: Timestamp,
+) -> Vec<(&'a Arc<Pod>, String)> {
+    let Some(selector) = settings.selector.as_ref().filter(|_| turns.holds_revision && settings.updates) else {
+        return Vec::new();
+    };
+    let mut go = Vec::new();
+    for (name, place) in places.wanted().filter(|_| revisions.differ()) {
+        let [pod] = place.pods[..] else { continue };
+        let is_out = !selector.matches(|key| place.node.metadata.label(key));
+        if !is_out || !pod.is_active() || !is_updated(snapshot, revisions, pod) || snapshot.scene().is_to_delete(pod) {
+            continue;
+        }
+        if availability(pod, settings.min_ready_seconds, now).is_ready() && !turns.take_for_deletion() {
+            plan.wait_for_pod(pod, "goes back to the revision of before, and waits for maxUnavailable".to_owned());
+        } else {
+            go.push((pod, format!("node {name} is not selected for the update any more")));
+        }
+    }
+    go
 }
 
 fn delete(snapshot: &Snapshot, pod: &Pod, reason: &str) -> Step {

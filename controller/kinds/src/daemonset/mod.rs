@@ -73,6 +73,8 @@ pub struct Snapshot {
     pub gates: Gates,
     /// May resources change in place?
     pub resize: Ability,
+    /// Does the scheduler bind new pods to their nodes? Else they are created bound.
+    pub assigns_by_scheduler: bool,
     /// What the names of new pods are drawn from.
     pub seed: u64,
 }

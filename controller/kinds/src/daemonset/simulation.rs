@@ -162,6 +162,7 @@ impl World {
             phases: Phases::default(),
             gates: Gates::default(),
             resize: Ability::Off,
+            assigns_by_scheduler: true,
             seed: self.counter,
         }
     }

@@ -1,7 +1,7 @@
 //! How a new template reaches the pods.
 
 use berth_api::names::annotation::{
-    DAEMONSET_HOLD_REVISION, DAEMONSET_IGNORE_NOT_READY, DAEMONSET_TEMPLATE_GENERATION,
+    DAEMONSET_HOLD_REVISION, DAEMONSET_IGNORE_NOT_READY, DAEMONSET_TEMPLATE_GENERATION, UPDATE_TOPOLOGY_KEY,
 };
 use serde_json::{Value, json};
 
@@ -201,6 +201,43 @@ fn with_the_annotation_a_node_that_is_left_out_keeps_its_revision() {
     world.delete(&world.pod_of("n1"));
     world.settle();
     assert_eq!(world.images()[1], "n1 0");
+}
+
+#[test]
+fn with_the_annotation_a_node_that_loses_the_selected_label_goes_back() {
+    let canary = |yes: bool| json!({"metadata": {"labels": {"canary": if yes { "yes" } else { "no" }}}});
+    let mut world = World::settled(3, rolling(json!({"selector": {"matchLabels": {"canary": "yes"}}})));
+    world.annotate(DAEMONSET_HOLD_REVISION, "true");
+    world.change_node("n0", &canary(true));
+    world.change_node("n1", &canary(true));
+    world.set_image("log:1");
+    world.settle();
+    assert_eq!(world.images(), ["n0 1", "n1 1", "n2 0"]);
+    world.change_node("n0", &canary(false));
+    world.settle();
+    assert_eq!(world.images(), ["n0 0", "n1 1", "n2 0"]);
+}
+
+#[test]
+fn zone_by_zone_the_next_one_begins_when_the_first_is_done() {
+    for fields in [json!({"maxUnavailable": 4}), json!({"maxSurge": 4})] {
+        let mut world = World::settled(4, rolling(fields));
+        for (node, zone) in [("n0", "b"), ("n1", "a"), ("n2", "b"), ("n3", "a")] {
+            world.change_node(node, &json!({"metadata": {"labels": {"zone": zone}}}));
+        }
+        world.annotate(UPDATE_TOPOLOGY_KEY, "zone");
+        world.set_image("log:1");
+        for images in history(&mut world) {
+            let is_touched = |nodes: [&str; 2], how: fn(&str) -> bool| {
+                images.split(", ").filter(|one| nodes.contains(&&one[..2])).any(how)
+            };
+            let second_began = is_touched(["n0", "n2"], |one| &one[2..] != " 0");
+            let first_is_open =
+                is_touched(["n1", "n3"], |one| &one[2..] != " 1" && !one.ends_with("(0)") && one.len() < 5);
+            assert!(!(second_began && first_is_open), "{images}");
+        }
+        assert_eq!(world.images(), ["n0 1", "n1 1", "n2 1", "n3 1"]);
+    }
 }
 
 #[test]

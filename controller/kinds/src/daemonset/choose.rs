@@ -58,7 +58,10 @@ impl<'a> Turns<'a> {
         let is_ready = |pod: &Pod| availability(pod, 0, now).is_ready();
         let of_wanted = || places.wanted().flat_map(|(_, place)| place.active());
         let is_old_and_broken = |pod: &&Arc<Pod>| !is_updated(snapshot, revisions, pod) && repair::is_broken(pod);
-        let fails = of_wanted().filter(|pod| is_new(pod) && !is_ready(pod)).count();
+        // On a node that is away no pod is ready, whatever its revision.
+        let on_ready_nodes =
+            places.wanted().filter(|(_, place)| place.node.ready).flat_map(|(_, place)| place.active());
+        let fails = on_ready_nodes.filter(|pod| is_new(pod) && !is_ready(pod)).count();
         let in_zone = snapshot.annotation(UPDATE_TOPOLOGY_KEY).map(|key| {
             let is_done = |place: &Place<'_>| {
                 is_available(place, settings.min_ready_seconds, now)

@@ -162,6 +162,20 @@ fn broken_pods_are_replaced_first_and_a_revision_that_fails_stops() {
 }
 
 #[test]
+fn a_new_pod_on_a_node_that_is_away_keeps_no_broken_pod_from_its_repair() {
+    let mut world = World::settled(3, rolling(json!({"partition": 2})));
+    world.set_image("log:1");
+    world.settle();
+    world.set_ready("n2", false);
+    let broken = world.pod_of("n0");
+    world.break_pod(&broken);
+    world.merge(&rolling(json!({"partition": 0})));
+    world.step();
+    world.step();
+    assert_eq!(world.images(), ["n0 (0)", "n1 0", "n2 1"]);
+}
+
+#[test]
 fn a_node_that_is_away_uses_the_budget_up_and_blocked_names_it_and_the_remedy() {
     let mut world = World::settled(3, rolling(json!({"rollingUpdateType": "InPlaceIfPossible"})));
     world.set_ready("n1", false);

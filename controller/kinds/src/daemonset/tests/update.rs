@@ -284,6 +284,32 @@ fn pods_of_kubernetes_own_daemonset_stay_where_its_generation_is_named() {
     assert_eq!(world.pods[&new]["metadata"]["labels"]["pod-template-generation"], "4");
 }
 
+/// Its owner references name v1alpha1 (#2520), its revisions have one label, and its templates the field that Go never leaves out.
+#[test]
+fn a_set_of_openkruise_is_taken_over_without_a_write_at_rest_and_in_the_middle_of_a_rollout() {
+    for partition in [0, 1] {
+        let in_place = json!({"rollingUpdateType": "InPlaceIfPossible", "partition": partition});
+        let mut world = World::settled(2, rolling(in_place));
+        world.set_image("log:1");
+        world.settle();
+        for object in world.pods.values_mut().chain(world.revisions.values_mut()) {
+            object["metadata"]["ownerReferences"][0]["apiVersion"] = json!("apps.kruise.io/v1alpha1");
+        }
+        for revision in world.revisions.values_mut() {
+            revision["metadata"]["labels"].as_object_mut().unwrap().remove("controller.kubernetes.io/hash");
+            revision["data"]["spec"]["template"]["metadata"]["creationTimestamp"] = json!(null);
+        }
+        assert!(world.plan().is_idle(), "{:?}", world.plan());
+        let before: Vec<_> = world.pods.keys().cloned().collect();
+        world.merge(&rolling(json!({"partition": 0})));
+        world.settle();
+        assert_eq!(
+            (world.images(), world.pods.keys().cloned().collect::<Vec<_>>()),
+            (vec!["n0 1".to_owned(), "n1 1".to_owned()], before)
+        );
+    }
+}
+
 #[test]
 fn as_long_as_another_set_of_its_name_has_a_pod_on_a_node_none_is_made_there() {
     let mut world = World::settled(2, json!({}));

@@ -105,12 +105,27 @@ impl Placement {
         placement
     }
 
-    /// What the node is to these pods.
-    pub fn fit(&self, node: &Node) -> Fit {
+    /// Do these pods belong on the node by its name and labels, whatever its taints?
+    pub fn selects(&self, node: &Node) -> bool {
         let name = &*node.metadata.name;
         let is_named = self.node_name.is_empty() || self.node_name == name;
         let has_labels = self.node_selector.iter().all(|(key, value)| node.metadata.label(key) == Some(value));
-        if !is_named || !has_labels || !self.is_required(node) {
+        is_named && has_labels && self.is_required(node)
+    }
+
+    /// Are these pods scheduled to a node that is cordoned?
+    pub fn tolerates_cordon(&self) -> bool {
+        let cordon = |text: &str| text.into();
+        self.tolerates(&Taint {
+            key: cordon("node.kubernetes.io/unschedulable"),
+            effect: cordon("NoSchedule"),
+            value: cordon(""),
+        })
+    }
+
+    /// What the node is to these pods.
+    pub fn fit(&self, node: &Node) -> Fit {
+        if !self.selects(node) {
             return Fit::Unwanted;
         }
         let untolerated =

@@ -6,6 +6,7 @@ use anyhow::{Context, bail};
 use berth_api::name::Namespace;
 use berth_api::names::condition;
 use berth_controller::flags::{Explain, ExplainKind, Output};
+use berth_kinds::broadcastjob::{decide as decide_broadcast_job, status as broadcast_job_status};
 use berth_kinds::cloneset::{decide as decide_clone_set, status as clone_set_status};
 use berth_kinds::daemonset::{decide as decide_daemon_set, status as daemon_set_status};
 use berth_kinds::persistentpodstate::{
@@ -25,7 +26,7 @@ use kube::Client;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::controllers::{Controller, cloneset, daemonset, persistentpodstate, sidecarset, statefulset};
+use crate::controllers::{Controller, broadcastjob, cloneset, daemonset, persistentpodstate, sidecarset, statefulset};
 use crate::injection::Injection;
 use crate::pod_pinning::PodPinning;
 use crate::reads::{Namespaces, Stores};
@@ -52,6 +53,7 @@ pub(crate) async fn explain(
     let namespaces = Namespaces { own: own_namespace.to_owned(), explained };
     let look = Look { client, namespaces, protected, name: &explain.name, gates, resize };
     let explained = match explain.kind {
+        ExplainKind::Broadcastjob => look.at_broadcast_job().await?,
         ExplainKind::Cloneset => look.at_clone_set().await?,
         ExplainKind::Daemonset => look.at_daemon_set().await?,
         ExplainKind::Statefulset => look.at_stateful_set().await?,
@@ -93,6 +95,19 @@ struct Explained {
 }
 
 impl Look<'_> {
+    async fn at_broadcast_job(&self) -> anyhow::Result<Explained> {
+        let mut stores = Stores::default();
+        let reads = broadcastjob::Reads::new(&mut stores.reader());
+        self.read(&stores, || true).await?;
+        let Some(job) = reads.jobs.get(&self.namespaces.explained, self.name) else {
+            return self.is_missing("BroadcastJob");
+        };
+        let (snapshot, now) = (broadcastjob::observe(&reads, &job, self.gates), Timestamp::now());
+        let plan = decide_broadcast_job(&snapshot, now);
+        let status = broadcast_job_status(&snapshot, &plan, &Outcome::default(), now);
+        Ok(explained("BroadcastJob", self, plan, &json!(status), &json!(snapshot.job.status)))
+    }
+
     async fn at_clone_set(&self) -> anyhow::Result<Explained> {
         let mut stores = Stores::default();
         let reads = cloneset::Reads::new(&mut stores.reader());

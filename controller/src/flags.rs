@@ -68,6 +68,9 @@ pub enum ExplainKind {
     /// `statefulsets.apps.kruise.io`
     #[value(alias = "statefulsets", alias = "asts")]
     Statefulset,
+    /// `broadcastjobs.apps.kruise.io`
+    #[value(alias = "broadcastjobs", alias = "bcj")]
+    Broadcastjob,
     /// `persistentpodstates.apps.kruise.io`: where each pod was last, and how the next one is pinned.
     #[value(alias = "persistentpodstates")]
     Persistentpodstate,

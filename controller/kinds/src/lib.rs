@@ -4,6 +4,7 @@
 //! [`Plan`](berth_workload::plan::Plan)) and `status` (snapshot and what came of the plan to the status to write). What several
 //! kinds share is in `berth-workload`, which knows none of them; and no kind knows another.
 
+pub mod broadcastjob;
 pub mod cloneset;
 pub mod daemonset;
 pub mod foreignpod;

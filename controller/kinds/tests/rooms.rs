@@ -12,7 +12,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each decides for one kind of object.
-const KINDS: [&str; 9] = [
+const KINDS: [&str; 10] = [
+    "broadcastjob",
     "cloneset",
     "daemonset",
     "foreignpod",

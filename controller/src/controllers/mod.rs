@@ -1,5 +1,6 @@
 //! The controllers: one for each kind that is worked on. A kind comes in with its module and a line of [`ALL`].
 
+pub(crate) mod broadcastjob;
 pub(crate) mod cloneset;
 pub(crate) mod daemonset;
 mod foreignpod;
@@ -37,6 +38,7 @@ const ALL: &[Entry] = &[
     Entry::of::<statefulset::Reads>(),
     Entry::of::<daemonset::Reads>(),
     Entry::of::<sidecarset::Reads>(),
+    Entry::of::<broadcastjob::Reads>(),
     Entry::of::<foreignpod::Reads>(),
 ];
 

@@ -41,6 +41,8 @@ pub const CONTROLLER_REVISIONS: Resource = Resource::new("apps", "v1", "controll
 pub const NATIVE_STATEFUL_SETS: Resource = Resource::new("apps", "v1", "statefulsets", "StatefulSet");
 /// Leases.
 pub const LEASES: Resource = Resource::new("coordination.k8s.io", "v1", "leases", "Lease");
+/// BroadcastJobs.
+pub const BROADCAST_JOBS: Resource = Resource::of(&kinds::BROADCAST_JOB);
 /// CloneSets.
 pub const CLONE_SETS: Resource = Resource::of(&kinds::CLONE_SET);
 /// Advanced StatefulSets.

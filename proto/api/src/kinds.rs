@@ -5,6 +5,7 @@
 //! `WRITE_CRDS=1 cargo test -p berth-api --test manifests` writes its definition and the chart's list of kinds, and the tests
 //! name what else lacks the kind: the rights of the controller, its place among the controllers.
 
+mod broadcastjob;
 mod cloneset;
 mod daemonset;
 mod imagelistpulljob;
@@ -53,6 +54,22 @@ pub struct Kind {
     /// Faults of an object that neither the schema nor its rules can name.
     pub(crate) faults: fn(&Value) -> Vec<Violation>,
 }
+
+/// BroadcastJob.
+pub const BROADCAST_JOB: Kind = Kind {
+    group: GROUP,
+    kind: "BroadcastJob",
+    plural: "broadcastjobs",
+    namespaced: true,
+    stored: Version::V1Beta1,
+    older: &[Version::V1Alpha1],
+    read: read::<v1beta1::BroadcastJob>,
+    limits: Limits::of_specs,
+    template: Some("spec.template"),
+    owns: &["pods"],
+    mapping: Mapping::SAME,
+    faults: validation::of_broadcast_job,
+};
 
 /// CloneSet.
 pub const CLONE_SET: Kind = Kind {
@@ -184,7 +201,8 @@ pub const STATEFUL_SET: Kind = Kind {
 };
 
 /// Each kind with what its definition is made of, in the order of their names, in which messages list them.
-pub(crate) const TABLE: [(Kind, Schema); 8] = [
+pub(crate) const TABLE: [(Kind, Schema); 9] = [
+    (BROADCAST_JOB, broadcastjob::SCHEMA),
     (CLONE_SET, cloneset::SCHEMA),
     (DAEMON_SET, daemonset::SCHEMA),
     (IMAGE_LIST_PULL_JOB, imagelistpulljob::SCHEMA),

@@ -14,6 +14,10 @@ pub const SYSTEM_NAMESPACE: &str = "kruise-system";
 
 /// Labels.
 pub mod label {
+    /// On pods of a BroadcastJob: its name.
+    pub const BROADCASTJOB_NAME: &str = "broadcastjob-name";
+    /// On pods of a BroadcastJob: its uid.
+    pub const BROADCASTJOB_CONTROLLER_UID: &str = "broadcastjob-controller-uid";
     /// On pods and claims of a CloneSet: the instance that the pod and its claims share.
     pub const CLONESET_INSTANCE_ID: &str = "apps.kruise.io/cloneset-instance-id";
     /// On a v1alpha1 CloneSet, `"true"`: pods in `PreparingDelete` do not count when it scales. In v1beta1 this is
@@ -147,6 +151,8 @@ pub mod annotation {
     pub const UPDATE_TOPOLOGY_KEY: &str = "apps.kruise.io/update-topology-key";
     /// On a DaemonSet that was one of Kubernetes' own: its pods with this number in their label are current.
     pub const DAEMONSET_TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+    /// *Berth.* On a BroadcastJob: how long no pod is created after one has ended, such as `30s`.
+    pub const WAIT_AFTER_NODE: &str = "apps.kruise.io/wait-after-node";
     /// *Berth.* On an object that was converted: what the version it is in cannot express. Removed on the way back.
     pub const CONVERSION: &str = "apps.kruise.io/berth-conversion";
     /// Berth: on the controller's lease, what a leader that gave it back had seen and written, for the next one.
@@ -173,6 +179,10 @@ pub mod condition {
     pub const FAILED_UPDATE_POD: &str = "FailedUpdatePod";
     /// On CloneSets: pods could not be updated.
     pub const FAILED_UPDATE: &str = "FailedUpdate";
+    /// On BroadcastJobs: the pods of all desired nodes have ended.
+    pub const COMPLETE: &str = "Complete";
+    /// On BroadcastJobs: a failed pod, or the deadline, has ended the job.
+    pub const FAILED: &str = "Failed";
     /// On CloneSets with a progress deadline: whether the rollout gets on.
     pub const PROGRESSING: &str = "Progressing";
     /// *Berth.* On CloneSets, StatefulSets and SidecarSets, True as long as something holds them back that does not pass by itself; its message names

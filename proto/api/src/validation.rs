@@ -16,9 +16,10 @@ use crate::kinds;
 use crate::name::{is_dns_label, is_dns_subdomain};
 use crate::names::annotation::{
     IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS, IMAGE_PREDOWNLOAD_PARALLELISM, IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS,
-    INPLACE_UPDATE_WAIT_FOR_IMAGE,
+    INPLACE_UPDATE_WAIT_FOR_IMAGE, WAIT_AFTER_NODE,
 };
 use crate::ordinals::reserved;
+use crate::v1beta1::broadcastjob::wait_after_node;
 
 pub(crate) use self::sidecarset::of_sidecar_set;
 
@@ -121,6 +122,18 @@ fn annotations(object: &Value, found: &mut Violations) {
 
 fn is_number(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<i32>().is_ok()
+}
+
+/// The faults of a BroadcastJob.
+pub(crate) fn of_broadcast_job(object: &Value) -> Vec<Violation> {
+    let mut found = Violations(Vec::new());
+    let wait = at(object, "metadata.annotations").map_or("", |annotations| text(annotations, WAIT_AFTER_NODE));
+    if !wait.is_empty()
+        && let Err(problem) = wait_after_node(wait)
+    {
+        found.add(&format!("metadata.annotations[{WAIT_AFTER_NODE}]"), wait, problem);
+    }
+    found.0
 }
 
 /// The faults of a CloneSet.

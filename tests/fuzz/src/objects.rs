@@ -31,7 +31,9 @@ impl Type {
 }
 
 /// The types of all versions of all kinds.
-const TYPES: [Type; 16] = [
+const TYPES: [Type; 18] = [
+    Type::of::<v1alpha1::BroadcastJob>("BroadcastJob", Version::V1Alpha1),
+    Type::of::<v1beta1::BroadcastJob>("BroadcastJob", Version::V1Beta1),
     Type::of::<v1alpha1::CloneSet>("CloneSet", Version::V1Alpha1),
     Type::of::<v1beta1::CloneSet>("CloneSet", Version::V1Beta1),
     Type::of::<v1alpha1::DaemonSet>("DaemonSet", Version::V1Alpha1),

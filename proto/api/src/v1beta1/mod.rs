@@ -1,5 +1,6 @@
 //! The stored version.
 
+pub mod broadcastjob;
 pub mod cloneset;
 pub mod daemonset;
 pub mod imagelistpulljob;
@@ -9,6 +10,7 @@ pub mod persistentpodstate;
 pub mod sidecarset;
 pub mod statefulset;
 
+pub use broadcastjob::BroadcastJob;
 pub use cloneset::CloneSet;
 pub use daemonset::DaemonSet;
 pub use imagelistpulljob::ImageListPullJob;

@@ -1,0 +1,303 @@
+//! From a snapshot to a plan.
+
+use std::sync::Arc;
+
+use berth_api::v1beta1::broadcastjob::{BroadcastJobStatus, phase};
+use berth_workload::plan::{Action, Body, Event, Plan, Step, Target};
+use berth_workload::pod::Pod;
+use berth_workload::podset::unreadable;
+use berth_workload::resource::BROADCAST_JOBS;
+use berth_workload::{launch, stuck};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+
+use super::mark::{self, Verdict};
+use super::new_pod::new_pod;
+use super::place::Answer;
+use super::round::{End, Place, Round, left};
+use super::settings::{Settings, settings};
+use super::{Snapshot, is_finished};
+
+/// The stage that creates pods.
+pub(super) const CREATE: &str = "create pods";
+/// Pods that one plan creates at most: what is changed meanwhile is heeded all the sooner.
+const MOST_CREATIONS: usize = 256;
+/// Once the new pods of a plan have this many bytes of JSON, the others are left to the next one.
+const MOST_CREATED_BYTES: usize = 8 << 20;
+/// Nodes that are named one by one as those that the job waits for.
+const NAMED: usize = 20;
+
+/// Decides what to do for a job now.
+pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
+    let mut plan = Plan::default();
+    let job = &snapshot.job;
+    let status = job.status.clone().unwrap_or_default();
+    if job.metadata.deletion_timestamp.is_some() {
+        return plan;
+    }
+    if is_finished(&status) {
+        stop_all(snapshot, &mut plan);
+        expire(snapshot, &status, &mut plan, now);
+        return plan;
+    }
+    let scene = snapshot.scene();
+    stuck::watch(&scene, &mut plan, now);
+    launch::release(&snapshot.pods, &mut plan);
+    // What cannot be read may be any node's.
+    if let Some(refusal) = unreadable::refusal(&scene) {
+        scene.refuse(&mut plan, refusal);
+        return plan;
+    }
+    match settings(job) {
+        Ok(settings) => go_on(snapshot, &settings, &status, &mut plan, now),
+        Err(refusal) => scene.refuse(&mut plan, refusal),
+    }
+    plan.join_steps_by_object(|step| step.actions.iter().any(|action| matches!(action, Action::DeletePod { .. })));
+    plan
+}
+
+fn go_on(snapshot: &Snapshot, settings: &Settings, status: &BroadcastJobStatus, plan: &mut Plan, now: Timestamp) {
+    let (job, round) = (&snapshot.job, Round::of(snapshot, settings, now));
+    let steps = doomed(&round);
+    plan.add_stage("delete pods", steps);
+    if let Some(grace) = round.grace {
+        plan.look_again_after(grace.duration_since(now));
+    }
+    if let Some(end) = round.end(job, settings, now) {
+        tell_end(snapshot, end, &round, plan);
+        if end == End::Pause {
+            pause(snapshot, plan);
+        }
+        // What runs is stopped once the status says that its nodes have had their turn.
+        return;
+    }
+    if job.spec.paused {
+        plan.wait("spec.paused is set: no pod is created".to_owned());
+        return;
+    }
+    if status.phase == phase::PAUSED {
+        let message = "the job goes on, it is not paused any more".to_owned();
+        plan.events.push(Event { warning: false, reason: "Continue", message });
+    }
+    create(snapshot, settings, status, &round, plan, now);
+    if let Some(left) = left(settings, status, now) {
+        plan.look_again_after(left);
+    }
+}
+
+/// Pods that have no place, or none any more.
+fn doomed(round: &Round<'_>) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for place in &round.places {
+        let node = &place.node.metadata.name;
+        let (from, why) = if place.recorded.is_some() {
+            (0, "has had its turn")
+        } else if place.answer == Answer::Unwanted && place.verdict().is_none() {
+            (0, "is not one of the job's any more, by its name or labels")
+        } else {
+            (1, "has another pod of the job")
+        };
+        steps.extend(place.active.iter().skip(from).map(|pod| delete(pod, format!("node {node} {why}"))));
+    }
+    steps.extend(round.strays.iter().map(|pod| delete(pod, "its node is gone".to_owned())));
+    steps
+}
+
+fn delete(pod: &Arc<Pod>, why: String) -> Step {
+    let name = &pod.metadata.name;
+    let message = format!("deleted pod {name}: {why}");
+    Step {
+        actions: vec![Action::DeletePod { target: Target::from(&pod.metadata) }],
+        reason: format!("pod {name} goes: {why}"),
+        done: Some(Event { warning: false, reason: "SuccessfulDelete", message }),
+        failed: Some(Event { warning: true, reason: "FailedDelete", message: format!("failed to delete pod {name}") }),
+    }
+}
+
+fn create(
+    snapshot: &Snapshot,
+    settings: &Settings,
+    status: &BroadcastJobStatus,
+    round: &Round<'_>,
+    plan: &mut Plan,
+    now: Timestamp,
+) {
+    let limit = settings.parallelism(round.desired());
+    if round.running > limit {
+        let message = format!("{} pods run, and spec.parallelism lets {limit}", round.running);
+        plan.events.push(Event { warning: true, reason: "TooManyActivePods", message });
+    }
+    let open: Vec<_> = round.open().collect();
+    if let Some(wait) = pause_after_node(settings, status, round, now) {
+        if !open.is_empty() {
+            let seconds = wait.as_secs();
+            plan.wait(format!("{} nodes wait for {seconds} s more since the last pod ended", open.len()));
+            plan.look_again_after(wait);
+        }
+        return;
+    }
+    // Where creations are refused, one is enough to see whether they still are.
+    let probes = snapshot.scene().workload.blocked.is_some_and(|blocked| REFUSED.contains(&blocked.reason));
+    let most = if probes { 1 } else { MOST_CREATIONS };
+    let slots = limit.saturating_sub(round.running).min(most);
+    let (mut creates, mut replaces, mut bytes, mut begun) = (Vec::new(), Vec::new(), 0, 0);
+    for place in open.iter().filter(|place| place.disrupted.is_empty() || may_be_replaced(place, plan)) {
+        if begun == slots || bytes >= MOST_CREATED_BYTES {
+            break;
+        }
+        begun += 1;
+        if place.disrupted.is_empty() {
+            let (step, size) = new_step(snapshot, settings, place);
+            bytes += size;
+            creates.push(step);
+        } else {
+            let why =
+                format!("it was taken away before its end, and node {} is to get another", place.node.metadata.name);
+            replaces.extend(place.disrupted.iter().map(|pod| delete(pod, why.clone())));
+        }
+    }
+    let later = open.len() - begun;
+    if later > 0 && begun == most {
+        plan.look_again_after(SignedDuration::from_secs(1));
+    }
+    if later > 0 {
+        plan.wait(format!("{later} nodes wait for spec.parallelism, which lets {limit} pods run at a time"));
+    }
+    let is_first = round.running == 0 && round.ended(|_| true) == 0;
+    if !creates.is_empty() && (is_first || probes) {
+        plan.add_required_stage("check the template", vec![validate(snapshot, settings)]);
+    }
+    plan.add_stage("replace pods", replaces);
+    plan.add_stage(CREATE, creates);
+    name_active(round, plan);
+}
+
+/// Reasons of `Blocked` with which creations are refused.
+const REFUSED: [&str; 4] = ["TemplateRefused", "QuotaExceeded", "CreateRefused", "NameTaken"];
+
+/// How long no pod is created since one has ended.
+fn pause_after_node(
+    settings: &Settings,
+    status: &BroadcastJobStatus,
+    round: &Round<'_>,
+    now: Timestamp,
+) -> Option<SignedDuration> {
+    let wait = settings.wait?;
+    let is_new = round.places.iter().any(Place::is_new);
+    let last = if is_new { Some(now) } else { status.last_end_time.as_ref().map(|time| time.0) }?;
+    Some(wait.saturating_sub(now.duration_since(last))).filter(SignedDuration::is_positive)
+}
+
+/// The pod of a node that shuts down has failed before the node says so to the apiserver: one that came now would fail, too.
+fn may_be_replaced(place: &Place<'_>, plan: &mut Plan) -> bool {
+    let is_leaving = place.disrupted.iter().any(|pod| pod.metadata.deletion_timestamp.is_some());
+    if is_leaving || !place.node.ready {
+        let what = if is_leaving { "is gone" } else { "is ready" };
+        for pod in &place.disrupted {
+            plan.wait_for_pod(
+                pod,
+                format!(
+                    "was taken away before its end; another follows once {} {what}",
+                    if is_leaving { "it" } else { "its node" }
+                ),
+            );
+        }
+        return false;
+    }
+    true
+}
+
+fn new_step(snapshot: &Snapshot, settings: &Settings, place: &Place<'_>) -> (Step, usize) {
+    let (job, node) = (&snapshot.job, &place.node.metadata.name);
+    let name = mark::pod_name(job.metadata.name.as_deref().unwrap_or_default(), &place.hash);
+    let body = Body::from(&new_pod(job, &settings.template, &name, node));
+    let size = body.text().len();
+    let step = Step {
+        actions: vec![Action::CreatePod { body }],
+        reason: format!("node {node} is next: creates pod {name}"),
+        done: Some(Event {
+            warning: false,
+            reason: "SuccessfulCreate",
+            message: format!("created pod {name} on node {node}"),
+        }),
+        failed: Some(Event {
+            warning: true,
+            reason: "FailedCreate",
+            message: format!("failed to create pod {name} on node {node}"),
+        }),
+    };
+    (step, size)
+}
+
+fn validate(snapshot: &Snapshot, settings: &Settings) -> Step {
+    let namespace = snapshot.job.metadata.namespace.clone().unwrap_or_default();
+    let action = Action::ValidateTemplate { namespace, template: Body::from(&settings.template) };
+    Step::new(action, "asks the apiserver whether the template is valid".to_owned())
+}
+
+fn name_active(round: &Round<'_>, plan: &mut Plan) {
+    let active: Vec<_> = round.places.iter().filter(|place| place.is_active()).collect();
+    for place in active.iter().take(NAMED) {
+        let phase = place.active.first().map_or("", |pod| &*pod.status.phase);
+        plan.wait(format!("the pod of node {} has not ended, it is {phase}", place.node.metadata.name));
+    }
+    if active.len() > NAMED {
+        plan.wait(format!("the pods of {} more nodes have not ended", active.len() - NAMED));
+    }
+}
+
+/// The words for the end of a job, in events and in its condition.
+pub(super) fn words(snapshot: &Snapshot, end: End, round: &Round<'_>) -> String {
+    let failed = round.ended(|verdict| verdict != Verdict::Succeeded);
+    let counts =
+        format!("{} pods succeeded, {failed} pods failed", round.ended(|verdict| verdict == Verdict::Succeeded));
+    let job = snapshot.scene().workload;
+    match end {
+        End::Complete => format!("Job {}/{} is completed, {counts}", job.namespace(), job.name()),
+        End::FailedPod => format!("failure policy is FailFast and a failed pod is found: {counts}"),
+        End::Deadline => {
+            let (namespace, name) = (job.namespace(), job.name());
+            format!("Job {namespace}/{name} was active longer than activeDeadlineSeconds: {counts}")
+        }
+        End::Pause => {
+            format!("the job is paused, for a pod has failed: {counts}; take spec.paused back to accept that")
+        }
+    }
+}
+
+fn tell_end(snapshot: &Snapshot, end: End, round: &Round<'_>, plan: &mut Plan) {
+    let (warning, reason) = match end {
+        End::Complete => (false, "JobComplete"),
+        End::FailedPod => (true, "FailedPodFound"),
+        End::Deadline => (true, "DeadlineExceeded"),
+        End::Pause => (true, "Paused"),
+    };
+    plan.events.push(Event { warning, reason, message: words(snapshot, end, round) });
+}
+
+/// A pause that somebody can take back. It is written where it is taken back, and where it survives us.
+fn pause(snapshot: &Snapshot, plan: &mut Plan) {
+    let metadata = &snapshot.job.metadata;
+    // Whoever has changed the spec meanwhile may have changed the policy.
+    let target = Target { resource_version: metadata.resource_version.clone(), ..Target::from(metadata) };
+    let action = Action::Patch { resource: BROADCAST_JOBS, target, patch: json!({"spec": {"paused": true}}) };
+    plan.add_stage("pause", vec![Step::new(action, "a pod has failed, and failurePolicy is Pause".to_owned())]);
+}
+
+/// The job has ended: what runs goes, what has ended stays for its log.
+fn stop_all(snapshot: &Snapshot, plan: &mut Plan) {
+    let active = snapshot.pods.iter().filter(|pod| pod.is_active());
+    plan.add_stage("delete pods", active.map(|pod| delete(pod, "the job has ended".to_owned())).collect());
+}
+
+fn expire(snapshot: &Snapshot, status: &BroadcastJobStatus, plan: &mut Plan, now: Timestamp) {
+    let completion = &snapshot.job.spec.completion_policy;
+    let (Some(ttl), Some(completed)) = (completion.ttl_seconds_after_finished, &status.completion_time) else { return };
+    let left = SignedDuration::from_secs(i64::from(ttl)) - now.duration_since(completed.0);
+    if left.is_positive() {
+        plan.look_again_after(left);
+        return;
+    }
+    let action = Action::Delete { resource: BROADCAST_JOBS, target: Target::from(&snapshot.job.metadata) };
+    plan.add_required_stage("expire", vec![Step::new(action, format!("ttlSecondsAfterFinished {ttl} has passed"))]);
+}

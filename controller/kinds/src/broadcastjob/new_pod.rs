@@ -1,0 +1,33 @@
+//! A new pod of a job.
+
+use berth_api::names::label;
+use berth_api::v1beta1::broadcastjob::BroadcastJob;
+use berth_workload::launch;
+use berth_workload::node::placement::pin_to_node;
+use berth_workload::owner::controller_reference;
+use berth_workload::resource::BROADCAST_JOBS;
+use serde_json::{Map, Value, json};
+
+/// The pod for one node, from the job's template: with the labels by which a job's pods are found, without readiness gates,
+/// tolerating what the template says and no more.
+pub(super) fn new_pod(job: &BroadcastJob, template: &Value, name: &str, node: &str) -> Value {
+    let mut metadata = template.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
+    metadata.retain(|key, value| !matches!(key.as_str(), "labels" | "annotations") || value.is_object());
+    // What the server would refuse or overwrite.
+    for key in ["creationTimestamp", "generateName"] {
+        metadata.remove(key);
+    }
+    metadata.insert("name".to_owned(), json!(name));
+    metadata.insert("namespace".to_owned(), json!(job.metadata.namespace));
+    metadata.insert("ownerReferences".to_owned(), json!([controller_reference(&BROADCAST_JOBS, &job.metadata)]));
+    let labels = metadata.entry("labels").or_insert_with(|| Value::Object(Map::new()));
+    labels[label::BROADCASTJOB_NAME] = json!(job.metadata.name);
+    labels[label::BROADCASTJOB_CONTROLLER_UID] = json!(job.metadata.uid);
+    let spec = template.get("spec").cloned().unwrap_or_default();
+    let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec});
+    pin_to_node(&mut pod, node);
+    if let Ok(Some(priorities)) = launch::priorities(template) {
+        launch::order(&mut pod, name, &priorities);
+    }
+    pod
+}

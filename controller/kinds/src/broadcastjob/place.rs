@@ -1,0 +1,49 @@
+//! On which nodes a job's pods may run.
+
+use berth_workload::node::Node;
+use berth_workload::node::placement::{Fit, Placement};
+use serde_json::Value;
+
+use super::requests::Requests;
+
+/// What a template asks of a node.
+#[derive(Debug)]
+pub(super) struct Where {
+    placement: Placement,
+    tolerates_cordon: bool,
+    requests: Requests,
+}
+
+/// What a node is to a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// It gets a pod.
+    Wanted,
+    /// It gets none as it is, and one that is there goes on: it is cordoned or tainted, or too small.
+    MayStay,
+    /// It is not one of the job's, by its name or labels.
+    Unwanted,
+}
+
+impl Where {
+    /// Of a job's template.
+    pub(super) fn of(template: &Value) -> Self {
+        let placement = Placement::of(template);
+        let tolerates_cordon = placement.tolerates_cordon();
+        Self { placement, tolerates_cordon, requests: Requests::of(template) }
+    }
+
+    pub(super) fn answer(&self, node: &Node) -> Answer {
+        let is_leaving = node.metadata.deletion_timestamp.is_some();
+        match self.placement.fit(node) {
+            // A pod with a taint that it does not tolerate is evicted by whoever does so, in its own time.
+            Fit::Unwanted if !self.placement.selects(node) => Answer::Unwanted,
+            Fit::Wanted if !is_leaving && !self.is_cordoned(node) && self.requests.fit(node) => Answer::Wanted,
+            _ => Answer::MayStay,
+        }
+    }
+
+    fn is_cordoned(&self, node: &Node) -> bool {
+        node.cordoned && !self.tolerates_cordon
+    }
+}

@@ -1,0 +1,129 @@
+//! What a pod asks for, against what an empty node has.
+
+use std::collections::BTreeMap;
+
+use berth_workload::node::Node;
+use berth_workload::revision::quantity::thousandths;
+use serde_json::{Map, Value};
+
+/// What a pod of a template asks for, by resource, in thousandths.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Requests(BTreeMap<String, i128>);
+
+type Amounts = BTreeMap<String, i128>;
+
+impl Requests {
+    /// As the scheduler counts: all containers together, or an init container with the sidecars that run beside it by then, where
+    /// that is more; what the pod itself asks for in place of both; and its overhead.
+    pub(super) fn of(template: &Value) -> Self {
+        let spec = &template["spec"];
+        let list = |field: &str| spec[field].as_array().map_or(&[][..], Vec::as_slice);
+        let (mut together, mut beside, mut most) = (Amounts::new(), Amounts::new(), Amounts::new());
+        for container in list("containers") {
+            add(&mut together, &of_resources(&container["resources"]));
+        }
+        for init in list("initContainers") {
+            let own = of_resources(&init["resources"]);
+            if init["restartPolicy"] == "Always" {
+                add(&mut beside, &own);
+                at_least(&mut most, &beside);
+            } else {
+                let mut now = beside.clone();
+                add(&mut now, &own);
+                at_least(&mut most, &now);
+            }
+        }
+        add(&mut together, &beside);
+        at_least(&mut together, &most);
+        together.extend(of_resources(&spec["resources"]));
+        add(&mut together, &amounts(&spec["overhead"]));
+        together.insert("pods".to_owned(), 1000);
+        Self(together)
+    }
+
+    /// Has the node so much, if nothing else runs there?
+    pub(super) fn fit(&self, node: &Node) -> bool {
+        self.0.iter().all(|(resource, wanted)| {
+            let has = node.allocatable.iter().find(|(name, _)| **name == **resource);
+            *wanted <= has.and_then(|(_, amount)| thousandths(amount)).unwrap_or(0)
+        })
+    }
+}
+
+/// What is asked for; a limit alone is asked for, too.
+fn of_resources(resources: &Value) -> Amounts {
+    let mut all = amounts(&resources["limits"]);
+    all.extend(amounts(&resources["requests"]));
+    all
+}
+
+/// What is no quantity is refused by the apiserver.
+fn amounts(list: &Value) -> Amounts {
+    let read = |(name, amount): (&String, &Value)| {
+        let text = amount.as_str().map_or_else(|| amount.to_string(), str::to_owned);
+        Some((name.clone(), thousandths(&text)?))
+    };
+    list.as_object().into_iter().flat_map(Map::iter).filter_map(read).collect()
+}
+
+fn add(all: &mut Amounts, more: &Amounts) {
+    for (name, amount) in more {
+        let sum = all.entry(name.clone()).or_default();
+        *sum = sum.saturating_add(*amount);
+    }
+}
+
+fn at_least(all: &mut Amounts, least: &Amounts) {
+    for (name, amount) in least {
+        let most = all.entry(name.clone()).or_default();
+        *most = (*most).max(*amount);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn node(allocatable: Value) -> Node {
+        serde_json::from_value(json!({"metadata": {"name": "n"}, "status": {"allocatable": allocatable}})).unwrap()
+    }
+
+    fn fits(spec: Value, allocatable: Value) -> bool {
+        Requests::of(&json!({"spec": spec})).fit(&node(allocatable))
+    }
+
+    #[test]
+    fn a_node_must_have_what_the_pod_asks_for_when_it_is_empty() {
+        let asks = |cpu: &str| json!({"resources": {"requests": {"cpu": cpu}}});
+        let init = |cpu: &str, policy: Value| json!({"resources": {"requests": {"cpu": cpu}}, "restartPolicy": policy});
+        let has = || json!({"cpu": "2", "memory": "1Gi", "pods": "16"});
+        for (spec, expected) in [
+            (json!({}), true),
+            (json!({"containers": [asks("2")]}), true),
+            (json!({"containers": [asks("1500m"), asks("0.5")]}), true),
+            (json!({"containers": [asks("1500m"), asks("501m")]}), false),
+            (json!({"containers": [asks("1")], "initContainers": [init("2", json!(null))]}), true),
+            (json!({"containers": [asks("1")], "initContainers": [init("3", json!(null))]}), false),
+            (json!({"containers": [asks("1")], "initContainers": [init("1500m", json!("Always"))]}), false),
+            (json!({"initContainers": [init("1", json!("Always")), init("1500m", json!(null))]}), false),
+            (json!({"initContainers": [init("1500m", json!(null)), init("1", json!("Always"))]}), true),
+            (json!({"containers": [{"resources": {"limits": {"memory": "2Gi"}}}]}), false),
+            (json!({"containers": [{"resources": {"limits": {"cpu": "9"}, "requests": {"cpu": "1"}}}]}), true),
+            (json!({"containers": [asks("9")], "resources": {"requests": {"cpu": "1"}}}), true),
+            (json!({"overhead": {"cpu": "3"}}), false),
+            (json!({"containers": [{"resources": {"requests": {"example.com/gpu": 1}}}]}), false),
+            (json!({"containers": [{"resources": {"requests": {"example.com/gpu": "0"}}}]}), true),
+            (json!({"containers": "odd", "initContainers": [7]}), true),
+        ] {
+            assert_eq!(fits(spec.clone(), has()), expected, "{spec}");
+        }
+    }
+
+    #[test]
+    fn a_node_that_takes_no_pod_or_has_not_said_what_it_has_is_too_small() {
+        assert!(!fits(json!({}), json!({"cpu": "2", "pods": "0"})));
+        assert!(!fits(json!({}), json!({})));
+    }
+}

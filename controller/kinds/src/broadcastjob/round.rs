@@ -1,0 +1,277 @@
+//! Where the job stands, node by node.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use berth_api::v1beta1::broadcastjob::{BroadcastJob, BroadcastJobStatus, FailurePolicyType};
+use berth_workload::node::Node;
+use berth_workload::pod::Pod;
+use jiff::{SignedDuration, Timestamp};
+
+use super::Snapshot;
+use super::mark::{self, Verdict};
+use super::place::Answer;
+use super::settings::Settings;
+
+/// How far a pod is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// It has not ended, and shall.
+    Active,
+    /// It is being deleted and had not ended before.
+    Leaving,
+    /// It was taken away before its end: another follows.
+    Disrupted,
+    Ended(Verdict),
+    /// It has restarted too often, and runs on.
+    PastLimit,
+}
+
+/// A node.
+#[derive(Debug)]
+pub(super) struct Place<'a> {
+    pub(super) node: &'a Node,
+    pub(super) hash: String,
+    pub(super) answer: Answer,
+    /// How its pod has ended, by the status.
+    pub(super) recorded: Option<Verdict>,
+    /// How its pod has ended, by the pods.
+    seen: Option<Verdict>,
+    /// Pods that have not ended and are not being deleted, the one that counts first.
+    pub(super) active: Vec<&'a Arc<Pod>>,
+    /// Pods that are being deleted.
+    pub(super) leaving: Vec<&'a Arc<Pod>>,
+    /// Pods that were taken away before their end, and are still there.
+    pub(super) disrupted: Vec<&'a Arc<Pod>>,
+}
+
+/// The job's nodes, sorted by name, and its pods on them.
+#[derive(Debug, Default)]
+pub(super) struct Round<'a> {
+    pub(super) places: Vec<Place<'a>>,
+    /// Active pods of nodes that are gone.
+    pub(super) strays: Vec<&'a Arc<Pod>>,
+    /// Pods that run, or may: they count for the parallelism.
+    pub(super) running: usize,
+    /// When the next pod that is being deleted does not count any more.
+    pub(super) grace: Option<Timestamp>,
+    /// Names of nodes with pods that have not ended.
+    busy: BTreeSet<&'a str>,
+}
+
+/// Why a job ends, or halts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// All desired nodes have ended.
+    Complete,
+    /// A pod has failed, and the policy is FailFast.
+    FailedPod,
+    /// Its time is over.
+    Deadline,
+    /// A pod has failed, and the policy is Pause.
+    Pause,
+}
+
+/// Had the pod come to an end of its own, or by a failure? Where it was deleted then, its node has had its turn.
+pub fn has_ended(pod: &Pod) -> bool {
+    matches!(stage(pod, None), Stage::Ended(_))
+}
+
+/// Of pods that had ended when they were deleted, those whose nodes are there and not in the job's status yet.
+pub fn unrecorded(job: &BroadcastJob, nodes: &[Arc<Node>], gone: Vec<Arc<Pod>>) -> Vec<Arc<Pod>> {
+    if gone.is_empty() {
+        return gone;
+    }
+    let records = job.status.as_ref().map(|status| mark::read(&status.ended_nodes)).unwrap_or_default();
+    let there: BTreeMap<_, _> = nodes.iter().map(|node| (&*node.metadata.name, node)).collect();
+    let hashes: BTreeSet<_> = nodes.iter().map(|node| mark::hash(&node.metadata.uid)).collect();
+    let of_node =
+        |pod: &Pod| there.get(node_of(pod)?).filter(|node| is_on(pod, node)).map(|node| mark::hash(&node.metadata.uid));
+    let hash = |pod: &Pod| match mark::in_name(name(job), &pod.metadata.name) {
+        Some(hash) => Some(hash.to_owned()),
+        None => of_node(pod),
+    };
+    let is_open = |hash: String| hashes.contains(&hash) && !records.contains_key(&*hash);
+    gone.into_iter().filter(|pod| hash(pod).is_some_and(is_open)).collect()
+}
+
+fn stage(pod: &Pod, restart_limit: Option<i64>) -> Stage {
+    let is_leaving = pod.metadata.deletion_timestamp.is_some();
+    match &*pod.status.phase {
+        "Succeeded" => Stage::Ended(Verdict::Succeeded),
+        "Failed" if is_leaving || pod.is_true("DisruptionTarget") => Stage::Disrupted,
+        "Failed" => Stage::Ended(Verdict::Failed),
+        _ if is_leaving => Stage::Leaving,
+        _ if restart_limit.is_some_and(|limit| restarts(pod) > limit) => Stage::PastLimit,
+        _ => Stage::Active,
+    }
+}
+
+fn restarts(pod: &Pod) -> i64 {
+    let all = pod.status.container_statuses.iter().chain(&pod.status.init_container_statuses);
+    all.map(|status| i64::from(status.restart_count)).sum()
+}
+
+/// The name of the node that the pod is on, or may be scheduled to.
+fn node_of(pod: &Pod) -> Option<&str> {
+    let bound = Some(&*pod.spec.node_name).filter(|name| !name.is_empty());
+    bound.or(pod.spec.pinned_to.as_deref())
+}
+
+/// Is the pod of this node, and not of one before it of that name?
+fn is_on(pod: &Pod, node: &Node) -> bool {
+    node_of(pod) == Some(&node.metadata.name) && pod.metadata.creation_timestamp >= node.metadata.creation_timestamp
+}
+
+fn name(job: &BroadcastJob) -> &str {
+    job.metadata.name.as_deref().unwrap_or_default()
+}
+
+impl<'a> Round<'a> {
+    /// Looks at every node and pod.
+    pub(super) fn of(snapshot: &'a Snapshot, settings: &Settings, now: Timestamp) -> Self {
+        let status = snapshot.job.status.as_ref();
+        let records = status.map(|status| mark::read(&status.ended_nodes)).unwrap_or_default();
+        let place = |node: &'a Arc<Node>| {
+            let hash = mark::hash(&node.metadata.uid);
+            let (recorded, answer) = (records.get(&*hash).copied(), settings.target.answer(node));
+            Place { node, hash, answer, recorded, seen: None, active: vec![], leaving: vec![], disrupted: vec![] }
+        };
+        let mut places: Vec<_> = snapshot.nodes.iter().map(place).collect();
+        places.sort_unstable_by_key(|place| &place.node.metadata.name);
+        let by_hash: BTreeMap<_, _> = places.iter().enumerate().map(|(at, place)| (place.hash.clone(), at)).collect();
+        let mut round = Self { places, ..Self::default() };
+        for pod in snapshot.pods.iter().chain(&snapshot.gone) {
+            let at = round.index(name(&snapshot.job), &by_hash, pod);
+            round.add(pod, at, settings.restart_limit, now);
+        }
+        for place in &mut round.places {
+            // The one that counts: bound, then oldest, then by name.
+            place.active.sort_unstable_by_key(|pod| {
+                (pod.spec.node_name.is_empty(), pod.metadata.creation_timestamp, &pod.metadata.name)
+            });
+        }
+        round
+    }
+
+    /// The place that a pod is for: by its name, or, of one that another program made, by its node.
+    fn index(&self, job: &str, by_hash: &BTreeMap<String, usize>, pod: &Pod) -> Option<usize> {
+        if let Some(hash) = mark::in_name(job, &pod.metadata.name) {
+            return by_hash.get(hash).copied();
+        }
+        let node = node_of(pod)?;
+        let at = self.places.binary_search_by(|place| (*place.node.metadata.name).cmp(node)).ok()?;
+        self.places.get(at).filter(|place| is_on(pod, place.node)).map(|_| at)
+    }
+
+    fn add(&mut self, pod: &'a Arc<Pod>, at: Option<usize>, restart_limit: Option<i64>, now: Timestamp) {
+        let stage = stage(pod, restart_limit);
+        let may_run = match (stage, pod.metadata.deletion_timestamp) {
+            (Stage::Active | Stage::PastLimit, _) => true,
+            (Stage::Leaving, Some(until)) if until > now => {
+                self.grace = Some(self.grace.map_or(until, |grace| grace.min(until)));
+                true
+            }
+            _ => false,
+        };
+        self.running += usize::from(may_run);
+        if matches!(stage, Stage::Active | Stage::PastLimit | Stage::Leaving) {
+            self.busy.extend(node_of(pod));
+        }
+        let Some(place) = at.and_then(|at| self.places.get_mut(at)) else {
+            // One that may be anywhere is nobody's of ours: it has neither a name of ours nor a node.
+            let has_node = node_of(pod).is_some();
+            self.strays.extend((matches!(stage, Stage::Active | Stage::PastLimit) && has_node).then_some(pod));
+            return;
+        };
+        match stage {
+            Stage::Ended(verdict) => place.see(verdict),
+            Stage::PastLimit => {
+                place.see(Verdict::Failed);
+                place.active.push(pod);
+            }
+            Stage::Active => place.active.push(pod),
+            Stage::Leaving => place.leaving.push(pod),
+            Stage::Disrupted => place.disrupted.push(pod),
+        }
+    }
+
+    /// Nodes that get a pod, or have had it.
+    pub(super) fn desired(&self) -> usize {
+        self.places.iter().filter(|place| place.is_desired()).count()
+    }
+
+    /// Nodes whose pod has not ended.
+    pub(super) fn active(&self) -> usize {
+        self.places.iter().filter(|place| place.is_active()).count()
+    }
+
+    /// Nodes whose pod has ended so.
+    pub(super) fn ended(&self, is: impl Fn(Verdict) -> bool) -> usize {
+        self.places.iter().filter_map(Place::verdict).filter(|verdict| is(*verdict)).count()
+    }
+
+    /// Nodes that are to get a pod, in this order, if there is room.
+    pub(super) fn open(&self) -> impl Iterator<Item = &Place<'a>> {
+        let is_open = |place: &&Place<'a>| {
+            let has_none = place.active.is_empty() && place.leaving.is_empty();
+            let is_next = place.answer == Answer::Wanted && place.verdict().is_none() && has_none;
+            is_next && !self.busy.contains(&*place.node.metadata.name)
+        };
+        self.places.iter().filter(is_open)
+    }
+
+    /// Why the job ends, or halts, if it does. A job that is paused is not judged.
+    pub(super) fn end(&self, job: &BroadcastJob, settings: &Settings, now: Timestamp) -> Option<End> {
+        if job.spec.paused {
+            return None;
+        }
+        let failed = |verdict| verdict != Verdict::Succeeded;
+        match settings.failure {
+            FailurePolicyType::FailFast if self.ended(failed) > 0 => return Some(End::FailedPod),
+            FailurePolicyType::Pause if self.ended(|verdict| verdict == Verdict::Failed) > 0 => {
+                return Some(End::Pause);
+            }
+            _ => {}
+        }
+        let mut desired = self.places.iter().filter(|place| place.is_desired()).peekable();
+        if settings.ends && desired.peek().is_some() && desired.all(|place| place.verdict().is_some()) {
+            return Some(End::Complete);
+        }
+        let left = left(settings, &job.status.clone().unwrap_or_default(), now)?;
+        (!left.is_positive()).then_some(End::Deadline)
+    }
+}
+
+/// How long until the deadline.
+pub(super) fn left(settings: &Settings, status: &BroadcastJobStatus, now: Timestamp) -> Option<SignedDuration> {
+    let start = status.start_time.as_ref().map_or(now, |start| start.0);
+    settings.deadline.map(|deadline| deadline.saturating_sub(now.duration_since(start)))
+}
+
+impl Place<'_> {
+    /// How its pod has ended. What was written down stays.
+    pub(super) fn verdict(&self) -> Option<Verdict> {
+        self.recorded.or(self.seen)
+    }
+
+    /// Is it new that its pod has ended?
+    pub(super) fn is_new(&self) -> bool {
+        self.recorded.is_none() && self.seen.is_some()
+    }
+
+    /// Of two that have ended, one that has succeeded did what was to be done.
+    fn see(&mut self, verdict: Verdict) {
+        let has_succeeded = self.seen == Some(Verdict::Succeeded);
+        self.seen = Some(if has_succeeded { Verdict::Succeeded } else { verdict });
+    }
+
+    pub(super) fn is_active(&self) -> bool {
+        self.verdict().is_none() && !self.active.is_empty()
+    }
+
+    pub(super) fn is_desired(&self) -> bool {
+        let runs = self.is_active() && self.answer != Answer::Unwanted;
+        self.verdict().is_some() || runs || self.answer == Answer::Wanted
+    }
+}

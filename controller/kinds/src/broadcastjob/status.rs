@@ -1,0 +1,122 @@
+//! The status of a job, from what was observed and what came of the plan.
+
+use std::collections::BTreeSet;
+
+use berth_api::names::condition;
+use berth_api::v1beta1::broadcastjob::{BroadcastJobStatus, FailurePolicyType, JobCondition, phase};
+use berth_workload::plan::{Deed, Outcome, Plan, Verb};
+use berth_workload::resource::PODS;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::decide::{CREATE, words};
+use super::mark::{self, Verdict};
+use super::round::{End, Place, Round};
+use super::settings::{Settings, settings};
+use super::{Snapshot, blocked, is_finished};
+
+/// The status to write. Equal to the one that the job has when nothing changed; once the job has ended nothing does.
+pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestamp) -> BroadcastJobStatus {
+    let job = &snapshot.job;
+    let old = job.status.clone().unwrap_or_default();
+    if is_finished(&old) || job.metadata.deletion_timestamp.is_some() {
+        return old;
+    }
+    let mut new = old.clone();
+    if new.phase.is_empty() {
+        new.phase = phase::RUNNING.to_owned();
+    }
+    if plan.refusal.is_none()
+        && let Ok(settings) = settings(job)
+    {
+        new.start_time = old.start_time.or(Some(Time(now)));
+        count(snapshot, &settings, plan, outcome, &mut new, now);
+    }
+    blocked::set(snapshot, plan, outcome, &mut new, now);
+    new
+}
+
+/// Must the status be written now? Numbers alone may wait for those that change in the same second.
+pub fn is_urgent(old: Option<&BroadcastJobStatus>, new: &BroadcastJobStatus) -> bool {
+    let words = |status: &BroadcastJobStatus| {
+        let conditions = status.conditions.iter().map(|c| (c.type_.clone(), c.message.clone())).collect::<Vec<_>>();
+        (status.phase.clone(), status.start_time.clone(), conditions, status.failed)
+    };
+    old.is_none_or(|old| words(old) != words(new))
+}
+
+fn count(
+    snapshot: &Snapshot,
+    settings: &Settings,
+    plan: &Plan,
+    outcome: &Outcome,
+    new: &mut BroadcastJobStatus,
+    now: Timestamp,
+) {
+    let (job, round) = (&snapshot.job, Round::of(snapshot, settings, now));
+    let end = round.end(job, settings, now);
+    let is_failed = matches!(end, Some(End::FailedPod | End::Deadline));
+    // Whoever resumes has seen what has failed by then.
+    let accepts = job.spec.paused && settings.failure == FailurePolicyType::Pause;
+    let verdict = |place: &Place<'_>| match place.verdict() {
+        Some(Verdict::Failed) if accepts => Some(Verdict::Accepted),
+        // It is stopped with the job.
+        None if is_failed && place.is_active() => Some(Verdict::Failed),
+        verdict => verdict,
+    };
+    let ended: Vec<_> = round.places.iter().filter_map(|place| Some((&place.hash, verdict(place)?))).collect();
+    let succeeded = ended.iter().filter(|(_, verdict)| *verdict == Verdict::Succeeded).count();
+    let mut entries: Vec<_> = ended.iter().map(|(hash, verdict)| (*hash, mark::write(hash, *verdict))).collect();
+    // By hash, so that the same entries are always the same list.
+    entries.sort_unstable();
+    if settings.wait.is_some() && round.places.iter().any(Place::is_new) {
+        new.last_end_time = Some(Time(now));
+    }
+    new.desired = number(round.desired());
+    new.active = if is_failed { 0 } else { number(round.active() + begun(plan, outcome)) };
+    new.succeeded = number(succeeded);
+    new.failed = number(ended.len() - succeeded);
+    new.ended_nodes = entries.into_iter().map(|(_, entry)| entry).collect();
+    new.phase = match end {
+        Some(End::Complete) => phase::COMPLETED,
+        Some(End::FailedPod | End::Deadline) => phase::FAILED,
+        Some(End::Pause) => phase::PAUSED,
+        None if job.spec.paused => phase::PAUSED,
+        None => phase::RUNNING,
+    }
+    .to_owned();
+    let type_ = match end {
+        Some(End::Complete) => condition::COMPLETE,
+        Some(End::FailedPod | End::Deadline) => condition::FAILED,
+        Some(End::Pause) | None => return,
+    };
+    if let Some(end) = end {
+        finish(new, type_, words(snapshot, end, &round), now);
+    }
+}
+
+fn finish(new: &mut BroadcastJobStatus, type_: &str, message: String, now: Timestamp) {
+    new.completion_time = Some(Time(now));
+    new.conditions.push(JobCondition {
+        type_: type_.to_owned(),
+        status: "True".to_owned(),
+        last_probe_time: Some(Time(now)),
+        last_transition_time: Some(Time(now)),
+        reason: type_.to_owned(),
+        message,
+    });
+}
+
+/// Pods that this plan has created: the next snapshot will show them. A refused creation is none.
+fn begun(plan: &Plan, outcome: &Outcome) -> usize {
+    let is_checked = !outcome.failures.iter().any(|failure| failure.deed.verb == Verb::Validate);
+    let create = Deed::of(Verb::Create, PODS);
+    let failed: BTreeSet<&str> =
+        outcome.failures.iter().filter(|f| f.deed == create).map(|f| f.object.as_str()).collect();
+    let steps = plan.stages.iter().filter(|stage| is_checked && stage.name == CREATE).map(|stage| stage.steps.len());
+    steps.sum::<usize>().saturating_sub(failed.len())
+}
+
+fn number(value: usize) -> i32 {
+    i32::try_from(value).unwrap_or(i32::MAX)
+}

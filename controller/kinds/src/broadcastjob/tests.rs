@@ -1,0 +1,561 @@
+//! One rule at a time.
+
+use berth_api::v1beta1::broadcastjob::{BroadcastJob, phase};
+use berth_workload::plan::{Action, Deed, Failure, Plan, Verb};
+use berth_workload::resource::{POD_TEMPLATES, PODS};
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+
+use super::simulation::{World, read};
+use super::{Snapshot, concerns, decide, is_news, is_urgent, status};
+
+fn stages(plan: &Plan) -> Vec<(&str, usize)> {
+    plan.stages.iter().map(|stage| (stage.name, stage.steps.len())).collect()
+}
+
+fn counts(world: &World) -> (String, [i32; 4]) {
+    let status = world.status();
+    (status.phase, [status.desired, status.active, status.succeeded, status.failed])
+}
+
+fn is(phase: &str, counts: [i32; 4]) -> (String, [i32; 4]) {
+    (phase.to_owned(), counts)
+}
+
+fn all(world: &mut World, phase: &str) {
+    for name in world.names() {
+        world.start(&name);
+        world.finish(&name, phase);
+    }
+}
+
+fn condition(world: &World, type_: &str) -> Option<(String, String)> {
+    let status = world.status();
+    let found = status.conditions.into_iter().find(|c| c.type_ == type_ && c.status == "True");
+    found.map(|c| (c.reason, c.message))
+}
+
+/// Settled with a pod on each of three nodes, which run.
+fn running(spec: Value) -> World {
+    let mut world = World::new(3, spec);
+    world.settle();
+    world.names().iter().for_each(|name| world.start(name));
+    world.settle();
+    world
+}
+
+#[test]
+fn each_node_gets_a_pod_that_is_pinned_and_named_and_the_job_is_completed_when_all_have_ended() {
+    let mut world = World::new(3, json!({}));
+    let plan = world.plan();
+    assert_eq!(stages(&plan), [("check the template", 1), ("create pods", 3)]);
+    world.settle();
+    assert_eq!(counts(&world), is(phase::RUNNING, [3, 3, 0, 0]));
+    assert_eq!(world.pods.len(), 3);
+    let pod = world.pods[&world.pod_of("n1")].clone();
+    assert_eq!(
+        pod["metadata"]["labels"],
+        json!({"broadcastjob-name": "job", "broadcastjob-controller-uid": "job-uid"})
+    );
+    let owner = &pod["metadata"]["ownerReferences"][0];
+    assert_eq!(
+        (&owner["kind"], &owner["uid"], &owner["controller"]),
+        (&json!("BroadcastJob"), &json!("job-uid"), &json!(true))
+    );
+    let terms = &pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+    assert_eq!(terms["nodeSelectorTerms"][0]["matchFields"][0]["values"], json!(["n1"]));
+    assert_eq!((pod["spec"].get("readinessGates"), pod["spec"].get("tolerations")), (None, None));
+    all(&mut world, "Succeeded");
+    world.settle();
+    assert_eq!(counts(&world), is(phase::COMPLETED, [3, 0, 3, 0]));
+    assert_eq!(
+        condition(&world, "Complete").unwrap().1,
+        "Job default/job is completed, 3 pods succeeded, 0 pods failed"
+    );
+    assert!(world.status().start_time.is_some() && world.status().completion_time.is_some());
+    assert_eq!(world.events.iter().filter(|reason| *reason == "JobComplete").count(), 1);
+    assert_eq!((world.plan(), world.pods.len()), (Plan::default(), 3));
+}
+
+#[test]
+fn no_more_pods_run_than_parallelism_lets_and_zero_holds() {
+    for (parallelism, expected) in
+        [(json!(0), 0), (json!(1), 1), (json!("34%"), 2), (json!("0%"), 0), (json!(2_147_483_647), 3), (json!(null), 3)]
+    {
+        let mut world = World::new(3, json!({"parallelism": parallelism}));
+        world.settle();
+        assert_eq!(world.pods.len(), expected, "{parallelism}");
+    }
+    let mut world = running(json!({"parallelism": 1}));
+    world.finish(&world.names()[0].clone(), "Succeeded");
+    world.settle();
+    assert_eq!((counts(&world), world.pods.len()), (is(phase::RUNNING, [3, 1, 1, 0]), 2));
+}
+
+#[test]
+fn more_pods_than_a_lowered_parallelism_lets_go_on_and_are_told_of() {
+    let mut world = running(json!({}));
+    world.edit_job(&json!({"spec": {"parallelism": 1}}));
+    world.join("n4");
+    world.settle();
+    assert!(world.events.contains(&"TooManyActivePods".to_owned()));
+    assert_eq!((world.pods.len(), world.running()), (3, 3));
+}
+
+#[test]
+fn a_job_without_nodes_never_ends() {
+    let mut world = World::new(0, json!({}));
+    world.settle();
+    assert_eq!(counts(&world), is(phase::RUNNING, [0, 0, 0, 0]));
+    world.join("n0");
+    world.settle();
+    assert_eq!(counts(&world), is(phase::RUNNING, [1, 1, 0, 0]));
+}
+
+#[test]
+fn a_node_gets_a_pod_by_its_labels_taints_cordon_and_size() {
+    let table = [
+        (json!({}), json!({}), true),
+        (json!({"metadata": {"labels": {"use": "no"}}}), json!({}), false),
+        (json!({"spec": {"unschedulable": true}}), json!({}), false),
+        (
+            json!({"spec": {"unschedulable": true}}),
+            json!({"tolerations": [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]}),
+            true,
+        ),
+        (json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}), json!({}), false),
+        (json!({"spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}}), json!({}), false),
+        (json!({"spec": {"taints": [{"key": "k", "effect": "PreferNoSchedule"}]}}), json!({}), true),
+        (
+            json!({"spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}}),
+            json!({"tolerations": [{"operator": "Exists"}]}),
+            true,
+        ),
+        (json!({}), json!({"containers": [{"name": "a", "resources": {"requests": {"cpu": "2001m"}}}]}), false),
+        (json!({"status": {"allocatable": {"pods": "0"}}}), json!({}), false),
+        (json!({}), json!({"nodeName": "n0"}), true),
+        (json!({}), json!({"nodeName": "other"}), false),
+        (json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}), json!({}), false),
+    ];
+    for (node, spec, expected) in table {
+        let mut world = World::new(1, json!({"template": {"spec": spec}}));
+        world.edit_node("n0", &node);
+        world.settle();
+        assert_eq!((world.pods.len() == 1, world.status().desired == 1), (expected, expected), "{node} {spec}");
+    }
+}
+
+#[test]
+fn cordon_and_taints_stop_no_running_pod_and_a_lost_label_does() {
+    for (node, stays) in [
+        (json!({"spec": {"unschedulable": true}}), true),
+        (json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}), true),
+        (json!({"spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}}), true),
+        (json!({"metadata": {"labels": {"use": "no"}}}), false),
+    ] {
+        let mut world = running(json!({}));
+        world.edit_node("n1", &node);
+        world.settle();
+        let pod = &world.pods[&world.pod_of("n1")];
+        assert_eq!(pod["metadata"]["deletionTimestamp"].is_null(), stays, "{node}");
+        assert_eq!(world.status().desired, if stays { 3 } else { 2 }, "{node}");
+    }
+}
+
+#[test]
+fn a_pod_that_goes_after_its_end_is_never_run_again_whatever_is_seen_of_it() {
+    let mut world = running(json!({"parallelism": 3}));
+    let (one, two) = (world.pod_of("n0"), world.pod_of("n1"));
+    world.finish(&one, "Succeeded");
+    // Recorded, and collected then.
+    world.settle();
+    world.delete_pod(&one);
+    world.settle();
+    // Ended and gone before the next decision.
+    world.finish(&two, "Succeeded");
+    world.delete_pod(&two);
+    world.settle();
+    world.edit_node("n0", &json!({"spec": {"unschedulable": true}}));
+    world.settle();
+    world.edit_node("n0", &json!({"spec": {"unschedulable": false}}));
+    world.settle();
+    assert_eq!((counts(&world), world.pods.len()), (is(phase::RUNNING, [3, 1, 2, 0]), 1));
+    // Whoever takes over knows it, too.
+    world.restart();
+    world.settle();
+    assert_eq!((counts(&world), world.pods.len()), (is(phase::RUNNING, [3, 1, 2, 0]), 1));
+    all(&mut world, "Succeeded");
+    world.settle();
+    assert_eq!(counts(&world), is(phase::COMPLETED, [3, 0, 3, 0]));
+}
+
+#[test]
+fn a_name_that_returns_with_another_uid_is_a_new_node() {
+    let mut world = running(json!({}));
+    let old = world.pod_of("n0");
+    world.finish(&old, "Succeeded");
+    world.settle();
+    world.nodes.remove("n0");
+    world.settle();
+    assert_eq!(counts(&world), is(phase::RUNNING, [2, 2, 0, 0]));
+    world.join("n0");
+    world.settle();
+    assert_eq!((counts(&world), world.pods.len()), (is(phase::RUNNING, [3, 3, 0, 0]), 4));
+    assert_ne!(world.pod_of("n0"), old);
+}
+
+#[test]
+fn a_pod_of_a_node_that_is_gone_goes_before_its_name_gets_another() {
+    let mut world = running(json!({}));
+    let old = world.pod_of("n0");
+    world.nodes.remove("n0");
+    world.join("n0");
+    world.settle();
+    assert!(!world.pods[&old]["metadata"]["deletionTimestamp"].is_null());
+    assert_eq!(world.pods.len(), 3, "the name is busy");
+    world.set_pod(&old, None);
+    world.settle();
+    assert!(world.pods.contains_key(&world.pod_of("n0")));
+}
+
+#[test]
+fn a_pod_that_was_taken_away_before_its_end_is_no_failure_and_another_follows() {
+    // Drained.
+    let mut world = running(json!({}));
+    let pod = world.pod_of("n0");
+    world.disrupt(&pod, &json!({}));
+    world.delete_pod(&pod);
+    world.settle();
+    world.edit_pod(&pod, &json!({"status": {"phase": "Failed"}}));
+    world.settle();
+    assert_eq!(counts(&world), is(phase::RUNNING, [3, 2, 0, 0]));
+    world.set_pod(&pod, None);
+    world.settle();
+    assert_eq!((counts(&world), world.pods.len()), (is(phase::RUNNING, [3, 3, 0, 0]), 3));
+    // For lack of memory, on a node that is not ready: the pod stays, and goes when the node is.
+    let mut world = running(json!({}));
+    let pod = world.pod_of("n1");
+    world.disrupt(&pod, &json!({"status": {"phase": "Failed"}}));
+    world.edit_node("n1", &json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}));
+    world.settle();
+    assert_eq!(
+        (counts(&world), world.pods[&pod]["status"]["phase"].clone()),
+        (is(phase::RUNNING, [3, 2, 0, 0]), json!("Failed"))
+    );
+    world.edit_node("n1", &json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}));
+    world.settle();
+    assert_eq!(
+        (counts(&world), world.pods[&pod]["status"]["phase"].clone()),
+        (is(phase::RUNNING, [3, 3, 0, 0]), json!("Pending"))
+    );
+}
+
+#[test]
+fn a_failed_pod_fails_the_job_and_what_runs_is_deleted_while_what_has_ended_stays() {
+    let mut world = running(json!({}));
+    world.finish(&world.pod_of("n0"), "Succeeded");
+    world.finish(&world.pod_of("n1"), "Failed");
+    world.see();
+    // The verdict is written first: whoever crashes behind it finds it.
+    assert!(world.plan().is_idle());
+    world.settle();
+    assert_eq!(counts(&world), is(phase::FAILED, [3, 0, 1, 2]));
+    assert_eq!(condition(&world, "Failed").unwrap().0, "Failed");
+    let leaving = |name: String| !world.pods[&name]["metadata"]["deletionTimestamp"].is_null();
+    assert_eq!(["n0", "n1", "n2"].map(|node| leaving(world.pod_of(node))), [false, false, true]);
+}
+
+#[test]
+fn with_continue_the_job_is_completed_with_its_failures() {
+    let mut world = running(json!({"failurePolicy": {"type": "Continue"}}));
+    world.finish(&world.pod_of("n1"), "Failed");
+    all(&mut world, "Succeeded");
+    world.settle();
+    assert_eq!(counts(&world), is(phase::COMPLETED, [3, 0, 2, 1]));
+}
+
+#[test]
+fn a_pause_is_written_into_the_spec_and_to_resume_accepts_the_failures_so_far() {
+    let mut world = running(json!({"parallelism": 1, "failurePolicy": {"type": "Pause"}}));
+    world.finish(&world.pod_of("n0"), "Failed");
+    world.settle();
+    assert_eq!(world.job.as_ref().unwrap()["spec"]["paused"], json!(true));
+    assert_eq!((counts(&world), world.pods.len()), (is(phase::PAUSED, [3, 0, 0, 1]), 1));
+    assert!(world.events.contains(&"Paused".to_owned()));
+    world.edit_job(&json!({"spec": {"paused": false}}));
+    world.settle();
+    assert_eq!((counts(&world), world.pods.len()), (is(phase::RUNNING, [3, 1, 0, 1]), 2));
+    assert!(world.events.contains(&"Continue".to_owned()));
+    // The next failure pauses again.
+    world.start(&world.pod_of("n1"));
+    world.finish(&world.pod_of("n1"), "Failed");
+    world.settle();
+    assert_eq!(counts(&world), is(phase::PAUSED, [3, 0, 0, 2]));
+    world.edit_job(&json!({"spec": {"paused": false}}));
+    world.settle();
+    all(&mut world, "Succeeded");
+    world.settle();
+    assert_eq!(counts(&world), is(phase::COMPLETED, [3, 0, 1, 2]));
+}
+
+#[test]
+fn while_it_is_paused_pods_go_on_and_neither_the_deadline_nor_failures_are_judged() {
+    let mut world = running(json!({"parallelism": 2, "completionPolicy": {"activeDeadlineSeconds": 60}}));
+    world.edit_job(&json!({"spec": {"paused": true}}));
+    world.pass(100);
+    world.finish(&world.pod_of("n0"), "Failed");
+    world.settle();
+    assert_eq!((counts(&world), world.pods.len()), (is(phase::PAUSED, [3, 1, 0, 1]), 2));
+    world.edit_job(&json!({"spec": {"paused": false}}));
+    world.settle();
+    assert_eq!(counts(&world).0, phase::FAILED);
+}
+
+#[test]
+fn the_deadline_counts_from_the_start_whoever_decides() {
+    let mut world = running(json!({"parallelism": 2, "completionPolicy": {"activeDeadlineSeconds": 60}}));
+    world.pass(59);
+    world.restart();
+    let plan = world.plan();
+    assert_eq!((plan.is_idle(), plan.look_again), (true, Some(SignedDuration::from_secs(1))));
+    world.pass(1);
+    world.settle();
+    assert!(world.events.contains(&"DeadlineExceeded".to_owned()));
+    assert_eq!(counts(&world), is(phase::FAILED, [3, 0, 0, 2]));
+    assert!(world.pods.values().all(|pod| !pod["metadata"]["deletionTimestamp"].is_null()));
+}
+
+#[test]
+fn a_pod_past_its_restart_limit_has_failed_and_is_stopped_once_that_is_written() {
+    let spec = json!({"failurePolicy": {"type": "Continue", "restartLimit": 2}, "template": {"spec": {"restartPolicy": "OnFailure"}}});
+    let restarted = |a: i32, b: i32| json!({"status": {"containerStatuses": [{"name": "main", "restartCount": a}], "initContainerStatuses": [{"name": "i", "restartCount": b}]}});
+    let mut world = running(spec.clone());
+    let pod = world.pod_of("n0");
+    world.edit_pod(&pod, &restarted(1, 1));
+    world.settle();
+    assert_eq!(counts(&world), is(phase::RUNNING, [3, 3, 0, 0]));
+    world.edit_pod(&pod, &restarted(2, 1));
+    assert!(world.plan().is_idle(), "first it is written down");
+    world.ended.insert(world.nodes["n0"]["metadata"]["uid"].as_str().unwrap().to_owned());
+    world.settle();
+    assert_eq!(counts(&world), is(phase::RUNNING, [3, 2, 0, 1]));
+    assert!(!world.pods[&pod]["metadata"]["deletionTimestamp"].is_null());
+    world.set_pod(&pod, None);
+    all(&mut world, "Succeeded");
+    world.settle();
+    assert_eq!((counts(&world), world.pods.len()), (is(phase::COMPLETED, [3, 0, 2, 1]), 2));
+    // Pods that never restart have no limit.
+    let mut world = running(json!({}));
+    world.edit_pod(&world.pod_of("n0"), &restarted(9, 9));
+    world.settle();
+    assert_eq!(counts(&world), is(phase::RUNNING, [3, 3, 0, 0]));
+}
+
+#[test]
+fn a_job_that_stays_serves_nodes_that_join() {
+    let mut world = running(json!({"completionPolicy": {"type": "Never"}}));
+    all(&mut world, "Succeeded");
+    world.settle();
+    assert_eq!(counts(&world), is(phase::RUNNING, [3, 0, 3, 0]));
+    world.join("n9");
+    world.settle();
+    assert_eq!(counts(&world), is(phase::RUNNING, [4, 1, 3, 0]));
+}
+
+#[test]
+fn a_finished_job_goes_with_its_ttl() {
+    let mut world = running(json!({"completionPolicy": {"ttlSecondsAfterFinished": 30}}));
+    all(&mut world, "Succeeded");
+    world.settle();
+    world.pass(29);
+    assert_eq!(world.plan().look_again, Some(SignedDuration::from_secs(1)));
+    world.pass(1);
+    let plan = world.plan();
+    assert!(matches!(plan.actions().next(), Some(Action::Delete { .. })), "{plan:?}");
+}
+
+#[test]
+fn the_next_node_waits_after_a_pod_has_ended() {
+    let mut world = World::new(3, json!({"parallelism": 1}));
+    world.edit_job(&json!({"metadata": {"annotations": {"apps.kruise.io/wait-after-node": "30s"}}}));
+    world.settle();
+    all(&mut world, "Succeeded");
+    world.settle();
+    assert_eq!(world.pods.len(), 1);
+    world.pass(29);
+    world.restart();
+    let plan = world.plan();
+    assert_eq!((plan.is_idle(), plan.look_again), (true, Some(SignedDuration::from_secs(1))));
+    world.pass(1);
+    world.settle();
+    assert_eq!(world.pods.len(), 2);
+}
+
+fn refusal(verb: Verb, code: u16) -> Failure {
+    let resource = if verb == Verb::Validate { POD_TEMPLATES } else { PODS };
+    let message = "admission webhook denied it".to_owned();
+    Failure {
+        deed: Deed::of(verb, resource),
+        object: String::new(),
+        message,
+        code,
+        permanent: true,
+        outdated: false,
+        taken: false,
+    }
+}
+
+#[test]
+fn a_refused_creation_is_not_active_and_blocks_and_then_one_pod_is_tried() {
+    let mut world = World::new(3, json!({}));
+    world.refuses = Some(refusal(Verb::Create, 403));
+    world.settle();
+    assert_eq!(counts(&world), is(phase::RUNNING, [3, 0, 0, 0]));
+    let (reason, message) = condition(&world, "Blocked").unwrap();
+    assert_eq!(reason, "CreateRefused");
+    assert!(message.contains("BroadcastJob default/job") && message.contains("denied"), "{message}");
+    assert_eq!(stages(&world.plan()), [("check the template", 1), ("create pods", 1)]);
+    world.refuses = None;
+    world.settle();
+    assert_eq!((counts(&world), condition(&world, "Blocked")), (is(phase::RUNNING, [3, 3, 0, 0]), None));
+}
+
+#[test]
+fn a_name_that_is_anothers_blocks() {
+    let mut world = World::new(1, json!({}));
+    world.refuses = Some(Failure { taken: true, permanent: false, outdated: true, ..refusal(Verb::Create, 409) });
+    world.settle();
+    let (reason, message) = condition(&world, "Blocked").unwrap();
+    assert!(reason == "NameTaken" && message.contains(&world.pod_of("n0")), "{message}");
+}
+
+#[test]
+fn a_spec_that_makes_no_sense_blocks_and_names_the_field() {
+    for (change, field) in [
+        (json!({"spec": {"template": {"spec": {"restartPolicy": "Always"}}}}), "spec.template.spec.restartPolicy"),
+        (
+            json!({"spec": {"template": {"metadata": {"labels": {"broadcastjob-name": "x"}}}}}),
+            "labels[broadcastjob-name]",
+        ),
+        (json!({"spec": {"parallelism": "abc%"}}), "spec.parallelism"),
+        (json!({"spec": {"parallelism": -1}}), "spec.parallelism"),
+        (json!({"metadata": {"annotations": {"apps.kruise.io/wait-after-node": "soon"}}}), "wait-after-node"),
+        (json!({"metadata": {"name": "a.b"}}), "metadata.name"),
+    ] {
+        let mut world = World::new(1, json!({}));
+        world.edit_job(&change);
+        world.settle();
+        let (reason, message) = condition(&world, "Blocked").unwrap();
+        assert!(reason == "InvalidSpec" && message.contains(field), "{message}");
+        assert_eq!(world.pods.len(), 0);
+    }
+}
+
+#[test]
+fn a_pod_without_a_node_blocks_after_a_minute_and_one_that_runs_unready_does_not() {
+    let mut world = World::new(2, json!({}));
+    world.settle();
+    world.start(&world.pod_of("n0"));
+    let unscheduled = json!({"status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+        "message": "no room", "lastTransitionTime": world.now}]}});
+    world.edit_pod(&world.pod_of("n1"), &unscheduled);
+    world.settle();
+    assert_eq!(condition(&world, "Blocked"), None);
+    world.pass(61);
+    world.settle();
+    let (reason, message) = condition(&world, "Blocked").unwrap();
+    assert!(reason == "PodUnschedulable" && message.contains("no room"), "{message}");
+    world.edit_pod(&world.pod_of("n1"), &json!({"status": {"conditions": []}}));
+    world.start(&world.pod_of("n1"));
+    world.pass(3_600);
+    world.settle();
+    assert_eq!(condition(&world, "Blocked"), None);
+}
+
+#[test]
+fn nothing_is_done_while_a_pod_cannot_be_read() {
+    let mut world = World::new(2, json!({}));
+    world.see();
+    let odd = berth_workload::podset::Unreadable { kind: "Pod", name: "job-x".to_owned(), error: "odd".to_owned() };
+    let snapshot = Snapshot { unreadable: vec![odd], ..world.snapshot().unwrap() };
+    let plan = decide(&snapshot, world.now);
+    assert!(plan.is_idle());
+    let told = status(&snapshot, &plan, &Default::default(), world.now);
+    assert_eq!(told.conditions[0].reason, "Unreadable");
+}
+
+#[test]
+fn pods_of_another_controller_count_for_the_nodes_that_they_are_on_or_pinned_to() {
+    let mut world = World::new(4, json!({}));
+    let pinned = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]}});
+    world.pass(10);
+    for (name, spec, phase, created) in [
+        ("job-aaaaa", json!({"nodeName": "n0"}), "Succeeded", world.now),
+        ("job-bbbbb", json!({"affinity": {"nodeAffinity": pinned}}), "Pending", world.now),
+        ("job-ccccc", json!({"nodeName": "n2"}), "Running", world.now),
+        // Of a node before this one of that name.
+        ("job-ddddd", json!({"nodeName": "n3"}), "Succeeded", world.now - SignedDuration::from_secs(60)),
+    ] {
+        let metadata = json!({"name": name, "uid": name, "creationTimestamp": created});
+        world.set_pod(name, Some(json!({"metadata": metadata, "spec": spec, "status": {"phase": phase}})));
+    }
+    world.settle();
+    assert_eq!((counts(&world), world.pods.len()), (is(phase::RUNNING, [4, 3, 1, 0]), 5));
+}
+
+#[test]
+fn of_two_pods_on_a_node_the_first_stays() {
+    let mut world = running(json!({}));
+    let twin = json!({"metadata": {"name": "job-twin", "uid": "twin", "creationTimestamp": world.now + SignedDuration::from_secs(9)},
+        "spec": {"nodeName": "n1"}, "status": {"phase": "Running"}});
+    world.set_pod("job-twin", Some(twin));
+    world.settle();
+    assert!(!world.pods["job-twin"]["metadata"]["deletionTimestamp"].is_null());
+    assert_eq!(counts(&world), is(phase::RUNNING, [3, 3, 0, 0]));
+}
+
+#[test]
+fn nodes_that_have_not_begun_get_a_changed_template() {
+    let mut world = running(json!({"parallelism": 1}));
+    world.edit_job(&json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "busybox:2"}]}}}}));
+    world.finish(&world.pod_of("n0"), "Succeeded");
+    world.settle();
+    let image = |node: &str| world.pods[&world.pod_of(node)]["spec"]["containers"][0]["image"].clone();
+    assert_eq!((image("n0"), image("n1")), (json!("busybox"), json!("busybox:2")));
+}
+
+#[test]
+fn a_node_wakes_a_job_when_its_answer_changes_and_a_heartbeat_wakes_none() {
+    let mut world = World::new(1, json!({}));
+    let job: BroadcastJob = read(world.job.as_ref().unwrap());
+    let old = read(&world.nodes["n0"]);
+    let mut after = |change: Value| {
+        world.edit_node("n0", &change);
+        read(&world.nodes["n0"])
+    };
+    let heartbeat = after(
+        json!({"status": {"conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}]}}),
+    );
+    assert!(!is_news(Some(&old), Some(&heartbeat)));
+    let labelled = after(json!({"metadata": {"labels": {"other": "x"}}}));
+    assert!(is_news(Some(&old), Some(&labelled)) && !concerns(&job, Some(&old), Some(&labelled)));
+    let cordoned = after(json!({"spec": {"unschedulable": true}}));
+    assert!(is_news(Some(&old), Some(&cordoned)) && concerns(&job, Some(&old), Some(&cordoned)));
+    assert!(!concerns(&job, None, Some(&cordoned)) || concerns(&job, Some(&cordoned), None));
+    assert!(concerns(&job, None, Some(&old)) && concerns(&job, Some(&old), None));
+    let mut over = job.clone();
+    over.status = Some(serde_json::from_value(json!({"phase": "completed"})).unwrap());
+    assert!(!concerns(&over, None, Some(&old)));
+}
+
+#[test]
+fn numbers_may_wait_and_phases_conditions_and_failures_may_not() {
+    let of = |value: Value| serde_json::from_value(value).unwrap();
+    let old = of(json!({"phase": "running", "succeeded": 1}));
+    assert!(is_urgent(None, &old));
+    assert!(!is_urgent(Some(&old), &of(json!({"phase": "running", "succeeded": 2, "endedNodes": ["+abcdefghijkl"]}))));
+    for other in [json!({"phase": "paused"}), json!({"phase": "running", "failed": 1})] {
+        assert!(is_urgent(Some(&old), &of(other.clone())), "{other}");
+    }
+}

@@ -1,0 +1,295 @@
+//! The BroadcastJob controller: observe, decide, act, status.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use berth_api::v1beta1::broadcastjob::BroadcastJob;
+use berth_kinds::broadcastjob::{
+    Snapshot, concerns, decide, has_ended, is_finished, is_news as is_news_of_node, is_urgent, status, unrecorded,
+};
+use berth_runtime::driver::Next;
+use berth_runtime::feed::Odd;
+use berth_runtime::object::{BROADCAST_JOBS, owner_key};
+use berth_runtime::queue::Queue;
+use berth_runtime::{Change, Key, Object, Resource, Store, turn};
+use berth_workload::gates::Gates;
+use berth_workload::node::Node;
+use berth_workload::owner::Reference;
+use berth_workload::plan::{Action, Outcome, Plan};
+use berth_workload::pod::Pod;
+use berth_workload::podset::{Phases, Unreadable};
+use jiff::Timestamp;
+
+use crate::acting::{Acting, LARGE};
+use crate::change::{self, each};
+use crate::controllers::Controller;
+use crate::reads::{Read, Reader};
+use crate::told::Told;
+use crate::unreadable;
+use crate::watched::{CustomResource, Watched};
+
+/// What a decision about a BroadcastJob is made of.
+pub(crate) struct Reads {
+    pub(crate) jobs: Arc<Store<Watched<BroadcastJob>>>,
+    pods: Arc<Store<Pod>>,
+    nodes: Arc<Store<Watched<Node>>>,
+    gone: Arc<Gone>,
+    written: Arc<Written>,
+    told: Told,
+}
+
+/// By uid of a job: its pods that had ended when they were deleted, as long as its status may not have their nodes.
+#[derive(Default)]
+struct Gone(Mutex<HashMap<String, Vec<Arc<Pod>>>>);
+
+/// By uid of a job: when it was last looked at, and its status last written.
+#[derive(Default)]
+struct Written(Mutex<HashMap<String, Times>>);
+
+#[derive(Clone, Copy, Default)]
+struct Times {
+    looked: Option<Instant>,
+    written: Option<Instant>,
+}
+
+/// From one status in which numbers alone have changed to the next: pods of thousands of nodes end, and each status names them all.
+const BETWEEN_STATUSES: Duration = Duration::from_secs(1);
+
+impl CustomResource for BroadcastJob {
+    const RESOURCE: Resource = BROADCAST_JOBS;
+}
+
+impl Read for Watched<BroadcastJob> {
+    fn store() -> Arc<Store<Self>> {
+        Store::new(&[])
+    }
+}
+
+impl Controller for Reads {
+    const RESOURCE: Resource = BROADCAST_JOBS;
+    const NAME: &'static str = "broadcastjob";
+
+    fn new(reader: &mut Reader<'_>) -> Self {
+        Self {
+            jobs: reader.read(),
+            pods: reader.read(),
+            nodes: reader.read(),
+            gone: Arc::default(),
+            written: Arc::default(),
+            told: Told::default(),
+        }
+    }
+
+    /// Wakes a job when it, one of its pods, or what a node is to it changes.
+    fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
+        let (to, acting) = (queue.clone(), acting.clone());
+        let (gone, written) = (self.gone.clone(), self.written.clone());
+        self.jobs.on_change(move |change| match change {
+            Change::Applied { old: Some(old), new } if !is_news(&old.0, &new.0) => {}
+            Change::Applied { new, .. } => to.add(Key::of(&**new)),
+            Change::Deleted { old } => {
+                gone.lock().remove(old.uid());
+                written.lock().remove(old.uid());
+                acting.expectations.forget(old.uid());
+            }
+            Change::Synced => {}
+        });
+        let to = queue.clone();
+        self.jobs.on_unreadable(move |odd| to.add(Key::new(&odd.namespace, &odd.name)));
+        let (to, jobs, gone) = (queue.clone(), self.jobs.clone(), self.gone.clone());
+        self.pods.on_change(move |change| {
+            gone.note(&jobs, change);
+            each(change, |pod| wake_owner(&to, pod));
+        });
+        let to = queue.clone();
+        self.pods.on_unreadable(move |odd| {
+            for owner in odd.owners.iter().map(Reference::from).filter(|owner| BROADCAST_JOBS.owner_kind().is_of(owner))
+            {
+                to.add(Key::new(&odd.namespace, owner.name));
+            }
+        });
+        let (to, jobs) = (queue.clone(), self.jobs.clone());
+        self.nodes.on_change(move |change| {
+            let (old, new) = match change {
+                Change::Applied { old, new } => (old.as_ref().map(|old| &*old.0), Some(&*new.0)),
+                Change::Deleted { old } => (Some(&*old.0), None),
+                Change::Synced => return,
+            };
+            if is_news_of_node(old, new) {
+                jobs.all().iter().filter(|job| concerns(&job.0, old, new)).for_each(|job| to.add(Key::of(&**job)));
+            }
+        });
+    }
+
+    /// One round for one job.
+    async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
+        let round = |job: Arc<_>| async move { round(self, acting, &job).await };
+        unreadable::by_last_read(acting, (&self.jobs, &self.told), key, round).await
+    }
+}
+
+/// By name: whose the pod is in truth is asked when the job is decided on.
+fn wake_owner(queue: &Queue<Key>, pod: &Pod) {
+    if let Some(owner) = managed_by(pod) {
+        queue.add(Key::new(&pod.metadata.namespace, owner.name));
+    }
+}
+
+fn managed_by(pod: &Pod) -> Option<Reference<'_>> {
+    pod.metadata.controller().map(Reference::from).filter(|owner| BROADCAST_JOBS.owner_kind().is_of(owner))
+}
+
+fn is_news(old: &BroadcastJob, new: &BroadcastJob) -> bool {
+    change::is_news((&old.metadata, &old.status), (&new.metadata, &new.status), |status| {
+        for condition in &mut status.conditions {
+            condition.message = String::new();
+            (condition.last_probe_time, condition.last_transition_time) = (None, None);
+        }
+    })
+}
+
+impl Gone {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Vec<Arc<Pod>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a pod that is deleted after its end: the next decision may come when the store does not have it any more.
+    fn note(&self, jobs: &Store<Watched<BroadcastJob>>, change: &Change<Pod>) {
+        let old = match change {
+            Change::Deleted { old } => old,
+            Change::Applied { old: Some(old), new } if old.metadata.uid != new.metadata.uid => old,
+            Change::Applied { .. } | Change::Synced => return,
+        };
+        let Some(owner) = managed_by(old).filter(|_| has_ended(old)) else { return };
+        let job = jobs.get(&old.metadata.namespace, owner.name);
+        let is_over = |job: &BroadcastJob| job.status.as_ref().is_some_and(is_finished);
+        // What goes with its job is missed by nobody.
+        if job.is_some_and(|job| job.uid() == owner.uid && !job.terminating() && !is_over(&job.0)) {
+            self.lock().entry(owner.uid.to_owned()).or_default().push(old.clone());
+        }
+    }
+
+    /// Those of a job that its status does not have yet.
+    fn of(&self, job: &Watched<BroadcastJob>, nodes: &[Arc<Node>]) -> Vec<Arc<Pod>> {
+        let all = self.lock().get(job.uid()).cloned().unwrap_or_default();
+        if all.is_empty() {
+            return all;
+        }
+        let (before, left) = (all.len(), unrecorded(&job.0, nodes, all.clone()));
+        let mut gone = self.lock();
+        if let Some(kept) = gone.get_mut(job.uid()) {
+            // Others may have come meanwhile.
+            let later = kept.split_off(before.min(kept.len()));
+            *kept = left.iter().cloned().chain(later).collect();
+            if kept.is_empty() {
+                gone.remove(job.uid());
+            }
+        }
+        left
+    }
+}
+
+impl Written {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Times>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn of(&self, job: &str) -> Times {
+        self.lock().get(job).copied().unwrap_or_default()
+    }
+}
+
+/// How much is left of this time.
+fn rest(since: Option<Instant>, time: Duration) -> Option<Duration> {
+    time.checked_sub(since?.elapsed()).filter(|rest| !rest.is_zero())
+}
+
+/// How long the change of one pod waits for that of others. A decision looks at all nodes: where there are thousands, one after
+/// each change would take a processor for itself.
+fn pace(nodes: usize) -> Duration {
+    const FEW: usize = 100;
+    const LONGEST: Duration = Duration::from_millis(500);
+    let milliseconds = if nodes > FEW { u64::try_from(nodes / 10).unwrap_or(u64::MAX) } else { 0 };
+    Duration::from_millis(milliseconds).min(LONGEST)
+}
+
+/// Everything that a decision about this job reads, from the stores alone.
+pub(crate) fn observe(reads: &Reads, job: &Watched<BroadcastJob>, gates: Gates) -> Snapshot {
+    let owner = owner_key(job);
+    let nodes: Vec<_> = reads.nodes.all().iter().map(|node| node.0.clone()).collect();
+    let unreadable =
+        |odd: &Arc<Odd>| Unreadable { kind: Pod::RESOURCE.kind, name: odd.name.clone(), error: odd.error.clone() };
+    Snapshot {
+        pods: reads.pods.owned_by(&owner),
+        gone: reads.gone.of(job, &nodes),
+        unreadable: reads.pods.unreadable_of(&owner).iter().map(unreadable).collect(),
+        job: job.0.clone(),
+        phases: Phases::default(),
+        nodes,
+        gates,
+    }
+}
+
+async fn round(reads: &Reads, acting: &Acting, job: &Watched<BroadcastJob>) -> Next {
+    if let Err(next) = acting.settled(job.uid()).await {
+        return next;
+    }
+    let times = reads.written.of(job.uid());
+    if let Some(rest) = rest(times.looked, pace(reads.nodes.len())) {
+        return Next::After(rest);
+    }
+    let now = Timestamp::now();
+    let is_large = reads.nodes.len() > LARGE;
+    let decided = || {
+        let snapshot = observe(reads, job, acting.gates);
+        acting.has_all_of_others(job.uid(), &snapshot.pods)?;
+        let plan = decide(&snapshot, now);
+        Ok((snapshot, plan))
+    };
+    let (snapshot, plan): (Snapshot, Plan) = match turn::decide(is_large, decided).await {
+        Ok(decided) => decided,
+        Err(next) => return next,
+    };
+    let later = rest(times.written, BETWEEN_STATUSES);
+    let (waits, writes) = (AtomicBool::new(false), AtomicBool::new(false));
+    let status = |outcome: &Outcome| {
+        if outcome.failures.is_empty() && expires(&plan) {
+            return None;
+        }
+        let new = turn::alone(is_large, || status(&snapshot, &plan, outcome, now));
+        let changes = job.0.status.as_ref() != Some(&new);
+        let may_wait = later.is_some() && changes && !is_urgent(job.0.status.as_ref(), &new);
+        waits.store(may_wait, Ordering::Relaxed);
+        writes.store(changes && !may_wait, Ordering::Relaxed);
+        (!may_wait).then_some(Some(new))
+    };
+    let next = acting.carry_out(&plan, &reads.jobs, job, (&job.0.status, status)).await;
+    let written = if writes.into_inner() { Some(Instant::now()) } else { times.written };
+    if reads.jobs.get(job.namespace(), job.name()).is_some_and(|known| known.uid() == job.uid()) {
+        reads.written.lock().insert(job.uid().to_owned(), Times { looked: Some(Instant::now()), written });
+    }
+    match (next, later.filter(|_| waits.into_inner())) {
+        (Next::Done, Some(later)) => Next::After(later),
+        (Next::After(wait), Some(later)) => Next::After(wait.min(later)),
+        (next, _) => next,
+    }
+}
+
+/// After this plan there is no job any more to have a status.
+fn expires(plan: &Plan) -> bool {
+    plan.actions().any(|action| matches!(action, Action::Delete { resource: BROADCAST_JOBS, .. }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_on_few_nodes_is_looked_at_at_once_and_one_on_thousands_twice_a_second() {
+        assert_eq!([3, 100, 1_000, 5_000].map(|nodes| pace(nodes).as_millis()), [0, 0, 100, 500]);
+        assert_eq!(rest(None, BETWEEN_STATUSES), None);
+        assert!(rest(Some(Instant::now()), BETWEEN_STATUSES).is_some());
+    }
+}

@@ -12,6 +12,7 @@ use berth_workload::owner::{self, Reference};
 use berth_workload::plan::{Action, Plan, PodPatch, Step, Target};
 use berth_workload::pod::Pod;
 use berth_workload::pod::gates::{self, KRUISE_POD_READY};
+use berth_workload::resource::BROADCAST_JOBS;
 use jiff::Timestamp;
 
 #[cfg(test)]
@@ -19,19 +20,26 @@ mod tests;
 
 /// Is there anything to do for the pod, or will there be?
 pub fn concerns(pod: &Pod) -> bool {
+    is_ordered(pod) || lacks_condition(pod)
+}
+
+/// A workload of ours does the same for its own, and a job lets their containers start and knows of no gate.
+fn is_foreign(pod: &Pod, knows: impl Fn(&Reference<'_>) -> bool) -> bool {
     let owner = pod.metadata.controller().map(Reference::from);
-    // A workload of ours does the same for its own.
-    let is_foreign = !owner.as_ref().is_some_and(owner::is_workload);
-    is_foreign && (is_ordered(pod) || lacks_condition(pod))
+    !owner.is_some_and(|owner| owner::is_workload(&owner) && knows(&owner))
 }
 
 /// Did the injection order its containers? Of those that another program has ordered we write nothing.
 fn is_ordered(pod: &Pod) -> bool {
-    pod.metadata.annotation(SIDECARSET_HASH).is_some() && launch::is_under_way(pod)
+    let is_injected = pod.metadata.annotation(SIDECARSET_HASH).is_some();
+    is_injected && launch::is_under_way(pod) && is_foreign(pod, |_| true)
 }
 
 /// Has nobody said yet whether the gate is open? Until it is scheduled no kubelet asks, and more than one writes the pod.
 fn lacks_condition(pod: &Pod) -> bool {
+    if !is_foreign(pod, |owner| !BROADCAST_JOBS.owner_kind().is_of(owner)) {
+        return false;
+    }
     let has_gate = gates::has_gate(pod, KRUISE_POD_READY) && pod.condition(KRUISE_POD_READY).is_none();
     has_gate && pod.is_active() && !pod.spec.node_name.is_empty()
 }

@@ -123,3 +123,13 @@ fn what_starts_first_goes_first_and_the_gate_follows() {
     pod["metadata"]["annotations"][LAUNCHED_PRIORITY] = json!("1");
     assert!(matches!(&decided(&pod).actions().collect::<Vec<_>>()[..], [Action::PatchPodStatus { .. }]));
 }
+
+#[test]
+fn the_gate_of_a_jobs_pod_is_opened_and_its_containers_are_the_jobs_matter() {
+    let mut pod = ordered(0);
+    pod["metadata"]["ownerReferences"][0] = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "BroadcastJob", "name": "j", "uid": "j", "controller": true});
+    assert_eq!(decided(&pod), Plan::default());
+    pod["spec"]["readinessGates"] = json!([{"conditionType": KRUISE_POD_READY}]);
+    let plan = decided(&pod);
+    assert!(matches!(plan.actions().collect::<Vec<_>>()[..], [Action::PatchPodStatus { .. }]), "{plan:?}");
+}

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use berth_api::v1beta1::broadcastjob::BroadcastJob;
 use berth_kinds::broadcastjob::{
-    Snapshot, concerns, decide, has_ended, is_finished, is_news as is_news_of_node, is_urgent, status, unrecorded,
+    Snapshot, concerns, decide, hides_its_end, is_finished, is_news as is_news_of_node, is_urgent, status, unrecorded,
 };
 use berth_runtime::driver::Next;
 use berth_runtime::feed::Odd;
@@ -40,7 +40,7 @@ pub(crate) struct Reads {
     told: Told,
 }
 
-/// By uid of a job: its pods that had ended when they were deleted, as long as its status may not have their nodes.
+/// By uid of a job: its pods that had ended and do not show it any more, as long as its status may not have their nodes.
 #[derive(Default)]
 struct Gone(Mutex<HashMap<String, Vec<Arc<Pod>>>>);
 
@@ -155,14 +155,14 @@ impl Gone {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a pod that is deleted after its end: the next decision may come when the store does not have it any more.
+    /// Keeps a pod that goes after its end: the next decision may come when the store does not have it any more.
     fn note(&self, jobs: &Store<Watched<BroadcastJob>>, change: &Change<Pod>) {
-        let old = match change {
-            Change::Deleted { old } => old,
-            Change::Applied { old: Some(old), new } if old.metadata.uid != new.metadata.uid => old,
+        let (old, new) = match change {
+            Change::Deleted { old } => (old, None),
+            Change::Applied { old: Some(old), new } => (old, Some(&**new)),
             Change::Applied { .. } | Change::Synced => return,
         };
-        let Some(owner) = managed_by(old).filter(|_| has_ended(old)) else { return };
+        let Some(owner) = managed_by(old).filter(|_| hides_its_end(old, new)) else { return };
         let job = jobs.get(&old.metadata.namespace, owner.name);
         let is_over = |job: &BroadcastJob| job.status.as_ref().is_some_and(is_finished);
         // What goes with its job is missed by nobody.

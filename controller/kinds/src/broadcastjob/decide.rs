@@ -80,7 +80,7 @@ fn go_on(snapshot: &Snapshot, settings: &Settings, status: &BroadcastJobStatus, 
         plan.events.push(Event { warning: false, reason: "Continue", message });
     }
     create(snapshot, settings, status, &round, plan, now);
-    if let Some(left) = left(settings, status, now) {
+    if let Some(left) = left(settings, status.start_time.as_ref(), now) {
         plan.look_again_after(left);
     }
 }
@@ -97,7 +97,15 @@ fn doomed(round: &Round<'_>) -> Vec<Step> {
         } else {
             (1, "has another pod of the job")
         };
-        steps.extend(place.active.iter().skip(from).map(|pod| delete(pod, format!("node {node} {why}"))));
+        // One that has not begun would wait for as long as the node takes no pods.
+        let waits = |pod: &Pod| place.answer == Answer::MayStay && pod.spec.node_name.is_empty();
+        for (at, pod) in place.active.iter().enumerate() {
+            if at >= from {
+                steps.push(delete(pod, format!("node {node} {why}")));
+            } else if waits(pod) {
+                steps.push(delete(pod, format!("it has not begun, and node {node} takes no pods of the job now")));
+            }
+        }
     }
     steps.extend(round.strays.iter().map(|pod| delete(pod, "its node is gone".to_owned())));
     steps

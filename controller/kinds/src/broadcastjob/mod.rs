@@ -39,7 +39,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use place::{Answer, Where};
 
 pub use decide::decide;
-pub use round::{has_ended, unrecorded};
+pub use round::{hides_its_end, unrecorded};
 pub use status::{is_urgent, status};
 
 /// All that a decision about one job reads.
@@ -49,7 +49,7 @@ pub struct Snapshot {
     pub job: Arc<BroadcastJob>,
     /// Every pod that it controls, those being deleted included.
     pub pods: Vec<Arc<Pod>>,
-    /// Pods of it that had [ended](has_ended) when they were deleted, as long as its status does not have their nodes.
+    /// Pods of it that [hide their end](hides_its_end), as they were before, as long as its status does not have their nodes.
     pub gone: Vec<Arc<Pod>>,
     /// Every node, in any order.
     pub nodes: Vec<Arc<Node>>,

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use berth_api::v1beta1::broadcastjob::{BroadcastJob, BroadcastJobStatus, FailurePolicyType};
+use berth_api::v1beta1::broadcastjob::{BroadcastJob, FailurePolicyType};
 use berth_workload::node::Node;
 use berth_workload::pod::Pod;
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::Snapshot;
 use super::mark::{self, Verdict};
@@ -72,12 +73,14 @@ pub(super) enum End {
     Pause,
 }
 
-/// Had the pod come to an end of its own, or by a failure? Where it was deleted then, its node has had its turn.
-pub fn has_ended(pod: &Pod) -> bool {
-    matches!(stage(pod, None), Stage::Ended(_))
+/// Had the pod come to an end of its own, and does not show that any more? It is gone now, or looks like one that was taken away
+/// before its end. Its node has had its turn.
+pub fn hides_its_end(old: &Pod, new: Option<&Pod>) -> bool {
+    let has_ended = |pod: &Pod| matches!(stage(pod, None), Stage::Ended(_));
+    has_ended(old) && !new.is_some_and(|new| new.metadata.uid == old.metadata.uid && has_ended(new))
 }
 
-/// Of pods that had ended when they were deleted, those whose nodes are there and not in the job's status yet.
+/// Of pods that [hide their end](hides_its_end), those whose nodes are there and not in the job's status yet.
 pub fn unrecorded(job: &BroadcastJob, nodes: &[Arc<Node>], gone: Vec<Arc<Pod>>) -> Vec<Arc<Pod>> {
     if gone.is_empty() {
         return gone;
@@ -238,14 +241,14 @@ impl<'a> Round<'a> {
         if settings.ends && desired.peek().is_some() && desired.all(|place| place.verdict().is_some()) {
             return Some(End::Complete);
         }
-        let left = left(settings, &job.status.clone().unwrap_or_default(), now)?;
+        let left = left(settings, job.status.as_ref().and_then(|status| status.start_time.as_ref()), now)?;
         (!left.is_positive()).then_some(End::Deadline)
     }
 }
 
-/// How long until the deadline.
-pub(super) fn left(settings: &Settings, status: &BroadcastJobStatus, now: Timestamp) -> Option<SignedDuration> {
-    let start = status.start_time.as_ref().map_or(now, |start| start.0);
+/// How long until the deadline of a job that began at this time.
+pub(super) fn left(settings: &Settings, start: Option<&Time>, now: Timestamp) -> Option<SignedDuration> {
+    let start = start.map_or(now, |start| start.0);
     settings.deadline.map(|deadline| deadline.saturating_sub(now.duration_since(start)))
 }
 

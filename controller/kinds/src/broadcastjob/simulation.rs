@@ -12,7 +12,7 @@ use berth_workload::podset::Phases;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::{Snapshot, decide, has_ended, mark, status, unrecorded};
+use super::{Snapshot, decide, hides_its_end, mark, status, unrecorded};
 use crate::model::apiserver::merge;
 
 /// The grace period of pods, in seconds.
@@ -181,15 +181,12 @@ impl World {
     pub(super) fn see_pods(&mut self, most: usize) {
         for _ in 0..most.min(self.unseen.len()) {
             let Some((name, now)) = self.unseen.pop_front() else { return };
-            let old = match now {
-                Some(now) => {
-                    let old = self.seen_pods.insert(name, now.clone());
-                    old.filter(|old| old["metadata"]["uid"] != now["metadata"]["uid"])
-                }
+            let old = match &now {
+                Some(now) => self.seen_pods.insert(name, now.clone()),
                 None => self.seen_pods.remove(&name),
             };
-            let old = old.map(|old| Arc::new(read::<Pod>(&old)));
-            self.gone.extend(old.filter(|pod| has_ended(pod)));
+            let (old, now) = (old.map(|old| Arc::new(read::<Pod>(&old))), now.map(|now| read::<Pod>(&now)));
+            self.gone.extend(old.filter(|old| hides_its_end(old, now.as_ref())));
         }
     }
 

@@ -1,13 +1,15 @@
 //! One rule at a time.
 
+mod blocked;
+mod ends;
+
 use berth_api::v1beta1::broadcastjob::{BroadcastJob, phase};
-use berth_workload::plan::{Action, Deed, Failure, Plan, Verb};
-use berth_workload::resource::{POD_TEMPLATES, PODS};
+use berth_workload::plan::Plan;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::simulation::{World, read};
-use super::{Snapshot, concerns, decide, is_news, is_urgent, status};
+use super::{concerns, is_news, is_urgent};
 
 fn stages(plan: &Plan) -> Vec<(&str, usize)> {
     plan.stages.iter().map(|stage| (stage.name, stage.steps.len())).collect()
@@ -251,107 +253,6 @@ fn a_pod_that_was_taken_away_before_its_end_is_no_failure_and_another_follows() 
 }
 
 #[test]
-fn a_failed_pod_fails_the_job_and_what_runs_is_deleted_while_what_has_ended_stays() {
-    let mut world = running(json!({}));
-    world.finish(&world.pod_of("n0"), "Succeeded");
-    world.finish(&world.pod_of("n1"), "Failed");
-    world.see();
-    // The verdict is written first: whoever crashes behind it finds it.
-    assert!(world.plan().is_idle());
-    world.settle();
-    assert_eq!(counts(&world), is(phase::FAILED, [3, 0, 1, 2]));
-    assert_eq!(condition(&world, "Failed").unwrap().0, "Failed");
-    let leaving = |name: String| !world.pods[&name]["metadata"]["deletionTimestamp"].is_null();
-    assert_eq!(["n0", "n1", "n2"].map(|node| leaving(world.pod_of(node))), [false, false, true]);
-}
-
-#[test]
-fn with_continue_the_job_is_completed_with_its_failures() {
-    let mut world = running(json!({"failurePolicy": {"type": "Continue"}}));
-    world.finish(&world.pod_of("n1"), "Failed");
-    all(&mut world, "Succeeded");
-    world.settle();
-    assert_eq!(counts(&world), is(phase::COMPLETED, [3, 0, 2, 1]));
-}
-
-#[test]
-fn a_pause_is_written_into_the_spec_and_to_resume_accepts_the_failures_so_far() {
-    let mut world = running(json!({"parallelism": 1, "failurePolicy": {"type": "Pause"}}));
-    world.finish(&world.pod_of("n0"), "Failed");
-    world.settle();
-    assert_eq!(world.job.as_ref().unwrap()["spec"]["paused"], json!(true));
-    assert_eq!((counts(&world), world.pods.len()), (is(phase::PAUSED, [3, 0, 0, 1]), 1));
-    assert!(world.events.contains(&"Paused".to_owned()));
-    world.edit_job(&json!({"spec": {"paused": false}}));
-    world.settle();
-    assert_eq!((counts(&world), world.pods.len()), (is(phase::RUNNING, [3, 1, 0, 1]), 2));
-    assert!(world.events.contains(&"Continue".to_owned()));
-    // The next failure pauses again.
-    world.start(&world.pod_of("n1"));
-    world.finish(&world.pod_of("n1"), "Failed");
-    world.settle();
-    assert_eq!(counts(&world), is(phase::PAUSED, [3, 0, 0, 2]));
-    world.edit_job(&json!({"spec": {"paused": false}}));
-    world.settle();
-    all(&mut world, "Succeeded");
-    world.settle();
-    assert_eq!(counts(&world), is(phase::COMPLETED, [3, 0, 1, 2]));
-}
-
-#[test]
-fn while_it_is_paused_pods_go_on_and_neither_the_deadline_nor_failures_are_judged() {
-    let mut world = running(json!({"parallelism": 2, "completionPolicy": {"activeDeadlineSeconds": 60}}));
-    world.edit_job(&json!({"spec": {"paused": true}}));
-    world.pass(100);
-    world.finish(&world.pod_of("n0"), "Failed");
-    world.settle();
-    assert_eq!((counts(&world), world.pods.len()), (is(phase::PAUSED, [3, 1, 0, 1]), 2));
-    world.edit_job(&json!({"spec": {"paused": false}}));
-    world.settle();
-    assert_eq!(counts(&world).0, phase::FAILED);
-}
-
-#[test]
-fn the_deadline_counts_from_the_start_whoever_decides() {
-    let mut world = running(json!({"parallelism": 2, "completionPolicy": {"activeDeadlineSeconds": 60}}));
-    world.pass(59);
-    world.restart();
-    let plan = world.plan();
-    assert_eq!((plan.is_idle(), plan.look_again), (true, Some(SignedDuration::from_secs(1))));
-    world.pass(1);
-    world.settle();
-    assert!(world.events.contains(&"DeadlineExceeded".to_owned()));
-    assert_eq!(counts(&world), is(phase::FAILED, [3, 0, 0, 2]));
-    assert!(world.pods.values().all(|pod| !pod["metadata"]["deletionTimestamp"].is_null()));
-}
-
-#[test]
-fn a_pod_past_its_restart_limit_has_failed_and_is_stopped_once_that_is_written() {
-    let spec = json!({"failurePolicy": {"type": "Continue", "restartLimit": 2}, "template": {"spec": {"restartPolicy": "OnFailure"}}});
-    let restarted = |a: i32, b: i32| json!({"status": {"containerStatuses": [{"name": "main", "restartCount": a}], "initContainerStatuses": [{"name": "i", "restartCount": b}]}});
-    let mut world = running(spec.clone());
-    let pod = world.pod_of("n0");
-    world.edit_pod(&pod, &restarted(1, 1));
-    world.settle();
-    assert_eq!(counts(&world), is(phase::RUNNING, [3, 3, 0, 0]));
-    world.edit_pod(&pod, &restarted(2, 1));
-    assert!(world.plan().is_idle(), "first it is written down");
-    world.ended.insert(world.nodes["n0"]["metadata"]["uid"].as_str().unwrap().to_owned());
-    world.settle();
-    assert_eq!(counts(&world), is(phase::RUNNING, [3, 2, 0, 1]));
-    assert!(!world.pods[&pod]["metadata"]["deletionTimestamp"].is_null());
-    world.set_pod(&pod, None);
-    all(&mut world, "Succeeded");
-    world.settle();
-    assert_eq!((counts(&world), world.pods.len()), (is(phase::COMPLETED, [3, 0, 2, 1]), 2));
-    // Pods that never restart have no limit.
-    let mut world = running(json!({}));
-    world.edit_pod(&world.pod_of("n0"), &restarted(9, 9));
-    world.settle();
-    assert_eq!(counts(&world), is(phase::RUNNING, [3, 3, 0, 0]));
-}
-
-#[test]
 fn a_job_that_stays_serves_nodes_that_join() {
     let mut world = running(json!({"completionPolicy": {"type": "Never"}}));
     all(&mut world, "Succeeded");
@@ -360,128 +261,6 @@ fn a_job_that_stays_serves_nodes_that_join() {
     world.join("n9");
     world.settle();
     assert_eq!(counts(&world), is(phase::RUNNING, [4, 1, 3, 0]));
-}
-
-#[test]
-fn a_finished_job_goes_with_its_ttl() {
-    let mut world = running(json!({"completionPolicy": {"ttlSecondsAfterFinished": 30}}));
-    all(&mut world, "Succeeded");
-    world.settle();
-    world.pass(29);
-    assert_eq!(world.plan().look_again, Some(SignedDuration::from_secs(1)));
-    world.pass(1);
-    let plan = world.plan();
-    assert!(matches!(plan.actions().next(), Some(Action::Delete { .. })), "{plan:?}");
-}
-
-#[test]
-fn the_next_node_waits_after_a_pod_has_ended() {
-    let mut world = World::new(3, json!({"parallelism": 1}));
-    world.edit_job(&json!({"metadata": {"annotations": {"apps.kruise.io/wait-after-node": "30s"}}}));
-    world.settle();
-    all(&mut world, "Succeeded");
-    world.settle();
-    assert_eq!(world.pods.len(), 1);
-    world.pass(29);
-    world.restart();
-    let plan = world.plan();
-    assert_eq!((plan.is_idle(), plan.look_again), (true, Some(SignedDuration::from_secs(1))));
-    world.pass(1);
-    world.settle();
-    assert_eq!(world.pods.len(), 2);
-}
-
-fn refusal(verb: Verb, code: u16) -> Failure {
-    let resource = if verb == Verb::Validate { POD_TEMPLATES } else { PODS };
-    let message = "admission webhook denied it".to_owned();
-    Failure {
-        deed: Deed::of(verb, resource),
-        object: String::new(),
-        message,
-        code,
-        permanent: true,
-        outdated: false,
-        taken: false,
-    }
-}
-
-#[test]
-fn a_refused_creation_is_not_active_and_blocks_and_then_one_pod_is_tried() {
-    let mut world = World::new(3, json!({}));
-    world.refuses = Some(refusal(Verb::Create, 403));
-    world.settle();
-    assert_eq!(counts(&world), is(phase::RUNNING, [3, 0, 0, 0]));
-    let (reason, message) = condition(&world, "Blocked").unwrap();
-    assert_eq!(reason, "CreateRefused");
-    assert!(message.contains("BroadcastJob default/job") && message.contains("denied"), "{message}");
-    assert_eq!(stages(&world.plan()), [("check the template", 1), ("create pods", 1)]);
-    world.refuses = None;
-    world.settle();
-    assert_eq!((counts(&world), condition(&world, "Blocked")), (is(phase::RUNNING, [3, 3, 0, 0]), None));
-}
-
-#[test]
-fn a_name_that_is_anothers_blocks() {
-    let mut world = World::new(1, json!({}));
-    world.refuses = Some(Failure { taken: true, permanent: false, outdated: true, ..refusal(Verb::Create, 409) });
-    world.settle();
-    let (reason, message) = condition(&world, "Blocked").unwrap();
-    assert!(reason == "NameTaken" && message.contains(&world.pod_of("n0")), "{message}");
-}
-
-#[test]
-fn a_spec_that_makes_no_sense_blocks_and_names_the_field() {
-    for (change, field) in [
-        (json!({"spec": {"template": {"spec": {"restartPolicy": "Always"}}}}), "spec.template.spec.restartPolicy"),
-        (
-            json!({"spec": {"template": {"metadata": {"labels": {"broadcastjob-name": "x"}}}}}),
-            "labels[broadcastjob-name]",
-        ),
-        (json!({"spec": {"parallelism": "abc%"}}), "spec.parallelism"),
-        (json!({"spec": {"parallelism": -1}}), "spec.parallelism"),
-        (json!({"metadata": {"annotations": {"apps.kruise.io/wait-after-node": "soon"}}}), "wait-after-node"),
-        (json!({"metadata": {"name": "a.b"}}), "metadata.name"),
-    ] {
-        let mut world = World::new(1, json!({}));
-        world.edit_job(&change);
-        world.settle();
-        let (reason, message) = condition(&world, "Blocked").unwrap();
-        assert!(reason == "InvalidSpec" && message.contains(field), "{message}");
-        assert_eq!(world.pods.len(), 0);
-    }
-}
-
-#[test]
-fn a_pod_without_a_node_blocks_after_a_minute_and_one_that_runs_unready_does_not() {
-    let mut world = World::new(2, json!({}));
-    world.settle();
-    world.start(&world.pod_of("n0"));
-    let unscheduled = json!({"status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
-        "message": "no room", "lastTransitionTime": world.now}]}});
-    world.edit_pod(&world.pod_of("n1"), &unscheduled);
-    world.settle();
-    assert_eq!(condition(&world, "Blocked"), None);
-    world.pass(61);
-    world.settle();
-    let (reason, message) = condition(&world, "Blocked").unwrap();
-    assert!(reason == "PodUnschedulable" && message.contains("no room"), "{message}");
-    world.edit_pod(&world.pod_of("n1"), &json!({"status": {"conditions": []}}));
-    world.start(&world.pod_of("n1"));
-    world.pass(3_600);
-    world.settle();
-    assert_eq!(condition(&world, "Blocked"), None);
-}
-
-#[test]
-fn nothing_is_done_while_a_pod_cannot_be_read() {
-    let mut world = World::new(2, json!({}));
-    world.see();
-    let odd = berth_workload::podset::Unreadable { kind: "Pod", name: "job-x".to_owned(), error: "odd".to_owned() };
-    let snapshot = Snapshot { unreadable: vec![odd], ..world.snapshot().unwrap() };
-    let plan = decide(&snapshot, world.now);
-    assert!(plan.is_idle());
-    let told = status(&snapshot, &plan, &Default::default(), world.now);
-    assert_eq!(told.conditions[0].reason, "Unreadable");
 }
 
 #[test]
@@ -542,7 +321,6 @@ fn a_node_wakes_a_job_when_its_answer_changes_and_a_heartbeat_wakes_none() {
     assert!(is_news(Some(&old), Some(&labelled)) && !concerns(&job, Some(&old), Some(&labelled)));
     let cordoned = after(json!({"spec": {"unschedulable": true}}));
     assert!(is_news(Some(&old), Some(&cordoned)) && concerns(&job, Some(&old), Some(&cordoned)));
-    assert!(!concerns(&job, None, Some(&cordoned)) || concerns(&job, Some(&cordoned), None));
     assert!(concerns(&job, None, Some(&old)) && concerns(&job, Some(&old), None));
     let mut over = job.clone();
     over.status = Some(serde_json::from_value(json!({"phase": "completed"})).unwrap());
@@ -558,4 +336,31 @@ fn numbers_may_wait_and_phases_conditions_and_failures_may_not() {
     for other in [json!({"phase": "paused"}), json!({"phase": "running", "failed": 1})] {
         assert!(is_urgent(Some(&old), &of(other.clone())), "{other}");
     }
+}
+
+#[test]
+fn a_pod_that_has_not_begun_goes_when_its_node_is_cordoned_and_the_job_does_not_wait_for_it() {
+    let mut world = World::new(2, json!({}));
+    world.settle();
+    world.start(&world.pod_of("n0"));
+    world.edit_node("n1", &json!({"spec": {"unschedulable": true}}));
+    world.settle();
+    assert_eq!((counts(&world), world.pods.len()), (is(phase::RUNNING, [1, 1, 0, 0]), 1));
+    world.edit_node("n1", &json!({"spec": {"unschedulable": false}}));
+    world.settle();
+    assert_eq!((counts(&world), world.pods.len()), (is(phase::RUNNING, [2, 2, 0, 0]), 2));
+}
+
+#[test]
+fn a_failure_counts_that_looks_like_a_disruption_later() {
+    let mut world = running(json!({"failurePolicy": {"type": "Continue"}}));
+    let pod = world.pod_of("n0");
+    world.finish(&pod, "Failed");
+    // By who takes away pods of a node with a taint, ended or not.
+    world.edit_pod(&pod, &json!({"status": {"conditions": [{"type": "DisruptionTarget", "status": "True"}]}}));
+    world.settle();
+    assert_eq!(counts(&world), is(phase::RUNNING, [3, 2, 0, 1]));
+    world.set_pod(&pod, None);
+    world.settle();
+    assert_eq!((counts(&world), world.pods.len()), (is(phase::RUNNING, [3, 2, 0, 1]), 2));
 }

@@ -17,6 +17,8 @@ enum Change {
     Start(usize),
     StartAll,
     Finish(usize, bool),
+    /// Its container, so often.
+    Restart(usize, u8),
     Evict(usize),
     Pressure(usize),
     Delete(usize),
@@ -53,6 +55,7 @@ fn change() -> impl Strategy<Value = Change> {
         2 => pod().prop_map(Change::Start),
         3 => Just(Change::StartAll),
         4 => (pod(), prop::bool::weighted(0.8)).prop_map(|(n, good)| Change::Finish(n, good)),
+        1 => (pod(), 1u8..4).prop_map(|(n, times)| Change::Restart(n, times)),
         1 => pod().prop_map(Change::Evict),
         1 => pod().prop_map(Change::Pressure),
         2 => pod().prop_map(Change::Delete),
@@ -73,8 +76,12 @@ fn spec() -> impl Strategy<Value = Value> {
     let parallelism = prop_oneof![Just(json!(1)), Just(json!(2)), Just(json!(9))];
     let completion = prop_oneof![3 => Just(json!({"type": "Always"})), 1 => Just(json!({"type": "Never"}))];
     let failure = prop_oneof![Just("Continue"), Just("Pause"), Just("FailFast")];
-    (parallelism, completion, failure).prop_map(|(parallelism, completion, failure)| {
-        json!({"parallelism": parallelism, "completionPolicy": completion, "failurePolicy": {"type": failure}})
+    let restarts = prop_oneof![Just("Never"), Just("OnFailure")];
+    (parallelism, completion, failure, restarts).prop_map(|(parallelism, completion, failure, restarts)| {
+        json!({
+            "parallelism": parallelism, "completionPolicy": completion,
+            "failurePolicy": {"type": failure, "restartLimit": 1}, "template": {"spec": {"restartPolicy": restarts}},
+        })
     })
 }
 
@@ -135,6 +142,7 @@ fn on_node(world: &mut World, change: &Change) -> bool {
 fn on_pod(world: &mut World, change: &Change) -> bool {
     let (Change::Start(n)
     | Change::Finish(n, _)
+    | Change::Restart(n, _)
     | Change::Evict(n)
     | Change::Pressure(n)
     | Change::Delete(n)
@@ -146,6 +154,10 @@ fn on_pod(world: &mut World, change: &Change) -> bool {
     match change {
         Change::Start(_) => world.start(&name),
         Change::Finish(_, good) => world.finish(&name, if *good { "Succeeded" } else { "Failed" }),
+        Change::Restart(_, times) => {
+            let restarted = json!({"status": {"containerStatuses": [{"name": "main", "restartCount": times}]}});
+            world.edit_pod(&name, &restarted);
+        }
         Change::Evict(_) => {
             world.disrupt(&name, &json!({}));
             world.delete_pod(&name);

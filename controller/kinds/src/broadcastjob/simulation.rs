@@ -133,6 +133,14 @@ impl World {
         self.ended.extend(uid);
     }
 
+    /// Whatever the status says, it is never run again.
+    fn note_records(&mut self) {
+        let status = self.status();
+        let records = mark::read(&status.ended_nodes);
+        let uids = self.nodes.values().map(|node| node["metadata"]["uid"].as_str().unwrap().to_owned());
+        self.ended.extend(uids.filter(|uid| records.contains_key(&*mark::hash(uid))));
+    }
+
     /// The scheduler and the kubelet begin with it.
     pub(super) fn start(&mut self, name: &str) {
         let pinned = self.pods[name]["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
@@ -254,7 +262,7 @@ impl World {
             }
             match self.act(action) {
                 Ok(is_new) => created += usize::from(is_new),
-                Err(failure) => outcome.failures.push(failure),
+                Err(failure) => outcome.failures.push(*failure),
             }
         }
         if crash.is_some() {
@@ -264,6 +272,7 @@ impl World {
         if self.job.is_some() && snapshot.job.status.as_ref() != Some(&new) {
             self.job.as_mut().unwrap()["status"] = json!(new);
             self.edit_job(&json!({}));
+            self.note_records();
         }
         // What was written is seen before the next round.
         self.see_pods(usize::MAX);
@@ -274,7 +283,7 @@ impl World {
     }
 
     /// Whether a pod was created.
-    fn act(&mut self, action: &Action) -> Result<bool, Failure> {
+    fn act(&mut self, action: &Action) -> Result<bool, Box<Failure>> {
         match action {
             Action::CreatePod { body } => return self.create(body.value()),
             Action::DeletePod { target } => {
@@ -296,9 +305,10 @@ impl World {
         Ok(false)
     }
 
-    fn create(&mut self, mut pod: Value) -> Result<bool, Failure> {
+    fn create(&mut self, mut pod: Value) -> Result<bool, Box<Failure>> {
         if let Some(refusal) = &self.refuses {
-            return Err(Failure { object: pod["metadata"]["name"].as_str().unwrap().to_owned(), ..refusal.clone() });
+            let object = pod["metadata"]["name"].as_str().unwrap().to_owned();
+            return Err(Box::new(Failure { object, ..refusal.clone() }));
         }
         let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
         // One of the same owner: an answer was lost.

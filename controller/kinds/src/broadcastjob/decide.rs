@@ -147,37 +147,53 @@ fn create(
     // Where creations are refused, one is enough to see whether they still are.
     let probes = snapshot.scene().workload.blocked.is_some_and(|blocked| REFUSED.contains(&blocked.reason));
     let most = if probes { 1 } else { MOST_CREATIONS };
-    let slots = limit.saturating_sub(round.running).min(most);
-    let (mut creates, mut replaces, mut bytes, mut begun) = (Vec::new(), Vec::new(), 0, 0);
-    for place in open.iter().filter(|place| place.disrupted.is_empty() || may_be_replaced(place, plan)) {
-        if begun == slots || bytes >= MOST_CREATED_BYTES {
-            break;
-        }
-        begun += 1;
-        if place.disrupted.is_empty() {
-            let (step, size) = new_step(snapshot, settings, place);
-            bytes += size;
-            creates.push(step);
-        } else {
-            let why =
-                format!("it was taken away before its end, and node {} is to get another", place.node.metadata.name);
-            replaces.extend(place.disrupted.iter().map(|pod| delete(pod, why.clone())));
-        }
-    }
-    let later = open.len() - begun;
-    if later > 0 && begun == most {
+    let next: Vec<_> = open.into_iter().filter(|place| may_begin(place, plan)).collect();
+    let begun = begin(snapshot, settings, &next, limit.saturating_sub(round.running).min(most));
+    let later = next.len() - begun.nodes;
+    if later > 0 && begun.nodes == most {
         plan.look_again_after(SignedDuration::from_secs(1));
     }
     if later > 0 {
-        plan.wait(format!("{later} nodes wait for spec.parallelism, which lets {limit} pods run at a time"));
+        plan.wait(format!("{later} more nodes get a pod as others end: spec.parallelism lets {limit} run at a time"));
     }
     let is_first = round.running == 0 && round.ended(|_| true) == 0;
-    if !creates.is_empty() && (is_first || probes) {
+    if !begun.creates.is_empty() && (is_first || probes) {
         plan.add_required_stage("check the template", vec![validate(snapshot, settings)]);
     }
-    plan.add_stage("replace pods", replaces);
-    plan.add_stage(CREATE, creates);
+    plan.add_stage("replace pods", begun.replaces);
+    plan.add_stage(CREATE, begun.creates);
     name_active(round, plan);
+}
+
+/// What one plan begins with.
+#[derive(Default)]
+struct Begun {
+    nodes: usize,
+    creates: Vec<Step>,
+    replaces: Vec<Step>,
+}
+
+/// Creates the pods of so many of the next nodes, or takes away what is left of an earlier one.
+fn begin(snapshot: &Snapshot, settings: &Settings, next: &[&Place<'_>], slots: usize) -> Begun {
+    let (mut begun, mut bytes) = (Begun::default(), 0);
+    for place in next.iter().take(slots) {
+        if bytes >= MOST_CREATED_BYTES {
+            break;
+        }
+        begun.nodes += 1;
+        let node = &place.node.metadata.name;
+        let left = place
+            .disrupted
+            .iter()
+            .map(|pod| delete(pod, format!("it was taken away before its end, and node {node} is to get another")));
+        begun.replaces.extend(left);
+        if place.disrupted.is_empty() {
+            let (step, size) = new_step(snapshot, settings, place);
+            bytes += size;
+            begun.creates.push(step);
+        }
+    }
+    begun
 }
 
 /// Reasons of `Blocked` with which creations are refused.
@@ -197,18 +213,15 @@ fn pause_after_node(
 }
 
 /// The pod of a node that shuts down has failed before the node says so to the apiserver: one that came now would fail, too.
-fn may_be_replaced(place: &Place<'_>, plan: &mut Plan) -> bool {
+fn may_begin(place: &Place<'_>, plan: &mut Plan) -> bool {
+    if place.disrupted.is_empty() {
+        return true;
+    }
     let is_leaving = place.disrupted.iter().any(|pod| pod.metadata.deletion_timestamp.is_some());
     if is_leaving || !place.node.ready {
-        let what = if is_leaving { "is gone" } else { "is ready" };
+        let until = if is_leaving { "it is gone" } else { "its node is ready" };
         for pod in &place.disrupted {
-            plan.wait_for_pod(
-                pod,
-                format!(
-                    "was taken away before its end; another follows once {} {what}",
-                    if is_leaving { "it" } else { "its node" }
-                ),
-            );
+            plan.wait_for_pod(pod, format!("was taken away before its end; another follows once {until}"));
         }
         return false;
     }

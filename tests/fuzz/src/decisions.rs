@@ -4,8 +4,8 @@ use std::fmt::Debug;
 use std::sync::{Arc, LazyLock};
 
 use berth_api::names::{annotation as annotations, label};
-use berth_api::v1beta1::{CloneSet, ImageListPullJob, ImagePullJob, NodeImage, StatefulSet};
-use berth_kinds::{cloneset, imagelistpulljob, imagepulljob, nodeimage, statefulset};
+use berth_api::v1beta1::{BroadcastJob, CloneSet, ImageListPullJob, ImagePullJob, NodeImage, StatefulSet};
+use berth_kinds::{broadcastjob, cloneset, imagelistpulljob, imagepulljob, nodeimage, statefulset};
 use berth_workload::claim::Claim;
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::inplace::resize::Ability;
@@ -163,6 +163,36 @@ pub(crate) fn stateful_set(data: &[u8]) {
         kept(&status);
         let told = StatefulSet { status: Some(status), ..(*set).clone() };
         sound(&statefulset::decide(&statefulset::Snapshot { set: Arc::new(told), ..snapshot.clone() }, now));
+    }
+}
+
+pub(crate) fn broadcast_job(data: &[u8]) {
+    let Some(world) = World::read(data) else { return };
+    let Some(job) = one::<BroadcastJob>(&world.job) else { return };
+    let (nodes, pods): (Vec<Arc<Node>>, Vec<Arc<Pod>>) = (all(&world.nodes), all(&world.pods));
+    for pair in nodes.windows(2) {
+        if let [old, new] = pair {
+            broadcastjob::is_news(Some(old), Some(new));
+            broadcastjob::concerns(&job, Some(old), Some(new));
+        }
+    }
+    let gone = pods.iter().filter(|pod| broadcastjob::hides_its_end(pod, None)).take(1).cloned().collect();
+    let snapshot = broadcastjob::Snapshot {
+        gone: broadcastjob::unrecorded(&job, &nodes, gone),
+        unreadable: Vec::new(),
+        phases: Phases::default(),
+        gates: world.gates(),
+        job: job.clone(),
+        pods,
+        nodes,
+    };
+    let (plan, now) = (broadcastjob::decide(&snapshot, world.now()), world.now());
+    sound(&plan);
+    for outcome in [Outcome::default(), failed(&plan)] {
+        let status = broadcastjob::status(&snapshot, &plan, &outcome, now);
+        kept(&status);
+        let told = BroadcastJob { status: Some(status), ..(*job).clone() };
+        sound(&broadcastjob::decide(&broadcastjob::Snapshot { job: Arc::new(told), ..snapshot.clone() }, now));
     }
 }
 

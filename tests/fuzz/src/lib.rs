@@ -28,8 +28,9 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 18] = [
+pub const TARGETS: [Target; 19] = [
     Target { name: "annotation", run: decisions::annotation },
+    Target { name: "broadcast_job", run: decisions::broadcast_job },
     Target { name: "certificate", run: certificates::certificate },
     Target { name: "clone_set", run: decisions::clone_set },
     Target { name: "stateful_set", run: decisions::stateful_set },

@@ -58,6 +58,11 @@ impl Injector for Counted {
         answer
     }
 
+    /// The entry for the gate is called for all pods, so it says nothing of who is called for.
+    fn inject_ahead(&self, _: &str, _: &Value) -> Option<Value> {
+        None
+    }
+
     fn faults(&self, _: &str, _: Option<&str>) -> Vec<String> {
         Vec::new()
     }

@@ -173,6 +173,11 @@ pub trait Injector: std::fmt::Debug + Send + Sync {
     /// What is known is not complete yet, or does not have the namespace.
     fn inject(&self, namespace: &str, labels: Option<&Labels>, pod: &Value) -> Result<Injected, Lacks>;
 
+    /// The pod with what it would get, where it is asked for something else: nothing where that is refused, or not known.
+    fn inject_ahead(&self, namespace: &str, pod: &Value) -> Option<Value> {
+        self.inject(namespace, None, pod).ok().filter(|injected| injected.refused.is_none())?.pod
+    }
+
     /// What is wrong with a SidecarSet beside other objects, each with field, value and remedy, but for what was wrong with it before.
     fn faults(&self, set: &str, old: Option<&str>) -> Vec<String>;
 }

@@ -1,40 +1,44 @@
-//! AdmissionReviews of new pods, whoever makes them: they get the readiness gate `KruisePodReady`.
+//! AdmissionReviews of new pods, whoever makes them: they get the readiness gate `KruisePodReady`, and with it their sidecars.
 
 use berth_api::names::condition::KRUISE_POD_READY;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::pod_review::{Answer, read};
+use crate::pods::Injector;
 
-/// A pod; only what is read or changed of it.
-#[derive(Serialize, Deserialize)]
-struct Pod {
-    spec: Spec,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Spec {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    readiness_gates: Option<Vec<Value>>,
-}
-
-/// Answers an AdmissionReview of a new pod with the patch that gives it the gate.
+/// Answers an AdmissionReview of a new pod with the patch that gives it the gate; and its sidecars, where it is known which. So a
+/// pod gets those that is created before the apiserver asks for the pods of a new SidecarSet. What that refuses, it refuses when it
+/// is asked itself.
 ///
 /// # Errors
 /// The text is no AdmissionReview of a pod.
-pub(crate) fn review(body: &[u8]) -> Result<Vec<u8>, serde_json::Error> {
-    let request = read::<Pod>(body)?;
+pub(crate) fn review(body: &[u8], injector: Option<&dyn Injector>) -> Result<Vec<u8>, serde_json::Error> {
+    let request = read::<Value>(body)?;
     let mut answer = Answer::to(&request);
-    if let Some(mut pod) = request.pod {
-        let before = json!(pod);
-        let gates = pod.spec.readiness_gates.get_or_insert_default();
-        if !gates.iter().any(|gate| gate["conditionType"] == KRUISE_POD_READY) {
-            gates.push(json!({"conditionType": KRUISE_POD_READY}));
-            answer.change(&before, &json!(pod))?;
+    if let Some(pod) = request.pod.filter(|pod| pod["spec"].is_object()) {
+        let injected = injector.and_then(|injector| injector.inject_ahead(&request.namespace, &pod));
+        let mut gated = injected.unwrap_or_else(|| pod.clone());
+        if add_gate(&mut gated["spec"]["readinessGates"]) || gated != pod {
+            answer.change(&pod, &gated)?;
         }
     }
     answer.written()
+}
+
+/// Adds the gate to a list, or makes one; `false` where it is there.
+fn add_gate(gates: &mut Value) -> bool {
+    let ours = json!({"conditionType": KRUISE_POD_READY});
+    match gates {
+        Value::Array(gates) if gates.iter().any(|gate| gate["conditionType"] == KRUISE_POD_READY) => false,
+        Value::Array(gates) => {
+            gates.push(ours);
+            true
+        }
+        none => {
+            *none = json!([ours]);
+            true
+        }
+    }
 }
 
 #[cfg(test)]
@@ -42,6 +46,7 @@ mod tests {
     use k8s_openapi::ByteString;
 
     use super::*;
+    use crate::pods::{Injected, Labels, Lacks};
 
     #[test]
     fn a_pod_gets_the_gate_once_and_keeps_all_that_it_has() {
@@ -69,10 +74,49 @@ mod tests {
             pod["spec"]["readinessGates"] = expected;
             assert_eq!(patched, pod);
         }
-        assert!(review(b"{}").is_err());
+        assert!(review(b"{}", None).is_err());
+    }
+
+    /// Gives pods of the namespace `new` a container, and refuses those of `bad`.
+    #[derive(Debug)]
+    struct Adds;
+
+    impl Injector for Adds {
+        fn faults(&self, _: &str, _: Option<&str>) -> Vec<String> {
+            Vec::new()
+        }
+
+        fn inject(&self, namespace: &str, _: Option<&Labels>, pod: &Value) -> Result<Injected, Lacks> {
+            let mut pod = pod.clone();
+            pod["spec"]["containers"] = json!([{"name": "sidecar"}]);
+            match namespace {
+                "new" => Ok(Injected { pod: Some(pod), ..Injected::default() }),
+                "bad" => Ok(Injected { pod: Some(pod), refused: Some("no".to_owned()), ..Injected::default() }),
+                _ => Err(Lacks::Namespace),
+            }
+        }
+    }
+
+    #[test]
+    fn a_pod_gets_its_sidecars_with_the_gate_unless_it_is_refused_or_nobody_knows() {
+        for (namespace, containers) in
+            [("new", json!([{"name": "sidecar"}])), ("bad", json!([])), ("unknown", json!([]))]
+        {
+            let mut pod = json!({"spec": {"containers": []}});
+            let request = json!({"request": {"uid": "u", "namespace": namespace, "object": pod}});
+            let answer = review(request.to_string().as_bytes(), Some(&Adds)).unwrap();
+            let answer: Value = serde_json::from_slice(&answer).unwrap();
+            assert_eq!(answer["response"]["allowed"], true, "{namespace}");
+            let patch: ByteString = serde_json::from_value(answer["response"]["patch"].clone()).unwrap();
+            json_patch::patch(&mut pod, &serde_json::from_slice::<json_patch::Patch>(&patch.0).unwrap()).unwrap();
+            assert_eq!(
+                (&pod["spec"]["containers"], pod["spec"]["readinessGates"].as_array().unwrap().len()),
+                (&containers, 1)
+            );
+        }
     }
 
     fn review_of(request: &Value) -> Vec<u8> {
-        review(request.to_string().as_bytes()).unwrap()
+        review(request.to_string().as_bytes(), None).unwrap()
     }
 }

@@ -253,7 +253,7 @@ impl Handler {
                 return Ok(inject::look(bytes, &**injector).map_err(unanswered)?.map(Question::Namespace));
             }
             (Self::Pin, Some(records), _) => pin::review(bytes, &**records),
-            (Self::Gate, ..) => gate::review(bytes).map_err(Unanswered::NoReview),
+            (Self::Gate, ..) => gate::review(bytes, judge.injector.as_deref()).map_err(Unanswered::NoReview),
             (Self::Convert | Self::Pin | Self::Inject, ..) => conversion::review(bytes).map_err(Unanswered::NoReview),
         };
         answer.map(Look::Answer).map_err(unanswered)

@@ -101,6 +101,10 @@ pub mod kind {
     pub const CLONE_SET_V1ALPHA1: &str = "apps.kruise.io/v1alpha1/CloneSet";
     /// Advanced DaemonSet.
     pub const DAEMON_SET: &str = "apps.kruise.io/v1beta1/DaemonSet";
+    /// BroadcastJob.
+    pub const BROADCAST_JOB: &str = "apps.kruise.io/v1beta1/BroadcastJob";
+    /// ContainerRecreateRequest.
+    pub const CONTAINER_RECREATE_REQUEST: &str = "apps.kruise.io/v1beta1/ContainerRecreateRequest";
     /// ImageListPullJob.
     pub const IMAGE_LIST_PULL_JOB: &str = "apps.kruise.io/v1beta1/ImageListPullJob";
     /// ImagePullJob.

@@ -56,8 +56,9 @@ fn count(
     let (job, round) = (&snapshot.job, Round::of(snapshot, settings, now));
     let end = round.end(job, settings, now);
     let is_failed = matches!(end, Some(End::FailedPod | End::Deadline));
-    // Whoever resumes has seen what has failed by then.
-    let accepts = job.spec.paused && settings.failure == FailurePolicyType::Pause;
+    // Whoever resumes has seen what has failed by then, and may do so as soon as the pause is seen.
+    let is_pausing = end == Some(End::Pause) && outcome.failures.is_empty();
+    let accepts = (job.spec.paused || is_pausing) && settings.failure == FailurePolicyType::Pause;
     let verdict = |place: &Place<'_>| match place.verdict() {
         Some(Verdict::Failed) if accepts => Some(Verdict::Accepted),
         // It is stopped with the job.

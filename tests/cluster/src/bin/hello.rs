@@ -1,5 +1,5 @@
 //! A web server that answers every request with the content of `/etc/image`, for tests that ask a pod which image it
-//! runs. As the first process of a container it has to take SIGTERM itself, and ends at once.
+//! runs. With the argument `once` it prints that and ends, as a job does. As the first process of a container it has to take SIGTERM itself, and ends at once.
 
 use nix::sys::signal::{SigSet, Signal};
 use std::{
@@ -15,6 +15,11 @@ use std::{
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn main() -> ExitCode {
+    let says = fs::read_to_string("/etc/image").unwrap_or_else(|_| "unknown\n".into());
+    if env::args().nth(1).as_deref() == Some("once") {
+        print!("{says}");
+        return ExitCode::SUCCESS;
+    }
     let awaited: SigSet = [Signal::SIGTERM, Signal::SIGINT].into_iter().collect();
     // Blocked before the first thread starts, so that every thread leaves them to `wait`.
     if let Err(error) = awaited.thread_block() {
@@ -26,7 +31,6 @@ fn main() -> ExitCode {
         Ok(listener) => listener,
         Err(error) => return fail(&format!("cannot listen on port {port}: {error}")),
     };
-    let says = fs::read_to_string("/etc/image").unwrap_or_else(|_| "unknown\n".into());
     thread::spawn(move || {
         for connection in listener.incoming().flatten() {
             let says = says.clone();

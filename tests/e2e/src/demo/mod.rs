@@ -1,5 +1,7 @@
-//! The demo: an image changed in place, and the same by new pods; then pods of StatefulSets that come back to their nodes.
+//! The demo: an image changed in place, and the same by new pods; then pods of StatefulSets that come back to their nodes,
+//! and what there is of each node.
 
+mod nodes;
 pub mod report;
 pub mod screen;
 mod sets;
@@ -131,7 +133,8 @@ async fn show(site: &Arc<Site>, options: &Options) -> Result<()> {
     println!("{}", report::side_by_side(&in_place.summary, &recreate.summary));
     let kept = in_place.summary.in_place;
     ensure!(kept == demo.pods, "only {kept} of {} pods were updated in place: see the table above", demo.pods);
-    sets::show(site, NAMESPACE, &demo.images).await
+    sets::show(site, NAMESPACE, &demo.images).await?;
+    nodes::show(site, NAMESPACE, &demo.images).await
 }
 
 /// Pushes all images and installs the chart; gives three images for the pods.

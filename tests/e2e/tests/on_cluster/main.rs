@@ -21,6 +21,7 @@ mod kept_ips;
 mod limits;
 mod no_controller;
 mod node_faults;
+mod node_jobs;
 mod pod_pinning;
 mod predownload;
 mod pulls;
@@ -91,6 +92,11 @@ const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
     daemon_set::a_surge_never_leaves_a_node_without_a_ready_pod,
     daemon_set::a_native_set_becomes_an_advanced_one_with_its_pods,
     daemon_set::bad_sets_are_refused,
+    node_jobs::a_job_runs_once_on_each_node_and_goes,
+    node_jobs::a_job_that_fails_pauses_and_is_resumed,
+    node_jobs::bad_jobs_are_refused,
+    node_jobs::a_container_is_restarted_in_its_pod,
+    node_jobs::bad_requests_are_refused,
     pod_pinning::pods_of_a_native_set_go_back,
     sidecar_set::pods_get_containers_that_are_updated,
     sidecar_set::a_hot_upgrade_leaves_one_at_work,

@@ -9,7 +9,7 @@ use crate::crd::Schema;
 use crate::crd::columns::Column;
 use crate::crd::patch::Patch;
 use crate::crd::rules::{at, backoff, check, int32, not_negative, timeout};
-use crate::v1beta1::nodeimage::{MAX_IMAGES, MAX_INSPECTED_PODS, MAX_TAGS};
+use crate::v1beta1::nodeimage::{MAX_IMAGES, MAX_INSPECTED_PODS, MAX_STOPPED_CONTAINERS, MAX_TAGS};
 use crate::{v1alpha1, v1beta1};
 
 pub(super) const SCHEMA: Schema =
@@ -56,12 +56,17 @@ fn rules(_: Version) -> Vec<Patch> {
         at("spec.inspectPods", by(&["uid"])),
         at("spec.inspectPods", json!({"maxItems": MAX_INSPECTED_PODS})),
         at("spec.inspectPods[].env", by(&["container"])),
+        at("spec.stopContainers", by(&["request", "container"])),
+        at("spec.stopContainers", json!({"maxItems": MAX_STOPPED_CONTAINERS})),
+        int32("spec.stopContainers[].gracePeriodSeconds", 0),
+        int32("spec.stopContainers[].minStartedSeconds", 0),
         at("status", json!({"required": ["desired"]})),
         at("status.imageStatuses{}", json!({"required": ["tags"]})),
         at("status.conditions", by(&["type"])),
         at("status.inspectedPods", by(&["uid"])),
         at("status.inspectedPods[].containers", by(&["name"])),
         at("status.imageFacts", by(&["image"])),
+        at("status.stoppedContainers", by(&["request", "container"])),
     ];
     rules.extend(reports());
     rules.push(at(format!("{tags}.ownerReferences[]"), json!({"x-kubernetes-map-type": "atomic"})));
@@ -96,6 +101,7 @@ fn reports() -> Vec<Patch> {
     let tags = "status.imageStatuses{}.tags[]";
     let pods = "status.inspectedPods";
     let containers = format!("{pods}[].containers[]");
+    let stopped = "status.stoppedContainers";
     vec![
         at("status.conditions", json!({"maxItems": 16})),
         at("status.conditions[].type", text(NAME)),
@@ -125,6 +131,14 @@ fn reports() -> Vec<Patch> {
         at("status.imageFacts", json!({"maxItems": 4 * MAX_INSPECTED_PODS})),
         at("status.imageFacts[].image", text(REFERENCE)),
         at("status.imageFacts[].imageIDs", ids),
+        // The last answers stay until the next write.
+        at(stopped, json!({"maxItems": 2 * MAX_STOPPED_CONTAINERS})),
+        at(format!("{stopped}[].request"), text(NAME)),
+        at(format!("{stopped}[].container"), text(NAME)),
+        at(format!("{stopped}[].containerID"), text(REFERENCE)),
+        at(format!("{stopped}[].lastingContainerID"), text(REFERENCE)),
+        at(format!("{stopped}[].message"), text(REFERENCE)),
+        at(format!("{stopped}[].hookMessage"), text(REFERENCE)),
     ]
 }
 

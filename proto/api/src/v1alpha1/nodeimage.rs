@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::v1beta1::nodeimage::{
     ImageFact, ImagePullPhase, ImagePullPolicy, ImageStatus, ImageTagPullPolicy, ImageTagSpec, ImageTagStatus,
-    InspectPod, InspectedContainer, InspectedPod, NodeImageCondition, NodeImageStatus, SandboxConfig, SyncStatus,
-    SyncStatusPhase,
+    InspectPod, InspectedContainer, InspectedPod, NodeImageCondition, NodeImageStatus, SandboxConfig, StopContainer,
+    StoppedContainer, SyncStatus, SyncStatusPhase,
 };
 
 /// What the node's daemon shall do. Written by the controller.
@@ -33,6 +33,10 @@ pub struct NodeImageSpec {
     /// status.inspectedPods what their containers were created from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inspect_pods: Vec<InspectPod>,
+    /// Berth: containers of the node's pods to stop, as ContainerRecreateRequests ask for it. The daemon answers in
+    /// status.stoppedContainers. At most 100.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stop_containers: Vec<StopContainer>,
 }
 
 /// One image and the tags of it to pull.

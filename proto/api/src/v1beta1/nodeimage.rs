@@ -11,12 +11,14 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::absent::{is_zero_i32, is_zero_i64};
+use crate::absent::{is_false, is_zero_i32, is_zero_i64};
 
 /// Most images that one NodeImage can name.
 pub const MAX_IMAGES: usize = 256;
 /// Most pods that `spec.inspectPods` can name.
 pub const MAX_INSPECTED_PODS: usize = 500;
+/// Most containers that `spec.stopContainers` can name.
+pub const MAX_STOPPED_CONTAINERS: usize = 100;
 /// Seconds after which a pull has failed, where nothing is said.
 pub const DEFAULT_TIMEOUT_SECONDS: i32 = 600;
 /// How often a pull is tried again, where nothing is said.
@@ -54,6 +56,10 @@ pub struct NodeImageSpec {
     /// status.inspectedPods what their containers were created from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inspect_pods: Vec<InspectPod>,
+    /// Berth: containers of the node's pods to stop, as ContainerRecreateRequests ask for it. The daemon answers in
+    /// status.stoppedContainers. At most 100.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stop_containers: Vec<StopContainer>,
 }
 
 /// One image and the tags of it to pull.
@@ -243,6 +249,37 @@ pub struct InspectEnv {
     pub values: BTreeMap<String, String>,
 }
 
+/// Berth: a container to stop, once. The kubelet then creates another in its place.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StopContainer {
+    /// The uid of the ContainerRecreateRequest.
+    pub request: String,
+    /// The pod's namespace.
+    pub namespace: String,
+    /// The pod's name.
+    pub name: String,
+    /// The pod's uid.
+    pub uid: String,
+    /// The container's name.
+    pub container: String,
+    /// The one that is stopped, if it runs: no other of this name ever is.
+    #[serde(rename = "containerID")]
+    pub container_id: String,
+    /// Seconds that it has to end, its preStop hook included; 0 runs no hook. Without it, what its kubelet says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grace_period_seconds: Option<i64>,
+    /// Seconds after which the daemon says of the next container of this name that it has lasted.
+    #[serde(default, skip_serializing_if = "is_zero_i32")]
+    pub min_started_seconds: i32,
+    /// When it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<Time>,
+    /// The request is over: what has not begun does not begin.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub cancelled: bool,
+}
+
 /// What the node's daemon found and did. Written by the daemon of that node alone.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -277,6 +314,9 @@ pub struct NodeImageStatus {
     /// Berth: the images that inspected pods refer to, and all ids that the node knows them by.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub image_facts: Vec<ImageFact>,
+    /// Berth: the answers to spec.stopContainers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stopped_containers: Vec<StoppedContainer>,
 }
 
 /// The pulls of one image.
@@ -430,6 +470,61 @@ pub struct InspectedContainer {
     /// The hash of those variables together, in hex, as in the annotation apps.kruise.io/runtime-containers-meta.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub env_hash: String,
+}
+
+/// Berth: what became of a container that was to be stopped.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StoppedContainer {
+    /// The uid of the ContainerRecreateRequest.
+    pub request: String,
+    /// The container's name.
+    pub container: String,
+    /// The one that was to be stopped.
+    #[serde(rename = "containerID")]
+    pub container_id: String,
+    /// What became of it.
+    pub phase: StopPhase,
+    /// Why it could not be stopped.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// What went wrong with its preStop hook.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub hook_message: String,
+    /// The next container of this name that has run for minStartedSeconds, by the node's clock.
+    #[serde(default, rename = "lastingContainerID", skip_serializing_if = "String::is_empty")]
+    pub lasting_container_id: String,
+}
+
+/// What became of a container that was to be stopped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum StopPhase {
+    /// Its preStop hook runs, or it is about to end. Said of what takes its time.
+    #[default]
+    Stopping,
+    /// The daemon has stopped it.
+    Stopped,
+    /// No such container runs: it had ended already.
+    Gone,
+    /// It could not be stopped.
+    Failed,
+    /// It was not stopped, for the request was over before.
+    Cancelled,
+}
+
+impl StopPhase {
+    /// Is there more to come?
+    pub fn is_final(self) -> bool {
+        self != Self::Stopping
+    }
+}
+
+impl StopContainer {
+    /// Is this the answer to it?
+    pub fn is_answered_by(&self, answer: &StoppedContainer) -> bool {
+        (&self.request, &self.container, &self.container_id)
+            == (&answer.request, &answer.container, &answer.container_id)
+    }
 }
 
 /// Berth: all ids of an image.

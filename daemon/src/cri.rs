@@ -12,7 +12,7 @@ use k8s_cri::v1::runtime_service_client::RuntimeServiceClient;
 use k8s_cri::v1::{
     AuthConfig, Container, ContainerFilter, ContainerStatusRequest, ExecSyncRequest, Image, ImageFsInfoRequest,
     ImageSpec, ImageStatusRequest, ListContainersRequest, ListImagesRequest, ListPodSandboxRequest, PodSandboxConfig,
-    PullImageRequest, StatusRequest, StopContainerRequest, VersionRequest,
+    PodSandboxStatusRequest, PullImageRequest, StatusRequest, StopContainerRequest, VersionRequest,
 };
 use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint, Uri};
@@ -195,6 +195,17 @@ impl Cri {
             Err(CriError::Refused(_)) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// The address of a sandbox; `None` where it has the node's network.
+    ///
+    /// # Errors
+    /// What the runtime said.
+    pub async fn sandbox_ip(&self, id: &str) -> Result<Option<String>, CriError> {
+        let mut client = self.runtime.clone();
+        let request = PodSandboxStatusRequest { pod_sandbox_id: id.to_owned(), verbose: false };
+        let status = self.ask(client.pod_sandbox_status(request)).await?.status;
+        Ok(status.and_then(|status| status.network).map(|network| network.ip).filter(|ip| !ip.is_empty()))
     }
 
     /// Stops a container: it is asked to end, and killed after `grace`.

@@ -9,14 +9,7 @@ use k8s_cri::v1::{Container, ContainerState};
 use serde::Deserialize;
 
 use crate::container_hash::container_hash;
-
-/// The annotation by which the kubelet marks a container with its pod's grace period, in seconds.
-const GRACE_ANNOTATION: &str = "io.kubernetes.pod.terminationGracePeriod";
-/// The annotation by which the kubelet marks a container with its `preStop` hook, JSON.
-const HOOK_ANNOTATION: &str = "io.kubernetes.container.preStopHandler";
-/// The grace period that the kubelet gives where nothing is said, and the shortest that it gives.
-const GRACE: Duration = Duration::from_secs(30);
-const GRACE_MIN: Duration = Duration::from_secs(2);
+use crate::pre_stop::{self, Hook};
 
 /// By container id without its scheme: the variables that it was created with.
 pub type Environments = HashMap<String, BTreeMap<String, String>>;
@@ -83,6 +76,8 @@ pub fn answer(
 pub struct Stop {
     /// The runtime's id.
     pub id: String,
+    /// The runtime's id of its sandbox.
+    pub sandbox: String,
     /// The pod's uid.
     pub uid: String,
     /// The question whose answer is to stop it.
@@ -93,19 +88,6 @@ pub struct Stop {
     pub grace: Duration,
     /// What comes first.
     pub hook: Hook,
-}
-
-/// A `preStop` hook.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Hook {
-    /// There is none.
-    None,
-    /// A command in the container.
-    Exec(Vec<String>),
-    /// A pause.
-    Sleep(Duration),
-    /// One that only the kubelet knows how to run.
-    Unknown,
 }
 
 /// The containers that were created with other variables than are wanted. One of another image than wanted is left alone:
@@ -138,41 +120,15 @@ pub fn is_still_asked(pods: &[InspectPod], stop: &Stop) -> bool {
 }
 
 fn stop(pod: &InspectPod, question: &InspectEnv, found: &Container) -> Stop {
-    let seconds = found.annotations.get(GRACE_ANNOTATION).and_then(|seconds| seconds.parse().ok());
     Stop {
         id: found.id.clone(),
+        sandbox: found.pod_sandbox_id.clone(),
         uid: pod.uid.clone(),
         question: question.clone(),
         what: format!("{}/{} {}", pod.namespace, pod.name, question.container),
-        grace: seconds.map_or(GRACE, Duration::from_secs).max(GRACE_MIN),
-        hook: found.annotations.get(HOOK_ANNOTATION).map_or(Hook::None, |json| hook(json)),
+        grace: pre_stop::grace(found),
+        hook: pre_stop::hook(found),
     }
-}
-
-fn hook(json: &str) -> Hook {
-    #[derive(Deserialize)]
-    struct Handler {
-        exec: Option<Exec>,
-        sleep: Option<Sleep>,
-    }
-    #[derive(Deserialize)]
-    struct Exec {
-        command: Vec<String>,
-    }
-    #[derive(Deserialize)]
-    struct Sleep {
-        seconds: u64,
-    }
-    match serde_json::from_str(json) {
-        Ok(Handler { exec: Some(exec), .. }) => Hook::Exec(exec.command),
-        Ok(Handler { sleep: Some(sleep), .. }) => Hook::Sleep(Duration::from_secs(sleep.seconds)),
-        _ => Hook::Unknown,
-    }
-}
-
-/// What is left of the grace period for the container itself, after its hook.
-pub fn left(grace: Duration, hook: Duration) -> Duration {
-    grace.saturating_sub(hook).max(GRACE_MIN)
 }
 
 /// The runtime's own id: `containerd://abc` is `abc`.

@@ -1,6 +1,6 @@
 //! When a changed status is worth a write.
 
-use berth_api::v1beta1::nodeimage::{ImagePullPhase, NodeImageStatus};
+use berth_api::v1beta1::nodeimage::{ImagePullPhase, NodeImageStatus, StoppedContainer};
 
 /// How soon a status must be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,6 +15,8 @@ pub enum Urgency {
 
 /// Compares what was written with what is to be reported.
 pub fn urgency(written: &NodeImageStatus, wanted: &NodeImageStatus) -> Urgency {
+    let gone = without_gone(written, wanted);
+    let written = gone.as_ref().unwrap_or(written);
     if written == wanted {
         Urgency::Not
     } else if without_progress(written) == without_progress(wanted) {
@@ -22,6 +24,21 @@ pub fn urgency(written: &NodeImageStatus, wanted: &NodeImageStatus) -> Urgency {
     } else {
         Urgency::Now
     }
+}
+
+/// What was written without the answers that nobody asks for any more: they go with the next write, and are worth none.
+fn without_gone(written: &NodeImageStatus, wanted: &NodeImageStatus) -> Option<NodeImageStatus> {
+    let is_gone = |answer: &StoppedContainer| {
+        !wanted
+            .stopped_containers
+            .iter()
+            .any(|new| (&new.request, &new.container) == (&answer.request, &answer.container))
+    };
+    written.stopped_containers.iter().any(is_gone).then(|| {
+        let mut written = written.clone();
+        written.stopped_containers.retain(|answer| !is_gone(answer));
+        written
+    })
 }
 
 fn without_progress(status: &NodeImageStatus) -> NodeImageStatus {

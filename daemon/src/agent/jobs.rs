@@ -5,16 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::v1beta1::nodeimage::{ImageFact, InspectPod, InspectedPod, NodeImageStatus};
+use k8s_cri::v1::{Container, ContainerState};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::warn;
 
 use super::now;
 use crate::cri::CriError;
-use crate::env::{self, Environments, Hook, Stop};
+use crate::env::{self, Environments, Stop};
 use crate::inspect::{self, Facts};
 use crate::nodeimage::NodeImageError;
+use crate::pre_stop;
 use crate::runtime::Runtime;
+use crate::stops::Begin;
 use crate::tasks::{Key, Outcome, Resolved};
 
 /// What came of a job.
@@ -29,6 +32,10 @@ pub(super) enum Done {
     StopDue(Stop),
     /// The container with this id was stopped, or was not.
     Stopped(String, Result<(), CriError>),
+    /// The node's containers, for those that are to be stopped.
+    Seen(Result<Vec<Container>, CriError>),
+    /// The stop of a container is over: what its hook failed with, and whether it has stopped.
+    Halted(Box<Begin>, Option<String>, Result<(), CriError>),
     /// A status was written; with the resourceVersion that came of it.
     Written(Result<(NodeImageStatus, String), NodeImageError>),
 }
@@ -111,18 +118,35 @@ pub(super) async fn await_kubelet(stop: Stop, done: mpsc::Sender<Done>) {
 /// Ends a container as its kubelet would: its hook first, then within what is left of its grace period.
 pub(super) async fn stop(runtime: Arc<Runtime>, stop: Stop, done: mpsc::Sender<Done>) {
     let begun = Instant::now();
-    match &stop.hook {
-        Hook::None => {}
-        Hook::Sleep(pause) => tokio::time::sleep((*pause).min(stop.grace)).await,
-        Hook::Exec(command) => {
-            if let Err(error) = runtime.cri.exec(&stop.id, command.clone(), stop.grace).await {
-                warn!(container = stop.what, %error, "the preStop hook failed");
-            }
-        }
-        Hook::Unknown => {
-            warn!(container = stop.what, "its preStop hook is neither exec nor sleep, and is not run");
+    if let Err(why) = pre_stop::run(&runtime, &stop.id, &stop.sandbox, &stop.hook, stop.grace).await {
+        warn!(container = stop.what, why, "the preStop hook failed");
+    }
+    let result = runtime.cri.stop_container(&stop.id, pre_stop::left(stop.grace, begun.elapsed())).await;
+    let _ = done.send(Done::Stopped(stop.id, result)).await;
+}
+
+/// Lists the containers of all pods, for those that are to be stopped.
+pub(super) async fn see(runtime: Arc<Runtime>, done: mpsc::Sender<Done>) {
+    let seen = runtime.cri.containers(None).await;
+    let _ = done.send(Done::Seen(seen)).await;
+}
+
+/// Ends a container for a request, as [`stop`] does, and tells what became of it.
+pub(super) async fn end(runtime: Arc<Runtime>, begin: Begin, done: mpsc::Sender<Done>) {
+    let begun = Instant::now();
+    let hooked = pre_stop::run(&runtime, &begin.id, &begin.sandbox, &begin.hook, begin.grace).await;
+    if let Err(why) = &hooked {
+        warn!(container = begin.what, why, "the preStop hook failed");
+    }
+    let mut result = runtime.cri.stop_container(&begin.id, pre_stop::left(begin.grace, begun.elapsed())).await;
+    if matches!(result, Err(CriError::Refused(_))) {
+        // It may have ended by itself, by its hook for one.
+        let running = ContainerState::ContainerRunning as i32;
+        match runtime.cri.containers(Some(&begin.uid)).await {
+            Ok(all) if !all.iter().any(|c| c.id == begin.id && c.state == running) => result = Ok(()),
+            Ok(_) => {}
+            Err(error) => result = Err(error),
         }
     }
-    let result = runtime.cri.stop_container(&stop.id, env::left(stop.grace, begun.elapsed())).await;
-    let _ = done.send(Done::Stopped(stop.id, result)).await;
+    let _ = done.send(Done::Halted(Box::new(begin), hooked.err(), result)).await;
 }

@@ -12,12 +12,14 @@ use std::time::Duration;
 use berth_api::v1beta1::NodeImage;
 use berth_api::v1beta1::nodeimage::{ImageFact, InspectedPod, NodeImageSpec, NodeImageStatus};
 use jiff::Timestamp;
+use k8s_cri::v1::Container;
 use kube::Api;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
+use crate::cri::CriError;
 use crate::env::{self, Stop};
 use crate::manifest::Bytes;
 use crate::metrics::Metrics;
@@ -25,6 +27,7 @@ use crate::nodeimage;
 use crate::pull::Try;
 use crate::pull_secrets::PullSecrets;
 use crate::runtime::{self, Runtime, RuntimeEvent, SocketChoice};
+use crate::stops::Stops;
 use crate::tasks::{Key, Limits, Now, Outcome, Plan, Tasks};
 
 use jobs::{Done, Question};
@@ -55,7 +58,8 @@ struct Agent {
     tasks: Tasks,
     pulls: HashMap<u64, JoinHandle<()>>,
     inspection: Inspection,
-    /// Whether pods are to be inspected, for the watch over the runtime.
+    stops: Stops,
+    /// Whether pods are to be inspected or containers stopped, for the watch over the runtime.
     waiting: watch::Sender<bool>,
     done: mpsc::Sender<Done>,
     progress: mpsc::Sender<(u64, Bytes)>,
@@ -112,6 +116,7 @@ pub async fn run(
         tasks: Tasks::default(),
         pulls: HashMap::new(),
         inspection: Inspection::default(),
+        stops: Stops::default(),
         waiting,
         done,
         progress,
@@ -172,6 +177,9 @@ impl Agent {
             info!(node = self.settings.node_name, found = node.is_some(), "the NodeImage changed");
             self.forget();
             self.publisher.reset();
+            self.stops.forget();
+            let answers = node.iter().filter_map(|node| node.status.as_ref());
+            answers.for_each(|status| self.stops.take_over(&status.stopped_containers));
         }
         if let Some(node) = &node {
             self.publisher.observed(node);
@@ -179,7 +187,11 @@ impl Agent {
         let pods = |n: &Option<Box<NodeImage>>| n.as_ref().map(|n| n.spec.inspect_pods.clone()).unwrap_or_default();
         let wanted = pods(&node);
         self.inspection.due |= wanted != pods(&self.node);
-        self.waiting.send_if_modified(|waiting| std::mem::replace(waiting, !wanted.is_empty()) == wanted.is_empty());
+        let stops = node.as_ref().map(|node| node.spec.stop_containers.as_slice()).unwrap_or_default();
+        self.stops.drop_others(stops);
+        self.stops.changed();
+        let waits = !wanted.is_empty() || self.stops.are_open(stops);
+        self.waiting.send_if_modified(|waiting| std::mem::replace(waiting, waits) != waits);
         self.node = node;
     }
 
@@ -189,13 +201,17 @@ impl Agent {
                 self.runtime = Connection::Ready(runtime);
                 self.tasks.images_changed(now());
                 self.inspection.due = true;
+                self.stops.changed();
             }
             RuntimeEvent::Lost(why) => self.runtime = Connection::Lost(why),
             RuntimeEvent::Images => {
                 self.tasks.images_changed(now());
                 self.inspection.due = true;
             }
-            RuntimeEvent::Containers => self.inspection.due = true,
+            RuntimeEvent::Containers => {
+                self.inspection.due = true;
+                self.stops.changed();
+            }
         }
         self.metrics.runtime_ready.set(i64::from(matches!(self.runtime, Connection::Ready(_))));
     }
@@ -239,7 +255,32 @@ impl Agent {
                     warn!(id, %error, "a container could not be stopped");
                 }
             }
+            Done::Seen(seen) => self.on_seen(seen),
+            Done::Halted(begin, hook, result) => {
+                match &result {
+                    Ok(()) => info!(container = begin.what, id = begin.id, "stopped, to be created anew"),
+                    Err(error) => {
+                        warn!(container = begin.what, id = begin.id, %error, "a container could not be stopped")
+                    }
+                }
+                self.stops.over(&begin, hook.as_deref(), result.as_ref().copied(), now());
+            }
             Done::Written(result) => self.publisher.written(result, self.node.as_deref(), &self.metrics),
+        }
+    }
+
+    /// Begins with the containers that are to be stopped, among those that the node has.
+    fn on_seen(&mut self, seen: Result<Vec<Container>, CriError>) {
+        let asked = self.node.as_ref().map(|node| node.spec.stop_containers.as_slice()).unwrap_or_default();
+        let otherwise = &self.inspection.stopping;
+        let begins = self.stops.seen(asked, seen.as_deref(), |id| otherwise.contains(id), now());
+        let Connection::Ready(runtime) = &self.runtime else {
+            // It went just now: what has not begun is looked at again when it is back.
+            return begins.iter().for_each(|begin| self.stops.not_begun(begin));
+        };
+        for begin in begins {
+            info!(container = begin.what, id = begin.id, request = begin.asked.request, "stopping for a request");
+            tokio::spawn(jobs::end(runtime.clone(), begin, self.done.clone()));
         }
     }
 
@@ -271,12 +312,15 @@ impl Agent {
             Connection::Ready(runtime) => Some(runtime.clone()),
             _ => None,
         };
-        let previous = self.publisher.known().clone();
+        let (previous, at) = (self.publisher.known().clone(), now().steady);
         let plan = self.tasks.step(&node.spec, &previous, runtime.is_some(), self.settings.limits, now());
         let wake = plan.wake_at;
         if let Some(runtime) = &runtime {
             self.act(plan, &node.spec, runtime);
             self.inspect(&node.spec, runtime);
+            if self.stops.looks(&node.spec.stop_containers, at) {
+                tokio::spawn(jobs::see(runtime.clone(), self.done.clone()));
+            }
         } else {
             self.cancel(&plan.cancel);
         }
@@ -284,14 +328,15 @@ impl Agent {
             (self.inspection.pods, self.inspection.facts) = (Vec::new(), Vec::new());
         }
         self.metrics.running.set(i64::try_from(self.pulls.len()).unwrap_or(i64::MAX));
-        let status = self.report(&previous);
+        let status = self.report(&node.spec, &previous);
+        let stops = self.stops.wake(&node.spec.stop_containers, at);
         let publish = status.and_then(|status| self.publisher.publish(&node, status, &self.done));
         self.node = Some(node);
-        [wake, publish].into_iter().flatten().min()
+        [wake, publish, stops].into_iter().flatten().min()
     }
 
     /// The status as it should be. `None` as long as nothing is known about the runtime.
-    fn report(&self, previous: &NodeImageStatus) -> Option<NodeImageStatus> {
+    fn report(&self, spec: &NodeImageSpec, previous: &NodeImageStatus) -> Option<NodeImageStatus> {
         let (ready, message) = match &self.runtime {
             Connection::Unknown => return None,
             Connection::Ready(runtime) => (true, format!("{} {}", runtime.cri.name(), runtime.cri.version())),
@@ -301,6 +346,7 @@ impl Agent {
             conditions: vec![publish::runtime_condition(&previous.conditions, ready, message, now().time)],
             inspected_pods: self.inspection.pods.clone(),
             image_facts: self.inspection.facts.clone(),
+            stopped_containers: self.stops.answers(&spec.stop_containers, now().steady),
             ..self.tasks.status()
         })
     }
@@ -355,7 +401,8 @@ impl Agent {
     /// Stops containers. An answer may be of a question that is not asked any more: then there is no hurry.
     fn stop(&mut self, stops: Vec<Stop>) {
         for stop in stops {
-            if self.inspection.due || !self.inspection.stopping.insert(stop.id.clone()) {
+            let is_at_work = self.stops.is_at_work(&stop.id);
+            if self.inspection.due || is_at_work || !self.inspection.stopping.insert(stop.id.clone()) {
                 continue;
             }
             tokio::spawn(jobs::await_kubelet(stop, self.done.clone()));

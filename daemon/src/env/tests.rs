@@ -1,4 +1,5 @@
 use super::*;
+use crate::pre_stop::{GRACE_ANNOTATION, HOOK_ANNOTATION};
 
 #[test]
 fn variables_are_read_from_the_spec_that_the_runtime_made() {
@@ -109,7 +110,5 @@ fn it_ends_as_the_kubelet_would_end_it() {
     let hook = |json| stop(&[(HOOK_ANNOTATION, json)]).1;
     assert_eq!(hook(r#"{"exec":{"command":["sh","-c","x"]}}"#), Hook::Exec(["sh", "-c", "x"].map(Into::into).into()));
     assert_eq!(hook(r#"{"sleep":{"seconds":5}}"#), Hook::Sleep(Duration::from_secs(5)));
-    assert_eq!(hook(r#"{"httpGet":{"path":"/","port":80}}"#), Hook::Unknown);
-    assert_eq!(left(Duration::from_secs(30), Duration::from_secs(10)).as_secs(), 20);
-    assert_eq!(left(Duration::from_secs(30), Duration::from_secs(40)).as_secs(), 2);
+    assert!(matches!(hook(r#"{"httpGet":{"path":"/","port":80}}"#), Hook::Http(_)));
 }

@@ -7,7 +7,7 @@ use berth_api::v1beta1::nodeimage::{InspectPod, NodeImageSpec, NodeImageStatus};
 use berth_daemon::inspect::{Facts, POD_UID_LABEL, inspect, timed};
 use berth_daemon::manifest::{Blob, Bytes, Document, parse};
 use berth_daemon::tasks::{Limits, Now, Outcome, Resolved, Tasks};
-use berth_daemon::{env, urgency};
+use berth_daemon::{env, pre_stop, urgency};
 use jiff::{SignedDuration, Timestamp};
 use k8s_cri::v1::{Container, ContainerMetadata, Image, ImageSpec};
 use serde::Deserialize;
@@ -79,7 +79,7 @@ pub(crate) fn container(data: &[u8]) {
     let known = asked.iter().filter_map(|id| Some((id.clone(), env::environment(said.infos.get(id)?)?))).collect();
     env::answer(&said.pods, &mut answers, &known, |_| false);
     for stop in env::to_stop(&said.pods, &answers, &containers) {
-        let rest = env::left(stop.grace, stop.grace / 2);
+        let rest = pre_stop::left(stop.grace, stop.grace / 2);
         assert!(!rest.is_zero() && rest <= stop.grace, "{stop:?}");
     }
     assert_eq!(timed(answers.clone(), &answers, Timestamp::MAX), answers, "an answer that stays keeps its time");

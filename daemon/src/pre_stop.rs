@@ -1,0 +1,219 @@
+//! What a kubelet would do before it stops a container, from what it wrote to that container: the grace period and the `preStop` hook.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use k8s_cri::v1::Container;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use crate::runtime::Runtime;
+
+/// The annotation by which the kubelet marks a container with its pod's grace period, in seconds.
+pub(crate) const GRACE_ANNOTATION: &str = "io.kubernetes.pod.terminationGracePeriod";
+/// The annotation by which the kubelet marks a container with its `preStop` hook, JSON.
+pub(crate) const HOOK_ANNOTATION: &str = "io.kubernetes.container.preStopHandler";
+/// The annotation by which the kubelet marks a container with its ports, JSON.
+const PORTS_ANNOTATION: &str = "io.kubernetes.container.ports";
+/// The grace period that the kubelet gives where nothing is said, and the shortest that it gives.
+const GRACE: Duration = Duration::from_secs(30);
+const GRACE_MIN: Duration = Duration::from_secs(2);
+/// What every answer of HTTP begins with. No more of one is read.
+const PROTOCOL: &[u8; 5] = b"HTTP/";
+
+/// A `preStop` hook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hook {
+    /// There is none.
+    None,
+    /// A command in the container.
+    Exec(Vec<String>),
+    /// A pause.
+    Sleep(Duration),
+    /// An HTTP request to the pod.
+    Http(HttpGet),
+    /// One that nobody here knows how to run, and why.
+    Unknown(String),
+}
+
+/// An HTTP request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpGet {
+    /// Where to; empty for the pod's own address.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+    /// Path and query.
+    pub path: String,
+    /// Further headers.
+    pub headers: Vec<(String, String)>,
+}
+
+/// The grace period that the container's kubelet gives it.
+pub fn grace(container: &Container) -> Duration {
+    let seconds = container.annotations.get(GRACE_ANNOTATION).and_then(|seconds| seconds.parse().ok());
+    seconds.map_or(GRACE, Duration::from_secs).max(GRACE_MIN)
+}
+
+/// The hook that the kubelet would run.
+pub fn hook(container: &Container) -> Hook {
+    container.annotations.get(HOOK_ANNOTATION).map_or(Hook::None, |json| parse(json, &container.annotations))
+}
+
+fn parse(json: &str, annotations: &HashMap<String, String>) -> Hook {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Handler {
+        exec: Option<Exec>,
+        sleep: Option<Sleep>,
+        http_get: Option<Get>,
+    }
+    #[derive(Deserialize)]
+    struct Exec {
+        #[serde(default)]
+        command: Vec<String>,
+    }
+    #[derive(Deserialize)]
+    struct Sleep {
+        seconds: u64,
+    }
+    match serde_json::from_str(json) {
+        Ok(Handler { exec: Some(exec), .. }) => Hook::Exec(exec.command),
+        Ok(Handler { sleep: Some(sleep), .. }) => Hook::Sleep(Duration::from_secs(sleep.seconds)),
+        Ok(Handler { http_get: Some(get), .. }) => match get.resolve(annotations) {
+            Ok(get) => Hook::Http(get),
+            Err(why) => Hook::Unknown(why),
+        },
+        _ => Hook::Unknown("it is neither exec, sleep nor httpGet".to_owned()),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Get {
+    port: Value,
+    #[serde(default)]
+    path: String,
+    #[serde(default)]
+    host: String,
+    #[serde(default)]
+    scheme: String,
+    #[serde(default)]
+    http_headers: Vec<Header>,
+}
+
+#[derive(Deserialize)]
+struct Header {
+    name: String,
+    #[serde(default)]
+    value: String,
+}
+
+impl Get {
+    fn resolve(self, annotations: &HashMap<String, String>) -> Result<HttpGet, String> {
+        if self.scheme.eq_ignore_ascii_case("https") {
+            return Err("it is an httpGet by HTTPS".to_owned());
+        }
+        let port = match &self.port {
+            Value::Number(number) => number.as_u64().and_then(|port| u16::try_from(port).ok()),
+            Value::String(name) => name.parse().ok().or_else(|| named(name, annotations)),
+            _ => None,
+        };
+        let port = port.filter(|port| *port > 0).ok_or_else(|| format!("its container has no port {}", self.port))?;
+        let path = if self.path.starts_with('/') { self.path } else { format!("/{}", self.path) };
+        let headers: Vec<_> = self.http_headers.into_iter().map(|Header { name, value }| (name, value)).collect();
+        // What would be another request.
+        let is_odd = |text: &str| text.bytes().any(|byte| byte.is_ascii_control());
+        let odd = is_odd(&self.host) || is_odd(&path) || path.contains(' ');
+        if odd || headers.iter().any(|(name, value)| is_odd(name) || is_odd(value) || name.contains([' ', ':'])) {
+            return Err("its httpGet has a host, a path or a header that cannot be sent".to_owned());
+        }
+        Ok(HttpGet { host: self.host, port, path, headers })
+    }
+}
+
+/// The port of this name, as the kubelet wrote it to the container.
+fn named(name: &str, annotations: &HashMap<String, String>) -> Option<u16> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Port {
+        #[serde(default)]
+        name: String,
+        container_port: u16,
+    }
+    let ports: Vec<Port> = serde_json::from_str(annotations.get(PORTS_ANNOTATION)?).ok()?;
+    ports.into_iter().find(|port| port.name == name).map(|port| port.container_port)
+}
+
+/// What is left of the grace period for the container itself, after its hook.
+pub fn left(grace: Duration, hook: Duration) -> Duration {
+    grace.saturating_sub(hook).max(GRACE_MIN)
+}
+
+/// Runs a container's hook, for as long as its grace period at most.
+///
+/// # Errors
+/// What went wrong, in words. The container is stopped all the same.
+pub async fn run(
+    runtime: &Runtime,
+    container: &str,
+    sandbox: &str,
+    hook: &Hook,
+    grace: Duration,
+) -> Result<(), String> {
+    let begun = Instant::now();
+    match hook {
+        Hook::None => Ok(()),
+        Hook::Sleep(pause) => {
+            tokio::time::sleep((*pause).min(grace)).await;
+            Ok(())
+        }
+        Hook::Exec(command) => {
+            let ended = runtime.cri.exec(container, command.clone(), grace).await;
+            ended.map_err(|error| error.to_string())
+        }
+        Hook::Http(get) => {
+            let host = match get.host.as_str() {
+                "" => runtime.cri.sandbox_ip(sandbox).await.map_err(|error| error.to_string())?,
+                host => Some(host.to_owned()),
+            };
+            let host = host.ok_or("the pod has the node's network, and its httpGet names no host")?;
+            let left = grace.saturating_sub(begun.elapsed());
+            let sent = tokio::time::timeout(left, request(&host, get)).await;
+            sent.unwrap_or_else(|_| Err(format!("no answer within {} s", grace.as_secs())))
+        }
+        Hook::Unknown(why) => Err(format!("{why}, and was not run")),
+    }
+}
+
+/// Sends the request and reads the first line of the answer: as the kubelet does, any answer will do.
+async fn request(host: &str, get: &HttpGet) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("{host}:{}: {error}", get.port);
+    let mut stream = TcpStream::connect((host, get.port)).await.map_err(failed)?;
+    let authority = match host.parse() {
+        Ok(IpAddr::V6(address)) => format!("[{address}]:{}", get.port),
+        _ => format!("{host}:{}", get.port),
+    };
+    let mut text = format!("GET {} HTTP/1.1\r\nConnection: close\r\n", get.path);
+    if !get.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+        text.push_str(&format!("Host: {authority}\r\n"));
+    }
+    for (name, value) in &get.headers {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    text.push_str("\r\n");
+    stream.write_all(text.as_bytes()).await.map_err(failed)?;
+    let mut answer = [0; PROTOCOL.len()];
+    match stream.read_exact(&mut answer).await {
+        Ok(_) if answer == *PROTOCOL => Ok(()),
+        Ok(_) => Err(format!("{authority} gave no answer of HTTP")),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,304 @@
+//! Containers that are stopped because a ContainerRecreateRequest asks for it: which of them, when, and what is answered.
+//!
+//! What is asked is an id. Only a running container of that id is stopped that is, by the labels that its kubelet gave it, of the pod and
+//! the name that are asked for. Nothing that a request says is ever run.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use berth_api::v1beta1::nodeimage::{StopContainer, StopPhase, StoppedContainer};
+use jiff::{SignedDuration, Timestamp};
+use k8s_cri::v1::{Container, ContainerState};
+use tokio::time::Instant;
+
+use crate::cri::CriError;
+use crate::inspect::POD_UID_LABEL;
+use crate::pre_stop::{self, Hook};
+use crate::tasks::Now;
+
+/// The labels by which the kubelet marks a container.
+const NAME_LABEL: &str = "io.kubernetes.container.name";
+const POD_LABEL: &str = "io.kubernetes.pod.name";
+const NAMESPACE_LABEL: &str = "io.kubernetes.pod.namespace";
+/// A stop that takes longer is told of before it is over: whoever waits knows that somebody is at it.
+const TOLD_AFTER: Duration = Duration::from_secs(2);
+/// The pause after the runtime was away in the middle of a stop.
+const AGAIN: Duration = Duration::from_secs(1);
+/// The most bytes of a message.
+const MESSAGE_MAX: usize = 512;
+
+/// A container that is stopped now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Begin {
+    /// What asks for it.
+    pub asked: StopContainer,
+    /// The runtime's id.
+    pub id: String,
+    /// The runtime's id of its sandbox.
+    pub sandbox: String,
+    /// The pod's uid.
+    pub uid: String,
+    /// The pod's namespace and name, and the container's name, for logs.
+    pub what: String,
+    /// The time to end in.
+    pub grace: Duration,
+    /// What comes first.
+    pub hook: Hook,
+}
+
+/// What is at work, and what is answered.
+#[derive(Debug, Default)]
+pub struct Stops {
+    answers: Vec<StoppedContainer>,
+    /// By the runtime's id: what is being stopped, for what, and since when.
+    at_work: HashMap<String, (StopContainer, Instant)>,
+    /// Something may be other than when the containers were seen last.
+    due: bool,
+    under_way: bool,
+    /// When to look again.
+    wake: Option<Instant>,
+}
+
+impl Stops {
+    /// What a daemon before this one has answered. One that it was at is begun again, if it still runs.
+    pub fn take_over(&mut self, answers: &[StoppedContainer]) {
+        let known = self.answers.iter().map(key).collect::<Vec<_>>();
+        let new = answers.iter().filter(|answer| answer.phase.is_final() && !known.contains(&key(answer)));
+        let new: Vec<_> = new.cloned().collect();
+        self.answers.extend(new);
+        self.due = true;
+    }
+
+    /// Another object asks from now on. What is being stopped goes on.
+    pub fn forget(&mut self) {
+        self.answers.clear();
+        self.due = true;
+    }
+
+    /// Containers, or what is asked, may have changed.
+    pub fn changed(&mut self) {
+        self.due = true;
+    }
+
+    /// Is the container with this id being stopped?
+    pub fn is_at_work(&self, id: &str) -> bool {
+        self.at_work.contains_key(id)
+    }
+
+    /// Is any of what is asked not answered for good?
+    pub fn are_open(&self, asked: &[StopContainer]) -> bool {
+        asked.iter().any(|stop| self.is_open(stop))
+    }
+
+    fn is_open(&self, stop: &StopContainer) -> bool {
+        match self.answer(stop) {
+            None => true,
+            Some(answer) => stop.min_started_seconds > 0 && !stop.cancelled && answer.lasting_container_id.is_empty(),
+        }
+    }
+
+    fn answer(&self, stop: &StopContainer) -> Option<&StoppedContainer> {
+        self.answers.iter().find(|answer| stop.is_answered_by(answer))
+    }
+
+    /// Are the containers to be seen now? It says so once.
+    pub fn looks(&mut self, asked: &[StopContainer], now: Instant) -> bool {
+        self.due |= self.wake.is_some_and(|wake| wake <= now);
+        let looks = self.due && !self.under_way && self.are_open(asked);
+        if looks {
+            (self.due, self.under_way, self.wake) = (false, true, None);
+        }
+        looks
+    }
+
+    /// When to look again.
+    pub fn wake(&self, asked: &[StopContainer], now: Instant) -> Option<Instant> {
+        let is_asked = |(at_work, _): &&(StopContainer, Instant)| asked.iter().any(|stop| is_same(at_work, stop));
+        let told = self.at_work.values().filter(is_asked).map(|(_, since)| *since + TOLD_AFTER).filter(|at| *at > now);
+        // What is past already waits for the runtime, whose return is told.
+        [self.wake, told.min()].into_iter().flatten().filter(|at| *at > now).min()
+    }
+
+    /// The containers were seen, or could not be: says which are stopped now. `is_stopped_otherwise` is true of those that are being
+    /// stopped for other reasons.
+    pub fn seen(
+        &mut self,
+        asked: &[StopContainer],
+        seen: Result<&[Container], &CriError>,
+        is_stopped_otherwise: impl Fn(&str) -> bool,
+        now: Now,
+    ) -> Vec<Begin> {
+        self.under_way = false;
+        let Ok(containers) = seen else {
+            self.wake = Some(now.steady + AGAIN);
+            return Vec::new();
+        };
+        let mut begins = Vec::new();
+        for stop in asked {
+            let id = id(&stop.container_id);
+            if self.answer(stop).is_some() || self.at_work.contains_key(id) || is_stopped_otherwise(id) {
+                continue;
+            }
+            if stop.cancelled {
+                self.note(stop, StopPhase::Cancelled, "", "");
+                continue;
+            }
+            // One after the other, whoever asks.
+            if self.at_work.values().any(|(other, _)| other.request == stop.request) {
+                continue;
+            }
+            match containers.iter().find(|container| is_meant(container, stop)) {
+                Some(container) => {
+                    self.at_work.insert(container.id.clone(), (stop.clone(), now.steady));
+                    begins.push(begin(stop, container));
+                }
+                None => self.note(stop, StopPhase::Gone, "", ""),
+            }
+        }
+        self.look_for_next_ones(asked, containers, now);
+        begins
+    }
+
+    /// It was not begun after all.
+    pub fn not_begun(&mut self, begin: &Begin) {
+        self.at_work.remove(&begin.id);
+        self.due = true;
+    }
+
+    /// A stop is over.
+    pub fn over(&mut self, begin: &Begin, hook: Option<&str>, result: Result<(), &CriError>, now: Now) {
+        self.at_work.remove(&begin.id);
+        self.due = true;
+        let hook = hook.unwrap_or_default();
+        match result {
+            Ok(()) => self.note(&begin.asked, StopPhase::Stopped, "", hook),
+            Err(CriError::Refused(why)) => self.note(&begin.asked, StopPhase::Failed, why, hook),
+            // Whether it has stopped, the runtime knows when it is back.
+            Err(CriError::Away { .. }) => {
+                self.due = false;
+                self.wake = Some(now.steady + AGAIN);
+            }
+        }
+    }
+
+    fn note(&mut self, stop: &StopContainer, phase: StopPhase, message: &str, hook: &str) {
+        self.answers.retain(|answer| (&answer.request, &answer.container) != (&stop.request, &stop.container));
+        self.answers.push(StoppedContainer {
+            request: stop.request.clone(),
+            container: stop.container.clone(),
+            container_id: stop.container_id.clone(),
+            phase,
+            message: cut(message),
+            hook_message: cut(hook),
+            lasting_container_id: String::new(),
+        });
+    }
+
+    /// Tells those that have run for long enough, by this node's clock alone.
+    fn look_for_next_ones(&mut self, asked: &[StopContainer], containers: &[Container], now: Now) {
+        for answer in &mut self.answers {
+            let Some(stop) = asked.iter().find(|stop| stop.is_answered_by(answer)) else { continue };
+            let is_due = matches!(answer.phase, StopPhase::Stopped | StopPhase::Gone) && !stop.cancelled;
+            if !is_due || stop.min_started_seconds == 0 {
+                continue;
+            }
+            let next = containers.iter().filter(|c| is_running(c) && is_of(c, stop) && c.id != id(&stop.container_id));
+            let Some(next) = next.max_by_key(|c| (c.metadata.as_ref().map_or(0, |m| m.attempt), c.created_at)) else {
+                answer.lasting_container_id.clear();
+                continue;
+            };
+            let left = time_left(next, stop, now.time);
+            if left.is_positive() {
+                answer.lasting_container_id.clear();
+                let at = now.steady + left.unsigned_abs();
+                self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
+            } else if id(&answer.lasting_container_id) != next.id {
+                let scheme = stop.container_id.split_once("://").map_or("", |(scheme, _)| scheme);
+                answer.lasting_container_id = format!("{scheme}://{}", next.id);
+            }
+        }
+    }
+
+    /// What is answered to what is asked.
+    pub fn answers(&self, asked: &[StopContainer], now: Instant) -> Vec<StoppedContainer> {
+        let of = |stop: &StopContainer| {
+            let since = self.at_work.values().find(|(at_work, _)| is_same(at_work, stop)).map(|(_, since)| *since);
+            let stopping = || StoppedContainer {
+                request: stop.request.clone(),
+                container: stop.container.clone(),
+                container_id: stop.container_id.clone(),
+                ..StoppedContainer::default()
+            };
+            let is_told = since.is_some_and(|since| now.duration_since(since) >= TOLD_AFTER);
+            self.answer(stop).cloned().or_else(|| is_told.then(stopping))
+        };
+        asked.iter().filter_map(of).collect()
+    }
+
+    /// Drops the answers to what nobody asks any more.
+    pub fn drop_others(&mut self, asked: &[StopContainer]) {
+        self.answers.retain(|answer| asked.iter().any(|stop| stop.is_answered_by(answer)));
+    }
+}
+
+fn key(answer: &StoppedContainer) -> (String, String, String) {
+    (answer.request.clone(), answer.container.clone(), answer.container_id.clone())
+}
+
+/// The same question, cancelled or not.
+fn is_same(one: &StopContainer, other: &StopContainer) -> bool {
+    (&one.request, &one.container, &one.container_id) == (&other.request, &other.container, &other.container_id)
+}
+
+fn is_running(container: &Container) -> bool {
+    container.state == ContainerState::ContainerRunning as i32
+}
+
+/// Is it of the pod and the name that are asked for, as its kubelet says?
+fn is_of(container: &Container, stop: &StopContainer) -> bool {
+    let has = |label: &str, wanted: &str| container.labels.get(label).is_some_and(|value| value == wanted);
+    !stop.uid.is_empty()
+        && has(POD_UID_LABEL, &stop.uid)
+        && has(NAME_LABEL, &stop.container)
+        && has(POD_LABEL, &stop.name)
+        && has(NAMESPACE_LABEL, &stop.namespace)
+}
+
+fn is_meant(container: &Container, stop: &StopContainer) -> bool {
+    // Of one that lived on while its runtime was away, the runtime may not know the state.
+    let may_run = is_running(container) || container.state == ContainerState::ContainerUnknown as i32;
+    container.id == id(&stop.container_id) && may_run && is_of(container, stop)
+}
+
+fn begin(stop: &StopContainer, container: &Container) -> Begin {
+    let asked = stop.grace_period_seconds.map(|seconds| u64::try_from(seconds).unwrap_or(0));
+    Begin {
+        id: container.id.clone(),
+        sandbox: container.pod_sandbox_id.clone(),
+        uid: stop.uid.clone(),
+        what: format!("{}/{} {}", stop.namespace, stop.name, stop.container),
+        grace: asked.map_or_else(|| pre_stop::grace(container), Duration::from_secs),
+        hook: if asked == Some(0) { Hook::None } else { pre_stop::hook(container) },
+        asked: stop.clone(),
+    }
+}
+
+fn time_left(next: &Container, stop: &StopContainer, now: Timestamp) -> SignedDuration {
+    let wanted = SignedDuration::from_secs(i64::from(stop.min_started_seconds));
+    let created = Timestamp::from_nanosecond(next.created_at.into()).unwrap_or(now);
+    let age = now.duration_since(created);
+    // A clock that was set back would make it wait for longer than it is asked to.
+    if age.is_negative() { wanted } else { wanted.saturating_sub(age) }
+}
+
+/// The runtime's own id: `containerd://abc` is `abc`.
+fn id(container_id: &str) -> &str {
+    container_id.rsplit_once("://").map_or(container_id, |(_, id)| id)
+}
+
+fn cut(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(MESSAGE_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests;

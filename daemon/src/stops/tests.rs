@@ -1,0 +1,217 @@
+use k8s_cri::v1::ContainerMetadata;
+use proptest::prelude::*;
+
+use super::*;
+
+const SECOND: i64 = 1_000_000_000;
+
+fn now(second: i64) -> Now {
+    Now { steady: *START + Duration::from_secs(second.unsigned_abs()), time: Timestamp::from_second(second).unwrap() }
+}
+
+static START: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
+
+fn stop(request: &str, container: &str, id: &str) -> StopContainer {
+    let text = str::to_owned;
+    StopContainer {
+        request: text(request),
+        namespace: text("default"),
+        name: text("web"),
+        uid: text("u"),
+        container: text(container),
+        container_id: format!("containerd://{id}"),
+        ..StopContainer::default()
+    }
+}
+
+fn container(name: &str, id: &str, created_at: i64) -> Container {
+    let labels = [(POD_UID_LABEL, "u"), (NAME_LABEL, name), (POD_LABEL, "web"), (NAMESPACE_LABEL, "default")];
+    let attempt = u32::try_from(created_at).unwrap();
+    Container {
+        id: id.into(),
+        metadata: Some(ContainerMetadata { name: name.into(), attempt }),
+        state: ContainerState::ContainerRunning as i32,
+        created_at: created_at * SECOND,
+        labels: labels.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+        ..Container::default()
+    }
+}
+
+fn see(stops: &mut Stops, asked: &[StopContainer], containers: &[Container], at: i64) -> Vec<Begin> {
+    stops.changed();
+    assert!(stops.looks(asked, now(at).steady) || !stops.are_open(asked));
+    stops.seen(asked, Ok(containers), |_| false, now(at))
+}
+
+fn phases(stops: &Stops, asked: &[StopContainer], at: i64) -> Vec<(String, StopPhase)> {
+    stops.answers(asked, now(at).steady).into_iter().map(|answer| (answer.container, answer.phase)).collect()
+}
+
+/// Each edit makes it another container than is asked for.
+#[test]
+fn a_container_that_is_another_in_any_way_is_not_stopped() {
+    type Edit = fn(&mut Container);
+    let edits: [(&str, Edit); 7] = [
+        ("another id", |c| c.id = "b".into()),
+        ("it has exited", |c| c.state = ContainerState::ContainerExited as i32),
+        ("it has not started", |c| c.state = ContainerState::ContainerCreated as i32),
+        ("of another pod", |c| drop(c.labels.insert(POD_UID_LABEL.into(), "other".into()))),
+        ("of another name", |c| drop(c.labels.insert(NAME_LABEL.into(), "other".into()))),
+        ("of another namespace", |c| drop(c.labels.insert(NAMESPACE_LABEL.into(), "other".into()))),
+        ("without labels", |c| c.labels.clear()),
+    ];
+    let asked = [stop("r", "app", "a")];
+    for (what, edit) in edits {
+        let mut found = container("app", "a", 1);
+        edit(&mut found);
+        let mut stops = Stops::default();
+        assert_eq!(see(&mut stops, &asked, &[found], 1), [], "{what}");
+        assert_eq!(phases(&stops, &asked, 1), [("app".to_owned(), StopPhase::Gone)], "{what}");
+    }
+    let mut stops = Stops::default();
+    let begun = see(&mut stops, &asked, &[container("app", "a", 1)], 1);
+    assert_eq!(begun.iter().map(|begin| begin.id.as_str()).collect::<Vec<_>>(), ["a"]);
+}
+
+#[test]
+fn the_hook_is_the_kubelets_and_no_grace_is_no_hook() {
+    let mut found = container("app", "a", 1);
+    found.annotations.insert(pre_stop::HOOK_ANNOTATION.into(), r#"{"exec":{"command":["bye"]}}"#.into());
+    for (grace, expected, has_hook) in [(None, 30, true), (Some(7), 7, true), (Some(0), 0, false), (Some(-1), 0, false)]
+    {
+        let asked = [StopContainer { grace_period_seconds: grace, ..stop("r", "app", "a") }];
+        let begun = see(&mut Stops::default(), &asked, std::slice::from_ref(&found), 1).remove(0);
+        assert_eq!((begun.grace, begun.hook != Hook::None), (Duration::from_secs(expected), has_hook), "{grace:?}");
+    }
+}
+
+#[test]
+fn a_stop_is_told_of_when_it_takes_its_time_and_when_it_is_over() {
+    let (asked, containers) = ([stop("r", "app", "a")], [container("app", "a", 1)]);
+    let mut stops = Stops::default();
+    let begun = see(&mut stops, &asked, &containers, 10).remove(0);
+    assert_eq!(see(&mut stops, &asked, &containers, 11), [], "once");
+    assert_eq!(phases(&stops, &asked, 11), []);
+    assert_eq!(stops.wake(&asked, now(11).steady), Some(now(12).steady));
+    assert_eq!(phases(&stops, &asked, 12), [("app".to_owned(), StopPhase::Stopping)]);
+    stops.over(&begun, Some("ended with 1"), Ok(()), now(13));
+    let answer = stops.answers(&asked, now(13).steady).remove(0);
+    assert_eq!((answer.phase, answer.hook_message.as_str()), (StopPhase::Stopped, "ended with 1"));
+    assert!(!stops.are_open(&asked));
+    assert_eq!(see(&mut stops, &asked, &containers, 14), [], "nor again");
+    assert_eq!(phases(&stops, &[], 14), [], "nobody asks any more");
+}
+
+#[test]
+fn a_stop_that_fails_is_told_and_one_that_the_runtime_did_not_see_is_tried_again() {
+    let (asked, containers) = ([stop("r", "app", "a")], [container("app", "a", 1)]);
+    let mut stops = Stops::default();
+    let begun = see(&mut stops, &asked, &containers, 1).remove(0);
+    let away = CriError::Away { socket: "s".into(), why: "gone".into() };
+    stops.over(&begun, None, Err(&away), now(2));
+    assert_eq!((phases(&stops, &asked, 9), stops.wake(&asked, now(2).steady)), (vec![], Some(now(3).steady)));
+    let begun = see(&mut stops, &asked, &containers, 3).remove(0);
+    stops.over(&begun, None, Err(&CriError::Refused("busy".into())), now(4));
+    let answer = stops.answers(&asked, now(4).steady).remove(0);
+    assert_eq!((answer.phase, answer.message.as_str()), (StopPhase::Failed, "busy"));
+}
+
+#[test]
+fn of_one_request_containers_are_stopped_one_after_the_other_and_of_others_beside_them() {
+    let asked = [stop("r", "app", "a"), stop("r", "side", "s"), stop("q", "x", "x")];
+    let containers = [container("app", "a", 1), container("side", "s", 1), container("x", "x", 1)];
+    let mut stops = Stops::default();
+    let ids = |begun: &[Begin]| begun.iter().map(|begin| begin.id.clone()).collect::<Vec<_>>();
+    let begun = see(&mut stops, &asked, &containers, 1);
+    assert_eq!(ids(&begun), ["a", "x"]);
+    stops.over(&begun[0], None, Ok(()), now(2));
+    assert_eq!(ids(&see(&mut stops, &asked, &containers[1..], 2)), ["s"]);
+}
+
+#[test]
+fn what_is_cancelled_does_not_begin_and_what_has_begun_is_told() {
+    let asked = [stop("r", "app", "a")];
+    let cancelled = [StopContainer { cancelled: true, ..asked[0].clone() }];
+    let containers = [container("app", "a", 1)];
+    let mut stops = Stops::default();
+    assert_eq!(see(&mut stops, &cancelled, &containers, 1), []);
+    assert_eq!(phases(&stops, &cancelled, 1), [("app".to_owned(), StopPhase::Cancelled)]);
+    let mut stops = Stops::default();
+    let begun = see(&mut stops, &asked, &containers, 1).remove(0);
+    assert_eq!(see(&mut stops, &cancelled, &containers, 2), []);
+    stops.over(&begun, None, Ok(()), now(3));
+    assert_eq!(phases(&stops, &cancelled, 3), [("app".to_owned(), StopPhase::Stopped)]);
+}
+
+#[test]
+fn the_next_container_lasts_by_this_nodes_clock() {
+    let asked = [StopContainer { min_started_seconds: 5, ..stop("r", "app", "a") }];
+    let mut stops = Stops::default();
+    let begun = see(&mut stops, &asked, &[container("app", "a", 1)], 10).remove(0);
+    stops.over(&begun, None, Ok(()), now(11));
+    let lasting = |stops: &Stops| stops.answers(&asked, now(0).steady).remove(0).lasting_container_id;
+    for (containers, at, expected) in [
+        (vec![], 12, ""),
+        (vec![container("app", "b", 13)], 14, ""),
+        (vec![container("app", "b", 13)], 17, ""),
+        (vec![container("app", "b", 13)], 18, "containerd://b"),
+    ] {
+        see(&mut stops, &asked, &containers, at);
+        assert_eq!(lasting(&stops), expected, "{at}");
+    }
+    assert!(!stops.are_open(&asked));
+}
+
+#[test]
+fn the_answers_of_a_daemon_before_are_kept_but_what_it_was_at_begins_again() {
+    let asked = [stop("r", "app", "a"), stop("q", "app", "b")];
+    let answer = |stop: &StopContainer, phase| StoppedContainer {
+        request: stop.request.clone(),
+        container: stop.container.clone(),
+        container_id: stop.container_id.clone(),
+        phase,
+        ..StoppedContainer::default()
+    };
+    let mut stops = Stops::default();
+    stops.take_over(&[answer(&asked[0], StopPhase::Stopped), answer(&asked[1], StopPhase::Stopping)]);
+    let begun = see(&mut stops, &asked, &[container("app", "a", 1), container("app", "b", 1)], 1);
+    assert_eq!(begun.iter().map(|begin| begin.id.as_str()).collect::<Vec<_>>(), ["b"]);
+}
+
+proptest! {
+    /// Whatever is asked, cancelled and asked anew, in whatever order stops end and daemons die: only what is asked for by id is stopped,
+    /// and nothing that a daemon has answered for is stopped again.
+    #[test]
+    fn only_the_named_id_is_stopped_and_never_twice(steps in proptest::collection::vec((0..3_usize, 0..4_u8), 1..40)) {
+        let asked: Vec<_> = [("r", "app", "a"), ("r", "side", "s"), ("q", "app", "a")].map(|(r, c, id)| stop(r, c, id)).into();
+        let mut running = vec![container("app", "a", 1), container("side", "s", 1), container("app", "other", 1)];
+        let (mut stops, mut at_work, mut ended, mut written) = (Stops::default(), Vec::<Begin>::new(), Vec::new(), Vec::new());
+        for (at, (which, what)) in (1..).zip(steps) {
+            match what {
+                0 => {
+                    for begin in see(&mut stops, &asked, &running, at) {
+                        prop_assert!(asked.iter().any(|stop| id(&stop.container_id) == begin.id));
+                        prop_assert!(!ended.contains(&begin.id), "{} is stopped twice", begin.id);
+                        prop_assert!(!at_work.iter().any(|other| other.id == begin.id), "{} twice at once", begin.id);
+                        at_work.push(begin);
+                    }
+                }
+                1 if which < at_work.len() => {
+                    let begin = at_work.remove(which);
+                    running.retain(|container| container.id != begin.id);
+                    ended.push(begin.id.clone());
+                    stops.over(&begin, None, Ok(()), now(at));
+                }
+                2 => written = stops.answers(&asked, now(at).steady),
+                3 => {
+                    // The daemon dies; the runtime ends nothing that it was not told to.
+                    stops = Stops::default();
+                    at_work.clear();
+                    stops.take_over(&written);
+                }
+                _ => {}
+            }
+            prop_assert!(running.iter().any(|container| container.id == "other"));
+        }
+    }
+}

@@ -9,6 +9,9 @@ use berth_controller::flags::{Explain, ExplainKind, Output};
 use berth_kinds::broadcastjob::{decide as decide_broadcast_job, status as broadcast_job_status};
 use berth_kinds::cloneset::{decide as decide_clone_set, status as clone_set_status};
 use berth_kinds::daemonset::{decide as decide_daemon_set, status as daemon_set_status};
+use berth_kinds::containerrecreaterequest::{
+    decide as decide_container_recreate_request, status as container_recreate_request_status,
+};
 use berth_kinds::persistentpodstate::{
     Pinning, decide as decide_persistent_pod_state, explain as explain_persistent_pod_state,
 };
@@ -27,6 +30,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::controllers::{Controller, broadcastjob, cloneset, daemonset, persistentpodstate, sidecarset, statefulset};
+use crate::controllers::{Controller, cloneset, containerrecreaterequest, persistentpodstate, sidecarset, statefulset};
 use crate::injection::Injection;
 use crate::pod_pinning::PodPinning;
 use crate::reads::{Namespaces, Stores};
@@ -56,6 +60,7 @@ pub(crate) async fn explain(
         ExplainKind::Broadcastjob => look.at_broadcast_job().await?,
         ExplainKind::Cloneset => look.at_clone_set().await?,
         ExplainKind::Daemonset => look.at_daemon_set().await?,
+        ExplainKind::Containerrecreaterequest => look.at_container_recreate_request().await?,
         ExplainKind::Statefulset => look.at_stateful_set().await?,
         ExplainKind::Sidecarset => look.at_sidecar_set().await?,
         ExplainKind::Persistentpodstate => look.at_persistent_pod_state(pinning).await?,
@@ -132,6 +137,18 @@ impl Look<'_> {
         let plan = decide_daemon_set(&snapshot, now);
         let status = daemon_set_status(&snapshot, &plan, &Outcome::default(), now);
         Ok(explained("DaemonSet", self, plan, &json!(status), &json!(snapshot.set.status)))
+    async fn at_container_recreate_request(&self) -> anyhow::Result<Explained> {
+        let mut stores = Stores::default();
+        let reads = containerrecreaterequest::Reads::new(&mut stores.reader());
+        self.read(&stores, || false).await?;
+        let Some(request) = reads.requests.get(&self.namespaces.explained, self.name) else {
+            return self.is_missing("ContainerRecreateRequest");
+        };
+        let snapshot = reads.observe(&self.client, &request, self.gates).await.context("cannot read the pod")?;
+        let now = Timestamp::now();
+        let plan = decide_container_recreate_request(&snapshot, now);
+        let status = container_recreate_request_status(&snapshot, &plan, &Outcome::default(), now);
+        Ok(explained("ContainerRecreateRequest", self, plan, &json!(status), &json!(snapshot.request.status)))
     }
 
     async fn at_stateful_set(&self) -> anyhow::Result<Explained> {

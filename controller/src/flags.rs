@@ -65,6 +65,9 @@ pub enum ExplainKind {
     /// `daemonsets.apps.kruise.io`
     #[value(alias = "daemonsets", alias = "ads", alias = "daemon")]
     Daemonset,
+    /// `containerrecreaterequests.apps.kruise.io`: what a request waits for.
+    #[value(alias = "containerrecreaterequests", alias = "crr")]
+    Containerrecreaterequest,
     /// `statefulsets.apps.kruise.io`
     #[value(alias = "statefulsets", alias = "asts")]
     Statefulset,

@@ -7,6 +7,7 @@
 pub mod broadcastjob;
 pub mod cloneset;
 pub mod daemonset;
+pub mod containerrecreaterequest;
 pub mod foreignpod;
 pub mod imagelistpulljob;
 pub mod imagepulljob;

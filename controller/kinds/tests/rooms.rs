@@ -16,6 +16,9 @@ const KINDS: [&str; 10] = [
     "broadcastjob",
     "cloneset",
     "daemonset",
+const KINDS: [&str; 9] = [
+    "cloneset",
+    "containerrecreaterequest",
     "foreignpod",
     "imagelistpulljob",
     "imagepulljob",

@@ -3,6 +3,7 @@
 pub(crate) mod broadcastjob;
 pub(crate) mod cloneset;
 pub(crate) mod daemonset;
+pub(crate) mod containerrecreaterequest;
 mod foreignpod;
 mod imagelistpulljob;
 mod imagepulljob;
@@ -39,6 +40,7 @@ const ALL: &[Entry] = &[
     Entry::of::<daemonset::Reads>(),
     Entry::of::<sidecarset::Reads>(),
     Entry::of::<broadcastjob::Reads>(),
+    Entry::of::<containerrecreaterequest::Reads>(),
     Entry::of::<foreignpod::Reads>(),
 ];
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use berth_api::v1beta1::ContainerRecreateRequest;
 use berth_api::v1beta1::cloneset::CloneSet;
 use berth_api::v1beta1::daemonset::DaemonSet;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
@@ -20,11 +21,13 @@ use berth_workload::inplace::sidecars;
 use berth_workload::node::Node;
 use berth_workload::node::image::{is_asked_by, owners};
 use berth_workload::pod::{Metadata, Pod};
+use berth_workload::recreate::stop::Requested;
 use jiff::Timestamp;
 
 use crate::acting::{Acting, next};
 use crate::change::each;
 use crate::controllers::Controller;
+use crate::controllers::containerrecreaterequest::of_pod;
 use crate::reads::{Read, Reader};
 use crate::watched::{CustomResource, Watched, is_managed};
 
@@ -35,6 +38,8 @@ pub(crate) struct Reads {
     pub(crate) workloads: Workloads,
     /// And about those that have containers of one of these.
     sidecarsets: Arc<Store<Watched<SidecarSet>>>,
+    /// Or whose containers one of these has restarted.
+    requests: Arc<Store<Watched<ContainerRecreateRequest>>>,
     nodeimages: Arc<Store<Watched<NodeImage>>>,
     jobs: Arc<Store<Watched<ImagePullJob>>>,
     nodes: Arc<Store<Watched<Node>>>,
@@ -64,6 +69,7 @@ impl Controller for Reads {
             pods: reader.read(),
             workloads: Workloads { clonesets: reader.read(), daemonsets: reader.read(), statefulsets: reader.read() },
             sidecarsets: reader.read(),
+            requests: reader.read(),
             nodeimages: reader.read(),
             jobs: reader.read(),
             nodes: reader.read(),
@@ -90,16 +96,18 @@ impl Controller for Reads {
             }
             each(change, |image| to.add(Key::of(image)));
         });
-        let (to, images) = (queue.clone(), self.nodeimages.clone());
+        let (to, images, requests) = (queue.clone(), self.nodeimages.clone(), self.requests.clone());
         self.pods.on_change(move |change| {
             each(change, |pod| {
                 let node = &pod.spec.node_name;
+                let is_asked_for = || !of_pod(&requests, &pod.metadata.namespace, &pod.metadata.name).is_empty();
                 // A node without a NodeImage is looked at when it has one.
-                if images.get("", node).is_some_and(|image| bears_on(pod, &image.0)) {
+                if images.get("", node).is_some_and(|image| bears_on(pod, &image.0) || is_asked_for()) {
                     to.add(Key::new("", node));
                 }
             });
         });
+        wake_for_requests(self, queue);
         wake_for_workloads(self, &self.workloads.clonesets, queue);
         wake_for_workloads(self, &self.workloads.daemonsets, queue);
         wake_for_workloads(self, &self.workloads.statefulsets, queue);
@@ -155,6 +163,7 @@ impl Controller for Reads {
             node: node.map(|node| node.0.clone()),
             image: image.as_ref().map(|image| image.0.clone()),
             pods: managed_pods(self, &key.name),
+            requested: requested(self, &key.name),
             jobs,
             unreadable_jobs,
         };
@@ -197,6 +206,31 @@ fn wake_for_workloads<T: CustomResource>(reads: &Reads, workloads: &Store<Watche
             }
         }
     });
+}
+
+/// Wakes the NodeImage of a request's pod when the request changes, and those that still ask for one that is gone.
+fn wake_for_requests(reads: &Reads, queue: &Arc<Queue<Key>>) {
+    let (to, pods, images) = (queue.clone(), reads.pods.clone(), reads.nodeimages.clone());
+    reads.requests.on_change(move |change| {
+        each(change, |request| {
+            let pod = pods.get(request.namespace(), &request.0.spec.pod_name);
+            let node = pod.map(|pod| pod.spec.node_name.clone()).filter(|node| images.get("", node).is_some());
+            node.iter().for_each(|node| to.add(Key::new("", node)));
+        });
+    });
+}
+
+/// The pods of a node that requests name, with all of these.
+fn requested(reads: &Reads, node: &str) -> Vec<Requested> {
+    if reads.requests.is_empty() {
+        return Vec::new();
+    }
+    let pods = reads.pods.by_index(&pods::BY_NODE, node).into_iter();
+    let with = pods.map(|pod| {
+        let requests = of_pod(&reads.requests, &pod.metadata.namespace, &pod.metadata.name);
+        Requested { pod, requests }
+    });
+    with.filter(|requested| !requested.requests.is_empty()).collect()
 }
 
 /// The pods of a node that workloads in the store manage, or that have containers of SidecarSets in the store. Anybody may create pods that look as if they were being updated.

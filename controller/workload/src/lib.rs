@@ -19,6 +19,7 @@ pub mod pod;
 pub mod podset;
 pub mod predownload;
 pub mod pull;
+pub mod recreate;
 pub mod resource;
 pub mod revision;
 pub mod rollout;

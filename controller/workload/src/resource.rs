@@ -55,6 +55,8 @@ pub const SIDECAR_SETS: Resource = Resource::of(&kinds::SIDECAR_SET);
 pub const DAEMON_SETS: Resource = Resource::of(&kinds::DAEMON_SET);
 /// NodeImages.
 pub const NODE_IMAGES: Resource = Resource::of(&kinds::NODE_IMAGE);
+/// ContainerRecreateRequests.
+pub const CONTAINER_RECREATE_REQUESTS: Resource = Resource::of(&kinds::CONTAINER_RECREATE_REQUEST);
 /// ImageListPullJobs.
 pub const IMAGE_LIST_PULL_JOBS: Resource = Resource::of(&kinds::IMAGE_LIST_PULL_JOB);
 /// ImagePullJobs.

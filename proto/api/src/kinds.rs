@@ -8,6 +8,7 @@
 mod broadcastjob;
 mod cloneset;
 mod daemonset;
+mod containerrecreaterequest;
 mod imagelistpulljob;
 mod imagepulljob;
 mod nodeimage;
@@ -101,6 +102,20 @@ pub const DAEMON_SET: Kind = Kind {
     owns: &["pods", "controllerrevisions", "imagepulljobs"],
     mapping: conversion::daemonset::MAPPING,
     faults: validation::of_daemon_set,
+/// ContainerRecreateRequest.
+pub const CONTAINER_RECREATE_REQUEST: Kind = Kind {
+    group: GROUP,
+    kind: "ContainerRecreateRequest",
+    plural: "containerrecreaterequests",
+    namespaced: true,
+    stored: Version::V1Beta1,
+    older: &[Version::V1Alpha1],
+    read: read::<v1beta1::ContainerRecreateRequest>,
+    limits: Limits::of_specs,
+    template: None,
+    owns: &[],
+    mapping: conversion::containerrecreaterequest::MAPPING,
+    faults: |_| Vec::new(),
 };
 
 /// ImageListPullJob.
@@ -205,6 +220,9 @@ pub(crate) const TABLE: [(Kind, Schema); 9] = [
     (BROADCAST_JOB, broadcastjob::SCHEMA),
     (CLONE_SET, cloneset::SCHEMA),
     (DAEMON_SET, daemonset::SCHEMA),
+pub(crate) const TABLE: [(Kind, Schema); 8] = [
+    (CLONE_SET, cloneset::SCHEMA),
+    (CONTAINER_RECREATE_REQUEST, containerrecreaterequest::SCHEMA),
     (IMAGE_LIST_PULL_JOB, imagelistpulljob::SCHEMA),
     (IMAGE_PULL_JOB, imagepulljob::SCHEMA),
     (NODE_IMAGE, nodeimage::SCHEMA),

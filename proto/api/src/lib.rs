@@ -19,6 +19,7 @@ pub mod lifecycle;
 pub mod name;
 pub mod names;
 pub mod ordinals;
+pub mod recreated;
 pub mod template;
 pub mod text;
 pub mod update_order;

@@ -51,6 +51,16 @@ pub mod label {
     pub const SIDECARSET_CUSTOM_VERSION: &str = "apps.kruise.io/sidecarset-custom-version";
     /// On every namespace, by Kubernetes: its name.
     pub const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
+    /// On a ContainerRecreateRequest: the uid of its pod.
+    pub const RECREATE_POD_UID: &str = "crr.apps.kruise.io/pod-uid";
+    /// On a ContainerRecreateRequest: the name of its pod's node.
+    pub const RECREATE_NODE_NAME: &str = "crr.apps.kruise.io/node-name";
+    /// On a ContainerRecreateRequest, `"true"` until it is completed.
+    pub const RECREATE_ACTIVE: &str = "crr.apps.kruise.io/active";
+    /// On a node that no kubelet of ours runs, and on a ContainerRecreateRequest of one of its pods: see [`VIRTUAL_KUBELET`].
+    pub const NODE_TYPE: &str = "type";
+    /// The value of [`NODE_TYPE`] of such a node. What it runs is its provider's work.
+    pub const VIRTUAL_KUBELET: &str = "virtual-kubelet";
     /// On any guarded object: when it may be deleted, one of [`super::delete_protection`].
     pub const DELETE_PROTECTION: &str = "policy.kruise.io/delete-protection";
 }
@@ -153,6 +163,10 @@ pub mod annotation {
     pub const DAEMONSET_TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
     /// *Berth.* On a BroadcastJob: how long no pod is created after one has ended, such as `30s`.
     pub const WAIT_AFTER_NODE: &str = "apps.kruise.io/wait-after-node";
+    /// On a v1alpha1 ContainerRecreateRequest: what v1beta1 has in `status.containerStatusSnapshot`.
+    pub const RECREATE_CONTAINER_STATUSES: &str = "crr.apps.kruise.io/sync-container-statuses";
+    /// On a v1alpha1 ContainerRecreateRequest: the time of v1beta1's condition [`super::condition::PRE_RECREATE_GRACE`].
+    pub const RECREATE_UNREADY_ACQUIRED: &str = "crr.apps.kruise.io/unready-acquired";
     /// *Berth.* On an object that was converted: what the version it is in cannot express. Removed on the way back.
     pub const CONVERSION: &str = "apps.kruise.io/berth-conversion";
     /// Berth: on the controller's lease, what a leader that gave it back had seen and written, for the next one.
@@ -163,6 +177,8 @@ pub mod annotation {
 pub mod finalizer {
     /// On an ImagePullJob: its entries in NodeImages are cleaned up before it goes.
     pub const PROTECTION: &str = "apps.kruise.io/deletion-protection";
+    /// On a ContainerRecreateRequest: its pod is out of service for it, and is let go before the request goes.
+    pub const RECREATE_UNREADY_ACQUIRED: &str = "crr.apps.kruise.io/unready-acquired";
 }
 
 /// Condition types, and the readiness gates of the same names.
@@ -195,11 +211,18 @@ pub mod condition {
     pub const INJECTION_READY: &str = "InjectionReady";
     /// *Berth.* On SidecarSets whose annotation asks for it: whether a pod without the containers is being replaced.
     pub const REPAIRING: &str = "Repairing";
+    /// On ContainerRecreateRequests, True with the time since which the pod is out of service for it.
+    pub const PRE_RECREATE_GRACE: &str = "PreRecreateGrace";
+    /// *Berth.* On completed ContainerRecreateRequests, True where `activeDeadlineSeconds` left containers as they were; its message
+    /// names them.
+    pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
+    /// On pods: SidecarTerminator has ended its sidecars.
+    pub const SIDECAR_TERMINATED: &str = "SidecarTerminated";
     /// *Berth.* On NodeImages: whether the node's daemon can talk to the node's container runtime.
     pub const RUNTIME_READY: &str = "RuntimeReady";
 }
 
-/// Reasons of the `Progressing` condition.
+/// Reasons of conditions, of `Progressing` where nothing else is said.
 pub mod reason {
     /// Nothing moved for longer than `spec.progressDeadlineSeconds`.
     pub const PROGRESS_DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
@@ -209,6 +232,10 @@ pub mod reason {
     pub const UPDATED: &str = "CloneSetUpdated";
     /// All that the partition allows is updated and available.
     pub const PARTITION_AVAILABLE: &str = "ProgressPartitionAvailable";
+    /// The only reason of [`super::condition::PRE_RECREATE_GRACE`].
+    pub const PRE_RECREATE_GRACE: &str = "PreRecreateGrace";
+    /// Its message.
+    pub const PRE_RECREATE_GRACE_MESSAGE: &str = "Pod has been forced to not-ready for unreadyGracePeriodSeconds drain";
     /// Everything is updated and available.
     pub const AVAILABLE: &str = "CloneSetAvailable";
 }

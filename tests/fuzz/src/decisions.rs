@@ -6,6 +6,8 @@ use std::sync::{Arc, LazyLock};
 use berth_api::names::{annotation as annotations, label};
 use berth_api::v1beta1::{BroadcastJob, CloneSet, ImageListPullJob, ImagePullJob, NodeImage, StatefulSet};
 use berth_kinds::{broadcastjob, cloneset, imagelistpulljob, imagepulljob, nodeimage, statefulset};
+use berth_api::v1beta1::{CloneSet, ContainerRecreateRequest, ImageListPullJob, ImagePullJob, NodeImage, StatefulSet};
+use berth_kinds::{cloneset, containerrecreaterequest, imagelistpulljob, imagepulljob, nodeimage, statefulset};
 use berth_workload::claim::Claim;
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::inplace::resize::Ability;
@@ -13,6 +15,7 @@ use berth_workload::node::{Node, image};
 use berth_workload::plan::{Failure, Outcome, Plan};
 use berth_workload::pod::{Metadata, Pod};
 use berth_workload::podset::{Phases, split_by_selector};
+use berth_workload::recreate::stop::Requested;
 use berth_workload::revision::{self, Revision};
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
@@ -245,10 +248,12 @@ pub(crate) fn node_image(data: &[u8]) {
         image: one::<NodeImage>(&world.image),
         pods: all(&world.pods),
         jobs: all(&world.jobs),
+        requested: requested(&world),
         unreadable_jobs: Vec::new(),
     };
     let plan = nodeimage::decide(&snapshot, world.now());
     sound(&plan);
+    container_recreate_requests(&world);
     if let (Some(old), Some(new)) = (&snapshot.node, world.nodes.first().and_then(one::<Node>)) {
         Node::concerns(Some(old), &new);
     }
@@ -257,6 +262,45 @@ pub(crate) fn node_image(data: &[u8]) {
     for pod in &snapshot.pods {
         nodeimage::bears_on(pod, image);
         assert_eq!(nodeimage::question(pod).uid, *pod.metadata.uid);
+    }
+}
+
+/// The requests of a world stand among its jobs.
+fn requested(world: &World) -> Vec<Requested> {
+    let requests = all::<ContainerRecreateRequest>(&world.jobs);
+    let of = |pod: Arc<Pod>| {
+        let is_of = |request: &&Arc<ContainerRecreateRequest>| *request.spec.pod_name == *pod.metadata.name;
+        let requests = requests.iter().filter(is_of).cloned().collect();
+        Requested { pod, requests }
+    };
+    all(&world.pods).into_iter().map(of).collect()
+}
+
+fn container_recreate_requests(world: &World) {
+    for Requested { pod, requests } in requested(world) {
+        for request in &requests {
+            let snapshot = containerrecreaterequest::Snapshot {
+                request: request.clone(),
+                pod: Some(pod.clone()),
+                image: one::<NodeImage>(&world.image),
+                of_pod: requests.clone(),
+                gates: world.gates(),
+                filled: containerrecreaterequest::needs_filling(request).then(|| Ok(world.job.clone())),
+            };
+            let (plan, now) = (containerrecreaterequest::decide(&snapshot, world.now()), world.now());
+            sound(&plan);
+            for outcome in [Outcome::default(), failed(&plan)] {
+                let status = containerrecreaterequest::status(&snapshot, &plan, &outcome, now);
+                let Some(status) = status else { continue };
+                kept(&status);
+                containerrecreaterequest::pod_events(&snapshot, &status);
+                let told = Arc::new(ContainerRecreateRequest { status: Some(status), ..(**request).clone() });
+                sound(&containerrecreaterequest::decide(
+                    &containerrecreaterequest::Snapshot { request: told, ..snapshot.clone() },
+                    now,
+                ));
+            }
+        }
     }
 }
 

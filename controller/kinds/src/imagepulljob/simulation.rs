@@ -210,6 +210,7 @@ impl World {
                 pods: Vec::new(),
                 name,
                 jobs,
+                requested: Vec::new(),
                 unreadable_jobs: Vec::new(),
             };
             let plan = nodeimage::decide(&snapshot, self.now);

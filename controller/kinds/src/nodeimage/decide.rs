@@ -8,6 +8,7 @@ use berth_api::v1beta1::nodeimage::{ImageTagSpec, NodeImage};
 use berth_workload::node::Node;
 use berth_workload::node::image::{entry, target};
 use berth_workload::plan::{Action, Event, IfExists, Plan, Step, Target};
+use berth_workload::recreate::stop;
 use berth_workload::resource::NODE_IMAGES;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -69,6 +70,12 @@ fn update(snapshot: &Snapshot, image: &NodeImage, node: Option<&Node>, plan: &mu
         reasons.push(format!("the daemon is to look at {} pods", pods.len()));
         spec.insert("inspectPods".to_owned(), json!(pods));
     }
+    let stops = stop::wanted(&snapshot.requested, image, now);
+    if stops.containers != image.spec.stop_containers {
+        reasons.push(format!("the daemon is to stop, or to look after, {} containers", stops.containers.len()));
+        spec.insert("stopContainers".to_owned(), json!(stops.containers));
+    }
+    stops.look_again.into_iter().for_each(|wait| plan.look_again_after(wait));
     let parts = [("metadata", metadata), ("spec", spec)].into_iter().filter(|(_, part)| !part.is_empty());
     let patch: Map<_, _> = parts.map(|(name, part)| (name.to_owned(), Value::Object(part))).collect();
     if !patch.is_empty() {
@@ -77,6 +84,9 @@ fn update(snapshot: &Snapshot, image: &NodeImage, node: Option<&Node>, plan: &mu
     }
     if let Some(message) = left_out {
         plan.events.push(Event { warning: true, reason: "PodsNotInspected", message });
+    }
+    if let Some(message) = stops.left_out {
+        plan.events.push(Event { warning: true, reason: "ContainersNotStopped", message });
     }
 }
 

@@ -15,6 +15,7 @@ use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::NodeImage;
 use berth_workload::node::Node;
 use berth_workload::pod::Pod;
+use berth_workload::recreate::stop::Requested;
 
 pub use decide::decide;
 pub use inspect::{bears_on, question};
@@ -30,6 +31,8 @@ pub struct Snapshot {
     pub image: Option<Arc<NodeImage>>,
     /// The pods on the node that a CloneSet manages. A daemon is asked about no others.
     pub pods: Vec<Arc<Pod>>,
+    /// The pods on the node whose containers requests name, with all of these.
+    pub requested: Vec<Requested>,
     /// The ImagePullJobs that [`owners`] names, where they exist.
     pub jobs: Vec<Arc<ImagePullJob>>,
     /// The uids of those that exist and cannot be read: what they asked for stays.

@@ -58,7 +58,15 @@ fn owner(uid: &str) -> Value {
 
 fn snapshot(node: Option<Value>, image: Option<Arc<NodeImage>>) -> Snapshot {
     let node = node.map(|node| Arc::new(serde_json::from_value(node).unwrap()));
-    Snapshot { name: "n1".to_owned(), node, image, pods: Vec::new(), jobs: Vec::new(), unreadable_jobs: Vec::new() }
+    Snapshot {
+        name: "n1".to_owned(),
+        node,
+        image,
+        pods: Vec::new(),
+        requested: Vec::new(),
+        jobs: Vec::new(),
+        unreadable_jobs: Vec::new(),
+    }
 }
 
 /// The entry for `app:1` as a job leaves it that asks for it.

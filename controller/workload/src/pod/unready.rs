@@ -51,9 +51,18 @@ pub fn with(pod: &Pod, reason: &Reason, now: Timestamp) -> Option<Condition> {
 
 /// The condition without the reasons of lifecycle hooks, those of others kept. `None` when there are none of them.
 pub fn without_hooks(pod: &Pod, now: Timestamp) -> Option<Condition> {
+    without_all(pod, &[BEFORE_DELETE, BEFORE_UPDATE], now)
+}
+
+/// The condition without this reason, those of others kept. `None` when it is not there.
+pub fn without(pod: &Pod, reason: &Reason, now: Timestamp) -> Option<Condition> {
+    without_all(pod, std::slice::from_ref(reason), now)
+}
+
+fn without_all(pod: &Pod, gone: &[Reason], now: Timestamp) -> Option<Condition> {
     let mut reasons = reasons(pod);
     let before = reasons.len();
-    reasons.retain(|reason| ![BEFORE_DELETE, BEFORE_UPDATE].contains(reason));
+    reasons.retain(|reason| !gone.contains(reason));
     (reasons.len() < before && gates::has_gate(pod, KRUISE_POD_READY)).then(|| condition(reasons, now))
 }
 

@@ -9,6 +9,7 @@
 
 pub(crate) mod cloneset;
 pub(crate) mod daemonset;
+pub(crate) mod containerrecreaterequest;
 mod json;
 pub(crate) mod memory;
 pub(crate) mod nodeimage;

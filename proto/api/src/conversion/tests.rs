@@ -1,4 +1,5 @@
 mod daemonset;
+mod containerrecreaterequest;
 mod hostile;
 mod sidecarset;
 

@@ -3,6 +3,7 @@
 pub mod broadcastjob;
 pub mod cloneset;
 pub mod daemonset;
+pub mod containerrecreaterequest;
 pub mod imagelistpulljob;
 pub mod imagepulljob;
 pub mod nodeimage;
@@ -13,6 +14,7 @@ pub mod statefulset;
 pub use broadcastjob::BroadcastJob;
 pub use cloneset::CloneSet;
 pub use daemonset::DaemonSet;
+pub use containerrecreaterequest::ContainerRecreateRequest;
 pub use imagelistpulljob::ImageListPullJob;
 pub use imagepulljob::ImagePullJob;
 pub use nodeimage::NodeImage;

@@ -1,0 +1,61 @@
+//! ContainerRecreateRequest: containers of a pod that are restarted in place, one after the other.
+//!
+//! The node's daemon stops them, as the node's NodeImage asks ([`berth_workload::recreate::stop`]). What is decided here is whose turn it
+//! is, whether the pod is out of service first, how far each container is, and when the request is over.
+
+mod blocked;
+mod decide;
+mod events;
+mod status;
+mod verdict;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use berth_api::v1beta1::ContainerRecreateRequest;
+use berth_api::v1beta1::nodeimage::NodeImage;
+use berth_workload::gates::Gates;
+use berth_workload::pod::Pod;
+use berth_workload::recreate::{Course, current};
+use serde_json::Value;
+
+pub use decide::decide;
+pub use events::pod_events;
+pub use status::status;
+pub use verdict::needs_filling;
+
+/// All that a decision about one request reads.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// The request.
+    pub request: Arc<ContainerRecreateRequest>,
+    /// The pod that has its pod's name now.
+    pub pod: Option<Arc<Pod>>,
+    /// The NodeImage of that pod's node.
+    pub image: Option<Arc<NodeImage>>,
+    /// All requests that name a pod of this name, this one included.
+    pub of_pod: Vec<Arc<ContainerRecreateRequest>>,
+    /// Feature gates.
+    pub gates: Gates,
+    /// For a request that was not filled in when it was created ([`needs_filling`]): the patch that does it, or why it is refused.
+    pub filled: Option<Result<Value, String>>,
+}
+
+impl Snapshot {
+    /// Namespace and name, for messages.
+    fn name(&self) -> String {
+        let part = |part: &Option<String>| part.clone().unwrap_or_default();
+        format!("{}/{}", part(&self.request.metadata.namespace), part(&self.request.metadata.name))
+    }
+
+    fn course<'a>(&'a self, pod: &'a Pod) -> Course<'a> {
+        Course { request: &self.request, pod, image: self.image.as_deref() }
+    }
+
+    /// The request whose turn it is.
+    fn current(&self, pod: &Pod) -> Option<&ContainerRecreateRequest> {
+        current(self.of_pod.iter().map(|request| &**request), pod)
+    }
+}

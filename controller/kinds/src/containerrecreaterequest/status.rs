@@ -1,0 +1,165 @@
+//! The status of a request.
+
+use berth_api::names::condition::{BLOCKED, DEADLINE_EXCEEDED, PRE_RECREATE_GRACE};
+use berth_api::names::reason;
+use berth_api::v1beta1::containerrecreaterequest::{
+    ContainerRecreateRequestStatus, ContainerRecreateState, ContainerStatusSnapshot, RecreatePhase,
+};
+use berth_workload::plan::{Outcome, Plan};
+use berth_workload::pod::Pod;
+use berth_workload::recreate::{grace_left, is_running, phase, strategy};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+use super::Snapshot;
+use super::blocked::{Blocked, blocked};
+use super::decide::lacks_gate;
+use super::verdict::{Verdict, pod, verdict};
+
+/// The status to write. Equal to the one that the request has when nothing changed; `None` where there is to be none.
+pub fn status(
+    snapshot: &Snapshot,
+    plan: &Plan,
+    outcome: &Outcome,
+    now: Timestamp,
+) -> Option<ContainerRecreateRequestStatus> {
+    let request = &*snapshot.request;
+    let mut next = request.status.clone().unwrap_or_default();
+    match verdict(snapshot, now) {
+        Verdict::Over => {
+            // A stop that was under way is still told.
+            if let Some(pod) = pod(snapshot).filter(|_| request.metadata.deletion_timestamp.is_none()) {
+                note_late_stops(&mut next, &snapshot.course(pod).states());
+            }
+            return request.status.is_some().then_some(next);
+        }
+        Verdict::Fill(_) => return request.status.clone(),
+        Verdict::Turn(other) if other.is_empty() => return request.status.clone(),
+        Verdict::Turn(_) => next.phase = RecreatePhase::Pending,
+        Verdict::Foreign => {}
+        Verdict::Work(pod) => {
+            next.phase = RecreatePhase::Recreating;
+            observe(snapshot, pod, &mut next);
+            if grace_begins(snapshot, pod, plan, outcome, now) {
+                set(&mut next.conditions, grace(now));
+            }
+        }
+        Verdict::Complete { message, deadline } => {
+            if let Some(pod) = pod(snapshot).filter(|_| snapshot.filled.is_none()) {
+                observe(snapshot, pod, &mut next);
+            }
+            next.phase = RecreatePhase::Completed;
+            next.completion_time = Some(Time(whole_seconds(now)));
+            next.message = message;
+            if deadline {
+                set(&mut next.conditions, undone(snapshot, &next.container_recreate_states, now));
+            }
+        }
+    }
+    note_blocked(&mut next.conditions, blocked(snapshot, now), now);
+    Some(next)
+}
+
+fn observe(snapshot: &Snapshot, pod: &Pod, next: &mut ContainerRecreateRequestStatus) {
+    next.container_recreate_states = snapshot.course(pod).states();
+    let seen = snapshots(snapshot, pod);
+    // Between two containers the last one that was seen stays.
+    if !seen.is_empty() {
+        next.container_status_snapshot = seen;
+    }
+}
+
+/// The containers that were started since the request was created, by their ids: no clock of a node is compared with another's.
+fn snapshots(snapshot: &Snapshot, pod: &Pod) -> Vec<ContainerStatusSnapshot> {
+    let of = |container: &berth_api::v1beta1::containerrecreaterequest::RecreatedContainer| {
+        let now = pod.container_status(&container.name).filter(|now| is_running(now))?;
+        let then = container.status_context.as_ref()?;
+        (*now.container_id != *then.container_id).then(|| ContainerStatusSnapshot {
+            name: container.name.clone(),
+            ready: now.ready,
+            restart_count: now.restart_count,
+            container_id: now.container_id.to_string(),
+        })
+    };
+    snapshot.request.spec.containers.iter().filter_map(of).collect()
+}
+
+/// What a stop that ended after its request made of the states: that it was stopped, and nothing more.
+fn note_late_stops(next: &mut ContainerRecreateRequestStatus, states: &[ContainerRecreateState]) {
+    for state in &mut next.container_recreate_states {
+        let is_killed = states.iter().any(|now| now.name == state.name && now.is_killed);
+        if is_killed && !state.is_killed {
+            state.is_killed = true;
+            if state.phase == RecreatePhase::Pending {
+                state.phase = RecreatePhase::Recreating;
+            }
+        }
+    }
+}
+
+/// Is the pod out of service now, and since now?
+fn grace_begins(snapshot: &Snapshot, pod: &Pod, plan: &Plan, outcome: &Outcome, now: Timestamp) -> bool {
+    let request = &*snapshot.request;
+    let is_asked = strategy(request).unready_grace_period_seconds.is_some() && grace_left(request, now).is_none();
+    // What was planned is done, or was done before.
+    let has_begun =
+        phase(request) == RecreatePhase::Recreating && outcome.failures.is_empty() && plan.refusal.is_none();
+    is_asked && has_begun && !lacks_gate(request, pod)
+}
+
+fn grace(now: Timestamp) -> Condition {
+    condition(PRE_RECREATE_GRACE, reason::PRE_RECREATE_GRACE, reason::PRE_RECREATE_GRACE_MESSAGE.to_owned(), now)
+}
+
+fn undone(snapshot: &Snapshot, states: &[ContainerRecreateState], now: Timestamp) -> Condition {
+    let is_undone =
+        |state: &&ContainerRecreateState| matches!(state.phase, RecreatePhase::Pending | RecreatePhase::Recreating);
+    let mut names: Vec<_> = states.iter().filter(is_undone).map(|state| state.name.as_str()).collect();
+    if states.is_empty() {
+        names = snapshot.request.spec.containers.iter().map(|container| container.name.as_str()).collect();
+    }
+    let seconds = snapshot.request.spec.active_deadline_seconds.unwrap_or_default();
+    let message = format!(
+        "ContainerRecreateRequest {}: activeDeadlineSeconds, {seconds}, was over before {} of pod {} had been restarted; create \
+         another request for what is left",
+        snapshot.name(),
+        names.join(", "),
+        snapshot.request.spec.pod_name,
+    );
+    condition(DEADLINE_EXCEEDED, "ContainersLeft", message, now)
+}
+
+fn note_blocked(conditions: &mut Vec<Condition>, blocked: Option<Blocked>, now: Timestamp) {
+    match blocked {
+        Some(Blocked { reason, message }) => set(conditions, condition(BLOCKED, reason, message, now)),
+        None => conditions.retain(|condition| condition.type_ != BLOCKED),
+    }
+}
+
+fn condition(type_: &str, reason: &str, message: String, now: Timestamp) -> Condition {
+    Condition {
+        type_: type_.to_owned(),
+        status: "True".to_owned(),
+        last_transition_time: Time(whole_seconds(now)),
+        reason: reason.to_owned(),
+        message,
+        observed_generation: None,
+    }
+}
+
+/// Sets a condition; one that was True stays so since then.
+fn set(conditions: &mut Vec<Condition>, mut new: Condition) {
+    match conditions.iter_mut().find(|condition| condition.type_ == new.type_) {
+        Some(old) => {
+            if old.status == new.status {
+                new.last_transition_time = old.last_transition_time.clone();
+            }
+            *old = new;
+        }
+        None => conditions.push(new),
+    }
+}
+
+fn whole_seconds(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
+}

@@ -1,0 +1,340 @@
+use std::sync::Arc;
+
+use berth_api::v1beta1::containerrecreaterequest::{ContainerRecreateRequestStatus, RecreatePhase};
+use berth_workload::gates::{Gate, Gates};
+use berth_workload::plan::{Action, Failure, Outcome, Plan};
+use berth_workload::resource::CONTAINER_RECREATE_REQUESTS;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::*;
+
+const NOW: i64 = 1_000_000;
+const FINALIZER: &str = "crr.apps.kruise.io/unready-acquired";
+
+fn now() -> Timestamp {
+    Timestamp::from_second(NOW).unwrap()
+}
+
+fn ago(seconds: i64) -> Value {
+    json!(Timestamp::from_second(NOW - seconds).unwrap().to_string())
+}
+
+fn request() -> Value {
+    json!({
+        "metadata": {
+            "namespace": "default", "name": "demo", "uid": "r", "resourceVersion": "7", "creationTimestamp": ago(10),
+            "labels": {"crr.apps.kruise.io/pod-uid": "u", "crr.apps.kruise.io/active": "true"},
+        },
+        "spec": {
+            "podName": "web", "strategy": {},
+            "containers": [{"name": "app", "statusContext": {"containerID": "c://a", "restartCount": 0}}],
+        },
+    })
+}
+
+fn recreating() -> Value {
+    let mut request = request();
+    request["status"] =
+        json!({"phase": "Recreating", "containerRecreateStates": [{"name": "app", "phase": "Pending"}]});
+    request
+}
+
+fn pod(id: &str) -> Value {
+    let restarts = i32::from(id != "a");
+    json!({
+        "metadata": {"namespace": "default", "name": "web", "uid": "u", "resourceVersion": "3"},
+        "spec": {"nodeName": "n1", "containers": [{"name": "app"}], "readinessGates": [{"conditionType": "KruisePodReady"}]},
+        "status": {
+            "phase": "Running", "conditions": [{"type": "KruisePodReady", "status": "True"}],
+            "containerStatuses": [{"name": "app", "containerID": format!("c://{id}"), "ready": true, "restartCount": restarts, "state": {}}],
+        },
+    })
+}
+
+fn image(answer: Option<&str>) -> Value {
+    let stop = json!({"request": "r", "namespace": "default", "name": "web", "uid": "u", "container": "app", "containerID": "c://a", "createdAt": ago(5)});
+    let answers: Vec<_> = answer
+        .iter()
+        .map(|phase| json!({"request": "r", "container": "app", "containerID": "c://a", "phase": phase}))
+        .collect();
+    json!({"metadata": {"name": "n1", "uid": "i"}, "spec": {"stopContainers": [stop]}, "status": {"desired": 0, "stoppedContainers": answers}})
+}
+
+fn idle() -> Value {
+    json!({"metadata": {"name": "n1", "uid": "i"}, "spec": {}, "status": {"desired": 0}})
+}
+
+fn snapshot(request: &Value, pod: Option<Value>, image: Option<Value>) -> Snapshot {
+    let request = Arc::new(serde_json::from_value(request.clone()).unwrap());
+    Snapshot {
+        of_pod: vec![Arc::clone(&request)],
+        request,
+        pod: pod.map(|pod| Arc::new(serde_json::from_value(pod).unwrap())),
+        image: image.map(|image| Arc::new(serde_json::from_value(image).unwrap())),
+        gates: Gates::default(),
+        filled: None,
+    }
+}
+
+fn round(snapshot: &Snapshot) -> (Plan, ContainerRecreateRequestStatus) {
+    let plan = decide(snapshot, now());
+    let status = status(snapshot, &plan, &Outcome::default(), now()).unwrap_or_default();
+    (plan, status)
+}
+
+fn with(mut value: Value, pointer: &str, new: Value) -> Value {
+    let (parent, field) = pointer.rsplit_once('/').unwrap();
+    value.pointer_mut(parent).unwrap()[field] = new;
+    value
+}
+
+/// What a request is by what there is, and how it ends.
+#[test]
+fn a_request_ends_when_nothing_is_left_to_wait_for() {
+    let gone = "pod has gone";
+    for (what, snapshot, expected) in [
+        ("new", snapshot(&request(), Some(pod("a")), Some(idle())), None),
+        ("asked", snapshot(&recreating(), Some(pod("a")), Some(image(None))), None),
+        ("stopped", snapshot(&recreating(), Some(pod("a")), Some(image(Some("Stopped")))), None),
+        ("restarted", snapshot(&recreating(), Some(pod("b")), Some(image(Some("Stopped")))), Some("")),
+        ("failed", snapshot(&recreating(), Some(pod("a")), Some(image(Some("Failed")))), Some("")),
+        ("without pod", snapshot(&recreating(), None, None), Some(gone)),
+        ("another pod", snapshot(&recreating(), Some(with(pod("a"), "/metadata/uid", json!("v"))), None), Some(gone)),
+        (
+            "a pod that goes",
+            snapshot(&recreating(), Some(with(pod("a"), "/metadata/deletionTimestamp", ago(1))), None),
+            Some(gone),
+        ),
+        (
+            "a pod that ended",
+            snapshot(&recreating(), Some(with(pod("a"), "/status/phase", json!("Failed"))), Some(idle())),
+            Some("pod has ended"),
+        ),
+        (
+            "an answer that does not come",
+            snapshot(
+                &recreating(),
+                Some(pod("a")),
+                Some(with(image(None), "/spec/stopContainers/0/createdAt", ago(60))),
+            ),
+            Some("daemon has not responded for a long time"),
+        ),
+        (
+            "a stop that takes its time",
+            snapshot(
+                &recreating(),
+                Some(pod("a")),
+                Some(with(image(Some("Stopping")), "/spec/stopContainers/0/createdAt", ago(600))),
+            ),
+            None,
+        ),
+        (
+            "no NodeImage",
+            snapshot(&with(recreating(), "/metadata/creationTimestamp", ago(60)), Some(pod("a")), None),
+            Some("daemon has not responded for a long time"),
+        ),
+        (
+            "deadline",
+            snapshot(&with(recreating(), "/spec/activeDeadlineSeconds", json!(10)), Some(pod("a")), Some(image(None))),
+            Some("recreating has exceeded the activeDeadlineSeconds"),
+        ),
+        (
+            "done at the deadline",
+            snapshot(
+                &with(recreating(), "/spec/activeDeadlineSeconds", json!(10)),
+                Some(pod("b")),
+                Some(image(Some("Stopped"))),
+            ),
+            Some(""),
+        ),
+    ] {
+        let (_, status) = round(&snapshot);
+        let ended = (status.phase == RecreatePhase::Completed).then_some(status.message.as_str());
+        assert_eq!(ended, expected, "{what}");
+        assert_eq!(status.completion_time.is_some(), expected.is_some(), "{what}");
+    }
+}
+
+#[test]
+fn states_and_snapshot_of_a_restart_are_what_clients_of_the_peer_compare() {
+    let (_, status) = round(&snapshot(&recreating(), Some(pod("b")), Some(image(Some("Stopped")))));
+    let states = json!([{"name": "app", "phase": "Succeeded", "isKilled": true}]);
+    assert_eq!(serde_json::to_value(&status.container_recreate_states).unwrap(), states);
+    let seen = json!([{"name": "app", "ready": true, "restartCount": 1, "containerID": "c://b"}]);
+    assert_eq!(serde_json::to_value(&status.container_status_snapshot).unwrap(), seen);
+    let (_, stopped) = round(&snapshot(&recreating(), Some(pod("a")), Some(image(Some("Stopped")))));
+    assert_eq!(stopped.container_recreate_states[0].phase, RecreatePhase::Recreating);
+    assert!(stopped.container_status_snapshot.is_empty(), "the old one is none");
+}
+
+#[test]
+fn a_deadline_leaves_the_states_as_they_are_and_says_what_is_undone() {
+    let late = with(recreating(), "/spec/activeDeadlineSeconds", json!(10));
+    let (_, status) = round(&snapshot(&late, Some(pod("a")), Some(image(None))));
+    assert_eq!(status.container_recreate_states[0].phase, RecreatePhase::Pending);
+    let condition = status.conditions.iter().find(|condition| condition.type_ == "DeadlineExceeded").unwrap();
+    assert!(condition.message.contains("before app of pod web"), "{}", condition.message);
+    // The stop was under way.
+    let mut completed = late;
+    completed["status"] = serde_json::to_value(&status).unwrap();
+    let (_, told) = round(&snapshot(&completed, Some(pod("a")), Some(image(Some("Stopped")))));
+    assert_eq!(
+        (told.container_recreate_states[0].phase, told.container_recreate_states[0].is_killed),
+        (RecreatePhase::Recreating, true)
+    );
+    assert_eq!((told.phase, &told.completion_time), (RecreatePhase::Completed, &status.completion_time));
+}
+
+#[test]
+fn another_request_of_the_pod_comes_first() {
+    let mut mine = snapshot(&request(), Some(pod("a")), Some(idle()));
+    let older = with(with(recreating(), "/metadata/uid", json!("q")), "/metadata/name", json!("older"));
+    mine.of_pod.push(Arc::new(serde_json::from_value(older).unwrap()));
+    let (plan, status) = round(&mine);
+    assert_eq!(status.phase, RecreatePhase::Pending);
+    assert!(plan.is_idle() && plan.waiting[0].reason.contains("older"), "{plan:?}");
+}
+
+fn patches(plan: &Plan) -> Vec<Value> {
+    let of = |action: &Action| match action {
+        Action::Patch { patch, .. } => Some(patch["metadata"].clone()),
+        Action::PatchPodStatus { conditions, .. } => {
+            Some(json!(conditions.iter().map(|c| (&*c.type_, &*c.status, &*c.message)).collect::<Vec<_>>()))
+        }
+        Action::Delete { resource: CONTAINER_RECREATE_REQUESTS, .. } => Some(json!("delete")),
+        _ => None,
+    };
+    plan.actions().filter_map(of).collect()
+}
+
+const ENTRY: &str = r#"[{"userAgent":"ContainerRecreateRequest","key":"default/demo"}]"#;
+
+#[test]
+fn the_pod_is_out_of_service_before_a_stop_and_back_when_the_request_is_over() {
+    let graceful = with(recreating(), "/spec/strategy/unreadyGracePeriodSeconds", json!(3));
+    let seen = snapshot(&graceful, Some(pod("a")), Some(idle()));
+    let (plan, status) = round(&seen);
+    let written = patches(&plan);
+    assert_eq!(written[0], json!({"finalizers": [FINALIZER]}));
+    assert_eq!(written[1][0], json!(["KruisePodReady", "False", ENTRY]));
+    let grace = &status.conditions[0];
+    assert_eq!((grace.type_.as_str(), grace.last_transition_time.0), ("PreRecreateGrace", now()));
+    // The write failed: the wait has not begun.
+    let failure = Failure {
+        deed: plan.actions().next().unwrap().deed(),
+        object: "demo".into(),
+        message: "no".into(),
+        code: 409,
+        permanent: false,
+        outdated: true,
+        taken: false,
+    };
+    let failed = super::status(&seen, &plan, &Outcome { failures: vec![failure] }, now()).unwrap();
+    assert_eq!(failed.conditions, []);
+
+    let mut completed = with(graceful, "/metadata/finalizers", json!([FINALIZER, "x"]));
+    completed["status"] = json!({"phase": "Completed", "completionTime": ago(1)});
+    let closed =
+        with(pod("b"), "/status/conditions", json!([{"type": "KruisePodReady", "status": "False", "message": ENTRY}]));
+    let (plan, _) = round(&snapshot(&completed, Some(closed), Some(idle())));
+    let written = patches(&plan);
+    assert_eq!(written[0], json!([["KruisePodReady", "True", "[]"]]));
+    assert_eq!(written[1], json!({"finalizers": ["x"], "labels": {"crr.apps.kruise.io/active": null}}));
+    // A request that is deleted lets it go, too, and one whose pod has gone does not wait for it.
+    let going = with(completed, "/metadata/deletionTimestamp", ago(1));
+    assert_eq!(patches(&round(&snapshot(&going, None, None)).0), [json!({"finalizers": ["x"]})]);
+}
+
+#[test]
+fn a_completed_request_loses_its_label_and_goes_when_its_time_is_over() {
+    let mut completed = with(request(), "/spec/ttlSecondsAfterFinished", json!(3));
+    completed["status"] = json!({"phase": "Completed", "completionTime": ago(3)});
+    assert_eq!(
+        patches(&decide(&snapshot(&completed, None, None), now())),
+        [json!({"labels": {"crr.apps.kruise.io/active": null}})]
+    );
+    completed["metadata"]["labels"].as_object_mut().unwrap().remove("crr.apps.kruise.io/active");
+    assert_eq!(patches(&decide(&snapshot(&completed, None, None), now())), [json!("delete")]);
+    completed["status"]["completionTime"] = ago(1);
+    let plan = decide(&snapshot(&completed, None, None), now());
+    assert_eq!((patches(&plan).len(), plan.look_again.map(|wait| wait.as_secs())), (0, Some(2)));
+}
+
+#[test]
+fn what_slipped_through_is_filled_in_or_refused() {
+    let mut slipped = request();
+    slipped["metadata"].as_object_mut().unwrap().remove("labels");
+    let mut seen = snapshot(&slipped, Some(pod("a")), Some(idle()));
+    seen.filled = Some(Ok(json!({"metadata": {"labels": {"x": "y"}}})));
+    let plan = decide(&seen, now());
+    assert_eq!(patches(&plan), [json!({"labels": {"x": "y"}})]);
+    assert_eq!(status(&seen, &plan, &Outcome::default(), now()), None);
+    seen.filled = Some(Err("spec.podName: pod web does not exist".to_owned()));
+    let (plan, status) = round(&seen);
+    assert_eq!(
+        (status.phase, status.message.as_str()),
+        (RecreatePhase::Completed, "spec.podName: pod web does not exist")
+    );
+    assert_eq!(plan.events[0].reason, "Refused");
+}
+
+#[test]
+fn without_daemons_a_request_ends_and_a_providers_own_is_left_to_it() {
+    let mut seen = snapshot(&request(), Some(pod("a")), Some(idle()));
+    seen.gates = Gates::default().with(Gate::KruiseDaemon, false);
+    assert!(round(&seen).1.message.contains("KruiseDaemon"));
+    let mut foreign = recreating();
+    foreign["metadata"]["labels"]["type"] = json!("virtual-kubelet");
+    let seen = snapshot(&foreign, Some(pod("b")), None);
+    let (plan, status) = round(&seen);
+    assert!(plan.is_idle());
+    assert_eq!(Some(status), seen.request.status, "its states are the provider's");
+}
+
+#[test]
+fn blocked_names_what_does_not_pass_by_itself() {
+    let graceful = with(recreating(), "/spec/strategy/unreadyGracePeriodSeconds", json!(3));
+    let no_gate = with(pod("a"), "/spec/readinessGates", json!([]));
+    let waiting = |reason: &str| {
+        let pod = with(pod("b"), "/status/containerStatuses/0/state", json!({"waiting": {"reason": reason}}));
+        with(pod, "/status/containerStatuses/0/ready", json!(false))
+    };
+    let not_ready = |seconds: i64| {
+        let condition = json!([{"type": "ContainersReady", "status": "False", "lastTransitionTime": ago(seconds)}]);
+        with(with(pod("b"), "/status/containerStatuses/0/ready", json!(false)), "/status/conditions", condition)
+    };
+    let stopped = || Some(image(Some("Stopped")));
+    for (what, snapshot, expected) in [
+        ("no gate", snapshot(&graceful, Some(no_gate), Some(idle())), Some("NoReadinessGate")),
+        ("back-off", snapshot(&recreating(), Some(waiting("CrashLoopBackOff")), stopped()), Some("NotStarted")),
+        ("starts", snapshot(&recreating(), Some(waiting("ContainerCreating")), stopped()), None),
+        ("not ready for long", snapshot(&recreating(), Some(not_ready(60)), stopped()), Some("NotReady")),
+        ("not ready yet", snapshot(&recreating(), Some(not_ready(20)), stopped()), None),
+        ("waits for the daemon", snapshot(&recreating(), Some(pod("a")), Some(image(None))), None),
+    ] {
+        let (plan, status) = round(&snapshot);
+        let blocked = status.conditions.iter().find(|condition| condition.type_ == "Blocked");
+        assert_eq!(blocked.map(|condition| condition.reason.as_str()), expected, "{what}");
+        assert!(blocked.is_none_or(|blocked| blocked.message.contains("pod web on node n1")), "{what}");
+        if what == "not ready yet" {
+            assert_eq!(plan.look_again.map(|wait| wait.as_secs()), Some(40), "it is told when it has lasted");
+        }
+    }
+}
+
+#[test]
+fn the_pod_is_told_of_each_stop_once_and_of_a_hook_that_failed() {
+    let mut answer = image(Some("Stopped"));
+    answer["status"]["stoppedContainers"][0]["hookMessage"] = json!("ended with 1");
+    let seen = snapshot(&recreating(), Some(pod("a")), Some(answer));
+    let next = round(&seen).1;
+    let events = pod_events(&seen, &next);
+    assert_eq!(
+        events.iter().map(|event| (event.reason, event.warning)).collect::<Vec<_>>(),
+        [("Killing", false), ("FailedPreStopHook", true)]
+    );
+    let mut again = recreating();
+    again["status"] = serde_json::to_value(&next).unwrap();
+    assert_eq!(pod_events(&snapshot(&again, Some(pod("a")), Some(image(Some("Stopped")))), &next), []);
+}

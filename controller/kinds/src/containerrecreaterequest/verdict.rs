@@ -1,0 +1,121 @@
+//! What is to become of a request now.
+
+use berth_api::v1beta1::ContainerRecreateRequest;
+use berth_api::v1beta1::containerrecreaterequest::RecreatePhase;
+use berth_workload::gates::Gate;
+use berth_workload::pod::Pod;
+use berth_workload::recreate::{has_ended, is_over, is_virtual, phase, pod_uid};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use super::Snapshot;
+
+/// How long nobody answers until a request is given up.
+const SILENCE: SignedDuration = SignedDuration::from_mins(1);
+
+/// What is to become of it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Verdict<'a> {
+    /// It is completed or being deleted: what it holds is let go.
+    Over,
+    /// What it copies from its pod is written.
+    Fill(&'a Value),
+    /// It is completed now.
+    Complete {
+        /// Why, where that is not because all is done.
+        message: String,
+        /// The deadline is over.
+        deadline: bool,
+    },
+    /// Another request of the pod comes first.
+    Turn(String),
+    /// Another service does the work.
+    Foreign,
+    /// Its containers are restarted.
+    Work(&'a Pod),
+}
+
+/// Has nobody filled the request in?
+pub fn needs_filling(request: &ContainerRecreateRequest) -> bool {
+    let is_filled = pod_uid(request).is_some() && request.spec.containers.iter().all(|c| c.status_context.is_some());
+    !is_over(request) && !is_filled
+}
+
+/// Decides it.
+pub(super) fn verdict(snapshot: &Snapshot, now: Timestamp) -> Verdict<'_> {
+    let request = &*snapshot.request;
+    let complete = |message: &str| Verdict::Complete { message: message.to_owned(), deadline: false };
+    if is_over(request) {
+        return Verdict::Over;
+    }
+    if needs_filling(request) {
+        return match &snapshot.filled {
+            Some(Ok(patch)) => Verdict::Fill(patch),
+            Some(Err(refusal)) => complete(refusal),
+            None => Verdict::Turn(String::new()),
+        };
+    }
+    if !snapshot.gates.has(Gate::KruiseDaemon) && !is_virtual(request) {
+        return complete(
+            "feature gate KruiseDaemon is off, so nobody stops containers: turn it on and create another request",
+        );
+    }
+    let Some(pod) = pod(snapshot) else { return complete("pod has gone") };
+    let course = snapshot.course(pod);
+    let nothing_is_left = || course.states().iter().all(|state| state.phase != RecreatePhase::Pending);
+    if has_ended(pod) || matches!(&*pod.status.phase, "Succeeded" | "Failed") && nothing_is_left() {
+        return complete("pod has ended");
+    }
+    let current = snapshot.current(pod).filter(|current| current.metadata.uid != request.metadata.uid);
+    if current.is_none() && phase(request) == RecreatePhase::Recreating && !is_virtual(request) && course.is_done() {
+        return complete("");
+    }
+    if time_left(request, now).is_some_and(|left| !left.is_positive()) {
+        return Verdict::Complete {
+            message: "recreating has exceeded the activeDeadlineSeconds".to_owned(),
+            deadline: true,
+        };
+    }
+    if let Some(current) = current {
+        return Verdict::Turn(current.metadata.name.clone().unwrap_or_default());
+    }
+    if silence_left(snapshot, now).is_some_and(|left| !left.is_positive()) {
+        return complete("daemon has not responded for a long time");
+    }
+    if is_virtual(request) { Verdict::Foreign } else { Verdict::Work(pod) }
+}
+
+/// The request's pod, if it is still that one and stays.
+pub(super) fn pod(snapshot: &Snapshot) -> Option<&Pod> {
+    let is_the_one = |pod: &&Pod| {
+        pod_uid(&snapshot.request) == Some(&*pod.metadata.uid) && pod.metadata.deletion_timestamp.is_none()
+    };
+    snapshot.pod.as_deref().filter(is_the_one)
+}
+
+fn age(request: &ContainerRecreateRequest, now: Timestamp) -> SignedDuration {
+    request.metadata.creation_timestamp.as_ref().map_or(SignedDuration::ZERO, |created| now.duration_since(created.0))
+}
+
+/// What is left until the deadline.
+pub(super) fn time_left(request: &ContainerRecreateRequest, now: Timestamp) -> Option<SignedDuration> {
+    Some(SignedDuration::from_secs(request.spec.active_deadline_seconds?).saturating_sub(age(request, now)))
+}
+
+/// How long an answer is still waited for; `None` while none is due.
+pub(super) fn silence_left(snapshot: &Snapshot, now: Timestamp) -> Option<SignedDuration> {
+    let request = &*snapshot.request;
+    let since_creation = || SILENCE.saturating_sub(age(request, now));
+    let pod = pod(snapshot)?;
+    if is_virtual(request) {
+        return (phase(request) == RecreatePhase::Pending).then(since_creation);
+    }
+    if snapshot.image.is_none() {
+        return Some(since_creation());
+    }
+    let course = snapshot.course(pod);
+    let asked = request.spec.containers.iter().filter_map(|container| course.asked(&container.name));
+    let silent = asked.filter(|stop| course.answer(stop).is_none());
+    let since = silent.filter_map(|stop| stop.created_at.as_ref()).map(|time| time.0).min()?;
+    Some(SILENCE.saturating_sub(now.duration_since(since)))
+}

@@ -1,0 +1,217 @@
+//! The ContainerRecreateRequest controller: whose turn it is, how far each is, and when it is over. What daemons are asked is the
+//! NodeImage controller's.
+
+use std::sync::Arc;
+
+use berth_api::recreated::{fill, node_of, patch};
+use berth_api::v1beta1::ContainerRecreateRequest;
+use berth_api::v1beta1::nodeimage::NodeImage;
+use berth_kinds::containerrecreaterequest::{Snapshot, decide, needs_filling, pod_events, status};
+use berth_runtime::client::{self, Failed};
+use berth_runtime::driver::Next;
+use berth_runtime::executor::Owner;
+use berth_runtime::object::CONTAINER_RECREATE_REQUESTS;
+use berth_runtime::queue::Queue;
+use berth_runtime::store::Index;
+use berth_runtime::{Change, Key, Object, Resource, Store};
+use berth_workload::gates::{Gate, Gates};
+use berth_workload::plan::{Action, Outcome, Plan};
+use berth_workload::pod::Pod;
+use berth_workload::resource::{NODES, PODS};
+use jiff::Timestamp;
+use kube::Client;
+use serde_json::Value;
+
+use crate::acting::Acting;
+use crate::change::each;
+use crate::controllers::Controller;
+use crate::reads::{Read, Reader};
+use crate::watched::{CustomResource, Watched};
+
+/// What a decision is made of.
+pub(crate) struct Reads {
+    pub(crate) requests: Arc<Store<Watched<ContainerRecreateRequest>>>,
+    pods: Arc<Store<Pod>>,
+    images: Arc<Store<Watched<NodeImage>>>,
+}
+
+impl CustomResource for ContainerRecreateRequest {
+    const RESOURCE: Resource = CONTAINER_RECREATE_REQUESTS;
+}
+
+impl Read for Watched<ContainerRecreateRequest> {
+    fn store() -> Arc<Store<Self>> {
+        Store::new(&[BY_POD])
+    }
+}
+
+/// By the name of the pod, of whatever namespace.
+const BY_POD: Index<Watched<ContainerRecreateRequest>> = Index::new("pod", |request| Some(&*request.0.spec.pod_name));
+
+/// All requests that name the pod.
+pub(crate) fn of_pod(
+    requests: &Store<Watched<ContainerRecreateRequest>>,
+    namespace: &str,
+    pod: &str,
+) -> Vec<Arc<ContainerRecreateRequest>> {
+    let of_name = requests.by_index(&BY_POD, pod);
+    of_name.iter().filter(|request| request.namespace() == namespace).map(|request| request.0.clone()).collect()
+}
+
+impl Controller for Reads {
+    const RESOURCE: Resource = CONTAINER_RECREATE_REQUESTS;
+    const NAME: &'static str = "containerrecreaterequest";
+
+    fn closed(gates: Gates) -> Option<String> {
+        let closed = "feature gate KruiseDaemon is off, so nobody stops containers: turn it on";
+        (!gates.has(Gate::KruiseDaemon)).then(|| closed.to_owned())
+    }
+
+    fn new(reader: &mut Reader<'_>) -> Self {
+        Self { requests: reader.read(), pods: reader.read(), images: reader.read() }
+    }
+
+    /// Wakes a request when it, its pod, another request of the pod, or what the pod's node answered changes.
+    fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
+        let (to, gone, requests) = (queue.clone(), acting.clone(), self.requests.clone());
+        self.requests.on_change(move |change| {
+            if let Change::Deleted { old } = change {
+                gone.expectations.forget(old.uid());
+            }
+            each(change, |request| {
+                to.add(Key::of(request));
+                // Whoever waits for its turn.
+                for other in of_pod(&requests, request.namespace(), &request.0.spec.pod_name) {
+                    to.add(key(&other));
+                }
+            });
+        });
+        let (to, requests) = (queue.clone(), self.requests.clone());
+        self.pods.on_change(move |change| {
+            each(change, |pod| {
+                of_pod(&requests, &pod.metadata.namespace, &pod.metadata.name)
+                    .iter()
+                    .for_each(|request| to.add(key(request)));
+            });
+        });
+        let (to, requests, pods) = (queue.clone(), self.requests.clone(), self.pods.clone());
+        self.images.on_change(move |change| {
+            // Nearly all changes of NodeImages are about images.
+            let asked = |image: &NodeImage| (image.spec.stop_containers.clone(), answers(image));
+            let is_other = match change {
+                Change::Applied { old: Some(old), new } => asked(&old.0) != asked(&new.0),
+                Change::Applied { old: None, new } => asked(&new.0) != Default::default(),
+                Change::Deleted { old } => asked(&old.0) != Default::default(),
+                Change::Synced => false,
+            };
+            if !is_other {
+                return;
+            }
+            each(change, |image| {
+                for stop in &image.0.spec.stop_containers {
+                    let pod = pods.get(&stop.namespace, &stop.name);
+                    if pod.is_some_and(|pod| *pod.spec.node_name == *image.name()) {
+                        of_pod(&requests, &stop.namespace, &stop.name).iter().for_each(|request| to.add(key(request)));
+                    }
+                }
+            });
+        });
+    }
+
+    /// One round for one request.
+    async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
+        let Some(request) = self.requests.get(&key.namespace, &key.name) else { return Next::Done };
+        if let Err(next) = acting.settled(request.uid()).await {
+            return next;
+        }
+        let pod = self.pods.get(request.namespace(), &request.0.spec.pod_name);
+        // What cannot be read is not gone.
+        if pod.is_none() && self.pods.unreadable(request.namespace(), &request.0.spec.pod_name).is_some() {
+            return Next::Done;
+        }
+        if let Some(pod) = &pod
+            && let Err(next) = acting.has_all_of_others(request.uid(), std::slice::from_ref(pod))
+        {
+            return next;
+        }
+        let snapshot = match self.observe(&acting.client, &request, acting.gates).await {
+            Ok(snapshot) => snapshot,
+            Err(failed) => return Next::Retry(failed.to_string()),
+        };
+        let now = Timestamp::now();
+        let plan = decide(&snapshot, now);
+        let ends = |action: &Action| matches!(action, Action::Delete { resource: CONTAINER_RECREATE_REQUESTS, .. });
+        let goes = request.terminating() || plan.actions().any(ends);
+        let next = |outcome: &Outcome| (!goes).then(|| status(&snapshot, &plan, outcome, now));
+        let told = (!goes).then(|| status(&snapshot, &plan, &Outcome::default(), now)).flatten();
+        let round = acting.carry_out(&plan, &self.requests, &*request, (&request.0.status, next)).await;
+        // An event of the pod for what its own status does not say. One that is told twice is counted.
+        if let (Some(told), Some(pod)) = (told, &snapshot.pod) {
+            let events = Plan { events: pod_events(&snapshot, &told), ..Plan::default() };
+            acting.executor.act(&events, &Owner::of(&**pod)).await;
+        }
+        round
+    }
+}
+
+impl Reads {
+    /// All that a decision about the request reads.
+    ///
+    /// # Errors
+    /// The server's answer, where the pod is read itself.
+    pub(crate) async fn observe(
+        &self,
+        client: &Client,
+        request: &Watched<ContainerRecreateRequest>,
+        gates: Gates,
+    ) -> Result<Snapshot, Failed> {
+        let pod = self.pods.get(request.namespace(), &request.0.spec.pod_name);
+        let image = pod.as_ref().and_then(|pod| self.images.get("", &pod.spec.node_name));
+        let filled = if needs_filling(&request.0) { Some(filled(client, &request.0).await?) } else { None };
+        Ok(Snapshot {
+            request: request.0.clone(),
+            of_pod: of_pod(&self.requests, request.namespace(), &request.0.spec.pod_name),
+            pod,
+            image: image.map(|image| image.0.clone()),
+            gates,
+            filled,
+        })
+    }
+}
+
+fn key(request: &ContainerRecreateRequest) -> Key {
+    let part = |part: &Option<String>| part.clone().unwrap_or_default();
+    Key::new(&part(&request.metadata.namespace), &part(&request.metadata.name))
+}
+
+fn answers(image: &NodeImage) -> Vec<berth_api::v1beta1::nodeimage::StoppedContainer> {
+    image.status.as_ref().map(|status| status.stopped_containers.clone()).unwrap_or_default()
+}
+
+/// What nobody filled in when the request was created: the pod is read, for no feed keeps its hooks.
+///
+/// # Errors
+/// The server's answer.
+async fn filled(client: &Client, request: &ContainerRecreateRequest) -> Result<Result<Value, String>, Failed> {
+    let Ok(before) = serde_json::to_value(request) else { return Ok(Err("the request cannot be read".to_owned())) };
+    let namespace = request.metadata.namespace.as_deref().unwrap_or_default();
+    let pod = read(client, &PODS, namespace, &request.spec.pod_name).await?;
+    let node = match node_of(&before, pod.as_ref()) {
+        Ok(node) => node.to_owned(),
+        Err(refusal) => return Ok(Err(refusal)),
+    };
+    let node = read(client, &NODES, "", &node).await?.unwrap_or_default();
+    let mut after = before.clone();
+    let pod = pod.unwrap_or_default();
+    Ok(fill(&mut after, &pod, &node).map(|()| patch(&before, &after)))
+}
+
+/// An object as the apiserver has it; `None` where there is none.
+async fn read(client: &Client, resource: &Resource, namespace: &str, name: &str) -> Result<Option<Value>, Failed> {
+    let Ok(path) = resource.path(namespace, name) else { return Ok(None) };
+    match client::get(client, &path).await {
+        Ok(object) => Ok(Some(object)),
+        Err(failed) if failed.code == 404 => Ok(None),
+        Err(failed) => Err(failed),
+    }
+}

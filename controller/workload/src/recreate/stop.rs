@@ -1,0 +1,144 @@
+//! Which containers a node's daemon is asked to stop.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use berth_api::v1beta1::ContainerRecreateRequest as Request;
+use berth_api::v1beta1::containerrecreaterequest::RecreatePhase;
+use berth_api::v1beta1::nodeimage::{MAX_STOPPED_CONTAINERS, NodeImage, StopContainer, StopPhase};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::{Course, Next, answer, current, grace_left, is_final, is_over, is_virtual, phase};
+use crate::pod::Pod;
+
+/// How long a question that nobody answers is kept after its request is over. A daemon that comes back must not begin with it, and one
+/// that is at work writes what came of it.
+const KEPT: SignedDuration = SignedDuration::from_mins(10);
+
+/// A pod of the node, and the requests that name it.
+#[derive(Clone, Debug)]
+pub struct Requested {
+    /// The pod.
+    pub pod: Arc<Pod>,
+    /// All requests with its name, those that are over included.
+    pub requests: Vec<Arc<Request>>,
+}
+
+/// What the daemon is to be asked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stops {
+    /// Sorted by request and container, at most as many as a NodeImage may name.
+    pub containers: Vec<StopContainer>,
+    /// When to look again: a grace period ends, or a question is dropped.
+    pub look_again: Option<SignedDuration>,
+    /// Requests for which there is no room, in words.
+    pub left_out: Option<String>,
+}
+
+/// Decides it, from what the daemon is asked so far.
+pub fn wanted(requested: &[Requested], image: &NodeImage, now: Timestamp) -> Stops {
+    let mut stops = Stops::default();
+    for stop in &image.spec.stop_containers {
+        stops.containers.extend(kept(stop, requested, image, now, &mut stops.look_again));
+    }
+    let mut new: Vec<_> =
+        requested.iter().filter_map(|requested| next(requested, image, now, &mut stops.look_again)).collect();
+    new.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let mut of_namespace: BTreeMap<String, usize> = BTreeMap::new();
+    for stop in &stops.containers {
+        *of_namespace.entry(stop.namespace.clone()).or_default() += 1;
+    }
+    let mut left_out = Vec::new();
+    for (_, stop) in new {
+        // One namespace gets half of what there is, two a third each, and there is always some left for the next.
+        let free = MAX_STOPPED_CONTAINERS.saturating_sub(stops.containers.len());
+        let own = of_namespace.entry(stop.namespace.clone()).or_default();
+        if *own >= free {
+            left_out.push(stop);
+            continue;
+        }
+        *own += 1;
+        stops.containers.push(StopContainer { created_at: Some(Time(now)), ..stop });
+    }
+    stops.containers.sort_by(|one, other| (&one.request, &one.container).cmp(&(&other.request, &other.container)));
+    stops.left_out = left_out.first().map(|stop| {
+        format!(
+            "NodeImage {}: spec.stopContainers leaves out {} containers, which wait, such as {} of pod {}/{}: it names {} of at \
+             most {MAX_STOPPED_CONTAINERS}, of which a namespace gets half",
+            crate::node::image::name(image),
+            left_out.len(),
+            stop.container,
+            stop.namespace,
+            stop.name,
+            stops.containers.len(),
+        )
+    });
+    stops
+}
+
+/// A question that is asked already, as it is to be asked from now on; `None` when nothing more is to come of it.
+fn kept(
+    stop: &StopContainer,
+    requested: &[Requested],
+    image: &NodeImage,
+    now: Timestamp,
+    look_again: &mut Option<SignedDuration>,
+) -> Option<StopContainer> {
+    let of_pod = requested.iter().find(|requested| *requested.pod.metadata.uid == *stop.uid);
+    let request = of_pod.and_then(|requested| {
+        requested.requests.iter().find(|request| request.metadata.uid.as_deref() == Some(&*stop.request))
+    });
+    let active = request.filter(|request| !is_over(request));
+    let answer = answer(image, stop);
+    if let Some(request) = active {
+        // What became of it is in the request's own status.
+        let states = request.status.iter().flat_map(|status| &status.container_recreate_states);
+        let is_settled = states.into_iter().any(|state| state.name == stop.container && is_final(state));
+        return (!is_settled).then(|| stop.clone());
+    }
+    let cancelled = StopContainer { cancelled: true, ..stop.clone() };
+    let is_noted = || {
+        let states = request.iter().filter_map(|request| request.status.as_ref());
+        let mut states = states.flat_map(|status| &status.container_recreate_states);
+        states.any(|state| state.name == stop.container && (state.is_killed || is_final(state)))
+    };
+    match answer.map(|answer| answer.phase) {
+        Some(phase) if phase.is_final() => {
+            // A request that is completed still says what was stopped for it.
+            let waits = phase == StopPhase::Stopped && request.is_some() && !is_noted();
+            waits.then_some(cancelled)
+        }
+        _ => {
+            let asked = stop.created_at.as_ref().map_or(now, |time| time.0);
+            let left = KEPT.saturating_sub(now.duration_since(asked));
+            if stop.created_at.is_none() || !left.is_positive() {
+                return None;
+            }
+            *look_again = Some(look_again.map_or(left, |old| old.min(left)));
+            Some(cancelled)
+        }
+    }
+}
+
+/// Which container of the pod is stopped next, with the order in which requests come.
+fn next(
+    Requested { pod, requests }: &Requested,
+    image: &NodeImage,
+    now: Timestamp,
+    look_again: &mut Option<SignedDuration>,
+) -> Option<((Option<Timestamp>, String), StopContainer)> {
+    let request = current(requests.iter().map(|request| &**request), pod)?;
+    // Its controller has looked it over once it says that it has begun.
+    if phase(request) != RecreatePhase::Recreating || is_virtual(request) || pod.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let left = grace_left(request, now)?;
+    if left.is_positive() {
+        *look_again = Some(look_again.map_or(left, |old| old.min(left)));
+        return None;
+    }
+    let Next::Stop(stop) = (Course { request, pod, image: Some(image) }).next() else { return None };
+    let created = request.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    Some(((created, stop.request.clone()), stop))
+}

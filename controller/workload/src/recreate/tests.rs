@@ -1,0 +1,360 @@
+use std::sync::Arc;
+
+use berth_api::v1beta1::containerrecreaterequest::RecreatePhase::{Failed, Pending, Recreating, Succeeded};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::stop::{Requested, wanted};
+use super::*;
+
+const NOW: i64 = 1_000_000;
+
+fn now() -> Timestamp {
+    Timestamp::from_second(NOW).unwrap()
+}
+
+fn ago(seconds: i64) -> Value {
+    json!(Timestamp::from_second(NOW - seconds).unwrap().to_string())
+}
+
+fn request(strategy: Value, states: Value) -> Request {
+    let context = |id: &str| json!({"containerID": format!("containerd://{id}"), "restartCount": 0});
+    serde_json::from_value(json!({
+        "metadata": {
+            "namespace": "default", "name": "demo", "uid": "r", "creationTimestamp": ago(10),
+            "labels": {RECREATE_POD_UID: "u", "crr.apps.kruise.io/active": "true"},
+        },
+        "spec": {
+            "podName": "web", "strategy": strategy,
+            "containers": [{"name": "app", "statusContext": context("a")}, {"name": "side", "statusContext": context("s")}],
+        },
+        "status": {"phase": "Recreating", "containerRecreateStates": states},
+    }))
+    .unwrap()
+}
+
+fn pod(app: &str, side: &str) -> Pod {
+    let status = |name: &str, id: &str| {
+        let (id, ready) = id.split_once('!').map_or((id, true), |(id, _)| (id, false));
+        let restarts = i32::from(!["a", "s"].contains(&id));
+        json!({"name": name, "containerID": format!("containerd://{id}"), "ready": ready, "restartCount": restarts,
+               "state": {"running": {}}})
+    };
+    serde_json::from_value(json!({
+        "metadata": {"namespace": "default", "name": "web", "uid": "u"},
+        "spec": {"nodeName": "n1", "containers": [{"name": "app"}, {"name": "side"}]},
+        "status": {"phase": "Running", "containerStatuses": [status("app", app), status("side", side)]},
+    }))
+    .unwrap()
+}
+
+fn asked(container: &str, id: &str) -> Value {
+    json!({"request": "r", "namespace": "default", "name": "web", "uid": "u", "container": container,
+           "containerID": format!("containerd://{id}"), "createdAt": ago(1)})
+}
+
+fn answered(container: &str, id: &str, phase: &str) -> Value {
+    json!({"request": "r", "container": container, "containerID": format!("containerd://{id}"), "phase": phase,
+           "message": if phase == "Failed" { "busy" } else { "" }})
+}
+
+fn image(asked: Vec<Value>, answers: Vec<Value>) -> NodeImage {
+    serde_json::from_value(json!({
+        "metadata": {"name": "n1", "uid": "image"}, "spec": {"stopContainers": asked},
+        "status": {"desired": 0, "stoppedContainers": answers},
+    }))
+    .unwrap()
+}
+
+fn told(next: Next) -> String {
+    match next {
+        Next::Stop(stop) => {
+            format!("stop {} {}", stop.container, stop.container_id.trim_start_matches("containerd://"))
+        }
+        Next::Answer(name) => format!("answer {name}"),
+        Next::Restart(name) => format!("restart {name}"),
+        Next::Over => "over".to_owned(),
+    }
+}
+
+/// What was asked and answered, what the pod's status says, how far the containers are by that, and what is next.
+#[test]
+fn how_far_a_request_is_follows_from_answers_and_the_pods_status() {
+    let one = || vec![asked("app", "a")];
+    let both = || vec![asked("app", "a"), asked("side", "s")];
+    let stopped = || vec![answered("app", "a", "Stopped")];
+    for (what, pod_now, image, states, next) in [
+        ("nothing yet", pod("a", "s"), image(vec![], vec![]), [Pending, Pending], "stop app a"),
+        ("asked", pod("a", "s"), image(one(), vec![]), [Pending, Pending], "answer app"),
+        (
+            "begun",
+            pod("a", "s"),
+            image(one(), vec![answered("app", "a", "Stopping")]),
+            [Pending, Pending],
+            "answer app",
+        ),
+        ("asked, and the next one is there", pod("b", "s"), image(one(), vec![]), [Pending, Pending], "answer app"),
+        ("stopped", pod("a", "s"), image(one(), stopped()), [Recreating, Pending], "stop side s"),
+        ("gone", pod("a", "s"), image(one(), vec![answered("app", "a", "Gone")]), [Recreating, Pending], "stop side s"),
+        ("started", pod("b!", "s"), image(one(), stopped()), [Recreating, Pending], "stop side s"),
+        ("ready", pod("b", "s"), image(one(), stopped()), [Succeeded, Pending], "stop side s"),
+        ("failed", pod("a", "s"), image(one(), vec![answered("app", "a", "Failed")]), [Failed, Pending], "over"),
+        ("moved by itself", pod("b!", "s"), image(vec![], vec![]), [Recreating, Pending], "stop side s"),
+        (
+            "an answer for another id",
+            pod("a", "s"),
+            image(one(), vec![answered("app", "b", "Stopped")]),
+            [Pending, Pending],
+            "answer app",
+        ),
+        (
+            "both stopped",
+            pod("b", "s"),
+            image(both(), vec![answered("app", "a", "Stopped"), answered("side", "s", "Stopped")]),
+            [Succeeded, Recreating],
+            "restart side",
+        ),
+        (
+            "both ready",
+            pod("b", "t"),
+            image(both(), vec![answered("app", "a", "Stopped"), answered("side", "s", "Stopped")]),
+            [Succeeded, Succeeded],
+            "over",
+        ),
+    ] {
+        let request = request(json!({}), json!([]));
+        let course = Course { request: &request, pod: &pod_now, image: Some(&image) };
+        assert_eq!(course.states().iter().map(|state| state.phase).collect::<Vec<_>>(), states, "{what}");
+        assert_eq!(told(course.next()), next, "{what}");
+    }
+}
+
+#[test]
+fn strategies_say_whether_it_goes_on() {
+    let one = || vec![asked("app", "a")];
+    let stopped = || vec![answered("app", "a", "Stopped")];
+    let failed = || vec![answered("app", "a", "Failed")];
+    for (strategy, states, pod_now, image, next) in [
+        (json!({"orderedRecreate": true}), json!([]), pod("b!", "s"), image(one(), stopped()), "restart app"),
+        (json!({"orderedRecreate": true}), json!([]), pod("b", "s"), image(one(), stopped()), "stop side s"),
+        (json!({"failurePolicy": "Ignore"}), json!([]), pod("a", "s"), image(one(), failed()), "stop side s"),
+        (json!({"failurePolicy": "Fail"}), json!([]), pod("a", "s"), image(one(), failed()), "over"),
+        // Forced: what it is now.
+        (json!({"forceRecreate": true}), json!([]), pod("b", "s"), image(vec![], vec![]), "stop app b"),
+        (
+            json!({"forceRecreate": true}),
+            json!([]),
+            pod("c", "s"),
+            image(vec![asked("app", "b")], vec![]),
+            "answer app",
+        ),
+        (
+            json!({"forceRecreate": true}),
+            json!([{"name": "app", "phase": "Recreating", "isKilled": true}]),
+            pod("c!", "s"),
+            image(vec![], vec![]),
+            "stop side s",
+        ),
+        // The daemon tells the age of the next one, also of one that it did not stop.
+        (json!({"minStartedSeconds": 5}), json!([]), pod("b", "s"), image(one(), stopped()), "stop side s"),
+        (json!({"minStartedSeconds": 5}), json!([]), pod("b", "s"), image(vec![], vec![]), "stop app a"),
+    ] {
+        let request = request(strategy.clone(), states);
+        let course = Course { request: &request, pod: &pod_now, image: Some(&image) };
+        assert_eq!(told(course.next()), next, "{strategy}");
+    }
+}
+
+#[test]
+fn a_container_has_lasted_when_the_daemon_says_so_of_the_one_that_is_there() {
+    let request = request(json!({"minStartedSeconds": 5}), json!([]));
+    for (lasting, expected) in [("", Recreating), ("containerd://b", Succeeded), ("containerd://c", Recreating)] {
+        let mut answer = answered("app", "a", "Stopped");
+        answer["lastingContainerID"] = json!(lasting);
+        let image = image(vec![asked("app", "a")], vec![answer]);
+        let pod = pod("b", "s");
+        let states = Course { request: &request, pod: &pod, image: Some(&image) }.states();
+        assert_eq!(states[0].phase, expected, "{lasting}");
+        assert!(states[0].is_killed);
+    }
+}
+
+#[test]
+fn of_a_pods_requests_one_is_at_work_the_oldest_first() {
+    let with = |name: &str, created: i64, phase: &str, edit: fn(&mut Value)| -> Request {
+        let mut request = json!({
+            "metadata": {"name": name, "creationTimestamp": ago(created), "labels": {RECREATE_POD_UID: "u"}},
+            "spec": {"podName": "web", "containers": []}, "status": {"phase": phase},
+        });
+        edit(&mut request);
+        serde_json::from_value(request).unwrap()
+    };
+    let keep: fn(&mut Value) = |_| ();
+    let completed: fn(&mut Value) = |request| request["status"]["completionTime"] = json!("2026-01-01T00:00:00Z");
+    let going: fn(&mut Value) = |request| request["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let other_pod: fn(&mut Value) = |request| request["metadata"]["labels"][RECREATE_POD_UID] = json!("old");
+    for (requests, expected) in [
+        (vec![with("b", 5, "Pending", keep), with("a", 9, "Pending", keep)], Some("a")),
+        (vec![with("b", 5, "Recreating", keep), with("a", 9, "Pending", keep)], Some("b")),
+        (vec![with("b", 5, "Pending", keep), with("a", 5, "Pending", keep)], Some("a")),
+        (vec![with("b", 5, "Pending", keep), with("a", 9, "Recreating", completed)], Some("b")),
+        (vec![with("b", 5, "Pending", keep), with("a", 9, "Recreating", going)], Some("b")),
+        (vec![with("a", 9, "Pending", other_pod)], None),
+    ] {
+        let found = current(requests.iter(), &pod("a", "s")).and_then(|request| request.metadata.name.as_deref());
+        assert_eq!(found, expected);
+    }
+}
+
+fn requested(request: Request, pod: Pod) -> Requested {
+    Requested { pod: Arc::new(pod), requests: vec![Arc::new(request)] }
+}
+
+#[test]
+fn the_daemon_is_asked_when_the_grace_period_is_over_and_as_long_as_it_matters() {
+    let grace = |seconds: i64| {
+        let mut request = request(json!({"unreadyGracePeriodSeconds": 5}), json!([]));
+        let condition = json!({"type": PRE_RECREATE_GRACE, "status": "True", "lastTransitionTime": ago(seconds), "reason": "x", "message": ""});
+        request.status.as_mut().unwrap().conditions = vec![serde_json::from_value(condition).unwrap()];
+        request
+    };
+    let names = |requests: &[Requested], image: &NodeImage| {
+        let stops = wanted(requests, image, now());
+        let told =
+            |stop: &StopContainer| format!("{}{}", stop.container, if stop.cancelled { " cancelled" } else { "" });
+        (stops.containers.iter().map(told).collect::<Vec<_>>(), stops.look_again.map(|wait| wait.as_secs()))
+    };
+    let none = || image(vec![], vec![]);
+    let one = |answers| image(vec![asked("app", "a")], answers);
+    let plain = || request(json!({}), json!([]));
+    let done = || request(json!({}), json!([{"name": "app", "phase": "Succeeded", "isKilled": true}]));
+    let over = |states: Value| {
+        let mut request = request(json!({}), states);
+        request.status.as_mut().unwrap().completion_time =
+            Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now()));
+        request
+    };
+    let killed = json!([{"name": "app", "phase": "Recreating", "isKilled": true}]);
+    let pending = json!([{"name": "app", "phase": "Pending"}]);
+    let mut waits = plain();
+    waits.status.as_mut().unwrap().phase = Pending;
+    for (what, requests, image, expected) in [
+        ("it has begun", vec![requested(plain(), pod("a", "s"))], none(), (vec!["app"], None)),
+        ("it waits for its turn", vec![requested(waits, pod("a", "s"))], none(), (vec![], None)),
+        ("in grace", vec![requested(grace(2), pod("a", "s"))], none(), (vec![], Some(4))),
+        ("after grace", vec![requested(grace(6), pod("a", "s"))], none(), (vec!["app"], None)),
+        (
+            "settled",
+            vec![requested(done(), pod("b", "s"))],
+            one(vec![answered("app", "a", "Stopped")]),
+            (vec!["side"], None),
+        ),
+        ("deleted", vec![], one(vec![]), (vec!["app cancelled"], Some(599))),
+        ("deleted, and it was stopped", vec![], one(vec![answered("app", "a", "Stopped")]), (vec![], None)),
+        (
+            "over, and unanswered",
+            vec![requested(over(pending.clone()), pod("a", "s"))],
+            one(vec![]),
+            (vec!["app cancelled"], Some(599)),
+        ),
+        (
+            "over, and not noted",
+            vec![requested(over(pending), pod("a", "s"))],
+            one(vec![answered("app", "a", "Stopped")]),
+            (vec!["app cancelled"], None),
+        ),
+        (
+            "over, and noted",
+            vec![requested(over(killed), pod("a", "s"))],
+            one(vec![answered("app", "a", "Stopped")]),
+            (vec![], None),
+        ),
+    ] {
+        let (names, again) = names(&requests, &image);
+        assert_eq!((names.iter().map(String::as_str).collect::<Vec<_>>(), again), expected, "{what}");
+    }
+}
+
+#[test]
+fn a_namespace_gets_half_of_a_nodes_stops_and_the_rest_wait() {
+    let of = |at: usize, namespace: &str| {
+        let mut request = request(json!({}), json!([]));
+        request.metadata.uid = Some(format!("{namespace}{at}"));
+        let mut pod = pod("a", "s");
+        (pod.metadata.uid, pod.metadata.namespace) = (format!("{namespace}{at}").into(), namespace.into());
+        request.metadata.labels.as_mut().unwrap().insert(RECREATE_POD_UID.to_owned(), format!("{namespace}{at}"));
+        requested(request, pod)
+    };
+    let mut all: Vec<_> = (0..120).map(|at| of(at, "greedy")).collect();
+    let stops = wanted(&all, &image(vec![], vec![]), now());
+    assert_eq!(stops.containers.len(), 50);
+    assert!(stops.left_out.unwrap().contains("leaves out 70 containers"));
+    all.push(of(0, "other"));
+    let asked = stops.containers.iter().map(|stop| serde_json::to_value(stop).unwrap()).collect();
+    let stops = wanted(&all, &image(asked, vec![]), now());
+    assert_eq!(stops.containers.iter().filter(|stop| stop.namespace == "other").count(), 1);
+}
+
+proptest! {
+    /// From any state, however the world goes on: a request asks for one id of each container, one container at a time.
+    #[test]
+    fn a_request_asks_for_one_id_of_each_container_once(
+        steps in proptest::collection::vec(0..5_u8, 1..40), ordered: bool, force: bool, ignore: bool, min in 0..2,
+    ) {
+        let strategy = json!({"orderedRecreate": ordered, "forceRecreate": force, "minStartedSeconds": min,
+                              "failurePolicy": if ignore { "Ignore" } else { "Fail" }});
+        let mut request = request(strategy, json!([]));
+        let (mut ids, mut count) = (["a".to_owned(), "s".to_owned()], 0);
+        let mut image = image(vec![], vec![]);
+        let mut asked: Vec<StopContainer> = Vec::new();
+        for step in steps {
+            let pod = pod(&ids[0], &ids[1]);
+            match step {
+                0 => {
+                    let stops = wanted(&[requested(request.clone(), pod)], &image, now());
+                    for stop in &stops.containers {
+                        prop_assert!(ids.iter().chain([&"a".to_owned(), &"s".to_owned()]).any(|id| stop.container_id.ends_with(id.as_str())) || asked.iter().any(|old| old.container_id == stop.container_id));
+                        let before = asked.iter().find(|old| old.container == stop.container);
+                        prop_assert!(before.is_none_or(|old| old.container_id == stop.container_id), "another id of {}", stop.container);
+                        if before.is_none() {
+                            asked.push(stop.clone());
+                        }
+                    }
+                    image.spec.stop_containers = stops.containers;
+                    let open = image.spec.stop_containers.iter().filter(|stop| answer(&image, stop).is_none()).count();
+                    prop_assert!(open <= 1, "{open} stops of one request at once");
+                }
+                // The daemon answers.
+                1 | 2 => {
+                    let status = image.status.get_or_insert_default();
+                    for stop in &image.spec.stop_containers {
+                        let at = usize::from(stop.container == "side");
+                        let runs = stop.container_id.ends_with(ids[at].as_str());
+                        if status.stopped_containers.iter().any(|answer| stop.is_answered_by(answer)) {
+                            continue;
+                        }
+                        let phase = if !runs { StopPhase::Gone } else if step == 1 { StopPhase::Stopped } else { StopPhase::Failed };
+                        if phase == StopPhase::Stopped {
+                            count += 1;
+                            ids[at] = format!("x{count}");
+                        }
+                        status.stopped_containers.push(StoppedContainer {
+                            request: stop.request.clone(), container: stop.container.clone(), container_id: stop.container_id.clone(),
+                            phase, ..StoppedContainer::default()
+                        });
+                    }
+                }
+                // The controller writes the status.
+                3 => {
+                    let states = Course { request: &request, pod: &pod, image: Some(&image) }.states();
+                    request.status.as_mut().unwrap().container_recreate_states = states;
+                }
+                // One restarts by itself.
+                _ => {
+                    count += 1;
+                    ids[count % 2] = format!("x{count}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! ContainerRecreateRequest: its columns, and the defaults and validation of its fields.
+
+use kube::CustomResourceExt;
+use serde_json::{Value, json};
+
+use super::Version;
+use super::imagepulljob::DNS_SUBDOMAIN;
+use crate::crd::Schema;
+use crate::crd::columns::Column;
+use crate::crd::patch::Patch;
+use crate::crd::rules::{at, int32};
+use crate::v1beta1::containerrecreaterequest::{MAX_RECREATED_CONTAINERS, MIN_ACTIVE_DEADLINE_SECONDS};
+use crate::{v1alpha1, v1beta1};
+
+pub(super) const SCHEMA: Schema = Schema {
+    versions: &[v1beta1::ContainerRecreateRequest::crd, v1alpha1::ContainerRecreateRequest::crd],
+    rules,
+    columns: COLUMNS,
+};
+
+const COLUMNS: &[Column] = &[
+    Column::string("PHASE", ".status.phase", "How far it is."),
+    Column::string("POD", ".spec.podName", "The pod."),
+    Column::string("NODE", r".metadata.labels.crr\.apps\.kruise\.io/node-name", "The pod's node."),
+    Column::AGE,
+];
+
+/// What the name of a container must match.
+const DNS_LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+
+fn rules(version: Version) -> Vec<Patch> {
+    let by_name = json!({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]});
+    let strategy = "spec.strategy";
+    let mut rules = vec![
+        at("spec.podName", json!({"minLength": 1, "maxLength": 253, "pattern": DNS_SUBDOMAIN})),
+        at("spec.containers", by_name),
+        at("spec.containers", json!({"minItems": 1, "maxItems": MAX_RECREATED_CONTAINERS})),
+        at("spec.containers[].name", json!({"minLength": 1, "maxLength": 63, "pattern": DNS_LABEL})),
+        at(strategy, json!({"default": {}})),
+        at(format!("{strategy}.failurePolicy"), json!({"default": "Fail"})),
+        int32(format!("{strategy}.terminationGracePeriodSeconds"), 0),
+        int32(format!("{strategy}.unreadyGracePeriodSeconds"), 0),
+        int32(format!("{strategy}.minStartedSeconds"), 0),
+        int32("spec.activeDeadlineSeconds", MIN_ACTIVE_DEADLINE_SECONDS),
+        int32("spec.ttlSecondsAfterFinished", 0),
+        at("status", json!({"required": ["phase"]})),
+        at("status.containerRecreateStates", json!({"maxItems": MAX_RECREATED_CONTAINERS})),
+        at(
+            "status.conditions",
+            json!({"maxItems": 16, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}),
+        ),
+    ];
+    rules.extend(filled_in());
+    rules.extend(conditions());
+    if version == Version::V1Beta1 {
+        rules.push(at("status.containerStatusSnapshot", json!({"maxItems": MAX_RECREATED_CONTAINERS})));
+    }
+    rules
+}
+
+/// What is copied from the pod, described in our own words, and a port that is a number or a name.
+fn filled_in() -> Vec<Patch> {
+    let hook = "spec.containers[].preStop";
+    let ports = "spec.containers[].ports";
+    let said = [
+        (format!("{hook}.exec.command"), "The command and its arguments."),
+        (format!("{hook}.httpGet.host"), "The host; the pod's address where there is none."),
+        (format!("{hook}.httpGet.httpHeaders"), "Headers of the request."),
+        (format!("{hook}.httpGet.httpHeaders[].name"), "The header's name."),
+        (format!("{hook}.httpGet.httpHeaders[].value"), "The header's value."),
+        (format!("{hook}.httpGet.path"), "The path."),
+        (format!("{hook}.httpGet.port"), "The port, a number or the name of one of the container's."),
+        (format!("{hook}.httpGet.scheme"), "HTTP or HTTPS."),
+        (format!("{hook}.sleep.seconds"), "Its seconds."),
+        (format!("{hook}.tcpSocket.host"), "The host."),
+        (format!("{hook}.tcpSocket.port"), "The port."),
+        (format!("{ports}[].containerPort"), "The port of the pod's address."),
+        (format!("{ports}[].hostIP"), "The node's address that it is bound to."),
+        (format!("{ports}[].hostPort"), "The node's port."),
+        (format!("{ports}[].name"), "The port's name."),
+        (format!("{ports}[].protocol"), "TCP, UDP or SCTP."),
+    ];
+    said.into_iter().map(|(path, description)| at(path, json!({"description": description}))).collect()
+}
+
+fn conditions() -> Vec<Patch> {
+    let said = [
+        ("lastTransitionTime", "When the status last changed."),
+        ("message", "Why, in a sentence."),
+        ("observedGeneration", "The generation that it speaks of."),
+        ("reason", "Why, in one word."),
+        ("status", "True, False or Unknown."),
+        ("type", "PreRecreateGrace, Blocked or DeadlineExceeded."),
+    ];
+    let described = |(field, description): (&str, &str)| -> Patch {
+        let description: Value = json!({"description": description});
+        at(format!("status.conditions[].{field}"), description)
+    };
+    said.into_iter().map(described).collect()
+}

@@ -1,0 +1,122 @@
+//! What a ContainerRecreateRequest copies from its pod when it is created: by the webhook in its answer to the creation, or later by the controller
+//! for one that slipped through.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use crate::names::condition::SIDECAR_TERMINATED;
+use crate::names::label::{NODE_TYPE, RECREATE_ACTIVE, RECREATE_NODE_NAME, RECREATE_POD_UID, VIRTUAL_KUBELET};
+
+/// The fields of a container that nobody but the controller fills in.
+const READ_ONLY: [&str; 3] = ["preStop", "ports", "statusContext"];
+/// The longest value of a label.
+const LABEL_VALUE: usize = 63;
+
+/// The pod's node, for which the pod must be known.
+///
+/// # Errors
+/// Why the request is refused: the field, its value and the remedy.
+pub fn node_of<'a>(request: &Value, pod: Option<&'a Value>) -> Result<&'a str, String> {
+    let name = text(&request["spec"], "podName");
+    let refuse = |problem: &str| Err(format!("spec.podName: pod {name} {problem}"));
+    let Some(pod) = pod else { return refuse("does not exist in this namespace: name one that does") };
+    let conditions = pod["status"]["conditions"].as_array();
+    let is_terminated = conditions.into_iter().flatten().any(|condition| condition["type"] == SIDECAR_TERMINATED);
+    let has_ended = matches!(text(&pod["status"], "phase"), "Succeeded" | "Failed");
+    let is_going = pod["metadata"]["deletionTimestamp"].is_string();
+    if (has_ended || is_going) && !is_terminated {
+        return refuse("has ended or is being deleted, so its containers are not restarted: name one that runs");
+    }
+    match text(&pod["spec"], "nodeName") {
+        "" => refuse("is not scheduled yet, so it has no containers: wait until it runs"),
+        node => Ok(node),
+    }
+}
+
+/// Fills a request in, of whichever version, that the type of its version reads. `node` has the node's labels.
+///
+/// # Errors
+/// Why the request is refused: the field, its value and the remedy.
+pub fn fill(request: &mut Value, pod: &Value, node: &Value) -> Result<(), String> {
+    let node_name = node_of(request, Some(pod))?.to_owned();
+    let is_virtual = node["metadata"]["labels"][NODE_TYPE] == VIRTUAL_KUBELET;
+    if let Some(strategy) = object(&mut request["spec"], "strategy")
+        && strategy.get("terminationGracePeriodSeconds").is_none()
+        && pod["spec"]["terminationGracePeriodSeconds"].is_i64()
+    {
+        let grace = pod["spec"]["terminationGracePeriodSeconds"].clone();
+        strategy.insert("terminationGracePeriodSeconds".to_owned(), grace);
+    }
+    let mut seen = BTreeSet::new();
+    for container in request["spec"]["containers"].as_array_mut().into_iter().flatten() {
+        let name = text(container, "name").to_owned();
+        if !seen.insert(name.clone()) {
+            return Err(format!("spec.containers: names {name} twice: remove one of them"));
+        }
+        fill_container(container, &name, pod)?;
+    }
+    let mut labels = vec![(RECREATE_POD_UID, text(&pod["metadata"], "uid")), (RECREATE_ACTIVE, "true")];
+    labels.extend((node_name.len() <= LABEL_VALUE).then_some((RECREATE_NODE_NAME, node_name.as_str())));
+    labels.extend(is_virtual.then_some((NODE_TYPE, VIRTUAL_KUBELET)));
+    if let Some(all) = object(&mut request["metadata"], "labels") {
+        all.extend(labels.into_iter().map(|(key, value)| (key.to_owned(), json!(value))));
+    }
+    Ok(())
+}
+
+fn fill_container(container: &mut Value, name: &str, pod: &Value) -> Result<(), String> {
+    let refuse = |problem: &str| Err(format!("spec.containers[{name}]: {problem}"));
+    if let Some(field) = READ_ONLY.iter().find(|field| !container[**field].is_null()) {
+        return refuse(&format!("has {field}, which is filled in by itself: leave it out"));
+    }
+    let named =
+        |list: &'static str| pod["spec"][list].as_array().into_iter().flatten().find(|found| found["name"] == name);
+    let native = || named("initContainers").filter(|init| init["restartPolicy"] == "Always");
+    let Some(found) = named("containers").or_else(native) else {
+        return refuse(&format!(
+            "is none of pod {}, or one that runs before the others and ends: name one that runs",
+            text(&pod["metadata"], "name")
+        ));
+    };
+    let lists =
+        ["containerStatuses", "initContainerStatuses"].iter().filter_map(|list| pod["status"][*list].as_array());
+    let status = lists.flatten().find(|status| status["name"] == name);
+    let Some(id) = status.map(|status| text(status, "containerID")).filter(|id| !id.is_empty()) else {
+        return refuse("has no containerID in the pod's status yet: wait until it was started");
+    };
+    let restarts = status.map_or(0, |status| status["restartCount"].as_i64().unwrap_or_default());
+    let hook = &found["lifecycle"]["preStop"];
+    if hook.is_object() {
+        container["preStop"] = hook.clone();
+    }
+    if hook["httpGet"].is_object() && found["ports"].is_array() {
+        container["ports"] = found["ports"].clone();
+    }
+    container["statusContext"] = json!({"containerID": id, "restartCount": restarts});
+    Ok(())
+}
+
+/// What of a request that was filled in is other than before: a merge patch.
+pub fn patch(request: &Value, filled: &Value) -> Value {
+    json!({"metadata": {"labels": filled["metadata"]["labels"]}, "spec": {
+        "containers": filled["spec"]["containers"],
+        "strategy": filled["spec"].get("strategy").or_else(|| request["spec"].get("strategy")),
+    }})
+}
+
+fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+    object[field].as_str().unwrap_or_default()
+}
+
+/// The object in a field, made where there is none.
+fn object<'a>(parent: &'a mut Value, field: &str) -> Option<&'a mut Map<String, Value>> {
+    let value = parent.as_object_mut()?.entry(field).or_insert_with(|| json!({}));
+    if value.is_null() {
+        *value = json!({});
+    }
+    value.as_object_mut()
+}
+
+#[cfg(test)]
+mod tests;

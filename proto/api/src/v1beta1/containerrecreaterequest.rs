@@ -1,0 +1,197 @@
+//! ContainerRecreateRequest: restart containers of a pod in place.
+
+use k8s_openapi::api::core::v1::{ContainerPort, ExecAction, HTTPGetAction, SleepAction, TCPSocketAction};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::absent::{is_false, is_zero_i32};
+
+/// Most containers that one request can name.
+pub const MAX_RECREATED_CONTAINERS: usize = 64;
+/// The fewest seconds that a request can be given as a whole.
+pub const MIN_ACTIVE_DEADLINE_SECONDS: i32 = 3;
+
+/// Which containers of which pod, and how.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "apps.kruise.io",
+    version = "v1beta1",
+    kind = "ContainerRecreateRequest",
+    namespaced,
+    shortname = "crr",
+    status = "ContainerRecreateRequestStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "ContainerRecreateRequest restarts containers of a pod in place: the pod stays, with its node, its address and its volumes."
+)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerRecreateRequestSpec {
+    /// The pod, in the same namespace.
+    pub pod_name: String,
+    /// The containers, in the order in which they are stopped; at most 64, none twice.
+    pub containers: Vec<RecreatedContainer>,
+    /// How they are restarted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<RecreateStrategy>,
+    /// Seconds after the creation after which the request is given up; at least 3. Without it there is no such limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub active_deadline_seconds: Option<i64>,
+    /// Seconds after which a completed request is deleted. Without it the request stays.
+    #[serde(rename = "ttlSecondsAfterFinished", skip_serializing_if = "Option::is_none")]
+    pub ttl_seconds_after_finished: Option<i32>,
+}
+
+/// A container to restart.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RecreatedContainer {
+    /// Its name.
+    pub name: String,
+    /// Read-only: the container's preStop hook, filled in when the request is created. What is run is what the kubelet wrote to the
+    /// running container.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pre_stop: Option<PreStopHandler>,
+    /// Read-only: the container's ports, where its preStop hook is an HTTP request.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<ContainerPort>,
+    /// Read-only: which container it was when the request was created.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status_context: Option<StatusContext>,
+}
+
+/// What is done before a container is stopped.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PreStopHandler {
+    /// A command in the container.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exec: Option<ExecAction>,
+    /// An HTTP request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http_get: Option<HTTPGetAction>,
+    /// Berth: a pause.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sleep: Option<SleepAction>,
+    /// A connection. Kubernetes runs no such hook any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tcp_socket: Option<TCPSocketAction>,
+}
+
+/// Which container it was.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StatusContext {
+    /// Its id, in the form of the pod's status: `containerd://…`.
+    #[serde(rename = "containerID")]
+    pub container_id: String,
+    /// How often it had been restarted.
+    pub restart_count: i32,
+}
+
+/// How containers are restarted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RecreateStrategy {
+    /// Fail ends the request at the first container that cannot be restarted. Ignore goes on with the others. Defaults to Fail.
+    #[serde(default)]
+    pub failure_policy: RecreateFailurePolicy,
+    /// Stop a container only when the one before it has been restarted.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub ordered_recreate: bool,
+    /// Stop also a container that was restarted since the request was created.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub force_recreate: bool,
+    /// Seconds that a container has to end, its preStop hook included. 0 runs no hook. Defaults to the pod's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub termination_grace_period_seconds: Option<i64>,
+    /// Seconds for which the pod is not ready before the first container is stopped. It needs the readiness gate KruisePodReady.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unready_grace_period_seconds: Option<i64>,
+    /// Seconds that a restarted container must have run, besides being ready. Defaults to 0.
+    #[serde(default, skip_serializing_if = "is_zero_i32")]
+    pub min_started_seconds: i32,
+}
+
+/// What becomes of a request when a container cannot be restarted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum RecreateFailurePolicy {
+    /// It ends.
+    #[default]
+    Fail,
+    /// It goes on with the others.
+    Ignore,
+}
+
+/// How far the request is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerRecreateRequestStatus {
+    /// Pending, Recreating or Completed.
+    #[serde(default)]
+    pub phase: RecreatePhase,
+    /// When it was completed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completion_time: Option<Time>,
+    /// Why it was completed, where that is not because all containers were restarted.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// How far each container is, in the order of the spec.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub container_recreate_states: Vec<ContainerRecreateState>,
+    /// The containers as the pod's status has them, those that were started since the request was created.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub container_status_snapshot: Vec<ContainerStatusSnapshot>,
+    /// PreRecreateGrace says since when the pod is not ready for this request. Berth: Blocked says what holds it back, and
+    /// DeadlineExceeded which containers the deadline left as they were.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}
+
+/// How far a request or one of its containers is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum RecreatePhase {
+    /// Not begun.
+    #[default]
+    Pending,
+    /// Begun.
+    Recreating,
+    /// Of a container: it was restarted.
+    Succeeded,
+    /// Of a container: it could not be stopped.
+    Failed,
+    /// Of a request: it is over.
+    Completed,
+}
+
+/// How far a container is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerRecreateState {
+    /// Its name.
+    pub name: String,
+    /// Pending until it has stopped, Recreating until the next one serves, Succeeded, or Failed.
+    pub phase: RecreatePhase,
+    /// What went wrong.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// Whether this request has stopped it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_killed: bool,
+}
+
+/// A container as the pod's status has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerStatusSnapshot {
+    /// Its name.
+    pub name: String,
+    /// Whether it is ready.
+    pub ready: bool,
+    /// How often it was restarted.
+    pub restart_count: i32,
+    /// Its id.
+    #[serde(default, rename = "containerID", skip_serializing_if = "String::is_empty")]
+    pub container_id: String,
+}

@@ -32,6 +32,17 @@ impl Asking for AllGated {
     }
 }
 
+/// Asks for all ContainerRecreateRequests.
+#[derive(Debug)]
+pub(crate) struct AllRequests;
+
+impl Asking for AllRequests {
+    fn add_to(&self, asks: &mut Asks) -> bool {
+        asks.requests = true;
+        true
+    }
+}
+
 type Hook = Box<dyn Fn() + Send + Sync>;
 
 /// Those that ask, and where it is written.

@@ -17,6 +17,8 @@ use berth_runtime::supervisor::Supervisor;
 use berth_runtime::{CancellationToken, TaskTracker, client, http};
 use berth_webhook::{PodIdentity, Readiness};
 use berth_workload::gates::{Gate, Gates};
+use berth_workload::inplace::resize::Ability;
+use berth_workload::resource::CONTAINER_RECREATE_REQUESTS;
 use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -24,7 +26,7 @@ use crate::acting::Acting;
 use crate::controllers::{self, Starter};
 use crate::injection::Injection;
 use crate::kinds::Kinds;
-use crate::pod_asks::{AllGated, PodAsks};
+use crate::pod_asks::{AllGated, AllRequests, PodAsks};
 use crate::pod_pinning::PodPinning;
 use crate::reads::{Follow, Stores};
 use crate::resize;
@@ -59,6 +61,10 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     let injection = Injection::new(asks.clone(), gates, &flags.namespace, &flags.protected_namespaces);
     if gates.has(Gate::KruisePodReadinessGate) {
         asks.ask(Arc::new(AllGated(injection.protected().clone())));
+    }
+    let mut kinds = Kinds::parse(&flags.custom_resource_enable);
+    if kinds.has(CONTAINER_RECREATE_REQUESTS.kind) && gates.has(Gate::PodWebhook) {
+        asks.ask(Arc::new(AllRequests));
     }
     let webhook_config = berth_webhook::Config {
         validity,
@@ -98,7 +104,7 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     let (handover, catching_up) = handover::run(client.clone(), &leadership, expectations.clone(), stop.clone());
     let mut starter = Starter {
         flags,
-        kinds: Kinds::parse(&flags.custom_resource_enable),
+        kinds,
         acting: &acting,
         leadership: &leadership,
         handover: &handover,

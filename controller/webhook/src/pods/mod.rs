@@ -6,6 +6,7 @@
 mod labels;
 mod pins;
 mod readiness_gate;
+mod requests;
 mod sidecars;
 
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhook;
@@ -15,6 +16,7 @@ use crate::places::Endpoint;
 
 pub use pins::{PIN_PATH, PinnedWorkload, Records, Scope};
 pub use readiness_gate::{GATE_PATH, ReadinessGate};
+pub use requests::RECREATE_PATH;
 pub use sidecars::{INJECT_PATH, Injected, Injector, Labels, Lacks, SidecarAsk, Sidecars, UNTOUCHED};
 
 /// The MutatingWebhookConfiguration of the chart.
@@ -34,6 +36,8 @@ pub struct Asks {
     pub sidecars: Sidecars,
     /// Pods that get a readiness gate.
     pub readiness_gate: ReadinessGate,
+    /// ContainerRecreateRequests, which copy what their pods are.
+    pub requests: bool,
 }
 
 impl Asks {
@@ -43,6 +47,7 @@ impl Asks {
             pins: self.pins.within(&other.pins),
             sidecars: self.sidecars.within(&other.sidecars),
             readiness_gate: self.readiness_gate.within(&other.readiness_gate),
+            requests: self.requests && other.requests,
         }
     }
 
@@ -51,6 +56,7 @@ impl Asks {
         let mut all = self.pins.webhooks(endpoint, bundle);
         all.extend(self.sidecars.webhooks(endpoint, bundle));
         all.extend(self.readiness_gate.webhook(endpoint, bundle));
+        all.extend(self.requests.then(|| requests::webhook(endpoint, bundle)));
         all
     }
 

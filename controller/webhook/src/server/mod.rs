@@ -6,6 +6,7 @@ mod gate;
 pub(crate) mod inject;
 pub(crate) mod pin;
 mod pod_review;
+mod recreate;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -22,7 +23,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Mutex, Semaphore, watch};
 
 use crate::places::{CONVERT_PATH, VALIDATE_PATH};
-use crate::pods::{GATE_PATH, INJECT_PATH, Injector, PIN_PATH, Records};
+use crate::pods::{GATE_PATH, INJECT_PATH, Injector, PIN_PATH, RECREATE_PATH, Records};
 use admission::Look;
 use pod_review::Unanswered;
 
@@ -97,6 +98,7 @@ enum Handler {
     Pin,
     Inject,
     Gate,
+    Recreate,
 }
 
 /// The webhooks' port.
@@ -169,6 +171,7 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<(Vec<
         PIN_PATH if shared.judge.records.is_some() => Handler::Pin,
         INJECT_PATH if shared.judge.injector.is_some() => Handler::Inject,
         GATE_PATH => Handler::Gate,
+        RECREATE_PATH => Handler::Recreate,
         _ => return Err(Refusal(StatusCode::NOT_FOUND, format!("try {CONVERT_PATH} or {VALIDATE_PATH}"))),
     };
     if request.method() != Method::POST {
@@ -205,6 +208,7 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<(Vec<
 enum Question {
     Template(admission::Question),
     Namespace(inject::Question),
+    Pod(recreate::Question),
 }
 
 impl Question {
@@ -225,6 +229,13 @@ impl Question {
                 };
                 let answered = tokio::time::timeout(inject::PATIENCE, answered).await;
                 answered.unwrap_or_else(|_| Err(inject::Question::unasked())).map_err(unanswered)
+            }
+            Self::Pod(question) => {
+                let answered = match shared.questions.ask(caller).await {
+                    Some(_asking) => question.answer(&shared.judge).await,
+                    None => question.unasked(),
+                };
+                answered.map_err(|error| no_review(&error))
             }
         }
     }
@@ -248,6 +259,9 @@ impl Handler {
             (Self::Validate, ..) => {
                 let look = admission::look(bytes, judge).map_err(|error| no_review(&error))?;
                 return Ok(look.map(Question::Template));
+            }
+            (Self::Recreate, ..) => {
+                return Ok(recreate::look(bytes, judge).map_err(|error| no_review(&error))?.map(Question::Pod));
             }
             (Self::Inject, _, Some(injector)) => {
                 return Ok(inject::look(bytes, &**injector).map_err(unanswered)?.map(Question::Namespace));

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// The question; of the pod as much as its handler reads.
 #[derive(Deserialize)]
 pub(super) struct Request<'a, P> {
-    uid: Cow<'a, str>,
+    pub(super) uid: Cow<'a, str>,
     /// Where the pod is created.
     #[serde(default)]
     pub(super) namespace: Cow<'a, str>,

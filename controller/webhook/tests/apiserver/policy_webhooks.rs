@@ -57,6 +57,15 @@ fn the_controllers_token_has_its_own_service_asked_about_new_pods_and_its_kinds_
             refused(what, pods.patch(MUTATING, &write, &entry(&fields)?).await, says)?;
         }
         pods.patch(MUTATING, &write, &entry(&json!({}))?).await.context("its own entry")?;
+        let requests = json!({
+            "/name": "containerrecreaterequests.apps.kruise.io", "/clientConfig/service/path": "/fill-recreate-request",
+            "/rules/0/apiGroups": ["apps.kruise.io"], "/rules/0/resources": ["containerrecreaterequests"],
+            "/matchConditions": [], "/namespaceSelector": {},
+        });
+        pods.patch(MUTATING, &write, &entry(&requests)?).await.context("the entry of requests")?;
+        let mut closed = requests;
+        closed["/failurePolicy"] = json!("Fail");
+        refused("requests that wait for it", pods.patch(MUTATING, &write, &entry(&closed)?).await, "asked about pods that are created")?;
         pods.patch(MUTATING, &write, &Patch::Merge(json!({"webhooks": []}))).await.context("none")?;
 
         let kinds: Api<ValidatingWebhookConfiguration> = Api::all(manager.clone());
@@ -100,7 +109,23 @@ async fn opens_gates_that_nobody_closed(admin: &Client, manager: &Client) -> Res
     pods.patch_status("gated", &write, &condition("KruisePodReady", "True")).await.context("a gate that is opened")?;
     by_hand.patch_status("gated", &write, &condition("KruisePodReady", "False")).await?;
     let again = pods.patch_status("gated", &write, &condition("KruisePodReady", "True")).await;
-    refused("a gate that somebody closed", again, says)
+    refused("a gate that somebody closed", again, says)?;
+    // For a ContainerRecreateRequest it closes the gate by an entry, and takes that back.
+    let gate = |status: &str, message: &str| json!({"type": "KruisePodReady", "status": status, "message": message});
+    let entry = r#"[{"userAgent":"ContainerRecreateRequest","key":"default/demo"}]"#;
+    for (what, conditions) in [
+        ("closed", json!([gate("False", entry), {"type": "Ready", "status": "False"}])),
+        ("open", json!([gate("True", "[]")])),
+    ] {
+        let patch = Patch::Strategic(json!({"status": {"conditions": conditions}}));
+        pods.patch_status("gated", &write, &patch)
+            .await
+            .with_context(|| format!("a gate that is {what} for a request"))?;
+    }
+    let ready = Patch::Strategic(
+        json!({"status": {"conditions": [gate("False", entry), {"type": "Ready", "status": "True"}]}}),
+    );
+    refused("a pod that is said to be ready", pods.patch_status("gated", &write, &ready).await, says)
 }
 
 async fn writes_what_sidecar_sets_gave(admin: &Client, manager: &Client) -> Result<()> {

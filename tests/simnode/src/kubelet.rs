@@ -106,6 +106,19 @@ fn container(pod: &Pod, wanted: &Container, habits: &Habits, now: &str) -> (Cont
     (status, true)
 }
 
+/// What a kubelet reports of a pod when the running container of this name and id was stopped, and another runs in its place; none
+/// where there is no such container.
+pub fn restarted(pod: &Pod, name: &str, id: &str, now: &str) -> Option<Value> {
+    let mut containers = pod.status.container_statuses.clone();
+    let status = containers.iter_mut().find(|status| *status.name == *name && *status.container_id == *id)?;
+    status.state.running.as_ref()?;
+    let wanted = pod.spec.containers.iter().find(|wanted| *wanted.name == *name)?;
+    status.restart_count += 1;
+    status.container_id = container_id(pod, wanted, status.restart_count);
+    status.state.running = Some(Running { started_at: now.into() });
+    Some(json!({"metadata": {"uid": pod.metadata.uid}, "status": {"containerStatuses": containers}}))
+}
+
 /// What becomes of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {

@@ -1,15 +1,18 @@
 //! What the daemon of a simulated node answers to its NodeImage.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use berth_api::v1beta1::nodeimage::{
     ImagePullPhase, ImageStatus, ImageTagStatus, InspectedContainer, InspectedPod, NodeImage, NodeImageStatus,
+    StopContainer, StopPhase, StoppedContainer,
 };
 use berth_runtime::object::{NODE_IMAGES, Object, Resource};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::de::{Deserialize, Deserializer};
+use serde_json::Value;
 
-use crate::kubelet::image_id;
+use crate::kubelet::{image_id, restarted};
 use crate::pod::Pod;
 
 /// A NodeImage in a store.
@@ -71,6 +74,45 @@ pub fn answer(image: &NodeImage, pods: &[&Pod], missing: &[String], now: &Time) 
     (status != before).then_some(status)
 }
 
+/// What a daemon answers to stops: each at once, and what takes the place of the container lasts at once. With it what its kubelet
+/// reports then, for those pods that had the container.
+pub fn stopped(
+    image: &NodeImage,
+    pod: impl Fn(&StopContainer) -> Option<Arc<Pod>>,
+    now: &str,
+) -> (Vec<StoppedContainer>, Vec<(Arc<Pod>, Value)>) {
+    let before = image.status.iter().flat_map(|status| &status.stopped_containers).collect::<Vec<_>>();
+    let (mut answers, mut reports) = (Vec::new(), Vec::new());
+    for stop in &image.spec.stop_containers {
+        if let Some(before) = before.iter().find(|before| stop.is_answered_by(before)) {
+            answers.push((*before).clone());
+            continue;
+        }
+        let mut answer = StoppedContainer {
+            request: stop.request.clone(),
+            container: stop.container.clone(),
+            container_id: stop.container_id.clone(),
+            phase: if stop.cancelled { StopPhase::Cancelled } else { StopPhase::Gone },
+            ..StoppedContainer::default()
+        };
+        let pod = pod(stop).filter(|pod| *pod.metadata.uid == *stop.uid && !stop.cancelled);
+        let report = pod.and_then(|pod| {
+            let report = restarted(&pod, &stop.container, &stop.container_id, now)?;
+            Some((pod, report))
+        });
+        if let Some((pod, report)) = report {
+            answer.phase = StopPhase::Stopped;
+            let statuses = report["status"]["containerStatuses"].as_array().into_iter().flatten();
+            let next =
+                statuses.filter(|status| status["name"] == *stop.container).find_map(|s| s["containerID"].as_str());
+            answer.lasting_container_id = next.unwrap_or_default().to_owned();
+            reports.push((pod, report));
+        }
+        answers.push(answer);
+    }
+    (answers, reports)
+}
+
 /// What a pod's containers were created from. A look that shows nothing new keeps its time.
 fn inspected(pod: &Pod, before: &[InspectedPod], now: &Time) -> InspectedPod {
     let statuses = pod.status.container_statuses.iter().filter(|status| !status.container_id.is_empty());
@@ -105,6 +147,33 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_container_is_stopped_once_and_another_runs_in_its_place() {
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": {"namespace": "a", "name": "web", "uid": "u"},
+            "spec": {"nodeName": "n", "containers": [{"name": "app", "image": "app:1"}]},
+            "status": {"containerStatuses": [{"name": "app", "containerID": "c://a", "state": {"running": {"startedAt": "x"}}}]},
+        }))
+        .unwrap();
+        let pod = Arc::new(pod);
+        let stop = |id: &str| json!({"request": id, "namespace": "a", "name": "web", "uid": "u", "container": "app", "containerID": id});
+        let mut image: NodeImage =
+            serde_json::from_value(json!({"metadata": {}, "spec": {"stopContainers": [stop("c://a"), stop("c://b")]}}))
+                .unwrap();
+        let (answers, reports) = stopped(&image, |_| Some(pod.clone()), "now");
+        assert_eq!(
+            answers.iter().map(|answer| answer.phase).collect::<Vec<_>>(),
+            [StopPhase::Stopped, StopPhase::Gone]
+        );
+        let status = &reports[0].1["status"]["containerStatuses"][0];
+        assert_eq!(
+            (&status["restartCount"], &status["containerID"]),
+            (&json!(1), &json!(answers[0].lasting_container_id))
+        );
+        image.status = Some(NodeImageStatus { stopped_containers: answers.clone(), ..NodeImageStatus::default() });
+        assert_eq!(stopped(&image, |_| Some(pod.clone()), "now"), (answers, Vec::new()));
+    }
 
     #[test]
     fn every_pull_ends_once() {

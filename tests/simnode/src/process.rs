@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
+use berth_api::v1beta1::nodeimage::StopContainer;
 use berth_runtime::driver::{Driver, Next};
 use berth_runtime::election::Leadership;
 use berth_runtime::handover::Handover;
@@ -236,9 +237,23 @@ impl Kubelets {
         let found = asked.filter_map(|asked| Some((asked, self.pods.get(&asked.namespace, &asked.name)?)));
         let pods: Vec<_> = found.filter(|(asked, pod)| *asked.uid == *pod.metadata.uid).map(|(_, pod)| pod).collect();
         let pods: Vec<_> = pods.iter().map(|pod| &**pod).collect();
-        let Some(status) = nodeimage::answer(&held.0, &pods, missing, &Time(Timestamp::now())) else {
+        let before = held.0.status.clone().unwrap_or_default();
+        let mut status =
+            nodeimage::answer(&held.0, &pods, missing, &Time(Timestamp::now())).unwrap_or_else(|| before.clone());
+        let of = |stop: &StopContainer| self.pods.get(&stop.namespace, &stop.name);
+        let (stopped, reports) = nodeimage::stopped(&held.0, of, &now());
+        for (pod, report) in reports {
+            if let Err(error) = self.act(&pod, Action::Report(report)).await {
+                return after(Err(error));
+            }
+        }
+        // Answers that nobody asks for any more are worth no write.
+        if !stopped.is_empty() {
+            status.stopped_containers = stopped;
+        }
+        if status == before {
             return Next::Done;
-        };
+        }
         let patch = json!({"metadata": {"uid": held.uid()}, "status": replaced(&held.0.status, &status)});
         let Ok(path) = NODE_IMAGES.path("", &key.name) else { return Next::Done };
         let path = format!("{path}/status");

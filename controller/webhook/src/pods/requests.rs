@@ -24,3 +24,24 @@ pub(super) fn webhook(endpoint: &Endpoint, bundle: &str) -> Value {
         "clientConfig": endpoint.client_config(RECREATE_PATH, bundle),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pods::Asks;
+
+    #[test]
+    fn requests_of_both_versions_are_asked_for_and_nobody_waits_for_an_answer() {
+        let service =
+            Endpoint::Service { namespace: "kruise-system".to_owned(), name: "kruise-webhook-service".to_owned() };
+        let entry = webhook(&service, "PEM");
+        assert_eq!((&entry["failurePolicy"], &entry["timeoutSeconds"]), (&json!("Ignore"), &json!(TIMEOUT)));
+        assert_eq!(entry["rules"][0]["apiVersions"], json!(["v1alpha1", "v1beta1"]));
+        assert_eq!(entry["clientConfig"]["service"]["path"], RECREATE_PATH);
+        let asks = Asks { requests: true, ..Asks::default() };
+        assert!(asks.patch(&[], &service, "PEM").is_some());
+        let found = [serde_json::from_value(entry).unwrap()];
+        assert_eq!(asks.patch(&found, &service, "PEM"), None);
+        assert_eq!(asks.clone().within(&Asks::default()), Asks::default());
+    }
+}

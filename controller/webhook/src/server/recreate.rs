@@ -226,7 +226,9 @@ mod tests {
         let broken = judge(apiserver(Vec::new(), 500).await, &[]);
         assert_eq!(answered(&request("app"), &broken).await, through);
         // The schema refuses it.
-        for odd in [json!({"spec": "x"}), json!({"metadata": {}, "spec": {"podName": "web", "containers": "x"}}), json!(null)] {
+        for odd in
+            [json!({"spec": "x"}), json!({"metadata": {}, "spec": {"podName": "web", "containers": "x"}}), json!(null)]
+        {
             assert_eq!(answered(&odd, &known).await, through, "{odd}");
         }
         let closed = judge(apiserver(objects(), 404).await, &["containerrecreaterequests"]);

@@ -56,8 +56,32 @@ pub fn status(
             }
         }
     }
-    note_blocked(&mut next.conditions, blocked(snapshot, now), now);
-    Some(next)
+    note_blocked(&mut next.conditions, refused(snapshot, outcome).or_else(|| blocked(snapshot, now)), now);
+    Some(unless_seen_alone(next, request.status.as_ref()))
+}
+
+/// What was seen of the containers is written along with the rest, and is worth no write of its own.
+fn unless_seen_alone(
+    next: ContainerRecreateRequestStatus,
+    old: Option<&ContainerRecreateRequestStatus>,
+) -> ContainerRecreateRequestStatus {
+    let Some(old) = old else { return next };
+    let seen = old.container_status_snapshot.clone();
+    let as_seen = ContainerRecreateRequestStatus { container_status_snapshot: seen, ..next.clone() };
+    if as_seen == *old { as_seen } else { next }
+}
+
+/// A policy or a right that is lacking does not pass by itself.
+fn refused(snapshot: &Snapshot, outcome: &Outcome) -> Option<Blocked> {
+    let failure = outcome.failures.iter().find(|failure| failure.permanent)?;
+    let message = format!(
+        "ContainerRecreateRequest {}: {} {} was refused: {}",
+        snapshot.name(),
+        failure.deed,
+        failure.object,
+        failure.message
+    );
+    Some(Blocked { reason: "Refused", message })
 }
 
 fn observe(snapshot: &Snapshot, pod: &Pod, next: &mut ContainerRecreateRequestStatus) {

@@ -169,6 +169,35 @@ fn states_and_snapshot_of_a_restart_are_what_clients_of_the_peer_compare() {
 }
 
 #[test]
+fn what_is_seen_of_a_container_that_starts_is_written_with_its_state_and_not_alone() {
+    let mut killed = recreating();
+    killed["status"]["containerRecreateStates"] = json!([{"name": "app", "phase": "Recreating", "isKilled": true}]);
+    let starts = with(pod("b"), "/status/containerStatuses/0/ready", json!(false));
+    let seen = snapshot(&killed, Some(starts), Some(image(Some("Stopped"))));
+    assert_eq!(Some(round(&seen).1), seen.request.status);
+    let serves = snapshot(&killed, Some(pod("b")), Some(image(Some("Stopped"))));
+    assert_eq!(round(&serves).1.container_status_snapshot.len(), 1);
+}
+
+#[test]
+fn a_write_that_is_refused_is_told() {
+    let graceful = with(recreating(), "/spec/strategy/unreadyGracePeriodSeconds", json!(3));
+    let seen = snapshot(&graceful, Some(pod("a")), Some(idle()));
+    let plan = decide(&seen, now());
+    let failure = Failure {
+        deed: plan.actions().next().unwrap().deed(),
+        object: "web".into(),
+        message: "it is protected".into(),
+        code: 403,
+        permanent: true,
+        outdated: false,
+        taken: false,
+    };
+    let told = super::status(&seen, &plan, &Outcome { failures: vec![failure] }, now()).unwrap();
+    assert_eq!((told.conditions[0].type_.as_str(), told.conditions[0].reason.as_str()), ("Blocked", "Refused"));
+}
+
+#[test]
 fn a_deadline_leaves_the_states_as_they_are_and_says_what_is_undone() {
     let late = with(recreating(), "/spec/activeDeadlineSeconds", json!(10));
     let (_, status) = round(&snapshot(&late, Some(pod("a")), Some(image(None))));

@@ -21,6 +21,10 @@ pub struct Flags {
     /// Name of the node, and of its NodeImage.
     #[arg(long, env = "NODE_NAME", value_parser = name)]
     pub node_name: String,
+    /// Address of the node, where preStop hooks by HTTP reach pods that have its network. Without it such hooks fail, unless they name a
+    /// host.
+    #[arg(long, env = "NODE_IP")]
+    pub node_ip: Option<String>,
     /// Socket of the container runtime, as a path of the host. Without it the sockets of containerd, CRI-O and
     /// cri-dockerd are tried.
     #[arg(long, env = "CRI_SOCKET")]
@@ -100,6 +104,7 @@ impl Flags {
             });
         Settings {
             node_name: self.node_name.clone(),
+            node_ip: self.node_ip.as_deref().and_then(|address| address.parse().ok()),
             socket: SocketChoice {
                 host_root: self.host_root.clone(),
                 socket: self.cri_socket.clone().filter(|socket| !socket.is_empty()),

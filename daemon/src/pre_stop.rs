@@ -154,16 +154,16 @@ pub fn left(grace: Duration, hook: Duration) -> Duration {
     grace.saturating_sub(hook).max(GRACE_MIN)
 }
 
-/// Runs a container's hook, for as long as its grace period at most.
+/// Runs a container's hook, for as long as its grace period at most. The container and its sandbox are named by the runtime's ids.
 ///
 /// # Errors
 /// What went wrong, in words. The container is stopped all the same.
 pub async fn run(
     runtime: &Runtime,
-    container: &str,
-    sandbox: &str,
+    (container, sandbox): (&str, &str),
     hook: &Hook,
     grace: Duration,
+    node_ip: Option<IpAddr>,
 ) -> Result<(), String> {
     let begun = Instant::now();
     match hook {
@@ -181,7 +181,9 @@ pub async fn run(
                 "" => runtime.cri.sandbox_ip(sandbox).await.map_err(|error| error.to_string())?,
                 host => Some(host.to_owned()),
             };
-            let host = host.ok_or("the pod has the node's network, and its httpGet names no host")?;
+            // A sandbox without an address has its node's.
+            let host = host.or_else(|| node_ip.map(|ip| ip.to_string()));
+            let host = host.ok_or("the pod has the node's network, and --node-ip is not set")?;
             let left = grace.saturating_sub(begun.elapsed());
             let sent = tokio::time::timeout(left, request(&host, get)).await;
             sent.unwrap_or_else(|_| Err(format!("no answer within {} s", grace.as_secs())))

@@ -20,8 +20,8 @@ use crate::tasks::Now;
 const NAME_LABEL: &str = "io.kubernetes.container.name";
 const POD_LABEL: &str = "io.kubernetes.pod.name";
 const NAMESPACE_LABEL: &str = "io.kubernetes.pod.namespace";
-/// A stop that takes longer is told of before it is over: whoever waits knows that somebody is at it.
-const TOLD_AFTER: Duration = Duration::from_secs(2);
+/// A stop that takes longer is told of before it is over: after a minute without a word a request is given up.
+const TOLD_AFTER: Duration = Duration::from_secs(20);
 /// The pause after the runtime was away in the middle of a stop.
 const AGAIN: Duration = Duration::from_secs(1);
 /// The most bytes of a message.

@@ -1,6 +1,7 @@
 //! What takes time and is done beside the loop.
 
 use std::collections::{BTreeSet, HashSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -116,9 +117,9 @@ pub(super) async fn await_kubelet(stop: Stop, done: mpsc::Sender<Done>) {
 }
 
 /// Ends a container as its kubelet would: its hook first, then within what is left of its grace period.
-pub(super) async fn stop(runtime: Arc<Runtime>, stop: Stop, done: mpsc::Sender<Done>) {
+pub(super) async fn stop(runtime: Arc<Runtime>, node_ip: Option<IpAddr>, stop: Stop, done: mpsc::Sender<Done>) {
     let begun = Instant::now();
-    if let Err(why) = pre_stop::run(&runtime, &stop.id, &stop.sandbox, &stop.hook, stop.grace).await {
+    if let Err(why) = pre_stop::run(&runtime, (&stop.id, &stop.sandbox), &stop.hook, stop.grace, node_ip).await {
         warn!(container = stop.what, why, "the preStop hook failed");
     }
     let result = runtime.cri.stop_container(&stop.id, pre_stop::left(stop.grace, begun.elapsed())).await;
@@ -132,9 +133,9 @@ pub(super) async fn see(runtime: Arc<Runtime>, done: mpsc::Sender<Done>) {
 }
 
 /// Ends a container for a request, as [`stop`] does, and tells what became of it.
-pub(super) async fn end(runtime: Arc<Runtime>, begin: Begin, done: mpsc::Sender<Done>) {
+pub(super) async fn end(runtime: Arc<Runtime>, node_ip: Option<IpAddr>, begin: Begin, done: mpsc::Sender<Done>) {
     let begun = Instant::now();
-    let hooked = pre_stop::run(&runtime, &begin.id, &begin.sandbox, &begin.hook, begin.grace).await;
+    let hooked = pre_stop::run(&runtime, (&begin.id, &begin.sandbox), &begin.hook, begin.grace, node_ip).await;
     if let Err(why) = &hooked {
         warn!(container = begin.what, why, "the preStop hook failed");
     }

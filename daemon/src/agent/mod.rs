@@ -5,6 +5,7 @@ mod jobs;
 mod publish;
 
 use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -38,6 +39,8 @@ use publish::Publisher;
 pub struct Settings {
     /// The node's name, which is the NodeImage's.
     pub node_name: String,
+    /// Its address.
+    pub node_ip: Option<IpAddr>,
     /// Which runtime to use.
     pub socket: SocketChoice,
     /// Where pull secrets come from.
@@ -280,7 +283,7 @@ impl Agent {
         };
         for begin in begins {
             info!(container = begin.what, id = begin.id, request = begin.asked.request, "stopping for a request");
-            tokio::spawn(jobs::end(runtime.clone(), begin, self.done.clone()));
+            tokio::spawn(jobs::end(runtime.clone(), self.settings.node_ip, begin, self.done.clone()));
         }
     }
 
@@ -416,7 +419,7 @@ impl Agent {
         match &self.runtime {
             Connection::Ready(runtime) if asked => {
                 info!(container = stop.what, id = stop.id, "stopped, to be created anew with other variables");
-                tokio::spawn(jobs::stop(runtime.clone(), stop, self.done.clone()));
+                tokio::spawn(jobs::stop(runtime.clone(), self.settings.node_ip, stop, self.done.clone()));
             }
             _ => {
                 info!(container = stop.what, id = stop.id, asked, "not stopped after all");

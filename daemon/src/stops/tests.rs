@@ -92,14 +92,14 @@ fn a_stop_is_told_of_when_it_takes_its_time_and_when_it_is_over() {
     let begun = see(&mut stops, &asked, &containers, 10).remove(0);
     assert_eq!(see(&mut stops, &asked, &containers, 11), [], "once");
     assert_eq!(phases(&stops, &asked, 11), []);
-    assert_eq!(stops.wake(&asked, now(11).steady), Some(now(12).steady));
-    assert_eq!(phases(&stops, &asked, 12), [("app".to_owned(), StopPhase::Stopping)]);
-    stops.over(&begun, Some("ended with 1"), Ok(()), now(13));
-    let answer = stops.answers(&asked, now(13).steady).remove(0);
+    assert_eq!(stops.wake(&asked, now(11).steady), Some(now(30).steady));
+    assert_eq!(phases(&stops, &asked, 30), [("app".to_owned(), StopPhase::Stopping)]);
+    stops.over(&begun, Some("ended with 1"), Ok(()), now(31));
+    let answer = stops.answers(&asked, now(31).steady).remove(0);
     assert_eq!((answer.phase, answer.hook_message.as_str()), (StopPhase::Stopped, "ended with 1"));
     assert!(!stops.are_open(&asked));
-    assert_eq!(see(&mut stops, &asked, &containers, 14), [], "nor again");
-    assert_eq!(phases(&stops, &[], 14), [], "nobody asks any more");
+    assert_eq!(see(&mut stops, &asked, &containers, 32), [], "nor again");
+    assert_eq!(phases(&stops, &[], 32), [], "nobody asks any more");
 }
 
 #[test]

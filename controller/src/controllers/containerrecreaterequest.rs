@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use berth_api::recreated::{fill, node_of, patch};
 use berth_api::v1beta1::ContainerRecreateRequest;
-use berth_api::v1beta1::nodeimage::NodeImage;
+use berth_api::v1beta1::nodeimage::{NodeImage, StoppedContainer};
 use berth_kinds::containerrecreaterequest::{Snapshot, decide, needs_filling, pod_events, status};
 use berth_runtime::client::{self, Failed};
 use berth_runtime::driver::Next;
@@ -97,11 +97,11 @@ impl Controller for Reads {
         let (to, requests, pods) = (queue.clone(), self.requests.clone(), self.pods.clone());
         self.images.on_change(move |change| {
             // Nearly all changes of NodeImages are about images.
-            let asked = |image: &NodeImage| (image.spec.stop_containers.clone(), answers(image));
             let is_other = match change {
-                Change::Applied { old: Some(old), new } => asked(&old.0) != asked(&new.0),
-                Change::Applied { old: None, new } => asked(&new.0) != Default::default(),
-                Change::Deleted { old } => asked(&old.0) != Default::default(),
+                Change::Applied { old: Some(old), new } => {
+                    old.0.spec.stop_containers != new.0.spec.stop_containers || answers(&old.0) != answers(&new.0)
+                }
+                Change::Applied { old: None, .. } | Change::Deleted { .. } => true,
                 Change::Synced => false,
             };
             if !is_other {
@@ -184,8 +184,8 @@ fn key(request: &ContainerRecreateRequest) -> Key {
     Key::new(&part(&request.metadata.namespace), &part(&request.metadata.name))
 }
 
-fn answers(image: &NodeImage) -> Vec<berth_api::v1beta1::nodeimage::StoppedContainer> {
-    image.status.as_ref().map(|status| status.stopped_containers.clone()).unwrap_or_default()
+fn answers(image: &NodeImage) -> &[StoppedContainer] {
+    image.status.as_ref().map(|status| status.stopped_containers.as_slice()).unwrap_or_default()
 }
 
 /// What nobody filled in when the request was created: the pod is read, for no feed keeps its hooks.

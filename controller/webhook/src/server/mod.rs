@@ -61,6 +61,8 @@ struct Shared {
     questions: Questions,
     /// What it is asked about namespaces: who waits for a pod does not wait for templates.
     namespaces: Questions,
+    /// What it is asked about the pods of requests: who creates many at once reads what came of each.
+    requests: Questions,
     judge: Judge,
 }
 
@@ -129,6 +131,7 @@ impl Server {
             large: Arc::default(),
             questions: Questions::default(),
             namespaces: Questions::default(),
+            requests: Questions { of_each: Allowance::new(200, Duration::from_millis(10)), ..Questions::default() },
             judge,
         });
         let service = service_fn(move |request| {
@@ -231,7 +234,7 @@ impl Question {
                 answered.unwrap_or_else(|_| Err(inject::Question::unasked())).map_err(unanswered)
             }
             Self::Pod(question) => {
-                let answered = match shared.questions.ask(caller).await {
+                let answered = match shared.requests.ask(caller).await {
                     Some(_asking) => question.answer(&shared.judge).await,
                     None => question.unasked(),
                 };

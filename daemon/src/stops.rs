@@ -22,6 +22,8 @@ const POD_LABEL: &str = "io.kubernetes.pod.name";
 const NAMESPACE_LABEL: &str = "io.kubernetes.pod.namespace";
 /// A stop that takes longer is told of before it is over: after a minute without a word a request is given up.
 const TOLD_AFTER: Duration = Duration::from_secs(20);
+/// A container that was created so long ago has started by then.
+const STARTS_WITHIN: SignedDuration = SignedDuration::from_secs(30);
 /// The pause after the runtime was away in the middle of a stop.
 const AGAIN: Duration = Duration::from_secs(1);
 /// The most bytes of a message.
@@ -52,6 +54,8 @@ pub struct Stops {
     answers: Vec<StoppedContainer>,
     /// By the runtime's id: what is being stopped, for what, and since when.
     at_work: HashMap<String, (StopContainer, Instant)>,
+    /// By the runtime's id: since when the next containers are seen to run.
+    running: HashMap<String, Instant>,
     /// Something may be other than when the containers were seen last.
     due: bool,
     under_way: bool,
@@ -196,6 +200,7 @@ impl Stops {
 
     /// Tells those that have run for long enough, by this node's clock alone.
     fn look_for_next_ones(&mut self, asked: &[StopContainer], containers: &[Container], now: Now) {
+        self.running.retain(|id, _| containers.iter().any(|container| container.id == *id));
         for answer in &mut self.answers {
             let Some(stop) = asked.iter().find(|stop| stop.is_answered_by(answer)) else { continue };
             let is_due = matches!(answer.phase, StopPhase::Stopped | StopPhase::Gone) && !stop.cancelled;
@@ -207,7 +212,8 @@ impl Stops {
                 answer.lasting_container_id.clear();
                 continue;
             };
-            let left = time_left(next, stop, now.time);
+            let since = *self.running.entry(next.id.clone()).or_insert(now.steady);
+            let left = time_left(next, stop, now, since);
             if left.is_positive() {
                 answer.lasting_container_id.clear();
                 let at = now.steady + left.unsigned_abs();
@@ -283,12 +289,16 @@ fn begin(stop: &StopContainer, container: &Container) -> Begin {
     }
 }
 
-fn time_left(next: &Container, stop: &StopContainer, now: Timestamp) -> SignedDuration {
+/// How long the container still has to run. A runtime lists when it was created, and it starts some time after that: so what counts is
+/// since when it is seen to run, but for one that is old when it is seen first.
+fn time_left(next: &Container, stop: &StopContainer, now: Now, since: Instant) -> SignedDuration {
     let wanted = SignedDuration::from_secs(i64::from(stop.min_started_seconds));
-    let created = Timestamp::from_nanosecond(next.created_at.into()).unwrap_or(now);
-    let age = now.duration_since(created);
-    // A clock that was set back would make it wait for longer than it is asked to.
-    if age.is_negative() { wanted } else { wanted.saturating_sub(age) }
+    let created = Timestamp::from_nanosecond(next.created_at.into()).unwrap_or(now.time);
+    if now.time.duration_since(created) > wanted.saturating_add(STARTS_WITHIN) {
+        return SignedDuration::ZERO;
+    }
+    let seen = SignedDuration::try_from(now.steady.duration_since(since)).unwrap_or(SignedDuration::MAX);
+    wanted.saturating_sub(seen)
 }
 
 /// The runtime's own id: `containerd://abc` is `abc`.

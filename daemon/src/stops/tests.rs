@@ -153,8 +153,11 @@ fn the_next_container_lasts_by_this_nodes_clock() {
     for (containers, at, expected) in [
         (vec![], 12, ""),
         (vec![container("app", "b", 13)], 14, ""),
-        (vec![container("app", "b", 13)], 17, ""),
-        (vec![container("app", "b", 13)], 18, "containerd://b"),
+        (vec![container("app", "b", 13)], 18, ""),
+        (vec![container("app", "b", 13)], 19, "containerd://b"),
+        (vec![container("app", "c", 20)], 20, ""),
+        // A daemon that has not seen it start believes what it is told of its creation when that was long ago.
+        (vec![container("app", "d", 21)], 57, "containerd://d"),
     ] {
         see(&mut stops, &asked, &containers, at);
         assert_eq!(lasting(&stops), expected, "{at}");

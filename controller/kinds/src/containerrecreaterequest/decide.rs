@@ -42,7 +42,12 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
             plan.add_stage("fill in", vec![Step::new(action, "nobody filled it in when it was created".to_owned())]);
         }
         Verdict::Turn(other) => plan.wait(format!("ContainerRecreateRequest {other} of the same pod comes first")),
-        Verdict::Foreign => plan.wait("the provider of its node restarts the containers".to_owned()),
+        Verdict::Foreign(pod) => {
+            if grace_left(request, now).is_none() {
+                take_out_of_service(snapshot, pod, &mut plan, now);
+            }
+            plan.wait("the provider of its node restarts the containers".to_owned());
+        }
         Verdict::Work(pod) => {
             work(snapshot, pod, &mut plan, now);
             due(snapshot, pod, now).into_iter().for_each(|due| plan.look_again_after(due));

@@ -36,7 +36,14 @@ pub fn status(
         Verdict::Fill(_) => return request.status.clone(),
         Verdict::Turn(other) if other.is_empty() => return request.status.clone(),
         Verdict::Turn(_) => next.phase = RecreatePhase::Pending,
-        Verdict::Foreign => {}
+        Verdict::Foreign(pod) => {
+            // The provider goes by both.
+            see(snapshot, pod, &mut next);
+            if grace_begins(snapshot, pod, plan, outcome, now) {
+                set(&mut next.conditions, grace(now));
+            }
+            return Some(next);
+        }
         Verdict::Work(pod) => {
             next.phase = RecreatePhase::Recreating;
             observe(snapshot, pod, &mut next);
@@ -86,6 +93,10 @@ fn refused(snapshot: &Snapshot, outcome: &Outcome) -> Option<Blocked> {
 
 fn observe(snapshot: &Snapshot, pod: &Pod, next: &mut ContainerRecreateRequestStatus) {
     next.container_recreate_states = snapshot.course(pod).states();
+    see(snapshot, pod, next);
+}
+
+fn see(snapshot: &Snapshot, pod: &Pod, next: &mut ContainerRecreateRequestStatus) {
     let seen = snapshots(snapshot, pod);
     // Between two containers the last one that was seen stays.
     if !seen.is_empty() {

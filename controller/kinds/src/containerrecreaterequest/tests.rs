@@ -318,7 +318,12 @@ fn without_daemons_a_request_ends_and_a_providers_own_is_left_to_it() {
     let seen = snapshot(&foreign, Some(pod("b")), None);
     let (plan, status) = round(&seen);
     assert!(plan.is_idle());
-    assert_eq!(Some(status), seen.request.status, "its states are the provider's");
+    let before = seen.request.status.clone().unwrap();
+    assert_eq!(status.container_recreate_states, before.container_recreate_states, "its states are the provider's");
+    assert_eq!(status.container_status_snapshot[0].container_id, "c://b", "who sees the new one here");
+    foreign["spec"]["strategy"]["unreadyGracePeriodSeconds"] = json!(3);
+    let (plan, status) = round(&snapshot(&foreign, Some(pod("a")), None));
+    assert_eq!((patches(&plan).len(), status.conditions[0].type_.as_str()), (2, "PreRecreateGrace"));
 }
 
 #[test]

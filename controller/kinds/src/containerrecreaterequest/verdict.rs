@@ -29,8 +29,8 @@ pub(super) enum Verdict<'a> {
     },
     /// Another request of the pod comes first.
     Turn(String),
-    /// Another service does the work.
-    Foreign,
+    /// Another service does the work, for which the pod is out of service and its containers are seen.
+    Foreign(&'a Pod),
     /// Its containers are restarted.
     Work(&'a Pod),
 }
@@ -82,7 +82,7 @@ pub(super) fn verdict(snapshot: &Snapshot, now: Timestamp) -> Verdict<'_> {
     if silence_left(snapshot, now).is_some_and(|left| !left.is_positive()) {
         return complete("daemon has not responded for a long time");
     }
-    if is_virtual(request) { Verdict::Foreign } else { Verdict::Work(pod) }
+    if is_virtual(request) { Verdict::Foreign(pod) } else { Verdict::Work(pod) }
 }
 
 /// The request's pod, if it is still that one and stays.

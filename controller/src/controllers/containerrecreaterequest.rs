@@ -2,6 +2,7 @@
 //! NodeImage controller's.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use berth_api::recreated::{fill, node_of, patch};
 use berth_api::v1beta1::ContainerRecreateRequest;
@@ -17,6 +18,7 @@ use berth_runtime::{Change, Key, Object, Resource, Store};
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::plan::{Action, Outcome, Plan};
 use berth_workload::pod::Pod;
+use berth_workload::recreate::{is_over, pod_uid};
 use berth_workload::resource::{NODES, PODS};
 use jiff::Timestamp;
 use kube::Client;
@@ -134,6 +136,11 @@ impl Controller for Reads {
         {
             return next;
         }
+        match is_unseen(&acting.client, &request.0, pod.as_deref()).await {
+            Ok(true) => return Next::After(UNSEEN),
+            Ok(false) => {}
+            Err(failed) => return Next::Retry(failed.to_string()),
+        }
         let snapshot = match self.observe(&acting.client, &request, acting.gates).await {
             Ok(snapshot) => snapshot,
             Err(failed) => return Next::Retry(failed.to_string()),
@@ -186,6 +193,23 @@ fn key(request: &ContainerRecreateRequest) -> Key {
 
 fn answers(image: &NodeImage) -> &[StoppedContainer] {
     image.status.as_ref().map(|status| status.stopped_containers.as_slice()).unwrap_or_default()
+}
+
+/// A pod that the store has not yet wakes the request when it comes; at the latest it is looked at again after this time.
+const UNSEEN: Duration = Duration::from_secs(1);
+
+/// Is the request's pod there, and the store has not seen it yet? Then it has not gone.
+///
+/// # Errors
+/// The server's answer.
+async fn is_unseen(client: &Client, request: &ContainerRecreateRequest, seen: Option<&Pod>) -> Result<bool, Failed> {
+    let Some(uid) = pod_uid(request).filter(|_| !is_over(request)) else { return Ok(false) };
+    if seen.is_some_and(|pod| *pod.metadata.uid == *uid) {
+        return Ok(false);
+    }
+    let namespace = request.metadata.namespace.as_deref().unwrap_or_default();
+    let pod = read(client, &PODS, namespace, &request.spec.pod_name).await?;
+    Ok(pod.is_some_and(|pod| pod["metadata"]["uid"] == uid))
 }
 
 /// What nobody filled in when the request was created: the pod is read, for no feed keeps its hooks.

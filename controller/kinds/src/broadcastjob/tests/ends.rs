@@ -61,7 +61,8 @@ fn a_job_that_is_resumed_as_soon_as_it_is_paused_is_not_paused_again() {
     let mut world = running(json!({"parallelism": 1, "failurePolicy": {"type": "Pause"}}));
     world.finish(&world.pod_of("n0"), "Failed");
     for _ in 0..20 {
-        world.step();
+        world.see();
+        world.round(None);
         if world.job.as_ref().unwrap()["status"]["phase"] == phase::PAUSED {
             break;
         }

@@ -8,10 +8,10 @@ use berth_api::names::condition;
 use berth_controller::flags::{Explain, ExplainKind, Output};
 use berth_kinds::broadcastjob::{decide as decide_broadcast_job, status as broadcast_job_status};
 use berth_kinds::cloneset::{decide as decide_clone_set, status as clone_set_status};
-use berth_kinds::daemonset::{decide as decide_daemon_set, status as daemon_set_status};
 use berth_kinds::containerrecreaterequest::{
     decide as decide_container_recreate_request, status as container_recreate_request_status,
 };
+use berth_kinds::daemonset::{decide as decide_daemon_set, status as daemon_set_status};
 use berth_kinds::persistentpodstate::{
     Pinning, decide as decide_persistent_pod_state, explain as explain_persistent_pod_state,
 };
@@ -29,8 +29,10 @@ use kube::Client;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::controllers::{Controller, broadcastjob, cloneset, daemonset, persistentpodstate, sidecarset, statefulset};
-use crate::controllers::{Controller, cloneset, containerrecreaterequest, persistentpodstate, sidecarset, statefulset};
+use crate::controllers::{
+    Controller, broadcastjob, cloneset, containerrecreaterequest, daemonset, persistentpodstate, sidecarset,
+    statefulset,
+};
 use crate::injection::Injection;
 use crate::pod_pinning::PodPinning;
 use crate::reads::{Namespaces, Stores};
@@ -137,6 +139,8 @@ impl Look<'_> {
         let plan = decide_daemon_set(&snapshot, now);
         let status = daemon_set_status(&snapshot, &plan, &Outcome::default(), now);
         Ok(explained("DaemonSet", self, plan, &json!(status), &json!(snapshot.set.status)))
+    }
+
     async fn at_container_recreate_request(&self) -> anyhow::Result<Explained> {
         let mut stores = Stores::default();
         let reads = containerrecreaterequest::Reads::new(&mut stores.reader());

@@ -17,7 +17,6 @@ use berth_runtime::supervisor::Supervisor;
 use berth_runtime::{CancellationToken, TaskTracker, client, http};
 use berth_webhook::{PodIdentity, Readiness};
 use berth_workload::gates::{Gate, Gates};
-use berth_workload::inplace::resize::Ability;
 use berth_workload::resource::CONTAINER_RECREATE_REQUESTS;
 use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
@@ -197,12 +196,14 @@ fn webhook_config(flags: &Run, gates: Gates) -> berth_webhook::Config {
     }
 }
 
-/// Where SidecarSets are not worked on, nobody asks for a pod on its way into the cluster, the readiness gate neither.
+/// Where SidecarSets are not worked on, nobody asks for a pod on its way into the cluster, the readiness gate neither; and where
+/// ContainerRecreateRequests are not, there is no webhook that changes anything.
 fn of_kinds(gates: Gates, custom_resource_enable: &str) -> Gates {
-    if Kinds::parse(custom_resource_enable).has("SidecarSet") {
-        return gates;
-    }
-    gates.with(Gate::PodWebhook, false).with(Gate::KruisePodReadinessGate, false)
+    let mut kinds = Kinds::parse(custom_resource_enable);
+    let (injects, fills_in) = (kinds.has("SidecarSet"), kinds.has(CONTAINER_RECREATE_REQUESTS.kind));
+    let gated = injects && gates.has(Gate::KruisePodReadinessGate);
+    let served = (injects || fills_in) && gates.has(Gate::PodWebhook);
+    gates.with(Gate::PodWebhook, served).with(Gate::KruisePodReadinessGate, gated)
 }
 
 /// Probes and metrics, on one address or two.

@@ -146,17 +146,11 @@ apps.kruise.io/cloneset-instance-id
 {{- end -}}
 {{- end -}}
 
-{{- /* `true` where the controller serves a pod webhook: for SidecarSets and readiness gates, or to pin pods. */ -}}
-{{- define "berth.podWebhook" -}}
-{{- $kinds := .Values.controller.customResourceEnable | default "" -}}
-{{- $gates := .Values.controller.featureGates | default "" -}}
-{{- $changes := and (or (eq $kinds "") (has "SidecarSet" (splitList "," $kinds))) (not (regexMatch "(^|,)PodWebhook=false" $gates)) -}}
 {{- /* `true` where the controller serves a mutating webhook: for SidecarSets, for readiness gates, for ContainerRecreateRequests, or to pin pods. */ -}}
 {{- define "berth.podWebhook" -}}
 {{- $kinds := .Values.controller.customResourceEnable | default "" -}}
 {{- $gates := .Values.controller.featureGates | default "" -}}
-{{- $gated := or (regexMatch "(^|,)KruisePodReadinessGate=true" $gates) (and (regexMatch "(^|,)AllAlpha=true" $gates) (not (regexMatch "(^|,)KruisePodReadinessGate=false" $gates))) -}}
-{{- $changes := and (or (eq $kinds "") (has "SidecarSet" (splitList "," $kinds)) (has "ContainerRecreateRequest" (splitList "," $kinds)) $gated) (not (regexMatch "(^|,)PodWebhook=false" $gates)) -}}
+{{- $changes := and (or (eq $kinds "") (has "SidecarSet" (splitList "," $kinds)) (has "ContainerRecreateRequest" (splitList "," $kinds))) (not (regexMatch "(^|,)PodWebhook=false" $gates)) -}}
 {{- if or $changes (eq (include "berth.podPinning" .) "webhook") }}true{{ end -}}
 {{- end -}}
 

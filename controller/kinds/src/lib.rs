@@ -6,8 +6,8 @@
 
 pub mod broadcastjob;
 pub mod cloneset;
-pub mod daemonset;
 pub mod containerrecreaterequest;
+pub mod daemonset;
 pub mod foreignpod;
 pub mod imagelistpulljob;
 pub mod imagepulljob;

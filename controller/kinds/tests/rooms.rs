@@ -12,13 +12,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each decides for one kind of object.
-const KINDS: [&str; 10] = [
+const KINDS: [&str; 11] = [
     "broadcastjob",
     "cloneset",
-    "daemonset",
-const KINDS: [&str; 9] = [
-    "cloneset",
     "containerrecreaterequest",
+    "daemonset",
     "foreignpod",
     "imagelistpulljob",
     "imagepulljob",

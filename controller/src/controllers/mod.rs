@@ -2,8 +2,8 @@
 
 pub(crate) mod broadcastjob;
 pub(crate) mod cloneset;
-pub(crate) mod daemonset;
 pub(crate) mod containerrecreaterequest;
+pub(crate) mod daemonset;
 mod foreignpod;
 mod imagelistpulljob;
 mod imagepulljob;

@@ -7,8 +7,8 @@
 
 mod broadcastjob;
 mod cloneset;
-mod daemonset;
 mod containerrecreaterequest;
+mod daemonset;
 mod imagelistpulljob;
 mod imagepulljob;
 mod nodeimage;
@@ -88,20 +88,6 @@ pub const CLONE_SET: Kind = Kind {
     faults: validation::of_clone_set,
 };
 
-/// Advanced DaemonSet.
-pub const DAEMON_SET: Kind = Kind {
-    group: GROUP,
-    kind: "DaemonSet",
-    plural: "daemonsets",
-    namespaced: true,
-    stored: Version::V1Beta1,
-    older: &[Version::V1Alpha1],
-    read: read::<v1beta1::DaemonSet>,
-    limits: Limits::of_specs,
-    template: Some("spec.template"),
-    owns: &["pods", "controllerrevisions", "imagepulljobs"],
-    mapping: conversion::daemonset::MAPPING,
-    faults: validation::of_daemon_set,
 /// ContainerRecreateRequest.
 pub const CONTAINER_RECREATE_REQUEST: Kind = Kind {
     group: GROUP,
@@ -116,6 +102,22 @@ pub const CONTAINER_RECREATE_REQUEST: Kind = Kind {
     owns: &[],
     mapping: conversion::containerrecreaterequest::MAPPING,
     faults: |_| Vec::new(),
+};
+
+/// Advanced DaemonSet.
+pub const DAEMON_SET: Kind = Kind {
+    group: GROUP,
+    kind: "DaemonSet",
+    plural: "daemonsets",
+    namespaced: true,
+    stored: Version::V1Beta1,
+    older: &[Version::V1Alpha1],
+    read: read::<v1beta1::DaemonSet>,
+    limits: Limits::of_specs,
+    template: Some("spec.template"),
+    owns: &["pods", "controllerrevisions", "imagepulljobs"],
+    mapping: conversion::daemonset::MAPPING,
+    faults: validation::of_daemon_set,
 };
 
 /// ImageListPullJob.
@@ -216,13 +218,11 @@ pub const STATEFUL_SET: Kind = Kind {
 };
 
 /// Each kind with what its definition is made of, in the order of their names, in which messages list them.
-pub(crate) const TABLE: [(Kind, Schema); 9] = [
+pub(crate) const TABLE: [(Kind, Schema); 10] = [
     (BROADCAST_JOB, broadcastjob::SCHEMA),
     (CLONE_SET, cloneset::SCHEMA),
-    (DAEMON_SET, daemonset::SCHEMA),
-pub(crate) const TABLE: [(Kind, Schema); 8] = [
-    (CLONE_SET, cloneset::SCHEMA),
     (CONTAINER_RECREATE_REQUEST, containerrecreaterequest::SCHEMA),
+    (DAEMON_SET, daemonset::SCHEMA),
     (IMAGE_LIST_PULL_JOB, imagelistpulljob::SCHEMA),
     (IMAGE_PULL_JOB, imagepulljob::SCHEMA),
     (NODE_IMAGE, nodeimage::SCHEMA),

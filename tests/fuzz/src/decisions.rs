@@ -4,10 +4,12 @@ use std::fmt::Debug;
 use std::sync::{Arc, LazyLock};
 
 use berth_api::names::{annotation as annotations, label};
-use berth_api::v1beta1::{BroadcastJob, CloneSet, ImageListPullJob, ImagePullJob, NodeImage, StatefulSet};
-use berth_kinds::{broadcastjob, cloneset, imagelistpulljob, imagepulljob, nodeimage, statefulset};
-use berth_api::v1beta1::{CloneSet, ContainerRecreateRequest, ImageListPullJob, ImagePullJob, NodeImage, StatefulSet};
-use berth_kinds::{cloneset, containerrecreaterequest, imagelistpulljob, imagepulljob, nodeimage, statefulset};
+use berth_api::v1beta1::{
+    BroadcastJob, CloneSet, ContainerRecreateRequest, ImageListPullJob, ImagePullJob, NodeImage, StatefulSet,
+};
+use berth_kinds::{
+    broadcastjob, cloneset, containerrecreaterequest, imagelistpulljob, imagepulljob, nodeimage, statefulset,
+};
 use berth_workload::claim::Claim;
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::inplace::resize::Ability;

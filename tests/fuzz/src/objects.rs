@@ -31,18 +31,15 @@ impl Type {
 }
 
 /// The types of all versions of all kinds.
-const TYPES: [Type; 18] = [
+const TYPES: [Type; 20] = [
     Type::of::<v1alpha1::BroadcastJob>("BroadcastJob", Version::V1Alpha1),
     Type::of::<v1beta1::BroadcastJob>("BroadcastJob", Version::V1Beta1),
     Type::of::<v1alpha1::CloneSet>("CloneSet", Version::V1Alpha1),
     Type::of::<v1beta1::CloneSet>("CloneSet", Version::V1Beta1),
-    Type::of::<v1alpha1::DaemonSet>("DaemonSet", Version::V1Alpha1),
-    Type::of::<v1beta1::DaemonSet>("DaemonSet", Version::V1Beta1),
-const TYPES: [Type; 16] = [
-    Type::of::<v1alpha1::CloneSet>("CloneSet", Version::V1Alpha1),
-    Type::of::<v1beta1::CloneSet>("CloneSet", Version::V1Beta1),
     Type::of::<v1alpha1::ContainerRecreateRequest>("ContainerRecreateRequest", Version::V1Alpha1),
     Type::of::<v1beta1::ContainerRecreateRequest>("ContainerRecreateRequest", Version::V1Beta1),
+    Type::of::<v1alpha1::DaemonSet>("DaemonSet", Version::V1Alpha1),
+    Type::of::<v1beta1::DaemonSet>("DaemonSet", Version::V1Beta1),
     Type::of::<v1alpha1::ImageListPullJob>("ImageListPullJob", Version::V1Alpha1),
     Type::of::<v1beta1::ImageListPullJob>("ImageListPullJob", Version::V1Beta1),
     Type::of::<v1alpha1::ImagePullJob>("ImagePullJob", Version::V1Alpha1),

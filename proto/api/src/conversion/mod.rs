@@ -8,8 +8,8 @@
 //! that it is. So no object is too deep to be converted, and a conversion takes little more memory than the object's text.
 
 pub(crate) mod cloneset;
-pub(crate) mod daemonset;
 pub(crate) mod containerrecreaterequest;
+pub(crate) mod daemonset;
 mod json;
 pub(crate) mod memory;
 pub(crate) mod nodeimage;

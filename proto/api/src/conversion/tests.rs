@@ -1,5 +1,5 @@
-mod daemonset;
 mod containerrecreaterequest;
+mod daemonset;
 mod hostile;
 mod sidecarset;
 

@@ -2,8 +2,8 @@
 
 pub mod broadcastjob;
 pub mod cloneset;
-pub mod daemonset;
 pub mod containerrecreaterequest;
+pub mod daemonset;
 pub mod imagelistpulljob;
 pub mod imagepulljob;
 pub mod nodeimage;
@@ -13,8 +13,8 @@ pub mod statefulset;
 
 pub use broadcastjob::BroadcastJob;
 pub use cloneset::CloneSet;
-pub use daemonset::DaemonSet;
 pub use containerrecreaterequest::ContainerRecreateRequest;
+pub use daemonset::DaemonSet;
 pub use imagelistpulljob::ImageListPullJob;
 pub use imagepulljob::ImagePullJob;
 pub use nodeimage::NodeImage;

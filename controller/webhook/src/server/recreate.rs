@@ -9,7 +9,7 @@ use std::time::Duration;
 use berth_api::kinds::CONTAINER_RECREATE_REQUEST;
 use berth_api::name::{Name, Namespace};
 use berth_api::recreated::{fill, node_of};
-use berth_api::v1beta1::ContainerRecreateRequest;
+use berth_api::v1beta1::containerrecreaterequest::ContainerRecreateRequestSpec;
 use kube::Client;
 use kube::api::GetParams;
 use kube::core::Request as KubeRequest;
@@ -53,8 +53,7 @@ pub(super) fn look(body: &[u8], judge: &Judge) -> Result<Look<Question>, serde_j
     let limits = (CONTAINER_RECREATE_REQUEST.limits)(judge.object_max_bytes);
     // What is too large, or is none, the schema or the validating webhook refuses.
     let is_light = limits.check_object(&berth_api::weight::without_managed_fields(text)).is_ok();
-    let read = is_light.then(|| serde_json::from_str::<ContainerRecreateRequest>(text).ok()).flatten();
-    let pod = read.map(|request| request.spec.pod_name).unwrap_or_default();
+    let pod = if is_light { pod_name(text) } else { String::new() };
     let object = if pod.is_empty() { None } else { serde_json::from_str(text).ok() };
     let review = Request { uid: Cow::Owned(uid), namespace: Cow::Owned(namespace), pod: object };
     let mut answer = Answer::to(&review);
@@ -64,6 +63,16 @@ pub(super) fn look(body: &[u8], judge: &Judge) -> Result<Look<Question>, serde_j
         return Ok(Look::Asks(Question { review, pod }));
     }
     answer.written().map(Look::Answer)
+}
+
+/// The pod that a request names; empty where it names none. Of the status nothing is read: a client may send a status that is none,
+/// such as Go's with an empty phase, and the apiserver drops it.
+fn pod_name(request: &str) -> String {
+    #[derive(Deserialize)]
+    struct Named {
+        spec: ContainerRecreateRequestSpec,
+    }
+    serde_json::from_str::<Named>(request).map(|named| named.spec.pod_name).unwrap_or_default()
 }
 
 impl Question {
@@ -234,5 +243,18 @@ mod tests {
         let closed = judge(apiserver(objects(), 404).await, &["containerrecreaterequests"]);
         assert_eq!(answered(&request("app"), &closed).await["status"]["message"], "off: turn it on");
         assert!(look(b"{}", &known).is_err());
+    }
+
+    #[test]
+    fn the_pod_is_read_whatever_else_a_client_sends() {
+        for (request, expected) in [
+            (json!({"spec": {"podName": "a", "containers": [{"name": "b"}]}, "status": {"phase": ""}}), "a"),
+            (json!({"spec": {"podName": "a", "containers": 7}}), ""),
+            (json!({"spec": {"podName": 7}}), ""),
+            (json!({"spec": {}}), ""),
+            (json!([]), ""),
+        ] {
+            assert_eq!(pod_name(&request.to_string()), expected, "{request}");
+        }
     }
 }

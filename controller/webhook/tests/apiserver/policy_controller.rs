@@ -114,7 +114,11 @@ async fn scene(stage: &Stage, admin: Client) -> Result<Scene> {
         refused("an annotation", scene.manager.merge(&crd, &labels).await, "may write spec.conversion")?;
         refused("a CloneSet", scene.manager.merge(&format!("{CLONE_SETS}/web"), &labels).await, "annotations")?;
         let bare = pod("early", &json!([]));
-        refused("a bare pod", scene.manager.create(PODS, &bare).await, "what a CloneSet or StatefulSet controls")
+        refused(
+            "a bare pod",
+            scene.manager.create(PODS, &bare).await,
+            "what a BroadcastJob or CloneSet or DaemonSet or StatefulSet controls",
+        )
     })
     .await?;
     Ok(scene)
@@ -165,7 +169,7 @@ async fn pods_of_clonesets(Scene { manager, owner, admin }: &Scene) -> Result<()
     refused(
         "the image of a released pod",
         manager.strategic(path, &image).await,
-        "what a CloneSet or StatefulSet controls",
+        "what a BroadcastJob or CloneSet or DaemonSet or StatefulSet controls",
     )?;
     let adopted_and_changed = json!({"metadata": {"ownerReferences": [owner]},
                                      "spec": {"containers": [{"name": "main", "image": "evil:1"}]}});
@@ -187,7 +191,7 @@ async fn pods_of_clonesets(Scene { manager, owner, admin }: &Scene) -> Result<()
 
 /// What a thief would send for pods.
 async fn pods_of_others(Scene { manager, owner, admin }: &Scene) -> Result<()> {
-    let says = "what a CloneSet or StatefulSet controls";
+    let says = "what a BroadcastJob or CloneSet or DaemonSet or StatefulSet controls";
     let mut other = owner.clone();
     other["controller"] = json!(false);
     refused(
@@ -260,7 +264,7 @@ async fn claims_of_others(Scene { manager, owner, admin }: &Scene) -> Result<()>
     refused(
         "a claim of nobody",
         manager.create(CLAIMS, &claim("x", &json!([]))).await,
-        "what a CloneSet or StatefulSet controls",
+        "what a BroadcastJob or CloneSet or DaemonSet or StatefulSet controls",
     )?;
     let mut theirs = claim("theirs", &json!([]));
     theirs["metadata"]["labels"] = json!({"app": "db"});
@@ -307,7 +311,7 @@ async fn revisions(Scene { manager, owner, admin }: &Scene) -> Result<()> {
     let path = &format!("{REVISIONS}/web-1");
     manager.merge(path, &json!({"revision": 2, "metadata": {"annotations": {"a": "b"}}})).await.context("a number")?;
     manager.delete(path).await.context("a deletion")?;
-    let says = "what a CloneSet or StatefulSet controls";
+    let says = "what a BroadcastJob or CloneSet or DaemonSet or StatefulSet controls";
     refused("a revision of nobody", manager.create(REVISIONS, &revision("x", &json!([]))).await, says)?;
     admin.create(REVISIONS, &revision("theirs", &another_owner())).await?;
     let path = &format!("{REVISIONS}/theirs");

@@ -26,9 +26,10 @@ fn the_controllers_token_pauses_broadcast_jobs_and_deletes_those_with_a_ttl_alon
         let create = PostParams::default();
         by_hand.create(&create, &job("stays", &json!({}))?).await?;
         by_hand.create(&create, &job("ends", &json!({"ttlSecondsAfterFinished": 60}))?).await?;
+        let early = Patch::Merge(json!({"spec": {"parallelism": 9}}));
         until("the policy is in force", async || {
-            let answer = manager.create(&create, &job("own", &json!({}))?).await;
-            refused("one of its own", answer, "kruise-manager may create NodeImages")
+            let answer = manager.patch("stays", &PatchParams::default(), &early).await;
+            refused("a wider job", answer, "kruise-manager may set paused")
         })
         .await?;
         let answer = manager.delete("stays", &DeleteParams::default()).await;

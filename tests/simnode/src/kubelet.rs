@@ -49,7 +49,8 @@ pub fn next(pod: &Pod, seen: Duration, habits: &Habits, now: &str) -> Action {
         return Action::Rest;
     }
     if pod.spec.node_name.is_empty() {
-        let ours = matches!(&*pod.spec.scheduler_name, "" | DEFAULT_SCHEDULER);
+        let ours = matches!(&*pod.spec.scheduler_name, "" | DEFAULT_SCHEDULER)
+            && pod.spec.pinned_to.as_deref().is_none_or(nodes::is_ours);
         return if ours && pod.metadata.deletion_timestamp.is_none() { Action::Bind } else { Action::Rest };
     }
     if !nodes::is_ours(&pod.spec.node_name) {

@@ -76,6 +76,9 @@ pub struct Spec {
     pub node_name: Box<str>,
     /// Who may bind it.
     pub scheduler_name: Box<str>,
+    /// The one node that it may be bound to, where its affinity names one.
+    #[serde(rename = "affinity", deserialize_with = "berth_workload::pod::pinned::to_node")]
+    pub pinned_to: Option<Box<str>>,
     /// Containers that start before the others. Those that are to end have ended at once, and nothing is told of them.
     pub init_containers: Box<[Container]>,
     /// Its containers.

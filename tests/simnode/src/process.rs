@@ -206,8 +206,9 @@ impl Kubelets {
         let path = PODS.path(namespace, name).map_err(|error| kube::Error::Service(error.into()))?;
         match action {
             Action::Bind => {
-                let number = self.turn.fetch_add(1, Ordering::Relaxed) % self.options.nodes.max(1);
-                let target = json!({"apiVersion": "v1", "kind": "Node", "name": nodes::name(number)});
+                let next = || nodes::name(self.turn.fetch_add(1, Ordering::Relaxed) % self.options.nodes.max(1));
+                let node = pod.spec.pinned_to.as_deref().map_or_else(next, str::to_owned);
+                let target = json!({"apiVersion": "v1", "kind": "Node", "name": node});
                 let metadata = json!({"name": name, "namespace": namespace, "uid": pod.metadata.uid});
                 let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target});
                 self.send::<Value>(Method::POST, &format!("{path}/binding"), JSON, &binding).await.map(|_| ())

@@ -6,7 +6,7 @@ mod availability;
 pub mod gates;
 mod native;
 pub mod order;
-mod pinned;
+pub mod pinned;
 pub mod priority;
 pub mod resources;
 pub mod spread;

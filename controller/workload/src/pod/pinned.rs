@@ -35,8 +35,11 @@ struct Field {
     values: Vec<Box<str>>,
 }
 
-/// The node that a term names by `metadata.name`, and no other beside it.
-pub(super) fn to_node<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<str>>, D::Error> {
+/// Reads the affinity of a pod: the node that a term names by `metadata.name`, and no other beside it.
+///
+/// # Errors
+/// The deserializer's, where it is no affinity.
+pub fn to_node<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<str>>, D::Error> {
     let affinity = Option::<Affinity>::deserialize(deserializer)?.unwrap_or_default();
     let terms = affinity.node_affinity.and_then(|affinity| affinity.required).unwrap_or_default().node_selector_terms;
     let mut fields = terms.into_iter().flat_map(|term| term.match_fields);

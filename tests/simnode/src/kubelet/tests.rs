@@ -64,6 +64,19 @@ fn running() -> Value {
 }
 
 #[test]
+fn a_pod_that_names_its_node_waits_for_no_other() {
+    for (node, wanted) in [("sim-7", Action::Bind), ("node-1", Action::Rest)] {
+        let by_name = json!({"key": "metadata.name", "operator": "In", "values": [node]});
+        let terms = json!({"nodeSelectorTerms": [{"matchFields": [by_name]}]});
+        let pod = pod(|pod| {
+            pod["spec"]["nodeName"] = json!("");
+            pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = terms.clone();
+        });
+        assert_eq!(look(&pod, 0, &Habits::default()), wanted, "{node}");
+    }
+}
+
+#[test]
 fn who_gets_a_node() {
     for (node, scheduler, deleted, wanted) in [
         ("", "default-scheduler", false, Action::Bind),

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use berth_api::kinds;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -88,6 +88,28 @@ pub async fn list(client: &Client, namespace: &str, kind: &str, labels: &str) ->
     list.items.into_iter().map(|object| Ok(serde_json::to_value(object)?)).collect()
 }
 
+/// Asks for the end of an object.
+///
+/// # Errors
+/// The server's, unchanged.
+pub async fn delete(client: &Client, namespace: &str, kind: &str, name: &str, how: &DeleteParams) -> Result<()> {
+    api_by_kind(client, namespace, kind)?.delete(name, how).await?;
+    Ok(())
+}
+
+/// Waits until there is no such object.
+///
+/// # Errors
+/// When it is there after `patience`.
+pub async fn until_gone(client: &Client, namespace: &str, kind: &str, name: &str, patience: Duration) -> Result<()> {
+    let (api, deadline) = (api_by_kind(client, namespace, kind)?, Instant::now() + patience);
+    while api.get_opt(name).await?.is_some() {
+        ensure!(Instant::now() < deadline, "{kind} {namespace}/{name} is there after {patience:?}");
+        sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
+}
+
 fn api_by_kind(client: &Client, namespace: &str, kind: &str) -> Result<Api<DynamicObject>> {
     let (version, kind) = kind.rsplit_once('/').with_context(|| format!("{kind:?} is not GROUP/VERSION/KIND"))?;
     api_of(client, namespace, &json!({"apiVersion": version, "kind": kind}))
@@ -117,10 +139,16 @@ pub mod kind {
     pub const PERSISTENT_POD_STATE: &str = "apps.kruise.io/v1beta1/PersistentPodState";
     /// SidecarSet.
     pub const SIDECAR_SET: &str = "apps.kruise.io/v1beta1/SidecarSet";
+    /// Kubernetes' own DaemonSet.
+    pub const NATIVE_DAEMON_SET: &str = "apps/v1/DaemonSet";
     /// Kubernetes' own StatefulSet.
     pub const NATIVE_STATEFUL_SET: &str = "apps/v1/StatefulSet";
     /// Claim.
     pub const CLAIM: &str = "v1/PersistentVolumeClaim";
+    /// Node.
+    pub const NODE: &str = "v1/Node";
+    /// A step of a workload's history.
+    pub const REVISION: &str = "apps/v1/ControllerRevision";
     /// Pod.
     pub const POD: &str = "v1/Pod";
     /// Event.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition};
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition, PodSpec};
 
 /// Seconds for people: `1.25 s`.
 pub fn seconds(duration: Duration) -> String {
@@ -22,6 +22,8 @@ pub struct PodView {
     pub name: String,
     /// Empty until scheduled.
     pub node: String,
+    /// The one node that its affinity lets it run on; empty where it names none.
+    pub pinned: String,
     /// Empty until it has one.
     pub ip: String,
     /// Labels.
@@ -79,6 +81,7 @@ impl PodView {
             uid: pod.metadata.uid.clone().unwrap_or_default(),
             name: pod.metadata.name.clone().unwrap_or_default(),
             node: spec.and_then(|s| s.node_name.clone()).unwrap_or_default(),
+            pinned: spec.and_then(pinned).unwrap_or_default(),
             ip: status.and_then(|s| s.pod_ip.clone()).unwrap_or_default(),
             revision: labels.get(REVISION_LABEL).cloned().unwrap_or_default(),
             labels,
@@ -110,6 +113,14 @@ impl PodView {
     pub fn restarts(&self) -> i32 {
         self.containers.values().map(|c| c.restarts).sum()
     }
+}
+
+fn pinned(spec: &PodSpec) -> Option<String> {
+    let required =
+        spec.affinity.as_ref()?.node_affinity.as_ref()?.required_during_scheduling_ignored_during_execution.as_ref()?;
+    let mut fields = required.node_selector_terms.iter().flat_map(|term| term.match_fields.iter().flatten());
+    let named = fields.find(|field| field.key == "metadata.name")?;
+    named.values.as_ref()?.first().cloned()
 }
 
 /// The label with the name of the revision that a pod belongs to.

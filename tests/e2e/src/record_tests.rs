@@ -11,6 +11,7 @@ pub(crate) fn pod(uid: &str, revision: &str, serves: bool) -> PodView {
         uid: uid.into(),
         name: format!("pod-{uid}"),
         node: "node-1".into(),
+        pinned: String::new(),
         ip: "10.0.0.1".into(),
         labels: [(REVISION_LABEL.to_owned(), revision.to_owned())].into(),
         annotations: BTreeMap::new(),

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use berth_api::names::annotation::{
     AUTO_GENERATE_PERSISTENT_POD_STATE, INJECTED_PERSISTENT_POD_STATE, REQUIRED_PERSISTENT_TOPOLOGY,
 };
@@ -218,10 +218,7 @@ impl NativeRun<'_> {
     }
 
     async fn delete(&self, of_kind: &str, name: &str) -> Result<()> {
-        let (version, kind) = of_kind.rsplit_once('/').context("no version")?;
-        let api = objects::api_of(&self.world.client, &self.namespace, &json!({"apiVersion": version, "kind": kind}))?;
-        api.delete(name, &DeleteParams::background()).await?;
-        Ok(())
+        objects::delete(&self.world.client, &self.namespace, of_kind, name, &DeleteParams::background()).await
     }
 
     /// How it is, and why that is not what is wanted.

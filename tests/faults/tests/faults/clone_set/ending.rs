@@ -41,7 +41,7 @@ impl Ending {
     pub(crate) async fn read(client: &Client, node: &str, namespace: &str, rollout: Rollout) -> Result<Ending> {
         let set = objects::get(client, namespace, kind::CLONE_SET, SET).await?;
         let pods = objects::list(client, namespace, kind::POD, &format!("{APP}={SET}")).await?;
-        let revisions = objects::list(client, namespace, "apps/v1/ControllerRevision", "").await?;
+        let revisions = objects::list(client, namespace, kind::REVISION, "").await?;
         let node_image = objects::get(client, "", kind::NODE_IMAGE, node).await?;
         let mut status = set["status"].clone();
         for condition in status["conditions"].as_array_mut().into_iter().flatten() {

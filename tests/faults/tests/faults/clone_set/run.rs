@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use berth_e2e::objects::{self, APP, kind};
 use berth_e2e::record::{Moment, PodView};
 use berth_e2e::watch::PodWatch;
-use kube::api::{DeleteParams, PropagationPolicy};
+use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
 use crate::clone_set::ending::{Ending, Good};
@@ -83,11 +83,8 @@ impl<'a> Run<'a> for CloneSetRun<'a> {
 
     /// Deletes the CloneSet, and its pods with it. The namespace stays: it costs nothing, and its end takes long.
     async fn clean_up(&self) -> Result<()> {
-        let manifest = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet"});
-        let api = objects::api_of(&self.world.client, &self.namespace, &manifest)?;
-        let background = Some(PropagationPolicy::Background);
-        api.delete(SET, &DeleteParams { propagation_policy: background, ..DeleteParams::default() }).await?;
-        Ok(())
+        let how = DeleteParams::background();
+        objects::delete(&self.world.client, &self.namespace, kind::CLONE_SET, SET, &how).await
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use berth_api::names::annotation::INPLACE_UPDATE_WAIT_FOR_IMAGE;
 use berth_e2e::objects::{self, APP, kind};
 use futures::future::try_join_all;
@@ -17,7 +17,6 @@ use crate::stateful_set::pod_template;
 use crate::world::{MUTATING, NAMESPACE, PATIENCE, World};
 
 const CONFIGURATION: &str = "admissionregistration.k8s.io/v1/MutatingWebhookConfiguration";
-const REVISION: &str = "apps/v1/ControllerRevision";
 /// On a revision: the SidecarSet that it is of.
 const OF_SET: &str = "kruise.io/sidecarset-name";
 
@@ -107,10 +106,7 @@ impl Group<'_> {
 
     /// At once.
     pub(super) async fn delete(&self, namespace: &str, of_kind: &str, name: &str) -> Result<()> {
-        let (version, kind) = of_kind.rsplit_once('/').context("no version")?;
-        let api = objects::api_of(&self.world.client, namespace, &json!({"apiVersion": version, "kind": kind}))?;
-        api.delete(name, &DeleteParams::background().grace_period(0)).await?;
-        Ok(())
+        objects::delete(&self.world.client, namespace, of_kind, name, &DeleteParams::background().grace_period(0)).await
     }
 
     pub(super) async fn pods(&self) -> Result<Vec<Value>> {
@@ -119,7 +115,7 @@ impl Group<'_> {
 
     /// The history of a SidecarSet, the oldest first.
     pub(super) async fn revisions(&self, set: &str) -> Result<Vec<Value>> {
-        let mut all = objects::list(&self.world.client, NAMESPACE, REVISION, &format!("{OF_SET}={set}")).await?;
+        let mut all = objects::list(&self.world.client, NAMESPACE, kind::REVISION, &format!("{OF_SET}={set}")).await?;
         all.sort_by_key(|revision| revision["revision"].as_i64());
         Ok(all)
     }

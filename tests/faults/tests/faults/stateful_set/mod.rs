@@ -5,9 +5,7 @@ mod expected;
 mod manifest;
 mod run;
 
-use std::time::{Duration, Instant};
-
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use berth_api::names::annotation::{AUTO_GENERATE_PERSISTENT_POD_STATE, PREFERRED_PERSISTENT_TOPOLOGY};
 use berth_api::names::label;
 use berth_e2e::objects::{self, kind};
@@ -194,11 +192,7 @@ fn is_untouched(pod: &Value) -> bool {
 
 async fn make_again(run: &StatefulRun<'_>) -> Result<()> {
     run.delete(kind::STATEFUL_SET, SET, PropagationPolicy::Orphan).await?;
-    let deadline = Instant::now() + PATIENCE;
-    while objects::get(&run.world.client, &run.namespace, kind::STATEFUL_SET, SET).await.is_ok() {
-        ensure!(Instant::now() < deadline, "the set does not go");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    objects::until_gone(&run.world.client, &run.namespace, kind::STATEFUL_SET, SET, PATIENCE).await?;
     run.create().await
 }
 

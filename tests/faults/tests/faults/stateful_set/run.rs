@@ -164,12 +164,8 @@ impl StatefulRun<'_> {
     }
 
     pub(super) async fn delete(&self, of_kind: &str, name: &str, propagation: PropagationPolicy) -> Result<()> {
-        let (version, kind) = of_kind.rsplit_once('/').unwrap_or_default();
-        let manifest = json!({"apiVersion": version, "kind": kind});
-        let api = objects::api_of(&self.world.client, &self.namespace, &manifest)?;
-        let propagation = Some(propagation);
-        api.delete(name, &DeleteParams { propagation_policy: propagation, ..DeleteParams::default() }).await?;
-        Ok(())
+        let how = DeleteParams { propagation_policy: Some(propagation), ..DeleteParams::default() };
+        objects::delete(&self.world.client, &self.namespace, of_kind, name, &how).await
     }
 
     /// How it is, and why that is not what is wanted.

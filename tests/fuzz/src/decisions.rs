@@ -1,20 +1,21 @@
 //! Decisions about whatever the apiserver holds: each input is a world, the objects that a decision reads.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::{Arc, LazyLock};
 
 use berth_api::names::{annotation as annotations, label};
 use berth_api::v1beta1::{
-    BroadcastJob, CloneSet, ContainerRecreateRequest, ImageListPullJob, ImagePullJob, NodeImage, StatefulSet,
+    BroadcastJob, CloneSet, ContainerRecreateRequest, DaemonSet, ImageListPullJob, ImagePullJob, NodeImage, StatefulSet,
 };
 use berth_kinds::{
-    broadcastjob, cloneset, containerrecreaterequest, imagelistpulljob, imagepulljob, nodeimage, statefulset,
+    broadcastjob, cloneset, containerrecreaterequest, daemonset, imagelistpulljob, imagepulljob, nodeimage, statefulset,
 };
 use berth_workload::claim::Claim;
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::inplace::resize::Ability;
 use berth_workload::node::{Node, image};
-use berth_workload::plan::{Failure, Outcome, Plan};
+use berth_workload::plan::{Action, Failure, Outcome, Plan};
 use berth_workload::pod::{Metadata, Pod};
 use berth_workload::podset::{Phases, split_by_selector};
 use berth_workload::recreate::stop::Requested;
@@ -46,6 +47,8 @@ struct World {
     jobs: Vec<Value>,
     nodes: Vec<Value>,
     overlapping: Vec<String>,
+    /// By node: of which generation of the set pods ended there, how often, and when the last did.
+    ended: BTreeMap<Box<str>, [i64; 3]>,
 }
 
 impl World {
@@ -65,6 +68,30 @@ impl World {
     fn gates(&self) -> Gates {
         berth_controller::gates::parse(&self.gates).unwrap_or_default()
     }
+
+    fn revisions(&self) -> Vec<Arc<Revision>> {
+        let mut revisions = all::<Revision>(&self.revisions);
+        revision::sort(&mut revisions);
+        revisions
+    }
+
+    fn node_images(&self) -> BTreeMap<Box<str>, Arc<NodeImage>> {
+        all::<NodeImage>(&self.images).into_iter().map(|image| (image::name(&image).into(), image)).collect()
+    }
+
+    fn nodes(&self) -> BTreeMap<Box<str>, Arc<Node>> {
+        all::<Node>(&self.nodes).into_iter().map(|node| (node.metadata.name.clone(), node)).collect()
+    }
+
+    /// Those of image pulls, where there is such a kind.
+    fn jobs(&self) -> Option<Vec<Arc<ImagePullJob>>> {
+        (self.resize < 128).then(|| all(&self.jobs))
+    }
+
+    /// Pods of nobody, and those that somebody controls.
+    fn pods(&self) -> (Vec<Arc<Pod>>, Vec<Arc<Pod>>) {
+        all::<Pod>(&self.pods).into_iter().partition(|pod| pod.metadata.controller().is_none())
+    }
 }
 
 fn one<T: DeserializeOwned>(value: &Value) -> Option<Arc<T>> {
@@ -82,9 +109,7 @@ pub(crate) fn clone_set(data: &[u8]) {
 
 fn decide_clone_set(world: &World) {
     let Some(set) = one::<CloneSet>(&world.set) else { return };
-    let mut revisions = all::<Revision>(&world.revisions);
-    revision::sort(&mut revisions);
-    let (images, nodes) = (all::<NodeImage>(&world.images), all::<Node>(&world.nodes));
+    let revisions = world.revisions();
     let nobodys = |metadata: &Metadata| metadata.controller().is_none();
     let orphans = cloneset::Orphans::of(
         &set,
@@ -99,28 +124,24 @@ fn decide_clone_set(world: &World) {
         claims: all(&world.claims),
         orphans,
         revisions,
-        node_images: images.into_iter().map(|image| (image::name(&image).into(), image)).collect(),
-        jobs: (world.resize < 128).then(|| all(&world.jobs)),
+        node_images: world.node_images(),
+        jobs: world.jobs(),
         unreadable: Vec::new(),
         overlapping: world.overlapping.clone(),
-        nodes: nodes.into_iter().map(|node| (node.metadata.name.clone(), node)).collect(),
+        nodes: world.nodes(),
         phases: Phases::default(),
         gates: world.gates(),
         resize: world.resize(),
         seed: 7,
         set: set.clone(),
     };
-    let (plan, now) = (cloneset::decide(&snapshot, world.now()), world.now());
-    sound(&plan);
-    assert_eq!(cloneset::decide(&snapshot, now), plan, "the same world, another plan");
-    for outcome in [Outcome::default(), failed(&plan)] {
-        let Some(status) = cloneset::status(&snapshot, &plan, &outcome, now) else { continue };
-        kept(&status);
-        // What was written is what is read the next time.
+    let now = world.now();
+    let plan = decided(|| cloneset::decide(&snapshot, now));
+    let again = |status| {
         let told = CloneSet { status: Some(status), ..(*set).clone() };
-        let again = cloneset::Snapshot { set: Arc::new(told), ..snapshot.clone() };
-        sound(&cloneset::decide(&again, now));
-    }
+        cloneset::decide(&cloneset::Snapshot { set: Arc::new(told), ..snapshot.clone() }, now)
+    };
+    told(&plan, |outcome| cloneset::status(&snapshot, &plan, outcome, now), again);
     for other in &world.jobs {
         if let Some(other) = one::<CloneSet>(other) {
             assert_eq!(cloneset::overlap(&set, &other), cloneset::overlap(&other, &set));
@@ -131,10 +152,7 @@ fn decide_clone_set(world: &World) {
 pub(crate) fn stateful_set(data: &[u8]) {
     let Some(world) = World::read(data) else { return };
     let Some(set) = one::<StatefulSet>(&world.set) else { return };
-    let mut revisions = all::<Revision>(&world.revisions);
-    revision::sort(&mut revisions);
-    let (of_nobody, owned): (Vec<_>, Vec<_>) =
-        all::<Pod>(&world.pods).into_iter().partition(|pod| pod.metadata.controller().is_none());
+    let (revisions, (of_nobody, owned)) = (world.revisions(), world.pods());
     let (pods, strays) = split_by_selector(&set.spec.selector, owned);
     let gates = world.gates();
     let (created, mut claims) = statefulset::names_to_look_at(&set, &pods, gates.has(Gate::StatefulSetStartOrdinal));
@@ -147,10 +165,10 @@ pub(crate) fn stateful_set(data: &[u8]) {
         others: of_nobody.iter().map(|pod| (pod.metadata.name.clone(), pod.clone())).collect(),
         orphans: statefulset::Orphans::of(&set, of_nobody, revisions.clone()),
         claims: named.map(|claim| (claim.metadata.name.clone(), claim)).collect(),
-        node_images: all(&world.images).into_iter().map(|image| (image::name(&image).into(), image)).collect(),
-        jobs: (world.resize < 128).then(|| all(&world.jobs)),
-        nodes: all::<Node>(&world.nodes).into_iter().map(|node| (node.metadata.name.clone(), node)).collect(),
-        watched_nodes: all::<Node>(&world.nodes).into_iter().map(|node| (node.metadata.name.clone(), node)).collect(),
+        node_images: world.node_images(),
+        jobs: world.jobs(),
+        nodes: world.nodes(),
+        watched_nodes: world.nodes(),
         unreadable: Vec::new(),
         phases: Phases::default(),
         resize: world.resize(),
@@ -160,14 +178,75 @@ pub(crate) fn stateful_set(data: &[u8]) {
         revisions,
         gates,
     };
-    let (plan, now) = (statefulset::decide(&snapshot, world.now()), world.now());
-    sound(&plan);
-    assert_eq!(statefulset::decide(&snapshot, now), plan, "the same world, another plan");
-    for outcome in [Outcome::default(), failed(&plan)] {
-        let Some(status) = statefulset::status(&snapshot, &plan, &outcome, now) else { continue };
-        kept(&status);
+    let now = world.now();
+    let plan = decided(|| statefulset::decide(&snapshot, now));
+    let again = |status| {
         let told = StatefulSet { status: Some(status), ..(*set).clone() };
-        sound(&statefulset::decide(&statefulset::Snapshot { set: Arc::new(told), ..snapshot.clone() }, now));
+        statefulset::decide(&statefulset::Snapshot { set: Arc::new(told), ..snapshot.clone() }, now)
+    };
+    told(&plan, |outcome| statefulset::status(&snapshot, &plan, outcome, now), again);
+}
+
+pub(crate) fn daemon_set(data: &[u8]) {
+    let Some(world) = World::read(data) else { return };
+    let Some(set) = one::<DaemonSet>(&world.set) else { return };
+    let (revisions, (of_nobody, owned)) = (world.revisions(), world.pods());
+    let namesakes = daemonset::namesakes(&set, &owned);
+    let (pods, strays) = split_by_selector(&set.spec.selector, owned);
+    let ended = world.ended.iter().filter_map(|(node, [generation, times, last])| {
+        let (times, last) = (u32::try_from(*times).ok()?, Timestamp::from_second(*last).ok()?);
+        Some((node.clone(), daemonset::Ended { generation: *generation, times, last }))
+    });
+    let snapshot = daemonset::Snapshot {
+        hooks: daemonset::hooks(&set),
+        orphans: daemonset::Orphans::of(&set, of_nobody, revisions.clone()),
+        node_images: world.node_images(),
+        jobs: world.jobs(),
+        unreadable: Vec::new(),
+        nodes: world.nodes(),
+        ended: ended.collect(),
+        phases: Phases::default(),
+        gates: world.gates(),
+        resize: world.resize(),
+        seed: 7,
+        set: set.clone(),
+        pods,
+        strays,
+        namesakes,
+        revisions,
+    };
+    let now = world.now();
+    let plan = decided(|| daemonset::decide(&snapshot, now));
+    each_node_has_its_pod(&snapshot, &plan);
+    daemonset::noted(&snapshot, &plan, now);
+    for node in snapshot.nodes.values() {
+        assert!(!daemonset::is_news(&set, Some(node), node), "a node that stays is no news");
+    }
+    let again = |status| {
+        let told = DaemonSet { status: Some(status), ..(*set).clone() };
+        daemonset::decide(&daemonset::Snapshot { set: Arc::new(told), ..snapshot.clone() }, now)
+    };
+    told(&plan, |outcome| daemonset::status(&snapshot, &plan, outcome, now), again);
+}
+
+/// A pod is made only on a node that there is, and that has none; or one, where a second may be beside it.
+fn each_node_has_its_pod(snapshot: &daemonset::Snapshot, plan: &Plan) {
+    let rolling = snapshot.set.spec.update_strategy.rolling_update.as_ref();
+    let most = if rolling.is_some_and(|rolling| rolling.max_surge.is_some()) { 2 } else { 1 };
+    let made = plan.actions().filter_map(|action| match action {
+        Action::CreatePod { body } => body.read::<Pod>(),
+        _ => None,
+    });
+    let mut pods: BTreeMap<String, usize> = BTreeMap::new();
+    for pod in &snapshot.pods {
+        *pods.entry(daemonset::node_of(pod).to_owned()).or_default() += 1;
+    }
+    for pod in made {
+        let node = daemonset::node_of(&pod);
+        assert!(snapshot.nodes.contains_key(node), "a pod is made for node {node:?}, which is not there");
+        let here = pods.entry(node.to_owned()).or_default();
+        *here += 1;
+        assert!(*here <= most, "node {node} gets pod {here} of at most {most}");
     }
 }
 
@@ -220,12 +299,11 @@ pub(crate) fn image_pull_job(data: &[u8]) {
         imagepulljob::Snapshot { job: job.clone(), node_images: images, pods, leaving, gates: world.gates() };
     let (plan, now) = (imagepulljob::decide(&snapshot, world.now()), world.now());
     sound(&plan);
-    for outcome in [Outcome::default(), failed(&plan)] {
-        let status = imagepulljob::status(&snapshot, &plan, &outcome, now);
-        kept(&status);
+    let again = |status| {
         let told = ImagePullJob { status: Some(status), ..(*job).clone() };
-        sound(&imagepulljob::decide(&imagepulljob::Snapshot { job: Arc::new(told), ..snapshot.clone() }, now));
-    }
+        imagepulljob::decide(&imagepulljob::Snapshot { job: Arc::new(told), ..snapshot.clone() }, now)
+    };
+    told(&plan, |outcome| Some(imagepulljob::status(&snapshot, &plan, outcome, now)), again);
 }
 
 pub(crate) fn image_list_pull_job(data: &[u8]) {
@@ -234,12 +312,11 @@ pub(crate) fn image_list_pull_job(data: &[u8]) {
     let snapshot = imagelistpulljob::Snapshot { list: list.clone(), jobs: all(&world.jobs), gates: world.gates() };
     let (plan, now) = (imagelistpulljob::decide(&snapshot, world.now()), world.now());
     sound(&plan);
-    for outcome in [Outcome::default(), failed(&plan)] {
-        let status = imagelistpulljob::status(&snapshot, &plan, &outcome, now);
-        kept(&status);
+    let again = |status| {
         let told = ImageListPullJob { status: Some(status), ..(*list).clone() };
-        sound(&imagelistpulljob::decide(&imagelistpulljob::Snapshot { list: Arc::new(told), ..snapshot.clone() }, now));
-    }
+        imagelistpulljob::decide(&imagelistpulljob::Snapshot { list: Arc::new(told), ..snapshot.clone() }, now)
+    };
+    told(&plan, |outcome| Some(imagelistpulljob::status(&snapshot, &plan, outcome, now)), again);
 }
 
 pub(crate) fn node_image(data: &[u8]) {
@@ -303,6 +380,27 @@ fn container_recreate_requests(world: &World) {
                 ));
             }
         }
+    }
+}
+
+/// The plan, which is the same for the same world.
+fn decided(decide: impl Fn() -> Plan) -> Plan {
+    let plan = decide();
+    sound(&plan);
+    assert_eq!(decide(), plan, "the same world, another plan");
+    plan
+}
+
+/// Whatever comes of a plan: the status that is written is what is read the next time, and can be decided on.
+fn told<T: Serialize + DeserializeOwned + PartialEq + Debug>(
+    plan: &Plan,
+    status: impl Fn(&Outcome) -> Option<T>,
+    again: impl Fn(T) -> Plan,
+) {
+    for outcome in [Outcome::default(), failed(plan)] {
+        let Some(status) = status(&outcome) else { continue };
+        kept(&status);
+        sound(&again(status));
     }
 }
 

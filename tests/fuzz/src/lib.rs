@@ -40,6 +40,7 @@ pub const TARGETS: [Target; 19] = [
     Target { name: "cni_record", run: cni::record },
     Target { name: "container", run: node::container },
     Target { name: "custom_resource", run: objects::custom_resource },
+    Target { name: "daemon_set", run: decisions::daemon_set },
     Target { name: "image_list_pull_job", run: decisions::image_list_pull_job },
     Target { name: "image_pull_job", run: decisions::image_pull_job },
     Target { name: "node_image", run: decisions::node_image },

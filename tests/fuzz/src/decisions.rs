@@ -56,8 +56,9 @@ impl World {
         Self::deserialize(document(data)?).ok()
     }
 
+    /// No clock is at a time before the year 0, which the types write and do not read.
     fn now(&self) -> Timestamp {
-        Timestamp::from_second(self.now).unwrap_or(Timestamp::UNIX_EPOCH)
+        Timestamp::from_second(self.now.max(0)).unwrap_or(Timestamp::UNIX_EPOCH)
     }
 
     fn resize(&self) -> Ability {

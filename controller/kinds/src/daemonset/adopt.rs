@@ -9,8 +9,9 @@ use berth_api::v1beta1::daemonset::DaemonSet;
 use berth_workload::plan::{Plan, Stage};
 use berth_workload::pod::{Metadata, Pod};
 use berth_workload::podset::adopt::{self, MOST};
-use berth_workload::revision::{HASH_LABEL, REVISION_LABEL, Revision, short};
+use berth_workload::revision::{self, HASH_LABEL, REVISION_LABEL, Revision, short};
 use berth_workload::selector::Selector;
+use jiff::{SignedDuration, Timestamp};
 
 use super::{Snapshot, workload};
 
@@ -64,6 +65,27 @@ pub fn namesakes(set: &DaemonSet, pods: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
             && adopt::is_named_and_selected(&workload, &selector, metadata)
     };
     pods.iter().filter(|pod| is_one(pod)).cloned().collect()
+}
+
+/// So long after its creation a set waits for revisions that it is to take over.
+const LATE: SignedDuration = SignedDuration::from_secs(10);
+
+/// A pod that is left to the set, or about to be, and whose revision is not seen yet, and for how long it is waited for: it comes
+/// by another watch than the pod and the set, and a revision that is made meanwhile would be another one than the pod's, and
+/// replace it. Not for long, for somebody may have deleted it.
+pub(super) fn awaited(snapshot: &Snapshot, now: Timestamp) -> Option<(&Arc<Pod>, SignedDuration)> {
+    let created = snapshot.set.metadata.creation_timestamp.as_ref()?.0;
+    let rest = LATE - now.duration_since(created);
+    if !rest.is_positive() || rest > LATE {
+        return None;
+    }
+    let is_seen = |pod: &Pod| {
+        let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
+        let is_known = |revisions| revision::of_label(label, revisions).is_some();
+        label.is_empty() || is_known(&snapshot.revisions) || is_known(&snapshot.orphans.revisions)
+    };
+    let pods = snapshot.orphans.pods.iter().chain(&snapshot.namesakes);
+    pods.into_iter().find(|pod| !is_seen(pod)).map(|pod| (pod, rest))
 }
 
 /// Takes over the revisions. Empty if there are none.

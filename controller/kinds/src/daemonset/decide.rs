@@ -45,16 +45,16 @@ fn fill(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
             return scene.refuse(plan, refusal);
         }
     };
-    match revisions(snapshot, &template) {
+    match revisions(snapshot, &template, plan, now) {
         Ok((revisions, renumber)) => {
             plan.add_stage("revision", renumber.into_iter().collect());
             roll_out(snapshot, &template, &settings, &places, &revisions, plan, now);
         }
         Err(stages) => {
             bring_to_end(snapshot, plan, now);
-            let steps = stages.last().and_then(|stage| stage.steps.first());
-            let reason = steps.map_or_else(String::new, |step| format!("waits for its revision: {}", step.reason));
-            plan.wait(reason);
+            if let Some(step) = stages.last().and_then(|stage| stage.steps.first()) {
+                plan.wait(format!("waits for its revision: {}", step.reason));
+            }
             plan.stages.extend(stages);
         }
     }
@@ -70,13 +70,29 @@ fn bring_to_end(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
 }
 
 /// The revisions to work with, once those of nobody are taken over.
-fn revisions(snapshot: &Snapshot, template: &Value) -> Result<(Revisions, Option<Step>), Vec<Stage>> {
+fn revisions(
+    snapshot: &Snapshot,
+    template: &Value,
+    plan: &mut Plan,
+    now: Timestamp,
+) -> Result<(Revisions, Option<Step>), Vec<Stage>> {
     let adopted = adopt::revisions(snapshot);
     if !adopted.is_empty() {
         return Err(adopted);
     }
     let found = history::revisions(&snapshot.scene(), template, BTreeMap::new());
-    let (mut revisions, renumber) = found.map_err(|stage| vec![stage])?;
+    let (mut revisions, renumber) = match (found, adopt::awaited(snapshot, now)) {
+        (Ok(found), _) => found,
+        (Err(_), Some((pod, rest))) => {
+            let name = &pod.metadata.name;
+            plan.wait(format!(
+                "waits for the revision of pod {name}, which an earlier DaemonSet of this name left or leaves"
+            ));
+            plan.look_again_after(rest.min(SignedDuration::from_secs(1)));
+            return Err(Vec::new());
+        }
+        (Err(stage), None) => return Err(vec![stage]),
+    };
     // No status names the one of before.
     if let Some(former) = create::former(snapshot, &revisions) {
         revisions.current = former;

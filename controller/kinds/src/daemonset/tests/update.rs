@@ -1,8 +1,11 @@
 //! How a new template reaches the pods.
 
+use std::sync::Arc;
+
 use berth_api::names::annotation::{
     DAEMONSET_HOLD_REVISION, DAEMONSET_IGNORE_NOT_READY, DAEMONSET_TEMPLATE_GENERATION, UPDATE_TOPOLOGY_KEY,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
 use super::super::simulation::World;
@@ -339,4 +342,29 @@ fn orphans_are_taken_over_and_nothing_is_made_beside_them() {
     world.settle();
     assert_eq!(world.pods.keys().cloned().collect::<Vec<_>>(), before);
     assert!(world.all_pods().iter().all(|pod| pod.metadata.controller().is_some()));
+}
+
+#[test]
+fn the_revision_of_a_pod_that_is_left_is_waited_for_but_not_for_long() {
+    for is_deleted in [false, true] {
+        let mut world = World::settled(2, json!({}));
+        Arc::make_mut(&mut world.set).metadata.creation_timestamp = Some(Time(world.now()));
+        for object in world.pods.values_mut().chain(world.revisions.values_mut()) {
+            object["metadata"]["ownerReferences"] = json!([]);
+        }
+        let before: Vec<_> = world.pods.keys().cloned().collect();
+        let late = std::mem::take(&mut world.revisions);
+        let plan = world.step();
+        assert!(plan.is_idle() && plan.look_again.is_some(), "{plan:?}");
+        assert!(plan.waiting.iter().any(|waiting| waiting.reason.contains("the revision of pod")), "{plan:?}");
+        if is_deleted {
+            world.pass(10);
+        } else {
+            world.revisions = late.clone();
+        }
+        world.settle();
+        assert_eq!(world.revisions.len(), 1);
+        assert_eq!(world.status().number_available, 2);
+        assert!(is_deleted || world.pods.keys().eq(&before), "they are taken over");
+    }
 }

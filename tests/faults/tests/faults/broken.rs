@@ -15,7 +15,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::clone_set::Rollout;
-use crate::laws;
+use crate::laws::{self, OnNodes};
 use crate::owner::{HOOK, READY};
 use crate::sidecar_laws;
 use crate::world::{ONE, TWO};
@@ -53,6 +53,7 @@ pub(crate) fn all() -> Vec<Test> {
         ("a_short_grace_period_is_found", grace),
         ("a_pod_of_another_name_is_found", strangers),
         ("a_record_before_its_entry_is_found", early_records),
+        ("a_pod_of_a_wrong_node_is_found", on_nodes),
         ("a_broken_law_of_sidecars_is_found", sidecar_laws::broken),
     ]
 }
@@ -220,6 +221,7 @@ fn pod(uid: &str, revision: &str) -> PodView {
         uid: uid.to_owned(),
         name: format!("pod-{uid}"),
         node: String::new(),
+        pinned: String::new(),
         ip: String::new(),
         labels: BTreeMap::new(),
         annotations: BTreeMap::new(),
@@ -399,6 +401,24 @@ fn strangers() -> Result<()> {
     let names = ["a", "b", "c", "d", "e"].map(|uid| pod(uid, NEW).name);
     laws::only_these_are_there(&record, &names)?;
     is_found(laws::only_these_are_there(&record, &names[..4]), "and only")
+}
+
+fn on_nodes() -> Result<()> {
+    let on = |uid: &str, node: &str| PodView { node: node.to_owned(), ..pod(uid, OLD) };
+    let judge = |changes: Vec<Change>| {
+        let mut record = Record::starting_with([on("a", "n1"), on("b", "n2")]);
+        changes.into_iter().for_each(|change| record.push(Duration::from_millis(1), change));
+        let nodes = OnNodes { allowed: &["n1", "n2"], most: 1, served: &["n1", "n2"], away: 1 };
+        laws::nodes_have_their_pods(&record, &nodes)
+    };
+    let gone = || vec![is(PodView { terminating: true, ..on("a", "n1") }), Change::Gone("a".to_owned())];
+    let after = |change: Change| judge([gone(), vec![change]].concat());
+    let waits = PodView { pinned: "n1".to_owned(), ready: false, ..pod("c", OLD) };
+    after(is(waits.clone()))?;
+    is_found(judge(vec![is(waits)]), "node n1 has 2 pods")?;
+    is_found(after(is(PodView { ready: false, ..on("b", "n2") })), "have no pod that serves")?;
+    is_found(after(is(on("c", "n3"))), "where none may be")?;
+    is_found(after(is(pod("c", OLD))), "where none may be")
 }
 
 fn early_records() -> Result<()> {

@@ -74,6 +74,42 @@ pub(crate) fn only_these_are_there(record: &Record, names: &[String]) -> Result<
     Ok(())
 }
 
+/// Where pods are, of a workload that has them on nodes.
+pub(crate) struct OnNodes<'a> {
+    /// Nodes that may have any.
+    pub(crate) allowed: &'a [&'a str],
+    /// So many each of them may have, those on their way out with them.
+    pub(crate) most: usize,
+    /// Nodes that shall have one that serves.
+    pub(crate) served: &'a [&'a str],
+    /// So many of those may be without.
+    pub(crate) away: usize,
+}
+
+/// At every moment no node has more pods than it may, bound to it or about to be, and nodes are served.
+pub(crate) fn nodes_have_their_pods(record: &Record, nodes: &OnNodes<'_>) -> Result<()> {
+    for moment in record.moments() {
+        let (mut pods, mut served) = (BTreeMap::<_, usize>::new(), BTreeSet::new());
+        for pod in moment.pods.values().map(|standing| standing.pod) {
+            let node = if pod.node.is_empty() { pod.pinned.as_str() } else { pod.node.as_str() };
+            let told = || moment.describe();
+            ensure!(
+                nodes.allowed.contains(&node),
+                "pod {} is on node {node:?}, where none may be: {}",
+                pod.name,
+                told()
+            );
+            let here = pods.entry(node).or_default();
+            *here += 1;
+            ensure!(*here <= nodes.most, "node {node} has {here} pods: {}", told());
+            served.extend(pod.serves().then_some(node));
+        }
+        let away: Vec<_> = nodes.served.iter().filter(|node| !served.contains(*node)).collect();
+        ensure!(away.len() <= nodes.away, "nodes {away:?} have no pod that serves: {}", moment.describe());
+    }
+    Ok(())
+}
+
 /// Just so many pods were created.
 pub(crate) fn pods_are_created(record: &Record, wanted: usize) -> Result<()> {
     let first = record.moments().next().unwrap_or_default();

@@ -22,6 +22,7 @@
 mod broken;
 mod clone_set;
 mod daemon;
+mod daemon_set;
 mod explained;
 mod group;
 mod images;
@@ -133,7 +134,12 @@ async fn attempt(group: &Group, scenario: &dyn Scenario, way: Way) -> Result<()>
     let undisturbed = group.undisturbed(scenario).await?;
     let faults: Vec<Fault> = match way {
         Way::Undisturbed | Way::Explained => return Ok(()),
-        Way::Each => group.kind.sides().iter().copied().map(Fault::Each).collect(),
+        Way::Each => {
+            let sides = group.kind.sides();
+            let is_thin = scenario.thinned() >= sides.len() && env::var("BERTH_FAULTS_STRIDE").is_err();
+            let (first, step) = if is_thin { (scenario::number(scenario), sides.len()) } else { (0, 1) };
+            sides.iter().copied().map(Fault::Each).skip(first % step).step_by(step).collect()
+        }
         Way::Plans => {
             let (kills, others) = strides(group.kind, scenario)?;
             let stride = |family: &Family| if matches!(family, Family::Killed(_)) { kills } else { others };

@@ -52,6 +52,11 @@ impl PodEnding {
         self.images.iter().all(|own| own == image) && self.image_id.ends_with(digest)
     }
 
+    /// It serves, and no update of it is under way.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.serves && self.proven
+    }
+
     /// It is in service, and nothing of it waits for anything.
     pub(crate) fn is_in_service(&self) -> bool {
         let gates = ["InPlaceUpdateReady", "KruisePodReady", "Ready"];
@@ -59,13 +64,15 @@ impl PodEnding {
         let normal = self.labels.get(label::LIFECYCLE_STATE).is_some_and(|state| state == "Normal");
         // Nothing of the status tells that somebody asks for a pod's end.
         let stays = !self.labels.contains_key(label::SPECIFIED_DELETE);
-        open && normal && stays && self.serves && self.proven
+        open && normal && stays && self.is_at_rest()
     }
 }
 
 fn is_proven(state: &str, pod: &PodView) -> bool {
     let state: Value = serde_json::from_str(state).unwrap_or_default();
-    text(&state["revision"]) == pod.revision && !text(&state["berthVerifiedBy"]).is_empty()
+    // The label may be the hash alone.
+    let is_of_pod = !pod.revision.is_empty() && text(&state["revision"]).ends_with(&pod.revision);
+    is_of_pod && !text(&state["berthVerifiedBy"]).is_empty()
 }
 
 fn strings(value: &Value) -> BTreeMap<String, String> {

@@ -9,11 +9,17 @@ use serde_json::Value;
 use crate::group::WorldKind;
 use crate::run::{Attempt, Outcome};
 use crate::world::World;
-use crate::{clone_set, images, native, sidecar_set, stateful_set};
+use crate::{clone_set, daemon_set, images, native, sidecar_set, stateful_set};
 
 /// The scenarios of each kind. A new kind is a line at the end.
-const KINDS: &[&[&dyn Scenario]] =
-    &[clone_set::SCENARIOS, images::SCENARIOS, stateful_set::SCENARIOS, native::SCENARIOS, sidecar_set::SCENARIOS];
+const KINDS: &[&[&dyn Scenario]] = &[
+    clone_set::SCENARIOS,
+    images::SCENARIOS,
+    stateful_set::SCENARIOS,
+    native::SCENARIOS,
+    sidecar_set::SCENARIOS,
+    daemon_set::SCENARIOS,
+];
 
 /// So many numbers each kind has for its scenarios, so that one more of a kind changes no number of another.
 const NUMBERS_OF_A_KIND: usize = 20;
@@ -38,7 +44,8 @@ pub(crate) trait Scenario: Sync {
         true
     }
 
-    /// So many times fewer plans than of others are tried unless told, for its runs have many writes, or take long.
+    /// So many times fewer plans than of others are tried unless told, for its runs have many writes, or take long. From 3 on it is
+    /// killed at each write in one way alone.
     fn thinned(&self) -> usize {
         1
     }

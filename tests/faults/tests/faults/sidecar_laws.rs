@@ -235,6 +235,7 @@ fn pod(name: &str, forms: [usize; 2], images: [&str; 3], working: &str) -> PodVi
         uid: name.to_owned(),
         name: name.to_owned(),
         node: String::new(),
+        pinned: String::new(),
         ip: String::new(),
         labels: BTreeMap::new(),
         annotations: annotations.map(|(key, value)| (key.to_owned(), value)).into(),

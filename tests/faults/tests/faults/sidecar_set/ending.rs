@@ -17,7 +17,7 @@ pub(super) fn condition(object: &Value, type_: &str) -> Value {
 }
 
 /// A status without times and numbers of versions.
-pub(super) fn status(object: &Value) -> Value {
+pub(crate) fn status(object: &Value) -> Value {
     let mut status = object["status"].clone();
     for condition in status["conditions"].as_array_mut().into_iter().flatten() {
         (condition["lastTransitionTime"], condition["lastUpdateTime"]) = (Value::Null, Value::Null);

@@ -21,6 +21,8 @@ use crate::run::{self, Attempt, Outcome};
 use crate::scenario::Scenario;
 use crate::sidecar_laws::EMPTY;
 
+pub(crate) use self::ending::status;
+
 /// So many pods may be out of service for one SidecarSet.
 const MAX_UNAVAILABLE: usize = 1;
 /// What all pods have as the label [`APP`].

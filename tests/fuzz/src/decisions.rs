@@ -235,7 +235,8 @@ fn each_node_has_its_pod(snapshot: &daemonset::Snapshot, plan: &Plan) {
     let rolling = snapshot.set.spec.update_strategy.rolling_update.as_ref();
     let most = if rolling.is_some_and(|rolling| rolling.max_surge.is_some()) { 2 } else { 1 };
     let made = plan.actions().filter_map(|action| match action {
-        Action::CreatePod { body } => body.read::<Pod>(),
+        // No apiserver takes a pod without a spec.
+        Action::CreatePod { body } => body.read::<Pod>().filter(|_| body.value()["spec"].is_object()),
         _ => None,
     });
     let mut pods: BTreeMap<String, usize> = BTreeMap::new();

@@ -51,6 +51,7 @@ impl<'a> Run<'a> for DaemonRun<'a> {
                 self.set_image(image).await?;
                 self.rests(nodes.len() - self.what.partition()).await?;
             }
+            self.all_serve(nodes.len()).await?;
         }
         self.from = self.watch.began().elapsed();
         Ok(())
@@ -68,8 +69,7 @@ impl<'a> Run<'a> for DaemonRun<'a> {
 
     async fn check(&self, _ending: &Value) -> Result<()> {
         let wanted = self.what.expected();
-        let all_serve = |now: &Moment<'_>| now.available(Duration::ZERO) == wanted.pods.len();
-        self.watch.until("all pods serve", PATIENCE, all_serve).await?;
+        self.all_serve(wanted.pods.len()).await?;
         self.check_writes(&wanted)?;
         self.check_record(&self.watch.record()?.since(self.from), &wanted)
     }
@@ -123,6 +123,12 @@ impl DaemonRun<'_> {
         laws::no_image_changes_in_service(record, Some(CONTAINER))?;
         laws::restarts_are_for_image_changes(record, wanted.changes)?;
         if self.what == Daemon::Guarded { laws::deletions_wait_for(record, HOOK) } else { Ok(()) }
+    }
+
+    /// Waits until the record has what there is.
+    async fn all_serve(&self, pods: usize) -> Result<()> {
+        let all_serve = |now: &Moment<'_>| now.pods.len() == pods && now.available(Duration::ZERO) == pods;
+        self.watch.until("all pods serve", PATIENCE, all_serve).await.map(drop)
     }
 
     /// Waits until all nodes have an available pod, so many of them an updated one, and the controller rests.

@@ -164,7 +164,8 @@ impl Daemon {
                 let api = objects::api_of(client, &run.namespace, &json!({"apiVersion": "v1", "kind": "Pod"}))?;
                 let failed = Patch::Merge(json!({"status": {"phase": "Failed", "reason": "Evicted"}}));
                 api.patch_status(&name, &PatchParams::default(), &failed).await?;
-                Ok(())
+                // Until then all looks as in the end.
+                objects::until_gone(client, &run.namespace, kind::POD, &name, PATIENCE).await
             }
         }
     }

@@ -1,5 +1,6 @@
 //! The simulated nodes.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -54,16 +55,16 @@ pub fn node(name: &str, now: &str) -> Value {
     })
 }
 
-/// Makes those nodes that are not there yet.
+/// Makes those nodes that are not there yet, by their numbers.
 ///
 /// # Errors
 /// The server's answer.
-pub async fn make(client: &Client, count: usize, now: &str) -> Result<()> {
+pub async fn make(client: &Client, numbers: Range<usize>, now: &str) -> Result<()> {
     let make = |number| async move {
         let node = node(&name(number), now);
         create(client, "/api/v1/nodes", &node).await.with_context(|| format!("cannot make node {}", name(number)))
     };
-    futures::stream::iter(0..count).map(make).buffer_unordered(PARALLEL).try_collect().await
+    futures::stream::iter(numbers).map(make).buffer_unordered(PARALLEL).try_collect().await
 }
 
 /// Creates an object, if it is not there yet.
@@ -78,18 +79,42 @@ async fn create(client: &Client, path: &str, object: &Value) -> Result<()> {
 /// Renews the lease of every node once in each interval, one after the other, as heartbeats. Does not return.
 pub async fn beat(client: &Client, count: usize, interval: Duration) {
     let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
+    in_turn(client, count, interval, |name| {
+        let now = jiff::Timestamp::now();
+        let spec = json!({"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": format!("{now:.6}")});
+        let metadata = json!({"name": name, "namespace": "kube-node-lease"});
+        let lease =
+            json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec});
+        (format!("{leases}/{name}?fieldManager=simnode&force=true"), "application/apply-patch+yaml", lease)
+    })
+    .await;
+}
+
+/// Reports the status of every node once in each interval, one after the other, as kubelets do of which nothing changes but
+/// the time. Does not return.
+pub async fn report(client: &Client, count: usize, interval: Duration) {
+    in_turn(client, count, interval, |name| {
+        let ready = json!({"type": "Ready", "status": "True", "lastHeartbeatTime": crate::now()});
+        let path = format!("/api/v1/nodes/{name}/status");
+        (path, "application/strategic-merge-patch+json", json!({"status": {"conditions": [ready]}}))
+    })
+    .await;
+}
+
+/// Patches something of every node once in each interval: at a path, in a format, with a body.
+async fn in_turn(
+    client: &Client,
+    count: usize,
+    interval: Duration,
+    patch: impl Fn(&str) -> (String, &'static str, Value),
+) {
     let mut tick = tokio::time::interval(interval.div_f64(count.max(1) as f64));
     for number in (0..count.max(1)).cycle() {
         tick.tick().await;
-        let (name, now) = (name(number), jiff::Timestamp::now());
-        let spec = json!({"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": format!("{now:.6}")});
-        let metadata = json!({"name": name, "namespace": "kube-node-lease"});
-        let patch =
-            json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec});
-        let path = format!("{leases}/{name}?fieldManager=simnode&force=true");
-        let request =
-            Request::builder().method(Method::PATCH).uri(path).header("content-type", "application/apply-patch+yaml");
-        let Ok(request) = request.body(patch.to_string().into_bytes()) else { continue };
+        let name = name(number);
+        let (path, content, body) = patch(&name);
+        let request = Request::builder().method(Method::PATCH).uri(path).header("content-type", content);
+        let Ok(request) = request.body(body.to_string().into_bytes()) else { continue };
         // A beat that is missed is made up for by the next.
         if let Err(error) = client.request::<Value>(request).await {
             tracing::warn!(node = name, %error, "missed a heartbeat");

@@ -69,7 +69,7 @@ impl Default for Options {
 /// The nodes cannot be made. Everything else is tried again.
 pub async fn run(client: Client, options: Options, stop: CancellationToken) -> Result<()> {
     let nodes = options.nodes + options.idle_nodes;
-    nodes::make(&client, nodes, &now()).await?;
+    nodes::make(&client, 0..nodes, &now()).await?;
     let kubelets = Arc::new(Kubelets {
         slow: Habits { start_delay: options.slow_start_delay, ..options.habits.clone() },
         pods: Store::new(&[]),

@@ -99,6 +99,20 @@ fn who_gets_a_node() {
 }
 
 #[test]
+fn a_pod_that_names_its_node_is_bound_if_the_node_is_simulated() {
+    for (node, wanted) in [("sim-7", Action::Bind), ("node-1", Action::Rest)] {
+        let pod = pod(|pod| {
+            let field = json!({"key": "metadata.name", "operator": "In", "values": [node]});
+            let terms = json!({"nodeSelectorTerms": [{"matchFields": [field]}]});
+            pod["spec"]["nodeName"] = json!("");
+            pod["spec"]["affinity"] =
+                json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}});
+        });
+        assert_eq!(look(&pod, 0, &Habits::default()), wanted, "{node}");
+    }
+}
+
+#[test]
 fn a_new_pod_runs_and_is_ready_with_its_gates() {
     let mut pod = pod(|_| {});
     assert_eq!(settle(&mut pod, &Habits::default()), 1);

@@ -1,6 +1,7 @@
 //! What Berth costs, measured: `make bench`. Figures are reported, never asserted.
 
 mod admission;
+mod daemonsets;
 mod decide;
 mod gates;
 mod median;
@@ -35,6 +36,9 @@ enum What {
     /// With sidecars that get new images on simulated nodes: the writes for each pod, the time of one pod after the other beside bare
     /// patches, and the memory of a replica that does not lead.
     Sidecars(sidecars::Options),
+    /// With a DaemonSet on many simulated nodes: the writes for each pod and of the status, memory for each node and pod, and which
+    /// changes of nodes wake whom.
+    Daemonsets(daemonsets::Options),
     /// A day of churn over many CloneSets, compressed: memory and numbers of objects at the end of each hour.
     Soak(soak::Options),
 }
@@ -48,6 +52,7 @@ async fn main() -> Result<()> {
         What::Decide(options) => decide::run(&options),
         What::Admission(options) => admission::run(&options).await,
         What::Sidecars(options) => sidecars::run(&options).await,
+        What::Daemonsets(options) => daemonsets::run(&options).await,
         What::Soak(options) => soak::run(&options).await,
     }
 }

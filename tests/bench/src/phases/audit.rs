@@ -19,6 +19,9 @@ pub(crate) struct Requests {
     /// When pod templates came to be judged, which is the first that is asked for a new revision.
     #[serde(skip)]
     pub(crate) judged: Vec<Timestamp>,
+    /// When statuses of DaemonSets came to be written.
+    #[serde(skip)]
+    pub(crate) told: Vec<Timestamp>,
 }
 
 #[derive(Deserialize)]
@@ -67,6 +70,7 @@ impl Requests {
             Some(Reference { resource, subresource }) => format!("{resource}/{subresource}"),
             None => "-".to_owned(),
         };
+        self.told.extend(line.request_received_timestamp.filter(|_| name == "daemonsets/status"));
         self.judged.extend(line.request_received_timestamp.filter(|_| name == "podtemplates"));
         *self.all.entry(format!("{} {name}", line.verb)).or_default() += 1;
         if let Some(code) = line.response_status.map(|status| status.code).filter(|code| *code >= 400) {

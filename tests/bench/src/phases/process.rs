@@ -12,6 +12,8 @@ pub(crate) struct Used {
     pub(crate) cpu: f64,
     /// Resident memory, KiB.
     pub(crate) resident: u64,
+    /// What of it is no file's: heap and stacks, KiB.
+    pub(crate) anonymous: u64,
     /// The most that it was since the last [`forget_peak`], KiB.
     pub(crate) peak: u64,
 }
@@ -26,7 +28,12 @@ pub(crate) fn used(pid: u32) -> Result<Used> {
     };
     let (stat, status) = (read("stat")?, read("status")?);
     let field = |name| field(&status, name).with_context(|| format!("process {pid} has ended"));
-    Ok(Used { cpu: cpu(&stat).unwrap_or_default(), resident: field("VmRSS:")?, peak: field("VmHWM:")? })
+    Ok(Used {
+        cpu: cpu(&stat).unwrap_or_default(),
+        resident: field("VmRSS:")?,
+        anonymous: field("RssAnon:")?,
+        peak: field("VmHWM:")?,
+    })
 }
 
 /// Lets the peak of a process begin anew.
@@ -56,6 +63,6 @@ mod tests {
         assert_eq!(cpu(stat), Some(2.0));
         assert_eq!(cpu("12 (a"), None);
         let used = used(std::process::id()).unwrap();
-        assert!(used.resident > 0 && used.peak >= used.resident, "{used:?}");
+        assert!(used.resident > 0 && used.anonymous > 0 && used.peak >= used.resident, "{used:?}");
     }
 }

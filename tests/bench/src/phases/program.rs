@@ -172,6 +172,13 @@ impl Program {
         self.metrics().await.ok().and_then(|text| sum(&text, "controller_runtime_reconcile_total")).unwrap_or(0)
     }
 
+    /// How often one of its controllers has looked at an object.
+    pub(crate) async fn reconciles_of(&self, controller: &str) -> Result<u64> {
+        let name = format!("controller_runtime_reconcile_total{{controller=\"{controller}\"");
+        sum_of(&self.metrics().await?, |line| line.starts_with(&name))
+            .with_context(|| format!("it does not tell of the reconciles of {controller}"))
+    }
+
     /// How many of its writes it has not seen yet, as far as it knows.
     pub(crate) async fn awaited(&self) -> Result<usize> {
         let awaited = sum(&self.metrics().await?, "berth_awaited_writes");
@@ -193,8 +200,12 @@ impl Program {
 
 /// The sum of a metric over all its labels; nothing where there is none.
 fn sum(metrics: &str, name: &str) -> Option<u64> {
-    let is_it = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
-    let values = metrics.lines().filter(is_it).filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok());
+    sum_of(metrics, |line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' '])))
+}
+
+fn sum_of(metrics: &str, is_it: impl Fn(&str) -> bool) -> Option<u64> {
+    let lines = metrics.lines().filter(|line| is_it(line));
+    let values = lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok());
     values.reduce(|a, b| a + b).map(|sum| sum as u64)
 }
 

@@ -137,9 +137,13 @@ impl Stage {
 
     /// How many pods there are.
     pub(crate) async fn pods(&self) -> Result<usize> {
+        self.count(&format!("/api/v1/namespaces/{NAMESPACE}/pods")).await
+    }
+
+    /// How many objects there are at a path.
+    pub(crate) async fn count(&self, path: &str) -> Result<usize> {
         // From the apiserver's cache, and one object of it: the count of the rest comes along.
-        let path = format!("/api/v1/namespaces/{NAMESPACE}/pods?limit=1");
-        let request = http::Request::get(path).body(Vec::new())?;
+        let request = http::Request::get(format!("{path}?limit=1")).body(Vec::new())?;
         let list: Value = self.client.request(request).await?;
         let rest = list["metadata"]["remainingItemCount"].as_u64().unwrap_or(0);
         Ok(list["items"].as_array().map_or(0, Vec::len) + usize::try_from(rest)?)

@@ -1,0 +1,133 @@
+//! The life of one DaemonSet that has a pod on every node.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use berth_e2e::objects::{self, kind};
+use berth_simnode::nodes;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::{Held, Step};
+use crate::phases::{NAMESPACE, PATIENCE, Phase, Program, Stage, begin};
+
+const NAME: &str = "log";
+/// Memory that was needed for a moment is given back by then.
+pub(super) const REST: Duration = Duration::from_secs(6);
+const NODE_IMAGES: &str = "/apis/apps.kruise.io/v1beta1/nodeimages";
+
+/// Measures the steps of its life, and what the controller holds before and after each.
+pub(super) async fn measure(
+    stage: &mut Stage,
+    program: &Program,
+    count: usize,
+    joining: usize,
+) -> Result<(Vec<Held>, Vec<Step>)> {
+    let mut held = vec![look(program, "without nodes", 0, 0).await?];
+    println!("Making {count} simulated nodes …");
+    nodes::make(&stage.client, 0..count, &berth_simnode::now()).await?;
+    until_node_images(stage, count).await?;
+    held.push(look(program, "without pods", count, 0).await?);
+    let set = daemon_set(NAME, &json!({}));
+    let mut steps = Vec::new();
+    let phase = begin(stage, Some(program)).await?;
+    objects::create(&stage.client, NAMESPACE, &set).await?;
+    until_done(stage, count).await?;
+    steps.push(step(phase.end(stage, Some(program), (NAME, 1), ("create", count)).await?));
+    held.push(look(program, "created", count, count).await?);
+    for (name, kind_of_update, image) in [
+        ("in place", "InPlaceIfPossible", "log:2"),
+        ("again", "InPlaceIfPossible", "log:3"),
+        ("new pods", "Standard", "log:4"),
+    ] {
+        let mut patch = objects::image_patch(&set, image);
+        patch["spec"]["updateStrategy"] = json!({"rollingUpdate": {"rollingUpdateType": kind_of_update}});
+        let phase = begin(stage, Some(program)).await?;
+        objects::patch(&stage.client, NAMESPACE, kind::DAEMON_SET, NAME, &patch).await?;
+        until_done(stage, count).await?;
+        steps.push(step(phase.end(stage, Some(program), (NAME, 1), (name, count)).await?));
+        held.push(look(program, name, count, count).await?);
+    }
+    let all = count + joining;
+    let phase = begin(stage, Some(program)).await?;
+    nodes::make(&stage.client, count..all, &berth_simnode::now()).await?;
+    until_done(stage, all).await?;
+    until_node_images(stage, all).await?;
+    steps.push(step(phase.end(stage, Some(program), (NAME, 1), ("nodes join", joining)).await?));
+    held.push(look(program, "nodes joined", all, all).await?);
+    Ok((held, steps))
+}
+
+/// A DaemonSet with these fields in its pods' spec besides.
+pub(super) fn daemon_set(name: &str, fields: &Value) -> Value {
+    let mut template = objects::clone_set(name, 1, "log:1", &json!({}))["spec"]["template"].clone();
+    for (key, value) in fields.as_object().into_iter().flatten() {
+        template["spec"][key] = value.clone();
+    }
+    json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet", "metadata": {"name": name},
+        "spec": {
+            "selector": {"matchLabels": {objects::APP: name}},
+            "updateStrategy": {"rollingUpdate": {"rollingUpdateType": "InPlaceIfPossible", "maxUnavailable": "10%"}},
+            "template": template,
+        },
+    })
+}
+
+async fn look(program: &Program, moment: &'static str, nodes: usize, pods: usize) -> Result<Held> {
+    sleep(REST).await;
+    let used = program.used()?;
+    Ok(Held { moment, nodes, pods, resident: used.resident, anonymous: used.anonymous })
+}
+
+async fn until_done(stage: &Stage, nodes: usize) -> Result<()> {
+    let is_so = |set: &Value| is_done(set, nodes);
+    objects::until(&stage.client, NAMESPACE, kind::DAEMON_SET, NAME, PATIENCE, is_so).await.map(drop)
+}
+
+/// Says the status that so many nodes have an available pod of this very template?
+pub(super) fn is_done(set: &Value, nodes: usize) -> bool {
+    let status = &set["status"];
+    status["observedGeneration"] == set["metadata"]["generation"]
+        && ["desiredNumberScheduled", "updatedNumberScheduled", "numberAvailable"]
+            .iter()
+            .all(|count| status[count].as_u64().unwrap_or(0) == nodes as u64)
+}
+
+async fn until_node_images(stage: &Stage, nodes: usize) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    while stage.count(NODE_IMAGES).await? < nodes {
+        anyhow::ensure!(Instant::now() < deadline, "not all of {nodes} nodes get a NodeImage");
+        sleep(Duration::from_millis(200)).await;
+    }
+    Ok(())
+}
+
+fn step(phase: Phase) -> Step {
+    let mut told = phase.requests.told.clone();
+    told.sort_unstable();
+    Step { told: told.len(), told_in_a_second: most_in_a_second(&told), phase }
+}
+
+/// Of times in their order: how many of them lie within a second, at most.
+fn most_in_a_second(times: &[Timestamp]) -> usize {
+    let within = |from: Timestamp, time: Timestamp| time.duration_since(from) < SignedDuration::from_secs(1);
+    let from = |at: usize| times[at..].iter().take_while(|time| within(times[at], **time)).count();
+    (0..times.len()).map(from).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_within_a_second_are_counted_wherever_it_begins() {
+        let at = |milliseconds: i64| Timestamp::from_millisecond(milliseconds).unwrap();
+        for (times, most) in
+            [(vec![], 0), (vec![0], 1), (vec![0, 1000, 2000], 1), (vec![0, 900, 1100, 1899, 1900], 3), (vec![5, 5], 2)]
+        {
+            assert_eq!(most_in_a_second(&times.iter().copied().map(at).collect::<Vec<_>>()), most, "{times:?}");
+        }
+    }
+}

@@ -61,19 +61,28 @@ pub fn node(name: &str, now: &str) -> Value {
 /// The server's answer.
 pub async fn make(client: &Client, numbers: Range<usize>, now: &str) -> Result<()> {
     let make = |number| async move {
-        let node = node(&name(number), now);
-        create(client, "/api/v1/nodes", &node).await.with_context(|| format!("cannot make node {}", name(number)))
+        let name = name(number);
+        join(client, &name, now).await.with_context(|| format!("cannot make node {name}"))
     };
     futures::stream::iter(numbers).map(make).buffer_unordered(PARALLEL).try_collect().await
 }
 
-/// Creates an object, if it is not there yet.
-async fn create(client: &Client, path: &str, object: &Value) -> Result<()> {
-    let request = Request::builder().method(Method::POST).uri(path).header("content-type", "application/json");
-    match client.request::<Value>(request.body(object.to_string().into_bytes())?).await {
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-        answer => answer.map(|_| ()).map_err(Into::into),
+/// Creates a node, if it is not there yet.
+async fn join(client: &Client, name: &str, now: &str) -> Result<()> {
+    match send(client, Method::POST, "/api/v1/nodes", "application/json", &node(name, now)).await {
+        Err(kube::Error::Api(status)) if status.code == 409 => return Ok(()),
+        answer => answer?,
     }
+    // The apiserver taints new nodes, and kube-controller-manager, which may not run, takes it from those that are Ready.
+    let untainted = json!({"spec": {"taints": null}});
+    send(client, Method::PATCH, &format!("/api/v1/nodes/{name}"), "application/merge-patch+json", &untainted).await?;
+    Ok(())
+}
+
+async fn send(client: &Client, method: Method, path: &str, content: &str, body: &Value) -> kube::Result<()> {
+    let request = Request::builder().method(method).uri(path).header("content-type", content);
+    let request = request.body(body.to_string().into_bytes()).map_err(kube::Error::HttpError)?;
+    client.request::<Value>(request).await.map(drop)
 }
 
 /// Renews the lease of every node once in each interval, one after the other, as heartbeats. Does not return.
@@ -113,10 +122,8 @@ async fn in_turn(
         tick.tick().await;
         let name = name(number);
         let (path, content, body) = patch(&name);
-        let request = Request::builder().method(Method::PATCH).uri(path).header("content-type", content);
-        let Ok(request) = request.body(body.to_string().into_bytes()) else { continue };
         // A beat that is missed is made up for by the next.
-        if let Err(error) = client.request::<Value>(request).await {
+        if let Err(error) = send(client, Method::PATCH, &path, content, &body).await {
             tracing::warn!(node = name, %error, "missed a heartbeat");
         }
     }

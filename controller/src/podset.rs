@@ -249,7 +249,7 @@ fn managed_by(kind: OwnerKind, metadata: &Metadata) -> Option<Reference<'_>> {
 }
 
 /// By name, in the object's namespace: whose the object is in truth is asked when the workload is decided on.
-fn wake_owner(queue: &Queue<Key>, kind: OwnerKind, metadata: &Metadata) {
+pub(crate) fn wake_owner(queue: &Queue<Key>, kind: OwnerKind, metadata: &Metadata) {
     if let Some(owner) = managed_by(kind, metadata) {
         queue.add(Key::new(&metadata.namespace, owner.name));
     }

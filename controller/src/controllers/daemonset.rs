@@ -1,12 +1,12 @@
 //! The Advanced DaemonSet controller: observe, decide, act, status.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use berth_api::v1beta1::daemonset::DaemonSet;
 use berth_kinds::daemonset::{
-    Ended, Orphans, Snapshot, decide, hooks, is_news as is_news_of_node, namesakes, noted, status,
+    Ended, News, Orphans, Snapshot, decide, hooks, is_another, namesakes, noted, status,
 };
 use berth_runtime::driver::Next;
 use berth_runtime::object::owner_key;
@@ -15,6 +15,7 @@ use berth_runtime::store::pods;
 use berth_runtime::{Change, Key, Object, Resource, Store, object, turn};
 use berth_workload::gates::Gates;
 use berth_workload::inplace::resize::Ability;
+use berth_workload::node::Node;
 use berth_workload::plan::{Outcome, Plan};
 use berth_workload::pod::Metadata;
 use berth_workload::podset::Phases;
@@ -23,7 +24,7 @@ use jiff::Timestamp;
 use crate::acting::{Acting, LARGE};
 use crate::change::{self, each};
 use crate::controllers::Controller;
-use crate::podset::{Observed, PodSetReads};
+use crate::podset::{Observed, PodSetReads, wake_owner};
 use crate::reads::{Read, Reader};
 use crate::told::Told;
 use crate::unreadable;
@@ -39,6 +40,9 @@ pub(crate) struct Reads {
 
 /// By uid of the DaemonSet and by node: pods that ended again and again. Not kept over a restart: then they are counted anew.
 type EndedPods = Arc<Mutex<BTreeMap<String, BTreeMap<Box<str>, Ended>>>>;
+
+/// Which changes of nodes concern which DaemonSet.
+type AllNews = Arc<Mutex<HashMap<Key, News>>>;
 
 impl CustomResource for DaemonSet {
     const RESOURCE: Resource = object::DAEMON_SETS;
@@ -65,11 +69,16 @@ impl Controller for Reads {
 
     /// Wakes a DaemonSet when it, one of its pods or revisions, or what a node is to it changes.
     fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
-        let (to, acting, ended) = (queue.clone(), acting.clone(), self.ended.clone());
+        let news = AllNews::default();
+        let (to, acting, ended, of_sets) = (queue.clone(), acting.clone(), self.ended.clone(), news.clone());
         self.sets.on_change(move |change| match change {
             Change::Applied { old: Some(old), new } if !is_news(&old.0, &new.0) => {}
-            Change::Applied { new, .. } => to.add(Key::of(&**new)),
+            Change::Applied { new, .. } => {
+                of_sets.lock().unwrap_or_else(PoisonError::into_inner).insert(Key::of(&**new), News::new(&new.0));
+                to.add(Key::of(&**new));
+            }
             Change::Deleted { old } => {
+                of_sets.lock().unwrap_or_else(PoisonError::into_inner).remove(&Key::of(&**old));
                 acting.expectations.forget(old.uid());
                 ended.lock().unwrap_or_else(PoisonError::into_inner).remove(old.uid());
             }
@@ -80,25 +89,34 @@ impl Controller for Reads {
         self.of_pods.wake(&self.sets, queue);
         let (to, sets) = (queue.clone(), self.sets.clone());
         self.of_pods.pods.on_change(move |change| each(change, |pod| wake_for_name(&to, &sets, &pod.metadata)));
-        let (to, sets) = (queue.clone(), self.sets.clone());
-        self.of_pods.nodes.on_change(move |change| {
-            for set in sets.all() {
-                let is_news = match change {
-                    Change::Applied { old, new } => is_news_of_node(&set.0, old.as_ref().map(|old| &*old.0), &new.0),
-                    Change::Deleted { .. } => true,
-                    Change::Synced => false,
-                };
-                if is_news {
-                    to.add(Key::of(&*set));
-                }
-            }
-        });
+        self.wake_for_nodes(queue, news);
     }
 
     /// One round for one DaemonSet.
     async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
         let round = |set: Arc<_>| async move { round(self, acting, &set).await };
         unreadable::by_last_read(acting, (&self.sets, &self.told), key, round).await
+    }
+}
+
+impl Reads {
+    /// Wakes those DaemonSets that a node's change concerns, or that have pods on a node that comes or goes.
+    fn wake_for_nodes(&self, queue: &Arc<Queue<Key>>, news: AllNews) {
+        let (to, pods) = (queue.clone(), self.of_pods.pods.clone());
+        self.of_pods.nodes.on_change(move |change| {
+            let (old, new): (Option<&Node>, Option<&Node>) = match change {
+                Change::Applied { old, new } => (old.as_ref().map(|old| &*old.0), Some(&new.0)),
+                Change::Deleted { old } => (Some(&old.0), None),
+                Change::Synced => return,
+            };
+            let all = news.lock().unwrap_or_else(PoisonError::into_inner);
+            all.iter().filter(|(_, news)| news.is_one(old, new)).for_each(|(key, _)| to.add(key.clone()));
+            drop(all);
+            if let Some(node) = new.or(old).filter(|_| is_another(old, new)) {
+                let there = pods.by_index(&pods::BY_NODE, &node.metadata.name);
+                there.iter().for_each(|pod| wake_owner(&to, Self::RESOURCE.owner_kind(), &pod.metadata));
+            }
+        });
     }
 }
 

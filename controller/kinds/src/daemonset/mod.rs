@@ -7,6 +7,7 @@ mod create;
 mod decide;
 mod ended;
 mod leaving;
+mod news;
 mod places;
 mod settings;
 mod status;
@@ -36,7 +37,8 @@ use berth_workload::revision::{PodLabels, Revision};
 pub use adopt::{Orphans, namesakes};
 pub use decide::decide;
 pub use ended::{Ended, noted};
-pub use places::{is_news, node_of};
+pub use news::{News, is_another};
+pub use places::node_of;
 pub use status::status;
 
 /// All that a decision about one DaemonSet reads.

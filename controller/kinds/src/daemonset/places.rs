@@ -47,8 +47,8 @@ pub(super) struct Places<'a> {
 impl<'a> Places<'a> {
     /// The nodes as the template sees them.
     pub(super) fn new(snapshot: &'a Snapshot, template: &Value) -> Self {
-        let placement = Placement::of_daemons(template);
-        let place = |node: &'a Arc<Node>| Place { node, fit: fit(&placement, &snapshot.set, node), pods: Vec::new() };
+        let fits = Fits::new(&snapshot.set, template);
+        let place = |node: &'a Arc<Node>| Place { node, fit: fits.of(node), pods: Vec::new() };
         let mut by_node: BTreeMap<&str, Place<'_>> =
             snapshot.nodes.iter().map(|(name, node)| (&**name, place(node))).collect();
         let mut of_gone_nodes = Vec::new();
@@ -84,34 +84,28 @@ pub fn node_of(pod: &Pod) -> &str {
     }
 }
 
-/// What a node is to the pods of a DaemonSet.
-fn fit(placement: &Placement, set: &DaemonSet, node: &Node) -> Fit {
-    match placement.fit(node) {
-        Fit::Wanted if node.cordoned && leaves_cordoned(set) => Fit::MayStay,
-        fit => fit,
-    }
+/// Which nodes a DaemonSet's pods belong to.
+#[derive(Debug, Clone)]
+pub(super) struct Fits {
+    placement: Placement,
+    leaves_cordoned: bool,
 }
 
-fn leaves_cordoned(set: &DaemonSet) -> bool {
-    let annotations = set.metadata.annotations.as_ref();
-    annotations.and_then(|all| all.get(DAEMONSET_IGNORE_UNSCHEDULABLE)).is_some_and(|value| value == "true")
-}
+impl Fits {
+    /// By the set's template, as it was read.
+    pub(super) fn new(set: &DaemonSet, template: &Value) -> Self {
+        let annotations = set.metadata.annotations.as_ref();
+        let told = annotations.and_then(|all| all.get(DAEMONSET_IGNORE_UNSCHEDULABLE));
+        Self { placement: Placement::of_daemons(template), leaves_cordoned: told.is_some_and(|value| value == "true") }
+    }
 
-/// Is a node's change one to decide on? Most are not: kubelets renew their nodes' conditions all the time.
-pub fn is_news(set: &DaemonSet, old: Option<&Node>, new: &Node) -> bool {
-    let Some(old) = old else { return true };
-    let facts = |node: &Node| (node.metadata.uid.clone(), node.ready, node.metadata.deletion_timestamp.is_some());
-    if facts(old) != facts(new) {
-        return true;
+    /// What a node is to the pods of the DaemonSet.
+    pub(super) fn of(&self, node: &Node) -> Fit {
+        match self.placement.fit(node) {
+            Fit::Wanted if node.cordoned && self.leaves_cordoned => Fit::MayStay,
+            fit => fit,
+        }
     }
-    let is_same =
-        old.metadata.labels == new.metadata.labels && old.taints == new.taints && old.cordoned == new.cordoned;
-    if is_same {
-        return false;
-    }
-    let placement = Placement::of_daemons(&set.spec.template.value());
-    let selects = set.spec.update_strategy.rolling_update.as_ref().is_some_and(|rolling| rolling.selector.is_some());
-    fit(&placement, set, old) != fit(&placement, set, new) || selects && old.metadata.labels != new.metadata.labels
 }
 
 /// Is the pod as the template says now? Its revision tells, or, where the DaemonSet was one of Kubernetes' own, the number of its

@@ -10,6 +10,7 @@ mod kinds;
 mod overlapping;
 #[cfg(test)]
 mod ownership_tests;
+mod paced;
 mod pod_asks;
 mod pod_pinning;
 mod podset;

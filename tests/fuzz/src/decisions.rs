@@ -210,6 +210,7 @@ pub(crate) fn daemon_set(data: &[u8]) {
         gates: world.gates(),
         resize: world.resize(),
         seed: 7,
+        assigns_by_scheduler: true,
         set: set.clone(),
         pods,
         strays,
@@ -220,8 +221,9 @@ pub(crate) fn daemon_set(data: &[u8]) {
     let plan = decided(|| daemonset::decide(&snapshot, now));
     each_node_has_its_pod(&snapshot, &plan);
     daemonset::noted(&snapshot, &plan, now);
+    let news = daemonset::News::new(&set);
     for node in snapshot.nodes.values() {
-        assert!(!daemonset::is_news(&set, Some(node), node), "a node that stays is no news");
+        assert!(!news.is_one(Some(node), Some(node)), "a node that stays is no news");
     }
     let again = |status| {
         let told = DaemonSet { status: Some(status), ..(*set).clone() };

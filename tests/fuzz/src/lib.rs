@@ -28,7 +28,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 19] = [
+pub const TARGETS: [Target; 20] = [
     Target { name: "annotation", run: decisions::annotation },
     Target { name: "broadcast_job", run: decisions::broadcast_job },
     Target { name: "certificate", run: certificates::certificate },

@@ -1,6 +1,7 @@
 //! Which changes of nodes concern a DaemonSet. Most do not: kubelets renew their nodes' conditions all the time, and of many
 //! DaemonSets a node mostly concerns few.
 
+use berth_api::names::annotation::UPDATE_TOPOLOGY_KEY;
 use berth_api::v1beta1::daemonset::DaemonSet;
 use berth_workload::node::Node;
 use berth_workload::node::placement::Fit;
@@ -20,9 +21,10 @@ impl News {
     /// To be made anew when spec or annotations change.
     pub fn new(set: &DaemonSet) -> Self {
         let rolling = set.spec.update_strategy.rolling_update.as_ref();
+        let by_zone = set.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(UPDATE_TOPOLOGY_KEY));
         Self {
             fits: Fits::new(set, &set.spec.template.value()),
-            selects: rolling.is_some_and(|rolling| rolling.selector.is_some()),
+            selects: by_zone || rolling.is_some_and(|rolling| rolling.selector.is_some()),
         }
     }
 

@@ -105,14 +105,14 @@ pub(crate) async fn a_container_is_restarted_in_its_pod(case: &Case) -> Result<(
     case.create(&objects::clone_set(SET, 1, &image, &json!({}))).await?;
     case.done(SET).await?;
     let (name, before) = case.pods(SET).await?.pop_first().context("no pod")?;
-    let fields = json!({"strategy": {"unreadyGracePeriodSeconds": 1}, "ttlSecondsAfterFinished": 20});
+    let fields = json!({"strategy": {"unreadyGracePeriodSeconds": 1}, "ttlSecondsAfterFinished": 30});
     let made = case.create(&request("first", &name, &[CONTAINER], &fields)).await?;
     let labels = &made["metadata"]["labels"];
     let context = &made["spec"]["containers"][0]["statusContext"];
     ensure!(labels["crr.apps.kruise.io/pod-uid"] == before.uid.as_str(), "the answer has no labels: {made}");
     ensure!(context["containerID"].as_str().is_some_and(|id| id.contains("://")), "{made}");
     case.create(&request("second", &name, &[CONTAINER], &json!({}))).await?;
-    for (number, request) in (1..).zip(["first", "second"]) {
+    for request in ["first", "second"] {
         let is_active = |request: &Value| !request["metadata"]["labels"]["crr.apps.kruise.io/active"].is_null();
         let is_over = |request: &Value| request["status"]["phase"] == "Completed" && !is_active(request);
         let ended = case.until(kind::CONTAINER_RECREATE_REQUEST, request, is_over).await?;
@@ -120,7 +120,7 @@ pub(crate) async fn a_container_is_restarted_in_its_pod(case: &Case) -> Result<(
         ensure!(state["phase"] == "Succeeded", "{}", ended["status"]);
         let after = case.pods(SET).await?.remove(&name).context("the pod is gone")?;
         ensure!(after.uid == before.uid && after.ip == before.ip, "{after:?}");
-        ensure!(after.restarts() >= number, "{request}: {} restarts", after.restarts());
+        ensure!(after.restarts() >= 1, "{request}: not restarted: {after:?}");
     }
     let after = case.pods(SET).await?.remove(&name).context("the pod is gone")?;
     // The second named the container that the first had stopped already, or the one after it.

@@ -172,7 +172,12 @@ async fn called_for(case: &Case, policies: &[&str]) -> Result<()> {
     let kind = "admissionregistration.k8s.io/v1/MutatingWebhookConfiguration";
     let is = |configuration: &Value| {
         let entries = configuration["webhooks"].as_array().into_iter().flatten();
-        entries.map(|entry| entry["failurePolicy"].as_str().unwrap_or_default()).eq(policies.iter().copied())
+        // Another entry is for ContainerRecreateRequests.
+        let of_pods = |entry: &&Value| entry["name"].as_str().is_some_and(|name| name.ends_with(".pods.kruise.io"));
+        entries
+            .filter(of_pods)
+            .map(|entry| entry["failurePolicy"].as_str().unwrap_or_default())
+            .eq(policies.iter().copied())
     };
     let name = "kruise-mutating-webhook-configuration";
     objects::until(case.client(), "", kind, name, crate::world::PATIENCE, is).await.map(|_| ())

@@ -5,22 +5,16 @@ use berth_api::v1beta1::broadcastjob::BroadcastJob;
 use berth_workload::launch;
 use berth_workload::node::placement::pin_to_node;
 use berth_workload::owner::controller_reference;
+use berth_workload::podset::new_pod;
 use berth_workload::resource::BROADCAST_JOBS;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// The pod for one node, from the job's template: with the labels by which a job's pods are found, without readiness gates,
 /// tolerating what the template says and no more.
 pub(super) fn new_pod(job: &BroadcastJob, template: &Value, name: &str, node: &str) -> Value {
-    let mut metadata = template.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
-    metadata.retain(|key, value| !matches!(key.as_str(), "labels" | "annotations") || value.is_object());
-    // What the server would refuse or overwrite.
-    for key in ["creationTimestamp", "generateName"] {
-        metadata.remove(key);
-    }
-    metadata.insert("name".to_owned(), json!(name));
-    metadata.insert("namespace".to_owned(), json!(job.metadata.namespace));
-    metadata.insert("ownerReferences".to_owned(), json!([controller_reference(&BROADCAST_JOBS, &job.metadata)]));
-    let labels = metadata.entry("labels").or_insert_with(|| Value::Object(Map::new()));
+    let owner = controller_reference(&BROADCAST_JOBS, &job.metadata);
+    let mut metadata = new_pod::metadata(template, name, job.metadata.namespace.as_deref(), owner);
+    let labels = metadata.entry("labels").or_insert_with(|| json!({}));
     labels[label::BROADCASTJOB_NAME] = json!(job.metadata.name);
     labels[label::BROADCASTJOB_CONTROLLER_UID] = json!(job.metadata.uid);
     let spec = template.get("spec").cloned().unwrap_or_default();

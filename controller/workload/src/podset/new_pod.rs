@@ -10,19 +10,7 @@ use crate::revision::Revision;
 /// added by it.
 pub fn new_pod(scene: &Scene<'_>, revision: &Revision, template: &Value, name: &str) -> Value {
     let workload = &scene.workload;
-    let mut metadata = match template.get("metadata") {
-        Some(Value::Object(map)) => map.clone(),
-        _ => Map::new(),
-    };
-    // A revision can be edited by hand: what is no map holds no label and no annotation.
-    metadata.retain(|key, value| !matches!(key.as_str(), "labels" | "annotations") || value.is_object());
-    // What the server would refuse or overwrite.
-    for key in ["creationTimestamp", "name", "generateName"] {
-        metadata.remove(key);
-    }
-    metadata.insert("name".into(), json!(name));
-    metadata.insert("namespace".into(), json!(workload.metadata.namespace));
-    metadata.insert("ownerReferences".into(), json!([workload.reference()]));
+    let mut metadata = metadata(template, name, workload.metadata.namespace.as_deref(), workload.reference());
     let labels = metadata.entry("labels").or_insert_with(|| json!({}));
     for (key, value) in workload.labels.of(&revision.metadata.name) {
         labels[key] = json!(value);
@@ -32,6 +20,21 @@ pub fn new_pod(scene: &Scene<'_>, revision: &Revision, template: &Value, name: &
     claim_template::mount(workload, name, &mut spec);
     launch::hold_back(template, &mut spec, name);
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+}
+
+/// The metadata of a new pod of any workload: the template's, with the pod's name, its namespace and its one owner.
+pub fn metadata(template: &Value, name: &str, namespace: Option<&str>, owner: Value) -> Map<String, Value> {
+    let mut metadata = template.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
+    // A revision can be edited by hand: what is no map holds no label and no annotation.
+    metadata.retain(|key, value| !matches!(key.as_str(), "labels" | "annotations") || value.is_object());
+    // What the server would refuse or overwrite.
+    for key in ["creationTimestamp", "generateName"] {
+        metadata.remove(key);
+    }
+    metadata.insert("name".into(), json!(name));
+    metadata.insert("namespace".into(), json!(namespace));
+    metadata.insert("ownerReferences".into(), json!([owner]));
+    metadata
 }
 
 fn add_gates(spec: &mut Value, gates: &[&str]) {

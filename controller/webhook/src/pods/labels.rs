@@ -24,6 +24,18 @@ pub(super) fn expression(selector: &LabelSelector) -> Option<String> {
     (!terms.is_empty()).then(|| terms.join(" && "))
 }
 
+/// The label and the values of a selector that asks for nothing but one label with one of these values, if it makes sense.
+pub(super) fn only_label(selector: &LabelSelector) -> Option<(&str, &[String])> {
+    let equal = selector.match_labels.iter().flatten().map(|(key, value)| (&**key, std::slice::from_ref(value)));
+    let listed = selector.match_expressions.iter().flatten().map(|requirement| {
+        let values = requirement.values.as_deref().filter(|_| requirement.operator == "In");
+        (&*requirement.key, values.unwrap_or_default())
+    });
+    let mut all = equal.chain(listed);
+    let (Some((key, values)), None) = (all.next(), all.next()) else { return None };
+    (!values.is_empty() && is_in(key, values).is_some()).then_some((key, values))
+}
+
 /// Does the apiserver take the selector?
 pub(super) fn is_sound(selector: &LabelSelector) -> bool {
     let mut equal = selector.match_labels.iter().flatten();
@@ -42,8 +54,9 @@ fn has(key: &str) -> Option<String> {
     Some(format!("{} in {LABELS}", quoted(key)?))
 }
 
-fn is_in(key: &str, values: &[String]) -> Option<String> {
-    let values: Vec<_> = values.iter().map(|value| quoted(value)).collect::<Option<_>>()?;
+/// The label has one of the values.
+pub(super) fn is_in<'a>(key: &str, values: impl IntoIterator<Item = &'a String>) -> Option<String> {
+    let values: Vec<_> = values.into_iter().map(|value| quoted(value)).collect::<Option<_>>()?;
     Some(format!("({} && {LABELS}[{}] in [{}])", has(key)?, quoted(key)?, values.join(", ")))
 }
 
@@ -80,6 +93,28 @@ mod tests {
         }
         let both = json!({"matchLabels": {"a": "1"}, "matchExpressions": [{"key": "b", "operator": "Exists"}]});
         assert!(of(both).unwrap().contains(" && 'b' in "));
+    }
+
+    #[test]
+    fn only_what_asks_for_one_label_with_given_values_is_said_by_label() {
+        let of = |selector: Value| {
+            let selector = serde_json::from_value(selector).unwrap();
+            only_label(&selector).map(|(key, values)| format!("{key} {}", values.join(",")))
+        };
+        let expression = |operator: &str, values: Value| json!({"key": "b", "operator": operator, "values": values});
+        for (selector, expected) in [
+            (json!({"matchLabels": {"a": "1"}}), Some("a 1")),
+            (json!({"matchExpressions": [expression("In", json!(["1", "2"]))]}), Some("b 1,2")),
+            (json!({"matchLabels": {"a": "1", "b": "2"}}), None),
+            (json!({"matchLabels": {"a": "1"}, "matchExpressions": [expression("In", json!(["1"]))]}), None),
+            (json!({"matchExpressions": [expression("NotIn", json!(["1"]))]}), None),
+            (json!({"matchExpressions": [expression("Exists", Value::Null)]}), None),
+            (json!({"matchExpressions": [expression("In", json!([]))]}), None),
+            (json!({"matchLabels": {"a": "x'] || true || ['"}}), None),
+            (json!({}), None),
+        ] {
+            assert_eq!(of(selector.clone()).as_deref(), expected, "{selector}");
+        }
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub const UNTOUCHED: (&str, &str) = ("control-plane", "openkruise");
 const MOST_ENTRIES: usize = 200;
 /// The most SidecarSets.
 const MOST: usize = 2000;
+/// The most values of a label in one term: as long as they can be, half of an expression.
+const MOST_VALUES: usize = 400;
 
 /// What one SidecarSet asks for.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,8 +38,8 @@ pub struct SidecarAsk {
 /// For whose pods the webhook is called on behalf of SidecarSets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sidecars {
-    /// By selector of namespaces, as JSON text, and failure policy: the expressions of pods.
-    groups: BTreeMap<(String, bool), BTreeSet<String>>,
+    /// By selector of namespaces, as JSON text, and failure policy: which pods.
+    groups: BTreeMap<(String, bool), Selected>,
     /// Namespaces whose pods are left alone.
     protected: BTreeSet<String>,
     /// The names of the SidecarSets.
@@ -59,7 +61,7 @@ impl Sidecars {
             if all.groups.len() >= MOST_ENTRIES && !all.groups.contains_key(&group) {
                 continue;
             }
-            all.groups.entry(group).or_default().insert(expression);
+            all.groups.entry(group).or_default().add(&ask.selector, expression);
             all.names.insert(ask.name);
         }
         all
@@ -78,8 +80,8 @@ impl Sidecars {
 
     pub(super) fn webhooks(&self, endpoint: &Endpoint, bundle: &str) -> Vec<Value> {
         let mut all = Vec::new();
-        for ((namespaces, fails_closed), expressions) in &self.groups {
-            for (number, part) in parts(expressions).into_iter().enumerate() {
+        for ((namespaces, fails_closed), selected) in &self.groups {
+            for (number, part) in parts(selected.expressions()).into_iter().enumerate() {
                 let selector = self.namespace_selector(namespaces);
                 let hash = hash(&selector);
                 let (word, policy) = if *fails_closed { ("fail", "Fail") } else { ("ignore", "Ignore") };
@@ -99,6 +101,34 @@ impl Sidecars {
     }
 }
 
+/// The pods of one entry. Most selectors ask for one label, and these are joined by label: the apiserver compiles and evaluates an
+/// expression for each selector, but a list of values is one look-up.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Selected {
+    /// The values by label.
+    by_label: BTreeMap<String, BTreeSet<String>>,
+    /// The expressions of all other selectors.
+    by_expression: BTreeSet<String>,
+}
+
+impl Selected {
+    fn add(&mut self, selector: &LabelSelector, expression: String) {
+        match labels::only_label(selector) {
+            Some((key, values)) => self.by_label.entry(key.to_owned()).or_default().extend(values.iter().cloned()),
+            None => drop(self.by_expression.insert(expression)),
+        }
+    }
+
+    fn expressions(&self) -> impl Iterator<Item = String> {
+        let by_label = self.by_label.iter().flat_map(|(key, values)| {
+            let values: Vec<_> = values.iter().collect();
+            let terms = values.chunks(MOST_VALUES).filter_map(|values| labels::is_in(key, values.iter().copied()));
+            terms.collect::<Vec<_>>()
+        });
+        by_label.chain(self.by_expression.iter().cloned())
+    }
+}
+
 /// Selects all namespaces but the protected ones and those whose label says so.
 pub(super) fn none_of(protected: &BTreeSet<String>) -> Vec<Value> {
     let named = json!({"key": NAMESPACE_NAME, "operator": "NotIn", "values": protected});
@@ -113,7 +143,7 @@ pub(super) fn hash(selector: &Value) -> String {
 }
 
 /// Expressions that fit into one.
-fn parts(expressions: &BTreeSet<String>) -> Vec<String> {
+fn parts(expressions: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     for expression in expressions {
         match parts.last_mut() {
@@ -234,7 +264,7 @@ mod tests {
         let policies: Vec<_> = webhooks.iter().map(|webhook| webhook["failurePolicy"].as_str().unwrap()).collect();
         assert_eq!(policies, ["Ignore", "Ignore", "Fail"], "{webhooks:#?}");
         let selected = |webhook: &Value| webhook["matchConditions"][1]["expression"].as_str().unwrap().to_owned();
-        assert!(webhooks.iter().any(|w| selected(w).contains("['x']) || (") || selected(w).contains("['x'])) || (")));
+        assert!(webhooks.iter().any(|w| selected(w).ends_with(" in ['x', 'y']))")));
         for webhook in &webhooks {
             let expressions = webhook["namespaceSelector"]["matchExpressions"].as_array().unwrap();
             assert_eq!(expressions[0]["values"], json!(["kube-system"]));
@@ -260,11 +290,26 @@ mod tests {
 
     #[test]
     fn no_expression_is_too_long() {
-        let asks = (0..MOST).map(|n| ask(&format!("s{n}"), &format!("{n}-{}", "x".repeat(50)), false));
-        let webhooks = Sidecars::new(asks, protected()).webhooks(&service(), "PEM");
-        assert!(webhooks.len() > 1 && webhooks.len() < 16, "{}", webhooks.len());
-        for webhook in &webhooks {
-            assert!(webhook["matchConditions"][1]["expression"].as_str().unwrap().len() < 100_000);
+        let of = |n: usize| ask(&format!("s{n}"), &format!("{n}-{}", "x".repeat(50)), false);
+        let by_two = |n: usize| {
+            let selector = json!({"matchLabels": {"app": format!("{n}-{}", "x".repeat(50)), "tier": "web"}});
+            SidecarAsk { selector: serde_json::from_value(selector).unwrap(), ..of(n) }
+        };
+        let (by_label, by_two): (Vec<_>, Vec<_>) = ((0..MOST).map(of).collect(), (0..MOST).map(by_two).collect());
+        for asks in [by_label, by_two] {
+            let webhooks = Sidecars::new(asks, protected()).webhooks(&service(), "PEM");
+            assert!(webhooks.len() > 1 && webhooks.len() < 16, "{}", webhooks.len());
+            for webhook in &webhooks {
+                assert!(webhook["matchConditions"][1]["expression"].as_str().unwrap().len() < 100_000);
+            }
         }
+    }
+
+    #[test]
+    fn selectors_of_one_label_are_one_term() {
+        let asks = [ask("a", "web", false), ask("b", "db", false), ask("c", "web", false)];
+        let webhooks = Sidecars::new(asks, protected()).webhooks(&service(), "PEM");
+        let expression = webhooks[0]["matchConditions"][1]["expression"].as_str().unwrap();
+        assert!(webhooks.len() == 1 && expression.ends_with(" in ['db', 'web']))"), "{expression}");
     }
 }

@@ -140,6 +140,7 @@ impl Controller for Reads {
         let (injection, sets) = (acting.injection.clone(), self.sets.clone());
         self.pods.on_change(move |change| {
             let mut woken = Vec::new();
+            let is_new = matches!(change, Change::Applied { old: None, .. });
             each(change, |pod| {
                 if !injection.leaves_alone(pod, &namespaces) {
                     woken.extend(selectors.of(pod, &namespaces));
@@ -148,7 +149,7 @@ impl Controller for Reads {
             for set in woken {
                 let known = sets.get("", &set);
                 let matched = known.and_then(|set| set.0.status.as_ref().map(|status| status.matched_pods));
-                to.add_after(Key::new("", &set), pace(matched.unwrap_or(0)));
+                to.add_after(Key::new("", &set), pace(matched.unwrap_or(0), is_new));
             }
         });
         let to = queue.clone();
@@ -327,12 +328,13 @@ fn is_gone(sets: &Store<Watched<SidecarSet>>, name: &str) -> bool {
 const WRITTEN: Duration = Duration::from_secs(1);
 
 /// How long the change of one pod waits for that of others. A decision looks at all pods: where there are a thousand, and a hundred
-/// of them change in a second, one after each change would take a processor for itself.
-fn pace(matched: i32) -> Duration {
+/// of them change in a second, one after each change would take a processor for itself. For a pod that was just created there is
+/// nothing to do but to count it.
+fn pace(matched: i32, is_new: bool) -> Duration {
     const FEW: i32 = 100;
     const LONGEST: Duration = Duration::from_millis(500);
     let milliseconds = if matched > FEW { u64::try_from(matched / 2).unwrap_or(0) } else { 0 };
-    Duration::from_millis(milliseconds).min(LONGEST)
+    Duration::from_millis(milliseconds).min(LONGEST) * if is_new { 4 } else { 1 }
 }
 
 fn is_news(old: &SidecarSet, new: &SidecarSet) -> bool {

@@ -1,15 +1,17 @@
 //! What a slim pod's annotations say of its SidecarSets.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 
 use berth_workload::pod::Pod;
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::names::{HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, WORKING_HOT_CONTAINER};
 
-/// What is asked of a record ([`super::records::Record`]). Each decision reads those of all pods, and of each that of one SidecarSet.
+/// What is asked of a record ([`super::records::Record`]). Each decision reads those of all pods, and of each that of one SidecarSet:
+/// nothing else of the text is kept on the way.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Known {
@@ -28,11 +30,81 @@ pub(super) fn record_without_image(pod: &Pod, set: &str) -> Option<Known> {
 }
 
 fn known(text: &str, set: &str) -> Option<Known> {
-    let all: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(text).ok()?;
-    let record = all.get(set)?.get();
-    // The old form is the hash alone.
-    let hash = || Some(Known { hash: serde_json::from_str(record).ok()?, ..Known::default() });
-    serde_json::from_str(record).ok().or_else(hash)
+    let mut read = serde_json::Deserializer::from_str(text);
+    let known = read.deserialize_map(RecordOf(set)).ok()?;
+    read.end().ok()?;
+    known
+}
+
+/// Reads the record of one SidecarSet from those of all.
+struct RecordOf<'a>(&'a str);
+
+impl<'de> Visitor<'de> for RecordOf<'_> {
+    type Value = Option<Known>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("records by SidecarSet")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut records: A) -> Result<Self::Value, A::Error> {
+        let mut known = None;
+        while let Some(is_it) = records.next_key_seed(Equals(self.0))? {
+            if is_it {
+                known = Some(records.next_value::<Form>()?.0);
+            } else {
+                records.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(known)
+    }
+}
+
+/// Is it this text?
+struct Equals<'a>(&'a str);
+
+impl<'de> DeserializeSeed<'de> for Equals<'_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, read: D) -> Result<bool, D::Error> {
+        read.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Equals<'_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<bool, E> {
+        Ok(text == self.0)
+    }
+}
+
+/// A record, or its old form: the hash alone.
+struct Form(Known);
+
+impl<'de> Deserialize<'de> for Form {
+    fn deserialize<D: Deserializer<'de>>(read: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = Form;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a record or a hash")
+            }
+
+            fn visit_str<E>(self, hash: &str) -> Result<Form, E> {
+                Ok(Form(Known { hash: hash.to_owned(), ..Known::default() }))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<Form, A::Error> {
+                Known::deserialize(MapAccessDeserializer::new(fields)).map(Form)
+            }
+        }
+        read.deserialize_any(Either)
+    }
 }
 
 /// Does the pod have containers of the SidecarSet, as far as its annotations say? Pods from before version 0.8 of the peer have no
@@ -55,6 +127,27 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn of_all_records_that_of_one_set_is_read_in_both_forms() {
+        let of = |hash: &str, revision: &str| Some(Known { hash: hash.into(), controller_revision: revision.into() });
+        for (text, expected) in [
+            (
+                r#"{"a": {"hash": "h0"}, "log": {"hash": "h1", "controllerRevision": "r", "sidecarList": ["x"]}}"#,
+                of("h1", "r"),
+            ),
+            (r#"{"log": "h1", "a": 5}"#, of("h1", "")),
+            (r#"{"l\u006fg": {"hash": "h1"}}"#, of("h1", "")),
+            (r#"{"log": {"hash": 5}}"#, None),
+            (r#"{"log": 5}"#, None),
+            (r#"{"logs": "h1"}"#, None),
+            (r#"{"log": "h1"} more"#, None),
+            (r#"["log"]"#, None),
+            ("", None),
+        ] {
+            assert_eq!(known(text, "log"), expected, "{text}");
+        }
+    }
 
     #[test]
     fn a_pod_is_injected_if_it_is_listed_or_has_a_record_and_no_list() {

@@ -25,6 +25,7 @@ const RUNNING: &str = "pods without a record, which run";
 const NOBODY: &str = "nobody";
 const HISTOGRAM: &str = "apiserver_admission_webhook_admission_duration_seconds";
 const CONFIGURATION: &str = "admissionregistration.k8s.io/v1/MutatingWebhookConfiguration";
+const SETTLED: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Requests at once: no more than one that waits may be held up by others.
 const AT_ONCE: usize = 32;
@@ -117,6 +118,8 @@ async fn measure(options: &Options, stage: &Stage, recipe: &Recipe) -> Result<()
     create(options, stage, "pods of nobody", SET, &Value::Null).await?;
     delete(stage).await?;
     make_sidecar_sets(options.sidecar_sets, stage).await?;
+    // What their making was to the apiserver is over before it is asked how long it waits.
+    sleep(SETTLED).await;
     create(options, stage, "pods that SidecarSets select", SELECTED, &Value::Null).await?;
     let pods = objects::list(&stage.client, NAMESPACE, kind::POD, "").await?;
     let injected = pods.iter().filter(|pod| pod["spec"]["containers"].as_array().is_some_and(|all| all.len() == 3));

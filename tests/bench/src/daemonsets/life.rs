@@ -54,8 +54,8 @@ pub(super) async fn measure(
     let phase = begin(stage, Some(program)).await?;
     nodes::make(&stage.client, count..all, &berth_simnode::now()).await?;
     until_done(stage, all).await?;
-    until_node_images(stage, all).await?;
     steps.push(step(phase.end(stage, Some(program), (name, 1), ("nodes join", joining)).await?));
+    until_node_images(stage, all).await?;
     held.push(look(program, "nodes joined", all, all).await?);
     steps.push(job::measure(stage, program, name, all).await.context("with a job on every node")?);
     held.push(look(program, "job ended", all, all * 2).await?);

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use berth_api::template::PodTemplate;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
-use berth_api::v1beta1::nodeimage::NodeImage;
 use berth_runtime::feed::Odd;
 use berth_runtime::object::owner_key;
 use berth_runtime::queue::Queue;
@@ -14,6 +13,7 @@ use berth_runtime::{Change, Key, Object, Owned, Store};
 use berth_workload::claim::Claim;
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::node::Node;
+use berth_workload::node::image::NodeImage;
 use berth_workload::owner::{self, OwnerKey, OwnerKind, Reference};
 use berth_workload::pod::{Metadata, Pod, spread};
 use berth_workload::podset::{Unreadable, split_by_selector};

@@ -9,6 +9,7 @@ use berth_runtime::{Object, Owned, Resource, Store, object};
 use berth_workload::claim::Claim;
 use berth_workload::namespace::Namespace;
 use berth_workload::node::Node;
+use berth_workload::node::image::NodeImage;
 use berth_workload::owner::{self, Reference};
 use berth_workload::pod::{Metadata, Pod};
 use berth_workload::revision::Revision;
@@ -129,6 +130,7 @@ macro_rules! slim {
 slim!(Revision, object::CONTROLLER_REVISIONS);
 slim!(Claim, object::CLAIMS);
 slim!(Node, object::NODES);
+slim!(NodeImage, object::NODE_IMAGES);
 slim!(Namespace, object::NAMESPACES);
 slim!(StatefulWorkload, object::NATIVE_STATEFUL_SETS);
 slim!(Configuration, object::CONFIG_MAPS);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use berth_api::recreated::{fill, node_of, patch};
 use berth_api::v1beta1::ContainerRecreateRequest;
-use berth_api::v1beta1::nodeimage::{NodeImage, StoppedContainer};
+use berth_api::v1beta1::nodeimage::StoppedContainer;
 use berth_kinds::containerrecreaterequest::{Snapshot, decide, needs_filling, pod_events, status};
 use berth_runtime::client::{self, Failed};
 use berth_runtime::driver::Next;
@@ -16,6 +16,7 @@ use berth_runtime::queue::Queue;
 use berth_runtime::store::Index;
 use berth_runtime::{Change, Key, Object, Resource, Store};
 use berth_workload::gates::{Gate, Gates};
+use berth_workload::node::image::NodeImage;
 use berth_workload::plan::{Action, Outcome, Plan};
 use berth_workload::pod::Pod;
 use berth_workload::recreate::{is_over, pod_uid};

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
-use berth_api::v1beta1::nodeimage::NodeImage;
 use berth_kinds::imagepulljob::{Snapshot, concerns, concerns_pod, decide, needs_pods, status};
 use berth_runtime::driver::Next;
 use berth_runtime::object::IMAGE_PULL_JOBS;
@@ -12,6 +11,7 @@ use berth_runtime::queue::Queue;
 use berth_runtime::store::pods;
 use berth_runtime::{Change, Key, Object, Owned, Resource, Store, turn};
 use berth_workload::gates::Gates;
+use berth_workload::node::image::NodeImage;
 use berth_workload::owner::Reference;
 use berth_workload::plan::{Action, Outcome, Plan};
 use berth_workload::pod::Pod;

@@ -6,7 +6,6 @@ use berth_api::v1beta1::ContainerRecreateRequest;
 use berth_api::v1beta1::cloneset::CloneSet;
 use berth_api::v1beta1::daemonset::DaemonSet;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
-use berth_api::v1beta1::nodeimage::NodeImage;
 use berth_api::v1beta1::sidecarset::SidecarSet;
 use berth_api::v1beta1::statefulset::StatefulSet;
 use berth_kinds::nodeimage::{Snapshot, bears_on, decide};
@@ -19,6 +18,7 @@ use berth_runtime::{Change, Key, Object, Resource, Store};
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::inplace::sidecars;
 use berth_workload::node::Node;
+use berth_workload::node::image::NodeImage;
 use berth_workload::node::image::{is_asked_by, owners};
 use berth_workload::pod::{Metadata, Pod};
 use berth_workload::recreate::stop::Requested;
@@ -43,10 +43,6 @@ pub(crate) struct Reads {
     nodeimages: Arc<Store<Watched<NodeImage>>>,
     jobs: Arc<Store<Watched<ImagePullJob>>>,
     nodes: Arc<Store<Watched<Node>>>,
-}
-
-impl CustomResource for NodeImage {
-    const RESOURCE: Resource = NODE_IMAGES;
 }
 
 impl Read for Watched<NodeImage> {

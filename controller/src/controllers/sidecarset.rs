@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use berth_api::names::condition::SIDECARSET_UPGRADABLE as UPGRADABLE;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
-use berth_api::v1beta1::nodeimage::NodeImage;
 use berth_api::v1beta1::sidecarset::{PatchPolicy, SidecarSet, SidecarSetPatchPodMetadata, SidecarSetRepair};
 use berth_kinds::sidecarset::{
     Snapshot, annotations_to_read, base_of, decide, forget, hashes, is_injected, speaks_of, spoken_of, status,
@@ -19,6 +18,7 @@ use berth_runtime::store::{Index, pods};
 use berth_runtime::{Change, Key, Object, Owned, Resource, Store, object, turn};
 use berth_webhook::pods::UNTOUCHED;
 use berth_workload::namespace::Namespace;
+use berth_workload::node::image::NodeImage;
 use berth_workload::owner::Reference;
 use berth_workload::plan::{Outcome, Plan};
 use berth_workload::pod::{Metadata, Owner, Pod};

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 
 use berth_api::names::{annotation as annotations, label};
 use berth_api::v1beta1::{
-    BroadcastJob, CloneSet, ContainerRecreateRequest, DaemonSet, ImageListPullJob, ImagePullJob, NodeImage, StatefulSet,
+    BroadcastJob, CloneSet, ContainerRecreateRequest, DaemonSet, ImageListPullJob, ImagePullJob, StatefulSet,
 };
 use berth_kinds::{
     broadcastjob, cloneset, containerrecreaterequest, daemonset, imagelistpulljob, imagepulljob, nodeimage, statefulset,
@@ -14,6 +14,7 @@ use berth_kinds::{
 use berth_workload::claim::Claim;
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::inplace::resize::Ability;
+use berth_workload::node::image::NodeImage;
 use berth_workload::node::{Node, image};
 use berth_workload::plan::{Action, Failure, Outcome, Plan};
 use berth_workload::pod::{Metadata, Pod};

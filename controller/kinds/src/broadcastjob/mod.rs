@@ -26,10 +26,10 @@ use std::sync::Arc;
 
 use berth_api::names::condition;
 use berth_api::v1beta1::broadcastjob::{BroadcastJob, BroadcastJobStatus, phase};
-use berth_api::v1beta1::nodeimage::NodeImage;
 use berth_workload::gates::Gates;
 use berth_workload::inplace::resize::Ability;
 use berth_workload::node::Node;
+use berth_workload::node::image::NodeImage;
 use berth_workload::pod::Pod;
 use berth_workload::podset::{Blocked, Phases, Scene, Unreadable, Workload};
 use berth_workload::resource::BROADCAST_JOBS;

@@ -15,8 +15,8 @@ mod tests;
 use std::sync::Arc;
 
 use berth_api::v1beta1::ContainerRecreateRequest;
-use berth_api::v1beta1::nodeimage::NodeImage;
 use berth_workload::gates::Gates;
+use berth_workload::node::image::NodeImage;
 use berth_workload::pod::Pod;
 use berth_workload::recreate::{Course, current};
 use serde_json::Value;

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_api::v1beta1::daemonset::{DaemonSet, DaemonSetSpec, DaemonSetStatus};
-use berth_api::v1beta1::nodeimage::{InspectedPod, NodeImage};
+use berth_api::v1beta1::nodeimage::InspectedPod;
 use berth_workload::gates::Gates;
 use berth_workload::inplace::resize::Ability;
 use berth_workload::node::Node;
+use berth_workload::node::image::NodeImage;
 use berth_workload::plan::{Action, Outcome, Plan};
 use berth_workload::pod::{Pod, availability};
 use berth_workload::podset::{Phases, split_by_selector};

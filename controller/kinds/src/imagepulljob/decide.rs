@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use berth_api::names::finalizer;
 use berth_api::v1beta1::imagepulljob::{ImagePullJob, ImagePullJobStatus};
-use berth_api::v1beta1::nodeimage::{ImageTagSpec, NodeImage};
+use berth_api::v1beta1::nodeimage::ImageTagSpec;
+use berth_workload::node::image::NodeImage;
 use berth_workload::node::image::entry::{self, Ask};
 use berth_workload::node::image::room::Full;
 use berth_workload::node::image::{is_asked_by, name, target};

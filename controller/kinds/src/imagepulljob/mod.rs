@@ -19,8 +19,8 @@ use std::sync::Arc;
 
 use berth_api::image;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
-use berth_api::v1beta1::nodeimage::NodeImage;
 use berth_workload::gates::Gates;
+use berth_workload::node::image::NodeImage;
 use berth_workload::node::image::entry;
 use berth_workload::node::image::room::{Wish, room};
 use berth_workload::plan::Refusal;
@@ -72,7 +72,7 @@ pub fn concerns(job: &ImagePullJob, old: Option<&NodeImage>, new: Option<&NodeIm
     let seen = |node| facts(node).map(|(entry, status)| (entry, status.map(|status| status.phase)));
     let at_all = |node: &NodeImage| (node.metadata.deletion_timestamp.is_some(), node.status.is_none());
     // Most changes are of statuses, and need no look at all entries.
-    let same_spec = old.metadata.generation.is_some() && old.metadata.generation == new.metadata.generation;
+    let same_spec = old.metadata.generation > 0 && old.metadata.generation == new.metadata.generation;
     let wish = Wish::of(job, &image, &tag);
     let other_room = || room(old, &wish) != room(new, &wish);
     old.metadata.labels != new.metadata.labels

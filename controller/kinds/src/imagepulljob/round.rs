@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
-use berth_api::v1beta1::nodeimage::NodeImage;
+use berth_workload::node::image::NodeImage;
 use berth_workload::node::image::entry::{self, Standing};
 use berth_workload::node::image::room::{Full, Wish, room};
 use berth_workload::node::image::{is_asked_by, name};
@@ -144,10 +144,7 @@ impl<'a, 'b> Wanted<'a, 'b> {
         match self.nodes {
             Nodes::All => true,
             Nodes::Named(names) => names.contains(name(node)),
-            Nodes::Labelled(selector) => {
-                let labels = node.metadata.labels.as_ref();
-                selector.matches(|key| labels.and_then(|labels| labels.get(key)).map(String::as_str))
-            }
+            Nodes::Labelled(selector) => selector.matches(|key| node.metadata.label(key)),
             Nodes::OfPods(_) => self.of_pods.contains(name(node)),
         }
     }

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::v1beta1::imagepulljob::{ImagePullJob, ImagePullJobStatus};
-use berth_api::v1beta1::nodeimage::{ImagePullPhase, ImageTagStatus, NodeImage};
+use berth_api::v1beta1::nodeimage::{ImagePullPhase, ImageTagStatus};
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::node::Node;
 use berth_workload::node::image;
+use berth_workload::node::image::NodeImage;
 use berth_workload::node::image::entry::{self, Standing};
 use berth_workload::plan::{Action, Failure, Outcome, Plan, Target};
 use berth_workload::pod::Pod;
@@ -35,7 +36,8 @@ pub(super) struct World {
     pub(super) pods: Vec<Arc<Pod>>,
     /// Events since somebody last looked.
     pub(super) events: Vec<String>,
-    nodes: BTreeMap<String, Arc<NodeImage>>,
+    /// As the apiserver has them, and as they are read.
+    nodes: BTreeMap<String, (Value, Arc<NodeImage>)>,
     jobs: BTreeMap<String, Value>,
     counter: u64,
 }
@@ -102,7 +104,7 @@ impl World {
     }
 
     pub(super) fn edit_node(&mut self, name: &str, edit: impl FnOnce(&mut Value)) {
-        let mut node = json!(*self.nodes[name]);
+        let mut node = self.nodes[name].0.clone();
         edit(&mut node);
         self.store_node(name, node);
     }
@@ -113,7 +115,7 @@ impl World {
         let given = node["spec"].as_object().into_iter().flatten().filter(|(_, part)| **part != json!({}));
         let given: serde_json::Map<_, _> = given.map(|(field, part)| (field.clone(), part.clone())).collect();
         assert_eq!(json!(decoded.spec), json!(given), "nothing that a NodeImage does not have");
-        self.nodes.insert(name.to_owned(), Arc::new(decoded));
+        self.nodes.insert(name.to_owned(), (node, Arc::new(decoded)));
     }
 
     fn edit_job(&mut self, name: &str, edit: impl FnOnce(&mut Value)) {
@@ -149,7 +151,7 @@ impl World {
     }
 
     pub(super) fn node(&self, name: &str) -> Arc<NodeImage> {
-        self.nodes[name].clone()
+        self.nodes[name].1.clone()
     }
 
     pub(super) fn snapshot(&self, name: &str) -> Snapshot {
@@ -200,7 +202,7 @@ impl World {
                 .map(|(_, job)| self.job(job))
                 .collect();
             let node: Node = serde_json::from_value(json!({
-                "metadata": {"name": name, "labels": image.metadata.labels},
+                "metadata": {"name": name, "labels": self.nodes[&name].0["metadata"]["labels"]},
                 "status": {"conditions": [{"type": "Ready", "status": "True"}]},
             }))
             .unwrap();
@@ -261,7 +263,7 @@ impl World {
         };
         let (mut object, target, patch) = match action {
             Action::Patch { resource: NODE_IMAGES, target, patch } => {
-                (self.nodes.get(&target.name).map(|n| json!(**n)), target, patch)
+                (self.nodes.get(&target.name).map(|(node, _)| node.clone()), target, patch)
             }
             Action::Patch { resource: IMAGE_PULL_JOBS, target, patch } => {
                 (self.jobs.get(&target.name).cloned(), target, patch)

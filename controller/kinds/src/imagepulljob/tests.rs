@@ -180,7 +180,7 @@ fn a_job_that_never_ends_serves_new_nodes_and_comes_again_every_day() {
     world.pass(25 * 3600);
     world.run(20);
     assert_eq!(numbers(&world, "job"), [3, 0, 3, 0]);
-    let created = |node: &berth_api::v1beta1::NodeImage| node.spec.images["app"].tags[0].created_at.clone();
+    let created = |node: &berth_workload::node::image::NodeImage| node.spec.images["app"].tags[0].created_at.clone();
     assert!(created(&world.node("n0")) > created(&before), "pulled again");
 }
 

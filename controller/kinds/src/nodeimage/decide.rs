@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use berth_api::names::{self, label};
 use berth_api::v1beta1::imagepulljob::{CompletionPolicyType, ImagePullJob};
-use berth_api::v1beta1::nodeimage::{ImageTagSpec, NodeImage};
+use berth_api::v1beta1::nodeimage::ImageTagSpec;
 use berth_workload::node::Node;
+use berth_workload::node::image::NodeImage;
 use berth_workload::node::image::{entry, target};
 use berth_workload::plan::{Action, Event, IfExists, Plan, Step, Target};
 use berth_workload::recreate::stop;
@@ -30,7 +31,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     if image.metadata.deletion_timestamp.is_some() {
         return plan;
     }
-    let fake = image.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(label::FAKE_NODE_IMAGE));
+    let fake = image.metadata.label(label::FAKE_NODE_IMAGE).is_some();
     match node {
         None if !fake => {
             let target = Target::from(&image.metadata);
@@ -96,12 +97,11 @@ fn labels(node: &Node) -> BTreeMap<&str, &str> {
 
 /// The merge patch of labels: the NodeImage has its node's, and no others.
 fn relabel(image: &NodeImage, node: &Node) -> Option<Value> {
-    let no_labels = BTreeMap::new();
-    let old = image.metadata.labels.as_ref().unwrap_or(&no_labels);
-    let new = labels(node);
-    let gone = old.keys().filter(|key| !new.contains_key(key.as_str())).map(|key| (key.clone(), Value::Null));
-    let set = new.iter().filter(|(key, value)| old.get(**key).is_none_or(|old| old != *value));
-    let patch: Map<_, _> = gone.chain(set.map(|(key, value)| ((*key).to_owned(), json!(value)))).collect();
+    let (old, new) = (&image.metadata, &node.metadata);
+    let gone = old.labels.iter().filter(|(key, _)| new.label(key).is_none()).map(|(key, _)| (key, Value::Null));
+    let set = new.labels.iter().filter(|(key, value)| old.label(key) != Some(value));
+    let set = set.map(|(key, value)| (key, json!(value)));
+    let patch: Map<_, _> = gone.chain(set).map(|(key, value)| (key.to_string(), value)).collect();
     (!patch.is_empty()).then_some(Value::Object(patch))
 }
 

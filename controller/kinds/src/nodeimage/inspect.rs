@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_api::v1beta1::nodeimage::{InspectPod, MAX_INSPECTED_PODS, NodeImage};
+use berth_api::v1beta1::nodeimage::{InspectPod, MAX_INSPECTED_PODS};
 use berth_workload::inplace::env::{self, MAX_VARIABLES};
 use berth_workload::inplace::exact::{self, NodeFacts, Verdict};
 use berth_workload::inplace::sidecars;
 use berth_workload::inplace::state::State;
 use berth_workload::inplace::steps::{self, Phase, phase};
+use berth_workload::node::image::NodeImage;
 use berth_workload::node::image::facts;
 use berth_workload::pod::Pod;
 use serde::Serialize;

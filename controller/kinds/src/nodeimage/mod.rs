@@ -12,8 +12,8 @@ mod tests;
 use std::sync::Arc;
 
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
-use berth_api::v1beta1::nodeimage::NodeImage;
 use berth_workload::node::Node;
+use berth_workload::node::image::NodeImage;
 use berth_workload::pod::Pod;
 use berth_workload::recreate::stop::Requested;
 

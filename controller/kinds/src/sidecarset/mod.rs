@@ -38,9 +38,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
-use berth_api::v1beta1::nodeimage::NodeImage;
 use berth_api::v1beta1::sidecarset::{SidecarSet, SidecarSetUpdateStrategyType};
 use berth_workload::gates::Gates;
+use berth_workload::node::image::NodeImage;
 use berth_workload::pod::Pod;
 use berth_workload::revision::Revision;
 

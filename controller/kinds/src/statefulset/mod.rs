@@ -22,13 +22,13 @@ use std::sync::Arc;
 
 use berth_api::names::condition;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
-use berth_api::v1beta1::nodeimage::NodeImage;
 use berth_api::v1beta1::persistentpodstate::PersistentPodState;
 use berth_api::v1beta1::statefulset::StatefulSet;
 use berth_workload::claim::Claim;
 use berth_workload::gates::Gates;
 use berth_workload::inplace::resize::Ability;
 use berth_workload::node::Node;
+use berth_workload::node::image::NodeImage;
 use berth_workload::pod::Pod;
 use berth_workload::pod::gates::OF_NEW_PODS;
 use berth_workload::podset::{Blocked, Phases, Scene, Unreadable, Workload};

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::node::image::NodeImage;
 use berth_api::lifecycle::Lifecycle;
 use berth_api::names::label::SPECIFIED_DELETE;
 use berth_api::template::{PodTemplate, VolumeClaimTemplate};
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
-use berth_api::v1beta1::nodeimage::NodeImage;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use serde_json::Value;
 

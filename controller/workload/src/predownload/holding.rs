@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::node::image::NodeImage;
 use berth_api::image::split;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
-use berth_api::v1beta1::nodeimage::{ImagePullPhase, NodeImage};
+use berth_api::v1beta1::nodeimage::ImagePullPhase;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Knobs, Stand, image_of, images, is_of, jobs, patience, waits_for};

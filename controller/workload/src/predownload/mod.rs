@@ -10,12 +10,13 @@ mod holding;
 
 use std::sync::Arc;
 
+use crate::node::image::NodeImage;
 use berth_api::IntOrString;
 use berth_api::inplace::wait_for_image;
 use berth_api::names::{GROUP, V1BETA1, annotation, label};
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::{
-    ImagePullPhase, ImageTagStatus, MAX_SANDBOX_BYTES, MAX_SANDBOX_PAIRS, MAX_TIMEOUT_SECONDS, NodeImage,
+    ImagePullPhase, ImageTagStatus, MAX_SANDBOX_BYTES, MAX_SANDBOX_PAIRS, MAX_TIMEOUT_SECONDS,
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

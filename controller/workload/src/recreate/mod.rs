@@ -8,13 +8,14 @@ pub mod stop;
 #[cfg(test)]
 mod tests;
 
+use crate::node::image::NodeImage;
 use berth_api::names::condition::{PRE_RECREATE_GRACE, SIDECAR_TERMINATED};
 use berth_api::names::label::{NODE_TYPE, RECREATE_POD_UID, VIRTUAL_KUBELET};
 use berth_api::v1beta1::ContainerRecreateRequest as Request;
 use berth_api::v1beta1::containerrecreaterequest::{
     ContainerRecreateState, RecreateFailurePolicy, RecreatePhase, RecreateStrategy, RecreatedContainer,
 };
-use berth_api::v1beta1::nodeimage::{NodeImage, StopContainer, StopPhase, StoppedContainer};
+use berth_api::v1beta1::nodeimage::{StopContainer, StopPhase, StoppedContainer};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::pod::{ContainerStatus, Pod};

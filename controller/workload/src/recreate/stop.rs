@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::node::image::NodeImage;
 use berth_api::v1beta1::ContainerRecreateRequest as Request;
 use berth_api::v1beta1::containerrecreaterequest::RecreatePhase;
-use berth_api::v1beta1::nodeimage::{MAX_STOPPED_CONTAINERS, NodeImage, StopContainer, StopPhase};
+use berth_api::v1beta1::nodeimage::{MAX_STOPPED_CONTAINERS, StopContainer, StopPhase};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 

@@ -2,17 +2,19 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use berth_e2e::objects::{self, kind};
 use berth_simnode::nodes;
 use jiff::{SignedDuration, Timestamp};
+use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::{Held, Step};
+use super::{Held, Options, Step, Subject, job, restarts};
 use crate::phases::{NAMESPACE, PATIENCE, Phase, Program, Stage, begin};
 
-const NAME: &str = "log";
+/// The DaemonSet, and the label of its pods.
+pub(super) const NAME: &str = "log";
 /// Memory that was needed for a moment is given back by then.
 pub(super) const REST: Duration = Duration::from_secs(6);
 const NODE_IMAGES: &str = "/apis/apps.kruise.io/v1beta1/nodeimages";
@@ -21,9 +23,11 @@ const NODE_IMAGES: &str = "/apis/apps.kruise.io/v1beta1/nodeimages";
 pub(super) async fn measure(
     stage: &mut Stage,
     program: &Program,
-    count: usize,
-    joining: usize,
+    subject: &Subject,
+    options: &Options,
 ) -> Result<(Vec<Held>, Vec<Step>)> {
+    warm_up(stage).await.context("the controller does not get to work")?;
+    let (name, count, joining) = (subject.name, options.nodes, options.joining());
     let mut held = vec![look(program, "without nodes", 0, 0).await?];
     println!("Making {count} simulated nodes …");
     nodes::make(&stage.client, 0..count, &berth_simnode::now()).await?;
@@ -34,26 +38,46 @@ pub(super) async fn measure(
     let phase = begin(stage, Some(program)).await?;
     objects::create(&stage.client, NAMESPACE, &set).await?;
     until_done(stage, count).await?;
-    steps.push(step(phase.end(stage, Some(program), (NAME, 1), ("create", count)).await?));
+    steps.push(step(phase.end(stage, Some(program), (name, 1), ("create", count)).await?));
     held.push(look(program, "created", count, count).await?);
-    for (name, kind_of_update, image) in [("in place", "InPlaceIfPossible", "log:2"), ("new pods", "Standard", "log:3")]
+    for (what, kind_of_update, image) in [("in place", "InPlaceIfPossible", "log:2"), ("new pods", "Standard", "log:3")]
     {
         let mut patch = objects::image_patch(&set, image);
         patch["spec"]["updateStrategy"] = json!({"rollingUpdate": {"rollingUpdateType": kind_of_update}});
         let phase = begin(stage, Some(program)).await?;
         objects::patch(&stage.client, NAMESPACE, kind::DAEMON_SET, NAME, &patch).await?;
         until_done(stage, count).await?;
-        steps.push(step(phase.end(stage, Some(program), (NAME, 1), (name, count)).await?));
-        held.push(look(program, name, count, count).await?);
+        steps.push(step(phase.end(stage, Some(program), (name, 1), (what, count)).await?));
+        held.push(look(program, what, count, count).await?);
     }
     let all = count + joining;
     let phase = begin(stage, Some(program)).await?;
     nodes::make(&stage.client, count..all, &berth_simnode::now()).await?;
     until_done(stage, all).await?;
+    steps.push(step(phase.end(stage, Some(program), (name, 1), ("nodes join", joining)).await?));
     until_node_images(stage, all).await?;
-    steps.push(step(phase.end(stage, Some(program), (NAME, 1), ("nodes join", joining)).await?));
     held.push(look(program, "nodes joined", all, all).await?);
+    steps.push(job::measure(stage, program, name, all).await.context("with a job on every node")?);
+    held.push(look(program, "job ended", all, all * 2).await?);
+    if subject.restarts && options.requests > 0 {
+        steps.extend(restarts::measure(stage, program, name, options.requests.min(all)).await?);
+        held.push(look(program, "restarted", all, all * 2).await?);
+    }
     Ok((held, steps))
+}
+
+/// Waits until the controller does what it is for: says of a DaemonSet that it has seen it.
+async fn warm_up(stage: &Stage) -> Result<()> {
+    let set = daemon_set("first", &json!({}));
+    let deadline = Instant::now() + Duration::from_secs(180);
+    // Its webhooks may have to come up first.
+    while let Err(error) = objects::create(&stage.client, NAMESPACE, &set).await {
+        ensure!(Instant::now() < deadline, "the DaemonSet cannot be created: {error:#}");
+        sleep(Duration::from_millis(200)).await;
+    }
+    objects::until(&stage.client, NAMESPACE, kind::DAEMON_SET, "first", PATIENCE, |set| is_done(set, 0)).await?;
+    objects::delete(&stage.client, NAMESPACE, kind::DAEMON_SET, "first", &DeleteParams::default()).await?;
+    objects::until_gone(&stage.client, NAMESPACE, kind::DAEMON_SET, "first", PATIENCE).await
 }
 
 /// A DaemonSet with these fields in its pods' spec besides.
@@ -96,13 +120,14 @@ pub(super) fn is_done(set: &Value, nodes: usize) -> bool {
 async fn until_node_images(stage: &Stage, nodes: usize) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     while stage.count(NODE_IMAGES).await? < nodes {
-        anyhow::ensure!(Instant::now() < deadline, "not all of {nodes} nodes get a NodeImage");
+        ensure!(Instant::now() < deadline, "not all of {nodes} nodes get a NodeImage");
         sleep(Duration::from_millis(200)).await;
     }
     Ok(())
 }
 
-fn step(phase: Phase) -> Step {
+/// A phase, with how often its statuses were written.
+pub(super) fn step(phase: Phase) -> Step {
     let mut told = phase.requests.told.clone();
     told.sort_unstable();
     Step { told: told.len(), told_in_a_second: most_in_a_second(&told), phase }

@@ -1,17 +1,22 @@
 //! What DaemonSets cost on many simulated nodes: the writes for each pod and of the status, as pods are made, updated in place and
-//! replaced, and as many nodes join at once; what the controller holds for each node and pod; and which changes of nodes wake whom.
+//! replaced, as many nodes join at once, as a job runs on all of them, and containers are restarted on request; what the controller
+//! holds for each node and pod; and which changes of nodes wake whom. For Berth, and for any other controller.
 
+mod floor;
+mod job;
 mod life;
+mod restarts;
 mod table;
 mod wakes;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use berth_cluster::programs::workspace_binaries;
 use clap::Args;
 use serde::Serialize;
 
+use crate::admission::make_configuration;
 use crate::phases::{self, Phase, Ports, Program, Recipe, Stage};
 
 /// What is measured.
@@ -29,6 +34,17 @@ pub(crate) struct Options {
     /// How long nodes do nothing but tell that they live, in seconds.
     #[arg(long, default_value_t = 60)]
     heartbeats: u64,
+    /// Containers to restart, each of another pod, and again with a pod that is out of service before; 0 for none.
+    #[arg(long, default_value_t = 50)]
+    requests: usize,
+    /// Measure another controller, too, but for restarts. Its command may have {kubeconfig}, {host}, and the ports {metrics},
+    /// {health} and {webhook}.
+    #[arg(long, value_name = "COMMAND")]
+    peer: Option<String>,
+    /// What the other controller needs in the cluster: a file or directory of manifests, such as what `kubectl kustomize`
+    /// makes of its configuration. Its Deployment may be among them: nothing runs it.
+    #[arg(long, value_name = "PATH", requires = "peer")]
+    peer_manifests: Option<PathBuf>,
     /// Where `berth-controller` and `simnode` are, in place of those that are built now: to measure those of another commit.
     #[arg(long, value_name = "DIRECTORY")]
     programs: Option<PathBuf>,
@@ -43,15 +59,41 @@ pub(crate) struct Options {
     logs: PathBuf,
 }
 
+impl Options {
+    fn joining(&self) -> usize {
+        self.joining.unwrap_or(self.nodes / 10)
+    }
+}
+
 /// Everything that was measured.
 #[derive(Debug, Serialize)]
 struct Figures {
     nodes: usize,
     processors: usize,
     optimised: bool,
+    /// How long the nodes that join at once take where a bare loop makes their pods.
+    floor: f64,
+    lives: Vec<Life>,
+}
+
+/// What was measured of one controller.
+#[derive(Debug, Serialize)]
+struct Life {
+    subject: &'static str,
     held: Vec<Held>,
     steps: Vec<Step>,
     wakes: Vec<Wake>,
+}
+
+/// A controller that is measured.
+struct Subject {
+    name: &'static str,
+    words: Vec<String>,
+    manifests: PathBuf,
+    /// By which its metrics know what looks at DaemonSets.
+    controller: &'static str,
+    /// Simulated nodes answer to its way of stopping containers.
+    restarts: bool,
 }
 
 /// What the controller holds at rest, KiB.
@@ -83,7 +125,6 @@ struct Wake {
 
 /// Measures.
 pub(crate) async fn run(options: &Options) -> Result<()> {
-    let joining = options.joining.unwrap_or(options.nodes / 10);
     ensure!(options.nodes > 0 && options.sets > 0, "--nodes and --sets are to be 1 or more");
     std::fs::create_dir_all(&options.logs).with_context(|| format!("cannot make {}", options.logs.display()))?;
     const NAMES: [&str; 2] = ["berth-controller", "simnode"];
@@ -92,28 +133,63 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
         None => workspace_binaries(&NAMES, !options.unoptimised)?,
     };
     let [controller, simnode] = programs.as_slice() else { anyhow::bail!("cargo built {} programs", programs.len()) };
-    println!("Making etcd and kube-apiserver …");
-    // The nodes come later: before, the controller is looked at without any.
-    let mut stage = Stage::up(simnode, 0, &phases::own_manifests(), &options.logs).await?;
-    let log = options.logs.join("daemonsets.log");
-    let _ = std::fs::remove_file(&log);
-    let said = format!("what the controller says is in {}", log.display());
-    let recipe = Recipe { words: phases::berth(controller), log };
-    let program = Program::start(&recipe, &stage, Ports::open(&stage)?)?;
-    let measured = async {
-        program.until_ready().await?;
-        let (held, steps) = life::measure(&mut stage, &program, options.nodes, joining).await?;
-        let wakes = wakes::measure(&stage, &program, options, options.nodes + joining).await?;
-        anyhow::Ok((held, steps, wakes))
-    };
-    let (held, steps, wakes) = measured.await.context(said)?;
-    program.stop().await?;
-    tokio::task::spawn_blocking(move || drop(stage)).await?;
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let figures = Figures { nodes: options.nodes, processors, optimised: !options.unoptimised, held, steps, wakes };
+    let mut figures =
+        Figures { nodes: options.nodes, processors, optimised: !options.unoptimised, floor: 0.0, lives: Vec::new() };
+    for subject in subjects(options, controller) {
+        println!("{}: making etcd and kube-apiserver …", subject.name);
+        // The nodes come later: before, the controller is looked at without any.
+        let mut stage = Stage::up(simnode, 0, &subject.manifests, &options.logs).await?;
+        if figures.lives.is_empty() {
+            figures.floor = floor::measure(&stage, options.nodes..options.nodes + options.joining()).await?;
+        }
+        let life = measure(&mut stage, &subject, options).await.with_context(|| format!("with {}", subject.name))?;
+        figures.lives.push(life);
+        tokio::task::spawn_blocking(move || drop(stage)).await?;
+        // What was measured is kept, even if what comes next fails.
+        std::fs::write(&options.json, serde_json::to_string_pretty(&figures)?)
+            .with_context(|| format!("cannot write {}", options.json.display()))?;
+    }
     print!("{}", table::text(&figures));
-    std::fs::write(&options.json, serde_json::to_string_pretty(&figures)?)
-        .with_context(|| format!("cannot write {}", options.json.display()))?;
     println!("The figures are in {}.", options.json.display());
     Ok(())
+}
+
+fn subjects(options: &Options, controller: &Path) -> Vec<Subject> {
+    let own = phases::own_manifests();
+    let berth = Subject {
+        name: "berth",
+        words: phases::berth(controller),
+        manifests: own.clone(),
+        controller: "daemonset",
+        restarts: true,
+    };
+    let peer = options.peer.as_ref().map(|command| Subject {
+        name: "peer",
+        words: command.split_whitespace().map(str::to_owned).collect(),
+        manifests: options.peer_manifests.clone().unwrap_or(own),
+        controller: "daemonset-controller",
+        restarts: false,
+    });
+    std::iter::once(berth).chain(peer).collect()
+}
+
+async fn measure(stage: &mut Stage, subject: &Subject, options: &Options) -> Result<Life> {
+    let log = options.logs.join(format!("daemonsets-{}.log", subject.name));
+    let _ = std::fs::remove_file(&log);
+    let said = format!("what the controller says is in {}", log.display());
+    let recipe = Recipe { words: subject.words.clone(), log };
+    if subject.restarts {
+        // By it requests are filled in as they are made, which costs no write.
+        make_configuration(stage).await?;
+    }
+    let program = Program::start(&recipe, stage, Ports::open(stage)?)?;
+    let measured = async {
+        let (held, steps) = life::measure(stage, &program, subject, options).await?;
+        let wakes = wakes::measure(stage, &program, subject.controller, options).await?;
+        anyhow::Ok(Life { subject: subject.name, held, steps, wakes })
+    };
+    let life = measured.await.context(said)?;
+    program.stop().await?;
+    Ok(life)
 }

@@ -2,73 +2,91 @@
 
 use std::fmt::Write;
 
-use super::{Figures, Step};
+use super::{Figures, Held, Life, Step};
+use crate::phases::OWN_STATUSES;
 
 const MIB: f64 = 1024.0;
 
-/// The writes of a step: to pods, to their statuses, to the DaemonSet's, of events, and all others.
+/// The writes of a step: to pods, to their statuses, of NodeImages, of events, and all others but those of the statuses that are counted
+/// by themselves.
 fn writes(step: &Step) -> [u64; 5] {
     const WRITES: [&str; 4] = ["create", "delete", "patch", "update"];
     let of = |resource: &str| {
         let counts = |key: &str| WRITES.iter().any(|verb| *key == format!("{verb} {resource}"));
-        step.phase.requests.all.iter().filter(|(key, _)| counts(key)).map(|(_, count)| count).sum()
+        step.phase.requests.all.iter().filter(|(key, _)| counts(key)).map(|(_, count)| count).sum::<u64>()
     };
-    let [pods, statuses, own, events] = ["pods", "pods/status", "daemonsets/status", "events"].map(of);
-    [pods, statuses, own, events, step.phase.writes - pods - statuses - own - events]
+    let [pods, statuses, images, events] = ["pods", "pods/status", "nodeimages", "events"].map(of);
+    let own: u64 = OWN_STATUSES.map(of).iter().sum();
+    [pods, statuses, images, events, step.phase.writes.saturating_sub(pods + statuses + images + events + own)]
 }
 
-/// Tables of what was written, what the controller held, and who was woken.
+/// For each controller tables of what was written, what it held, and who was woken; then how they compare.
 pub(super) fn text(figures: &Figures) -> String {
     let mut text = format!(
-        "\n{} simulated nodes, {} processors{}; writes for each pod, but for those of the DaemonSet's status:\n\n\
-         | step | pods | s | CPU s | looks | pods | their status | events | others | refused | own status | in a second, at most | peak MiB |\n\
-         |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+        "\n{} simulated nodes, {} processors{}\n",
         figures.nodes,
         figures.processors,
         if figures.optimised { "" } else { ", programs built for debugging" }
     );
-    for step in &figures.steps {
-        let ([pods, statuses, _, events, others], phase) = (writes(step), &step.phase);
-        let per_pod = |count: u64| count as f64 / phase.pods.max(1) as f64;
+    for life in &figures.lives {
+        steps(life, &mut text);
+        memory(&life.held, &mut text);
+        let _ = writeln!(text, "\n| what nodes do | looks of {} at DaemonSets |\n|---|--:|", life.subject);
+        for wake in &life.wakes {
+            let _ = writeln!(text, "| {} | {} |", wake.change, wake.reconciles);
+        }
+    }
+    compare(figures, &mut text);
+    text
+}
+
+/// Writes for each pod, or for each request; `in all` those of the controller and of the nodes' daemons together.
+fn steps(life: &Life, text: &mut String) {
+    let _ = writeln!(
+        text,
+        "\n| {}, writes for each pod | pods | s | CPU s | looks | pods | their status | NodeImages | events | others | daemons' | in all \
+         | refused | own status | in a second, at most | peak MiB |\n\
+         |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+        life.subject
+    );
+    for step in &life.steps {
+        let (counts, phase) = (writes(step), &step.phase);
+        let per_pod = |count: u64| format!("{:.2}", count as f64 / phase.pods.max(1) as f64);
+        let daemons = phase.requests.daemons;
+        let all = counts.iter().sum::<u64>() + daemons;
+        let refused = phase.requests.refused.get(&409).copied().unwrap_or(0);
+        let counts = counts.map(per_pod).join(" | ");
         let _ = writeln!(
             text,
-            "| {} | {} | {:.2} | {:.2} | {} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} | {} | {} | {:.1} |",
+            "| {} | {} | {:.2} | {:.2} | {} | {counts} | {} | {} | {} | {} | {} | {:.1} |",
             phase.name,
             phase.pods,
             phase.seconds,
             phase.cpu,
             phase.reconciles,
-            per_pod(pods),
-            per_pod(statuses),
-            per_pod(events),
-            per_pod(others),
-            per_pod(phase.requests.refused.get(&409).copied().unwrap_or(0)),
+            per_pod(daemons),
+            per_pod(all),
+            per_pod(refused),
             step.told,
             step.told_in_a_second,
             phase.peak as f64 / MIB,
         );
     }
     let _ = writeln!(text);
-    for Step { phase, .. } in &figures.steps {
+    for Step { phase, .. } in &life.steps {
         let asked: Vec<_> = phase.requests.all.iter().map(|(what, count)| format!("{count} {what}")).collect();
-        let _ = writeln!(text, "{}: {}", phase.name, asked.join(", "));
+        let _ = writeln!(text, "{}, {}: {}", life.subject, phase.name, asked.join(", "));
     }
-    memory(figures, &mut text);
-    let _ = writeln!(text, "\n| what nodes do | looks at DaemonSets |\n|---|--:|");
-    for wake in &figures.wakes {
-        let _ = writeln!(text, "| {} | {} |", wake.change, wake.reconciles);
-    }
-    text
 }
 
-fn memory(figures: &Figures, text: &mut String) {
+fn memory(all: &[Held], text: &mut String) {
     let _ = writeln!(
         text,
         "\n| the controller at rest | nodes | pods | resident MiB | of it no file's | more than without nodes | bytes a node | than without \
          pods | bytes a pod |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|"
     );
-    let [first, second, ..] = figures.held.as_slice() else { return };
-    for held in &figures.held {
+    let [first, second, ..] = all else { return };
+    for held in all {
         let [of_all, of_pods] = [first, second].map(|before| held.anonymous.saturating_sub(before.anonymous) as f64);
         let each = |kib: f64, count: usize| if count == 0 { 0.0 } else { kib * 1024.0 / count as f64 };
         let _ = writeln!(
@@ -87,24 +105,61 @@ fn memory(figures: &Figures, text: &mut String) {
     }
 }
 
+/// The first controller beside the bare loop, and beside the others.
+fn compare(figures: &Figures, text: &mut String) {
+    let Some((first, others)) = figures.lives.split_first() else { return };
+    let _ = writeln!(text);
+    for life in &figures.lives {
+        if let Some(step) = life.steps.iter().find(|step| step.phase.name == "nodes join") {
+            let ratio = step.phase.seconds / figures.floor;
+            let _ = writeln!(
+                text,
+                "{}, nodes join: {ratio:.2} × the {:.2} s of the bare loop",
+                life.subject, figures.floor
+            );
+        }
+    }
+    for (step, life, of_other) in others.iter().flat_map(|life| {
+        let of = |step: &Step| life.steps.iter().find(|other| other.phase.name == step.phase.name);
+        first.steps.iter().filter_map(move |step| Some((step, life, of(step)?)))
+    }) {
+        let (one, other) = (&step.phase, &of_other.phase);
+        let _ = writeln!(
+            text,
+            "{}, {}: {:.2} × the time of the {}, {:.2} × its CPU, {:.2} × its writes, {:.2} × its memory at most",
+            first.subject,
+            one.name,
+            one.seconds / other.seconds,
+            life.subject,
+            one.cpu / other.cpu,
+            one.writes as f64 / other.writes as f64,
+            one.peak as f64 / other.peak as f64,
+        );
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::{Held, Wake};
+    use super::super::Wake;
     use super::*;
     use crate::phases::{Phase, Requests};
 
-    #[test]
-    fn figures_are_told_for_each_pod_and_each_node() {
-        let all =
-            [("create pods", 10), ("patch pods/status", 10), ("patch daemonsets/status", 3), ("create events", 5)];
+    fn step(name: &'static str, seconds: f64) -> Step {
+        let all = [
+            ("create pods", 10),
+            ("patch pods/status", 10),
+            ("patch nodeimages", 2),
+            ("patch daemonsets/status", 3),
+            ("create events", 5),
+        ];
         let all = all.map(|(what, count)| (what.to_owned(), count)).into();
         let phase = Phase {
-            subject: "log".to_owned(),
+            subject: "berth".to_owned(),
             round: 1,
-            name: "create",
+            name,
             pods: 10,
             began: 0.0,
-            seconds: 1.5,
+            seconds,
             cpu: 0.25,
             resident: 12 * 1024,
             peak: 13 * 1024,
@@ -112,10 +167,15 @@ mod tests {
             etcd_cpu: 0.0,
             simnode_cpu: 0.0,
             reconciles: 7,
-            requests: Requests { all, refused: [(409, 1)].into(), ..Requests::default() },
-            writes: 29,
+            requests: Requests { all, refused: [(409, 1)].into(), daemons: 4, ..Requests::default() },
+            writes: 31,
             each: Vec::new(),
         };
+        Step { phase, told: 3, told_in_a_second: 2 }
+    }
+
+    #[test]
+    fn figures_are_told_for_each_pod_and_each_node_and_beside_the_peer() {
         let held = |moment, nodes, pods, mib: u64| Held {
             moment,
             nodes,
@@ -123,19 +183,21 @@ mod tests {
             resident: (mib + 8) * 1024,
             anonymous: mib * 1024,
         };
-        let text = text(&Figures {
-            nodes: 10,
-            processors: 2,
-            optimised: true,
+        let life = |subject, seconds| Life {
+            subject,
             held: vec![held("without nodes", 0, 0, 4), held("without pods", 1024, 0, 5), held("created", 1024, 512, 6)],
-            steps: vec![Step { phase, told: 3, told_in_a_second: 2 }],
+            steps: vec![step("create", seconds), step("nodes join", seconds)],
             wakes: vec![Wake { change: "a label".to_owned(), reconciles: 1 }],
-        });
+        };
+        let lives = vec![life("berth", 1.5), life("peer", 6.0)];
+        let text = text(&Figures { nodes: 10, processors: 2, optimised: true, floor: 1.0, lives });
         for line in [
-            "| create | 10 | 1.50 | 0.25 | 7 | 1.00 | 1.00 | 0.50 | 0.10 | 0.10 | 3 | 2 | 13.0 |",
+            "| create | 10 | 1.50 | 0.25 | 7 | 1.00 | 1.00 | 0.20 | 0.50 | 0.10 | 0.40 | 3.20 | 0.10 | 3 | 2 | 13.0 |",
             "| without pods | 1024 | 0 | 13.0 | 5.0 | 1.0 | 1024 | 0.0 | 0 |",
             "| created | 1024 | 512 | 14.0 | 6.0 | 2.0 | 2048 | 1.0 | 2048 |",
             "| a label | 1 |",
+            "berth, nodes join: 1.50 × the 1.00 s of the bare loop",
+            "berth, create: 0.25 × the time of the peer, 1.00 × its CPU, 1.00 × its writes, 1.00 × its memory at most",
         ] {
             assert!(text.contains(line), "{line}\n{text}");
         }

@@ -5,6 +5,8 @@ use std::time::Duration;
 use anyhow::Result;
 use berth_e2e::objects::{self, kind};
 use berth_simnode::nodes;
+use http::Request;
+use kube::Client;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -13,12 +15,16 @@ use super::{Options, Wake};
 use crate::phases::{NAMESPACE, PATIENCE, Program, Stage};
 
 const NODE: &str = "v1/Node";
-const CONTROLLER: &str = "daemonset";
 
-/// Counts looks after changes that concern nobody, and such as concern one DaemonSet of many. There are so many nodes.
-pub(super) async fn measure(stage: &Stage, program: &Program, options: &Options, count: usize) -> Result<Vec<Wake>> {
-    let client = &stage.client;
-    let mut wakes = Wakes { program, all: Vec::new() };
+/// Counts looks after changes that concern nobody, and such as concern one DaemonSet of many.
+pub(super) async fn measure(
+    stage: &Stage,
+    program: &Program,
+    controller: &str,
+    options: &Options,
+) -> Result<Vec<Wake>> {
+    let (client, count) = (&stage.client, options.nodes + options.joining());
+    let mut wakes = Wakes { program, controller, all: Vec::new() };
     for number in 0..options.sets {
         let set = daemon_set(&name(number), &json!({"nodeSelector": {name(number): "true"}}));
         objects::create(client, NAMESPACE, &set).await?;
@@ -53,6 +59,10 @@ pub(super) async fn measure(stage: &Stage, program: &Program, options: &Options,
         objects::until(client, NAMESPACE, kind::DAEMON_SET, &name(0), PATIENCE, is_there).await.map(drop)
     };
     wakes.after("a node gets the label that one asks for, and its pod".to_owned(), change).await?;
+    // Nothing is to be done about it and no status changes, so whoever looks was woken by the node.
+    let not_ready = json!([{"type": "Ready", "status": "False"}]);
+    let change = set_conditions(client, &second, &not_ready);
+    wakes.after("a node with the pods of two stops being Ready".to_owned(), change).await?;
     let join = async { nodes::make(client, count..count + 1, &berth_simnode::now()).await };
     wakes.after("a node joins that one DaemonSet has a pod for".to_owned(), join).await?;
     Ok(wakes.all)
@@ -62,18 +72,28 @@ fn name(number: usize) -> String {
     format!("set-{number}")
 }
 
+/// As its kubelet, or kube-controller-manager, would.
+async fn set_conditions(client: &Client, node: &str, conditions: &Value) -> Result<()> {
+    let path = format!("/api/v1/nodes/{node}/status");
+    let request = Request::patch(path).header("content-type", "application/strategic-merge-patch+json");
+    let body = json!({"status": {"conditions": conditions}}).to_string().into_bytes();
+    client.request::<Value>(request.body(body)?).await?;
+    Ok(())
+}
+
 struct Wakes<'a> {
     program: &'a Program,
+    controller: &'a str,
     all: Vec<Wake>,
 }
 
 impl Wakes<'_> {
     /// Counts the looks that follow a change.
     async fn after(&mut self, change: String, done: impl Future<Output = Result<()>>) -> Result<()> {
-        let before = self.program.reconciles_of(CONTROLLER).await?;
+        let before = self.program.reconciles_of(self.controller).await?;
         done.await?;
         sleep(REST).await;
-        let reconciles = self.program.reconciles_of(CONTROLLER).await?.saturating_sub(before);
+        let reconciles = self.program.reconciles_of(self.controller).await?.saturating_sub(before);
         println!("  {reconciles:>4} looks: {change}");
         self.all.push(Wake { change, reconciles });
         Ok(())

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use berth_e2e::objects::{self, kind};
+use berth_e2e::objects::{self, APP, CONTAINER, kind};
 use berth_e2e::site::Site;
-use serde_json::json;
+use kube::Client;
+use serde_json::{Value, json};
 
 use super::memory::{self, Resident};
 
@@ -14,7 +15,7 @@ const NAME: &str = "full";
 /// A hundred pods start and restart on one kubelet.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Fills a node with a CloneSet of so many pods and changes their image in place, all at once.
+/// Fills a node with a CloneSet of so many pods, changes their image in place, all at once, and has all their containers restarted.
 pub(crate) async fn measure(site: &Site, pods: usize) -> Result<Vec<Resident>> {
     let client = site.client();
     objects::make_namespace(client, NAMESPACE).await?;
@@ -38,5 +39,24 @@ pub(crate) async fn measure(site: &Site, pods: usize) -> Result<Vec<Resident>> {
     let patch = objects::image_patch(&set, &site.image(images[1]));
     objects::patch(client, NAMESPACE, kind::CLONE_SET, NAME, &patch).await?;
     objects::until(client, NAMESPACE, kind::CLONE_SET, NAME, PATIENCE, objects::is_done).await?;
-    Ok([filled, memory::resident("all updated in place")?].concat())
+    let updated = memory::resident("all updated in place")?;
+    restart_all(client).await.context("with a restart of each container")?;
+    Ok([filled, updated, memory::resident("all restarted")?].concat())
+}
+
+/// Has the daemon stop every container of the node, as requests ask for it.
+async fn restart_all(client: &Client) -> Result<()> {
+    let pods = objects::list(client, NAMESPACE, kind::POD, &format!("{APP}={NAME}")).await?;
+    for name in pods.iter().filter_map(|pod| pod["metadata"]["name"].as_str()) {
+        let request = json!({
+            "apiVersion": "apps.kruise.io/v1beta1", "kind": "ContainerRecreateRequest", "metadata": {"name": name},
+            "spec": {"podName": name, "containers": [{"name": CONTAINER}]},
+        });
+        objects::create(client, NAMESPACE, &request).await?;
+    }
+    let is_over = |request: &Value| request["status"]["phase"] == "Completed";
+    for name in pods.iter().filter_map(|pod| pod["metadata"]["name"].as_str()) {
+        objects::until(client, NAMESPACE, kind::CONTAINER_RECREATE_REQUEST, name, PATIENCE, is_over).await?;
+    }
+    Ok(())
 }

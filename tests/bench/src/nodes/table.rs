@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::Figures;
+use super::memory;
 use super::rollout::{WAYS, Way};
 use super::takeover;
 use crate::median::median;
@@ -32,6 +33,11 @@ pub(crate) fn text(figures: &Figures) -> String {
     for process in &figures.memory {
         let (now, peak) = (mib(process.kib), mib(process.peak_kib));
         let _ = writeln!(text, "  {:<16} {:<20} {now:>8.1} {peak:>8.1}", process.program, process.moment);
+    }
+    for program in memory::PROGRAMS {
+        let of = figures.memory.iter().filter(|process| process.program == program);
+        let most = of.map(|process| process.peak_kib).max().unwrap_or(0);
+        let _ = writeln!(text, "  {program}: {:.1} MiB at most", mib(most));
     }
     text
 }
@@ -75,5 +81,6 @@ mod tests {
         assert!(text.contains("in place         1.50     1.50     1.50         1.50"), "{text}");
         assert!(text.contains("killed           4.50 s, at most 4.50 s"), "{text}");
         assert!(text.contains("berth-daemon     idle                     10.0     11.0"), "{text}");
+        assert!(text.contains("berth-daemon: 11.0 MiB at most"), "{text}");
     }
 }

@@ -19,9 +19,11 @@ pub(crate) struct Requests {
     /// When pod templates came to be judged, which is the first that is asked for a new revision.
     #[serde(skip)]
     pub(crate) judged: Vec<Timestamp>,
-    /// When statuses of DaemonSets came to be written.
+    /// When statuses of DaemonSets and BroadcastJobs came to be written.
     #[serde(skip)]
     pub(crate) told: Vec<Timestamp>,
+    /// How often NodeImages' statuses were written: by daemons, who are other users.
+    pub(crate) daemons: u64,
 }
 
 #[derive(Deserialize)]
@@ -50,18 +52,28 @@ struct Reference {
     subresource: String,
 }
 
+impl Reference {
+    fn is_status_of_node_image(&self) -> bool {
+        self.resource == "nodeimages" && self.subresource == "status"
+    }
+}
+
 #[derive(Deserialize)]
 struct Status {
     #[serde(default)]
     code: u16,
 }
 
+/// What a controller tells about what it owns, and what is held against the clock.
+pub(crate) const OWN_STATUSES: [&str; 2] = ["daemonsets/status", "broadcastjobs/status"];
 const WRITES: [&str; 6] = ["create", "update", "patch", "delete", "deletecollection", "apply"];
 
 impl Requests {
     /// Counts a line of the log, if it is of this user.
     fn count(&mut self, line: &str, user: &str) {
         let Ok(line) = serde_json::from_str::<Line>(line) else { return };
+        let is_of_daemon = line.object_ref.as_ref().is_some_and(Reference::is_status_of_node_image);
+        self.daemons += u64::from(is_of_daemon && WRITES.contains(&line.verb.as_str()));
         if line.impersonated_user.as_ref().unwrap_or(&line.user).username != user {
             return;
         }
@@ -70,7 +82,7 @@ impl Requests {
             Some(Reference { resource, subresource }) => format!("{resource}/{subresource}"),
             None => "-".to_owned(),
         };
-        self.told.extend(line.request_received_timestamp.filter(|_| name == "daemonsets/status"));
+        self.told.extend(line.request_received_timestamp.filter(|_| OWN_STATUSES.contains(&name.as_str())));
         self.judged.extend(line.request_received_timestamp.filter(|_| name == "podtemplates"));
         *self.all.entry(format!("{} {name}", line.verb)).or_default() += 1;
         if let Some(code) = line.response_status.map(|status| status.code).filter(|code| *code >= 400) {
@@ -136,6 +148,8 @@ mod tests {
             ("berth", "watch", "pods", 200),
             ("berth", "update", "leases", 200),
             ("other", "patch", "pods/status", 200),
+            ("other", "patch", "nodeimages/status", 200),
+            ("other", "get", "nodeimages/status", 200),
         ] {
             requests.count(&line(who, verb, resource, code), "berth");
         }
@@ -143,6 +157,6 @@ mod tests {
         assert_eq!(requests.all["patch pods/status"], 2);
         assert_eq!(requests.all["watch pods"], 1);
         assert_eq!(requests.refused, BTreeMap::from([(409, 1)]));
-        assert_eq!(requests.writes(), 2);
+        assert_eq!((requests.writes(), requests.daemons), (2, 1));
     }
 }

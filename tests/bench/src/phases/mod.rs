@@ -22,6 +22,7 @@ use berth_cluster::programs::workspace_binaries;
 use clap::Args;
 use serde::Serialize;
 
+pub(crate) use audit::OWN_STATUSES;
 #[cfg(test)]
 pub(crate) use audit::Requests;
 pub(crate) use measure::{Phase, begin};

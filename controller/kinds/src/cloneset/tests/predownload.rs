@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use berth_api::names::{annotation, label};
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
-use berth_api::v1beta1::nodeimage::NodeImage;
 use berth_workload::gates::Gate;
 use berth_workload::inplace::steps;
+use berth_workload::node::image::NodeImage;
 use berth_workload::plan::{Action, Plan};
 use berth_workload::predownload::{LONGEST_NAME, brings_images, job_name, waits_for_images};
 use berth_workload::revision::{Revision, short};

@@ -5,10 +5,11 @@
 
 use std::collections::BTreeSet;
 
+use crate::node::image::NodeImage;
 use berth_api::names;
 use berth_api::v1beta1::nodeimage::{
-    ImagePullPhase, ImagePullPolicy, ImageSpec, ImageTagPullPolicy, ImageTagSpec, ImageTagStatus, NodeImage,
-    ReferenceObject, SandboxConfig, backoff_limit, timeout_seconds,
+    ImagePullPhase, ImagePullPolicy, ImageSpec, ImageTagPullPolicy, ImageTagSpec, ImageTagStatus, ReferenceObject,
+    SandboxConfig, backoff_limit, timeout_seconds,
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -164,8 +165,8 @@ fn join(node: &NodeImage, entry: &mut ImageTagSpec, ask: &Ask<'_>, now: Timestam
         entry.owner_references.push(ObjectReference {
             api_version: Some(format!("{}/{}", names::GROUP, names::V1BETA1)),
             kind: Some("NodeImage".to_owned()),
-            name: node.metadata.name.clone(),
-            uid: node.metadata.uid.clone(),
+            name: Some(node.metadata.name.to_string()),
+            uid: Some(node.metadata.uid.to_string()),
             ..ObjectReference::default()
         });
     }

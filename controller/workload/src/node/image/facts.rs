@@ -1,6 +1,7 @@
 //! What a NodeImage says about one pod.
 
-use berth_api::v1beta1::nodeimage::{InspectedContainer, NodeImage};
+use crate::node::image::NodeImage;
+use berth_api::v1beta1::nodeimage::InspectedContainer;
 
 use crate::inplace::exact::{Created, NodeFacts};
 use crate::pod::Pod;

@@ -6,11 +6,31 @@ pub mod room;
 
 use std::collections::BTreeSet;
 
-use berth_api::v1beta1::nodeimage::NodeImage;
+use berth_api::v1beta1::nodeimage::{NodeImageSpec, NodeImageStatus};
+use serde::{Deserialize, Deserializer};
 
 use crate::plan::Target;
+use crate::pod::Metadata;
 
 pub use facts::facts;
+
+/// A NodeImage, stripped to what decisions read: there is one for each node, and it has all of its node's labels. The feed decodes
+/// watch events straight into it.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+pub struct NodeImage {
+    /// Name, uid, labels.
+    pub metadata: Metadata,
+    /// What the node's daemon shall do.
+    pub spec: NodeImageSpec,
+    /// What it found and did, without the conditions, which are for people.
+    #[serde(default, deserialize_with = "without_conditions")]
+    pub status: Option<NodeImageStatus>,
+}
+
+fn without_conditions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<NodeImageStatus>, D::Error> {
+    let status = Option::<NodeImageStatus>::deserialize(deserializer)?;
+    Ok(status.map(|status| NodeImageStatus { conditions: Vec::new(), ..status }))
+}
 
 /// Namespaces and names of the ImagePullJobs that asked for the NodeImage's pulls.
 pub fn owners(image: &NodeImage) -> BTreeSet<(&str, &str)> {
@@ -25,10 +45,32 @@ pub fn is_asked_by(image: &NodeImage, uid: &str) -> bool {
 
 /// The NodeImage as the object of an action that is right for this very version alone.
 pub fn target(image: &NodeImage) -> Target {
-    Target { resource_version: image.metadata.resource_version.clone(), ..Target::from(&image.metadata) }
+    Target::as_seen(&image.metadata)
 }
 
 /// The name of the NodeImage and of its node.
 pub fn name(image: &NodeImage) -> &str {
-    image.metadata.name.as_deref().unwrap_or_default()
+    &image.metadata.name
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn of_a_node_image_only_what_decisions_read_is_kept() {
+        let metadata =
+            json!({"name": "n1", "labels": {"zone": "a"}, "annotations": {"other": "x"}, "managedFields": [{}]});
+        let pulls = json!({"desired": 2, "conditions": [{"type": "RuntimeReady", "status": "True"}]});
+        for (status, desired) in [(json!(null), None), (pulls, Some(2))] {
+            let image: NodeImage =
+                serde_json::from_value(json!({"metadata": metadata, "spec": {}, "status": status})).unwrap();
+            assert_eq!((name(&image), image.metadata.label("zone")), ("n1", Some("a")));
+            assert!(image.metadata.annotations.is_empty());
+            assert_eq!(image.status.as_ref().map(|status| status.desired), desired);
+            assert!(image.status.is_none_or(|status| status.conditions.is_empty()));
+        }
+    }
 }

@@ -4,8 +4,9 @@
 //! while it has less of it than is free. So one alone gets half of all, two get a third each, and there is always some left
 //! for the next.
 
+use crate::node::image::NodeImage;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
-use berth_api::v1beta1::nodeimage::{ImageTagSpec, MAX_IMAGES, MAX_TAGS, NodeImage, SandboxConfig};
+use berth_api::v1beta1::nodeimage::{ImageTagSpec, MAX_IMAGES, MAX_TAGS, SandboxConfig};
 use k8s_openapi::api::core::v1::ObjectReference;
 
 /// Most bytes of a NodeImage's images as JSON: every write of the object, also of its status, is one of all of it.
@@ -116,7 +117,7 @@ fn text(text: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use berth_api::v1beta1::nodeimage::{ImageTagPullPolicy, NodeImageSpec};
+    use berth_api::v1beta1::nodeimage::ImageTagPullPolicy;
     use jiff::Timestamp;
     use serde_json::{Value, json};
 
@@ -168,7 +169,7 @@ mod tests {
     }
 
     fn node() -> Node {
-        Node(NodeImage::new("node-1", NodeImageSpec::default()))
+        Node(NodeImage::default())
     }
 
     #[test]
@@ -217,10 +218,8 @@ mod tests {
     #[test]
     fn what_is_put_in_by_hand_leaves_no_room_for_anybody() {
         let images = (0..MAX_IMAGES).map(|n| (format!("i{n}"), json!({"tags": [{"tag": "1"}]})));
-        let mut node = Node(NodeImage::new(
-            "node-1",
-            serde_json::from_value(json!({"images": Value::Object(images.collect())})).unwrap(),
-        ));
+        let spec = serde_json::from_value(json!({"images": Value::Object(images.collect())})).unwrap();
+        let mut node = Node(NodeImage { spec, ..NodeImage::default() });
         assert_eq!(node.fill("t1", &json!({}), |n| (format!("x{n}"), "1".to_owned())), (0, Full::ForAll));
     }
 }

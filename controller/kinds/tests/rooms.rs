@@ -27,7 +27,7 @@ const KINDS: [&str; 11] = [
 ];
 
 /// What is shared, by floors: a module knows none of its own floor or of one above.
-const FLOORS: [&[&str]; 3] = [&["podset"], &["predownload", "stuck"], &KINDS];
+const FLOORS: [&[&str]; 3] = [&["podset"], &["predownload", "prepull", "stuck"], &KINDS];
 
 /// Where the sources are: of what is shared, and of the kinds.
 fn sources() -> [PathBuf; 2] {

@@ -10,12 +10,13 @@ use berth_api::names;
 use berth_api::v1beta1::imagepulljob::{
     CompletionPolicyType, ImagePullJob, ImagePullJobSpec, ImagePullJobTemplate, ImagePullPolicy, SandboxConfig,
 };
-use berth_api::v1beta1::nodeimage::{ImageTagPullPolicy, ReferenceObject, backoff_limit, timeout_seconds};
+use berth_api::v1beta1::nodeimage::{ImageTagPullPolicy, NodeImage, ReferenceObject, backoff_limit, timeout_seconds};
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::ObjectReference;
 
 use crate::gates::{Gate, Gates};
 use crate::intstr::{self, Round};
+use crate::node::image::name;
 use crate::plan::Refusal;
 use crate::selector::Selector;
 
@@ -92,6 +93,21 @@ pub enum Nodes<'a> {
     Labelled(Selector),
     /// Those where pods with these labels are.
     OfPods(Selector),
+}
+
+impl Nodes<'_> {
+    /// Does the node pull by its name and labels? Where pods decide, none does by those.
+    pub fn have(&self, node: &NodeImage) -> bool {
+        match self {
+            Self::All => true,
+            Self::Named(names) => names.contains(name(node)),
+            Self::Labelled(selector) => {
+                let labels = node.metadata.labels.as_ref();
+                selector.matches(|key| labels.and_then(|labels| labels.get(key)).map(String::as_str))
+            }
+            Self::OfPods(_) => false,
+        }
+    }
 }
 
 impl Settings<'_> {

@@ -333,6 +333,7 @@ pub(crate) fn node_image(data: &[u8]) {
         jobs: all(&world.jobs),
         requested: requested(&world),
         unreadable_jobs: Vec::new(),
+        join: Some(join(&world)),
     };
     let plan = nodeimage::decide(&snapshot, world.now());
     sound(&plan);
@@ -345,6 +346,17 @@ pub(crate) fn node_image(data: &[u8]) {
     for pod in &snapshot.pods {
         nodeimage::bears_on(pod, image);
         assert_eq!(nodeimage::question(pod).uid, *pod.metadata.uid);
+    }
+}
+
+/// What a node is asked for that joins, by jobs and workloads of whatever form.
+fn join(world: &World) -> nodeimage::Join {
+    let current = world.revisions().pop();
+    nodeimage::Join {
+        jobs: all(&world.jobs),
+        clone_sets: one::<CloneSet>(&world.set).map(|set| (set, current)).into_iter().collect(),
+        daemon_sets: one::<DaemonSet>(&world.set).into_iter().collect(),
+        gates: world.gates(),
     }
 }
 

@@ -141,15 +141,7 @@ impl<'a, 'b> Wanted<'a, 'b> {
     }
 
     fn has(&self, node: &NodeImage) -> bool {
-        match self.nodes {
-            Nodes::All => true,
-            Nodes::Named(names) => names.contains(name(node)),
-            Nodes::Labelled(selector) => {
-                let labels = node.metadata.labels.as_ref();
-                selector.matches(|key| labels.and_then(|labels| labels.get(key)).map(String::as_str))
-            }
-            Nodes::OfPods(_) => self.of_pods.contains(name(node)),
-        }
+        self.nodes.have(node) || self.of_pods.contains(name(node))
     }
 
     /// `nodes` are sorted by name.

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use berth_api::v1beta1::nodeimage::NodeImage;
 
+use super::Node;
 use crate::plan::Target;
 
 pub use facts::facts;
@@ -26,6 +27,12 @@ pub fn is_asked_by(image: &NodeImage, uid: &str) -> bool {
 /// The NodeImage as the object of an action that is right for this very version alone.
 pub fn target(image: &NodeImage) -> Target {
     Target { resource_version: image.metadata.resource_version.clone(), ..Target::from(&image.metadata) }
+}
+
+/// Was the NodeImage there before its node, and so is another machine's, or one's that was set up anew?
+pub fn is_of_an_earlier_node(image: &NodeImage, node: &Node) -> bool {
+    let made = image.metadata.creation_timestamp.as_ref();
+    made.zip(node.metadata.creation_timestamp).is_some_and(|(image, node)| image.0 < node)
 }
 
 /// The name of the NodeImage and of its node.

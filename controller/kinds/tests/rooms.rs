@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each decides for one kind of object.
-const KINDS: [&str; 11] = [
+const KINDS: [&str; 12] = [
     "broadcastjob",
     "cloneset",
     "containerrecreaterequest",
@@ -20,6 +20,7 @@ const KINDS: [&str; 11] = [
     "foreignpod",
     "imagelistpulljob",
     "imagepulljob",
+    "joiningnode",
     "nodeimage",
     "persistentpodstate",
     "sidecarset",

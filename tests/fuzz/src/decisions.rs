@@ -9,7 +9,8 @@ use berth_api::v1beta1::{
     BroadcastJob, CloneSet, ContainerRecreateRequest, DaemonSet, ImageListPullJob, ImagePullJob, NodeImage, StatefulSet,
 };
 use berth_kinds::{
-    broadcastjob, cloneset, containerrecreaterequest, daemonset, imagelistpulljob, imagepulljob, nodeimage, statefulset,
+    broadcastjob, cloneset, containerrecreaterequest, daemonset, imagelistpulljob, imagepulljob, joiningnode,
+    nodeimage, statefulset,
 };
 use berth_workload::claim::Claim;
 use berth_workload::gates::{Gate, Gates};
@@ -338,6 +339,10 @@ pub(crate) fn node_image(data: &[u8]) {
     let plan = nodeimage::decide(&snapshot, world.now());
     sound(&plan);
     container_recreate_requests(&world);
+    if let Some(node) = &snapshot.node {
+        let joining = joiningnode::Snapshot { node: node.clone(), image: snapshot.image.clone() };
+        sound(&joiningnode::decide(&joining, world.now()));
+    }
     if let (Some(old), Some(new)) = (&snapshot.node, world.nodes.first().and_then(one::<Node>)) {
         Node::concerns(Some(old), &new);
     }

@@ -40,7 +40,7 @@ fn the_daemon_on_a_real_node() {
 }
 
 fn pulls_and_reports(node: &Node) {
-    node.create(&json!({"images": {"app": {"tags": [{"tag": "1"}, {"tag": "2"}]}}}));
+    node.create(&json!({"firstPullsListed": true, "images": {"app": {"tags": [{"tag": "1"}, {"tag": "2"}]}}}));
     let status = node.until("both are pulled", |s| s.succeeded == 2);
     assert_eq!((status.desired, status.failed, status.pulling, status.waiting), (2, 0, 0, 0));
     let [first, second] = ["1", "2"].map(|tag| node.tag(&status, "app", tag));

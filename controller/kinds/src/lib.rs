@@ -11,6 +11,7 @@ pub mod daemonset;
 pub mod foreignpod;
 pub mod imagelistpulljob;
 pub mod imagepulljob;
+pub mod joiningnode;
 #[cfg(test)]
 mod model;
 pub mod nodeimage;

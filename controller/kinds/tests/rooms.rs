@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each decides for one kind of object.
-const KINDS: [&str; 11] = [
+const KINDS: [&str; 12] = [
     "broadcastjob",
     "cloneset",
     "containerrecreaterequest",
@@ -20,6 +20,7 @@ const KINDS: [&str; 11] = [
     "foreignpod",
     "imagelistpulljob",
     "imagepulljob",
+    "joiningnode",
     "nodeimage",
     "persistentpodstate",
     "sidecarset",
@@ -27,7 +28,7 @@ const KINDS: [&str; 11] = [
 ];
 
 /// What is shared, by floors: a module knows none of its own floor or of one above.
-const FLOORS: [&[&str]; 3] = [&["podset"], &["predownload", "stuck"], &KINDS];
+const FLOORS: [&[&str]; 3] = [&["podset"], &["predownload", "prepull", "stuck"], &KINDS];
 
 /// Where the sources are: of what is shared, and of the kinds.
 fn sources() -> [PathBuf; 2] {

@@ -19,6 +19,7 @@ use jiff::Timestamp;
 use crate::acting::{Acting, LARGE};
 use crate::change;
 use crate::controllers::Controller;
+use crate::controllers::nodeimage::PREPULLED_CLONE_SETS;
 use crate::overlapping;
 use crate::podset::{Observed, PodSetReads};
 use crate::reads::{Read, Reader};
@@ -39,7 +40,7 @@ impl CustomResource for CloneSet {
 
 impl Read for Watched<CloneSet> {
     fn store() -> Arc<Store<Self>> {
-        Store::new(&[overlapping::BY_NAMESPACE])
+        Store::new(&[overlapping::BY_NAMESPACE, PREPULLED_CLONE_SETS])
     }
 }
 

@@ -25,6 +25,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::acting::{Acting, LARGE};
 use crate::change::{self, each};
 use crate::controllers::Controller;
+use crate::controllers::nodeimage::PREPULLED_DAEMON_SETS;
 use crate::paced::{Paced, at_latest};
 use crate::podset::{Observed, PodSetReads, wake_owner};
 use crate::reads::{Read, Reader};
@@ -53,7 +54,7 @@ impl CustomResource for DaemonSet {
 
 impl Read for Watched<DaemonSet> {
     fn store() -> Arc<Store<Self>> {
-        Store::new(&[])
+        Store::new(&[PREPULLED_DAEMON_SETS])
     }
 }
 

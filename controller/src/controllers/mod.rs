@@ -7,6 +7,7 @@ pub(crate) mod daemonset;
 mod foreignpod;
 mod imagelistpulljob;
 mod imagepulljob;
+mod joiningnode;
 pub(crate) mod nodeimage;
 pub(crate) mod persistentpodstate;
 pub(crate) mod sidecarset;
@@ -42,6 +43,7 @@ const ALL: &[Entry] = &[
     Entry::of::<broadcastjob::Reads>(),
     Entry::of::<containerrecreaterequest::Reads>(),
     Entry::of::<foreignpod::Reads>(),
+    Entry::of::<joiningnode::Reads>(),
 ];
 
 /// What works on one kind: the stores that it reads.

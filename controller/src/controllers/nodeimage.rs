@@ -8,20 +8,22 @@ use berth_api::v1beta1::daemonset::DaemonSet;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::sidecarset::SidecarSet;
 use berth_api::v1beta1::statefulset::StatefulSet;
-use berth_kinds::nodeimage::{Snapshot, bears_on, decide};
+use berth_kinds::nodeimage::{Join, Snapshot, bears_on, decide, is_joining, may_end_a_wait};
 use berth_runtime::driver::Next;
 use berth_runtime::executor::Owner;
 use berth_runtime::object::{NODE_IMAGES, owner_key};
 use berth_runtime::queue::Queue;
-use berth_runtime::store::pods;
-use berth_runtime::{Change, Key, Object, Resource, Store};
+use berth_runtime::store::{Index, pods};
+use berth_runtime::{Change, Key, Object, Owned, Resource, Store};
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::inplace::sidecars;
 use berth_workload::node::Node;
 use berth_workload::node::image::NodeImage;
 use berth_workload::node::image::{is_asked_by, owners};
 use berth_workload::pod::{Metadata, Pod};
+use berth_workload::prepull;
 use berth_workload::recreate::stop::Requested;
+use berth_workload::revision::Revision;
 use jiff::Timestamp;
 
 use crate::acting::{Acting, next};
@@ -43,7 +45,18 @@ pub(crate) struct Reads {
     nodeimages: Arc<Store<Watched<NodeImage>>>,
     jobs: Arc<Store<Watched<ImagePullJob>>>,
     nodes: Arc<Store<Watched<Node>>>,
+    /// Of CloneSets whose images nodes pull that join: the revision of before a rollout.
+    revisions: Arc<Store<Watched<Revision>>>,
 }
+
+/// By the value of the annotation: CloneSets whose images nodes pull that join.
+pub(crate) const PREPULLED_CLONE_SETS: Index<Watched<CloneSet>> =
+    Index::new("prepulled", |set| prepull::is_asked_for(&set.0.metadata).then_some(PREPULLED));
+/// The same of DaemonSets.
+pub(crate) const PREPULLED_DAEMON_SETS: Index<Watched<DaemonSet>> =
+    Index::new("prepulled", |set| prepull::is_asked_for(&set.0.metadata).then_some(PREPULLED));
+/// The only key of these.
+const PREPULLED: &str = "true";
 
 impl Read for Watched<NodeImage> {
     fn store() -> Arc<Store<Self>> {
@@ -69,6 +82,7 @@ impl Controller for Reads {
             nodeimages: reader.read(),
             jobs: reader.read(),
             nodes: reader.read(),
+            revisions: reader.read(),
         }
     }
 
@@ -107,6 +121,7 @@ impl Controller for Reads {
         wake_for_workloads(self, &self.workloads.clonesets, queue);
         wake_for_workloads(self, &self.workloads.daemonsets, queue);
         wake_for_workloads(self, &self.workloads.statefulsets, queue);
+        wake_for_ended_waits(self, queue);
         let (to, images) = (queue.clone(), self.nodeimages.clone());
         self.jobs.on_change(move |change| {
             let ended = |job: &ImagePullJob| job.status.as_ref().is_some_and(|status| status.completion_time.is_some());
@@ -162,11 +177,35 @@ impl Controller for Reads {
             requested: requested(self, &key.name),
             jobs,
             unreadable_jobs,
+            join: is_joining(image.as_ref().map(|image| &*image.0)).then(|| self.join(acting.gates)),
         };
         let plan = decide(&snapshot, Timestamp::now());
         let outcome = acting.executor.act(&plan, &owner).await;
         image.iter().for_each(|image| acting.forget_if_gone(&self.nodeimages, &**image));
         next(&plan, &outcome, Ok(false))
+    }
+}
+
+impl Reads {
+    /// All that is asked of a node that joins, in an order that is always the same.
+    fn join(&self, gates: Gates) -> Join {
+        let mut clone_sets: Vec<_> = (self.workloads.clonesets.by_index(&PREPULLED_CLONE_SETS, PREPULLED).iter())
+            .map(|set| (set.0.clone(), self.current_revision(set)))
+            .collect();
+        clone_sets.sort_by_cached_key(|(set, _)| (set.metadata.namespace.clone(), set.metadata.name.clone()));
+        let of_index = self.workloads.daemonsets.by_index(&PREPULLED_DAEMON_SETS, PREPULLED);
+        let mut daemon_sets: Vec<_> = of_index.iter().map(|set| set.0.clone()).collect();
+        daemon_sets.sort_by_cached_key(|set| (set.metadata.namespace.clone(), set.metadata.name.clone()));
+        let jobs = self.jobs.all().iter().map(|job| job.0.clone()).collect();
+        Join { jobs, clone_sets, daemon_sets, gates }
+    }
+
+    /// The revision from which a rollout goes, while there is one: new pods may get it, too.
+    fn current_revision(&self, set: &Watched<CloneSet>) -> Option<Arc<Revision>> {
+        let status = set.0.status.as_ref().filter(|status| status.current_revision != status.update_revision)?;
+        let revision = self.revisions.get(set.namespace(), &status.current_revision)?;
+        let owns = revision.owner().is_some_and(|owner| owner_key(set).owns(set.namespace(), &owner));
+        owns.then(|| revision.0.clone())
     }
 }
 
@@ -200,6 +239,21 @@ fn wake_for_workloads<T: CustomResource>(reads: &Reads, workloads: &Store<Watche
             if images.get("", node).is_some_and(|image| bears_on(&pod, &image.0)) {
                 to.add(Key::new("", node));
             }
+        }
+    });
+}
+
+/// Wakes the NodeImages of nodes that join when a job that may have yet to ask them changes or goes.
+fn wake_for_ended_waits(reads: &Reads, queue: &Arc<Queue<Key>>) {
+    let (to, images) = (queue.clone(), reads.nodeimages.clone());
+    reads.jobs.on_change(move |change| {
+        let ends = match change {
+            Change::Deleted { old } => may_end_a_wait(&old.0, None),
+            Change::Applied { old: Some(old), new } => may_end_a_wait(&old.0, Some(&new.0)),
+            Change::Applied { old: None, .. } | Change::Synced => false,
+        };
+        if ends {
+            images.all().iter().filter(|image| is_joining(Some(&image.0))).for_each(|image| to.add(Key::of(&**image)));
         }
     });
 }

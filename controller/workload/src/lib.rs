@@ -18,6 +18,7 @@ pub mod plan;
 pub mod pod;
 pub mod podset;
 pub mod predownload;
+pub mod prepull;
 pub mod pull;
 pub mod recreate;
 pub mod resource;

@@ -16,6 +16,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 
 use crate::gates::{Gate, Gates};
 use crate::intstr::{self, Round};
+use crate::node::image::{NodeImage, name};
 use crate::plan::Refusal;
 use crate::selector::Selector;
 
@@ -92,6 +93,18 @@ pub enum Nodes<'a> {
     Labelled(Selector),
     /// Those where pods with these labels are.
     OfPods(Selector),
+}
+
+impl Nodes<'_> {
+    /// Does the node pull by its name and labels? Where pods decide, none does by those.
+    pub fn have(&self, node: &NodeImage) -> bool {
+        match self {
+            Self::All => true,
+            Self::Named(names) => names.contains(name(node)),
+            Self::Labelled(selector) => selector.matches(|key| node.metadata.label(key)),
+            Self::OfPods(_) => false,
+        }
+    }
 }
 
 impl Settings<'_> {

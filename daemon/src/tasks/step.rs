@@ -53,7 +53,7 @@ impl Tasks {
             self.look(&mut plan, now);
             self.take_turns(&mut plan, limits, now);
         }
-        self.note_first_sync(previous, now);
+        self.note_first_sync(spec, previous, now);
         let turn = self.next_turn(limits, now).filter(|_| runtime_ready);
         plan.wake_at = self.tasks.values().filter_map(|task| task.next_event(runtime_ready, now)).chain(turn).min();
         plan
@@ -128,12 +128,14 @@ impl Tasks {
         }
     }
 
-    fn note_first_sync(&mut self, previous: &NodeImageStatus, now: Now) {
+    /// Jobs ask one after the other, so that all is done that is asked for says nothing before the controller has listed all. A
+    /// node that has nothing to pull is done at once.
+    fn note_first_sync(&mut self, spec: &NodeImageSpec, previous: &NodeImageStatus, now: Now) {
         if self.first_sync.is_none() {
             self.first_sync.clone_from(&previous.first_sync_status);
         }
         let over = |task: &Task| matches!(task.state, State::Done { .. });
-        if self.first_sync.is_some() || self.tasks.is_empty() || !self.tasks.values().all(over) {
+        if self.first_sync.is_some() || !spec.first_pulls_listed || !self.tasks.values().all(over) {
             return;
         }
         let failed: Vec<String> = (self.tasks.iter())

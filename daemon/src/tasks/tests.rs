@@ -318,16 +318,30 @@ fn the_first_sync_is_told_once() {
     assert_eq!(node.status.first_sync_status, None);
     node.tasks.ended(plan.start[1].attempt, Outcome::Pulled(resolved("x")), now(2));
     node.step(2);
+    assert_eq!(node.status.first_sync_status, None, "more may be asked for");
+    node.spec.first_pulls_listed = true;
+    node.step(3);
     let first = node.status.first_sync_status.clone().unwrap();
-    assert_eq!((first.status, first.sync_at.clone()), (Some(SyncStatusPhase::Failed), Some(Time(at(2)))));
+    assert_eq!((first.status, first.sync_at.clone()), (Some(SyncStatusPhase::Failed), Some(Time(at(3)))));
     assert!(first.message.contains("app:1") && !first.message.contains("web:1"), "{}", first.message);
     // Neither later pulls nor a new daemon change it.
-    node.spec = spec(&[("web", entry("2"))]);
+    node.spec = NodeImageSpec { first_pulls_listed: true, ..spec(&[("web", entry("2"))]) };
     node.tasks = Tasks::default();
-    let plan = node.begin(3);
-    node.tasks.ended(plan.start[0].attempt, Outcome::Pulled(resolved("y")), now(4));
-    node.step(4);
+    let plan = node.begin(4);
+    node.tasks.ended(plan.start[0].attempt, Outcome::Pulled(resolved("y")), now(5));
+    node.step(5);
     assert_eq!(node.status.first_sync_status, Some(first));
+}
+
+#[test]
+fn a_node_that_has_nothing_to_pull_is_done_when_that_is_known() {
+    let mut node = Node::new(NodeImageSpec::default());
+    node.step(0);
+    assert_eq!(node.status.first_sync_status, None);
+    node.spec.first_pulls_listed = true;
+    node.step(1);
+    let first = node.status.first_sync_status.unwrap();
+    assert_eq!((first.status, first.message.as_str()), (Some(SyncStatusPhase::Succeeded), ""));
 }
 
 #[test]

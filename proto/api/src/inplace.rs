@@ -43,6 +43,14 @@ pub fn wait_for_image(text: &str) -> Result<SignedDuration, &'static str> {
     time.ok_or("is no time above 0: write it like 90s, 5m or 1h30m, or remove the annotation")
 }
 
+/// Reads the annotation [`crate::names::annotation::PREPULL_ON_JOIN`]: do nodes that join pull the workload's images?
+///
+/// # Errors
+/// What is wrong with the value, and the remedy.
+pub fn prepull_on_join(text: &str) -> Result<bool, &'static str> {
+    text.parse().map_err(|_| "is neither \"true\" nor \"false\": write \"true\", or remove the annotation")
+}
+
 /// The value of the annotation [`crate::names::annotation::INPLACE_UPDATE_STATE`]: the last in-place update of a pod, as
 /// OpenKruise writes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -92,6 +92,9 @@ pub mod annotation {
     /// *Berth.* On a CloneSet: how long a pod's in-place update waits for its node to have the new image, at most, such
     /// as `5m`. With it, images are pulled ahead for small and for one-batch rollouts, too.
     pub const INPLACE_UPDATE_WAIT_FOR_IMAGE: &str = "apps.kruise.io/inplace-update-wait-for-image";
+    /// *Berth.* On a CloneSet or a DaemonSet, `"true"`: a node that joins pulls the images of its revision, where its pods could
+    /// run.
+    pub const PREPULL_ON_JOIN: &str = "apps.kruise.io/prepull-on-join";
     /// On a revision of a CloneSet: the hash of the claim templates at that time; empty without any.
     pub const VOLUME_CLAIM_TEMPLATE_HASH: &str = "kruise.io/cloneset-volumeclaimtemplate-hash";
     /// *Berth.* On a claim of a CloneSet that does not reuse claims: no pod has had it yet, so that the next one may.
@@ -171,6 +174,14 @@ pub mod annotation {
     pub const CONVERSION: &str = "apps.kruise.io/berth-conversion";
     /// Berth: on the controller's lease, what a leader that gave it back had seen and written, for the next one.
     pub const HANDOVER: &str = "apps.kruise.io/berth-handover";
+}
+
+/// Taints of nodes.
+pub mod taint {
+    /// *Berth.* On a node that registers: no pod is to be scheduled there before its images are. The controller takes it away.
+    pub const IMAGES_NOT_READY: &str = "apps.kruise.io/images-not-ready";
+    /// The same, as the cluster autoscaler knows that it goes by itself.
+    pub const IMAGES_NOT_READY_AT_STARTUP: &str = "startup-taint.cluster-autoscaler.kubernetes.io/images-not-ready";
 }
 
 /// Finalizers.

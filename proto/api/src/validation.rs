@@ -11,12 +11,12 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::inplace::wait_for_image;
+use crate::inplace::{prepull_on_join, wait_for_image};
 use crate::kinds;
 use crate::name::{is_dns_label, is_dns_subdomain};
 use crate::names::annotation::{
     IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS, IMAGE_PREDOWNLOAD_PARALLELISM, IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS,
-    INPLACE_UPDATE_WAIT_FOR_IMAGE, WAIT_AFTER_NODE,
+    INPLACE_UPDATE_WAIT_FOR_IMAGE, PREPULL_ON_JOIN, WAIT_AFTER_NODE,
 };
 use crate::ordinals::reserved;
 use crate::v1beta1::broadcastjob::wait_after_node;
@@ -107,6 +107,7 @@ fn annotations(object: &Value, found: &mut Violations) {
         let value = value.as_str().unwrap_or_default();
         let problem = match key.as_str() {
             INPLACE_UPDATE_WAIT_FOR_IMAGE => wait_for_image(value).err(),
+            PREPULL_ON_JOIN => prepull_on_join(value).err(),
             IMAGE_PREDOWNLOAD_PARALLELISM => (!is_number(value.strip_suffix('%').unwrap_or(value)))
                 .then_some("is neither a number from 0 nor a percentage such as 25%: correct or remove it"),
             IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS | IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS => {
@@ -357,6 +358,17 @@ mod tests {
 
     fn fields(object: Value) -> Vec<String> {
         violations(&object).into_iter().map(|violation| violation.field).collect()
+    }
+
+    #[test]
+    fn an_annotation_that_is_true_or_false_is_nothing_else() {
+        for kind in ["CloneSet", "DaemonSet"] {
+            for (value, sound) in [("true", true), ("false", true), ("yes", false), ("True", false), ("", false)] {
+                let set = json!({"kind": kind, "metadata": {"annotations": {(PREPULL_ON_JOIN): value}}});
+                let expected = format!("metadata.annotations[{PREPULL_ON_JOIN}]");
+                assert_eq!(fields(set).contains(&expected), !sound, "{kind} {value:?}");
+            }
+        }
     }
 
     #[test]

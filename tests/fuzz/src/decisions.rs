@@ -9,7 +9,8 @@ use berth_api::v1beta1::{
     BroadcastJob, CloneSet, ContainerRecreateRequest, DaemonSet, ImageListPullJob, ImagePullJob, StatefulSet,
 };
 use berth_kinds::{
-    broadcastjob, cloneset, containerrecreaterequest, daemonset, imagelistpulljob, imagepulljob, nodeimage, statefulset,
+    broadcastjob, cloneset, containerrecreaterequest, daemonset, imagelistpulljob, imagepulljob, joiningnode,
+    nodeimage, statefulset,
 };
 use berth_workload::claim::Claim;
 use berth_workload::gates::{Gate, Gates};
@@ -334,10 +335,15 @@ pub(crate) fn node_image(data: &[u8]) {
         jobs: all(&world.jobs),
         requested: requested(&world),
         unreadable_jobs: Vec::new(),
+        join: Some(join(&world)),
     };
     let plan = nodeimage::decide(&snapshot, world.now());
     sound(&plan);
     container_recreate_requests(&world);
+    if let Some(node) = &snapshot.node {
+        let joining = joiningnode::Snapshot { node: node.clone(), image: snapshot.image.clone() };
+        sound(&joiningnode::decide(&joining, world.now()));
+    }
     if let (Some(old), Some(new)) = (&snapshot.node, world.nodes.first().and_then(one::<Node>)) {
         Node::concerns(Some(old), &new);
     }
@@ -346,6 +352,17 @@ pub(crate) fn node_image(data: &[u8]) {
     for pod in &snapshot.pods {
         nodeimage::bears_on(pod, image);
         assert_eq!(nodeimage::question(pod).uid, *pod.metadata.uid);
+    }
+}
+
+/// What a node is asked for that joins, by jobs and workloads of whatever form.
+fn join(world: &World) -> nodeimage::Join {
+    let current = world.revisions().pop();
+    nodeimage::Join {
+        jobs: all(&world.jobs),
+        clone_sets: one::<CloneSet>(&world.set).map(|set| (set, current)).into_iter().collect(),
+        daemon_sets: one::<DaemonSet>(&world.set).into_iter().collect(),
+        gates: world.gates(),
     }
 }
 

@@ -12,6 +12,7 @@ use berth_workload::plan::Refusal;
 use berth_workload::podset::spec::{check_claim_templates, check_selector};
 use berth_workload::podset::way::Policy;
 use berth_workload::predownload::{self, Knobs};
+use berth_workload::prepull;
 use berth_workload::rollout::Wanted;
 use berth_workload::update_order::UpdateOrder;
 use jiff::SignedDuration;
@@ -63,6 +64,7 @@ pub(super) fn beside_template(snapshot: &Snapshot) -> Result<Settings, Refusal> 
     check_selector(&workload).map_err(refuse)?;
     check_claim_templates(&workload)?;
     predownload::check(&workload)?;
+    prepull::check(&workload)?;
     let rolling = spec.update_strategy.rolling_update.clone().unwrap_or_default();
     Ok(Settings {
         wanted: wanted(spec, &rolling).map_err(refuse)?,

@@ -6,6 +6,7 @@ use berth_api::v1beta1::daemonset::{DaemonSetCondition, DaemonSetStatus};
 use berth_workload::node::placement::Fit;
 use berth_workload::plan::{Outcome, Plan};
 use berth_workload::podset::Uids;
+use berth_workload::prepull;
 use berth_workload::stuck::{self, Cause, Grade};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -31,6 +32,8 @@ pub(super) fn set(
     let mut causes = stuck::of_writes(&scene, plan, outcome, now);
     causes.extend(not_ready(snapshot, places, plan, now));
     causes.extend(host_ports(snapshot, plan, now));
+    let unserved = prepull::unserved(&scene.workload, snapshot.gates);
+    causes.extend(unserved.map(|message| Cause::new(Grade::Hazard, prepull::UNSERVED, message, now)));
     // A node that only bears its pod is left alone, and so is the pod.
     let borne = places.by_node.values().filter(|place| place.fit == Fit::MayStay).flat_map(|place| &place.pods);
     let borne: Uids = borne.map(|pod| pod.metadata.uid.clone()).collect();

@@ -5,12 +5,12 @@ use berth_api::v1beta1::cloneset::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_
 use berth_api::v1beta1::daemonset::{DEFAULT_BURST_REPLICAS, DaemonSetUpdateStrategyType, RollingUpdateDaemonSet};
 use berth_workload::gates::Gate;
 use berth_workload::intstr::{self, Round};
-use berth_workload::launch;
 use berth_workload::plan::Refusal;
 use berth_workload::podset::spec::check_selector;
 use berth_workload::podset::way::Policy;
 use berth_workload::predownload::{self, Annotated, Knobs};
 use berth_workload::selector::Selector;
+use berth_workload::{launch, prepull};
 use serde_json::Value;
 
 use super::{Snapshot, is_in_place};
@@ -54,6 +54,7 @@ pub(super) fn settings(snapshot: &Snapshot, template: &Value, desired: usize) ->
     };
     check_selector(&workload).map_err(refuse)?;
     predownload::check(&workload)?;
+    prepull::check(&workload)?;
     launch::priorities(template).map_err(refuse)?;
     let none = RollingUpdateDaemonSet::default();
     let rolling = spec.update_strategy.rolling_update.as_ref().unwrap_or(&none);

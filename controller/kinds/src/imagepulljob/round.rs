@@ -141,12 +141,7 @@ impl<'a, 'b> Wanted<'a, 'b> {
     }
 
     fn has(&self, node: &NodeImage) -> bool {
-        match self.nodes {
-            Nodes::All => true,
-            Nodes::Named(names) => names.contains(name(node)),
-            Nodes::Labelled(selector) => selector.matches(|key| node.metadata.label(key)),
-            Nodes::OfPods(_) => self.of_pods.contains(name(node)),
-        }
+        self.nodes.have(node) || self.of_pods.contains(name(node))
     }
 
     /// `nodes` are sorted by name.

@@ -214,6 +214,7 @@ impl World {
                 jobs,
                 requested: Vec::new(),
                 unreadable_jobs: Vec::new(),
+                join: None,
             };
             let plan = nodeimage::decide(&snapshot, self.now);
             let outcome = self.execute(&plan);

@@ -6,16 +6,16 @@ use berth_api::names::{self, label};
 use berth_api::v1beta1::imagepulljob::{CompletionPolicyType, ImagePullJob};
 use berth_api::v1beta1::nodeimage::ImageTagSpec;
 use berth_workload::node::Node;
-use berth_workload::node::image::NodeImage;
-use berth_workload::node::image::{entry, target};
+use berth_workload::node::image::{NodeImage, entry, is_of_an_earlier_node, target};
 use berth_workload::plan::{Action, Event, IfExists, Plan, Step, Target};
+use berth_workload::pod::Metadata;
 use berth_workload::recreate::stop;
 use berth_workload::resource::NODE_IMAGES;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::{Map, Value, json};
 
-use super::{Snapshot, inspect};
+use super::{Snapshot, inspect, is_joining, join};
 
 /// Decides what to do for a node's NodeImage now.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
@@ -24,7 +24,8 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let Some(image) = snapshot.image.as_deref() else {
         // A node that never was ready may never be; and behind a virtual one there is no runtime.
         if let Some(node) = node.filter(|node| node.ready && !node.is_virtual()) {
-            plan.add_stage("create", vec![Step::new(create(node), format!("node {} has no NodeImage", snapshot.name))]);
+            let create = create(snapshot, node, now);
+            plan.add_stage("create", vec![Step::new(create, format!("node {} has no NodeImage", snapshot.name))]);
         }
         return plan;
     };
@@ -33,22 +34,33 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     }
     let fake = image.metadata.label(label::FAKE_NODE_IMAGE).is_some();
     match node {
-        None if !fake => {
-            let target = Target::from(&image.metadata);
-            let delete = Action::Delete { resource: NODE_IMAGES, target };
-            plan.add_stage("delete", vec![Step::new(delete, format!("node {} is gone", snapshot.name))]);
+        None if !fake => plan.add_stage("delete", vec![delete(image, format!("node {} is gone", snapshot.name))]),
+        // What it says of its first pulls, and of its images, is of another machine.
+        Some(node) if !fake && is_of_an_earlier_node(image, node) => {
+            let why = format!("NodeImage {} is of an earlier node of this name", snapshot.name);
+            plan.add_stage("delete", vec![delete(image, why)]);
         }
         node => update(snapshot, image, node.filter(|_| !fake), &mut plan, now),
     }
     plan
 }
 
-fn create(node: &Node) -> Action {
+fn delete(image: &NodeImage, why: String) -> Step {
+    Step::new(Action::Delete { resource: NODE_IMAGES, target: Target::from(&image.metadata) }, why)
+}
+
+fn create(snapshot: &Snapshot, node: &Node, now: Timestamp) -> Action {
+    let (name, labels) = (node.metadata.name.clone(), node.metadata.labels.clone());
+    let image = NodeImage { metadata: Metadata { name, labels, ..Metadata::default() }, ..NodeImage::default() };
+    let listed = snapshot.join.as_ref().map(|join| join::list(join, node, &image, now));
+    // Most often nothing is to be pulled, which costs no further write.
+    let is_all = listed.is_some_and(|listed| listed.is_all && listed.images.is_none());
+    let spec = if is_all { json!({"firstPullsListed": true}) } else { json!({}) };
     let body = json!({
         "apiVersion": format!("{}/{}", names::GROUP, names::V1BETA1),
         "kind": "NodeImage",
-        "metadata": {"name": node.metadata.name, "labels": labels(node)},
-        "spec": {},
+        "metadata": {"name": node.metadata.name, "labels": self::labels(node)},
+        "spec": spec,
     });
     Action::Create { resource: NODE_IMAGES, body, if_exists: IfExists::IsFine }
 }
@@ -61,6 +73,10 @@ fn update(snapshot: &Snapshot, image: &NodeImage, node: Option<&Node>, plan: &mu
         reasons.push("its node has other labels".to_owned());
     }
     let pruned = prune(snapshot, image, plan, now);
+    // Both are of the list as it is, with the labels that it has: one after the other.
+    if let Some(node) = node.filter(|_| reasons.is_empty() && pruned.is_none()) {
+        list_first_pulls(snapshot, image, node, &mut spec, &mut reasons, plan, now);
+    }
     if let Some(images) = pruned {
         let names: Vec<_> = images.as_object().into_iter().flat_map(Map::keys).map(String::as_str).collect();
         reasons.push(format!("entries of {} are not wanted any more", names.join(", ")));
@@ -88,6 +104,31 @@ fn update(snapshot: &Snapshot, image: &NodeImage, node: Option<&Node>, plan: &mu
     }
     if let Some(message) = stops.left_out {
         plan.events.push(Event { warning: true, reason: "ContainersNotStopped", message });
+    }
+}
+
+/// What workloads want of a node that joins, and the word that this was all.
+fn list_first_pulls(
+    snapshot: &Snapshot,
+    image: &NodeImage,
+    node: &Node,
+    spec: &mut Map<String, Value>,
+    reasons: &mut Vec<String>,
+    plan: &mut Plan,
+    now: Timestamp,
+) {
+    let Some(join) = snapshot.join.as_ref().filter(|_| is_joining(Some(image))) else { return };
+    let listed = join::list(join, node, image, now);
+    for job in listed.awaited {
+        plan.wait(format!("ImagePullJob {job} has yet to ask this node"));
+    }
+    if let Some(images) = listed.images {
+        reasons.push("the node joins, and workloads want their images there".to_owned());
+        spec.insert("images".to_owned(), images);
+    }
+    if listed.is_all {
+        reasons.push("all that a node pulls which joins is listed".to_owned());
+        spec.insert("firstPullsListed".to_owned(), json!(true));
     }
 }
 

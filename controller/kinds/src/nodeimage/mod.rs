@@ -5,6 +5,7 @@
 
 mod decide;
 mod inspect;
+mod join;
 
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use berth_workload::recreate::stop::Requested;
 
 pub use decide::decide;
 pub use inspect::{bears_on, question};
+pub use join::{Join, is_joining, may_end_a_wait};
 
 /// All that a decision about one NodeImage reads.
 #[derive(Debug, Clone)]
@@ -37,4 +39,6 @@ pub struct Snapshot {
     pub jobs: Vec<Arc<ImagePullJob>>,
     /// The uids of those that exist and cannot be read: what they asked for stays.
     pub unreadable_jobs: Vec<String>,
+    /// What is asked of a node that joins, where it [does](is_joining).
+    pub join: Option<Join>,
 }

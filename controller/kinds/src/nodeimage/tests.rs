@@ -1,6 +1,7 @@
 //! Tests of decisions about NodeImages.
 
 mod entries;
+mod join;
 
 use std::sync::Arc;
 
@@ -67,6 +68,7 @@ fn snapshot(node: Option<Value>, image: Option<Arc<NodeImage>>) -> Snapshot {
         requested: Vec::new(),
         jobs: Vec::new(),
         unreadable_jobs: Vec::new(),
+        join: None,
     }
 }
 
@@ -204,6 +206,10 @@ fn only_some_changes_of_a_node_matter() {
         assert!(Node::concerns(Some(&decoded(&old)), &decoded(&new)), "{path}");
     }
     assert!(Node::concerns(None, &decoded(&old)));
+    let mut by_cloud = old.clone();
+    by_cloud["spec"]["taints"] =
+        json!([{"key": "node.cloudprovider.kubernetes.io/uninitialized", "effect": "NoSchedule"}]);
+    assert!(Node::concerns(Some(&decoded(&by_cloud)), &decoded(&old)), "it has its labels now");
 }
 
 #[test]

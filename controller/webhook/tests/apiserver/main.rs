@@ -7,6 +7,7 @@ mod policy;
 mod policy_claims;
 mod policy_controller;
 mod policy_jobs;
+mod policy_nodes;
 mod policy_requests;
 mod policy_states;
 mod policy_webhooks;

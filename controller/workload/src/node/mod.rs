@@ -5,7 +5,8 @@ pub mod placement;
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use berth_api::names::taint;
+use serde::{Deserialize, Serialize};
 
 use crate::pod::{Metadata, Word};
 
@@ -26,8 +27,8 @@ pub struct Node {
 }
 
 /// What keeps pods away from a node.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Taint {
     /// Its key.
     pub key: Word,
@@ -35,17 +36,40 @@ pub struct Taint {
     pub value: Word,
     /// NoSchedule, NoExecute or PreferNoSchedule.
     pub effect: Word,
+    /// When one of NoExecute was added, as the apiserver says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_added: Option<Box<str>>,
 }
+
+impl Taint {
+    /// Is it the one that keeps pods away until the node has its images?
+    pub fn awaits_images(&self) -> bool {
+        [taint::IMAGES_NOT_READY, taint::IMAGES_NOT_READY_AT_STARTUP].contains(&&*self.key)
+    }
+}
+
+/// The cloud's own controller has yet to give the node its labels.
+const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
 impl Node {
     /// Does a change of a node matter to its NodeImage? Most do not: the kubelet renews its conditions all the time.
     pub fn concerns(old: Option<&Self>, new: &Self) -> bool {
-        let facts = |node: &Self| (node.ready, node.metadata.deletion_timestamp.is_some());
+        let facts = |node: &Self| (node.ready, node.metadata.deletion_timestamp.is_some(), node.has_its_labels());
         old.is_none_or(|old| {
             old.metadata.uid != new.metadata.uid
                 || old.metadata.labels != new.metadata.labels
                 || facts(old) != facts(new)
         })
+    }
+
+    /// Has everybody who labels a new node done so?
+    pub fn has_its_labels(&self) -> bool {
+        !self.taints.iter().any(|taint| &*taint.key == UNINITIALIZED)
+    }
+
+    /// Is there a taint that keeps pods away until the node has its images?
+    pub fn awaits_images(&self) -> bool {
+        self.taints.iter().any(Taint::awaits_images)
     }
 
     /// No kubelet and no container runtime stand behind the node, but another service.

@@ -83,6 +83,13 @@ const OF_DAEMONS: [(&str, &str); 6] = [
     ("node.kubernetes.io/pid-pressure", "NoSchedule"),
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 ];
+/// Prefixes of taints that a node has until it has started.
+const OF_START: [&str; 4] = [
+    "node.kubernetes.io/",
+    "node.cloudprovider.kubernetes.io/",
+    "startup-taint.cluster-autoscaler.kubernetes.io/",
+    "ignore-taint.cluster-autoscaler.kubernetes.io/",
+];
 /// With the host's network, too: it needs none of the node's own.
 const OF_HOST_NETWORK: (&str, &str) = ("node.kubernetes.io/network-unavailable", "NoSchedule");
 
@@ -120,6 +127,7 @@ impl Placement {
             key: cordon("node.kubernetes.io/unschedulable"),
             effect: cordon("NoSchedule"),
             value: cordon(""),
+            time_added: None,
         })
     }
 
@@ -135,6 +143,12 @@ impl Placement {
             (false, true) => Fit::MayStay,
             (false, false) => Fit::Wanted,
         }
+    }
+
+    /// Could these pods run on the node once it has started? What a new node is tainted with until then does not count.
+    pub fn fits_once_started(&self, node: &Node) -> bool {
+        let keeps_away = |taint: &&Taint| matches!(&*taint.effect, "NoSchedule" | "NoExecute") && !is_of_start(taint);
+        self.selects(node) && node.taints.iter().filter(keeps_away).all(|taint| self.tolerates(taint))
     }
 
     /// One of the terms must hold, where there are any. An empty one never does.
@@ -174,6 +188,12 @@ impl Requirement {
             _ => false,
         }
     }
+}
+
+/// Is it a taint that goes by itself when the node has started, as Kubernetes' own, those of clouds and of autoscalers do? A
+/// cordon goes in the end, too.
+fn is_of_start(taint: &Taint) -> bool {
+    taint.awaits_images() || OF_START.iter().any(|prefix| taint.key.starts_with(prefix))
 }
 
 fn daemon_tolerations(host_network: bool) -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -266,6 +286,26 @@ mod tests {
         ] {
             let node = node(json!({}), taints.clone());
             assert_eq!(Placement::of(template).fit(&node), expected, "{template} {taints}");
+        }
+    }
+
+    #[test]
+    fn a_pod_could_run_on_a_node_whatever_it_is_tainted_with_until_it_has_started() {
+        let zone = || json!({"zone": "a"});
+        for (spec, key, effect, expected) in [
+            (json!({}), "apps.kruise.io/images-not-ready", "NoSchedule", true),
+            (json!({}), "startup-taint.cluster-autoscaler.kubernetes.io/images-not-ready", "NoExecute", true),
+            (json!({}), "startup-taint.cluster-autoscaler.kubernetes.io/gpu", "NoSchedule", true),
+            (json!({}), "node.kubernetes.io/not-ready", "NoSchedule", true),
+            (json!({}), "node.kubernetes.io/unschedulable", "NoSchedule", true),
+            (json!({}), "dedicated", "NoSchedule", false),
+            (json!({}), "dedicated", "NoExecute", false),
+            (json!({}), "dedicated", "PreferNoSchedule", true),
+            (json!({"tolerations": [{"key": "dedicated", "value": "v"}]}), "dedicated", "NoSchedule", true),
+            (json!({"nodeSelector": {"zone": "b"}}), "apps.kruise.io/images-not-ready", "NoSchedule", false),
+        ] {
+            let fits = Placement::of(&json!({"spec": spec})).fits_once_started(&node(zone(), taint(key, effect)));
+            assert_eq!(fits, expected, "{spec} {key} {effect}");
         }
     }
 

@@ -60,6 +60,9 @@ pub struct NodeImageSpec {
     /// status.stoppedContainers. At most 100.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stop_containers: Vec<StopContainer>,
+    /// Berth: all that a node pulls which joins is listed in images. The daemon tells status.firstSyncStatus only then.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub first_pulls_listed: bool,
 }
 
 /// One image and the tags of it to pull.

@@ -16,7 +16,7 @@ use crate::world::Case;
 const SET: &str = "log";
 const NODES: usize = 3;
 /// The node that things happen to.
-const NODE: u8 = 2;
+pub(crate) const NODE: u8 = 2;
 
 /// A set with this rolling update, and these fields of the pods' spec besides.
 fn daemon_set(image: &str, rolling: &Value, spec: &Value) -> Value {
@@ -242,7 +242,7 @@ async fn lost(case: &Case, name: &str) -> Result<()> {
 }
 
 /// The node registers again.
-async fn back(case: &Case) -> Result<()> {
+pub(crate) async fn back(case: &Case) -> Result<()> {
     let cluster = case.cluster()?;
     case.blocking(move |_| {
         if cluster.runs(Component::Kubelet(NODE)) { Ok(()) } else { cluster.start(Component::Kubelet(NODE)) }

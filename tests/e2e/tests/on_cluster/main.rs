@@ -17,6 +17,7 @@ mod examples;
 mod faults;
 mod gates;
 mod hooks;
+mod joining_node;
 mod kept_ips;
 mod limits;
 mod no_controller;
@@ -177,6 +178,7 @@ const ALONE: &[(&str, Test)] = tests![
     kept_ips::a_stateful_set_keeps_its_ips,
     stateful_nodes::pods_come_back_to_a_node_that_was_away,
     daemon_set::pods_follow_their_nodes,
+    joining_node::a_node_has_its_images_before_it_takes_pods,
     no_controller::pods_come_and_go,
     takeover::from_openkruise_and_back,
 ];

@@ -3,6 +3,7 @@ mod words;
 
 use std::sync::Arc;
 
+use berth_api::names::annotation::PREPULL_ON_JOIN;
 use berth_api::names::condition;
 use berth_api::v1beta1::cloneset::CloneSetCondition;
 use berth_workload::plan::{Deed, Failure, Outcome, Plan, Refusal, Verb};
@@ -454,6 +455,20 @@ fn overlapping_selectors_are_told_once_by_an_event() {
     let told = told(&mut snapshot, &Outcome::default(), 0).unwrap();
     assert!(told.message.contains("\"app=web\" overlaps with that of CloneSet other"), "{}", told.message);
     assert_eq!(decide(&snapshot, world.now()).events, []);
+}
+
+#[test]
+fn images_that_joining_nodes_cannot_pull_are_told_and_hold_nothing_up() {
+    let world = World::settled(1, template("web:1"), json!({}));
+    let mut snapshot = world.snapshot();
+    for (value, reason, says) in
+        [("true", "NotPrepulled", "set ImagePullJobGate=true"), ("yes", "InvalidSpec", "\"yes\" is neither")]
+    {
+        let annotations = Arc::make_mut(&mut snapshot.set).metadata.annotations.get_or_insert_default();
+        annotations.insert(PREPULL_ON_JOIN.to_owned(), value.to_owned());
+        let told = told(&mut snapshot, &Outcome::default(), 0).unwrap();
+        assert!(told.reason == reason && told.message.contains(says), "{told:?}");
+    }
 }
 
 #[test]

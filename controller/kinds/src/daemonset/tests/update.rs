@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use berth_api::names::annotation::{
-    DAEMONSET_HOLD_REVISION, DAEMONSET_IGNORE_NOT_READY, DAEMONSET_TEMPLATE_GENERATION, UPDATE_TOPOLOGY_KEY,
+    DAEMONSET_HOLD_REVISION, DAEMONSET_IGNORE_NOT_READY, DAEMONSET_TEMPLATE_GENERATION, PREPULL_ON_JOIN,
+    UPDATE_TOPOLOGY_KEY,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
@@ -204,6 +205,24 @@ fn a_node_that_is_away_uses_the_budget_up_and_blocked_names_it_and_the_remedy() 
     world.set_ready("n1", true);
     world.settle();
     assert_eq!(world.images(), ["n0 1", "n1 1", "n2 1"]);
+}
+
+#[test]
+fn images_that_joining_nodes_cannot_pull_are_told_and_hold_nothing_up() {
+    let mut world = World::settled(2, rolling(json!({})));
+    world.annotate(PREPULL_ON_JOIN, "true");
+    world.set_image("log:1");
+    world.settle();
+    assert_eq!(world.images(), ["n0 1", "n1 1"]);
+    let told = world.status().conditions;
+    assert_eq!(told.iter().map(|c| &*c.reason).collect::<Vec<_>>(), ["NotPrepulled"]);
+    assert!(told[0].message.contains("set ImagePullJobGate=true"), "{}", told[0].message);
+    world.annotate(PREPULL_ON_JOIN, "false");
+    world.step();
+    assert!(world.status().conditions.is_empty());
+    world.annotate(PREPULL_ON_JOIN, "yes");
+    world.step();
+    assert!(world.status().conditions[0].message.contains("\"yes\" is neither"), "{:?}", world.status().conditions);
 }
 
 #[test]

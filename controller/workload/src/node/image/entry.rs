@@ -125,7 +125,12 @@ pub fn is_job(owner: &ObjectReference) -> bool {
 /// The merge patch that asks the node for a pull.
 pub fn ask(node: &NodeImage, ask: &Ask<'_>, now: Timestamp) -> Value {
     let old = node.spec.images.get(ask.image);
-    let mut new = old.cloned().unwrap_or_default();
+    json!({"spec": {"images": {ask.image: change(old, Some(&asked(node, ask, now)))}}})
+}
+
+/// The image as the NodeImage has it once it asks for a pull.
+pub fn asked(node: &NodeImage, ask: &Ask<'_>, now: Timestamp) -> ImageSpec {
+    let mut new = node.spec.images.get(ask.image).cloned().unwrap_or_default();
     match new.tags.iter_mut().find(|entry| entry.tag == ask.tag) {
         Some(entry) => join(node, entry, ask, now),
         None => new.tags.push(ImageTagSpec {
@@ -144,7 +149,15 @@ pub fn ask(node: &NodeImage, ask: &Ask<'_>, now: Timestamp) -> Value {
             new.pull_secrets.push(secret.clone());
         }
     }
-    json!({"spec": {"images": {ask.image: change(old, Some(&new))}}})
+    new
+}
+
+/// The merge patch of `spec.images` to those of `new`, which has all that the node has; `None` where they are the same.
+pub fn added(node: &NodeImage, new: &NodeImage) -> Option<Value> {
+    let old = |name: &String| node.spec.images.get(name);
+    let changed = new.spec.images.iter().filter(|(name, image)| old(name) != Some(image));
+    let images: Map<_, _> = changed.map(|(name, image)| (name.clone(), change(old(name), Some(image)))).collect();
+    (!images.is_empty()).then_some(Value::Object(images))
 }
 
 /// One more who asks for a pull. A pull that is still under way serves the newcomer, too, unless the registry is to be

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use berth_api::v1beta1::nodeimage::{NodeImageSpec, NodeImageStatus};
 use serde::{Deserialize, Deserializer};
 
+use super::Node;
 use crate::plan::Target;
 use crate::pod::Metadata;
 
@@ -46,6 +47,12 @@ pub fn is_asked_by(image: &NodeImage, uid: &str) -> bool {
 /// The NodeImage as the object of an action that is right for this very version alone.
 pub fn target(image: &NodeImage) -> Target {
     Target::as_seen(&image.metadata)
+}
+
+/// Was the NodeImage there before its node, and so is another machine's, or one's that was set up anew?
+pub fn is_of_an_earlier_node(image: &NodeImage, node: &Node) -> bool {
+    let made = image.metadata.creation_timestamp;
+    made.zip(node.metadata.creation_timestamp).is_some_and(|(image, node)| image < node)
 }
 
 /// The name of the NodeImage and of its node.

@@ -1,0 +1,165 @@
+use berth_api::names::taint::{IMAGES_NOT_READY, IMAGES_NOT_READY_AT_STARTUP};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+const NOW: i64 = 1_000_000;
+
+fn ago(seconds: i64) -> String {
+    Timestamp::from_second(NOW - seconds).unwrap().to_string()
+}
+
+fn taint(key: &str, effect: &str) -> Value {
+    json!({"key": key, "effect": effect})
+}
+
+/// A node that was made so many seconds ago.
+fn node(age: i64, taints: &[Value]) -> Arc<Node> {
+    let node = json!({
+        "metadata": {"name": "n1", "uid": "u", "resourceVersion": "7", "creationTimestamp": ago(age)},
+        "spec": {"taints": taints},
+    });
+    Arc::new(serde_json::from_value(node).unwrap())
+}
+
+fn image(age: i64, spec: &Value, status: &Value) -> Arc<NodeImage> {
+    let image = json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "NodeImage",
+        "metadata": {"name": "n1", "uid": "i", "creationTimestamp": ago(age)}, "spec": spec, "status": status,
+    });
+    Arc::new(serde_json::from_value(image).unwrap())
+}
+
+fn decided(node: Arc<Node>, image: Option<Arc<NodeImage>>) -> Plan {
+    decide(&Snapshot { node, image }, Timestamp::from_second(NOW).unwrap())
+}
+
+/// The taints that are written, and the event.
+fn taken(plan: &Plan) -> Option<(&Value, &Event)> {
+    let step = plan.stages.first()?.steps.first()?;
+    let [Action::Patch { resource: NODES, target, patch }] = &step.actions[..] else { panic!("{step:?}") };
+    assert_eq!((&*target.uid, target.resource_version.as_deref()), ("u", Some("7")), "only the node as it was seen");
+    Some((&patch["spec"]["taints"], step.done.as_ref().unwrap()))
+}
+
+#[test]
+fn the_taint_goes_when_the_first_pulls_have_ended_and_after_ten_minutes_whatever_is_said() {
+    let ours = [taint(IMAGES_NOT_READY, "NoSchedule")];
+    let synced =
+        |status: &str, message: &str| json!({"desired": 1, "firstSyncStatus": {"status": status, "message": message}});
+    let listed = json!({"firstPullsListed": true, "images": {"web": {"tags": [{"tag": "1"}, {"tag": "2"}]}}});
+    let half = json!({"desired": 2, "imageStatuses": {"web": {"tags": [{"tag": "1", "phase": "Succeeded"}, {"tag": "2", "phase": "Pulling"}]}}});
+    let done = json!({"desired": 2, "imageStatuses": {"web": {"tags": [{"tag": "1", "phase": "Succeeded"}, {"tag": "2", "phase": "Failed"}]}}});
+    // What, the age of the node, its NodeImage; the reason of the event and a part of it, or of what is waited for.
+    let table = [
+        ("synced", 60, Some(image(50, &listed, &synced("Succeeded", ""))), Some("ImagesReady"), "has all images"),
+        (
+            "failed",
+            60,
+            Some(image(50, &listed, &synced("Failed", "1 not pulled: web:2"))),
+            Some("ImagesNotPulled"),
+            "web:2",
+        ),
+        ("no phase", 60, Some(image(50, &listed, &json!({"desired": 1, "firstSyncStatus": {}}))), None, "web:1, web:2"),
+        ("half", 60, Some(image(50, &listed, &half)), None, "not done with web:2"),
+        ("not said yet", 60, Some(image(50, &listed, &done)), None, "has yet to say"),
+        ("not listed", 60, Some(image(50, &json!({}), &half)), None, "Never have yet to ask"),
+        ("no NodeImage", 60, None, None, "no NodeImage"),
+        ("of an earlier node", 60, Some(image(61, &listed, &synced("Succeeded", ""))), None, "no NodeImage"),
+        ("in time", 599, Some(image(50, &listed, &half)), None, "web:2"),
+        (
+            "too late",
+            600,
+            Some(image(50, &listed, &half)),
+            Some("ImagesNotReadyTimedOut"),
+            "10 minutes for its images: it is not done with web:2",
+        ),
+        ("nobody there", 9999, None, Some("ImagesNotReadyTimedOut"), "does Berth's daemon run there?"),
+        ("late and synced", 9999, Some(image(50, &listed, &synced("Succeeded", ""))), Some("ImagesReady"), "n1"),
+    ];
+    for (what, age, image, reason, says) in table {
+        let plan = decided(node(age, &ours), image);
+        let event = taken(&plan).map(|(taints, event)| {
+            assert_eq!(*taints, Value::Null, "{what}");
+            (event.reason, &event.message)
+        });
+        assert_eq!(event.map(|(reason, _)| reason), reason, "{what}");
+        let said = event.map_or_else(|| plan.waiting[0].reason.clone(), |(_, message)| message.clone());
+        assert!(said.contains(says) && said.contains(IMAGES_NOT_READY), "{what}: {said}");
+        let wait = reason.is_none().then(|| SignedDuration::from_secs(600 - age));
+        assert_eq!(plan.look_again, wait, "{what}");
+    }
+}
+
+#[test]
+fn of_all_taints_only_those_two_go_and_the_others_stay_as_they_are() {
+    let others = [
+        json!({"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}),
+        json!({"key": "node.kubernetes.io/unreachable", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}),
+        taint("x.io/images-not-ready", "NoSchedule"),
+        taint("apps.kruise.io/images-not-ready-2", "NoSchedule"),
+    ];
+    let written = json!([
+        {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"},
+        {"key": "node.kubernetes.io/unreachable", "value": "", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"},
+        {"key": "x.io/images-not-ready", "value": "", "effect": "NoSchedule"},
+        {"key": "apps.kruise.io/images-not-ready-2", "value": "", "effect": "NoSchedule"},
+    ]);
+    let mut all = others.to_vec();
+    all.insert(0, taint(IMAGES_NOT_READY, "NoExecute"));
+    all.insert(2, taint(IMAGES_NOT_READY_AT_STARTUP, "NoSchedule"));
+    all.push(taint(IMAGES_NOT_READY, "PreferNoSchedule"));
+    let plan = decided(node(9999, &all), None);
+    assert_eq!(taken(&plan).map(|(taints, _)| taints), Some(&written));
+    assert_eq!(decided(node(9999, &others), None), Plan::default(), "without them nothing is done");
+    let mut going = node(9999, &all);
+    Arc::make_mut(&mut going).metadata.deletion_timestamp = Some(Timestamp::UNIX_EPOCH);
+    assert_eq!(decided(going, None), Plan::default());
+}
+
+#[test]
+fn many_images_that_are_open_are_counted() {
+    let tags: Vec<_> = (0..9).map(|n| json!({"tag": n.to_string()})).collect();
+    let spec = json!({"firstPullsListed": true, "images": {"web": {"tags": tags}}});
+    let plan = decided(node(1, &[taint(IMAGES_NOT_READY, "NoSchedule")]), Some(image(0, &spec, &json!(null))));
+    assert!(plan.waiting[0].reason.ends_with("not done with web:0, web:1, web:2 and 6 more"), "{:?}", plan.waiting);
+}
+
+#[test]
+fn heartbeats_and_other_nodes_wake_nobody() {
+    let (ours, other) = (taint(IMAGES_NOT_READY, "NoSchedule"), taint("dedicated", "NoSchedule"));
+    let beat = |node: Arc<Node>| Node { ready: true, ..(*node).clone() };
+    let tainted = node(5, std::slice::from_ref(&ours));
+    let table = [
+        ("new", None, (*tainted).clone(), true),
+        ("a beat", Some(&*tainted), beat(tainted.clone()), false),
+        ("another taint goes", Some(&*node(5, &[ours.clone(), other.clone()])), (*tainted).clone(), true),
+        ("tainted later", Some(&*node(5, &[])), (*tainted).clone(), true),
+        ("free", Some(&*tainted), (*node(5, &[other])).clone(), false),
+    ]
+    .map(|(what, old, new, expected)| (what, old.cloned(), new, expected));
+    for (what, old, new, expected) in table {
+        assert_eq!(concerns(old.as_ref(), &new), expected, "{what}");
+    }
+    let of = |status: Value| image(5, &json!({}), &status);
+    let (open, done) = (of(json!({"desired": 1})), of(json!({"desired": 1, "firstSyncStatus": {"status": "Failed"}})));
+    assert!(concerns_image(Some(&open), &done) && concerns_image(None, &done));
+    assert!(!concerns_image(None, &open) && !concerns_image(Some(&done), &done));
+}
+
+proptest! {
+    #[test]
+    fn whatever_taints_there_are_the_others_stay_in_their_order(
+        all in prop::collection::vec((prop::sample::select(vec![IMAGES_NOT_READY, IMAGES_NOT_READY_AT_STARTUP, "a", "b/c"]),
+            prop::sample::select(vec!["NoSchedule", "NoExecute", "PreferNoSchedule"])), 0..8)
+    ) {
+        let is_ours = |key: &str| key == IMAGES_NOT_READY || key == IMAGES_NOT_READY_AT_STARTUP;
+        let written = |(key, effect): &(&str, &str)| json!({"key": key, "value": "", "effect": effect});
+        let rest: Vec<_> = all.iter().filter(|(key, _)| !is_ours(key)).map(written).collect();
+        let taints: Vec<_> = all.iter().map(|(key, effect)| taint(key, effect)).collect();
+        let plan = decided(node(600, &taints), None);
+        let expected = (rest.len() < all.len()).then(|| if rest.is_empty() { Value::Null } else { json!(rest) });
+        prop_assert_eq!(taken(&plan).map(|(taints, _)| taints.clone()), expected);
+    }
+}

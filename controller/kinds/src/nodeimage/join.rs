@@ -1,0 +1,115 @@
+//! What a node pulls when it joins: the images of jobs that never end, which ask by themselves, and those of workloads whose
+//! annotation asks for it. When all of that is listed, the daemon is told so.
+
+use std::sync::Arc;
+
+use berth_api::v1beta1::cloneset::CloneSet;
+use berth_api::v1beta1::daemonset::DaemonSet;
+use berth_api::v1beta1::imagepulljob::{CompletionPolicyType, ImagePullJob};
+use berth_workload::gates::Gates;
+use berth_workload::node::Node;
+use berth_workload::node::image::NodeImage;
+use berth_workload::node::image::entry::{self, Standing};
+use berth_workload::node::image::room::{Wish, room};
+use berth_workload::node::placement::Placement;
+use berth_workload::resource::{CLONE_SETS, DAEMON_SETS, Resource};
+use berth_workload::revision::Revision;
+use berth_workload::{prepull, pull};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::Value;
+
+/// All that is asked of a node that joins.
+#[derive(Debug, Clone, Default)]
+pub struct Join {
+    /// The ImagePullJobs, of which those count that never end.
+    pub jobs: Vec<Arc<ImagePullJob>>,
+    /// The CloneSets that ask for it, each with its current revision where that is not the one of its template.
+    pub clone_sets: Vec<(Arc<CloneSet>, Option<Arc<Revision>>)>,
+    /// The DaemonSets that ask for it.
+    pub daemon_sets: Vec<Arc<DaemonSet>>,
+    /// Feature gates.
+    pub gates: Gates,
+}
+
+/// What comes of it.
+pub(super) struct Listed {
+    /// The merge patch of `spec.images`, where workloads have yet to ask.
+    pub(super) images: Option<Value>,
+    /// ImagePullJobs that have yet to ask, by namespace and name.
+    pub(super) awaited: Vec<String>,
+    /// With these, all is listed.
+    pub(super) is_all: bool,
+}
+
+/// Is it still open what the node pulls first? So it is before it has a NodeImage. One that tells how its first pulls ended has
+/// joined long ago.
+pub fn is_joining(image: Option<&NodeImage>) -> bool {
+    image.is_none_or(|image| {
+        let has_told = image.status.as_ref().is_some_and(|status| status.first_sync_status.is_some());
+        !image.spec.first_pulls_listed && !has_told && image.metadata.deletion_timestamp.is_none()
+    })
+}
+
+/// Does the job serve nodes that join?
+fn serves_joining(job: &ImagePullJob) -> bool {
+    let ends = job.spec.template.completion_policy.type_ == CompletionPolicyType::Always;
+    let is_over = job.status.as_ref().is_some_and(|status| status.completion_time.is_some());
+    !ends && !is_over && job.metadata.deletion_timestamp.is_none()
+}
+
+/// Has a change of a job ended that a node waits for it? Each node that it asks for changes a NodeImage, which is told anyway.
+pub fn may_end_a_wait(old: &ImagePullJob, new: Option<&ImagePullJob>) -> bool {
+    serves_joining(old)
+        && new.is_none_or(|new| {
+            let facts = |job: &ImagePullJob| (job.metadata.generation, job.metadata.deletion_timestamp.is_some());
+            facts(old) != facts(new)
+        })
+}
+
+/// What is asked of a node, by what its NodeImage has.
+pub(super) fn list(join: &Join, node: &Node, image: &NodeImage, now: Timestamp) -> Listed {
+    // Who selects by labels must wait until they are there.
+    if !node.has_its_labels() {
+        return Listed { images: None, awaited: Vec::new(), is_all: false };
+    }
+    let is_open = pull::closed(join.gates).is_none();
+    let to_ask = join.jobs.iter().filter(|job| is_open && is_awaited(job, image, now));
+    let awaited: Vec<_> = to_ask.map(|job| pull::full_name(job)).collect();
+    let mut new = image.clone();
+    if is_open {
+        add_workloads(join, node, &mut new, now);
+    }
+    Listed { images: entry::added(image, &new), is_all: awaited.is_empty(), awaited }
+}
+
+/// Will the job ask the node? One that is paused, or finds no room, will not, and holds nothing up.
+fn is_awaited(job: &ImagePullJob, image: &NodeImage, now: Timestamp) -> bool {
+    if !serves_joining(job) {
+        return false;
+    }
+    let Ok(settings) = pull::settings(job) else { return false };
+    let uid = job.metadata.uid.as_deref().unwrap_or_default();
+    settings.parallelism(1) > 0
+        && settings.nodes.have(image)
+        && entry::standing(image, &settings.image, &settings.tag, uid, now) == Standing::NotAsked
+        && room(image, &Wish::of(job, &settings.image, &settings.tag)).is_ok()
+}
+
+fn add_workloads(join: &Join, node: &Node, image: &mut NodeImage, now: Timestamp) {
+    let mut add = |metadata: &ObjectMeta, resource: &Resource, placement: Placement, template: &Value| {
+        let could_run = metadata.deletion_timestamp.is_none() && placement.fits_once_started(node);
+        let pulls = if could_run { prepull::pulls(metadata, template) } else { Vec::new() };
+        pulls.iter().for_each(|job| prepull::add(image, job, resource, now));
+    };
+    for (set, current) in &join.clone_sets {
+        let templates = [Some(set.spec.template.value()), current.as_ref().map(|revision| revision.template())];
+        for template in templates.iter().flatten() {
+            add(&set.metadata, &CLONE_SETS, Placement::of(template), template);
+        }
+    }
+    for set in &join.daemon_sets {
+        let template = set.spec.template.value();
+        add(&set.metadata, &DAEMON_SETS, Placement::of_daemons(&template), &template);
+    }
+}

@@ -1,0 +1,71 @@
+//! Nodes that are tainted until their images are there.
+
+use std::sync::Arc;
+
+use berth_kinds::joiningnode::{Snapshot, concerns, concerns_image, decide};
+use berth_runtime::driver::Next;
+use berth_runtime::executor::Owner;
+use berth_runtime::queue::Queue;
+use berth_runtime::{Change, Key, Object, Resource, Store, object};
+use berth_workload::node::Node;
+use berth_workload::node::image::NodeImage;
+use jiff::Timestamp;
+
+use crate::acting::{Acting, next};
+use crate::controllers::Controller;
+use crate::reads::Reader;
+use crate::watched::Watched;
+
+/// What a decision about such a node is made of.
+pub(crate) struct Reads {
+    nodes: Arc<Store<Watched<Node>>>,
+    nodeimages: Arc<Store<Watched<NodeImage>>>,
+}
+
+impl Controller for Reads {
+    const RESOURCE: Resource = object::NODES;
+    const NAME: &'static str = "joiningnode";
+    // A node that nobody lets go takes no pods: it waits its ten minutes at most, though NodeImages are not worked on.
+    const WHATEVER_KINDS: bool = true;
+
+    fn new(reader: &mut Reader<'_>) -> Self {
+        Self { nodes: reader.read(), nodeimages: reader.read() }
+    }
+
+    /// Wakes a node that is tainted when its taints change, and when its daemon says how its first pulls ended.
+    fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
+        let (to, acting) = (queue.clone(), acting.clone());
+        self.nodes.on_change(move |change| match change {
+            Change::Applied { old, new } if concerns(old.as_ref().map(|old| &*old.0), &new.0) => {
+                to.add(Key::of(&**new));
+            }
+            Change::Deleted { old } => acting.expectations.forget(old.uid()),
+            Change::Applied { .. } | Change::Synced => {}
+        });
+        let (to, nodes) = (queue.clone(), self.nodes.clone());
+        self.nodeimages.on_change(move |change| {
+            let Change::Applied { old, new } = change else { return };
+            if concerns_image(old.as_ref().map(|old| &*old.0), &new.0)
+                && nodes.get("", new.name()).is_some_and(|node| node.0.awaits_images())
+            {
+                to.add(Key::of(&**new));
+            }
+        });
+    }
+
+    /// One round for one node.
+    async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
+        let node = || self.nodes.get("", &key.name).filter(|node| node.0.awaits_images());
+        let Some(uid) = node().map(|node| node.uid().to_owned()) else { return Next::Done };
+        if let Err(next) = acting.settled(&uid).await {
+            return next;
+        }
+        // As it is once its last writes are seen.
+        let Some(node) = node().filter(|node| node.uid() == uid) else { return Next::Done };
+        let image = self.nodeimages.get("", &key.name).map(|image| image.0.clone());
+        let plan = decide(&Snapshot { node: node.0.clone(), image }, Timestamp::now());
+        let outcome = acting.executor.act(&plan, &Owner::of(&*node)).await;
+        acting.forget_if_gone(&self.nodes, &*node);
+        next(&plan, &outcome, Ok(false))
+    }
+}

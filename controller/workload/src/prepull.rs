@@ -1,0 +1,202 @@
+//! Images that nodes pull when they join, for workloads whose annotation asks for it.
+
+use std::collections::BTreeSet;
+
+use berth_api::inplace::prepull_on_join;
+use berth_api::names::annotation::PREPULL_ON_JOIN;
+use berth_api::v1beta1::imagepulljob::{CompletionPolicy, ImagePullJob, ImagePullJobSpec, ImagePullJobTemplate};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::Value;
+
+use crate::gates::Gates;
+use crate::node::image::NodeImage;
+use crate::node::image::entry::{self, Ask};
+use crate::node::image::room::{Wish, room};
+use crate::plan::Refusal;
+use crate::podset::Workload;
+use crate::pull;
+use crate::resource::Resource;
+
+/// Seconds after which a node gives up, all tries together: as for jobs that never end.
+const DEADLINE_SECONDS: i64 = 1800;
+
+/// Do nodes that join pull the images of the object with this metadata?
+pub fn is_asked_for(metadata: &ObjectMeta) -> bool {
+    annotation(metadata).is_some_and(|text| prepull_on_join(text) == Ok(true))
+}
+
+/// Is the annotation sound?
+///
+/// # Errors
+/// The refusal names the object, the annotation, its value and the remedy.
+pub fn check(workload: &Workload<'_>) -> Result<(), Refusal> {
+    let Some(text) = annotation(workload.metadata) else { return Ok(()) };
+    prepull_on_join(text).map(drop).map_err(|problem| Refusal {
+        reason: "InvalidSpec",
+        message: format!("{workload}: metadata.annotations[{PREPULL_ON_JOIN}]: {text:?} {problem}"),
+    })
+}
+
+/// The reason in a condition for what [`unserved`] says.
+pub const UNSERVED: &str = "NotPrepulled";
+
+/// Why a workload's images are not pulled although it asks for that, in words; `None` where they are, or it does not.
+pub fn unserved(workload: &Workload<'_>, gates: Gates) -> Option<String> {
+    let why = pull::closed(gates).filter(|_| is_asked_for(workload.metadata))?;
+    Some(format!("{workload}: metadata.annotations[{PREPULL_ON_JOIN}] has no effect, for {why}"))
+}
+
+/// The images of a pod template, its init containers' too, each once, as the jobs that would pull them.
+pub fn pulls(metadata: &ObjectMeta, template: &Value) -> Vec<ImagePullJob> {
+    let of = |field: &str| template["spec"][field].as_array().into_iter().flatten();
+    let images: BTreeSet<&str> =
+        of("initContainers").chain(of("containers")).filter_map(|container| container["image"].as_str()).collect();
+    let secrets = of("imagePullSecrets").filter_map(|secret| secret["name"].as_str().map(str::to_owned));
+    let template = ImagePullJobTemplate {
+        pull_secrets: secrets.collect(),
+        completion_policy: CompletionPolicy {
+            active_deadline_seconds: Some(DEADLINE_SECONDS),
+            // No longer than it is to be looked at: nobody counts what was pulled.
+            ttl_seconds_after_finished: Some(0),
+            ..CompletionPolicy::default()
+        },
+        ..ImagePullJobTemplate::default()
+    };
+    let spec = |image: &str| ImagePullJobSpec { image: image.to_owned(), template: template.clone() };
+    let ObjectMeta { namespace, name, uid, .. } = metadata.clone();
+    let metadata = ObjectMeta { namespace, name, uid, ..ObjectMeta::default() };
+    let job = |image: &str| ImagePullJob { metadata: metadata.clone(), ..ImagePullJob::new("", spec(image)) };
+    images.into_iter().map(job).collect()
+}
+
+/// Lets a NodeImage ask for a pull of a workload, if it does not yet and has room for it. What is no image is left out: the
+/// kubelet says so of the pods.
+pub fn add(node: &mut NodeImage, job: &ImagePullJob, of: &Resource, now: Timestamp) {
+    let Ok(settings) = pull::settings(job) else { return };
+    let (image, tag) = (&settings.image, &settings.tag);
+    let uid = job.metadata.uid.as_deref().unwrap_or_default();
+    let is_asked = entry::find(node, image, tag).is_some_and(|e| e.owner_references.iter().any(|o| entry::is(o, uid)));
+    if is_asked || room(node, &Wish::of(job, image, tag)).is_err() {
+        return;
+    }
+    let owner = ObjectReference {
+        api_version: Some(of.api_version()),
+        kind: Some(of.kind.to_owned()),
+        ..settings.owner.clone()
+    };
+    let name = node.metadata.name.clone();
+    let (limits, secrets, policy) = (settings.limits(&name), &settings.secrets, settings.policy);
+    let asked = entry::asked(node, &Ask { image, tag, owner: &owner, limits, policy, secrets, sandbox: None }, now);
+    node.spec.images.insert(image.clone(), asked);
+}
+
+fn annotation(metadata: &ObjectMeta) -> Option<&str> {
+    metadata.annotations.as_ref()?.get(PREPULL_ON_JOIN).map(String::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::gates::Gate;
+    use crate::node::image::room::Full;
+    use crate::resource::CLONE_SETS;
+
+    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+    fn metadata(value: Option<&str>) -> ObjectMeta {
+        let annotations = value.map(|value| [(PREPULL_ON_JOIN.to_owned(), value.to_owned())].into());
+        let (namespace, name, uid) = (Some("shop".to_owned()), Some("web".to_owned()), Some("u".to_owned()));
+        ObjectMeta { namespace, name, uid, annotations, ..ObjectMeta::default() }
+    }
+
+    #[test]
+    fn the_annotation_asks_when_it_is_true_and_anything_but_a_boolean_is_named() {
+        for (value, asks, sound) in [
+            (None, false, true),
+            (Some("true"), true, true),
+            (Some("false"), false, true),
+            (Some("yes"), false, false),
+            (Some("True"), false, false),
+            (Some(""), false, false),
+        ] {
+            let metadata = metadata(value);
+            assert_eq!(is_asked_for(&metadata), asks, "{value:?}");
+            let (selector, template) = Default::default();
+            let workload = crate::podset::Workload {
+                resource: CLONE_SETS,
+                metadata: &metadata,
+                selector: &selector,
+                template: &template,
+                claim_templates: &[],
+                lifecycle: None,
+                min_ready_seconds: 0,
+                pods_to_delete: &[],
+                labels: crate::revision::PodLabels::default(),
+                gates: &[],
+                meets_by_meaning: false,
+                current_revision: "",
+                collisions: 0,
+                blocked: None,
+            };
+            assert_eq!(check(&workload).is_ok(), sound, "{value:?}");
+            if let Err(refusal) = check(&workload) {
+                let says = format!(
+                    "CloneSet shop/web: metadata.annotations[{PREPULL_ON_JOIN}]: {:?} is neither",
+                    value.unwrap()
+                );
+                assert!(refusal.message.starts_with(&says), "{}", refusal.message);
+            }
+            let open = Gates::default().with(Gate::ImagePullJob, true);
+            assert_eq!(unserved(&workload, open), None);
+            let closed = unserved(&workload, open.with(Gate::ImagePullJob, false));
+            assert_eq!(closed.is_some_and(|why| why.contains("ImagePullJobGate is off")), asks, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn each_image_of_a_template_is_pulled_once_with_its_secrets() {
+        let template = json!({"spec": {
+            "initContainers": [{"name": "a", "image": "init:1"}, {"name": "b"}],
+            "containers": [{"name": "c", "image": "web:1"}, {"name": "d", "image": "web:1"}, {"name": "e", "image": 7}],
+            "imagePullSecrets": [{"name": "s"}, {}],
+        }});
+        let pulls = pulls(&metadata(None), &template);
+        let images: Vec<_> = pulls.iter().map(|job| job.spec.image.as_str()).collect();
+        assert_eq!(images, ["init:1", "web:1"]);
+        assert!(pulls.iter().all(|job| job.spec.template.pull_secrets == ["s"]));
+        for odd in [json!(null), json!([]), json!({"spec": {"containers": "x", "imagePullSecrets": 1}})] {
+            assert!(super::pulls(&metadata(None), &odd).is_empty(), "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_node_is_asked_once_for_what_is_an_image_and_while_there_is_room() {
+        let mut node = NodeImage::new("n1", Default::default());
+        let ask = |node: &mut NodeImage, image: &str| {
+            let template = json!({"spec": {"containers": [{"image": image}], "imagePullSecrets": [{"name": "s"}]}});
+            pulls(&metadata(None), &template).iter().for_each(|job| add(node, job, &CLONE_SETS, NOW));
+        };
+        ask(&mut node, "web:1");
+        let first = node.clone();
+        ask(&mut node, "web:1");
+        ask(&mut node, "no image");
+        assert_eq!(node, first);
+        let entry = entry::find(&node, "web", "1").unwrap();
+        let owner = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "namespace": "shop", "name": "web", "uid": "u"});
+        assert_eq!(json!(entry.owner_references), json!([owner]));
+        let limits = entry.pull_policy.as_ref().unwrap();
+        assert_eq!(limits.active_deadline_seconds, Some(DEADLINE_SECONDS));
+        assert!((300..600).contains(&limits.ttl_seconds_after_finished.unwrap()), "{limits:?}");
+        let secrets = node.spec.images["web"].secrets_of("1").unwrap();
+        assert_eq!(json!(secrets), json!([{"namespace": "shop", "name": "s"}]));
+        // A tenant's images leave room for those of others.
+        (0..1000).for_each(|n| ask(&mut node, &format!("x{n}:1")));
+        assert_eq!(node.spec.images.len(), 128);
+        let job = &pulls(&metadata(None), &json!({"spec": {"containers": [{"image": "more:1"}]}}))[0];
+        assert_eq!(room(&node, &Wish::of(job, "more", "1")), Err(Full::ForNamespace("images")));
+    }
+}

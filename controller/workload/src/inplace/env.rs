@@ -165,7 +165,8 @@ pub fn question(pod: &Pod) -> Vec<InspectEnv> {
     let image = |name: &str| pod.spec.containers.iter().find(|c| &*c.name == name).map(|c| c.image.to_string());
     let update = update_of(&state);
     let of = |(container, values): (String, _)| {
-        Some(InspectEnv { image: image(&container)?, container, update: update.clone(), values })
+        let (image, update) = (image(&container)?, update.clone());
+        Some(InspectEnv { image, container, update, values, container_id: String::new() })
     };
     state.env.0.into_iter().filter_map(of).collect()
 }

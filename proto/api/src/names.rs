@@ -92,6 +92,9 @@ pub mod annotation {
     /// *Berth.* On a CloneSet: how long a pod's in-place update waits for its node to have the new image, at most, such
     /// as `5m`. With it, images are pulled ahead for small and for one-batch rollouts, too.
     pub const INPLACE_UPDATE_WAIT_FOR_IMAGE: &str = "apps.kruise.io/inplace-update-wait-for-image";
+    /// *Berth.* In a pod template, a time as of RFC 3339: where it is another than a pod's, all containers of the pod are restarted
+    /// in place.
+    pub const RESTARTED_AT: &str = "apps.kruise.io/restarted-at";
     /// On a revision of a CloneSet: the hash of the claim templates at that time; empty without any.
     pub const VOLUME_CLAIM_TEMPLATE_HASH: &str = "kruise.io/cloneset-volumeclaimtemplate-hash";
     /// *Berth.* On a claim of a CloneSet that does not reuse claims: no pod has had it yet, so that the next one may.

@@ -45,7 +45,9 @@ fn question<'a>(pods: &'a [InspectPod], uid: &str, name: &str) -> Option<&'a Ins
 pub fn asked<'a>(pods: &'a [InspectPod], answers: &'a [InspectedPod]) -> impl Iterator<Item = &'a str> {
     let containers = answers.iter().flat_map(|pod| pod.containers.iter().map(move |container| (pod, container)));
     containers
-        .filter(|(pod, container)| question(pods, &pod.uid, &container.name).is_some())
+        .filter(|(pod, container)| {
+            question(pods, &pod.uid, &container.name).is_some_and(|asked| !asked.values.is_empty())
+        })
         .map(|(_, container)| id(container))
 }
 
@@ -90,8 +92,15 @@ pub struct Stop {
     pub hook: Hook,
 }
 
-/// The containers that were created with other variables than are wanted. One of another image than wanted is left alone:
-/// the kubelet is about to restart it anyway, and knows all of its hooks.
+impl Stop {
+    /// Is the next container to have other variables? Then its kubelet must have seen the labels and annotations first.
+    pub fn is_for_variables(&self) -> bool {
+        self.question.values.values().any(|hash| !hash.is_empty())
+    }
+}
+
+/// The containers that were created with other variables than are wanted, and those that are to run no more. One of another image
+/// than wanted is left alone: the kubelet is about to restart it anyway, and knows all of its hooks.
 pub fn to_stop(pods: &[InspectPod], answers: &[InspectedPod], containers: &[Container]) -> Vec<Stop> {
     let mut stops = Vec::new();
     for pod in answers {
@@ -103,7 +112,9 @@ pub fn to_stop(pods: &[InspectPod], answers: &[InspectedPod], containers: &[Cont
             };
             let other_image =
                 !question.image.is_empty() && container.hash != container_hash(&container.name, &question.image);
-            if container.update != question.update || other_image || !question.values.iter().any(differs) {
+            let has_others = container.update == question.update && question.values.iter().any(differs);
+            let is_named = !question.container_id.is_empty() && question.container_id == id(container);
+            if other_image || !(has_others || is_named) {
                 continue;
             }
             let running = ContainerState::ContainerRunning as i32;

@@ -416,7 +416,8 @@ async fn a_container_with_other_variables_is_stopped() {
     let known = [(id.clone(), env::environment(&info).unwrap())].into();
     let asked = |tier: &str| {
         let values = [("TIER".to_owned(), env_hash::of_value(tier)), ("NOTE".to_owned(), String::new())].into();
-        let env = InspectEnv { container: "c".into(), image: "app:1".into(), update: "1".into(), values };
+        let (container, image, update) = ("c".into(), "app:1".into(), "1".into());
+        let env = InspectEnv { container, image, update, values, container_id: String::new() };
         [InspectPod { namespace: "default".into(), name: "p".into(), uid: "uid-1".into(), env: vec![env] }]
     };
     let stops = async |tier: &str| {

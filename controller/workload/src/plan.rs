@@ -3,7 +3,7 @@
 mod deed;
 mod objects;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::text::JsonText;
 use jiff::SignedDuration;
@@ -322,13 +322,16 @@ pub struct PodPatch {
     /// The variables that containers take from these labels and annotations. Nothing of the pod itself: what must be
     /// proven once the rest is patched.
     pub env: Env,
+    /// The containers that are restarted because the template says so. Nothing of the pod itself either.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub restarted: BTreeSet<String>,
 }
 
 impl PodPatch {
     /// Does any container restart for it?
     pub fn restarts(&self) -> bool {
         let resizes = self.resources.values().any(|resize| resize.restarts);
-        resizes || self.changes_images() || self.env.changes()
+        resizes || self.changes_images() || self.env.changes() || !self.restarted.is_empty()
     }
 
     /// All images by container name, whichever list the containers are in.

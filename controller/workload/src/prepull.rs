@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_node_is_asked_once_for_what_is_an_image_and_while_there_is_room() {
-        let mut node = NodeImage::new("n1", Default::default());
+        let mut node: NodeImage = serde_json::from_value(json!({"metadata": {"name": "n1"}, "spec": {}})).unwrap();
         let ask = |node: &mut NodeImage, image: &str| {
             let template = json!({"spec": {"containers": [{"image": image}], "imagePullSecrets": [{"name": "s"}]}});
             pulls(&metadata(None), &template).iter().for_each(|job| add(node, job, &CLONE_SETS, NOW));

@@ -29,7 +29,7 @@ pub(super) enum Done {
     Ended(u64, Outcome),
     /// Pods were inspected.
     Inspected(Result<Found, CriError>),
-    /// The kubelet has had its time to see what is wanted of the container: it may be stopped.
+    /// The kubelet has had its time, where it needs any, to see what is wanted of the container: it may be stopped.
     StopDue(Stop),
     /// The container with this id was stopped, or was not.
     Stopped(String, Result<(), CriError>),
@@ -109,10 +109,14 @@ async fn answer(runtime: &Runtime, question: &Question) -> Result<Found, CriErro
 /// Labels raise no generation, so nothing tells when a kubelet has seen them. One that is still at work with those of before
 /// would create the container with the old variables again, and it would have to be stopped twice.
 const KUBELET_SEES: Duration = Duration::from_secs(2);
+/// The pause after a stop that failed.
+const BEFORE_NEXT_TRY: Duration = Duration::from_secs(2);
 
 /// Says when a container may be stopped.
 pub(super) async fn await_kubelet(stop: Stop, done: mpsc::Sender<Done>) {
-    tokio::time::sleep(KUBELET_SEES).await;
+    if stop.is_for_variables() {
+        tokio::time::sleep(KUBELET_SEES).await;
+    }
     let _ = done.send(Done::StopDue(stop)).await;
 }
 
@@ -123,6 +127,10 @@ pub(super) async fn stop(runtime: Arc<Runtime>, node_ip: Option<IpAddr>, stop: S
         warn!(container = stop.what, why, "the preStop hook failed");
     }
     let result = runtime.cri.stop_container(&stop.id, pre_stop::left(stop.grace, begun.elapsed())).await;
+    if result.is_err() {
+        // It is tried again as soon as this is told.
+        tokio::time::sleep(BEFORE_NEXT_TRY).await;
+    }
     let _ = done.send(Done::Stopped(stop.id, result)).await;
 }
 

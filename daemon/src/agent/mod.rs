@@ -418,7 +418,7 @@ impl Agent {
         let asked = env::is_still_asked(pods, &stop);
         match &self.runtime {
             Connection::Ready(runtime) if asked => {
-                info!(container = stop.what, id = stop.id, "stopped, to be created anew with other variables");
+                info!(container = stop.what, id = stop.id, "stopped, to be created anew");
                 tokio::spawn(jobs::stop(runtime.clone(), self.settings.node_ip, stop, self.done.clone()));
             }
             _ => {

@@ -12,7 +12,16 @@ fn variables_are_read_from_the_spec_that_the_runtime_made() {
 
 fn question(update: &str, tier: &str) -> Vec<InspectPod> {
     let values = [("TIER".to_owned(), env_hash::of_value(tier)), ("ANY".to_owned(), String::new())].into();
-    let env = InspectEnv { container: "c".into(), image: "app:1".into(), update: update.into(), values };
+    asking(InspectEnv { update: update.into(), values, ..to_end("") })
+}
+
+/// The question about a container of whatever variables, of which the one with this id is to run no more.
+fn to_end(id: &str) -> InspectEnv {
+    let (container, image, update) = ("c".into(), "app:1".into(), "1".into());
+    InspectEnv { container, image, update, values: BTreeMap::new(), container_id: id.into() }
+}
+
+fn asking(env: InspectEnv) -> Vec<InspectPod> {
     vec![InspectPod { namespace: "default".into(), name: "p".into(), uid: "u".into(), env: vec![env] }]
 }
 
@@ -78,14 +87,57 @@ fn what_was_created_with_other_variables_is_stopped() {
 }
 
 #[test]
+fn the_container_that_is_to_run_no_more_is_stopped_and_no_other() {
+    type Edit = fn(&mut InspectPod, &mut InspectedPod, &mut Container);
+    let table: [(&str, &str, Edit, bool); 8] = [
+        ("it runs", "c1", |_, _, _| {}, true),
+        ("the next one runs", "c0", |_, _, _| {}, false),
+        ("none is named", "", |_, _, _| {}, false),
+        ("one of another name", "other1", |_, _, _| {}, false),
+        ("another image: the kubelet's", "c1", |pod, _, _| pod.env[0].image = "app:2".into(), false),
+        ("another pod", "c1", |pod, _, _| pod.uid = "v".into(), false),
+        ("a later one is there", "c1", |_, pod, _| pod.containers[0].container_id = "containerd://c2".into(), false),
+        ("it has ended", "c1", |_, _, c| c.state = ContainerState::ContainerExited as i32, false),
+    ];
+    for (what, id, edit, stopped) in table {
+        let (mut pods, mut answers, mut container) = (asking(to_end(id)), inspected(), running(&[]));
+        assert_eq!(asked(&pods, &answers).count(), 0, "{what}: no variables are read for it");
+        edit(&mut pods[0], &mut answers[0], &mut container);
+        answer(&pods, &mut answers, &Environments::new(), |_| false);
+        let stops = to_stop(&pods, &answers, &[container]);
+        assert_eq!(
+            stops.iter().map(|stop| &*stop.id).collect::<Vec<_>>(),
+            if stopped { vec!["c1"] } else { vec![] },
+            "{what}"
+        );
+        assert!(stops.iter().all(|stop| !stop.is_for_variables() && is_still_asked(&pods, stop)), "{what}");
+    }
+}
+
+#[test]
+fn a_container_is_stopped_for_its_variables_or_its_id() {
+    let stops = |id: &str, tier: &str| {
+        let mut pods = question("1", tier);
+        pods[0].env[0].container_id = id.into();
+        let mut answers = inspected();
+        answer(&pods, &mut answers, &known("a"), |_| false);
+        to_stop(&pods, &answers, &[running(&[])]).into_iter().map(|stop| stop.is_for_variables()).collect::<Vec<_>>()
+    };
+    assert_eq!(stops("c1", "a"), [true], "the next one is to have these variables, which are wanted");
+    assert_eq!(stops("c0", "b"), [true]);
+    assert_eq!(stops("c0", "a"), [false; 0]);
+}
+
+#[test]
 fn a_container_is_stopped_only_while_the_same_is_asked() {
     let pods = question("1", "b");
     let mut answers = inspected();
     answer(&pods, &mut answers, &known("a"), |_| false);
     let stop = to_stop(&pods, &answers, &[running(&[])]).remove(0);
     assert!(is_still_asked(&pods, &stop));
-    let table: [(&str, Vec<InspectPod>); 4] = [
+    let table: [(&str, Vec<InspectPod>); 5] = [
         ("taken back", Vec::new()),
+        ("another id", asking(InspectEnv { container_id: "c2".into(), ..pods[0].env[0].clone() })),
         ("no variables are asked for", vec![InspectPod { env: Vec::new(), ..pods[0].clone() }]),
         ("another update", question("2", "b")),
         ("another value", question("1", "c")),

@@ -95,6 +95,9 @@ pub mod annotation {
     /// *Berth.* On a CloneSet or a DaemonSet, `"true"`: a node that joins pulls the images of its revision, where its pods could
     /// run.
     pub const PREPULL_ON_JOIN: &str = "apps.kruise.io/prepull-on-join";
+    /// *Berth.* In a pod template, a time as of RFC 3339: where it is another than a pod's, all containers of the pod are restarted
+    /// in place.
+    pub const RESTARTED_AT: &str = "apps.kruise.io/restarted-at";
     /// On a revision of a CloneSet: the hash of the claim templates at that time; empty without any.
     pub const VOLUME_CLAIM_TEMPLATE_HASH: &str = "kruise.io/cloneset-volumeclaimtemplate-hash";
     /// *Berth.* On a claim of a CloneSet that does not reuse claims: no pod has had it yet, so that the next one may.

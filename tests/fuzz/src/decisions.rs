@@ -475,7 +475,8 @@ const LABELS: [&str; 6] = [
     label::SPECIFIED_DELETE,
     "tier",
 ];
-const OF_SET: [&str; 2] = [annotations::INPLACE_UPDATE_WAIT_FOR_IMAGE, annotations::CONTAINER_LAUNCH_PRIORITY];
+const OF_SET: [&str; 3] =
+    [annotations::INPLACE_UPDATE_WAIT_FOR_IMAGE, annotations::CONTAINER_LAUNCH_PRIORITY, annotations::RESTARTED_AT];
 
 /// A world with one pod that is being updated, and one that is not.
 static UPDATING: LazyLock<Value> =

@@ -12,6 +12,7 @@ mod writes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use berth_api::names::annotation::RESTARTED_AT;
 use berth_api::names::label::SPECIFIED_DELETE;
 use berth_api::template::PodTemplate;
 use berth_api::v1beta1::cloneset::{CloneSet, CloneSetStatus};
@@ -447,6 +448,14 @@ impl World {
     /// The environment that each pod's container of this name was created with.
     pub(super) fn environments(&self, container: &str) -> Vec<Value> {
         self.each(|pod| pod["created"][container]["env"].clone())
+    }
+
+    /// For each pod, when its containers were to be restarted as each of them was created; null where nothing was said.
+    pub(super) fn restarted_at(&self) -> Vec<Vec<Value>> {
+        let of = |pod: &Value| {
+            pod["created"].as_object().into_iter().flatten().map(|(_, c)| c[RESTARTED_AT].clone()).collect()
+        };
+        self.each(of)
     }
 
     /// How often each pod's container of this name was restarted.

@@ -12,6 +12,7 @@ mod predownload;
 mod properties;
 mod release;
 mod resized;
+mod restart;
 mod takeover;
 mod unreadable;
 mod words;

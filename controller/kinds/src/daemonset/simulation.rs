@@ -263,11 +263,19 @@ impl World {
         publish(pod, serves, now);
     }
 
+    /// The daemons of ready nodes stop the containers that are to be created anew.
+    pub(super) fn run_daemons(&mut self) {
+        let ready: Vec<_> = self.nodes.keys().filter(|node| self.is_ready(node)).cloned().collect();
+        let is_there = |pod: &&mut Value| ready.iter().any(|node| pod["spec"]["nodeName"] == **node);
+        self.pods.values_mut().filter(is_there).for_each(containers::stop);
+    }
+
     /// Runs everything until nothing happens.
     pub(super) fn settle(&mut self) {
         for _ in 0..300 {
             let plan = self.step();
             let before = self.pods.clone();
+            self.run_daemons();
             self.run_kubelets();
             let rests = self.pods == before;
             self.pass(1);

@@ -2,4 +2,5 @@
 
 mod nodes;
 mod properties;
+mod restart;
 mod update;

@@ -1,9 +1,10 @@
 //! The containers of a simulated pod. Beside what the server holds, a pod has `created`: by container, the image and the
-//! variables that it was created from, and whether it was stopped.
+//! variables that it was created from, when it was to be restarted by then, and whether it was stopped.
 
 use std::collections::BTreeMap;
 
 use berth_api::env_hash;
+use berth_api::names::annotation::RESTARTED_AT;
 use berth_api::v1beta1::nodeimage::{InspectEnv, InspectedContainer};
 use berth_workload::inplace::kubelet_hash::kubelet_hash;
 use berth_workload::pod::Pod;
@@ -28,7 +29,8 @@ pub(crate) fn sync(pod: &mut Value, id: u64, barrier: Option<&Value>, slow: bool
                 continue;
             }
             let env = environment(pod, &container);
-            pod["created"][name] = json!({"image": container["image"], "env": env});
+            let restarted_at = pod["metadata"]["annotations"][RESTARTED_AT].clone();
+            pod["created"][name] = json!({"image": container["image"], "env": env, RESTARTED_AT: restarted_at});
             start(pod, name, id);
             let statuses = pod["status"]["containerStatuses"].as_array_mut().unwrap();
             statuses.iter_mut().find(|status| status["name"] == name).unwrap()["ready"] = json!(!slow);
@@ -40,6 +42,7 @@ pub(crate) fn sync(pod: &mut Value, id: u64, barrier: Option<&Value>, slow: bool
 pub(crate) fn crash(pod: &mut Value, id: u64) {
     let name = pod["spec"]["containers"][0]["name"].as_str().unwrap().to_owned();
     if pod["created"][&name].is_object() {
+        pod["created"][&name][RESTARTED_AT] = pod["metadata"]["annotations"][RESTARTED_AT].clone();
         start(pod, &name, id);
     }
 }
@@ -51,14 +54,17 @@ fn question(pod: &Value) -> BTreeMap<String, InspectEnv> {
     env.into_iter().map(|env| (env.container.clone(), env)).collect()
 }
 
-/// Stops the containers of the right image with other variables than wanted.
+/// Stops the containers of the right image with other variables than wanted, and those that are to run no more.
 pub(crate) fn stop(pod: &mut Value) {
     for (name, asked) in question(pod) {
+        let statuses = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
+        let id = statuses.filter(|status| status["name"] == *name).find_map(|status| status["containerID"].as_str());
+        let is_named = id.is_some_and(|id| id == format!("containerd://{}", asked.container_id));
         let created = &mut pod["created"][&name];
         let differs = |(variable, wanted): (&String, &String)| {
             !wanted.is_empty() && *wanted != env_hash::of_value(created["env"][variable].as_str().unwrap_or_default())
         };
-        if created["image"] == asked.image && asked.values.iter().any(differs) {
+        if created["image"] == asked.image && (is_named || asked.values.iter().any(differs)) {
             created["stopped"] = json!(true);
         }
     }

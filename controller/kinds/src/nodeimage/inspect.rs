@@ -135,7 +135,7 @@ fn excess(pod: &InspectPod, bytes: usize) -> Option<String> {
     let variables: usize = pod.env.iter().map(|env| env.values.len()).sum();
     let texts = pod.env.iter().flat_map(|env| {
         let values = env.values.iter().flat_map(|(name, hash)| [name, hash]);
-        [&env.container, &env.update].into_iter().chain(values)
+        [&env.container, &env.update, &env.container_id].into_iter().chain(values)
     });
     let longest = texts.map(String::len).max().unwrap_or(0);
     if variables > MAX_VARIABLES {

@@ -425,10 +425,20 @@ fn pods_of_one_namespace_leave_room_for_those_of_another_however_large_their_rec
 
 /// A pod whose record names so many variables, of so many bytes each.
 fn with_variables(uid: &'static str, variables: usize, bytes: usize) -> Arc<Pod> {
-    let mut pod = (*pod(&Given { uid, ..ASKS })).clone();
     let variable = |n: usize| (format!("V{n:0bytes$}"), json!("0123456789abcdef"));
     let values: serde_json::Map<_, _> = (0..variables).map(variable).collect();
-    let record = json!({"revision": "web-2", "berthEnv": {"main": values}, "lastContainerStatuses": {}});
+    with_record(uid, &json!({"revision": "web-2", "berthEnv": {"main": values}, "lastContainerStatuses": {}}))
+}
+
+/// A pod whose record has this container end.
+fn with_restart(uid: &'static str, id: &str) -> Arc<Pod> {
+    let mut pod = with_record(uid, &json!({"revision": "web-2", "berthRestarts": {"main": id}}));
+    Arc::make_mut(&mut pod).status.container_statuses[0].container_id = format!("containerd://{id}").into();
+    pod
+}
+
+fn with_record(uid: &'static str, record: &Value) -> Arc<Pod> {
+    let mut pod = (*pod(&Given { uid, ..ASKS })).clone();
     let (key, _) = pod.metadata.annotations[0].clone();
     pod.metadata.annotations = Box::new([(key, record.to_string().into())]);
     Arc::new(pod)
@@ -449,14 +459,32 @@ fn a_pod_with_too_many_variables_is_left_out_and_an_event_says_so() {
     };
     let plan = decide(&snapshot, now());
     assert_eq!((asked(&plan), plan.events.len()), (vec!["bounded".to_owned(), "p".to_owned()], 0));
-    for (pod, words) in
-        [(with_variables("many", 65, 10), "65 variables"), (with_variables("long", 1, 254), "255 bytes")]
-    {
+    for (pod, words) in [
+        (with_variables("many", 65, 10), "65 variables"),
+        (with_variables("long", 1, 254), "255 bytes"),
+        (with_restart("id", &"x".repeat(254)), "254 bytes"),
+    ] {
         snapshot.pods[0] = pod;
         let plan = decide(&snapshot, now());
         assert_eq!(asked(&plan), ["p"], "{words}");
         assert!(plan.events[0].message.contains(words), "{:?}", plan.events);
     }
+}
+
+#[test]
+fn the_daemon_is_asked_to_end_a_container_by_its_id_until_another_runs() {
+    let mut snapshot = snapshot(None, Some(image(&fake(), &json!({}), &json!(null))));
+    snapshot.pods = vec![with_restart("p", "c1")];
+    let asked = &patch(&snapshot)["spec"]["inspectPods"][0]["env"];
+    assert_eq!(
+        (asked[0]["container"].as_str(), asked[0]["containerID"].as_str()),
+        (Some("main"), Some("c1")),
+        "{asked}"
+    );
+    let mut next = with_restart("p", "c1");
+    Arc::make_mut(&mut next).status.container_statuses[0].container_id = "containerd://c2".into();
+    snapshot.pods = vec![next];
+    assert!(decide(&snapshot, now()).is_idle(), "its own status tells");
 }
 
 #[test]

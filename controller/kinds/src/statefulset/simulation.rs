@@ -240,6 +240,7 @@ impl World {
         for _ in 0..300 {
             let plan = self.step();
             let before = self.pods.clone();
+            self.pods.values_mut().for_each(containers::stop);
             self.run_kubelets();
             let rests = self.pods == before;
             self.pass(1);

@@ -15,6 +15,7 @@ use super::brief::Brief;
 use super::env::Env;
 use super::exact::{NodeFacts, Verdict};
 use super::resize::Resizes;
+use super::restart;
 use super::state::{self, State, null_as_empty};
 use super::steps::{Phase, target};
 use crate::plan::{Action, PodPatch};
@@ -74,6 +75,7 @@ pub(super) fn with_rest(phase: &Phase, patch: &PodPatch, revision: &Brief<'_>) -
     metadata.labels.retain(|key, _| !patch.labels.contains_key(key));
     metadata.annotations.retain(|key, _| !patch.annotations.contains_key(key));
     let readers = readers(&metadata, Some(revision));
+    whole.restarted.extend(state.next_restarts.iter().cloned());
     whole.env = unproven.overlaid(&state.next_env).overlaid(&readers).overlaid(&patch.env);
     whole.labels.append(&mut metadata.labels);
     whole.annotations.append(&mut metadata.annotations);
@@ -105,7 +107,8 @@ fn priority(pod: &Pod, name: &str) -> Option<i32> {
 /// Takes from the patch what is not of the first batch, and puts it into the record. The batch may be empty: while a
 /// container of a higher priority is `busy`.
 pub(super) fn split(pod: &Pod, patch: &mut PodPatch, busy: &[String], state: &mut State, now: Timestamp) {
-    let changed: BTreeSet<String> = patch.images.keys().chain(patch.env.containers()).cloned().collect();
+    let changed = patch.images.keys().chain(patch.env.containers()).chain(&patch.restarted);
+    let changed: BTreeSet<String> = changed.cloned().collect();
     let priority = |name: &String| priority(pod, name);
     let highest = changed.iter().chain(busy).filter_map(priority).max();
     state.pre_check_before_next = None;
@@ -118,6 +121,8 @@ pub(super) fn split(pod: &Pod, patch: &mut PodPatch, busy: &[String], state: &mu
     patch.images.retain(|name, _| !later.contains(name));
     state.next_env = patch.env.of(&later);
     patch.env = std::mem::take(&mut patch.env).without(&later);
+    state.next_restarts = patch.restarted.intersection(&later).cloned().collect();
+    patch.restarted.retain(|name| !later.contains(name));
     if highest.is_none() && state.container_batches_record.is_empty() {
         return;
     }
@@ -137,6 +142,7 @@ pub(super) fn joined(state: State, rest: State) -> State {
     State {
         next_container_images: rest.next_container_images,
         next_env: rest.next_env,
+        next_restarts: rest.next_restarts,
         pre_check_before_next: rest.pre_check_before_next,
         container_batches_record: rest.container_batches_record,
         ..state
@@ -149,7 +155,8 @@ fn owned((name, image): (&String, &String)) -> (String, String) {
 
 /// Is anything left to do after what is patched?
 pub fn has_next(state: &State) -> bool {
-    !state.next_container_images.is_empty() || state.next_env.changes() || !state.next_container_ref_metadata.is_empty()
+    let restarts = state.next_env.changes() || !state.next_restarts.is_empty();
+    restarts || !state.next_container_images.is_empty() || !state.next_container_ref_metadata.is_empty()
 }
 
 /// The write of the next batch, once this one is proven. `revision` is the one that the pod's label names, if it is known.
@@ -163,7 +170,7 @@ pub fn next(
     node: &NodeFacts,
     now: Timestamp,
 ) -> Result<Action, String> {
-    let due = state.next_container_images.keys().chain(state.next_env.containers());
+    let due = state.next_container_images.keys().chain(state.next_env.containers()).chain(&state.next_restarts);
     let due = due.filter_map(|name| priority(pod, name)).max();
     let is_lower = |name: &&String| priority(pod, name).is_some_and(|of| due.is_some_and(|due| of < due));
     let (lower, mut required): (Vec<_>, Vec<_>) = required(state).partition(is_lower);
@@ -171,7 +178,8 @@ pub fn next(
     if let Some(name) = required.first() {
         return Err(format!("container {name} is to be ready before those of a lower priority are updated"));
     }
-    let mut patch = PodPatch { images: state.next_container_images.clone(), ..PodPatch::default() };
+    let (images, restarted) = (state.next_container_images.clone(), state.next_restarts.clone());
+    let mut patch = PodPatch { images, restarted, ..PodPatch::default() };
     // What is proven is not to be written again, whoever changes it from now on.
     let mut next = State { resources: Resizes::new(), ..state.clone() };
     let metadata = std::mem::take(&mut next.next_container_ref_metadata);
@@ -184,6 +192,7 @@ pub fn next(
     next.from_settled = true;
     next.env = state.env.clone().overlaid(&patch.env);
     next.update_env_from_metadata = next.env.changes();
+    next.restarts = restart::record(pod, &patch.restarted, None, &next.next_restarts);
     patch.annotations.insert(state::ANNOTATION.into(), Some(next.to_annotation()));
     Ok(Action::PatchPod { target: target(pod), patch })
 }

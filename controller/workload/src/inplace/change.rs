@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::env::Readers;
 use super::resize::{self, Ability};
+use super::restart;
 use crate::plan::PodPatch;
 use crate::revision::defaults;
 
@@ -37,6 +38,7 @@ pub fn between(old: &Value, new: &Value, ability: Ability) -> Change {
         }
     }
     patch.env = Readers::new(new).of(&patch);
+    patch.restarted = restart::asked(new, &patch, &mut fields);
     if !patch.resources.is_empty()
         && let Some(why) = resize::obstacle(ability, old, new)
     {

@@ -159,15 +159,25 @@ pub fn gated(mut change: Change, gates: Gates) -> Change {
 
 /// What the node's daemon is asked and told about the pod. Empty unless an update is to be proven.
 pub fn question(pod: &Pod) -> Vec<InspectEnv> {
-    let Some(state) = State::of(pod).filter(|state| !state.is_settled() && state.env.changes()) else {
-        return Vec::new();
-    };
+    let asks = |state: &State| !state.is_settled() && (state.env.changes() || !state.restarts.is_empty());
+    let Some(mut state) = State::of(pod).filter(asks) else { return Vec::new() };
+    if !state.env.changes() {
+        state.env = Env::default();
+    }
     let image = |name: &str| pod.spec.containers.iter().find(|c| &*c.name == name).map(|c| c.image.to_string());
     let update = update_of(&state);
-    let of = |(container, values): (String, _)| {
-        Some(InspectEnv { image: image(&container)?, container, update: update.clone(), values })
+    let State { env: Env(mut values), mut restarts, .. } = state;
+    let containers: BTreeSet<String> = values.keys().chain(restarts.keys()).cloned().collect();
+    let of = |container: String| {
+        Some(InspectEnv {
+            image: image(&container)?,
+            update: update.clone(),
+            values: values.remove(&container).unwrap_or_default(),
+            container_id: restarts.remove(&container).unwrap_or_default(),
+            container,
+        })
     };
-    state.env.0.into_iter().filter_map(of).collect()
+    containers.into_iter().filter_map(of).collect()
 }
 
 /// What tells the update from the one before and the one after.

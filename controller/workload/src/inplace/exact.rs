@@ -16,6 +16,7 @@ use berth_api::image;
 use super::env;
 use super::kubelet_hash::kubelet_hash;
 use super::resize::{self, Resizes};
+use super::restart;
 use super::state::{Before, State};
 use crate::pod::{ContainerStatus, Pod, gates};
 
@@ -96,6 +97,7 @@ pub fn judge(pod: &Pod, state: &State, node: &NodeFacts) -> Verdict {
         return Verdict::Resize(unwritten);
     }
     let verdict = env::joined(images(pod, state, node), env::judge(pod, state, node));
+    let verdict = env::joined(verdict, restart::judge(pod, state));
     let pending = state.update_resources.then(|| resize::pending(pod)).flatten();
     match (verdict, pending) {
         (Verdict::Exact { .. }, Some(why)) => Verdict::Wait(why),

@@ -8,6 +8,7 @@ pub mod exact;
 pub mod inherited;
 pub mod kubelet_hash;
 pub mod resize;
+pub mod restart;
 pub mod sidecars;
 pub mod state;
 pub mod steps;

@@ -2,7 +2,7 @@
 //!
 //! The fields are the peer's, so that either controller can finish what the other began; Berth's own are marked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use berth_api::names::annotation::INPLACE_UPDATE_STATE as ANNOTATION;
 use berth_api::names::annotation::INPLACE_UPDATE_STATE_OLD as OLD_ANNOTATION;
@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::batches::{Batch, PreCheck, RefMetadata};
 use super::env::Env;
 use super::resize::Resizes;
+use super::restart::Restarts;
 use crate::pod::Pod;
 
 /// The latest in-place update of a pod.
@@ -35,6 +36,12 @@ pub struct State {
     /// Berth: the variables that the pod's containers take from its labels and annotations, where any of them changes.
     #[serde(rename = "berthEnv", skip_serializing_if = "Env::is_empty")]
     pub env: Env,
+    /// Berth: the containers that the update restarts, as they were when their turn came.
+    #[serde(rename = "berthRestarts", skip_serializing_if = "Restarts::is_empty")]
+    pub restarts: Restarts,
+    /// Berth: the containers that it restarts in later batches.
+    #[serde(rename = "berthNextRestarts", skip_serializing_if = "BTreeSet::is_empty")]
+    pub next_restarts: BTreeSet<String>,
     /// By container: images of later batches.
     #[serde(deserialize_with = "null_as_empty", skip_serializing_if = "BTreeMap::is_empty")]
     pub next_container_images: BTreeMap<String, String>,
@@ -113,12 +120,13 @@ impl State {
 
     /// Does it restart containers, as far as the record says? Then a node can tell something about it.
     pub fn restarts_containers(&self) -> bool {
-        !self.last_container_statuses.is_empty() || self.env.changes()
+        !self.last_container_statuses.is_empty() || self.env.changes() || !self.restarts.is_empty()
     }
 
-    /// Does it change images, and neither variables nor resources?
+    /// Does it change images, and neither variables nor resources, and restart no container besides?
     pub fn changes_images_alone(&self) -> bool {
-        !self.last_container_statuses.is_empty() && !self.env.changes() && !self.update_resources
+        let alone = !self.env.changes() && !self.update_resources && self.restarts.is_empty();
+        !self.last_container_statuses.is_empty() && alone
     }
 
     /// Proven exact already.

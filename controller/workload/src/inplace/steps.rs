@@ -14,6 +14,7 @@ use super::brief::Brief;
 use super::exact::{self, NodeFacts, Verdict};
 use super::inherited;
 use super::resize::{self, Resizes};
+use super::restart::{self, Restarts};
 use super::state::{self, Before, State};
 use crate::lifecycle;
 use crate::plan::{Action, PodPatch, Target};
@@ -149,7 +150,9 @@ pub fn finish(
     }
     if let (Some(state), Some(Verdict::Exact { verified_by, moved_tags })) = (settled, verdict) {
         let (verified_by, moved_tags) = ((*verified_by).into(), moved_tags.clone());
-        let state = State { verified_by, moved_tags, resources: Resizes::new(), gate_waits: false, ..state.clone() };
+        // What is proven is of no more use.
+        let (resources, restarts) = (Resizes::new(), Restarts::new());
+        let state = State { verified_by, moved_tags, resources, restarts, gate_waits: false, ..state.clone() };
         patch.annotations.insert(state::ANNOTATION.into(), Some(state.to_annotation()));
     }
     if !gates::has_gate(pod, gates::IN_PLACE_UPDATE_READY) {
@@ -267,6 +270,7 @@ fn patch_spec(pod: &Pod, phase: &Phase, update: &Update<'_>, mark: bool, now: Ti
     let mut state = batches::joined(state, rest);
     state.env = patch.env.clone();
     state.update_env_from_metadata = state.env.changes();
+    state.restarts = restart::record(pod, &patch.restarted, unproven(phase), &state.next_restarts);
     state.update_resources = !resources.is_empty() || unproven(phase).is_some_and(|state| state.update_resources);
     state.resources.clone_from(&resources);
     // Without another image the kubelet begins no other sync.

@@ -1,5 +1,6 @@
 //! Bringing chosen pods to another revision, and every update under way to its end.
 
+use berth_api::names::annotation::RESTARTED_AT;
 use jiff::{SignedDuration, Timestamp};
 
 use super::Scene;
@@ -207,7 +208,11 @@ fn advance(
             let has = |verb| actions.iter().any(|action| action.deed() == Deed::of(verb, PODS));
             let (patched, leaves) = (has(Verb::Patch), has(Verb::PatchStatus));
             Some(Step {
-                reason: format!("pod {name} goes to {revision} in place ({})", what(&phase, patched, leaves)),
+                reason: format!(
+                    "pod {name} goes to {revision} in place ({}{})",
+                    what(&phase, patched, leaves),
+                    restarted(patch, patched)
+                ),
                 done: patched.then(|| Event {
                     warning: false,
                     reason: "SuccessfulUpdatePodInPlace",
@@ -232,6 +237,15 @@ fn what(phase: &Phase, patched: bool, leaves: bool) -> &'static str {
         (Phase::Draining, _) => "the grace period is over, patched",
         (Phase::Patched(..), _) => "patched again before the update before was proven",
     }
+}
+
+/// The containers that the template has restarted, whatever else changes, in words.
+fn restarted(patch: &PodPatch, patched: bool) -> String {
+    if !patched || patch.restarted.is_empty() {
+        return String::new();
+    }
+    let names: Vec<_> = patch.restarted.iter().map(String::as_str).collect();
+    format!("; {RESTARTED_AT} restarts {}", names.join(", "))
 }
 
 fn replace(scene: &Scene<'_>, pod: &Pod, target: &Revision, reason: &str, now: Timestamp) -> Option<Step> {

@@ -6,7 +6,7 @@ use super::Scene;
 use super::claim_template;
 use super::history::Revisions;
 use crate::inplace::change::{self, Change};
-use crate::inplace::env;
+use crate::inplace::{env, restart};
 use crate::plan::{PodPatch, Refusal};
 use crate::pod::Pod;
 use crate::revision::{self, REVISION_LABEL, Revision};
@@ -132,7 +132,7 @@ fn between(scene: &Scene<'_>, revisions: &Revisions, old: &Revision, target: &Re
         return Change::InPlace(PodPatch::default());
     }
     let (old, new) = (revisions.template_of(old), revisions.template_of(target));
-    env::gated(change::between(&old, &new, scene.resize), scene.gates)
+    restart::gated(env::gated(change::between(&old, &new, scene.resize), scene.gates), scene.gates)
 }
 
 /// What a pod was made from is not known.

@@ -169,10 +169,11 @@ fn fault(pod: &Pod) -> Option<Fault> {
             continue;
         }
         // The container from before the update that is under way.
-        let before = unsettled.as_ref().and_then(|state| state.last_container_statuses.get(&*status.name));
-        let stale = before.is_some_and(|before| {
+        let stale = unsettled.as_ref().is_some_and(|state| {
+            let of_image = state.last_container_statuses.get(&*status.name).map(|before| &before.container_id);
             let id = status.container_id.rsplit("://").next().unwrap_or_default();
-            !id.is_empty() && before.container_id.rsplit("://").next() == Some(id)
+            let mut before = of_image.into_iter().chain(state.restarts.get(&*status.name));
+            !id.is_empty() && before.any(|before| before.rsplit("://").next() == Some(id))
         });
         match container(pod, status, init, stale) {
             Some(fault) if fault.only_if_told => told = told.or(Some(fault)),

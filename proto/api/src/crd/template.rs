@@ -2,6 +2,9 @@
 
 use serde_json::{Value, json};
 
+use super::rules::{check, rule};
+use crate::names::annotation::RESTARTED_AT;
+
 /// The pod template of a kind.
 pub(crate) fn pod(kind: &str) -> Value {
     let strings = |description: &str| json!({"description": description, "type": "object", "additionalProperties": {"type": "string"}});
@@ -19,6 +22,10 @@ pub(crate) fn pod(kind: &str) -> Value {
             },
         })
     };
+    let mut annotations = strings(&format!(
+        "Annotations of the pods. A change can be made in place. Another time in {RESTARTED_AT} restarts their containers in place."
+    ));
+    annotations["x-kubernetes-validations"] = check(&[restarted_at()])["x-kubernetes-validations"].take();
     json!({
         "type": "object",
         "x-kubernetes-preserve-unknown-fields": true,
@@ -29,7 +36,7 @@ pub(crate) fn pod(kind: &str) -> Value {
                 "x-kubernetes-preserve-unknown-fields": true,
                 "properties": {
                     "labels": strings("Labels of the pods. They must match the selector. A change can be made in place."),
-                    "annotations": strings("Annotations of the pods. A change can be made in place."),
+                    "annotations": annotations,
                 },
             },
             "spec": {
@@ -59,6 +66,31 @@ pub(crate) fn pod(kind: &str) -> Value {
             },
         },
     })
+}
+
+/// The most characters of a time.
+const LONGEST_TIME: usize = 64;
+
+/// When the containers are to be restarted. A value that was there before is forgiven: any value is as good as another to tell two
+/// templates apart.
+fn restarted_at() -> Value {
+    let value = format!("self['{RESTARTED_AT}']");
+    let is_there = |of: &str| format!("'{RESTARTED_AT}' in {of}");
+    let is_old = format!(
+        "(oldSelf.hasValue() && {} && oldSelf.value()['{RESTARTED_AT}'] == {value})",
+        is_there("oldSelf.value()")
+    );
+    // The server reckons what a longer pattern would cost of a text without a bound, and refuses it.
+    let form = r"r'^\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-6]\d([.]\d+)?(Z|[+-][0-2]\d:[0-5]\d)$'";
+    let is_time = format!("(size({value}) <= {LONGEST_TIME} && {value}.matches({form}))");
+    let valid = format!("!({}) || {is_old} || {is_time}", is_there("self"));
+    let message = format!(
+        "'{RESTARTED_AT} is \"%s\", but must be a time of at most {LONGEST_TIME} characters as of RFC 3339: write it like \"2026-11-26T12:00:00Z\"'\
+         .format([size({value}) > {LONGEST_TIME} ? {value}.substring(0, {LONGEST_TIME}) + '...' : {value}])"
+    );
+    let mut rule = rule(valid, message);
+    rule["optionalOldSelf"] = json!(true);
+    rule
 }
 
 /// A claim template.

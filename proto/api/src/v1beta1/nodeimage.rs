@@ -230,13 +230,15 @@ pub struct InspectPod {
     pub name: String,
     /// The pod's uid.
     pub uid: String,
-    /// The variables that its containers take from its labels and annotations, while an update changes any of them.
+    /// The containers that an update is to have created anew, and the variables that containers take from the pod's labels and
+    /// annotations, while an update changes any of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<InspectEnv>,
 }
 
-/// Berth: the variables that a container takes from its pod's labels and annotations. The daemon tells what the container
-/// was created with, and stops it where that is not what is wanted: the kubelet creates it anew.
+/// Berth: the variables that a container takes from its pod's labels and annotations, and which container of this name is to run
+/// no more. The daemon tells what the container was created with, and stops it where that is not what is wanted, or where it
+/// is that one: the kubelet creates it anew.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InspectEnv {
@@ -250,6 +252,9 @@ pub struct InspectEnv {
     /// By variable: the hash of the value that is wanted; empty where any will do.
     #[serde(default)]
     pub values: BTreeMap<String, String>,
+    /// The runtime's id, without its scheme, of the container that is stopped if it runs; without it, none is for its id.
+    #[serde(default, rename = "containerID", skip_serializing_if = "String::is_empty")]
+    pub container_id: String,
 }
 
 /// Berth: a container to stop, once. The kubelet then creates another in its place.

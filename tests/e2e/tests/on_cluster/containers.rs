@@ -1,12 +1,14 @@
 //! Containers that restart for another reason than an image, and the order in which they start.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use berth_api::env_hash;
 use berth_api::inplace::RuntimeContainerMetaSet;
 use berth_api::names::annotation::{
-    CONTAINER_LAUNCH_ORDERED, CONTAINER_LAUNCH_PRIORITY, CONTAINER_LAUNCH_PRIORITY_COMPLETED, RUNTIME_CONTAINERS_META,
+    CONTAINER_LAUNCH_ORDERED, CONTAINER_LAUNCH_PRIORITY, CONTAINER_LAUNCH_PRIORITY_COMPLETED, RESTARTED_AT,
+    RUNTIME_CONTAINERS_META,
 };
 use berth_e2e::objects::{self, CONTAINER, kind};
 use jiff::Timestamp;
@@ -90,6 +92,87 @@ async fn restarted(case: &Case, before: Pods, tier: &str, restarts: i32) -> Resu
         ensure!(state["berthVerifiedBy"] == "node" && state["updateEnvFromMetadata"] == true, "{state}");
     }
     Ok(after)
+}
+
+/// How often the two containers of each pod were restarted since, the pods being the same.
+async fn restarts_since(case: &Case, before: &Pods) -> Result<Vec<[i32; 2]>> {
+    let after = case.pods("web").await?;
+    ensure!(before.keys().eq(after.keys()), "other pods: {:?} {:?}", before.keys(), after.keys());
+    let mut restarts = Vec::new();
+    for (before, after) in before.values().zip(after.values()) {
+        ensure!(before.uid == after.uid && before.ip == after.ip, "not the same pod: {before:?} {after:?}");
+        let of = |name: &str| {
+            let (before, after) = (&before.containers[name], &after.containers[name]);
+            let more = after.restarts - before.restarts;
+            ensure!((more > 0) == (before.container_id != after.container_id), "{before:?} {after:?}");
+            Ok(more)
+        };
+        restarts.push([of(CONTAINER)?, of("side")?]);
+    }
+    Ok(restarts)
+}
+
+pub(crate) async fn another_time_restarts_all_containers_in_place(case: &Case) -> Result<()> {
+    let (one, two) = (case.image("v1").await?, case.image("v2").await?);
+    let strategy = json!({"podUpdatePolicy": "InPlaceOnly", "maxUnavailable": 1, "partition": 2});
+    let mut set = objects::clone_set("web", 3, &one, &strategy);
+    let side = json!({"name": "side", "image": one, "env": [{"name": "PORT", "value": "9090"}]});
+    if let Some(containers) = set["spec"]["template"]["spec"]["containers"].as_array_mut() {
+        containers.push(side);
+    }
+    case.create(&set).await?;
+    case.done("web").await?;
+    let before = case.pods("web").await?;
+    let restart = |at: &str| json!({"spec": {"template": {"metadata": {"annotations": {RESTARTED_AT: at}}}}});
+    match case.patch(kind::CLONE_SET, "web", restart("now")).await {
+        Ok(_) => bail!("\"now\" was accepted"),
+        Err(error) => {
+            let text = format!("{error:#}");
+            ensure!(text.contains(RESTARTED_AT) && text.contains("write it like"), "{text}");
+        }
+    }
+    let watch = case.watch("web").await?;
+    let began = watch.began().elapsed();
+    case.patch(kind::CLONE_SET, "web", restart("2026-11-26T12:00:00Z")).await?;
+    let one_is_done = |set: &Value| {
+        let status = &set["status"];
+        status["observedGeneration"] == set["metadata"]["generation"]
+            && status["updatedAvailableReplicas"] == 1
+            && status["availableReplicas"] == 3
+    };
+    case.until(kind::CLONE_SET, "web", one_is_done).await?;
+    let mut restarts = restarts_since(case, &before).await?;
+    restarts.sort_unstable();
+    ensure!(restarts == [[0, 0], [0, 0], [1, 1]], "with two pods kept back: {restarts:?}");
+    case.set_strategy("web", json!({"partition": 0})).await?;
+    case.done("web").await?;
+    let restarts = restarts_since(case, &before).await?;
+    ensure!(restarts == [[1, 1]; 3], "{restarts:?}");
+    let record = watch.record()?.since(began);
+    for moment in record.moments() {
+        ensure!(moment.available(Duration::ZERO) >= 2, "more than one is out of service: {}", moment.describe());
+    }
+    for pod in before.keys() {
+        let state = case.state(pod).await?;
+        ensure!(state["berthVerifiedBy"] == "pod", "{state}");
+    }
+    case.told("web", |event| event.contains("SuccessfulUpdatePodInPlace")).await?;
+
+    // Together with an image, each container is restarted once; and a pod that is new has nothing to restart.
+    let mut set = case.get(kind::CLONE_SET, "web").await?;
+    let template = &mut set["spec"]["template"];
+    template["metadata"]["annotations"][RESTARTED_AT] = json!("2026-11-26T13:00:00Z");
+    template["spec"]["containers"][0]["image"] = json!(two);
+    case.patch(kind::CLONE_SET, "web", json!({"spec": {"template": template}})).await?;
+    case.done("web").await?;
+    let restarts = restarts_since(case, &before).await?;
+    ensure!(restarts == [[2, 2]; 3], "{restarts:?}");
+    case.patch(kind::CLONE_SET, "web", json!({"spec": {"replicas": 4}})).await?;
+    case.done("web").await?;
+    let new =
+        case.pods("web").await?.into_values().find(|pod| !before.contains_key(&pod.name)).context("no new pod")?;
+    ensure!(new.restarts() == 0, "{new:?}");
+    Ok(())
 }
 
 /// A CloneSet of one pod whose containers start in order, each on a port of its own; the first is ready after the others could be.

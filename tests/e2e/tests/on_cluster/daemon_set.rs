@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use berth_api::names::annotation::RESTARTED_AT;
 use berth_cluster::{Component, Place};
 use berth_e2e::objects::{self, kind};
 use berth_e2e::record::PodView;
@@ -91,6 +92,28 @@ pub(crate) async fn a_change_goes_in_place_node_by_node(case: &Case) -> Result<(
     done(case, NODES, NODES).await?;
     let after = by_node(case).await?;
     ensure!(before.iter().all(|(name, was)| was.uid != after[name].uid), "{after:?}");
+    case.told(SET, |event| event.contains("SuccessfulUpdatePodInPlace")).await.map(drop)
+}
+
+pub(crate) async fn another_time_restarts_containers_node_by_node(case: &Case) -> Result<()> {
+    let image = case.image("v1").await?;
+    let rolling = json!({"rollingUpdateType": "InPlaceIfPossible", "partition": 2});
+    case.create(&daemon_set(&image, &rolling, &json!({}))).await?;
+    done(case, NODES, NODES).await?;
+    let before = by_node(case).await?;
+    let at = json!({RESTARTED_AT: "2026-11-26T12:00:00Z"});
+    case.patch(kind::DAEMON_SET, SET, json!({"spec": {"template": {"metadata": {"annotations": at}}}})).await?;
+    done(case, NODES, 1).await?;
+    for (name, pod) in by_node(case).await? {
+        ensure!(pod.restarts() == i32::from(name == node(3)), "the last node alone is its turn: {pod:?}");
+    }
+    let rest = json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}});
+    case.patch(kind::DAEMON_SET, SET, rest).await?;
+    done(case, NODES, NODES).await?;
+    for (name, after) in by_node(case).await? {
+        let was = &before[&name];
+        ensure!(was.uid == after.uid && was.ip == after.ip && after.restarts() == 1, "{was:?} is now {after:?}");
+    }
     case.told(SET, |event| event.contains("SuccessfulUpdatePodInPlace")).await.map(drop)
 }
 

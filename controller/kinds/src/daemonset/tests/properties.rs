@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use berth_api::names::annotation::RESTARTED_AT;
 use berth_workload::node::placement::Fit;
 use berth_workload::plan::{Action, Plan};
 use berth_workload::pod::{Pod, availability};
@@ -18,6 +19,7 @@ use super::super::simulation::World;
 #[derive(Debug, Clone)]
 enum Change {
     Image(&'static str),
+    Restart(u8),
     Strategy(Value),
     Partition(Value),
     Pause(bool),
@@ -31,6 +33,7 @@ enum Change {
     End(u8),
     Delete(u8),
     Orphan(u8),
+    Daemons,
     Kubelets,
     OneKubelet(u8),
     Time(i64),
@@ -47,6 +50,7 @@ fn change() -> impl Strategy<Value = Change> {
     let effects = vec![None, Some("NoSchedule"), Some("NoExecute")];
     prop_oneof![
         4 => prop::sample::select(vec!["log:0", "log:1", "log:2", "bad:1"]).prop_map(Change::Image),
+        2 => (0u8..3).prop_map(Change::Restart),
         2 => prop::sample::select(strategies).prop_map(Change::Strategy),
         2 => prop::sample::select(vec![json!(0), json!(1), json!("50%"), json!(9)]).prop_map(Change::Partition),
         1 => any::<bool>().prop_map(Change::Pause),
@@ -60,6 +64,7 @@ fn change() -> impl Strategy<Value = Change> {
         1 => (0u8..5).prop_map(Change::End),
         1 => (0u8..5).prop_map(Change::Delete),
         1 => (0u8..5).prop_map(Change::Orphan),
+        2 => Just(Change::Daemons),
         5 => Just(Change::Kubelets),
         4 => (0u8..5).prop_map(Change::OneKubelet),
         3 => (0i64..5).prop_map(Change::Time),
@@ -75,6 +80,10 @@ fn apply(world: &mut World, change: &Change) {
     let pod = |world: &World, at: &u8| world.pod_of(&node(at));
     match change {
         Change::Image(image) => world.set_image(image),
+        Change::Restart(n) => {
+            let at = json!({RESTARTED_AT: format!("2026-11-26T12:00:0{n}Z")});
+            world.merge(&json!({"template": {"metadata": {"annotations": at}}}));
+        }
         Change::Strategy(fields) => world.merge(&rolling(fields)),
         Change::Partition(value) => world.merge(&rolling(&json!({"partition": value}))),
         Change::Pause(paused) => world.merge(&rolling(&json!({"paused": paused}))),
@@ -100,6 +109,7 @@ fn apply(world: &mut World, change: &Change) {
                 pod["metadata"]["ownerReferences"] = json!([]);
             }
         }
+        Change::Daemons => world.run_daemons(),
         Change::Kubelets => world.run_kubelets(),
         Change::OneKubelet(at) => world.run_kubelet(&pod(world, at)),
         Change::Time(seconds) => world.pass(*seconds),
@@ -191,6 +201,11 @@ proptest! {
                 Fit::MayStay => prop_assert!(images.len() <= 1, "{name} {images:?}"),
                 Fit::Unwanted => prop_assert!(images.is_empty(), "{name} {images:?}"),
             }
+        }
+        let at = &template["metadata"]["annotations"][RESTARTED_AT];
+        for pod in places.wanted().flat_map(|(_, place)| &place.pods) {
+            let created = &world.pods[&*pod.metadata.name]["created"]["main"];
+            prop_assert_eq!(&created[RESTARTED_AT], at, "restarted when the template says");
         }
         let status = world.status();
         prop_assert_eq!(status.number_available, status.desired_number_scheduled);

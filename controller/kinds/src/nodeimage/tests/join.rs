@@ -205,9 +205,9 @@ fn a_nodeimage_of_an_earlier_node_of_its_name_is_made_anew() {
     for (node_age, image_age, expected) in [(60, 61, vec!["DeleteNodeImage"]), (60, 60, vec![]), (60, 59, vec![])] {
         let mut node = node(&json!({}));
         made(node_age, &mut node);
-        let mut old = json!(*image(&json!({}), &json!({}), &json!(null)));
-        made(image_age, &mut old);
-        let old: Arc<NodeImage> = Arc::new(serde_json::from_value(old).unwrap());
+        let mut old = (*image(&json!({}), &json!({}), &json!(null))).clone();
+        old.metadata.creation_timestamp = serde_json::from_value(ago(image_age)).unwrap();
+        let old = Arc::new(old);
         assert_eq!(kinds(&snapshot(Some(node), Some(old))), expected, "{node_age} {image_age}");
     }
 }

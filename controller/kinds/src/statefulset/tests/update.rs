@@ -1,5 +1,6 @@
 //! Updates: from the highest ordinal down, within the limits.
 
+use berth_api::names::annotation::RESTARTED_AT;
 use berth_workload::gates::Gate;
 use serde_json::{Value, json};
 
@@ -49,6 +50,18 @@ fn pods_are_updated_from_the_highest_down_to_the_partition() {
         let status = world.status();
         assert_eq!(status.current_revision, status.update_revision);
     }
+}
+
+#[test]
+fn containers_are_restarted_in_place_where_the_template_says_so() {
+    let rolling = json!({"podUpdatePolicy": "InPlaceOnly", "partition": 1});
+    let mut world = World::settled(3, json!({"updateStrategy": {"rollingUpdate": rolling}}));
+    let before: Vec<_> = ["db-0", "db-1", "db-2"].map(|pod| world.uid(pod)).into();
+    world.merge(&json!({"template": {"metadata": {"annotations": {RESTARTED_AT: "2026-11-26T12:00:00Z"}}}}));
+    world.settle();
+    assert_eq!(["db-0", "db-1", "db-2"].map(|pod| world.uid(pod)).to_vec(), before);
+    let restarts = |pod: &Value| pod["status"]["containerStatuses"][0]["restartCount"].clone();
+    assert_eq!(world.pods.values().map(restarts).collect::<Vec<_>>(), [0, 1, 1]);
 }
 
 #[test]

@@ -80,7 +80,8 @@ fn a_container_from_before_the_update_is_not_to_blame() {
     let revision = snapshot(&json!({}), &json!({})).revisions[0].metadata.name.clone();
     let before = json!({"imageID": "web@sha256:0", "berthContainerID": "containerd://1", "berthImage": "web:0"});
     let state = json!({"revision": revision, "updateTimestamp": BEGAN, "lastContainerStatuses": {"main": before}});
-    let loops = |id: &str| {
+    let restarted = json!({"revision": revision, "updateTimestamp": BEGAN, "berthRestarts": {"main": "1"}});
+    let loops = |state: &Value, id: &str| {
         let mut pod = crash(json!({"waiting": {"reason": "CrashLoopBackOff"}}));
         pod["status"]["containerStatuses"][0]["containerID"] = json!(id);
         pod["status"]["observedGeneration"] = json!(1);
@@ -90,11 +91,13 @@ fn a_container_from_before_the_update_is_not_to_blame() {
         });
         pod
     };
-    let mut set = snapshot(&loops("containerd://1"), &json!({}));
-    assert_eq!(reason(&mut set, 0), None);
-    assert_eq!(reason(&mut set, 60).as_deref(), Some("UpdateNotDone"), "the kubelet should have ended it by now");
-    let mut set = snapshot(&loops("containerd://2"), &json!({}));
-    assert_eq!(reason(&mut set, 0).as_deref(), Some("ContainerCrashLooping"), "the new one is");
+    for state in [state, restarted] {
+        let mut set = snapshot(&loops(&state, "containerd://1"), &json!({}));
+        assert_eq!(reason(&mut set, 0), None);
+        assert_eq!(reason(&mut set, 60).as_deref(), Some("UpdateNotDone"), "another should run by now");
+        let mut set = snapshot(&loops(&state, "containerd://2"), &json!({}));
+        assert_eq!(reason(&mut set, 0).as_deref(), Some("ContainerCrashLooping"), "the new one is");
+    }
 }
 
 #[test]

@@ -21,7 +21,7 @@ const POD: &str = "web";
 /// Its containers.
 const APP: &str = "app";
 const SIDE: &str = "side";
-/// Requests.
+/// Requests. Of one second, the one that was created later comes first by its name, so each may begin before the other is seen to.
 const ONCE: &str = "once";
 const LATER: &str = "later";
 /// Longer than any run.

@@ -77,8 +77,11 @@ impl<'a> Run<'a> for RecreateRun<'a> {
         let requests = objects::list(&self.world.client, &self.namespace, kind::CONTAINER_RECREATE_REQUEST, "").await?;
         let wanted = self.what.expected().restarts.iter().sum();
         stopped_as_meant(&images, &self.namespace, &requests, wanted)?;
-        restarted_in_order(&pods, &[APP, SIDE])?;
-        if self.what == Recreate::Unready { out_of_service_at_restarts(&pods, GATE) } else { Ok(()) }
+        match self.what {
+            Recreate::Ordered => restarted_in_order(&pods, &[APP, SIDE]),
+            Recreate::Unready => out_of_service_at_restarts(&pods, GATE),
+            _ => Ok(()),
+        }
     }
 
     async fn clean_up(&self) -> Result<()> {

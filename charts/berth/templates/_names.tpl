@@ -54,7 +54,7 @@ system:serviceaccount:{{ .Release.Namespace }}:kruise-daemon
   expression: request.userInfo.username == '{{ include "berth.controller.user" . }}'
 {{- end -}}
 
-{{- /* What puts a policy, and by the same name, into force. */ -}}
+{{- /* What puts a policy, and by the same name, into force: by a refusal, or by the `actions` that are given. */ -}}
 {{- define "berth.policy.binding" -}}
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
@@ -63,7 +63,7 @@ metadata:
   labels: {{- include "berth.labels" .root | nindent 4 }}
 spec:
   policyName: {{ .name }}
-  validationActions: [Deny]
+  validationActions: {{ .actions | default (list "Deny") | toJson }}
 {{- end -}}
 
 {{- /*

@@ -181,6 +181,23 @@ fn the_answers_of_a_daemon_before_are_kept_but_what_it_was_at_begins_again() {
     assert_eq!(begun.iter().map(|begin| begin.id.as_str()).collect::<Vec<_>>(), ["b"]);
 }
 
+/// Its own container: it ends with the stop, whether or not it has told of it, and the one that follows has nothing to stop.
+#[test]
+fn a_daemon_that_stops_itself_says_in_its_next_life_that_the_container_is_gone() {
+    let asked = [stop("r", "daemon", "a")];
+    let mut first = Stops::default();
+    assert_eq!(see(&mut first, &asked, &[container("daemon", "a", 1)], 1).len(), 1);
+    for told in [first.answers(&asked, now(1).steady), first.answers(&asked, now(30).steady)] {
+        let mut second = Stops::default();
+        second.take_over(&told);
+        let mut ended = container("daemon", "a", 1);
+        ended.state = ContainerState::ContainerExited as i32;
+        assert_eq!(see(&mut second, &asked, &[ended, container("daemon", "b", 40)], 41), [], "{told:?}");
+        assert_eq!(phases(&second, &asked, 41), [("daemon".to_owned(), StopPhase::Gone)], "{told:?}");
+        assert!(!second.are_open(&asked));
+    }
+}
+
 proptest! {
     /// Whatever is asked, cancelled and asked anew, in whatever order stops end and daemons die: only what is asked for by id is stopped,
     /// and nothing that a daemon has answered for is stopped again.

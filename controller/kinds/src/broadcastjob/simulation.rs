@@ -29,6 +29,8 @@ pub(super) struct World {
     pub(super) ended: BTreeSet<String>,
     /// What the apiserver refuses to create.
     pub(super) refuses: Option<Failure>,
+    /// The answer to the next write to the job's spec is lost.
+    pub(super) loses_answer: bool,
     /// What happened to pods that the controller has not seen: name, and what it is now.
     unseen: VecDeque<(String, Option<Value>)>,
     seen_pods: BTreeMap<String, Value>,
@@ -56,6 +58,7 @@ impl World {
             events: Vec::new(),
             ended: BTreeSet::new(),
             refuses: None,
+            loses_answer: false,
             unseen: VecDeque::new(),
             seen_pods: BTreeMap::new(),
             seen_nodes: BTreeMap::new(),
@@ -297,6 +300,9 @@ impl World {
                 if version == target.resource_version.as_ref().map(|version| json!(version)) {
                     self.edit_job(patch);
                 }
+                if std::mem::take(&mut self.loses_answer) {
+                    return Err(Box::new(lost(action)));
+                }
             }
             Action::Delete { .. } => self.job = None,
             Action::ValidateTemplate { .. } => {}
@@ -368,4 +374,10 @@ fn is_end(pod: &Value) -> bool {
 
 pub(super) fn read<T: serde::de::DeserializeOwned>(value: &Value) -> T {
     serde_json::from_value(value.clone()).unwrap()
+}
+
+/// Nobody knows whether it was done.
+fn lost(action: &Action) -> Failure {
+    let (object, message) = ("job".to_owned(), "no answer".to_owned());
+    Failure { deed: action.deed(), object, message, code: 0, permanent: false, outdated: false, taken: false }
 }

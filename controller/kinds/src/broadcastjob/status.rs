@@ -81,6 +81,8 @@ fn count(
     new.phase = match end {
         Some(End::Complete) => phase::COMPLETED,
         Some(End::FailedPod | End::Deadline) => phase::FAILED,
+        // As long as it is not known that the pause is written, whoever resumes would be too early.
+        Some(End::Pause) if !accepts => phase::RUNNING,
         Some(End::Pause) => phase::PAUSED,
         None if job.spec.paused => phase::PAUSED,
         None => phase::RUNNING,

@@ -56,6 +56,6 @@ impl Snapshot {
 
     /// The request whose turn it is.
     fn current(&self, pod: &Pod) -> Option<&ContainerRecreateRequest> {
-        current(self.of_pod.iter().map(|request| &**request), pod)
+        current(self.of_pod.iter().map(|request| &**request), pod, self.image.as_deref())
     }
 }

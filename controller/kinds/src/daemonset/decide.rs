@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::choose::Turns;
 use super::places::Places;
 use super::settings::{Settings, settings};
-use super::{Snapshot, adopt, choose, create, leaving};
+use super::{Snapshot, adopt, choose, create, leaving, merge};
 
 /// Decides what to do for a DaemonSet now: creations first, then deletions, then updates.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
@@ -69,7 +69,7 @@ fn bring_to_end(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
     launch::release(&snapshot.pods, plan);
 }
 
-/// The revisions to work with, once those of nobody are taken over.
+/// The revisions to work with, once those of nobody are taken over, and each is there once.
 fn revisions(
     snapshot: &Snapshot,
     template: &Value,
@@ -79,6 +79,10 @@ fn revisions(
     let adopted = adopt::revisions(snapshot);
     if !adopted.is_empty() {
         return Err(adopted);
+    }
+    let merged = merge::duplicates(snapshot);
+    if !merged.is_empty() {
+        return Err(merged);
     }
     let found = history::revisions(&snapshot.scene(), template, BTreeMap::new());
     let (mut revisions, renumber) = match (found, adopt::awaited(snapshot, now)) {

@@ -7,6 +7,7 @@ mod create;
 mod decide;
 mod ended;
 mod leaving;
+mod merge;
 mod news;
 mod places;
 mod settings;

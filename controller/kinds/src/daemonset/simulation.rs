@@ -317,6 +317,19 @@ impl World {
         }
     }
 
+    /// Writes the newest revision once more, with this number and name, as another controller may. The hash of the one that was
+    /// copied; `None` where the name is taken.
+    pub(super) fn duplicate_revision(&mut self, number: i64, name: &str) -> Option<String> {
+        let newest = self.revisions.values().max_by_key(|revision| revision["revision"].as_i64()).cloned();
+        let mut revision = newest.filter(|_| !self.revisions.contains_key(name))?;
+        let copied = revision::short(revision["metadata"]["name"].as_str()?).to_owned();
+        revision["metadata"]["name"] = json!(name);
+        revision["metadata"]["uid"] = json!(format!("uid-{}", self.next()));
+        revision["revision"] = json!(number);
+        self.revisions.insert(name.to_owned(), revision);
+        Some(copied)
+    }
+
     /// The name of the first pod of a node.
     pub(super) fn pod_of(&self, node: &str) -> String {
         let pods = self.all_pods();

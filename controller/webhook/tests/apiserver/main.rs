@@ -6,6 +6,7 @@ mod pods;
 mod policy;
 mod policy_claims;
 mod policy_controller;
+mod policy_daemon_sets;
 mod policy_jobs;
 mod policy_nodes;
 mod policy_requests;

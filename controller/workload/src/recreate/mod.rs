@@ -50,12 +50,22 @@ pub fn phase(request: &Request) -> RecreatePhase {
     request.status.as_ref().map(|status| status.phase).unwrap_or_default()
 }
 
-/// Of the requests of a pod the one that is at work: the others wait. One that has begun goes on, then the oldest is next.
-pub fn current<'a>(requests: impl Iterator<Item = &'a Request>, pod: &Pod) -> Option<&'a Request> {
+/// Of the requests of a pod the one that is at work: the others wait. One that has begun goes on, then the oldest is next. Two that
+/// were created in one second may have begun both, each before the other was seen to: then it is the one for which the pod's
+/// node is asked, for what it is asked is there once.
+pub fn current<'a>(
+    requests: impl Iterator<Item = &'a Request>,
+    pod: &Pod,
+    image: Option<&NodeImage>,
+) -> Option<&'a Request> {
     let is_of_pod = |request: &&Request| pod_uid(request) == Some(&*pod.metadata.uid) && !is_over(request);
+    let is_asked = |request: &Request| {
+        let mut stops = image.iter().flat_map(|image| &image.spec.stop_containers);
+        stops.any(|stop| request.metadata.uid.as_deref() == Some(&*stop.request))
+    };
     requests.filter(is_of_pod).min_by_key(|request| {
         let created = request.metadata.creation_timestamp.as_ref().map(|time| time.0);
-        (phase(request) != RecreatePhase::Recreating, created, request.metadata.name.clone())
+        (!is_asked(request), phase(request) != RecreatePhase::Recreating, created, request.metadata.name.clone())
     })
 }
 
@@ -148,13 +158,9 @@ impl<'a> Course<'a> {
         if before.is_some_and(|state| state.is_killed || state.phase == RecreatePhase::Recreating) {
             return true;
         }
-        match self.asked(&container.name) {
-            Some(stop) => {
-                let answer = self.answer(stop).map(|answer| answer.phase);
-                matches!(answer, Some(StopPhase::Stopped | StopPhase::Gone))
-            }
-            None => !strategy(self.request).force_recreate && self.has_moved(container),
-        }
+        // The pod's status alone does not tell who ended the one that was there: the question may be on its way here, and what came of it.
+        let answer = self.asked(&container.name).and_then(|stop| self.answer(stop)).map(|answer| answer.phase);
+        matches!(answer, Some(StopPhase::Stopped | StopPhase::Gone))
     }
 
     /// Is it another than when the request was created?

@@ -129,7 +129,7 @@ fn next(
     now: Timestamp,
     look_again: &mut Option<SignedDuration>,
 ) -> Option<((Option<Timestamp>, String), StopContainer)> {
-    let request = current(requests.iter().map(|request| &**request), pod)?;
+    let request = current(requests.iter().map(|request| &**request), pod, Some(image))?;
     // Its controller has looked it over once it says that it has begun.
     if phase(request) != RecreatePhase::Recreating || is_virtual(request) || pod.metadata.deletion_timestamp.is_some() {
         return None;

@@ -99,7 +99,14 @@ fn how_far_a_request_is_follows_from_answers_and_the_pods_status() {
         ("started", pod("b!", "s"), image(one(), stopped()), [Recreating, Pending], "stop side s"),
         ("ready", pod("b", "s"), image(one(), stopped()), [Succeeded, Pending], "stop side s"),
         ("failed", pod("a", "s"), image(one(), vec![answered("app", "a", "Failed")]), [Failed, Pending], "over"),
-        ("moved by itself", pod("b!", "s"), image(vec![], vec![]), [Recreating, Pending], "stop side s"),
+        ("moved, and nobody has said by whom", pod("b", "s"), image(vec![], vec![]), [Pending, Pending], "stop app a"),
+        (
+            "moved by itself",
+            pod("b!", "s"),
+            image(one(), vec![answered("app", "a", "Gone")]),
+            [Recreating, Pending],
+            "stop side s",
+        ),
         (
             "an answer for another id",
             pod("a", "s"),
@@ -193,6 +200,10 @@ fn of_a_pods_requests_one_is_at_work_the_oldest_first() {
     let completed: fn(&mut Value) = |request| request["status"]["completionTime"] = json!("2026-01-01T00:00:00Z");
     let going: fn(&mut Value) = |request| request["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     let other_pod: fn(&mut Value) = |request| request["metadata"]["labels"][RECREATE_POD_UID] = json!("old");
+    let of = |requests: &[Request], image: Option<&NodeImage>| {
+        let found = current(requests.iter(), &pod("a", "s"), image);
+        found.and_then(|request| request.metadata.name.clone())
+    };
     for (requests, expected) in [
         (vec![with("b", 5, "Pending", keep), with("a", 9, "Pending", keep)], Some("a")),
         (vec![with("b", 5, "Recreating", keep), with("a", 9, "Pending", keep)], Some("b")),
@@ -201,9 +212,14 @@ fn of_a_pods_requests_one_is_at_work_the_oldest_first() {
         (vec![with("b", 5, "Pending", keep), with("a", 9, "Recreating", going)], Some("b")),
         (vec![with("a", 9, "Pending", other_pod)], None),
     ] {
-        let found = current(requests.iter(), &pod("a", "s")).and_then(|request| request.metadata.name.as_deref());
-        assert_eq!(found, expected);
+        assert_eq!(of(&requests, None).as_deref(), expected);
+        assert_eq!(of(&requests, Some(&image(vec![], vec![]))).as_deref(), expected);
     }
+    // Both have begun, and the node is asked for the one.
+    let named: fn(&mut Value) = |request| request["metadata"]["uid"] = json!("r");
+    let both = [with("b", 5, "Recreating", named), with("a", 5, "Recreating", keep)];
+    assert_eq!(of(&both, Some(&image(vec![asked("app", "a")], vec![]))).as_deref(), Some("b"));
+    assert_eq!(of(&both, None).as_deref(), Some("a"));
 }
 
 fn requested(request: Request, pod: Pod) -> Requested {

@@ -9,6 +9,8 @@ pub mod form;
 mod name;
 pub mod quantity;
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use berth_api::text::JsonText;
@@ -167,6 +169,23 @@ pub fn data(template: &Value) -> Value {
         map.insert("$patch".into(), "replace".into());
     }
     json!({"spec": {"template": template}})
+}
+
+/// Revisions that hold the same template as a newer one, each with the newest of its kind, from a history that is sorted oldest
+/// first. They are read one after the other.
+pub fn duplicates(revisions: &[Arc<Revision>]) -> Vec<(&Arc<Revision>, &Arc<Revision>)> {
+    let mut newest: BTreeMap<String, &Arc<Revision>> = BTreeMap::new();
+    let mut duplicates = Vec::new();
+    // Nothing is read of a history of one, which is what most are.
+    for revision in revisions.iter().rev().filter(|_| revisions.len() > 1) {
+        match newest.entry(form::canonical(&revision.template()).to_string()) {
+            Entry::Occupied(kept) => duplicates.push((revision, *kept.get())),
+            Entry::Vacant(free) => {
+                free.insert(revision);
+            }
+        }
+    }
+    duplicates
 }
 
 /// Revisions to drop: the oldest of those that nothing uses, so that at most `limit` unused ones stay.

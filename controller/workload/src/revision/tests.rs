@@ -116,6 +116,33 @@ fn a_template_is_recognised_in_the_history() {
 }
 
 #[test]
+fn duplicates_are_found_by_what_they_hold_and_the_newest_of_them_is_kept() {
+    let (a, b) = (json!({"spec": {"a": 1}}), json!({"spec": {"b": 2}}));
+    // The same in another spelling: the types leave this out.
+    let spelled = r#"{"spec":{"template":{"$patch":"replace","spec":{"hostNetwork":false,"a":1}}}}"#;
+    let metadata = Metadata { name: "w-s".into(), ..Metadata::default() };
+    let spelled = Arc::new(Revision { metadata, revision: 4, data: serde_json::from_str(spelled).unwrap() });
+    let of = |name: &str, number, template| revision(name, number, template);
+    type Case<'a> = (&'a str, Vec<Arc<Revision>>, &'a [(&'a str, &'a str)]);
+    let table: [Case<'_>; 6] = [
+        ("none", vec![], &[]),
+        ("one", vec![of("w-1", 1, &a)], &[]),
+        ("two templates", vec![of("w-1", 1, &a), of("w-2", 2, &b)], &[]),
+        ("two of one", vec![of("w-1", 1, &a), of("w-2", 2, &a)], &[("w-1", "w-2")]),
+        ("one between them", vec![of("w-1", 1, &a), of("w-2", 2, &b), of("w-3", 3, &a)], &[("w-1", "w-3")]),
+        (
+            "three, one in another spelling, and two",
+            vec![of("w-1", 1, &a), of("w-2", 2, &b), of("w-3", 2, &b), of("w-5", 3, &a), spelled],
+            &[("w-5", "w-s"), ("w-2", "w-3"), ("w-1", "w-s")],
+        ),
+    ];
+    for (what, history, expected) in table {
+        let found: Vec<_> = duplicates(&history).iter().map(|(a, b)| [a, b].map(|it| &*it.metadata.name)).collect();
+        assert_eq!(found, expected.iter().map(|(a, b)| [*a, *b]).collect::<Vec<_>>(), "{what}");
+    }
+}
+
+#[test]
 fn a_template_with_less_or_more_in_it_is_another() {
     let (less, more) = (json!({"spec": {"a": 1}}), json!({"spec": {"a": 1}, "kind": "x"}));
     assert_eq!(recognise(&less, &[revision("w-a", 1, &more)]), Recognised::New(2));

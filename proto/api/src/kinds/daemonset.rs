@@ -50,6 +50,7 @@ fn rules(version: Version) -> Vec<Patch> {
         at(format!("{ROLLING}.rollingUpdateType"), json!({"default": "Standard"})),
         at(format!("{ROLLING}.partition"), json!({"default": 0})),
         at(format!("{ROLLING}.paused"), json!({"default": false})),
+        at("spec.lifecycle", check(&[no_hook_of_updates()])),
         at("spec.updateStrategy", check(&[some_way(version), one_way(), in_place_without_surge()])),
         at(
             "status",
@@ -116,6 +117,13 @@ fn some_way(version: Version) -> Value {
     let message =
         "is 0 or absent and maxSurge is, too, which leaves no way to update a pod: set one of them to at least 1";
     reported_at(".rollingUpdate.maxUnavailable", json!({"rule": valid, "message": message}))
+}
+
+/// Nobody would wait for it. preNormal, which is not heeded either, is taken as OpenKruise takes it: the chart's policy warns.
+fn no_hook_of_updates() -> Value {
+    let message =
+        "is set, but no update of a DaemonSet's pods waits for a hook: remove it, preDelete is the one that is heeded";
+    reported_at(".inPlaceUpdate", json!({"rule": "!has(self.inPlaceUpdate)", "message": message}))
 }
 
 /// A node has its old pod gone first, or its new one there first.

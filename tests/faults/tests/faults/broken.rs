@@ -19,6 +19,7 @@ use crate::laws::{self, OnNodes};
 use crate::owner::{HOOK, READY};
 use crate::sidecar_laws;
 use crate::world::{ONE, TWO};
+use crate::{broadcast_job, recreate_request};
 
 const OLD: &str = "web-old";
 const NEW: &str = "web-new";
@@ -55,6 +56,8 @@ pub(crate) fn all() -> Vec<Test> {
         ("a_record_before_its_entry_is_found", early_records),
         ("a_pod_of_a_wrong_node_is_found", on_nodes),
         ("a_broken_law_of_sidecars_is_found", sidecar_laws::broken),
+        ("a_node_that_has_two_turns_is_found", broadcast_job::laws::broken),
+        ("a_container_stopped_that_was_not_meant_is_found", recreate_request::laws::broken),
     ]
 }
 

@@ -19,12 +19,14 @@
 //! every fourth of the others. `BERTH_FAULTS_WORLDS` says how many worlds with simulated nodes there are, as many as
 //! processors unless told. `BERTH_CLUSTER` names a cluster with one node to use, in place of one that is made.
 
+mod broadcast_job;
 mod broken;
 mod clone_set;
 mod daemon;
 mod daemon_set;
 mod explained;
 mod group;
+mod history;
 mod images;
 mod laws;
 mod native;
@@ -32,6 +34,7 @@ mod nodes;
 mod owner;
 mod plans;
 mod pod_ending;
+mod recreate_request;
 mod run;
 mod scenario;
 mod sidecar_laws;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::group::WorldKind;
 use crate::run::{Attempt, Outcome};
 use crate::world::World;
-use crate::{clone_set, daemon_set, images, native, sidecar_set, stateful_set};
+use crate::{broadcast_job, clone_set, daemon_set, images, native, recreate_request, sidecar_set, stateful_set};
 
 /// The scenarios of each kind. A new kind is a line at the end.
 const KINDS: &[&[&dyn Scenario]] = &[
@@ -19,6 +19,8 @@ const KINDS: &[&[&dyn Scenario]] = &[
     native::SCENARIOS,
     sidecar_set::SCENARIOS,
     daemon_set::SCENARIOS,
+    broadcast_job::SCENARIOS,
+    recreate_request::SCENARIOS,
 ];
 
 /// So many numbers each kind has for its scenarios, so that one more of a kind changes no number of another.

@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 
 use berth_api::names::annotation::RESTARTED_AT;
+use berth_workload::inplace::steps;
 use berth_workload::node::placement::Fit;
 use berth_workload::plan::{Action, Plan};
 use berth_workload::pod::{Pod, availability};
+use berth_workload::revision::{self, REVISION_LABEL};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -34,6 +36,7 @@ enum Change {
     Delete(u8),
     Orphan(u8),
     Daemons,
+    Twin(i64, &'static str, u8),
     Kubelets,
     OneKubelet(u8),
     Time(i64),
@@ -65,6 +68,8 @@ fn change() -> impl Strategy<Value = Change> {
         1 => (0u8..5).prop_map(Change::Delete),
         1 => (0u8..5).prop_map(Change::Orphan),
         2 => Just(Change::Daemons),
+        1 => (0i64..9, prop::sample::select(vec!["a", "b"]), 0u8..5)
+            .prop_map(|(number, name, node)| Change::Twin(number, name, node)),
         5 => Just(Change::Kubelets),
         4 => (0u8..5).prop_map(Change::OneKubelet),
         3 => (0i64..5).prop_map(Change::Time),
@@ -110,6 +115,19 @@ fn apply(world: &mut World, change: &Change) {
             }
         }
         Change::Daemons => world.run_daemons(),
+        // Another controller wrote a revision that is there, and made a pod of it.
+        Change::Twin(number, twin, at) => {
+            let name = pod(world, at);
+            let copied = world.duplicate_revision(*number, &format!("log-twin{twin}"));
+            let is_of_it = |pod: &&std::sync::Arc<Pod>| {
+                *pod.metadata.name == *name
+                    && !steps::is_under_way(pod)
+                    && pod.metadata.label(REVISION_LABEL) == copied.as_deref()
+            };
+            if copied.is_some() && world.all_pods().iter().any(|pod| is_of_it(&pod)) {
+                world.label(&name, REVISION_LABEL, &format!("twin{twin}"));
+            }
+        }
         Change::Kubelets => world.run_kubelets(),
         Change::OneKubelet(at) => world.run_kubelet(&pod(world, at)),
         Change::Time(seconds) => world.pass(*seconds),
@@ -146,6 +164,8 @@ fn check(world: &World, plan: &Plan) -> Result<(), TestCaseError> {
                 let there = before.get(node_of(&pod)).map_or(0, |(active, _)| *active);
                 prop_assert!(there <= most && place.pods.len() <= most, "{} has {} pods", node_of(&pod), there);
             }
+            // A label costs nothing.
+            Action::PatchPod { patch, .. } if !patch.restarts() => {}
             Action::DeletePod { target } | Action::PatchPod { target, .. } => {
                 let pod = pods[&target.uid];
                 let place = places.by_node.get(node_of(pod));
@@ -207,6 +227,7 @@ proptest! {
             let created = &world.pods[&*pod.metadata.name]["created"]["main"];
             prop_assert_eq!(&created[RESTARTED_AT], at, "restarted when the template says");
         }
+        prop_assert_eq!(revision::duplicates(&snapshot.revisions), []);
         let status = world.status();
         prop_assert_eq!(status.number_available, status.desired_number_scheduled);
         prop_assert!(status.conditions.is_empty(), "{:?}", status.conditions);

@@ -1,0 +1,166 @@
+//! ContainerRecreateRequests: containers that are restarted in place, each once, and only those that were meant.
+
+pub(crate) mod laws;
+mod run;
+
+use anyhow::Result;
+use berth_api::names::condition::PRE_RECREATE_GRACE;
+use berth_e2e::objects::{self, kind};
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+use kube::api::DeleteParams;
+use serde_json::{Value, json};
+
+use self::run::RecreateRun;
+use crate::group::WorldKind;
+use crate::run::{Attempt, Outcome};
+use crate::scenario::Scenario;
+use crate::world::PATIENCE;
+
+const POD: &str = "web";
+/// Its containers.
+const APP: &str = "app";
+const SIDE: &str = "side";
+/// Requests. Of one second, the one that was created later comes first by its name, so each may begin before the other is seen to.
+const ONCE: &str = "once";
+const LATER: &str = "later";
+/// Longer than any run.
+const LONG: i64 = 3600;
+
+/// A thing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Recreate {
+    /// A container is restarted.
+    One,
+    /// Two are, one after the other.
+    Ordered,
+    /// One is when the pod has been out of service for a while.
+    Unready,
+    /// The request is deleted while the pod is out of service for it.
+    Deleted,
+    /// Two requests are there for one pod.
+    Two,
+    /// Its time is over before anything was done.
+    OutOfTime,
+    /// A container is restarted by force.
+    Forced,
+}
+
+/// All, in the order of their numbers.
+pub(crate) const SCENARIOS: &[&dyn Scenario] = &[
+    &Recreate::One,
+    &Recreate::Ordered,
+    &Recreate::Unready,
+    &Recreate::Deleted,
+    &Recreate::Two,
+    &Recreate::OutOfTime,
+    &Recreate::Forced,
+];
+
+/// What it comes to, whatever fault is injected.
+struct Expected {
+    /// Restarts of the app and of what runs beside it.
+    restarts: [u64; 2],
+    /// The requests that are there, with their messages.
+    requests: &'static [(&'static str, &'static str)],
+}
+
+impl Scenario for Recreate {
+    fn name(&self) -> &'static str {
+        match self {
+            Recreate::One => "recreate_one",
+            Recreate::Ordered => "recreate_ordered",
+            Recreate::Unready => "recreate_unready",
+            Recreate::Deleted => "recreate_deleted",
+            Recreate::Two => "recreate_two",
+            Recreate::OutOfTime => "recreate_out_of_time",
+            Recreate::Forced => "recreate_forced",
+        }
+    }
+
+    fn worlds(&self) -> &'static [WorldKind] {
+        &[WorldKind::Simulated]
+    }
+
+    fn watched(&self) -> Vec<&'static str> {
+        let mut watched = vec!["containerrecreaterequests", "pods"];
+        watched.extend((self.expected().restarts != [0, 0]).then_some("nodeimages"));
+        watched
+    }
+
+    /// A request that is created while the controller is away is filled in later.
+    fn merged(&self) -> &'static [&'static str] {
+        &["containerrecreaterequests/status", "containerrecreaterequests", "nodeimages"]
+    }
+
+    /// Each run takes a second at least, and there are many scenarios.
+    fn thinned(&self) -> usize {
+        4
+    }
+
+    fn run<'a>(&self, attempt: Attempt<'a>) -> LocalBoxFuture<'a, Result<Outcome>> {
+        crate::run::run::<RecreateRun<'_>>(*self, attempt).boxed_local()
+    }
+}
+
+impl Recreate {
+    fn expected(self) -> Expected {
+        let one = Expected { restarts: [1, 0], requests: &[(ONCE, "")] };
+        match self {
+            Recreate::One | Recreate::Unready | Recreate::Forced => one,
+            Recreate::Ordered => Expected { restarts: [1, 1], ..one },
+            Recreate::Two => Expected { restarts: [1, 1], requests: &[(LATER, ""), (ONCE, "")] },
+            Recreate::Deleted => Expected { restarts: [0, 0], requests: &[] },
+            Recreate::OutOfTime => {
+                Expected { restarts: [0, 0], requests: &[(ONCE, "recreating has exceeded the activeDeadlineSeconds")] }
+            }
+        }
+    }
+
+    /// Restarts its containers with these settings.
+    fn request(name: &str, containers: &[&str], fields: Value) -> Value {
+        let containers: Vec<_> = containers.iter().map(|name| json!({"name": name})).collect();
+        let mut spec = fields;
+        (spec["podName"], spec["containers"]) = (json!(POD), json!(containers));
+        json!({
+            "apiVersion": "apps.kruise.io/v1beta1", "kind": "ContainerRecreateRequest", "metadata": {"name": name}, "spec": spec,
+        })
+    }
+
+    /// Does it.
+    async fn act(self, run: &RecreateRun<'_>) -> Result<()> {
+        let (client, namespace) = (&run.world.client, &*run.namespace);
+        let strategy = |fields: Value| json!({"strategy": fields});
+        let unready = |seconds: i64| strategy(json!({"unreadyGracePeriodSeconds": seconds}));
+        match self {
+            Recreate::One => run.create(&Self::request(ONCE, &[APP], json!({}))).await,
+            Recreate::Ordered => {
+                run.create(&Self::request(ONCE, &[APP, SIDE], strategy(json!({"orderedRecreate": true})))).await
+            }
+            Recreate::Unready => run.create(&Self::request(ONCE, &[APP], unready(0))).await,
+            Recreate::Deleted => {
+                run.create(&Self::request(ONCE, &[APP], unready(LONG))).await?;
+                let is_out = |request: &Value| {
+                    let mut conditions = request["status"]["conditions"].as_array().into_iter().flatten();
+                    conditions.any(|condition| condition["type"] == PRE_RECREATE_GRACE)
+                };
+                let of = kind::CONTAINER_RECREATE_REQUEST;
+                objects::until(client, namespace, of, ONCE, PATIENCE, is_out).await?;
+                objects::delete(client, namespace, of, ONCE, &DeleteParams::background()).await?;
+                objects::until_gone(client, namespace, of, ONCE, PATIENCE).await
+            }
+            Recreate::Two => {
+                run.create(&Self::request(ONCE, &[APP], json!({}))).await?;
+                run.create(&Self::request(LATER, &[SIDE], json!({}))).await
+            }
+            Recreate::OutOfTime => {
+                let mut fields = unready(LONG);
+                fields["activeDeadlineSeconds"] = json!(3);
+                run.create(&Self::request(ONCE, &[APP], fields)).await
+            }
+            Recreate::Forced => {
+                run.create(&Self::request(ONCE, &[APP], strategy(json!({"forceRecreate": true})))).await
+            }
+        }
+    }
+}

@@ -95,7 +95,7 @@ impl Scenario for Recreate {
 
     /// Each run takes a second at least, and there are many scenarios.
     fn thinned(&self) -> usize {
-        4
+        8
     }
 
     fn run<'a>(&self, attempt: Attempt<'a>) -> LocalBoxFuture<'a, Result<Outcome>> {

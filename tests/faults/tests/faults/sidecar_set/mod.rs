@@ -110,8 +110,8 @@ impl Scenario for Sidecar {
 
     fn thinned(&self) -> usize {
         match self {
-            Sidecar::Cold | Sidecar::Hot | Sidecar::Two => 1,
-            _ => 2,
+            Sidecar::Cold | Sidecar::Hot | Sidecar::Two => 2,
+            _ => 4,
         }
     }
 

@@ -1,15 +1,24 @@
 //! The condition `Blocked` of a job.
 
 use berth_api::names::condition;
-use berth_api::v1beta1::broadcastjob::{BroadcastJobStatus, JobCondition};
+use berth_api::v1beta1::broadcastjob::{BroadcastJobStatus, FailurePolicyType, JobCondition};
 use berth_workload::plan::{Deed, Outcome, Plan, Verb};
 use berth_workload::resource::PODS;
 use berth_workload::stuck::{self, Cause, Grade};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use super::mark::Verdict;
+use super::round::{Place, Round, without_nodes};
+use super::settings::{Settings, settings};
 use super::{Snapshot, is_finished};
 
+/// How long a job is without nodes before that is told: one may be about to join.
+pub(super) const LASTING: SignedDuration = SignedDuration::from_secs(60);
+/// Nodes that a message names at most.
+const MOST: usize = 3;
+/// The reason of [`paused`].
+const POD_FAILED: &str = "PodFailed";
 /// A pod that runs and does not serve holds no job back.
 const NO_CAUSE: &str = "PodNotReady";
 
@@ -18,6 +27,10 @@ pub(super) fn set(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, new: &mut
     let scene = snapshot.scene();
     let mut causes = stuck::of_writes(&scene, plan, outcome, now);
     causes.extend(taken(snapshot, outcome, now));
+    if let Ok(settings) = settings(&snapshot.job) {
+        causes.extend(nowhere(snapshot, &settings, new, now));
+        causes.extend(paused(snapshot, &settings, outcome, now));
+    }
     causes.extend(stuck::of_pods(&scene, plan, now));
     causes.retain(|cause| cause.reason != NO_CAUSE);
     if is_finished(new) {
@@ -39,6 +52,44 @@ pub(super) fn set(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, new: &mut
         reason: cause.reason.to_owned(),
         message: cause.message,
     }));
+}
+
+/// The job has no node, and cannot be completed without.
+fn nowhere(snapshot: &Snapshot, settings: &Settings, new: &BroadcastJobStatus, now: Timestamp) -> Option<Cause> {
+    if !settings.ends || new.desired > 0 {
+        return None;
+    }
+    let why = without_nodes(snapshot, settings, &Round::of(snapshot, settings, now))?;
+    let from = new.start_time.as_ref().and_then(|start| start.0.checked_add(LASTING).ok()).unwrap_or(now);
+    let message = format!("{}: {why}; correct spec.template.spec, or add a node that fits", snapshot.scene().workload);
+    Some(Cause::new(Grade::Lasting, "NoNode", message, from))
+}
+
+/// A pod has failed, and somebody is to look at it. A job that its author paused is not held back.
+fn paused(snapshot: &Snapshot, settings: &Settings, outcome: &Outcome, now: Timestamp) -> Option<Cause> {
+    let (job, workload) = (&snapshot.job, snapshot.scene().workload);
+    if settings.failure != FailurePolicyType::Pause || !(job.spec.paused || outcome.failures.is_empty()) {
+        return None;
+    }
+    let round = Round::of(snapshot, settings, now);
+    let has_failed = |place: &&Place<'_>| place.verdict().is_some_and(|verdict| verdict != Verdict::Succeeded);
+    let mut failed: Vec<_> = round.places.iter().filter(has_failed).collect();
+    let is_open = failed.iter().any(|place| place.verdict() == Some(Verdict::Failed));
+    let told = workload.blocked.filter(|told| told.reason == POD_FAILED && job.spec.paused);
+    let message = if is_open {
+        failed.sort_by_key(|place| place.verdict() != Some(Verdict::Failed));
+        let more = if failed.len() > MOST { " and others" } else { "" };
+        let nodes: Vec<_> = failed.iter().take(MOST).map(|place| &*place.node.metadata.name).collect();
+        let name = workload.name();
+        format!(
+            "{workload}: spec.paused is set, for pods have failed on {}{more}; see kubectl logs -l broadcastjob-name={name} --prefix, \
+             and go on with kubectl patch bcj {name} --type merge -p '{{\"spec\":{{\"paused\":false}}}}', which accepts what has failed",
+            nodes.join(", ")
+        )
+    } else {
+        told?.message.to_owned()
+    };
+    Some(Cause::new(Grade::Failing, POD_FAILED, message, now))
 }
 
 /// The name of a node's pod is another's.

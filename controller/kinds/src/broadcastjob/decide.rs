@@ -11,10 +11,11 @@ use berth_workload::{launch, stuck};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
+use super::blocked::LASTING;
 use super::mark::{self, Verdict};
 use super::new_pod::new_pod;
 use super::place::Answer;
-use super::round::{End, Place, Round, left};
+use super::round::{End, Place, Round, left, without_nodes};
 use super::settings::{Settings, settings};
 use super::{Snapshot, is_finished};
 
@@ -136,6 +137,11 @@ fn create(
         plan.events.push(Event { warning: true, reason: "TooManyActivePods", message });
     }
     let open: Vec<_> = round.open().collect();
+    if let Some(why) = without_nodes(snapshot, settings, round) {
+        plan.wait(why);
+        let left = status.start_time.as_ref().map(|start| LASTING.saturating_sub(now.duration_since(start.0)));
+        left.filter(SignedDuration::is_positive).into_iter().for_each(|left| plan.look_again_after(left));
+    }
     if let Some(wait) = pause_after_node(settings, status, round, now) {
         if !open.is_empty() {
             let seconds = wait.as_secs();
@@ -153,7 +159,9 @@ fn create(
     if later > 0 && begun.nodes == most {
         plan.look_again_after(SignedDuration::from_secs(1));
     }
-    if later > 0 {
+    if later > 0 && limit == 0 {
+        plan.wait(format!("{later} more nodes get a pod when spec.parallelism, which lets none run, is raised"));
+    } else if later > 0 {
         plan.wait(format!("{later} more nodes get a pod as others end: spec.parallelism lets {limit} run at a time"));
     }
     let is_first = round.running == 0 && round.ended(|_| true) == 0;

@@ -43,6 +43,21 @@ impl Where {
         }
     }
 
+    /// Why the node gets no pod, if it gets none as it is.
+    pub(super) fn why_not(&self, node: &Node) -> Option<String> {
+        if !self.placement.selects(node) {
+            return Some("nodeName, nodeSelector or the required node affinity".to_owned());
+        }
+        if self.is_cordoned(node) {
+            return Some("its cordon".to_owned());
+        }
+        if self.placement.fit(node) != Fit::Wanted {
+            return Some("a taint that the template does not tolerate".to_owned());
+        }
+        let lacking = self.requests.lacking(node).map(|resource| format!("too little allocatable {resource}"));
+        lacking.or_else(|| node.metadata.deletion_timestamp.map(|_| "its deletion".to_owned()))
+    }
+
     fn is_cordoned(&self, node: &Node) -> bool {
         node.cordoned && !self.tolerates_cordon
     }

@@ -43,10 +43,16 @@ impl Requests {
 
     /// Has the node so much, if nothing else runs there?
     pub(super) fn fit(&self, node: &Node) -> bool {
-        self.0.iter().all(|(resource, wanted)| {
-            let has = node.allocatable.iter().find(|(name, _)| **name == **resource);
-            *wanted <= has.and_then(|(_, amount)| thousandths(amount)).unwrap_or(0)
-        })
+        self.lacking(node).is_none()
+    }
+
+    /// The first resource of which it has too little even then.
+    pub(super) fn lacking(&self, node: &Node) -> Option<&str> {
+        let is_lacking = |(resource, wanted): &(&String, &i128)| {
+            let has = node.allocatable.iter().find(|(name, _)| **name == ***resource);
+            **wanted > has.and_then(|(_, amount)| thousandths(amount)).unwrap_or(0)
+        };
+        self.0.iter().find(is_lacking).map(|(resource, _)| resource.as_str())
     }
 }
 

@@ -246,6 +246,21 @@ impl<'a> Round<'a> {
     }
 }
 
+/// Why no node gets a pod, where that is so: for each cause, on how many nodes it is the first.
+pub(super) fn without_nodes(snapshot: &Snapshot, settings: &Settings, round: &Round<'_>) -> Option<String> {
+    if round.desired() > 0 {
+        return None;
+    }
+    let mut causes = BTreeMap::<String, usize>::new();
+    for why in snapshot.nodes.iter().filter_map(|node| settings.target.why_not(node)) {
+        *causes.entry(why).or_default() += 1;
+    }
+    let causes: Vec<_> = causes.into_iter().map(|(why, count)| format!("{count} for {why}")).collect();
+    let nodes = snapshot.nodes.len();
+    let colon = if causes.is_empty() { "" } else { ": " };
+    Some(format!("none of {nodes} nodes can have a pod of spec.template{colon}{}", causes.join(", ")))
+}
+
 /// How long until the deadline of a job that began at this time.
 pub(super) fn left(settings: &Settings, start: Option<&Time>, now: Timestamp) -> Option<SignedDuration> {
     let start = start.map_or(now, |start| start.0);

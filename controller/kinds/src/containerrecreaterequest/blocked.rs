@@ -1,16 +1,23 @@
 //! What holds a request back and does not pass by itself.
 
+use berth_api::names::condition::BLOCKED;
+use berth_api::v1beta1::ContainerRecreateRequest;
 use berth_workload::pod::gates::KRUISE_POD_READY;
-use berth_workload::pod::{ContainerStatus, Pod};
-use berth_workload::recreate::{Next, is_running};
+use berth_workload::pod::{ContainerStatus, ContainerWaiting, Pod};
+use berth_workload::recreate::{Next, is_running, strategy};
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::Snapshot;
 use super::decide::lacks_gate;
-use super::verdict::{Verdict, verdict};
+use super::verdict::{Verdict, pod, verdict};
 
 /// How long something lasts that may pass by itself before it is told.
 const LASTING: SignedDuration = SignedDuration::from_secs(60);
+/// How long a stop may take by the pod's own grace period, which is not known here.
+const LONG_STOP: SignedDuration = SignedDuration::from_secs(30);
+/// The reason of [`not_started`].
+const NOT_STARTED: &str = "NotStarted";
 
 /// What holds it back.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,13 +30,12 @@ pub(super) struct Blocked {
 
 /// The cause, if there is one.
 pub(super) fn blocked(snapshot: &Snapshot, now: Timestamp) -> Option<Blocked> {
-    let Verdict::Work(pod) = verdict(snapshot, now) else { return None };
-    let place = format!(
-        "ContainerRecreateRequest {}: pod {} on node {}",
-        snapshot.name(),
-        pod.metadata.name,
-        pod.spec.node_name
-    );
+    let pod = match verdict(snapshot, now) {
+        Verdict::Work(pod) => pod,
+        Verdict::Turn(other) => return behind(snapshot, &other),
+        _ => return None,
+    };
+    let place = place(snapshot, pod);
     let course = snapshot.course(pod);
     if lacks_gate(&snapshot.request, pod) {
         let message = format!(
@@ -41,14 +47,17 @@ pub(super) fn blocked(snapshot: &Snapshot, now: Timestamp) -> Option<Blocked> {
     let Next::Restart(name) = course.next() else { return None };
     let status = pod.container_status(&name)?;
     if let Some(waiting) = status.state.waiting.as_deref().filter(|waiting| !waiting.reason.is_empty()) {
-        if matches!(&*waiting.reason, "ContainerCreating" | "PodInitializing") {
-            return None;
-        }
+        return not_started(&place, status, waiting);
+    }
+    // One that crashes runs in between, and is in nobody's words until it waits again.
+    if let Some(told) = told(&snapshot.request).filter(|told| told.reason == NOT_STARTED && !status.ready) {
+        return Some(Blocked { reason: NOT_STARTED, message: told.message.clone() });
+    }
+    if unreported(snapshot, pod, &name).is_some_and(|due| due <= now) {
         let message = format!(
-            "{place}: container {name} has stopped and is not started again: it waits in {}; see to that, and the kubelet goes on",
-            waiting.reason
+            "{place}: container {name} was stopped, and the kubelet has reported no other since; see whether the node is up"
         );
-        return Some(Blocked { reason: "NotStarted", message });
+        return Some(Blocked { reason: "NotReported", message });
     }
     not_ready(status, pod, now).then(|| {
         let message = format!(
@@ -58,9 +67,60 @@ pub(super) fn blocked(snapshot: &Snapshot, now: Timestamp) -> Option<Blocked> {
     })
 }
 
+fn place(snapshot: &Snapshot, pod: &Pod) -> String {
+    let (name, pod, node) = (snapshot.name(), &pod.metadata.name, &pod.spec.node_name);
+    format!("ContainerRecreateRequest {name}: pod {pod} on node {node}")
+}
+
+fn told(request: &ContainerRecreateRequest) -> Option<&Condition> {
+    request.status.as_ref()?.conditions.iter().find(|condition| condition.type_ == BLOCKED)
+}
+
+/// The request whose turn it is does not get on, and whoever looks at this one is to know.
+fn behind(snapshot: &Snapshot, other: &str) -> Option<Blocked> {
+    let pod = pod(snapshot)?;
+    let first = snapshot.of_pod.iter().find(|request| request.metadata.name.as_deref() == Some(other))?;
+    let reason = &told(first)?.reason;
+    let message = format!(
+        "{}: ContainerRecreateRequest {other} comes first, and does not get on ({reason}); see its condition Blocked, or delete it",
+        place(snapshot, pod)
+    );
+    Some(Blocked { reason: "BehindAnother", message })
+}
+
+/// The kubelet waits before it starts it again, or cannot.
+fn not_started(place: &str, status: &ContainerStatus, waiting: &ContainerWaiting) -> Option<Blocked> {
+    let (name, reason) = (&status.name, &*waiting.reason);
+    let ended = status.last_state.terminated.as_ref().map(|ended| format!(" with exit code {}", ended.exit_code));
+    let what = match reason {
+        "ContainerCreating" | "PodInitializing" => return None,
+        "CrashLoopBackOff" => format!(
+            "ends again and again{} (CrashLoopBackOff); see its log by kubectl logs --previous, the kubelet starts it again after \
+             its back-off",
+            ended.unwrap_or_default()
+        ),
+        _ if waiting.message.is_empty() => format!("waits in {reason}; see to that, and the kubelet goes on"),
+        _ => format!("waits in {reason}; the node says: {}; see to that, and the kubelet goes on", waiting.message),
+    };
+    let message = format!("{place}: container {name} has stopped and is not started again: it {what}");
+    Some(Blocked { reason: NOT_STARTED, message })
+}
+
+/// From when it is told that the kubelet knows nothing of the stop: its node is away. A stop may take the grace period.
+fn unreported(snapshot: &Snapshot, pod: &Pod, container: &str) -> Option<Timestamp> {
+    let (request, asked) = (&snapshot.request, snapshot.course(pod).asked(container)?);
+    let is_the_old = |status: &&ContainerStatus| is_running(status) && *status.container_id == *asked.container_id;
+    pod.container_status(container).filter(is_the_old)?;
+    let grace = strategy(request).termination_grace_period_seconds.map_or(LONG_STOP, SignedDuration::from_secs);
+    asked.created_at.as_ref()?.0.checked_add(grace.saturating_add(LASTING)).ok()
+}
+
 /// When a cause that lasts will be told.
 pub(super) fn due(snapshot: &Snapshot, pod: &Pod, now: Timestamp) -> Option<SignedDuration> {
     let Next::Restart(name) = snapshot.course(pod).next() else { return None };
+    if let Some(due) = unreported(snapshot, pod, &name) {
+        return Some(due.duration_since(now)).filter(SignedDuration::is_positive);
+    }
     let status = pod.container_status(&name).filter(|status| is_running(status) && !status.ready)?;
     let since = since(pod, status)?;
     Some(LASTING.saturating_sub(now.duration_since(since))).filter(SignedDuration::is_positive)

@@ -339,9 +339,19 @@ fn blocked_names_what_does_not_pass_by_itself() {
         with(with(pod("b"), "/status/containerStatuses/0/ready", json!(false)), "/status/conditions", condition)
     };
     let stopped = || Some(image(Some("Stopped")));
+    let stopped_before =
+        |seconds: i64| Some(with(image(Some("Stopped")), "/spec/stopContainers/0/createdAt", ago(seconds)));
+    let crashed = with(pod("b"), "/status/containerStatuses/0/state", json!({"terminated": {"exitCode": 1}}));
+    let crashed = with(crashed, "/status/containerStatuses/0/ready", json!(false));
+    let told = json!([{"type": "Blocked", "status": "True", "reason": "NotStarted", "message": "pod web on node n1", "lastTransitionTime": ago(9)}]);
+    let crashes = with(recreating(), "/status/conditions", told);
     for (what, snapshot, expected) in [
         ("no gate", snapshot(&graceful, Some(no_gate), Some(idle())), Some("NoReadinessGate")),
         ("back-off", snapshot(&recreating(), Some(waiting("CrashLoopBackOff")), stopped()), Some("NotStarted")),
+        ("between two crashes", snapshot(&crashes, Some(crashed.clone()), stopped()), Some("NotStarted")),
+        ("its first end", snapshot(&recreating(), Some(crashed), stopped()), None),
+        ("a dead kubelet", snapshot(&recreating(), Some(pod("a")), stopped_before(90)), Some("NotReported")),
+        ("a kubelet that is slow", snapshot(&recreating(), Some(pod("a")), stopped_before(80)), None),
         ("starts", snapshot(&recreating(), Some(waiting("ContainerCreating")), stopped()), None),
         ("not ready for long", snapshot(&recreating(), Some(not_ready(60)), stopped()), Some("NotReady")),
         ("not ready yet", snapshot(&recreating(), Some(not_ready(20)), stopped()), None),
@@ -355,6 +365,20 @@ fn blocked_names_what_does_not_pass_by_itself() {
             assert_eq!(plan.look_again.map(|wait| wait.as_secs()), Some(40), "it is told when it has lasted");
         }
     }
+}
+
+#[test]
+fn whoever_is_behind_a_request_that_does_not_get_on_is_told() {
+    let mut mine = snapshot(&request(), Some(pod("a")), Some(idle()));
+    let older = with(with(recreating(), "/metadata/uid", json!("q")), "/metadata/name", json!("older"));
+    mine.of_pod.push(Arc::new(serde_json::from_value(older.clone()).unwrap()));
+    assert_eq!(round(&mine).1.conditions, []);
+    let blocked = json!([{"type": "Blocked", "status": "True", "reason": "NotReady", "message": "", "lastTransitionTime": ago(9)}]);
+    mine.of_pod[1] = Arc::new(serde_json::from_value(with(older, "/status/conditions", blocked)).unwrap());
+    let (_, status) = round(&mine);
+    assert_eq!((status.phase, status.conditions[0].reason.as_str()), (RecreatePhase::Pending, "BehindAnother"));
+    let message = &status.conditions[0].message;
+    assert!(message.contains("older comes first") && message.contains("(NotReady)"), "{message}");
 }
 
 #[test]

@@ -5,19 +5,27 @@ use berth_api::names::condition;
 use berth_api::v1beta1::daemonset::{DaemonSetCondition, DaemonSetStatus};
 use berth_workload::node::placement::Fit;
 use berth_workload::plan::{Outcome, Plan};
+use berth_workload::pod::Pod;
 use berth_workload::podset::Uids;
 use berth_workload::prepull;
 use berth_workload::stuck::{self, Cause, Grade};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 
 use super::Snapshot;
 use super::choose::ignores_not_ready;
+use super::ended::{has_ended, times};
 use super::places::Places;
 
 /// Nodes that a message names at most.
 const MOST: usize = 3;
+/// The reason of [`failing`].
+const PODS_FAIL: &str = "PodsFail";
+/// So many pods in a row have failed before the next one's failure is told: one may pass by itself.
+const OFTEN: u32 = 2;
+/// So long may a new pod take to its node's first word.
+const YOUNG: SignedDuration = SignedDuration::from_secs(60);
 
 /// Brings the condition among those of `new` up to date.
 pub(super) fn set(
@@ -32,6 +40,7 @@ pub(super) fn set(
     let mut causes = stuck::of_writes(&scene, plan, outcome, now);
     causes.extend(not_ready(snapshot, places, plan, now));
     causes.extend(host_ports(snapshot, plan, now));
+    causes.extend(failing(snapshot, places, now));
     let unserved = prepull::unserved(&scene.workload, snapshot.gates);
     causes.extend(unserved.map(|message| Cause::new(Grade::Hazard, prepull::UNSERVED, message, now)));
     // A node that only bears its pod is left alone, and so is the pod.
@@ -78,6 +87,39 @@ fn not_ready(snapshot: &Snapshot, places: &Places<'_>, plan: &Plan, now: Timesta
         nodes.join(", ")
     );
     Some(Cause::new(Grade::Failing, "NodesNotReady", message, now))
+}
+
+/// Pods of a node fail one after the other: the node refuses them, or evicts them.
+fn failing(snapshot: &Snapshot, places: &Places<'_>, now: Timestamp) -> Option<Cause> {
+    let workload = snapshot.scene().workload;
+    let told = workload.blocked.filter(|told| told.reason == PODS_FAIL).map(|told| told.message);
+    let head = |node: &str| format!("{workload}: pods on node {node} fail one after the other; the node says: ");
+    let is_told = |node: &str| told.is_some_and(|told| told.starts_with(&head(node)));
+    let mut of_node = places.wanted().filter_map(|(name, place)| {
+        let failed = place.pods.iter().find(|pod| has_ended(pod) && &*pod.status.phase == "Failed");
+        let message = match failed {
+            Some(pod) if place.node.ready && (times(snapshot, name) >= OFTEN || is_told(name)) => {
+                let (reason, message) = (&*pod.status.reason, &*pod.status.message);
+                let why = if reason.is_empty() { "it has failed" } else { reason };
+                let why = if message.is_empty() { why.to_owned() } else { format!("{why}: {message}") };
+                let remedy = "make room on the node, or change what spec.template.spec asks of it";
+                format!("{}{why}; {remedy}", head(name))
+            }
+            // Between two of them nothing is mended yet.
+            None if is_told(name) && place.pods.iter().all(|pod| has_not_begun(pod, now)) => told?.to_owned(),
+            _ => return None,
+        };
+        Some((!is_told(name), message))
+    });
+    let first = of_node.next()?;
+    let (_, message) = of_node.fold(first, |best, other| if best.0 && !other.0 { other } else { best });
+    Some(Cause::new(Grade::Failing, PODS_FAIL, message, now))
+}
+
+/// Is it on its way to its node? One that does not come there for a minute has another cause.
+fn has_not_begun(pod: &Pod, now: Timestamp) -> bool {
+    let is_young = pod.metadata.creation_timestamp.is_none_or(|created| now.duration_since(created) < YOUNG);
+    pod.metadata.deletion_timestamp.is_some() || (is_young && pod.status.container_statuses.is_empty())
 }
 
 /// Two pods of one node cannot have the same port of it.

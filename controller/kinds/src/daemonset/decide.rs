@@ -13,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::choose::Turns;
-use super::places::Places;
+use super::places::{Places, without_nodes};
 use super::settings::{Settings, settings};
 use super::{Snapshot, adopt, choose, create, leaving, merge};
 
@@ -116,6 +116,7 @@ fn roll_out(
 ) {
     let scene = snapshot.scene();
     release::release(&scene, plan);
+    without_nodes(places).into_iter().for_each(|why| plan.wait(why));
     let mut turns = Turns::new(snapshot, settings, places, revisions, now);
     let leaving = leaving::leaving(snapshot, settings, places, revisions, &mut turns, plan, now);
     let is_staying = |pod: &&Arc<Pod>| pod.is_active() && !leaving.uids.contains(&pod.metadata.uid);

@@ -41,6 +41,12 @@ pub(super) fn has_ended(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_none() && !pod.is_active()
 }
 
+/// How often in a row pods of the present template ended on the node.
+pub(super) fn times(snapshot: &Snapshot, node: &str) -> u32 {
+    let generation = snapshot.set.metadata.generation.unwrap_or_default();
+    snapshot.ended.get(node).filter(|ended| ended.generation == generation).map_or(0, |ended| ended.times)
+}
+
 /// How long a pod that has ended stays yet.
 pub(super) fn rest(snapshot: &Snapshot, pod: &Pod, now: Timestamp) -> SignedDuration {
     let generation = snapshot.set.metadata.generation.unwrap_or_default();

@@ -65,6 +65,7 @@ pub(super) fn leaving(
             plan.wait_for_pod(pod, format!("is to be deleted ({reason}), after others (burstReplicas)"));
             plan.look_again_after(SignedDuration::from_secs(1));
         } else if pod.is_active() && hooks::holds_deletion(&scene, pod) {
+            plan.wait_for_pod(pod, format!("is to be deleted ({reason}), and hook preDelete holds it"));
             leaving.steps.extend(hooks::hold_deletion(&scene, pod, &reason, false, now));
         } else {
             leaving.steps.push(delete(snapshot, pod, &reason));
@@ -108,8 +109,9 @@ fn delete(snapshot: &Snapshot, pod: &Pod, reason: &str) -> Step {
     if &*pod.status.phase != "Failed" {
         return step;
     }
+    let why = if pod.status.reason.is_empty() { String::new() } else { format!(" ({})", &*pod.status.reason) };
     let message = format!(
-        "pod {} on node {} has failed: it is deleted, and another follows",
+        "pod {} on node {} has failed{why}: it is deleted, and another follows",
         pod.metadata.name, pod.spec.node_name
     );
     Step { done: Some(Event { warning: true, reason: "FailedDaemonPod", message }), ..step }

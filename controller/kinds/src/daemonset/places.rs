@@ -72,6 +72,20 @@ impl<'a> Places<'a> {
     }
 }
 
+/// Why no node shall have a pod, where that is so.
+pub(super) fn without_nodes(places: &Places<'_>) -> Option<String> {
+    if places.wanted().next().is_some() {
+        return None;
+    }
+    let count = places.by_node.len();
+    let kept_away = places.by_node.values().filter(|place| place.fit == Fit::MayStay).count();
+    Some(format!(
+        "no node is to have a pod: of {count}, {kept_away} are kept out by a taint, or by their cordon, and {} by nodeName, \
+         nodeSelector or the required node affinity of spec.template, or by a taint NoExecute",
+        count - kept_away
+    ))
+}
+
 fn order(pod: &Pod) -> (bool, Option<Timestamp>, &str) {
     (pod.spec.node_name.is_empty(), pod.metadata.creation_timestamp, &pod.metadata.name)
 }

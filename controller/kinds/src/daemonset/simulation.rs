@@ -27,7 +27,7 @@ pub(super) struct World {
     pub(super) revisions: Objects,
     /// Nodes by name, as the apiserver has them.
     pub(super) nodes: BTreeMap<String, Value>,
-    ended: BTreeMap<Box<str>, Ended>,
+    pub(super) ended: BTreeMap<Box<str>, Ended>,
     now: Timestamp,
     counter: u64,
     last: Plan,

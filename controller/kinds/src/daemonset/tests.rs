@@ -1,5 +1,6 @@
 //! What a DaemonSet does, by table and by whole histories.
 
+mod blocked;
 mod merge;
 mod nodes;
 mod properties;

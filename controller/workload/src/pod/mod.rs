@@ -132,6 +132,10 @@ pub struct ReadinessGate {
 pub struct Status {
     /// Pending, Running, Succeeded, Failed or Unknown.
     pub phase: Word,
+    /// Why the node refused or evicted it, in CamelCase; mostly empty.
+    pub reason: Word,
+    /// The node's words for that.
+    pub message: Box<str>,
     /// The generation that the kubelet has seen (Kubernetes 1.34 and later; 0 before).
     pub observed_generation: i64,
     /// Conditions.

@@ -90,7 +90,7 @@ pub fn of_pods_without(scene: &Scene<'_>, told: &Uids, plan: &Plan, now: Timesta
     causes.sort_by(|(a, _), (b, _)| a.cmp(b));
     let mut causes: Vec<_> = causes.into_iter().map(|(_, cause)| cause).collect();
     if !causes.is_empty()
-        && let Some(others) = budget(scene, plan, now)
+        && let Some(others) = budget(scene, told, plan, now)
     {
         causes.iter_mut().for_each(|cause| cause.message += &others);
     }
@@ -98,17 +98,19 @@ pub fn of_pods_without(scene: &Scene<'_>, told: &Uids, plan: &Plan, now: Timesta
 }
 
 /// What it means for the other pods, where some wait for `maxUnavailable`: which pods use it up.
-fn budget(scene: &Scene<'_>, plan: &Plan, now: Timestamp) -> Option<String> {
+fn budget(scene: &Scene<'_>, told: &Uids, plan: &Plan, now: Timestamp) -> Option<String> {
     const MOST: usize = 3;
     plan.waiting.iter().find(|waiting| waiting.reason.contains("maxUnavailable"))?;
     let seconds = scene.workload.min_ready_seconds;
+    let is_counted = |pod: &&Arc<Pod>| pod.is_active() && !told.contains(&pod.metadata.uid);
     let unavailable =
-        scene.pods.iter().filter(|pod| pod.is_active() && !availability(pod, seconds, now).is_available());
+        scene.pods.iter().filter(is_counted).filter(|pod| !availability(pod, seconds, now).is_available());
     let mut names: Vec<_> = unavailable.map(|pod| &*pod.metadata.name).collect();
     names.sort_unstable();
+    let use_up = if names.len() == 1 { "uses up" } else { "use up" };
     let more = if names.len() > MOST { " and others" } else { "" };
     names.truncate(MOST);
-    Some(format!(". Other pods wait for maxUnavailable, which {}{more} use up", names.join(", ")))
+    Some(format!(". Other pods wait for maxUnavailable, which {}{more} {use_up}", names.join(", ")))
 }
 
 /// The names of new pods are new with every try: without them, the same refusal reads the same.

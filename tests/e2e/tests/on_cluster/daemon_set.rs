@@ -264,6 +264,50 @@ async fn lost(case: &Case, name: &str) -> Result<()> {
     case.until(kind::DAEMON_SET, SET, |set| set["status"]["numberAvailable"] == NODES).await.map(drop)
 }
 
+/// Nodes whose kubelets stand still.
+const AWAY: [u8; 2] = [2, 3];
+
+pub(crate) async fn a_rollout_leaves_two_dead_nodes_alone(case: &Case) -> Result<()> {
+    let (one, two) = (case.image("v1").await?, case.image("v2").await?);
+    case.create(&daemon_set(&one, &json!({"maxUnavailable": 2}), &json!({}))).await?;
+    done(case, NODES, NODES).await?;
+    let names = AWAY.map(node);
+    let tested = async {
+        let cluster = case.cluster()?;
+        case.blocking(move |_| AWAY.into_iter().try_for_each(|node| cluster.stop(Component::Kubelet(node)))).await?;
+        // Its taint makes each of them a node without a pod of the set's.
+        case.until(kind::DAEMON_SET, SET, |set| set["status"]["desiredNumberScheduled"] == 1).await?;
+        let others = json!({"key": "kubernetes.io/hostname", "operator": "NotIn", "values": names});
+        let terms = json!({"nodeSelectorTerms": [{"matchExpressions": [others]}]});
+        let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}});
+        let set = case.get(kind::DAEMON_SET, SET).await?;
+        let mut patch = objects::image_patch(&set, &two);
+        patch["spec"]["template"]["spec"]["affinity"] = affinity;
+        case.patch(kind::DAEMON_SET, SET, patch).await?;
+        done(case, 1, 1).await?;
+        for (name, pod) in by_node(case).await? {
+            ensure!(pod.terminating == names.contains(&name), "those of the dead nodes alone go: {pod:?}");
+        }
+        Ok(())
+    };
+    let restored = async {
+        let cluster = case.cluster()?;
+        let start = move |node| {
+            let kubelet = Component::Kubelet(node);
+            if cluster.runs(kubelet) { Ok(()) } else { cluster.start(kubelet) }
+        };
+        case.blocking(move |_| AWAY.into_iter().try_for_each(start)).await?;
+        case.kubectl(&["wait", "--for=condition=Ready", "nodes", "--all", "--timeout=180s"]).await.map(drop)
+    };
+    pulls::restored(tested, restored).await?;
+    for name in &names {
+        until_on_node(case, name, false).await?;
+    }
+    let pods = by_node(case).await?;
+    ensure!(pods.len() == 1 && pods.values().all(PodView::serves), "{pods:?}");
+    Ok(())
+}
+
 /// The node registers again.
 pub(crate) async fn back(case: &Case) -> Result<()> {
     let cluster = case.cluster()?;

@@ -32,6 +32,7 @@ mod sidecar_set;
 mod stateful_nodes;
 mod stateful_set;
 mod stuck;
+mod stuck_daemons;
 mod stuck_sets;
 mod takeover;
 mod trust;
@@ -171,12 +172,14 @@ const ALONE: &[(&str, Test)] = tests![
     node_faults::kubelets_restarted,
     node_faults::a_node_is_deleted_in_a_rollout,
     stuck_sets::each_cause_is_named,
+    stuck_daemons::each_cause_is_named,
     stuck_sets::claims_and_records_are_named,
     cluster_faults::rights_vanish_in_a_rollout,
     cluster_faults::an_admission_refuses_one_pod,
     kept_ips::a_stateful_set_keeps_its_ips,
     stateful_nodes::pods_come_back_to_a_node_that_was_away,
     daemon_set::pods_follow_their_nodes,
+    daemon_set::a_rollout_leaves_two_dead_nodes_alone,
     joining_node::a_node_has_its_images_before_it_takes_pods,
     no_controller::pods_come_and_go,
     takeover::from_openkruise_and_back,

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::super::simulation::World;
 use super::super::{Snapshot, decide, status};
-use super::{condition, counts, is, stages};
+use super::{condition, counts, is, running, stages};
 
 fn refusal(verb: Verb, code: u16) -> Failure {
     let resource = if verb == Verb::Validate { POD_TEMPLATES } else { PODS };
@@ -101,4 +101,68 @@ fn nothing_is_done_while_a_pod_cannot_be_read() {
     assert!(plan.is_idle());
     let told = status(&snapshot, &plan, &Default::default(), world.now);
     assert_eq!(told.conditions[0].reason, "Unreadable");
+}
+
+#[test]
+fn a_job_that_no_node_can_have_blocks_after_a_minute_and_says_why() {
+    let asks = json!({"containers": [{"name": "main", "resources": {"requests": {"cpu": "1000"}}}]});
+    for (spec, words) in [
+        (asks, "none of 2 nodes can have a pod of spec.template: 2 for too little allocatable cpu; correct"),
+        (
+            json!({"nodeSelector": {"disk": "fast"}}),
+            "2 for nodeName, nodeSelector or the required node affinity; correct",
+        ),
+    ] {
+        let mut world = World::new(2, json!({"template": {"spec": spec}}));
+        world.settle();
+        assert_eq!((counts(&world), condition(&world, "Blocked")), (is(phase::RUNNING, [0, 0, 0, 0]), None));
+        let plan = world.plan();
+        assert!(plan.waiting[0].reason.starts_with("none of 2 nodes") && plan.look_again.is_some(), "{plan:?}");
+        world.pass(61);
+        world.settle();
+        let (reason, message) = condition(&world, "Blocked").unwrap();
+        assert!(reason == "NoNode" && message.contains(words), "{message}");
+    }
+    let mut world = World::new(1, json!({"completionPolicy": {"type": "Never"}}));
+    world.edit_node("n0", &json!({"spec": {"unschedulable": true}}));
+    world.settle();
+    world.pass(61);
+    world.settle();
+    assert_eq!(condition(&world, "Blocked"), None, "it serves nodes that join");
+}
+
+#[test]
+fn a_pause_by_a_failure_blocks_until_somebody_resumes_and_one_by_its_author_does_not() {
+    let mut world = running(json!({"failurePolicy": {"type": "Pause"}}));
+    world.edit_job(&json!({"spec": {"paused": true}}));
+    world.settle();
+    assert_eq!(condition(&world, "Blocked"), None);
+    world.edit_job(&json!({"spec": {"paused": false}}));
+    world.settle();
+    world.finish(&world.pod_of("n1"), "Failed");
+    world.settle();
+    let (reason, message) = condition(&world, "Blocked").unwrap();
+    assert_eq!(reason, "PodFailed");
+    for words in
+        ["have failed on n1;", "broadcastjob-name=job", r#"patch bcj job --type merge -p '{"spec":{"paused":false}}'"#]
+    {
+        assert!(message.contains(words), "{message}");
+    }
+    world.finish(&world.pod_of("n0"), "Failed");
+    world.settle();
+    assert!(condition(&world, "Blocked").unwrap().1.contains("have failed on n0, n1;"));
+    world.edit_job(&json!({"spec": {"paused": false}}));
+    world.settle();
+    assert_eq!(condition(&world, "Blocked"), None);
+    world.edit_job(&json!({"spec": {"paused": true}}));
+    world.settle();
+    assert_eq!(condition(&world, "Blocked"), None, "what failed was accepted");
+}
+
+#[test]
+fn a_parallelism_of_zero_is_what_the_nodes_wait_for() {
+    let mut world = World::new(3, json!({"parallelism": 0}));
+    world.settle();
+    let plan = world.plan();
+    assert!(plan.waiting[0].reason.contains("when spec.parallelism, which lets none run, is raised"), "{plan:?}");
 }

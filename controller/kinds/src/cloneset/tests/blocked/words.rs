@@ -124,7 +124,7 @@ fn those_who_use_up_max_unavailable_are_named_where_others_wait_for_it() {
         message.split_once(". Other pods wait for maxUnavailable, which ").map(|(_, names)| names.to_owned())
     };
     let table = [
-        (1, true, Some("web-a use up")),
+        (1, true, Some("web-a uses up")),
         (3, true, Some("web-a, web-b, web-c use up")),
         (4, true, Some("web-a, web-b, web-c and others use up")),
         (5, true, Some("web-a, web-b, web-c and others use up")),

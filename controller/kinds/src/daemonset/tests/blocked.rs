@@ -1,0 +1,110 @@
+//! What holds a DaemonSet back, in the words that people read.
+
+use berth_workload::plan::Plan;
+use serde_json::{Value, json};
+
+use super::super::simulation::World;
+
+fn blocked(world: &World) -> Option<(String, String)> {
+    let mut conditions = world.status().conditions.into_iter();
+    conditions.find(|condition| condition.type_ == "Blocked").map(|blocked| (blocked.reason, blocked.message))
+}
+
+fn waits(plan: &Plan) -> Vec<&str> {
+    plan.waiting.iter().map(|waiting| &*waiting.reason).collect()
+}
+
+fn change(world: &mut World, pod: &str, status: &Value) {
+    let pod = world.pods.get_mut(pod).unwrap();
+    for (field, value) in status.as_object().unwrap() {
+        pod["status"][field] = value.clone();
+    }
+}
+
+/// The node refuses its pod, and another comes in its place.
+fn refuse(world: &mut World) {
+    let pod = world.pod_of("n0");
+    world.end(&pod, "Failed");
+    change(world, &pod, &json!({"reason": "OutOfcpu", "message": "Node didn't have enough resource: cpu"}));
+    world.step();
+}
+
+/// Until the refused pod is replaced, and the new one bound.
+fn replace(world: &mut World, refused: &str) {
+    while world.pods.contains_key(refused) {
+        world.step();
+        world.run_kubelets();
+        world.pass(1);
+    }
+    world.step();
+    world.run_kubelets();
+}
+
+#[test]
+fn pods_that_a_node_refuses_again_and_again_are_told_of_until_one_runs() {
+    let mut world = World::settled(2, json!({}));
+    for times in 0..4 {
+        refuse(&mut world);
+        let told = blocked(&world);
+        assert_eq!(told.is_some(), times >= 2, "after {times} others: {told:?}");
+        if let Some((reason, message)) = told {
+            assert_eq!(reason, "PodsFail");
+            for words in ["pods on node n0", "OutOfcpu: Node didn't have enough resource: cpu", "make room on the node"]
+            {
+                assert!(message.contains(words), "{message}");
+            }
+        }
+        let refused = world.pod_of("n0");
+        replace(&mut world, &refused);
+        world.step();
+        assert_eq!(blocked(&world).is_some(), times >= 2, "the next one is on its way");
+    }
+    // A controller that has just begun knows of no others, and the cause stays told.
+    world.ended.clear();
+    refuse(&mut world);
+    assert_eq!(blocked(&world).unwrap().0, "PodsFail");
+    world.settle();
+    assert_eq!(blocked(&world), None, "it runs");
+}
+
+#[test]
+fn a_set_that_no_node_fits_says_so_and_is_not_blocked() {
+    let mut world = World::settled(2, json!({"template": {"spec": {"nodeSelector": {"disk": "fast"}}}}));
+    world.change_node(
+        "n1",
+        &json!({"metadata": {"labels": {"disk": "fast"}}, "spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}),
+    );
+    world.settle();
+    let plan = world.plan();
+    let words = "no node is to have a pod: of 2, 1 are kept out by a taint, or by their cordon, and 1 by nodeName";
+    assert!(waits(&plan).iter().any(|reason| reason.starts_with(words)), "{plan:?}");
+    assert_eq!(blocked(&world), None);
+}
+
+#[test]
+fn a_pod_whose_node_is_away_is_not_looked_for_in_its_log() {
+    let mut world = World::settled(2, json!({}));
+    let (pod, since) = (world.pod_of("n1"), json!(world.now()));
+    let condition = |type_: &str, status: &str| json!({"type": type_, "status": status, "lastTransitionTime": since});
+    let conditions =
+        json!([condition("ContainersReady", "True"), condition("KruisePodReady", "True"), condition("Ready", "False")]);
+    world.set_ready("n1", false);
+    change(&mut world, &pod, &json!({"conditions": conditions}));
+    let plan = world.step();
+    assert!(waits(&plan).iter().any(|reason| reason.contains("when its node n1 is not Ready")), "{plan:?}");
+    world.pass(61);
+    world.step();
+    let (reason, message) = blocked(&world).unwrap();
+    assert!(reason == "PodNotReady" && message.ends_with("see whether the node is up"), "{message}");
+}
+
+#[test]
+fn a_pod_that_a_hook_keeps_from_its_deletion_is_waited_for() {
+    let labels = json!({"labels": {"app": "log", "keep": "true"}});
+    let hook = json!({"preDelete": {"labelsHandler": {"keep": "true"}}});
+    let mut world = World::settled(2, json!({"lifecycle": hook, "template": {"metadata": labels}}));
+    world.change_node("n0", &json!({"spec": {"taints": [{"key": "k", "value": "v", "effect": "NoExecute"}]}}));
+    world.settle();
+    let plan = world.plan();
+    assert_eq!(waits(&plan), ["is to be deleted (none may run on node n0), and hook preDelete holds it"]);
+}

@@ -122,7 +122,8 @@ pub fn revisions(
 fn new_revision(scene: &Scene<'_>, template: &Value, number: i64, annotations: &BTreeMap<String, String>) -> Value {
     let workload = &scene.workload;
     let taken = |name: &str| scene.revisions.iter().any(|revision| *revision.metadata.name == *name);
-    let data = revision::data(template);
+    let newest = scene.revisions.last().map(AsRef::as_ref);
+    let data = revision::data_like(newest, template);
     let mut hashes = (0..100).map(|more| revision::hash(&data, workload.collisions.wrapping_add(more)));
     let hash = hashes.find(|hash| !taken(&revision::revision_name(workload.name(), hash))).unwrap_or_default();
     let mut labels =

@@ -78,6 +78,24 @@ pub fn canonical(template: &Value) -> Value {
     canonical
 }
 
+/// The form in which Kubernetes itself, and what is built with its libraries since 1.34, keep a template: times that are null
+/// are left out.
+pub fn undated(mut canonical: Value) -> Value {
+    forget_null_times(&mut canonical);
+    canonical
+}
+
+fn forget_null_times(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|name, value| name != "creationTimestamp" || !value.is_null());
+            map.values_mut().for_each(forget_null_times);
+        }
+        Value::Array(list) => list.iter_mut().for_each(forget_null_times),
+        _ => {}
+    }
+}
+
 /// JSON text as Go's encoder writes it: what has a meaning in HTML is escaped.
 pub fn text(value: &Value) -> String {
     escaped(&value.to_string())

@@ -164,7 +164,19 @@ pub fn same(a: &str, b: &str) -> bool {
 
 /// The `data` that a template is kept as. As text it is [`form::text`].
 pub fn data(template: &Value) -> Value {
-    let mut template = form::canonical(template);
+    kept(form::canonical(template))
+}
+
+/// The same, in the form of the newest revision: who wrote that compares bytes, and may get the workload back.
+pub fn data_like(newest: Option<&Revision>, template: &Value) -> Value {
+    let canonical = form::canonical(template);
+    let leaves_times_out = newest
+        .map(Revision::template)
+        .and_then(|held| Some(!held.get("metadata")?.as_object()?.contains_key("creationTimestamp")));
+    kept(if leaves_times_out.unwrap_or_default() { form::undated(canonical) } else { canonical })
+}
+
+fn kept(mut template: Value) -> Value {
     if let Some(map) = template.as_object_mut() {
         map.insert("$patch".into(), "replace".into());
     }

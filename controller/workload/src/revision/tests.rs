@@ -116,6 +116,35 @@ fn a_template_is_recognised_in_the_history() {
 }
 
 #[test]
+fn a_new_revision_has_the_form_of_the_newest() {
+    let claim = json!({"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {"resources": {}}}}});
+    let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"volumes": [claim]}});
+    let openkruise = r#"{"spec":{"template":{"$patch":"replace","metadata":{"creationTimestamp":null},"spec":{}}}}"#;
+    let kubernetes = r#"{"spec":{"template":{"$patch":"replace","metadata":{"labels":{"app":"web"}},"spec":{}}}}"#;
+    let nameless = r#"{"spec":{"template":{"$patch":"replace","spec":{}}}}"#;
+    let dated = r#"{"spec":{"template":{"$patch":"replace","metadata":{"creationTimestamp":null,"labels":{"app":"web"}},"spec":{"volumes":[{"ephemeral":{"volumeClaimTemplate":{"metadata":{"creationTimestamp":null},"spec":{"resources":{}}}},"name":"v"}]}}}}"#;
+    let undated = r#"{"spec":{"template":{"$patch":"replace","metadata":{"labels":{"app":"web"}},"spec":{"volumes":[{"ephemeral":{"volumeClaimTemplate":{"metadata":{},"spec":{"resources":{}}}},"name":"v"}]}}}}"#;
+    let table = [
+        ("no history", None, dated),
+        ("OpenKruise's", Some(openkruise), dated),
+        ("Kubernetes'", Some(kubernetes), undated),
+        ("one without metadata", Some(nameless), dated),
+    ];
+    for (what, newest, expected) in table {
+        let held = newest.map(|text| Revision {
+            metadata: Metadata::default(),
+            revision: 1,
+            data: serde_json::from_str(text).unwrap(),
+        });
+        let text = form::text(&data_like(held.as_ref(), &template));
+        assert_eq!(text, expected, "{what}");
+        let made = Revision { metadata: Metadata::default(), revision: 2, data: serde_json::from_str(&text).unwrap() };
+        let made = [Arc::new(made)];
+        assert_eq!(recognise(&template, &made), Recognised::Newest(made[0].clone()), "{what}");
+    }
+}
+
+#[test]
 fn duplicates_are_found_by_what_they_hold_and_the_newest_of_them_is_kept() {
     let (a, b) = (json!({"spec": {"a": 1}}), json!({"spec": {"b": 2}}));
     // The same in another spelling: the types leave this out.

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::mark::Verdict;
 use super::round::{Place, Round, without_nodes};
-use super::settings::{Settings, settings};
+use super::settings::Settings;
 use super::{Snapshot, is_finished};
 
 /// How long a job is without nodes before that is told: one may be about to join.
@@ -23,13 +23,20 @@ const POD_FAILED: &str = "PodFailed";
 const NO_CAUSE: &str = "PodNotReady";
 
 /// Brings the condition among those of `new` up to date. A job that has ended is not held back.
-pub(super) fn set(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, new: &mut BroadcastJobStatus, now: Timestamp) {
+pub(super) fn set(
+    snapshot: &Snapshot,
+    stand: Option<(&Settings, &Round<'_>)>,
+    plan: &Plan,
+    outcome: &Outcome,
+    new: &mut BroadcastJobStatus,
+    now: Timestamp,
+) {
     let scene = snapshot.scene();
     let mut causes = stuck::of_writes(&scene, plan, outcome, now);
     causes.extend(taken(snapshot, outcome, now));
-    if let Ok(settings) = settings(&snapshot.job) {
-        causes.extend(nowhere(snapshot, &settings, new, now));
-        causes.extend(paused(snapshot, &settings, outcome, now));
+    if let Some(stand) = stand {
+        causes.extend(nowhere(snapshot, stand, new, now));
+        causes.extend(paused(snapshot, stand, outcome, now));
     }
     causes.extend(stuck::of_pods(&scene, plan, now));
     causes.retain(|cause| cause.reason != NO_CAUSE);
@@ -55,23 +62,32 @@ pub(super) fn set(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, new: &mut
 }
 
 /// The job has no node, and cannot be completed without.
-fn nowhere(snapshot: &Snapshot, settings: &Settings, new: &BroadcastJobStatus, now: Timestamp) -> Option<Cause> {
+fn nowhere(
+    snapshot: &Snapshot,
+    (settings, round): (&Settings, &Round<'_>),
+    new: &BroadcastJobStatus,
+    now: Timestamp,
+) -> Option<Cause> {
     if !settings.ends || new.desired > 0 {
         return None;
     }
-    let why = without_nodes(snapshot, settings, &Round::of(snapshot, settings, now))?;
+    let why = without_nodes(snapshot, settings, round)?;
     let from = new.start_time.as_ref().and_then(|start| start.0.checked_add(LASTING).ok()).unwrap_or(now);
     let message = format!("{}: {why}; correct spec.template.spec, or add a node that fits", snapshot.scene().workload);
     Some(Cause::new(Grade::Lasting, "NoNode", message, from))
 }
 
 /// A pod has failed, and somebody is to look at it. A job that its author paused is not held back.
-fn paused(snapshot: &Snapshot, settings: &Settings, outcome: &Outcome, now: Timestamp) -> Option<Cause> {
+fn paused(
+    snapshot: &Snapshot,
+    (settings, round): (&Settings, &Round<'_>),
+    outcome: &Outcome,
+    now: Timestamp,
+) -> Option<Cause> {
     let (job, workload) = (&snapshot.job, snapshot.scene().workload);
     if settings.failure != FailurePolicyType::Pause || !(job.spec.paused || outcome.failures.is_empty()) {
         return None;
     }
-    let round = Round::of(snapshot, settings, now);
     let has_failed = |place: &&Place<'_>| place.verdict().is_some_and(|verdict| verdict != Verdict::Succeeded);
     let mut failed: Vec<_> = round.places.iter().filter(has_failed).collect();
     let is_open = failed.iter().any(|place| place.verdict() == Some(Verdict::Failed));

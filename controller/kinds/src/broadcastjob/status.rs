@@ -26,13 +26,14 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
     if new.phase.is_empty() {
         new.phase = phase::RUNNING.to_owned();
     }
-    if plan.refusal.is_none()
-        && let Ok(settings) = settings(job)
-    {
+    let settings = settings(job).ok();
+    let round = settings.as_ref().map(|settings| Round::of(snapshot, settings, now));
+    let stand = settings.as_ref().zip(round.as_ref());
+    if let Some(stand) = stand.filter(|_| plan.refusal.is_none()) {
         new.start_time = old.start_time.or(Some(Time(now)));
-        count(snapshot, &settings, plan, outcome, &mut new, now);
+        count(snapshot, stand, plan, outcome, &mut new, now);
     }
-    blocked::set(snapshot, plan, outcome, &mut new, now);
+    blocked::set(snapshot, stand, plan, outcome, &mut new, now);
     new
 }
 
@@ -47,13 +48,13 @@ pub fn is_urgent(old: Option<&BroadcastJobStatus>, new: &BroadcastJobStatus) -> 
 
 fn count(
     snapshot: &Snapshot,
-    settings: &Settings,
+    (settings, round): (&Settings, &Round<'_>),
     plan: &Plan,
     outcome: &Outcome,
     new: &mut BroadcastJobStatus,
     now: Timestamp,
 ) {
-    let (job, round) = (&snapshot.job, Round::of(snapshot, settings, now));
+    let job = &snapshot.job;
     let end = round.end(job, settings, now);
     let is_failed = matches!(end, Some(End::FailedPod | End::Deadline));
     // Whoever resumes has seen what has failed by then, and may do so as soon as the pause is seen.
@@ -94,7 +95,7 @@ fn count(
         Some(End::Pause) | None => return,
     };
     if let Some(end) = end {
-        finish(new, type_, words(snapshot, end, &round), now);
+        finish(new, type_, words(snapshot, end, round), now);
     }
 }
 

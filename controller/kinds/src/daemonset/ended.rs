@@ -43,15 +43,18 @@ pub(super) fn has_ended(pod: &Pod) -> bool {
 
 /// How often in a row pods of the present template ended on the node.
 pub(super) fn times(snapshot: &Snapshot, node: &str) -> u32 {
+    of_node(snapshot, node).map_or(0, |ended| ended.times)
+}
+
+fn of_node<'a>(snapshot: &'a Snapshot, node: &str) -> Option<&'a Ended> {
     let generation = snapshot.set.metadata.generation.unwrap_or_default();
-    snapshot.ended.get(node).filter(|ended| ended.generation == generation).map_or(0, |ended| ended.times)
+    snapshot.ended.get(node).filter(|ended| ended.generation == generation)
 }
 
 /// How long a pod that has ended stays yet.
 pub(super) fn rest(snapshot: &Snapshot, pod: &Pod, now: Timestamp) -> SignedDuration {
-    let generation = snapshot.set.metadata.generation.unwrap_or_default();
-    let ended = snapshot.ended.get(node_of(pod)).filter(|ended| ended.generation == generation);
-    let rest = ended.map_or(SignedDuration::ZERO, |ended| ended.stays() - now.duration_since(ended.last));
+    let rest = of_node(snapshot, node_of(pod))
+        .map_or(SignedDuration::ZERO, |ended| ended.stays() - now.duration_since(ended.last));
     rest.max(SignedDuration::ZERO)
 }
 

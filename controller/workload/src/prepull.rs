@@ -18,6 +18,7 @@ use crate::plan::Refusal;
 use crate::podset::Workload;
 use crate::pull;
 use crate::resource::Resource;
+use crate::stuck::{Cause, Grade};
 
 /// Seconds after which a node gives up, all tries together: as for jobs that never end.
 const DEADLINE_SECONDS: i64 = 1800;
@@ -39,13 +40,11 @@ pub fn check(workload: &Workload<'_>) -> Result<(), Refusal> {
     })
 }
 
-/// The reason in a condition for what [`unserved`] says.
-pub const UNSERVED: &str = "NotPrepulled";
-
-/// Why a workload's images are not pulled although it asks for that, in words; `None` where they are, or it does not.
-pub fn unserved(workload: &Workload<'_>, gates: Gates) -> Option<String> {
+/// Why a workload's images are not pulled although it asks for that; `None` where they are, or it does not.
+pub fn unserved(workload: &Workload<'_>, gates: Gates, now: Timestamp) -> Option<Cause> {
     let why = pull::closed(gates).filter(|_| is_asked_for(workload.metadata))?;
-    Some(format!("{workload}: metadata.annotations[{PREPULL_ON_JOIN}] has no effect, for {why}"))
+    let message = format!("{workload}: metadata.annotations[{PREPULL_ON_JOIN}] has no effect, for {why}");
+    Some(Cause::new(Grade::Hazard, "NotPrepulled", message, now))
 }
 
 /// The images of a pod template, its init containers' too, each once, as the jobs that would pull them.
@@ -151,9 +150,13 @@ mod tests {
                 assert!(refusal.message.starts_with(&says), "{}", refusal.message);
             }
             let open = Gates::default().with(Gate::ImagePullJob, true);
-            assert_eq!(unserved(&workload, open), None);
-            let closed = unserved(&workload, open.with(Gate::ImagePullJob, false));
-            assert_eq!(closed.is_some_and(|why| why.contains("ImagePullJobGate is off")), asks, "{value:?}");
+            assert_eq!(unserved(&workload, open, NOW), None);
+            let closed = unserved(&workload, open.with(Gate::ImagePullJob, false), NOW);
+            assert_eq!(
+                closed.is_some_and(|cause| cause.message.contains("ImagePullJobGate is off")),
+                asks,
+                "{value:?}"
+            );
         }
     }
 

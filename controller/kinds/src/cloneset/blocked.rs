@@ -19,8 +19,7 @@ pub(super) fn set(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, new: &mut
     let hazard = overlap::message(snapshot).map(|message| Cause::new(Grade::Hazard, overlap::REASON, message, now));
     let no_budget = no_budget(snapshot, new).map(|message| Cause::new(Grade::Refused, "NoBudget", message, now));
     causes.extend(hazard.into_iter().chain(no_budget));
-    let unserved = prepull::unserved(&scene.workload, snapshot.gates);
-    causes.extend(unserved.map(|message| Cause::new(Grade::Hazard, prepull::UNSERVED, message, now)));
+    causes.extend(prepull::unserved(&scene.workload, snapshot.gates, now));
     causes.extend(stuck::of_pods(&scene, plan, now));
     let cause = match stuck::gravest(causes, scene.workload.blocked, now) {
         Some((_, true)) => return,

@@ -41,8 +41,7 @@ pub(super) fn set(
     causes.extend(not_ready(snapshot, places, plan, now));
     causes.extend(host_ports(snapshot, plan, now));
     causes.extend(failing(snapshot, places, now));
-    let unserved = prepull::unserved(&scene.workload, snapshot.gates);
-    causes.extend(unserved.map(|message| Cause::new(Grade::Hazard, prepull::UNSERVED, message, now)));
+    causes.extend(prepull::unserved(&scene.workload, snapshot.gates, now));
     // A node that only bears its pod is left alone, and so is the pod.
     let borne = places.by_node.values().filter(|place| place.fit == Fit::MayStay).flat_map(|place| &place.pods);
     let borne: Uids = borne.map(|pod| pod.metadata.uid.clone()).collect();

@@ -19,8 +19,6 @@ use crate::phases::{self, NAMESPACE, Place, Ports, Program, Recipe, Stage};
 const SET: &str = "db";
 /// The app that SidecarSets select.
 const SELECTED: &str = "with-sidecars";
-/// Pods that are created to run, so that they get a record.
-const RUNNING: &str = "pods without a record, which run";
 /// A scheduler that there is not.
 const NOBODY: &str = "nobody";
 const HISTOGRAM: &str = "apiserver_admission_webhook_admission_duration_seconds";
@@ -104,28 +102,28 @@ async fn measure(options: &Options, stage: &Stage, recipe: &Recipe) -> Result<()
     )
     .await?;
     println!("{:<34} {:>7} {:>9} {:>9} {:>9} {:>9}", "", "calls", "mean ms", "<= 5 ms", "<= 25 ms", "pods/s");
-    create(options, stage, "pods without a record", SET, &owner).await?;
+    create(options, stage, "pods without a record", SET, &owner, options.all_run).await?;
     delete(stage).await?;
-    create(options, stage, RUNNING, SET, &owner).await?;
+    create(options, stage, "pods without a record, which run", SET, &owner, true).await?;
     let all = |state: &Value| state["status"]["podStates"].as_object().is_some_and(|all| all.len() == options.pods);
     objects::until(&stage.client, NAMESPACE, kind::PERSISTENT_POD_STATE, SET, PATIENCE, all).await?;
     delete(stage).await?;
-    create(options, stage, "pods with one, pinned", SET, &owner).await?;
+    create(options, stage, "pods with one, pinned", SET, &owner, options.all_run).await?;
     let pods = objects::list(&stage.client, NAMESPACE, kind::POD, "").await?;
     let pinned = pods.iter().filter(|pod| pod["spec"]["nodeSelector"].is_object()).count();
     println!("{pinned} of {} pods are pinned.", pods.len());
     delete(stage).await?;
-    create(options, stage, "pods of nobody", SET, &Value::Null).await?;
+    create(options, stage, "pods of nobody", SET, &Value::Null, options.all_run).await?;
     delete(stage).await?;
     make_sidecar_sets(options.sidecar_sets, stage).await?;
     // What their making was to the apiserver is over before it is asked how long it waits.
     sleep(SETTLED).await;
-    create(options, stage, "pods that SidecarSets select", SELECTED, &Value::Null).await?;
+    create(options, stage, "pods that SidecarSets select", SELECTED, &Value::Null, options.all_run).await?;
     let pods = objects::list(&stage.client, NAMESPACE, kind::POD, "").await?;
     let injected = pods.iter().filter(|pod| pod["spec"]["containers"].as_array().is_some_and(|all| all.len() == 3));
     println!("{} of {} pods have two sidecars.", injected.count(), pods.len());
     delete(stage).await?;
-    create(options, stage, "pods that none selects", SET, &Value::Null).await?;
+    create(options, stage, "pods that none selects", SET, &Value::Null, options.all_run).await?;
     println!(
         "By the apiserver's histogram, which knows 5 ms and 25 ms; {} pods each, {} a second{}.",
         options.pods,
@@ -182,16 +180,15 @@ pub(crate) fn is_asked(set: &Value) -> bool {
 }
 
 /// Creates the pods at the rate that is asked for, and prints what the webhook took.
-async fn create(options: &Options, stage: &Stage, what: &str, app: &str, owner: &Value) -> Result<()> {
+async fn create(options: &Options, stage: &Stage, what: &str, app: &str, owner: &Value, run: bool) -> Result<()> {
     let before = Histogram::read(stage).await?;
     let template = &objects::clone_set(SET, 1, "db:1", &json!({}))["spec"]["template"];
-    let runs = options.all_run || what == RUNNING;
     let (begun, pause) = (Instant::now(), Duration::from_secs(1) / options.rate);
     stream::iter(0..u32::try_from(options.pods)?)
         .map(|number| {
             let mut pod = template.clone();
             (pod["apiVersion"], pod["kind"]) = (json!("v1"), json!("Pod"));
-            if !runs {
+            if !run {
                 pod["spec"]["schedulerName"] = json!(NOBODY);
             }
             pod["metadata"] = json!({

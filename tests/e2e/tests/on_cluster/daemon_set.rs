@@ -75,13 +75,7 @@ pub(crate) async fn a_change_goes_in_place_node_by_node(case: &Case) -> Result<(
     done(case, NODES, 1).await?;
     let last = node(3);
     ensure!(by_node(case).await?[&last].restarts() == 1, "the last node is updated first");
-    let rest = json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}});
-    case.patch(kind::DAEMON_SET, SET, rest).await?;
-    done(case, NODES, NODES).await?;
-    for (name, after) in by_node(case).await? {
-        let was = &before[&name];
-        ensure!(was.uid == after.uid && was.ip == after.ip && after.restarts() == 1, "{was:?} is now {after:?}");
-    }
+    the_rest_follows_in_place(case, &before).await?;
     let text = case.kubectl(&["get", "ads", "-n", &case.namespace, SET]).await?;
     let columns: Vec<_> = text.lines().next().unwrap_or_default().split_whitespace().collect();
     ensure!(columns == ["NAME", "DESIRED", "CURRENT", "READY", "UP-TO-DATE", "AVAILABLE", "AGE"], "{text}");
@@ -93,6 +87,18 @@ pub(crate) async fn a_change_goes_in_place_node_by_node(case: &Case) -> Result<(
     let after = by_node(case).await?;
     ensure!(before.iter().all(|(name, was)| was.uid != after[name].uid), "{after:?}");
     case.told(SET, |event| event.contains("SuccessfulUpdatePodInPlace")).await.map(drop)
+}
+
+/// Lifts the partition: then each pod of before has restarted once, in its place.
+async fn the_rest_follows_in_place(case: &Case, before: &BTreeMap<String, PodView>) -> Result<()> {
+    let rest = json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}});
+    case.patch(kind::DAEMON_SET, SET, rest).await?;
+    done(case, NODES, NODES).await?;
+    for (name, after) in by_node(case).await? {
+        let was = &before[&name];
+        ensure!(was.uid == after.uid && was.ip == after.ip && after.restarts() == 1, "{was:?} is now {after:?}");
+    }
+    Ok(())
 }
 
 pub(crate) async fn another_time_restarts_containers_node_by_node(case: &Case) -> Result<()> {
@@ -107,13 +113,7 @@ pub(crate) async fn another_time_restarts_containers_node_by_node(case: &Case) -
     for (name, pod) in by_node(case).await? {
         ensure!(pod.restarts() == i32::from(name == node(3)), "the last node alone is its turn: {pod:?}");
     }
-    let rest = json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}});
-    case.patch(kind::DAEMON_SET, SET, rest).await?;
-    done(case, NODES, NODES).await?;
-    for (name, after) in by_node(case).await? {
-        let was = &before[&name];
-        ensure!(was.uid == after.uid && was.ip == after.ip && after.restarts() == 1, "{was:?} is now {after:?}");
-    }
+    the_rest_follows_in_place(case, &before).await?;
     case.told(SET, |event| event.contains("SuccessfulUpdatePodInPlace")).await.map(drop)
 }
 

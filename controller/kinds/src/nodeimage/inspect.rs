@@ -8,8 +8,7 @@ use berth_workload::inplace::exact::{self, NodeFacts, Verdict};
 use berth_workload::inplace::sidecars;
 use berth_workload::inplace::state::State;
 use berth_workload::inplace::steps::{self, Phase, phase};
-use berth_workload::node::image::NodeImage;
-use berth_workload::node::image::facts;
+use berth_workload::node::image::{NodeImage, facts};
 use berth_workload::pod::Pod;
 use serde::Serialize;
 

@@ -8,8 +8,7 @@ use std::sync::Arc;
 
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::{ImagePullPolicy, ImageTagPullPolicy, MAX_INSPECTED_PODS};
-use berth_workload::node::image::NodeImage;
-use berth_workload::node::image::{entry, is_asked_by, owners};
+use berth_workload::node::image::{NodeImage, entry, is_asked_by, owners};
 use berth_workload::plan::{Action, IfExists, Plan};
 use berth_workload::pod::Pod;
 use berth_workload::resource::NODE_IMAGES;

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::node::image::NodeImage;
 use berth_api::lifecycle::Lifecycle;
 use berth_api::names::label::SPECIFIED_DELETE;
 use berth_api::template::{PodTemplate, VolumeClaimTemplate};
@@ -18,6 +17,7 @@ use crate::inplace::exact::NodeFacts;
 use crate::inplace::resize::Ability;
 use crate::inplace::steps::{self, Phase};
 use crate::node::Node;
+use crate::node::image::NodeImage;
 use crate::node::image::facts;
 use crate::owner;
 use crate::plan::{Plan, Refusal};

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::node::image::NodeImage;
 use berth_api::image::split;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::ImagePullPhase;
@@ -11,6 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{Knobs, Stand, image_of, images, is_of, jobs, patience, waits_for};
 use crate::inplace::steps;
 use crate::lifecycle;
+use crate::node::image::NodeImage;
 use crate::node::image::entry;
 use crate::pod::Pod;
 use crate::podset::Scene;

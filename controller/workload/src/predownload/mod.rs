@@ -10,7 +10,6 @@ mod holding;
 
 use std::sync::Arc;
 
-use crate::node::image::NodeImage;
 use berth_api::IntOrString;
 use berth_api::inplace::wait_for_image;
 use berth_api::names::{GROUP, V1BETA1, annotation, label};
@@ -24,6 +23,7 @@ use serde_json::{Map, Value, json};
 
 use crate::inplace::change::{self, Change};
 use crate::inplace::steps;
+use crate::node::image::NodeImage;
 use crate::plan::{Action, Event, IfExists, Plan, Refusal, Step, Target};
 use crate::pod::{Pod, availability};
 use crate::podset::history::Revisions;

@@ -8,7 +8,6 @@ pub mod stop;
 #[cfg(test)]
 mod tests;
 
-use crate::node::image::NodeImage;
 use berth_api::names::condition::{PRE_RECREATE_GRACE, SIDECAR_TERMINATED};
 use berth_api::names::label::{NODE_TYPE, RECREATE_POD_UID, VIRTUAL_KUBELET};
 use berth_api::v1beta1::ContainerRecreateRequest as Request;
@@ -18,6 +17,7 @@ use berth_api::v1beta1::containerrecreaterequest::{
 use berth_api::v1beta1::nodeimage::{StopContainer, StopPhase, StoppedContainer};
 use jiff::{SignedDuration, Timestamp};
 
+use crate::node::image::NodeImage;
 use crate::pod::{ContainerStatus, Pod};
 
 /// Is the request over, or about to go?

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::node::image::NodeImage;
 use berth_api::v1beta1::ContainerRecreateRequest as Request;
 use berth_api::v1beta1::containerrecreaterequest::RecreatePhase;
 use berth_api::v1beta1::nodeimage::{MAX_STOPPED_CONTAINERS, StopContainer, StopPhase};
@@ -11,6 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{Course, Next, answer, current, grace_left, is_final, is_over, is_virtual, phase};
+use crate::node::image::NodeImage;
 use crate::pod::Pod;
 
 /// How long a question that nobody answers is kept after its request is over. A daemon that comes back must not begin with it, and one

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::node::image::NodeImage;
 use berth_api::names;
 use berth_api::v1beta1::nodeimage::{
     ImagePullPhase, ImagePullPolicy, ImageSpec, ImageTagPullPolicy, ImageTagSpec, ImageTagStatus, ReferenceObject,
@@ -17,6 +16,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, Value, json};
 
 use crate::merge_patch::merge_patch;
+use crate::node::image::NodeImage;
 
 /// After this time without a word from the node's daemon, a pull counts as failed.
 pub const RESPONSE_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);

@@ -1,9 +1,9 @@
 //! What a NodeImage says about one pod.
 
-use crate::node::image::NodeImage;
 use berth_api::v1beta1::nodeimage::InspectedContainer;
 
 use crate::inplace::exact::{Created, NodeFacts};
+use crate::node::image::NodeImage;
 use crate::pod::Pod;
 use berth_api::image::normalised;
 

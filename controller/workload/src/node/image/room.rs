@@ -4,10 +4,11 @@
 //! while it has less of it than is free. So one alone gets half of all, two get a third each, and there is always some left
 //! for the next.
 
-use crate::node::image::NodeImage;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::{ImageTagSpec, MAX_IMAGES, MAX_TAGS, SandboxConfig};
 use k8s_openapi::api::core::v1::ObjectReference;
+
+use crate::node::image::NodeImage;
 
 /// Most bytes of a NodeImage's images as JSON: every write of the object, also of its status, is one of all of it.
 pub const MAX_IMAGES_BYTES: usize = 192 * 1024;

@@ -1,0 +1,151 @@
+//! What is refused of the objects that a CRD lets pass.
+
+use serde_json::json;
+
+use super::*;
+
+fn fields(object: Value) -> Vec<String> {
+    violations(&object).into_iter().map(|violation| violation.field).collect()
+}
+
+#[test]
+fn an_annotation_that_is_true_or_false_is_nothing_else() {
+    for kind in ["CloneSet", "DaemonSet"] {
+        for (value, sound) in [("true", true), ("false", true), ("yes", false), ("True", false), ("", false)] {
+            let set = json!({"kind": kind, "metadata": {"annotations": {(PREPULL_ON_JOIN): value}}});
+            let expected = format!("metadata.annotations[{PREPULL_ON_JOIN}]");
+            assert_eq!(fields(set).contains(&expected), !sound, "{kind} {value:?}");
+        }
+    }
+}
+
+#[test]
+fn claims_that_follow_their_templates_change_in_size_alone() {
+    let set = |strategy: &str, names: &[&str], class: &str, storage: &str| {
+        let claim = |name: &&str| {
+            let resources = json!({"requests": {"storage": storage}});
+            json!({"metadata": {"name": name}, "spec": {"storageClassName": class, "resources": resources}})
+        };
+        let claims: Vec<_> = names.iter().map(claim).collect();
+        json!({"kind": "StatefulSet", "spec": {
+            "volumeClaimUpdateStrategy": {"type": strategy}, "volumeClaimTemplates": claims,
+        }})
+    };
+    let old = set("OnPodRollingUpdate", &["a", "b"], "fast", "1Gi");
+    for (new, expected) in [
+        (set("OnPodRollingUpdate", &["b", "a"], "fast", "2Gi"), vec![]),
+        (set("OnDelete", &["a"], "slow", "1Gi"), vec![]),
+        (set("OnPodRollingUpdate", &["a"], "fast", "1Gi"), vec!["spec.volumeClaimTemplates"]),
+        (set("OnPodRollingUpdate", &["a", "c"], "fast", "1Gi"), vec!["spec.volumeClaimTemplates"]),
+        (
+            set("OnPodRollingUpdate", &["a", "b"], "slow", "1Gi"),
+            vec![
+                "spec.volumeClaimTemplates[0].spec.storageClassName",
+                "spec.volumeClaimTemplates[1].spec.storageClassName",
+            ],
+        ),
+    ] {
+        let found: Vec<_> = new_violations(&new, Some(&old)).into_iter().map(|found| found.field).collect();
+        assert_eq!(found, expected, "{new}");
+    }
+    assert!(new_violations(&old, None).is_empty());
+    let old = set("OnDelete", &["a"], "fast", "1Gi");
+    for new in [
+        set("OnDelete", &["a", "b"], "fast", "1Gi"),
+        set("OnDelete", &["b"], "slow", "2Gi"),
+        set("OnPodRollingUpdate", &["a", "b"], "fast", "1Gi"),
+    ] {
+        assert_eq!(new_violations(&new, Some(&old)), [], "the pods get what they lack: {new}");
+    }
+}
+
+#[test]
+fn sound_objects_have_no_faults() {
+    let long = "a".repeat(63);
+    let selector = json!({
+        "matchLabels": {"app": "demo", "example.com/Tier_1.x": long, "empty": ""},
+        "matchExpressions": [{"key": "a", "operator": "In", "values": ["b", ""]}],
+    });
+    let order = json!({
+        "priorityStrategy": {"weightPriority": [{"weight": 1, "matchSelector": selector}], "orderPriority": [{"orderedKey": "a.b/c"}]},
+        "scatterStrategy": [{"key": "a", "value": "b"}],
+    });
+    let cloneset = |update: Value| {
+        json!({"kind": "CloneSet", "spec": {
+            "selector": selector, "updateStrategy": update, "scaleStrategy": {"podsToDelete": ["demo-x1"]},
+            "lifecycle": {"inPlaceUpdate": {"labelsHandler": {"example.com/in-use": "true"}}, "preDelete": {}},
+            "volumeClaimTemplates": [{"metadata": {"name": "data"}}, {"metadata": {"name": "data-2"}}],
+        }})
+    };
+    assert_eq!(violations(&cloneset(order.clone())), []);
+    assert_eq!(violations(&cloneset(json!({"rollingUpdate": order}))), []);
+    let job = json!({"kind": "ImagePullJob", "spec": {"selector": {"names": ["node-1.example.com"]}, "podSelector": selector}});
+    assert_eq!(violations(&job), []);
+    assert_eq!(violations(&json!({"kind": "NodeImage", "spec": {}})), []);
+    assert_eq!(violations(&json!(null)), []);
+}
+
+#[test]
+fn every_fault_names_its_field() {
+    let update = json!({
+        "priorityStrategy": {
+            "weightPriority": [{"matchSelector": {"matchLabels": {"ok": "-"}}}],
+            "orderPriority": [{"orderedKey": "a/b/c"}],
+        },
+        "scatterStrategy": [{"key": "", "value": "ok"}],
+    });
+    let cloneset = json!({"kind": "CloneSet", "spec": {
+        "selector": {"matchLabels": {"-app": "demo"}, "matchExpressions": [{"key": "A_/b", "values": ["ok", "not ok"]}]},
+        "updateStrategy": {"rollingUpdate": update},
+        "scaleStrategy": {"podsToDelete": ["ok", "Not"]},
+        "lifecycle": {"preDelete": {"labelsHandler": {"in use": "true"}}, "preNormal": {"labelsHandler": {"ok": "not ok"}}},
+        "volumeClaimTemplates": [{}, {"metadata": {"name": "data"}}, {"metadata": {"name": "data"}}, {"metadata": {"name": "a.b"}}],
+    }});
+    assert_eq!(
+        fields(cloneset),
+        [
+            "spec.selector.matchLabels",
+            "spec.selector.matchExpressions[0].key",
+            "spec.selector.matchExpressions[0].values[1]",
+            "spec.scaleStrategy.podsToDelete[1]",
+            "spec.updateStrategy.rollingUpdate.priorityStrategy.weightPriority[0].matchSelector.matchLabels[ok]",
+            "spec.updateStrategy.rollingUpdate.priorityStrategy.orderPriority[0].orderedKey",
+            "spec.updateStrategy.rollingUpdate.scatterStrategy[0].key",
+            "spec.lifecycle.preDelete.labelsHandler",
+            "spec.lifecycle.preNormal.labelsHandler[ok]",
+            "spec.volumeClaimTemplates[0].metadata.name",
+            "spec.volumeClaimTemplates[2].metadata.name",
+            "spec.volumeClaimTemplates[3].metadata.name",
+        ]
+    );
+    let job = json!({"kind": "ImagePullJob", "spec": {
+        "selector": {"names": ["node_1"], "matchLabels": {"a": "x".repeat(64)}}, "podSelector": {"matchLabels": {"a b": ""}}, "pullSecrets": [""],
+    }});
+    assert_eq!(
+        fields(job),
+        [
+            "spec.selector.matchLabels[a]",
+            "spec.podSelector.matchLabels",
+            "spec.selector.names[0]",
+            "spec.pullSecrets[0]"
+        ]
+    );
+}
+
+#[test]
+fn an_object_may_keep_its_faults() {
+    let of = |value: &str| json!({"kind": "CloneSet", "spec": {"selector": {"matchLabels": {"a": value}}}});
+    assert_eq!(new_violations(&of("a b"), Some(&of("a b"))), []);
+    assert_eq!(new_violations(&of("a b"), Some(&of("c d"))).len(), 1);
+    assert_eq!(new_violations(&of("a b"), None).len(), 1);
+}
+
+#[test]
+fn a_fault_reads_like_the_apiservers() {
+    let cloneset = json!({"kind": "CloneSet", "spec": {"selector": {"matchLabels": {"app": "a b"}}}});
+    let message = violations(&cloneset).first().unwrap().to_string();
+    assert!(
+        message
+            .starts_with("spec.selector.matchLabels[app]: Invalid value: \"a b\": is no label value: use at most 63")
+    );
+}

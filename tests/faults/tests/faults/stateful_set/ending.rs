@@ -93,6 +93,7 @@ fn name(object: &Value) -> String {
     object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
 }
 
+/// One that is to go is not ready: else the beginning would look like the end, where another takes its place.
 fn pod(pod: &Value) -> Value {
     let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
     let is_ready = conditions.any(|c| c["type"] == "Ready" && c["status"] == "True");
@@ -100,7 +101,8 @@ fn pod(pod: &Value) -> Value {
     let image = containers.find(|container| container["name"] == CONTAINER).map(|main| main["image"].clone());
     let labels = &pod["metadata"]["labels"];
     let state = &labels[label::LIFECYCLE_STATE];
-    json!({"image": image, "ready": is_ready, "revision": labels["controller-revision-hash"], "state": state,
+    let is_to_go = !pod["metadata"]["deletionTimestamp"].is_null() || !labels[label::SPECIFIED_DELETE].is_null();
+    json!({"image": image, "ready": is_ready && !is_to_go, "revision": labels["controller-revision-hash"], "state": state,
            "selector": pod["spec"]["nodeSelector"]})
 }
 

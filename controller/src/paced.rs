@@ -1,39 +1,66 @@
-//! When statuses were written last, of a kind whose statuses keep a pace.
+//! Statuses that are written once in a second at most. While thousands of pods come to be ready, each changes the numbers.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use berth_runtime::driver::Next;
+use berth_runtime::{Object, Store};
+use berth_workload::plan::{Outcome, Plan};
+use serde::Serialize;
 
-/// By uid of objects of one kind. What is longer ago than the pace is forgotten: it holds nothing up any more.
-#[derive(Debug)]
-pub(crate) struct Paced {
-    pace: Duration,
-    written: Mutex<HashMap<String, Instant>>,
-}
+use crate::acting::Acting;
+
+/// At least between two writes of one status.
+const PACE: Duration = Duration::from_secs(1);
+
+/// When statuses were written last, by uid of objects of one kind. What is longer ago than the pace is forgotten.
+#[derive(Debug, Default)]
+pub(crate) struct Paced(Mutex<HashMap<String, Instant>>);
 
 impl Paced {
-    /// For statuses that are written once in so long a time.
-    pub(crate) fn new(pace: Duration) -> Self {
-        Self { pace, written: Mutex::default() }
+    /// Carries out a plan for an object, as [`Acting::carry_out`] does. A status that was written less than a second ago is written
+    /// when the second is over, as it is by then: so the last numbers always are.
+    pub(crate) async fn carry_out<T: Object, S: Serialize + PartialEq>(
+        &self,
+        acting: &Acting,
+        plan: &Plan,
+        store: &Store<T>,
+        object: &T,
+        (old, status): (&S, impl FnOnce(&Outcome) -> S),
+    ) -> Next {
+        let (mut wait, mut is_written) = (None, false);
+        let in_time = |outcome: &Outcome| {
+            let new = status(outcome);
+            if new != *old {
+                wait = self.wait(object.uid());
+                is_written = wait.is_none();
+            }
+            is_written.then_some(new)
+        };
+        let next = acting.carry_out(plan, store, object, (old, in_time)).await;
+        if is_written {
+            self.note(object.uid());
+        }
+        wait.map_or(next.clone(), |wait| at_latest(next, wait))
     }
 
-    /// How long it is since the status of this object was written, unless that is long ago.
-    pub(crate) fn since(&self, uid: &str) -> Option<Duration> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner).get(uid).map(Instant::elapsed)
+    /// How long the status of this object is not to be written yet.
+    fn wait(&self, uid: &str) -> Option<Duration> {
+        let since = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(uid).map(Instant::elapsed)?;
+        PACE.checked_sub(since).filter(|wait| !wait.is_zero())
     }
 
     /// It was written now.
-    pub(crate) fn note(&self, uid: &str) {
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        written.retain(|_, at| at.elapsed() < self.pace);
+    fn note(&self, uid: &str) {
+        let mut written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        written.retain(|_, at| at.elapsed() < PACE);
         written.insert(uid.to_owned(), Instant::now());
     }
 }
 
 /// Looks again after this time at the latest; what has failed is looked at again soon anyhow.
-pub(crate) fn at_latest(next: Next, wait: Duration) -> Next {
+fn at_latest(next: Next, wait: Duration) -> Next {
     match next {
         Next::Done => Next::After(wait),
         Next::After(other) => Next::After(other.min(wait)),
@@ -46,15 +73,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_long_ago_is_forgotten() {
-        let paced = Paced::new(Duration::from_secs(60));
-        assert_eq!(paced.since("a"), None);
+    fn a_status_waits_for_the_rest_of_its_second() {
+        let paced = Paced::default();
+        assert_eq!(paced.wait("a"), None);
         paced.note("a");
-        assert!(paced.since("a").is_some_and(|since| since < Duration::from_secs(60)));
-        let paced = Paced::new(Duration::ZERO);
-        paced.note("a");
+        assert!(paced.wait("a").is_some_and(|wait| wait <= PACE));
+        assert_eq!(paced.wait("b"), None);
+        let long_ago = Instant::now().checked_sub(PACE).unwrap();
+        *paced.0.lock().unwrap().get_mut("a").unwrap() = long_ago;
+        assert_eq!(paced.wait("a"), None);
         paced.note("b");
-        assert!(paced.since("a").is_none() && paced.since("b").is_some());
+        assert!(!paced.0.lock().unwrap().contains_key("a"), "what is long ago is forgotten");
     }
 
     #[test]

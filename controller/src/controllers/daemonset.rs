@@ -3,12 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use berth_api::v1beta1::daemonset::DaemonSet;
-use berth_kinds::daemonset::{
-    Ended, News, Orphans, PACE, Snapshot, decide, hooks, is_another, namesakes, noted, status, waits,
-};
+use berth_kinds::daemonset::{Ended, News, Orphans, Snapshot, decide, hooks, is_another, namesakes, noted, status};
 use berth_runtime::driver::Next;
 use berth_runtime::object::owner_key;
 use berth_runtime::queue::Queue;
@@ -20,13 +17,13 @@ use berth_workload::node::Node;
 use berth_workload::plan::{Outcome, Plan};
 use berth_workload::pod::Metadata;
 use berth_workload::podset::Phases;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use crate::acting::{Acting, LARGE};
 use crate::change::{self, each};
 use crate::controllers::Controller;
 use crate::controllers::nodeimage::PREPULLED_DAEMON_SETS;
-use crate::paced::{Paced, at_latest};
+use crate::paced::Paced;
 use crate::podset::{Observed, PodSetReads, wake_owner};
 use crate::reads::{Read, Reader};
 use crate::told::Told;
@@ -68,7 +65,7 @@ impl Controller for Reads {
             of_pods: PodSetReads::new(reader),
             told: Told::default(),
             ended: EndedPods::default(),
-            paced: Paced::new(PACE.unsigned_abs()),
+            paced: Paced::default(),
         }
     }
 
@@ -207,17 +204,6 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<DaemonSet>) -> Next
         let mut all = reads.ended.lock().unwrap_or_else(PoisonError::into_inner);
         all.entry(set.uid().to_owned()).or_default().extend(ended);
     }
-    let (mut wait, mut is_written) = (Duration::ZERO, false);
-    let status = |outcome: &Outcome| {
-        let new = turn::alone(is_large, || status(&snapshot, &plan, outcome, now));
-        let since = reads.paced.since(set.uid()).and_then(|since| SignedDuration::try_from(since).ok());
-        wait = waits(set.0.status.as_ref(), new.as_ref(), since).unsigned_abs();
-        is_written = wait.is_zero() && new != set.0.status;
-        is_written.then_some(new)
-    };
-    let next = acting.carry_out(&plan, &reads.sets, set, (&set.0.status, status)).await;
-    if is_written {
-        reads.paced.note(set.uid());
-    }
-    if wait.is_zero() { next } else { at_latest(next, wait) }
+    let status = |outcome: &Outcome| turn::alone(is_large, || status(&snapshot, &plan, outcome, now));
+    reads.paced.carry_out(acting, &plan, &reads.sets, set, (&set.0.status, status)).await
 }

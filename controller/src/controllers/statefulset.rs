@@ -22,6 +22,7 @@ use jiff::Timestamp;
 use crate::acting::{Acting, LARGE};
 use crate::change::{self, each};
 use crate::controllers::{Controller, persistentpodstate};
+use crate::paced::Paced;
 use crate::podset::{Observed, PodSetReads};
 use crate::reads::{Read, Reader};
 use crate::told::Told;
@@ -35,6 +36,7 @@ pub(crate) struct Reads {
     states: Arc<Store<Watched<PersistentPodState>>>,
     pub(crate) of_pods: PodSetReads,
     told: Told,
+    paced: Paced,
 }
 
 impl CustomResource for StatefulSet {
@@ -52,7 +54,13 @@ impl Controller for Reads {
     const NAME: &'static str = "statefulset";
 
     fn new(reader: &mut Reader<'_>) -> Self {
-        Self { sets: reader.read(), states: reader.read(), of_pods: PodSetReads::new(reader), told: Told::default() }
+        Self {
+            sets: reader.read(),
+            states: reader.read(),
+            of_pods: PodSetReads::new(reader),
+            told: Told::default(),
+            paced: Paced::default(),
+        }
     }
 
     /// Wakes a StatefulSet when it, one of its pods, revisions or claims, or a pod with the name of one of its own changes.
@@ -188,6 +196,6 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<StatefulSet>) -> Ne
         Ok(decided) => decided,
         Err(next) => return next,
     };
-    let status = |outcome: &Outcome| Some(turn::alone(is_large, || status(&snapshot, &plan, outcome, now)));
-    acting.carry_out(&plan, &reads.sets, set, (&set.0.status, status)).await
+    let status = |outcome: &Outcome| turn::alone(is_large, || status(&snapshot, &plan, outcome, now));
+    reads.paced.carry_out(acting, &plan, &reads.sets, set, (&set.0.status, status)).await
 }

@@ -6,7 +6,7 @@ use berth_workload::plan::{Outcome, Plan};
 use berth_workload::pod::{Pod, availability};
 use berth_workload::podset::history;
 use berth_workload::revision::{self, REVISION_LABEL, Recognised, short};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::places::{Place, Places, has_generation};
 use super::{Snapshot, blocked};
@@ -66,43 +66,4 @@ fn count(snapshot: &Snapshot, places: &Places<'_>, updated: &str, status: &mut D
 
 fn number(value: usize) -> i32 {
     i32::try_from(value).unwrap_or(i32::MAX)
-}
-
-/// At least between two writes of a status. While thousands of pods come to be ready, each changes it.
-pub const PACE: SignedDuration = SignedDuration::from_secs(1);
-
-/// How long a status waits before it is written, where the last one was written so long ago. What it says by then is written, and so
-/// the last numbers always are.
-pub fn waits(
-    old: Option<&DaemonSetStatus>,
-    new: Option<&DaemonSetStatus>,
-    since: Option<SignedDuration>,
-) -> SignedDuration {
-    let wait = since.filter(|_| old != new).map_or(SignedDuration::ZERO, |since| PACE - since);
-    wait.max(SignedDuration::ZERO)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_status_that_differs_is_written_once_in_a_second() {
-        let of = |ready| Some(DaemonSetStatus { number_ready: ready, ..DaemonSetStatus::default() });
-        let milliseconds = SignedDuration::from_millis;
-        for (old, new, since, wait) in [
-            (None, of(0), None, 0),
-            (of(0), of(1), None, 0),
-            (of(0), of(1), Some(0), 1000),
-            (of(0), of(1), Some(999), 1),
-            (of(0), of(1), Some(1000), 0),
-            (of(0), of(1), Some(i64::from(i32::MAX)), 0),
-            (None, of(1), Some(400), 600),
-            (of(1), of(1), Some(0), 0),
-            (None, None, Some(0), 0),
-        ] {
-            let (told, waited) = (since.map(milliseconds), waits(old.as_ref(), new.as_ref(), since.map(milliseconds)));
-            assert_eq!(waited, milliseconds(wait), "{old:?} {new:?} {told:?}");
-        }
-    }
 }

@@ -49,13 +49,21 @@ impl Ending {
             && self.has_claims(wanted, what)
             && self.has_records(what)
             && self.conditions.is_none()
-            && self.status["updatedAvailableReplicas"] == wanted.pods.len()
-            && self.status["currentRevision"] == self.status["updateRevision"]
-            && self.is_of_spec;
+            && self.has_status(wanted);
         let Ending { pods, claims, records, status, conditions, .. } = self;
         let now = json!({"pods": pods, "claims": claims, "records": records, "status": status});
         let flaw = (!is_done).then(|| format!("{now} with conditions {conditions:?}"));
         (now, flaw)
+    }
+
+    /// A status is told within a second, and until then nothing else happens.
+    fn has_status(&self, wanted: &Expected) -> bool {
+        let is_all = |count: &str| self.status[count] == wanted.pods.len();
+        let mut claims = self.status["volumeClaims"].as_array().into_iter().flatten();
+        ["replicas", "availableReplicas", "currentReplicas", "updatedAvailableReplicas"].into_iter().all(is_all)
+            && claims.all(|claim| claim["compatibleReplicas"] == wanted.pods.len())
+            && self.status["currentRevision"] == self.status["updateRevision"]
+            && self.is_of_spec
     }
 
     fn has_pods(&self, wanted: &Expected) -> bool {

@@ -44,6 +44,15 @@ pub(crate) struct Stage {
     etcd: u32,
 }
 
+/// What a stage has beside etcd, kube-apiserver and simulated nodes.
+#[derive(Debug, Clone, Copy)]
+struct Extras {
+    /// kube-controller-manager.
+    controllers: bool,
+    /// A log of requests.
+    audit: bool,
+}
+
 /// CPU seconds of the control plane so far, and what the subject has used.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Look {
@@ -56,18 +65,24 @@ pub(crate) struct Look {
 impl Stage {
     /// Makes one, with these manifests. What its programs say goes into files in `logs`.
     pub(crate) async fn up(simnode: &Path, nodes: usize, manifests: &Path, logs: &Path) -> Result<Self> {
-        Self::made(simnode, nodes, manifests, logs, false).await
+        Self::made(simnode, nodes, manifests, logs, Extras { controllers: false, audit: true }).await
+    }
+
+    /// The same, where nobody counts requests: the apiserver has no log of them to write.
+    pub(crate) async fn unaudited(simnode: &Path, nodes: usize, manifests: &Path, logs: &Path) -> Result<Self> {
+        Self::made(simnode, nodes, manifests, logs, Extras { controllers: false, audit: false }).await
     }
 
     /// The same, with kube-controller-manager: it collects garbage, and the nodes' leases are renewed for it.
     pub(crate) async fn with_controllers(simnode: &Path, nodes: usize, manifests: &Path, logs: &Path) -> Result<Self> {
-        Self::made(simnode, nodes, manifests, logs, true).await
+        Self::made(simnode, nodes, manifests, logs, Extras { controllers: true, audit: true }).await
     }
 
-    async fn made(simnode: &Path, nodes: usize, manifests: &Path, logs: &Path, controllers: bool) -> Result<Self> {
+    async fn made(simnode: &Path, nodes: usize, manifests: &Path, logs: &Path, extras: Extras) -> Result<Self> {
+        let Extras { controllers, audit } = extras;
         let manifests = manifests.display().to_string();
         let made = move || {
-            let cluster = Cluster::up(&ClusterOptions { audit: true, ..ClusterOptions::default() })?;
+            let cluster = Cluster::up(&ClusterOptions { audit, ..ClusterOptions::default() })?;
             // Their work, and the CPU that it takes, are none of the subject's.
             cluster.kill(Component::Scheduler)?;
             if !controllers {

@@ -47,12 +47,13 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     let tasks = Supervisor::new(stop.clone());
     tokio::spawn(end_on_signal(stop.clone())?);
     let expectations = Expectations::new(DOUBT);
-    let validity = berth_webhook::Validity::default();
+    let (validity, reviews) = (berth_webhook::Validity::default(), berth_webhook::Reviews::default());
     let sidecar_pods = SidecarSetPods::default();
     let metrics = Metrics::new(|registry| {
         expectations.register(registry);
         sidecar_pods.register(registry);
         validity.register(registry);
+        reviews.register(registry);
     });
     let client = client::connect(config, metrics.clone())?;
     let asks = Arc::<PodAsks>::default();
@@ -67,6 +68,7 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     }
     let webhook_config = berth_webhook::Config {
         validity,
+        reviews,
         records: Some(pod_pinning.clone()),
         injector: Some(injection.clone()),
         ..webhook_config(flags, gates)
@@ -191,6 +193,7 @@ fn webhook_config(flags: &Run, gates: Gates) -> berth_webhook::Config {
         records: None,
         injector: None,
         validity: berth_webhook::Validity::default(),
+        reviews: berth_webhook::Reviews::default(),
         drain: if pod.is_some() { DRAIN } else { Duration::ZERO },
         pod,
     }

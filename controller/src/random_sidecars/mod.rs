@@ -323,6 +323,7 @@ fn webhook(injector: Arc<Counted>) -> berth_webhook::Config {
         pod: None,
         closed: Default::default(),
         validity: Default::default(),
+        reviews: Default::default(),
         object_max_bytes: 256 << 10,
         drain: Duration::ZERO,
     }

@@ -6,6 +6,7 @@
 pub mod certs;
 mod keeper;
 mod kinds;
+mod latency;
 mod migrate;
 pub mod places;
 pub mod pods;
@@ -38,6 +39,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 pub use certs::Validity;
+pub use latency::Reviews;
 pub use migrate::{Migrated, migrate};
 pub use proof::PORT_NAME;
 pub use readiness::Readiness;
@@ -85,6 +87,8 @@ pub struct Config {
     pub closed: BTreeMap<&'static str, String>,
     /// Is told when the certificates end.
     pub validity: Validity,
+    /// Is told of each review.
+    pub reviews: Reviews,
     /// The most bytes that the spec of an object may have, as JSON text; of a larger one nothing is taken in.
     pub object_max_bytes: usize,
     /// How long to serve on after the shutdown was asked for: until no apiserver sends requests here any more.
@@ -276,7 +280,8 @@ pub async fn run(
     };
     let closed = std::mem::take(&mut config.closed);
     let (records, injector) = (config.records.take(), config.injector.take());
-    let judge = server::Judge { client, closed, object_max_bytes: config.object_max_bytes, records, injector };
+    let (object_max_bytes, reviews) = (config.object_max_bytes, config.reviews.clone());
+    let judge = server::Judge { client, closed, object_max_bytes, records, injector, reviews };
     let (phase, phases) = watch::channel(Phase::Serving);
     let address = config.bind;
     let drain = config.drain;

@@ -207,6 +207,7 @@ mod tests {
                 object_max_bytes: 256 << 10,
                 records: None,
                 injector: Some(Arc::new(Adds)),
+                reviews: Default::default(),
             };
             let Look::Asks(question) = looked("new", &pod).unwrap() else { panic!("it is known") };
             let answer: Value = serde_json::from_slice(&question.answer(&judge).await.unwrap()).unwrap();

@@ -22,6 +22,7 @@ use kube::Client;
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, Semaphore, watch};
 
+use crate::latency::Reviews;
 use crate::places::{CONVERT_PATH, VALIDATE_PATH};
 use crate::pods::{GATE_PATH, INJECT_PATH, Injector, PIN_PATH, RECREATE_PATH, Records};
 use admission::Look;
@@ -90,6 +91,8 @@ pub struct Judge {
     pub records: Option<Arc<dyn Records>>,
     /// Who knows which containers new pods get.
     pub injector: Option<Arc<dyn Injector>>,
+    /// Who counts the reviews.
+    pub reviews: Reviews,
 }
 
 /// What a path leads to.
@@ -150,7 +153,7 @@ struct Refusal(StatusCode, String);
 
 async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Answer> {
     let draining = *shared.phase.borrow() != Phase::Serving;
-    let (status, body, share, content) = match answer(request, shared).await {
+    let (status, body, share, content) = match counted(request, &shared).await {
         Ok((body, share)) => (StatusCode::OK, body, Some(share), "application/json"),
         Err(Refusal(status, message)) => (status, message.into_bytes(), None, "text/plain; charset=utf-8"),
     };
@@ -167,16 +170,27 @@ async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<An
     response
 }
 
-async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<(Vec<u8>, Share), Refusal> {
-    let handler = match request.uri().path() {
-        CONVERT_PATH => Handler::Convert,
-        VALIDATE_PATH => Handler::Validate,
-        PIN_PATH if shared.judge.records.is_some() => Handler::Pin,
-        INJECT_PATH if shared.judge.injector.is_some() => Handler::Inject,
-        GATE_PATH => Handler::Gate,
-        RECREATE_PATH => Handler::Recreate,
+async fn counted(request: Request<Incoming>, shared: &Arc<Shared>) -> Result<(Vec<u8>, Share), Refusal> {
+    let (path, handler) = match request.uri().path() {
+        CONVERT_PATH => (CONVERT_PATH, Handler::Convert),
+        VALIDATE_PATH => (VALIDATE_PATH, Handler::Validate),
+        PIN_PATH if shared.judge.records.is_some() => (PIN_PATH, Handler::Pin),
+        INJECT_PATH if shared.judge.injector.is_some() => (INJECT_PATH, Handler::Inject),
+        GATE_PATH => (GATE_PATH, Handler::Gate),
+        RECREATE_PATH => (RECREATE_PATH, Handler::Recreate),
         _ => return Err(Refusal(StatusCode::NOT_FOUND, format!("try {CONVERT_PATH} or {VALIDATE_PATH}"))),
     };
+    let review = shared.judge.reviews.begin(path);
+    let answered = answer(request, handler, shared).await;
+    review.answered(answered.as_ref().map_or_else(|refusal| refusal.0, |_| StatusCode::OK));
+    answered
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    handler: Handler,
+    shared: &Arc<Shared>,
+) -> Result<(Vec<u8>, Share), Refusal> {
     if request.method() != Method::POST {
         return Err(Refusal(StatusCode::METHOD_NOT_ALLOWED, "reviews are POSTed".to_owned()));
     }
@@ -202,7 +216,7 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<(Vec<
     };
     let answer = match look? {
         Look::Answer(answer) => answer,
-        Look::Asks(question) => question.answer(&shared, &caller).await?,
+        Look::Asks(question) => question.answer(shared, &caller).await?,
     };
     Ok((answer, share))
 }

@@ -142,7 +142,14 @@ async fn admitted(template: &str, old: Option<&str>) -> Value {
         object(template)
     );
     let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
-    let judge = Judge { client, closed: BTreeMap::new(), object_max_bytes: 256 << 10, records: None, injector: None };
+    let judge = Judge {
+        client,
+        closed: BTreeMap::new(),
+        object_max_bytes: 256 << 10,
+        records: None,
+        injector: None,
+        reviews: Default::default(),
+    };
     serde_json::from_slice(&admission::review(review.as_bytes(), &judge).await.unwrap()).unwrap()
 }
 
@@ -196,7 +203,14 @@ impl Served {
         let (connections, bodies) = server.counters();
         let task = tokio::spawn(server.serve(
             listener,
-            Judge { client, closed: BTreeMap::new(), object_max_bytes: 256 << 10, records: None, injector: None },
+            Judge {
+                client,
+                closed: BTreeMap::new(),
+                object_max_bytes: 256 << 10,
+                records: None,
+                injector: None,
+                reviews: Default::default(),
+            },
             phases,
         ));
         let mut roots = rustls::RootCertStore::empty();
@@ -277,7 +291,14 @@ async fn a_review_whose_namespace_is_a_path_is_refused_and_the_apiserver_is_not_
     let apiserver = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = apiserver.local_addr().unwrap();
     let client = Client::try_from(kube::Config::new(format!("http://{address}").parse().unwrap())).unwrap();
-    let judge = Judge { client, closed: BTreeMap::new(), object_max_bytes: 256 << 10, records: None, injector: None };
+    let judge = Judge {
+        client,
+        closed: BTreeMap::new(),
+        object_max_bytes: 256 << 10,
+        records: None,
+        injector: None,
+        reviews: Default::default(),
+    };
     let review = json!({"request": {
         "uid": "1", "resource": {"resource": "clonesets"}, "namespace": "victim/podtemplates#",
         "object": {

@@ -47,5 +47,15 @@ fn deaf_apiserver() -> Option<(tokio::runtime::Runtime, Judge)> {
     let client = kube::Client::new(away, "default");
     let closed = BTreeMap::from([("imagepulljobs", "closed".to_owned())]);
     drop(inside);
-    Some((runtime, Judge { client, closed, object_max_bytes: DEFAULT_MAX_BYTES, records: None, injector: None, reviews: Default::default() }))
+    Some((
+        runtime,
+        Judge {
+            client,
+            closed,
+            object_max_bytes: DEFAULT_MAX_BYTES,
+            records: None,
+            injector: None,
+            reviews: Default::default(),
+        },
+    ))
 }

@@ -77,7 +77,7 @@ impl Keeper {
                 self.publish(&material.bundle()).await?
             };
             let Published { missing, pods_failed } = published;
-            self.note_published(&material, missing.is_none(), now);
+            self.published = held(self.published.take(), material.bundle(), missing.is_none(), now);
             let since = self.published.as_ref().map(|(_, since)| *since);
             let plan = plan(now, &facts, since, &self.policy);
             let Some(change) = plan.change else {
@@ -158,14 +158,6 @@ impl Keeper {
         self.loaded.is_none().then(|| format!("no certificate of Secret {} could be loaded", self.secret))
     }
 
-    fn note_published(&mut self, material: &Material, everywhere: bool, now: Timestamp) {
-        let bundle = material.bundle();
-        self.published = match self.published.take() {
-            Some((held, since)) if everywhere && held == bundle => Some((held, since)),
-            _ => everywhere.then_some((bundle, now)),
-        };
-    }
-
     /// Metadata of what we make ourselves.
     pub(super) fn metadata(&self, name: &str) -> ObjectMeta {
         ObjectMeta {
@@ -182,5 +174,44 @@ impl Keeper {
 
     fn failed(&self, verb: &'static str, source: kube::Error) -> Error {
         Error::api(verb, "Secret", &format!("{}/{}", self.namespace, self.secret), source)
+    }
+}
+
+/// The bundle that every place holds now, and since when. Where there is no authority yet, nothing is held: an entry of the pod
+/// webhook without one would trust whom the apiserver's machine trusts, and that is not us.
+fn held(
+    before: Option<(String, Timestamp)>,
+    bundle: String,
+    everywhere: bool,
+    now: Timestamp,
+) -> Option<(String, Timestamp)> {
+    if !everywhere || bundle.is_empty() {
+        return None;
+    }
+    before.filter(|(held, _)| *held == bundle).or(Some((bundle, now)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bundle_is_held_since_every_place_has_had_it_and_none_is_never_held() {
+        let [then, now] = [1, 2].map(|second| Timestamp::from_second(second).unwrap());
+        let of = |bundle: &str, since| Some((bundle.to_owned(), since));
+        for (before, bundle, everywhere, after) in [
+            (None, "", true, None),
+            (of("a", then), "", true, None),
+            (None, "a", true, of("a", now)),
+            (of("a", then), "a", true, of("a", then)),
+            (of("a", then), "b", true, of("b", now)),
+            (of("a", then), "a", false, None),
+        ] {
+            assert_eq!(
+                held(before.clone(), bundle.to_owned(), everywhere, now),
+                after,
+                "{before:?} {bundle} {everywhere}"
+            );
+        }
     }
 }

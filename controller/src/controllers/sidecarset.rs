@@ -34,6 +34,7 @@ use crate::change::{self, each};
 use crate::controllers::Controller;
 use crate::custom_workloads::CustomWorkloads;
 use crate::injection::{Injection, is_paused};
+use crate::paced::Paced;
 use crate::reads::{Read, Reader};
 use crate::told::Told;
 use crate::unreadable;
@@ -51,6 +52,7 @@ pub(crate) struct Reads {
     pub(crate) configuration: Arc<CustomWorkloads>,
     selectors: Arc<Selectors>,
     told: Told,
+    paced: Paced,
 }
 
 impl CustomResource for SidecarSet {
@@ -112,6 +114,7 @@ impl Controller for Reads {
             configuration: reader.custom_workloads(),
             selectors: Arc::default(),
             told: Told::default(),
+            paced: Paced::default(),
         }
     }
 
@@ -367,8 +370,8 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<SidecarSet>) -> Nex
         Ok(decided) => decided,
         Err(next) => return next,
     };
-    let status = |outcome: &Outcome| Some(turn::alone(is_large, || Some(status(&snapshot, &plan, outcome, now))));
-    acting.carry_out(&plan, &reads.sets, set, (&set.0.status, status)).await
+    let status = |outcome: &Outcome| turn::alone(is_large, || Some(status(&snapshot, &plan, outcome, now)));
+    reads.paced.carry_out(acting, &plan, &reads.sets, set, (&set.0.status, status)).await
 }
 
 /// By uid: the annotations of the pods that are updated next, where others are to be merged into them.

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use crate::names::condition::SIDECAR_TERMINATED;
+use crate::names::finalizer::RECREATE_UNREADY_ACQUIRED;
 use crate::names::label::{NODE_TYPE, RECREATE_ACTIVE, RECREATE_NODE_NAME, RECREATE_POD_UID, VIRTUAL_KUBELET};
 
 /// The fields of a container that nobody but the controller fills in.
@@ -62,7 +63,24 @@ pub fn fill(request: &mut Value, pod: &Value, node: &Value) -> Result<(), String
     if let Some(all) = object(&mut request["metadata"], "labels") {
         all.extend(labels.into_iter().map(|(key, value)| (key.to_owned(), json!(value))));
     }
+    hold(request);
     Ok(())
+}
+
+/// A request for which the pod goes out of service lets it go before it goes itself. Held from its creation on, it needs no write for
+/// that when it begins.
+fn hold(request: &mut Value) {
+    if request["spec"]["strategy"]["unreadyGracePeriodSeconds"].is_null() {
+        return;
+    }
+    let Some(metadata) = object(request, "metadata") else { return };
+    let finalizers = metadata.entry("finalizers").or_insert_with(|| json!([]));
+    if finalizers.is_null() {
+        *finalizers = json!([]);
+    }
+    if let Some(all) = finalizers.as_array_mut().filter(|all| !all.iter().any(|one| one == RECREATE_UNREADY_ACQUIRED)) {
+        all.push(json!(RECREATE_UNREADY_ACQUIRED));
+    }
 }
 
 fn fill_container(container: &mut Value, name: &str, pod: &Value) -> Result<(), String> {

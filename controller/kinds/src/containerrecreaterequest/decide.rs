@@ -10,7 +10,7 @@ use berth_workload::plan::{Action, Event, Plan, PodPatch, Step, Target};
 use berth_workload::pod::Pod;
 use berth_workload::pod::gates::{KRUISE_POD_READY, not_ready};
 use berth_workload::pod::unready::{self, Reason};
-use berth_workload::recreate::{Next, grace_left, phase, strategy};
+use berth_workload::recreate::{Next, grace_left, is_virtual, phase, strategy};
 use berth_workload::resource::CONTAINER_RECREATE_REQUESTS;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
@@ -79,12 +79,17 @@ pub(super) fn lacks_gate(request: &ContainerRecreateRequest, pod: &Pod) -> bool 
         && !berth_workload::pod::gates::has_gate(pod, KRUISE_POD_READY)
 }
 
+/// Another service says itself that it begins.
+pub(super) fn may_begin(request: &ContainerRecreateRequest) -> bool {
+    !is_virtual(request) || phase(request) == RecreatePhase::Recreating
+}
+
 fn take_out_of_service(snapshot: &Snapshot, pod: &Pod, plan: &mut Plan, now: Timestamp) {
     let request = &*snapshot.request;
     if lacks_gate(request, pod) {
         return plan.wait(format!("the pod has no readiness gate {KRUISE_POD_READY}"));
     }
-    if phase(request) != RecreatePhase::Recreating {
+    if !may_begin(request) {
         return;
     }
     let mut finalizers = request.metadata.finalizers.clone().unwrap_or_default();

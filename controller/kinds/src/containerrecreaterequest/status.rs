@@ -7,13 +7,13 @@ use berth_api::v1beta1::containerrecreaterequest::{
 };
 use berth_workload::plan::{Outcome, Plan};
 use berth_workload::pod::Pod;
-use berth_workload::recreate::{grace_left, is_running, phase, strategy};
+use berth_workload::recreate::{grace_left, is_running, strategy};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::Snapshot;
 use super::blocked::{Blocked, blocked};
-use super::decide::lacks_gate;
+use super::decide::{lacks_gate, may_begin};
 use super::verdict::{Verdict, pod, verdict};
 
 /// The status to write. Equal to the one that the request has when nothing changed; `None` where there is to be none.
@@ -137,9 +137,8 @@ fn grace_begins(snapshot: &Snapshot, pod: &Pod, plan: &Plan, outcome: &Outcome, 
     let request = &*snapshot.request;
     let is_asked = strategy(request).unready_grace_period_seconds.is_some() && grace_left(request, now).is_none();
     // What was planned is done, or was done before.
-    let has_begun =
-        phase(request) == RecreatePhase::Recreating && outcome.failures.is_empty() && plan.refusal.is_none();
-    is_asked && has_begun && !lacks_gate(request, pod)
+    let is_done = outcome.failures.is_empty() && plan.refusal.is_none();
+    is_asked && may_begin(request) && is_done && !lacks_gate(request, pod)
 }
 
 fn grace(now: Timestamp) -> Condition {

@@ -276,6 +276,20 @@ fn the_pod_is_out_of_service_before_a_stop_and_back_when_the_request_is_over() {
 }
 
 #[test]
+fn a_request_that_holds_its_pod_since_its_creation_begins_with_one_write_of_each() {
+    let held = with(request(), "/metadata/finalizers", json!([FINALIZER]));
+    let graceful = with(held, "/spec/strategy/unreadyGracePeriodSeconds", json!(3));
+    let (plan, status) = round(&snapshot(&graceful, Some(pod("a")), Some(idle())));
+    let written = patches(&plan);
+    assert_eq!((written.len(), &written[0][0]), (1, &json!(["KruisePodReady", "False", ENTRY])));
+    assert_eq!((status.phase, &*status.conditions[0].type_), (RecreatePhase::Recreating, "PreRecreateGrace"));
+    // A provider says itself that it begins.
+    let foreign = with(graceful, "/metadata/labels/type", json!("virtual-kubelet"));
+    let (plan, status) = round(&snapshot(&foreign, Some(pod("a")), Some(idle())));
+    assert_eq!((patches(&plan), status.conditions), (vec![], vec![]));
+}
+
+#[test]
 fn a_completed_request_loses_its_label_and_goes_when_its_time_is_over() {
     let mut completed = with(request(), "/spec/ttlSecondsAfterFinished", json!(3));
     completed["status"] = json!({"phase": "Completed", "completionTime": ago(3)});

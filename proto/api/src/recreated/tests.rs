@@ -50,6 +50,22 @@ fn hooks_ids_labels_and_grace_are_the_pods() {
 }
 
 #[test]
+fn a_request_for_which_the_pod_goes_out_of_service_holds_it_from_its_creation_on() {
+    let unready = json!({"unreadyGracePeriodSeconds": 3});
+    for (strategy, before, after) in [
+        (json!({}), json!(["x"]), json!(["x"])),
+        (unready.clone(), Value::Null, json!([RECREATE_UNREADY_ACQUIRED])),
+        (unready.clone(), json!(["x"]), json!(["x", RECREATE_UNREADY_ACQUIRED])),
+        (unready, json!([RECREATE_UNREADY_ACQUIRED]), json!([RECREATE_UNREADY_ACQUIRED])),
+    ] {
+        let mut filled = request(&json!([{"name": "app"}]));
+        (filled["spec"]["strategy"], filled["metadata"]["finalizers"]) = (strategy, before);
+        fill(&mut filled, &pod(), &json!({})).unwrap();
+        assert_eq!(filled["metadata"]["finalizers"], after, "{filled}");
+    }
+}
+
+#[test]
 fn a_refusal_names_the_field_and_the_remedy() {
     let with = |pointer: &str, value: Value| {
         let mut pod = pod();

@@ -54,6 +54,16 @@ impl Acting {
         }
     }
 
+    /// The object as it is when all is seen that was written for it: what was read of it before may be older than that.
+    ///
+    /// # Errors
+    /// When to look again if not all is seen yet; whoever is gone by then is done.
+    pub(crate) async fn seen<T: Object>(&self, store: &Store<T>, object: &T) -> Result<Arc<T>, Next> {
+        self.settled(object.uid()).await?;
+        let now = store.get(object.namespace(), object.name());
+        now.filter(|now| now.uid() == object.uid()).ok_or(Next::Done)
+    }
+
     /// To be asked before a decision about these pods: is what was done to them for others seen in them?
     ///
     /// # Errors

@@ -233,9 +233,10 @@ pub(crate) fn observe(reads: &Reads, job: &Watched<BroadcastJob>, gates: Gates) 
 }
 
 async fn round(reads: &Reads, acting: &Acting, job: &Watched<BroadcastJob>) -> Next {
-    if let Err(next) = acting.settled(job.uid()).await {
-        return next;
-    }
+    let job = &*match acting.seen(&reads.jobs, job).await {
+        Ok(job) => job,
+        Err(next) => return next,
+    };
     let times = reads.written.of(job.uid());
     if let Some(rest) = rest(times.looked, pace(reads.nodes.len())) {
         return Next::After(rest);

@@ -124,9 +124,10 @@ impl Controller for Reads {
     /// One round for one request.
     async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
         let Some(request) = self.requests.get(&key.namespace, &key.name) else { return Next::Done };
-        if let Err(next) = acting.settled(request.uid()).await {
-            return next;
-        }
+        let request = match acting.seen(&self.requests, &*request).await {
+            Ok(request) => request,
+            Err(next) => return next,
+        };
         let pod = self.pods.get(request.namespace(), &request.0.spec.pod_name);
         // What cannot be read is not gone.
         if pod.is_none() && self.pods.unreadable(request.namespace(), &request.0.spec.pod_name).is_some() {

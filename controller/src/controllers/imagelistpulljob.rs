@@ -69,9 +69,10 @@ impl Controller for Reads {
     /// One round for one list.
     async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
         let Some(list) = self.lists.get(&key.namespace, &key.name) else { return Next::Done };
-        if let Err(next) = acting.settled(list.uid()).await {
-            return next;
-        }
+        let list = match acting.seen(&self.lists, &*list).await {
+            Ok(list) => list,
+            Err(next) => return next,
+        };
         let jobs = self.jobs.owned_by(&owner_key(&*list));
         let jobs = jobs.iter().map(|job| job.0.clone()).collect();
         let snapshot = Snapshot { list: list.0.clone(), jobs, gates: acting.gates };

@@ -94,9 +94,10 @@ impl Controller for Reads {
     /// One round for one job.
     async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
         let Some(job) = self.jobs.get(&key.namespace, &key.name) else { return Next::Done };
-        if let Err(next) = acting.settled(job.uid()).await {
-            return next;
-        }
+        let job = match acting.seen(&self.jobs, &*job).await {
+            Ok(job) => job,
+            Err(next) => return next,
+        };
         let is_leaving = |job: &Watched<ImagePullJob>| job.0.metadata.deletion_timestamp.is_some();
         let leaving = || self.jobs.all().iter().filter(|job| is_leaving(job)).map(|job| job.uid().to_owned()).collect();
         let of_namespace = || self.pods.by_index(&pods::BY_NAMESPACE, &key.namespace);

@@ -350,9 +350,10 @@ fn is_news(old: &SidecarSet, new: &SidecarSet) -> bool {
 }
 
 async fn round(reads: &Reads, acting: &Acting, set: &Watched<SidecarSet>) -> Next {
-    if let Err(next) = acting.settled(set.uid()).await {
-        return next;
-    }
+    let set = &*match acting.seen(&reads.sets, set).await {
+        Ok(set) => set,
+        Err(next) => return next,
+    };
     let now = Timestamp::now();
     let is_large =
         set.0.status.as_ref().is_some_and(|status| usize::try_from(status.matched_pods).is_ok_and(|n| n > LARGE));

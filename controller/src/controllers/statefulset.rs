@@ -181,9 +181,10 @@ fn is_large(set: &StatefulSet) -> bool {
 }
 
 async fn round(reads: &Reads, acting: &Acting, set: &Watched<StatefulSet>) -> Next {
-    if let Err(next) = acting.settled(set.uid()).await {
-        return next;
-    }
+    let set = &*match acting.seen(&reads.sets, set).await {
+        Ok(set) => set,
+        Err(next) => return next,
+    };
     let now = Timestamp::now();
     let is_large = is_large(&set.0);
     let decided = || {

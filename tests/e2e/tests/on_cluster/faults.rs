@@ -42,7 +42,7 @@ async fn ends_as_it_would_have(case: &Case, component: &str) -> Result<()> {
 }
 
 /// SIGKILL for all processes of this component.
-async fn kill(case: &Case, component: &str) -> Result<()> {
+pub(crate) async fn kill(case: &Case, component: &str) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     // The containers of a status may have ended before.
     while killed(case, component).await? == 0 {

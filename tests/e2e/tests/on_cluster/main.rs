@@ -26,6 +26,7 @@ mod node_jobs;
 mod pod_pinning;
 mod predownload;
 mod pulls;
+mod recreate_faults;
 mod resize;
 mod rollout;
 mod sidecar_set;
@@ -169,6 +170,7 @@ const ALONE: &[(&str, Test)] = tests![
     faults::a_killed_controller_is_replaced,
     faults::a_killed_daemon_goes_on,
     node_faults::containerd_killed_during_a_pull,
+    recreate_faults::each_container_is_stopped_once,
     node_faults::kubelets_restarted,
     node_faults::a_node_is_deleted_in_a_rollout,
     stuck_sets::each_cause_is_named,

@@ -1,0 +1,99 @@
+//! What a node stops containers with is killed while they stop: each is stopped once all the same, and its pod stays.
+
+use anyhow::{Context, Result, ensure};
+use berth_api::v1beta1::NodeImage;
+use berth_api::v1beta1::nodeimage::StopPhase;
+use berth_cluster::{Component, Place};
+use berth_e2e::objects::{self, CONTAINER, kind};
+use serde_json::{Value, json};
+
+use crate::faults::kill;
+use crate::pulls;
+use crate::world::{Case, ensure_in_place};
+
+/// The node of all pods here.
+const NODE: u8 = 2;
+/// A pod whose hook takes its time, and one whose container does not end by itself.
+const NAMES: [&str; 2] = ["hook", "deaf"];
+/// How long a stop takes, in seconds: enough for whoever is killed to be killed meanwhile.
+const LONG: i64 = 12;
+
+pub(crate) async fn each_container_is_stopped_once(case: &Case) -> Result<()> {
+    let image = case.image("v1").await?;
+    for name in NAMES {
+        case.create(&set(name, &image)).await?;
+    }
+    for name in NAMES {
+        case.done(name).await?;
+    }
+    restarted(case, "daemon", async || kill(case, "daemon").await).await?;
+    restarted(case, "containerd", async || {
+        let cluster = case.cluster()?;
+        case.blocking(move |_| {
+            cluster.kill(Component::Containerd(NODE))?;
+            cluster.start(Component::Containerd(NODE))
+        })
+        .await
+    })
+    .await
+}
+
+fn set(name: &str, image: &str) -> Value {
+    let mut set = objects::clone_set(name, 1, image, &json!({}));
+    let spec = &mut set["spec"]["template"]["spec"];
+    spec["nodeSelector"] = json!({"kubernetes.io/hostname": Place::Node(NODE).to_string()});
+    spec["terminationGracePeriodSeconds"] = json!(2 * LONG);
+    if name == "hook" {
+        spec["containers"][0]["lifecycle"] = json!({"preStop": {"sleep": {"seconds": LONG}}});
+    }
+    set
+}
+
+/// Both are asked to stop, and while they do, somebody is killed.
+async fn restarted(case: &Case, who: &str, kills: impl AsyncFnOnce() -> Result<()>) -> Result<()> {
+    let mut before = Vec::new();
+    for name in NAMES {
+        let pods = case.pods(name).await?;
+        let pod = pods.values().next().with_context(|| format!("{name} has no pod"))?;
+        if name == "deaf" {
+            freeze(case, pod.containers.get(CONTAINER).map(|main| &*main.container_id).unwrap_or_default()).await?;
+        }
+        case.create(&json!({
+            "apiVersion": "apps.kruise.io/v1beta1", "kind": "ContainerRecreateRequest",
+            "metadata": {"name": format!("{name}-{who}")},
+            "spec": {
+                "podName": pod.name, "containers": [{"name": CONTAINER}],
+                "strategy": {"terminationGracePeriodSeconds": if name == "deaf" { LONG } else { 2 * LONG }},
+            },
+        }))
+        .await?;
+        before.push(pods);
+    }
+    pulls::until_node(case, NODE, |node| stopping(node) == NAMES.len()).await?;
+    kills().await?;
+    for (name, before) in NAMES.iter().zip(&before) {
+        let is_over = |request: &Value| request["status"]["phase"] == "Completed";
+        let ended = case.until(kind::CONTAINER_RECREATE_REQUEST, &format!("{name}-{who}"), is_over).await?;
+        let state = &ended["status"]["containerRecreateStates"][0];
+        ensure!(state["phase"] == "Succeeded", "{name}, {who}: {}", ended["status"]);
+        case.done(name).await?;
+        ensure_in_place(before, &case.pods(name).await?, 1).with_context(|| format!("{name}, {who}"))?;
+    }
+    Ok(())
+}
+
+/// How many containers the node's daemon says are being stopped.
+fn stopping(node: &NodeImage) -> usize {
+    let answers = node.status.iter().flat_map(|status| &status.stopped_containers);
+    answers.filter(|answer| answer.phase == StopPhase::Stopping).count()
+}
+
+/// It does not hear what ends it from now on.
+async fn freeze(case: &Case, container: &str) -> Result<()> {
+    let cluster = case.cluster()?;
+    let id = container.rsplit('/').next().unwrap_or_default().to_owned();
+    let stop = move |_: &_| {
+        cluster.exec(Place::Node(NODE), &["ctr", "-n", "k8s.io", "task", "kill", "-s", "SIGSTOP", &id]).map(drop)
+    };
+    case.blocking(stop).await
+}

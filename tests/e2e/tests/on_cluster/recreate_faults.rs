@@ -1,8 +1,10 @@
 //! What a node stops containers with is killed while they stop: each is stopped once all the same, and its pod stays.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, ensure};
 use berth_api::v1beta1::NodeImage;
-use berth_api::v1beta1::nodeimage::StopPhase;
+use berth_api::v1beta1::nodeimage::StopContainer;
 use berth_cluster::{Component, Place};
 use berth_e2e::objects::{self, CONTAINER, kind};
 use serde_json::{Value, json};
@@ -16,7 +18,9 @@ const NODE: u8 = 2;
 /// A pod whose hook takes its time, and one whose container does not end by itself.
 const NAMES: [&str; 2] = ["hook", "deaf"];
 /// How long a stop takes, in seconds: enough for whoever is killed to be killed meanwhile.
-const LONG: i64 = 12;
+const LONG: i64 = 15;
+/// After so long its daemon is in the middle of it.
+const BEGUN: Duration = Duration::from_secs(3);
 
 pub(crate) async fn each_container_is_stopped_once(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
@@ -70,6 +74,10 @@ async fn restarted(case: &Case, who: &str, kills: impl AsyncFnOnce() -> Result<(
         before.push(pods);
     }
     pulls::until_node(case, NODE, |node| stopping(node) == NAMES.len()).await?;
+    // By then the daemon has begun, and it is far from the end.
+    tokio::time::sleep(BEGUN).await;
+    let node = pulls::until_node(case, NODE, |_| true).await?;
+    ensure!(stopping(&node) == NAMES.len(), "{who}: a container has stopped already: {:?}", node.status);
     kills().await?;
     for (name, before) in NAMES.iter().zip(&before) {
         let is_over = |request: &Value| request["status"]["phase"] == "Completed";
@@ -82,10 +90,12 @@ async fn restarted(case: &Case, who: &str, kills: impl AsyncFnOnce() -> Result<(
     Ok(())
 }
 
-/// How many containers the node's daemon says are being stopped.
+/// How many containers the node's daemon is asked to stop, and has not stopped yet.
 fn stopping(node: &NodeImage) -> usize {
-    let answers = node.status.iter().flat_map(|status| &status.stopped_containers);
-    answers.filter(|answer| answer.phase == StopPhase::Stopping).count()
+    let is_answered = |stop: &&StopContainer| {
+        node.status.iter().flat_map(|status| &status.stopped_containers).any(|answer| stop.is_answered_by(answer))
+    };
+    node.spec.stop_containers.iter().filter(|stop| !is_answered(stop)).count()
 }
 
 /// It does not hear what ends it from now on.

@@ -28,7 +28,7 @@ const KINDS: [&str; 12] = [
 ];
 
 /// What is shared, by floors: a module knows none of its own floor or of one above.
-const FLOORS: [&[&str]; 3] = [&["podset"], &["predownload", "prepull", "stuck"], &KINDS];
+const FLOORS: [&[&str]; 4] = [&["podset"], &["stuck"], &["predownload", "prepull"], &KINDS];
 
 /// Where the sources are: of what is shared, and of the kinds.
 fn sources() -> [PathBuf; 2] {

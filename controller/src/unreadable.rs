@@ -39,7 +39,7 @@ struct Version {
     resource_version: String,
 }
 
-/// One round for a workload, by what was last read of it. That it cannot be read any more is told on it.
+/// One round for a workload, by what was last read of it when all is seen that was written for it. That it cannot be read any more is told on it.
 pub(crate) async fn by_last_read<T: Object, F: Future<Output = Next> + Send>(
     acting: &Acting,
     (store, told): (&Store<T>, &Told),
@@ -47,6 +47,12 @@ pub(crate) async fn by_last_read<T: Object, F: Future<Output = Next> + Send>(
     round: impl FnOnce(Arc<T>) -> F + Send,
 ) -> Next {
     let workload = store.get(&key.namespace, &key.name);
+    let round = |workload: Arc<T>| async move {
+        match acting.seen(store, &*workload).await {
+            Ok(workload) => round(workload).await,
+            Err(next) => next,
+        }
+    };
     let Some(odd) = store.unreadable(&key.namespace, &key.name) else {
         told.forget(&key);
         let Some(workload) = workload else { return Next::Done };

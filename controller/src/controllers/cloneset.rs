@@ -122,10 +122,6 @@ fn is_large(set: &CloneSet) -> bool {
 }
 
 async fn round(reads: &Reads, acting: &Acting, set: &Watched<CloneSet>) -> Next {
-    let set = &*match acting.seen(&reads.clonesets, set).await {
-        Ok(set) => set,
-        Err(next) => return next,
-    };
     let now = Timestamp::now();
     let is_large = is_large(&set.0);
     let decided = || {

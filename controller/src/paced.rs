@@ -20,35 +20,32 @@ pub(crate) struct Paced(Mutex<HashMap<String, Instant>>);
 
 impl Paced {
     /// Carries out a plan for an object, as [`Acting::carry_out`] does. A status that was written less than a second ago is written
-    /// when the second is over, as it is by then: so the last numbers always are.
+    /// when the second is over, as it is by then: so the last numbers always are. What is urgent, by old and new status, does not wait.
     pub(crate) async fn carry_out<T: Object, S: Serialize + PartialEq>(
         &self,
         acting: &Acting,
         plan: &Plan,
         store: &Store<T>,
         object: &T,
-        (old, status): (&S, impl FnOnce(&Outcome) -> S),
+        (old, status, is_urgent): (&S, impl FnOnce(&Outcome) -> Option<S>, impl FnOnce(&S, &S) -> bool),
     ) -> Next {
-        let (mut wait, mut is_written) = (None, false);
+        let (mut wait, mut is_written) = (Duration::ZERO, false);
         let in_time = |outcome: &Outcome| {
-            let new = status(outcome);
-            if new != *old {
-                wait = self.wait(object.uid());
-                is_written = wait.is_none();
-            }
+            let new = status(outcome)?;
+            wait = waits(old, &new, self.since(object.uid()), is_urgent);
+            is_written = wait.is_zero() && new != *old;
             is_written.then_some(new)
         };
         let next = acting.carry_out(plan, store, object, (old, in_time)).await;
         if is_written {
             self.note(object.uid());
         }
-        wait.map_or(next.clone(), |wait| at_latest(next, wait))
+        if wait.is_zero() { next } else { at_latest(next, wait) }
     }
 
-    /// How long the status of this object is not to be written yet.
-    fn wait(&self, uid: &str) -> Option<Duration> {
-        let since = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(uid).map(Instant::elapsed)?;
-        PACE.checked_sub(since).filter(|wait| !wait.is_zero())
+    /// How long it is since the status of this object was written, unless that is long ago.
+    fn since(&self, uid: &str) -> Option<Duration> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(uid).map(Instant::elapsed)
     }
 
     /// It was written now.
@@ -57,6 +54,17 @@ impl Paced {
         written.retain(|_, at| at.elapsed() < PACE);
         written.insert(uid.to_owned(), Instant::now());
     }
+}
+
+/// Nothing of a status is: it may all wait for its second.
+pub(crate) fn nothing_is_urgent<S>(_old: &S, _new: &S) -> bool {
+    false
+}
+
+/// How long a status waits before it is written, where the last one was written so long ago.
+fn waits<S: PartialEq>(old: &S, new: &S, since: Option<Duration>, is_urgent: impl FnOnce(&S, &S) -> bool) -> Duration {
+    let since = since.filter(|_| old != new && !is_urgent(old, new));
+    since.map_or(Duration::ZERO, |since| PACE.saturating_sub(since))
 }
 
 /// Looks again after this time at the latest; what has failed is looked at again soon anyhow.
@@ -73,17 +81,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_waits_for_the_rest_of_its_second() {
+    fn a_status_that_differs_is_written_once_in_a_second_unless_it_is_urgent() {
+        let milliseconds = Duration::from_millis;
+        for (old, new, since, wait) in [
+            (None, Some(0), None, 0),
+            (Some(0), Some(1), None, 0),
+            (Some(0), Some(1), Some(0), 1000),
+            (Some(0), Some(1), Some(999), 1),
+            (Some(0), Some(1), Some(1000), 0),
+            (Some(0), Some(1), Some(u64::from(u32::MAX)), 0),
+            (None, Some(1), Some(400), 600),
+            (Some(1), Some(1), Some(0), 0),
+            (None, None, Some(0), 0),
+        ] {
+            let told = since.map(milliseconds);
+            assert_eq!(waits(&old, &new, told, nothing_is_urgent), milliseconds(wait), "{old:?} {new:?} {told:?}");
+            assert_eq!(waits(&old, &new, told, |_, _| true), Duration::ZERO, "{old:?} {new:?} {told:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_long_ago_is_forgotten() {
         let paced = Paced::default();
-        assert_eq!(paced.wait("a"), None);
+        assert_eq!(paced.since("a"), None);
         paced.note("a");
-        assert!(paced.wait("a").is_some_and(|wait| wait <= PACE));
-        assert_eq!(paced.wait("b"), None);
+        assert!(paced.since("a").is_some_and(|since| since < PACE));
         let long_ago = Instant::now().checked_sub(PACE).unwrap();
         *paced.0.lock().unwrap().get_mut("a").unwrap() = long_ago;
-        assert_eq!(paced.wait("a"), None);
         paced.note("b");
-        assert!(!paced.0.lock().unwrap().contains_key("a"), "what is long ago is forgotten");
+        assert!(paced.since("a").is_none() && paced.since("b").is_some());
     }
 
     #[test]

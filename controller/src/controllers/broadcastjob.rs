@@ -1,7 +1,6 @@
 //! The BroadcastJob controller: observe, decide, act, status.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -25,6 +24,7 @@ use jiff::Timestamp;
 use crate::acting::{Acting, LARGE};
 use crate::change::{self, each};
 use crate::controllers::Controller;
+use crate::paced::Paced;
 use crate::reads::{Read, Reader};
 use crate::told::Told;
 use crate::unreadable;
@@ -36,7 +36,8 @@ pub(crate) struct Reads {
     pods: Arc<Store<Pod>>,
     nodes: Arc<Store<Watched<Node>>>,
     gone: Arc<Gone>,
-    written: Arc<Written>,
+    looked: Arc<Looked>,
+    paced: Paced,
     told: Told,
 }
 
@@ -44,18 +45,9 @@ pub(crate) struct Reads {
 #[derive(Default)]
 struct Gone(Mutex<HashMap<String, Vec<Arc<Pod>>>>);
 
-/// By uid of a job: when it was last looked at, and its status last written.
+/// By uid of a job: when it was last looked at.
 #[derive(Default)]
-struct Written(Mutex<HashMap<String, Times>>);
-
-#[derive(Clone, Copy, Default)]
-struct Times {
-    looked: Option<Instant>,
-    written: Option<Instant>,
-}
-
-/// From one status in which numbers alone have changed to the next: pods of thousands of nodes end, and each status names them all.
-const BETWEEN_STATUSES: Duration = Duration::from_secs(1);
+struct Looked(Mutex<HashMap<String, Instant>>);
 
 impl CustomResource for BroadcastJob {
     const RESOURCE: Resource = BROADCAST_JOBS;
@@ -77,7 +69,8 @@ impl Controller for Reads {
             pods: reader.read(),
             nodes: reader.read(),
             gone: Arc::default(),
-            written: Arc::default(),
+            looked: Arc::default(),
+            paced: Paced::default(),
             told: Told::default(),
         }
     }
@@ -85,13 +78,13 @@ impl Controller for Reads {
     /// Wakes a job when it, one of its pods, or what a node is to it changes.
     fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
         let (to, acting) = (queue.clone(), acting.clone());
-        let (gone, written) = (self.gone.clone(), self.written.clone());
+        let (gone, looked) = (self.gone.clone(), self.looked.clone());
         self.jobs.on_change(move |change| match change {
             Change::Applied { old: Some(old), new } if !is_news(&old.0, &new.0) => {}
             Change::Applied { new, .. } => to.add(Key::of(&**new)),
             Change::Deleted { old } => {
                 gone.lock().remove(old.uid());
-                written.lock().remove(old.uid());
+                looked.lock().remove(old.uid());
                 acting.expectations.forget(old.uid());
             }
             Change::Synced => {}
@@ -191,13 +184,13 @@ impl Gone {
     }
 }
 
-impl Written {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Times>> {
+impl Looked {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn of(&self, job: &str) -> Times {
-        self.lock().get(job).copied().unwrap_or_default()
+    fn of(&self, job: &str) -> Option<Instant> {
+        self.lock().get(job).copied()
     }
 }
 
@@ -233,12 +226,7 @@ pub(crate) fn observe(reads: &Reads, job: &Watched<BroadcastJob>, gates: Gates) 
 }
 
 async fn round(reads: &Reads, acting: &Acting, job: &Watched<BroadcastJob>) -> Next {
-    let job = &*match acting.seen(&reads.jobs, job).await {
-        Ok(job) => job,
-        Err(next) => return next,
-    };
-    let times = reads.written.of(job.uid());
-    if let Some(rest) = rest(times.looked, pace(reads.nodes.len())) {
+    if let Some(rest) = rest(reads.looked.of(job.uid()), pace(reads.nodes.len())) {
         return Next::After(rest);
     }
     let now = Timestamp::now();
@@ -253,29 +241,17 @@ async fn round(reads: &Reads, acting: &Acting, job: &Watched<BroadcastJob>) -> N
         Ok(decided) => decided,
         Err(next) => return next,
     };
-    let later = rest(times.written, BETWEEN_STATUSES);
-    let (waits, writes) = (AtomicBool::new(false), AtomicBool::new(false));
     let status = |outcome: &Outcome| {
-        if outcome.failures.is_empty() && expires(&plan) {
-            return None;
-        }
-        let new = turn::alone(is_large, || status(&snapshot, &plan, outcome, now));
-        let changes = job.0.status.as_ref() != Some(&new);
-        let may_wait = later.is_some() && changes && !is_urgent(job.0.status.as_ref(), &new);
-        waits.store(may_wait, Ordering::Relaxed);
-        writes.store(changes && !may_wait, Ordering::Relaxed);
-        (!may_wait).then_some(Some(new))
+        let is_over = outcome.failures.is_empty() && expires(&plan);
+        (!is_over).then(|| Some(turn::alone(is_large, || status(&snapshot, &plan, outcome, now))))
     };
-    let next = acting.carry_out(&plan, &reads.jobs, job, (&job.0.status, status)).await;
-    let written = if writes.into_inner() { Some(Instant::now()) } else { times.written };
+    // Pods of thousands of nodes end, and each status names them all: numbers alone may wait.
+    let is_urgent = |old: &Option<_>, new: &Option<_>| new.as_ref().is_some_and(|new| is_urgent(old.as_ref(), new));
+    let next = reads.paced.carry_out(acting, &plan, &reads.jobs, job, (&job.0.status, status, is_urgent)).await;
     if reads.jobs.get(job.namespace(), job.name()).is_some_and(|known| known.uid() == job.uid()) {
-        reads.written.lock().insert(job.uid().to_owned(), Times { looked: Some(Instant::now()), written });
+        reads.looked.lock().insert(job.uid().to_owned(), Instant::now());
     }
-    match (next, later.filter(|_| waits.into_inner())) {
-        (Next::Done, Some(later)) => Next::After(later),
-        (Next::After(wait), Some(later)) => Next::After(wait.min(later)),
-        (next, _) => next,
-    }
+    next
 }
 
 /// After this plan there is no job any more to have a status.
@@ -290,7 +266,8 @@ mod tests {
     #[test]
     fn a_job_on_few_nodes_is_looked_at_at_once_and_one_on_thousands_twice_a_second() {
         assert_eq!([3, 100, 1_000, 5_000].map(|nodes| pace(nodes).as_millis()), [0, 0, 100, 500]);
-        assert_eq!(rest(None, BETWEEN_STATUSES), None);
-        assert!(rest(Some(Instant::now()), BETWEEN_STATUSES).is_some());
+        let second = Duration::from_secs(1);
+        assert_eq!(rest(None, second), None);
+        assert!(rest(Some(Instant::now()), second).is_some());
     }
 }

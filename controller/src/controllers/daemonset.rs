@@ -23,7 +23,7 @@ use crate::acting::{Acting, LARGE};
 use crate::change::{self, each};
 use crate::controllers::Controller;
 use crate::controllers::nodeimage::PREPULLED_DAEMON_SETS;
-use crate::paced::Paced;
+use crate::paced::{Paced, nothing_is_urgent};
 use crate::podset::{Observed, PodSetReads, wake_owner};
 use crate::reads::{Read, Reader};
 use crate::told::Told;
@@ -184,10 +184,6 @@ fn is_large(set: &DaemonSet) -> bool {
 }
 
 async fn round(reads: &Reads, acting: &Acting, set: &Watched<DaemonSet>) -> Next {
-    let set = &*match acting.seen(&reads.sets, set).await {
-        Ok(set) => set,
-        Err(next) => return next,
-    };
     let now = Timestamp::now();
     let is_large = is_large(&set.0);
     let decided = || {
@@ -205,6 +201,6 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<DaemonSet>) -> Next
         let mut all = reads.ended.lock().unwrap_or_else(PoisonError::into_inner);
         all.entry(set.uid().to_owned()).or_default().extend(ended);
     }
-    let status = |outcome: &Outcome| turn::alone(is_large, || status(&snapshot, &plan, outcome, now));
-    reads.paced.carry_out(acting, &plan, &reads.sets, set, (&set.0.status, status)).await
+    let status = |outcome: &Outcome| Some(turn::alone(is_large, || status(&snapshot, &plan, outcome, now)));
+    reads.paced.carry_out(acting, &plan, &reads.sets, set, (&set.0.status, status, nothing_is_urgent)).await
 }

@@ -34,7 +34,7 @@ use crate::change::{self, each};
 use crate::controllers::Controller;
 use crate::custom_workloads::CustomWorkloads;
 use crate::injection::{Injection, is_paused};
-use crate::paced::Paced;
+use crate::paced::{Paced, nothing_is_urgent};
 use crate::reads::{Read, Reader};
 use crate::told::Told;
 use crate::unreadable;
@@ -350,10 +350,6 @@ fn is_news(old: &SidecarSet, new: &SidecarSet) -> bool {
 }
 
 async fn round(reads: &Reads, acting: &Acting, set: &Watched<SidecarSet>) -> Next {
-    let set = &*match acting.seen(&reads.sets, set).await {
-        Ok(set) => set,
-        Err(next) => return next,
-    };
     let now = Timestamp::now();
     let is_large =
         set.0.status.as_ref().is_some_and(|status| usize::try_from(status.matched_pods).is_ok_and(|n| n > LARGE));
@@ -371,8 +367,8 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<SidecarSet>) -> Nex
         Ok(decided) => decided,
         Err(next) => return next,
     };
-    let status = |outcome: &Outcome| turn::alone(is_large, || Some(status(&snapshot, &plan, outcome, now)));
-    reads.paced.carry_out(acting, &plan, &reads.sets, set, (&set.0.status, status)).await
+    let status = |outcome: &Outcome| Some(turn::alone(is_large, || Some(status(&snapshot, &plan, outcome, now))));
+    reads.paced.carry_out(acting, &plan, &reads.sets, set, (&set.0.status, status, nothing_is_urgent)).await
 }
 
 /// By uid: the annotations of the pods that are updated next, where others are to be merged into them.

@@ -22,7 +22,7 @@ use jiff::Timestamp;
 use crate::acting::{Acting, LARGE};
 use crate::change::{self, each};
 use crate::controllers::{Controller, persistentpodstate};
-use crate::paced::Paced;
+use crate::paced::{Paced, nothing_is_urgent};
 use crate::podset::{Observed, PodSetReads};
 use crate::reads::{Read, Reader};
 use crate::told::Told;
@@ -181,10 +181,6 @@ fn is_large(set: &StatefulSet) -> bool {
 }
 
 async fn round(reads: &Reads, acting: &Acting, set: &Watched<StatefulSet>) -> Next {
-    let set = &*match acting.seen(&reads.sets, set).await {
-        Ok(set) => set,
-        Err(next) => return next,
-    };
     let now = Timestamp::now();
     let is_large = is_large(&set.0);
     let decided = || {
@@ -197,6 +193,6 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<StatefulSet>) -> Ne
         Ok(decided) => decided,
         Err(next) => return next,
     };
-    let status = |outcome: &Outcome| turn::alone(is_large, || status(&snapshot, &plan, outcome, now));
-    reads.paced.carry_out(acting, &plan, &reads.sets, set, (&set.0.status, status)).await
+    let status = |outcome: &Outcome| Some(turn::alone(is_large, || status(&snapshot, &plan, outcome, now)));
+    reads.paced.carry_out(acting, &plan, &reads.sets, set, (&set.0.status, status, nothing_is_urgent)).await
 }

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use berth_cluster::Place;
 use berth_e2e::install;
 use berth_e2e::limits::Limits;
 use berth_e2e::objects::{self, kind};
@@ -60,17 +61,23 @@ async fn killed(case: &Case, component: &str) -> Result<usize> {
     for pod in &pods {
         let status = &pod["status"]["containerStatuses"][0];
         let running = !status["state"]["running"].is_null();
-        let id = status["containerID"].as_str().and_then(|id| id.rsplit('/').next()).unwrap_or_default().to_owned();
+        let id = status["containerID"].as_str().unwrap_or_default();
         if !running || id.is_empty() {
             continue;
         }
         let place = pod["spec"]["nodeName"].as_str().context("a running pod has no node")?.parse()?;
-        let cluster = case.cluster()?;
-        let kill = move |_: &_| cluster.exec(place, &["ctr", "-n", "k8s.io", "task", "kill", "-s", "SIGKILL", &id]);
         // It may have ended since it was listed.
-        if case.blocking(kill).await.is_ok() {
+        if signal(case, place, id, "SIGKILL").await.is_ok() {
             killed += 1;
         }
     }
     Ok(killed)
+}
+
+/// Sends a signal to the first process of a container, by the id that its pod's status has.
+pub(crate) async fn signal(case: &Case, place: Place, container: &str, signal: &'static str) -> Result<()> {
+    let cluster = case.cluster()?;
+    let id = container.rsplit('/').next().unwrap_or_default().to_owned();
+    let send = move |_: &_| cluster.exec(place, &["ctr", "-n", "k8s.io", "task", "kill", "-s", signal, &id]);
+    case.blocking(send).await.map(drop)
 }

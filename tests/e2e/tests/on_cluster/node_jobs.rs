@@ -88,8 +88,8 @@ pub(crate) async fn bad_jobs_are_refused(case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// A request for these containers of a pod.
-fn request(name: &str, pod: &str, containers: &[&str], fields: &Value) -> Value {
+/// A request for these containers of a pod, with these fields of the spec besides.
+pub(crate) fn request(name: &str, pod: &str, containers: &[&str], fields: &Value) -> Value {
     let containers: Vec<_> = containers.iter().map(|name| json!({"name": name})).collect();
     let mut spec = json!({"podName": pod, "containers": containers});
     for (field, value) in fields.as_object().into_iter().flatten() {

@@ -9,7 +9,8 @@ use berth_cluster::{Component, Place};
 use berth_e2e::objects::{self, CONTAINER, kind};
 use serde_json::{Value, json};
 
-use crate::faults::kill;
+use crate::faults::{kill, signal};
+use crate::node_jobs::request;
 use crate::pulls;
 use crate::world::{Case, ensure_in_place};
 
@@ -60,17 +61,13 @@ async fn restarted(case: &Case, who: &str, kills: impl AsyncFnOnce() -> Result<(
         let pods = case.pods(name).await?;
         let pod = pods.values().next().with_context(|| format!("{name} has no pod"))?;
         if name == "deaf" {
-            freeze(case, pod.containers.get(CONTAINER).map(|main| &*main.container_id).unwrap_or_default()).await?;
+            // It does not hear what ends it from now on.
+            let main = pod.containers.get(CONTAINER).context("the pod has no main container")?;
+            signal(case, Place::Node(NODE), &main.container_id, "SIGSTOP").await?;
         }
-        case.create(&json!({
-            "apiVersion": "apps.kruise.io/v1beta1", "kind": "ContainerRecreateRequest",
-            "metadata": {"name": format!("{name}-{who}")},
-            "spec": {
-                "podName": pod.name, "containers": [{"name": CONTAINER}],
-                "strategy": {"terminationGracePeriodSeconds": if name == "deaf" { LONG } else { 2 * LONG }},
-            },
-        }))
-        .await?;
+        let grace = if name == "deaf" { LONG } else { 2 * LONG };
+        let fields = json!({"strategy": {"terminationGracePeriodSeconds": grace}});
+        case.create(&request(&format!("{name}-{who}"), &pod.name, &[CONTAINER], &fields)).await?;
         before.push(pods);
     }
     pulls::until_node(case, NODE, |node| stopping(node) == NAMES.len()).await?;
@@ -96,14 +93,4 @@ fn stopping(node: &NodeImage) -> usize {
         node.status.iter().flat_map(|status| &status.stopped_containers).any(|answer| stop.is_answered_by(answer))
     };
     node.spec.stop_containers.iter().filter(|stop| !is_answered(stop)).count()
-}
-
-/// It does not hear what ends it from now on.
-async fn freeze(case: &Case, container: &str) -> Result<()> {
-    let cluster = case.cluster()?;
-    let id = container.rsplit('/').next().unwrap_or_default().to_owned();
-    let stop = move |_: &_| {
-        cluster.exec(Place::Node(NODE), &["ctr", "-n", "k8s.io", "task", "kill", "-s", "SIGSTOP", &id]).map(drop)
-    };
-    case.blocking(stop).await
 }

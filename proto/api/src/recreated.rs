@@ -74,12 +74,10 @@ fn hold(request: &mut Value) {
         return;
     }
     let Some(metadata) = object(request, "metadata") else { return };
-    let finalizers = metadata.entry("finalizers").or_insert_with(|| json!([]));
-    if finalizers.is_null() {
-        *finalizers = json!([]);
-    }
-    if let Some(all) = finalizers.as_array_mut().filter(|all| !all.iter().any(|one| one == RECREATE_UNREADY_ACQUIRED)) {
-        all.push(json!(RECREATE_UNREADY_ACQUIRED));
+    let mut finalizers = metadata.get("finalizers").and_then(Value::as_array).cloned().unwrap_or_default();
+    if !finalizers.iter().any(|finalizer| finalizer == RECREATE_UNREADY_ACQUIRED) {
+        finalizers.push(json!(RECREATE_UNREADY_ACQUIRED));
+        metadata.insert("finalizers".to_owned(), finalizers.into());
     }
 }
 

@@ -47,7 +47,7 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     let tasks = Supervisor::new(stop.clone());
     tokio::spawn(end_on_signal(stop.clone())?);
     let expectations = Expectations::new(DOUBT);
-    let (validity, reviews) = (berth_webhook::Validity::default(), berth_webhook::Reviews::default());
+    let (validity, reviews) = (berth_webhook::Validity::default(), berth_webhook::ReviewMetrics::default());
     let sidecar_pods = SidecarSetPods::default();
     let metrics = Metrics::new(|registry| {
         expectations.register(registry);
@@ -193,7 +193,7 @@ fn webhook_config(flags: &Run, gates: Gates) -> berth_webhook::Config {
         records: None,
         injector: None,
         validity: berth_webhook::Validity::default(),
-        reviews: berth_webhook::Reviews::default(),
+        reviews: berth_webhook::ReviewMetrics::default(),
         drain: if pod.is_some() { DRAIN } else { Duration::ZERO },
         pod,
     }

@@ -39,7 +39,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 pub use certs::Validity;
-pub use latency::Reviews;
+pub use latency::ReviewMetrics;
 pub use migrate::{Migrated, migrate};
 pub use proof::PORT_NAME;
 pub use readiness::Readiness;
@@ -88,7 +88,7 @@ pub struct Config {
     /// Is told when the certificates end.
     pub validity: Validity,
     /// Is told of each review.
-    pub reviews: Reviews,
+    pub reviews: ReviewMetrics,
     /// The most bytes that the spec of an object may have, as JSON text; of a larger one nothing is taken in.
     pub object_max_bytes: usize,
     /// How long to serve on after the shutdown was asked for: until no apiserver sends requests here any more.

@@ -94,7 +94,6 @@ async fn labels(client: &Client, namespace: &str) -> Option<Labels> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
     use std::sync::Arc;
 
     use k8s_openapi::ByteString;
@@ -201,14 +200,7 @@ mod tests {
     async fn a_namespace_that_is_not_known_is_asked_for_and_decides() {
         let pod = json!({"metadata": {"name": "web"}, "spec": {"containers": []}});
         for (team, is_changed) in [("a", true), ("b", false)] {
-            let judge = Judge {
-                client: apiserver(team).await,
-                closed: BTreeMap::new(),
-                object_max_bytes: 256 << 10,
-                records: None,
-                injector: Some(Arc::new(Adds)),
-                reviews: Default::default(),
-            };
+            let judge = Judge { injector: Some(Arc::new(Adds)), ..Judge::asking(apiserver(team).await) };
             let Look::Asks(question) = looked("new", &pod).unwrap() else { panic!("it is known") };
             let answer: Value = serde_json::from_slice(&question.answer(&judge).await.unwrap()).unwrap();
             assert_eq!(answer["response"]["allowed"], true);

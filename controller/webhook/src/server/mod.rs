@@ -22,7 +22,7 @@ use kube::Client;
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, Semaphore, watch};
 
-use crate::latency::Reviews;
+use crate::latency::ReviewMetrics;
 use crate::places::{CONVERT_PATH, VALIDATE_PATH};
 use crate::pods::{GATE_PATH, INJECT_PATH, Injector, PIN_PATH, RECREATE_PATH, Records};
 use admission::Look;
@@ -92,7 +92,16 @@ pub struct Judge {
     /// Who knows which containers new pods get.
     pub injector: Option<Arc<dyn Injector>>,
     /// Who counts the reviews.
-    pub reviews: Reviews,
+    pub reviews: ReviewMetrics,
+}
+
+#[cfg(test)]
+impl Judge {
+    /// Takes in all kinds, and asks this client.
+    fn asking(client: Client) -> Self {
+        let (closed, reviews) = (BTreeMap::new(), ReviewMetrics::default());
+        Self { client, closed, object_max_bytes: 256 << 10, records: None, injector: None, reviews }
+    }
 }
 
 /// What a path leads to.

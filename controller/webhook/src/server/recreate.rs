@@ -177,14 +177,7 @@ mod tests {
 
     fn judge(client: Client, closed: &[&'static str]) -> Judge {
         let closed: BTreeMap<_, _> = closed.iter().map(|plural| (*plural, "off: turn it on".to_owned())).collect();
-        Judge {
-            client,
-            closed,
-            object_max_bytes: 256 << 10,
-            records: None,
-            injector: None,
-            reviews: Default::default(),
-        }
+        Judge { closed, ..Judge::asking(client) }
     }
 
     fn review(object: &Value) -> Vec<u8> {

@@ -1,6 +1,5 @@
 //! The handlers by their texts, and what they know of our kinds.
 
-use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -142,14 +141,7 @@ async fn admitted(template: &str, old: Option<&str>) -> Value {
         object(template)
     );
     let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
-    let judge = Judge {
-        client,
-        closed: BTreeMap::new(),
-        object_max_bytes: 256 << 10,
-        records: None,
-        injector: None,
-        reviews: Default::default(),
-    };
+    let judge = Judge::asking(client);
     serde_json::from_slice(&admission::review(review.as_bytes(), &judge).await.unwrap()).unwrap()
 }
 
@@ -201,18 +193,7 @@ impl Served {
         let (phase, phases) = watch::channel(Phase::Serving);
         let server = Server::new(tls);
         let (connections, bodies) = server.counters();
-        let task = tokio::spawn(server.serve(
-            listener,
-            Judge {
-                client,
-                closed: BTreeMap::new(),
-                object_max_bytes: 256 << 10,
-                records: None,
-                injector: None,
-                reviews: Default::default(),
-            },
-            phases,
-        ));
+        let task = tokio::spawn(server.serve(listener, Judge::asking(client), phases));
         let mut roots = rustls::RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(material.bundle().as_bytes()).unwrap()).unwrap();
         let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
@@ -291,14 +272,7 @@ async fn a_review_whose_namespace_is_a_path_is_refused_and_the_apiserver_is_not_
     let apiserver = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = apiserver.local_addr().unwrap();
     let client = Client::try_from(kube::Config::new(format!("http://{address}").parse().unwrap())).unwrap();
-    let judge = Judge {
-        client,
-        closed: BTreeMap::new(),
-        object_max_bytes: 256 << 10,
-        records: None,
-        injector: None,
-        reviews: Default::default(),
-    };
+    let judge = Judge::asking(client);
     let review = json!({"request": {
         "uid": "1", "resource": {"resource": "clonesets"}, "namespace": "victim/podtemplates#",
         "object": {

@@ -225,7 +225,7 @@ pub(crate) fn config(port: u16, validity: Validity, pod: Option<PodIdentity>) ->
         host_port: None,
         cert_validity: validity.cert,
         validity: berth_webhook::Validity::default(),
-        reviews: berth_webhook::Reviews::default(),
+        reviews: berth_webhook::ReviewMetrics::default(),
         ca_validity: validity.ca,
         validating: true,
         pods: false,

@@ -81,10 +81,12 @@ impl Controller for Reads {
 
     /// Wakes a PersistentPodState when it, its workload, or a pod of that changes.
     fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
-        let (to, on) = (queue.clone(), acting.clone());
+        let (to, on, states) = (queue.clone(), acting.clone(), Arc::downgrade(&self.states));
         self.states.on_change(move |change| {
-            if let Change::Deleted { old } = change {
+            if let (Change::Deleted { old }, Some(states)) = (change, states.upgrade()) {
                 on.expectations.forget(old.uid());
+                // Another one of its workload may keep the records from now on.
+                wake_for_target(&to, &states, old.namespace(), &old.0.spec.target_ref.name);
             }
             each(change, |state| to.add(Key::of(state)));
         });

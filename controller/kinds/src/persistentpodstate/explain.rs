@@ -70,6 +70,9 @@ fn of_record(snapshot: &Snapshot, state: &PersistentPodState, name: &str, record
     };
     let pod = snapshot.pods.iter().find(|pod| *pod.metadata.name == *name);
     let now = match pod {
+        None if snapshot.present.contains(name) => {
+            "a pod of that name is there, which its workload does not control".to_owned()
+        }
         None => "no pod has the name now".to_owned(),
         Some(pod) => {
             let at = if pod.spec.node_name.is_empty() { "no node yet" } else { &*pod.spec.node_name };
@@ -78,7 +81,11 @@ fn of_record(snapshot: &Snapshot, state: &PersistentPodState, name: &str, record
             format!("the pod is on {at}, {how}")
         }
     };
-    format!("was ready last on node {node}, {condition}; {now}; the next one gets {}", pins(state, record))
+    let next = match snapshot.target {
+        Target::Gone => "its workload is gone, so nothing pins the next one".to_owned(),
+        _ => format!("the next one gets {}", pins(state, record)),
+    };
+    format!("was ready last on node {node}, {condition}; {now}; {next}")
 }
 
 /// What a pod that takes the recorded one's place is given.
@@ -95,6 +102,12 @@ fn pins(state: &PersistentPodState, record: &PodState) -> String {
     let mut parts = Vec::new();
     if !required.is_empty() {
         parts.push(format!("nodeSelector {}", required.join(", ")));
+    }
+    let required_keys = state.spec.required_persistent_topology.iter().flat_map(|term| &term.keys);
+    let missing: Vec<_> =
+        required_keys.filter(|key| !record.node_topology_labels.contains_key(*key)).map(String::as_str).collect();
+    if !required.is_empty() && !missing.is_empty() {
+        parts.push(format!("nothing of {}, which the node has no label of", missing.join(", ")));
     }
     if !preferred.is_empty() {
         parts.push(format!("preferred node affinity {}", preferred.join(", ")));

@@ -8,12 +8,12 @@ use berth_api::names::annotation::{
 };
 use berth_api::v1beta1::persistentpodstate::PersistentPodState;
 use berth_api::validation::is_label_key;
-use berth_workload::owner::OwnerKey;
-use berth_workload::plan::{Action, Event, IfExists, Plan, Step, Target};
-use berth_workload::resource::{PERSISTENT_POD_STATES, Resource};
+use berth_workload::owner::{OwnerKey, group};
+use berth_workload::plan::{Action, Event, IfExists, Plan, Step, Target as PlanTarget};
+use berth_workload::resource::{NATIVE_STATEFUL_SETS, PERSISTENT_POD_STATES, Resource, STATEFUL_SETS};
 use serde_json::{Map, Value, json};
 
-use super::Snapshot;
+use super::{Snapshot, Target};
 
 /// How much a preferred topology counts.
 const WEIGHT: i32 = 100;
@@ -48,9 +48,12 @@ pub(super) fn plan(snapshot: &Snapshot, plan: &mut Plan) {
         }
         return;
     };
+    if let Some(step) = take_over(snapshot, state) {
+        return plan.add_stage("generate", vec![step]);
+    }
     let owner = snapshot.generators.iter().find(|generator| generator.owns(state) && !generator.is_going);
     let (Some(owner), None) = (owner, &state.metadata.deletion_timestamp) else { return };
-    let target = Target::from(&state.metadata);
+    let target = PlanTarget::from(&state.metadata);
     let step = match owner.spec() {
         None => {
             let reason = format!("{} has no annotations any more that ask for it", target.name);
@@ -63,6 +66,35 @@ pub(super) fn plan(snapshot: &Snapshot, plan: &mut Plan) {
     };
     plan.events.extend(step.as_ref().and_then(|_| owner.odd_keys()));
     plan.add_stage("generate", step.into_iter().collect());
+}
+
+/// The object of a StatefulSet that is gone becomes that of the one of the same name and the other group, Kubernetes' own or ours, which
+/// asks for it: its pods were handed over, and so are their records.
+fn take_over(snapshot: &Snapshot, state: &PersistentPodState) -> Option<Step> {
+    let is_nobodys = !state.metadata.owner_references.iter().flatten().any(|owner| owner.controller == Some(true));
+    let target = &state.spec.target_ref;
+    let is_left = snapshot.target == Target::Gone && is_nobodys && state.metadata.deletion_timestamp.is_none();
+    let is_its = |resource: &Resource| {
+        [STATEFUL_SETS, NATIVE_STATEFUL_SETS].contains(resource)
+            && resource.kind == target.kind
+            && resource.group != group(&target.api_version)
+    };
+    let mut heirs = snapshot.generators.iter().filter(|heir| is_its(&heir.resource) && heir.name == target.name);
+    let (heir, mut spec) = heirs.find_map(|heir| Some((heir, heir.spec()?))).filter(|_| is_left)?;
+    let differing = change(&json!(state.spec), &spec);
+    let mut patch = differing.unwrap_or_else(|| json!({"spec": {}}));
+    patch["spec"]["targetRef"] = spec["targetRef"].take();
+    patch["metadata"] = json!({"ownerReferences": [heir.owner_reference()]});
+    let (name, to) = (&target.name, heir.resource.api_version());
+    let reason = format!("StatefulSet {name} of {} is gone, and that of {to} asks for its records", target.api_version);
+    let message = format!("PersistentPodState {name} keeps the records of the StatefulSet of {to} from now on");
+    Some(Step {
+        done: Some(Event { warning: false, reason: "PersistentPodStateTakenOver", message }),
+        ..Step::new(
+            Action::Patch { resource: PERSISTENT_POD_STATES, target: PlanTarget::from(&state.metadata), patch },
+            reason,
+        )
+    })
 }
 
 fn both_ask(generator: &Generator, other: &Generator) -> Event {
@@ -128,11 +160,8 @@ impl Generator {
     }
 
     fn create(&self, spec: &Value) -> Step {
-        let Self { resource, namespace, name, uid, .. } = self;
-        // Nobody's deletion waits for it: that would take a right to each kind of workload.
-        let owner = json!({
-            "apiVersion": resource.api_version(), "kind": resource.kind, "name": name, "uid": uid, "controller": true,
-        });
+        let Self { resource, namespace, name, .. } = self;
+        let owner = self.owner_reference();
         let body = json!({
             "apiVersion": PERSISTENT_POD_STATES.api_version(), "kind": PERSISTENT_POD_STATES.kind, "spec": spec,
             "metadata": {"name": name, "namespace": namespace, "ownerReferences": [owner]},
@@ -150,6 +179,12 @@ impl Generator {
                 format!("the annotations of {} {name} ask for a PersistentPodState", resource.kind),
             )
         }
+    }
+
+    /// Nobody's deletion waits for what it owns: that would take a right to each kind of workload.
+    fn owner_reference(&self) -> Value {
+        let Self { resource, name, uid, .. } = self;
+        json!({"apiVersion": resource.api_version(), "kind": resource.kind, "name": name, "uid": uid, "controller": true})
     }
 
     fn owns(&self, state: &PersistentPodState) -> bool {

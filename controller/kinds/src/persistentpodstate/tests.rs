@@ -133,6 +133,38 @@ fn annotations_make_change_and_delete_what_the_workload_owns_and_nothing_else() 
 }
 
 #[test]
+fn records_of_a_set_that_is_gone_become_those_of_the_one_that_has_its_pods() {
+    let asks = || {
+        set(
+            json!({"kruise.io/auto-generate-persistent-pod-state": "true", "kruise.io/required-persistent-topology": "host"}),
+        )
+    };
+    let native = json!({"/spec/targetRef/apiVersion": "apps/v1"});
+    let owner =
+        json!([{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "native", "controller": true}]);
+    let owned = json!({"/spec/targetRef/apiVersion": "apps/v1", "/metadata/ownerReferences": owner});
+    let other = json!({"/spec/targetRef/apiVersion": "apps/v1", "/spec/targetRef/name": "other"});
+    let there = || Target::Set(Some(Ordinals::new(0, 1, [])));
+    for (what, fields, target, generator, expected) in [
+        ("of nobody", native.clone(), Target::Gone, asks(), true),
+        ("its set is there", native.clone(), there(), asks(), false),
+        ("of another", owned, Target::Gone, asks(), false),
+        ("of another name", other, Target::Gone, asks(), false),
+        ("of the same group", json!({}), Target::Gone, asks(), false),
+        ("nobody asks", native, Target::Gone, set(json!({})), false),
+    ] {
+        let state = Some(state(fields, json!({"db-0": on("n1")})));
+        let generators = generator.into_iter().collect();
+        let snapshot = Snapshot { state, target, generators, ..Snapshot::default() };
+        let plan = decide(&snapshot, Timestamp::UNIX_EPOCH);
+        let actions: Vec<_> = plan.actions().map(|action| json!(action).to_string()).collect();
+        assert_eq!(actions.len(), usize::from(expected), "{what}: {actions:?}");
+        let is_whole = |action: &String| action.contains(r#""uid":"set""#) && action.contains("apps.kruise.io/v1beta1");
+        assert!(actions.iter().all(is_whole), "{what}: {actions:?}");
+    }
+}
+
+#[test]
 fn of_two_workloads_of_one_name_that_both_ask_the_first_has_it() {
     let asking = || {
         let annotations = json!({"kruise.io/auto-generate-persistent-pod-state": "true", "kruise.io/required-persistent-topology": "host"});

@@ -56,6 +56,23 @@ fn the_controllers_token_writes_persistent_pod_states_of_workloads_of_their_name
         ensure!(made.metadata.owner_references.is_none(), "{made:?}");
         let patched = manager.patch("db", &PatchParams::default(), &keys).await;
         refused("the keys of one that somebody made", patched, "of the spec of persistentpodstates")?;
+        let owner = |name: &str, api_version: &str| {
+            json!([{"apiVersion": api_version, "kind": "StatefulSet", "name": name, "uid": "u", "controller": true}])
+        };
+        let ours = "apps.kruise.io/v1beta1";
+        for (what, owners, target) in [
+            ("another's", owner("other", ours), ours),
+            ("one that stays that of the same group", owner("db", "apps/v1"), "apps/v1"),
+            ("one whose owner is of another group", owner("db", "apps/v1"), ours),
+            ("one without an owner", json!([]), ours),
+        ] {
+            let patch = json!({"metadata": {"ownerReferences": owners}, "spec": {"targetRef": {"apiVersion": target}}});
+            let patched = manager.patch("db", &PatchParams::default(), &Patch::Merge(patch)).await;
+            ensure!(patched.is_err(), "{what} is written");
+        }
+        let handed = json!({"metadata": {"ownerReferences": owner("db", ours)}, "spec": {"targetRef": {"apiVersion": ours}}});
+        let dry_run = PatchParams { dry_run: true, ..PatchParams::default() };
+        manager.patch("db", &dry_run, &Patch::Merge(handed)).await.context("a set that moved")?;
         let deleted = manager.delete("db", &DeleteParams::default()).await;
         refused("the deletion of one that somebody made", deleted, "may delete no persistentpodstates")
     })

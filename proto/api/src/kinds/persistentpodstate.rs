@@ -50,8 +50,10 @@ fn is_pinned_by_something() -> Value {
 }
 
 fn is_of_one_workload() -> Value {
+    // A StatefulSet that moves from Kubernetes' kind to ours, or back, takes its pods along.
     let same = "self.targetRef.kind == oldSelf.targetRef.kind && self.targetRef.name == oldSelf.targetRef.name && \
-                self.targetRef.apiVersion.split('/')[0] == oldSelf.targetRef.apiVersion.split('/')[0]";
+                (self.targetRef.apiVersion.split('/')[0] == oldSelf.targetRef.apiVersion.split('/')[0] || \
+                (self.targetRef.kind == 'StatefulSet' && [self, oldSelf].all(s, s.targetRef.apiVersion.split('/')[0] in ['apps', 'apps.kruise.io'])))";
     json!({"rule": same, "reason": "FieldValueForbidden", "fieldPath": ".targetRef",
-           "message": "cannot be changed, the records are of the pods of that workload: create another PersistentPodState"})
+           "message": "cannot be changed, the records are of the pods of that workload: create another PersistentPodState; only that of a StatefulSet may go from apps to apps.kruise.io and back, with its pods"})
 }

@@ -105,15 +105,30 @@ pub(crate) async fn a_native_set_becomes_an_advanced_one_with_its_pods(case: &Ca
     let image = case.image("v1").await?;
     let mut native = stateful_set(3, &image, &json!({"podManagementPolicy": "Parallel"}));
     native["apiVersion"] = "apps/v1".into();
+    let asks = json!({
+        "kruise.io/auto-generate-persistent-pod-state": "true",
+        "kruise.io/required-persistent-topology": "kubernetes.io/hostname",
+    });
+    native["metadata"]["annotations"] = asks.clone();
     case.create(&native).await?;
     case.until(kind::NATIVE_STATEFUL_SET, SET, |set| set["status"]["readyReplicas"] == 3).await?;
+    let has_records = |api_version: &'static str| {
+        move |state: &Value| {
+            let records = state["status"]["podStates"].as_object().map_or(0, |records| records.len());
+            records == 3 && state["spec"]["targetRef"]["apiVersion"] == api_version
+        }
+    };
+    case.until(kind::PERSISTENT_POD_STATE, SET, has_records("apps/v1")).await?;
     let before = case.pods(SET).await?;
     case.kubectl(&["delete", "statefulset.apps", "-n", &case.namespace, SET, "--cascade=orphan"]).await?;
     let rolling = json!({"rollingUpdate": {"podUpdatePolicy": "InPlaceIfPossible"}});
     let fields = json!({"podManagementPolicy": "Parallel", "updateStrategy": rolling});
-    case.create(&stateful_set(3, &image, &fields)).await?;
+    let mut advanced = stateful_set(3, &image, &fields);
+    advanced["metadata"]["annotations"] = asks;
+    case.create(&advanced).await?;
     let set = done(case, 3).await?;
     ensure!(set["status"]["currentRevision"] == set["status"]["updateRevision"], "{}", set["status"]);
+    case.until(kind::PERSISTENT_POD_STATE, SET, has_records("apps.kruise.io/v1beta1")).await?;
     for (name, pod) in case.pods(SET).await? {
         same(&before[&name], &pod)?;
         ensure!(pod.restarts() == 0, "{name} restarted");
@@ -128,6 +143,7 @@ pub(crate) async fn a_native_set_becomes_an_advanced_one_with_its_pods(case: &Ca
     for (name, pod) in case.pods(SET).await? {
         same(&before[&name], &pod)?;
     }
+    case.until(kind::PERSISTENT_POD_STATE, SET, has_records("apps/v1")).await?;
     Ok(())
 }
 

@@ -7,12 +7,14 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use http::HeaderMap;
+use http::header::{CONTENT_TYPE, WARNING};
+use http_body_util::BodyExt;
 use k8s_openapi::api::core::v1::PodTemplate;
-use kube::api::PostParams;
-use kube::core::{Request, Status};
+use kube::client::Body;
+use kube::core::Status;
 use kube::{Client, Resource};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -22,12 +24,14 @@ use berth_api::template::mount_claims;
 use berth_api::v1beta1::persistentpodstate::PersistentPodState;
 use berth_api::weight::Limits;
 
-use crate::keeper::posting;
+use crate::keeper::FIELD_MANAGER;
 use crate::pods::Records;
 use crate::sidecar_template;
 
 /// The longest wait for a verdict on a pod template: less than the apiserver's wait for ours.
 const PATIENCE: Duration = Duration::from_secs(4);
+/// The most warnings of one template that are passed on.
+const MOST_WARNINGS: usize = 16;
 
 /// Converts the text of an object to another version of its kind.
 ///
@@ -226,13 +230,17 @@ impl<'a> Judged<'a> {
     }
 }
 
-/// Asks the apiserver about a pod template.
+/// Asks the apiserver about a pod template; gives its warnings, such as that of a field that does not exist.
 ///
 /// # Errors
 /// The apiserver's own words, with fields named as they are in the object; or the namespace is none, for it comes from
 /// whoever calls the webhook and becomes part of a request. When the apiserver does not answer, nothing is known and
 /// nothing is refused: the controller asks again.
-pub(crate) async fn judge_template(client: &Client, namespace: &str, template: &Template) -> Result<(), String> {
+pub(crate) async fn judge_template(
+    client: &Client,
+    namespace: &str,
+    template: &Template,
+) -> Result<Vec<String>, String> {
     // What is in no namespace is judged where it can be.
     let namespace = if template.field.is_empty() { sidecar_template::NAMESPACE } else { namespace };
     let namespace = Namespace::parse(namespace).map_err(|error| format!("the review's request.namespace: {error}"))?;
@@ -240,15 +248,37 @@ pub(crate) async fn judge_template(client: &Client, namespace: &str, template: &
     let body = format!(
         r#"{{"apiVersion":"v1","kind":"PodTemplate","metadata":{{"generateName":"berth-validate-"}},"template":{text}}}"#
     );
-    let params = PostParams { dry_run: true, ..posting() };
     let path = PodTemplate::url_path(&(), Some(namespace.as_str()));
-    let Ok(request) = Request::new(path).create(&params, body.into_bytes()) else { return Ok(()) };
-    match tokio::time::timeout(PATIENCE, client.request::<IgnoredAny>(request)).await {
-        Ok(Err(kube::Error::Api(status))) if status.is_invalid() || status.code == 400 => {
-            Err(refused_at(field, &status))
-        }
-        _ => Ok(()),
+    let uri = format!("{path}?dryRun=All&fieldValidation=Warn&fieldManager={FIELD_MANAGER}");
+    let request = http::Request::post(uri).header(CONTENT_TYPE, "application/json").body(Body::from(body.into_bytes()));
+    let Ok(request) = request else { return Ok(Vec::new()) };
+    let asked = async {
+        let response = client.send(request).await.ok()?;
+        let (head, body) = response.into_parts();
+        let refusal = match head.status.as_u16() {
+            400 | 422 => Some(serde_json::from_slice::<Status>(&body.collect().await.ok()?.to_bytes()).ok()?),
+            _ => None,
+        };
+        Some((warnings(field, &head.headers), refusal))
+    };
+    match tokio::time::timeout(PATIENCE, asked).await {
+        Ok(Some((_, Some(refusal)))) => Err(refused_at(field, &refusal)),
+        Ok(Some((warnings, None))) => Ok(warnings),
+        Ok(None) | Err(_) => Ok(Vec::new()),
     }
+}
+
+/// The warnings of an answer, with fields named as they are in the object.
+fn warnings(field: &str, headers: &HeaderMap) -> Vec<String> {
+    let all = headers.get_all(WARNING).iter().filter_map(|warning| warning.to_str().ok());
+    // `299 - "text"`, with quotation marks in the text behind backslashes.
+    let texts = all.filter_map(|warning| warning.split_once('"')?.1.strip_suffix('"'));
+    let in_object = |text: &str| {
+        let text = text.replace("\\\"", "\"");
+        let named = text.replace("\"template.", &format!("\"{field}."));
+        named.strip_prefix("template.").map(|rest| format!("{field}.{rest}")).unwrap_or(named).replace("\".", "\"")
+    };
+    texts.map(in_object).take(MOST_WARNINGS).collect()
 }
 
 /// The apiserver's refusal of a PodTemplate as a refusal of the field that the template stands in.

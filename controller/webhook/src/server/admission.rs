@@ -49,6 +49,8 @@ struct Response {
     allowed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<Status>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
 }
 
 /// What one look at a review says.
@@ -101,7 +103,7 @@ pub(crate) fn look(body: &[u8], judge: &Judge) -> Result<Look<Question>, serde_j
         Ok(None) => None,
         Err(message) => Some(message),
     };
-    answer(request.uid, refusal).map(Look::Answer)
+    answer(request.uid, refusal, Vec::new()).map(Look::Answer)
 }
 
 impl Question {
@@ -110,19 +112,22 @@ impl Question {
     /// # Errors
     /// None that a review could cause.
     pub(crate) fn unasked(self) -> Result<Vec<u8>, serde_json::Error> {
-        answer(self.uid, None)
+        answer(self.uid, None, Vec::new())
     }
 
     /// Asks it.
     pub(crate) async fn answer(self, judge: &Judge) -> Result<Vec<u8>, serde_json::Error> {
         let judged = kinds::judge_template(&judge.client, &self.namespace, &self.template).await;
-        answer(self.uid, judged.err())
+        match judged {
+            Ok(warnings) => answer(self.uid, None, warnings),
+            Err(refusal) => answer(self.uid, Some(refusal), Vec::new()),
+        }
     }
 }
 
-fn answer(uid: String, refusal: Option<String>) -> Result<Vec<u8>, serde_json::Error> {
+fn answer(uid: String, refusal: Option<String>, warnings: Vec<String>) -> Result<Vec<u8>, serde_json::Error> {
     let status = refusal.map(|message| Status::failure(&message, "Invalid").with_code(422));
-    let response = Response { uid, allowed: status.is_none(), status };
+    let response = Response { uid, allowed: status.is_none(), status, warnings };
     serde_json::to_vec(&Answer { api_version: "admission.k8s.io/v1", kind: "AdmissionReview", response })
 }
 

@@ -1,9 +1,11 @@
 //! What the validating webhook refuses, and what it stays out of.
 
 use anyhow::{Result, ensure};
+use http::Request;
 use k8s_openapi::api::core::v1::Pod;
-use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, PostParams};
+use kube::client::Body;
+use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use crate::stage::{LONG, Replica, Stage, node_image, node_images};
@@ -17,6 +19,19 @@ fn clone_set(version: &str, name: &str, container: &Value) -> Value {
             "template": {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}},
         },
     })
+}
+
+/// As Kubernetes' own kinds do: a field that is misspelled in a template would be dropped in silence.
+async fn warns_of_fields_that_do_not_exist(admin: &Client) -> Result<()> {
+    let set = clone_set("v1beta1", "typo", &json!({"name": "web", "image": "nginx", "imagePullPolcy": "Always"}));
+    let request = Request::post("/apis/apps.kruise.io/v1beta1/namespaces/default/clonesets")
+        .header("content-type", "application/json")
+        .body(Body::from(set.to_string().into_bytes()))?;
+    let response = admin.send(request).await?;
+    let warnings: Vec<_> = response.headers().get_all("warning").iter().filter_map(|it| it.to_str().ok()).collect();
+    let says = r#"unknown field \"spec.template.spec.containers[0].imagePullPolcy\""#;
+    ensure!(response.status() == 201 && warnings.iter().any(|it| it.contains(says)), "{warnings:?}");
+    Ok(())
 }
 
 #[test]
@@ -41,6 +56,7 @@ fn a_bad_template_is_refused_in_both_versions_and_nothing_hangs_on_the_webhook()
             ensure!(status.message.contains(says), "{version}: {:?} does not name the field", status.message);
         }
 
+        warns_of_fields_that_do_not_exist(&admin).await?;
         refuses_sidecars_that_no_pod_could_have(&admin).await?;
 
         // With no controller at all: pods come and go, v1beta1 is read and written, v1alpha1 says what is missing.

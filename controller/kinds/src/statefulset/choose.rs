@@ -51,7 +51,13 @@ pub(super) fn choose(
     places.growth.plan(snapshot, &growing, plan);
     let target = revisions.updated.clone();
     let ways = Ways::new(&scene, settings.policy, revisions, &target, |_| None).with_volumes(&scene);
-    let why = if settings.updates { "partition" } else { "paused, or OnDelete" };
+    let why = if settings.updates {
+        "partition"
+    } else if settings.on_delete {
+        "updateStrategy.type is OnDelete"
+    } else {
+        "paused"
+    };
     Chosen::new(target, ways, candidates)
         .with_held(|pod| holding.of(pod))
         .with_later(later, repair)

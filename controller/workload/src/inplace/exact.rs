@@ -159,7 +159,7 @@ fn container(
         return if created.is_from(name, wanted) {
             One::Node
         } else {
-            One::Wait(format!("container {name} still runs another image than {wanted}"))
+            One::Wait(not_yet(status, wanted, "another image"))
         };
     }
     if is_of_before(status, before) {
@@ -168,7 +168,7 @@ fn container(
         } else if before.container_id.is_empty() || before.image.is_empty() {
             One::Ask(format!("container {name} may or may not have been created from {wanted}"))
         } else {
-            One::Wait(format!("container {name} still runs {}", before.image))
+            One::Wait(not_yet(status, wanted, &before.image))
         };
     }
     let named = image::normalised(&status.image) == image::normalised(wanted) || image::pins(wanted, &status.image_id);
@@ -206,6 +206,15 @@ fn is_told(node: &NodeFacts, status: &ContainerStatus) -> bool {
 /// The runtime's own id: `containerd://abc` is `abc`.
 pub(super) fn without_scheme(container_id: &str) -> &str {
     container_id.rsplit_once("://").map_or(container_id, |(_, id)| id)
+}
+
+/// A container that is the one of before: it runs, or waits to be the new one.
+fn not_yet(status: &ContainerStatus, wanted: &str, before: &str) -> String {
+    let name = &status.name;
+    match &status.state.waiting {
+        Some(waiting) => format!("container {name} waits to run {wanted}: {}", waiting.reason),
+        None => format!("container {name} still runs {before}, not {wanted}"),
+    }
 }
 
 #[cfg(test)]

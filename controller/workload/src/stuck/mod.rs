@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use crate::plan::{Failure, Outcome, Plan, Verb};
 use crate::pod::{Pod, availability};
 use crate::podset::{Scene, Uids};
-use crate::resource::IMAGE_PULL_JOBS;
+use crate::resource::{CLAIMS, IMAGE_PULL_JOBS};
 use cause::DETAIL;
 
 pub use cause::{Cause, Grade, gravest};
@@ -54,6 +54,7 @@ fn refused(scene: &Scene<'_>, failure: &Failure) -> Option<(&'static str, String
     if !failure.permanent && !quota {
         return None;
     }
+    let of_claims = failure.deed.resource == CLAIMS;
     let (reason, what, remedy) = match failure.deed.verb {
         Verb::Validate => {
             return Some(("TemplateRefused", format!("{workload}: {}; correct the field", failure.message)));
@@ -61,12 +62,16 @@ fn refused(scene: &Scene<'_>, failure: &Failure) -> Option<(&'static str, String
         // Images that are not pulled ahead hold nothing up.
         _ if failure.deed.resource == IMAGE_PULL_JOBS => return None,
         _ if quota => ("QuotaExceeded", "be created", "raise the ResourceQuota, or ask for less"),
+        Verb::Create if of_claims => {
+            ("CreateRefused", "be created", "change spec.volumeClaimTemplates, or what refuses it")
+        }
         Verb::Create => ("CreateRefused", "be created", "change spec.template, or what refuses it"),
         Verb::Adopt => ("AdoptionRefused", "be adopted", "change what refuses it"),
         Verb::Delete => ("DeleteRefused", "be deleted", "change what refuses it"),
         _ => ("UpdateRefused", "be updated", "change spec.template, or what refuses it"),
     };
-    let what = format!("{workload}: pods cannot {what}; the apiserver{DETAIL}{message}; {remedy}");
+    let whose = if of_claims { "claims" } else { "pods" };
+    let what = format!("{workload}: {whose} cannot {what}; the apiserver{DETAIL}{message}; {remedy}");
     Some((reason, what))
 }
 

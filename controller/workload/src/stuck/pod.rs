@@ -150,7 +150,14 @@ fn unscheduled(scene: &Scene<'_>, pod: &Pod) -> Cause {
     let (what, remedy) = match condition {
         Some(condition) => (
             format!("it has no node; the scheduler{DETAIL}{}", condition.message),
-            "ask for less in spec.template.spec, or make room",
+            // Kubernetes' words where a claim has no volume, or names none.
+            if condition.message.contains("PersistentVolumeClaim")
+                || condition.message.contains("persistentvolumeclaim")
+            {
+                "kubectl describe pvc says what its claims wait for: a StorageClass that does not exist or provisions nothing, or a volume"
+            } else {
+                "ask for less in spec.template.spec, or make room"
+            },
         ),
         None => (
             "it has no node, and no scheduler has looked at it".to_owned(),

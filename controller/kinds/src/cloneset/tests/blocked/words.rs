@@ -30,7 +30,7 @@ fn a_refusal_says_what_cannot_be_done_and_what_helps() {
             "no",
             Some(("CreateRefused", "pods cannot be created; the apiserver says: no; ")),
         ),
-        (Deed::of(Verb::Create, CLAIMS), 403, true, "no", Some(("CreateRefused", "pods cannot be created"))),
+        (Deed::of(Verb::Create, CLAIMS), 403, true, "no", Some(("CreateRefused", "claims cannot be created"))),
         (
             Deed::of(Verb::Delete, PODS),
             403,

@@ -131,7 +131,7 @@ pub struct ClaimRetentionPolicy {
     /// When the StatefulSet is deleted. Defaults to Retain.
     #[serde(default)]
     pub when_deleted: ClaimRetention,
-    /// When there are fewer replicas than before. Defaults to Retain.
+    /// When its ordinal is no longer wanted: there are fewer replicas, or it is reserved, or the start is another. Defaults to Retain.
     #[serde(default)]
     pub when_scaled: ClaimRetention,
 }

@@ -16,6 +16,7 @@ use kube::Client;
 use serde::Serialize;
 
 use crate::injection::Injection;
+use crate::pod_budgets::PodBudgets;
 use crate::pod_pinning::PodPinning;
 use crate::sidecar_pods::SidecarSetPods;
 
@@ -35,6 +36,8 @@ pub(crate) struct Acting {
     pub(crate) assigns_by_scheduler: bool,
     /// Who pins pods of workloads that are not ours.
     pub(crate) pod_pinning: Arc<PodPinning>,
+    /// Who knows the budgets of pods.
+    pub(crate) pod_budgets: Arc<PodBudgets>,
     /// Who gives new pods the containers of SidecarSets.
     pub(crate) injection: Arc<Injection>,
     /// The metric of what pods have of SidecarSets.
@@ -95,6 +98,19 @@ impl Acting {
         };
         self.forget_if_gone(store, object);
         next(plan, &outcome, written)
+    }
+
+    /// Writes what differs between two statuses of an object, if it is still as it was read.
+    ///
+    /// # Errors
+    /// The server's answer.
+    pub(crate) async fn write_status_as_read<T: Object, S: Serialize>(
+        &self,
+        object: &T,
+        (old, new): (&S, &S),
+    ) -> Result<bool, Failure> {
+        let target = Target { resource_version: Some(object.resource_version().to_owned()), ..target(object) };
+        self.write_status(&T::RESOURCE, &target, old, new).await
     }
 
     /// Writes what differs between two statuses.

@@ -15,6 +15,9 @@ use berth_kinds::daemonset::{decide as decide_daemon_set, status as daemon_set_s
 use berth_kinds::persistentpodstate::{
     Pinning, decide as decide_persistent_pod_state, explain as explain_persistent_pod_state,
 };
+use berth_kinds::podunavailablebudget::{
+    decide as decide_pod_unavailable_budget, status as pod_unavailable_budget_status,
+};
 use berth_kinds::sidecarset::decide as decide_sidecar_set;
 use berth_kinds::statefulset::{decide as decide_stateful_set, status as stateful_set_status};
 use berth_runtime::Key;
@@ -30,10 +33,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::controllers::{
-    Controller, broadcastjob, cloneset, containerrecreaterequest, daemonset, persistentpodstate, sidecarset,
-    statefulset,
+    Controller, broadcastjob, cloneset, containerrecreaterequest, daemonset, persistentpodstate, podunavailablebudget,
+    sidecarset, statefulset,
 };
 use crate::injection::Injection;
+use crate::pod_budgets::PodBudgets;
 use crate::pod_pinning::PodPinning;
 use crate::reads::{Namespaces, Stores};
 use crate::resize;
@@ -64,6 +68,7 @@ pub(crate) async fn explain(
         ExplainKind::Daemonset => look.at_daemon_set().await?,
         ExplainKind::Containerrecreaterequest => look.at_container_recreate_request().await?,
         ExplainKind::Statefulset => look.at_stateful_set().await?,
+        ExplainKind::Podunavailablebudget => look.at_pod_unavailable_budget().await?,
         ExplainKind::Sidecarset => look.at_sidecar_set().await?,
         ExplainKind::Persistentpodstate => look.at_persistent_pod_state(pinning).await?,
     };
@@ -197,6 +202,28 @@ impl Look<'_> {
         let mut plan = decide_persistent_pod_state(&snapshot, Timestamp::now());
         plan.waiting = explain_persistent_pod_state(&snapshot);
         Ok(Explained { heading: "Pods:", ..explained("PersistentPodState", self, plan, &Value::Null, &Value::Null) })
+    }
+
+    async fn at_pod_unavailable_budget(&self) -> anyhow::Result<Explained> {
+        let mut stores = Stores::default();
+        let reads = podunavailablebudget::Reads::new(&mut stores.reader());
+        self.read(&stores, || true).await?;
+        let Some(budget) = reads.budgets.get(&self.namespaces.explained, self.name) else {
+            return self.is_missing("PodUnavailableBudget");
+        };
+        let budgets = PodBudgets::new(self.client.clone(), Arc::default(), self.gates, Default::default(), false);
+        let Ok(mut snapshot) = reads.observe(&budgets, &budget).await else {
+            bail!("the apiserver does not say how many pods are expected: try again")
+        };
+        // What a running controller has written, its condition tells.
+        let conditions = budget.0.status.iter().flat_map(|status| &status.conditions);
+        let told = conditions.into_iter().find(|told| told.type_ == condition::ENFORCED && told.status == "False");
+        snapshot.unenforced = told.map(|told| told.message.clone());
+        let now = Timestamp::now();
+        let plan = decide_pod_unavailable_budget(&snapshot, now);
+        let status = pod_unavailable_budget_status(&snapshot, now);
+        let explained = explained("PodUnavailableBudget", self, plan, &json!(status), &json!(budget.0.status));
+        Ok(Explained { heading: "Pods:", ..explained })
     }
 
     /// Reads all that the stores are of. Only a template that spreads its pods asks where its nodes are.

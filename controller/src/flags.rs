@@ -77,6 +77,9 @@ pub enum ExplainKind {
     /// `persistentpodstates.apps.kruise.io`: where each pod was last, and how the next one is pinned.
     #[value(alias = "persistentpodstates")]
     Persistentpodstate,
+    /// `podunavailablebudgets.policy.kruise.io`: how many pods may go, and who uses the budget up.
+    #[value(alias = "podunavailablebudgets", alias = "pub")]
+    Podunavailablebudget,
     /// `sidecarsets.apps.kruise.io`: which pods are updated next, and what the others wait for.
     #[value(alias = "sidecarsets")]
     Sidecarset,
@@ -183,6 +186,9 @@ pub struct Run {
     /// Namespaces whose pods get nothing from SidecarSets, beside our own.
     #[arg(long, env = "PROTECTED_NAMESPACES", default_value = "kube-system")]
     pub protected_namespaces: String,
+    /// May a pod with a PodUnavailableBudget be deleted or evicted while no replica answers?
+    #[arg(long, env = "BUDGETS_FAIL_OPEN", default_value_t = false, action = clap::ArgAction::Set)]
+    pub budgets_fail_open: bool,
     /// The pod that the controller runs in: its name.
     #[arg(long, env = "POD_NAME", hide = true)]
     pub pod_name: Option<String>,

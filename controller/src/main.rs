@@ -4,6 +4,7 @@ mod acting;
 mod change;
 mod controllers;
 mod custom_workloads;
+mod expected_pods;
 mod explain;
 mod injection;
 mod kinds;
@@ -12,6 +13,7 @@ mod overlapping;
 mod ownership_tests;
 mod paced;
 mod pod_asks;
+mod pod_budgets;
 mod pod_pinning;
 mod podset;
 #[cfg(test)]

@@ -32,7 +32,7 @@ impl Paced {
         let (mut wait, mut is_written) = (Duration::ZERO, false);
         let in_time = |outcome: &Outcome| {
             let new = status(outcome)?;
-            wait = waits(old, &new, self.since(object.uid()), is_urgent);
+            wait = self.waits(object.uid(), old, &new, is_urgent);
             is_written = wait.is_zero() && new != *old;
             is_written.then_some(new)
         };
@@ -43,13 +43,24 @@ impl Paced {
         if wait.is_zero() { next } else { at_latest(next, wait) }
     }
 
+    /// How long a status waits before it may be written.
+    pub(crate) fn waits<S: PartialEq>(
+        &self,
+        uid: &str,
+        old: &S,
+        new: &S,
+        is_urgent: impl FnOnce(&S, &S) -> bool,
+    ) -> Duration {
+        waits(old, new, self.since(uid), is_urgent)
+    }
+
     /// How long it is since the status of this object was written, unless that is long ago.
     fn since(&self, uid: &str) -> Option<Duration> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(uid).map(Instant::elapsed)
     }
 
     /// It was written now.
-    fn note(&self, uid: &str) {
+    pub(crate) fn note(&self, uid: &str) {
         let mut written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         written.retain(|_, at| at.elapsed() < PACE);
         written.insert(uid.to_owned(), Instant::now());
@@ -68,7 +79,7 @@ fn waits<S: PartialEq>(old: &S, new: &S, since: Option<Duration>, is_urgent: imp
 }
 
 /// Looks again after this time at the latest; what has failed is looked at again soon anyhow.
-fn at_latest(next: Next, wait: Duration) -> Next {
+pub(crate) fn at_latest(next: Next, wait: Duration) -> Next {
     match next {
         Next::Done => Next::After(wait),
         Next::After(other) => Next::After(other.min(wait)),

@@ -17,7 +17,7 @@ use berth_runtime::supervisor::Supervisor;
 use berth_runtime::{CancellationToken, TaskTracker, client, http};
 use berth_webhook::{PodIdentity, Readiness};
 use berth_workload::gates::{Gate, Gates};
-use berth_workload::resource::CONTAINER_RECREATE_REQUESTS;
+use berth_workload::resource::{CONTAINER_RECREATE_REQUESTS, POD_UNAVAILABLE_BUDGETS};
 use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -26,6 +26,7 @@ use crate::controllers::{self, Starter};
 use crate::injection::Injection;
 use crate::kinds::Kinds;
 use crate::pod_asks::{AllGated, AllRequests, PodAsks};
+use crate::pod_budgets::PodBudgets;
 use crate::pod_pinning::PodPinning;
 use crate::reads::{Follow, Stores};
 use crate::resize;
@@ -62,6 +63,8 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     if gates.has(Gate::KruisePodReadinessGate) {
         asks.ask(Arc::new(AllGated(injection.protected().clone())));
     }
+    let pod_budgets =
+        PodBudgets::new(client.clone(), asks.clone(), gates, injection.protected().clone(), flags.budgets_fail_open);
     let mut kinds = Kinds::parse(&flags.custom_resource_enable);
     if kinds.has(CONTAINER_RECREATE_REQUESTS.kind) && gates.has(Gate::PodWebhook) {
         asks.ask(Arc::new(AllRequests));
@@ -71,6 +74,7 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
         reviews,
         records: Some(pod_pinning.clone()),
         injector: Some(injection.clone()),
+        budgets: Some(pod_budgets.clone()),
         ..webhook_config(flags, gates)
     };
     let webhook = berth_webhook::run(webhook_config, client.clone(), stop.clone().cancelled_owned()).await?;
@@ -99,6 +103,7 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
         resize,
         assigns_by_scheduler: flags.assign_pods_by_scheduler,
         pod_pinning,
+        pod_budgets,
         injection,
         sidecar_pods,
     });
@@ -192,6 +197,7 @@ fn webhook_config(flags: &Run, gates: Gates) -> berth_webhook::Config {
         pods: flags.pod_pinning == PinnedBy::Webhook || gates.has(Gate::PodWebhook),
         records: None,
         injector: None,
+        budgets: None,
         validity: berth_webhook::Validity::default(),
         reviews: berth_webhook::ReviewMetrics::default(),
         drain: if pod.is_some() { DRAIN } else { Duration::ZERO },
@@ -204,8 +210,9 @@ fn webhook_config(flags: &Run, gates: Gates) -> berth_webhook::Config {
 fn of_kinds(gates: Gates, custom_resource_enable: &str) -> Gates {
     let mut kinds = Kinds::parse(custom_resource_enable);
     let (injects, fills_in) = (kinds.has("SidecarSet"), kinds.has(CONTAINER_RECREATE_REQUESTS.kind));
+    let protects = kinds.has(POD_UNAVAILABLE_BUDGETS.kind) && gates.has(Gate::PodUnavailableBudgetDelete);
     let gated = injects && gates.has(Gate::KruisePodReadinessGate);
-    let served = (injects || fills_in) && gates.has(Gate::PodWebhook);
+    let served = (injects || fills_in || protects) && gates.has(Gate::PodWebhook);
     gates.with(Gate::PodWebhook, served).with(Gate::KruisePodReadinessGate, gated)
 }
 

@@ -16,5 +16,6 @@ pub mod joiningnode;
 mod model;
 pub mod nodeimage;
 pub mod persistentpodstate;
+pub mod podunavailablebudget;
 pub mod sidecarset;
 pub mod statefulset;

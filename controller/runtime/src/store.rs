@@ -454,7 +454,7 @@ fn is_at<T: Object>(object: &T, namespace: &str, name: &str) -> bool {
 }
 
 /// Is a version at least as new as another? No, where they cannot be compared.
-pub(crate) fn reaches(have: &str, want: &str) -> bool {
+pub fn reaches(have: &str, want: &str) -> bool {
     compare_versions(have, want).is_some_and(Ordering::is_ge)
 }
 

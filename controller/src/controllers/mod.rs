@@ -10,6 +10,7 @@ mod imagepulljob;
 mod joiningnode;
 pub(crate) mod nodeimage;
 pub(crate) mod persistentpodstate;
+pub(crate) mod podunavailablebudget;
 pub(crate) mod sidecarset;
 pub(crate) mod statefulset;
 
@@ -37,6 +38,7 @@ const ALL: &[Entry] = &[
     Entry::of::<imagepulljob::Reads>(),
     Entry::of::<imagelistpulljob::Reads>(),
     Entry::of::<persistentpodstate::Reads>(),
+    Entry::of::<podunavailablebudget::Reads>(),
     Entry::of::<statefulset::Reads>(),
     Entry::of::<daemonset::Reads>(),
     Entry::of::<sidecarset::Reads>(),

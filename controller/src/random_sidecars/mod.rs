@@ -319,6 +319,7 @@ fn webhook(injector: Arc<Counted>) -> berth_webhook::Config {
         validating: false,
         pods: true,
         records: None,
+        budgets: None,
         injector: Some(injector),
         pod: None,
         closed: Default::default(),

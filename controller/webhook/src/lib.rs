@@ -49,7 +49,7 @@ use crate::certs::plan::Policy;
 use crate::certs::resolver::{self, Resolver};
 use crate::keeper::Keeper;
 use crate::places::Endpoint;
-use crate::pods::{Asks, Injector, Records};
+use crate::pods::{Asks, Budgets, Injector, Records};
 use crate::server::Phase;
 
 /// How the webhooks are served.
@@ -81,6 +81,8 @@ pub struct Config {
     pub records: Option<Arc<dyn Records>>,
     /// Who knows which containers new pods get.
     pub injector: Option<Arc<dyn Injector>>,
+    /// Who knows the budgets of pods.
+    pub budgets: Option<Arc<dyn Budgets>>,
     /// The pod that we run in, if we do.
     pub pod: Option<PodIdentity>,
     /// Resources, by plural, of which no object is taken in, each with the reason for whoever sends one.
@@ -279,9 +281,9 @@ pub async fn run(
         published: None,
     };
     let closed = std::mem::take(&mut config.closed);
-    let (records, injector) = (config.records.take(), config.injector.take());
+    let (records, injector, budgets) = (config.records.take(), config.injector.take(), config.budgets.take());
     let (object_max_bytes, reviews) = (config.object_max_bytes, config.reviews.clone());
-    let judge = server::Judge { client, closed, object_max_bytes, records, injector, reviews };
+    let judge = server::Judge { client, closed, object_max_bytes, records, injector, budgets, reviews };
     let (phase, phases) = watch::channel(Phase::Serving);
     let address = config.bind;
     let drain = config.drain;

@@ -41,6 +41,8 @@ pub enum Gate {
     AnyPodMetadata,
     /// Every new pod gets the readiness gate `KruisePodReady`, whoever makes it.
     KruisePodReadinessGate,
+    /// PodUnavailableBudgets are asked about deletions and evictions of pods.
+    PodUnavailableBudgetDelete,
 }
 
 /// How far a feature is.
@@ -106,6 +108,7 @@ pub const KNOWN: &[Known] = &[
     known("EnableSortSidecarContainerByName", Maturity::Alpha, false, Ok(Gate::SortSidecarContainersByName)),
     known("SidecarSetPatchPodMetadataDefaultsAllowed", Maturity::Alpha, false, Ok(Gate::AnyPodMetadata)),
     known("TemplateNoDefaults", Maturity::Alpha, false, Err("templates are kept as they are written, always")),
+    known("PodUnavailableBudgetDeleteGate", Maturity::Beta, true, Ok(Gate::PodUnavailableBudgetDelete)),
     known("KruisePodReadinessGate", Maturity::Alpha, false, Ok(Gate::KruisePodReadinessGate)),
     known(
         "CloneSetEventHandlerOptimization",
@@ -120,6 +123,12 @@ pub const KNOWN: &[Known] = &[
         Err("a write that is not seen in time is read again, always"),
     ),
     known(
+        "ResourcesDeletionProtection",
+        Maturity::Alpha,
+        false,
+        Err("the chart's policy kruise-deletion-protection does it, without the controller"),
+    ),
+    known(
         "InPlacePodVerticalScaling",
         Maturity::Alpha,
         false,
@@ -128,17 +137,15 @@ pub const KNOWN: &[Known] = &[
 ];
 
 /// Gates of OpenKruise's for kinds and webhooks that are not here: they are accepted, so that its values can be taken over.
-pub const ELSEWHERE: [&str; 12] = [
+pub const ELSEWHERE: [&str; 10] = [
     "DaemonWatchingPod",
     "DeletionProtectionForCRDCascadingGate",
     "EnableExternalCerts",
     "EnablePodProbeMarkerOnServerless",
     "EnhancedLivenessProbe",
     "PodProbeMarkerGate",
-    "PodUnavailableBudgetDeleteGate",
     "PodUnavailableBudgetUpdateGate",
     "ResourceDistributionGate",
-    "ResourcesDeletionProtection",
     "SidecarTerminator",
     "WorkloadSpread",
 ];

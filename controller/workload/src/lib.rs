@@ -2,7 +2,9 @@
 //!
 //! Nothing here does I/O, reads a clock or holds state between calls, and nothing knows a kind: those are in `berth-kinds`.
 
+pub mod budget;
 pub mod claim;
+pub mod condition;
 pub mod gates;
 pub mod inplace;
 pub mod intstr;

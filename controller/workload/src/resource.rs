@@ -49,6 +49,8 @@ pub const CLONE_SETS: Resource = Resource::of(&kinds::CLONE_SET);
 pub const STATEFUL_SETS: Resource = Resource::of(&kinds::STATEFUL_SET);
 /// PersistentPodStates.
 pub const PERSISTENT_POD_STATES: Resource = Resource::of(&kinds::PERSISTENT_POD_STATE);
+/// PodUnavailableBudgets.
+pub const POD_UNAVAILABLE_BUDGETS: Resource = Resource::of(&kinds::POD_UNAVAILABLE_BUDGET);
 /// SidecarSets.
 pub const SIDECAR_SETS: Resource = Resource::of(&kinds::SIDECAR_SET);
 /// Advanced DaemonSets.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use berth_api::validation::is_label_key;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 /// A label selector that has been checked.
@@ -58,6 +59,28 @@ impl Selector {
         Ok(Self(requirements))
     }
 
+    /// Reads one that is written in one line, as a scale has it.
+    ///
+    /// # Errors
+    /// The sentence names the part that makes no sense.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut requirements = Vec::new();
+        let mut rest = text.trim();
+        while !rest.is_empty() {
+            // A comma between parentheses separates values, any other one requirements.
+            let mut depth = 0;
+            let is_end = |c: char| {
+                depth += i32::from(c == '(') - i32::from(c == ')');
+                c == ',' && depth == 0
+            };
+            let (part, others) = rest.find(is_end).map_or((rest, ""), |at| (&rest[..at], &rest[at + 1..]));
+            requirements.push(requirement(part.trim()).ok_or_else(|| format!("{part:?} is no requirement of labels"))?);
+            rest = others.trim();
+        }
+        requirements.sort_by(|a, b| a.key.cmp(&b.key));
+        Ok(Self(requirements))
+    }
+
     /// Matches everything.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -75,6 +98,34 @@ impl Selector {
                 Operator::DoesNotExist => value.is_none(),
             }
         })
+    }
+}
+
+fn requirement(part: &str) -> Option<Requirement> {
+    let of = |key: &str, operator, mut values: Vec<String>| {
+        let key = key.trim();
+        values.sort();
+        is_label_key(key).then(|| Requirement { key: key.to_owned(), operator, values })
+    };
+    if let Some((head, list)) = part.split_once('(') {
+        let values: Vec<_> = list.strip_suffix(')')?.split(',').map(|value| value.trim().to_owned()).collect();
+        let (key, operator) = head.trim().split_once(char::is_whitespace)?;
+        return match operator.trim() {
+            "in" => of(key, Operator::In, values),
+            "notin" => of(key, Operator::NotIn, values),
+            _ => None,
+        };
+    }
+    if let Some((key, value)) = part.split_once("!=") {
+        return of(key, Operator::NotIn, vec![value.trim().to_owned()]);
+    }
+    if let Some((key, value)) = part.split_once('=') {
+        let value = value.strip_prefix('=').unwrap_or(value);
+        return of(key, Operator::Equals, vec![value.trim().to_owned()]);
+    }
+    match part.strip_prefix('!') {
+        Some(key) => of(key, Operator::DoesNotExist, Vec::new()),
+        None => of(part, Operator::Exists, Vec::new()),
     }
 }
 
@@ -129,6 +180,23 @@ mod tests {
         for (key, value) in [("app", "other"), ("tier", "c"), ("zone", "z"), ("dead", "x")] {
             let changed: Vec<_> = good.iter().copied().filter(|(k, _)| *k != key).chain([(key, value)]).collect();
             assert!(!matches(&changed), "{key}={value}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_in_one_line_reads_as_the_same() {
+        for text in ["", "app=web", "app=web,!dead,live,tier in (a,b),zone notin (z)", "a.b/c=", "a in (,b)"] {
+            assert_eq!(Selector::parse(text).unwrap().to_string(), text);
+        }
+        for (text, same) in [
+            (" app == web , tier in ( b, a ) ", "app=web,tier in (a,b)"),
+            ("zone!=z", "zone notin (z)"),
+            ("b,a", "a,b"),
+        ] {
+            assert_eq!(Selector::parse(text).unwrap().to_string(), same);
+        }
+        for text in ["a,,b", "a in b", "in (a)", "a like (b)", "a in (b", "=x", "a b"] {
+            assert!(Selector::parse(text).is_err(), "{text}");
         }
     }
 

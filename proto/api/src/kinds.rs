@@ -13,6 +13,7 @@ mod imagelistpulljob;
 mod imagepulljob;
 mod nodeimage;
 mod persistentpodstate;
+mod podunavailablebudget;
 mod sidecarset;
 mod statefulset;
 
@@ -21,7 +22,7 @@ use serde_json::Value;
 
 use crate::conversion::{self, Mapping};
 use crate::crd::Schema;
-use crate::names::{GROUP, V1ALPHA1, V1BETA1};
+use crate::names::{GROUP, POLICY_GROUP, V1ALPHA1, V1BETA1};
 use crate::v1beta1;
 use crate::validation::{self, Violation};
 use crate::weight::Limits;
@@ -185,6 +186,22 @@ pub const PERSISTENT_POD_STATE: Kind = Kind {
     faults: validation::of_persistent_pod_state,
 };
 
+/// PodUnavailableBudget.
+pub const POD_UNAVAILABLE_BUDGET: Kind = Kind {
+    group: POLICY_GROUP,
+    kind: "PodUnavailableBudget",
+    plural: "podunavailablebudgets",
+    namespaced: true,
+    stored: Version::V1Beta1,
+    older: &[Version::V1Alpha1],
+    read: read::<v1beta1::PodUnavailableBudget>,
+    limits: Limits::of_specs,
+    template: None,
+    owns: &[],
+    mapping: conversion::podunavailablebudget::MAPPING,
+    faults: validation::of_pod_unavailable_budget,
+};
+
 /// SidecarSet.
 pub const SIDECAR_SET: Kind = Kind {
     group: GROUP,
@@ -218,7 +235,7 @@ pub const STATEFUL_SET: Kind = Kind {
 };
 
 /// Each kind with what its definition is made of, in the order of their names, in which messages list them.
-pub(crate) const TABLE: [(Kind, Schema); 10] = [
+pub(crate) const TABLE: [(Kind, Schema); 11] = [
     (BROADCAST_JOB, broadcastjob::SCHEMA),
     (CLONE_SET, cloneset::SCHEMA),
     (CONTAINER_RECREATE_REQUEST, containerrecreaterequest::SCHEMA),
@@ -227,6 +244,7 @@ pub(crate) const TABLE: [(Kind, Schema); 10] = [
     (IMAGE_PULL_JOB, imagepulljob::SCHEMA),
     (NODE_IMAGE, nodeimage::SCHEMA),
     (PERSISTENT_POD_STATE, persistentpodstate::SCHEMA),
+    (POD_UNAVAILABLE_BUDGET, podunavailablebudget::SCHEMA),
     (SIDECAR_SET, sidecarset::SCHEMA),
     (STATEFUL_SET, statefulset::SCHEMA),
 ];

@@ -9,6 +9,7 @@
 //! `cargo test -p berth-api` asks a real apiserver about them.
 
 mod absent;
+pub mod budget;
 pub mod conversion;
 pub mod crd;
 pub mod env_hash;

@@ -5,6 +5,8 @@
 
 /// The API group of workloads and of what pulls images. Which kinds there are: [`crate::kinds`].
 pub const GROUP: &str = "apps.kruise.io";
+/// The API group of what limits disruptions.
+pub const POLICY_GROUP: &str = "policy.kruise.io";
 /// The version that is served for older manifests.
 pub const V1ALPHA1: &str = "v1alpha1";
 /// The version that is stored, of kinds that have it.
@@ -120,6 +122,13 @@ pub mod annotation {
     pub const PREFERRED_PERSISTENT_TOPOLOGY: &str = "kruise.io/preferred-persistent-topology";
     /// Beside it: keys of annotations of pods that are kept.
     pub const PERSISTENT_POD_ANNOTATIONS: &str = "kruise.io/persistent-pod-annotations";
+    /// On a v1alpha1 PodUnavailableBudget: from what the pods are protected, such as `DELETE,EVICT`. In v1beta1 this is
+    /// `spec.protectOperations`.
+    pub const PUB_PROTECT_OPERATIONS: &str = "kruise.io/pub-protect-operations";
+    /// On a v1alpha1 PodUnavailableBudget: how many pods are expected. In v1beta1 this is `spec.protectTotalReplicas`.
+    pub const PUB_PROTECT_TOTAL_REPLICAS: &str = "pub.kruise.io/protect-total-replicas";
+    /// On a pod, `"true"`: no PodUnavailableBudget protects it.
+    pub const PUB_NO_PROTECT: &str = "pub.kruise.io/no-protect";
     /// On a pod: the PersistentPodState that says where it runs.
     pub const INJECTED_PERSISTENT_POD_STATE: &str = "kruise.io/injected-persistent-pod-state";
     /// *Berth.* On a PersistentPodState: pods whose records are dropped, separated by commas, or `*`.
@@ -218,6 +227,8 @@ pub mod condition {
     /// *Berth.* On CloneSets, StatefulSets and SidecarSets, True as long as something holds them back that does not pass by itself; its message names
     /// the pod or field, why, and the remedy. Absent otherwise.
     pub const BLOCKED: &str = "Blocked";
+    /// *Berth.* On PodUnavailableBudgets: whether the apiserver asks before pods are taken out of service.
+    pub const ENFORCED: &str = "Enforced";
     /// On pods: whether the latest containers of its SidecarSets differ from the pod's in images alone. The message has it by name of
     /// the SidecarSet.
     pub const SIDECARSET_UPGRADABLE: &str = "SidecarSetUpgradable";

@@ -54,6 +54,7 @@ fn deaf_apiserver() -> Option<(tokio::runtime::Runtime, Judge)> {
             closed,
             object_max_bytes: DEFAULT_MAX_BYTES,
             records: None,
+            budgets: None,
             injector: None,
             reviews: Default::default(),
         },

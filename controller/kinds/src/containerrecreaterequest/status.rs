@@ -5,6 +5,7 @@ use berth_api::names::reason;
 use berth_api::v1beta1::containerrecreaterequest::{
     ContainerRecreateRequestStatus, ContainerRecreateState, ContainerStatusSnapshot, RecreatePhase,
 };
+use berth_workload::condition::{condition, set, whole_seconds};
 use berth_workload::plan::{Outcome, Plan};
 use berth_workload::pod::Pod;
 use berth_workload::recreate::{grace_left, is_running, strategy};
@@ -142,7 +143,7 @@ fn grace_begins(snapshot: &Snapshot, pod: &Pod, plan: &Plan, outcome: &Outcome, 
 }
 
 fn grace(now: Timestamp) -> Condition {
-    condition(PRE_RECREATE_GRACE, reason::PRE_RECREATE_GRACE, reason::PRE_RECREATE_GRACE_MESSAGE.to_owned(), now)
+    condition(PRE_RECREATE_GRACE, true, reason::PRE_RECREATE_GRACE, reason::PRE_RECREATE_GRACE_MESSAGE.to_owned(), now)
 }
 
 fn undone(snapshot: &Snapshot, states: &[ContainerRecreateState], now: Timestamp) -> Condition {
@@ -160,40 +161,12 @@ fn undone(snapshot: &Snapshot, states: &[ContainerRecreateState], now: Timestamp
         names.join(", "),
         snapshot.request.spec.pod_name,
     );
-    condition(DEADLINE_EXCEEDED, "ContainersLeft", message, now)
+    condition(DEADLINE_EXCEEDED, true, "ContainersLeft", message, now)
 }
 
 fn note_blocked(conditions: &mut Vec<Condition>, blocked: Option<Blocked>, now: Timestamp) {
     match blocked {
-        Some(Blocked { reason, message }) => set(conditions, condition(BLOCKED, reason, message, now)),
+        Some(Blocked { reason, message }) => set(conditions, condition(BLOCKED, true, reason, message, now)),
         None => conditions.retain(|condition| condition.type_ != BLOCKED),
     }
-}
-
-fn condition(type_: &str, reason: &str, message: String, now: Timestamp) -> Condition {
-    Condition {
-        type_: type_.to_owned(),
-        status: "True".to_owned(),
-        last_transition_time: Time(whole_seconds(now)),
-        reason: reason.to_owned(),
-        message,
-        observed_generation: None,
-    }
-}
-
-/// Sets a condition; one that was True stays so since then.
-fn set(conditions: &mut Vec<Condition>, mut new: Condition) {
-    match conditions.iter_mut().find(|condition| condition.type_ == new.type_) {
-        Some(old) => {
-            if old.status == new.status {
-                new.last_transition_time = old.last_transition_time.clone();
-            }
-            *old = new;
-        }
-        None => conditions.push(new),
-    }
-}
-
-fn whole_seconds(time: Timestamp) -> Timestamp {
-    Timestamp::from_second(time.as_second()).unwrap_or(time)
 }

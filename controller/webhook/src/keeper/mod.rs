@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use crate::places::{self, CrdSpec, CrdStatus};
-use crate::pods::MUTATING;
+use crate::pods::{DISRUPTIONS, MUTATING};
 use crate::proof::{EarlyEndpoint, Unproven, conversion_works};
 use crate::server::Phase;
 use crate::{Config, Error, Readiness};
@@ -282,6 +282,9 @@ fn watch_all(keeper: &Keeper, changed: &Arc<Notify>) -> JoinSet<()> {
     if keeper.serves_pods {
         let mutating = Api::all_with(keeper.client.clone(), &ApiResource::erase::<MutatingWebhookConfiguration>(&()));
         watches.spawn(watch_one(mutating, MUTATING.to_owned(), Arc::clone(changed)));
+        let validating =
+            Api::all_with(keeper.client.clone(), &ApiResource::erase::<ValidatingWebhookConfiguration>(&()));
+        watches.spawn(watch_one(validating, DISRUPTIONS.to_owned(), Arc::clone(changed)));
         let (mut wanted, changed) = (keeper.pods.0.clone(), Arc::clone(changed));
         watches.spawn(async move {
             while wanted.changed().await.is_ok() {

@@ -99,7 +99,7 @@ impl Keeper {
         let Some((bundle, _)) = self.published.clone() else { return };
         if self.pods.0.has_changed().unwrap_or(false) {
             self.pods.0.mark_unchanged();
-            if let Err(error) = self.publish_to_mutating(&bundle).await {
+            if let Err(error) = self.publish_entries(&bundle).await {
                 debug!(%error, "the entries of the pod webhook are not written yet");
             }
         }

@@ -1,9 +1,13 @@
 //! Writing the bundle wherever it is not.
 
+use std::fmt::Debug;
+
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{ObjectMeta, Patch};
+use kube::core::ClusterResourceScope;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tracing::{info, warn};
@@ -13,7 +17,7 @@ use super::{crds, patching, posting};
 use crate::Error;
 use crate::certs::store::CA_CERT;
 use crate::places;
-use crate::pods::{Asks, MUTATING};
+use crate::pods::{Asks, DISRUPTIONS, Disruptions, MUTATING};
 
 /// What came of it.
 pub(super) struct Published {
@@ -42,7 +46,7 @@ impl Keeper {
             self.publish_to_validating(bundle).await?;
         }
         self.publish_to_config_map(bundle).await?;
-        let pods_failed = match self.publish_to_mutating(bundle).await {
+        let pods_failed = match self.publish_entries(bundle).await {
             Err(error) if error.is_conflict() => return Err(error),
             Err(error) => {
                 warn!(%error, "for whose pods the pod webhook is called cannot be written: tried again");
@@ -85,27 +89,20 @@ impl Keeper {
     }
 
     /// The entries of the pod webhook are as the leader wants them; other replicas leave them alone.
-    pub(super) async fn publish_to_mutating(&self, bundle: &str) -> Result<(), Error> {
+    pub(super) async fn publish_entries(&self, bundle: &str) -> Result<(), Error> {
         let (wanted, written) = &self.pods;
-        let Some(asks) = to_publish(wanted, written) else { return Ok(()) };
-        let failed = |verb, source| Error::api(verb, "MutatingWebhookConfiguration", MUTATING, source);
-        let api: Api<MutatingWebhookConfiguration> = Api::all(self.client.clone());
-        let Some(found) = api.get_opt(MUTATING).await.map_err(|source| failed("read", source))? else {
-            if asks == Asks::default() {
-                return Ok(());
-            }
-            warn!(
-                name = MUTATING,
-                "the MutatingWebhookConfiguration is gone: the pod webhook is called for no pod; install the chart again"
-            );
-            written.send_if_modified(|old| old.replace(Asks::default()) != Some(Asks::default()));
-            return Ok(());
+        let Some(mut asks) = to_publish(wanted, written) else { return Ok(()) };
+        let mutates = |found: MutatingWebhookConfiguration| {
+            (asks.patch(&found.webhooks.unwrap_or_default(), &self.endpoint, bundle), found.metadata)
         };
-        let webhooks = found.webhooks.unwrap_or_default();
-        if let Some(patch) = asks.patch(&webhooks, &self.endpoint, bundle) {
-            let patch = Patch::Merge(preconditioned(patch, &found.metadata));
-            api.patch(MUTATING, &patching(), &patch).await.map_err(|source| failed("patch", source))?;
-            info!(name = MUTATING, "wrote for whose pods the pod webhook is called");
+        if !self.write_entries(MUTATING, asks != Asks::default(), mutates).await? {
+            asks = Asks { disruptions: asks.disruptions, ..Asks::default() };
+        }
+        let validates = |found: ValidatingWebhookConfiguration| {
+            (asks.patch_validating(&found.webhooks.unwrap_or_default(), &self.endpoint, bundle), found.metadata)
+        };
+        if !self.write_entries(DISRUPTIONS, asks.disruptions != Disruptions::default(), validates).await? {
+            asks.disruptions = Disruptions::default();
         }
         written.send_if_modified(|old| {
             let is_other = old.as_ref() != Some(&asks);
@@ -113,6 +110,36 @@ impl Keeper {
             is_other
         });
         Ok(())
+    }
+
+    /// Writes the entries of a configuration as they are to be; false where there is none.
+    async fn write_entries<K>(
+        &self,
+        name: &str,
+        is_wanted: bool,
+        entries: impl FnOnce(K) -> (Option<Value>, ObjectMeta),
+    ) -> Result<bool, Error>
+    where
+        K: kube::Resource<Scope = ClusterResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
+    {
+        let kind = K::kind(&());
+        let failed = |verb, source| Error::api(verb, &kind, name, source);
+        let api: Api<K> = Api::all(self.client.clone());
+        let Some(found) = api.get_opt(name).await.map_err(|source| failed("read", source))? else {
+            if is_wanted {
+                warn!(
+                    name,
+                    "a webhook configuration of the chart is gone, so nobody is asked: install the chart again"
+                );
+            }
+            return Ok(false);
+        };
+        if let (Some(patch), metadata) = entries(found) {
+            let patch = Patch::Merge(preconditioned(patch, &metadata));
+            api.patch(name, &patching(), &patch).await.map_err(|source| failed("patch", source))?;
+            info!(name, "wrote for which pods the webhook is called");
+        }
+        Ok(true)
     }
 
     async fn publish_to_config_map(&self, bundle: &str) -> Result<(), Error> {

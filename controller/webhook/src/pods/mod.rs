@@ -3,17 +3,20 @@
 //! It stands before no pod that nobody asked to change. What each kind asks for becomes entries of the
 //! MutatingWebhookConfiguration of the chart, which the leader writes.
 
+mod disruptions;
 mod labels;
 mod pins;
 mod readiness_gate;
 mod requests;
 mod sidecars;
 
-use k8s_openapi::api::admissionregistration::v1::MutatingWebhook;
+use k8s_openapi::api::admissionregistration::v1::{MutatingWebhook, ValidatingWebhook};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::places::Endpoint;
 
+pub use disruptions::{Budgets, DISRUPT_PATH, DISRUPTIONS, Disruption, Disruptions};
 pub use pins::{PIN_PATH, PinnedWorkload, Records, Scope};
 pub use readiness_gate::{GATE_PATH, ReadinessGate};
 pub use requests::RECREATE_PATH;
@@ -38,6 +41,8 @@ pub struct Asks {
     pub readiness_gate: ReadinessGate,
     /// ContainerRecreateRequests, which copy what their pods are.
     pub requests: bool,
+    /// Pods that are deleted or evicted.
+    pub disruptions: Disruptions,
 }
 
 impl Asks {
@@ -48,6 +53,7 @@ impl Asks {
             sidecars: self.sidecars.within(&other.sidecars),
             readiness_gate: self.readiness_gate.within(&other.readiness_gate),
             requests: self.requests && other.requests,
+            disruptions: self.disruptions.within(&other.disruptions),
         }
     }
 
@@ -60,18 +66,39 @@ impl Asks {
         all
     }
 
-    /// The merge patch of the configuration, if its webhooks are others.
-    pub(crate) fn patch(&self, found: &[MutatingWebhook], endpoint: &Endpoint, bundle: &str) -> Option<Value> {
-        let found: Vec<_> = found.iter().filter_map(|found| serde_json::to_value(found).ok()).collect();
-        let mut wanted = self.webhooks(endpoint, bundle);
-        for wanted in &mut wanted {
-            let same = found.iter().find(|found| found["name"] == wanted["name"]);
-            same.into_iter().for_each(|found| sidecars::keep_added(found, wanted));
-        }
-        let is_as_wanted =
-            found.len() == wanted.len() && found.iter().zip(&wanted).all(|(found, wanted)| has_all(found, wanted));
-        (!is_as_wanted).then(|| json!({"webhooks": wanted}))
+    /// The entries about pods that are taken out of service, complete.
+    fn validating(&self, endpoint: &Endpoint, bundle: &str) -> Vec<Value> {
+        self.disruptions.webhooks(endpoint, bundle)
     }
+
+    /// The merge patch of the MutatingWebhookConfiguration, if its webhooks are others.
+    pub(crate) fn patch(&self, found: &[MutatingWebhook], endpoint: &Endpoint, bundle: &str) -> Option<Value> {
+        patch(&written(found), self.webhooks(endpoint, bundle))
+    }
+
+    /// The merge patch of the ValidatingWebhookConfiguration [`DISRUPTIONS`], if its webhooks are others.
+    pub(crate) fn patch_validating(
+        &self,
+        found: &[ValidatingWebhook],
+        endpoint: &Endpoint,
+        bundle: &str,
+    ) -> Option<Value> {
+        patch(&written(found), self.validating(endpoint, bundle))
+    }
+}
+
+fn written<T: Serialize>(found: &[T]) -> Vec<Value> {
+    found.iter().filter_map(|found| serde_json::to_value(found).ok()).collect()
+}
+
+fn patch(found: &[Value], mut wanted: Vec<Value>) -> Option<Value> {
+    for wanted in &mut wanted {
+        let same = found.iter().find(|found| found["name"] == wanted["name"]);
+        same.into_iter().for_each(|found| sidecars::keep_added(found, wanted));
+    }
+    let is_as_wanted =
+        found.len() == wanted.len() && found.iter().zip(&wanted).all(|(found, wanted)| has_all(found, wanted));
+    (!is_as_wanted).then(|| json!({"webhooks": wanted}))
 }
 
 /// Has the object all that is wanted? It may have more: the server fills in defaults.

@@ -2,6 +2,7 @@
 
 pub(crate) mod admission;
 pub(crate) mod conversion;
+mod disrupt;
 mod gate;
 pub(crate) mod inject;
 pub(crate) mod pin;
@@ -24,10 +25,12 @@ use tokio::sync::{Mutex, Semaphore, watch};
 
 use crate::latency::ReviewMetrics;
 use crate::places::{CONVERT_PATH, VALIDATE_PATH};
-use crate::pods::{GATE_PATH, INJECT_PATH, Injector, PIN_PATH, RECREATE_PATH, Records};
+use crate::pods::{Budgets, DISRUPT_PATH, GATE_PATH, INJECT_PATH, Injector, NotYet, PIN_PATH, RECREATE_PATH, Records};
 use admission::Look;
 use pod_review::Unanswered;
 
+/// Less than the apiserver waits for an answer about a pod that is to go.
+const DISRUPTION_PATIENCE: Duration = Duration::from_millis(4_500);
 /// Above this size, in bytes, a request is worked on beside the other tasks, not among them, and after the others of its kind:
 /// so whoever sends large ones takes one processor at most, and small ones have the others.
 const INLINE_MAX: usize = 256 << 10;
@@ -91,6 +94,8 @@ pub struct Judge {
     pub records: Option<Arc<dyn Records>>,
     /// Who knows which containers new pods get.
     pub injector: Option<Arc<dyn Injector>>,
+    /// Who knows the budgets of pods.
+    pub budgets: Option<Arc<dyn Budgets>>,
     /// Who counts the reviews.
     pub reviews: ReviewMetrics,
 }
@@ -100,7 +105,7 @@ impl Judge {
     /// Takes in all kinds, and asks this client.
     fn asking(client: Client) -> Self {
         let (closed, reviews) = (BTreeMap::new(), ReviewMetrics::default());
-        Self { client, closed, object_max_bytes: 256 << 10, records: None, injector: None, reviews }
+        Self { client, closed, object_max_bytes: 256 << 10, records: None, injector: None, budgets: None, reviews }
     }
 }
 
@@ -113,6 +118,7 @@ enum Handler {
     Inject,
     Gate,
     Recreate,
+    Disrupt,
 }
 
 /// The webhooks' port.
@@ -187,6 +193,7 @@ async fn counted(request: Request<Incoming>, shared: &Arc<Shared>) -> Result<(Ve
         INJECT_PATH if shared.judge.injector.is_some() => (INJECT_PATH, Handler::Inject),
         GATE_PATH => (GATE_PATH, Handler::Gate),
         RECREATE_PATH => (RECREATE_PATH, Handler::Recreate),
+        DISRUPT_PATH if shared.judge.budgets.is_some() => (DISRUPT_PATH, Handler::Disrupt),
         _ => return Err(Refusal(StatusCode::NOT_FOUND, format!("try {CONVERT_PATH} or {VALIDATE_PATH}"))),
     };
     let review = shared.judge.reviews.begin(path);
@@ -235,6 +242,7 @@ enum Question {
     Template(admission::Question),
     Namespace(inject::Question),
     Pod(recreate::Question),
+    Budgets(disrupt::Question),
 }
 
 impl Question {
@@ -255,6 +263,11 @@ impl Question {
                 };
                 let answered = tokio::time::timeout(inject::PATIENCE, answered).await;
                 answered.unwrap_or_else(|_| Err(inject::Question::unasked())).map_err(unanswered)
+            }
+            Self::Budgets(question) => {
+                let answered = tokio::time::timeout(DISRUPTION_PATIENCE, question.answer(&shared.judge)).await;
+                let late = || Err(Unanswered::NotYet(NotYet("budgets in time")));
+                answered.unwrap_or_else(|_| late()).map_err(unanswered)
             }
             Self::Pod(question) => {
                 let answered = match shared.requests.ask(caller).await {
@@ -288,6 +301,9 @@ impl Handler {
             }
             (Self::Recreate, ..) => {
                 return Ok(recreate::look(bytes, judge).map_err(|error| no_review(&error))?.map(Question::Pod));
+            }
+            (Self::Disrupt, ..) => {
+                return Ok(disrupt::look(bytes).map_err(|error| no_review(&error))?.map(Question::Budgets));
             }
             (Self::Inject, _, Some(injector)) => {
                 return Ok(inject::look(bytes, &**injector).map_err(unanswered)?.map(Question::Namespace));

@@ -230,6 +230,7 @@ pub(crate) fn config(port: u16, validity: Validity, pod: Option<PodIdentity>) ->
         validating: true,
         pods: false,
         records: None,
+        budgets: None,
         injector: None,
         pod,
         drain: Duration::from_millis(500),

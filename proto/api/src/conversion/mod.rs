@@ -14,6 +14,7 @@ mod json;
 pub(crate) mod memory;
 pub(crate) mod nodeimage;
 pub(crate) mod persistentpodstate;
+pub(crate) mod podunavailablebudget;
 pub(crate) mod sidecarset;
 pub(crate) mod statefulset;
 #[cfg(test)]

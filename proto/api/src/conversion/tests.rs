@@ -1,6 +1,7 @@
 mod containerrecreaterequest;
 mod daemonset;
 mod hostile;
+mod podunavailablebudget;
 mod sidecarset;
 
 use proptest::prelude::*;

@@ -8,6 +8,7 @@ pub mod imagelistpulljob;
 pub mod imagepulljob;
 pub mod nodeimage;
 pub mod persistentpodstate;
+pub mod podunavailablebudget;
 pub mod sidecarset;
 pub mod statefulset;
 
@@ -19,5 +20,6 @@ pub use imagelistpulljob::ImageListPullJob;
 pub use imagepulljob::ImagePullJob;
 pub use nodeimage::NodeImage;
 pub use persistentpodstate::PersistentPodState;
+pub use podunavailablebudget::PodUnavailableBudget;
 pub use sidecarset::SidecarSet;
 pub use statefulset::StatefulSet;

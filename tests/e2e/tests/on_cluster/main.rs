@@ -12,6 +12,7 @@ mod clock_jumps;
 mod cluster_faults;
 mod containers;
 mod daemon_set;
+mod deletion_protection;
 mod exactness;
 mod examples;
 mod faults;
@@ -23,6 +24,7 @@ mod limits;
 mod no_controller;
 mod node_faults;
 mod node_jobs;
+mod pod_budgets;
 mod pod_pinning;
 mod predownload;
 mod pulls;
@@ -101,6 +103,9 @@ const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
     node_jobs::bad_jobs_are_refused,
     node_jobs::a_container_is_restarted_in_its_pod,
     node_jobs::bad_requests_are_refused,
+    pod_budgets::one_pod_at_a_time_goes,
+    pod_budgets::a_workload_that_shrinks_is_not_held,
+    pod_budgets::both_versions_are_checked_and_alike,
     pod_pinning::pods_of_a_native_set_go_back,
     sidecar_set::pods_get_containers_that_are_updated,
     sidecar_set::a_hot_upgrade_leaves_one_at_work,
@@ -183,6 +188,8 @@ const ALONE: &[(&str, Test)] = tests![
     daemon_set::pods_follow_their_nodes,
     joining_node::a_node_has_its_images_before_it_takes_pods,
     no_controller::pods_come_and_go,
+    pod_budgets::only_what_is_protected_waits_for_a_controller,
+    deletion_protection::a_label_protects_without_a_controller,
     takeover::from_openkruise_and_back,
 ];
 

@@ -1,0 +1,42 @@
+//! What a budget has, and who uses it up, in words.
+
+use berth_workload::budget::{Fault, Rules};
+use berth_workload::plan::Waiting;
+use jiff::Timestamp;
+
+use super::{Snapshot, Unknown};
+use crate::podunavailablebudget::status;
+
+/// How many pods it has and must keep, then each pod that uses it up, since when and by whom.
+pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {
+    let of_all = |reason: String| Waiting { pod: String::new(), reason };
+    let rules = match Rules::of(&snapshot.budget.spec) {
+        Ok(rules) => rules,
+        Err(Fault { field, message }) => {
+            return vec![of_all(format!("{field} {message}; until then its pods are refused"))];
+        }
+    };
+    if let Err(Unknown { message }) = &snapshot.expected {
+        return vec![of_all(format!("its pods are refused, for how many are expected is not known: {message}"))];
+    }
+    let next = status(snapshot, now);
+    let surplus = next.current_available - next.total_replicas;
+    let more = if surplus > 0 { format!(", {surplus} of them more than are expected") } else { String::new() };
+    let mut lines = vec![of_all(format!(
+        "{} of {} pods are available{more}, {} must be ({}): {} may go",
+        next.current_available,
+        next.total_replicas,
+        next.desired_available,
+        rules.amount.words(),
+        next.unavailable_allowed
+    ))];
+    if let Some(why) = &snapshot.unenforced {
+        lines.push(of_all(format!("nobody is refused: {why}")));
+    }
+    let entries = next.ledger.iter().flat_map(|ledger| &ledger.entries);
+    lines.extend(entries.map(|entry| {
+        let (operation, holder, time) = (entry.operation.name(), &entry.holder, entry.time.0);
+        Waiting { pod: entry.pod.clone(), reason: format!("uses it up: {operation} by {holder} since {time}") }
+    }));
+    lines
+}

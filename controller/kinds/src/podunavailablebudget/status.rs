@@ -1,0 +1,104 @@
+//! What is counted, and what is left of the ledger.
+
+use std::collections::BTreeSet;
+
+use berth_api::names::condition::{BLOCKED, ENFORCED};
+use berth_api::v1beta1::podunavailablebudget::{Ledger, LedgerEntry, PodUnavailableBudgetStatus};
+use berth_workload::budget::count::{Settled, settled};
+use berth_workload::budget::ledger::{name_pods, set_numbers};
+use berth_workload::budget::{Fault, Rules};
+use berth_workload::condition::{condition, set};
+use jiff::Timestamp;
+
+use super::{Expected, NO_PODS, Snapshot, UNCOUNTED, Unknown};
+
+/// The status to write. Equal to the one that the budget has when nothing changed.
+pub fn status(snapshot: &Snapshot, now: Timestamp) -> PodUnavailableBudgetStatus {
+    let mut next = snapshot.budget.status.clone().unwrap_or_default();
+    next.observed_generation = snapshot.budget.metadata.generation.unwrap_or_default();
+    let counted = count(snapshot, &mut next, now);
+    if counted.is_err() {
+        // Nobody may take anything by numbers that are not known.
+        next.ledger.get_or_insert_default().counted.clear();
+        next.unavailable_allowed = 0;
+    }
+    name_pods(&mut next);
+    let blocked = counted.err();
+    match blocked {
+        Some((reason, message)) => set(&mut next.conditions, condition(BLOCKED, true, reason, message, now)),
+        None => next.conditions.retain(|condition| condition.type_ != BLOCKED),
+    }
+    let (is_enforced, reason, message) = match &snapshot.unenforced {
+        None if next.total_replicas == 0 && next.ledger.as_ref().is_some_and(|ledger| !ledger.counted.is_empty()) => {
+            (true, NO_PODS, "no pods are expected".to_owned())
+        }
+        None => (true, "Asked", "the apiserver asks before a pod is taken out of service".to_owned()),
+        Some(why) => (false, "NotAsked", why.clone()),
+    };
+    set(&mut next.conditions, condition(ENFORCED, is_enforced, reason, message, now));
+    unless_only_its_time(next, snapshot.budget.status.as_ref())
+}
+
+/// Sets the numbers and settles entries.
+fn count(
+    snapshot: &Snapshot,
+    next: &mut PodUnavailableBudgetStatus,
+    now: Timestamp,
+) -> Result<(), (&'static str, String)> {
+    let settle = |next: &mut PodUnavailableBudgetStatus| {
+        let entries = open(snapshot, now);
+        next.ledger.get_or_insert_default().entries = entries;
+    };
+    settle(next);
+    let rules = Rules::of(&snapshot.budget.spec)
+        .map_err(|Fault { field, message }| ("InvalidSpec", format!("{field} {message}")))?;
+    let expected = snapshot.expected.as_ref().map_err(|Unknown { message }| (UNCOUNTED, message.clone()))?;
+    let Expected { total, selector } = expected;
+    let desired = rules.amount.desired(*total).map_err(|problem| ("InvalidSpec", problem))?;
+    let Ledger { entries, counted, selector: chosen } = next.ledger.get_or_insert_default();
+    let charged: BTreeSet<&str> = entries.iter().map(|entry| entry.uid.as_str()).collect();
+    let members = snapshot.members(&rules, expected).filter(|pod| !charged.contains(&*pod.metadata.uid));
+    let available = members.filter(|pod| snapshot.is_available(pod, now)).count();
+    counted.clone_from(&snapshot.position);
+    *chosen = selector.as_ref().map(ToString::to_string);
+    set_numbers(next, available, *total, desired);
+    Ok(())
+}
+
+/// The entries that are not settled.
+fn open(snapshot: &Snapshot, now: Timestamp) -> Vec<LedgerEntry> {
+    let pods = snapshot.by_name();
+    let is_open = |entry: &LedgerEntry, is_late: bool| {
+        let pod = pods.get(entry.pod.as_str()).map(|pod| &***pod);
+        let serves = pod.is_some_and(|pod| snapshot.is_available(pod, now));
+        settled(entry, pod, serves, is_late) == Settled::Open
+    };
+    snapshot.entries().filter(|(entry, is_late)| is_open(entry, *is_late)).map(|(entry, _)| entry.clone()).collect()
+}
+
+/// A newer view that shows the same is worth no write.
+fn unless_only_its_time(
+    mut next: PodUnavailableBudgetStatus,
+    old: Option<&PodUnavailableBudgetStatus>,
+) -> PodUnavailableBudgetStatus {
+    let before = old.and_then(|old| old.ledger.as_ref()).map(|ledger| ledger.counted.clone());
+    if let (Some(old), Some(before), Some(ledger)) = (old, before, next.ledger.as_ref())
+        && before.is_empty() == ledger.counted.is_empty()
+    {
+        let mut same = next.clone();
+        same.ledger.get_or_insert_default().counted = before;
+        if same == *old {
+            next = same;
+        }
+    }
+    next
+}
+
+/// Whether a change of the status must not wait: fewer may go than somebody could believe, or nobody can go before it is written.
+pub fn is_urgent(old: Option<&PodUnavailableBudgetStatus>, new: &PodUnavailableBudgetStatus) -> bool {
+    old.is_none_or(|old| {
+        old.observed_generation != new.observed_generation
+            || old.ledger.is_none()
+            || new.unavailable_allowed < old.unavailable_allowed
+    })
+}

@@ -1,0 +1,136 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_api::v1beta1::PodUnavailableBudget;
+use berth_api::v1beta1::podunavailablebudget::PodUnavailableBudgetStatus;
+use berth_workload::pod::Pod;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn now() -> Timestamp {
+    "2026-01-01T00:01:00Z".parse().unwrap()
+}
+
+fn pod(name: &str, ready: bool) -> Arc<Pod> {
+    let ready = if ready { "True" } else { "False" };
+    let pod = json!({
+        "metadata": {"name": name, "uid": name, "labels": {"app": "web"}},
+        "spec": {"nodeName": "n1"},
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]},
+    });
+    Arc::new(serde_json::from_value(pod).unwrap())
+}
+
+fn budget(spec: Value, status: Value) -> Arc<PodUnavailableBudget> {
+    let mut all = json!({"selector": {"matchLabels": {"app": "web"}}});
+    spec.as_object().unwrap().iter().for_each(|(key, value)| all[key] = value.clone());
+    let budget = json!({
+        "apiVersion": "policy.kruise.io/v1beta1", "kind": "PodUnavailableBudget",
+        "metadata": {"name": "web", "namespace": "default", "uid": "b", "generation": 1}, "spec": all, "status": status,
+    });
+    Arc::new(serde_json::from_value(budget).unwrap())
+}
+
+fn snapshot(spec: Value, status: Value, total: usize, pods: &[(&str, bool)]) -> Snapshot {
+    let budget = budget(spec, status);
+    let entries = budget.status.iter().flat_map(|status| &status.ledger).map(|ledger| ledger.entries.len()).sum();
+    Snapshot {
+        budget,
+        expected: Ok(Expected { total, selector: None }),
+        pods: pods.iter().map(|(name, ready)| pod(name, *ready)).collect(),
+        nodes: vec!["n1".to_owned()],
+        position: "9".to_owned(),
+        seen_for: vec![Duration::ZERO; entries],
+        patience: Duration::from_secs(75),
+        unenforced: None,
+    }
+}
+
+fn evicted(pods: &[&str]) -> Value {
+    let entry = |pod: &&str| json!({"pod": pod, "uid": pod, "operation": "EVICT", "holder": "admin", "time": "2026-01-01T00:00:00Z"});
+    json!({
+        "observedGeneration": 1, "ledger": {"counted": "7", "entries": pods.iter().map(entry).collect::<Vec<_>>()},
+    })
+}
+
+fn numbers(status: &PodUnavailableBudgetStatus) -> [i32; 4] {
+    [status.unavailable_allowed, status.current_available, status.desired_available, status.total_replicas]
+}
+
+#[test]
+fn pods_are_counted_without_those_that_were_granted() {
+    let five = [("a", true), ("b", true), ("c", true), ("d", true), ("e", false)];
+    for (spec, status_, total, expected) in [
+        (json!({"maxUnavailable": 2}), Value::Null, 5, [1, 4, 3, 5]),
+        (json!({"maxUnavailable": 2}), evicted(&["a"]), 5, [0, 3, 3, 5]),
+        (json!({"maxUnavailable": 2}), evicted(&["a", "b"]), 5, [0, 2, 3, 5]),
+        (json!({"maxUnavailable": 2}), evicted(&["gone"]), 5, [1, 4, 3, 5]),
+        (json!({"minAvailable": "50%"}), Value::Null, 4, [2, 4, 2, 4]),
+        (json!({"maxUnavailable": 0}), Value::Null, 3, [1, 4, 3, 3]),
+        (
+            json!({"maxUnavailable": 1, "ignoredPodSelector": {"matchLabels": {"app": "web"}}}),
+            Value::Null,
+            0,
+            [0, 0, 0, 0],
+        ),
+    ] {
+        let snapshot = snapshot(spec.clone(), status_, total, &five);
+        assert_eq!(numbers(&status(&snapshot, now())), expected, "{spec}");
+    }
+}
+
+#[test]
+fn what_is_settled_or_late_leaves_the_ledger_and_what_the_peer_reads() {
+    let mut snapshot = snapshot(json!({"maxUnavailable": 2}), evicted(&["a", "gone"]), 3, &[("a", true), ("b", true)]);
+    let next = status(&snapshot, now());
+    assert_eq!(next.disrupted_pods.keys().collect::<Vec<_>>(), ["a"]);
+    assert_eq!(next.ledger.as_ref().unwrap().entries.len(), 1);
+    snapshot.seen_for[0] = Duration::from_secs(75);
+    let next = status(&snapshot, now());
+    assert!(next.disrupted_pods.is_empty() && next.ledger.unwrap().entries.is_empty());
+    assert_eq!(next.current_available, 2);
+}
+
+#[test]
+fn a_budget_whose_pods_cannot_be_counted_is_blocked_and_grants_nothing() {
+    let told = |snapshot: &Snapshot| {
+        let next = status(snapshot, now());
+        let blocked = next.conditions.iter().find(|condition| condition.type_ == "Blocked").unwrap().reason.clone();
+        assert!(next.unavailable_allowed == 0 && next.ledger.unwrap().counted.is_empty(), "{blocked}");
+        blocked
+    };
+    let mut unknown = snapshot(json!({"maxUnavailable": 2}), evicted(&[]), 3, &[("a", true)]);
+    unknown.expected = Err(Unknown { message: "no scale: set spec.protectTotalReplicas".to_owned() });
+    assert_eq!(told(&unknown), "CalculateExpectedPodCountFailed");
+    assert_eq!(decide(&unknown, now()).events[0].reason, "CalculateExpectedPodCountFailed");
+    let broken = snapshot(json!({"maxUnavailable": "x"}), evicted(&[]), 3, &[("a", true)]);
+    assert_eq!(told(&broken), "InvalidSpec");
+}
+
+#[test]
+fn the_same_numbers_by_a_newer_view_are_no_change() {
+    let mut snapshot = snapshot(json!({"maxUnavailable": 1}), Value::Null, 2, &[("a", true), ("b", true)]);
+    let first = status(&snapshot, now());
+    let mut budget = (*snapshot.budget).clone();
+    budget.status = Some(first.clone());
+    snapshot.budget = Arc::new(budget);
+    snapshot.position = "10".to_owned();
+    assert_eq!(status(&snapshot, now()), first);
+    snapshot.pods.pop();
+    let fewer = status(&snapshot, now());
+    assert_eq!(fewer.ledger.as_ref().unwrap().counted, "10");
+    assert!(is_urgent(Some(&first), &fewer) && !is_urgent(Some(&fewer), &first));
+    assert!(is_urgent(None, &first));
+}
+
+#[test]
+fn it_is_looked_at_again_when_an_entry_expires() {
+    let mut snapshot = snapshot(json!({"maxUnavailable": 2}), evicted(&["a"]), 2, &[("a", true), ("b", true)]);
+    snapshot.seen_for[0] = Duration::from_secs(70);
+    assert_eq!(decide(&snapshot, now()).look_again, Some(jiff::SignedDuration::from_secs(5)));
+    let lines = explain(&snapshot, now());
+    assert_eq!(lines[0].reason, "1 of 2 pods are available, 0 must be (maxUnavailable 2): 1 may go");
+    assert_eq!(lines[1].reason, "uses it up: EVICT by admin since 2026-01-01T00:00:00Z");
+}

@@ -1,0 +1,248 @@
+//! How many pods workloads want, as they say now: read from the apiserver, for a budget that speaks of an earlier number would hold
+//! a scale-down, or let too many go.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use berth_api::name::{Name, Namespace, is_dns_label, is_dns_subdomain};
+use berth_api::v1beta1::podunavailablebudget::TargetReference;
+use berth_kinds::podunavailablebudget::{Expected, Unknown};
+use berth_runtime::client::{self, Failed};
+use berth_workload::pod::{Metadata, Owner, Pod};
+use berth_workload::selector::Selector;
+use kube::Client;
+use kube::core::GroupVersionKind;
+use kube::discovery::{self, ApiCapabilities, ApiResource, Scope};
+use serde::Deserialize;
+use tokio::sync::Mutex;
+
+/// The most workloads whose pods one budget holds by a selector. Each is asked for when pods are counted.
+const MOST_OWNERS: usize = 64;
+/// The most owners above a pod, one above the other.
+const MOST_LEVELS: usize = 5;
+/// The most kinds that are remembered.
+const MOST_KINDS: usize = 256;
+
+/// Asks workloads how many pods they want, and remembers which kinds there are.
+#[derive(Clone)]
+pub(crate) struct ExpectedPods {
+    client: Client,
+    kinds: Arc<Mutex<Vec<Kind>>>,
+}
+
+/// Where a kind is served, and whether it has a scale.
+#[derive(Clone)]
+struct Kind {
+    name: GroupVersionKind,
+    plural: String,
+    has_scale: bool,
+}
+
+/// Why it is not known.
+#[derive(Debug)]
+pub(crate) enum Uncounted {
+    /// The author of the budget or the administrator can mend it.
+    Fault(Unknown),
+    /// The apiserver did not answer.
+    Silent(Failed),
+}
+
+#[derive(Deserialize)]
+struct Object {
+    metadata: Metadata,
+}
+
+/// What a workload says of its replicas.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Scale {
+    spec: ScaleSpec,
+    status: ScaleStatus,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct ScaleSpec {
+    replicas: u32,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct ScaleStatus {
+    selector: String,
+}
+
+const REMEDY: &str = "set spec.protectTotalReplicas to how many pods are expected";
+
+fn fault<T>(message: String) -> Result<T, Uncounted> {
+    Err(Uncounted::Fault(Unknown { message }))
+}
+
+impl ExpectedPods {
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client, kinds: Arc::default() }
+    }
+
+    /// How many pods a workload wants, and which are its.
+    ///
+    /// # Errors
+    /// It does not exist, its kind has no scale, or the apiserver did not say.
+    pub(crate) async fn of_target(&self, namespace: &str, target: &TargetReference) -> Result<Expected, Uncounted> {
+        let TargetReference { api_version, kind, name } = target;
+        let said = format!("{kind} {name} of spec.targetRef");
+        let kind = self.kind(api_version, kind, &said).await?;
+        let Some(object) = self.object(&kind, namespace, name, &said).await? else {
+            return fault(format!("{said} does not exist: create it, or delete this budget and make one for another"));
+        };
+        let Some(scale) = self.scale(&kind, namespace, name, &said).await? else {
+            return fault(format!("{said} has no scale: use spec.selector, and {REMEDY}"));
+        };
+        let selector = Selector::parse(&scale.status.selector).ok().filter(|selector| !selector.is_empty());
+        let Some(selector) = selector else {
+            return fault(format!("the scale of {said} does not say which pods are its: use spec.selector"));
+        };
+        let is_going = object.metadata.deletion_timestamp.is_some();
+        Ok(Expected { total: if is_going { 0 } else { replicas(&scale) }, selector: Some(selector) })
+    }
+
+    /// How many pods the workloads of these pods want, each of them once.
+    ///
+    /// # Errors
+    /// A pod has none, or one without a scale, or the apiserver did not say.
+    pub(crate) async fn of_owners(&self, namespace: &str, pods: &[Arc<Pod>]) -> Result<usize, Uncounted> {
+        let mut owners = Vec::<&Owner>::new();
+        for pod in pods {
+            let Some(owner) = pod.metadata.controller() else {
+                return fault(format!(
+                    "pod {} has no controller, so nobody says how many there are to be: {REMEDY}",
+                    pod.metadata.name
+                ));
+            };
+            if !owners.iter().any(|known| known.uid == owner.uid) {
+                owners.push(owner);
+            }
+            if owners.len() > MOST_OWNERS {
+                return fault(format!("its pods are of more than {MOST_OWNERS} workloads: {REMEDY}"));
+            }
+        }
+        let (mut total, mut seen) = (0_usize, BTreeSet::new());
+        for owner in owners {
+            total = total.saturating_add(self.of_top(namespace, owner.clone(), &mut seen).await?);
+        }
+        Ok(total)
+    }
+
+    /// Whether a pod of this owner goes because the owner, or one above it, is gone or goes.
+    pub(crate) async fn is_gone(&self, namespace: &str, owner: &Owner) -> bool {
+        matches!(self.top(namespace, owner.clone()).await, Ok(None))
+    }
+
+    /// How many pods the topmost owner wants; none where one on the way is gone or goes, or the topmost was counted before.
+    async fn of_top(&self, namespace: &str, owner: Owner, seen: &mut BTreeSet<String>) -> Result<usize, Uncounted> {
+        let Some((kind, owner)) = self.top(namespace, owner).await? else { return Ok(0) };
+        if !seen.insert(owner.uid.to_string()) {
+            return Ok(0);
+        }
+        let said = format!("{} {}", owner.kind, owner.name);
+        match self.scale(&kind, namespace, &owner.name, &said).await? {
+            Some(scale) => Ok(replicas(&scale)),
+            None => fault(format!("{said}, which owns its pods, has no scale: {REMEDY}")),
+        }
+    }
+
+    /// The topmost owner; `None` where it, or one on the way, is gone or goes.
+    async fn top(&self, namespace: &str, mut owner: Owner) -> Result<Option<(Kind, Owner)>, Uncounted> {
+        for _ in 0..MOST_LEVELS {
+            let said = format!("{} {}", owner.kind, owner.name);
+            let kind = self.kind(&owner.api_version, &owner.kind, &said).await?;
+            let object = self.object(&kind, namespace, &owner.name, &said).await?;
+            let Some(object) = object.filter(|object| object.metadata.uid == owner.uid) else { return Ok(None) };
+            if object.metadata.deletion_timestamp.is_some() {
+                return Ok(None);
+            }
+            match object.metadata.controller() {
+                Some(above) => owner = above.clone(),
+                None => return Ok(Some((kind, owner))),
+            }
+        }
+        fault(format!("{} {} has more than {MOST_LEVELS} owners above it: {REMEDY}", owner.kind, owner.name))
+    }
+
+    /// Where a kind is served.
+    async fn kind(&self, api_version: &str, kind: &str, said: &str) -> Result<Kind, Uncounted> {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let is_name = (group.is_empty() || is_dns_subdomain(group)) && is_dns_label(version);
+        let name = GroupVersionKind::gvk(group, version, kind);
+        if !is_name {
+            return fault(format!("{said} is of {api_version:?}, which is no group and version: {REMEDY}"));
+        }
+        let mut kinds = self.kinds.lock().await;
+        if let Some(known) = kinds.iter().find(|known| known.name == name) {
+            return Ok(known.clone());
+        }
+        let found = discovery::pinned_kind(&self.client, &name).await;
+        let (resource, capabilities): (ApiResource, ApiCapabilities) = match found {
+            Ok(found) => found,
+            Err(kube::Error::Api(status)) if status.code != 404 => {
+                return Err(Uncounted::Silent(silent(status.code, &status.message)));
+            }
+            Err(kube::Error::Api(_) | kube::Error::Discovery(_)) => {
+                return fault(format!("{said} is of {api_version}, which the apiserver does not know: {REMEDY}"));
+            }
+            Err(error) => return Err(Uncounted::Silent(silent(0, &error.to_string()))),
+        };
+        if capabilities.scope != Scope::Namespaced || !is_dns_label(&resource.plural) {
+            return fault(format!("{said} is of a kind that is in no namespace: {REMEDY}"));
+        }
+        let has_scale =
+            capabilities.subresources.iter().any(|(sub, _)| sub.plural.ends_with("/scale") || sub.plural == "scale");
+        let kind = Kind { name, plural: resource.plural, has_scale };
+        if kinds.len() < MOST_KINDS {
+            kinds.push(kind.clone());
+        }
+        Ok(kind)
+    }
+
+    async fn object(&self, kind: &Kind, namespace: &str, name: &str, said: &str) -> Result<Option<Object>, Uncounted> {
+        self.read(kind, namespace, name, "", said).await
+    }
+
+    async fn scale(&self, kind: &Kind, namespace: &str, name: &str, said: &str) -> Result<Option<Scale>, Uncounted> {
+        if !kind.has_scale {
+            return Ok(None);
+        }
+        self.read(kind, namespace, name, "/scale", said).await
+    }
+
+    async fn read<T: serde::de::DeserializeOwned>(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        subresource: &str,
+        said: &str,
+    ) -> Result<Option<T>, Uncounted> {
+        let GroupVersionKind { group, version, .. } = &kind.name;
+        let (Ok(namespace), Ok(name)) = (Namespace::parse(namespace), Name::parse(name)) else { return Ok(None) };
+        let root = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+        let path = format!("{root}/namespaces/{namespace}/{}/{name}{subresource}", kind.plural);
+        match client::get(&self.client, &path).await {
+            Ok(read) => Ok(Some(read)),
+            Err(failed) if failed.code == 404 => Ok(None),
+            Err(failed) if failed.code == 403 => fault(format!(
+                "{said} may not be read: give kruise-manager get on {plural} and {plural}/scale of {group:?} by a ClusterRole with the label \
+                 rbac.kruise.io/aggregate-to-manager, or {REMEDY}",
+                plural = kind.plural
+            )),
+            Err(failed) => Err(Uncounted::Silent(failed)),
+        }
+    }
+}
+
+fn silent(code: u16, message: &str) -> Failed {
+    Failed { code, message: message.to_owned(), ..Failed::default() }
+}
+
+fn replicas(scale: &Scale) -> usize {
+    usize::try_from(scale.spec.replicas).unwrap_or(usize::MAX)
+}

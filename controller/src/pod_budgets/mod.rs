@@ -1,0 +1,289 @@
+//! Budgets of pods, on every replica: which hold a pod, in which namespaces the apiserver is to ask, and what it is answered.
+
+mod line;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+use berth_api::names::annotation::MIRROR_POD;
+use berth_api::v1beta1::PodUnavailableBudget;
+use berth_api::v1beta1::podunavailablebudget::{ProtectedOperation, UnhealthyPodPolicy};
+use berth_runtime::client::{self, Failed};
+use berth_runtime::{Key, Object, Store};
+use berth_webhook::pods::{Asks, Budgets, Disruption, Disruptions, NotYet};
+use berth_workload::budget::count::is_available;
+use berth_workload::budget::ledger::Request;
+use berth_workload::budget::{Fault, Rules};
+use berth_workload::gates::{Gate, Gates};
+use berth_workload::node::Node;
+use berth_workload::pod::{Metadata, Pod};
+use berth_workload::resource::PODS;
+use berth_workload::selector::Selector;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use kube::Client;
+use tokio::time::Instant;
+
+use crate::controllers::podunavailablebudget::{BY_NAMESPACE, Reads};
+use crate::expected_pods::{ExpectedPods, Uncounted};
+use crate::pod_asks::{Asking, PodAsks};
+use crate::watched::Watched;
+use line::{Lines, Ruling};
+
+/// How long apiservers take to go by an entry that was written.
+const KNOWN: Duration = Duration::from_secs(2);
+/// What the budgets are that were not read yet.
+const UNREAD: NotYet = NotYet("PodUnavailableBudgets");
+
+/// Who knows the budgets.
+pub(crate) struct PodBudgets {
+    /// Itself, for what goes on when nobody waits for it any more.
+    this: Weak<Self>,
+    client: Client,
+    asks: Arc<PodAsks>,
+    gates: Gates,
+    /// Namespaces whose pods nobody is asked about.
+    protected: BTreeSet<String>,
+    fails_open: bool,
+    pub(crate) expected: ExpectedPods,
+    stores: OnceLock<Stores>,
+    /// By uid of a budget: what it was read from, and what it holds.
+    holds: Mutex<BTreeMap<String, (Version, Arc<Holds>)>>,
+    lines: Lines,
+    /// Since when the entry of a namespace is known to be written.
+    written: Mutex<BTreeMap<String, Instant>>,
+}
+
+struct Stores {
+    budgets: Arc<Store<Watched<PodUnavailableBudget>>>,
+    pods: Arc<Store<Pod>>,
+    nodes: Arc<Store<Watched<Node>>>,
+}
+
+/// What a [`Holds`] was made of: generation, and the selector of its target.
+type Version = (Option<i64>, Option<String>);
+
+/// Which pods a budget holds.
+#[derive(Debug)]
+pub(crate) struct Holds {
+    pub(crate) rules: Result<Rules, Fault>,
+    selector: Option<Selector>,
+}
+
+impl Holds {
+    fn of(budget: &PodUnavailableBudget) -> Self {
+        let rules = Rules::of(&budget.spec);
+        let of_target = || Selector::parse(target_selector(budget)?).ok().filter(|selector| !selector.is_empty());
+        let of_spec = || Selector::new(budget.spec.selector.as_ref()?).ok().filter(|selector| !selector.is_empty());
+        Self { rules, selector: of_spec().or_else(of_target) }
+    }
+
+    /// Whether a pod of these labels and annotations is one of the budget's, protected or not.
+    pub(crate) fn selects(&self, pod: &Metadata) -> bool {
+        self.selector.as_ref().is_some_and(|selector| selector.matches(|key| pod.label(key)))
+    }
+
+    /// Whether it protects a pod of these labels and annotations.
+    fn holds(&self, pod: &Metadata) -> bool {
+        self.selects(pod) && !self.rules.as_ref().is_ok_and(|rules| rules.ignores(pod))
+    }
+}
+
+fn target_selector(budget: &PodUnavailableBudget) -> Option<&str> {
+    budget.status.as_ref()?.ledger.as_ref()?.selector.as_deref()
+}
+
+impl PodBudgets {
+    pub(crate) fn new(
+        client: Client,
+        asks: Arc<PodAsks>,
+        gates: Gates,
+        protected: BTreeSet<String>,
+        fails_open: bool,
+    ) -> Arc<Self> {
+        let (stores, holds, lines, written) = Default::default();
+        let expected = ExpectedPods::new(client.clone());
+        Arc::new_cyclic(|this| Self {
+            this: this.clone(),
+            client,
+            asks,
+            gates,
+            protected,
+            fails_open,
+            expected,
+            stores,
+            holds,
+            lines,
+            written,
+        })
+    }
+
+    /// By these stores; to be called once.
+    pub(crate) fn follow(self: &Arc<Self>, reads: &Reads) {
+        let stores = Stores { budgets: reads.budgets.clone(), pods: reads.pods.clone(), nodes: reads.nodes.clone() };
+        if self.stores.set(stores).is_err() || !self.is_asked() {
+            return;
+        }
+        self.asks.ask(self.clone());
+        let asks = self.asks.clone();
+        reads.budgets.on_change(move |_| asks.changed());
+    }
+
+    fn is_asked(&self) -> bool {
+        self.gates.has(Gate::PodWebhook) && self.gates.has(Gate::PodUnavailableBudgetDelete)
+    }
+
+    /// Why the apiserver does not ask about pods of a namespace, and when it may; `None` if it does.
+    pub(crate) fn unenforced(&self, namespace: &str) -> Option<(String, Option<Duration>)> {
+        if self.protected.contains(namespace) {
+            return Some((format!("pods of namespace {namespace} may always go"), None));
+        }
+        for (gate, name) in
+            [(Gate::PodWebhook, "PodWebhook"), (Gate::PodUnavailableBudgetDelete, "PodUnavailableBudgetDeleteGate")]
+        {
+            if !self.gates.has(gate) {
+                return Some((format!("feature gate {name} is off: turn it on"), None));
+            }
+        }
+        let stands = self.asks.has_written(|asks| asks.disruptions.namespaces.contains(namespace));
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        if !stands {
+            written.remove(namespace);
+            return Some(("the webhook's entry for this namespace is not written yet".to_owned(), Some(KNOWN)));
+        }
+        let since = written.entry(namespace.to_owned()).or_insert_with(Instant::now).elapsed();
+        let left = KNOWN.checked_sub(since).filter(|left| !left.is_zero())?;
+        Some(("the webhook's entry for this namespace was written a moment ago".to_owned(), Some(left)))
+    }
+
+    /// What a budget holds.
+    pub(crate) fn holds(&self, budget: &PodUnavailableBudget) -> Arc<Holds> {
+        let uid = budget.metadata.uid.clone().unwrap_or_default();
+        let version = (budget.metadata.generation, target_selector(budget).map(str::to_owned));
+        let mut known = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
+        match known.get(&uid) {
+            Some((of, holds)) if *of == version => holds.clone(),
+            _ => {
+                let holds = Arc::new(Holds::of(budget));
+                known.insert(uid, (version, holds.clone()));
+                holds
+            }
+        }
+    }
+
+    /// To be called when a budget is gone.
+    pub(crate) fn forget(&self, uid: &str) {
+        self.holds.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+    }
+
+    /// The budgets that hold a pod, by name: always in this order they are drawn from.
+    fn holding(&self, stores: &Stores, pod: &Metadata) -> Vec<Key> {
+        let all = stores.budgets.by_index(&BY_NAMESPACE, &pod.namespace);
+        let holding = all.iter().filter(|budget| !budget.terminating() && self.holds(&budget.0).holds(pod));
+        let mut keys: Vec<_> = holding.map(|budget| Key::of(&**budget)).collect();
+        keys.sort();
+        keys
+    }
+
+    async fn draw_from_all(&self, disruption: Disruption) -> Result<Option<String>, NotYet> {
+        let stores = self.stores.get().filter(|stores| stores.budgets.is_synced()).ok_or(UNREAD)?;
+        let Some(pod) = self.pod(&disruption).await? else { return Ok(None) };
+        let is_another = disruption.uid.is_some_and(|uid| *uid != *pod.metadata.uid);
+        let is_mirror = pod.metadata.annotation(MIRROR_POD).is_some();
+        if is_another || is_mirror || pod.metadata.deletion_timestamp.is_some() || !pod.is_active() {
+            return Ok(None);
+        }
+        let has_node = !stores.nodes.is_synced() || stores.nodes.get("", &pod.spec.node_name).is_some();
+        let request = Request {
+            pod: pod.metadata.name.to_string(),
+            uid: pod.metadata.uid.to_string(),
+            operation: if disruption.is_eviction { ProtectedOperation::Evict } else { ProtectedOperation::Delete },
+            holder: disruption.user,
+            is_available: is_available(&pod, has_node, Timestamp::now()),
+            generation: None,
+            container_ids: Vec::new(),
+        };
+        let mut drawn = Vec::new();
+        for key in self.holding(stores, &pod.metadata) {
+            match self.draw_one(&key, &request, disruption.is_dry_run).await? {
+                Ruling::Free => {}
+                Ruling::Drawn => drawn.push(key),
+                Ruling::Refused(_) if !disruption.is_eviction && self.is_garbage(&pod).await => {}
+                Ruling::Refused(message) => {
+                    for key in drawn {
+                        self.withdraw(&key, &request).await;
+                    }
+                    return Ok(Some(message));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The pod as the apiserver has it; `None` where there is none.
+    async fn pod(&self, disruption: &Disruption) -> Result<Option<Pod>, NotYet> {
+        if let Some(object) = &disruption.object {
+            return serde_json::from_value(object.clone()).map(Some).map_err(|_| NotYet("fields of the pod"));
+        }
+        let Ok(path) = PODS.path(&disruption.namespace, &disruption.pod) else { return Ok(None) };
+        match client::get::<Pod>(&self.client, &path).await {
+            Ok(pod) => Ok(Some(pod)),
+            Err(Failed { code: 404, .. }) => Ok(None),
+            Err(_) => Err(NotYet("pods")),
+        }
+    }
+
+    /// Whether the pod goes because its workload goes.
+    async fn is_garbage(&self, pod: &Pod) -> bool {
+        let Some(owner) = pod.metadata.controller() else { return false };
+        self.expected.is_gone(&pod.metadata.namespace, owner).await
+    }
+
+    /// How many pods are expected now.
+    async fn total(&self, budget: &PodUnavailableBudget, holds: &Holds) -> Result<usize, Uncounted> {
+        let namespace = budget.metadata.namespace.as_deref().unwrap_or_default();
+        if let Some(total) = holds.rules.as_ref().ok().and_then(|rules| rules.total) {
+            return Ok(total);
+        }
+        if let Some(target) = &budget.spec.target_ref {
+            return self.expected.of_target(namespace, target).await.map(|expected| expected.total);
+        }
+        let pods =
+            self.stores.get().map(|stores| stores.pods.by_index(&berth_runtime::store::pods::BY_NAMESPACE, namespace));
+        let members: Vec<_> = pods.into_iter().flatten().filter(|pod| holds.holds(&pod.metadata)).collect();
+        self.expected.of_owners(namespace, &members).await
+    }
+}
+
+impl Budgets for PodBudgets {
+    fn draw(&self, disruption: Disruption) -> BoxFuture<'_, Result<Option<String>, NotYet>> {
+        self.draw_from_all(disruption).boxed()
+    }
+}
+
+impl Asking for PodBudgets {
+    fn add_to(&self, asks: &mut Asks) -> bool {
+        let Some(stores) = self.stores.get().filter(|stores| stores.budgets.is_synced()) else { return false };
+        let all = stores.budgets.all();
+        let named =
+            all.iter().map(|budget| budget.namespace()).filter(|namespace| !self.protected.contains(*namespace));
+        let holds_unready = |budget: &Arc<Watched<PodUnavailableBudget>>| {
+            budget.0.spec.unhealthy_pod_policy == UnhealthyPodPolicy::IfHealthyBudget
+        };
+        asks.disruptions = Disruptions {
+            namespaces: named.map(str::to_owned).collect(),
+            unready: all.iter().any(holds_unready),
+            fails_open: self.fails_open,
+        };
+        true
+    }
+}
+
+impl fmt::Debug for PodBudgets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PodBudgets").finish_non_exhaustive()
+    }
+}

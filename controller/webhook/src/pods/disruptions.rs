@@ -1,0 +1,134 @@
+//! Pods that are taken out of service: whoever deletes or evicts one in a namespace that has budgets is asked about first.
+//!
+//! Of what nobody may hold, the apiserver does not even ask: pods that end already or have ended, those of a kubelet's files, those
+//! that no budget protects.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use berth_api::names::annotation::{MIRROR_POD, PUB_NO_PROTECT};
+use berth_api::names::label::NAMESPACE_NAME;
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+
+use super::NotYet;
+use crate::places::Endpoint;
+
+/// The ValidatingWebhookConfiguration of the chart.
+pub const DISRUPTIONS: &str = "kruise-budget-webhook-configuration";
+/// Path of the handler.
+pub const DISRUPT_PATH: &str = "/disrupt-pod";
+
+/// How long the apiserver waits for an answer, in seconds.
+pub(crate) const DISRUPTION_TIMEOUT: i32 = 5;
+
+/// In which namespaces pods have budgets.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Disruptions {
+    /// The namespaces.
+    pub namespaces: BTreeSet<String>,
+    /// Whether a pod that is not ready may be held, too.
+    pub unready: bool,
+    /// Whether a pod goes where no replica answers.
+    pub fails_open: bool,
+}
+
+/// What is to befall a pod.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Disruption {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub pod: String,
+    /// The pod, where the apiserver shows it.
+    pub object: Option<Value>,
+    /// The uid that whoever evicts it names.
+    pub uid: Option<String>,
+    /// It is evicted, not deleted.
+    pub is_eviction: bool,
+    /// Who does it.
+    pub user: String,
+    /// Nothing is to be done.
+    pub is_dry_run: bool,
+}
+
+/// Who knows the budgets of pods.
+pub trait Budgets: fmt::Debug + Send + Sync {
+    /// Draws from all budgets that hold the pod; `Some` says why it must stay.
+    ///
+    /// # Errors
+    /// What budgets there are is not known yet, or the apiserver did not answer: the failure policy decides.
+    fn draw(&self, disruption: Disruption) -> BoxFuture<'_, Result<Option<String>, NotYet>>;
+}
+
+impl Disruptions {
+    /// What of it is in the other, too.
+    pub(super) fn within(self, other: &Self) -> Self {
+        let namespaces = self.namespaces.intersection(&other.namespaces).cloned().collect();
+        Self { namespaces, ..self }
+    }
+
+    /// The entries.
+    pub(super) fn webhooks(&self, endpoint: &Endpoint, bundle: &str) -> Vec<Value> {
+        if self.namespaces.is_empty() {
+            return Vec::new();
+        }
+        let entry = |name: &str, operation: &str, resource: &str, conditions: Value| {
+            json!({
+                "name": format!("{name}.pods.kruise.io"), "admissionReviewVersions": ["v1"], "sideEffects": "NoneOnDryRun",
+                "failurePolicy": if self.fails_open { "Ignore" } else { "Fail" },
+                "timeoutSeconds": DISRUPTION_TIMEOUT, "matchPolicy": "Exact",
+                "namespaceSelector": {"matchExpressions": [{"key": NAMESPACE_NAME, "operator": "In", "values": self.namespaces}]},
+                "rules": [{
+                    "apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": [resource], "scope": "Namespaced",
+                }],
+                "clientConfig": endpoint.client_config(DISRUPT_PATH, bundle),
+                "matchConditions": conditions,
+            })
+        };
+        let condition = |name: &str, expression: String| json!({"name": name, "expression": expression});
+        let annotation = |key: &str| format!("oldObject.metadata.?annotations[?'{key}']");
+        let mut of_deletions = vec![
+            condition("is-there", "oldObject != null && !has(oldObject.metadata.deletionTimestamp)".to_owned()),
+            condition("has-not-ended", "!(oldObject.?status.phase.orValue('') in ['Succeeded', 'Failed'])".to_owned()),
+            condition("is-no-mirror-pod", format!("!{}.hasValue()", annotation(MIRROR_POD))),
+            condition("is-protected", format!("{}.orValue('') != 'true'", annotation(PUB_NO_PROTECT))),
+        ];
+        if !self.unready {
+            let ready = "oldObject.?status.conditions.orValue([]).exists(c, c.type == 'Ready' && c.status == 'True')";
+            of_deletions.push(condition("is-ready", ready.to_owned()));
+        }
+        vec![
+            entry("delete", "DELETE", "pods", json!(of_deletions)),
+            entry("evict", "CREATE", "pods/eviction", json!([condition("is-named", "has(request.name)".to_owned())])),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_namespaces_with_budgets_are_asked_about_and_what_nobody_may_hold_is_left_out() {
+        let service =
+            Endpoint::Service { namespace: "kruise-system".to_owned(), name: "kruise-webhook-service".to_owned() };
+        assert!(Disruptions::default().webhooks(&service, "PEM").is_empty());
+        let one = Disruptions { namespaces: ["a".to_owned()].into(), ..Disruptions::default() };
+        let entries = one.webhooks(&service, "PEM");
+        let asked = |entry: &Value| (entry["rules"][0]["operations"].clone(), entry["rules"][0]["resources"].clone());
+        assert_eq!(asked(&entries[0]), (json!(["DELETE"]), json!(["pods"])));
+        assert_eq!(asked(&entries[1]), (json!(["CREATE"]), json!(["pods/eviction"])));
+        for entry in &entries {
+            assert_eq!(entry["namespaceSelector"]["matchExpressions"][0]["values"], json!(["a"]));
+            assert_eq!((&entry["failurePolicy"], &entry["sideEffects"]), (&json!("Fail"), &json!("NoneOnDryRun")));
+        }
+        let size = |disruptions: &Disruptions| {
+            disruptions.webhooks(&service, "PEM")[0]["matchConditions"].as_array().unwrap().len()
+        };
+        assert_eq!(size(&Disruptions { unready: true, ..one.clone() }), size(&one) - 1);
+        let open = Disruptions { fails_open: true, ..one.clone() };
+        assert_eq!(open.webhooks(&service, "PEM")[0]["failurePolicy"], "Ignore");
+        assert_eq!(one.clone().within(&Disruptions::default()).namespaces, BTreeSet::new());
+    }
+}

@@ -1,0 +1,155 @@
+//! Who may take a pod out of service: a budget's ledger, a request, and what becomes of both.
+
+use berth_api::budget::MOST_ENTRIES;
+use berth_api::v1beta1::podunavailablebudget::{
+    LedgerEntry, PodUnavailableBudgetStatus, ProtectedOperation, UnhealthyPodPolicy,
+};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::Rules;
+use crate::condition::whole_seconds;
+
+/// An entry that is asked for again by the same request is not written again; later it is another request, and the time counts anew.
+const SAME_REQUEST: SignedDuration = SignedDuration::from_secs(10);
+
+/// Who wants what of which pod.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// The pod's name.
+    pub pod: String,
+    /// Its uid.
+    pub uid: String,
+    /// What is to befall it.
+    pub operation: ProtectedOperation,
+    /// Who wants it.
+    pub holder: String,
+    /// Whether it serves now. One that does not costs nothing.
+    pub is_available: bool,
+    /// Its generation, where it is to change.
+    pub generation: Option<i64>,
+    /// The containers that are to be replaced.
+    pub container_ids: Vec<String>,
+}
+
+/// The answer to a request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// The budget has nothing to say.
+    Free,
+    /// It stands in the ledger already.
+    Stands,
+    /// It is in the ledger that is to be written.
+    Drawn,
+    /// It must not be.
+    Refused(Refused),
+}
+
+/// Why a request is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// Pods have not been counted since the budget was made or changed.
+    NotCounted,
+    /// As many are out of service as may be.
+    UsedUp,
+    /// The ledger is full.
+    TooMany,
+}
+
+/// Decides about requests, one after the other, each with what those before have left. The status is then as it is to be written, which
+/// is only necessary where one was [`Verdict::Drawn`].
+pub fn draw(
+    status: &mut PodUnavailableBudgetStatus,
+    (rules, generation): (&Rules, i64),
+    requests: &[Request],
+    now: Timestamp,
+) -> Vec<Verdict> {
+    let is_counted = is_counted(status, generation);
+    requests.iter().map(|request| judge(status, rules, is_counted, request, now)).collect()
+}
+
+fn judge(
+    status: &mut PodUnavailableBudgetStatus,
+    rules: &Rules,
+    is_counted: bool,
+    request: &Request,
+    now: Timestamp,
+) -> Verdict {
+    if !rules.protects_from(request.operation) {
+        return Verdict::Free;
+    }
+    let entries = || status.ledger.iter().flat_map(|ledger| &ledger.entries);
+    let of_pod = || entries().filter(|entry| entry.uid == request.uid);
+    let mine = of_pod().find(|entry| entry.operation == request.operation);
+    if mine.is_some_and(|entry| now.duration_since(entry.time.0) < SAME_REQUEST) {
+        return Verdict::Stands;
+    }
+    let is_charged = of_pod().next().is_some();
+    if !is_charged && !request.is_available && rules.unhealthy == UnhealthyPodPolicy::AlwaysAllow {
+        return Verdict::Free;
+    }
+    if !is_counted {
+        return Verdict::Refused(Refused::NotCounted);
+    }
+    if !is_charged && status.desired_available == 0 {
+        return Verdict::Free;
+    }
+    if !is_charged && !request.is_available {
+        // It is not counted, so it takes nothing; enough others must serve.
+        let is_healthy = status.current_available >= status.desired_available;
+        return if is_healthy { Verdict::Free } else { Verdict::Refused(Refused::UsedUp) };
+    }
+    if mine.is_none() && entries().count() >= MOST_ENTRIES {
+        return Verdict::Refused(Refused::TooMany);
+    }
+    if !is_charged {
+        if status.unavailable_allowed <= 0 {
+            return Verdict::Refused(Refused::UsedUp);
+        }
+        status.unavailable_allowed -= 1;
+        status.current_available -= 1;
+    }
+    enter(status, request, now);
+    Verdict::Drawn
+}
+
+fn enter(status: &mut PodUnavailableBudgetStatus, request: &Request, now: Timestamp) {
+    let time = Time(whole_seconds(now));
+    let entry = LedgerEntry {
+        pod: request.pod.clone(),
+        uid: request.uid.clone(),
+        operation: request.operation,
+        holder: request.holder.clone(),
+        time: time.clone(),
+        generation: request.generation,
+        container_ids: request.container_ids.clone(),
+    };
+    let ledger = status.ledger.get_or_insert_default();
+    ledger.entries.retain(|old| old.uid != entry.uid || old.operation != entry.operation);
+    ledger.entries.push(entry);
+    name_pods(status);
+}
+
+/// Whether the numbers of a status speak of the budget as it is.
+pub fn is_counted(status: &PodUnavailableBudgetStatus, generation: i64) -> bool {
+    status.observed_generation == generation && status.ledger.as_ref().is_some_and(|ledger| !ledger.counted.is_empty())
+}
+
+/// What the peer reads of a ledger: the names of the pods, by what befalls them.
+pub fn name_pods(status: &mut PodUnavailableBudgetStatus) {
+    let entries = status.ledger.as_ref().map_or(&[][..], |ledger| &ledger.entries);
+    let named = |is_change: bool| {
+        let of_kind = entries.iter().filter(|entry| entry.operation.is_change() == is_change);
+        of_kind.map(|entry| (entry.pod.clone(), entry.time.clone())).collect()
+    };
+    (status.disrupted_pods, status.unavailable_pods) = (named(false), named(true));
+}
+
+/// The numbers of a status for so many available pods, those of the ledger not among them, and another total.
+pub fn set_numbers(status: &mut PodUnavailableBudgetStatus, available: usize, total: usize, desired: usize) {
+    let number = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
+    status.total_replicas = number(total);
+    status.desired_available = number(desired);
+    status.current_available = number(available);
+    status.unavailable_allowed = number(available.saturating_sub(desired));
+}

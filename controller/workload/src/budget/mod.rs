@@ -1,0 +1,142 @@
+//! One ledger for all that takes a pod out of service on purpose: how many pods a budget may lose, who uses it up, and who may still.
+//!
+//! A ledger is the status of a budget. The leader counts pods and settles entries ([`count`]); whoever wants a pod out of service takes
+//! from what was counted ([`ledger`]), by a write that names the version it read. So no two of them spend the same twice.
+
+pub mod count;
+pub mod ledger;
+
+use berth_api::IntOrString;
+use berth_api::v1beta1::podunavailablebudget::{PodUnavailableBudgetSpec, ProtectedOperation, UnhealthyPodPolicy};
+
+use crate::intstr::{Round, resolve};
+use crate::pod::Metadata;
+use crate::selector::Selector;
+use berth_api::names::annotation::PUB_NO_PROTECT;
+
+/// What a budget says, checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rules {
+    /// Whose pods. `None` where a workload says it.
+    pub selector: Option<Selector>,
+    /// Pods that it never holds.
+    ignored: Option<Selector>,
+    /// How many.
+    pub amount: Amount,
+    /// From what.
+    operations: Vec<ProtectedOperation>,
+    /// How many are expected, where it says so itself.
+    pub total: Option<usize>,
+    /// Whether a pod that is not available may go.
+    pub unhealthy: UnhealthyPodPolicy,
+}
+
+/// How many pods a budget may lose, or must keep.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Amount {
+    /// So many may be unavailable.
+    MaxUnavailable(IntOrString),
+    /// So many must be available.
+    MinAvailable(IntOrString),
+}
+
+/// A fault of a budget that only its author can mend.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The field.
+    pub field: &'static str,
+    /// What is wrong, and the remedy.
+    pub message: String,
+}
+
+/// What is protected where a budget names nothing.
+const BY_DEFAULT: [ProtectedOperation; 3] =
+    [ProtectedOperation::Delete, ProtectedOperation::Update, ProtectedOperation::Evict];
+
+impl Rules {
+    /// Reads a spec.
+    ///
+    /// # Errors
+    /// What no schema keeps out: of the two selectors or the two amounts there are both or none, or one of them means nothing.
+    pub fn of(spec: &PodUnavailableBudgetSpec) -> Result<Self, Fault> {
+        let fault = |field: &'static str, message: String| Fault { field, message };
+        let either = |field, other: &str, both: bool| {
+            let said = if both {
+                format!("stands beside {other}: remove one of them")
+            } else {
+                format!("and {other} are both missing: set one of them")
+            };
+            fault(field, said)
+        };
+        let read = |field, selector: &k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector| {
+            let selector = Selector::new(selector).map_err(|problem| fault(field, problem))?;
+            if selector.is_empty() {
+                Err(fault(field, "is empty and would select every pod: set matchLabels".to_owned()))
+            } else {
+                Ok(selector)
+            }
+        };
+        let selector = match (&spec.selector, &spec.target_ref) {
+            (Some(selector), None) => Some(read("spec.selector", selector)?),
+            (None, Some(_)) => None,
+            (found, _) => return Err(either("spec.selector", "spec.targetRef", found.is_some())),
+        };
+        let (field, amount) = match (&spec.max_unavailable, &spec.min_available) {
+            (Some(most), None) => ("spec.maxUnavailable", Amount::MaxUnavailable(most.clone())),
+            (None, Some(least)) => ("spec.minAvailable", Amount::MinAvailable(least.clone())),
+            (found, _) => return Err(either("spec.maxUnavailable", "spec.minAvailable", found.is_some())),
+        };
+        amount.desired(1).map_err(|problem| fault(field, problem))?;
+        let ignored =
+            spec.ignored_pod_selector.as_ref().map(|selector| read("spec.ignoredPodSelector", selector)).transpose()?;
+        let total = spec.protect_total_replicas.map(|total| usize::try_from(total).ok().filter(|total| *total > 0));
+        if total == Some(None) {
+            return Err(fault(
+                "spec.protectTotalReplicas",
+                "is less than 1: set how many pods are expected, or remove it".to_owned(),
+            ));
+        }
+        let operations =
+            if spec.protect_operations.is_empty() { BY_DEFAULT.to_vec() } else { spec.protect_operations.clone() };
+        Ok(Self { selector, ignored, amount, operations, total: total.flatten(), unhealthy: spec.unhealthy_pod_policy })
+    }
+
+    /// Whether it protects pods from this.
+    pub fn protects_from(&self, operation: ProtectedOperation) -> bool {
+        self.operations.contains(&operation)
+    }
+
+    /// Whether it never holds a pod of these labels and annotations, although it selects it.
+    pub fn ignores(&self, pod: &Metadata) -> bool {
+        pod.annotation(PUB_NO_PROTECT) == Some("true")
+            || self.ignored.as_ref().is_some_and(|ignored| ignored.matches(|key| pod.label(key)))
+    }
+}
+
+impl Amount {
+    /// How many of so many pods must be available. Percentages are rounded up: of what may be lost, or of what must stay.
+    ///
+    /// # Errors
+    /// It is negative, or no percentage.
+    pub fn desired(&self, total: usize) -> Result<usize, String> {
+        match self {
+            Self::MaxUnavailable(most) => Ok(total.saturating_sub(resolve(most, total, Round::Up)?)),
+            Self::MinAvailable(least) => resolve(least, total, Round::Up),
+        }
+    }
+
+    /// Its field and value, as a person wrote it.
+    pub fn words(&self) -> String {
+        let (field, value) = match self {
+            Self::MaxUnavailable(value) => ("maxUnavailable", value),
+            Self::MinAvailable(value) => ("minAvailable", value),
+        };
+        match value {
+            IntOrString::Int(number) => format!("{field} {number}"),
+            IntOrString::String(text) => format!("{field} {text}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

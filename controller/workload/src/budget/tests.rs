@@ -1,0 +1,248 @@
+use berth_api::v1beta1::podunavailablebudget::{
+    Ledger, LedgerEntry, PodUnavailableBudgetSpec, PodUnavailableBudgetStatus, ProtectedOperation,
+};
+use jiff::Timestamp;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::count::{Settled, is_available, settled};
+use super::ledger::{Refused, Request, Verdict, draw, set_numbers};
+use super::*;
+use crate::pod::Pod;
+
+fn now() -> Timestamp {
+    Timestamp::from_second(1_000_000).unwrap()
+}
+
+fn spec(fields: Value) -> PodUnavailableBudgetSpec {
+    serde_json::from_value(fields).unwrap()
+}
+
+fn rules(fields: Value) -> Rules {
+    let mut all = json!({"selector": {"matchLabels": {"app": "web"}}});
+    fields.as_object().unwrap().iter().for_each(|(key, value)| all[key] = value.clone());
+    Rules::of(&spec(all)).unwrap()
+}
+
+#[test]
+fn a_spec_that_no_schema_kept_out_is_refused_with_its_field() {
+    let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
+    let selector = json!({"matchLabels": {"app": "web"}});
+    for (fields, field) in [
+        (json!({"maxUnavailable": 1}), "spec.selector"),
+        (json!({"maxUnavailable": 1, "selector": selector, "targetRef": target}), "spec.selector"),
+        (json!({"maxUnavailable": 1, "selector": {}}), "spec.selector"),
+        (json!({"targetRef": target}), "spec.maxUnavailable"),
+        (json!({"targetRef": target, "maxUnavailable": 1, "minAvailable": 1}), "spec.maxUnavailable"),
+        (json!({"targetRef": target, "maxUnavailable": "abc"}), "spec.maxUnavailable"),
+        (json!({"targetRef": target, "minAvailable": -1}), "spec.minAvailable"),
+        (json!({"targetRef": target, "maxUnavailable": 1, "ignoredPodSelector": {}}), "spec.ignoredPodSelector"),
+        (json!({"targetRef": target, "maxUnavailable": 1, "protectTotalReplicas": 0}), "spec.protectTotalReplicas"),
+    ] {
+        let fault = Rules::of(&spec(fields.clone())).unwrap_err();
+        assert_eq!(fault.field, field, "{fields}");
+        assert!(!fault.message.is_empty());
+    }
+}
+
+#[test]
+fn how_many_must_stay_available() {
+    for (fields, total, desired) in [
+        (json!({"maxUnavailable": "25%"}), 10, 7),
+        (json!({"maxUnavailable": "25%"}), 0, 0),
+        (json!({"maxUnavailable": 3}), 2, 0),
+        (json!({"maxUnavailable": 0}), 2, 2),
+        (json!({"maxUnavailable": "100%"}), 5, 0),
+        (json!({"minAvailable": "25%"}), 10, 3),
+        (json!({"minAvailable": 3}), 2, 3),
+        (json!({"minAvailable": 0}), 9, 0),
+    ] {
+        assert_eq!(rules(fields.clone()).amount.desired(total), Ok(desired), "{fields} of {total}");
+    }
+}
+
+fn pod(fields: Value) -> Pod {
+    let mut pod = json!({
+        "metadata": {"name": "web-a", "uid": "a", "generation": 2, "labels": {"app": "web"}},
+        "status": {"phase": "Running", "observedGeneration": 2, "conditions": [{"type": "Ready", "status": "True"}],
+                   "containerStatuses": [{"name": "main", "containerID": "c://1"}]},
+    });
+    for (path, value) in fields.as_object().unwrap() {
+        let (parent, key) = path.rsplit_once('/').unwrap();
+        pod.pointer_mut(parent).unwrap()[key] = value.clone();
+    }
+    serde_json::from_value(pod).unwrap()
+}
+
+#[test]
+fn a_pod_counts_while_it_serves_on_a_node_that_is_there() {
+    let ready = |status: &str| json!([{"type": "Ready", "status": status}]);
+    for (fields, has_node, expected) in [
+        (json!({}), true, true),
+        (json!({}), false, false),
+        (json!({"/status/conditions": ready("False")}), true, false),
+        (json!({"/status/phase": "Pending"}), true, false),
+        (json!({"/metadata/deletionTimestamp": "2026-01-01T00:00:00Z"}), true, false),
+        (json!({"/metadata/labels": {"unavailable-pod.kruise.io/x": "1"}}), true, false),
+        (json!({"/metadata/labels": {"lifecycle.apps.kruise.io/state": "Updating"}}), true, false),
+    ] {
+        assert_eq!(is_available(&pod(fields.clone()), has_node, now()), expected, "{fields} {has_node}");
+    }
+}
+
+fn entry(operation: ProtectedOperation) -> LedgerEntry {
+    serde_json::from_value(json!({
+        "pod": "web-a", "uid": "a", "operation": operation, "holder": "somebody", "time": "2026-01-01T00:00:00Z",
+        "generation": 1, "containerIDs": ["c://0"],
+    }))
+    .unwrap()
+}
+
+#[test]
+fn an_entry_is_settled_when_the_end_is_seen_and_expires_when_none_can_come() {
+    use ProtectedOperation::{Delete, Evict, Update};
+    use Settled::{Expired, Open, Over};
+    let gone = json!({"/metadata/uid": "b"});
+    let leaves = json!({"/metadata/deletionTimestamp": "2026-01-01T00:00:00Z"});
+    let (unchanged, unseen) = (json!({"/metadata/generation": 1}), json!({"/status/observedGeneration": 1}));
+    let old = json!({"/status/containerStatuses": [{"name": "main", "containerID": "c://0"}]});
+    let broken = json!({"/status/conditions": []});
+    for (operation, fields, late, expected) in [
+        (Delete, json!({}), false, Open),
+        (Delete, json!({}), true, Expired),
+        (Evict, gone.clone(), false, Over),
+        (Evict, leaves.clone(), false, Over),
+        (Update, gone, false, Over),
+        (Update, leaves, false, Over),
+        (Update, unchanged.clone(), false, Open),
+        (Update, unchanged, true, Expired),
+        (Update, unseen.clone(), false, Open),
+        (Update, unseen, true, Open),
+        (Update, old.clone(), false, Open),
+        (Update, old, true, Expired),
+        (Update, broken.clone(), false, Open),
+        (Update, broken, true, Open),
+        (Update, json!({}), false, Over),
+    ] {
+        let pod = pod(fields.clone());
+        let found = settled(&entry(operation), Some(&pod), is_available(&pod, true, now()), late);
+        assert_eq!(found, expected, "{operation:?} {fields} {late}");
+    }
+    assert_eq!(settled(&entry(Delete), None, false, false), Over);
+}
+
+fn counted(available: usize, total: usize, rules: &Rules) -> PodUnavailableBudgetStatus {
+    let mut status = PodUnavailableBudgetStatus {
+        observed_generation: 1,
+        ledger: Some(Ledger { counted: "7".to_owned(), ..Default::default() }),
+        ..Default::default()
+    };
+    set_numbers(&mut status, available, total, rules.amount.desired(total).unwrap());
+    status
+}
+
+fn request(uid: &str, operation: ProtectedOperation) -> Request {
+    let holder = "somebody".to_owned();
+    Request {
+        pod: format!("web-{uid}"),
+        uid: uid.to_owned(),
+        operation,
+        holder,
+        is_available: true,
+        generation: None,
+        container_ids: Vec::new(),
+    }
+}
+
+#[test]
+fn a_budget_is_drawn_from_until_it_is_used_up_and_a_pod_is_charged_once() {
+    use ProtectedOperation::{Delete, Evict, Resize, Update};
+    let rules = rules(json!({"maxUnavailable": 2}));
+    let mut status = counted(5, 5, &rules);
+    let ill = Request { is_available: false, ..request("d", Delete) };
+    let requests = [
+        request("a", Evict),
+        request("a", Evict),
+        request("a", Delete),
+        request("b", Update),
+        request("c", Delete),
+        ill,
+        request("c", Resize),
+    ];
+    let verdicts = draw(&mut status, (&rules, 1), &requests, now());
+    let used_up = Verdict::Refused(Refused::UsedUp);
+    assert_eq!(
+        verdicts,
+        [Verdict::Drawn, Verdict::Stands, Verdict::Drawn, Verdict::Drawn, used_up, Verdict::Free, Verdict::Free]
+    );
+    assert_eq!((status.unavailable_allowed, status.current_available, status.desired_available), (0, 3, 3));
+    assert_eq!(status.disrupted_pods.keys().collect::<Vec<_>>(), ["web-a"]);
+    assert_eq!(status.unavailable_pods.keys().collect::<Vec<_>>(), ["web-b"]);
+    let later = now() + std::time::Duration::from_secs(30);
+    assert_eq!(draw(&mut status, (&rules, 1), &[request("a", Evict)], later), [Verdict::Drawn], "the time counts anew");
+    assert_eq!(status.ledger.unwrap().entries.len(), 3);
+}
+
+#[test]
+fn a_budget_that_was_not_counted_since_it_changed_refuses() {
+    let rules = rules(json!({"maxUnavailable": 2}));
+    let refused = Verdict::Refused(Refused::NotCounted);
+    for (mut status, generation, expected) in [
+        (PodUnavailableBudgetStatus::default(), 1, &refused),
+        (
+            PodUnavailableBudgetStatus { observed_generation: 1, unavailable_allowed: 9, ..Default::default() },
+            1,
+            &refused,
+        ),
+        (counted(5, 5, &rules), 2, &refused),
+        (counted(5, 5, &rules), 1, &Verdict::Drawn),
+    ] {
+        let verdicts = draw(&mut status, (&rules, generation), &[request("a", ProtectedOperation::Delete)], now());
+        assert_eq!(&verdicts[0], expected);
+    }
+}
+
+#[test]
+fn a_pod_that_does_not_serve_goes_freely_unless_the_budget_wants_enough_others() {
+    let ill = Request { is_available: false, ..request("a", ProtectedOperation::Evict) };
+    let used_up = Verdict::Refused(Refused::UsedUp);
+    for (policy, available, expected) in
+        [("AlwaysAllow", 2, &Verdict::Free), ("IfHealthyBudget", 2, &used_up), ("IfHealthyBudget", 3, &Verdict::Free)]
+    {
+        let rules = rules(json!({"minAvailable": 3, "unhealthyPodPolicy": policy}));
+        let mut status = counted(available, 4, &rules);
+        let before = status.clone();
+        assert_eq!(
+            &draw(&mut status, (&rules, 1), std::slice::from_ref(&ill), now())[0],
+            expected,
+            "{policy} {available}"
+        );
+        assert_eq!(status, before);
+    }
+}
+
+proptest! {
+    /// Whatever is asked, in whatever order: never are more pods granted than there was room for, and each is granted once.
+    #[test]
+    fn no_more_is_granted_than_was_counted(
+        available in 0_usize..8,
+        most in 0_i32..8,
+        asked in proptest::collection::vec((0_u8..8, 0_usize..4, any::<bool>(), 0_i64..40), 0..40),
+    ) {
+        let rules = rules(json!({"maxUnavailable": most, "protectOperations": ["DELETE", "UPDATE", "EVICT", "RESIZE"]}));
+        let mut status = counted(available, 8, &rules);
+        let room = usize::try_from(status.unavailable_allowed).unwrap();
+        let operations = [ProtectedOperation::Delete, ProtectedOperation::Update, ProtectedOperation::Evict, ProtectedOperation::Resize];
+        let mut at = now();
+        for (uid, operation, is_available, seconds) in asked {
+            at += std::time::Duration::from_secs(seconds.unsigned_abs());
+            let asked = Request { is_available, ..request(&uid.to_string(), operations[operation]) };
+            draw(&mut status, (&rules, 1), &[asked], at);
+            let entries = &status.ledger.as_ref().unwrap().entries;
+            let pods: std::collections::BTreeSet<_> = entries.iter().map(|entry| &entry.uid).collect();
+            prop_assert!(status.desired_available == 0 || pods.len() <= room);
+            let is_charged_once = status.desired_available == 0 || usize::try_from(status.unavailable_allowed).unwrap() == room - pods.len();
+            prop_assert!(is_charged_once);
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Conditions of our own kinds, as Kubernetes' type has them.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+/// A condition since now.
+pub fn condition(type_: &str, is_true: bool, reason: &str, message: String, now: Timestamp) -> Condition {
+    Condition {
+        type_: type_.to_owned(),
+        status: if is_true { "True" } else { "False" }.to_owned(),
+        last_transition_time: Time(whole_seconds(now)),
+        reason: reason.to_owned(),
+        message,
+        observed_generation: None,
+    }
+}
+
+/// Puts a condition in the place of the one of its type. Its time stays where the status does.
+pub fn set(conditions: &mut Vec<Condition>, mut new: Condition) {
+    match conditions.iter_mut().find(|condition| condition.type_ == new.type_) {
+        Some(old) => {
+            if old.status == new.status {
+                new.last_transition_time = old.last_transition_time.clone();
+            }
+            *old = new;
+        }
+        None => conditions.push(new),
+    }
+}
+
+/// The API's times have no fractions.
+pub fn whole_seconds(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
+}

@@ -1,0 +1,260 @@
+//! Budgets of pods: who may be taken out of service, and what everybody else is told.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use berth_e2e::objects::{self, kind};
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, EvictParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::Status;
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use crate::no_controller::scale;
+use crate::world::Case;
+
+const BUDGET: &str = "policy.kruise.io/v1beta1/PodUnavailableBudget";
+const OLD_BUDGET: &str = "policy.kruise.io/v1alpha1/PodUnavailableBudget";
+const DEPLOYMENT: &str = "apps/v1/Deployment";
+
+/// As many replicas of a Deployment, all ready.
+async fn deployed(case: &Case, replicas: usize) -> Result<()> {
+    let image = case.image("v1").await?;
+    let labels = json!({"app": "web"});
+    let spec = json!({"terminationGracePeriodSeconds": 1, "containers": [{"name": "main", "image": image}]});
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": spec}},
+    });
+    case.create(&deployment).await?;
+    case.until(DEPLOYMENT, "web", |deployment| deployment["status"]["readyReplicas"] == replicas).await?;
+    Ok(())
+}
+
+fn budget(spec: Value) -> Value {
+    json!({"apiVersion": "policy.kruise.io/v1beta1", "kind": "PodUnavailableBudget", "metadata": {"name": "web"}, "spec": spec})
+}
+
+/// The budget, once it is counted and asked about, with so many pods that may go.
+async fn enforced(case: &Case, allowed: i64) -> Result<Value> {
+    let is_enforced = |budget: &Value| {
+        let conditions = budget["status"]["conditions"].as_array();
+        let asked = |condition: &Value| condition["type"] == "Enforced" && condition["status"] == "True";
+        conditions.is_some_and(|all| all.iter().any(asked)) && budget["status"]["unavailableAllowed"] == allowed
+    };
+    case.until(BUDGET, "web", is_enforced).await
+}
+
+async fn names(case: &Case) -> Result<Vec<String>> {
+    let pods = objects::list(case.client(), &case.namespace, kind::POD, "app=web").await?;
+    let there = pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+    Ok(there.filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned)).collect())
+}
+
+/// The pods, by a client that takes no for an answer: others try again by themselves.
+async fn pods(case: &Case) -> Result<Api<Pod>> {
+    let kubeconfig = Kubeconfig::read_from(case.cluster()?.kubeconfig())?;
+    let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    config.default_retry = false;
+    Ok(Api::namespaced(Client::try_from(config)?, &case.namespace))
+}
+
+/// Evicts a pod, or deletes it; gives the refusal.
+async fn take(case: &Case, name: &str, evicts: bool) -> Result<Option<Box<Status>>> {
+    let pods = pods(case).await?;
+    let taken = if evicts {
+        pods.evict(name, &EvictParams::default()).await.map(drop)
+    } else {
+        pods.delete(name, &DeleteParams::default()).await.map(drop)
+    };
+    match taken {
+        Ok(()) => Ok(None),
+        Err(kube::Error::Api(status)) => Ok(Some(status)),
+        Err(error) => Err(error).context("there is no answer"),
+    }
+}
+
+fn ensure_refusal(refusal: &Status) -> Result<()> {
+    ensure!(refusal.code == 429 && refusal.reason == "TooManyRequests", "{refusal:?}");
+    let details = refusal.details.as_ref().context("no details")?;
+    ensure!(details.causes.iter().any(|cause| cause.reason == "DisruptionBudget"), "{refusal:?}");
+    ensure!(details.retry_after_seconds == 0, "clients would sleep in silence: {refusal:?}");
+    for said in
+        ["PodUnavailableBudget", "/web allows no more pods to go", "(maxUnavailable 1)", "used up by web-", "try again"]
+    {
+        ensure!(refusal.message.contains(said), "{said:?} is not in {:?}", refusal.message);
+    }
+    Ok(())
+}
+
+/// Of all pods at once, one may go, whether evicted or deleted; the others are told by whom the budget is used up, and go one after
+/// the other.
+pub(crate) async fn one_pod_at_a_time_goes(case: &Case) -> Result<()> {
+    deployed(case, 4).await?;
+    let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
+    case.create(&budget(json!({"targetRef": target, "maxUnavailable": 1}))).await?;
+    let status = enforced(case, 1).await?["status"].clone();
+    ensure!(
+        (&status["currentAvailable"], &status["desiredAvailable"], &status["totalReplicas"])
+            == (&json!(4), &json!(3), &json!(4)),
+        "{status}"
+    );
+    let before = names(case).await?;
+    let all = before.iter().enumerate().map(|(at, name)| take(case, name, at % 2 == 0));
+    let answers = join_all(all).await.into_iter().collect::<Result<Vec<_>>>()?;
+    let refusals: Vec<_> = answers.iter().flatten().collect();
+    ensure!(refusals.len() == before.len() - 1, "of {} requests were refused {}", before.len(), refusals.len());
+    refusals.into_iter().try_for_each(|refusal| ensure_refusal(refusal))?;
+    // As kubectl drain does it: again until it may.
+    for name in &before {
+        for _ in 0..120 {
+            if !names(case).await?.contains(name) || take(case, name, true).await?.is_none() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        ensure!(!names(case).await?.contains(name), "{name} never goes");
+    }
+    enforced(case, 1).await?;
+    Ok(())
+}
+
+/// Who scales down or deletes a workload is not held up, and a dry run changes nothing.
+pub(crate) async fn a_workload_that_shrinks_is_not_held(case: &Case) -> Result<()> {
+    deployed(case, 3).await?;
+    case.create(&budget(json!({"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 0}))).await?;
+    enforced(case, 0).await?;
+    let pod = names(case).await?.pop().context("there is no pod")?;
+    let pods = pods(case).await?;
+    for parameters in [DeleteParams::default(), DeleteParams::default().dry_run()] {
+        match pods.delete(&pod, &parameters).await {
+            Err(kube::Error::Api(status)) if status.code == 429 => {}
+            other => bail!("{other:?}"),
+        }
+    }
+    case.patch(DEPLOYMENT, "web", json!({"spec": {"replicas": 1}})).await?;
+    case.until(DEPLOYMENT, "web", |deployment| deployment["status"]["replicas"] == 1).await?;
+    case.patch(BUDGET, "web", json!({"spec": {"maxUnavailable": 1}})).await?;
+    enforced(case, 1).await?;
+    let last = names(case).await?.pop().context("there is no pod")?;
+    pods.delete(&last, &DeleteParams::default().dry_run()).await?;
+    let status = case.get(BUDGET, "web").await?["status"].clone();
+    ensure!(status["unavailableAllowed"] == 1 && status["ledger"]["entries"].is_null(), "{status}");
+    case.patch(BUDGET, "web", json!({"spec": {"maxUnavailable": null, "minAvailable": 1}})).await?;
+    enforced(case, 0).await?;
+    case.kubectl(&["delete", "deployment", "web", "-n", &case.namespace, "--timeout=120s"]).await?;
+    for _ in 0..240 {
+        if names(case).await?.is_empty() {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    bail!("pods of a Deployment that is gone are held")
+}
+
+/// What v1alpha1 has in annotations are fields, and what is wrong is refused with field, value and remedy.
+pub(crate) async fn both_versions_are_checked_and_alike(case: &Case) -> Result<()> {
+    let old = json!({
+        "apiVersion": "policy.kruise.io/v1alpha1", "kind": "PodUnavailableBudget",
+        "metadata": {"name": "web", "annotations": {
+            "kruise.io/pub-protect-operations": "DELETE, EVICT", "pub.kruise.io/protect-total-replicas": "5",
+        }},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": "25%"},
+    });
+    case.create(&old).await?;
+    let stored = case.get(BUDGET, "web").await?;
+    ensure!(
+        (&stored["spec"]["protectOperations"], &stored["spec"]["protectTotalReplicas"])
+            == (&json!(["DELETE", "EVICT"]), &json!(5)),
+        "{stored}"
+    );
+    let annotations = case.get(OLD_BUDGET, "web").await?["metadata"]["annotations"].clone();
+    ensure!(annotations["pub.kruise.io/protect-total-replicas"] == "5", "{annotations}");
+    case.until(BUDGET, "web", |budget| budget["status"]["totalReplicas"] == 5).await?;
+    let selector = json!({"matchLabels": {"app": "web"}});
+    let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
+    for (spec, field, said) in [
+        (json!({"selector": selector}), "spec.maxUnavailable", "neither maxUnavailable nor minAvailable"),
+        (
+            json!({"selector": selector, "maxUnavailable": 1, "minAvailable": 1}),
+            "spec.maxUnavailable",
+            "remove one of them",
+        ),
+        (json!({"maxUnavailable": 1}), "spec.selector", "neither selector nor targetRef"),
+        (
+            json!({"selector": selector, "targetRef": target, "maxUnavailable": 1}),
+            "spec.selector",
+            "remove one of them",
+        ),
+        (json!({"selector": {}, "maxUnavailable": 1}), "spec.selector", "would select every pod"),
+        (json!({"selector": selector, "maxUnavailable": "101%"}), "spec.maxUnavailable", "101%"),
+        (json!({"selector": selector, "minAvailable": -1}), "spec.minAvailable", "-1"),
+        (json!({"selector": selector, "minAvailable": "abc"}), "spec.minAvailable", "abc"),
+        (
+            json!({"selector": selector, "maxUnavailable": 1, "protectTotalReplicas": 0}),
+            "spec.protectTotalReplicas",
+            "0",
+        ),
+        (
+            json!({"selector": selector, "maxUnavailable": 1, "protectOperations": ["DROP"]}),
+            "spec.protectOperations[0]",
+            "DROP",
+        ),
+        (
+            json!({"selector": selector, "maxUnavailable": 1, "ignoredPodSelector": {}}),
+            "spec.ignoredPodSelector",
+            "remove it",
+        ),
+    ] {
+        let mut wrong = budget(spec.clone());
+        wrong["metadata"]["name"] = json!("wrong");
+        let refusal = case.create(&wrong).await.err().with_context(|| format!("{spec} is taken in"))?;
+        let refusal = format!("{refusal:#}");
+        ensure!(refusal.contains(field) && refusal.contains(said), "{field:?} or {said:?} is not in {refusal}");
+    }
+    let changed = json!({"spec": {"selector": {"matchLabels": {"app": "other"}}}});
+    let refusal = case.patch(BUDGET, "web", changed).await.err().context("another selector is taken in")?;
+    ensure!(format!("{refusal:#}").contains("cannot be changed"), "{refusal:#}");
+    let mut bad = old;
+    bad["metadata"] = json!({"name": "bad", "annotations": {"kruise.io/pub-protect-operations": "DELETE,DROP"}});
+    let refusal = case.create(&bad).await.err().context("an operation that is none is taken in")?;
+    ensure!(format!("{refusal:#}").contains("kruise.io/pub-protect-operations"), "{refusal:#}");
+    Ok(())
+}
+
+/// Without a controller pods with a budget stay, and what goes already, or has no budget, goes.
+pub(crate) async fn only_what_is_protected_waits_for_a_controller(case: &Case) -> Result<()> {
+    deployed(case, 2).await?;
+    case.create(&budget(json!({"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1}))).await?;
+    enforced(case, 1).await?;
+    let image = case.image("v1").await?;
+    let stays = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "goes", "labels": {"app": "other"}, "finalizers": ["test.kruise.io/held"]},
+        "spec": {"terminationGracePeriodSeconds": 1, "containers": [{"name": "main", "image": image}]},
+    });
+    case.create(&stays).await?;
+    case.until(kind::POD, "goes", |pod| pod["status"]["phase"] == "Running").await?;
+    let pods = pods(case).await?;
+    pods.delete("goes", &DeleteParams::default()).await?;
+    scale(case, 0).await?;
+    let lived = async {
+        let pod = names(case).await?.pop().context("there is no pod")?;
+        let refusal = take(case, &pod, false).await?.context("a protected pod goes without a controller")?;
+        ensure!(refusal.message.contains("delete.pods.kruise.io"), "{}", refusal.message);
+        // The kubelet's last deletion is asked about by nobody, and neither are other namespaces.
+        case.patch(kind::POD, "goes", json!({"metadata": {"finalizers": null}})).await?;
+        case.gone(kind::POD, "goes").await?;
+        let other = objects::list(case.client(), "kube-system", kind::POD, "").await?;
+        let coredns = other.iter().find_map(|pod| pod["metadata"]["name"].as_str());
+        if let Some(name) = coredns {
+            let system: Api<Pod> = Api::namespaced(case.client().clone(), "kube-system");
+            system.delete(name, &DeleteParams::default().dry_run()).await.context("another namespace waits, too")?;
+        }
+        Ok(())
+    };
+    let lived = lived.await;
+    scale(case, 2).await?;
+    lived
+}

@@ -2,7 +2,7 @@
 //! a scale-down, or let too many go.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use berth_api::name::{Name, Namespace, is_dns_label, is_dns_subdomain};
 use berth_api::v1beta1::podunavailablebudget::TargetReference;
@@ -14,12 +14,13 @@ use kube::Client;
 use kube::core::GroupVersionKind;
 use kube::discovery::{self, ApiCapabilities, ApiResource, Scope};
 use serde::Deserialize;
-use tokio::sync::Mutex;
 
 /// The most workloads whose pods one budget holds by a selector. Each is asked for when pods are counted.
 const MOST_OWNERS: usize = 64;
 /// The most owners above a pod, one above the other.
 const MOST_LEVELS: usize = 5;
+/// The longest selector of a scale that is read, in bytes.
+const LONGEST_SELECTOR: usize = 16 << 10;
 /// The most kinds that are remembered.
 const MOST_KINDS: usize = 256;
 
@@ -97,7 +98,8 @@ impl ExpectedPods {
         let Some(scale) = self.scale(&kind, namespace, name, &said).await? else {
             return fault(format!("{said} has no scale: use spec.selector, and {REMEDY}"));
         };
-        let selector = Selector::parse(&scale.status.selector).ok().filter(|selector| !selector.is_empty());
+        let text = Some(&scale.status.selector).filter(|text| text.len() <= LONGEST_SELECTOR);
+        let selector = text.and_then(|text| Selector::parse(text).ok()).filter(|selector| !selector.is_empty());
         let Some(selector) = selector else {
             return fault(format!("the scale of {said} does not say which pods are its: use spec.selector"));
         };
@@ -176,8 +178,7 @@ impl ExpectedPods {
         if !is_name {
             return fault(format!("{said} is of {api_version:?}, which is no group and version: {REMEDY}"));
         }
-        let mut kinds = self.kinds.lock().await;
-        if let Some(known) = kinds.iter().find(|known| known.name == name) {
+        if let Some(known) = self.kinds().iter().find(|known| known.name == name) {
             return Ok(known.clone());
         }
         let found = discovery::pinned_kind(&self.client, &name).await;
@@ -197,10 +198,15 @@ impl ExpectedPods {
         let has_scale =
             capabilities.subresources.iter().any(|(sub, _)| sub.plural.ends_with("/scale") || sub.plural == "scale");
         let kind = Kind { name, plural: resource.plural, has_scale };
+        let mut kinds = self.kinds();
         if kinds.len() < MOST_KINDS {
             kinds.push(kind.clone());
         }
         Ok(kind)
+    }
+
+    fn kinds(&self) -> std::sync::MutexGuard<'_, Vec<Kind>> {
+        self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn object(&self, kind: &Kind, namespace: &str, name: &str, said: &str) -> Result<Option<Object>, Uncounted> {

@@ -35,6 +35,8 @@ use line::{Lines, Ruling};
 
 /// How long apiservers take to go by an entry that was written.
 const KNOWN: Duration = Duration::from_secs(2);
+/// The most budgets that hold one pod: each is a write.
+const MOST_BUDGETS: usize = 16;
 /// What the budgets are that were not read yet.
 const UNREAD: NotYet = NotYet("PodUnavailableBudgets");
 
@@ -207,7 +209,13 @@ impl PodBudgets {
             container_ids: Vec::new(),
         };
         let mut drawn = Vec::new();
-        for key in self.holding(stores, &pod.metadata) {
+        let holding = self.holding(stores, &pod.metadata);
+        if holding.len() > MOST_BUDGETS {
+            return Ok(Some(format!(
+                "more than {MOST_BUDGETS} PodUnavailableBudgets hold the pod: delete some of them"
+            )));
+        }
+        for key in holding {
             match self.draw_one(&key, &request, disruption.is_dry_run).await? {
                 Ruling::Free => {}
                 Ruling::Drawn => drawn.push(key),

@@ -12,12 +12,14 @@ pub mod places;
 pub mod pods;
 mod proof;
 mod readiness;
+mod secret_path;
 mod server;
 mod sidecar_template;
 mod threads;
 
 /// What a body that is POSTed here is answered.
 pub mod reviews {
+    pub use crate::secret_path::SecretPath;
     pub use crate::server::Judge;
     pub use crate::server::admission::review as admission;
     pub use crate::server::conversion::review as conversion;
@@ -50,6 +52,7 @@ use crate::certs::resolver::{self, Resolver};
 use crate::keeper::Keeper;
 use crate::places::Endpoint;
 use crate::pods::{Asks, Budgets, Injector, Records};
+use crate::secret_path::SecretPath;
 use crate::server::Phase;
 
 /// How the webhooks are served.
@@ -262,6 +265,7 @@ pub async fn run(
     let http1 = resolver::server_config(Arc::new(counted), Arc::clone(&provider), "http/1.1")?;
     let h2 = resolver::server_config(Arc::<Resolver>::clone(&resolver), Arc::clone(&provider), "h2")?;
     let readiness = Readiness::default();
+    let disrupt_path = SecretPath::default();
     let (wanted, scopes) = watch::channel(None);
     let (write_down, written) = watch::channel(None);
     let keeper = Keeper {
@@ -279,11 +283,12 @@ pub async fn run(
         handshakes,
         loaded: None,
         published: None,
+        disrupt_path: disrupt_path.clone(),
     };
     let closed = std::mem::take(&mut config.closed);
     let (records, injector, budgets) = (config.records.take(), config.injector.take(), config.budgets.take());
     let (object_max_bytes, reviews) = (config.object_max_bytes, config.reviews.clone());
-    let judge = server::Judge { client, closed, object_max_bytes, records, injector, budgets, reviews };
+    let judge = server::Judge { client, closed, object_max_bytes, records, injector, budgets, disrupt_path, reviews };
     let (phase, phases) = watch::channel(Phase::Serving);
     let address = config.bind;
     let drain = config.drain;

@@ -55,6 +55,7 @@ fn deaf_apiserver() -> Option<(tokio::runtime::Runtime, Judge)> {
             object_max_bytes: DEFAULT_MAX_BYTES,
             records: None,
             budgets: None,
+            disrupt_path: Default::default(),
             injector: None,
             reviews: Default::default(),
         },

@@ -98,8 +98,10 @@ impl Keeper {
         if !self.write_entries(MUTATING, asks != Asks::default(), mutates).await? {
             asks = Asks { disruptions: asks.disruptions, ..Asks::default() };
         }
+        let path = self.disrupt_path.newest().unwrap_or_default();
         let validates = |found: ValidatingWebhookConfiguration| {
-            (asks.patch_validating(&found.webhooks.unwrap_or_default(), &self.endpoint, bundle), found.metadata)
+            let webhooks = found.webhooks.unwrap_or_default();
+            (asks.patch_validating(&webhooks, &self.endpoint, (bundle, &path)), found.metadata)
         };
         if !self.write_entries(DISRUPTIONS, asks.disruptions != Disruptions::default(), validates).await? {
             asks.disruptions = Disruptions::default();

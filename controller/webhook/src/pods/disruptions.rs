@@ -16,7 +16,7 @@ use crate::places::Endpoint;
 
 /// The ValidatingWebhookConfiguration of the chart.
 pub const DISRUPTIONS: &str = "kruise-budget-webhook-configuration";
-/// Path of the handler.
+/// What the path of the handler begins with. How it ends, the apiserver alone is told.
 pub const DISRUPT_PATH: &str = "/disrupt-pod";
 
 /// How long the apiserver waits for an answer, in seconds.
@@ -69,7 +69,7 @@ impl Disruptions {
     }
 
     /// The entries.
-    pub(super) fn webhooks(&self, endpoint: &Endpoint, bundle: &str) -> Vec<Value> {
+    pub(super) fn webhooks(&self, endpoint: &Endpoint, (bundle, secret): (&str, &str)) -> Vec<Value> {
         if self.namespaces.is_empty() {
             return Vec::new();
         }
@@ -82,7 +82,7 @@ impl Disruptions {
                 "rules": [{
                     "apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": [resource], "scope": "Namespaced",
                 }],
-                "clientConfig": endpoint.client_config(DISRUPT_PATH, bundle),
+                "clientConfig": endpoint.client_config(&format!("{DISRUPT_PATH}/{secret}"), bundle),
                 "matchConditions": conditions,
             })
         };
@@ -113,9 +113,9 @@ mod tests {
     fn only_namespaces_with_budgets_are_asked_about_and_what_nobody_may_hold_is_left_out() {
         let service =
             Endpoint::Service { namespace: "kruise-system".to_owned(), name: "kruise-webhook-service".to_owned() };
-        assert!(Disruptions::default().webhooks(&service, "PEM").is_empty());
+        assert!(Disruptions::default().webhooks(&service, ("PEM", "s")).is_empty());
         let one = Disruptions { namespaces: ["a".to_owned()].into(), ..Disruptions::default() };
-        let entries = one.webhooks(&service, "PEM");
+        let entries = one.webhooks(&service, ("PEM", "s"));
         let asked = |entry: &Value| (entry["rules"][0]["operations"].clone(), entry["rules"][0]["resources"].clone());
         assert_eq!(asked(&entries[0]), (json!(["DELETE"]), json!(["pods"])));
         assert_eq!(asked(&entries[1]), (json!(["CREATE"]), json!(["pods/eviction"])));
@@ -124,11 +124,11 @@ mod tests {
             assert_eq!((&entry["failurePolicy"], &entry["sideEffects"]), (&json!("Fail"), &json!("NoneOnDryRun")));
         }
         let size = |disruptions: &Disruptions| {
-            disruptions.webhooks(&service, "PEM")[0]["matchConditions"].as_array().unwrap().len()
+            disruptions.webhooks(&service, ("PEM", "s"))[0]["matchConditions"].as_array().unwrap().len()
         };
         assert_eq!(size(&Disruptions { unready: true, ..one.clone() }), size(&one) - 1);
         let open = Disruptions { fails_open: true, ..one.clone() };
-        assert_eq!(open.webhooks(&service, "PEM")[0]["failurePolicy"], "Ignore");
+        assert_eq!(open.webhooks(&service, ("PEM", "s"))[0]["failurePolicy"], "Ignore");
         assert_eq!(one.clone().within(&Disruptions::default()).namespaces, BTreeSet::new());
     }
 }

@@ -67,8 +67,8 @@ impl Asks {
     }
 
     /// The entries about pods that are taken out of service, complete.
-    fn validating(&self, endpoint: &Endpoint, bundle: &str) -> Vec<Value> {
-        self.disruptions.webhooks(endpoint, bundle)
+    fn validating(&self, endpoint: &Endpoint, trust: (&str, &str)) -> Vec<Value> {
+        self.disruptions.webhooks(endpoint, trust)
     }
 
     /// The merge patch of the MutatingWebhookConfiguration, if its webhooks are others.
@@ -76,14 +76,15 @@ impl Asks {
         patch(&written(found), self.webhooks(endpoint, bundle))
     }
 
-    /// The merge patch of the ValidatingWebhookConfiguration [`DISRUPTIONS`], if its webhooks are others.
+    /// The merge patch of the ValidatingWebhookConfiguration [`DISRUPTIONS`], if its webhooks are others: with this bundle, by the
+    /// path that ends so.
     pub(crate) fn patch_validating(
         &self,
         found: &[ValidatingWebhook],
         endpoint: &Endpoint,
-        bundle: &str,
+        trust: (&str, &str),
     ) -> Option<Value> {
-        patch(&written(found), self.validating(endpoint, bundle))
+        patch(&written(found), self.validating(endpoint, trust))
     }
 }
 

@@ -26,6 +26,7 @@ use tokio::sync::{Mutex, Semaphore, watch};
 use crate::latency::ReviewMetrics;
 use crate::places::{CONVERT_PATH, VALIDATE_PATH};
 use crate::pods::{Budgets, DISRUPT_PATH, GATE_PATH, INJECT_PATH, Injector, NotYet, PIN_PATH, RECREATE_PATH, Records};
+use crate::secret_path::SecretPath;
 use admission::Look;
 use pod_review::Unanswered;
 
@@ -96,6 +97,8 @@ pub struct Judge {
     pub injector: Option<Arc<dyn Injector>>,
     /// Who knows the budgets of pods.
     pub budgets: Option<Arc<dyn Budgets>>,
+    /// By which path the apiserver asks about pods that are to go.
+    pub disrupt_path: SecretPath,
     /// Who counts the reviews.
     pub reviews: ReviewMetrics,
 }
@@ -105,7 +108,16 @@ impl Judge {
     /// Takes in all kinds, and asks this client.
     fn asking(client: Client) -> Self {
         let (closed, reviews) = (BTreeMap::new(), ReviewMetrics::default());
-        Self { client, closed, object_max_bytes: 256 << 10, records: None, injector: None, budgets: None, reviews }
+        Self {
+            client,
+            closed,
+            object_max_bytes: 256 << 10,
+            records: None,
+            injector: None,
+            budgets: None,
+            disrupt_path: SecretPath::default(),
+            reviews,
+        }
     }
 }
 
@@ -193,13 +205,21 @@ async fn counted(request: Request<Incoming>, shared: &Arc<Shared>) -> Result<(Ve
         INJECT_PATH if shared.judge.injector.is_some() => (INJECT_PATH, Handler::Inject),
         GATE_PATH => (GATE_PATH, Handler::Gate),
         RECREATE_PATH => (RECREATE_PATH, Handler::Recreate),
-        DISRUPT_PATH if shared.judge.budgets.is_some() => (DISRUPT_PATH, Handler::Disrupt),
+        path if shared.judge.budgets.is_some() && is_disruption(path, &shared.judge) => {
+            (DISRUPT_PATH, Handler::Disrupt)
+        }
         _ => return Err(Refusal(StatusCode::NOT_FOUND, format!("try {CONVERT_PATH} or {VALIDATE_PATH}"))),
     };
     let review = shared.judge.reviews.begin(path);
     let answered = answer(request, handler, shared).await;
     review.answered(answered.as_ref().map_or_else(|refusal| refusal.0, |_| StatusCode::OK));
     answered
+}
+
+/// Is it the path that only the apiserver knows?
+fn is_disruption(path: &str, judge: &Judge) -> bool {
+    let secret = path.strip_prefix(DISRUPT_PATH).and_then(|rest| rest.strip_prefix('/'));
+    secret.is_some_and(|secret| judge.disrupt_path.is_known(secret))
 }
 
 async fn answer(

@@ -13,6 +13,7 @@ use crate::policy::refused;
 use crate::stage::{Stage, until};
 
 const MUTATING: &str = "kruise-mutating-webhook-configuration";
+const BUDGETS: &str = "kruise-budget-webhook-configuration";
 const VALIDATING: &str = "kruise-validating-webhook-configuration";
 
 /// An entry as the controller writes it, with these fields changed.
@@ -79,9 +80,45 @@ fn the_controllers_token_has_its_own_service_asked_about_new_pods_and_its_kinds_
             refused(what, patched, "about objects of its own kinds")?;
         }
         kinds.patch(VALIDATING, &write, &patch("apps.kruise.io", "Ignore")).await.context("its own rules")?;
+        asks_about_pods_that_go_in_named_namespaces(&kinds).await?;
         writes_what_sidecar_sets_gave(&admin, &manager).await?;
         opens_gates_that_nobody_closed(&admin, &manager).await
     })
+}
+
+async fn asks_about_pods_that_go_in_named_namespaces(of_manager: &Api<ValidatingWebhookConfiguration>) -> Result<()> {
+    let namespaces = |operator: &str, values: Value| json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": operator, "values": values}]});
+    let own = json!({
+        "/name": "delete.pods.kruise.io", "/sideEffects": "NoneOnDryRun", "/failurePolicy": "Fail", "/timeoutSeconds": 5,
+        "/rules/0/operations": ["DELETE"], "/clientConfig/service/path": "/disrupt-pod/secret",
+        "/namespaceSelector": namespaces("In", json!(["default"])),
+    });
+    let with = |path: &str, value: Value| {
+        let mut changed = own.clone();
+        changed[path] = value;
+        entry(&changed)
+    };
+    let write = PatchParams::default();
+    for (what, path, value) in [
+        ("about pods that are created", "/rules/0/operations", json!(["CREATE"])),
+        ("about Secrets", "/rules/0/resources", json!(["secrets"])),
+        ("by another path", "/clientConfig/service/path", json!("/validate")),
+        ("with a long wait", "/timeoutSeconds", json!(30)),
+        ("in kube-system", "/namespaceSelector", namespaces("In", json!(["default", "kube-system"]))),
+        ("in all namespaces but some", "/namespaceSelector", namespaces("NotIn", json!(["default"]))),
+        ("in all namespaces", "/namespaceSelector", json!({})),
+        ("about each pod", "/matchConditions", json!([])),
+    ] {
+        let patched = of_manager.patch(BUDGETS, &write, &with(path, value)?).await;
+        refused(what, patched, "in namespaces that it names and that are not protected")?;
+    }
+    of_manager.patch(BUDGETS, &write, &entry(&own)?).await.context("about pods that are deleted")?;
+    let eviction = json!(["pods/eviction"]);
+    let mut evicted = own.clone();
+    (evicted["/rules/0/operations"], evicted["/rules/0/resources"]) = (json!(["CREATE"]), eviction);
+    of_manager.patch(BUDGETS, &write, &entry(&evicted)?).await.context("about pods that are evicted")?;
+    of_manager.patch(BUDGETS, &write, &Patch::Merge(json!({"webhooks": []}))).await.context("about none")?;
+    Ok(())
 }
 
 async fn opens_gates_that_nobody_closed(admin: &Client, manager: &Client) -> Result<()> {

@@ -91,7 +91,10 @@ impl Acting {
         object: &T,
         (old, status): (&S, impl FnOnce(&Outcome) -> Option<S>),
     ) -> Next {
-        let outcome = self.executor.act(&self.injection.with_sidecars(plan), &Owner::of(object)).await;
+        let owner = Owner::of(object);
+        let (admitted, held) = self.pod_budgets.admitted(self.injection.with_sidecars(plan), &owner).await;
+        let mut outcome = self.executor.act(&admitted, &owner).await;
+        outcome.failures.extend(held);
         let written = match status(&outcome) {
             Some(new) => self.write_status(&T::RESOURCE, &target(object), old, &new).await,
             None => Ok(false),
@@ -155,6 +158,9 @@ fn target<T: Object>(object: &T) -> Target {
     }
 }
 
+/// How long until something is tried again that a budget of pods did not allow.
+const HELD: Duration = Duration::from_secs(5);
+
 /// How long until something is tried again that the server refused for what is not in the workload: a policy, a right.
 const REFUSED: Duration = Duration::from_secs(60);
 
@@ -170,9 +176,12 @@ pub(crate) fn next(plan: &Plan, outcome: &Outcome, status: Result<bool, Failure>
     if let Some(outdated) = failures().next() {
         return Next::Again(told(outdated));
     }
+    let is_held = outcome.failures.iter().any(Failure::is_of_budget);
     let is_mended_by_its_author = |failure: &Failure| failure.deed.verb == Verb::Validate && failure.code != 403;
     let refused = outcome.failures.iter().any(|failure| !is_mended_by_its_author(failure)) || status.is_err();
     match plan.look_again {
+        // Nothing tells when a budget has room again that others use up.
+        look_again if is_held => Next::After(look_again.map_or(HELD, |wait| wait.unsigned_abs().min(HELD))),
         Some(wait) if refused => Next::After(wait.unsigned_abs().min(REFUSED)),
         Some(wait) => Next::After(wait.unsigned_abs()),
         None if refused => Next::After(REFUSED),
@@ -209,6 +218,9 @@ mod tests {
             (vec![refused.clone()], Ok(true), Some(7), after(7)),
             (vec![refused.clone()], Ok(true), Some(600), after(60)),
             (vec![refused.clone(), conflict], Ok(true), Some(600), Next::Again(said())),
+            // What a budget holds is tried again soon.
+            (vec![failure(429, true, false)], Ok(true), None, after(5)),
+            (vec![failure(429, true, false)], Ok(true), Some(2), after(2)),
             // Of the status alone.
             (vec![], Err(refused), None, after(60)),
         ] {

@@ -36,6 +36,8 @@ pub(crate) const BY_NAMESPACE: Index<Watched<PodUnavailableBudget>> =
 const PATIENCE: Duration = Duration::from_secs(75);
 /// How long until pods are counted that the store does not show yet.
 const NOT_SEEN: Duration = Duration::from_secs(1);
+/// How long until they are asked again where nobody knew how many pods are expected.
+const UNKNOWN: Duration = Duration::from_secs(5);
 /// How long until workloads are asked again how many pods they want, where nothing else tells.
 const ASKED_AGAIN: Duration = Duration::from_secs(300);
 
@@ -112,7 +114,7 @@ impl Controller for Reads {
         };
         let (why, soon) = acting.pod_budgets.unenforced(budget.namespace()).unzip();
         snapshot.unenforced = why;
-        let soon = soon.flatten();
+        let soon = soon.flatten().or_else(|| snapshot.expected.is_err().then_some(UNKNOWN));
         let now = Timestamp::now();
         let (plan, new) = (decide(&snapshot, now), Some(status(&snapshot, now)));
         let old = &budget.0.status;
@@ -222,8 +224,8 @@ impl Reads {
 fn wake_for(queue: &Queue<Key>, budgets: &Store<Watched<PodUnavailableBudget>>, holding: &PodBudgets, pod: &Pod) {
     for budget in budgets.by_index(&BY_NAMESPACE, &pod.metadata.namespace) {
         let status = budget.0.status.as_ref();
-        let is_target_unknown =
-            budget.0.spec.target_ref.is_some() && status.is_none_or(|status| status.ledger.is_none());
+        let selector = status.and_then(|status| status.ledger.as_ref()?.selector.as_ref());
+        let is_target_unknown = budget.0.spec.target_ref.is_some() && selector.is_none();
         if is_target_unknown || holding.holds(&budget.0).selects(&pod.metadata) {
             queue.add(Key::of(&*budget));
         }

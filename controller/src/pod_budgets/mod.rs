@@ -2,6 +2,7 @@
 
 mod line;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -11,18 +12,20 @@ use berth_api::names::annotation::MIRROR_POD;
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::{ProtectedOperation, UnhealthyPodPolicy};
 use berth_runtime::client::{self, Failed};
+use berth_runtime::executor::Owner;
 use berth_runtime::{Key, Object, Store};
 use berth_webhook::pods::{Asks, Budgets, Disruption, Disruptions, NotYet};
 use berth_workload::budget::count::is_available;
 use berth_workload::budget::ledger::Request;
-use berth_workload::budget::{Fault, Rules};
+use berth_workload::budget::{Fault, Rules, disruption};
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::node::Node;
+use berth_workload::plan::{Deed, Failure, Plan, Verb};
 use berth_workload::pod::{Metadata, Pod};
 use berth_workload::resource::PODS;
 use berth_workload::selector::Selector;
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join_all};
 use jiff::Timestamp;
 use kube::Client;
 use tokio::time::Instant;
@@ -198,16 +201,19 @@ impl PodBudgets {
         if is_another || is_mirror || pod.metadata.deletion_timestamp.is_some() || !pod.is_active() {
             return Ok(None);
         }
-        let has_node = !stores.nodes.is_synced() || stores.nodes.get("", &pod.spec.node_name).is_some();
-        let request = Request {
-            pod: pod.metadata.name.to_string(),
-            uid: pod.metadata.uid.to_string(),
-            operation: if disruption.is_eviction { ProtectedOperation::Evict } else { ProtectedOperation::Delete },
-            holder: disruption.user,
-            is_available: is_available(&pod, has_node, Timestamp::now()),
-            generation: None,
-            container_ids: Vec::new(),
-        };
+        let operation = if disruption.is_eviction { ProtectedOperation::Evict } else { ProtectedOperation::Delete };
+        let request = request(stores, &pod, operation, disruption.user);
+        self.draw_for(stores, &pod, &request, disruption.is_dry_run).await
+    }
+
+    /// Draws from all budgets that hold the pod; `Some` says why it must stay.
+    async fn draw_for(
+        &self,
+        stores: &Stores,
+        pod: &Pod,
+        request: &Request,
+        is_dry_run: bool,
+    ) -> Result<Option<String>, NotYet> {
         let mut drawn = Vec::new();
         let holding = self.holding(stores, &pod.metadata);
         if holding.len() > MOST_BUDGETS {
@@ -216,19 +222,72 @@ impl PodBudgets {
             )));
         }
         for key in holding {
-            match self.draw_one(&key, &request, disruption.is_dry_run).await? {
+            match self.draw_one(&key, request, is_dry_run).await? {
                 Ruling::Free => {}
                 Ruling::Drawn => drawn.push(key),
-                Ruling::Refused(_) if !disruption.is_eviction && self.is_garbage(&pod).await => {}
+                Ruling::Refused(_) if request.operation == ProtectedOperation::Delete && self.is_garbage(pod).await => {
+                }
                 Ruling::Refused(message) => {
                     for key in drawn {
-                        self.withdraw(&key, &request).await;
+                        self.withdraw(&key, request).await;
                     }
                     return Ok(Some(message));
                 }
             }
         }
         Ok(None)
+    }
+
+    /// The plan without the steps that would take a pod out of service which a budget holds; and those, as failures. What is left is
+    /// drawn: in one write for each budget, before anything is done to a pod.
+    pub(crate) async fn admitted<'a>(&self, plan: Cow<'a, Plan>, owner: &Owner) -> (Cow<'a, Plan>, Vec<Failure>) {
+        let Some(stores) = self.stores.get().filter(|stores| !stores.budgets.is_empty()) else {
+            return (plan, Vec::new());
+        };
+        let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
+        let disruptions = steps.filter_map(disruption::of_step).filter(|(_, operation)| self.asks_for(*operation));
+        let asked = disruptions.filter_map(|(target, operation)| {
+            let pod = stores.pods.get(&target.namespace, &target.name)?;
+            let is_held = *pod.metadata.uid == *target.uid && !self.holding(stores, &pod.metadata).is_empty();
+            is_held.then(|| self.draw_by(stores, pod, operation, owner))
+        });
+        let refused: BTreeMap<_, _> = join_all(asked).await.into_iter().flatten().collect();
+        if refused.is_empty() {
+            return (plan, Vec::new());
+        }
+        let mut plan = plan.into_owned();
+        for stage in &mut plan.stages {
+            stage.steps.retain(|step| {
+                disruption::of_step(step).is_none_or(|(target, _)| !refused.contains_key(target.uid.as_str()))
+            });
+        }
+        (Cow::Owned(plan), refused.into_values().collect())
+    }
+
+    /// Whether budgets are asked about this.
+    fn asks_for(&self, operation: ProtectedOperation) -> bool {
+        let gate =
+            if operation.is_change() { Gate::PodUnavailableBudgetUpdate } else { Gate::PodUnavailableBudgetDelete };
+        self.gates.has(gate)
+    }
+
+    /// Draws for a workload of ours; the uid of the pod and why, where it must stay.
+    async fn draw_by(
+        &self,
+        stores: &Stores,
+        pod: Arc<Pod>,
+        operation: ProtectedOperation,
+        owner: &Owner,
+    ) -> Option<(String, Failure)> {
+        let holder = format!("{} {}/{}", owner.resource.kind, owner.namespace, owner.name);
+        let request = request(stores, &pod, operation, holder);
+        let refusal = match self.draw_for(stores, &pod, &request, false).await {
+            Ok(refusal) => refusal?,
+            Err(not_yet) => not_yet.to_string(),
+        };
+        let verb = if operation.is_change() { Verb::Patch } else { Verb::Delete };
+        let failure = Failure::of_budget(Deed::of(verb, PODS), request.pod, refusal);
+        Some((request.uid, failure))
     }
 
     /// The pod as the apiserver has it; `None` where there is none.
@@ -263,6 +322,20 @@ impl PodBudgets {
             self.stores.get().map(|stores| stores.pods.by_index(&berth_runtime::store::pods::BY_NAMESPACE, namespace));
         let members: Vec<_> = pods.into_iter().flatten().filter(|pod| holds.holds(&pod.metadata)).collect();
         self.expected.of_owners(namespace, &members).await
+    }
+}
+
+/// What somebody wants of a pod.
+fn request(stores: &Stores, pod: &Pod, operation: ProtectedOperation, holder: String) -> Request {
+    let has_node = !stores.nodes.is_synced() || stores.nodes.get("", &pod.spec.node_name).is_some();
+    Request {
+        pod: pod.metadata.name.to_string(),
+        uid: pod.metadata.uid.to_string(),
+        operation,
+        holder,
+        is_available: is_available(pod, has_node, Timestamp::now()),
+        generation: operation.is_change().then_some(pod.metadata.generation),
+        container_ids: Vec::new(),
     }
 }
 

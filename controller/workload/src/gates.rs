@@ -43,6 +43,8 @@ pub enum Gate {
     KruisePodReadinessGate,
     /// PodUnavailableBudgets are asked about deletions and evictions of pods.
     PodUnavailableBudgetDelete,
+    /// They are asked about updates in place of Berth's workloads.
+    PodUnavailableBudgetUpdate,
 }
 
 /// How far a feature is.
@@ -109,6 +111,7 @@ pub const KNOWN: &[Known] = &[
     known("SidecarSetPatchPodMetadataDefaultsAllowed", Maturity::Alpha, false, Ok(Gate::AnyPodMetadata)),
     known("TemplateNoDefaults", Maturity::Alpha, false, Err("templates are kept as they are written, always")),
     known("PodUnavailableBudgetDeleteGate", Maturity::Beta, true, Ok(Gate::PodUnavailableBudgetDelete)),
+    known("PodUnavailableBudgetUpdateGate", Maturity::Alpha, false, Ok(Gate::PodUnavailableBudgetUpdate)),
     known("KruisePodReadinessGate", Maturity::Alpha, false, Ok(Gate::KruisePodReadinessGate)),
     known(
         "CloneSetEventHandlerOptimization",
@@ -137,14 +140,13 @@ pub const KNOWN: &[Known] = &[
 ];
 
 /// Gates of OpenKruise's for kinds and webhooks that are not here: they are accepted, so that its values can be taken over.
-pub const ELSEWHERE: [&str; 10] = [
+pub const ELSEWHERE: [&str; 9] = [
     "DaemonWatchingPod",
     "DeletionProtectionForCRDCascadingGate",
     "EnableExternalCerts",
     "EnablePodProbeMarkerOnServerless",
     "EnhancedLivenessProbe",
     "PodProbeMarkerGate",
-    "PodUnavailableBudgetUpdateGate",
     "ResourceDistributionGate",
     "SidecarTerminator",
     "WorkloadSpread",

@@ -406,10 +406,22 @@ pub struct Failure {
     pub taken: bool,
 }
 
+impl Failure {
+    /// What a budget of pods does not allow now: nothing was tried.
+    pub fn of_budget(deed: Deed, object: String, message: String) -> Self {
+        Self { deed, object, message, code: 429, permanent: true, outdated: false, taken: false }
+    }
+
+    /// Whether it is that.
+    pub fn is_of_budget(&self) -> bool {
+        self.code == 429 && self.permanent
+    }
+}
+
 impl Outcome {
     /// The server's message about the first of these deeds that failed, and not because the object had changed.
     pub fn first(&self, is_ours: impl Fn(Deed) -> bool) -> Option<String> {
-        let mut told = self.failures.iter().filter(|failure| !failure.outdated);
+        let mut told = self.failures.iter().filter(|failure| !failure.outdated && !failure.is_of_budget());
         told.find(|failure| is_ours(failure.deed)).map(|failure| failure.message.clone())
     }
 }

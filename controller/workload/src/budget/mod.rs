@@ -4,6 +4,7 @@
 //! from what was counted ([`ledger`]), by a write that names the version it read. So no two of them spend the same twice.
 
 pub mod count;
+pub mod disruption;
 pub mod ledger;
 
 use berth_api::IntOrString;

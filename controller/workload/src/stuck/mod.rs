@@ -54,6 +54,9 @@ fn refused(scene: &Scene<'_>, failure: &Failure) -> Option<(&'static str, String
     if !failure.permanent && !quota {
         return None;
     }
+    if failure.is_of_budget() {
+        return Some(("NoBudget", format!("{workload}: pods wait; {message}")));
+    }
     let of_claims = failure.deed.resource == CLAIMS;
     let (reason, what, remedy) = match failure.deed.verb {
         Verb::Validate => {

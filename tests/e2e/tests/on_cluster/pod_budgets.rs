@@ -13,7 +13,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use crate::no_controller::scale;
-use crate::world::Case;
+use crate::world::{Case, PATIENCE};
 
 const BUDGET: &str = "policy.kruise.io/v1beta1/PodUnavailableBudget";
 const OLD_BUDGET: &str = "policy.kruise.io/v1alpha1/PodUnavailableBudget";
@@ -152,6 +152,46 @@ pub(crate) async fn a_workload_that_shrinks_is_not_held(case: &Case) -> Result<(
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
     bail!("pods of a Deployment that is gone are held")
+}
+
+/// A rollout that may take all pods takes one at a time where a budget says so, and says what it waits for.
+async fn rolls_out_one_by_one(case: &Case, policy: &str) -> Result<()> {
+    const REPLICAS: usize = 4;
+    let (one, two) = (case.image("v1").await?, case.image("v2").await?);
+    case.clone_set("web", REPLICAS, &one, json!({"podUpdatePolicy": policy, "maxUnavailable": "100%"})).await?;
+    let target = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"});
+    case.create(&budget(json!({"targetRef": target, "maxUnavailable": 1}))).await?;
+    enforced(case, 1).await?;
+    let watch = case.watch("web").await?;
+    let from = watch.began().elapsed();
+    case.set_image("web", &two).await?;
+    let is_told = |set: &Value| {
+        let conditions = set["status"]["conditions"].as_array();
+        let named = |condition: &Value| {
+            let says = condition["message"].to_string();
+            condition["type"] == "Blocked" && condition["reason"] == "NoBudget" && says.contains("used up by")
+        };
+        conditions.is_some_and(|all| all.iter().any(named))
+    };
+    case.until(kind::CLONE_SET, "web", is_told).await?;
+    let set = case.done("web").await?;
+    watch.until("all pods serve", PATIENCE, |now| now.available(Duration::ZERO) == REPLICAS).await?;
+    let record = watch.record()?.since(from);
+    let fewest = record.moments().map(|moment| moment.available(Duration::ZERO)).min();
+    ensure!(fewest == Some(REPLICAS - 1), "at one moment {fewest:?} pods were available");
+    let told = set["status"]["conditions"].to_string();
+    ensure!(!told.contains("FailedUpdate") && !told.contains("FailedScale"), "{told}");
+    enforced(case, 1).await?;
+    Ok(())
+}
+
+pub(crate) async fn a_rollout_by_new_pods_keeps_to_a_budget(case: &Case) -> Result<()> {
+    rolls_out_one_by_one(case, "ReCreate").await
+}
+
+pub(crate) async fn a_rollout_in_place_keeps_to_a_budget(case: &Case) -> Result<()> {
+    let gates = "ImagePullJobGate=true,PodUnavailableBudgetUpdateGate=true";
+    case.with_gates(gates, async || rolls_out_one_by_one(case, "InPlaceOnly").await).await
 }
 
 /// What v1alpha1 has in annotations are fields, and what is wrong is refused with field, value and remedy.

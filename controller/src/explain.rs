@@ -18,7 +18,7 @@ use berth_kinds::persistentpodstate::{
 use berth_kinds::podunavailablebudget::{
     decide as decide_pod_unavailable_budget, status as pod_unavailable_budget_status,
 };
-use berth_kinds::sidecarset::decide as decide_sidecar_set;
+use berth_kinds::sidecarset::{decide as decide_sidecar_set, status as sidecar_set_status};
 use berth_kinds::statefulset::{decide as decide_stateful_set, status as stateful_set_status};
 use berth_runtime::Key;
 use berth_runtime::metrics::Metrics;
@@ -180,8 +180,10 @@ impl Look<'_> {
         self.read(&stores, || false).await?;
         let Some(set) = reads.sets.get("", self.name) else { return self.is_missing("SidecarSet") };
         let injection = Injection::new(Arc::default(), self.gates, &self.namespaces.own, self.protected);
-        let plan = decide_sidecar_set(&reads.observe(&set, &injection), Timestamp::now());
-        Ok(explained("SidecarSet", self, plan, &Value::Null, &json!(set.0.status)))
+        let (snapshot, now) = (reads.observe(&set, &injection), Timestamp::now());
+        let plan = decide_sidecar_set(&snapshot, now);
+        let status = sidecar_set_status(&snapshot, &plan, &Outcome::default(), now);
+        Ok(explained("SidecarSet", self, plan, &json!(status), &json!(set.0.status)))
     }
 
     /// Pod by pod, where it was and how the next one is pinned, in place of what is waited for.

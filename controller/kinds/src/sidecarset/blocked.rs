@@ -23,8 +23,8 @@ pub(super) fn cause(
     if let Some((pod, failure)) = failing.first() {
         let metadata = &pod.metadata;
         let (namespace, name, node) = (&metadata.namespace, &metadata.name, &pod.spec.node_name);
-        let message = format!("pod {namespace}/{name} on node {node} {}", of_container(snapshot, failure));
-        return Some((failure.reason, message));
+        let message = format!("pod {namespace}/{name} on node {node}: {}", of_container(snapshot, failure));
+        return Some((reason(failure), message));
     }
     if settings.waits.is_some() {
         return None;
@@ -41,8 +41,18 @@ pub(super) fn of_container(snapshot: &Snapshot, failure: &Failure) -> String {
     let words = if message.is_empty() { String::new() } else { format!(": {message}") };
     let set = snapshot.name();
     format!(
-        "its container {container} of SidecarSet {set}, which is to run image {image}, does not ({reason}){words}; correct the SidecarSet, or what it needs on the node"
+        "container {container} of SidecarSet {set} is to run image {image}, and does not ({reason}){words}; correct the image or the container in \
+         spec.containers, or what it needs on the node"
     )
+}
+
+/// As the condition of every kind calls it.
+fn reason(failure: &Failure) -> &'static str {
+    match failure.reason {
+        "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => "ImageUnavailable",
+        "CrashLoopBackOff" => "ContainerCrashLooping",
+        _ => "ContainerCannotStart",
+    }
 }
 
 fn not_upgradable(snapshot: &Snapshot, members: &[Member<'_>], settings: &Settings) -> Option<(&'static str, String)> {
@@ -107,10 +117,10 @@ mod tests {
             "reason": "ImagePullBackOff", "message": "agent:2 not found",
         }}}]);
         let (reason, message) = blocked(&snapshot(&json!({}), &[failing])).unwrap();
-        assert_eq!(reason, "ImagePullBackOff");
+        assert_eq!(reason, "ImageUnavailable");
         assert!(
             message.contains(
-                "default/a on node n1 its container agent of SidecarSet log, which is to run image agent:2, does not"
+                "default/a on node n1: container agent of SidecarSet log is to run image agent:2, and does not (ImagePullBackOff)"
             ),
             "{message}"
         );

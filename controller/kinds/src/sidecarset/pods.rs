@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use berth_api::image::{normalised, pins};
 use berth_api::v1beta1::sidecarset::{SidecarContainer, SidecarSetSpec};
 use berth_workload::inplace::exact::{self, Verdict};
 use berth_workload::inplace::sidecars;
@@ -87,9 +88,12 @@ impl<'a> Member<'a> {
             ..state
         };
         let proof = if judged.is_settled() { Ok("pod") } else { proof(snapshot, pod, &judged) };
+        // Before a kubelet has seen the images, what fails are those of before. Older ones do not say what they have seen.
+        let seen = pod.status.observed_generation;
+        let has_seen = seen == 0 || seen >= pod.metadata.generation;
         let failing = names.iter().find_map(|(name, list)| {
             let image = in_pod(pod, name, *list).map_or("", |container| &*container.image);
-            failure(pod.container_status(name)?, image, *list)
+            failure(pod.container_status(name)?, image, *list).filter(|_| has_seen)
         });
         Some(Self {
             is_updated: hash == snapshot.hashes.hash,
@@ -163,9 +167,52 @@ fn failure(status: &ContainerStatus, image: &str, list: List) -> Option<Failure>
     };
     if let Some(waiting) = &status.state.waiting {
         let reason = FAILURES.into_iter().find(|known| **known == *waiting.reason)?;
-        return said(reason, &waiting.message);
+        return is_of_image(status, image, reason, &waiting.message).then(|| said(reason, &waiting.message))?;
     }
     // Of a native sidecar that it cannot start again, the kubelet of 1.34 tells how it ended, and not why it waits.
     status.state.terminated.as_ref().filter(|_| list == List::Init)?;
     said("NotStartedAgain", "it has ended, and the kubelet does not start it again")
+}
+
+/// Whether a container fails with this very image. A kubelet that has just seen another one repeats for a moment how the last
+/// container failed, while it starts the next: who took that for a failure would replace the next one as it takes over.
+fn is_of_image(status: &ContainerStatus, image: &str, reason: &str, message: &str) -> bool {
+    match reason {
+        "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => {
+            message.is_empty() || message.contains(image)
+        }
+        "RunContainerError" | "CrashLoopBackOff" => {
+            status.image.is_empty() || normalised(&status.image) == normalised(image) || pins(image, &status.image_id)
+        }
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_container_fails_with_the_image_that_it_is_to_run_and_with_no_earlier_one() {
+        let waiting = |reason: &str, message: &str| json!({"waiting": {"reason": reason, "message": message}});
+        let pulls = r#"Back-off pulling image "nginx:9": ErrImagePull: failed to pull "docker.io/library/nginx:9""#;
+        let crash = || waiting("CrashLoopBackOff", "back-off 10s restarting failed container");
+        for (image, had, state, expected) in [
+            ("nginx:9", "", waiting("ImagePullBackOff", pulls), true),
+            ("nginx:9", "", waiting("ImagePullBackOff", ""), true),
+            ("nginx:8", "", waiting("ImagePullBackOff", pulls), false),
+            ("nginx:9", "docker.io/library/nginx:9", crash(), true),
+            ("nginx:9", "nginx:bad", crash(), false),
+            ("nginx:9", "", crash(), true),
+            ("nginx:9", "nginx:bad", waiting("CreateContainerError", "no such program"), true),
+            ("nginx:9", "nginx:9", waiting("ContainerCreating", ""), false),
+            ("nginx:9", "nginx:9", json!({}), false),
+        ] {
+            let status: Value = json!({"name": "agent", "image": had, "state": state});
+            let status: ContainerStatus = serde_json::from_value(status).unwrap();
+            assert_eq!(failure(&status, image, List::Main).is_some(), expected, "{image} {status:?}");
+        }
+    }
 }

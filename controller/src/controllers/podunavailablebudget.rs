@@ -8,6 +8,7 @@ use std::time::Duration;
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::{LedgerEntry, ProtectedOperation};
 use berth_kinds::podunavailablebudget::{Expected, Snapshot, Unknown, decide, is_urgent, status};
+use berth_runtime::client;
 use berth_runtime::driver::Next;
 use berth_runtime::executor::Owner;
 use berth_runtime::object::POD_UNAVAILABLE_BUDGETS;
@@ -16,7 +17,10 @@ use berth_runtime::store::{pods, reaches};
 use berth_runtime::{Change, Index, Key, Object, Resource, Store};
 use berth_workload::node::Node;
 use berth_workload::pod::Pod;
+use berth_workload::resource::PODS;
 use jiff::Timestamp;
+use kube::Client;
+use serde::Deserialize;
 use tokio::time::Instant;
 
 use crate::acting::{Acting, next};
@@ -48,11 +52,18 @@ pub(crate) struct Reads {
     pub(crate) nodes: Arc<Store<Watched<Node>>>,
     paced: Paced,
     /// Since when each entry of a budget's ledger is seen.
-    seen: Mutex<HashMap<Key, HashMap<Entry, Instant>>>,
+    seen: Mutex<HashMap<Key, HashMap<Entry, Sight>>>,
 }
 
 /// An entry of a ledger, as one that was granted at one time.
 type Entry = (String, ProtectedOperation, Timestamp);
+
+/// How long an entry is known, and how far the store must have come before it may expire.
+struct Sight {
+    since: Instant,
+    /// The version that the apiserver was at when nothing could come of the entry any more: what had come of it is older.
+    needs: Option<String>,
+}
 
 impl CustomResource for PodUnavailableBudget {
     const RESOURCE: Resource = POD_UNAVAILABLE_BUDGETS;
@@ -171,7 +182,7 @@ impl Reads {
             pods,
             nodes,
             position: position.to_string(),
-            seen_for: self.seen_for(Key::of(budget), entries),
+            seen_for: self.seen_for(budgets.client(), Key::of(budget), entries, &position).await,
             patience: PATIENCE,
             unenforced: None,
         })
@@ -200,25 +211,73 @@ impl Reads {
         Ok(expected)
     }
 
-    /// For how long each entry is seen, by the clock that only goes on: what a ledger says of time is another's clock.
-    fn seen_for(&self, key: Key, entries: &[LedgerEntry]) -> Vec<Duration> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+    /// For how long each entry is seen, by the clock that only goes on: what a ledger says of time is another's clock. One of which
+    /// nothing can come any more counts as late once the store has all that may have come of it.
+    async fn seen_for(&self, client: &Client, key: Key, entries: &[LedgerEntry], position: &str) -> Vec<Duration> {
+        let ages = self.ages(&key, entries);
         if entries.is_empty() {
-            seen.remove(&key);
             return Vec::new();
         }
-        let mut before = seen.remove(&key).unwrap_or_default();
-        let mut known = HashMap::new();
-        let durations = entries.iter().map(|entry| {
-            let entry = (entry.uid.clone(), entry.operation, entry.time.0);
-            let since = before.remove(&entry).unwrap_or_else(Instant::now);
-            known.insert(entry, since);
-            since.elapsed()
+        let is_open = |(_, needs): &(Duration, Option<String>)| needs.is_none();
+        let is_late = |(age, _): &(Duration, Option<String>)| *age >= PATIENCE;
+        let newest = if ages.iter().any(|age| is_late(age) && is_open(age)) {
+            newest_version(client, &key.namespace).await
+        } else {
+            None
+        };
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_budget = seen.entry(key).or_default();
+        let settled = entries.iter().zip(ages).map(|(entry, (age, needs))| {
+            if age < PATIENCE {
+                return age;
+            }
+            let needs = needs.or_else(|| newest.clone());
+            if let (Some(sight), Some(needs)) = (of_budget.get_mut(&name(entry)), &needs) {
+                sight.needs = Some(needs.clone());
+            }
+            // Not yet: it is looked at again soon.
+            if needs.is_some_and(|needs| reaches(position, &needs)) { age } else { PATIENCE.saturating_sub(NOT_SEEN) }
         });
-        let durations = durations.collect();
-        seen.insert(key, known);
-        durations
+        settled.collect()
     }
+
+    /// How long each entry is known, and what the store must have reached; what is no entry any more is forgotten.
+    fn ages(&self, key: &Key, entries: &[LedgerEntry]) -> Vec<(Duration, Option<String>)> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut before = seen.remove(key).unwrap_or_default();
+        let mut known = HashMap::new();
+        let ages = entries.iter().map(|entry| {
+            let name = name(entry);
+            let sight = before.remove(&name).unwrap_or_else(|| Sight { since: Instant::now(), needs: None });
+            let age = (sight.since.elapsed(), sight.needs.clone());
+            known.insert(name, sight);
+            age
+        });
+        let ages = ages.collect();
+        if !known.is_empty() {
+            seen.insert(key.clone(), known);
+        }
+        ages
+    }
+}
+
+fn name(entry: &LedgerEntry) -> Entry {
+    (entry.uid.clone(), entry.operation, entry.time.0)
+}
+
+/// The version that the apiserver is at, by a list of one pod.
+async fn newest_version(client: &Client, namespace: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Metadata {
+        resource_version: String,
+    }
+    #[derive(Deserialize)]
+    struct List {
+        metadata: Metadata,
+    }
+    let path = PODS.list(namespace, &[("limit", "1")]).ok()?;
+    client::get::<List>(client, &path).await.ok().map(|list| list.metadata.resource_version)
 }
 
 fn wake_for(queue: &Queue<Key>, budgets: &Store<Watched<PodUnavailableBudget>>, holding: &PodBudgets, pod: &Pod) {

@@ -137,6 +137,11 @@ impl PodBudgets {
         reads.budgets.on_change(move |_| asks.changed());
     }
 
+    /// The apiserver.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
     fn is_asked(&self) -> bool {
         self.gates.has(Gate::PodWebhook) && self.gates.has(Gate::PodUnavailableBudgetDelete)
     }

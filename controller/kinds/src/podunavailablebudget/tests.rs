@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod interleavings;
+
 fn now() -> Timestamp {
     "2026-01-01T00:01:00Z".parse().unwrap()
 }

@@ -81,12 +81,28 @@ fn judge(
     let entries = || status.ledger.iter().flat_map(|ledger| &ledger.entries);
     let of_pod = || entries().filter(|entry| entry.uid == request.uid);
     let mine = of_pod().find(|entry| entry.operation == request.operation);
-    if mine.is_some_and(|entry| now.duration_since(entry.time.0) < SAME_REQUEST) {
+    // Of a pod that has changed since, the entry speaks of an earlier change, and goes with that.
+    let is_same =
+        |entry: &LedgerEntry| now.duration_since(entry.time.0) < SAME_REQUEST && entry.generation == request.generation;
+    if mine.is_some_and(is_same) {
         return Verdict::Stands;
     }
-    let is_charged = of_pod().next().is_some();
-    if !is_charged && !request.is_available && rules.unhealthy == UnhealthyPodPolicy::AlwaysAllow {
-        return Verdict::Free;
+    let (is_charged, is_known) = (of_pod().next().is_some(), mine.is_some());
+    let is_full = !is_known && entries().count() >= MOST_ENTRIES;
+    if !is_charged && !request.is_available {
+        let is_healthy = is_counted && status.current_available >= status.desired_available;
+        return match rules.unhealthy {
+            UnhealthyPodPolicy::IfHealthyBudget if !is_counted => Verdict::Refused(Refused::NotCounted),
+            UnhealthyPodPolicy::IfHealthyBudget if !is_healthy => Verdict::Refused(Refused::UsedUp),
+            // It takes nothing, for it is not counted. The apiserver carries out what was asked about the pod only while that is as
+            // it was shown; but an eviction says nothing of the pod, which may serve again by then, and be counted.
+            _ if request.operation != ProtectedOperation::Evict => Verdict::Free,
+            _ if is_full => Verdict::Refused(Refused::TooMany),
+            _ => {
+                enter(status, request, now);
+                Verdict::Drawn
+            }
+        };
     }
     if !is_counted {
         return Verdict::Refused(Refused::NotCounted);
@@ -94,12 +110,7 @@ fn judge(
     if !is_charged && status.desired_available == 0 {
         return Verdict::Free;
     }
-    if !is_charged && !request.is_available {
-        // It is not counted, so it takes nothing; enough others must serve.
-        let is_healthy = status.current_available >= status.desired_available;
-        return if is_healthy { Verdict::Free } else { Verdict::Refused(Refused::UsedUp) };
-    }
-    if mine.is_none() && entries().count() >= MOST_ENTRIES {
+    if is_full {
         return Verdict::Refused(Refused::TooMany);
     }
     if !is_charged {

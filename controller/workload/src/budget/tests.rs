@@ -204,7 +204,7 @@ fn a_budget_that_was_not_counted_since_it_changed_refuses() {
 
 #[test]
 fn a_pod_that_does_not_serve_goes_freely_unless_the_budget_wants_enough_others() {
-    let ill = Request { is_available: false, ..request("a", ProtectedOperation::Evict) };
+    let ill = Request { is_available: false, ..request("a", ProtectedOperation::Delete) };
     let used_up = Verdict::Refused(Refused::UsedUp);
     for (policy, available, expected) in
         [("AlwaysAllow", 2, &Verdict::Free), ("IfHealthyBudget", 2, &used_up), ("IfHealthyBudget", 3, &Verdict::Free)]
@@ -219,6 +219,16 @@ fn a_pod_that_does_not_serve_goes_freely_unless_the_budget_wants_enough_others()
         );
         assert_eq!(status, before);
     }
+}
+
+#[test]
+fn an_eviction_of_a_pod_that_does_not_serve_takes_nothing_and_is_noted_for_it_may_serve_by_then() {
+    let rules = rules(json!({"maxUnavailable": 1}));
+    let mut status = counted(3, 4, &rules);
+    let ill = Request { is_available: false, ..request("a", ProtectedOperation::Evict) };
+    assert_eq!(draw(&mut status, (&rules, 1), &[ill.clone(), ill], now()), [Verdict::Drawn, Verdict::Stands]);
+    assert_eq!((status.unavailable_allowed, status.current_available), (0, 3));
+    assert_eq!(status.disrupted_pods.keys().collect::<Vec<_>>(), ["web-a"]);
 }
 
 proptest! {
@@ -236,10 +246,13 @@ proptest! {
         let mut at = now();
         for (uid, operation, is_available, seconds) in asked {
             at += std::time::Duration::from_secs(seconds.unsigned_abs());
-            let asked = Request { is_available, ..request(&uid.to_string(), operations[operation]) };
+            // What does not serve takes nothing, so it is another matter.
+            let uid = if is_available { uid.to_string() } else { format!("ill-{uid}") };
+            let asked = Request { is_available, ..request(&uid, operations[operation]) };
             draw(&mut status, (&rules, 1), &[asked], at);
             let entries = &status.ledger.as_ref().unwrap().entries;
-            let pods: std::collections::BTreeSet<_> = entries.iter().map(|entry| &entry.uid).collect();
+            let charged = entries.iter().filter(|entry| !entry.uid.starts_with("ill"));
+            let pods: std::collections::BTreeSet<_> = charged.map(|entry| &entry.uid).collect();
             prop_assert!(status.desired_available == 0 || pods.len() <= room);
             let is_charged_once = status.desired_available == 0 || usize::try_from(status.unavailable_allowed).unwrap() == room - pods.len();
             prop_assert!(is_charged_once);

@@ -1,0 +1,452 @@
+//! One budget, two webhook replicas, a leader and its successor, and an apiserver that carries out what was granted now, later or
+//! never: whatever comes first, so many pods are always there as the budget wants.
+//!
+//! `BERTH_BUDGET_STEPS` is how many steps are taken, in all histories together. Histories are drawn and shrunk by proptest.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_api::v1beta1::PodUnavailableBudget;
+use berth_api::v1beta1::podunavailablebudget::{LedgerEntry, PodUnavailableBudgetStatus, ProtectedOperation};
+use berth_workload::budget::ledger::{Request, Verdict, draw, name_pods};
+use berth_workload::budget::{Amount, Rules};
+use berth_workload::pod::Pod;
+use jiff::Timestamp;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
+use serde_json::json;
+
+use super::super::{Expected, Snapshot, status};
+
+/// In `make test`.
+const STEPS: usize = 60_000;
+/// At most in one history.
+const LONGEST: usize = 120;
+/// A planted fault is found within so many histories.
+const ENOUGH: u32 = 20_000;
+const PODS: usize = 4;
+const PATIENCE: Duration = Duration::from_secs(75);
+/// After so long the apiserver carries out no request any more.
+const GIVEN_UP: u64 = 60;
+const OPERATIONS: [ProtectedOperation; 3] =
+    [ProtectedOperation::Delete, ProtectedOperation::Evict, ProtectedOperation::Update];
+
+/// A fault that the history must find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Planted {
+    Nothing,
+    /// A webhook replica grants by what its store has, and writes whatever there is by then.
+    GrantsFromCache,
+    /// A leader drops an entry before the request must have come to its end.
+    ExpiresEarly,
+    /// A leader drops an entry in time, and has not seen what came of it.
+    ExpiresUnseen,
+    /// A leader counts from pods that are older than those of the last count.
+    OlderView,
+    /// Entries are settled by names.
+    NamesForUids,
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// Somebody wants a pod out of service, by way of a replica.
+    Ask {
+        replica: usize,
+        pod: usize,
+        operation: usize,
+    },
+    /// A replica's request under way is validated (again).
+    Validate(usize),
+    /// The apiserver carries out a request that was granted, or the answer was lost on the way.
+    Land {
+        request: usize,
+        lost: bool,
+    },
+    /// A replica's or a leader's store sees the newest budget.
+    See(usize),
+    /// A leader's store sees pods up to now.
+    SeePods(usize),
+    /// A leader counts, and writes.
+    Count(usize),
+    /// A kubelet brings a pod on: one that goes is gone, one that changed serves again.
+    Kubelet(usize),
+    /// The workload makes a pod for one that is gone.
+    Replace,
+    Time(u64),
+    /// A leader dies: what it knew of time is lost, and a successor begins with what is there.
+    Restart(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (0usize..2, 0usize..PODS, 0usize..3).prop_map(|(replica, pod, operation)| Step::Ask { replica, pod, operation }),
+        8 => (0usize..6).prop_map(Step::Validate),
+        6 => (0usize..6, prop::bool::weighted(0.2)).prop_map(|(request, lost)| Step::Land { request, lost }),
+        6 => (0usize..4).prop_map(Step::See),
+        6 => (0usize..2).prop_map(Step::SeePods),
+        8 => (0usize..2).prop_map(Step::Count),
+        6 => (0usize..PODS).prop_map(Step::Kubelet),
+        4 => Just(Step::Replace),
+        4 => prop::sample::select(vec![1u64, 20, 50, 76]).prop_map(Step::Time),
+        1 => (0usize..2).prop_map(Step::Restart),
+    ]
+}
+
+#[derive(Debug, Clone)]
+struct SimPod {
+    name: usize,
+    uid: u64,
+    ready: bool,
+    going: bool,
+    generation: i64,
+    /// Another with each change.
+    version: u64,
+}
+
+/// A request that an apiserver works on.
+struct InFlight {
+    replica: usize,
+    pod: SimPod,
+    operation: ProtectedOperation,
+    /// At which version of the pod it was granted.
+    granted: Option<u64>,
+    began: u64,
+}
+
+/// The budget as somebody has seen it.
+#[derive(Clone)]
+struct Seen {
+    version: u64,
+    status: PodUnavailableBudgetStatus,
+}
+
+#[derive(Default, Clone)]
+struct Leader {
+    pods: Vec<SimPod>,
+    /// The version of pods that it has seen.
+    position: u64,
+    /// Since when each entry is seen, and which version of pods must be seen before it may expire.
+    since: BTreeMap<(String, ProtectedOperation, Timestamp), (u64, Option<u64>)>,
+}
+
+struct World {
+    planted: Planted,
+    rules: Rules,
+    desired: usize,
+    pods: Vec<SimPod>,
+    next_uid: u64,
+    /// Of pods and the budget together, as etcd has it.
+    version: u64,
+    budget: Seen,
+    /// Two replicas, then two leaders.
+    seen: [Seen; 4],
+    leaders: [Leader; 2],
+    requests: Vec<InFlight>,
+    now: u64,
+}
+
+fn pod_object(pod: &SimPod) -> Arc<Pod> {
+    let ready = if pod.ready { "True" } else { "False" };
+    let mut object = json!({
+        "metadata": {"name": format!("web-{}", pod.name), "uid": pod.uid.to_string(), "labels": {"app": "web"}, "generation": pod.generation},
+        "spec": {"nodeName": "n1"},
+        "status": {"phase": "Running", "observedGeneration": pod.generation, "conditions": [{"type": "Ready", "status": ready}]},
+    });
+    if pod.going {
+        object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    }
+    Arc::new(serde_json::from_value(object).unwrap())
+}
+
+impl World {
+    fn new(planted: Planted, amount: Amount) -> Self {
+        let spec = match &amount {
+            Amount::MaxUnavailable(most) => {
+                json!({"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": most})
+            }
+            Amount::MinAvailable(least) => json!({"selector": {"matchLabels": {"app": "web"}}, "minAvailable": least}),
+        };
+        let rules = Rules::of(&serde_json::from_value(spec).unwrap()).unwrap();
+        let desired = rules.amount.desired(PODS).unwrap();
+        let pod = |name: usize| SimPod { name, uid: name as u64, ready: true, going: false, generation: 1, version: 1 };
+        let none = Seen { version: 0, status: PodUnavailableBudgetStatus::default() };
+        Self {
+            planted,
+            rules,
+            desired,
+            pods: (0..PODS).map(pod).collect(),
+            next_uid: PODS as u64,
+            version: 1,
+            budget: none.clone(),
+            seen: [none.clone(), none.clone(), none.clone(), none],
+            leaders: Default::default(),
+            requests: Vec::new(),
+            now: 0,
+        }
+    }
+
+    fn time(&self) -> Timestamp {
+        Timestamp::from_second(1_000_000 + i64::try_from(self.now).unwrap()).unwrap()
+    }
+
+    /// Writes the budget, if it is still the one that was seen.
+    fn write(&mut self, seen: &Seen, status: PodUnavailableBudgetStatus) -> bool {
+        if seen.version != self.budget.version {
+            return false;
+        }
+        self.force(status);
+        true
+    }
+
+    fn force(&mut self, status: PodUnavailableBudgetStatus) {
+        self.version += 1;
+        self.budget = Seen { version: self.version, status };
+    }
+
+    fn take(&mut self, step: &Step) {
+        match *step {
+            Step::Ask { replica, pod, operation } => {
+                if let Some(pod) = self.pods.get(pod).filter(|pod| pod.ready && !pod.going).cloned() {
+                    let operation = OPERATIONS[operation];
+                    self.requests.push(InFlight { replica, pod, operation, granted: None, began: self.now });
+                }
+            }
+            Step::Validate(request) => self.validate(request),
+            Step::Land { request, lost } => self.land(request, lost),
+            Step::See(who) => self.seen[who] = self.budget.clone(),
+            Step::SeePods(leader) => {
+                self.leaders[leader].pods = self.pods.clone();
+                self.leaders[leader].position = self.version;
+            }
+            Step::Count(leader) => self.count(leader),
+            Step::Kubelet(pod) => self.kubelet(pod),
+            Step::Replace => {
+                let missing = (0..PODS).find(|name| self.pods.iter().all(|pod| pod.name != *name));
+                if let Some(name) = missing {
+                    self.version += 1;
+                    let uid = self.next_uid;
+                    self.next_uid += 1;
+                    self.pods.push(SimPod {
+                        name,
+                        uid,
+                        ready: false,
+                        going: false,
+                        generation: 1,
+                        version: self.version,
+                    });
+                }
+            }
+            Step::Time(seconds) => self.now += seconds,
+            // A list is never older than what there is.
+            Step::Restart(leader) => {
+                let (pods, position) = (self.pods.clone(), self.version);
+                self.leaders[leader] = Leader { pods, position, ..Leader::default() };
+                self.seen[2 + leader] = self.budget.clone();
+            }
+        }
+    }
+
+    fn validate(&mut self, request: usize) {
+        let Some(InFlight { replica, pod, operation, began, .. }) = self.requests.get(request) else { return };
+        if self.now - began > GIVEN_UP {
+            return;
+        }
+        let (replica, operation, pod) = (*replica, *operation, pod.clone());
+        // The apiserver shows the pod as it is now.
+        let current = self.pods.iter().find(|now| now.uid == pod.uid);
+        let is_available = current.is_some_and(|pod| pod.ready && !pod.going);
+        let current_version = current.map_or(0, |pod| pod.version);
+        let asked = Request {
+            pod: format!("web-{}", pod.name),
+            uid: pod.uid.to_string(),
+            operation,
+            holder: "somebody".to_owned(),
+            is_available,
+            generation: current.filter(|_| operation.is_change()).map(|pod| pod.generation),
+            container_ids: Vec::new(),
+        };
+        let mut view = self.seen[replica].clone();
+        for _ in 0..2 {
+            let mut next = view.status.clone();
+            let verdict = draw(&mut next, (&self.rules, 1), std::slice::from_ref(&asked), self.time()).pop().unwrap();
+            let granted = match verdict {
+                Verdict::Drawn if self.planted == Planted::GrantsFromCache => {
+                    self.force(next);
+                    true
+                }
+                Verdict::Drawn => self.write(&view, next),
+                Verdict::Free | Verdict::Stands => true,
+                Verdict::Refused(_) => false,
+            };
+            if granted {
+                self.requests[request].granted = Some(current_version);
+                return;
+            }
+            view = self.budget.clone();
+        }
+    }
+
+    fn land(&mut self, request: usize, lost: bool) {
+        let Some(InFlight { granted: Some(_), .. }) = self.requests.get(request) else { return };
+        let may_land = self.may_land(&self.requests[request]);
+        let InFlight { pod, operation, .. } = self.requests.remove(request);
+        if lost || !may_land {
+            return;
+        }
+        self.version += 1;
+        let version = self.version;
+        if let Some(now) = self.pods.iter_mut().find(|now| now.uid == pod.uid && !now.going) {
+            now.version = version;
+            if operation.is_change() {
+                now.generation += 1;
+                now.ready = false;
+            } else {
+                now.going = true;
+            }
+        }
+    }
+
+    /// Whether a request that was granted may be carried out now: in time, and a deletion or a change only of the pod as it was shown.
+    fn may_land(&self, request: &InFlight) -> bool {
+        let current = self.pods.iter().find(|pod| pod.uid == request.pod.uid);
+        let is_as_shown = current.is_some_and(|pod| request.granted == Some(pod.version));
+        let is_bound = request.operation != ProtectedOperation::Evict;
+        request.granted.is_some() && self.now - request.began <= GIVEN_UP && (!is_bound || is_as_shown)
+    }
+
+    fn kubelet(&mut self, pod: usize) {
+        let Some(at) = self.pods.iter().position(|now| now.name == pod && (now.going || !now.ready)) else { return };
+        self.version += 1;
+        if self.pods[at].going {
+            self.pods.remove(at);
+        } else {
+            self.pods[at].ready = true;
+            self.pods[at].version = self.version;
+        }
+    }
+
+    fn count(&mut self, leader: usize) {
+        let seen = self.seen[2 + leader].clone();
+        let ledger = seen.status.ledger.clone().unwrap_or_default();
+        let position = self.leaders[leader].position;
+        let counted: u64 = ledger.counted.parse().unwrap_or(0);
+        if position == 0 || (position < counted && self.planted != Planted::OlderView) {
+            return;
+        }
+        let snapshot = self.snapshot(leader, &seen, &ledger.entries);
+        let mut next = status(&snapshot, self.time());
+        if self.planted == Planted::NamesForUids {
+            let known = &self.leaders[leader].pods;
+            let is_replaced =
+                |entry: &LedgerEntry| known.iter().any(|pod| format!("web-{}", pod.name) == entry.pod && pod.ready);
+            next.ledger.as_mut().unwrap().entries.retain(|entry| !is_replaced(entry));
+            name_pods(&mut next);
+        }
+        if next != seen.status {
+            self.write(&seen, next);
+        }
+    }
+
+    fn snapshot(&mut self, leader: usize, seen: &Seen, entries: &[LedgerEntry]) -> Snapshot {
+        let (now, version, planted) = (self.now, self.version, self.planted);
+        let Leader { since, position, .. } = &mut self.leaders[leader];
+        let patience = if planted == Planted::ExpiresEarly { Duration::from_secs(20) } else { PATIENCE };
+        let seen_for = entries.iter().map(|entry| {
+            let key = (entry.uid.clone(), entry.operation, entry.time.0);
+            let (first, needed) = since.entry(key).or_insert((now, None));
+            let seen_for = Duration::from_secs(now - *first);
+            // Whatever came of it is in the newest version by now.
+            let is_seen = seen_for < patience || *position >= *needed.get_or_insert(version);
+            if is_seen || planted == Planted::ExpiresUnseen { seen_for } else { Duration::ZERO }
+        });
+        let seen_for = seen_for.collect();
+        let budget: PodUnavailableBudget = serde_json::from_value(json!({
+            "apiVersion": "policy.kruise.io/v1beta1", "kind": "PodUnavailableBudget",
+            "metadata": {"name": "web", "namespace": "default", "uid": "b", "generation": 1},
+            "spec": self.spec(), "status": seen.status,
+        }))
+        .unwrap();
+        Snapshot {
+            budget: Arc::new(budget),
+            expected: Ok(Expected { total: PODS, selector: None }),
+            pods: self.leaders[leader].pods.iter().map(pod_object).collect(),
+            nodes: vec!["n1".to_owned()],
+            position: self.leaders[leader].position.to_string(),
+            seen_for,
+            patience,
+            unenforced: None,
+        }
+    }
+
+    fn spec(&self) -> serde_json::Value {
+        let selector = json!({"matchLabels": {"app": "web"}});
+        match &self.rules.amount {
+            Amount::MaxUnavailable(most) => json!({"selector": selector, "maxUnavailable": most}),
+            Amount::MinAvailable(least) => json!({"selector": selector, "minAvailable": least}),
+        }
+    }
+
+    /// No pod fails by itself here. So those that serve, less those that may still go by what was granted, are as many as the budget
+    /// wants.
+    fn check(&self) -> Result<(), String> {
+        let may_go =
+            |pod: &SimPod| self.requests.iter().any(|request| request.pod.uid == pod.uid && self.may_land(request));
+        let safe = self.pods.iter().filter(|pod| pod.ready && !pod.going && !may_go(pod)).count();
+        if safe < self.desired {
+            Err(format!("{safe} of {} pods stay, {} must", self.pods.len(), self.desired))
+        } else {
+            Ok(())
+        }
+    }
+}
+
+fn history(planted: Planted, most: i32, steps: &[Step]) -> Result<(), String> {
+    let mut world = World::new(planted, Amount::MaxUnavailable(berth_api::IntOrString::Int(most)));
+    for step in steps {
+        world.take(step);
+        world.check()?;
+    }
+    Ok(())
+}
+
+fn histories(planted: Planted, cases: u32, steps_in_all: &Cell<usize>) -> Option<(Vec<Step>, String)> {
+    let config = Config { cases, failure_persistence: None, max_shrink_iters: 20_000, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let strategy = (1i32..3, prop::collection::vec(step(), 20..LONGEST));
+    let ran = runner.run(&strategy, |(most, steps)| {
+        steps_in_all.set(steps_in_all.get() + steps.len());
+        history(planted, most, &steps).map_err(TestCaseError::fail)
+    });
+    match ran {
+        Ok(()) => None,
+        Err(TestError::Fail(reason, (_, steps))) => Some((steps, reason.to_string())),
+        Err(TestError::Abort(reason)) => panic!("{reason}"),
+    }
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "how long a test goes on is no decision")]
+fn at_any_interleaving_as_many_pods_stay_as_the_budget_wants() {
+    let asked = std::env::var("BERTH_BUDGET_STEPS").ok().map(|steps| steps.parse().unwrap());
+    let steps: usize = asked.unwrap_or(STEPS);
+    let taken = Cell::new(0);
+    let cases = u32::try_from(steps / (LONGEST / 2 + 10)).unwrap();
+    let found = histories(Planted::Nothing, cases.max(1), &taken);
+    assert!(found.is_none(), "{found:#?}");
+    assert!(taken.get() >= steps / 2, "{} steps", taken.get());
+}
+
+#[test]
+fn planted_faults_are_found() {
+    for planted in [
+        Planted::GrantsFromCache,
+        Planted::ExpiresEarly,
+        Planted::ExpiresUnseen,
+        Planted::OlderView,
+        Planted::NamesForUids,
+    ] {
+        assert!(histories(planted, ENOUGH, &Cell::new(0)).is_some(), "{planted:?} is not found");
+    }
+}

@@ -213,7 +213,7 @@ impl Look<'_> {
         let Some(budget) = reads.budgets.get(&self.namespaces.explained, self.name) else {
             return self.is_missing("PodUnavailableBudget");
         };
-        let budgets = PodBudgets::new(self.client.clone(), Arc::default(), self.gates, Default::default(), false);
+        let budgets = PodBudgets::new(self.client.clone(), Arc::default(), self.gates, Default::default(), (false, ""));
         let Ok(mut snapshot) = reads.observe(&budgets, &budget).await else {
             bail!("the apiserver does not say how many pods are expected: try again")
         };

@@ -63,8 +63,13 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     if gates.has(Gate::KruisePodReadinessGate) {
         asks.ask(Arc::new(AllGated(injection.protected().clone())));
     }
-    let pod_budgets =
-        PodBudgets::new(client.clone(), asks.clone(), gates, injection.protected().clone(), flags.budgets_fail_open);
+    let pod_budgets = PodBudgets::new(
+        client.clone(),
+        asks.clone(),
+        gates,
+        injection.protected().clone(),
+        (flags.budgets_fail_open, &flags.namespace),
+    );
     let mut kinds = Kinds::parse(&flags.custom_resource_enable);
     if kinds.has(CONTAINER_RECREATE_REQUESTS.kind) && gates.has(Gate::PodWebhook) {
         asks.ask(Arc::new(AllRequests));

@@ -14,7 +14,7 @@ use berth_api::v1beta1::podunavailablebudget::{ProtectedOperation, UnhealthyPodP
 use berth_runtime::client::{self, Failed};
 use berth_runtime::executor::Owner;
 use berth_runtime::{Key, Object, Store};
-use berth_webhook::pods::{Asks, Budgets, Disruption, Disruptions, NotYet};
+use berth_webhook::pods::{Asks, Budgets, Change, Disruption, Disruptions, NotYet};
 use berth_workload::budget::count::is_available;
 use berth_workload::budget::ledger::Request;
 use berth_workload::budget::{Fault, Rules, disruption};
@@ -28,6 +28,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use jiff::Timestamp;
 use kube::Client;
+use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::controllers::podunavailablebudget::{BY_NAMESPACE, Reads};
@@ -38,8 +39,12 @@ use line::{Lines, Ruling};
 
 /// How long apiservers take to go by an entry that was written.
 const KNOWN: Duration = Duration::from_secs(2);
+/// The controller's service account, as the chart names it.
+const ACCOUNT: &str = "kruise-manager";
 /// The most budgets that hold one pod: each is a write.
 const MOST_BUDGETS: usize = 16;
+/// As many containers of a pod as an entry of a ledger names.
+const MOST_CONTAINERS: usize = 32;
 /// What the budgets are that were not read yet.
 const UNREAD: NotYet = NotYet("PodUnavailableBudgets");
 
@@ -53,6 +58,8 @@ pub(crate) struct PodBudgets {
     /// Namespaces whose pods nobody is asked about.
     protected: BTreeSet<String>,
     fails_open: bool,
+    /// Our own account, which has drawn before it changes a pod.
+    own_user: String,
     pub(crate) expected: ExpectedPods,
     stores: OnceLock<Stores>,
     /// By uid of a budget: what it was read from, and what it holds.
@@ -107,8 +114,9 @@ impl PodBudgets {
         asks: Arc<PodAsks>,
         gates: Gates,
         protected: BTreeSet<String>,
-        fails_open: bool,
+        (fails_open, own_namespace): (bool, &str),
     ) -> Arc<Self> {
+        let own_user = format!("system:serviceaccount:{own_namespace}:{ACCOUNT}");
         let (stores, holds, lines, written) = Default::default();
         let expected = ExpectedPods::new(client.clone());
         Arc::new_cyclic(|this| Self {
@@ -118,6 +126,7 @@ impl PodBudgets {
             gates,
             protected,
             fails_open,
+            own_user,
             expected,
             stores,
             holds,
@@ -201,13 +210,15 @@ impl PodBudgets {
     async fn draw_from_all(&self, disruption: Disruption) -> Result<Option<String>, NotYet> {
         let stores = self.stores.get().filter(|stores| stores.budgets.is_synced()).ok_or(UNREAD)?;
         let Some(pod) = self.pod(&disruption).await? else { return Ok(None) };
-        let is_another = disruption.uid.is_some_and(|uid| *uid != *pod.metadata.uid);
+        let is_another = disruption.uid.as_ref().is_some_and(|uid| **uid != *pod.metadata.uid);
         let is_mirror = pod.metadata.annotation(MIRROR_POD).is_some();
         if is_another || is_mirror || pod.metadata.deletion_timestamp.is_some() || !pod.is_active() {
             return Ok(None);
         }
-        let operation = if disruption.is_eviction { ProtectedOperation::Evict } else { ProtectedOperation::Delete };
-        let request = request(stores, &pod, operation, disruption.user);
+        let mut request = request(stores, &pod, operation(&disruption), disruption.user.clone());
+        if let Some(new) = &disruption.new {
+            request.container_ids = replaced(&pod, new);
+        }
         self.draw_for(stores, &pod, &request, disruption.is_dry_run).await
     }
 
@@ -330,6 +341,42 @@ impl PodBudgets {
     }
 }
 
+/// What is to befall the pod. Resources that restart a container change the pod like its image does.
+fn operation(disruption: &Disruption) -> ProtectedOperation {
+    match disruption.change {
+        Change::Delete => ProtectedOperation::Delete,
+        Change::Evict => ProtectedOperation::Evict,
+        Change::Update => ProtectedOperation::Update,
+        Change::Resize if disruption.new.as_ref().is_some_and(restarts_by_resize) => ProtectedOperation::Update,
+        Change::Resize => ProtectedOperation::Resize,
+    }
+}
+
+/// Whether a container of the pod is restarted for other resources, as its spec says. Which resource changes is not looked at.
+fn restarts_by_resize(pod: &Value) -> bool {
+    let containers = ["containers", "initContainers"].into_iter();
+    let mut containers = containers.flat_map(|list| pod["spec"][list].as_array().into_iter().flatten());
+    let restarts = |container: &Value| {
+        let mut policies = container["resizePolicy"].as_array().into_iter().flatten();
+        policies.any(|policy| policy["restartPolicy"] == "RestartContainer")
+    };
+    containers.any(restarts)
+}
+
+/// The containers that run and get another image, by id.
+fn replaced(pod: &Pod, new: &Value) -> Vec<String> {
+    let image = |name: &str| {
+        let lists = ["containers", "initContainers"].into_iter();
+        let mut all = lists.flat_map(|list| new["spec"][list].as_array().into_iter().flatten());
+        all.find(|container| container["name"] == name).and_then(|container| container["image"].as_str())
+    };
+    let is_replaced =
+        |name: &str| pod.container(name).is_some_and(|old| image(name).is_some_and(|new| *new != *old.image));
+    let statuses = pod.status.container_statuses.iter().chain(&pod.status.init_container_statuses);
+    let ids = statuses.filter(|status| is_replaced(&status.name) && !status.container_id.is_empty());
+    ids.map(|status| status.container_id.to_string()).take(MOST_CONTAINERS).collect()
+}
+
 /// What somebody wants of a pod.
 fn request(stores: &Stores, pod: &Pod, operation: ProtectedOperation, holder: String) -> Request {
     let has_node = !stores.nodes.is_synced() || stores.nodes.get("", &pod.spec.node_name).is_some();
@@ -363,6 +410,7 @@ impl Asking for PodBudgets {
             namespaces: named.map(str::to_owned).collect(),
             unready: all.iter().any(holds_unready),
             fails_open: self.fails_open,
+            changes_but_by: self.gates.has(Gate::PodUnavailableBudgetUpdate).then(|| self.own_user.clone()),
         };
         true
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use berth_api::names::annotation::{MIRROR_POD, PUB_NO_PROTECT};
-use berth_api::names::label::NAMESPACE_NAME;
+use berth_api::names::label::{NAMESPACE_NAME, UNAVAILABLE_POD_PREFIX};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
@@ -31,6 +31,8 @@ pub struct Disruptions {
     pub unready: bool,
     /// Whether a pod goes where no replica answers.
     pub fails_open: bool,
+    /// Whether changes of pods are asked about, too, but for those of this user, who has drawn before.
+    pub changes_but_by: Option<String>,
 }
 
 /// What is to befall a pod.
@@ -44,12 +46,28 @@ pub struct Disruption {
     pub object: Option<Value>,
     /// The uid that whoever evicts it names.
     pub uid: Option<String>,
-    /// It is evicted, not deleted.
-    pub is_eviction: bool,
+    /// What is to befall it.
+    pub change: Change,
+    /// What it becomes, where it changes.
+    pub new: Option<Value>,
     /// Who does it.
     pub user: String,
     /// Nothing is to be done.
     pub is_dry_run: bool,
+}
+
+/// What is to befall a pod.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Change {
+    /// It is deleted.
+    #[default]
+    Delete,
+    /// It is evicted.
+    Evict,
+    /// Its spec or its labels change.
+    Update,
+    /// Its resources change.
+    Resize,
 }
 
 /// Who knows the budgets of pods.
@@ -98,10 +116,26 @@ impl Disruptions {
             let ready = "oldObject.?status.conditions.orValue([]).exists(c, c.type == 'Ready' && c.status == 'True')";
             of_deletions.push(condition("is-ready", ready.to_owned()));
         }
-        vec![
+        let mut entries = vec![
             entry("delete", "DELETE", "pods", json!(of_deletions)),
             entry("evict", "CREATE", "pods/eviction", json!([condition("is-named", "has(request.name)".to_owned())])),
-        ]
+        ];
+        if let Some(user) = &self.changes_but_by {
+            let label = |object: &str| {
+                format!(
+                    "{object}.metadata.?labels.orValue({{}}).exists(key, key.startsWith('{UNAVAILABLE_POD_PREFIX}'))"
+                )
+            };
+            let mut of_changes = of_deletions;
+            of_changes.push(condition("is-not-the-controller", format!("request.userInfo.username != '{user}'")));
+            of_changes.push(condition(
+                "takes-it-out-of-service",
+                format!("object.spec != oldObject.spec || ({} && !{})", label("object"), label("oldObject")),
+            ));
+            entries.push(entry("update", "UPDATE", "pods", json!(of_changes)));
+            entries.push(entry("resize", "UPDATE", "pods/resize", json!(of_changes)));
+        }
+        entries
     }
 }
 
@@ -129,6 +163,11 @@ mod tests {
         assert_eq!(size(&Disruptions { unready: true, ..one.clone() }), size(&one) - 1);
         let open = Disruptions { fails_open: true, ..one.clone() };
         assert_eq!(open.webhooks(&service, ("PEM", "s"))[0]["failurePolicy"], "Ignore");
+        let changes = Disruptions { changes_but_by: Some("me".to_owned()), ..one.clone() };
+        let entries = changes.webhooks(&service, ("PEM", "s"));
+        assert_eq!(asked(&entries[2]), (json!(["UPDATE"]), json!(["pods"])));
+        assert_eq!(asked(&entries[3]), (json!(["UPDATE"]), json!(["pods/resize"])));
+        assert!(entries[3]["matchConditions"].to_string().contains("request.userInfo.username != 'me'"));
         assert_eq!(one.clone().within(&Disruptions::default()).namespaces, BTreeSet::new());
     }
 }

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::places::Endpoint;
 
-pub use disruptions::{Budgets, DISRUPT_PATH, DISRUPTIONS, Disruption, Disruptions};
+pub use disruptions::{Budgets, Change, DISRUPT_PATH, DISRUPTIONS, Disruption, Disruptions};
 pub use pins::{PIN_PATH, PinnedWorkload, Records, Scope};
 pub use readiness_gate::{GATE_PATH, ReadinessGate};
 pub use requests::RECREATE_PATH;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::Judge;
 use super::admission::Look;
 use super::pod_review::Unanswered;
-use crate::pods::{Disruption, NotYet};
+use crate::pods::{Change, Disruption, NotYet};
 
 /// The longest name of a user that is told.
 const LONGEST_USER: usize = 256;
@@ -29,12 +29,14 @@ struct Request<'a> {
     #[serde(default)]
     name: String,
     #[serde(default)]
+    operation: String,
+    #[serde(default)]
     sub_resource: String,
     #[serde(default)]
     dry_run: bool,
     #[serde(default)]
     user_info: User,
-    object: Option<Eviction>,
+    object: Option<Value>,
     old_object: Option<Value>,
 }
 
@@ -74,8 +76,16 @@ pub(super) fn look(body: &[u8]) -> Result<Look<Question>, serde_json::Error> {
         request: Request<'a>,
     }
     let Review { request } = serde_json::from_slice(body)?;
-    let Request { uid, namespace, name, sub_resource, dry_run, user_info, object, old_object } = request;
-    let options = object.and_then(|eviction| eviction.delete_options).unwrap_or_default();
+    let Request { uid, namespace, name, operation, sub_resource, dry_run, user_info, object, old_object } = request;
+    let change = match (&*operation, &*sub_resource) {
+        ("DELETE", _) => Change::Delete,
+        ("CREATE", _) => Change::Evict,
+        (_, "resize") => Change::Resize,
+        _ => Change::Update,
+    };
+    let (eviction, new) = if change == Change::Evict { (object, None) } else { (None, object) };
+    let eviction = eviction.map(Eviction::deserialize).transpose()?;
+    let options = eviction.and_then(|eviction| eviction.delete_options).unwrap_or_default();
     let is_dry_run = dry_run || options.dry_run.is_some_and(|all| !all.is_empty());
     let mut user = user_info.username;
     user.truncate(user.floor_char_boundary(LONGEST_USER));
@@ -84,7 +94,8 @@ pub(super) fn look(body: &[u8]) -> Result<Look<Question>, serde_json::Error> {
         pod: name,
         object: old_object,
         uid: options.preconditions.and_then(|preconditions| preconditions.uid),
-        is_eviction: sub_resource == "eviction",
+        change,
+        new,
         user,
         is_dry_run,
     };
@@ -151,8 +162,16 @@ mod tests {
             (json!({"dryRun": ["All"]}), None, true),
         ] {
             let found = eviction(options);
-            assert!(found.is_eviction && found.object.is_none());
+            assert!(found.change == Change::Evict && found.object.is_none());
             assert_eq!((found.uid, found.is_dry_run), (uid, is_dry_run));
+        }
+        for (sub_resource, change) in [("", Change::Update), ("resize", Change::Resize)] {
+            let pod = json!({"metadata": {"name": "web"}});
+            let found = asked(json!({
+                "uid": "u", "namespace": "a", "name": "web", "operation": "UPDATE", "subResource": sub_resource,
+                "object": pod, "oldObject": pod, "userInfo": {"username": "me"},
+            }));
+            assert_eq!((found.change, found.new.is_some(), found.object.is_some()), (change, true, true));
         }
         assert!(look(b"{}").is_err());
     }

@@ -102,6 +102,7 @@ async fn asks_about_pods_that_go_in_named_namespaces(of_manager: &Api<Validating
     for (what, path, value) in [
         ("about pods that are created", "/rules/0/operations", json!(["CREATE"])),
         ("about Secrets", "/rules/0/resources", json!(["secrets"])),
+        ("about what kubelets say", "/rules/0/resources", json!(["pods/status"])),
         ("by another path", "/clientConfig/service/path", json!("/validate")),
         ("with a long wait", "/timeoutSeconds", json!(30)),
         ("in kube-system", "/namespaceSelector", namespaces("In", json!(["default", "kube-system"]))),

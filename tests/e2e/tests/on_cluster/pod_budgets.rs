@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 use berth_e2e::objects::{self, kind};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, EvictParams};
+use kube::api::{DeleteParams, EvictParams, Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::Status;
 use kube::{Api, Client};
@@ -191,7 +191,34 @@ pub(crate) async fn a_rollout_by_new_pods_keeps_to_a_budget(case: &Case) -> Resu
 
 pub(crate) async fn a_rollout_in_place_keeps_to_a_budget(case: &Case) -> Result<()> {
     let gates = "ImagePullJobGate=true,PodUnavailableBudgetUpdateGate=true";
-    case.with_gates(gates, async || rolls_out_one_by_one(case, "InPlaceOnly").await).await
+    case.with_gates(gates, async || {
+        rolls_out_one_by_one(case, "InPlaceOnly").await?;
+        images_by_hand_draw(case).await
+    })
+    .await
+}
+
+/// Who changes images of pods by hand is asked about, until the container runs that has the new one.
+async fn images_by_hand_draw(case: &Case) -> Result<()> {
+    let image = case.image("v3").await?;
+    let pods = pods(case).await?;
+    let names: Vec<_> = case.pods("web").await?.into_keys().collect();
+    let patch = Patch::Strategic(json!({"spec": {"containers": [{"name": objects::CONTAINER, "image": image}]}}));
+    let (first, second) = (&names[0], &names[1]);
+    pods.patch(first, &PatchParams::default(), &patch).await?;
+    match pods.patch(second, &PatchParams::default(), &patch).await {
+        Err(kube::Error::Api(status)) if status.code == 429 => {
+            ensure!(status.message.contains(&format!("{first} (UPDATE by")), "{}", status.message);
+        }
+        other => bail!("{other:?}"),
+    }
+    // Its metadata may change all the while.
+    let label = Patch::Merge(json!({"metadata": {"labels": {"mine": "x"}}}));
+    pods.patch(second, &PatchParams::default(), &label).await?;
+    enforced(case, 1).await?;
+    pods.patch(second, &PatchParams::default(), &patch).await?;
+    enforced(case, 1).await?;
+    Ok(())
 }
 
 /// What v1alpha1 has in annotations are fields, and what is wrong is refused with field, value and remedy.

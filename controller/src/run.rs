@@ -95,6 +95,7 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     let (recorder, events) =
         Recorder::new(client.clone(), "berth-controller", &identity, metrics.clone(), stop_election.clone());
     tasks.spawn_until(&stop_election, "recorder of events", events);
+    pod_budgets.tell_by(recorder.clone());
 
     let resize = resize::discover(&client, gates, &stop).await;
     let settings =

@@ -12,6 +12,7 @@ use berth_api::names::annotation::MIRROR_POD;
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::{ProtectedOperation, UnhealthyPodPolicy};
 use berth_runtime::client::{self, Failed};
+use berth_runtime::events::Recorder;
 use berth_runtime::executor::Owner;
 use berth_runtime::{Key, Object, Store};
 use berth_webhook::pods::{Asks, Budgets, Change, Disruption, Disruptions, NotYet};
@@ -20,7 +21,7 @@ use berth_workload::budget::ledger::Request;
 use berth_workload::budget::{Fault, Rules, disruption};
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::node::Node;
-use berth_workload::plan::{Deed, Failure, Plan, Verb};
+use berth_workload::plan::{Deed, Event, Failure, Plan, Verb};
 use berth_workload::pod::{Metadata, Pod};
 use berth_workload::resource::PODS;
 use berth_workload::selector::Selector;
@@ -62,6 +63,8 @@ pub(crate) struct PodBudgets {
     own_user: String,
     pub(crate) expected: ExpectedPods,
     stores: OnceLock<Stores>,
+    /// Where pods are told that they must stay.
+    recorder: OnceLock<Recorder>,
     /// By uid of a budget: what it was read from, and what it holds.
     holds: Mutex<BTreeMap<String, (Version, Arc<Holds>)>>,
     lines: Lines,
@@ -117,7 +120,7 @@ impl PodBudgets {
         (fails_open, own_namespace): (bool, &str),
     ) -> Arc<Self> {
         let own_user = format!("system:serviceaccount:{own_namespace}:{ACCOUNT}");
-        let (stores, holds, lines, written) = Default::default();
+        let (stores, recorder, holds, lines, written) = Default::default();
         let expected = ExpectedPods::new(client.clone());
         Arc::new_cyclic(|this| Self {
             this: this.clone(),
@@ -129,6 +132,7 @@ impl PodBudgets {
             own_user,
             expected,
             stores,
+            recorder,
             holds,
             lines,
             written,
@@ -219,7 +223,27 @@ impl PodBudgets {
         if let Some(new) = &disruption.new {
             request.container_ids = replaced(&pod, new);
         }
-        self.draw_for(stores, &pod, &request, disruption.is_dry_run).await
+        let refusal = self.draw_for(stores, &pod, &request, disruption.is_dry_run).await?;
+        if let Some(refusal) = refusal.as_ref().filter(|_| !disruption.is_dry_run) {
+            self.tell(&pod, request.operation, refusal);
+        }
+        Ok(refusal)
+    }
+
+    /// Tells of a pod that it had to stay.
+    fn tell(&self, pod: &Pod, operation: ProtectedOperation, refusal: &str) {
+        let Some(recorder) = self.recorder.get() else { return };
+        let [namespace, name, uid] =
+            [&pod.metadata.namespace, &pod.metadata.name, &pod.metadata.uid].map(ToString::to_string);
+        let reason = if operation.is_change() { "PubPreventPodUpdate" } else { "PubPreventPodDeletion" };
+        let event = Event { warning: true, reason, message: refusal.to_owned() };
+        recorder.record(&Owner { resource: PODS, namespace, name, uid }, &event);
+    }
+
+    /// Where pods are told; to be called once.
+    pub(crate) fn tell_by(&self, recorder: Recorder) {
+        // A second one would be a mistake that the first call's value hides.
+        let _ = self.recorder.set(recorder);
     }
 
     /// Draws from all budgets that hold the pod; `Some` says why it must stay.

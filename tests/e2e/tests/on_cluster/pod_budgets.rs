@@ -107,6 +107,9 @@ pub(crate) async fn one_pod_at_a_time_goes(case: &Case) -> Result<()> {
     let refusals: Vec<_> = answers.iter().flatten().collect();
     ensure!(refusals.len() == before.len() - 1, "of {} requests were refused {}", before.len(), refusals.len());
     refusals.into_iter().try_for_each(|refusal| ensure_refusal(refusal))?;
+    let refused = before.iter().zip(&answers).find(|(_, answer)| answer.is_some());
+    let (pod, _) = refused.context("nobody was refused")?;
+    case.told(pod, |told| told.starts_with("PubPreventPodDeletion: PodUnavailableBudget")).await?;
     // As kubectl drain does it: again until it may.
     for name in &before {
         for _ in 0..120 {

@@ -65,7 +65,8 @@ pub(crate) struct PodBudgets {
     stores: OnceLock<Stores>,
     /// Where pods are told that they must stay.
     recorder: OnceLock<Recorder>,
-    /// By uid of a budget: what it was read from, and what it holds.
+    /// By uid of a budget: its version, and what it holds. A change of an annotation in v1alpha1 is one of the spec, and raises no
+    /// generation.
     holds: Mutex<BTreeMap<String, (Version, Arc<Holds>)>>,
     lines: Lines,
     /// Since when the entry of a namespace is known to be written.
@@ -78,8 +79,8 @@ struct Stores {
     nodes: Arc<Store<Watched<Node>>>,
 }
 
-/// What a [`Holds`] was made of: generation, and the selector of its target.
-type Version = (Option<i64>, Option<String>);
+/// Of a budget.
+type Version = Option<String>;
 
 /// Which pods a budget holds.
 #[derive(Debug)]
@@ -185,7 +186,7 @@ impl PodBudgets {
     /// What a budget holds.
     pub(crate) fn holds(&self, budget: &PodUnavailableBudget) -> Arc<Holds> {
         let uid = budget.metadata.uid.clone().unwrap_or_default();
-        let version = (budget.metadata.generation, target_selector(budget).map(str::to_owned));
+        let version = budget.metadata.resource_version.clone();
         let mut known = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
         match known.get(&uid) {
             Some((of, holds)) if *of == version => holds.clone(),
@@ -285,11 +286,14 @@ impl PodBudgets {
             return (plan, Vec::new());
         };
         let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
-        let disruptions = steps.filter_map(disruption::of_step).filter(|(_, operation)| self.asks_for(*operation));
-        let asked = disruptions.filter_map(|(target, operation)| {
+        let asked = steps.filter_map(|step| {
+            let (target, operation) = disruption::of_step(step).filter(|(_, operation)| self.asks_for(*operation))?;
             let pod = stores.pods.get(&target.namespace, &target.name)?;
             let is_held = *pod.metadata.uid == *target.uid && !self.holding(stores, &pod.metadata).is_empty();
-            is_held.then(|| self.draw_by(stores, pod, operation, owner))
+            let holder = format!("{} {}/{}", owner.resource.kind, owner.namespace, owner.name);
+            let mut request = request(stores, &pod, operation, holder);
+            request.container_ids = ids(&pod, |name| disruption::replaced(step).contains(name));
+            is_held.then(|| self.draw_by(stores, pod, request))
         });
         let refused: BTreeMap<_, _> = join_all(asked).await.into_iter().flatten().collect();
         if refused.is_empty() {
@@ -312,20 +316,12 @@ impl PodBudgets {
     }
 
     /// Draws for a workload of ours; the uid of the pod and why, where it must stay.
-    async fn draw_by(
-        &self,
-        stores: &Stores,
-        pod: Arc<Pod>,
-        operation: ProtectedOperation,
-        owner: &Owner,
-    ) -> Option<(String, Failure)> {
-        let holder = format!("{} {}/{}", owner.resource.kind, owner.namespace, owner.name);
-        let request = request(stores, &pod, operation, holder);
+    async fn draw_by(&self, stores: &Stores, pod: Arc<Pod>, request: Request) -> Option<(String, Failure)> {
         let refusal = match self.draw_for(stores, &pod, &request, false).await {
             Ok(refusal) => refusal?,
             Err(not_yet) => not_yet.to_string(),
         };
-        let verb = if operation.is_change() { Verb::Patch } else { Verb::Delete };
+        let verb = if request.operation.is_change() { Verb::Patch } else { Verb::Delete };
         let failure = Failure::of_budget(Deed::of(verb, PODS), request.pod, refusal);
         Some((request.uid, failure))
     }
@@ -394,10 +390,13 @@ fn replaced(pod: &Pod, new: &Value) -> Vec<String> {
         let mut all = lists.flat_map(|list| new["spec"][list].as_array().into_iter().flatten());
         all.find(|container| container["name"] == name).and_then(|container| container["image"].as_str())
     };
-    let is_replaced =
-        |name: &str| pod.container(name).is_some_and(|old| image(name).is_some_and(|new| *new != *old.image));
+    ids(pod, |name| pod.container(name).is_some_and(|old| image(name).is_some_and(|new| *new != *old.image)))
+}
+
+/// The ids of these containers of the pod.
+fn ids(pod: &Pod, is_its: impl Fn(&str) -> bool) -> Vec<String> {
     let statuses = pod.status.container_statuses.iter().chain(&pod.status.init_container_statuses);
-    let ids = statuses.filter(|status| is_replaced(&status.name) && !status.container_id.is_empty());
+    let ids = statuses.filter(|status| is_its(&status.name) && !status.container_id.is_empty());
     ids.map(|status| status.container_id.to_string()).take(MOST_CONTAINERS).collect()
 }
 

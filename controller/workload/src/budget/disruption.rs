@@ -1,5 +1,7 @@
 //! Which steps of a plan take pods out of service.
 
+use std::collections::BTreeSet;
+
 use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
 
 use crate::plan::{Action, Step, Target};
@@ -19,4 +21,14 @@ pub fn of_step(step: &Step) -> Option<(&Target, ProtectedOperation)> {
         Action::ResizePod { target, .. } => Some((target, ProtectedOperation::Resize)),
         _ => None,
     })
+}
+
+/// The containers that a step has replaced: another image, or a restart.
+pub fn replaced(step: &Step) -> BTreeSet<&str> {
+    let patches = step.actions.iter().filter_map(|action| match action {
+        Action::PatchPod { patch, .. } => Some(patch),
+        _ => None,
+    });
+    let names = patches.flat_map(|patch| patch.all_images().map(|(name, _)| name).chain(&patch.restarted));
+    names.map(String::as_str).collect()
 }

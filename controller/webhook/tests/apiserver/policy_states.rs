@@ -77,3 +77,24 @@ fn the_controllers_token_writes_persistent_pod_states_of_workloads_of_their_name
         refused("the deletion of one that somebody made", deleted, "may delete no persistentpodstates")
     })
 }
+
+#[test]
+fn one_object_holds_the_records_of_5000_pods() -> Result<()> {
+    let stage = Stage::with_chart()?;
+    stage.run(async |admin| {
+        let of = ApiResource::from_gvk(&GroupVersionKind::gvk("apps.kruise.io", "v1beta1", "PersistentPodState"));
+        let states: Api<DynamicObject> = Api::namespaced_with(admin, "default", &of);
+        states.create(&PostParams::default(), &state("db", &json!({}))?).await?;
+        let record = |number: usize| {
+            let node = format!("ip-10-20-{}-{}.eu-central-1.compute.internal", number / 250, number % 250);
+            let labels = json!({"kubernetes.io/hostname": node, "topology.kubernetes.io/zone": "eu-central-1a"});
+            (format!("a-database-with-a-long-name-{number}"), json!({"nodeName": node, "nodeTopologyLabels": labels}))
+        };
+        let records: serde_json::Map<_, _> = (0..5_000).map(record).collect();
+        let patch = Patch::Merge(json!({"status": {"observedGeneration": 1, "podStates": records}}));
+        let written = states.patch_status("db", &PatchParams::default(), &patch).await?;
+        let kept = written.data["status"]["podStates"].as_object().map_or(0, serde_json::Map::len);
+        ensure!(kept == 5_000, "{kept} records are kept");
+        Ok(())
+    })
+}

@@ -198,14 +198,9 @@ impl Reads {
         let Ok(rules) = &holds.rules else {
             return Err(Uncounted::Fault(Unknown { message: "its spec is invalid".to_owned() }));
         };
-        let mut expected = match &budget.0.spec.target_ref {
-            Some(target) => budgets.expected.of_target(budget.namespace(), target).await?,
-            None if rules.total.is_some() => Expected { total: 0, selector: None },
-            None => {
-                let holds = |pod: &&Arc<Pod>| holds.selects(&pod.metadata) && !rules.ignores(&pod.metadata);
-                let members: Vec<_> = all.iter().filter(holds).cloned().collect();
-                Expected { total: budgets.expected.of_owners(budget.namespace(), &members).await?, selector: None }
-            }
+        let mut expected = match rules.total {
+            Some(total) if budget.0.spec.target_ref.is_none() => Expected { total, selector: None },
+            _ => budgets.wanted(&budget.0, holds, all).await?,
         };
         expected.total = rules.total.unwrap_or(expected.total);
         Ok(expected)

@@ -120,7 +120,7 @@ impl PodBudgets {
                 },
             };
             let holds = self.holds(&budget);
-            let judged = judged(&budget, &holds, requests, total);
+            let judged = judged(key, &budget, &holds, requests, total);
             let is_refused = judged.rulings.iter().any(|ruling| matches!(ruling, Ruling::Refused(_)));
             if is_refused && !is_live {
                 continue;
@@ -141,17 +141,13 @@ impl PodBudgets {
         Err(NotYet("of a ledger that many write"))
     }
 
-    /// Takes back what a request drew, for another budget refused it. What is not taken back expires.
+    /// Takes back the entry of a request that another budget refused; the leader counts anew. What is not taken back expires.
     pub(super) async fn withdraw(&self, key: &Key, request: &Request) {
         for _ in 0..TRIES {
             let Ok(Some(budget)) = self.read(key).await else { return };
             let mut status = budget.status.clone().unwrap_or_default();
             let Some(ledger) = &mut status.ledger else { return };
             ledger.entries.retain(|entry| entry.uid != request.uid || entry.operation != request.operation);
-            if !ledger.entries.iter().any(|entry| entry.uid == request.uid) {
-                status.unavailable_allowed += 1;
-                status.current_available += 1;
-            }
             name_pods(&mut status);
             if !matches!(self.write(key, &budget, &status).await, Ok(false)) {
                 return;
@@ -205,9 +201,15 @@ struct Judged {
 }
 
 /// Judges requests by a budget as it was read, and by another total where that was asked for.
-fn judged(budget: &PodUnavailableBudget, holds: &Holds, requests: &[(Request, bool)], total: Option<usize>) -> Judged {
+fn judged(
+    key: &Key,
+    budget: &PodUnavailableBudget,
+    holds: &Holds,
+    requests: &[(Request, bool)],
+    total: Option<usize>,
+) -> Judged {
     let mut status = budget.status.clone().unwrap_or_default();
-    let name = format!("PodUnavailableBudget {}/{}", budget.namespace_or_none(), budget.name_or_none());
+    let name = format!("PodUnavailableBudget {}/{}", key.namespace, key.name);
     let rules = match &holds.rules {
         Ok(rules) => rules,
         Err(Fault { field, message }) => {
@@ -225,18 +227,17 @@ fn judged(budget: &PodUnavailableBudget, holds: &Holds, requests: &[(Request, bo
     let mut is_drawn = false;
     let mut rulings = Vec::new();
     for (request, is_dry_run) in requests {
-        let mut tried = status.clone();
-        let verdict = draw(&mut tried, (rules, generation), std::slice::from_ref(request), now).pop();
+        // A dry run is judged, and takes nothing.
+        let verdict = if *is_dry_run {
+            draw(&mut status.clone(), (rules, generation), request, now)
+        } else {
+            draw(&mut status, (rules, generation), request, now)
+        };
+        is_drawn |= verdict == Verdict::Drawn && !is_dry_run;
         let ruling = match verdict {
-            None | Some(Verdict::Free) => Ruling::Free,
-            Some(Verdict::Stands) => Ruling::Drawn,
-            Some(Verdict::Drawn) => {
-                if !is_dry_run {
-                    (status, is_drawn) = (tried, true);
-                }
-                Ruling::Drawn
-            }
-            Some(Verdict::Refused(why)) => Ruling::Refused(refusal(&name, &status, rules, why)),
+            Verdict::Free => Ruling::Free,
+            Verdict::Stands | Verdict::Drawn => Ruling::Drawn,
+            Verdict::Refused(why) => Ruling::Refused(refusal(&name, &status, rules, why)),
         };
         rulings.push(ruling);
     }
@@ -273,20 +274,5 @@ fn refusal(name: &str, status: &PodUnavailableBudgetStatus, rules: &Rules, why: 
                 rules.amount.words()
             )
         }
-    }
-}
-
-/// Names as messages have them.
-trait Named {
-    fn namespace_or_none(&self) -> &str;
-    fn name_or_none(&self) -> &str;
-}
-
-impl Named for PodUnavailableBudget {
-    fn namespace_or_none(&self) -> &str {
-        self.metadata.namespace.as_deref().unwrap_or_default()
-    }
-    fn name_or_none(&self) -> &str {
-        self.metadata.name.as_deref().unwrap_or_default()
     }
 }

@@ -11,9 +11,11 @@ use std::time::Duration;
 use berth_api::names::annotation::MIRROR_POD;
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::{ProtectedOperation, UnhealthyPodPolicy};
+use berth_kinds::podunavailablebudget::Expected;
 use berth_runtime::client::{self, Failed};
 use berth_runtime::events::Recorder;
 use berth_runtime::executor::Owner;
+use berth_runtime::store::pods;
 use berth_runtime::{Key, Object, Store};
 use berth_webhook::pods::{Asks, Budgets, Change, Disruption, Disruptions, NotYet};
 use berth_workload::budget::count::is_available;
@@ -61,7 +63,7 @@ pub(crate) struct PodBudgets {
     fails_open: bool,
     /// Our own account, which has drawn before it changes a pod.
     own_user: String,
-    pub(crate) expected: ExpectedPods,
+    expected: ExpectedPods,
     stores: OnceLock<Stores>,
     /// Where pods are told that they must stay.
     recorder: OnceLock<Recorder>,
@@ -289,11 +291,14 @@ impl PodBudgets {
         let asked = steps.filter_map(|step| {
             let (target, operation) = disruption::of_step(step).filter(|(_, operation)| self.asks_for(*operation))?;
             let pod = stores.pods.get(&target.namespace, &target.name)?;
-            let is_held = *pod.metadata.uid == *target.uid && !self.holding(stores, &pod.metadata).is_empty();
+            if *pod.metadata.uid != *target.uid || self.holding(stores, &pod.metadata).is_empty() {
+                return None;
+            }
             let holder = format!("{} {}/{}", owner.resource.kind, owner.namespace, owner.name);
             let mut request = request(stores, &pod, operation, holder);
-            request.container_ids = ids(&pod, |name| disruption::replaced(step).contains(name));
-            is_held.then(|| self.draw_by(stores, pod, request))
+            let replaced = disruption::replaced(step);
+            request.container_ids = ids(&pod, |name| replaced.contains(name));
+            Some(self.draw_by(stores, pod, request))
         });
         let refused: BTreeMap<_, _> = join_all(asked).await.into_iter().flatten().collect();
         if refused.is_empty() {
@@ -351,13 +356,24 @@ impl PodBudgets {
         if let Some(total) = holds.rules.as_ref().ok().and_then(|rules| rules.total) {
             return Ok(total);
         }
+        let all = self.stores.get().map(|stores| stores.pods.by_index(&pods::BY_NAMESPACE, namespace));
+        self.wanted(budget, holds, &all.unwrap_or_default()).await.map(|expected| expected.total)
+    }
+
+    /// How many pods the workload of a budget wants, or those of its pods, of all pods of its namespace.
+    pub(crate) async fn wanted(
+        &self,
+        budget: &PodUnavailableBudget,
+        holds: &Holds,
+        all: &[Arc<Pod>],
+    ) -> Result<Expected, Uncounted> {
+        let namespace = budget.metadata.namespace.as_deref().unwrap_or_default();
         if let Some(target) = &budget.spec.target_ref {
-            return self.expected.of_target(namespace, target).await.map(|expected| expected.total);
+            return self.expected.of_target(namespace, target).await;
         }
-        let pods =
-            self.stores.get().map(|stores| stores.pods.by_index(&berth_runtime::store::pods::BY_NAMESPACE, namespace));
-        let members: Vec<_> = pods.into_iter().flatten().filter(|pod| holds.holds(&pod.metadata)).collect();
-        self.expected.of_owners(namespace, &members).await
+        let members: Vec<_> = all.iter().filter(|pod| holds.holds(&pod.metadata)).cloned().collect();
+        let total = self.expected.of_owners(namespace, &members).await?;
+        Ok(Expected { total, selector: None })
     }
 }
 

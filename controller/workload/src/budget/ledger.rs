@@ -56,25 +56,14 @@ pub enum Refused {
     TooMany,
 }
 
-/// Decides about requests, one after the other, each with what those before have left. The status is then as it is to be written, which
-/// is only necessary where one was [`Verdict::Drawn`].
+/// Decides about a request. Where it is [`Verdict::Drawn`] the status is as it is to be written, and else as it was.
 pub fn draw(
     status: &mut PodUnavailableBudgetStatus,
     (rules, generation): (&Rules, i64),
-    requests: &[Request],
-    now: Timestamp,
-) -> Vec<Verdict> {
-    let is_counted = is_counted(status, generation);
-    requests.iter().map(|request| judge(status, rules, is_counted, request, now)).collect()
-}
-
-fn judge(
-    status: &mut PodUnavailableBudgetStatus,
-    rules: &Rules,
-    is_counted: bool,
     request: &Request,
     now: Timestamp,
 ) -> Verdict {
+    let is_counted = is_counted(status, generation);
     if !rules.protects_from(request.operation) {
         return Verdict::Free;
     }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::count::{Settled, is_available, settled};
-use super::ledger::{Refused, Request, Verdict, draw, set_numbers};
+use super::ledger::{self, Refused, Request, Verdict, set_numbers};
 use super::*;
 use crate::pod::Pod;
 
@@ -129,6 +129,16 @@ fn an_entry_is_settled_when_the_end_is_seen_and_expires_when_none_can_come() {
         assert_eq!(found, expected, "{operation:?} {fields} {late}");
     }
     assert_eq!(settled(&entry(Delete), None, false, false), Over);
+}
+
+/// One request after the other.
+fn draw(
+    status: &mut PodUnavailableBudgetStatus,
+    rules: (&Rules, i64),
+    requests: &[Request],
+    now: Timestamp,
+) -> Vec<Verdict> {
+    requests.iter().map(|request| ledger::draw(status, rules, request, now)).collect()
 }
 
 fn counted(available: usize, total: usize, rules: &Rules) -> PodUnavailableBudgetStatus {

@@ -270,7 +270,7 @@ impl World {
         let mut view = self.seen[replica].clone();
         for _ in 0..2 {
             let mut next = view.status.clone();
-            let verdict = draw(&mut next, (&self.rules, 1), std::slice::from_ref(&asked), self.time()).pop().unwrap();
+            let verdict = draw(&mut next, (&self.rules, 1), &asked, self.time());
             let granted = match verdict {
                 Verdict::Drawn if self.planted == Planted::GrantsFromCache => {
                     self.force(next);

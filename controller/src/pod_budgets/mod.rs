@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
+use berth_api::budget::MOST_CONTAINERS;
 use berth_api::names::annotation::MIRROR_POD;
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::{ProtectedOperation, UnhealthyPodPolicy};
@@ -46,8 +47,6 @@ const KNOWN: Duration = Duration::from_secs(2);
 const ACCOUNT: &str = "kruise-manager";
 /// The most budgets that hold one pod: each is a write.
 const MOST_BUDGETS: usize = 16;
-/// As many containers of a pod as an entry of a ledger names.
-const MOST_CONTAINERS: usize = 32;
 /// What the budgets are that were not read yet.
 const UNREAD: NotYet = NotYet("PodUnavailableBudgets");
 

@@ -114,6 +114,22 @@ pub(crate) fn not_empty(message: &str) -> Value {
     json!({"rule": rule, "message": message})
 }
 
+/// Conditions of Kubernetes' type, one of each of these types, described in our own words.
+pub(crate) fn conditions(types: &str) -> Vec<Patch> {
+    let by_type = json!({"maxItems": 16, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]});
+    let said = [
+        ("lastTransitionTime", "When the status last changed."),
+        ("message", "Why, in a sentence."),
+        ("observedGeneration", "The generation that it speaks of."),
+        ("reason", "Why, in one word."),
+        ("status", "True, False or Unknown."),
+        ("type", types),
+    ];
+    let described =
+        |(field, description)| at(format!("status.conditions[].{field}"), json!({"description": description}));
+    std::iter::once(at("status.conditions", by_type)).chain(said.into_iter().map(described)).collect()
+}
+
 /// What a label selector's fields mean, how long they may be, and which operator takes values.
 pub(crate) fn label_selector(path: &str) -> Vec<Patch> {
     let values = "self.operator in ['In', 'NotIn'] ? has(self.values) && size(self.values) > 0 : \

@@ -1,14 +1,14 @@
 //! ContainerRecreateRequest: its columns, and the defaults and validation of its fields.
 
 use kube::CustomResourceExt;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::Version;
 use super::imagepulljob::DNS_SUBDOMAIN;
 use crate::crd::Schema;
 use crate::crd::columns::Column;
 use crate::crd::patch::Patch;
-use crate::crd::rules::{at, int32};
+use crate::crd::rules::{at, conditions, int32};
 use crate::v1beta1::containerrecreaterequest::{MAX_RECREATED_CONTAINERS, MIN_ACTIVE_DEADLINE_SECONDS};
 use crate::{v1alpha1, v1beta1};
 
@@ -45,13 +45,9 @@ fn rules(version: Version) -> Vec<Patch> {
         int32("spec.ttlSecondsAfterFinished", 0),
         at("status", json!({"required": ["phase"]})),
         at("status.containerRecreateStates", json!({"maxItems": MAX_RECREATED_CONTAINERS})),
-        at(
-            "status.conditions",
-            json!({"maxItems": 16, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}),
-        ),
     ];
     rules.extend(filled_in());
-    rules.extend(conditions());
+    rules.extend(conditions("PreRecreateGrace, Blocked or DeadlineExceeded."));
     if version == Version::V1Beta1 {
         rules.push(at("status.containerStatusSnapshot", json!({"maxItems": MAX_RECREATED_CONTAINERS})));
     }
@@ -81,20 +77,4 @@ fn filled_in() -> Vec<Patch> {
         (format!("{ports}[].protocol"), "TCP, UDP or SCTP."),
     ];
     said.into_iter().map(|(path, description)| at(path, json!({"description": description}))).collect()
-}
-
-fn conditions() -> Vec<Patch> {
-    let said = [
-        ("lastTransitionTime", "When the status last changed."),
-        ("message", "Why, in a sentence."),
-        ("observedGeneration", "The generation that it speaks of."),
-        ("reason", "Why, in one word."),
-        ("status", "True, False or Unknown."),
-        ("type", "PreRecreateGrace, Blocked or DeadlineExceeded."),
-    ];
-    let described = |(field, description): (&str, &str)| -> Patch {
-        let description: Value = json!({"description": description});
-        at(format!("status.conditions[].{field}"), description)
-    };
-    said.into_iter().map(described).collect()
 }

@@ -4,11 +4,11 @@ use kube::CustomResourceExt;
 use serde_json::{Value, json};
 
 use super::Version;
-use crate::budget::MOST_ENTRIES;
+use crate::budget::{MOST_CONTAINERS, MOST_ENTRIES};
 use crate::crd::Schema;
 use crate::crd::columns::Column;
 use crate::crd::patch::Patch;
-use crate::crd::rules::{at, check, int32, label_selector, not_empty, reported_at, rule};
+use crate::crd::rules::{at, check, conditions, int32, label_selector, not_empty, reported_at, rule};
 use crate::{v1alpha1, v1beta1};
 
 pub(super) const SCHEMA: Schema = Schema {
@@ -27,8 +27,6 @@ const COLUMNS: &[Column] = &[
 
 /// The longest name of whoever was allowed something.
 pub(crate) const HOLDER: u32 = 512;
-/// The most containers of one pod that are told by id.
-pub(crate) const MOST_CONTAINERS: u32 = 32;
 
 fn rules(version: Version) -> Vec<Patch> {
     let mut rules = vec![
@@ -58,7 +56,7 @@ fn rules(version: Version) -> Vec<Patch> {
 }
 
 fn status() -> Vec<Patch> {
-    let (conditions, entries) = ("status.conditions", "status.ledger.entries");
+    let entries = "status.ledger.entries";
     let names = || json!({"maxProperties": MOST_ENTRIES});
     let mut rules = vec![
         at("status.disruptedPods", names()),
@@ -73,22 +71,8 @@ fn status() -> Vec<Patch> {
             format!("{entries}[].containerIDs"),
             json!({"maxItems": MOST_CONTAINERS, "items": {"type": "string", "maxLength": 256}}),
         ),
-        at(
-            conditions,
-            json!({"maxItems": 16, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}),
-        ),
     ];
-    let said = [
-        ("lastTransitionTime", "When the status last changed."),
-        ("message", "Why, in a sentence."),
-        ("observedGeneration", "The generation that it speaks of."),
-        ("reason", "Why, in one word."),
-        ("status", "True, False or Unknown."),
-        ("type", "Enforced or Blocked."),
-    ];
-    let described =
-        |(field, description): (&str, &str)| at(format!("{conditions}[].{field}"), json!({"description": description}));
-    rules.extend(said.into_iter().map(described));
+    rules.extend(conditions("Enforced or Blocked."));
     rules
 }
 

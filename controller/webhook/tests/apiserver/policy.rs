@@ -8,6 +8,11 @@ use serde_json::json;
 
 use crate::stage::{NAMESPACE, Stage, node_image, node_images, until};
 
+/// How a test asks whether a policy is in force yet: a write that is allowed meanwhile changes nothing for the next one.
+pub(crate) fn trial() -> PatchParams {
+    PatchParams::default().dry_run()
+}
+
 pub(crate) fn refused<T>(what: &str, answer: Result<T, kube::Error>, says: &str) -> Result<()> {
     match answer {
         Ok(_) => anyhow::bail!("{what} was allowed"),

@@ -6,7 +6,7 @@ use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::policy::refused;
+use crate::policy::{refused, trial};
 use crate::stage::{Stage, until};
 
 /// The cluster has a class already, which is the default and lets no claim grow.
@@ -74,14 +74,17 @@ fn a_claim_template_grows_only_where_its_storage_class_lets_claims_grow() -> Res
         let create = async |name: &str, strategy: &str, templates: &Value| {
             sets.create(&PostParams::default(), &serde_json::from_value(set(name, strategy, templates)).unwrap()).await
         };
-        let grow = async |name: &str, templates: Value| {
+        let grow_with = async |write: PatchParams, name: &str, templates: Value| {
             let patch = Patch::Merge(json!({"spec": {"volumeClaimTemplates": templates}}));
-            sets.patch(name, &PatchParams::default(), &patch).await
+            sets.patch(name, &write, &patch).await
         };
+        let grow = async |name: &str, templates: Value| grow_with(PatchParams::default(), name, templates).await;
         let [small, large] = ["1Gi", "2Gi"].map(|storage| json!([template("data", &json!("slow"), &json!(storage))]));
         until("StatefulSets are served", async || Ok(create("probe", "OnPodRollingUpdate", &small).await?)).await?;
-        until("the policy is in force", async || refused("a probe", grow("probe", large.clone()).await, "slow"))
-            .await?;
+        until("the policy is in force", async || {
+            refused("a probe", grow_with(trial(), "probe", large.clone()).await, "slow")
+        })
+        .await?;
 
         for (index, (strategy, class, before, after, says)) in cases().into_iter().enumerate() {
             let (name, what) = (format!("set-{index}"), format!("{strategy} {class} from {before} to {after}"));

@@ -5,7 +5,7 @@ use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParam
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 
-use crate::policy::refused;
+use crate::policy::{refused, trial};
 use crate::stage::{Stage, until};
 
 fn job(name: &str, completion: &Value) -> Result<DynamicObject> {
@@ -28,7 +28,7 @@ fn the_controllers_token_pauses_broadcast_jobs_and_deletes_those_with_a_ttl_alon
         by_hand.create(&create, &job("ends", &json!({"ttlSecondsAfterFinished": 60}))?).await?;
         let early = Patch::Merge(json!({"spec": {"parallelism": 9}}));
         until("the policy is in force", async || {
-            let answer = manager.patch("stays", &PatchParams::default(), &early).await;
+            let answer = manager.patch("stays", &trial(), &early).await;
             refused("a wider job", answer, "kruise-manager may set paused")
         })
         .await?;

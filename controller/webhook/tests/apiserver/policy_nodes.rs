@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::policy::refused;
+use crate::policy::{refused, trial};
 use crate::stage::{REGISTRY, Stage, until};
 
 const OURS: &str = "apps.kruise.io/images-not-ready";
@@ -85,7 +85,7 @@ fn the_controllers_token_takes_the_taints_that_wait_for_images_off_nodes_and_wri
         let says = "of nodes kruise-manager may take away the taints";
         let label = merge(json!({"metadata": {"labels": {"zone": "b"}}}));
         until("the policy is in force", async || {
-            refused("a label", manager.patch("joins", &write, &label).await, says)
+            refused("a label", manager.patch("joins", &trial(), &label).await, says)
         })
         .await?;
         for (what, patch) in thefts(&all) {
@@ -111,7 +111,7 @@ fn the_controllers_token_takes_the_taints_that_wait_for_images_off_nodes_and_wri
         stage.kubectl(&["create", "clusterrolebinding", "careless", "--clusterrole=cluster-admin", binding], None)?;
         let ready = merge(json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}));
         until("the rights are there", async || {
-            refused("a status", manager.patch_status("joins", &write, &ready).await, says)
+            refused("a status", manager.patch_status("joins", &trial(), &ready).await, says)
         })
         .await?;
         refused("a node's deletion", manager.delete("joins", &DeleteParams::default()).await, says)?;

@@ -5,7 +5,7 @@ use berth_api::v1beta1::ContainerRecreateRequest;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::policy::refused;
+use crate::policy::{refused, trial};
 use crate::stage::{Stage, until};
 
 fn merge(body: Value) -> Patch<Value> {
@@ -29,7 +29,7 @@ fn a_request_is_filled_in_once_and_by_the_controller_alone() -> Result<()> {
         by_hand.create(&create, &serde_json::from_value(request)?).await?;
         let other_pod = merge(json!({"spec": {"podName": "db"}}));
         until("the policy is in force", async || {
-            refused("another pod", by_hand.patch("demo", &write, &other_pod).await, "spec: cannot be changed")
+            refused("another pod", by_hand.patch("demo", &trial(), &other_pod).await, "spec: cannot be changed")
         })
         .await?;
         let label = |key: &str| merge(json!({"metadata": {"labels": {(key): "x"}}}));

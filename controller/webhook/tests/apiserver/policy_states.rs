@@ -33,10 +33,11 @@ fn the_controllers_token_writes_persistent_pod_states_of_workloads_of_their_name
         let by_hand: Api<DynamicObject> = Api::namespaced_with(admin, "default", &of);
         let manager: Api<DynamicObject> = Api::namespaced_with(stage.manager().await?, "default", &of);
         let create = PostParams::default();
+        let trial = PostParams { dry_run: true, ..create.clone() };
         let says = "PersistentPodStates that their workload, of their name, controls";
         let no_owner = json!({"/metadata/ownerReferences": []});
         until("the policy is in force", async || {
-            refused("one of nobody", manager.create(&create, &state("db", &no_owner)?).await, says)
+            refused("one of nobody", manager.create(&trial, &state("db", &no_owner)?).await, says)
         })
         .await?;
         for (what, name, fields) in [

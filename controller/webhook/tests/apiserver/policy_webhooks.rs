@@ -9,7 +9,7 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::policy::refused;
+use crate::policy::{refused, trial};
 use crate::stage::{Stage, until};
 
 const MUTATING: &str = "kruise-mutating-webhook-configuration";
@@ -42,7 +42,7 @@ fn the_controllers_token_has_its_own_service_asked_about_new_pods_and_its_kinds_
         let pods: Api<MutatingWebhookConfiguration> = Api::all(manager.clone());
         until("the policy is in force", async || {
             let secrets = entry(&json!({"/rules/0/resources": ["secrets"]}))?;
-            refused("about Secrets", pods.patch(MUTATING, &write, &secrets).await, "asked about pods that are created")
+            refused("about Secrets", pods.patch(MUTATING, &trial(), &secrets).await, "asked about pods that are created")
         })
         .await?;
         for (what, fields, says) in [

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use berth_api::name::{Name, Namespace, is_dns_label, is_dns_subdomain};
 use berth_api::v1beta1::podunavailablebudget::TargetReference;
-use berth_kinds::podunavailablebudget::{Expected, Unknown};
 use berth_runtime::client::{self, Failed};
+use berth_workload::budget::count::{Expected, Unknown};
 use berth_workload::pod::{Metadata, Owner, Pod};
 use berth_workload::selector::Selector;
 use kube::Client;

@@ -12,6 +12,9 @@ use berth_kinds::containerrecreaterequest::{
     decide as decide_container_recreate_request, status as container_recreate_request_status,
 };
 use berth_kinds::daemonset::{decide as decide_daemon_set, status as daemon_set_status};
+use berth_kinds::distributedpoddisruptionbudget::{
+    decide as decide_distributed_pod_disruption_budget, status as distributed_pod_disruption_budget_status,
+};
 use berth_kinds::persistentpodstate::{
     Pinning, decide as decide_persistent_pod_state, explain as explain_persistent_pod_state,
 };
@@ -33,8 +36,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::controllers::{
-    Controller, broadcastjob, cloneset, containerrecreaterequest, daemonset, persistentpodstate, podunavailablebudget,
-    sidecarset, statefulset,
+    Controller, broadcastjob, cloneset, containerrecreaterequest, daemonset, distributedpoddisruptionbudget,
+    persistentpodstate, podunavailablebudget, sidecarset, statefulset,
 };
 use crate::injection::Injection;
 use crate::pod_budgets::PodBudgets;
@@ -68,6 +71,7 @@ pub(crate) async fn explain(
         ExplainKind::Daemonset => look.at_daemon_set().await?,
         ExplainKind::Containerrecreaterequest => look.at_container_recreate_request().await?,
         ExplainKind::Statefulset => look.at_stateful_set().await?,
+        ExplainKind::Distributedpoddisruptionbudget => look.at_distributed_pod_disruption_budget().await?,
         ExplainKind::Podunavailablebudget => look.at_pod_unavailable_budget().await?,
         ExplainKind::Sidecarset => look.at_sidecar_set().await?,
         ExplainKind::Persistentpodstate => look.at_persistent_pod_state(pinning).await?,
@@ -225,6 +229,36 @@ impl Look<'_> {
         let plan = decide_pod_unavailable_budget(&snapshot, now);
         let status = pod_unavailable_budget_status(&snapshot, now);
         let explained = explained("PodUnavailableBudget", self, plan, &json!(status), &json!(budget.0.status));
+        Ok(Explained { heading: "Pods:", ..explained })
+    }
+
+    async fn at_distributed_pod_disruption_budget(&self) -> anyhow::Result<Explained> {
+        let mut stores = Stores::default();
+        let reads = distributedpoddisruptionbudget::Reads::new(&mut stores.reader());
+        self.read(&stores, || true).await?;
+        let Some(budget) = reads.budgets.get(&self.namespaces.explained, self.name) else {
+            return self.is_missing("DistributedPodDisruptionBudget");
+        };
+        let budgets = PodBudgets::new(self.client.clone(), Arc::default(), self.gates, Default::default(), (false, ""));
+        budgets.look_at(&reads);
+        let Ok(mut snapshot) = reads.observe(&budgets, &budget).await else {
+            bail!("the apiserver does not say how many pods are expected: try again")
+        };
+        // Budgets of other namespaces are read by name.
+        let Ok(others) = budgets.others_of(&budget.0).await else {
+            bail!("the apiserver does not say what the budgets of spec.federation have: try again")
+        };
+        for (other, brings) in snapshot.others.iter_mut().zip(others) {
+            other.brings = brings;
+        }
+        let conditions = budget.0.status.iter().flat_map(|status| &status.conditions);
+        let told = conditions.into_iter().find(|told| told.type_ == condition::ENFORCED && told.status == "False");
+        snapshot.unenforced = told.map(|told| told.message.clone());
+        let now = Timestamp::now();
+        let plan = decide_distributed_pod_disruption_budget(&snapshot, now);
+        let status = distributed_pod_disruption_budget_status(&snapshot, now);
+        let explained =
+            explained("DistributedPodDisruptionBudget", self, plan, &json!(status), &json!(budget.0.status));
         Ok(Explained { heading: "Pods:", ..explained })
     }
 

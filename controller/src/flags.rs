@@ -77,6 +77,9 @@ pub enum ExplainKind {
     /// `persistentpodstates.apps.kruise.io`: where each pod was last, and how the next one is pinned.
     #[value(alias = "persistentpodstates")]
     Persistentpodstate,
+    /// `distributedpoddisruptionbudgets.policy.kruise.io`: what each budget brings, how many pods may go, and who uses it up.
+    #[value(alias = "distributedpoddisruptionbudgets", alias = "dpdb")]
+    Distributedpoddisruptionbudget,
     /// `podunavailablebudgets.policy.kruise.io`: how many pods may go, and who uses the budget up.
     #[value(alias = "podunavailablebudgets", alias = "pub")]
     Podunavailablebudget,

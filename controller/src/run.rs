@@ -17,7 +17,9 @@ use berth_runtime::supervisor::Supervisor;
 use berth_runtime::{CancellationToken, TaskTracker, client, http};
 use berth_webhook::{PodIdentity, Readiness};
 use berth_workload::gates::{Gate, Gates};
-use berth_workload::resource::{CONTAINER_RECREATE_REQUESTS, POD_UNAVAILABLE_BUDGETS};
+use berth_workload::resource::{
+    CONTAINER_RECREATE_REQUESTS, DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS,
+};
 use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -216,7 +218,8 @@ fn webhook_config(flags: &Run, gates: Gates) -> berth_webhook::Config {
 fn of_kinds(gates: Gates, custom_resource_enable: &str) -> Gates {
     let mut kinds = Kinds::parse(custom_resource_enable);
     let (injects, fills_in) = (kinds.has("SidecarSet"), kinds.has(CONTAINER_RECREATE_REQUESTS.kind));
-    let protects = kinds.has(POD_UNAVAILABLE_BUDGETS.kind) && gates.has(Gate::PodUnavailableBudgetDelete);
+    let has_budgets = [POD_UNAVAILABLE_BUDGETS, DISTRIBUTED_POD_DISRUPTION_BUDGETS].iter().any(|of| kinds.has(of.kind));
+    let protects = has_budgets && gates.has(Gate::PodUnavailableBudgetDelete);
     let gated = injects && gates.has(Gate::KruisePodReadinessGate);
     let served = (injects || fills_in || protects) && gates.has(Gate::PodWebhook);
     gates.with(Gate::PodWebhook, served).with(Gate::KruisePodReadinessGate, gated)

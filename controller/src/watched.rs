@@ -8,6 +8,7 @@ use berth_runtime::store::{Index, pods};
 use berth_runtime::{Object, Owned, Resource, Store, object};
 use berth_workload::claim::Claim;
 use berth_workload::namespace::Namespace;
+use berth_workload::native_budget::NativeBudget;
 use berth_workload::node::Node;
 use berth_workload::node::image::NodeImage;
 use berth_workload::owner::{self, Reference};
@@ -133,6 +134,7 @@ slim!(Node, object::NODES);
 slim!(NodeImage, object::NODE_IMAGES);
 slim!(Namespace, object::NAMESPACES);
 slim!(StatefulWorkload, object::NATIVE_STATEFUL_SETS);
+slim!(NativeBudget, object::POD_DISRUPTION_BUDGETS);
 slim!(Configuration, object::CONFIG_MAPS);
 
 impl Read for Pod {

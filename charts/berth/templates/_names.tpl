@@ -150,7 +150,7 @@ apps.kruise.io/cloneset-instance-id
 {{- define "berth.podWebhook" -}}
 {{- $kinds := .Values.controller.customResourceEnable | default "" -}}
 {{- $gates := .Values.controller.featureGates | default "" -}}
-{{- $changes := and (or (eq $kinds "") (has "SidecarSet" (splitList "," $kinds)) (has "ContainerRecreateRequest" (splitList "," $kinds)) (and (has "PodUnavailableBudget" (splitList "," $kinds)) (not (regexMatch "(^|,)PodUnavailableBudgetDeleteGate=false" $gates)))) (not (regexMatch "(^|,)PodWebhook=false" $gates)) -}}
+{{- $changes := and (or (eq $kinds "") (has "SidecarSet" (splitList "," $kinds)) (has "ContainerRecreateRequest" (splitList "," $kinds)) (and (or (has "PodUnavailableBudget" (splitList "," $kinds)) (has "DistributedPodDisruptionBudget" (splitList "," $kinds))) (not (regexMatch "(^|,)PodUnavailableBudgetDeleteGate=false" $gates)))) (not (regexMatch "(^|,)PodWebhook=false" $gates)) -}}
 {{- if or $changes (eq (include "berth.podPinning" .) "webhook") }}true{{ end -}}
 {{- end -}}
 

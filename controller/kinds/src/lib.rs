@@ -8,6 +8,7 @@ pub mod broadcastjob;
 pub mod cloneset;
 pub mod containerrecreaterequest;
 pub mod daemonset;
+pub mod distributedpoddisruptionbudget;
 pub mod foreignpod;
 pub mod imagelistpulljob;
 pub mod imagepulljob;

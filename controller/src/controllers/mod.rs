@@ -4,6 +4,7 @@ pub(crate) mod broadcastjob;
 pub(crate) mod cloneset;
 pub(crate) mod containerrecreaterequest;
 pub(crate) mod daemonset;
+pub(crate) mod distributedpoddisruptionbudget;
 mod foreignpod;
 mod imagelistpulljob;
 mod imagepulljob;
@@ -39,6 +40,7 @@ const ALL: &[Entry] = &[
     Entry::of::<imagelistpulljob::Reads>(),
     Entry::of::<persistentpodstate::Reads>(),
     Entry::of::<podunavailablebudget::Reads>(),
+    Entry::of::<distributedpoddisruptionbudget::Reads>(),
     Entry::of::<statefulset::Reads>(),
     Entry::of::<daemonset::Reads>(),
     Entry::of::<sidecarset::Reads>(),

@@ -3,22 +3,22 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::PodUnavailableBudgetStatus;
-use berth_runtime::Key;
 use berth_runtime::client::{self, Failed};
 use berth_webhook::pods::NotYet;
-use berth_workload::budget::ledger::{Refused, Request, Verdict, draw, name_pods, set_numbers};
+use berth_workload::budget::federation::{Brings, Silence, Whole};
+use berth_workload::budget::ledger::{Refused, Request, Verdict, draw, set_numbers, stands, withdraw};
 use berth_workload::budget::{Fault, Rules};
-use berth_workload::merge_patch::merge_patch;
-use berth_workload::resource::POD_UNAVAILABLE_BUDGETS;
+use berth_workload::pod::Pod;
+use berth_workload::resource::DISTRIBUTED_POD_DISRUPTION_BUDGETS;
 use jiff::Timestamp;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use super::{Holds, PodBudgets, UNREAD};
+use super::{Budget, BudgetKey, Holds, PodBudgets, UNREAD, others};
 
 /// What a budget says to one request.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,7 +41,7 @@ struct Waiting {
 
 /// Who waits, by budget. A budget is in it while somebody works on its line.
 #[derive(Default)]
-pub(super) struct Lines(Arc<Mutex<BTreeMap<Key, Vec<Waiting>>>>);
+pub(super) struct Lines(Arc<Mutex<BTreeMap<BudgetKey, Vec<Waiting>>>>);
 
 /// How often a ledger is read again that somebody else wrote meanwhile.
 const TRIES: usize = 12;
@@ -49,12 +49,12 @@ const TRIES: usize = 12;
 const NAMED: usize = 3;
 
 impl Lines {
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Key, Vec<Waiting>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<BudgetKey, Vec<Waiting>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts one into the line; true if nobody works on it, so that the caller must.
-    fn join(&self, key: &Key, waiting: Waiting) -> bool {
+    fn join(&self, key: &BudgetKey, waiting: Waiting) -> bool {
         let mut lines = self.lock();
         let is_first = !lines.contains_key(key);
         lines.entry(key.clone()).or_default().push(waiting);
@@ -62,7 +62,7 @@ impl Lines {
     }
 
     /// All that wait; the line is nobody's when there is none.
-    fn next(&self, key: &Key) -> Vec<Waiting> {
+    fn next(&self, key: &BudgetKey) -> Vec<Waiting> {
         let mut lines = self.lock();
         let waiting = lines.get_mut(key).map(std::mem::take).unwrap_or_default();
         if waiting.is_empty() {
@@ -74,9 +74,11 @@ impl Lines {
 
 impl PodBudgets {
     /// Draws from one budget.
-    pub(super) async fn draw_one(&self, key: &Key, request: &Request, is_dry_run: bool) -> Answer {
+    pub(super) async fn draw_one(&self, key: &BudgetKey, pod: &Pod, request: &Request, is_dry_run: bool) -> Answer {
+        let is_healthy = || self.stored(key).is_none_or(|budget| is_healthy(&self.holds(&budget), pod));
+        let request = Request { is_available: request.is_available && is_healthy(), ..request.clone() };
         let (answer, answered) = oneshot::channel();
-        if self.lines.join(key, Waiting { request: request.clone(), is_dry_run, answer }) {
+        if self.lines.join(key, Waiting { request, is_dry_run, answer }) {
             let (Some(this), key) = (self.this.upgrade(), key.clone()) else { return Err(UNREAD) };
             // Whoever asked first may give up; the others go on waiting.
             tokio::spawn(async move {
@@ -92,7 +94,7 @@ impl PodBudgets {
         answered.await.unwrap_or(Err(UNREAD))
     }
 
-    async fn decide(&self, key: &Key, waiting: Vec<Waiting>) {
+    async fn decide(&self, key: &BudgetKey, waiting: Vec<Waiting>) {
         let (requests, answers): (Vec<_>, Vec<_>) =
             waiting.into_iter().map(|one| ((one.request, one.is_dry_run), one.answer)).unzip();
         let rulings = self.rule(key, &requests).await;
@@ -104,9 +106,8 @@ impl PodBudgets {
     }
 
     /// What the budget says to each, with what it grants written. Refused is nobody by what a store has, which may be old.
-    async fn rule(&self, key: &Key, requests: &[(Request, bool)]) -> Result<Vec<Ruling>, NotYet> {
-        let stored = self.stores.get().and_then(|stores| stores.budgets.get(&key.namespace, &key.name));
-        let mut view = stored.map(|budget| (*budget.0).clone());
+    async fn rule(&self, key: &BudgetKey, requests: &[(Request, bool)]) -> Result<Vec<Ruling>, NotYet> {
+        let mut view = self.stored(key);
         let (mut is_live, mut total) = (false, None);
         for _ in 0..TRIES {
             let budget = match view.take() {
@@ -120,7 +121,8 @@ impl PodBudgets {
                 },
             };
             let holds = self.holds(&budget);
-            let judged = judged(key, &budget, &holds, requests, total);
+            let others = others::read(&self.client, budget.federation(), &budget.shared()).await?;
+            let judged = judged(key, &budget, &holds, requests, (total, &others));
             let is_refused = judged.rulings.iter().any(|ruling| matches!(ruling, Ruling::Refused(_)));
             if is_refused && !is_live {
                 continue;
@@ -133,7 +135,7 @@ impl PodBudgets {
                     continue;
                 }
             }
-            if !judged.is_drawn || self.write(key, &budget, &judged.status).await? {
+            if !judged.is_drawn || self.write(key, &budget, &judged.account).await? {
                 return Ok(judged.rulings);
             }
             is_live = false;
@@ -141,24 +143,46 @@ impl PodBudgets {
         Err(NotYet("of a ledger that many write"))
     }
 
-    /// Takes back the entry of a request that another budget refused; the leader counts anew. What is not taken back expires.
-    pub(super) async fn withdraw(&self, key: &Key, request: &Request) {
+    /// Looks at a budget and at those that it names once more, with what was drawn for a request standing; `Some` says why that must
+    /// not be. Whoever drew from one of them meanwhile is seen, or sees this.
+    pub(super) async fn confirm(&self, key: &BudgetKey, request: &Request) -> Result<Option<String>, NotYet> {
+        let Some(budget) = self.read(key).await? else { return Ok(None) };
+        let others = others::read(&self.client, budget.federation(), &budget.shared()).await?;
+        let account = budget.account();
+        let holds = self.holds(&budget);
+        let own = usize::try_from(account.current_available).unwrap_or(0);
+        let expected = usize::try_from(account.total_replicas).unwrap_or(0);
+        let whole = holds.rules.as_ref().ok().and_then(|rules| Whole::of(&rules.amount, expected, &others).ok());
+        // One that was not healthy takes nothing.
+        let is_enough = !request.is_available || whole.is_some_and(|whole| own >= whole.left_to_own());
+        if is_enough && stands(&account, request) {
+            return Ok(None);
+        }
+        let name = key.words();
+        Ok(Some(format!("{name} or a budget that it names has let another pod go at the same moment: try again")))
+    }
+
+    /// Takes back the entry of a request that another budget refused. What is not taken back expires.
+    pub(super) async fn withdraw(&self, key: &BudgetKey, request: &Request) {
         for _ in 0..TRIES {
             let Ok(Some(budget)) = self.read(key).await else { return };
-            let mut status = budget.status.clone().unwrap_or_default();
-            let Some(ledger) = &mut status.ledger else { return };
-            ledger.entries.retain(|entry| entry.uid != request.uid || entry.operation != request.operation);
-            name_pods(&mut status);
-            if !matches!(self.write(key, &budget, &status).await, Ok(false)) {
+            let mut account = budget.account();
+            withdraw(&mut account, request);
+            if !matches!(self.write(key, &budget, &account).await, Ok(false)) {
                 return;
             }
         }
     }
 
     /// The budget as the apiserver has it.
-    async fn read(&self, key: &Key) -> Result<Option<PodUnavailableBudget>, NotYet> {
-        let Ok(path) = POD_UNAVAILABLE_BUDGETS.path(&key.namespace, &key.name) else { return Ok(None) };
-        match client::get(&self.client, &path).await {
+    async fn read(&self, BudgetKey { resource, key }: &BudgetKey) -> Result<Option<Budget>, NotYet> {
+        let Ok(path) = resource.path(&key.namespace, &key.name) else { return Ok(None) };
+        let read = if *resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS {
+            client::get(&self.client, &path).await.map(|budget| Budget::Distributed(Arc::new(budget)))
+        } else {
+            client::get(&self.client, &path).await.map(|budget| Budget::Unavailable(Arc::new(budget)))
+        };
+        match read {
             Ok(budget) => Ok(Some(budget)),
             Err(Failed { code: 404, .. }) => Ok(None),
             Err(_) => Err(UNREAD),
@@ -168,14 +192,22 @@ impl PodBudgets {
     /// Writes a ledger as it was read; false where it was another by then.
     async fn write(
         &self,
-        key: &Key,
-        read: &PodUnavailableBudget,
-        status: &PodUnavailableBudgetStatus,
+        key: &BudgetKey,
+        read: &Budget,
+        account: &PodUnavailableBudgetStatus,
     ) -> Result<bool, NotYet> {
-        let Some(patch) = patch(read, status) else { return Ok(true) };
-        let api: Api<PodUnavailableBudget> = Api::namespaced(self.client.clone(), &key.namespace);
-        match api.patch_status(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await {
-            Ok(_) => Ok(true),
+        let Some(patch) = read.patch(account) else { return Ok(true) };
+        let (namespace, name, patch) = (&key.key.namespace, &key.key.name, &Patch::Merge(patch));
+        let (client, write) = (self.client.clone(), PatchParams::default());
+        let written = if key.resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS {
+            let api = Api::<DistributedPodDisruptionBudget>::namespaced(client, namespace);
+            api.patch_status(name, &write, patch).await.map(drop)
+        } else {
+            let api = Api::<PodUnavailableBudget>::namespaced(client, namespace);
+            api.patch_status(name, &write, patch).await.map(drop)
+        };
+        match written {
+            Ok(()) => Ok(true),
             Err(kube::Error::Api(status)) if status.is_conflict() => Ok(false),
             // Who is gone holds nobody: the next look shows it.
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(false),
@@ -184,69 +216,100 @@ impl PodBudgets {
     }
 }
 
-/// The patch of a ledger, which fails where it is another by then.
-fn patch(read: &PodUnavailableBudget, status: &PodUnavailableBudgetStatus) -> Option<Value> {
-    let (old, new) = (serde_json::to_value(&read.status).ok()?, serde_json::to_value(status).ok()?);
-    let patch = merge_patch(&old, &new)?;
-    let metadata = json!({"resourceVersion": read.metadata.resource_version, "uid": read.metadata.uid});
-    Some(json!({"metadata": metadata, "status": patch}))
+/// Whether a pod has all conditions that a budget asks for.
+fn is_healthy(holds: &Holds, pod: &Pod) -> bool {
+    holds.rules.as_ref().is_ok_and(|rules| rules.finds_healthy(pod))
 }
 
 struct Judged {
     rulings: Vec<Ruling>,
     /// The ledger with what is granted.
-    status: PodUnavailableBudgetStatus,
+    account: PodUnavailableBudgetStatus,
     /// Whether it is to be written.
     is_drawn: bool,
 }
 
-/// Judges requests by a budget as it was read, and by another total where that was asked for.
+/// Judges requests by a budget as it was read, by another total where that was asked for, and by what the budgets that it names bring.
 fn judged(
-    key: &Key,
-    budget: &PodUnavailableBudget,
+    key: &BudgetKey,
+    budget: &Budget,
     holds: &Holds,
     requests: &[(Request, bool)],
-    total: Option<usize>,
+    (total, others): (Option<usize>, &[Result<Brings, Silence>]),
 ) -> Judged {
-    let mut status = budget.status.clone().unwrap_or_default();
-    let name = format!("PodUnavailableBudget {}/{}", key.namespace, key.name);
+    let mut account = budget.account();
+    let name = key.words();
+    let refused = |account, message: String| {
+        let refused = Ruling::Refused(format!("{name} holds the pod, and cannot be counted: {message}"));
+        Judged { rulings: vec![refused; requests.len()], account, is_drawn: false }
+    };
     let rules = match &holds.rules {
         Ok(rules) => rules,
-        Err(Fault { field, message }) => {
-            let refused = Ruling::Refused(format!("{name} holds the pod, and cannot be counted: {field} {message}"));
-            return Judged { rulings: vec![refused; requests.len()], status, is_drawn: false };
-        }
+        Err(Fault { field, message }) => return refused(account, format!("{field} {message}")),
     };
-    if let Some(total) = total
-        && let Ok(desired) = rules.amount.desired(total)
-    {
-        let available = usize::try_from(status.current_available).unwrap_or(0);
-        set_numbers(&mut status, available, total, desired);
+    let number = |number: i32| usize::try_from(number).unwrap_or(0);
+    let available = number(account.current_available);
+    let mut whole = None;
+    match budget {
+        Budget::Distributed(_) => {
+            let expected = total.unwrap_or_else(|| number(account.total_replicas));
+            match Whole::of(&rules.amount, expected, others) {
+                Ok(found) => {
+                    set_numbers(&mut account, available, expected, found.left_to_own());
+                    whole = Some(found);
+                }
+                Err(message) => return refused(account, message),
+            }
+        }
+        Budget::Unavailable(_) => {
+            if let Some(total) = total
+                && let Ok(desired) = rules.amount.desired(total)
+            {
+                set_numbers(&mut account, available, total, desired);
+            }
+        }
     }
-    let (generation, now) = (budget.metadata.generation.unwrap_or_default(), Timestamp::now());
+    let (generation, now) = (budget.metadata().generation.unwrap_or_default(), Timestamp::now());
     let mut is_drawn = false;
     let mut rulings = Vec::new();
     for (request, is_dry_run) in requests {
         // A dry run is judged, and takes nothing.
         let verdict = if *is_dry_run {
-            draw(&mut status.clone(), (rules, generation), request, now)
+            draw(&mut account.clone(), (rules, generation), request, now)
         } else {
-            draw(&mut status, (rules, generation), request, now)
+            draw(&mut account, (rules, generation), request, now)
         };
         is_drawn |= verdict == Verdict::Drawn && !is_dry_run;
         let ruling = match verdict {
             Verdict::Free => Ruling::Free,
             Verdict::Stands | Verdict::Drawn => Ruling::Drawn,
-            Verdict::Refused(why) => Ruling::Refused(refusal(&name, &status, rules, why)),
+            Verdict::Refused(why) => Ruling::Refused(refusal(&name, &account, (rules, whole), why)),
         };
         rulings.push(ruling);
     }
-    Judged { rulings, status, is_drawn }
+    Judged { rulings, account, is_drawn }
+}
+
+/// How many pods are available, and how many must be.
+fn numbers(status: &PodUnavailableBudgetStatus, whole: Option<Whole>) -> String {
+    let PodUnavailableBudgetStatus { current_available, desired_available, total_replicas, .. } = status;
+    match whole {
+        Some(Whole { others, expected, desired }) => {
+            let all = usize::try_from(*current_available).unwrap_or(0) + others;
+            let of_others = if others > 0 { format!(", {others} of them of other budgets,") } else { String::new() };
+            format!("{all} of {expected} are available{of_others} and {desired}")
+        }
+        None => format!("{current_available} of {total_replicas} are available and {desired_available}"),
+    }
 }
 
 /// Why a pod must stay, who uses the budget up, and what helps.
-fn refusal(name: &str, status: &PodUnavailableBudgetStatus, rules: &Rules, why: Refused) -> String {
-    let PodUnavailableBudgetStatus { current_available, desired_available, total_replicas, .. } = status;
+fn refusal(
+    name: &str,
+    status: &PodUnavailableBudgetStatus,
+    (rules, whole): (&Rules, Option<Whole>),
+    why: Refused,
+) -> String {
     let blocked = status.conditions.iter().find(|condition| condition.type_ == "Blocked");
     match (why, blocked) {
         (Refused::NotCounted, Some(blocked)) => {
@@ -269,8 +332,8 @@ fn refusal(name: &str, status: &PodUnavailableBudgetStatus, rules: &Rules, why: 
             }
             let used = if users.is_empty() { String::new() } else { format!("; used up by {}", users.join(", ")) };
             format!(
-                "{name} allows no more pods to go: {current_available} of {total_replicas} are available and {desired_available} must \
-                 be ({}){used}; try again when more are available, or change its spec",
+                "{name} allows no more pods to go: {} must be ({}){used}; try again when more are available, or change its spec",
+                numbers(status, whole),
                 rules.amount.words()
             )
         }

@@ -1,6 +1,11 @@
 //! Budgets of pods, on every replica: which hold a pod, in which namespaces the apiserver is to ask, and what it is answered.
 
+mod budget;
 mod line;
+pub(crate) mod native_budgets;
+mod others;
+pub(crate) mod views;
+mod wish;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,38 +13,41 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use berth_api::budget::MOST_CONTAINERS;
+use berth_api::names::annotation::HOLD_PREFIX;
 use berth_api::names::annotation::MIRROR_POD;
+use berth_api::v1alpha1::DistributedPodDisruptionBudget;
+use berth_api::v1alpha1::distributedpoddisruptionbudget::UnhealthyPodEvictionPolicy;
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::{ProtectedOperation, UnhealthyPodPolicy};
-use berth_kinds::podunavailablebudget::Expected;
+
 use berth_runtime::client::{self, Failed};
 use berth_runtime::events::Recorder;
 use berth_runtime::executor::Owner;
 use berth_runtime::store::pods;
-use berth_runtime::{Key, Object, Store};
+use berth_runtime::{Object, Store};
 use berth_webhook::pods::{Asks, Budgets, Change, Disruption, Disruptions, NotYet};
-use berth_workload::budget::count::is_available;
+use berth_workload::budget::count::Expected;
+use berth_workload::budget::disruption;
+use berth_workload::budget::federation::{Brings, Silence};
 use berth_workload::budget::ledger::Request;
-use berth_workload::budget::{Fault, Rules, disruption};
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::node::Node;
 use berth_workload::plan::{Deed, Event, Failure, Plan, Verb};
 use berth_workload::pod::{Metadata, Pod};
-use berth_workload::resource::PODS;
-use berth_workload::selector::Selector;
+use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, PODS};
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
-use jiff::Timestamp;
 use kube::Client;
-use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::controllers::podunavailablebudget::{BY_NAMESPACE, Reads};
+use crate::controllers::{distributedpoddisruptionbudget, podunavailablebudget};
 use crate::expected_pods::{ExpectedPods, Uncounted};
 use crate::pod_asks::{Asking, PodAsks};
 use crate::watched::Watched;
+pub(crate) use budget::{Budget, BudgetKey, Holds};
 use line::{Lines, Ruling};
+pub(crate) use others::MISSING;
+use wish::{ids, operation, replaced, request};
 
 /// How long apiservers take to go by an entry that was written.
 const KNOWN: Duration = Duration::from_secs(2);
@@ -47,8 +55,16 @@ const KNOWN: Duration = Duration::from_secs(2);
 const ACCOUNT: &str = "kruise-manager";
 /// The most budgets that hold one pod: each is a write.
 const MOST_BUDGETS: usize = 16;
+/// How often a request is tried again that crossed with another, after a while of at least and less than so many milliseconds.
+const CROSSED_TRIES: usize = 3;
+const CROSSED_LEAST: u64 = 50;
+const CROSSED_MOST: u64 = 700;
+/// What is told of an eviction that names no uid, which the webhook before this one has not given it.
+const UNBOUND: &str = "the eviction is bound to no uid of a pod, for no replica answered in time: try again";
+/// As much of a hold's reason is told.
+const LONGEST_HOLD: usize = 256;
 /// What the budgets are that were not read yet.
-const UNREAD: NotYet = NotYet("PodUnavailableBudgets");
+const UNREAD: NotYet = NotYet("budgets of pods");
 
 /// Who knows the budgets.
 pub(crate) struct PodBudgets {
@@ -63,6 +79,9 @@ pub(crate) struct PodBudgets {
     /// Our own account, which has drawn before it changes a pod.
     own_user: String,
     expected: ExpectedPods,
+    /// The stores of each kind that is worked on.
+    unavailable: OnceLock<Arc<Store<Watched<PodUnavailableBudget>>>>,
+    distributed: OnceLock<Arc<Store<Watched<DistributedPodDisruptionBudget>>>>,
     stores: OnceLock<Stores>,
     /// Where pods are told that they must stay.
     recorder: OnceLock<Recorder>,
@@ -75,43 +94,12 @@ pub(crate) struct PodBudgets {
 }
 
 struct Stores {
-    budgets: Arc<Store<Watched<PodUnavailableBudget>>>,
     pods: Arc<Store<Pod>>,
     nodes: Arc<Store<Watched<Node>>>,
 }
 
 /// Of a budget.
 type Version = Option<String>;
-
-/// Which pods a budget holds.
-#[derive(Debug)]
-pub(crate) struct Holds {
-    pub(crate) rules: Result<Rules, Fault>,
-    selector: Option<Selector>,
-}
-
-impl Holds {
-    fn of(budget: &PodUnavailableBudget) -> Self {
-        let rules = Rules::of(&budget.spec);
-        let of_target = || Selector::parse(target_selector(budget)?).ok().filter(|selector| !selector.is_empty());
-        let of_spec = || Selector::new(budget.spec.selector.as_ref()?).ok().filter(|selector| !selector.is_empty());
-        Self { rules, selector: of_spec().or_else(of_target) }
-    }
-
-    /// Whether a pod of these labels and annotations is one of the budget's, protected or not.
-    pub(crate) fn selects(&self, pod: &Metadata) -> bool {
-        self.selector.as_ref().is_some_and(|selector| selector.matches(|key| pod.label(key)))
-    }
-
-    /// Whether it protects a pod of these labels and annotations.
-    fn holds(&self, pod: &Metadata) -> bool {
-        self.selects(pod) && !self.rules.as_ref().is_ok_and(|rules| rules.ignores(pod))
-    }
-}
-
-fn target_selector(budget: &PodUnavailableBudget) -> Option<&str> {
-    budget.status.as_ref()?.ledger.as_ref()?.selector.as_deref()
-}
 
 impl PodBudgets {
     pub(crate) fn new(
@@ -122,7 +110,7 @@ impl PodBudgets {
         (fails_open, own_namespace): (bool, &str),
     ) -> Arc<Self> {
         let own_user = format!("system:serviceaccount:{own_namespace}:{ACCOUNT}");
-        let (stores, recorder, holds, lines, written) = Default::default();
+        let (unavailable, distributed, stores, recorder, holds, lines, written) = Default::default();
         let expected = ExpectedPods::new(client.clone());
         Arc::new_cyclic(|this| Self {
             this: this.clone(),
@@ -133,6 +121,8 @@ impl PodBudgets {
             fails_open,
             own_user,
             expected,
+            unavailable,
+            distributed,
             stores,
             recorder,
             holds,
@@ -141,15 +131,82 @@ impl PodBudgets {
         })
     }
 
-    /// By these stores; to be called once.
-    pub(crate) fn follow(self: &Arc<Self>, reads: &Reads) {
-        let stores = Stores { budgets: reads.budgets.clone(), pods: reads.pods.clone(), nodes: reads.nodes.clone() };
-        if self.stores.set(stores).is_err() || !self.is_asked() {
-            return;
-        }
-        self.asks.ask(self.clone());
+    /// Budgets of the peer's kind; to be called once.
+    pub(crate) fn follow_unavailable(self: &Arc<Self>, reads: &podunavailablebudget::Reads) {
+        // A second one would be a mistake that the first call's value hides.
+        let _ = self.unavailable.set(reads.budgets.clone());
+        self.follow(&reads.pods, &reads.nodes);
         let asks = self.asks.clone();
         reads.budgets.on_change(move |_| asks.changed());
+    }
+
+    /// Budgets that federate others; to be called once.
+    pub(crate) fn follow_distributed(self: &Arc<Self>, reads: &distributedpoddisruptionbudget::Reads) {
+        let _ = self.distributed.set(reads.budgets.clone());
+        self.follow(&reads.pods, &reads.nodes);
+        let asks = self.asks.clone();
+        reads.budgets.on_change(move |_| asks.changed());
+    }
+
+    /// By what `explain` has read.
+    pub(crate) fn look_at(&self, reads: &distributedpoddisruptionbudget::Reads) {
+        let _ = self.distributed.set(reads.budgets.clone());
+        let _ = self.unavailable.set(reads.unavailable.clone());
+    }
+
+    /// What each of the budgets that one names brings now.
+    ///
+    /// # Errors
+    /// The apiserver did not answer.
+    pub(crate) async fn others_of(
+        &self,
+        budget: &Arc<DistributedPodDisruptionBudget>,
+    ) -> Result<Vec<Result<Brings, Silence>>, NotYet> {
+        let budget = Budget::Distributed(budget.clone());
+        others::read(&self.client, budget.federation(), &budget.shared()).await
+    }
+
+    fn follow(self: &Arc<Self>, pods: &Arc<Store<Pod>>, nodes: &Arc<Store<Watched<Node>>>) {
+        let is_first = self.stores.set(Stores { pods: pods.clone(), nodes: nodes.clone() }).is_ok();
+        if is_first && self.is_asked() {
+            self.asks.ask(self.clone());
+        }
+    }
+
+    /// Whether all budgets are known.
+    fn is_synced(&self) -> bool {
+        let (unavailable, distributed) = (self.unavailable.get(), self.distributed.get());
+        unavailable.is_none_or(|store| store.is_synced()) && distributed.is_none_or(|store| store.is_synced())
+    }
+
+    fn has_budgets(&self) -> bool {
+        let (unavailable, distributed) = (self.unavailable.get(), self.distributed.get());
+        unavailable.is_some_and(|store| !store.is_empty()) || distributed.is_some_and(|store| !store.is_empty())
+    }
+
+    /// The budgets of a namespace that are not being deleted.
+    pub(crate) fn in_namespace(&self, namespace: &str) -> Vec<Budget> {
+        let unavailable =
+            self.unavailable.get().map(|store| store.by_index(&podunavailablebudget::BY_NAMESPACE, namespace));
+        let distributed = self
+            .distributed
+            .get()
+            .map(|store| store.by_index(&distributedpoddisruptionbudget::BY_NAMESPACE, namespace));
+        let unavailable = unavailable.into_iter().flatten().filter(|budget| !budget.terminating());
+        let distributed = distributed.into_iter().flatten().filter(|budget| !budget.terminating());
+        let unavailable = unavailable.map(|budget| Budget::Unavailable(budget.0.clone()));
+        unavailable.chain(distributed.map(|budget| Budget::Distributed(budget.0.clone()))).collect()
+    }
+
+    /// A budget as a store has it.
+    fn stored(&self, BudgetKey { resource, key }: &BudgetKey) -> Option<Budget> {
+        if *resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS {
+            let budget = self.distributed.get()?.get(&key.namespace, &key.name)?;
+            Some(Budget::Distributed(budget.0.clone()))
+        } else {
+            let budget = self.unavailable.get()?.get(&key.namespace, &key.name)?;
+            Some(Budget::Unavailable(budget.0.clone()))
+        }
     }
 
     /// The apiserver.
@@ -185,9 +242,10 @@ impl PodBudgets {
     }
 
     /// What a budget holds.
-    pub(crate) fn holds(&self, budget: &PodUnavailableBudget) -> Arc<Holds> {
-        let uid = budget.metadata.uid.clone().unwrap_or_default();
-        let version = budget.metadata.resource_version.clone();
+    pub(crate) fn holds(&self, budget: &Budget) -> Arc<Holds> {
+        let metadata = budget.metadata();
+        let uid = metadata.uid.clone().unwrap_or_default();
+        let version = metadata.resource_version.clone();
         let mut known = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
         match known.get(&uid) {
             Some((of, holds)) if *of == version => holds.clone(),
@@ -204,17 +262,16 @@ impl PodBudgets {
         self.holds.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
 
-    /// The budgets that hold a pod, by name: always in this order they are drawn from.
-    fn holding(&self, stores: &Stores, pod: &Metadata) -> Vec<Key> {
-        let all = stores.budgets.by_index(&BY_NAMESPACE, &pod.namespace);
-        let holding = all.iter().filter(|budget| !budget.terminating() && self.holds(&budget.0).holds(pod));
-        let mut keys: Vec<_> = holding.map(|budget| Key::of(&**budget)).collect();
+    /// The budgets that hold a pod: always in this order they are drawn from.
+    fn holding(&self, pod: &Metadata) -> Vec<BudgetKey> {
+        let all = self.in_namespace(&pod.namespace);
+        let mut keys: Vec<_> = all.iter().filter(|budget| self.holds(budget).holds(pod)).map(Budget::key).collect();
         keys.sort();
         keys
     }
 
     async fn draw_from_all(&self, disruption: Disruption) -> Result<Option<String>, NotYet> {
-        let stores = self.stores.get().filter(|stores| stores.budgets.is_synced()).ok_or(UNREAD)?;
+        let stores = self.stores.get().filter(|_| self.is_synced()).ok_or(UNREAD)?;
         let Some(pod) = self.pod(&disruption).await? else { return Ok(None) };
         let is_another = disruption.uid.as_ref().is_some_and(|uid| **uid != *pod.metadata.uid);
         let is_mirror = pod.metadata.annotation(MIRROR_POD).is_some();
@@ -225,7 +282,18 @@ impl PodBudgets {
         if let Some(new) = &disruption.new {
             request.container_ids = replaced(&pod, new);
         }
-        let refusal = self.draw_for(stores, &pod, &request, disruption.is_dry_run).await?;
+        let is_held = || !self.holding(&pod.metadata).is_empty();
+        let refused = match disruption.change {
+            // A grant is for one pod, and by the time this one is carried out its name may be another's.
+            Change::Evict if disruption.uid.is_none() && is_held() => Some(UNBOUND.to_owned()),
+            // What the apiserver would refuse after us must not be drawn.
+            Change::Evict if is_held() => self.refused_natively(&pod).await?,
+            _ => None,
+        };
+        let refusal = match refused {
+            Some(refused) => Some(refused),
+            None => self.draw_for(&pod, &request, disruption.is_dry_run).await?,
+        };
         if let Some(refusal) = refusal.as_ref().filter(|_| !disruption.is_dry_run) {
             self.tell(&pod, request.operation, refusal);
         }
@@ -249,55 +317,102 @@ impl PodBudgets {
     }
 
     /// Draws from all budgets that hold the pod; `Some` says why it must stay.
-    async fn draw_for(
-        &self,
-        stores: &Stores,
-        pod: &Pod,
-        request: &Request,
-        is_dry_run: bool,
-    ) -> Result<Option<String>, NotYet> {
-        let mut drawn = Vec::new();
-        let holding = self.holding(stores, &pod.metadata);
+    async fn draw_for(&self, pod: &Pod, request: &Request, is_dry_run: bool) -> Result<Option<String>, NotYet> {
+        let holding = self.holding(&pod.metadata);
         if holding.len() > MOST_BUDGETS {
-            return Ok(Some(format!(
-                "more than {MOST_BUDGETS} PodUnavailableBudgets hold the pod: delete some of them"
-            )));
+            return Ok(Some(format!("more than {MOST_BUDGETS} budgets hold the pod: delete some of them")));
         }
-        for key in holding {
-            match self.draw_one(&key, request, is_dry_run).await? {
-                Ruling::Free => {}
-                Ruling::Drawn => drawn.push(key),
-                Ruling::Refused(_) if request.operation == ProtectedOperation::Delete && self.is_garbage(pod).await => {
-                }
-                Ruling::Refused(message) => {
-                    for key in drawn {
-                        self.withdraw(&key, request).await;
-                    }
-                    return Ok(Some(message));
+        if holding.iter().any(|budget| budget.resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS)
+            && let Some(hold) = hold(&pod.metadata)
+        {
+            return Ok(Some(hold));
+        }
+        let mut tries = 0;
+        loop {
+            match self.draw_together(&holding, pod, request, is_dry_run).await? {
+                Together::Granted => return Ok(None),
+                Together::Refused(message) => return Ok(Some(message)),
+                Together::Crossed(message) if tries >= CROSSED_TRIES => return Ok(Some(message)),
+                Together::Crossed(_) => {
+                    tries += 1;
+                    // Whoever crossed waits as well, and not as long.
+                    let wait = fastrand::u64(CROSSED_LEAST..CROSSED_MOST);
+                    tokio::time::sleep(Duration::from_millis(wait)).await;
                 }
             }
         }
-        Ok(None)
+    }
+
+    /// Draws from each of these budgets, or from none.
+    async fn draw_together(
+        &self,
+        holding: &[BudgetKey],
+        pod: &Pod,
+        request: &Request,
+        is_dry_run: bool,
+    ) -> Result<Together, NotYet> {
+        let mut drawn = Vec::new();
+        for key in holding {
+            let is_federated = self.stored(key).is_some_and(|budget| !budget.federation().is_empty());
+            // Each try has an entry of its own: what is taken back must not be what another try stands on.
+            let request =
+                Request { grant: is_federated.then(|| format!("{:016x}", fastrand::u64(..))), ..request.clone() };
+            match self.draw_one(key, pod, &request, is_dry_run).await? {
+                Ruling::Free => {}
+                Ruling::Drawn => drawn.push((key, request)),
+                Ruling::Refused(_) if request.operation == ProtectedOperation::Delete && self.is_garbage(pod).await => {
+                }
+                Ruling::Refused(message) => {
+                    self.take_back(drawn).await;
+                    return Ok(Together::Refused(message));
+                }
+            }
+        }
+        if is_dry_run {
+            return Ok(Together::Granted);
+        }
+        // With all standing, each is looked at once more: of two that exclude each other, one sees the other.
+        for (key, request) in drawn.iter().filter(|(_, request)| request.grant.is_some()) {
+            match self.confirm(key, request).await {
+                Ok(None) => {}
+                Ok(Some(message)) => {
+                    self.take_back(drawn).await;
+                    return Ok(Together::Crossed(message));
+                }
+                Err(not_yet) => {
+                    self.take_back(drawn).await;
+                    return Err(not_yet);
+                }
+            }
+        }
+        Ok(Together::Granted)
+    }
+
+    /// Takes back what was drawn for a request that is refused.
+    async fn take_back(&self, drawn: Vec<(&BudgetKey, Request)>) {
+        for (key, request) in drawn {
+            self.withdraw(key, &request).await;
+        }
     }
 
     /// The plan without the steps that would take a pod out of service which a budget holds; and those, as failures. What is left is
     /// drawn: in one write for each budget, before anything is done to a pod.
     pub(crate) async fn admitted<'a>(&self, plan: Cow<'a, Plan>, owner: &Owner) -> (Cow<'a, Plan>, Vec<Failure>) {
-        let Some(stores) = self.stores.get().filter(|stores| !stores.budgets.is_empty()) else {
+        let Some(stores) = self.stores.get().filter(|_| self.has_budgets()) else {
             return (plan, Vec::new());
         };
         let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
         let asked = steps.filter_map(|step| {
             let (target, operation) = disruption::of_step(step).filter(|(_, operation)| self.asks_for(*operation))?;
             let pod = stores.pods.get(&target.namespace, &target.name)?;
-            if *pod.metadata.uid != *target.uid || self.holding(stores, &pod.metadata).is_empty() {
+            if *pod.metadata.uid != *target.uid || self.holding(&pod.metadata).is_empty() {
                 return None;
             }
             let holder = format!("{} {}/{}", owner.resource.kind, owner.namespace, owner.name);
             let mut request = request(stores, &pod, operation, holder);
             let replaced = disruption::replaced(step);
             request.container_ids = ids(&pod, |name| replaced.contains(name));
-            Some(self.draw_by(stores, pod, request))
+            Some(self.draw_by(pod, request))
         });
         let refused: BTreeMap<_, _> = join_all(asked).await.into_iter().flatten().collect();
         if refused.is_empty() {
@@ -320,8 +435,8 @@ impl PodBudgets {
     }
 
     /// Draws for a workload of ours; the uid of the pod and why, where it must stay.
-    async fn draw_by(&self, stores: &Stores, pod: Arc<Pod>, request: Request) -> Option<(String, Failure)> {
-        let refusal = match self.draw_for(stores, &pod, &request, false).await {
+    async fn draw_by(&self, pod: Arc<Pod>, request: Request) -> Option<(String, Failure)> {
+        let refusal = match self.draw_for(&pod, &request, false).await {
             Ok(refusal) => refusal?,
             Err(not_yet) => not_yet.to_string(),
         };
@@ -350,24 +465,21 @@ impl PodBudgets {
     }
 
     /// How many pods are expected now.
-    async fn total(&self, budget: &PodUnavailableBudget, holds: &Holds) -> Result<usize, Uncounted> {
-        let namespace = budget.metadata.namespace.as_deref().unwrap_or_default();
+    async fn total(&self, budget: &Budget, holds: &Holds) -> Result<usize, Uncounted> {
         if let Some(total) = holds.rules.as_ref().ok().and_then(|rules| rules.total) {
             return Ok(total);
         }
-        let all = self.stores.get().map(|stores| stores.pods.by_index(&pods::BY_NAMESPACE, namespace));
+        let namespace = budget.metadata().namespace.clone().unwrap_or_default();
+        let all = self.stores.get().map(|stores| stores.pods.by_index(&pods::BY_NAMESPACE, &namespace));
         self.wanted(budget, holds, &all.unwrap_or_default()).await.map(|expected| expected.total)
     }
 
     /// How many pods the workload of a budget wants, or those of its pods, of all pods of its namespace.
-    pub(crate) async fn wanted(
-        &self,
-        budget: &PodUnavailableBudget,
-        holds: &Holds,
-        all: &[Arc<Pod>],
-    ) -> Result<Expected, Uncounted> {
-        let namespace = budget.metadata.namespace.as_deref().unwrap_or_default();
-        if let Some(target) = &budget.spec.target_ref {
+    pub(crate) async fn wanted(&self, budget: &Budget, holds: &Holds, all: &[Arc<Pod>]) -> Result<Expected, Uncounted> {
+        let namespace = budget.metadata().namespace.as_deref().unwrap_or_default();
+        if let Budget::Unavailable(budget) = budget
+            && let Some(target) = &budget.spec.target_ref
+        {
             return self.expected.of_target(namespace, target).await;
         }
         let members: Vec<_> = all.iter().filter(|pod| holds.holds(&pod.metadata)).cloned().collect();
@@ -376,57 +488,20 @@ impl PodBudgets {
     }
 }
 
-/// What is to befall the pod. Resources that restart a container change the pod like its image does.
-fn operation(disruption: &Disruption) -> ProtectedOperation {
-    match disruption.change {
-        Change::Delete => ProtectedOperation::Delete,
-        Change::Evict => ProtectedOperation::Evict,
-        Change::Update => ProtectedOperation::Update,
-        Change::Resize if disruption.new.as_ref().is_some_and(restarts_by_resize) => ProtectedOperation::Update,
-        Change::Resize => ProtectedOperation::Resize,
-    }
+/// What all budgets of a pod together say.
+enum Together {
+    Granted,
+    /// One of them says no.
+    Refused(String),
+    /// Each says yes, and budgets that name each other would have let too many go.
+    Crossed(String),
 }
 
-/// Whether a container of the pod is restarted for other resources, as its spec says. Which resource changes is not looked at.
-fn restarts_by_resize(pod: &Value) -> bool {
-    let containers = ["containers", "initContainers"].into_iter();
-    let mut containers = containers.flat_map(|list| pod["spec"][list].as_array().into_iter().flatten());
-    let restarts = |container: &Value| {
-        let mut policies = container["resizePolicy"].as_array().into_iter().flatten();
-        policies.any(|policy| policy["restartPolicy"] == "RestartContainer")
-    };
-    containers.any(restarts)
-}
-
-/// The containers that run and get another image, by id.
-fn replaced(pod: &Pod, new: &Value) -> Vec<String> {
-    let image = |name: &str| {
-        let lists = ["containers", "initContainers"].into_iter();
-        let mut all = lists.flat_map(|list| new["spec"][list].as_array().into_iter().flatten());
-        all.find(|container| container["name"] == name).and_then(|container| container["image"].as_str())
-    };
-    ids(pod, |name| pod.container(name).is_some_and(|old| image(name).is_some_and(|new| *new != *old.image)))
-}
-
-/// The ids of these containers of the pod.
-fn ids(pod: &Pod, is_its: impl Fn(&str) -> bool) -> Vec<String> {
-    let statuses = pod.status.container_statuses.iter().chain(&pod.status.init_container_statuses);
-    let ids = statuses.filter(|status| is_its(&status.name) && !status.container_id.is_empty());
-    ids.map(|status| status.container_id.to_string()).take(MOST_CONTAINERS).collect()
-}
-
-/// What somebody wants of a pod.
-fn request(stores: &Stores, pod: &Pod, operation: ProtectedOperation, holder: String) -> Request {
-    let has_node = !stores.nodes.is_synced() || stores.nodes.get("", &pod.spec.node_name).is_some();
-    Request {
-        pod: pod.metadata.name.to_string(),
-        uid: pod.metadata.uid.to_string(),
-        operation,
-        holder,
-        is_available: is_available(pod, has_node, Timestamp::now()),
-        generation: operation.is_change().then_some(pod.metadata.generation),
-        container_ids: Vec::new(),
-    }
+/// Why somebody has it that the pod stays.
+fn hold(pod: &Metadata) -> Option<String> {
+    let (key, why) = pod.annotations.iter().find(|(key, _)| key.starts_with(HOLD_PREFIX))?;
+    let why: String = why.chars().take(LONGEST_HOLD).collect();
+    Some(format!("annotation {key} holds pod {}: {why}; try again when it is gone", pod.name))
 }
 
 impl Budgets for PodBudgets {
@@ -437,16 +512,21 @@ impl Budgets for PodBudgets {
 
 impl Asking for PodBudgets {
     fn add_to(&self, asks: &mut Asks) -> bool {
-        let Some(stores) = self.stores.get().filter(|stores| stores.budgets.is_synced()) else { return false };
-        let all = stores.budgets.all();
-        let named =
-            all.iter().map(|budget| budget.namespace()).filter(|namespace| !self.protected.contains(*namespace));
-        let holds_unready = |budget: &Arc<Watched<PodUnavailableBudget>>| {
-            budget.0.spec.unhealthy_pod_policy == UnhealthyPodPolicy::IfHealthyBudget
-        };
+        if self.stores.get().is_none() || !self.is_synced() {
+            return false;
+        }
+        let unavailable = self.unavailable.get().map(|store| store.all()).unwrap_or_default();
+        let distributed = self.distributed.get().map(|store| store.all()).unwrap_or_default();
+        let unready =
+            unavailable.iter().any(|budget| budget.0.spec.unhealthy_pod_policy == UnhealthyPodPolicy::IfHealthyBudget)
+                || distributed.iter().any(|budget| {
+                    budget.0.spec.unhealthy_pod_eviction_policy == UnhealthyPodEvictionPolicy::IfHealthyBudget
+                });
+        let namespaces = unavailable.iter().map(|budget| budget.namespace());
+        let namespaces = namespaces.chain(distributed.iter().map(|budget| budget.namespace()));
         asks.disruptions = Disruptions {
-            namespaces: named.map(str::to_owned).collect(),
-            unready: all.iter().any(holds_unready),
+            namespaces: namespaces.filter(|one| !self.protected.contains(*one)).map(str::to_owned).collect(),
+            unready,
             fails_open: self.fails_open,
             changes_but_by: self.gates.has(Gate::PodUnavailableBudgetUpdate).then(|| self.own_user.clone()),
         };

@@ -117,6 +117,8 @@ pub(crate) fn is_of_free_workload(
 #[derive(Deserialize, Default, PartialEq)]
 struct Metadata<'a> {
     #[serde(borrow, default)]
+    namespace: Cow<'a, str>,
+    #[serde(borrow, default)]
     name: Cow<'a, str>,
     #[serde(borrow, default)]
     annotations: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
@@ -153,12 +155,13 @@ fn validated(object: &str) -> Value {
     // A template is judged by the apiserver, and as a tree it would take much memory.
     let template = kinds::named(&kind).and_then(|kind| kind.template?.split('.').nth(1));
     spec.retain(|field, _| Some(&**field) != template);
-    let Metadata { name, annotations } = metadata.of_ours();
+    let Metadata { namespace, name, annotations } = metadata.of_ours();
     let spec = spec.into_iter().map(|(field, text)| {
         // A number that no reader takes is one of the schema's to refuse.
         (field.into_owned(), serde_json::from_str(text.get()).unwrap_or_default())
     });
-    json!({"kind": kind, "metadata": {"name": name, "annotations": annotations}, "spec": Value::Object(spec.collect())})
+    let metadata = json!({"namespace": namespace, "name": name, "annotations": annotations});
+    json!({"kind": kind, "metadata": metadata, "spec": Value::Object(spec.collect())})
 }
 
 /// A pod template that only the apiserver can judge.

@@ -12,6 +12,7 @@ pub mod launch;
 pub mod lifecycle;
 pub mod merge_patch;
 pub mod namespace;
+pub mod native_budget;
 pub mod node;
 pub mod ordinals;
 pub mod owner;

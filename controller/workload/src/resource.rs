@@ -51,6 +51,11 @@ pub const STATEFUL_SETS: Resource = Resource::of(&kinds::STATEFUL_SET);
 pub const PERSISTENT_POD_STATES: Resource = Resource::of(&kinds::PERSISTENT_POD_STATE);
 /// PodUnavailableBudgets.
 pub const POD_UNAVAILABLE_BUDGETS: Resource = Resource::of(&kinds::POD_UNAVAILABLE_BUDGET);
+/// DistributedPodDisruptionBudgets.
+pub const DISTRIBUTED_POD_DISRUPTION_BUDGETS: Resource = Resource::of(&kinds::DISTRIBUTED_POD_DISRUPTION_BUDGET);
+/// Kubernetes' own budgets.
+pub const POD_DISRUPTION_BUDGETS: Resource =
+    Resource::new("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget");
 /// SidecarSets.
 pub const SIDECAR_SETS: Resource = Resource::of(&kinds::SIDECAR_SET);
 /// Advanced DaemonSets.

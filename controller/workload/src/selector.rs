@@ -1,9 +1,10 @@
 //! Label selectors: what they match, and how they are written in one line.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use berth_api::validation::is_label_key;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
 /// A label selector that has been checked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -98,6 +99,55 @@ impl Selector {
                 Operator::DoesNotExist => value.is_none(),
             }
         })
+    }
+
+    /// Whether it is certain, by what both ask of one label, that no object matches both.
+    pub fn excludes(&self, other: &Self) -> bool {
+        let pairs = self.0.iter().flat_map(|one| other.0.iter().map(move |two| (one, two)));
+        pairs.into_iter().any(|(one, two)| one.key == two.key && (one.contradicts(two) || two.contradicts(one)))
+    }
+}
+
+/// As specs have it.
+impl From<&Selector> for LabelSelector {
+    fn from(selector: &Selector) -> Self {
+        let (equal, others): (Vec<_>, Vec<_>) =
+            selector.0.iter().partition(|requirement| requirement.operator == Operator::Equals);
+        let operator = |operator| match operator {
+            Operator::Equals | Operator::In => "In",
+            Operator::NotIn => "NotIn",
+            Operator::Exists => "Exists",
+            Operator::DoesNotExist => "DoesNotExist",
+        };
+        let labels = equal.into_iter().map(|Requirement { key, values, .. }| (key.clone(), values.concat()));
+        let expressions = others.into_iter().map(|requirement| LabelSelectorRequirement {
+            key: requirement.key.clone(),
+            operator: operator(requirement.operator).to_owned(),
+            values: Some(requirement.values.clone()).filter(|values| !values.is_empty()),
+        });
+        let labels: BTreeMap<_, _> = labels.collect();
+        let expressions: Vec<_> = expressions.collect();
+        Self {
+            match_labels: Some(labels).filter(|labels| !labels.is_empty()),
+            match_expressions: Some(expressions).filter(|expressions| !expressions.is_empty()),
+        }
+    }
+}
+
+impl Requirement {
+    /// Whether no value of the label is right for both; to be asked both ways.
+    fn contradicts(&self, other: &Self) -> bool {
+        let is_listed = |values: &[String], value: &String| values.contains(value);
+        match (self.operator, other.operator) {
+            (Operator::Equals | Operator::In, Operator::Equals | Operator::In) => {
+                !self.values.iter().any(|value| is_listed(&other.values, value))
+            }
+            (Operator::Equals | Operator::In, Operator::NotIn) => {
+                self.values.iter().all(|value| is_listed(&other.values, value))
+            }
+            (Operator::Equals | Operator::In | Operator::Exists, Operator::DoesNotExist) => true,
+            _ => false,
+        }
     }
 }
 

@@ -9,6 +9,7 @@ mod broadcastjob;
 mod cloneset;
 mod containerrecreaterequest;
 mod daemonset;
+mod distributedpoddisruptionbudget;
 mod imagelistpulljob;
 mod imagepulljob;
 mod nodeimage;
@@ -23,9 +24,9 @@ use serde_json::Value;
 use crate::conversion::{self, Mapping};
 use crate::crd::Schema;
 use crate::names::{GROUP, POLICY_GROUP, V1ALPHA1, V1BETA1};
-use crate::v1beta1;
 use crate::validation::{self, Violation};
 use crate::weight::Limits;
+use crate::{v1alpha1, v1beta1};
 
 /// A kind, as far as the running programs ask about it.
 #[derive(Clone, Copy)]
@@ -121,6 +122,22 @@ pub const DAEMON_SET: Kind = Kind {
     faults: validation::of_daemon_set,
 };
 
+/// DistributedPodDisruptionBudget.
+pub const DISTRIBUTED_POD_DISRUPTION_BUDGET: Kind = Kind {
+    group: POLICY_GROUP,
+    kind: "DistributedPodDisruptionBudget",
+    plural: "distributedpoddisruptionbudgets",
+    namespaced: true,
+    stored: Version::V1Alpha1,
+    older: &[],
+    read: read::<v1alpha1::DistributedPodDisruptionBudget>,
+    limits: Limits::of_specs,
+    template: None,
+    owns: &["poddisruptionbudgets"],
+    mapping: Mapping::SAME,
+    faults: validation::of_distributed_pod_disruption_budget,
+};
+
 /// ImageListPullJob.
 pub const IMAGE_LIST_PULL_JOB: Kind = Kind {
     group: GROUP,
@@ -197,7 +214,7 @@ pub const POD_UNAVAILABLE_BUDGET: Kind = Kind {
     read: read::<v1beta1::PodUnavailableBudget>,
     limits: Limits::of_specs,
     template: None,
-    owns: &[],
+    owns: &["poddisruptionbudgets"],
     mapping: conversion::podunavailablebudget::MAPPING,
     faults: validation::of_pod_unavailable_budget,
 };
@@ -235,11 +252,12 @@ pub const STATEFUL_SET: Kind = Kind {
 };
 
 /// Each kind with what its definition is made of, in the order of their names, in which messages list them.
-pub(crate) const TABLE: [(Kind, Schema); 11] = [
+pub(crate) const TABLE: [(Kind, Schema); 12] = [
     (BROADCAST_JOB, broadcastjob::SCHEMA),
     (CLONE_SET, cloneset::SCHEMA),
     (CONTAINER_RECREATE_REQUEST, containerrecreaterequest::SCHEMA),
     (DAEMON_SET, daemonset::SCHEMA),
+    (DISTRIBUTED_POD_DISRUPTION_BUDGET, distributedpoddisruptionbudget::SCHEMA),
     (IMAGE_LIST_PULL_JOB, imagelistpulljob::SCHEMA),
     (IMAGE_PULL_JOB, imagepulljob::SCHEMA),
     (NODE_IMAGE, nodeimage::SCHEMA),

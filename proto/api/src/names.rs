@@ -129,6 +129,10 @@ pub mod annotation {
     pub const PUB_PROTECT_TOTAL_REPLICAS: &str = "pub.kruise.io/protect-total-replicas";
     /// On a pod, `"true"`: no PodUnavailableBudget protects it.
     pub const PUB_NO_PROTECT: &str = "pub.kruise.io/no-protect";
+    /// *Berth.* On a PodUnavailableBudget, `"true"`: it keeps a PodDisruptionBudget of its name for those who read no other.
+    pub const MIRROR_PDB: &str = "policy.kruise.io/mirror-pdb";
+    /// *Berth.* On a pod that a DistributedPodDisruptionBudget holds, any annotation with this prefix: it must stay. The value says why.
+    pub const HOLD_PREFIX: &str = "hold.policy.kruise.io/";
     /// On a pod: the PersistentPodState that says where it runs.
     pub const INJECTED_PERSISTENT_POD_STATE: &str = "kruise.io/injected-persistent-pod-state";
     /// *Berth.* On a PersistentPodState: pods whose records are dropped, separated by commas, or `*`.
@@ -229,6 +233,12 @@ pub mod condition {
     pub const BLOCKED: &str = "Blocked";
     /// *Berth.* On PodUnavailableBudgets: whether the apiserver asks before pods are taken out of service.
     pub const ENFORCED: &str = "Enforced";
+    /// *Berth.* On DistributedPodDisruptionBudgets: whether one of its own pods may be taken out of service.
+    pub const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
+    /// *Berth.* On DistributedPodDisruptionBudgets that name others: whether it is known what those have.
+    pub const FEDERATED: &str = "Federated";
+    /// *Berth.* On budgets that keep a PodDisruptionBudget: whether they do.
+    pub const CHILD_PDB: &str = "ChildPDB";
     /// On pods: whether the latest containers of its SidecarSets differ from the pod's in images alone. The message has it by name of
     /// the SidecarSet.
     pub const SIDECARSET_UPGRADABLE: &str = "SidecarSetUpgradable";

@@ -214,6 +214,22 @@ pub(crate) fn of_pod_unavailable_budget(object: &Value) -> Vec<Violation> {
     found.0
 }
 
+/// The faults of a DistributedPodDisruptionBudget.
+pub(crate) fn of_distributed_pod_disruption_budget(object: &Value) -> Vec<Violation> {
+    let mut found = Violations(Vec::new());
+    found.selector("spec.selector", at(object, "spec.selector"));
+    let metadata = |name| at(object, &format!("metadata.{name}")).and_then(Value::as_str).unwrap_or_default();
+    let (namespace, name) = (metadata("namespace"), metadata("name"));
+    for (index, member) in list(at(object, "spec.federation")) {
+        let is_of_its_kind = ["", "DistributedPodDisruptionBudget"].contains(&text(member, "kind"));
+        if is_of_its_kind && text(member, "namespace") == namespace && text(member, "name") == name {
+            let message = "is the budget itself: remove it, for its own pods count anyway";
+            found.add(&format!("spec.federation[{index}].name"), name, message);
+        }
+    }
+    found.0
+}
+
 /// The faults of a DaemonSet.
 pub(crate) fn of_daemon_set(object: &Value) -> Vec<Violation> {
     let mut found = Violations(Vec::new());

@@ -31,7 +31,7 @@ impl Type {
 }
 
 /// The types of all versions of all kinds.
-const TYPES: [Type; 22] = [
+const TYPES: [Type; 23] = [
     Type::of::<v1alpha1::BroadcastJob>("BroadcastJob", Version::V1Alpha1),
     Type::of::<v1beta1::BroadcastJob>("BroadcastJob", Version::V1Beta1),
     Type::of::<v1alpha1::CloneSet>("CloneSet", Version::V1Alpha1),
@@ -49,6 +49,7 @@ const TYPES: [Type; 22] = [
     Type::of::<v1alpha1::PersistentPodState>("PersistentPodState", Version::V1Alpha1),
     Type::of::<v1beta1::PersistentPodState>("PersistentPodState", Version::V1Beta1),
     Type::of::<v1alpha1::PodUnavailableBudget>("PodUnavailableBudget", Version::V1Alpha1),
+    Type::of::<v1alpha1::DistributedPodDisruptionBudget>("DistributedPodDisruptionBudget", Version::V1Alpha1),
     Type::of::<v1beta1::PodUnavailableBudget>("PodUnavailableBudget", Version::V1Beta1),
     Type::of::<v1alpha1::SidecarSet>("SidecarSet", Version::V1Alpha1),
     Type::of::<v1beta1::SidecarSet>("SidecarSet", Version::V1Beta1),

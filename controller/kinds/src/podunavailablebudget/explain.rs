@@ -1,10 +1,11 @@
 //! What a budget has, and who uses it up, in words.
 
+use berth_workload::budget::count::Unknown;
 use berth_workload::budget::{Fault, Rules};
 use berth_workload::plan::Waiting;
 use jiff::Timestamp;
 
-use super::{Snapshot, Unknown};
+use super::Snapshot;
 use crate::podunavailablebudget::status;
 
 /// How many pods it has and must keep, then each pod that uses it up, since when and by whom.
@@ -16,7 +17,7 @@ pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {
             return vec![of_all(format!("{field} {message}; until then its pods are refused"))];
         }
     };
-    if let Err(Unknown { message }) = &snapshot.expected {
+    if let Err(Unknown { message }) = &snapshot.view.expected {
         return vec![of_all(format!("its pods are refused, for how many are expected is not known: {message}"))];
     }
     let next = status(snapshot, now);

@@ -6,20 +6,20 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use berth_api::v1beta1::PodUnavailableBudget;
-use berth_api::v1beta1::podunavailablebudget::LedgerEntry;
 use berth_workload::budget::Rules;
-use berth_workload::budget::count::is_available;
-use berth_workload::plan::{Event, Plan};
-use berth_workload::pod::Pod;
-use berth_workload::selector::Selector;
-use jiff::{SignedDuration, Timestamp};
+use berth_workload::budget::child::{self, Wanted, Without};
+use berth_workload::budget::count::{Unknown, View};
+use berth_workload::native_budget::NativeBudget;
+use berth_workload::plan::{Event, Plan, Step};
+use berth_workload::resource::POD_UNAVAILABLE_BUDGETS;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 pub use explain::explain;
+use status::is_blocked;
 pub use status::{is_urgent, status};
 
 /// All that a decision about one budget reads.
@@ -27,84 +27,56 @@ pub use status::{is_urgent, status};
 pub struct Snapshot {
     /// The budget.
     pub budget: Arc<PodUnavailableBudget>,
-    /// How many pods are expected, and whose they are; or why nobody knows.
-    pub expected: Result<Expected, Unknown>,
-    /// All pods of its namespace that it may hold, those that it ignores among them.
-    pub pods: Vec<Arc<Pod>>,
-    /// The nodes of those pods that are there.
-    pub nodes: Vec<String>,
-    /// The version of pods that all this was seen at.
-    pub position: String,
-    /// For how long each entry of the ledger has been seen, those first seen now by zero.
-    pub seen_for: Vec<Duration>,
-    /// After how long nothing can come of an entry any more.
-    pub patience: Duration,
+    /// What is counted.
+    pub view: View,
     /// Why the apiserver does not ask before pods are taken out of service; `None` if it does.
     pub unenforced: Option<String>,
-}
-
-/// How many pods are expected, and whose.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Expected {
-    /// How many.
-    pub total: usize,
-    /// Which, where a workload says it.
-    pub selector: Option<Selector>,
-}
-
-/// Why nobody knows how many pods are expected.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unknown {
-    /// What is wrong, and the remedy.
-    pub message: String,
-}
-
-impl Snapshot {
-    /// The pods that it holds.
-    pub fn members<'a>(&'a self, rules: &'a Rules, expected: &'a Expected) -> impl Iterator<Item = &'a Arc<Pod>> {
-        let selector = rules.selector.as_ref().or(expected.selector.as_ref());
-        let is_selected = move |pod: &Pod| selector.is_some_and(|all| all.matches(|key| pod.metadata.label(key)));
-        self.pods.iter().filter(move |pod| is_selected(pod) && !rules.ignores(&pod.metadata))
-    }
-
-    fn is_available(&self, pod: &Pod, now: Timestamp) -> bool {
-        let has_node = self.nodes.iter().any(|node| **node == *pod.spec.node_name);
-        is_available(pod, has_node, now)
-    }
-
-    /// The entries of its ledger, with whether nothing can come of them any more.
-    fn entries(&self) -> impl Iterator<Item = (&LedgerEntry, bool)> {
-        let ledger = self.budget.status.iter().flat_map(|status| &status.ledger).flat_map(|ledger| &ledger.entries);
-        ledger.zip(&self.seen_for).map(|(entry, seen_for)| (entry, *seen_for >= self.patience))
-    }
-
-    fn by_name(&self) -> BTreeMap<&str, &Arc<Pod>> {
-        self.pods.iter().map(|pod| (&*pod.metadata.name, pod)).collect()
-    }
+    /// The native budget of its name.
+    pub child: Option<Arc<NativeBudget>>,
+    /// Whether it is to keep one.
+    pub keeps: Result<(), Without>,
 }
 
 /// What is to be told, and when to look again: all that is written is the status.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let mut plan = Plan { waiting: explain(snapshot, now), ..Plan::default() };
-    let left = snapshot.seen_for.iter().map(|seen_for| snapshot.patience.saturating_sub(*seen_for));
-    if let Some(left) = left.filter(|left| !left.is_zero()).min() {
-        plan.look_again = SignedDuration::try_from(left).ok();
-    }
+    plan.look_again = snapshot.view.next_expiry();
     let Ok(rules) = Rules::of(&snapshot.budget.spec) else { return plan };
+    if let Some(step) = child(snapshot, &rules, now) {
+        plan.add_stage("native budget", vec![step]);
+    }
     let told = |reason: &str| {
         let conditions = snapshot.budget.status.iter().flat_map(|status| &status.conditions);
         conditions.into_iter().any(|condition| condition.reason == reason)
     };
-    match &snapshot.expected {
+    match &snapshot.view.expected {
         Err(Unknown { message }) if !told(UNCOUNTED) => {
             plan.events.push(Event { warning: true, reason: UNCOUNTED, message: message.clone() });
         }
-        Ok(expected) if !told(NO_PODS) && snapshot.members(&rules, expected).next().is_none() => {
+        Ok(expected) if !told(NO_PODS) && snapshot.view.members(&rules, expected).next().is_none() => {
             plan.events.push(Event { warning: false, reason: NO_PODS, message: "no pods are selected".to_owned() });
         }
         _ => {}
     }
     plan
+}
+
+/// What becomes of the native budget that the annotation asks for.
+fn child(snapshot: &Snapshot, rules: &Rules, now: Timestamp) -> Option<Step> {
+    let budget = &*snapshot.budget;
+    let of_target = || snapshot.view.expected.as_ref().ok()?.selector.as_ref().map(LabelSelector::from);
+    let selector = rules.selector.as_ref().map(LabelSelector::from).or_else(of_target);
+    let next = status(snapshot, now);
+    // Where less is known than needed, none may go.
+    let is_known = !is_blocked(&next);
+    let all = i32::try_from(snapshot.view.pods.len()).unwrap_or(i32::MAX);
+    let wanted = selector.as_ref().filter(|_| snapshot.keeps.is_ok()).map(|selector| Wanted {
+        resource: &POD_UNAVAILABLE_BUDGETS,
+        owner: &budget.metadata,
+        selector,
+        min_available: if is_known { next.desired_available } else { all },
+    });
+    child::step(wanted.as_ref(), snapshot.child.as_deref(), budget.metadata.uid.as_deref().unwrap_or_default())
 }
 
 /// The reason of an event and of a condition: nobody knows how many pods are expected.

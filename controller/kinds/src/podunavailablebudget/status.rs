@@ -1,16 +1,15 @@
 //! What is counted, and what is left of the ledger.
 
-use std::collections::BTreeSet;
-
-use berth_api::names::condition::{BLOCKED, ENFORCED};
-use berth_api::v1beta1::podunavailablebudget::{Ledger, LedgerEntry, PodUnavailableBudgetStatus};
-use berth_workload::budget::count::{Settled, settled};
+use berth_api::names::condition::{BLOCKED, CHILD_PDB, ENFORCED};
+use berth_api::v1beta1::podunavailablebudget::{Ledger, PodUnavailableBudgetStatus};
+use berth_workload::budget::child::Without;
+use berth_workload::budget::count::{Expected, Unknown};
 use berth_workload::budget::ledger::{name_pods, set_numbers};
 use berth_workload::budget::{Fault, Rules};
 use berth_workload::condition::{condition, set};
 use jiff::Timestamp;
 
-use super::{Expected, NO_PODS, Snapshot, UNCOUNTED, Unknown};
+use super::{NO_PODS, Snapshot, UNCOUNTED};
 
 /// The status to write. Equal to the one that the budget has when nothing changed.
 pub fn status(snapshot: &Snapshot, now: Timestamp) -> PodUnavailableBudgetStatus {
@@ -36,7 +35,23 @@ pub fn status(snapshot: &Snapshot, now: Timestamp) -> PodUnavailableBudgetStatus
         Some(why) => (false, "NotAsked", why.clone()),
     };
     set(&mut next.conditions, condition(ENFORCED, is_enforced, reason, message, now));
+    let name = snapshot.budget.metadata.name.as_deref().unwrap_or_default();
+    match &snapshot.keeps {
+        Err(Without::NotAsked) => next.conditions.retain(|condition| condition.type_ != CHILD_PDB),
+        Err(without) => {
+            set(&mut next.conditions, condition(CHILD_PDB, false, without.reason(), without.message(name), now));
+        }
+        Ok(()) => {
+            let words = format!("PodDisruptionBudget {name} tells of it");
+            set(&mut next.conditions, condition(CHILD_PDB, true, "Kept", words, now));
+        }
+    }
     unless_only_its_time(next, snapshot.budget.status.as_ref())
+}
+
+/// Whether its pods cannot be counted.
+pub(super) fn is_blocked(status: &PodUnavailableBudgetStatus) -> bool {
+    status.conditions.iter().any(|condition| condition.type_ == BLOCKED)
 }
 
 /// Sets the numbers and settles entries.
@@ -45,35 +60,19 @@ fn count(
     next: &mut PodUnavailableBudgetStatus,
     now: Timestamp,
 ) -> Result<(), (&'static str, String)> {
-    let settle = |next: &mut PodUnavailableBudgetStatus| {
-        let entries = open(snapshot, now);
-        next.ledger.get_or_insert_default().entries = entries;
-    };
-    settle(next);
+    let Ledger { entries, counted, selector: chosen, recount } = next.ledger.get_or_insert_default();
+    *entries = snapshot.view.open(entries, now);
+    *recount = false;
     let rules = Rules::of(&snapshot.budget.spec)
         .map_err(|Fault { field, message }| ("InvalidSpec", format!("{field} {message}")))?;
-    let expected = snapshot.expected.as_ref().map_err(|Unknown { message }| (UNCOUNTED, message.clone()))?;
+    let expected = snapshot.view.expected.as_ref().map_err(|Unknown { message }| (UNCOUNTED, message.clone()))?;
     let Expected { total, selector } = expected;
     let desired = rules.amount.desired(*total).map_err(|problem| ("InvalidSpec", problem))?;
-    let Ledger { entries, counted, selector: chosen } = next.ledger.get_or_insert_default();
-    let charged: BTreeSet<&str> = entries.iter().map(|entry| entry.uid.as_str()).collect();
-    let members = snapshot.members(&rules, expected).filter(|pod| !charged.contains(&*pod.metadata.uid));
-    let available = members.filter(|pod| snapshot.is_available(pod, now)).count();
-    counted.clone_from(&snapshot.position);
+    let available = snapshot.view.available(&rules, expected, entries, now);
+    counted.clone_from(&snapshot.view.position);
     *chosen = selector.as_ref().map(ToString::to_string);
     set_numbers(next, available, *total, desired);
     Ok(())
-}
-
-/// The entries that are not settled.
-fn open(snapshot: &Snapshot, now: Timestamp) -> Vec<LedgerEntry> {
-    let pods = snapshot.by_name();
-    let is_open = |entry: &LedgerEntry, is_late: bool| {
-        let pod = pods.get(entry.pod.as_str()).map(|pod| &***pod);
-        let serves = pod.is_some_and(|pod| snapshot.is_available(pod, now));
-        settled(entry, pod, serves, is_late) == Settled::Open
-    };
-    snapshot.entries().filter(|(entry, is_late)| is_open(entry, *is_late)).map(|(entry, _)| entry.clone()).collect()
 }
 
 /// A newer view that shows the same is worth no write.
@@ -98,7 +97,7 @@ fn unless_only_its_time(
 pub fn is_urgent(old: Option<&PodUnavailableBudgetStatus>, new: &PodUnavailableBudgetStatus) -> bool {
     old.is_none_or(|old| {
         old.observed_generation != new.observed_generation
-            || old.ledger.is_none()
+            || old.ledger.as_ref().is_none_or(|ledger| ledger.recount)
             || new.unavailable_allowed < old.unavailable_allowed
     })
 }

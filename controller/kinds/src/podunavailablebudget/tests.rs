@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::PodUnavailableBudgetStatus;
+use berth_workload::budget::count::{Expected, Unknown, View};
 use berth_workload::pod::Pod;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -40,13 +41,17 @@ fn snapshot(spec: Value, status: Value, total: usize, pods: &[(&str, bool)]) -> 
     let entries = budget.status.iter().flat_map(|status| &status.ledger).map(|ledger| ledger.entries.len()).sum();
     Snapshot {
         budget,
-        expected: Ok(Expected { total, selector: None }),
-        pods: pods.iter().map(|(name, ready)| pod(name, *ready)).collect(),
-        nodes: vec!["n1".to_owned()],
-        position: "9".to_owned(),
-        seen_for: vec![Duration::ZERO; entries],
-        patience: Duration::from_secs(75),
+        view: View {
+            expected: Ok(Expected { total, selector: None }),
+            pods: pods.iter().map(|(name, ready)| pod(name, *ready)).collect(),
+            nodes: vec!["n1".to_owned()],
+            position: "9".to_owned(),
+            seen_for: vec![Duration::ZERO; entries],
+            patience: Duration::from_secs(75),
+        },
         unenforced: None,
+        child: None,
+        keeps: Err(berth_workload::budget::child::Without::NotAsked),
     }
 }
 
@@ -89,7 +94,7 @@ fn what_is_settled_or_late_leaves_the_ledger_and_what_the_peer_reads() {
     let next = status(&snapshot, now());
     assert_eq!(next.disrupted_pods.keys().collect::<Vec<_>>(), ["a"]);
     assert_eq!(next.ledger.as_ref().unwrap().entries.len(), 1);
-    snapshot.seen_for[0] = Duration::from_secs(75);
+    snapshot.view.seen_for[0] = Duration::from_secs(75);
     let next = status(&snapshot, now());
     assert!(next.disrupted_pods.is_empty() && next.ledger.unwrap().entries.is_empty());
     assert_eq!(next.current_available, 2);
@@ -104,7 +109,7 @@ fn a_budget_whose_pods_cannot_be_counted_is_blocked_and_grants_nothing() {
         blocked
     };
     let mut unknown = snapshot(json!({"maxUnavailable": 2}), evicted(&[]), 3, &[("a", true)]);
-    unknown.expected = Err(Unknown { message: "no scale: set spec.protectTotalReplicas".to_owned() });
+    unknown.view.expected = Err(Unknown { message: "no scale: set spec.protectTotalReplicas".to_owned() });
     assert_eq!(told(&unknown), "CalculateExpectedPodCountFailed");
     assert_eq!(decide(&unknown, now()).events[0].reason, "CalculateExpectedPodCountFailed");
     let broken = snapshot(json!({"maxUnavailable": "x"}), evicted(&[]), 3, &[("a", true)]);
@@ -118,9 +123,9 @@ fn the_same_numbers_by_a_newer_view_are_no_change() {
     let mut budget = (*snapshot.budget).clone();
     budget.status = Some(first.clone());
     snapshot.budget = Arc::new(budget);
-    snapshot.position = "10".to_owned();
+    snapshot.view.position = "10".to_owned();
     assert_eq!(status(&snapshot, now()), first);
-    snapshot.pods.pop();
+    snapshot.view.pods.pop();
     let fewer = status(&snapshot, now());
     assert_eq!(fewer.ledger.as_ref().unwrap().counted, "10");
     assert!(is_urgent(Some(&first), &fewer) && !is_urgent(Some(&fewer), &first));
@@ -130,7 +135,7 @@ fn the_same_numbers_by_a_newer_view_are_no_change() {
 #[test]
 fn it_is_looked_at_again_when_an_entry_expires() {
     let mut snapshot = snapshot(json!({"maxUnavailable": 2}), evicted(&["a"]), 2, &[("a", true), ("b", true)]);
-    snapshot.seen_for[0] = Duration::from_secs(70);
+    snapshot.view.seen_for[0] = Duration::from_secs(70);
     assert_eq!(decide(&snapshot, now()).look_again, Some(jiff::SignedDuration::from_secs(5)));
     let lines = explain(&snapshot, now());
     assert_eq!(lines[0].reason, "1 of 2 pods are available, 0 must be (maxUnavailable 2): 1 may go");

@@ -11,13 +11,16 @@ use berth_api::names::label::{NAMESPACE_NAME, UNAVAILABLE_POD_PREFIX};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
-use super::NotYet;
+use super::{NotYet, TIMEOUT};
 use crate::places::Endpoint;
 
 /// The ValidatingWebhookConfiguration of the chart.
 pub const DISRUPTIONS: &str = "kruise-budget-webhook-configuration";
 /// What the path of the handler begins with. How it ends, the apiserver alone is told.
 pub const DISRUPT_PATH: &str = "/disrupt-pod";
+
+/// Path of the handler that binds evictions to the pods that they name.
+pub const EVICT_PATH: &str = "/bind-eviction";
 
 /// How long the apiserver waits for an answer, in seconds.
 pub(crate) const DISRUPTION_TIMEOUT: i32 = 5;
@@ -86,6 +89,24 @@ impl Disruptions {
         Self { namespaces, ..self }
     }
 
+    /// The entry by which evictions are bound to the pod that has the name. One that is not, for nobody answered, is refused later.
+    pub(super) fn binding(&self, endpoint: &Endpoint, bundle: &str) -> Option<Value> {
+        let is_free = "has(request.name) && !object.?deleteOptions.?preconditions.?uid.hasValue()";
+        (!self.namespaces.is_empty()).then(|| {
+            json!({
+                "name": "bind.evictions.kruise.io", "admissionReviewVersions": ["v1"], "sideEffects": "None",
+                "failurePolicy": "Ignore", "timeoutSeconds": TIMEOUT, "matchPolicy": "Exact", "reinvocationPolicy": "Never",
+                "namespaceSelector": self.selector(), "rules": [rule("CREATE", "pods/eviction")],
+                "matchConditions": [{"name": "names-no-uid", "expression": is_free}],
+                "clientConfig": endpoint.client_config(EVICT_PATH, bundle),
+            })
+        })
+    }
+
+    fn selector(&self) -> Value {
+        json!({"matchExpressions": [{"key": NAMESPACE_NAME, "operator": "In", "values": self.namespaces}]})
+    }
+
     /// The entries.
     pub(super) fn webhooks(&self, endpoint: &Endpoint, (bundle, secret): (&str, &str)) -> Vec<Value> {
         if self.namespaces.is_empty() {
@@ -96,10 +117,7 @@ impl Disruptions {
                 "name": format!("{name}.pods.kruise.io"), "admissionReviewVersions": ["v1"], "sideEffects": "NoneOnDryRun",
                 "failurePolicy": if self.fails_open { "Ignore" } else { "Fail" },
                 "timeoutSeconds": DISRUPTION_TIMEOUT, "matchPolicy": "Exact",
-                "namespaceSelector": {"matchExpressions": [{"key": NAMESPACE_NAME, "operator": "In", "values": self.namespaces}]},
-                "rules": [{
-                    "apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": [resource], "scope": "Namespaced",
-                }],
+                "namespaceSelector": self.selector(), "rules": [rule(operation, resource)],
                 "clientConfig": endpoint.client_config(&format!("{DISRUPT_PATH}/{secret}"), bundle),
                 "matchConditions": conditions,
             })
@@ -139,6 +157,12 @@ impl Disruptions {
     }
 }
 
+fn rule(operation: &str, resource: &str) -> Value {
+    json!({
+        "apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": [resource], "scope": "Namespaced",
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,6 +187,13 @@ mod tests {
         assert_eq!(size(&Disruptions { unready: true, ..one.clone() }), size(&one) - 1);
         let open = Disruptions { fails_open: true, ..one.clone() };
         assert_eq!(open.webhooks(&service, ("PEM", "s"))[0]["failurePolicy"], "Ignore");
+        let binding = one.binding(&service, "PEM").unwrap();
+        assert_eq!(asked(&binding), (json!(["CREATE"]), json!(["pods/eviction"])));
+        assert_eq!(
+            (&binding["failurePolicy"], &binding["namespaceSelector"]),
+            (&json!("Ignore"), &entries[0]["namespaceSelector"])
+        );
+        assert_eq!(Disruptions::default().binding(&service, "PEM"), None);
         let changes = Disruptions { changes_but_by: Some("me".to_owned()), ..one.clone() };
         let entries = changes.webhooks(&service, ("PEM", "s"));
         assert_eq!(asked(&entries[2]), (json!(["UPDATE"]), json!(["pods"])));

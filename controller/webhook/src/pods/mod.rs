@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::places::Endpoint;
 
-pub use disruptions::{Budgets, Change, DISRUPT_PATH, DISRUPTIONS, Disruption, Disruptions};
+pub use disruptions::{Budgets, Change, DISRUPT_PATH, DISRUPTIONS, Disruption, Disruptions, EVICT_PATH};
 pub use pins::{PIN_PATH, PinnedWorkload, Records, Scope};
 pub use readiness_gate::{GATE_PATH, ReadinessGate};
 pub use requests::RECREATE_PATH;
@@ -63,6 +63,7 @@ impl Asks {
         all.extend(self.sidecars.webhooks(endpoint, bundle));
         all.extend(self.readiness_gate.webhook(endpoint, bundle));
         all.extend(self.requests.then(|| requests::webhook(endpoint, bundle)));
+        all.extend(self.disruptions.binding(endpoint, bundle));
         all
     }
 

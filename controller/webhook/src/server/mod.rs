@@ -3,6 +3,7 @@
 pub(crate) mod admission;
 pub(crate) mod conversion;
 mod disrupt;
+mod evict;
 mod gate;
 pub(crate) mod inject;
 pub(crate) mod pin;
@@ -25,7 +26,9 @@ use tokio::sync::{Mutex, Semaphore, watch};
 
 use crate::latency::ReviewMetrics;
 use crate::places::{CONVERT_PATH, VALIDATE_PATH};
-use crate::pods::{Budgets, DISRUPT_PATH, GATE_PATH, INJECT_PATH, Injector, NotYet, PIN_PATH, RECREATE_PATH, Records};
+use crate::pods::{
+    Budgets, DISRUPT_PATH, EVICT_PATH, GATE_PATH, INJECT_PATH, Injector, NotYet, PIN_PATH, RECREATE_PATH, Records,
+};
 use crate::secret_path::SecretPath;
 use admission::Look;
 use pod_review::Unanswered;
@@ -130,6 +133,7 @@ enum Handler {
     Inject,
     Gate,
     Recreate,
+    Evict,
     Disrupt,
 }
 
@@ -205,6 +209,7 @@ async fn counted(request: Request<Incoming>, shared: &Arc<Shared>) -> Result<(Ve
         INJECT_PATH if shared.judge.injector.is_some() => (INJECT_PATH, Handler::Inject),
         GATE_PATH => (GATE_PATH, Handler::Gate),
         RECREATE_PATH => (RECREATE_PATH, Handler::Recreate),
+        EVICT_PATH if shared.judge.budgets.is_some() => (EVICT_PATH, Handler::Evict),
         path if shared.judge.budgets.is_some() && is_disruption(path, &shared.judge) => {
             (DISRUPT_PATH, Handler::Disrupt)
         }
@@ -262,6 +267,7 @@ enum Question {
     Template(admission::Question),
     Namespace(inject::Question),
     Pod(recreate::Question),
+    Eviction(evict::Question),
     Budgets(disrupt::Question),
 }
 
@@ -288,6 +294,14 @@ impl Question {
                 let answered = tokio::time::timeout(DISRUPTION_PATIENCE, question.answer(&shared.judge)).await;
                 let late = || Err(Unanswered::NotYet(NotYet("budgets in time")));
                 answered.unwrap_or_else(|_| late()).map_err(unanswered)
+            }
+            Self::Eviction(question) => {
+                let answered = async {
+                    let _asking = shared.requests.ask(caller).await.ok_or(NotYet("pods, for it is asked too often"))?;
+                    question.answer(&shared.judge).await
+                };
+                let late = || Err(Unanswered::NotYet(NotYet("pods in time")));
+                tokio::time::timeout(recreate::PATIENCE, answered).await.unwrap_or_else(|_| late()).map_err(unanswered)
             }
             Self::Pod(question) => {
                 let answered = match shared.requests.ask(caller).await {
@@ -324,6 +338,9 @@ impl Handler {
             }
             (Self::Disrupt, ..) => {
                 return Ok(disrupt::look(bytes).map_err(|error| no_review(&error))?.map(Question::Budgets));
+            }
+            (Self::Evict, ..) => {
+                return Ok(evict::look(bytes).map_err(|error| no_review(&error))?.map(Question::Eviction));
             }
             (Self::Inject, _, Some(injector)) => {
                 return Ok(inject::look(bytes, &**injector).map_err(unanswered)?.map(Question::Namespace));

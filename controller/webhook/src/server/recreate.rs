@@ -125,10 +125,10 @@ impl Question {
 }
 
 /// The apiserver did not say.
-struct Unknown;
+pub(super) struct Unknown;
 
 /// An object; `None` where there is none.
-async fn get(client: &Client, collection: &str, name: &str) -> Result<Option<Value>, Unknown> {
+pub(super) async fn get(client: &Client, collection: &str, name: &str) -> Result<Option<Value>, Unknown> {
     let request = KubeRequest::new(collection).get(name, &GetParams::default()).map_err(|_| Unknown)?;
     match client.request::<Value>(request).await {
         Ok(object) => Ok(Some(object)),

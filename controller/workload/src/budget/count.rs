@@ -1,10 +1,87 @@
 //! How many pods a budget has and must keep, and which entries of its ledger are settled.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
 use berth_api::names::label::UNAVAILABLE_POD_PREFIX;
 use berth_api::v1beta1::podunavailablebudget::{LedgerEntry, ProtectedOperation};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
+use super::Rules;
 use crate::pod::{Pod, availability};
+use crate::selector::Selector;
+
+/// What a count is made of: the pods as the leader has seen them.
+#[derive(Debug, Clone)]
+pub struct View {
+    /// How many pods are expected, and whose they are; or why nobody knows.
+    pub expected: Result<Expected, Unknown>,
+    /// All pods of the budget's namespace that it may hold, those that it ignores among them.
+    pub pods: Vec<Arc<Pod>>,
+    /// The nodes of those pods that are there.
+    pub nodes: Vec<String>,
+    /// The version of pods that all this was seen at.
+    pub position: String,
+    /// For how long each entry of the ledger has been seen, those first seen now by zero.
+    pub seen_for: Vec<Duration>,
+    /// After how long nothing can come of an entry any more.
+    pub patience: Duration,
+}
+
+/// How many pods are expected, and whose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Expected {
+    /// How many.
+    pub total: usize,
+    /// Which, where a workload says it.
+    pub selector: Option<Selector>,
+}
+
+/// Why nobody knows how many pods are expected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unknown {
+    /// What is wrong, and the remedy.
+    pub message: String,
+}
+
+impl View {
+    /// The pods that a budget holds.
+    pub fn members<'a>(&'a self, rules: &'a Rules, expected: &'a Expected) -> impl Iterator<Item = &'a Arc<Pod>> {
+        let selector = rules.selector.as_ref().or(expected.selector.as_ref());
+        let is_selected = move |pod: &Pod| selector.is_some_and(|all| all.matches(|key| pod.metadata.label(key)));
+        self.pods.iter().filter(move |pod| is_selected(pod) && !rules.ignores(&pod.metadata))
+    }
+
+    /// How many of them serve, without those of the ledger's entries.
+    pub fn available(&self, rules: &Rules, expected: &Expected, entries: &[LedgerEntry], now: Timestamp) -> usize {
+        let charged: BTreeSet<&str> = entries.iter().map(|entry| entry.uid.as_str()).collect();
+        let members = self.members(rules, expected).filter(|pod| !charged.contains(&*pod.metadata.uid));
+        members.filter(|pod| self.serves(pod, now) && rules.finds_healthy(pod)).count()
+    }
+
+    /// The entries that are not settled.
+    pub fn open(&self, entries: &[LedgerEntry], now: Timestamp) -> Vec<LedgerEntry> {
+        let pods: BTreeMap<&str, &Arc<Pod>> = self.pods.iter().map(|pod| (&*pod.metadata.name, pod)).collect();
+        let is_open = |entry: &LedgerEntry, is_late: bool| {
+            let pod = pods.get(entry.pod.as_str()).map(|pod| &***pod);
+            settled(entry, pod, pod.is_some_and(|pod| self.serves(pod, now)), is_late) == Settled::Open
+        };
+        let seen = entries.iter().zip(&self.seen_for);
+        let open = seen.filter(|(entry, seen_for)| is_open(entry, **seen_for >= self.patience));
+        open.map(|(entry, _)| entry.clone()).collect()
+    }
+
+    /// How long until the next entry expires.
+    pub fn next_expiry(&self) -> Option<SignedDuration> {
+        let left = self.seen_for.iter().map(|seen_for| self.patience.saturating_sub(*seen_for));
+        left.filter(|left| !left.is_zero()).min().and_then(|left| SignedDuration::try_from(left).ok())
+    }
+
+    fn serves(&self, pod: &Pod, now: Timestamp) -> bool {
+        is_available(pod, self.nodes.iter().any(|node| **node == *pod.spec.node_name), now)
+    }
+}
 
 /// Whether a pod serves, as budgets count: it is available, nobody has said by a label that it is not, and its node is there.
 pub fn is_available(pod: &Pod, has_node: bool, now: Timestamp) -> bool {

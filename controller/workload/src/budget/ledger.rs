@@ -30,6 +30,8 @@ pub struct Request {
     pub generation: Option<i64>,
     /// The containers that are to be replaced.
     pub container_ids: Vec<String>,
+    /// A name of its own, where what is drawn may be taken back. Then it never stands on what another request has drawn.
+    pub grant: Option<String>,
 }
 
 /// The answer to a request.
@@ -73,6 +75,7 @@ pub fn draw(
     // Of a pod that has changed since, the entry speaks of an earlier change, and goes with that.
     let is_same =
         |entry: &LedgerEntry| now.duration_since(entry.time.0) < SAME_REQUEST && entry.generation == request.generation;
+    let is_same = |entry: &LedgerEntry| request.grant.is_none() && is_same(entry);
     if mine.is_some_and(is_same) {
         return Verdict::Stands;
     }
@@ -96,7 +99,8 @@ pub fn draw(
     if !is_counted {
         return Verdict::Refused(Refused::NotCounted);
     }
-    if !is_charged && status.desired_available == 0 {
+    // Where others bring enough today, whoever draws from one of them must see what goes here.
+    if !is_charged && status.desired_available == 0 && request.grant.is_none() {
         return Verdict::Free;
     }
     if is_full {
@@ -123,11 +127,30 @@ fn enter(status: &mut PodUnavailableBudgetStatus, request: &Request, now: Timest
         time: time.clone(),
         generation: request.generation,
         container_ids: request.container_ids.clone(),
+        grant: request.grant.clone(),
     };
     let ledger = status.ledger.get_or_insert_default();
     ledger.entries.retain(|old| old.uid != entry.uid || old.operation != entry.operation);
     ledger.entries.push(entry);
     name_pods(status);
+}
+
+/// Takes back what was drawn for a request, and nothing that was drawn for another; the leader counts anew.
+pub fn withdraw(status: &mut PodUnavailableBudgetStatus, request: &Request) {
+    let Some(ledger) = &mut status.ledger else { return };
+    let is_its = |entry: &LedgerEntry| {
+        entry.uid == request.uid && entry.operation == request.operation && entry.grant == request.grant
+    };
+    let before = ledger.entries.len();
+    ledger.entries.retain(|entry| !is_its(entry));
+    ledger.recount |= ledger.entries.len() < before;
+    name_pods(status);
+}
+
+/// Whether what was drawn for a request stands.
+pub fn stands(status: &PodUnavailableBudgetStatus, request: &Request) -> bool {
+    let mut entries = status.ledger.iter().flat_map(|ledger| &ledger.entries);
+    entries.any(|entry| entry.uid == request.uid && entry.grant == request.grant)
 }
 
 /// Whether the numbers of a status speak of the budget as it is.

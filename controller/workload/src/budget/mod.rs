@@ -3,15 +3,20 @@
 //! A ledger is the status of a budget. The leader counts pods and settles entries ([`count`]); whoever wants a pod out of service takes
 //! from what was counted ([`ledger`]), by a write that names the version it read. So no two of them spend the same twice.
 
+pub mod child;
 pub mod count;
 pub mod disruption;
+pub mod federation;
 pub mod ledger;
 
 use berth_api::IntOrString;
+use berth_api::v1alpha1::distributedpoddisruptionbudget::{
+    DistributedPodDisruptionBudgetSpec, UnhealthyPodEvictionPolicy,
+};
 use berth_api::v1beta1::podunavailablebudget::{PodUnavailableBudgetSpec, ProtectedOperation, UnhealthyPodPolicy};
 
 use crate::intstr::{Round, resolve};
-use crate::pod::Metadata;
+use crate::pod::{Metadata, Pod};
 use crate::selector::Selector;
 use berth_api::names::annotation::PUB_NO_PROTECT;
 
@@ -30,6 +35,8 @@ pub struct Rules {
     pub total: Option<usize>,
     /// Whether a pod that is not available may go.
     pub unhealthy: UnhealthyPodPolicy,
+    /// Conditions that a healthy pod must have besides Ready.
+    healthy_conditions: Vec<String>,
 }
 
 /// How many pods a budget may lose, or must keep.
@@ -99,7 +106,43 @@ impl Rules {
         }
         let operations =
             if spec.protect_operations.is_empty() { BY_DEFAULT.to_vec() } else { spec.protect_operations.clone() };
-        Ok(Self { selector, ignored, amount, operations, total: total.flatten(), unhealthy: spec.unhealthy_pod_policy })
+        Ok(Self {
+            selector,
+            ignored,
+            amount,
+            operations,
+            total: total.flatten(),
+            unhealthy: spec.unhealthy_pod_policy,
+            healthy_conditions: Vec::new(),
+        })
+    }
+
+    /// Reads the spec of a budget that federates others.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub fn of_distributed(spec: &DistributedPodDisruptionBudgetSpec) -> Result<Self, Fault> {
+        let unhealthy_pod_policy = match spec.unhealthy_pod_eviction_policy {
+            UnhealthyPodEvictionPolicy::IfHealthyBudget => UnhealthyPodPolicy::IfHealthyBudget,
+            UnhealthyPodEvictionPolicy::AlwaysAllow => UnhealthyPodPolicy::AlwaysAllow,
+        };
+        let rules = Self::of(&PodUnavailableBudgetSpec {
+            selector: Some(spec.selector.clone()),
+            max_unavailable: spec.max_unavailable.clone(),
+            min_available: spec.min_available.clone(),
+            protect_operations: spec.protect_operations.clone(),
+            unhealthy_pod_policy,
+            ..PodUnavailableBudgetSpec::default()
+        })?;
+        Ok(Self { healthy_conditions: spec.healthy_conditions.clone(), ..rules })
+    }
+
+    /// Whether a pod that serves has all conditions that the budget asks for.
+    pub fn finds_healthy(&self, pod: &Pod) -> bool {
+        let has = |type_: &String| {
+            pod.status.conditions.iter().any(|found| *found.type_ == **type_ && &*found.status == "True")
+        };
+        self.healthy_conditions.iter().all(has)
     }
 
     /// Whether it protects pods from this.
@@ -124,6 +167,11 @@ impl Amount {
             Self::MaxUnavailable(most) => Ok(total.saturating_sub(resolve(most, total, Round::Up)?)),
             Self::MinAvailable(least) => resolve(least, total, Round::Up),
         }
+    }
+
+    /// Whether nobody can say how many must be available without how many are expected.
+    pub fn depends_on_total(&self) -> bool {
+        !matches!(self, Self::MinAvailable(IntOrString::Int(_)))
     }
 
     /// Its field and value, as a person wrote it.

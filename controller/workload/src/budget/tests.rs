@@ -1,3 +1,6 @@
+mod federated;
+mod native;
+
 use berth_api::v1beta1::podunavailablebudget::{
     Ledger, LedgerEntry, PodUnavailableBudgetSpec, PodUnavailableBudgetStatus, ProtectedOperation,
 };
@@ -161,6 +164,7 @@ fn request(uid: &str, operation: ProtectedOperation) -> Request {
         is_available: true,
         generation: None,
         container_ids: Vec::new(),
+        grant: None,
     }
 }
 

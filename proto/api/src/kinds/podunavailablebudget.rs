@@ -56,35 +56,40 @@ fn rules(version: Version) -> Vec<Patch> {
 }
 
 fn status() -> Vec<Patch> {
-    let entries = "status.ledger.entries";
     let names = || json!({"maxProperties": MOST_ENTRIES});
-    let mut rules = vec![
-        at("status.disruptedPods", names()),
-        at("status.unavailablePods", names()),
+    let mut rules = vec![at("status.disruptedPods", names()), at("status.unavailablePods", names())];
+    rules.extend(ledger());
+    rules.extend(conditions("Enforced or Blocked."));
+    rules
+}
+
+/// The bounds of a ledger.
+pub(super) fn ledger() -> Vec<Patch> {
+    let entries = "status.ledger.entries";
+    vec![
         at("status.ledger.counted", json!({"maxLength": 64})),
         at("status.ledger.selector", json!({"maxLength": 65_536})),
         at(entries, json!({"maxItems": MOST_ENTRIES})),
         at(format!("{entries}[].pod"), json!({"maxLength": 253})),
         at(format!("{entries}[].uid"), json!({"maxLength": 128})),
         at(format!("{entries}[].holder"), json!({"maxLength": HOLDER})),
+        at(format!("{entries}[].grant"), json!({"maxLength": 64})),
         at(
             format!("{entries}[].containerIDs"),
             json!({"maxItems": MOST_CONTAINERS, "items": {"type": "string", "maxLength": 256}}),
         ),
-    ];
-    rules.extend(conditions("Enforced or Blocked."));
-    rules
+    ]
 }
 
 /// A number, or a percentage up to all.
-fn amount(path: &str) -> Patch {
+pub(super) fn amount(path: &str) -> Patch {
     let valid = "type(self) == int ? self >= 0 && self <= 2147483647 : self.matches('^([0-9]{1,2}|100)%$')";
     let message = "'is \"%s\", but must be a number from 0 to 2147483647 or a percentage from \"0%%\" to \"100%%\"'.format([self])";
     at(path, check(&[rule(valid, message)]))
 }
 
 /// Exactly one of two fields.
-fn one_of(one: &str, other: &str) -> Value {
+pub(super) fn one_of(one: &str, other: &str) -> Value {
     let valid = format!("has(self.{one}) != has(self.{other})");
     let message = format!(
         "has(self.{one}) ? 'has both {one} and {other}: remove one of them' : 'has neither {one} nor {other}: set one of them'"
@@ -93,9 +98,9 @@ fn one_of(one: &str, other: &str) -> Value {
 }
 
 /// A field that stays as it was made.
-fn unchanged(field: &str) -> Value {
+pub(super) fn unchanged(field: &str) -> Value {
     let valid =
         format!("has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})");
-    let message = "cannot be changed: create another PodUnavailableBudget, then delete this one";
+    let message = "cannot be changed: create another budget, then delete this one";
     json!({"rule": valid, "reason": "FieldValueForbidden", "fieldPath": format!(".{field}"), "message": message})
 }

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use super::persistentpodstate::TargetReference;
-use crate::absent::is_zero_i64;
+use crate::absent::{is_false, is_zero_i64};
 
 /// Whose pods, how many of them, and from what.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -145,6 +145,9 @@ pub struct Ledger {
     /// Which pods are meant, by the labels that the workload of targetRef selects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
+    /// Something was taken back since, so more may go than the numbers say: pods are counted again at once.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub recount: bool,
     /// What was granted and is not settled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub entries: Vec<LedgerEntry>,
@@ -170,4 +173,7 @@ pub struct LedgerEntry {
     /// Containers that are to be replaced, by id.
     #[serde(default, rename = "containerIDs", skip_serializing_if = "Vec::is_empty")]
     pub container_ids: Vec<String>,
+    /// A name of its own, where it may be taken back because of what other budgets have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grant: Option<String>,
 }

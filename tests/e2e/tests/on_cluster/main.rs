@@ -13,6 +13,7 @@ mod cluster_faults;
 mod containers;
 mod daemon_set;
 mod deletion_protection;
+mod distributed_budgets;
 mod exactness;
 mod examples;
 mod faults;
@@ -107,6 +108,10 @@ const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
     pod_budgets::a_workload_that_shrinks_is_not_held,
     pod_budgets::both_versions_are_checked_and_alike,
     pod_budgets::a_rollout_by_new_pods_keeps_to_a_budget,
+    distributed_budgets::one_counts_the_pods_of_another,
+    distributed_budgets::neighbours_never_go_together,
+    distributed_budgets::a_pod_has_one_native_budget_at_most,
+    distributed_budgets::bad_budgets_are_refused,
     pod_pinning::pods_of_a_native_set_go_back,
     sidecar_set::pods_get_containers_that_are_updated,
     sidecar_set::a_hot_upgrade_leaves_one_at_work,

@@ -53,12 +53,16 @@ async fn names(case: &Case) -> Result<Vec<String>> {
     Ok(there.filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned)).collect())
 }
 
-/// The pods, by a client that takes no for an answer: others try again by themselves.
 async fn pods(case: &Case) -> Result<Api<Pod>> {
+    Ok(Api::namespaced(unretried(case).await?, &case.namespace))
+}
+
+/// A client that takes no for an answer: others try again by themselves.
+pub(crate) async fn unretried(case: &Case) -> Result<Client> {
     let kubeconfig = Kubeconfig::read_from(case.cluster()?.kubeconfig())?;
     let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     config.default_retry = false;
-    Ok(Api::namespaced(Client::try_from(config)?, &case.namespace))
+    Ok(Client::try_from(config)?)
 }
 
 /// Evicts a pod, or deletes it; gives the refusal.

@@ -18,7 +18,9 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 use serde_json::json;
 
-use super::super::{Expected, Snapshot, status};
+use berth_workload::budget::count::{Expected, View};
+
+use super::super::{Snapshot, status};
 
 /// In `make test`.
 const STEPS: usize = 60_000;
@@ -266,6 +268,7 @@ impl World {
             is_available,
             generation: current.filter(|_| operation.is_change()).map(|pod| pod.generation),
             container_ids: Vec::new(),
+            grant: None,
         };
         let mut view = self.seen[replica].clone();
         for _ in 0..2 {
@@ -370,13 +373,17 @@ impl World {
         .unwrap();
         Snapshot {
             budget: Arc::new(budget),
-            expected: Ok(Expected { total: PODS, selector: None }),
-            pods: self.leaders[leader].pods.iter().map(pod_object).collect(),
-            nodes: vec!["n1".to_owned()],
-            position: self.leaders[leader].position.to_string(),
-            seen_for,
-            patience,
+            view: View {
+                expected: Ok(Expected { total: PODS, selector: None }),
+                pods: self.leaders[leader].pods.iter().map(pod_object).collect(),
+                nodes: vec!["n1".to_owned()],
+                position: self.leaders[leader].position.to_string(),
+                seen_for,
+                patience,
+            },
             unenforced: None,
+            child: None,
+            keeps: Err(berth_workload::budget::child::Without::NotAsked),
         }
     }
 

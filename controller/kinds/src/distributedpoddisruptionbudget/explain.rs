@@ -1,0 +1,54 @@
+//! What a budget and those that it names have, and who uses it up, in words.
+
+use berth_workload::budget::count::Unknown;
+use berth_workload::budget::{Fault, Rules};
+use berth_workload::plan::Waiting;
+use jiff::Timestamp;
+
+use super::{Snapshot, status};
+
+/// How many pods there are and must be, what each of federation brings, then each pod that uses it up, since when and by whom.
+pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {
+    let of_all = |reason: String| Waiting { pod: String::new(), reason };
+    let rules = match Rules::of_distributed(&snapshot.budget.spec) {
+        Ok(rules) => rules,
+        Err(Fault { field, message }) => {
+            return vec![of_all(format!("{field} {message}; until then its pods are refused"))];
+        }
+    };
+    if let Err(Unknown { message }) = snapshot.expected(&rules) {
+        return vec![of_all(format!("its pods are refused, for how many are expected is not known: {message}"))];
+    }
+    let next = status(snapshot, now);
+    let mut lines = vec![of_all(format!(
+        "{} of {} pods are healthy, {} of them its own; {} must be ({}): {} of its own may go",
+        next.current_healthy,
+        next.expected_pods,
+        next.own.healthy,
+        next.desired_healthy,
+        rules.amount.words(),
+        next.disruptions_allowed
+    ))];
+    lines.extend(next.federated_statuses.iter().map(|other| {
+        let name = format!("{} {}/{}", other.kind, other.namespace, other.name);
+        let shared =
+            if other.shared > 0 { format!(", without {} counted already", other.shared) } else { String::new() };
+        of_all(if other.reachable {
+            format!("{} brings {} of {} pods{shared}", name.trim(), other.healthy, other.expected)
+        } else {
+            format!("{} brings none: it {}", name.trim(), other.message)
+        })
+    }));
+    if let Some(why) = &snapshot.unenforced {
+        lines.push(of_all(format!("nobody is refused: {why}")));
+    }
+    if let Err(without) = &snapshot.keeps {
+        lines.push(of_all(without.message(snapshot.budget.metadata.name.as_deref().unwrap_or_default())));
+    }
+    let entries = next.ledger.iter().flat_map(|ledger| &ledger.entries);
+    lines.extend(entries.map(|entry| {
+        let (operation, holder, time) = (entry.operation.name(), &entry.holder, entry.time.0);
+        Waiting { pod: entry.pod.clone(), reason: format!("uses it up: {operation} by {holder} since {time}") }
+    }));
+    lines
+}

@@ -1,0 +1,103 @@
+//! DistributedPodDisruptionBudget: how many of its own pods and of those of other budgets are healthy, how many must be, and the native
+//! budget that tells of it. Who grants is in [`berth_workload::budget`], for it is not the controller alone.
+
+mod explain;
+mod status;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use berth_api::v1alpha1::DistributedPodDisruptionBudget;
+use berth_api::v1alpha1::distributedpoddisruptionbudget::MemberKind;
+use berth_workload::budget::Rules;
+use berth_workload::budget::child::{self, Wanted, Without};
+use berth_workload::budget::count::{Expected, Unknown, View};
+use berth_workload::budget::federation::{Brings, Silence, Whole};
+use berth_workload::native_budget::NativeBudget;
+use berth_workload::plan::{Event, Plan};
+use berth_workload::resource::DISTRIBUTED_POD_DISRUPTION_BUDGETS;
+use jiff::Timestamp;
+
+pub use explain::explain;
+pub use status::{is_urgent, status};
+
+/// All that a decision about one budget reads.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// The budget.
+    pub budget: Arc<DistributedPodDisruptionBudget>,
+    /// What is counted of its own pods.
+    pub view: View,
+    /// Why the apiserver does not ask before pods are taken out of service; `None` if it does.
+    pub unenforced: Option<String>,
+    /// What each of `spec.federation` brings, in its order.
+    pub others: Vec<Other>,
+    /// The native budget of its name.
+    pub child: Option<Arc<NativeBudget>>,
+    /// Whether it is to keep one.
+    pub keeps: Result<(), Without>,
+}
+
+/// A budget of `spec.federation`.
+#[derive(Debug, Clone)]
+pub struct Other {
+    /// Its kind; `None` where there is none of that name.
+    pub kind: Option<MemberKind>,
+    /// Its pods, without those that are counted already.
+    pub brings: Result<Brings, Silence>,
+    /// How many of its pods are counted already.
+    pub shared: usize,
+}
+
+impl Snapshot {
+    /// How many own pods are expected. Nobody needs to know where a number alone says how many must be healthy.
+    fn expected(&self, rules: &Rules) -> Result<Expected, Unknown> {
+        match &self.view.expected {
+            Err(_) if !rules.amount.depends_on_total() => {
+                let none = Expected { total: 0, selector: None };
+                let active = self.view.members(rules, &none).filter(|pod| pod.is_active());
+                Ok(Expected { total: active.count(), selector: None })
+            }
+            known => known.clone(),
+        }
+    }
+
+    fn whole(&self, rules: &Rules, expected: usize) -> Result<Whole, String> {
+        let others: Vec<_> = self.others.iter().map(|other| other.brings.clone()).collect();
+        Whole::of(&rules.amount, expected, &others)
+    }
+}
+
+/// What is to be told, what becomes of the native budget, and when to look again.
+pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
+    let mut plan = Plan { waiting: explain(snapshot, now), look_again: snapshot.view.next_expiry(), ..Plan::default() };
+    let budget = &*snapshot.budget;
+    let Ok(rules) = Rules::of_distributed(&budget.spec) else { return plan };
+    let expected = snapshot.expected(&rules);
+    let before = budget.status.iter().flat_map(|status| &status.conditions);
+    let was_told = before.into_iter().any(|condition| condition.reason == UNCOUNTED);
+    if let Err(Unknown { message }) = &expected
+        && !was_told
+    {
+        plan.events.push(Event { warning: true, reason: UNCOUNTED, message: message.clone() });
+    }
+    // Where less is known than needed, none may go.
+    let least = expected.ok().and_then(|expected| Some(snapshot.whole(&rules, expected.total).ok()?.left_to_own()));
+    let min_available = i32::try_from(least.unwrap_or(snapshot.view.pods.len())).unwrap_or(i32::MAX);
+    let wanted = Wanted {
+        resource: &DISTRIBUTED_POD_DISRUPTION_BUDGETS,
+        owner: &budget.metadata,
+        selector: &budget.spec.selector,
+        min_available,
+    };
+    let wanted = snapshot.keeps.is_ok().then_some(&wanted);
+    let uid = budget.metadata.uid.as_deref().unwrap_or_default();
+    if let Some(step) = child::step(wanted, snapshot.child.as_deref(), uid) {
+        plan.add_stage("native budget", vec![step]);
+    }
+    plan
+}
+
+/// The reason of an event and of a condition: nobody knows how many pods are expected.
+const UNCOUNTED: &str = "CalculateExpectedPodCountFailed";

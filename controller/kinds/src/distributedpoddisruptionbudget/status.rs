@@ -1,0 +1,170 @@
+//! What is counted, and what is left of the ledger.
+
+use berth_api::names::condition::{BLOCKED, CHILD_PDB, DISRUPTION_ALLOWED, ENFORCED, FEDERATED};
+use berth_api::v1alpha1::distributedpoddisruptionbudget::{
+    ChildStatus, DistributedPodDisruptionBudgetStatus, FederatedStatus, OwnPods,
+};
+use berth_workload::budget::count::Unknown;
+use berth_workload::budget::federation::Whole;
+use berth_workload::budget::{Fault, Rules};
+use berth_workload::condition::{condition, set, whole_seconds};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::{Snapshot, UNCOUNTED};
+
+type Status = DistributedPodDisruptionBudgetStatus;
+/// Why a budget cannot be counted: a reason, and words.
+type Blocked = (&'static str, String);
+
+/// The status to write. Equal to the one that the budget has when nothing changed.
+pub fn status(snapshot: &Snapshot, now: Timestamp) -> DistributedPodDisruptionBudgetStatus {
+    let mut next = snapshot.budget.status.clone().unwrap_or_default();
+    next.observed_generation = snapshot.budget.metadata.generation.unwrap_or_default();
+    next.federated_statuses = federated(snapshot, now);
+    next.child_status = child(snapshot);
+    let own = count_own(snapshot, &mut next, now);
+    if own.is_err() {
+        // Nobody may take anything by numbers that are not known.
+        next.ledger.get_or_insert_default().counted.clear();
+    }
+    let whole = own.and_then(|rules| {
+        let expected = usize::try_from(next.own.expected).unwrap_or(0);
+        snapshot.whole(&rules, expected).map_err(|why| ("FederationUnknown", why))
+    });
+    next.disruptions_allowed = 0;
+    if let Ok(whole) = &whole {
+        let healthy = usize::try_from(next.own.healthy).unwrap_or(0);
+        next.disruptions_allowed = number(whole.allowed(healthy));
+        next.current_healthy = number(healthy + whole.others);
+        next.desired_healthy = number(whole.desired);
+        next.expected_pods = number(whole.expected);
+    }
+    set_conditions(snapshot, &mut next, &whole, now);
+    unless_only_its_time(next, snapshot.budget.status.as_ref())
+}
+
+fn number(number: usize) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+/// Settles entries, and counts the budget's own pods.
+fn count_own(snapshot: &Snapshot, next: &mut Status, now: Timestamp) -> Result<Rules, Blocked> {
+    let ledger = next.ledger.get_or_insert_default();
+    ledger.entries = snapshot.view.open(&ledger.entries, now);
+    ledger.recount = false;
+    let rules = Rules::of_distributed(&snapshot.budget.spec)
+        .map_err(|Fault { field, message }| ("InvalidSpec", format!("{field} {message}")))?;
+    let expected = snapshot.expected(&rules).map_err(|Unknown { message }| (UNCOUNTED, message))?;
+    let healthy = snapshot.view.available(&rules, &expected, &ledger.entries, now);
+    ledger.counted.clone_from(&snapshot.view.position);
+    next.own = OwnPods { healthy: number(healthy), expected: number(expected.total) };
+    Ok(rules)
+}
+
+fn federated(snapshot: &Snapshot, now: Timestamp) -> Vec<FederatedStatus> {
+    let before = snapshot.budget.status.as_ref().map_or(&[][..], |status| &status.federated_statuses);
+    let named = snapshot.budget.spec.federation.iter().zip(&snapshot.others);
+    let statuses = named.map(|(member, other)| {
+        let old = before.iter().find(|old| old.namespace == member.namespace && old.name == member.name);
+        let mut status = FederatedStatus {
+            kind: other.kind.map(|kind| kind.name().to_owned()).unwrap_or_default(),
+            namespace: member.namespace.clone(),
+            name: member.name.clone(),
+            shared: number(other.shared),
+            last_changed: old.and_then(|old| old.last_changed.clone()),
+            ..FederatedStatus::default()
+        };
+        match &other.brings {
+            Ok(brings) => {
+                (status.healthy, status.expected) = (number(brings.healthy), number(brings.expected));
+                status.reachable = true;
+            }
+            Err(why) => status.message.clone_from(why),
+        }
+        if old != Some(&status) {
+            status.last_changed = Some(Time(whole_seconds(now)));
+        }
+        status
+    });
+    statuses.collect()
+}
+
+fn child(snapshot: &Snapshot) -> Option<ChildStatus> {
+    let child = snapshot.child.as_ref().filter(|_| snapshot.keeps.is_ok())?;
+    let min_available = child.spec.min_available.as_ref().and_then(|value| value.as_i64());
+    Some(ChildStatus {
+        name: child.metadata.name.to_string(),
+        min_available: min_available.and_then(|value| i32::try_from(value).ok()).unwrap_or_default(),
+        disruptions_allowed: child.status.disruptions_allowed,
+    })
+}
+
+fn set_conditions(snapshot: &Snapshot, next: &mut Status, whole: &Result<Whole, Blocked>, now: Timestamp) {
+    let conditions = &mut next.conditions;
+    match whole {
+        Err((reason, message)) => set(conditions, condition(BLOCKED, true, reason, message.clone(), now)),
+        Ok(_) => conditions.retain(|condition| condition.type_ != BLOCKED),
+    }
+    let is_allowed = next.disruptions_allowed > 0;
+    let reason = if is_allowed { "SufficientPods" } else { "InsufficientPods" };
+    let words = if is_allowed { "one of its own pods may go" } else { "none of its own pods may go" };
+    set(conditions, condition(DISRUPTION_ALLOWED, is_allowed, reason, words.to_owned(), now));
+    let (is_enforced, reason, message) = match &snapshot.unenforced {
+        None => (true, "Asked", "the apiserver asks before a pod is taken out of service".to_owned()),
+        Some(why) => (false, "NotAsked", why.clone()),
+    };
+    set(conditions, condition(ENFORCED, is_enforced, reason, message, now));
+    if next.federated_statuses.is_empty() {
+        conditions.retain(|condition| condition.type_ != FEDERATED);
+    } else {
+        let silent = next.federated_statuses.iter().filter(|other| !other.reachable);
+        let silent: Vec<_> =
+            silent.map(|other| format!("{}/{} {}", other.namespace, other.name, other.message)).collect();
+        let federated = if silent.is_empty() {
+            condition(
+                FEDERATED,
+                true,
+                "AllKnown",
+                "it is known what each budget of spec.federation has".to_owned(),
+                now,
+            )
+        } else {
+            let words = format!("none of these pods count as healthy: {}", silent.join("; "));
+            condition(FEDERATED, false, "NotAllKnown", words, now)
+        };
+        set(conditions, federated);
+    }
+    let name = snapshot.budget.metadata.name.as_deref().unwrap_or_default();
+    let kept = match &snapshot.keeps {
+        Ok(()) => condition(CHILD_PDB, true, "Kept", format!("PodDisruptionBudget {name} tells of it"), now),
+        Err(without) => condition(CHILD_PDB, false, without.reason(), without.message(name), now),
+    };
+    set(conditions, kept);
+}
+
+/// A newer view that shows the same is worth no write.
+fn unless_only_its_time(mut next: Status, old: Option<&Status>) -> Status {
+    let before = old.and_then(|old| old.ledger.as_ref()).map(|ledger| ledger.counted.clone());
+    if let (Some(old), Some(before), Some(ledger)) = (old, before, next.ledger.as_ref())
+        && before.is_empty() == ledger.counted.is_empty()
+    {
+        let mut same = next.clone();
+        same.ledger.get_or_insert_default().counted = before;
+        if same == *old {
+            next = same;
+        }
+    }
+    next
+}
+
+/// Whether a change of the status must not wait: fewer may go than somebody could believe, or nobody can go before it is written.
+pub fn is_urgent(old: Option<&Status>, new: &Status) -> bool {
+    old.is_none_or(|old| {
+        old.observed_generation != new.observed_generation
+            || old.ledger.as_ref().is_none_or(|ledger| ledger.recount)
+            || new.own.healthy < old.own.healthy
+            || new.federated_statuses.iter().map(|one| one.shared).sum::<i32>()
+                > old.federated_statuses.iter().map(|one| one.shared).sum::<i32>()
+    })
+}

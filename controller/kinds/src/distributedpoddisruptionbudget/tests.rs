@@ -1,0 +1,155 @@
+use std::time::Duration;
+
+use berth_api::v1alpha1::distributedpoddisruptionbudget::DistributedPodDisruptionBudgetStatus;
+use berth_workload::pod::Pod;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn now() -> Timestamp {
+    "2026-01-01T00:01:00Z".parse().unwrap()
+}
+
+fn pod(name: &str, ready: bool) -> Arc<Pod> {
+    let ready = if ready { "True" } else { "False" };
+    let pod = json!({
+        "metadata": {"name": name, "uid": name, "labels": {"app": "web"}}, "spec": {"nodeName": "n1"},
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}, {"type": "Synced", "status": ready}]},
+    });
+    Arc::new(serde_json::from_value(pod).unwrap())
+}
+
+fn snapshot(spec: Value, status: Value, pods: &[(&str, bool)], others: &[Result<Brings, Silence>]) -> Snapshot {
+    let members: Vec<_> = (0..others.len()).map(|at| json!({"namespace": "other", "name": format!("b{at}")})).collect();
+    let mut all = json!({"selector": {"matchLabels": {"app": "web"}}, "federation": members});
+    spec.as_object().unwrap().iter().for_each(|(key, value)| all[key] = value.clone());
+    let budget = json!({
+        "apiVersion": "policy.kruise.io/v1alpha1", "kind": "DistributedPodDisruptionBudget",
+        "metadata": {"name": "web", "namespace": "default", "uid": "b", "generation": 1}, "spec": all, "status": status,
+    });
+    let budget: Arc<DistributedPodDisruptionBudget> = Arc::new(serde_json::from_value(budget).unwrap());
+    let entries = budget.status.iter().flat_map(|status| &status.ledger).map(|ledger| ledger.entries.len()).sum();
+    let other = |brings: &Result<Brings, Silence>| Other {
+        kind: Some(MemberKind::DistributedPodDisruptionBudget),
+        brings: brings.clone(),
+        shared: 0,
+    };
+    Snapshot {
+        budget,
+        view: View {
+            expected: Ok(Expected { total: pods.len(), selector: None }),
+            pods: pods.iter().map(|(name, ready)| pod(name, *ready)).collect(),
+            nodes: vec!["n1".to_owned()],
+            position: "9".to_owned(),
+            seen_for: vec![Duration::ZERO; entries],
+            patience: Duration::from_secs(75),
+        },
+        unenforced: None,
+        others: others.iter().map(other).collect(),
+        child: None,
+        keeps: Ok(()),
+    }
+}
+
+fn numbers(status: &DistributedPodDisruptionBudgetStatus) -> [i32; 5] {
+    [
+        status.disruptions_allowed,
+        status.current_healthy,
+        status.desired_healthy,
+        status.expected_pods,
+        status.own.healthy,
+    ]
+}
+
+fn told<'a>(status: &'a DistributedPodDisruptionBudgetStatus, type_: &str) -> Option<(&'a str, &'a str)> {
+    let found = status.conditions.iter().find(|condition| condition.type_ == type_);
+    found.map(|condition| (condition.status.as_str(), condition.reason.as_str()))
+}
+
+const BRINGS: fn(usize, usize) -> Result<Brings, Silence> = |healthy, expected| Ok(Brings { healthy, expected });
+
+#[test]
+fn own_pods_and_those_of_others_count_together() {
+    let two = [("a", true), ("b", true)];
+    let granted = json!({"observedGeneration": 1, "ledger": {"counted": "7", "entries": [
+        {"pod": "a", "uid": "a", "operation": "EVICT", "holder": "admin", "time": "2026-01-01T00:00:00Z", "grant": "1"},
+    ]}});
+    for (spec, before, pods, others, expected) in [
+        (json!({"minAvailable": 3}), Value::Null, two, vec![BRINGS(2, 2)], [1, 4, 3, 4, 2]),
+        (json!({"minAvailable": 3}), granted, two, vec![BRINGS(2, 2)], [0, 3, 3, 4, 1]),
+        (json!({"minAvailable": 3}), Value::Null, two, vec![], [0, 2, 3, 2, 2]),
+        (json!({"maxUnavailable": 1}), Value::Null, [("a", true), ("b", false)], vec![BRINGS(3, 3)], [0, 4, 4, 5, 1]),
+        (json!({"maxUnavailable": "50%"}), Value::Null, two, vec![BRINGS(2, 2), BRINGS(0, 2)], [1, 4, 3, 6, 2]),
+        (
+            json!({"minAvailable": 1, "healthyConditions": ["Synced", "Backed"]}),
+            Value::Null,
+            two,
+            vec![BRINGS(1, 1)],
+            [0, 1, 1, 3, 0],
+        ),
+    ] {
+        let snapshot = snapshot(spec.clone(), before, &pods, &others);
+        assert_eq!(numbers(&status(&snapshot, now())), expected, "{spec}");
+    }
+}
+
+#[test]
+fn a_silent_budget_brings_nothing_and_blocks_what_is_of_all_expected_pods() {
+    let silent = || vec![Err("does not exist: create it".to_owned())];
+    let two = [("a", true), ("b", true)];
+    let enough = status(&snapshot(json!({"minAvailable": 1}), Value::Null, &two, &silent()), now());
+    assert_eq!(numbers(&enough), [1, 2, 1, 2, 2]);
+    assert_eq!(told(&enough, "Federated"), Some(("False", "NotAllKnown")));
+    assert_eq!(told(&enough, "Blocked"), None);
+    let unknown = status(&snapshot(json!({"maxUnavailable": 1}), Value::Null, &two, &silent()), now());
+    assert_eq!((unknown.disruptions_allowed, told(&unknown, "Blocked")), (0, Some(("True", "FederationUnknown"))));
+    // To those that name it, it brings its own pods all the same.
+    assert!(unknown.own.healthy == 2 && !unknown.ledger.unwrap().counted.is_empty());
+}
+
+#[test]
+fn a_native_budget_is_kept_with_what_is_left_to_own_pods() {
+    let step = |snapshot: &Snapshot| {
+        let plan = decide(snapshot, now());
+        plan.stages.first().map(|stage| json!(stage.steps[0].actions[0]).to_string())
+    };
+    let two = [("a", true), ("b", true)];
+    let mut one = snapshot(json!({"minAvailable": 3}), Value::Null, &two, &[BRINGS(2, 2)]);
+    let made = step(&one).unwrap();
+    assert!(made.contains("Create") && made.contains(r#""minAvailable":1"#), "{made}");
+    let native = |least: i64| {
+        let native = json!({
+            "metadata": {"name": "web", "ownerReferences": [{"kind": "DistributedPodDisruptionBudget", "uid": "b", "controller": true}]},
+            "spec": {"minAvailable": least, "selector": {"matchLabels": {"app": "web"}}}, "status": {"disruptionsAllowed": 1},
+        });
+        Some(Arc::new(serde_json::from_value(native).unwrap()))
+    };
+    one.child = native(2);
+    assert!(step(&one).unwrap().contains(r#""minAvailable":1"#));
+    one.child = native(1);
+    assert_eq!(step(&one), None);
+    assert_eq!(status(&one, now()).child_status.unwrap().min_available, 1);
+    one.keeps = Err(Without::Overlaps("PodDisruptionBudget other".to_owned()));
+    assert!(step(&one).unwrap().contains("Delete"));
+    assert_eq!(told(&status(&one, now()), "ChildPDB"), Some(("False", "Overlaps")));
+}
+
+#[test]
+fn what_was_taken_back_is_counted_at_once_and_a_newer_view_of_the_same_is_no_change() {
+    let mut one = snapshot(json!({"minAvailable": 1}), Value::Null, &[("a", true), ("b", true)], &[]);
+    let first = status(&one, now());
+    let mut budget = (*one.budget).clone();
+    budget.status = Some(first.clone());
+    one.budget = Arc::new(budget.clone());
+    one.view.position = "10".to_owned();
+    assert_eq!(status(&one, now()), first);
+    let mut taken_back = first.clone();
+    taken_back.own.healthy = 1;
+    taken_back.ledger.as_mut().unwrap().recount = true;
+    budget.status = Some(taken_back.clone());
+    one.budget = Arc::new(budget);
+    let next = status(&one, now());
+    assert!(is_urgent(Some(&taken_back), &next) && !next.ledger.as_ref().unwrap().recount && next.own.healthy == 2);
+    assert!(is_urgent(None, &first) && !is_urgent(Some(&first), &first));
+    assert!(explain(&one, now())[0].reason.starts_with("2 of 2 pods are healthy, 2 of them its own; 1 must be"));
+}

@@ -1,0 +1,237 @@
+//! The DistributedPodDisruptionBudget controller: counts the budget's own pods, settles what was granted, and keeps the native budget
+//! that tells of it. Who grants is [`crate::pod_budgets`], on every replica.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_api::v1alpha1::DistributedPodDisruptionBudget;
+use berth_api::v1alpha1::distributedpoddisruptionbudget::{Member, MemberKind};
+use berth_api::v1beta1::PodUnavailableBudget;
+use berth_kinds::distributedpoddisruptionbudget::{Other, Snapshot, decide, is_urgent, status};
+use berth_runtime::driver::Next;
+use berth_runtime::executor::Owner;
+use berth_runtime::object::DISTRIBUTED_POD_DISRUPTION_BUDGETS;
+use berth_runtime::queue::Queue;
+use berth_runtime::store::pods;
+use berth_runtime::{Change, Index, Key, Object, Resource, Store};
+use berth_workload::budget::count::Unknown;
+use berth_workload::budget::federation::Brings;
+use berth_workload::native_budget::NativeBudget;
+use berth_workload::node::Node;
+use berth_workload::pod::Pod;
+use jiff::Timestamp;
+
+use crate::acting::{Acting, next};
+use crate::change::each;
+use crate::controllers::Controller;
+use crate::expected_pods::Uncounted;
+use crate::paced::{Paced, at_latest};
+use crate::pod_budgets::views::Views;
+use crate::pod_budgets::{Budget, MISSING, PodBudgets, native_budgets};
+use crate::reads::{Read, Reader};
+use crate::watched::{CustomResource, Watched};
+
+/// By namespace.
+pub(crate) const BY_NAMESPACE: Index<Watched<DistributedPodDisruptionBudget>> =
+    Index::new("namespace", |budget| Some(budget.namespace()));
+
+/// How long until they are asked again where nobody knew how many pods are expected.
+const UNKNOWN: Duration = Duration::from_secs(5);
+/// How long until workloads are asked again how many pods they want, where nothing else tells.
+const ASKED_AGAIN: Duration = Duration::from_secs(300);
+
+/// What a count is made of.
+pub(crate) struct Reads {
+    pub(crate) budgets: Arc<Store<Watched<DistributedPodDisruptionBudget>>>,
+    pub(crate) unavailable: Arc<Store<Watched<PodUnavailableBudget>>>,
+    pub(crate) natives: Arc<Store<Watched<NativeBudget>>>,
+    pub(crate) pods: Arc<Store<Pod>>,
+    pub(crate) nodes: Arc<Store<Watched<Node>>>,
+    paced: Paced,
+    views: Views,
+}
+
+impl CustomResource for DistributedPodDisruptionBudget {
+    const RESOURCE: Resource = DISTRIBUTED_POD_DISRUPTION_BUDGETS;
+}
+
+impl Read for Watched<DistributedPodDisruptionBudget> {
+    fn store() -> Arc<Store<Self>> {
+        Store::new(&[BY_NAMESPACE])
+    }
+}
+
+impl Controller for Reads {
+    const RESOURCE: Resource = DISTRIBUTED_POD_DISRUPTION_BUDGETS;
+    const NAME: &'static str = "distributedpoddisruptionbudget";
+
+    fn new(reader: &mut Reader<'_>) -> Self {
+        Self {
+            budgets: reader.read(),
+            unavailable: reader.read(),
+            natives: reader.read(),
+            pods: reader.read(),
+            nodes: reader.read(),
+            paced: Paced::default(),
+            views: Views::default(),
+        }
+    }
+
+    /// Wakes a budget when it changes, one of those that it names, one that may hold the same pods, one of its pods, or of their nodes.
+    fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
+        acting.pod_budgets.follow_distributed(self);
+        let (to, on, all) = (queue.clone(), acting.clone(), self.budgets.clone());
+        self.budgets.on_change(move |change| {
+            if let Change::Deleted { old } = change {
+                on.expectations.forget(old.uid());
+                on.pod_budgets.forget(old.uid());
+            }
+            each(change, |budget| {
+                to.add(Key::of(budget));
+                wake_beside(&to, &all, budget.namespace(), budget.name());
+            });
+        });
+        let (to, all) = (queue.clone(), self.budgets.clone());
+        self.unavailable.on_change(move |change| {
+            each(change, |budget| wake_beside(&to, &all, budget.namespace(), budget.name()));
+        });
+        let (to, all) = (queue.clone(), self.budgets.clone());
+        self.natives.on_change(move |change| {
+            each(change, |native| wake_beside(&to, &all, native.namespace(), native.name()));
+        });
+        let (to, all, holding) = (queue.clone(), self.budgets.clone(), acting.pod_budgets.clone());
+        self.pods.on_change(move |change| each(change, |pod| wake_for(&to, &all, &holding, pod)));
+        let (to, all, pods, holding) =
+            (queue.clone(), self.budgets.clone(), Arc::downgrade(&self.pods), acting.pod_budgets.clone());
+        self.nodes.on_change(move |change| {
+            let node = match change {
+                Change::Deleted { old: node } | Change::Applied { old: None, new: node } => node,
+                Change::Applied { .. } | Change::Synced => return,
+            };
+            let on_node = pods.upgrade().map(|pods| pods.by_index(&pods::BY_NODE, node.name()));
+            on_node.iter().flatten().for_each(|pod| wake_for(&to, &all, &holding, pod));
+        });
+    }
+
+    /// One count of one budget.
+    async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
+        let Some(budget) = self.budgets.get(&key.namespace, &key.name).filter(|budget| !budget.terminating()) else {
+            self.views.forget(&key);
+            return Next::Done;
+        };
+        let budget = match acting.seen(&self.budgets, &*budget).await {
+            Ok(budget) => budget,
+            Err(next) => return next,
+        };
+        let mut snapshot = match self.observe(&acting.pod_budgets, &budget).await {
+            Ok(snapshot) => snapshot,
+            Err(next) => return next,
+        };
+        let (why, soon) = acting.pod_budgets.unenforced(budget.namespace()).unzip();
+        snapshot.unenforced = why;
+        let soon = soon.flatten().or_else(|| snapshot.view.expected.is_err().then_some(UNKNOWN));
+        let now = Timestamp::now();
+        let (plan, new) = (decide(&snapshot, now), Some(status(&snapshot, now)));
+        let old = &budget.0.status;
+        let urgent = |old: &Option<_>, new: &Option<_>| new.as_ref().is_some_and(|new| is_urgent(old.as_ref(), new));
+        let wait = self.paced.waits(budget.uid(), old, &new, urgent);
+        if !wait.is_zero() && plan.stages.is_empty() {
+            return Next::After(wait);
+        }
+        let outcome = acting.executor.act(&plan, &Owner::of(&*budget)).await;
+        let written = acting.write_status_as_read(&*budget, (old, &new)).await;
+        if matches!(written, Ok(true)) {
+            self.paced.note(budget.uid());
+        }
+        acting.forget_if_gone(&self.budgets, &*budget);
+        at_latest(next(&plan, &outcome, written), soon.unwrap_or(ASKED_AGAIN))
+    }
+}
+
+impl Reads {
+    /// What is counted; or when to look again, where less is known than was known before.
+    pub(crate) async fn observe(
+        &self,
+        budgets: &PodBudgets,
+        budget: &Watched<DistributedPodDisruptionBudget>,
+    ) -> Result<Snapshot, Next> {
+        let ledger = budget.0.status.as_ref().and_then(|status| status.ledger.as_ref());
+        let looks = self.views.looks(&self.pods, &self.nodes, ledger)?;
+        let (namespace, of_either) = (budget.namespace(), Budget::Distributed(budget.0.clone()));
+        let holds = budgets.holds(&of_either);
+        let all = self.pods.by_index(&pods::BY_NAMESPACE, namespace);
+        let expected = match &holds.rules {
+            Err(_) => Err(Unknown { message: "its spec is invalid".to_owned() }),
+            Ok(_) => match budgets.wanted(&of_either, &holds, &all).await {
+                Ok(expected) => Ok(expected),
+                Err(Uncounted::Fault(unknown)) => Err(unknown),
+                Err(Uncounted::Silent(failed)) => return Err(Next::Retry(failed.to_string())),
+            },
+        };
+        let view =
+            looks.view(budgets.client(), Key::of(budget), (all, |pod: &Pod| holds.selects(&pod.metadata)), expected);
+        let view = view.await;
+        let mut counted: BTreeSet<String> = view.pods.iter().map(|pod| pod.metadata.uid.to_string()).collect();
+        let others = budget.0.spec.federation.iter().map(|member| self.other(budgets, member, &mut counted)).collect();
+        let natives = self.natives.by_index(&native_budgets::BY_NAMESPACE, namespace);
+        let uid = budget.uid();
+        Ok(Snapshot {
+            budget: budget.0.clone(),
+            view,
+            unenforced: None,
+            others,
+            child: self.natives.get(namespace, budget.name()).map(|native| native.0.clone()),
+            keeps: budgets.keeps(&of_either, uid, &natives),
+        })
+    }
+
+    /// What a budget of federation brings, without pods that are counted already.
+    fn other(&self, budgets: &PodBudgets, member: &Member, counted: &mut BTreeSet<String>) -> Other {
+        let Member { namespace, name, kind } = member;
+        let of = |wanted: MemberKind| kind.is_none_or(|kind| kind == wanted);
+        let native = || self.natives.get(namespace, name).filter(|_| of(MemberKind::PodDisruptionBudget));
+        let distributed = self.budgets.get(namespace, name).filter(|_| of(MemberKind::DistributedPodDisruptionBudget));
+        let unavailable =
+            || self.unavailable.get(namespace, name).filter(|_| *kind == Some(MemberKind::PodUnavailableBudget));
+        let (kind, brings, mine): (_, _, Selects) = if let Some(budget) = distributed {
+            let holds = budgets.holds(&Budget::Distributed(budget.0.clone()));
+            let kind = MemberKind::DistributedPodDisruptionBudget;
+            (Some(kind), Brings::of_distributed(&budget.0), Box::new(move |pod| holds.selects(&pod.metadata)))
+        } else if let Some(budget) = unavailable() {
+            let holds = budgets.holds(&Budget::Unavailable(budget.0.clone()));
+            let kind = MemberKind::PodUnavailableBudget;
+            (Some(kind), Brings::of_unavailable(&budget.0), Box::new(move |pod| holds.selects(&pod.metadata)))
+        } else if let Some(native) = native() {
+            let kind = MemberKind::PodDisruptionBudget;
+            (Some(kind), Brings::of_native(&native.0), Box::new(move |pod| native.0.selects(&pod.metadata)))
+        } else {
+            return Other { kind: None, brings: Err(MISSING.to_owned()), shared: 0 };
+        };
+        let pods = self.pods.by_index(&pods::BY_NAMESPACE, namespace);
+        let uids = pods.iter().filter(|pod| mine(pod)).map(|pod| pod.metadata.uid.to_string());
+        let shared = uids.filter(|uid| !counted.insert(uid.clone())).count();
+        Other { kind, brings: brings.map(|brings| brings.without(shared)), shared }
+    }
+}
+
+/// Which pods a budget holds.
+type Selects = Box<dyn Fn(&Pod) -> bool>;
+
+/// Wakes the budgets that name this one, and those of its namespace: theirs may hold the same pods.
+fn wake_beside(queue: &Queue<Key>, all: &Store<Watched<DistributedPodDisruptionBudget>>, namespace: &str, name: &str) {
+    for budget in all.all() {
+        let names = budget.0.spec.federation.iter().any(|one| one.namespace == namespace && one.name == name);
+        if names || budget.namespace() == namespace {
+            queue.add(Key::of(&*budget));
+        }
+    }
+}
+
+fn wake_for(queue: &Queue<Key>, all: &Store<Watched<DistributedPodDisruptionBudget>>, holding: &PodBudgets, pod: &Pod) {
+    for budget in all.by_index(&BY_NAMESPACE, &pod.metadata.namespace) {
+        if holding.holds(&Budget::Distributed(budget.0.clone())).selects(&pod.metadata) {
+            queue.add(Key::of(&*budget));
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! A budget of either kind, as whoever draws from it needs it.
+
+use std::sync::Arc;
+
+use berth_api::v1alpha1::DistributedPodDisruptionBudget;
+use berth_api::v1alpha1::distributedpoddisruptionbudget::Member;
+use berth_api::v1beta1::PodUnavailableBudget;
+use berth_api::v1beta1::podunavailablebudget::PodUnavailableBudgetStatus;
+use berth_runtime::{Key, Resource};
+use berth_workload::budget::{Fault, Rules};
+use berth_workload::merge_patch::merge_patch;
+use berth_workload::pod::Metadata;
+use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS};
+use berth_workload::selector::Selector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::{Value, json};
+
+/// A budget of either kind.
+#[derive(Debug, Clone)]
+pub(crate) enum Budget {
+    /// The peer's.
+    Unavailable(Arc<PodUnavailableBudget>),
+    /// One that federates others.
+    Distributed(Arc<DistributedPodDisruptionBudget>),
+}
+
+/// Which budget. Budgets are drawn from in this order.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct BudgetKey {
+    pub(crate) resource: Resource,
+    pub(crate) key: Key,
+}
+
+impl BudgetKey {
+    /// As messages name it.
+    pub(super) fn words(&self) -> String {
+        format!("{} {}/{}", self.resource.kind, self.key.namespace, self.key.name)
+    }
+}
+
+impl Budget {
+    pub(super) fn metadata(&self) -> &ObjectMeta {
+        match self {
+            Self::Unavailable(budget) => &budget.metadata,
+            Self::Distributed(budget) => &budget.metadata,
+        }
+    }
+
+    pub(super) fn key(&self) -> BudgetKey {
+        let part = |part: &Option<String>| part.clone().unwrap_or_default();
+        let ObjectMeta { namespace, name, .. } = self.metadata();
+        let resource = match self {
+            Self::Unavailable(_) => POD_UNAVAILABLE_BUDGETS,
+            Self::Distributed(_) => DISTRIBUTED_POD_DISRUPTION_BUDGETS,
+        };
+        BudgetKey { resource, key: Key::new(&part(namespace), &part(name)) }
+    }
+
+    /// The budgets whose pods count, too.
+    pub(super) fn federation(&self) -> &[Member] {
+        match self {
+            Self::Unavailable(_) => &[],
+            Self::Distributed(budget) => &budget.spec.federation,
+        }
+    }
+
+    /// How many of the pods of each of those are counted already.
+    pub(super) fn shared(&self) -> Vec<usize> {
+        let Self::Distributed(budget) = self else { return Vec::new() };
+        let told = budget.status.as_ref().map_or(&[][..], |status| &status.federated_statuses);
+        let of =
+            |member: &Member| told.iter().find(|told| told.namespace == member.namespace && told.name == member.name);
+        let number = |member: &Member| of(member).and_then(|told| usize::try_from(told.shared).ok()).unwrap_or(0);
+        budget.spec.federation.iter().map(number).collect()
+    }
+
+    /// The budget's own pods and its ledger, in the form that is decided on. How many own pods must stay depends on others.
+    pub(super) fn account(&self) -> PodUnavailableBudgetStatus {
+        match self {
+            Self::Unavailable(budget) => budget.status.clone().unwrap_or_default(),
+            Self::Distributed(budget) => {
+                let status = budget.status.clone().unwrap_or_default();
+                PodUnavailableBudgetStatus {
+                    observed_generation: status.observed_generation,
+                    current_available: status.own.healthy,
+                    total_replicas: status.own.expected,
+                    ledger: status.ledger,
+                    conditions: status.conditions,
+                    ..PodUnavailableBudgetStatus::default()
+                }
+            }
+        }
+    }
+
+    /// The patch of a ledger, which fails where it is another by then; `None` where nothing changes.
+    pub(super) fn patch(&self, account: &PodUnavailableBudgetStatus) -> Option<Value> {
+        let (old, new) = match self {
+            Self::Unavailable(budget) => {
+                (serde_json::to_value(&budget.status).ok()?, serde_json::to_value(account).ok()?)
+            }
+            Self::Distributed(budget) => {
+                let mut status = budget.status.clone().unwrap_or_default();
+                let granted = status.own.healthy - account.current_available;
+                status.own.healthy = account.current_available;
+                status.current_healthy -= granted;
+                status.disruptions_allowed = (status.disruptions_allowed - granted).max(0);
+                status.ledger.clone_from(&account.ledger);
+                (serde_json::to_value(&budget.status).ok()?, serde_json::to_value(&status).ok()?)
+            }
+        };
+        let patch = merge_patch(&old, &new)?;
+        let ObjectMeta { resource_version, uid, .. } = self.metadata();
+        Some(json!({"metadata": {"resourceVersion": resource_version, "uid": uid}, "status": patch}))
+    }
+}
+
+/// Which pods a budget holds.
+#[derive(Debug)]
+pub(crate) struct Holds {
+    pub(crate) rules: Result<Rules, Fault>,
+    selector: Option<Selector>,
+}
+
+impl Holds {
+    pub(super) fn of(budget: &Budget) -> Self {
+        let (rules, selector) = match budget {
+            Budget::Unavailable(budget) => (Rules::of(&budget.spec), budget.spec.selector.as_ref()),
+            Budget::Distributed(budget) => (Rules::of_distributed(&budget.spec), Some(&budget.spec.selector)),
+        };
+        let of_target = || Selector::parse(target_selector(budget)?).ok();
+        let of_spec = selector.and_then(|selector| Selector::new(selector).ok());
+        let is_any = |selector: &Selector| !selector.is_empty();
+        Self { rules, selector: of_spec.filter(is_any).or_else(|| of_target().filter(is_any)) }
+    }
+
+    /// Whether a pod of these labels and annotations is one of the budget's, protected or not.
+    pub(crate) fn selects(&self, pod: &Metadata) -> bool {
+        self.selector.as_ref().is_some_and(|selector| selector.matches(|key| pod.label(key)))
+    }
+
+    /// Whether it protects a pod of these labels and annotations.
+    pub(super) fn holds(&self, pod: &Metadata) -> bool {
+        self.selects(pod) && !self.rules.as_ref().is_ok_and(|rules| rules.ignores(pod))
+    }
+
+    /// Which pods.
+    pub(super) fn selector(&self) -> Option<&Selector> {
+        self.selector.as_ref()
+    }
+}
+
+fn target_selector(budget: &Budget) -> Option<&str> {
+    let Budget::Unavailable(budget) = budget else { return None };
+    budget.status.as_ref()?.ledger.as_ref()?.selector.as_deref()
+}

@@ -1,0 +1,163 @@
+//! What the leader counts from: pods as its store has them, and for how long it knows what was granted.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use berth_api::v1beta1::podunavailablebudget::{Ledger, LedgerEntry, ProtectedOperation};
+use berth_runtime::client;
+use berth_runtime::driver::Next;
+use berth_runtime::store::reaches;
+use berth_runtime::{Key, Store};
+use berth_workload::budget::count::{Expected, Unknown, View};
+use berth_workload::node::Node;
+use berth_workload::pod::Pod;
+use berth_workload::resource::PODS;
+use jiff::Timestamp;
+use kube::Client;
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use crate::watched::Watched;
+
+/// After so long nothing can come of a request that was granted: the apiserver gives it up after its `--request-timeout`.
+const PATIENCE: Duration = Duration::from_secs(75);
+/// How long until pods are counted that the store does not show yet.
+const NOT_SEEN: Duration = Duration::from_secs(1);
+
+/// Since when each entry of a budget's ledger is seen.
+#[derive(Default)]
+pub(crate) struct Views(Mutex<HashMap<Key, HashMap<Entry, Sight>>>);
+
+/// An entry of a ledger, as one that was granted at one time.
+type Entry = (String, ProtectedOperation, Timestamp);
+
+/// How long an entry is known, and how far the store must have come before it may expire.
+struct Sight {
+    since: Instant,
+    /// The version that the apiserver was at when nothing could come of the entry any more: what had come of it is older.
+    needs: Option<String>,
+}
+
+/// A look at the stores.
+pub(crate) struct Looks<'a> {
+    views: &'a Views,
+    nodes: &'a Store<Watched<Node>>,
+    entries: &'a [LedgerEntry],
+    position: String,
+}
+
+impl Views {
+    /// A look; or when to look again, where the last count knew more than the store does.
+    pub(crate) fn looks<'a>(
+        &'a self,
+        pods: &Store<Pod>,
+        nodes: &'a Store<Watched<Node>>,
+        ledger: Option<&'a Ledger>,
+    ) -> Result<Looks<'a>, Next> {
+        let position = pods.position().unwrap_or_default().to_string();
+        let counted = ledger.map(|ledger| ledger.counted.as_str()).filter(|counted| !counted.is_empty());
+        if counted.is_some_and(|counted| !reaches(&position, counted)) {
+            return Err(Next::After(NOT_SEEN));
+        }
+        Ok(Looks { views: self, nodes, entries: ledger.map_or(&[], |ledger| &ledger.entries), position })
+    }
+
+    /// To be called when a budget is gone.
+    pub(crate) fn forget(&self, key: &Key) {
+        self.lock().remove(key);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Key, HashMap<Entry, Sight>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How long each entry is known, and what the store must have reached; what is no entry any more is forgotten.
+    fn ages(&self, key: &Key, entries: &[LedgerEntry]) -> Vec<(Duration, Option<String>)> {
+        let mut seen = self.lock();
+        let mut before = seen.remove(key).unwrap_or_default();
+        let mut known = HashMap::new();
+        let ages = entries.iter().map(|entry| {
+            let name = name(entry);
+            let sight = before.remove(&name).unwrap_or_else(|| Sight { since: Instant::now(), needs: None });
+            let age = (sight.since.elapsed(), sight.needs.clone());
+            known.insert(name, sight);
+            age
+        });
+        let ages = ages.collect();
+        if !known.is_empty() {
+            seen.insert(key.clone(), known);
+        }
+        ages
+    }
+}
+
+impl Looks<'_> {
+    /// What is counted of these pods of the budget's namespace: those that it selects, and those that its ledger names.
+    pub(crate) async fn view(
+        self,
+        client: &Client,
+        key: Key,
+        (all, is_selected): (Vec<Arc<Pod>>, impl Fn(&Pod) -> bool),
+        expected: Result<Expected, Unknown>,
+    ) -> View {
+        let is_named = |pod: &Pod| self.entries.iter().any(|entry| *entry.uid == *pod.metadata.uid);
+        let pods: Vec<_> = all.into_iter().filter(|pod| is_selected(pod) || is_named(pod)).collect();
+        let mut nodes: Vec<_> = pods.iter().map(|pod| pod.spec.node_name.to_string()).collect();
+        nodes.sort();
+        nodes.dedup();
+        nodes.retain(|node| self.nodes.get("", node).is_some());
+        let seen_for = self.seen_for(client, key).await;
+        View { expected, pods, nodes, position: self.position, seen_for, patience: PATIENCE }
+    }
+
+    /// For how long each entry is seen, by the clock that only goes on: what a ledger says of time is another's clock. One of which
+    /// nothing can come any more counts as late once the store has all that may have come of it.
+    async fn seen_for(&self, client: &Client, key: Key) -> Vec<Duration> {
+        let ages = self.views.ages(&key, self.entries);
+        if self.entries.is_empty() {
+            return Vec::new();
+        }
+        let is_open = |(_, needs): &(Duration, Option<String>)| needs.is_none();
+        let is_late = |(age, _): &(Duration, Option<String>)| *age >= PATIENCE;
+        let newest = if ages.iter().any(|age| is_late(age) && is_open(age)) {
+            newest_version(client, &key.namespace).await
+        } else {
+            None
+        };
+        let mut seen = self.views.lock();
+        let of_budget = seen.entry(key).or_default();
+        let settled = self.entries.iter().zip(ages).map(|(entry, (age, needs))| {
+            if age < PATIENCE {
+                return age;
+            }
+            let needs = needs.or_else(|| newest.clone());
+            if let (Some(sight), Some(needs)) = (of_budget.get_mut(&name(entry)), &needs) {
+                sight.needs = Some(needs.clone());
+            }
+            // Not yet: it is looked at again soon.
+            let is_seen = needs.is_some_and(|needs| reaches(&self.position, &needs));
+            if is_seen { age } else { PATIENCE.saturating_sub(NOT_SEEN) }
+        });
+        settled.collect()
+    }
+}
+
+fn name(entry: &LedgerEntry) -> Entry {
+    (entry.uid.clone(), entry.operation, entry.time.0)
+}
+
+/// The version that the apiserver is at, by a list of one pod.
+async fn newest_version(client: &Client, namespace: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Metadata {
+        resource_version: String,
+    }
+    #[derive(Deserialize)]
+    struct List {
+        metadata: Metadata,
+    }
+    let path = PODS.list(namespace, &[("limit", "1")]).ok()?;
+    client::get::<List>(client, &path).await.ok().map(|list| list.metadata.resource_version)
+}

@@ -1,0 +1,164 @@
+//! The native budget that one of ours keeps for those who read no other: never two on one pod.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use serde_json::{Value, json};
+
+use crate::native_budget::NativeBudget;
+use crate::owner::controller_reference;
+use crate::plan::{Action, IfExists, Step, Target};
+use crate::resource::{POD_DISRUPTION_BUDGETS, Resource};
+use crate::selector::Selector;
+
+/// A budget of ours that would have a native one.
+#[derive(Debug, Clone)]
+pub struct Keeper {
+    /// When it was made, and its kind and name: the oldest is first.
+    pub since: (String, &'static str, String),
+    /// Which pods it holds.
+    pub selector: Selector,
+    /// Its uid.
+    pub uid: String,
+}
+
+/// Why a budget keeps no native one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Without {
+    /// Another budget may hold the same pods: its kind and name.
+    Overlaps(String),
+    /// One of this name is somebody else's.
+    Taken,
+    /// Nobody wants one.
+    NotAsked,
+}
+
+impl Without {
+    /// The reason, as conditions have it.
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::Overlaps(_) => "Overlaps",
+            Self::Taken => "NameTaken",
+            Self::NotAsked => "NotAsked",
+        }
+    }
+
+    /// In words, with the remedy.
+    pub fn message(&self, name: &str) -> String {
+        match self {
+            Self::Overlaps(other) => format!(
+                "no PodDisruptionBudget is kept, for {other} may hold the same pods, and the eviction API refuses pods with two: give the \
+                 selectors of both the same label with different values"
+            ),
+            Self::NotAsked => "no PodDisruptionBudget is kept, for nobody asks for one".to_owned(),
+            Self::Taken => {
+                format!(
+                    "no PodDisruptionBudget is kept, for {name} is somebody else's: delete it, or name this budget otherwise"
+                )
+            }
+        }
+    }
+}
+
+/// Whether a budget of ours keeps a native one: `all` are those of its namespace that would, it among them, and `natives` all native
+/// ones.
+///
+/// # Errors
+/// Why it does not.
+pub fn keeps(me: &Keeper, all: &[Keeper], natives: &[&NativeBudget]) -> Result<(), Without> {
+    let is_mine = |native: &NativeBudget| controller(native) == Some(me.uid.as_str());
+    let is_ours = |native: &NativeBudget| {
+        let uid = controller(native);
+        all.iter().any(|keeper| uid == Some(keeper.uid.as_str()))
+    };
+    if let Some(native) = natives.iter().find(|native| *native.metadata.name == *me.since.2)
+        && !is_mine(native)
+    {
+        return Err(Without::Taken);
+    }
+    let foreign: Vec<_> = natives.iter().filter(|native| !is_ours(native)).collect();
+    let overlaps_foreign = |keeper: &Keeper| {
+        let holds = |native: &&&&NativeBudget| native.selector().is_some_and(|other| !keeper.selector.excludes(&other));
+        foreign.iter().find(holds).map(|native| format!("PodDisruptionBudget {}", native.metadata.name))
+    };
+    if let Some(other) = overlaps_foreign(me) {
+        return Err(Without::Overlaps(other));
+    }
+    // The oldest first; whoever overlaps with one that keeps its own has none.
+    let mut sorted: Vec<_> = all.iter().collect();
+    sorted.sort_by(|one, other| one.since.cmp(&other.since));
+    let mut keeping: Vec<&Keeper> = Vec::new();
+    for keeper in sorted {
+        let before = keeping.iter().find(|before| !before.selector.excludes(&keeper.selector));
+        match before {
+            Some(before) if keeper.uid == me.uid => {
+                return Err(Without::Overlaps(format!("{} {}", before.since.1, before.since.2)));
+            }
+            Some(_) => {}
+            None if keeper.uid == me.uid => break,
+            None if overlaps_foreign(keeper).is_none() => keeping.push(keeper),
+            None => {}
+        }
+    }
+    // What another one has must go first.
+    let not_mine = natives.iter().filter(|native| !is_mine(native));
+    let holds = |native: &&&&NativeBudget| native.selector().is_some_and(|other| !me.selector.excludes(&other));
+    match not_mine.collect::<Vec<_>>().iter().find(|native| holds(native)) {
+        Some(native) => Err(Without::Overlaps(format!("PodDisruptionBudget {}", native.metadata.name))),
+        None => Ok(()),
+    }
+}
+
+fn controller(native: &NativeBudget) -> Option<&str> {
+    native.metadata.controller().map(|owner| &*owner.uid)
+}
+
+/// A budget of ours, and the native one that it is to have.
+#[derive(Debug)]
+pub struct Wanted<'a> {
+    /// The budget's kind.
+    pub resource: &'a Resource,
+    /// The budget.
+    pub owner: &'a ObjectMeta,
+    /// Which pods.
+    pub selector: &'a LabelSelector,
+    /// How many of them must stay.
+    pub min_available: i32,
+}
+
+/// What brings a budget's native one to what is wanted; `None` if it is so already. Without a wish, its own goes.
+pub fn step(wanted: Option<&Wanted<'_>>, found: Option<&NativeBudget>, uid: &str) -> Option<Step> {
+    let found = found.filter(|native| controller(native) == Some(uid));
+    match (wanted, found) {
+        (None, None) => None,
+        (None, Some(native)) => {
+            let action = Action::Delete { resource: POD_DISRUPTION_BUDGETS, target: Target::from(&native.metadata) };
+            Some(Step::new(action, "no PodDisruptionBudget is kept any more".to_owned()))
+        }
+        (Some(wanted), None) => {
+            let action = Action::Create {
+                resource: POD_DISRUPTION_BUDGETS,
+                body: body(wanted),
+                if_exists: IfExists::IsOfSameOwner,
+            };
+            Some(Step::new(action, "a PodDisruptionBudget tells of the budget".to_owned()))
+        }
+        (Some(wanted), Some(native)) => {
+            let wish = json!(wanted.min_available);
+            if native.spec.min_available.as_ref() == Some(&wish) && native.spec.max_unavailable.is_none() {
+                return None;
+            }
+            let patch = json!({"spec": {"minAvailable": wish, "maxUnavailable": Value::Null}});
+            let target = Target::from(&native.metadata);
+            let action = Action::Patch { resource: POD_DISRUPTION_BUDGETS, target, patch };
+            Some(Step::new(action, format!("{} pods must stay, given what the others have", wanted.min_available)))
+        }
+    }
+}
+
+fn body(Wanted { resource, owner, selector, min_available }: &Wanted<'_>) -> Value {
+    let reference = controller_reference(resource, owner);
+    json!({
+        "apiVersion": POD_DISRUPTION_BUDGETS.api_version(), "kind": POD_DISRUPTION_BUDGETS.kind,
+        "metadata": {"namespace": owner.namespace, "name": owner.name, "ownerReferences": [reference]},
+        "spec": {"minAvailable": min_available, "selector": selector},
+    })
+}

@@ -1,0 +1,111 @@
+//! What budgets that are named by another bring, and what is left to the one that names them.
+
+use std::cmp::min;
+
+use berth_api::v1alpha1::DistributedPodDisruptionBudget;
+use berth_api::v1beta1::PodUnavailableBudget;
+
+use super::Amount;
+use super::ledger::is_counted;
+use crate::native_budget::NativeBudget;
+
+/// Pods of one budget.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Brings {
+    /// How many are healthy, without those that were granted.
+    pub healthy: usize,
+    /// How many are expected.
+    pub expected: usize,
+}
+
+/// Why nobody knows what a budget brings, with the remedy.
+pub type Silence = String;
+
+const NOT_COUNTED: &str = "has not counted its pods since it was made or changed";
+
+fn number(number: i32) -> usize {
+    usize::try_from(number).unwrap_or(0)
+}
+
+impl Brings {
+    /// A budget that federates others brings its own pods.
+    ///
+    /// # Errors
+    /// It has not counted them.
+    pub fn of_distributed(budget: &DistributedPodDisruptionBudget) -> Result<Self, Silence> {
+        let status = budget.status.as_ref().ok_or(NOT_COUNTED)?;
+        let is_counted = status.ledger.as_ref().is_some_and(|ledger| !ledger.counted.is_empty());
+        if !is_counted || budget.metadata.generation.unwrap_or_default() != status.observed_generation {
+            return Err(NOT_COUNTED.to_owned());
+        }
+        Ok(Self { healthy: number(status.own.healthy), expected: number(status.own.expected) })
+    }
+
+    /// As a PodUnavailableBudget has counted.
+    ///
+    /// # Errors
+    /// It has not.
+    pub fn of_unavailable(budget: &PodUnavailableBudget) -> Result<Self, Silence> {
+        let status = budget.status.as_ref().ok_or(NOT_COUNTED)?;
+        if !is_counted(status, budget.metadata.generation.unwrap_or_default()) {
+            return Err(NOT_COUNTED.to_owned());
+        }
+        Ok(Self { healthy: number(status.current_available), expected: number(status.total_replicas) })
+    }
+
+    /// As Kubernetes has counted, less what the eviction API has granted since.
+    ///
+    /// # Errors
+    /// It has not.
+    pub fn of_native(budget: &NativeBudget) -> Result<Self, Silence> {
+        let status = &budget.status;
+        if status.observed_generation != budget.metadata.generation || status.observed_generation == 0 {
+            return Err(NOT_COUNTED.to_owned());
+        }
+        let granted = status.disrupted_pods.len();
+        let healthy = number(status.current_healthy).saturating_sub(granted);
+        Ok(Self { healthy, expected: number(status.expected_pods) })
+    }
+
+    /// Without pods that are counted elsewhere. They are taken for healthy here: so never too many are counted.
+    pub fn without(self, shared: usize) -> Self {
+        Self { healthy: self.healthy.saturating_sub(shared), expected: self.expected.saturating_sub(shared) }
+    }
+}
+
+/// What a budget and those that it names have and need.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Whole {
+    /// How many pods of the others are healthy.
+    pub others: usize,
+    /// How many pods are expected, own ones and others.
+    pub expected: usize,
+    /// How many must be healthy, own ones and others.
+    pub desired: usize,
+}
+
+impl Whole {
+    /// Of so many own pods, and what each of the others brings.
+    ///
+    /// # Errors
+    /// One of them is silent, and without how many it expects nobody knows how many must be healthy.
+    pub fn of<E>(amount: &Amount, expected: usize, others: &[Result<Brings, E>]) -> Result<Self, String> {
+        if amount.depends_on_total() && others.iter().any(Result::is_err) {
+            return Err(format!("{} is of all expected pods, and not all are known", amount.words()));
+        }
+        let known = || others.iter().flatten();
+        let expected = expected + known().map(|brings| brings.expected).sum::<usize>();
+        let others = known().map(|brings| brings.healthy).sum();
+        Ok(Self { others, expected, desired: amount.desired(expected)? })
+    }
+
+    /// How many own pods must be healthy.
+    pub fn left_to_own(&self) -> usize {
+        self.desired.saturating_sub(self.others)
+    }
+
+    /// How many of so many healthy own pods may go.
+    pub fn allowed(&self, own: usize) -> usize {
+        min(own, own.saturating_sub(self.left_to_own()))
+    }
+}

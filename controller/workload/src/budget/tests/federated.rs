@@ -1,0 +1,337 @@
+//! Budgets that name each other, and replicas that draw from them at once: reads, writes and what is granted in any order.
+
+use std::cell::Cell;
+
+use berth_api::v1alpha1::DistributedPodDisruptionBudget;
+use berth_api::v1alpha1::distributedpoddisruptionbudget::{DistributedPodDisruptionBudgetStatus, OwnPods};
+use berth_api::v1beta1::podunavailablebudget::{Ledger, PodUnavailableBudgetStatus, ProtectedOperation};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
+use serde_json::json;
+
+use crate::budget::federation::{Brings, Whole};
+use crate::budget::ledger::{Request, Verdict, draw, set_numbers, stands, withdraw};
+use crate::budget::{Amount, Rules};
+use berth_api::IntOrString;
+
+const BUDGETS: usize = 3;
+const PODS: usize = 2;
+
+/// A fault that a history must find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Planted {
+    Nothing,
+    /// A grant stands by what was read before it was written.
+    ChecksBeforeReserving,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Ask {
+        budget: usize,
+        pod: usize,
+    },
+    /// A replica reads the budget and, at the same moment or not, the others.
+    Look(usize),
+    Reserve(usize),
+    LookAgain(usize),
+    Confirm(usize),
+    TakeBack(usize),
+    Land(usize),
+    Count(usize),
+    Return(usize, usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        5 => (0..BUDGETS, 0..PODS).prop_map(|(budget, pod)| Step::Ask { budget, pod }),
+        8 => (0usize..5).prop_map(Step::Look),
+        8 => (0usize..5).prop_map(Step::Reserve),
+        8 => (0usize..5).prop_map(Step::LookAgain),
+        8 => (0usize..5).prop_map(Step::Confirm),
+        4 => (0usize..5).prop_map(Step::TakeBack),
+        5 => (0usize..5).prop_map(Step::Land),
+        4 => (0..BUDGETS).prop_map(Step::Count),
+        3 => (0..BUDGETS, 0..PODS).prop_map(|(budget, pod)| Step::Return(budget, pod)),
+    ]
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Asked,
+    Reserved,
+    Granted,
+    Refused,
+}
+
+struct Try {
+    budget: usize,
+    pod: usize,
+    uid: usize,
+    grant: usize,
+    state: State,
+    /// The version of the ledger that was read, what the others brought, and how many own pods were healthy.
+    seen: Option<(u64, usize)>,
+    own: Option<(usize, bool)>,
+}
+
+struct World {
+    planted: Planted,
+    rules: Rules,
+    desired: usize,
+    /// Of each budget, the uid of each pod that serves.
+    pods: [[Option<usize>; PODS]; BUDGETS],
+    ledgers: [PodUnavailableBudgetStatus; BUDGETS],
+    versions: [u64; BUDGETS],
+    tries: Vec<Try>,
+    next: usize,
+}
+
+impl World {
+    fn new(planted: Planted, desired: usize) -> Self {
+        let spec = json!({"selector": {"matchLabels": {"app": "web"}}, "minAvailable": desired});
+        let rules = Rules::of_distributed(&serde_json::from_value(spec).unwrap()).unwrap();
+        let ledger = || PodUnavailableBudgetStatus {
+            current_available: i32::try_from(PODS).unwrap(),
+            ledger: Some(Ledger { counted: "1".to_owned(), ..Ledger::default() }),
+            ..PodUnavailableBudgetStatus::default()
+        };
+        let pods = [0, 1, 2].map(|budget| [0, 1].map(|pod| Some(budget * PODS + pod)));
+        Self {
+            planted,
+            rules,
+            desired,
+            pods,
+            ledgers: [0; BUDGETS].map(|_| ledger()),
+            versions: [0; BUDGETS],
+            tries: Vec::new(),
+            next: 100,
+        }
+    }
+
+    /// What the others bring, as the apiserver has it now.
+    fn others(&self, budget: usize) -> usize {
+        let others = (0..BUDGETS).filter(|other| *other != budget);
+        others.map(|other| usize::try_from(self.ledgers[other].current_available).unwrap()).sum()
+    }
+
+    fn request(&self, at: usize) -> Option<(usize, Request)> {
+        let Try { budget, pod, uid, grant, .. } = self.tries.get(at)?;
+        let request = Request {
+            pod: format!("web-{pod}"),
+            uid: uid.to_string(),
+            operation: ProtectedOperation::Evict,
+            holder: "somebody".to_owned(),
+            is_available: self.pods[*budget][*pod] == Some(*uid),
+            generation: None,
+            container_ids: Vec::new(),
+            grant: Some(grant.to_string()),
+        };
+        Some((*budget, request))
+    }
+
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Ask { budget, pod } => {
+                if let Some(uid) = self.pods[budget][pod].filter(|_| self.tries.len() < 5) {
+                    self.next += 1;
+                    self.tries.push(Try {
+                        budget,
+                        pod,
+                        uid,
+                        grant: self.next,
+                        state: State::Asked,
+                        seen: None,
+                        own: None,
+                    });
+                }
+            }
+            Step::Look(at) => {
+                if let Some(budget) = self.tries.get(at).map(|one| one.budget) {
+                    self.tries[at].seen = Some((self.versions[budget], self.others(budget)));
+                }
+            }
+            Step::Reserve(at) => self.reserve(at),
+            Step::LookAgain(at) => {
+                if let Some((budget, request)) = self.request(at).filter(|_| self.tries[at].state == State::Reserved) {
+                    let ledger = &self.ledgers[budget];
+                    let own = usize::try_from(ledger.current_available).unwrap();
+                    self.tries[at].own = Some((own, stands(ledger, &request)));
+                }
+            }
+            Step::Confirm(at) => self.confirm(at),
+            Step::TakeBack(at) => self.take_back(at),
+            Step::Land(at) => {
+                if self.tries.get(at).is_some_and(|one| one.state == State::Granted) {
+                    let Try { budget, pod, uid, .. } = self.tries.remove(at);
+                    let place = &mut self.pods[budget][pod];
+                    *place = place.filter(|now| *now != uid);
+                }
+            }
+            Step::Count(budget) => self.count(budget),
+            Step::Return(budget, pod) => {
+                if self.pods[budget][pod].is_none() {
+                    self.next += 1;
+                    self.pods[budget][pod] = Some(self.next);
+                }
+            }
+        }
+    }
+
+    fn reserve(&mut self, at: usize) {
+        let Some((budget, request)) = self.request(at).filter(|_| self.tries[at].state == State::Asked) else { return };
+        let Some((version, others)) = self.tries[at].seen.filter(|(version, _)| *version == self.versions[budget])
+        else {
+            return;
+        };
+        self.versions[budget] = version + 1;
+        let ledger = &mut self.ledgers[budget];
+        let own = usize::try_from(ledger.current_available).unwrap();
+        set_numbers(ledger, own, PODS, self.desired.saturating_sub(others));
+        let verdict = draw(ledger, (&self.rules, 0), &request, "2026-01-01T00:00:00Z".parse().unwrap());
+        self.tries[at].state = match verdict {
+            Verdict::Drawn if self.planted == Planted::ChecksBeforeReserving => State::Granted,
+            Verdict::Drawn => State::Reserved,
+            Verdict::Free | Verdict::Stands => State::Granted,
+            Verdict::Refused(_) => State::Refused,
+        };
+        if self.tries[at].state == State::Refused {
+            self.tries.remove(at);
+        }
+    }
+
+    fn confirm(&mut self, at: usize) {
+        let Some((budget, _)) = self.request(at).filter(|_| self.tries[at].state == State::Reserved) else {
+            return;
+        };
+        let Some((own, is_there)) = self.tries[at].own else { return };
+        let others = [Ok::<_, ()>(Brings { healthy: self.others(budget), expected: 0 })];
+        let whole = Whole::of(&self.rules.amount, PODS, &others).unwrap();
+        let is_enough = own >= whole.left_to_own() && is_there;
+        self.tries[at].state = if is_enough { State::Granted } else { State::Refused };
+    }
+
+    fn take_back(&mut self, at: usize) {
+        let Some((budget, request)) = self.request(at).filter(|_| self.tries[at].state == State::Refused) else {
+            return;
+        };
+        withdraw(&mut self.ledgers[budget], &request);
+        self.versions[budget] += 1;
+        self.tries.remove(at);
+    }
+
+    /// The leader drops entries of pods that are gone, and counts the others.
+    fn count(&mut self, budget: usize) {
+        let pods: Vec<_> = self.pods[budget].iter().flatten().map(ToString::to_string).collect();
+        let ledger = self.ledgers[budget].ledger.as_mut().unwrap();
+        ledger.entries.retain(|entry| pods.contains(&entry.uid));
+        let free = pods.iter().filter(|uid| ledger.entries.iter().all(|entry| entry.uid != **uid)).count();
+        self.ledgers[budget].current_available = i32::try_from(free).unwrap();
+        self.versions[budget] += 1;
+    }
+
+    /// Nobody is out of service but by a grant: so many serve, less those that may still go, as each budget wants.
+    fn check(&self) -> Result<(), String> {
+        let may_go = |uid: usize| self.tries.iter().any(|one| one.uid == uid && one.state == State::Granted);
+        let safe = self.pods.iter().flatten().flatten().filter(|uid| !may_go(**uid)).count();
+        if safe < self.desired { Err(format!("{safe} stay, {} must", self.desired)) } else { Ok(()) }
+    }
+}
+
+fn histories(planted: Planted, cases: u32) -> Option<(Vec<Step>, String)> {
+    let taken = Cell::new(0);
+    let config = Config { cases, failure_persistence: None, max_shrink_iters: 20_000, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let ran = runner.run(&(3usize..6, prop::collection::vec(step(), 20..120)), |(desired, steps)| {
+        let mut world = World::new(planted, desired);
+        for step in &steps {
+            world.take(*step);
+            taken.set(taken.get() + 1);
+            world.check().map_err(TestCaseError::fail)?;
+        }
+        Ok(())
+    });
+    match ran {
+        Ok(()) => None,
+        Err(TestError::Fail(reason, (_, steps))) => Some((steps, reason.to_string())),
+        Err(TestError::Abort(reason)) => panic!("{reason}"),
+    }
+}
+
+#[test]
+fn budgets_that_name_each_other_never_let_too_many_go_at_once() {
+    let found = histories(Planted::Nothing, 3_000);
+    assert!(found.is_none(), "{found:#?}");
+}
+
+#[test]
+fn a_check_before_the_reservation_alone_is_found_to_let_too_many_go() {
+    assert!(histories(Planted::ChecksBeforeReserving, 50_000).is_some());
+}
+
+#[test]
+fn what_another_try_stands_on_is_not_taken_back() {
+    let mut world = World::new(Planted::Nothing, 3);
+    for step in [Step::Ask { budget: 0, pod: 0 }, Step::Look(0), Step::Reserve(0)] {
+        world.take(step);
+    }
+    for step in [Step::Ask { budget: 0, pod: 0 }, Step::Look(1), Step::Reserve(1)] {
+        world.take(step);
+    }
+    let [(_, first), (_, second)] = [0, 1].map(|at| world.request(at).unwrap());
+    let ledger = &mut world.ledgers[0];
+    assert_eq!(ledger.ledger.as_ref().unwrap().entries.len(), 1, "a pod is charged once");
+    withdraw(ledger, &first);
+    assert!(!stands(ledger, &first) && stands(ledger, &second));
+    withdraw(ledger, &second);
+    assert!(!stands(ledger, &second));
+}
+
+#[test]
+fn a_budget_brings_what_it_has_counted_less_what_it_granted() {
+    let budget = |generation: i64, counted: &str| {
+        let mut budget = DistributedPodDisruptionBudget::default();
+        budget.metadata.generation = Some(generation);
+        budget.status = Some(DistributedPodDisruptionBudgetStatus {
+            observed_generation: 1,
+            own: OwnPods { healthy: 3, expected: 4 },
+            ledger: Some(Ledger { counted: counted.to_owned(), ..Ledger::default() }),
+            ..DistributedPodDisruptionBudgetStatus::default()
+        });
+        Brings::of_distributed(&budget).ok().map(|brings| (brings.healthy, brings.expected))
+    };
+    assert_eq!(budget(1, "7"), Some((3, 4)));
+    assert_eq!(budget(2, "7"), None, "it has another spec than was counted");
+    assert_eq!(budget(1, ""), None, "its pods cannot be counted");
+    let native = |status: serde_json::Value| {
+        let native = json!({"metadata": {"generation": 1}, "status": status});
+        let brings = Brings::of_native(&serde_json::from_value(native).unwrap());
+        brings.ok().map(|brings| (brings.healthy, brings.expected))
+    };
+    let counted = json!({"observedGeneration": 1, "currentHealthy": 3, "expectedPods": 3, "disruptedPods": {"a": "2026-01-01T00:00:00Z"}});
+    assert_eq!(native(counted), Some((2, 3)));
+    assert_eq!(native(json!({})), None);
+    assert_eq!(Brings { healthy: 2, expected: 3 }.without(1), Brings { healthy: 1, expected: 2 });
+}
+
+#[test]
+fn what_is_left_to_own_pods_depends_on_what_others_bring() {
+    let int = |number| IntOrString::Int(number);
+    let text = |text: &str| IntOrString::String(text.to_owned());
+    let known = |healthy, expected| Ok(Brings { healthy, expected });
+    let silent = || Err("does not exist");
+    for (amount, own, others, left, allowed) in [
+        (Amount::MinAvailable(int(3)), 3, vec![], Some(3), Some(0)),
+        (Amount::MinAvailable(int(3)), 3, vec![known(2, 2)], Some(1), Some(2)),
+        (Amount::MinAvailable(int(3)), 3, vec![known(5, 5)], Some(0), Some(3)),
+        (Amount::MinAvailable(int(3)), 3, vec![silent()], Some(3), Some(0)),
+        (Amount::MaxUnavailable(int(1)), 3, vec![known(2, 3)], Some(3), Some(0)),
+        (Amount::MaxUnavailable(int(1)), 3, vec![known(3, 3)], Some(2), Some(1)),
+        (Amount::MaxUnavailable(int(1)), 3, vec![silent()], None, None),
+        (Amount::MinAvailable(text("50%")), 4, vec![known(4, 6)], Some(1), Some(3)),
+    ] {
+        let whole = Whole::of(&amount, own, &others).ok();
+        let found = (whole.map(|whole| whole.left_to_own()), whole.map(|whole| whole.allowed(own)));
+        assert_eq!(found, (left, allowed), "{amount:?} {others:?}");
+    }
+}

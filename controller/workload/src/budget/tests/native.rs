@@ -1,0 +1,92 @@
+//! Which budgets keep a native one.
+
+use serde_json::{Value, json};
+
+use crate::budget::child::{Keeper, Without, keeps};
+use crate::native_budget::NativeBudget;
+use crate::selector::Selector;
+
+fn selector(labels: &Value) -> Selector {
+    Selector::new(&serde_json::from_value(json!({"matchLabels": labels})).unwrap()).unwrap()
+}
+
+fn keeper(made: &str, name: &str, labels: &Value) -> Keeper {
+    Keeper {
+        since: (made.to_owned(), "DistributedPodDisruptionBudget", name.to_owned()),
+        selector: selector(labels),
+        uid: name.to_owned(),
+    }
+}
+
+fn native(name: &str, labels: &Value, owner: Option<&str>) -> NativeBudget {
+    let owners = owner.map(|uid| json!([{"kind": "DistributedPodDisruptionBudget", "uid": uid, "controller": true}]));
+    serde_json::from_value(json!({
+        "metadata": {"name": name, "ownerReferences": owners.unwrap_or(json!([]))}, "spec": {"selector": {"matchLabels": labels}},
+    }))
+    .unwrap()
+}
+
+/// Whether each of these keeps a native one, by name.
+fn who_keeps(all: &[Keeper], natives: &[NativeBudget]) -> Vec<String> {
+    let natives: Vec<_> = natives.iter().collect();
+    let kept = all.iter().filter(|keeper| keeps(keeper, all, &natives).is_ok());
+    kept.map(|keeper| keeper.since.2.clone()).collect()
+}
+
+#[test]
+fn of_budgets_that_may_hold_the_same_pods_the_oldest_keeps_a_native_one() {
+    let (web, db, tier) = (json!({"app": "web"}), json!({"app": "db"}), json!({"tier": "front"}));
+    let apart = [keeper("1", "a", &web), keeper("2", "b", &db)];
+    assert_eq!(who_keeps(&apart, &[]), ["a", "b"]);
+    let beside = [keeper("2", "a", &web), keeper("1", "b", &tier)];
+    assert_eq!(who_keeps(&beside, &[]), ["b"]);
+    // The first excludes the second, which then is in nobody's way.
+    let chain =
+        [keeper("1", "a", &json!({"app": "web"})), keeper("2", "b", &tier), keeper("3", "c", &json!({"app": "db"}))];
+    assert_eq!(who_keeps(&chain, &[]), ["a", "c"]);
+}
+
+#[test]
+fn a_native_budget_of_somebody_else_on_the_same_pods_goes_first() {
+    let (web, tier) = (json!({"app": "web"}), json!({"tier": "front"}));
+    let all = [keeper("1", "a", &web)];
+    let others = native("other", &tier, None);
+    let taken = native("a", &json!({"app": "db"}), None);
+    assert_eq!(keeps(&all[0], &all, &[&others]), Err(Without::Overlaps("PodDisruptionBudget other".to_owned())));
+    assert_eq!(keeps(&all[0], &all, &[&taken]), Err(Without::Taken));
+    let own = native("a", &web, Some("a"));
+    assert_eq!(keeps(&all[0], &all, &[&own]), Ok(()));
+    // One of ours that is to go is waited for.
+    let both = [keeper("1", "a", &web), keeper("2", "b", &tier)];
+    let late = native("b", &tier, Some("b"));
+    assert!(keeps(&both[0], &both, &[&late]).is_err());
+    assert_eq!(who_keeps(&both, &[]), ["a"]);
+}
+
+#[test]
+fn selectors_exclude_each_other_where_one_label_says_so() {
+    let expression = |operator: &str, values: &[&str]| {
+        let values = if values.is_empty() { json!(null) } else { json!(values) };
+        let expression = json!({"key": "app", "operator": operator, "values": values});
+        Selector::new(&serde_json::from_value(json!({"matchExpressions": [expression]})).unwrap()).unwrap()
+    };
+    let web = selector(&json!({"app": "web"}));
+    for (other, excludes) in [
+        (selector(&json!({"app": "db"})), true),
+        (selector(&json!({"app": "web", "tier": "front"})), false),
+        (selector(&json!({"tier": "front"})), false),
+        (expression("In", &["db", "cache"]), true),
+        (expression("In", &["db", "web"]), false),
+        (expression("NotIn", &["web", "db"]), true),
+        (expression("NotIn", &["db"]), false),
+        (expression("Exists", &[]), false),
+        (expression("DoesNotExist", &[]), true),
+    ] {
+        assert_eq!((web.excludes(&other), other.excludes(&web)), (excludes, excludes), "{other}");
+    }
+    assert!(expression("Exists", &[]).excludes(&expression("DoesNotExist", &[])));
+    for selector in [&web, &expression("NotIn", &["web"]), &expression("Exists", &[]), &expression("In", &["a", "b"])] {
+        let written = k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector::from(selector);
+        assert_eq!(&Selector::new(&written).unwrap(), selector, "as specs have it");
+    }
+}

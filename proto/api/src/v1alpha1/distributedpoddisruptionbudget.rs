@@ -1,0 +1,190 @@
+//! DistributedPodDisruptionBudget: how many pods of several namespaces stay, whoever takes one out of service where.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use crate::v1beta1::podunavailablebudget::{Ledger, ProtectedOperation};
+
+use crate::absent::{is_zero_i32, is_zero_i64};
+
+/// Whose pods, how many of them and of those of other budgets, and from what.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "policy.kruise.io",
+    version = "v1alpha1",
+    kind = "DistributedPodDisruptionBudget",
+    namespaced,
+    shortname = "dpdb",
+    status = "DistributedPodDisruptionBudgetStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "DistributedPodDisruptionBudget says how many pods must stay in service, its own and those of other budgets together, when somebody evicts, deletes or updates one of its own."
+)]
+#[serde(rename_all = "camelCase")]
+pub struct DistributedPodDisruptionBudgetSpec {
+    /// The budget's own pods, of the same namespace, by their labels. It cannot be changed later.
+    pub selector: LabelSelector,
+    /// The fewest pods that must stay healthy, own ones and those of federation together: a number, or a percentage of all
+    /// expected ones, rounded up. Either this or maxUnavailable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_available: Option<IntOrString>,
+    /// The most pods that may be out of service, own ones and those of federation together: a number, or a percentage of all
+    /// expected ones, rounded up. Either this or minAvailable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_unavailable: Option<IntOrString>,
+    /// Budgets whose pods count, too. They are asked for their own pods, not for what they federate in turn. None of them is bound
+    /// by this budget, unless it names it back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub federation: Vec<Member>,
+    /// IfHealthyBudget lets a pod that is not healthy go only while enough others are. AlwaysAllow lets it go whatever the budget
+    /// says. Defaults to IfHealthyBudget.
+    #[serde(default)]
+    pub unhealthy_pod_eviction_policy: UnhealthyPodEvictionPolicy,
+    /// From what the pods are protected. Empty: EVICT, DELETE and UPDATE. RESIZE is a change of resources that restarts no container.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub protect_operations: Vec<ProtectedOperation>,
+    /// Conditions of a pod that must be True besides Ready, for it to be healthy.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub healthy_conditions: Vec<String>,
+}
+
+/// A budget whose pods count, too.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Member {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its kind. Without it a DistributedPodDisruptionBudget, or, if there is none of that name, a PodDisruptionBudget.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<MemberKind>,
+}
+
+/// The kind of a budget whose pods count, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum MemberKind {
+    /// Berth's.
+    DistributedPodDisruptionBudget,
+    /// Kubernetes' own.
+    PodDisruptionBudget,
+    /// OpenKruise's.
+    PodUnavailableBudget,
+}
+
+impl MemberKind {
+    /// As manifests have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::DistributedPodDisruptionBudget => "DistributedPodDisruptionBudget",
+            Self::PodDisruptionBudget => "PodDisruptionBudget",
+            Self::PodUnavailableBudget => "PodUnavailableBudget",
+        }
+    }
+}
+
+/// Whether a pod that is not healthy may go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum UnhealthyPodEvictionPolicy {
+    /// While as many are healthy as the budget wants.
+    #[default]
+    IfHealthyBudget,
+    /// Always.
+    AlwaysAllow,
+}
+
+/// What the budget and those that it federates have.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DistributedPodDisruptionBudgetStatus {
+    /// The metadata.generation that this status speaks of.
+    #[serde(default, skip_serializing_if = "is_zero_i64")]
+    pub observed_generation: i64,
+    /// How many more of its own pods may be taken out of service now.
+    #[serde(default)]
+    pub disruptions_allowed: i32,
+    /// How many pods are healthy, own ones and those of federation together, without those that were allowed to go or to change.
+    #[serde(default)]
+    pub current_healthy: i32,
+    /// How many of them must stay healthy.
+    #[serde(default)]
+    pub desired_healthy: i32,
+    /// How many pods are expected, own ones and those of federation together.
+    #[serde(default)]
+    pub expected_pods: i32,
+    /// The budget's own pods alone: what it brings to those that name it.
+    #[serde(default)]
+    pub own: OwnPods,
+    /// The PodDisruptionBudget of the same name, which tells the scheduler, autoscalers and the eviction API.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub child_status: Option<ChildStatus>,
+    /// What each of federation has, in its order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub federated_statuses: Vec<FederatedStatus>,
+    /// Who uses the budget up, and by which view of the pods it was counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ledger: Option<Ledger>,
+    /// DisruptionAllowed, Enforced, Federated, ChildPDB and Blocked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}
+
+/// The pods of one budget alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OwnPods {
+    /// How many are healthy, without those that were allowed to go or to change.
+    #[serde(default)]
+    pub healthy: i32,
+    /// How many are expected.
+    #[serde(default)]
+    pub expected: i32,
+}
+
+/// The native budget that this one keeps.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChildStatus {
+    /// Its name.
+    pub name: String,
+    /// Its spec.minAvailable: what must stay here, given what the others have.
+    #[serde(default)]
+    pub min_available: i32,
+    /// How many evictions it allows.
+    #[serde(default)]
+    pub disruptions_allowed: i32,
+}
+
+/// What a budget of federation has.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FederatedStatus {
+    /// Its kind; empty where there is none of that name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Whether its numbers are known. If not, none of its pods counts as healthy.
+    #[serde(default)]
+    pub reachable: bool,
+    /// How many of its pods are healthy, without those that were allowed to go and those that are counted already.
+    #[serde(default)]
+    pub healthy: i32,
+    /// How many it expects, without those that are counted already.
+    #[serde(default)]
+    pub expected: i32,
+    /// How many of its pods are counted already, for this budget or one before it in federation selects them, too.
+    #[serde(default, skip_serializing_if = "is_zero_i32")]
+    pub shared: i32,
+    /// When other numbers than before were read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_changed: Option<Time>,
+    /// Why its numbers are not known, and the remedy.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}

@@ -217,7 +217,7 @@ impl Look<'_> {
         let Some(budget) = reads.budgets.get(&self.namespaces.explained, self.name) else {
             return self.is_missing("PodUnavailableBudget");
         };
-        let budgets = PodBudgets::new(self.client.clone(), Arc::default(), self.gates, Default::default(), (false, ""));
+        let budgets = PodBudgets::only_read(self.client.clone(), self.gates);
         let Ok(mut snapshot) = reads.observe(&budgets, &budget).await else {
             bail!("the apiserver does not say how many pods are expected: try again")
         };
@@ -239,7 +239,7 @@ impl Look<'_> {
         let Some(budget) = reads.budgets.get(&self.namespaces.explained, self.name) else {
             return self.is_missing("DistributedPodDisruptionBudget");
         };
-        let budgets = PodBudgets::new(self.client.clone(), Arc::default(), self.gates, Default::default(), (false, ""));
+        let budgets = PodBudgets::only_read(self.client.clone(), self.gates);
         budgets.look_at(&reads);
         let Ok(mut snapshot) = reads.observe(&budgets, &budget).await else {
             bail!("the apiserver does not say how many pods are expected: try again")

@@ -29,6 +29,7 @@ use crate::injection::Injection;
 use crate::kinds::Kinds;
 use crate::pod_asks::{AllGated, AllRequests, PodAsks};
 use crate::pod_budgets::PodBudgets;
+use crate::pod_budgets::refusals::Refusals;
 use crate::pod_pinning::PodPinning;
 use crate::reads::{Follow, Stores};
 use crate::resize;
@@ -51,10 +52,11 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     tokio::spawn(end_on_signal(stop.clone())?);
     let expectations = Expectations::new(DOUBT);
     let (validity, reviews) = (berth_webhook::Validity::default(), berth_webhook::ReviewMetrics::default());
-    let sidecar_pods = SidecarSetPods::default();
+    let (sidecar_pods, refusals) = (SidecarSetPods::default(), Refusals::default());
     let metrics = Metrics::new(|registry| {
         expectations.register(registry);
         sidecar_pods.register(registry);
+        refusals.register(registry);
         validity.register(registry);
         reviews.register(registry);
     });
@@ -71,6 +73,7 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
         gates,
         injection.protected().clone(),
         (flags.budgets_fail_open, &flags.namespace),
+        refusals.clone(),
     );
     let mut kinds = Kinds::parse(&flags.custom_resource_enable);
     if kinds.has(CONTAINER_RECREATE_REQUESTS.kind) && gates.has(Gate::PodWebhook) {

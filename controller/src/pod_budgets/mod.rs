@@ -4,6 +4,7 @@ mod budget;
 mod line;
 pub(crate) mod native_budgets;
 mod others;
+pub(crate) mod refusals;
 pub(crate) mod views;
 mod wish;
 
@@ -47,6 +48,7 @@ use crate::watched::Watched;
 pub(crate) use budget::{Budget, BudgetKey, Holds};
 use line::{Lines, Ruling};
 pub(crate) use others::MISSING;
+use refusals::Refusals;
 use wish::{ids, operation, replaced, request};
 
 /// How long apiservers take to go by an entry that was written.
@@ -89,6 +91,7 @@ pub(crate) struct PodBudgets {
     /// generation.
     holds: Mutex<BTreeMap<String, (Version, Arc<Holds>)>>,
     lines: Lines,
+    refusals: Refusals,
     /// Since when the entry of a namespace is known to be written.
     written: Mutex<BTreeMap<String, Instant>>,
 }
@@ -108,6 +111,7 @@ impl PodBudgets {
         gates: Gates,
         protected: BTreeSet<String>,
         (fails_open, own_namespace): (bool, &str),
+        refusals: Refusals,
     ) -> Arc<Self> {
         let own_user = format!("system:serviceaccount:{own_namespace}:{ACCOUNT}");
         let (unavailable, distributed, stores, recorder, holds, lines, written) = Default::default();
@@ -127,8 +131,14 @@ impl PodBudgets {
             recorder,
             holds,
             lines,
+            refusals,
             written,
         })
+    }
+
+    /// For whoever explains budgets, and draws from none.
+    pub(crate) fn only_read(client: Client, gates: Gates) -> Arc<Self> {
+        Self::new(client, Arc::default(), gates, BTreeSet::new(), (false, ""), Refusals::default())
     }
 
     /// Budgets of the peer's kind; to be called once.
@@ -296,6 +306,7 @@ impl PodBudgets {
         };
         if let Some(refusal) = refusal.as_ref().filter(|_| !disruption.is_dry_run) {
             self.tell(&pod, request.operation, refusal);
+            self.refusals.count(&pod, &request.holder);
         }
         Ok(refusal)
     }

@@ -1,0 +1,85 @@
+//! The metric of pods that had to stay, by the peer's name, so that its dashboards and alerts go on.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use berth_workload::pod::Pod;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+/// The most series: names and users are anybody's.
+const MOST_SERIES: usize = 1_000;
+/// What is counted together beyond that.
+const OTHER: &str = "other";
+
+/// How often who was refused to take which workload's pods out of service. Cheap to clone: the counts are shared.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Refusals {
+    /// A counter in the form of a gauge: counters get a suffix here that the peer's has not.
+    counts: Family<Labels, Gauge>,
+    known: Arc<Mutex<BTreeSet<(String, String)>>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Labels {
+    /// Of the pod's workload, or of a pod that has none.
+    kind_namespace_name: String,
+    username: String,
+}
+
+impl Refusals {
+    /// Adds the series to the metrics.
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        let help = "How often pods of a workload had to stay because of a budget";
+        registry.register("pod_unavailable_budget", help, self.counts.clone());
+    }
+
+    /// Counts one.
+    pub(super) fn count(&self, pod: &Pod, user: &str) {
+        let namespace = &pod.metadata.namespace;
+        let workload = match pod.metadata.controller() {
+            Some(owner) => format!("{}_{namespace}_{}", &*owner.kind, owner.name),
+            None => format!("Pod_{namespace}_{}", pod.metadata.name),
+        };
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut series = (workload, user.to_owned());
+        if !known.contains(&series) && known.len() >= MOST_SERIES {
+            series = (OTHER.to_owned(), OTHER.to_owned());
+        } else {
+            known.insert(series.clone());
+        }
+        drop(known);
+        let (kind_namespace_name, username) = series;
+        self.counts.get_or_create(&Labels { kind_namespace_name, username }).inc();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn refusals_are_counted_by_workload_and_user_and_beyond_a_bound_together() {
+        let refusals = Refusals::default();
+        let mut registry = Registry::default();
+        refusals.register(&mut registry);
+        let owner = json!([{"kind": "CloneSet", "name": "web", "uid": "w", "controller": true}]);
+        let pod = |owners: serde_json::Value| -> Pod {
+            serde_json::from_value(json!({"metadata": {"namespace": "a", "name": "web-1", "ownerReferences": owners}}))
+                .unwrap()
+        };
+        refusals.count(&pod(owner), "admin");
+        for user in 0..MOST_SERIES + 5 {
+            refusals.count(&pod(json!([])), &user.to_string());
+        }
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let line = r#"pod_unavailable_budget{kind_namespace_name="CloneSet_a_web",username="admin"} 1"#;
+        assert!(text.lines().any(|found| found == line), "{text}");
+        assert!(text.contains(r#"pod_unavailable_budget{kind_namespace_name="other",username="other"} 6"#));
+    }
+}

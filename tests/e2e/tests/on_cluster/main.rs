@@ -6,6 +6,7 @@
 mod apiserver_away;
 mod attacks;
 mod bad_input;
+mod budget_storm;
 mod claims;
 mod clock_ahead;
 mod clock_jumps;
@@ -206,6 +207,7 @@ const MORE: &[(&str, Test)] = tests![
     attacks::answers_that_nobody_reads_fit,
     attacks::giant_bodies_stop_no_replica,
     daemon_set::a_rollout_leaves_two_dead_nodes_alone,
+    budget_storm::a_budget_holds_at_every_moment,
     recreate_faults::each_container_is_stopped_once,
     stuck_sets::each_cause_is_named,
     stuck_daemons::each_cause_is_named,

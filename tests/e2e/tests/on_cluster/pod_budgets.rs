@@ -33,12 +33,12 @@ async fn deployed(case: &Case, replicas: usize) -> Result<()> {
     Ok(())
 }
 
-fn budget(spec: Value) -> Value {
+pub(crate) fn budget(spec: Value) -> Value {
     json!({"apiVersion": "policy.kruise.io/v1beta1", "kind": "PodUnavailableBudget", "metadata": {"name": "web"}, "spec": spec})
 }
 
 /// The budget, once it is counted and asked about, with so many pods that may go.
-async fn enforced(case: &Case, allowed: i64) -> Result<Value> {
+pub(crate) async fn enforced(case: &Case, allowed: i64) -> Result<Value> {
     let is_enforced = |budget: &Value| {
         let conditions = budget["status"]["conditions"].as_array();
         let asked = |condition: &Value| condition["type"] == "Enforced" && condition["status"] == "True";
@@ -47,7 +47,7 @@ async fn enforced(case: &Case, allowed: i64) -> Result<Value> {
     case.until(BUDGET, "web", is_enforced).await
 }
 
-async fn names(case: &Case) -> Result<Vec<String>> {
+pub(crate) async fn names(case: &Case) -> Result<Vec<String>> {
     let pods = objects::list(case.client(), &case.namespace, kind::POD, "app=web").await?;
     let there = pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
     Ok(there.filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned)).collect())

@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, ObjectMeta, PostParams};
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -94,6 +94,24 @@ async fn try_kind(api: &Api<DynamicObject>, mut object: DynamicObject) -> Result
             is_unreached: true,
         }),
     }
+}
+
+/// The names of early slices of pods other than this one that Kubernetes calls not ready, where it calls this one ready.
+fn standing_still(slices: &[EndpointSlice], own: &str) -> Vec<String> {
+    let is_early = |slice: &EndpointSlice| slice.labels().get(MANAGED_BY).is_some_and(|by| by == FIELD_MANAGER);
+    let uid = |endpoint: &Endpoint| endpoint.target_ref.as_ref().and_then(|pod| pod.uid.clone());
+    let theirs = slices.iter().filter(|slice| !is_early(slice)).flat_map(|slice| &slice.endpoints);
+    let says = |pod: &str| {
+        let of_pod = theirs.clone().find(|endpoint| uid(endpoint).as_deref() == Some(pod))?;
+        of_pod.conditions.as_ref().and_then(|conditions| conditions.ready)
+    };
+    if says(own) != Some(true) {
+        return Vec::new();
+    }
+    let stands_still = |slice: &&EndpointSlice| {
+        slice.endpoints.iter().filter_map(uid).any(|pod| pod != own && says(&pod) == Some(false))
+    };
+    slices.iter().filter(|slice| is_early(slice)).filter(stands_still).map(ResourceExt::name_any).collect()
 }
 
 /// This pod as an endpoint of the webhook's Service, before it is ready.
@@ -198,6 +216,20 @@ impl EarlyEndpoint {
         Ok(since.elapsed() >= BESIDE)
     }
 
+    /// Takes away the slices of other pods that Kubernetes calls not ready by now, where it calls this one ready: who stands still takes
+    /// nothing away itself, and the apiserver would go on asking it.
+    pub(crate) async fn remove_of_others(&self) -> Result<(), Error> {
+        let all = ListParams::default().labels(&format!("{SERVICE_NAME}={}", self.service));
+        let slices = self.api.list(&all).await.map_err(|source| self.failed("list beside", source))?;
+        for name in standing_still(&slices.items, &self.pod_uid) {
+            match self.api.delete(&name, &DeleteParams::default()).await {
+                Err(kube::Error::Api(status)) if status.is_not_found() => {}
+                deleted => drop(deleted.map_err(|source| Error::api("delete", "EndpointSlice", &name, source))?),
+            }
+        }
+        Ok(())
+    }
+
     /// Takes the slice away, also one of an earlier life of this pod.
     pub(crate) async fn remove(&mut self) -> Result<(), Error> {
         self.delete("delete").await?;
@@ -215,5 +247,32 @@ impl EarlyEndpoint {
 
     fn failed(&self, verb: &'static str, source: kube::Error) -> Error {
         Error::api(verb, "EndpointSlice", &self.name, source)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_early_slice_of_a_pod_that_stands_still_is_taken_away_by_one_that_serves() {
+        let slice = |name: &str, by: &str, pods: &[(&str, bool)]| -> EndpointSlice {
+            let endpoint = |(uid, ready): &(&str, bool)| json!({"addresses": ["10.0.0.1"], "conditions": {"ready": ready}, "targetRef": {"uid": uid}});
+            let labels = json!({(MANAGED_BY): by});
+            serde_json::from_value(json!({
+                "metadata": {"name": name, "labels": labels}, "addressType": "IPv4", "endpoints": pods.iter().map(endpoint).collect::<Vec<_>>(),
+            }))
+            .unwrap()
+        };
+        let [mine, theirs] = ["me", "other"].map(|uid| slice(uid, FIELD_MANAGER, &[(uid, true)]));
+        for (of_kubernetes, expected) in [
+            (vec![("me", true), ("other", false)], vec!["other"]),
+            (vec![("me", true), ("other", true)], vec![]),
+            (vec![("me", true)], vec![]),
+            (vec![("me", false), ("other", false)], vec![]),
+        ] {
+            let all = [mine.clone(), theirs.clone(), slice("k", "endpointslice-controller.k8s.io", &of_kubernetes)];
+            assert_eq!(standing_still(&all, "me"), expected, "{of_kubernetes:?}");
+        }
     }
 }

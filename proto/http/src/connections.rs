@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -54,6 +54,10 @@ pub(crate) struct Slot {
 /// Who sent a request. The server puts it into the request's extensions.
 #[derive(Debug, Clone)]
 pub struct Caller(Arc<State>);
+
+/// A connection, for who must not keep it open.
+#[derive(Debug, Clone)]
+pub struct Connection(Weak<State>);
 
 /// While this lives the server works for a request, and its connection does not give way to others.
 #[derive(Debug)]
@@ -161,6 +165,23 @@ impl State {
 impl Drop for OpenRequest {
     fn drop(&mut self) {
         self.0.change(|requests| requests.open -= 1);
+    }
+}
+
+impl Connection {
+    /// The one that a request came by.
+    pub fn of(caller: &Caller) -> Self {
+        Self(Arc::downgrade(&caller.0))
+    }
+
+    /// Whether it is not closed yet.
+    pub fn is_open(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+
+    /// Whether a request came by it.
+    pub fn is_of(&self, caller: &Caller) -> bool {
+        self.0.as_ptr() == Arc::as_ptr(&caller.0)
     }
 }
 

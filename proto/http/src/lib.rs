@@ -19,5 +19,5 @@ pub use allowance::Allowance;
 pub use answer::Answer;
 pub use bind::{any, bind};
 pub use bodies::{Bodies, BodyError, BodyLimits, Received, Share};
-pub use connections::{Caller, Connections, Working};
+pub use connections::{Caller, Connection, Connections, Working};
 pub use server::{AnswerBody, Answers, Limits, Protocol, Server, TextBody, text};

@@ -219,6 +219,11 @@ impl Ready {
             self.proven = false;
             self.readiness.set(Some(why));
         }
+        if let Some(early) = self.early.as_ref().filter(|_| self.proven)
+            && let Err(error) = early.remove_of_others().await
+        {
+            warn!(%error, "an early endpoint of another replica may stay");
+        }
         self.reach.next_proof_in(Instant::now())
     }
 

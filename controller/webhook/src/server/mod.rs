@@ -6,6 +6,7 @@ mod disrupt;
 mod evict;
 mod gate;
 pub(crate) mod inject;
+mod kept;
 pub(crate) mod pin;
 mod pod_review;
 mod recreate;
@@ -31,6 +32,7 @@ use crate::pods::{
 };
 use crate::secret_path::SecretPath;
 use admission::Look;
+use kept::Kept;
 use pod_review::Unanswered;
 
 /// Less than the apiserver waits for an answer about a pod that is to go.
@@ -72,6 +74,7 @@ struct Shared {
     /// What it is asked about the pods of requests: who creates many at once reads what came of each.
     requests: Questions,
     judge: Judge,
+    kept: Kept,
 }
 
 /// Questions to the apiserver: few at once, and few of each address, for anybody may have them asked.
@@ -167,6 +170,7 @@ impl Server {
             namespaces: Questions::default(),
             requests: Questions { of_each: Allowance::new(200, Duration::from_millis(10)), ..Questions::default() },
             judge,
+            kept: Kept::default(),
         });
         let service = service_fn(move |request| {
             let shared = Arc::clone(&shared);
@@ -184,6 +188,8 @@ struct Refusal(StatusCode, String);
 
 async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Answer> {
     let draining = *shared.phase.borrow() != Phase::Serving;
+    let caller = request.extensions().get::<Caller>();
+    let stays = caller.is_none_or(|caller| shared.kept.keeps(caller, request.uri().path()));
     let (status, body, share, content) = match counted(request, &shared).await {
         Ok((body, share)) => (StatusCode::OK, body, Some(share), "application/json"),
         Err(Refusal(status, message)) => (status, message.into_bytes(), None, "text/plain; charset=utf-8"),
@@ -195,7 +201,7 @@ async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<An
         // Said in seconds, it makes the apiserver try again.
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     }
-    if draining {
+    if draining || !stays {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response

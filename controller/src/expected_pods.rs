@@ -134,6 +134,13 @@ impl ExpectedPods {
         Ok(total)
     }
 
+    /// The kind and the metadata of the topmost owner, where it is there.
+    pub(crate) async fn top_object(&self, namespace: &str, owner: &Owner) -> Option<(String, Metadata)> {
+        let (kind, owner) = self.top(namespace, owner.clone()).await.ok()??;
+        let object = self.object(&kind, namespace, &owner.name, "a workload").await.ok()??;
+        Some((kind.name.kind, object.metadata))
+    }
+
     /// Whether a pod of this owner goes because the owner, or one above it, is gone or goes.
     pub(crate) async fn is_gone(&self, namespace: &str, owner: &Owner) -> bool {
         matches!(self.top(namespace, owner.clone()).await, Ok(None))

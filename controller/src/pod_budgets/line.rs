@@ -9,7 +9,7 @@ use berth_api::v1beta1::podunavailablebudget::PodUnavailableBudgetStatus;
 use berth_runtime::client::{self, Failed};
 use berth_webhook::pods::NotYet;
 use berth_workload::budget::federation::{Brings, Silence, Whole};
-use berth_workload::budget::ledger::{Refused, Request, Verdict, draw, set_numbers, stands, withdraw};
+use berth_workload::budget::ledger::{Refused, Request, Verdict, ask_replacement, draw, set_numbers, stands, withdraw};
 use berth_workload::budget::{Fault, Rules};
 use berth_workload::pod::Pod;
 use berth_workload::resource::DISTRIBUTED_POD_DISRUPTION_BUDGETS;
@@ -29,6 +29,14 @@ pub(super) enum Ruling {
     Drawn,
     /// It must not be, for this reason.
     Refused(String),
+    /// The same, and only because as many are out of service as may be.
+    UsedUp(String),
+}
+
+impl Ruling {
+    fn is_refusal(&self) -> bool {
+        matches!(self, Self::Refused(_) | Self::UsedUp(_))
+    }
 }
 
 type Answer = Result<Ruling, NotYet>;
@@ -123,7 +131,7 @@ impl PodBudgets {
             let holds = self.holds(&budget);
             let others = others::read(&self.client, budget.federation(), &budget.shared()).await?;
             let judged = judged(key, &budget, &holds, requests, (total, &others));
-            let is_refused = judged.rulings.iter().any(|ruling| matches!(ruling, Ruling::Refused(_)));
+            let is_refused = judged.rulings.iter().any(Ruling::is_refusal);
             if is_refused && !is_live {
                 continue;
             }
@@ -160,6 +168,28 @@ impl PodBudgets {
         }
         let name = key.words();
         Ok(Some(format!("{name} or a budget that it names has let another pod go at the same moment: try again")))
+    }
+
+    /// Notes that a pod is to go when another has come; false where that cannot be noted.
+    pub(super) async fn note_replacement(&self, key: &BudgetKey, request: &Request) -> bool {
+        for _ in 0..TRIES {
+            let Ok(Some(budget)) = self.read(key).await else { return false };
+            let mut account = budget.account();
+            let is_new = ask_replacement(&mut account, request, Timestamp::now());
+            let is_noted = || {
+                let mut all = account.ledger.iter().flat_map(|ledger| &ledger.replacements);
+                all.any(|one| one.uid == request.uid)
+            };
+            if !is_new {
+                return is_noted();
+            }
+            match self.write(key, &budget, &account).await {
+                Ok(true) => return true,
+                Ok(false) => {}
+                Err(_) => return false,
+            }
+        }
+        false
     }
 
     /// Takes back the entry of a request that another budget refused. What is not taken back expires.
@@ -283,6 +313,9 @@ fn judged(
         let ruling = match verdict {
             Verdict::Free => Ruling::Free,
             Verdict::Stands | Verdict::Drawn => Ruling::Drawn,
+            Verdict::Refused(Refused::UsedUp) => {
+                Ruling::UsedUp(refusal(&name, &account, (rules, whole), Refused::UsedUp))
+            }
             Verdict::Refused(why) => Ruling::Refused(refusal(&name, &account, (rules, whole), why)),
         };
         rulings.push(ruling);

@@ -1,6 +1,7 @@
 //! Budgets of pods, on every replica: which hold a pod, in which namespaces the apiserver is to ask, and what it is answered.
 
 mod budget;
+mod draw;
 mod line;
 pub(crate) mod native_budgets;
 mod others;
@@ -14,7 +15,6 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use berth_api::names::annotation::HOLD_PREFIX;
 use berth_api::names::annotation::MIRROR_POD;
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1alpha1::distributedpoddisruptionbudget::UnhealthyPodEvictionPolicy;
@@ -31,6 +31,7 @@ use berth_workload::budget::count::Expected;
 use berth_workload::budget::disruption;
 use berth_workload::budget::federation::{Brings, Silence};
 use berth_workload::budget::ledger::Request;
+use berth_workload::budget::surge::is_released;
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::node::Node;
 use berth_workload::plan::{Deed, Event, Failure, Plan, Verb};
@@ -46,7 +47,8 @@ use crate::expected_pods::{ExpectedPods, Uncounted};
 use crate::pod_asks::{Asking, PodAsks};
 use crate::watched::Watched;
 pub(crate) use budget::{Budget, BudgetKey, Holds};
-use line::{Lines, Ruling};
+use line::Lines;
+use native_budgets::RefusedNatively;
 pub(crate) use others::MISSING;
 use refusals::Refusals;
 use wish::{ids, operation, replaced, request};
@@ -55,16 +57,8 @@ use wish::{ids, operation, replaced, request};
 const KNOWN: Duration = Duration::from_secs(2);
 /// The controller's service account, as the chart names it.
 const ACCOUNT: &str = "kruise-manager";
-/// The most budgets that hold one pod: each is a write.
-const MOST_BUDGETS: usize = 16;
-/// How often a request is tried again that crossed with another, after a while of at least and less than so many milliseconds.
-const CROSSED_TRIES: usize = 3;
-const CROSSED_LEAST: u64 = 50;
-const CROSSED_MOST: u64 = 700;
 /// What is told of an eviction that names no uid, which the webhook before this one has not given it.
 const UNBOUND: &str = "the eviction is bound to no uid of a pod, for no replica answered in time: try again";
-/// As much of a hold's reason is told.
-const LONGEST_HOLD: usize = 256;
 /// What the budgets are that were not read yet.
 const UNREAD: NotYet = NotYet("budgets of pods");
 
@@ -295,13 +289,19 @@ impl PodBudgets {
         let is_held = || !self.holding(&pod.metadata).is_empty();
         let refused = match disruption.change {
             // A grant is for one pod, and by the time this one is carried out its name may be another's.
-            Change::Evict if disruption.uid.is_none() && is_held() => Some(UNBOUND.to_owned()),
+            Change::Evict if disruption.uid.is_none() && is_held() => {
+                Some(RefusedNatively { message: UNBOUND.to_owned(), is_ours: false })
+            }
             // What the apiserver would refuse after us must not be drawn.
             Change::Evict if is_held() => self.refused_natively(&pod).await?,
             _ => None,
         };
         let refusal = match refused {
-            Some(refused) => Some(refused),
+            // One that we keep says what its budget says, or does so a moment later; the budget has more to tell.
+            Some(refused) if refused.is_ours && self.draw_for(&pod, &request, true).await?.is_some() => {
+                self.draw_for(&pod, &request, disruption.is_dry_run).await?
+            }
+            Some(refused) => Some(refused.message),
             None => self.draw_for(&pod, &request, disruption.is_dry_run).await?,
         };
         if let Some(refusal) = refusal.as_ref().filter(|_| !disruption.is_dry_run) {
@@ -325,85 +325,6 @@ impl PodBudgets {
     pub(crate) fn tell_by(&self, recorder: Recorder) {
         // A second one would be a mistake that the first call's value hides.
         let _ = self.recorder.set(recorder);
-    }
-
-    /// Draws from all budgets that hold the pod; `Some` says why it must stay.
-    async fn draw_for(&self, pod: &Pod, request: &Request, is_dry_run: bool) -> Result<Option<String>, NotYet> {
-        let holding = self.holding(&pod.metadata);
-        if holding.len() > MOST_BUDGETS {
-            return Ok(Some(format!("more than {MOST_BUDGETS} budgets hold the pod: delete some of them")));
-        }
-        if holding.iter().any(|budget| budget.resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS)
-            && let Some(hold) = hold(&pod.metadata)
-        {
-            return Ok(Some(hold));
-        }
-        let mut tries = 0;
-        loop {
-            match self.draw_together(&holding, pod, request, is_dry_run).await? {
-                Together::Granted => return Ok(None),
-                Together::Refused(message) => return Ok(Some(message)),
-                Together::Crossed(message) if tries >= CROSSED_TRIES => return Ok(Some(message)),
-                Together::Crossed(_) => {
-                    tries += 1;
-                    // Whoever crossed waits as well, and not as long.
-                    let wait = fastrand::u64(CROSSED_LEAST..CROSSED_MOST);
-                    tokio::time::sleep(Duration::from_millis(wait)).await;
-                }
-            }
-        }
-    }
-
-    /// Draws from each of these budgets, or from none.
-    async fn draw_together(
-        &self,
-        holding: &[BudgetKey],
-        pod: &Pod,
-        request: &Request,
-        is_dry_run: bool,
-    ) -> Result<Together, NotYet> {
-        let mut drawn = Vec::new();
-        for key in holding {
-            let is_federated = self.stored(key).is_some_and(|budget| !budget.federation().is_empty());
-            // Each try has an entry of its own: what is taken back must not be what another try stands on.
-            let request =
-                Request { grant: is_federated.then(|| format!("{:016x}", fastrand::u64(..))), ..request.clone() };
-            match self.draw_one(key, pod, &request, is_dry_run).await? {
-                Ruling::Free => {}
-                Ruling::Drawn => drawn.push((key, request)),
-                Ruling::Refused(_) if request.operation == ProtectedOperation::Delete && self.is_garbage(pod).await => {
-                }
-                Ruling::Refused(message) => {
-                    self.take_back(drawn).await;
-                    return Ok(Together::Refused(message));
-                }
-            }
-        }
-        if is_dry_run {
-            return Ok(Together::Granted);
-        }
-        // With all standing, each is looked at once more: of two that exclude each other, one sees the other.
-        for (key, request) in drawn.iter().filter(|(_, request)| request.grant.is_some()) {
-            match self.confirm(key, request).await {
-                Ok(None) => {}
-                Ok(Some(message)) => {
-                    self.take_back(drawn).await;
-                    return Ok(Together::Crossed(message));
-                }
-                Err(not_yet) => {
-                    self.take_back(drawn).await;
-                    return Err(not_yet);
-                }
-            }
-        }
-        Ok(Together::Granted)
-    }
-
-    /// Takes back what was drawn for a request that is refused.
-    async fn take_back(&self, drawn: Vec<(&BudgetKey, Request)>) {
-        for (key, request) in drawn {
-            self.withdraw(key, &request).await;
-        }
     }
 
     /// The plan without the steps that would take a pod out of service which a budget holds; and those, as failures. What is left is
@@ -493,26 +414,12 @@ impl PodBudgets {
         {
             return self.expected.of_target(namespace, target).await;
         }
-        let members: Vec<_> = all.iter().filter(|pod| holds.holds(&pod.metadata)).cloned().collect();
+        let members = all.iter().filter(|pod| holds.holds(&pod.metadata)).cloned();
+        // Those that were taken from their ReplicaSet are there until they go; it has others in their place, or soon.
+        let (released, members): (Vec<_>, Vec<_>) = members.partition(|pod| is_released(&pod.metadata));
         let total = self.expected.of_owners(namespace, &members).await?;
-        Ok(Expected { total, selector: None })
+        Ok(Expected { total: total.max(released.len()), selector: None })
     }
-}
-
-/// What all budgets of a pod together say.
-enum Together {
-    Granted,
-    /// One of them says no.
-    Refused(String),
-    /// Each says yes, and budgets that name each other would have let too many go.
-    Crossed(String),
-}
-
-/// Why somebody has it that the pod stays.
-fn hold(pod: &Metadata) -> Option<String> {
-    let (key, why) = pod.annotations.iter().find(|(key, _)| key.starts_with(HOLD_PREFIX))?;
-    let why: String = why.chars().take(LONGEST_HOLD).collect();
-    Some(format!("annotation {key} holds pod {}: {why}; try again when it is gone", pod.name))
 }
 
 impl Budgets for PodBudgets {

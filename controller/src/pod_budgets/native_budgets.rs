@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use berth_api::names::POLICY_GROUP;
 use berth_api::names::annotation::MIRROR_PDB;
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_runtime::client;
@@ -32,6 +33,14 @@ impl Read for Watched<NativeBudget> {
 pub(crate) fn is_mirrored(budget: &PodUnavailableBudget) -> bool {
     let annotations = budget.metadata.annotations.as_ref();
     annotations.and_then(|all| all.get(MIRROR_PDB)).is_some_and(|value| value == "true")
+}
+
+/// Why the apiserver would not evict a pod.
+pub(super) struct RefusedNatively {
+    /// In words.
+    pub(super) message: String,
+    /// Whether the native budget is one that a budget of ours keeps.
+    pub(super) is_ours: bool,
 }
 
 #[derive(Deserialize)]
@@ -75,7 +84,7 @@ impl PodBudgets {
     ///
     /// # Errors
     /// The apiserver did not answer.
-    pub(super) async fn refused_natively(&self, pod: &Pod) -> Result<Option<String>, NotYet> {
+    pub(super) async fn refused_natively(&self, pod: &Pod) -> Result<Option<RefusedNatively>, NotYet> {
         let Ok(path) = POD_DISRUPTION_BUDGETS.list(&pod.metadata.namespace, &[]) else { return Ok(None) };
         let Ok(list) = client::get::<List>(&self.client, &path).await else {
             return Err(NotYet("PodDisruptionBudgets"));
@@ -93,21 +102,27 @@ impl PodBudgets {
                     return Ok(None);
                 }
                 let status = &one.status;
-                Ok(Some(format!(
+                let is_ours =
+                    one.metadata.controller().is_some_and(|owner| owner.api_version.starts_with(POLICY_GROUP));
+                let message = format!(
                     "{} allows no more pods to go: {} of {} are healthy and {} must be; try again when more are",
                     name(one),
                     status.current_healthy,
                     status.expected_pods,
                     status.desired_healthy
-                )))
+                );
+                Ok(Some(RefusedNatively { message, is_ours }))
             }
-            [first, second, ..] => Ok(Some(format!(
-                "{} and {} hold pod {}, and the apiserver evicts no pod that two of them hold: delete one, or give their selectors the same \
+            [first, second, ..] => {
+                let message = format!(
+                    "{} and {} hold pod {}, and the apiserver evicts no pod that two of them hold: delete one, or give their selectors the same \
                  label with different values",
-                name(first),
-                name(second),
-                pod.metadata.name
-            ))),
+                    name(first),
+                    name(second),
+                    pod.metadata.name
+                );
+                Ok(Some(RefusedNatively { message, is_ours: false }))
+            }
         }
     }
 }

@@ -37,6 +37,8 @@ pub const NAMESPACES: Resource = Resource::new("", "v1", "namespaces", "Namespac
 pub const NODES: Resource = Resource::new("", "v1", "nodes", "Node").cluster_scoped();
 /// Controller revisions.
 pub const CONTROLLER_REVISIONS: Resource = Resource::new("apps", "v1", "controllerrevisions", "ControllerRevision");
+/// ReplicaSets.
+pub const REPLICA_SETS: Resource = Resource::new("apps", "v1", "replicasets", "ReplicaSet");
 /// Kubernetes' own StatefulSets.
 pub const NATIVE_STATEFUL_SETS: Resource = Resource::new("apps", "v1", "statefulsets", "StatefulSet");
 /// Leases.

@@ -129,6 +129,8 @@ pub mod annotation {
     pub const PUB_PROTECT_TOTAL_REPLICAS: &str = "pub.kruise.io/protect-total-replicas";
     /// On a pod, `"true"`: no PodUnavailableBudget protects it.
     pub const PUB_NO_PROTECT: &str = "pub.kruise.io/no-protect";
+    /// *Berth.* On a CloneSet or Deployment, `"true"`: a pod that no budget lets be evicted is replaced first, and goes then.
+    pub const SURGE_ON_EVICTION: &str = "apps.kruise.io/surge-on-eviction";
     /// *Berth.* On a PodUnavailableBudget, `"true"`: it keeps a PodDisruptionBudget of its name for those who read no other.
     pub const MIRROR_PDB: &str = "policy.kruise.io/mirror-pdb";
     /// *Berth.* On a pod that a DistributedPodDisruptionBudget holds, any annotation with this prefix: it must stay. The value says why.

@@ -1,6 +1,7 @@
 //! The CloneSet's spec as decisions use it: defaults filled in, numbers made absolute, and refused where it makes no sense.
 
 use berth_api::IntOrString;
+use berth_api::names::annotation::SURGE_ON_EVICTION;
 use berth_api::v1beta1::cloneset::{
     CloneSetPodUpdateStrategyType, CloneSetSpec, CloneSetUpdateStrategyType, DEFAULT_MAX_UNAVAILABLE,
     DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT, RollingUpdateCloneSetStrategy,
@@ -67,7 +68,15 @@ pub(super) fn beside_template(snapshot: &Snapshot) -> Result<Settings, Refusal> 
     prepull::check(&workload)?;
     let rolling = spec.update_strategy.rolling_update.clone().unwrap_or_default();
     Ok(Settings {
-        wanted: wanted(spec, &rolling).map_err(refuse)?,
+        wanted: Wanted {
+            replaces_first: workload
+                .metadata
+                .annotations
+                .as_ref()
+                .and_then(|all| all.get(SURGE_ON_EVICTION))
+                .is_some_and(|value| value == "true"),
+            ..wanted(spec, &rolling).map_err(refuse)?
+        },
         order: UpdateOrder::new(rolling.priority_strategy.as_ref(), &rolling.scatter_strategy)
             .map_err(|problem| refuse(("updateStrategy.rollingUpdate.priorityStrategy", problem)))?,
         policy: policy(rolling.pod_update_policy),
@@ -134,6 +143,7 @@ fn wanted(spec: &CloneSetSpec, rolling: &RollingUpdateCloneSetStrategy) -> Resul
             .map_err(|problem| ("updateStrategy.rollingUpdate.partition", problem))?,
         max_unavailable: number("updateStrategy.rollingUpdate.maxUnavailable", Some(max_unavailable), 0, round)?,
         max_surge,
+        replaces_first: false,
         scale_max_unavailable: number(
             "scaleStrategy.maxUnavailable",
             spec.scale_strategy.max_unavailable.as_ref(),

@@ -50,5 +50,10 @@ pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {
         let (operation, holder, time) = (entry.operation.name(), &entry.holder, entry.time.0);
         Waiting { pod: entry.pod.clone(), reason: format!("uses it up: {operation} by {holder} since {time}") }
     }));
+    let replacements = next.ledger.iter().flat_map(|ledger| &ledger.replacements);
+    lines.extend(replacements.map(|one| {
+        let reason = format!("goes when another has come in its place: {} asked at {}", one.holder, one.time.0);
+        Waiting { pod: one.pod.clone(), reason }
+    }));
     lines
 }

@@ -15,7 +15,7 @@ use berth_workload::budget::count::{Unknown, View};
 use berth_workload::native_budget::NativeBudget;
 use berth_workload::plan::{Event, Plan, Step};
 use berth_workload::resource::POD_UNAVAILABLE_BUDGETS;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 pub use explain::explain;
@@ -42,6 +42,15 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let mut plan = Plan { waiting: explain(snapshot, now), ..Plan::default() };
     plan.look_again = snapshot.view.next_expiry();
     let Ok(rules) = Rules::of(&snapshot.budget.spec) else { return plan };
+    let budget = &*snapshot.budget;
+    let ledger = budget.status.iter().flat_map(|status| &status.ledger).next();
+    let (steps, open) = snapshot.view.replacements(ledger.map_or(&[], |ledger| &ledger.replacements), now);
+    if !steps.is_empty() {
+        plan.add_stage("replace before", steps);
+    }
+    if !open.is_empty() {
+        plan.look_again_after(LOOK_AGAIN);
+    }
     if let Some(step) = child(snapshot, &rules, now) {
         plan.add_stage("native budget", vec![step]);
     }
@@ -83,3 +92,5 @@ fn child(snapshot: &Snapshot, rules: &Rules, now: Timestamp) -> Option<Step> {
 const UNCOUNTED: &str = "CalculateExpectedPodCountFailed";
 /// The reason of an event and of a condition: there are no pods.
 const NO_PODS: &str = "NoPods";
+/// How long until pods are looked at again that go when another has come.
+const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(30);

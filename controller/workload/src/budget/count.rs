@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::names::label::UNAVAILABLE_POD_PREFIX;
-use berth_api::v1beta1::podunavailablebudget::{LedgerEntry, ProtectedOperation};
+use berth_api::v1beta1::podunavailablebudget::{LedgerEntry, ProtectedOperation, Replacement};
 use jiff::{SignedDuration, Timestamp};
 
-use super::Rules;
+use super::{Rules, surge};
+use crate::plan::Step;
 use crate::pod::{Pod, availability};
 use crate::selector::Selector;
 
@@ -70,6 +71,16 @@ impl View {
         let seen = entries.iter().zip(&self.seen_for);
         let open = seen.filter(|(entry, seen_for)| is_open(entry, **seen_for >= self.patience));
         open.map(|(entry, _)| entry.clone()).collect()
+    }
+
+    /// What is done about pods that go when another has come: steps, and the ones that are still waited for.
+    pub fn replacements(&self, replacements: &[Replacement], now: Timestamp) -> (Vec<Step>, Vec<Replacement>) {
+        let pod = |replacement: &Replacement| {
+            self.pods.iter().find(|pod| *pod.metadata.uid == *replacement.uid).map(|pod| &**pod)
+        };
+        let steps = replacements.iter().filter_map(|one| surge::step(one, pod(one)?, now)).collect();
+        let open = replacements.iter().filter(|one| surge::is_open(one, pod(one), now)).cloned().collect();
+        (steps, open)
     }
 
     /// How long until the next entry expires.

@@ -1,8 +1,8 @@
 //! Who may take a pod out of service: a budget's ledger, a request, and what becomes of both.
 
-use berth_api::budget::MOST_ENTRIES;
+use berth_api::budget::{MOST_ENTRIES, MOST_REPLACEMENTS};
 use berth_api::v1beta1::podunavailablebudget::{
-    LedgerEntry, PodUnavailableBudgetStatus, ProtectedOperation, UnhealthyPodPolicy,
+    LedgerEntry, PodUnavailableBudgetStatus, ProtectedOperation, Replacement, UnhealthyPodPolicy,
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -12,6 +12,9 @@ use crate::condition::whole_seconds;
 
 /// An entry that is asked for again by the same request is not written again; later it is another request, and the time counts anew.
 const SAME_REQUEST: SignedDuration = SignedDuration::from_secs(10);
+
+/// Who asks for a pod again and again is noted so seldom.
+const ASKED_LATELY: SignedDuration = SignedDuration::from_secs(60);
 
 /// Who wants what of which pod.
 #[derive(Debug, Clone, PartialEq)]
@@ -107,7 +110,7 @@ pub fn draw(
         return Verdict::Refused(Refused::TooMany);
     }
     if !is_charged {
-        if status.unavailable_allowed <= 0 {
+        if status.unavailable_allowed <= kept_for_others(status, request) {
             return Verdict::Refused(Refused::UsedUp);
         }
         status.unavailable_allowed -= 1;
@@ -132,7 +135,33 @@ fn enter(status: &mut PodUnavailableBudgetStatus, request: &Request, now: Timest
     let ledger = status.ledger.get_or_insert_default();
     ledger.entries.retain(|old| old.uid != entry.uid || old.operation != entry.operation);
     ledger.entries.push(entry);
+    ledger.replacements.retain(|replacement| replacement.uid != request.uid);
     name_pods(status);
+}
+
+/// How much room is kept for pods that are replaced before they go.
+fn kept_for_others(status: &PodUnavailableBudgetStatus, request: &Request) -> i32 {
+    let replacements = status.ledger.iter().flat_map(|ledger| &ledger.replacements);
+    i32::try_from(replacements.filter(|replacement| replacement.uid != request.uid).count()).unwrap_or(i32::MAX)
+}
+
+/// Notes that a pod is to go when another has come; false where that is noted already, or too many are.
+pub fn ask_replacement(status: &mut PodUnavailableBudgetStatus, request: &Request, now: Timestamp) -> bool {
+    let ledger = status.ledger.get_or_insert_default();
+    let is_fresh = |old: &Replacement| now.duration_since(old.time.0) < ASKED_LATELY;
+    match ledger.replacements.iter().position(|old| old.uid == request.uid) {
+        Some(at) if is_fresh(&ledger.replacements[at]) => return false,
+        Some(at) => drop(ledger.replacements.remove(at)),
+        None if ledger.replacements.len() >= MOST_REPLACEMENTS => return false,
+        None => {}
+    }
+    ledger.replacements.push(Replacement {
+        pod: request.pod.clone(),
+        uid: request.uid.clone(),
+        holder: request.holder.clone(),
+        time: Time(whole_seconds(now)),
+    });
+    true
 }
 
 /// Takes back what was drawn for a request, and nothing that was drawn for another; the leader counts anew.

@@ -8,6 +8,7 @@ pub mod count;
 pub mod disruption;
 pub mod federation;
 pub mod ledger;
+pub mod surge;
 
 use berth_api::IntOrString;
 use berth_api::v1alpha1::distributedpoddisruptionbudget::{

@@ -1,5 +1,6 @@
 mod federated;
 mod native;
+mod replaced;
 
 use berth_api::v1beta1::podunavailablebudget::{
     Ledger, LedgerEntry, PodUnavailableBudgetSpec, PodUnavailableBudgetStatus, ProtectedOperation,

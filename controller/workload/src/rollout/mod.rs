@@ -20,6 +20,8 @@ pub struct Wanted {
     pub max_unavailable: usize,
     /// Pods that may exist above `replicas`.
     pub max_surge: usize,
+    /// A pod that is asked to go is replaced first, whatever else is said: one at least.
+    pub replaces_first: bool,
     /// Unavailable pods at which scaling up stops (`scaleStrategy.maxUnavailable`).
     pub scale_max_unavailable: usize,
     /// Pods are updated by the controller: neither paused nor `OnDelete`.
@@ -148,16 +150,22 @@ fn scale_up(numbers: &mut Numbers, wanted: &Wanted, tally: &Tally, missing: usiz
 /// Pods above `replicas`, and how many of them must be of the old revision: replacements for pods that somebody asked
 /// to delete and that are needed first, or new pods that let others go. Never both sums at once.
 fn surge(wanted: &Wanted, tally: &Tally, update: usize, back: bool) -> (usize, usize) {
-    if wanted.max_surge == 0 {
+    let to_delete = tally.old_to_delete + tally.updated_to_delete;
+    let replaces_first = wanted.replaces_first && to_delete > 0;
+    if wanted.max_surge == 0 && !replaces_first {
         return (0, 0);
     }
-    let to_delete = tally.old_to_delete + tally.updated_to_delete;
-    let beyond = (tally.unavailable + to_delete).saturating_sub(wanted.max_unavailable).min(to_delete);
-    if beyond < update || beyond == 0 {
+    let beyond = if replaces_first {
+        to_delete
+    } else {
+        (tally.unavailable + to_delete).saturating_sub(wanted.max_unavailable).min(to_delete)
+    };
+    let needed = if replaces_first { update.min(wanted.max_surge) } else { update };
+    if beyond < needed || beyond == 0 {
         let surge = wanted.max_surge.min(update);
         return (surge, if back { surge } else { 0 });
     }
-    let surge = wanted.max_surge.min(beyond);
+    let surge = wanted.max_surge.max(usize::from(replaces_first)).min(beyond);
     let staying_old = tally.old - tally.old_to_delete;
     (surge, surge.saturating_sub(tally.updated_to_delete).min(wanted.partition.saturating_sub(staying_old)))
 }

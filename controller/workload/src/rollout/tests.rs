@@ -21,6 +21,7 @@ fn wanted(replicas: usize, partition: usize, max_unavailable: usize, max_surge: 
         partition,
         max_unavailable,
         max_surge,
+        replaces_first: false,
         scale_max_unavailable: usize::MAX,
         updates: true,
         rolls_back: false,
@@ -94,6 +95,19 @@ fn what_is_on_its_way_out_is_no_reason_to_delete_another() {
         let what =
             format!("{replicas} replicas, partition {partition}: {old_asked} of {old}, {updated_asked} of {updated}");
         assert_eq!((n.delete_old, n.delete_updated), expected, "{what}");
+    }
+}
+
+#[test]
+fn a_workload_that_replaces_first_brings_one_for_a_pod_that_is_asked_to_go_whatever_its_limits() {
+    for ((replicas, max_unavailable, max_surge), asked, surge) in
+        [((1, 1, 0), 1, 1), ((4, 2, 0), 1, 1), ((4, 2, 0), 3, 1), ((4, 2, 2), 3, 2), ((4, 2, 0), 0, 0)]
+    {
+        let wanted = Wanted { replaces_first: true, ..wanted(replicas, 0, max_unavailable, max_surge) };
+        let mut pods = pods(0, replicas);
+        pods.iter_mut().take(asked).for_each(|pod| pod.to_delete = true);
+        let n = numbers(&wanted, pods.into_iter());
+        assert_eq!((n.surge, n.create_updated), (surge, surge), "{asked} of {replicas} are asked to go");
     }
 }
 
@@ -199,7 +213,7 @@ prop_compose! {
         scale in prop_oneof![Just(usize::MAX), 0usize..4], updates in any::<bool>(), exclude in any::<bool>(),
         rolls_back in any::<bool>(),
     ) -> Wanted {
-        Wanted { replicas, partition, max_unavailable, max_surge, scale_max_unavailable: scale, updates, rolls_back, exclude_preparing_delete: exclude }
+        Wanted { replicas, partition, max_unavailable, max_surge, replaces_first: false, scale_max_unavailable: scale, updates, rolls_back, exclude_preparing_delete: exclude }
     }
 }
 

@@ -4,7 +4,7 @@ use kube::CustomResourceExt;
 use serde_json::{Value, json};
 
 use super::Version;
-use crate::budget::{MOST_CONTAINERS, MOST_ENTRIES};
+use crate::budget::{MOST_CONTAINERS, MOST_ENTRIES, MOST_REPLACEMENTS};
 use crate::crd::Schema;
 use crate::crd::columns::Column;
 use crate::crd::patch::Patch;
@@ -65,11 +65,15 @@ fn status() -> Vec<Patch> {
 
 /// The bounds of a ledger.
 pub(super) fn ledger() -> Vec<Patch> {
-    let entries = "status.ledger.entries";
+    let (entries, replacements) = ("status.ledger.entries", "status.ledger.replacements");
     vec![
         at("status.ledger.counted", json!({"maxLength": 64})),
         at("status.ledger.selector", json!({"maxLength": 65_536})),
         at(entries, json!({"maxItems": MOST_ENTRIES})),
+        at(replacements, json!({"maxItems": MOST_REPLACEMENTS})),
+        at(format!("{replacements}[].pod"), json!({"maxLength": 253})),
+        at(format!("{replacements}[].uid"), json!({"maxLength": 128})),
+        at(format!("{replacements}[].holder"), json!({"maxLength": HOLDER})),
         at(format!("{entries}[].pod"), json!({"maxLength": 253})),
         at(format!("{entries}[].uid"), json!({"maxLength": 128})),
         at(format!("{entries}[].holder"), json!({"maxLength": HOLDER})),

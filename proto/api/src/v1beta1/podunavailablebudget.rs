@@ -151,6 +151,23 @@ pub struct Ledger {
     /// What was granted and is not settled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub entries: Vec<LedgerEntry>,
+    /// Pods that go when another has come in their place: what room there is then is theirs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replacements: Vec<Replacement>,
+}
+
+/// A pod that goes when another has come in its place.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Replacement {
+    /// Its name.
+    pub pod: String,
+    /// Its uid.
+    pub uid: String,
+    /// Who wants it to go.
+    pub holder: String,
+    /// When that was asked for last.
+    pub time: Time,
 }
 
 /// A pod that was allowed to go or to change.

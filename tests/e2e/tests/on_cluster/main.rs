@@ -109,6 +109,7 @@ const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
     pod_budgets::a_workload_that_shrinks_is_not_held,
     pod_budgets::both_versions_are_checked_and_alike,
     pod_budgets::a_rollout_by_new_pods_keeps_to_a_budget,
+    pod_budgets::the_only_pod_is_replaced_before_it_goes,
     distributed_budgets::one_counts_the_pods_of_another,
     distributed_budgets::neighbours_never_go_together,
     distributed_budgets::a_pod_has_one_native_budget_at_most,

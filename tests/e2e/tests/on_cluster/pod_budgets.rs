@@ -332,3 +332,48 @@ pub(crate) async fn only_what_is_protected_waits_for_a_controller(case: &Case) -
     scale(case, 2).await?;
     lived
 }
+
+/// A node is drained of the only pod of a workload, and at no moment there is none that serves.
+pub(crate) async fn the_only_pod_is_replaced_before_it_goes(case: &Case) -> Result<()> {
+    deployed(case, 1).await?;
+    let asks = json!({"metadata": {"annotations": {"apps.kruise.io/surge-on-eviction": "true"}}});
+    case.patch(DEPLOYMENT, "web", asks.clone()).await?;
+    case.create(&budget(json!({"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 1}))).await?;
+    enforced(case, 0).await?;
+    goes_when_another_has_come(case).await?;
+    case.kubectl(&["delete", "deployment", "web", "-n", &case.namespace, "--timeout=120s"]).await?;
+    let image = case.image("v1").await?;
+    case.clone_set("web", 1, &image, json!({})).await?;
+    case.patch(kind::CLONE_SET, "web", asks).await?;
+    enforced(case, 0).await?;
+    goes_when_another_has_come(case).await
+}
+
+/// Evicts the pod until it goes, as a drain does, and looks at how many serve all the while.
+async fn goes_when_another_has_come(case: &Case) -> Result<()> {
+    let old = names(case).await?.pop().context("there is no pod")?;
+    let refusal = take(case, &old, true).await?.context("the only pod goes")?;
+    ensure!(refusal.code == 429 && refusal.message.contains("replacement first"), "{refusal:?}");
+    let serving = async || {
+        let pods = objects::list(case.client(), &case.namespace, kind::POD, "app=web").await?;
+        let serves = |pod: &&Value| {
+            let conditions = pod["status"]["conditions"].as_array();
+            let is_ready = |condition: &Value| condition["type"] == "Ready" && condition["status"] == "True";
+            pod["metadata"]["deletionTimestamp"].is_null() && conditions.is_some_and(|all| all.iter().any(is_ready))
+        };
+        Ok::<_, anyhow::Error>(pods.iter().filter(serves).count())
+    };
+    for _ in 0..240 {
+        ensure!(serving().await? >= 1, "no pod serves");
+        let there = names(case).await?;
+        if !there.contains(&old) && there.len() == 1 {
+            return Ok(());
+        }
+        if there.contains(&old) {
+            // A workload of ours may take it before.
+            let _ = take(case, &old, true).await?;
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    bail!("{old} never goes")
+}

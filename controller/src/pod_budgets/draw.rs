@@ -1,0 +1,150 @@
+//! From one request to a grant of all budgets that hold the pod, or of none.
+
+use std::time::Duration;
+
+use berth_api::names::annotation::{HOLD_PREFIX, SURGE_ON_EVICTION};
+use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
+use berth_webhook::pods::NotYet;
+use berth_workload::budget::ledger::Request;
+use berth_workload::pod::{Metadata, Pod};
+use berth_workload::resource::DISTRIBUTED_POD_DISRUPTION_BUDGETS;
+
+use super::line::Ruling;
+use super::{BudgetKey, PodBudgets};
+
+/// The most budgets that hold one pod: each is a write.
+const MOST_BUDGETS: usize = 16;
+/// How often a request is tried again that crossed with another, after a while of at least and less than so many milliseconds.
+const CROSSED_TRIES: usize = 3;
+const CROSSED_LEAST: u64 = 50;
+const CROSSED_MOST: u64 = 700;
+/// As much of a hold's reason is told.
+const LONGEST_HOLD: usize = 256;
+
+/// What all budgets of a pod together say.
+enum Together {
+    Granted,
+    /// One of them says no.
+    Refused(String),
+    /// Each says yes, and budgets that name each other would have let too many go.
+    Crossed(String),
+}
+
+impl PodBudgets {
+    /// Draws from all budgets that hold the pod; `Some` says why it must stay.
+    pub(super) async fn draw_for(
+        &self,
+        pod: &Pod,
+        request: &Request,
+        is_dry_run: bool,
+    ) -> Result<Option<String>, NotYet> {
+        let holding = self.holding(&pod.metadata);
+        if holding.len() > MOST_BUDGETS {
+            return Ok(Some(format!("more than {MOST_BUDGETS} budgets hold the pod: delete some of them")));
+        }
+        if holding.iter().any(|budget| budget.resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS)
+            && let Some(hold) = hold(&pod.metadata)
+        {
+            return Ok(Some(hold));
+        }
+        let mut tries = 0;
+        loop {
+            match self.draw_together(&holding, pod, request, is_dry_run).await? {
+                Together::Granted => return Ok(None),
+                Together::Refused(message) => return Ok(Some(message)),
+                Together::Crossed(message) if tries >= CROSSED_TRIES => return Ok(Some(message)),
+                Together::Crossed(_) => {
+                    tries += 1;
+                    // Whoever crossed waits as well, and not as long.
+                    let wait = fastrand::u64(CROSSED_LEAST..CROSSED_MOST);
+                    tokio::time::sleep(Duration::from_millis(wait)).await;
+                }
+            }
+        }
+    }
+
+    /// Draws from each of these budgets, or from none.
+    async fn draw_together(
+        &self,
+        holding: &[BudgetKey],
+        pod: &Pod,
+        request: &Request,
+        is_dry_run: bool,
+    ) -> Result<Together, NotYet> {
+        let mut drawn = Vec::new();
+        for key in holding {
+            let is_federated = self.stored(key).is_some_and(|budget| !budget.federation().is_empty());
+            // Each try has an entry of its own: what is taken back must not be what another try stands on.
+            let request =
+                Request { grant: is_federated.then(|| format!("{:016x}", fastrand::u64(..))), ..request.clone() };
+            match self.draw_one(key, pod, &request, is_dry_run).await? {
+                Ruling::Free => {}
+                Ruling::Drawn => drawn.push((key, request)),
+                Ruling::Refused(_) | Ruling::UsedUp(_)
+                    if request.operation == ProtectedOperation::Delete && self.is_garbage(pod).await => {}
+                Ruling::Refused(message) => {
+                    self.take_back(drawn).await;
+                    return Ok(Together::Refused(message));
+                }
+                Ruling::UsedUp(message) => {
+                    self.take_back(drawn).await;
+                    let is_eviction = request.operation == ProtectedOperation::Evict && !is_dry_run;
+                    let first = if is_eviction { self.replaced_first(pod, key, &request).await } else { None };
+                    return Ok(Together::Refused(first.map_or(message.clone(), |first| format!("{first}: {message}"))));
+                }
+            }
+        }
+        if is_dry_run {
+            return Ok(Together::Granted);
+        }
+        // With all standing, each is looked at once more: of two that exclude each other, one sees the other.
+        for (key, request) in drawn.iter().filter(|(_, request)| request.grant.is_some()) {
+            match self.confirm(key, request).await {
+                Ok(None) => {}
+                Ok(Some(message)) => {
+                    self.take_back(drawn).await;
+                    return Ok(Together::Crossed(message));
+                }
+                Err(not_yet) => {
+                    self.take_back(drawn).await;
+                    return Err(not_yet);
+                }
+            }
+        }
+        Ok(Together::Granted)
+    }
+
+    /// Where the pod's workload wants pods replaced before they go: has that noted, and gives what is told.
+    async fn replaced_first(&self, pod: &Pod, key: &BudgetKey, request: &Request) -> Option<String> {
+        let owner = pod.metadata.controller()?;
+        let (kind, top) = self.expected.top_object(&pod.metadata.namespace, owner).await?;
+        if top.annotation(SURGE_ON_EVICTION) != Some("true") {
+            return None;
+        }
+        let words = format!("{kind} {}", top.name);
+        match &*kind {
+            "CloneSet" | "Deployment" => {
+                let is_noted = self.note_replacement(key, request).await;
+                is_noted
+                    .then(|| format!("replacement first: {words} brings another pod, then this one may go; try again"))
+            }
+            _ => Some(format!(
+                "{words} cannot bring another pod before this one goes, as annotation {SURGE_ON_EVICTION} asks"
+            )),
+        }
+    }
+
+    /// Takes back what was drawn for a request that is refused.
+    async fn take_back(&self, drawn: Vec<(&BudgetKey, Request)>) {
+        for (key, request) in drawn {
+            self.withdraw(key, &request).await;
+        }
+    }
+}
+
+/// Why somebody has it that the pod stays.
+fn hold(pod: &Metadata) -> Option<String> {
+    let (key, why) = pod.annotations.iter().find(|(key, _)| key.starts_with(HOLD_PREFIX))?;
+    let why: String = why.chars().take(LONGEST_HOLD).collect();
+    Some(format!("annotation {key} holds pod {}: {why}; try again when it is gone", pod.name))
+}

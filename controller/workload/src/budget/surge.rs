@@ -1,0 +1,54 @@
+//! Pods that may go only when another has come: who is asked for, how the workload is made to bring one, and for how long its room is kept.
+
+use berth_api::names::label::{POD_TEMPLATE_HASH, SPECIFIED_DELETE};
+use berth_api::v1beta1::podunavailablebudget::Replacement;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::owner::{CLONE_SET, Reference};
+use crate::plan::{Action, PodPatch, Step, Target};
+use crate::pod::{Metadata, Pod};
+use crate::resource::REPLICA_SETS;
+
+/// How long a pod that was replaced may be asked for again, until the surplus goes.
+const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
+/// What the value of the label begins with that takes a pod from its ReplicaSet.
+const RELEASED: &str = "released-";
+
+/// Whether a pod was taken from its ReplicaSet so that this makes another. Its Deployment's Services still find it.
+pub fn is_released(pod: &Metadata) -> bool {
+    pod.controller().is_none() && pod.label(POD_TEMPLATE_HASH).is_some_and(|hash| hash.starts_with(RELEASED))
+}
+
+/// Whether a replacement is still waited for: the pod is there, and was asked for in the last ten minutes.
+pub fn is_open(replacement: &Replacement, pod: Option<&Pod>, now: Timestamp) -> bool {
+    let is_it = |pod: &&Pod| *pod.metadata.uid == *replacement.uid && pod.metadata.deletion_timestamp.is_none();
+    pod.filter(is_it).is_some_and(Pod::is_active) && now.duration_since(replacement.time.0) < PATIENCE
+}
+
+/// What makes the pod's workload bring another one; and where nobody asked for ten minutes, what takes the surplus away.
+pub fn step(replacement: &Replacement, pod: &Pod, now: Timestamp) -> Option<Step> {
+    let metadata = &pod.metadata;
+    if *metadata.uid != *replacement.uid || metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let (name, target) = (&metadata.name, Target::from(metadata));
+    if now.duration_since(replacement.time.0) >= PATIENCE {
+        let reason = format!("pod {name} was replaced, and nobody asked for it in ten minutes");
+        return is_released(metadata).then(|| Step::new(Action::DeletePod { target }, reason));
+    }
+    let owner = Reference::from(metadata.controller()?);
+    let (key, value) = if CLONE_SET.is_of(&owner) {
+        (SPECIFIED_DELETE, "true".to_owned())
+    } else if REPLICA_SETS.owner_kind().is_of(&owner) {
+        let part: String = metadata.uid.chars().take(8).collect();
+        (POD_TEMPLATE_HASH, format!("{RELEASED}{part}"))
+    } else {
+        return None;
+    };
+    if metadata.label(key) == Some(&value) {
+        return None;
+    }
+    let patch = PodPatch { labels: [(key.to_owned(), Some(value))].into(), ..PodPatch::default() };
+    let reason = format!("{} wants pod {name} to go, and another is to come before", replacement.holder);
+    Some(Step::new(Action::PatchPod { target, patch }, reason))
+}

@@ -1,0 +1,90 @@
+//! Pods that go when another has come in their place.
+
+use berth_api::v1beta1::podunavailablebudget::{Ledger, PodUnavailableBudgetStatus, ProtectedOperation, Replacement};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::{Value, json};
+
+use crate::budget::Rules;
+use crate::budget::ledger::{Refused, Request, Verdict, ask_replacement, draw, set_numbers};
+use crate::budget::surge::{is_open, is_released, step};
+use crate::pod::Pod;
+
+fn now() -> Timestamp {
+    Timestamp::from_second(1_000_000).unwrap()
+}
+
+fn pod(owner: Option<(&str, &str)>, labels: &Value) -> Pod {
+    let owners = owner
+        .map(|(api_version, kind)| json!([{"apiVersion": api_version, "kind": kind, "uid": "o", "controller": true}]));
+    serde_json::from_value(json!({
+        "metadata": {"name": "web", "uid": "0123456789", "labels": labels, "ownerReferences": owners.unwrap_or(json!([]))},
+        "status": {"phase": "Running"},
+    }))
+    .unwrap()
+}
+
+fn asked(ago: i64) -> Replacement {
+    let text = str::to_owned;
+    let time = Time(now() - SignedDuration::from_secs(ago));
+    Replacement { pod: text("web"), uid: text("0123456789"), holder: text("admin"), time }
+}
+
+#[test]
+fn each_workload_is_made_to_bring_another_pod_in_its_own_way_and_once() {
+    let (clone_set, replica_set) = (Some(("apps.kruise.io/v1beta1", "CloneSet")), Some(("apps/v1", "ReplicaSet")));
+    for (owner, labels, ago, expected) in [
+        (clone_set, json!({}), 0, Some(r#""apps.kruise.io/specified-delete":"true""#)),
+        (clone_set, json!({"apps.kruise.io/specified-delete": "true"}), 0, None),
+        (replica_set, json!({"pod-template-hash": "abc"}), 0, Some(r#""pod-template-hash":"released-01234567""#)),
+        (Some(("apps/v1", "StatefulSet")), json!({}), 0, None),
+        (None, json!({}), 0, None),
+        (None, json!({"pod-template-hash": "released-01234567"}), 599, None),
+        (None, json!({"pod-template-hash": "released-01234567"}), 600, Some("DeletePod")),
+        (clone_set, json!({}), 600, None),
+    ] {
+        let done = step(&asked(ago), &pod(owner, &labels), now()).map(|step| json!(step).to_string());
+        assert_eq!(done.is_some(), expected.is_some(), "{owner:?} {labels} {ago}: {done:?}");
+        let said = done.unwrap_or_default();
+        assert!(said.contains(expected.unwrap_or_default()), "{owner:?} {labels} {ago}: {said}");
+    }
+    let other = Replacement { uid: "other".to_owned(), ..asked(0) };
+    assert_eq!(step(&other, &pod(clone_set, &json!({})), now()), None, "a pod of that name, and another");
+}
+
+#[test]
+fn a_replacement_is_waited_for_ten_minutes_after_it_was_asked_for_last() {
+    let there = pod(None, &json!({"pod-template-hash": "released-01234567"}));
+    assert!(is_released(&there.metadata) && is_open(&asked(599), Some(&there), now()));
+    assert!(!is_open(&asked(600), Some(&there), now()) && !is_open(&asked(0), None, now()));
+    let owned = pod(Some(("apps/v1", "ReplicaSet")), &json!({"pod-template-hash": "released-01234567"}));
+    assert!(!is_released(&owned.metadata), "its ReplicaSet has not let it go yet");
+}
+
+#[test]
+fn the_room_that_a_replacement_makes_is_that_pods_alone() {
+    let spec = json!({"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 1});
+    let rules = Rules::of(&serde_json::from_value(spec).unwrap()).unwrap();
+    let request = |uid: &str| Request {
+        pod: uid.to_owned(),
+        uid: uid.to_owned(),
+        operation: ProtectedOperation::Evict,
+        holder: "admin".to_owned(),
+        is_available: true,
+        generation: None,
+        container_ids: Vec::new(),
+        grant: None,
+    };
+    let ledger = Some(Ledger { counted: "1".to_owned(), ..Ledger::default() });
+    let mut status = PodUnavailableBudgetStatus { ledger, ..PodUnavailableBudgetStatus::default() };
+    set_numbers(&mut status, 1, 1, 1);
+    assert_eq!(draw(&mut status, (&rules, 0), &request("a"), now()), Verdict::Refused(Refused::UsedUp));
+    assert!(ask_replacement(&mut status, &request("a"), now()));
+    assert!(!ask_replacement(&mut status, &request("a"), now()), "it is noted already");
+    let later = now() + SignedDuration::from_secs(60);
+    assert!(ask_replacement(&mut status, &request("a"), later), "and again when a minute is over");
+    set_numbers(&mut status, 2, 1, 1);
+    assert_eq!(draw(&mut status, (&rules, 0), &request("b"), now()), Verdict::Refused(Refused::UsedUp));
+    assert_eq!(draw(&mut status, (&rules, 0), &request("a"), now()), Verdict::Drawn);
+    assert!(status.ledger.unwrap().replacements.is_empty());
+}

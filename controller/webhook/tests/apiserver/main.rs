@@ -4,6 +4,7 @@ mod chart;
 mod migration;
 mod pods;
 mod policy;
+mod policy_budgets;
 mod policy_claims;
 mod policy_controller;
 mod policy_daemon_sets;

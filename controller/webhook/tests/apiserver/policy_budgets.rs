@@ -1,0 +1,105 @@
+//! The controller's token, native budgets, and pods that are let go so that another comes.
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::policy::refused;
+use crate::stage::{Stage, until};
+
+fn native(name: &str, owner: &Value) -> Result<PodDisruptionBudget> {
+    let owners = if owner.is_null() { json!([]) } else { json!([owner]) };
+    Ok(serde_json::from_value(json!({
+        "metadata": {"name": name, "ownerReferences": owners},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+    }))?)
+}
+
+fn owner(kind: &str, name: &str) -> Value {
+    let api_version = if kind == "CloneSet" { "apps.kruise.io/v1beta1" } else { "policy.kruise.io/v1beta1" };
+    json!({"apiVersion": api_version, "kind": kind, "name": name, "uid": "u", "controller": true})
+}
+
+fn merge(body: Value) -> Patch<Value> {
+    Patch::Merge(body)
+}
+
+#[test]
+fn the_controllers_token_writes_native_budgets_of_a_budget_of_their_name_alone() -> Result<()> {
+    let stage = Stage::with_chart()?;
+    stage.run(async |admin| {
+        let by_hand = Api::<PodDisruptionBudget>::namespaced(admin, "default");
+        let own = Api::<PodDisruptionBudget>::namespaced(stage.manager().await?, "default");
+        let (create, write) = (PostParams::default(), PatchParams::default());
+        let trial = PostParams { dry_run: true, ..create.clone() };
+        let says = "of PodDisruptionBudgets kruise-manager may write those";
+        until("the policy is in force", async || {
+            refused("one of nobody", own.create(&trial, &native("web", &Value::Null)?).await, says)
+        })
+        .await?;
+        for (what, name, owner) in [
+            ("one of a CloneSet", "web", owner("CloneSet", "web")),
+            ("one of another name", "web", owner("PodUnavailableBudget", "db")),
+        ] {
+            refused(what, own.create(&trial, &native(name, &owner)?).await, says)?;
+        }
+        by_hand.create(&create, &native("theirs", &Value::Null)?).await?;
+        let less = merge(json!({"spec": {"minAvailable": 0}}));
+        refused("somebody else's", own.patch("theirs", &write, &less).await, says)?;
+        refused("its deletion", own.delete("theirs", &DeleteParams::default()).await, says)?;
+        let stolen = merge(json!({"metadata": {"ownerReferences": [owner("PodUnavailableBudget", "theirs")]}}));
+        refused("its owner", own.patch("theirs", &write, &stolen).await, says)?;
+        // An owner that is not there: nobody collects what a policy judges meanwhile.
+        let ours = owner("PodUnavailableBudget", "ours");
+        own.create(&create, &native("ours", &ours)?).await.context("its own")?;
+        own.patch("ours", &PatchParams::default().dry_run(), &less).await.context("minAvailable")?;
+        let wider = merge(json!({"spec": {"selector": {"matchLabels": {"app": "db"}}}}));
+        refused(
+            "another selector",
+            own.patch("ours", &PatchParams::default().dry_run(), &wider).await,
+            "may write minAvailable",
+        )
+    })
+}
+
+#[test]
+fn the_controllers_token_lets_a_pod_of_a_replica_set_go_by_one_label_alone() -> Result<()> {
+    let stage = Stage::with_chart()?;
+    stage.kubectl(&["wait", "--for=create", "serviceaccount/default", "--timeout=120s"], None)?;
+    stage.run(async |admin| {
+        let by_hand = Api::<Pod>::namespaced(admin, "default");
+        let own = Api::<Pod>::namespaced(stage.manager().await?, "default");
+        let pod = |name: &str, labels: Value, owners: Value| -> Result<Pod> {
+            Ok(serde_json::from_value(json!({
+                "metadata": {"name": name, "labels": labels, "ownerReferences": owners},
+                "spec": {"containers": [{"name": "main", "image": "web:1"}]},
+            }))?)
+        };
+        let set = json!([{"apiVersion": "none.example/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": true}]);
+        let create = PostParams::default();
+        by_hand.create(&create, &pod("web", json!({"app": "web", "pod-template-hash": "abc"}), set)?).await?;
+        by_hand.create(&create, &pod("bare", json!({"app": "web"}), json!([]))?).await?;
+        by_hand.create(&create, &pod("free", json!({"pod-template-hash": "released-1"}), json!([]))?).await?;
+        let (trial, says) = (PatchParams::default().dry_run(), "controls");
+        let label = |value: &str| json!({"metadata": {"labels": {"pod-template-hash": value}}});
+        until("the policy is in force", async || {
+            refused("another hash", own.patch("web", &trial, &merge(label("def"))).await, says)
+        })
+        .await?;
+        let mut more = label("released-1");
+        more["metadata"]["labels"]["app"] = json!("db");
+        refused("another label beside", own.patch("web", &trial, &merge(more)).await, says)?;
+        let mut image = label("released-1");
+        image["spec"] = json!({"containers": [{"name": "main", "image": "evil:1"}]});
+        refused("an image beside", own.patch("web", &trial, &Patch::Strategic(image)).await, says)?;
+        refused("a pod of nobody", own.patch("bare", &trial, &merge(label("released-1"))).await, says)?;
+        own.patch("web", &PatchParams::default(), &merge(label("released-1"))).await.context("it is let go")?;
+        let gone = DeleteParams::default().dry_run();
+        refused("a pod of nobody's end", own.delete("bare", &gone).await, says)?;
+        refused("the end of one that has an owner", own.delete("web", &gone).await, says)?;
+        own.delete("free", &gone).await.context("one that was let go")?;
+        Ok(())
+    })
+}

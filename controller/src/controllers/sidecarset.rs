@@ -8,7 +8,8 @@ use berth_api::names::condition::SIDECARSET_UPGRADABLE as UPGRADABLE;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::sidecarset::{PatchPolicy, SidecarSet, SidecarSetPatchPodMetadata, SidecarSetRepair};
 use berth_kinds::sidecarset::{
-    Snapshot, annotations_to_read, base_of, decide, forget, hashes, is_injected, speaks_of, spoken_of, status,
+    Snapshot, annotations_to_read, base_of, decide, forget, hashes, is_injected, pod_events, speaks_of, spoken_of,
+    status,
 };
 use berth_runtime::client::{self, Failed};
 use berth_runtime::driver::Next;
@@ -20,7 +21,7 @@ use berth_webhook::pods::UNTOUCHED;
 use berth_workload::namespace::Namespace;
 use berth_workload::node::image::NodeImage;
 use berth_workload::owner::Reference;
-use berth_workload::plan::{Outcome, Plan};
+use berth_workload::plan::{Outcome, Plan, Target};
 use berth_workload::pod::{Metadata, Owner, Pod};
 use berth_workload::predownload::{brings_images, waits_for_images};
 use berth_workload::revision::{self, Revision};
@@ -367,8 +368,18 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<SidecarSet>) -> Nex
         Ok(decided) => decided,
         Err(next) => return next,
     };
-    let status = |outcome: &Outcome| Some(turn::alone(is_large, || Some(status(&snapshot, &plan, outcome, now))));
-    reads.paced.carry_out(acting, &plan, &reads.sets, set, (&set.0.status, status, nothing_is_urgent)).await
+    let told = Mutex::new(Vec::new());
+    let status = |outcome: &Outcome| {
+        *told.lock().unwrap_or_else(PoisonError::into_inner) = pod_events(&plan, outcome);
+        Some(turn::alone(is_large, || Some(status(&snapshot, &plan, outcome, now))))
+    };
+    let next = reads.paced.carry_out(acting, &plan, &reads.sets, set, (&set.0.status, status, nothing_is_urgent)).await;
+    for (target, event) in told.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        let events = Plan { events: vec![event], ..Plan::default() };
+        let Target { namespace, name, uid, .. } = target;
+        acting.executor.act(&events, &Writer { resource: object::PODS, namespace, name, uid }).await;
+    }
+    next
 }
 
 /// By uid: the annotations of the pods that are updated next, where others are to be merged into them.

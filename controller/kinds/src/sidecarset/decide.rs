@@ -64,6 +64,8 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     plan
 }
 
+/// The stage in which old containers get the empty image.
+pub(super) const END_OF_HOT_UPGRADE: &str = "end of hot upgrade";
 /// Until pods are looked at whose annotations were not read.
 const READ_AGAIN: SignedDuration = SignedDuration::from_millis(200);
 /// The most pods whose annotations are read in one round.
@@ -147,7 +149,7 @@ fn finish(snapshot: &Snapshot, members: &[Member<'_>], plan: &mut Plan, now: Tim
         let reason = format!("the new container works: {} of pod {} gets the empty image", names.join(", "), key(pod));
         steps.push(step(pod, patch, reason));
     }
-    plan.add_stage("end of hot upgrade", steps);
+    plan.add_stage(END_OF_HOT_UPGRADE, steps);
 }
 
 /// Gives the pod's containers their new images.

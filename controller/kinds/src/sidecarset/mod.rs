@@ -13,6 +13,7 @@ mod choose;
 mod condition;
 mod decide;
 mod drift;
+mod events;
 pub mod expression;
 mod faults;
 pub mod hash;
@@ -46,6 +47,7 @@ use berth_workload::revision::Revision;
 
 pub use condition::{forget, speaks_of, spoken_of};
 pub use decide::{annotations_to_read, decide};
+pub use events::pod_events;
 pub use faults::faults;
 pub use hash::{Hashes, hashes};
 pub use on_pod::is_injected;

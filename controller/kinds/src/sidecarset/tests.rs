@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_workload::gates::Gates;
-use berth_workload::plan::{Action, Plan, PodPatch};
+use berth_workload::plan::{Action, Deed, Failure, Outcome, Plan, PodPatch, Verb};
+use berth_workload::resource::PODS;
 use berth_workload::revision::Revision;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ use super::hash::Hashes;
 use super::names::{
     HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, INPLACE_UPDATE_STATE, UPGRADABLE, WORKING_HOT_CONTAINER as WORKING,
 };
-use super::{Asked, Snapshot, decide, status};
+use super::{Asked, Snapshot, decide, pod_events, status};
 
 pub(super) const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -209,6 +210,26 @@ fn a_hot_upgrade_gives_the_empty_container_the_image_and_empties_the_old_one_whe
         let expected = resets.then(|| [("mesh-1".to_owned(), "empty:1".to_owned())].into());
         assert_eq!(images, expected, "{ready:?} {strategy}");
         assert_eq!(status(&snapshot, &plan, &Default::default(), NOW).ready_pods, 0, "two containers work");
+        let told = |outcome: &Outcome| {
+            let events = pod_events(&plan, outcome).into_iter().map(|(pod, event)| (pod.name, event.reason));
+            events.collect::<Vec<_>>()
+        };
+        let failure = Failure::of_budget(Deed::of(Verb::Patch, PODS), "pod".to_owned(), "no".to_owned());
+        let outdated = Failure { outdated: true, ..failure.clone() };
+        let pod = |reason| if resets { vec![("pod".to_owned(), reason)] } else { vec![] };
+        let name = plan.actions().find_map(|action| match action {
+            Action::PatchPod { target, .. } => Some(target.name.clone()),
+            _ => None,
+        });
+        let of_pod = |failure: &Failure| Outcome {
+            failures: vec![Failure { object: name.clone().unwrap_or_default(), ..failure.clone() }],
+        };
+        let named = |all: Vec<(String, &'static str)>| {
+            all.into_iter().map(|(_, reason)| ("pod".to_owned(), reason)).collect::<Vec<_>>()
+        };
+        assert_eq!(named(told(&Outcome::default())), pod("ResetContainerSucceed"));
+        assert_eq!(named(told(&of_pod(&failure))), pod("ResetContainerFailed"));
+        assert_eq!(told(&of_pod(&outdated)), []);
     }
 }
 

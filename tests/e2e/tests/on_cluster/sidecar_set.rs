@@ -254,6 +254,7 @@ pub(crate) async fn a_hot_upgrade_leaves_one_at_work(case: &Case) -> Result<()> 
             let annotations = &pod["metadata"]["annotations"];
             let says = |key: &str| annotations[format!("{key}.sidecarset.kruise.io/{idle}")].clone();
             ensure!(says("version") == "0", "{annotations} {}", set["status"]);
+            case.told("alone", |told| told.starts_with("ResetContainerSucceed")).await?;
         }
         Ok(())
     };

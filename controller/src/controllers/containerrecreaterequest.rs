@@ -7,7 +7,7 @@ use std::time::Duration;
 use berth_api::recreated::{fill, node_of, patch};
 use berth_api::v1beta1::ContainerRecreateRequest;
 use berth_api::v1beta1::nodeimage::StoppedContainer;
-use berth_kinds::containerrecreaterequest::{Snapshot, decide, needs_filling, pod_events, status};
+use berth_kinds::containerrecreaterequest::{Snapshot, decide, needs_filling, pod_events, restarts, status};
 use berth_runtime::client::{self, Failed};
 use berth_runtime::driver::Next;
 use berth_runtime::executor::Owner;
@@ -143,11 +143,16 @@ impl Controller for Reads {
             Ok(false) => {}
             Err(failed) => return Next::Retry(failed.to_string()),
         }
-        let snapshot = match self.observe(&acting.client, &request, acting.gates).await {
+        let mut snapshot = match self.observe(&acting.client, &request, acting.gates).await {
             Ok(snapshot) => snapshot,
             Err(failed) => return Next::Retry(failed.to_string()),
         };
         let now = Timestamp::now();
+        if let Some(pod) = &snapshot.pod {
+            let holder = format!("ContainerRecreateRequest {}/{}", request.namespace(), request.name());
+            let containers = restarts(&snapshot, now);
+            snapshot.held = acting.pod_budgets.held_restart(pod, holder, &containers).await;
+        }
         let plan = decide(&snapshot, now);
         let ends = |action: &Action| matches!(action, Action::Delete { resource: CONTAINER_RECREATE_REQUESTS, .. });
         let goes = request.terminating() || plan.actions().any(ends);
@@ -184,6 +189,7 @@ impl Reads {
             image: image.map(|image| image.0.clone()),
             gates,
             filled,
+            held: None,
         })
     }
 }

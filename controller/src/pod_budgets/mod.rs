@@ -359,6 +359,19 @@ impl PodBudgets {
         (Cow::Owned(plan), refused.into_values().collect())
     }
 
+    /// Draws for containers of a pod that are restarted: why they must not be, or nothing.
+    pub(crate) async fn held_restart(&self, pod: &Arc<Pod>, holder: String, containers: &[&str]) -> Option<String> {
+        let stores = self.stores.get().filter(|_| self.has_budgets() && self.asks_for(ProtectedOperation::Update))?;
+        if containers.is_empty() || self.holding(&pod.metadata).is_empty() {
+            return None;
+        }
+        let mut request = request(stores, pod, ProtectedOperation::Update, holder);
+        // The pod itself does not change: what is seen of it are other containers.
+        request.generation = None;
+        request.container_ids = ids(pod, |name| containers.contains(&name));
+        self.draw_for(pod, &request, false).await.unwrap_or_else(|not_yet| Some(not_yet.to_string()))
+    }
+
     /// Whether budgets are asked about this.
     fn asks_for(&self, operation: ProtectedOperation) -> bool {
         let gate =

@@ -33,6 +33,7 @@ pub(super) fn blocked(snapshot: &Snapshot, now: Timestamp) -> Option<Blocked> {
     let pod = match verdict(snapshot, now) {
         Verdict::Work(pod) => pod,
         Verdict::Turn(other) => return behind(snapshot, &other),
+        Verdict::Held(why) => return Some(Blocked { reason: "NoBudget", message: why.to_owned() }),
         _ => return None,
     };
     let place = place(snapshot, pod);

@@ -19,6 +19,9 @@ use super::Snapshot;
 use super::blocked::due;
 use super::verdict::{Verdict, pod, silence_left, time_left, verdict};
 
+/// How long until a budget is asked again: nothing tells when it has room.
+const HELD: SignedDuration = SignedDuration::from_secs(5);
+
 /// Decides what to do for a request now.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
@@ -42,6 +45,10 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
             plan.add_stage("fill in", vec![Step::new(action, "nobody filled it in when it was created".to_owned())]);
         }
         Verdict::Turn(other) => plan.wait(format!("ContainerRecreateRequest {other} of the same pod comes first")),
+        Verdict::Held(why) => {
+            plan.wait(why.to_owned());
+            plan.look_again_after(HELD);
+        }
         Verdict::Foreign(pod) => {
             if grace_left(request, now).is_none() {
                 take_out_of_service(snapshot, pod, &mut plan, now);

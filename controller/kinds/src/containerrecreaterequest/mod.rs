@@ -24,7 +24,7 @@ use serde_json::Value;
 pub use decide::decide;
 pub use events::pod_events;
 pub use status::status;
-pub use verdict::needs_filling;
+pub use verdict::{needs_filling, restarts};
 
 /// All that a decision about one request reads.
 #[derive(Debug, Clone)]
@@ -41,6 +41,8 @@ pub struct Snapshot {
     pub gates: Gates,
     /// For a request that was not filled in when it was created ([`needs_filling`]): the patch that does it, or why it is refused.
     pub filled: Option<Result<Value, String>>,
+    /// Why a budget of the pod does not let it begin ([`restarts`]).
+    pub held: Option<String>,
 }
 
 impl Snapshot {

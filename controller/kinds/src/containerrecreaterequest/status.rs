@@ -36,7 +36,7 @@ pub fn status(
         }
         Verdict::Fill(_) => return request.status.clone(),
         Verdict::Turn(other) if other.is_empty() => return request.status.clone(),
-        Verdict::Turn(_) => next.phase = RecreatePhase::Pending,
+        Verdict::Turn(_) | Verdict::Held(_) => next.phase = RecreatePhase::Pending,
         Verdict::Foreign(pod) => {
             // The provider goes by both.
             see(snapshot, pod, &mut next);

@@ -74,6 +74,7 @@ fn snapshot(request: &Value, pod: Option<Value>, image: Option<Value>) -> Snapsh
         image: image.map(|image| Arc::new(serde_json::from_value(image).unwrap())),
         gates: Gates::default(),
         filled: None,
+        held: None,
     }
 }
 
@@ -87,6 +88,25 @@ fn with(mut value: Value, pointer: &str, new: Value) -> Value {
     let (parent, field) = pointer.rsplit_once('/').unwrap();
     value.pointer_mut(parent).unwrap()[field] = new;
     value
+}
+
+#[test]
+fn a_request_that_a_budget_holds_waits_and_says_so_until_it_has_begun() {
+    let held = |request: &Value| Snapshot {
+        held: Some("PodUnavailableBudget a/web allows no more pods to go".to_owned()),
+        ..snapshot(request, Some(pod("a")), Some(idle()))
+    };
+    let free = snapshot(&request(), Some(pod("a")), Some(idle()));
+    assert_eq!(restarts(&free, now()).len(), 1);
+    let (plan, status) = round(&held(&request()));
+    assert!(plan.stages.is_empty() && plan.look_again.is_some(), "{plan:?}");
+    let told = status.conditions.iter().find(|condition| condition.type_ == "Blocked").unwrap();
+    assert_eq!((status.phase, &*told.reason), (RecreatePhase::Pending, "NoBudget"));
+    // What has begun goes on, and one that takes the pod out of service before draws by that.
+    assert_eq!(round(&held(&recreating())).1.phase, RecreatePhase::Recreating);
+    assert_eq!(restarts(&snapshot(&recreating(), Some(pod("a")), Some(idle())), now()), [""; 0]);
+    let unready = with(request(), "/spec/strategy", json!({"unreadyGracePeriodSeconds": 1}));
+    assert_eq!(restarts(&snapshot(&unready, Some(pod("a")), Some(idle())), now()), [""; 0]);
 }
 
 /// What a request is by what there is, and how it ends.

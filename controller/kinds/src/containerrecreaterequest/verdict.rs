@@ -4,7 +4,7 @@ use berth_api::v1beta1::ContainerRecreateRequest;
 use berth_api::v1beta1::containerrecreaterequest::RecreatePhase;
 use berth_workload::gates::Gate;
 use berth_workload::pod::Pod;
-use berth_workload::recreate::{has_ended, is_over, is_virtual, phase, pod_uid};
+use berth_workload::recreate::{has_ended, is_over, is_virtual, phase, pod_uid, strategy};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -29,6 +29,8 @@ pub(super) enum Verdict<'a> {
     },
     /// Another request of the pod comes first.
     Turn(String),
+    /// A budget of the pod does not let it begin.
+    Held(&'a str),
     /// Another service does the work, for which the pod is out of service and its containers are seen.
     Foreign(&'a Pod),
     /// Its containers are restarted.
@@ -82,7 +84,22 @@ pub(super) fn verdict(snapshot: &Snapshot, now: Timestamp) -> Verdict<'_> {
     if silence_left(snapshot, now).is_some_and(|left| !left.is_positive()) {
         return complete("daemon has not responded for a long time");
     }
-    if is_virtual(request) { Verdict::Foreign(pod) } else { Verdict::Work(pod) }
+    match &snapshot.held {
+        _ if is_virtual(request) => Verdict::Foreign(pod),
+        Some(held) if phase(request) == RecreatePhase::Pending => Verdict::Held(held),
+        _ => Verdict::Work(pod),
+    }
+}
+
+/// The containers that are restarted when the request begins now; none where it has begun or does not, or where the pod is taken out of
+/// service before, for then that is what budgets are asked about.
+pub fn restarts(snapshot: &Snapshot, now: Timestamp) -> Vec<&str> {
+    let request = &*snapshot.request;
+    let begins = phase(request) == RecreatePhase::Pending && strategy(request).unready_grace_period_seconds.is_none();
+    if !begins || !matches!(verdict(snapshot, now), Verdict::Work(_)) {
+        return Vec::new();
+    }
+    request.spec.containers.iter().map(|container| container.name.as_str()).collect()
 }
 
 /// The request's pod, if it is still that one and stays.

@@ -200,7 +200,8 @@ pub(crate) async fn a_rollout_in_place_keeps_to_a_budget(case: &Case) -> Result<
     let gates = "ImagePullJobGate=true,PodUnavailableBudgetUpdateGate=true";
     case.with_gates(gates, async || {
         rolls_out_one_by_one(case, "InPlaceOnly").await?;
-        images_by_hand_draw(case).await
+        images_by_hand_draw(case).await?;
+        restarts_by_request_draw(case).await
     })
     .await
 }
@@ -226,6 +227,37 @@ async fn images_by_hand_draw(case: &Case) -> Result<()> {
     pods.patch(second, &PatchParams::default(), &patch).await?;
     enforced(case, 1).await?;
     Ok(())
+}
+
+/// Containers of two pods are to be restarted at once: the second request waits, and says for whom.
+async fn restarts_by_request_draw(case: &Case) -> Result<()> {
+    const REQUEST: &str = "apps.kruise.io/v1beta1/ContainerRecreateRequest";
+    let names: Vec<_> = case.pods("web").await?.into_keys().collect();
+    for pod in &names[..2] {
+        let request = json!({
+            "apiVersion": "apps.kruise.io/v1beta1", "kind": "ContainerRecreateRequest", "metadata": {"name": pod},
+            "spec": {"podName": pod, "containers": [{"name": objects::CONTAINER}]},
+        });
+        case.create(&request).await?;
+    }
+    let is_done = |request: &Value| request["status"]["phase"] == "Completed";
+    let (mut waited, deadline) = (false, std::time::Instant::now() + PATIENCE);
+    loop {
+        let mut done = 0;
+        for pod in &names[..2] {
+            let request = case.get(REQUEST, pod).await?;
+            let conditions = request["status"]["conditions"].to_string();
+            waited |= conditions.contains("NoBudget") && conditions.contains("UPDATE by ContainerRecreateRequest");
+            done += usize::from(is_done(&request));
+        }
+        if done == 2 {
+            break;
+        }
+        ensure!(std::time::Instant::now() < deadline, "requests are not over");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    ensure!(waited, "both containers were restarted at once");
+    enforced(case, 1).await.map(drop)
 }
 
 /// What v1alpha1 has in annotations are fields, and what is wrong is refused with field, value and remedy.

@@ -23,6 +23,7 @@ pub mod reviews {
     pub use crate::server::Judge;
     pub use crate::server::admission::review as admission;
     pub use crate::server::conversion::review as conversion;
+    pub use crate::server::{reads_disruption, reads_eviction};
 }
 
 use std::collections::BTreeMap;

@@ -387,6 +387,7 @@ fn container_recreate_requests(world: &World) {
                 of_pod: requests.clone(),
                 gates: world.gates(),
                 filled: containerrecreaterequest::needs_filling(request).then(|| Ok(world.job.clone())),
+                held: (world.resize % 2 == 1).then(|| "a budget holds it".to_owned()),
             };
             let (plan, now) = (containerrecreaterequest::decide(&snapshot, world.now()), world.now());
             sound(&plan);

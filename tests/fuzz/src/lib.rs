@@ -5,6 +5,7 @@
 //! mutations of it; `make fuzz` hands them to libFuzzer, which looks for inputs that reach code which none before did.
 
 mod admission;
+mod budgets;
 mod certificates;
 mod cni;
 pub mod corpus;
@@ -28,9 +29,10 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 20] = [
+pub const TARGETS: [Target; 22] = [
     Target { name: "annotation", run: decisions::annotation },
     Target { name: "broadcast_job", run: decisions::broadcast_job },
+    Target { name: "budget", run: budgets::budget },
     Target { name: "certificate", run: certificates::certificate },
     Target { name: "clone_set", run: decisions::clone_set },
     Target { name: "stateful_set", run: decisions::stateful_set },
@@ -41,6 +43,7 @@ pub const TARGETS: [Target; 20] = [
     Target { name: "container", run: node::container },
     Target { name: "custom_resource", run: objects::custom_resource },
     Target { name: "daemon_set", run: decisions::daemon_set },
+    Target { name: "disruption", run: budgets::disruption },
     Target { name: "image_list_pull_job", run: decisions::image_list_pull_job },
     Target { name: "image_pull_job", run: decisions::image_pull_job },
     Target { name: "node_image", run: decisions::node_image },

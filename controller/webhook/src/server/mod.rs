@@ -359,6 +359,16 @@ impl Handler {
     }
 }
 
+/// Whether a body is read as the review of a pod that is taken out of service.
+pub fn reads_disruption(body: &[u8]) -> bool {
+    disrupt::look(body).is_ok()
+}
+
+/// Whether a body is read as the review of an eviction.
+pub fn reads_eviction(body: &[u8]) -> bool {
+    evict::look(body).is_ok()
+}
+
 fn unanswered(error: Unanswered) -> Refusal {
     match error {
         Unanswered::NoReview(error) => no_review(&error),

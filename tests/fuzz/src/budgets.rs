@@ -1,0 +1,151 @@
+//! Budgets about whatever the apiserver holds, what members say of themselves among it, and reviews of pods that are to go.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_api::v1alpha1::DistributedPodDisruptionBudget;
+use berth_api::v1beta1::PodUnavailableBudget;
+use berth_kinds::{distributedpoddisruptionbudget as distributed, podunavailablebudget as unavailable};
+use berth_webhook::reviews;
+use berth_workload::budget::Rules;
+use berth_workload::budget::child::Without;
+use berth_workload::budget::count::{Expected, Unknown, View};
+use berth_workload::budget::federation::Brings;
+use berth_workload::budget::ledger::{Request, Verdict, draw};
+use berth_workload::native_budget::NativeBudget;
+use berth_workload::pod::Pod;
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::objects::document;
+
+/// What there is. An object that its type does not read is not there, as the feed has it.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct World {
+    now: i64,
+    budget: Value,
+    distributed: Value,
+    natives: Vec<Value>,
+    members: Vec<Value>,
+    pods: Vec<Value>,
+    /// How many pods are expected; below 0 nobody knows.
+    expected: i64,
+    /// For how many seconds each entry is seen.
+    seen: u64,
+}
+
+fn one<T: DeserializeOwned>(value: &Value) -> Option<Arc<T>> {
+    serde_json::from_value(value.clone()).ok().map(Arc::new)
+}
+
+impl World {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_second(self.now).unwrap_or(Timestamp::UNIX_EPOCH)
+    }
+
+    fn view(&self, entries: usize) -> View {
+        let unknown = || Unknown { message: "no scale".to_owned() };
+        View {
+            expected: usize::try_from(self.expected)
+                .map(|total| Expected { total, selector: None })
+                .map_err(|_| unknown()),
+            pods: self.pods.iter().filter_map(one::<Pod>).collect(),
+            nodes: vec!["n1".to_owned()],
+            position: "9".to_owned(),
+            seen_for: vec![Duration::from_secs(self.seen % 1_000); entries],
+            patience: Duration::from_secs(75),
+        }
+    }
+}
+
+/// One budget of either kind: counted twice by the same view it is the same, and what is granted was there.
+pub(crate) fn budget(data: &[u8]) {
+    let Some(world) = document(data).and_then(|document| World::deserialize(document).ok()) else { return };
+    let natives: Vec<_> = world.natives.iter().filter_map(one::<NativeBudget>).collect();
+    if let Some(budget) = one::<PodUnavailableBudget>(&world.budget) {
+        of_unavailable(&world, budget, natives.first().cloned());
+    }
+    if let Some(budget) = one::<DistributedPodDisruptionBudget>(&world.distributed) {
+        of_distributed(&world, budget, &natives);
+    }
+}
+
+fn of_unavailable(world: &World, budget: Arc<PodUnavailableBudget>, child: Option<Arc<NativeBudget>>) {
+    let now = world.now();
+    let snapshot = |budget: Arc<PodUnavailableBudget>| {
+        let entries = budget.status.iter().flat_map(|status| &status.ledger).map(|ledger| ledger.entries.len()).sum();
+        let keeps = if child.is_some() { Ok(()) } else { Err(Without::NotAsked) };
+        unavailable::Snapshot { budget, view: world.view(entries), unenforced: None, child: child.clone(), keeps }
+    };
+    let first = snapshot(budget.clone());
+    let mut next = unavailable::status(&first, now);
+    assert!(next.unavailable_allowed >= 0 && next.current_available >= 0, "{next:?}");
+    assert!(next.unavailable_allowed <= next.current_available, "more may go than there are: {next:?}");
+    unavailable::decide(&first, now);
+    let mut counted = (*budget).clone();
+    counted.status = Some(next.clone());
+    assert_eq!(unavailable::status(&snapshot(Arc::new(counted)), now), next, "the same view says the same");
+    let Ok(rules) = Rules::of(&budget.spec) else { return };
+    let generation = budget.metadata.generation.unwrap_or_default();
+    for pod in &first.view.pods {
+        let request = Request {
+            pod: pod.metadata.name.to_string(),
+            uid: pod.metadata.uid.to_string(),
+            operation: berth_api::v1beta1::podunavailablebudget::ProtectedOperation::Evict,
+            holder: "somebody".to_owned(),
+            is_available: true,
+            generation: None,
+            container_ids: Vec::new(),
+            grant: None,
+        };
+        let before = next.unavailable_allowed;
+        let verdict = draw(&mut next, (&rules, generation), &request, now);
+        assert!(next.unavailable_allowed >= 0, "{verdict:?} of {before}");
+        assert!(before - next.unavailable_allowed <= i32::from(verdict == Verdict::Drawn), "{verdict:?} of {before}");
+    }
+}
+
+fn of_distributed(world: &World, budget: Arc<DistributedPodDisruptionBudget>, natives: &[Arc<NativeBudget>]) {
+    let now = world.now();
+    let other = |value: &Value| {
+        let brings = match (one::<DistributedPodDisruptionBudget>(value), one::<PodUnavailableBudget>(value)) {
+            (Some(member), _) if value["kind"] == "DistributedPodDisruptionBudget" => Brings::of_distributed(&member),
+            (_, Some(member)) if value["kind"] == "PodUnavailableBudget" => Brings::of_unavailable(&member),
+            _ => {
+                one::<NativeBudget>(value).map_or_else(|| Err("does not exist".to_owned()), |it| Brings::of_native(&it))
+            }
+        };
+        distributed::Other { kind: None, brings, shared: 0 }
+    };
+    let snapshot = |budget: Arc<DistributedPodDisruptionBudget>| {
+        let entries = budget.status.iter().flat_map(|status| &status.ledger).map(|ledger| ledger.entries.len()).sum();
+        distributed::Snapshot {
+            budget,
+            view: world.view(entries),
+            unenforced: None,
+            others: world.members.iter().map(other).collect(),
+            child: natives.first().cloned(),
+            keeps: Ok(()),
+        }
+    };
+    let first = snapshot(budget.clone());
+    let next = distributed::status(&first, now);
+    assert!(next.disruptions_allowed >= 0 && next.disruptions_allowed <= next.own.healthy, "{next:?}");
+    let left = next.current_healthy - next.disruptions_allowed;
+    assert!(next.disruptions_allowed == 0 || left >= next.desired_healthy, "{next:?}");
+    distributed::decide(&first, now);
+    let mut counted = (*budget).clone();
+    counted.status = Some(next.clone());
+    assert_eq!(distributed::status(&snapshot(Arc::new(counted)), now), next, "the same view says the same");
+}
+
+/// Reviews of pods that are taken out of service, and of evictions that are bound to one: whatever comes is read or refused.
+pub(crate) fn disruption(data: &[u8]) {
+    let is_review = serde_json::from_slice::<Value>(data).is_ok_and(|review| review["request"].is_object());
+    for read in [reviews::reads_disruption(data), reviews::reads_eviction(data)] {
+        assert!(!read || is_review, "what is no review is none");
+    }
+}

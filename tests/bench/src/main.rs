@@ -1,6 +1,7 @@
 //! What Berth costs, measured: `make bench`. Figures are reported, never asserted.
 
 mod admission;
+mod budgets;
 mod daemonsets;
 mod decide;
 mod gates;
@@ -39,6 +40,8 @@ enum What {
     /// With a DaemonSet on many simulated nodes: the writes for each pod and of the status, memory for each node and pod, and which
     /// changes of nodes wake whom.
     Daemonsets(daemonsets::Options),
+    /// With a rollout in place on simulated nodes: the writes of a budget that it draws from, and the memory of many budgets.
+    Budgets(budgets::Options),
     /// A day of churn over many CloneSets, compressed: memory and numbers of objects at the end of each hour.
     Soak(soak::Options),
 }
@@ -53,6 +56,7 @@ async fn main() -> Result<()> {
         What::Admission(options) => admission::run(&options).await,
         What::Sidecars(options) => sidecars::run(&options).await,
         What::Daemonsets(options) => daemonsets::run(&options).await,
+        What::Budgets(options) => budgets::run(&options).await,
         What::Soak(options) => soak::run(&options).await,
     }
 }

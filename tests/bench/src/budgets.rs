@@ -1,0 +1,166 @@
+//! What budgets cost on simulated nodes: the writes of a rollout in place that draws from one, beside the same without, and the memory of many.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use berth_cluster::programs::workspace_binaries;
+use berth_e2e::objects::{self, APP, kind};
+use clap::Args;
+use futures::{StreamExt, TryStreamExt, stream};
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::time::{Duration, sleep};
+
+use crate::phases::{self, NAMESPACE, PATIENCE, Phase, Ports, Program, Recipe, Stage, begin};
+
+/// What is measured.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Pods of the CloneSet.
+    #[arg(long, default_value_t = 1_000)]
+    pods: usize,
+    /// Simulated nodes.
+    #[arg(long, default_value_t = 20)]
+    nodes: usize,
+    /// Budgets that are made beside.
+    #[arg(long, default_value_t = 1_000)]
+    budgets: usize,
+    /// Measure what is built for debugging: quick to try.
+    #[arg(long)]
+    unoptimised: bool,
+    /// Where the figures go as JSON.
+    #[arg(long, default_value = "target/bench-budgets.json")]
+    json: PathBuf,
+    /// Where what the programs say goes.
+    #[arg(long, default_value = "target/bench-logs")]
+    logs: PathBuf,
+}
+
+/// Everything that was measured.
+#[derive(Debug, Serialize)]
+struct Figures {
+    optimised: bool,
+    phases: Vec<Phase>,
+    /// Of the controller, KiB, before there were many budgets, and with them.
+    before: u64,
+    with_budgets: u64,
+}
+
+const BUDGET: &str = "policy.kruise.io/v1beta1/PodUnavailableBudget";
+const GATES: &str = "--feature-gates=ImagePullJobGate=true,PodUnavailableBudgetUpdateGate=true";
+const NAME: &str = "web";
+/// Requests at once.
+const AT_ONCE: usize = 32;
+/// How long until memory is looked at.
+const REST: Duration = Duration::from_secs(10);
+
+/// Measures.
+pub(crate) async fn run(options: &Options) -> Result<()> {
+    ensure!(options.pods > 0 && options.nodes > 0, "--pods and --nodes are to be 1 or more");
+    std::fs::create_dir_all(&options.logs).with_context(|| format!("cannot make {}", options.logs.display()))?;
+    let built = workspace_binaries(&["berth-controller", "simnode"], !options.unoptimised)?;
+    let [controller, simnode] = built.as_slice() else { anyhow::bail!("cargo built {} programs, not 2", built.len()) };
+    println!("Making etcd, kube-apiserver and {} simulated nodes …", options.nodes);
+    let mut stage = Stage::up(simnode, options.nodes, &phases::own_manifests(), &options.logs).await?;
+    let said = || format!("what the programs say is in {}", options.logs.display());
+    let figures = measure(options, &mut stage, controller).await.with_context(said)?;
+    tokio::task::spawn_blocking(move || drop(stage)).await?;
+    print!("{}", text(options, &figures));
+    std::fs::write(&options.json, serde_json::to_string_pretty(&figures)?)
+        .with_context(|| format!("cannot write {}", options.json.display()))?;
+    println!("The figures are in {}.", options.json.display());
+    Ok(())
+}
+
+async fn measure(options: &Options, stage: &mut Stage, controller: &Path) -> Result<Figures> {
+    let log = options.logs.join("budgets.log");
+    let _ = std::fs::remove_file(&log);
+    let words = phases::berth(controller).into_iter();
+    let words = words.map(|word| if word.starts_with("--feature-gates=") { GATES.to_owned() } else { word }).collect();
+    let program = Program::start(&Recipe { words, log }, stage, Ports::open(stage)?)?;
+    program.until_ready().await?;
+    let rolling_update = json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "25%"});
+    let set = objects::clone_set(NAME, options.pods, "web:1", &rolling_update);
+    objects::create(&stage.client, NAMESPACE, &set).await?;
+    done(stage).await?;
+    let mut phases = Vec::new();
+    for (name, image) in [("free", "web:2"), ("free again", "web:3")] {
+        phases.push(roll(stage, &program, &set, (name, image), options.pods).await?);
+    }
+    let target = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": NAME});
+    let budget = budget(NAME, &json!({"targetRef": target, "maxUnavailable": "25%"}));
+    objects::create(&stage.client, NAMESPACE, &budget).await?;
+    let is_counted = |budget: &Value| budget["status"]["totalReplicas"] == options.pods;
+    objects::until(&stage.client, NAMESPACE, BUDGET, NAME, PATIENCE, is_counted).await?;
+    for (name, image) in [("budget", "web:4"), ("budget again", "web:5")] {
+        phases.push(roll(stage, &program, &set, (name, image), options.pods).await?);
+    }
+    sleep(REST).await;
+    let before = program.used()?.resident;
+    let many = stream::iter(0..options.budgets).map(|number| {
+        let name = format!("budget-{number}");
+        let selector = json!({"matchLabels": {APP: name}});
+        let budget = self::budget(&name, &json!({"selector": selector, "maxUnavailable": 1}));
+        let client = &stage.client;
+        async move { objects::create(client, NAMESPACE, &budget).await }
+    });
+    many.buffer_unordered(AT_ONCE).try_for_each(async |_| Ok(())).await?;
+    sleep(REST).await;
+    let with_budgets = program.used()?.resident;
+    program.stop().await?;
+    Ok(Figures { optimised: !options.unoptimised, phases, before, with_budgets })
+}
+
+fn budget(name: &str, spec: &Value) -> Value {
+    json!({
+        "apiVersion": "policy.kruise.io/v1beta1", "kind": "PodUnavailableBudget", "metadata": {"name": name}, "spec": spec,
+    })
+}
+
+async fn done(stage: &Stage) -> Result<()> {
+    objects::until(&stage.client, NAMESPACE, kind::CLONE_SET, NAME, PATIENCE, objects::is_done).await?;
+    Ok(())
+}
+
+async fn roll(
+    stage: &mut Stage,
+    program: &Program,
+    set: &Value,
+    (name, image): (&'static str, &str),
+    pods: usize,
+) -> Result<Phase> {
+    let phase = begin(stage, Some(program)).await?;
+    let patch = objects::image_patch(set, image);
+    objects::patch(&stage.client, NAMESPACE, kind::CLONE_SET, NAME, &patch).await?;
+    done(stage).await?;
+    phase.end(stage, Some(program), ("berth", 1), (name, pods)).await
+}
+
+/// A table of the rollouts, and the memory of many budgets.
+fn text(options: &Options, figures: &Figures) -> String {
+    let mut text = format!(
+        "\n{} pods in place at 25%, on {} simulated nodes{}; writes for each pod:\n\n\
+         | rollout | s | CPU s | pods | all but the ledger | ledger |\n|---|--:|--:|--:|--:|--:|\n",
+        options.pods,
+        options.nodes,
+        if figures.optimised { "" } else { ", programs built for debugging" }
+    );
+    for phase in &figures.phases {
+        let of = |wanted: &[&str]| -> u64 { wanted.iter().filter_map(|key| phase.requests.all.get(*key)).sum() };
+        let ledger = of(&["patch podunavailablebudgets/status"]);
+        let pods = of(&["patch pods", "patch pods/status"]);
+        let per_pod = |count: u64| count as f64 / phase.pods as f64;
+        text += &format!(
+            "| {} | {:.2} | {:.2} | {:.3} | {:.3} | {:.3} |\n",
+            phase.name,
+            phase.seconds,
+            phase.cpu,
+            per_pod(pods),
+            per_pod(phase.writes - ledger),
+            per_pod(ledger)
+        );
+    }
+    let more = (figures.with_budgets.saturating_sub(figures.before)) as f64 / 1024.0;
+    text += &format!("\n{} budgets more take {more:.1} MiB.\n", options.budgets);
+    text
+}

@@ -159,7 +159,7 @@ fn target<T: Object>(object: &T) -> Target {
 }
 
 /// How long until something is tried again that a budget of pods did not allow.
-const HELD: Duration = Duration::from_secs(5);
+const HELD: Duration = Duration::from_secs(1);
 
 /// How long until something is tried again that the server refused for what is not in the workload: a policy, a right.
 const REFUSED: Duration = Duration::from_secs(60);
@@ -219,8 +219,8 @@ mod tests {
             (vec![refused.clone()], Ok(true), Some(600), after(60)),
             (vec![refused.clone(), conflict], Ok(true), Some(600), Next::Again(said())),
             // What a budget holds is tried again soon.
-            (vec![failure(429, true, false)], Ok(true), None, after(5)),
-            (vec![failure(429, true, false)], Ok(true), Some(2), after(2)),
+            (vec![failure(429, true, false)], Ok(true), None, Next::After(HELD)),
+            (vec![failure(429, true, false)], Ok(true), Some(2), Next::After(HELD)),
             // Of the status alone.
             (vec![], Err(refused), None, after(60)),
         ] {

@@ -39,6 +39,17 @@ impl BudgetKey {
 }
 
 impl Budget {
+    /// An object as it is written; `None` where it is no budget.
+    pub(super) fn read(resource: &str, object: &str) -> Option<Self> {
+        if resource == POD_UNAVAILABLE_BUDGETS.plural {
+            serde_json::from_str(object).ok().map(|budget| Self::Unavailable(Arc::new(budget)))
+        } else if resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS.plural {
+            serde_json::from_str(object).ok().map(|budget| Self::Distributed(Arc::new(budget)))
+        } else {
+            None
+        }
+    }
+
     pub(super) fn metadata(&self) -> &ObjectMeta {
         match self {
             Self::Unavailable(budget) => &budget.metadata,

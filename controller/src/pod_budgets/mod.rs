@@ -57,6 +57,8 @@ use wish::{ids, operation, replaced, request};
 const KNOWN: Duration = Duration::from_secs(2);
 /// The controller's service account, as the chart names it.
 const ACCOUNT: &str = "kruise-manager";
+/// As many budgets a warning names.
+const NAMED: usize = 3;
 /// What is told of an eviction that names no uid, which the webhook before this one has not given it.
 const UNBOUND: &str = "the eviction is bound to no uid of a pod, for no replica answered in time: try again";
 /// What the budgets are that were not read yet.
@@ -438,6 +440,23 @@ impl PodBudgets {
 impl Budgets for PodBudgets {
     fn draw(&self, disruption: Disruption) -> BoxFuture<'_, Result<Option<String>, NotYet>> {
         self.draw_from_all(disruption).boxed()
+    }
+
+    fn beside(&self, resource: &str, object: &str) -> Option<String> {
+        let new = Budget::read(resource, object)?;
+        let new_holds = Holds::of(&new);
+        let selector = new_holds.selector()?;
+        let all = self.in_namespace(new.metadata().namespace.as_deref().unwrap_or_default());
+        let overlaps = |other: &&Budget| {
+            let holds = self.holds(other);
+            other.key() != new.key() && holds.selector().is_some_and(|other| !other.excludes(selector))
+        };
+        let mut names: Vec<_> = all.iter().filter(overlaps).map(|other| other.key().words()).collect();
+        let more = names.len().saturating_sub(NAMED);
+        names.truncate(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let told = format!("{}{more} may hold the same pods: each of them must let a pod go", names.join(", "));
+        (!names.is_empty()).then_some(told)
     }
 }
 

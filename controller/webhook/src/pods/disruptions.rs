@@ -80,6 +80,9 @@ pub trait Budgets: fmt::Debug + Send + Sync {
     /// # Errors
     /// What budgets there are is not known yet, or the apiserver did not answer: the failure policy decides.
     fn draw(&self, disruption: Disruption) -> BoxFuture<'_, Result<Option<String>, NotYet>>;
+
+    /// What the author of a new object is told, where that is a budget and others may hold the same pods.
+    fn beside(&self, resource: &str, object: &str) -> Option<String>;
 }
 
 impl Disruptions {

@@ -95,15 +95,23 @@ pub async fn review(body: &[u8], judge: &Judge) -> Result<Vec<u8>, serde_json::E
 /// When the text is no AdmissionReview with a request.
 pub(crate) fn look(body: &[u8], judge: &Judge) -> Result<Look<Question>, serde_json::Error> {
     let Review { request }: Review<'_> = serde_json::from_slice(body)?;
-    let refusal = match verdict(&request, judge) {
+    let (refusal, warnings) = match verdict(&request, judge) {
         Ok(Some(template)) => {
             let Request { uid, namespace, .. } = request;
             return Ok(Look::Asks(Question { uid, namespace, template }));
         }
-        Ok(None) => None,
-        Err(message) => Some(message),
+        Ok(None) => (None, beside(&request, judge)),
+        Err(message) => (Some(message), Vec::new()),
     };
-    answer(request.uid, refusal, Vec::new()).map(Look::Answer)
+    answer(request.uid, refusal, warnings).map(Look::Answer)
+}
+
+/// What the author of a budget is told of others that may hold the same pods.
+fn beside(request: &Request<'_>, judge: &Judge) -> Vec<String> {
+    let budgets = judge.budgets.as_ref().filter(|_| request.old_object.is_none());
+    let object = request.object.map(RawValue::get);
+    let told = budgets.zip(object).and_then(|(budgets, object)| budgets.beside(&request.resource.resource, object));
+    told.into_iter().collect()
 }
 
 impl Question {

@@ -190,6 +190,12 @@ pub(crate) async fn a_pod_has_one_native_budget_at_most(case: &Case) -> Result<(
     let overlaps = |budget: &Value| {
         condition(budget, "ChildPDB").is_some_and(|told| told["status"] == "False" && told["reason"] == "Overlaps")
     };
+    let manifest = json!({
+        "apiVersion": "policy.kruise.io/v1beta1", "kind": "PodUnavailableBudget", "metadata": {"name": "fourth", "namespace": case.namespace},
+        "spec": {"selector": {"matchLabels": {"tier": "front"}}, "maxUnavailable": 1},
+    });
+    let told = warned(case, &manifest).await?;
+    ensure!(told.contains("may hold the same pods"), "{told}");
     case.until(BUDGET, "second", overlaps).await?;
     case.until("policy.kruise.io/v1beta1/PodUnavailableBudget", "third", overlaps).await?;
     let natives = objects::list(case.client(), &case.namespace, NATIVE, "").await?;
@@ -208,6 +214,19 @@ pub(crate) async fn a_pod_has_one_native_budget_at_most(case: &Case) -> Result<(
     case.gone(NATIVE, "web").await?;
     case.until(NATIVE, "second", |child| child["metadata"]["ownerReferences"][0]["name"] == "second").await?;
     Ok(())
+}
+
+/// What the server warns of when this is created; it is not.
+async fn warned(case: &Case, manifest: &Value) -> Result<String> {
+    let request = http::Request::builder()
+        .method("POST")
+        .uri(format!("/apis/policy.kruise.io/v1beta1/namespaces/{}/podunavailablebudgets?dryRun=All", case.namespace))
+        .header("content-type", "application/json")
+        .body(kube::client::Body::from(serde_json::to_vec(manifest)?))?;
+    let answer = case.client().send(request).await?;
+    ensure!(answer.status().is_success(), "{}", answer.status());
+    let warnings = answer.headers().get_all("warning").iter();
+    Ok(warnings.filter_map(|warning| warning.to_str().ok()).collect::<Vec<_>>().join("; "))
 }
 
 /// What is wrong is refused with field, value and remedy.

@@ -15,6 +15,7 @@ use berth_runtime::handover;
 use berth_runtime::metrics::Metrics;
 use berth_runtime::supervisor::Supervisor;
 use berth_runtime::{CancellationToken, TaskTracker, client, http};
+use berth_webhook::deletions::RefusedDeletions;
 use berth_webhook::{PodIdentity, Readiness};
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::resource::{
@@ -53,12 +54,14 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     let expectations = Expectations::new(DOUBT);
     let (validity, reviews) = (berth_webhook::Validity::default(), berth_webhook::ReviewMetrics::default());
     let (sidecar_pods, refusals) = (SidecarSetPods::default(), Refusals::default());
+    let refused_deletions = RefusedDeletions::default();
     let metrics = Metrics::new(|registry| {
         expectations.register(registry);
         sidecar_pods.register(registry);
         refusals.register(registry);
         validity.register(registry);
         reviews.register(registry);
+        refused_deletions.register(registry);
     });
     let client = client::connect(config, metrics.clone())?;
     let asks = Arc::<PodAsks>::default();
@@ -82,6 +85,7 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     let webhook_config = berth_webhook::Config {
         validity,
         reviews,
+        refused_deletions,
         records: Some(pod_pinning.clone()),
         injector: Some(injection.clone()),
         budgets: Some(pod_budgets.clone()),
@@ -211,6 +215,7 @@ fn webhook_config(flags: &Run, gates: Gates) -> berth_webhook::Config {
         budgets: None,
         validity: berth_webhook::Validity::default(),
         reviews: berth_webhook::ReviewMetrics::default(),
+        refused_deletions: RefusedDeletions::default(),
         drain: if pod.is_some() { DRAIN } else { Duration::ZERO },
         pod,
     }

@@ -325,6 +325,7 @@ fn webhook(injector: Arc<Counted>) -> berth_webhook::Config {
         closed: Default::default(),
         validity: Default::default(),
         reviews: Default::default(),
+        refused_deletions: Default::default(),
         object_max_bytes: 256 << 10,
         drain: Duration::ZERO,
     }

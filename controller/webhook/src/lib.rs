@@ -4,6 +4,7 @@
 //! rotates ([`certs`]); the authorities that sign them are kept in every place that must trust them ([`places`]).
 
 pub mod certs;
+pub mod deletions;
 mod keeper;
 mod kinds;
 mod latency;
@@ -50,6 +51,7 @@ pub use readiness::Readiness;
 use crate::certs::issue;
 use crate::certs::plan::Policy;
 use crate::certs::resolver::{self, Resolver};
+use crate::deletions::RefusedDeletions;
 use crate::keeper::Keeper;
 use crate::places::Endpoint;
 use crate::pods::{Asks, Budgets, Injector, Records};
@@ -95,6 +97,8 @@ pub struct Config {
     pub validity: Validity,
     /// Is told of each review.
     pub reviews: ReviewMetrics,
+    /// Is told of each Namespace and CustomResourceDefinition that stays because of what is in it.
+    pub refused_deletions: RefusedDeletions,
     /// The most bytes that the spec of an object may have, as JSON text; of a larger one nothing is taken in.
     pub object_max_bytes: usize,
     /// How long to serve on after the shutdown was asked for: until no apiserver sends requests here any more.
@@ -266,7 +270,7 @@ pub async fn run(
     let http1 = resolver::server_config(Arc::new(counted), Arc::clone(&provider), "http/1.1")?;
     let h2 = resolver::server_config(Arc::<Resolver>::clone(&resolver), Arc::clone(&provider), "h2")?;
     let readiness = Readiness::default();
-    let disrupt_path = SecretPath::default();
+    let secret_path = SecretPath::default();
     let (wanted, scopes) = watch::channel(None);
     let (write_down, written) = watch::channel(None);
     let keeper = Keeper {
@@ -284,12 +288,21 @@ pub async fn run(
         handshakes,
         loaded: None,
         published: None,
-        disrupt_path: disrupt_path.clone(),
+        secret_path: secret_path.clone(),
     };
     let closed = std::mem::take(&mut config.closed);
     let (records, injector, budgets) = (config.records.take(), config.injector.take(), config.budgets.take());
-    let (object_max_bytes, reviews) = (config.object_max_bytes, config.reviews.clone());
-    let judge = server::Judge { client, closed, object_max_bytes, records, injector, budgets, disrupt_path, reviews };
+    let judge = server::Judge {
+        client,
+        closed,
+        object_max_bytes: config.object_max_bytes,
+        records,
+        injector,
+        budgets,
+        secret_path,
+        reviews: config.reviews.clone(),
+        refused_deletions: config.refused_deletions.clone(),
+    };
     let (phase, phases) = watch::channel(Phase::Serving);
     let address = config.bind;
     let drain = config.drain;

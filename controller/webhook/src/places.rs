@@ -9,6 +9,8 @@ use k8s_openapi::api::admissionregistration::v1::{RuleWithOperations, Validating
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::deletions::{self, GUARD};
+
 /// The ValidatingWebhookConfiguration of the chart.
 pub const VALIDATING: &str = "kruise-validating-webhook-configuration";
 /// The ConfigMap from which daemons take the authorities.
@@ -81,7 +83,7 @@ impl Endpoint {
     }
 
     /// Whether a `clientConfig` leads here, with exactly this bundle.
-    fn is_in(&self, found: &ClientConfig, path: &str, bundle: &str) -> bool {
+    pub(crate) fn is_in(&self, found: &ClientConfig, path: &str, bundle: &str) -> bool {
         let reached = match (self, &found.service) {
             (Self::Service { namespace, name }, Some(service)) => {
                 found.url.is_none()
@@ -184,28 +186,37 @@ impl From<&WebhookClientConfig> for ClientConfig {
 }
 
 /// What to merge (strategically: the list is keyed by name) into the ValidatingWebhookConfiguration; `None` when all
-/// of its webhooks lead here already, ask about our own kinds alone, and hold nobody up while no replica answers.
+/// of its webhooks lead here already, ask about our own kinds alone, and hold nobody up while no replica answers; but for the one
+/// that guards deletions, by a path that ends with what only the apiserver is told.
 ///
 /// The right to write the bundle is a right to write the rest of the object too, and no admission policy reaches it: so
 /// what a thief of the token makes of it is taken back here.
-pub fn validating_patch(found: &[ValidatingWebhook], endpoint: &Endpoint, bundle: &str) -> Option<Value> {
-    let wrong = |webhook: &&ValidatingWebhook| {
-        !endpoint.is_in(&ClientConfig::from(&webhook.client_config), VALIDATE_PATH, bundle) || reaches_too_far(webhook)
+pub fn validating_patch(
+    found: &[ValidatingWebhook],
+    endpoint: &Endpoint,
+    (bundle, secret): (&str, &str),
+) -> Option<Value> {
+    let patch = |webhook: &ValidatingWebhook| match &*webhook.name {
+        GUARD => deletions::patch(webhook, endpoint, (bundle, secret)),
+        _ => own_kinds_patch(webhook, endpoint, bundle),
     };
-    let webhooks: Vec<Value> = found
-        .iter()
-        .filter(wrong)
-        .map(|webhook| {
-            let mut patch =
-                json!({"name": webhook.name, "clientConfig": endpoint.client_config(VALIDATE_PATH, bundle)});
-            if reaches_too_far(webhook) {
-                patch["failurePolicy"] = json!(FAILURE_POLICY);
-                patch["rules"] = own_kinds();
-            }
-            patch
-        })
-        .collect();
+    let webhooks: Vec<Value> = found.iter().filter_map(patch).collect();
     (!webhooks.is_empty()).then(|| json!({"webhooks": webhooks}))
+}
+
+/// What to merge into one that asks about our own kinds.
+fn own_kinds_patch(found: &ValidatingWebhook, endpoint: &Endpoint, bundle: &str) -> Option<Value> {
+    let is_reached = endpoint.is_in(&ClientConfig::from(&found.client_config), VALIDATE_PATH, bundle);
+    let reaches_too_far = reaches_too_far(found);
+    if is_reached && !reaches_too_far {
+        return None;
+    }
+    let mut patch = json!({"name": found.name, "clientConfig": endpoint.client_config(VALIDATE_PATH, bundle)});
+    if reaches_too_far {
+        patch["failurePolicy"] = json!(FAILURE_POLICY);
+        patch["rules"] = own_kinds();
+    }
+    Some(patch)
 }
 
 /// Does it ask about kinds of others, or stop writes while no replica answers?
@@ -308,11 +319,11 @@ mod tests {
         let bundle = serde_json::to_value(ByteString(BUNDLE.as_bytes().to_vec())).unwrap();
         let right = webhook("right", json!({"service": good, "caBundle": bundle}));
         let wiped = webhook("wiped", json!({"service": good}));
-        let patch = validating_patch(&[right.clone(), wiped], &service(), BUNDLE).unwrap();
+        let patch = validating_patch(&[right.clone(), wiped], &service(), (BUNDLE, "s")).unwrap();
         let names: Vec<_> = patch["webhooks"].as_array().unwrap().iter().map(|webhook| &webhook["name"]).collect();
         assert_eq!(names, ["wiped"]);
-        assert_eq!(validating_patch(&[right], &service(), BUNDLE), None);
-        assert_eq!(validating_patch(&[], &service(), BUNDLE), None);
+        assert_eq!(validating_patch(&[right], &service(), (BUNDLE, "s")), None);
+        assert_eq!(validating_patch(&[], &service(), (BUNDLE, "s")), None);
     }
 
     #[test]
@@ -330,7 +341,7 @@ mod tests {
             .unwrap()
         };
         let ours = json!(["apps.kruise.io"]);
-        assert_eq!(validating_patch(&[webhook(json!("Ignore"), ours.clone())], &service(), BUNDLE), None);
+        assert_eq!(validating_patch(&[webhook(json!("Ignore"), ours.clone())], &service(), (BUNDLE, "s")), None);
         for wrong in [
             webhook(json!("Fail"), ours.clone()),
             webhook(Value::Null, ours),
@@ -338,7 +349,7 @@ mod tests {
             webhook(json!("Ignore"), json!([])),
             webhook(json!("Ignore"), json!(["apps.kruise.io", ""])),
         ] {
-            let patch = validating_patch(std::slice::from_ref(&wrong), &service(), BUNDLE);
+            let patch = validating_patch(std::slice::from_ref(&wrong), &service(), (BUNDLE, "s"));
             let patch = patch.unwrap_or_else(|| panic!("{wrong:?} was left as it is"));
             assert_eq!(patch["webhooks"][0]["failurePolicy"], "Ignore", "{patch}");
             assert_eq!(patch["webhooks"][0]["rules"], own_kinds(), "{patch}");

@@ -1,5 +1,5 @@
 //! A path that the apiserver alone is told. Whoever reaches the port may ask whatever a review can ask; where an answer changes
-//! something, whoever asks must know the path, which stands in a configuration that only administrators read.
+//! something, or tells of other namespaces, whoever asks must know the path, which stands in a configuration that only administrators read.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

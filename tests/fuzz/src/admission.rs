@@ -55,9 +55,10 @@ fn deaf_apiserver() -> Option<(tokio::runtime::Runtime, Judge)> {
             object_max_bytes: DEFAULT_MAX_BYTES,
             records: None,
             budgets: None,
-            disrupt_path: Default::default(),
+            secret_path: Default::default(),
             injector: None,
             reviews: Default::default(),
+            refused_deletions: Default::default(),
         },
     ))
 }

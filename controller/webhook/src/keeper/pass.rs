@@ -54,8 +54,8 @@ pub(crate) struct Keeper {
     pub(crate) loaded: Option<String>,
     /// The bundle that every place was seen to hold, and since when.
     pub(crate) published: Option<(String, Timestamp)>,
-    /// By which path the apiserver is to ask about pods that are to go.
-    pub(crate) disrupt_path: SecretPath,
+    /// By which path the apiserver is to ask about pods that are to go, and what is in a namespace that is.
+    pub(crate) secret_path: SecretPath,
 }
 
 /// How long the apiserver may take to read one object.
@@ -71,7 +71,7 @@ impl Keeper {
         self.publish_pods_ahead().await;
         for _ in 0..CHANGES_PER_PASS {
             let (stored, material) = self.read_secret().await?;
-            self.disrupt_path.learn(&material.ca_key);
+            self.secret_path.learn(&material.ca_key);
             let (facts, now) = (material.facts(), Timestamp::now());
             self.validity.set(&facts);
             self.load(&material, &facts, now);

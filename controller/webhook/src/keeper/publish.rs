@@ -80,10 +80,11 @@ impl Keeper {
             return Ok(());
         };
         let webhooks = found.webhooks.unwrap_or_default();
-        if let Some(patch) = places::validating_patch(&webhooks, &self.endpoint, bundle) {
+        let path = self.secret_path.newest().unwrap_or_default();
+        if let Some(patch) = places::validating_patch(&webhooks, &self.endpoint, (bundle, &path)) {
             let patch = Patch::Strategic(preconditioned(patch, &found.metadata));
             api.patch(name, &patching(), &patch).await.map_err(|source| failed("patch", source))?;
-            info!(name, "wrote clientConfig of the ValidatingWebhookConfiguration");
+            info!(name, "wrote webhooks of the ValidatingWebhookConfiguration");
         }
         Ok(())
     }
@@ -98,7 +99,7 @@ impl Keeper {
         if !self.write_entries(MUTATING, asks != Asks::default(), mutates).await? {
             asks = Asks { disruptions: asks.disruptions, ..Asks::default() };
         }
-        let path = self.disrupt_path.newest().unwrap_or_default();
+        let path = self.secret_path.newest().unwrap_or_default();
         let validates = |found: ValidatingWebhookConfiguration| {
             let webhooks = found.webhooks.unwrap_or_default();
             (asks.patch_validating(&webhooks, &self.endpoint, (bundle, &path)), found.metadata)

@@ -5,6 +5,7 @@ pub(crate) mod conversion;
 mod disrupt;
 mod evict;
 mod gate;
+mod guard;
 pub(crate) mod inject;
 mod kept;
 pub(crate) mod pin;
@@ -25,6 +26,7 @@ use kube::Client;
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, Semaphore, watch};
 
+use crate::deletions::{GUARD_PATH, RefusedDeletions};
 use crate::latency::ReviewMetrics;
 use crate::places::{CONVERT_PATH, VALIDATE_PATH};
 use crate::pods::{
@@ -73,6 +75,8 @@ struct Shared {
     namespaces: Questions,
     /// What it is asked about the pods of requests: who creates many at once reads what came of each.
     requests: Questions,
+    /// What it is asked about what is in namespaces and of kinds that are to be deleted: lists, so few of them are held in memory.
+    deletions: Questions,
     judge: Judge,
     kept: Kept,
 }
@@ -103,10 +107,12 @@ pub struct Judge {
     pub injector: Option<Arc<dyn Injector>>,
     /// Who knows the budgets of pods.
     pub budgets: Option<Arc<dyn Budgets>>,
-    /// By which path the apiserver asks about pods that are to go.
-    pub disrupt_path: SecretPath,
+    /// By which path the apiserver asks about pods that are to go, and what is in a namespace that is.
+    pub secret_path: SecretPath,
     /// Who counts the reviews.
     pub reviews: ReviewMetrics,
+    /// Who counts the deletions that are refused here.
+    pub refused_deletions: RefusedDeletions,
 }
 
 #[cfg(test)]
@@ -121,8 +127,9 @@ impl Judge {
             records: None,
             injector: None,
             budgets: None,
-            disrupt_path: SecretPath::default(),
+            secret_path: SecretPath::default(),
             reviews,
+            refused_deletions: RefusedDeletions::default(),
         }
     }
 }
@@ -138,6 +145,7 @@ enum Handler {
     Recreate,
     Evict,
     Disrupt,
+    Guard,
 }
 
 /// The webhooks' port.
@@ -169,6 +177,7 @@ impl Server {
             questions: Questions::default(),
             namespaces: Questions::default(),
             requests: Questions { of_each: Allowance::new(200, Duration::from_millis(10)), ..Questions::default() },
+            deletions: Questions { at_once: Semaphore::new(2), ..Questions::default() },
             judge,
             kept: Kept::default(),
         });
@@ -216,9 +225,10 @@ async fn counted(request: Request<Incoming>, shared: &Arc<Shared>) -> Result<(Ve
         GATE_PATH => (GATE_PATH, Handler::Gate),
         RECREATE_PATH => (RECREATE_PATH, Handler::Recreate),
         EVICT_PATH if shared.judge.budgets.is_some() => (EVICT_PATH, Handler::Evict),
-        path if shared.judge.budgets.is_some() && is_disruption(path, &shared.judge) => {
+        path if shared.judge.budgets.is_some() && is_told(DISRUPT_PATH, path, &shared.judge) => {
             (DISRUPT_PATH, Handler::Disrupt)
         }
+        path if is_told(GUARD_PATH, path, &shared.judge) => (GUARD_PATH, Handler::Guard),
         _ => return Err(Refusal(StatusCode::NOT_FOUND, format!("try {CONVERT_PATH} or {VALIDATE_PATH}"))),
     };
     let review = shared.judge.reviews.begin(path);
@@ -227,10 +237,10 @@ async fn counted(request: Request<Incoming>, shared: &Arc<Shared>) -> Result<(Ve
     answered
 }
 
-/// Is it the path that only the apiserver knows?
-fn is_disruption(path: &str, judge: &Judge) -> bool {
-    let secret = path.strip_prefix(DISRUPT_PATH).and_then(|rest| rest.strip_prefix('/'));
-    secret.is_some_and(|secret| judge.disrupt_path.is_known(secret))
+/// Is it the path below this one that only the apiserver knows?
+fn is_told(below: &str, path: &str, judge: &Judge) -> bool {
+    let secret = path.strip_prefix(below).and_then(|rest| rest.strip_prefix('/'));
+    secret.is_some_and(|secret| judge.secret_path.is_known(secret))
 }
 
 async fn answer(
@@ -275,6 +285,7 @@ enum Question {
     Pod(recreate::Question),
     Eviction(evict::Question),
     Budgets(disrupt::Question),
+    Deletion(guard::Question),
 }
 
 impl Question {
@@ -308,6 +319,15 @@ impl Question {
                 };
                 let late = || Err(Unanswered::NotYet(NotYet("pods in time")));
                 tokio::time::timeout(recreate::PATIENCE, answered).await.unwrap_or_else(|_| late()).map_err(unanswered)
+            }
+            Self::Deletion(question) => {
+                let counted = async {
+                    let _asking = shared.deletions.ask(caller).await.ok_or(guard::Unlisted::Busy)?;
+                    question.count(&shared.judge.client).await
+                };
+                let counted = tokio::time::timeout(guard::PATIENCE, counted).await;
+                let counted = counted.unwrap_or(Err(guard::Unlisted::Late));
+                question.answer(counted, &shared.judge).map_err(|error| no_review(&error))
             }
             Self::Pod(question) => {
                 let answered = match shared.requests.ask(caller).await {
@@ -344,6 +364,9 @@ impl Handler {
             }
             (Self::Disrupt, ..) => {
                 return Ok(disrupt::look(bytes).map_err(|error| no_review(&error))?.map(Question::Budgets));
+            }
+            (Self::Guard, ..) => {
+                return Ok(guard::look(bytes).map_err(|error| no_review(&error))?.map(Question::Deletion));
             }
             (Self::Evict, ..) => {
                 return Ok(evict::look(bytes).map_err(|error| no_review(&error))?.map(Question::Eviction));

@@ -235,6 +235,10 @@ async fn requests_that_are_no_reviews_get_their_status() {
         ("POST", "/validate", 2, "{}", "400"),
         ("GET", "/convert", 0, "", "405"),
         ("POST", "/mutate-pods", 2, "{}", "404"),
+        // What tells of namespaces is below a path that only the apiserver knows.
+        ("POST", "/guard-deletion", 2, "{}", "404"),
+        ("POST", "/guard-deletion/", 2, "{}", "404"),
+        ("POST", "/guard-deletion/guess", 2, "{}", "404"),
         // Refused by what it announces, before anything of it is read.
         ("POST", "/convert", 1 << 40, "", "413"),
     ] {

@@ -226,6 +226,7 @@ pub(crate) fn config(port: u16, validity: Validity, pod: Option<PodIdentity>) ->
         cert_validity: validity.cert,
         validity: berth_webhook::Validity::default(),
         reviews: berth_webhook::ReviewMetrics::default(),
+        refused_deletions: berth_webhook::deletions::RefusedDeletions::default(),
         ca_validity: validity.ca,
         validating: true,
         pods: false,

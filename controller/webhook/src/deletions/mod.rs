@@ -1,0 +1,102 @@
+//! Namespaces and CustomResourceDefinitions with the label `policy.kruise.io/delete-protection: Cascading`: before one is deleted,
+//! whoever is asked counts what is in it.
+//!
+//! The entry is the chart's, and there where the feature gate is on. The right to write its bundle is a right to write the rest of
+//! it, too: so here is all that it has, and whatever else is made of it is put back.
+
+mod refusals;
+
+use berth_api::names::{delete_protection, label};
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhook;
+use serde_json::{Value, json};
+
+use crate::places::{ClientConfig, Endpoint};
+
+pub use refusals::RefusedDeletions;
+
+/// The entry in the chart's ValidatingWebhookConfiguration.
+pub const GUARD: &str = "guard-deletion.policy.kruise.io";
+/// What the path of the handler begins with. How it ends, the apiserver alone is told: the answers name what is in namespaces.
+pub const GUARD_PATH: &str = "/guard-deletion";
+
+/// How long the apiserver waits for an answer, in seconds.
+const TIMEOUT: i32 = 5;
+
+/// What to merge strategically into the entry: with this bundle, by the path that ends so. `None` when it is as it is to be.
+pub(crate) fn patch(found: &ValidatingWebhook, endpoint: &Endpoint, (bundle, secret): (&str, &str)) -> Option<Value> {
+    let path = format!("{GUARD_PATH}/{secret}");
+    let is_reached = endpoint.is_in(&ClientConfig::from(&found.client_config), &path, bundle);
+    let (found, wanted) = (serde_json::to_value(found).unwrap_or_default(), fields());
+    let differs = wanted.as_object().into_iter().flatten().any(|(field, wanted)| found[field] != *wanted);
+    if is_reached && !differs {
+        return None;
+    }
+    let mut patch = if differs { replacing(wanted) } else { json!({}) };
+    patch["name"] = json!(GUARD);
+    patch["clientConfig"] = endpoint.client_config(&path, bundle);
+    Some(patch)
+}
+
+/// All that the entry has besides its name and how it is reached, as the chart has it and the apiserver completes it.
+fn fields() -> Value {
+    let rule = |group: &str, resource: &str| {
+        json!({
+            "apiGroups": [group], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": [resource], "scope": "*",
+        })
+    };
+    json!({
+        "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Fail", "timeoutSeconds": TIMEOUT,
+        "matchPolicy": "Equivalent", "namespaceSelector": {},
+        "objectSelector": {"matchLabels": {label::DELETE_PROTECTION: delete_protection::CASCADING}},
+        "rules": [rule("", "namespaces"), rule("apiextensions.k8s.io", "customresourcedefinitions")],
+        "matchConditions": [
+            {"name": "is-not-terminating", "expression": "!has(oldObject.metadata.deletionTimestamp)"},
+        ],
+    })
+}
+
+/// A strategic merge adds to selectors and conditions; here they are replaced.
+fn replacing(mut fields: Value) -> Value {
+    for selector in ["namespaceSelector", "objectSelector"] {
+        fields[selector]["$patch"] = json!("replace");
+    }
+    if let Some(conditions) = fields["matchConditions"].as_array_mut() {
+        conditions.insert(0, json!({"$patch": "replace"}));
+    }
+    fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_that_asks_about_more_or_less_is_put_back_and_one_that_is_right_is_left_alone() {
+        let endpoint = Endpoint::Service { namespace: "ns".to_owned(), name: "hook".to_owned() };
+        let mut right = fields();
+        right["name"] = json!(GUARD);
+        right["clientConfig"] = endpoint.client_config("/guard-deletion/s", "PEM");
+        let patched = |entry: &Value| patch(&serde_json::from_value(entry.clone()).unwrap(), &endpoint, ("PEM", "s"));
+        assert_eq!(patched(&right), None);
+        for (field, value) in [
+            ("failurePolicy", json!("Ignore")),
+            ("timeoutSeconds", json!(30)),
+            ("objectSelector", json!({})),
+            ("namespaceSelector", json!({"matchLabels": {"a": "b"}})),
+            ("matchConditions", json!([{"name": "never", "expression": "false"}])),
+            ("rules", json!([])),
+        ] {
+            let mut wrong = right.clone();
+            wrong[field] = value;
+            let patch = patched(&wrong).unwrap_or_else(|| panic!("{field} was left as it is"));
+            assert_eq!(patch["failurePolicy"], "Fail", "{field}");
+            assert_eq!(patch["objectSelector"]["$patch"], "replace", "{field}");
+            assert_eq!(patch["matchConditions"][0], json!({"$patch": "replace"}), "{field}");
+        }
+        // As the chart has it: neither a bundle nor the path that only the apiserver knows.
+        let mut of_chart = right.clone();
+        of_chart["clientConfig"] = json!({"service": {"namespace": "ns", "name": "hook", "port": 443}});
+        let patch = patched(&of_chart).unwrap();
+        assert_eq!(patch, json!({"name": GUARD, "clientConfig": right["clientConfig"]}));
+    }
+}

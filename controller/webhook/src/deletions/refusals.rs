@@ -1,0 +1,90 @@
+//! The metrics of deletions that were refused, by the peer's names, so that its dashboards and alerts go on.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+/// The most series of a metric: names and users are anybody's.
+const MOST_SERIES: usize = 1_000;
+/// The longest name of a user that is told.
+const LONGEST_USER: usize = 256;
+/// What is counted together beyond that.
+const OTHER: &str = "other";
+
+/// How often who was refused to delete what. Cheap to clone: the counts are shared.
+#[derive(Debug, Clone, Default)]
+pub struct RefusedDeletions {
+    /// Of Namespaces.
+    pub(crate) namespaces: Counts,
+    /// Of CustomResourceDefinitions.
+    pub(crate) definitions: Counts,
+}
+
+impl RefusedDeletions {
+    /// Adds the series to the metrics.
+    pub fn register(&self, registry: &mut Registry) {
+        let of = |kind: &str| format!("How often a {kind} had to stay because of what is in it");
+        registry.register("namespace_deletion_protection", of("Namespace"), self.namespaces.counts.clone());
+        registry.register("crd_deletion_protection", of("CustomResourceDefinition"), self.definitions.counts.clone());
+    }
+}
+
+/// Those of one kind.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Counts {
+    /// A counter in the form of a gauge: counters get a suffix here that the peer's has not.
+    counts: Family<Labels, Gauge>,
+    known: Arc<Mutex<BTreeSet<Labels>>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, EncodeLabelSet)]
+struct Labels {
+    name: String,
+    username: String,
+}
+
+impl Counts {
+    /// Counts one.
+    pub(crate) fn count(&self, name: &str, user: &str) {
+        let user = &user[..user.floor_char_boundary(LONGEST_USER)];
+        let mut series = Labels { name: name.to_owned(), username: user.to_owned() };
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if !known.contains(&series) && known.len() >= MOST_SERIES {
+            series = Labels { name: OTHER.to_owned(), username: OTHER.to_owned() };
+        } else {
+            known.insert(series.clone());
+        }
+        drop(known);
+        self.counts.get_or_create(&series).inc();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_counted_by_name_and_user_and_beyond_a_bound_together() {
+        let (refused, mut registry) = (RefusedDeletions::default(), Registry::default());
+        refused.register(&mut registry);
+        refused.definitions.count("widgets.example.com", &"x".repeat(300));
+        refused.namespaces.count("shop", "admin");
+        for user in 0..MOST_SERIES + 5 {
+            refused.namespaces.count("shop", &user.to_string());
+        }
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let user = "x".repeat(LONGEST_USER);
+        for line in [
+            r#"namespace_deletion_protection{name="shop",username="admin"} 1"#,
+            r#"namespace_deletion_protection{name="other",username="other"} 6"#,
+            &format!(r#"crd_deletion_protection{{name="widgets.example.com",username="{user}"}} 1"#),
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is not in {text}");
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! How much lives where: lists of the apiserver's, page by page, never from a cache.
+
+use berth_api::name::InvalidName;
+use http_body_util::{BodyExt, Limited};
+use kube::Client;
+use kube::api::ListParams;
+use kube::core::Request;
+use serde::Deserialize;
+
+/// Objects of one page. All that live on the first page that has any are enough to refuse.
+const PAGE: u32 = 25;
+/// The most pages of what does not count.
+const MOST_PAGES: u32 = 200;
+/// The most bytes of a page: annotations are anybody's, and an object may have 256 KiB of them.
+const LARGEST_PAGE: usize = 8 << 20;
+/// The most characters of the apiserver's words that are told.
+const LONGEST_REASON: usize = 300;
+/// How many names are told.
+const SHOWN: usize = 3;
+
+/// What is listed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::server) struct Listing {
+    /// What one is called.
+    pub(super) one: &'static str,
+    /// What several are called.
+    pub(super) many: &'static str,
+    pub(super) path: String,
+    /// What the apiserver is to leave out.
+    pub(super) fields: Option<&'static str>,
+    /// Only what is bound counts. That is in the status, so objects are listed whole.
+    pub(super) is_bound: bool,
+}
+
+/// Why nothing was counted.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::server) enum Unlisted {
+    /// More questions than are asked at once.
+    #[error("too many deletions are asked about at once: try again")]
+    Busy,
+    /// The time is up.
+    #[error("the apiserver does not list all of it in time: try again")]
+    Late,
+    /// There is no answer.
+    #[error("the apiserver does not answer: {0}")]
+    Silent(String),
+    /// The answer is no.
+    #[error("the apiserver answers a list of {path} with {code} {message}")]
+    Refused { path: String, code: u16, message: String },
+    /// The answer is no list.
+    #[error("the apiserver's list of {path} cannot be read: {why}")]
+    Unreadable { path: String, why: String },
+    /// More than is read.
+    #[error("{PAGE} objects of {path} have more than {} MiB", LARGEST_PAGE >> 20)]
+    Large { path: String },
+    /// More than is looked through.
+    #[error("{path} has more than {} objects that do not count, and whether one behind them does is not known", PAGE * MOST_PAGES)]
+    Many { path: String },
+    /// There is nothing to list.
+    #[error("none of its versions is served")]
+    Unserved,
+    /// It would be part of a path.
+    #[error(transparent)]
+    Invalid(#[from] InvalidName),
+}
+
+/// A page of a list, as far as it is read.
+#[derive(Debug, Deserialize)]
+pub(super) struct Page {
+    metadata: ListMeta,
+    items: Option<Vec<Item>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ListMeta {
+    #[serde(rename = "continue")]
+    token: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Item {
+    metadata: Meta,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Meta {
+    namespace: Option<String>,
+    name: String,
+    deletion_timestamp: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Status {
+    phase: Option<String>,
+}
+
+/// What was found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(in crate::server) struct Living {
+    /// How many live.
+    pub(super) count: usize,
+    /// There may be more of them.
+    pub(super) has_more: bool,
+    /// The names of the first.
+    pub(super) names: Vec<String>,
+}
+
+impl Listing {
+    /// Counts, up to the end of the first page on which something lives.
+    ///
+    /// # Errors
+    /// It cannot be said whether anything lives.
+    pub(super) async fn count(&self, client: &Client) -> Result<Living, Unlisted> {
+        let mut token = None;
+        for _ in 0..MOST_PAGES {
+            let page = self.page(client, token).await?;
+            let living = self.living(&page);
+            token = page.metadata.token.filter(|token| !token.is_empty());
+            if living.count > 0 || token.is_none() {
+                return Ok(living);
+            }
+        }
+        Err(Unlisted::Many { path: self.path.clone() })
+    }
+
+    /// What lives on a page.
+    fn living(&self, page: &Page) -> Living {
+        let lives = |item: &&Item| {
+            item.metadata.deletion_timestamp.is_none()
+                && (!self.is_bound || item.status.phase.as_deref() == Some("Bound"))
+        };
+        let living = || page.items.iter().flatten().filter(lives);
+        Living {
+            count: living().count(),
+            has_more: page.metadata.token.as_ref().is_some_and(|token| !token.is_empty()),
+            names: living().take(SHOWN).map(|item| self.name(&item.metadata)).collect(),
+        }
+    }
+
+    /// With its namespace, unless that is the one that is listed.
+    fn name(&self, object: &Meta) -> String {
+        match &object.namespace {
+            Some(namespace) if !self.path.contains("/namespaces/") => format!("{namespace}/{}", object.name),
+            _ => object.name.clone(),
+        }
+    }
+
+    async fn page(&self, client: &Client, token: Option<String>) -> Result<Page, Unlisted> {
+        let params = ListParams {
+            limit: Some(PAGE),
+            continue_token: token,
+            field_selector: self.fields.map(str::to_owned),
+            ..ListParams::default()
+        };
+        let request = Request::new(&*self.path);
+        let request = if self.is_bound { request.list(&params) } else { request.list_metadata(&params) };
+        let silent = |error: &dyn std::fmt::Display| Unlisted::Silent(error.to_string());
+        let request = request.map_err(|error| silent(&error))?.map(kube::client::Body::from);
+        let response = client.send(request).await.map_err(|error| silent(&error))?;
+        let (path, code) = (self.path.clone(), response.status());
+        let body = Limited::new(response.into_body(), LARGEST_PAGE).collect().await;
+        let body = match body {
+            Ok(body) => body.to_bytes(),
+            Err(error) if error.is::<http_body_util::LengthLimitError>() => return Err(Unlisted::Large { path }),
+            Err(error) => return Err(silent(&error)),
+        };
+        if !code.is_success() {
+            return Err(Unlisted::Refused { path, code: code.as_u16(), message: reason(&body) });
+        }
+        serde_json::from_slice(&body).map_err(|error| Unlisted::Unreadable { path, why: error.to_string() })
+    }
+}
+
+/// The apiserver's words, if it has some.
+fn reason(body: &[u8]) -> String {
+    #[derive(Deserialize)]
+    struct Said {
+        message: String,
+    }
+    let said = serde_json::from_slice(body).map_or_else(|_| String::new(), |Said { message }| message);
+    said.chars().take(LONGEST_REASON).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn listing(path: &str, is_bound: bool) -> Listing {
+        Listing { one: "object", many: "objects", path: path.to_owned(), fields: None, is_bound }
+    }
+
+    fn item(namespace: &str, name: &str, is_terminating: bool, phase: &str) -> Value {
+        let ends = is_terminating.then_some("2026-01-01T00:00:00Z");
+        json!({"metadata": {"namespace": namespace, "name": name, "deletionTimestamp": ends}, "status": {"phase": phase}})
+    }
+
+    #[test]
+    fn what_is_terminating_does_not_count_and_of_claims_what_is_bound_does() {
+        let items = [
+            item("a", "x", false, "Bound"),
+            item("a", "y", true, "Bound"),
+            item("a", "z", false, "Pending"),
+            item("a", "v", false, "Bound"),
+        ];
+        let of_namespace = "/api/v1/namespaces/a/things";
+        for (path, is_bound, token, items, expected) in [
+            (of_namespace, false, None, &items[..], (3, false, vec!["x", "z", "v"])),
+            (of_namespace, true, Some(""), &items[..], (2, false, vec!["x", "v"])),
+            ("/apis/g/v1/things", true, Some("more"), &items[..1], (1, true, vec!["a/x"])),
+            (of_namespace, true, None, &items[1..3], (0, false, vec![])),
+        ] {
+            let page = json!({"metadata": {"continue": token}, "items": items});
+            let found = listing(path, is_bound).living(&serde_json::from_value(page).unwrap());
+            let names = found.names.iter().map(String::as_str).collect();
+            assert_eq!((found.count, found.has_more, names), expected, "{path} {is_bound} {items:?}");
+        }
+        let none: Page = serde_json::from_value(json!({"metadata": {}, "items": null})).unwrap();
+        assert_eq!(listing("/apis/g/v1/things", false).living(&none), Living::default());
+    }
+
+    #[test]
+    fn of_many_three_are_named() {
+        let items: Vec<_> = (0..PAGE).map(|index| item("a", &index.to_string(), false, "")).collect();
+        let page = serde_json::from_value(json!({"metadata": {}, "items": items})).unwrap();
+        let found = listing("/api/v1/namespaces/a/pods", false).living(&page);
+        assert_eq!((found.count, &*found.names), (25, &["0", "1", "2"].map(str::to_owned)[..]));
+    }
+
+    #[test]
+    fn the_apiservers_words_are_told_as_far_as_there_are_some() {
+        assert_eq!(reason(br#"{"kind": "Status", "message": "no"}"#), "no");
+        assert_eq!(reason(b"<html>"), "");
+        assert_eq!(reason(json!({"message": "x".repeat(1000)}).to_string().as_bytes()).len(), LONGEST_REASON);
+    }
+}

@@ -1,0 +1,221 @@
+//! AdmissionReviews of Namespaces and CustomResourceDefinitions that are to be deleted and have the label
+//! `policy.kruise.io/delete-protection: Cascading`: what lives in them is counted, and where it cannot be, they stay.
+//!
+//! It is asked for by the controller's own rights, so whoever calls must know the path: the answers name pods and claims.
+
+mod census;
+mod words;
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use berth_api::name::{Name, Namespace};
+use berth_api::names::delete_protection;
+use futures::future::try_join_all;
+use kube::Client;
+use serde::Deserialize;
+
+use super::Judge;
+use super::admission::Look;
+use super::pod_review::{Answer, Request};
+
+pub(super) use census::Unlisted;
+use census::{Listing, Living};
+
+/// Less than the apiserver waits for an answer.
+pub(super) const PATIENCE: Duration = Duration::from_millis(4_500);
+
+/// What lives, of each sort that counts; or why nobody knows.
+pub(super) type Counted = Result<Vec<(Listing, Living)>, Unlisted>;
+
+/// A review that only a count can answer.
+pub(super) struct Question {
+    uid: String,
+    user: String,
+    guarded: Guarded,
+}
+
+/// What is to be deleted.
+#[derive(Debug, PartialEq, Eq)]
+struct Guarded {
+    kind: Kind,
+    name: String,
+    /// Of a CustomResourceDefinition, what it defines.
+    spec: Spec,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Namespace,
+    Definition,
+}
+
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct Spec {
+    group: String,
+    names: Names,
+    versions: Vec<Version>,
+}
+
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct Names {
+    plural: String,
+}
+
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct Version {
+    name: String,
+    served: bool,
+    storage: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Raw<'a> {
+    #[serde(borrow)]
+    uid: Cow<'a, str>,
+    resource: Resource,
+    #[serde(default)]
+    user_info: User,
+    old_object: Object,
+}
+
+#[derive(Deserialize)]
+#[serde(default)]
+#[derive(Default)]
+struct Resource {
+    group: String,
+    resource: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct User {
+    username: String,
+}
+
+#[derive(Deserialize)]
+struct Object {
+    metadata: Metadata,
+    #[serde(default)]
+    spec: Spec,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    name: String,
+    #[serde(default)]
+    labels: Labels,
+    deletion_timestamp: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+struct Labels {
+    #[serde(rename = "policy.kruise.io/delete-protection")]
+    protection: Option<String>,
+}
+
+/// Does what takes no waiting.
+///
+/// # Errors
+/// The text is no AdmissionReview of a deletion.
+pub(super) fn look(body: &[u8]) -> Result<Look<Question>, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Review<'a> {
+        #[serde(borrow)]
+        request: Raw<'a>,
+    }
+    let Review { request: Raw { uid, resource, user_info, old_object } } = serde_json::from_slice(body)?;
+    let Object { metadata, spec } = old_object;
+    let kind = match (&*resource.group, &*resource.resource) {
+        ("", "namespaces") => Some(Kind::Namespace),
+        ("apiextensions.k8s.io", "customresourcedefinitions") => Some(Kind::Definition),
+        _ => None,
+    };
+    let is_guarded = metadata.labels.protection.as_deref() == Some(delete_protection::CASCADING);
+    let uid = uid.into_owned();
+    match kind.filter(|_| is_guarded && metadata.deletion_timestamp.is_none()) {
+        Some(kind) => {
+            let guarded = Guarded { kind, name: metadata.name, spec };
+            Ok(Look::Asks(Question { uid, user: user_info.username, guarded }))
+        }
+        None => answer_to(uid).written().map(Look::Answer),
+    }
+}
+
+fn answer_to(uid: String) -> Answer {
+    Answer::to(&Request { uid: Cow::Owned(uid), namespace: Cow::Borrowed(""), pod: None::<()> })
+}
+
+impl Question {
+    /// What lives in it, of each sort that counts.
+    ///
+    /// # Errors
+    /// It cannot be told.
+    pub(super) async fn count(&self, client: &Client) -> Counted {
+        let counted = self.guarded.listings()?.into_iter().map(async |listing| {
+            let living = listing.count(client).await?;
+            Ok((listing, living))
+        });
+        try_join_all(counted).await
+    }
+
+    /// The answer, by what was counted. A dry run is told the same.
+    ///
+    /// # Errors
+    /// None that a review could cause.
+    pub(super) fn answer(self, counted: Counted, judge: &Judge) -> Result<Vec<u8>, serde_json::Error> {
+        let mut answer = answer_to(self.uid);
+        if let Some(message) = words::refusal(&self.guarded, &counted) {
+            let refused = match self.guarded.kind {
+                Kind::Namespace => &judge.refused_deletions.namespaces,
+                Kind::Definition => &judge.refused_deletions.definitions,
+            };
+            refused.count(&self.guarded.name, &self.user);
+            answer.refuse(&message);
+        }
+        answer.written()
+    }
+}
+
+impl Guarded {
+    /// What is to be listed. Whatever becomes part of a path is checked.
+    fn listings(&self) -> Result<Vec<Listing>, Unlisted> {
+        match self.kind {
+            Kind::Namespace => {
+                let path = format!("/api/v1/namespaces/{}", Namespace::parse(&self.name)?);
+                let pods = Listing {
+                    one: "active pod",
+                    many: "active pods",
+                    path: format!("{path}/pods"),
+                    fields: Some("status.phase!=Succeeded,status.phase!=Failed"),
+                    is_bound: false,
+                };
+                let claims = Listing {
+                    one: "bound claim",
+                    many: "bound claims",
+                    path: format!("{path}/persistentvolumeclaims"),
+                    fields: None,
+                    is_bound: true,
+                };
+                Ok(vec![pods, claims])
+            }
+            Kind::Definition => {
+                let Spec { group, names, versions } = &self.spec;
+                let served = || versions.iter().filter(|version| version.served);
+                let version = served().find(|version| version.storage).or_else(|| served().next());
+                let version = version.ok_or(Unlisted::Unserved)?;
+                let (group, version) = (Name::parse(group)?, Name::parse(&version.name)?);
+                let path = format!("/apis/{group}/{version}/{}", Name::parse(&names.plural)?);
+                Ok(vec![Listing { one: "object", many: "objects", path, fields: None, is_bound: false }])
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -129,6 +129,35 @@ apps.kruise.io/cloneset-instance-id
 {{- if dig "install" true (.Values.validatingWebhook | default dict) }}true{{ end -}}
 {{- end -}}
 
+{{- /* `true` where the gate `name`, which is alpha, is on. */ -}}
+{{- define "berth.alphaGate" -}}
+{{- $gates := .root.Values.controller.featureGates | default "" -}}
+{{- if or (regexMatch (printf "(^|,)%s=true" .name) $gates) (and (regexMatch "(^|,)AllAlpha=true" $gates) (not (regexMatch (printf "(^|,)%s=false" .name) $gates))) }}true{{ end -}}
+{{- end -}}
+
+{{- /* `true` where labels protect objects from their deletion. */ -}}
+{{- define "berth.deletionProtection" -}}
+{{ include "berth.alphaGate" (dict "root" . "name" "ResourcesDeletionProtection") }}
+{{- end -}}
+
+{{- /* `true` where the controller is asked what is in a namespace, or of a kind, that is to be deleted. */ -}}
+{{- define "berth.deletionGuard" -}}
+{{- if and (include "berth.deletionProtection" .) (include "berth.validatingWebhook" .) }}true{{ end -}}
+{{- end -}}
+
+{{- /* `true` where it counts the objects of a kind, too. */ -}}
+{{- define "berth.deletionGuardOfKinds" -}}
+{{- if and (include "berth.deletionGuard" .) (include "berth.alphaGate" (dict "root" . "name" "DeletionProtectionForCRDCascadingGate")) }}true{{ end -}}
+{{- end -}}
+
+{{- /* The entry by which it is asked, and what it must be like: webhook.yaml has it, and policy-webhooks.yaml keeps it so. */ -}}
+{{- define "berth.guard" -}}
+guard-deletion.policy.kruise.io
+{{- end -}}
+{{- define "berth.guard.condition" -}}
+!has(oldObject.metadata.deletionTimestamp)
+{{- end -}}
+
 {{- /* The version in which the apiserver has MutatingAdmissionPolicies, or nothing. */ -}}
 {{- define "berth.mutatingPolicyVersion" -}}
 {{- $versions := .Capabilities.APIVersions -}}

@@ -129,7 +129,15 @@ pub const KNOWN: &[Known] = &[
         "ResourcesDeletionProtection",
         Maturity::Alpha,
         false,
-        Err("the chart's policy kruise-deletion-protection does it, without the controller"),
+        Err(
+            "the chart goes by it: by its policy kruise-deletion-protection, and by the webhook that guard-deletion.policy.kruise.io asks",
+        ),
+    ),
+    known(
+        "DeletionProtectionForCRDCascadingGate",
+        Maturity::Alpha,
+        false,
+        Err("the chart goes by it, not the controller: off, its policy kruise-deletion-protection refuses"),
     ),
     known(
         "InPlacePodVerticalScaling",
@@ -140,9 +148,8 @@ pub const KNOWN: &[Known] = &[
 ];
 
 /// Gates of OpenKruise's for kinds and webhooks that are not here: they are accepted, so that its values can be taken over.
-pub const ELSEWHERE: [&str; 9] = [
+pub const ELSEWHERE: [&str; 8] = [
     "DaemonWatchingPod",
-    "DeletionProtectionForCRDCascadingGate",
     "EnableExternalCerts",
     "EnablePodProbeMarkerOnServerless",
     "EnhancedLivenessProbe",

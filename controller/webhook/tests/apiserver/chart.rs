@@ -83,6 +83,9 @@ fn the_chart_is_well_formed_and_its_errors_help() -> Result<()> {
         (vec![REGISTRY, "networkPolicy.apiserverCIDRs={10.0.0.1}"], "apiserverCIDRs"),
         (vec![REGISTRY, "podPinning.by=policy"], "set it to auto, which takes the webhook"),
         (vec![REGISTRY, "podPinning.by=hook"], "podPinning"),
+        (vec![REGISTRY, "deletionProtection.crdGroups={apps}"], "crdGroups"),
+        (vec![REGISTRY, "deletionProtection.crdGroups={*}"], "crdGroups"),
+        (vec![REGISTRY, "deletionProtection.crdGroups={,example.com}"], "crdGroups"),
     ] {
         let error = refusal(&stage, &values)?;
         ensure!(error.contains(says), "{values:?}: {error:?} does not say {says:?}");

@@ -1,6 +1,7 @@
 //! The webhooks and the chart against a real apiserver. Needs root, as `berth-cluster` does.
 
 mod chart;
+mod deletions;
 mod migration;
 mod pods;
 mod policy;

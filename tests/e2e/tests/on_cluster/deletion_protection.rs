@@ -13,6 +13,7 @@ const LABEL: &str = "policy.kruise.io/delete-protection";
 pub(crate) async fn a_label_protects_without_a_controller(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     case.with_gates("ResourcesDeletionProtection=true", async || {
+        a_namespace_stays_while_a_pod_runs_in_it(case, &image).await?;
         let labels = json!({"app": "web"});
         let spec = json!({"containers": [{"name": "main", "image": image}]});
         case.create(&json!({
@@ -51,4 +52,29 @@ pub(crate) async fn a_label_protects_without_a_controller(case: &Case) -> Result
         held
     })
     .await
+}
+
+/// What is in it the controller counts, and what was guarded goes once it is empty.
+async fn a_namespace_stays_while_a_pod_runs_in_it(case: &Case, image: &str) -> Result<()> {
+    // The one of the test has too long a name for an ending.
+    let name = "deletion-protection-guarded";
+    case.kubectl(&["create", "namespace", name]).await?;
+    case.kubectl(&["label", "namespace", name, &format!("{LABEL}=Cascading")]).await?;
+    case.kubectl(&["wait", "--for=create", "serviceaccount/default", "--timeout=60s", "-n", name]).await?;
+    case.kubectl(&["run", "web", "--image", image, "-n", name]).await?;
+    let kept = async {
+        let refused = case.kubectl(&["delete", "namespace", name, "--wait=false"]).await.err();
+        let refused = format!("{:#}", refused.with_context(|| format!("namespace {name} is deleted"))?);
+        let said =
+            format!("Namespace {name} has the label {LABEL}=Cascading and 1 active pod (web): delete them first");
+        ensure!(refused.contains("forbidden by ResourcesProtectionDeletion") && refused.contains(&said), "{refused}");
+        case.kubectl(&["delete", "pod", "web", "-n", name]).await?;
+        anyhow::Ok(())
+    };
+    let kept = kept.await;
+    if kept.is_err() {
+        case.kubectl(&["label", "namespace", name, &format!("{LABEL}-")]).await?;
+    }
+    case.kubectl(&["delete", "namespace", name]).await?;
+    kept
 }

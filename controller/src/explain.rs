@@ -277,7 +277,8 @@ impl Look<'_> {
         if namespace.is_empty() {
             bail!("there is no {kind} {name:?}; see `kubectl get {plural}s`");
         }
-        bail!("there is no {kind} {name:?} in namespace {namespace:?}; see `kubectl get {plural}s.apps.kruise.io -A`")
+        let group = berth_api::kinds::named(kind).map_or(berth_api::names::GROUP, |kind| kind.group);
+        bail!("there is no {kind} {name:?} in namespace {namespace:?}; see `kubectl get {plural}s.{group} -A`")
     }
 }
 

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use berth_api::names::annotation::{HOLD_PREFIX, SURGE_ON_EVICTION};
-use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
+use berth_api::v1beta1::podunavailablebudget::{DeploymentReference, ProtectedOperation};
 use berth_webhook::pods::NotYet;
 use berth_workload::budget::ledger::Request;
+use berth_workload::budget::surge::is_released;
 use berth_workload::pod::{Metadata, Pod};
 use berth_workload::resource::DISTRIBUTED_POD_DISRUPTION_BUDGETS;
 
@@ -90,7 +91,7 @@ impl PodBudgets {
                     self.take_back(drawn).await;
                     let is_eviction = request.operation == ProtectedOperation::Evict && !is_dry_run;
                     let first = if is_eviction { self.replaced_first(pod, key, &request).await } else { None };
-                    return Ok(Together::Refused(first.map_or(message.clone(), |first| format!("{first}: {message}"))));
+                    return Ok(Together::Refused(first.unwrap_or(message)));
                 }
             }
         }
@@ -116,6 +117,13 @@ impl PodBudgets {
 
     /// Where the pod's workload wants pods replaced before they go: has that noted, and gives what is told.
     async fn replaced_first(&self, pod: &Pod, key: &BudgetKey, request: &Request) -> Option<String> {
+        let first = |words: &str| {
+            let budget = key.words();
+            format!("replacement first: another pod {words} is to come, then this one may go ({budget}); try again")
+        };
+        if is_released(&pod.metadata) {
+            return self.note_replacement(key, request, None).await.then(|| first("in its place"));
+        }
         let owner = pod.metadata.controller()?;
         let (kind, top) = self.expected.top_object(&pod.metadata.namespace, owner).await?;
         if top.annotation(SURGE_ON_EVICTION) != Some("true") {
@@ -124,9 +132,10 @@ impl PodBudgets {
         let words = format!("{kind} {}", top.name);
         match &*kind {
             "CloneSet" | "Deployment" => {
-                let is_noted = self.note_replacement(key, request).await;
-                is_noted
-                    .then(|| format!("replacement first: {words} brings another pod, then this one may go; try again"))
+                let deployment = DeploymentReference { name: top.name.to_string(), uid: top.uid.to_string() };
+                let deployment = (kind == "Deployment").then_some(&deployment);
+                let is_noted = self.note_replacement(key, request, deployment).await;
+                is_noted.then(|| first(&format!("of {words}")))
             }
             _ => Some(format!(
                 "{words} cannot bring another pod before this one goes, as annotation {SURGE_ON_EVICTION} asks"

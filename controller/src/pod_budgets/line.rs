@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1beta1::PodUnavailableBudget;
-use berth_api::v1beta1::podunavailablebudget::PodUnavailableBudgetStatus;
+use berth_api::v1beta1::podunavailablebudget::{DeploymentReference, PodUnavailableBudgetStatus};
 use berth_runtime::client::{self, Failed};
 use berth_webhook::pods::NotYet;
 use berth_workload::budget::federation::{Brings, Silence, Whole};
@@ -171,11 +171,16 @@ impl PodBudgets {
     }
 
     /// Notes that a pod is to go when another has come; false where that cannot be noted.
-    pub(super) async fn note_replacement(&self, key: &BudgetKey, request: &Request) -> bool {
+    pub(super) async fn note_replacement(
+        &self,
+        key: &BudgetKey,
+        request: &Request,
+        deployment: Option<&DeploymentReference>,
+    ) -> bool {
         for _ in 0..TRIES {
             let Ok(Some(budget)) = self.read(key).await else { return false };
             let mut account = budget.account();
-            let is_new = ask_replacement(&mut account, request, Timestamp::now());
+            let is_new = ask_replacement(&mut account, request, deployment, Timestamp::now());
             let is_noted = || {
                 let mut all = account.ledger.iter().flat_map(|ledger| &ledger.replacements);
                 all.any(|one| one.uid == request.uid)

@@ -407,7 +407,14 @@ impl PodBudgets {
 
     /// Whether the pod goes because its workload goes.
     async fn is_garbage(&self, pod: &Pod) -> bool {
-        let Some(owner) = pod.metadata.controller() else { return false };
+        // One that was taken from its ReplicaSet still goes with its Deployment.
+        let owner = match pod.metadata.controller() {
+            None if is_released(&pod.metadata) => {
+                pod.metadata.owner_references.iter().find(|owner| &*owner.kind == "Deployment")
+            }
+            owner => owner,
+        };
+        let Some(owner) = owner else { return false };
         self.expected.is_gone(&pod.metadata.namespace, owner).await
     }
 

@@ -94,7 +94,8 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let wanted = snapshot.keeps.is_ok().then_some(&wanted);
     let uid = budget.metadata.uid.as_deref().unwrap_or_default();
     let ledger = budget.status.iter().flat_map(|status| &status.ledger).next();
-    let (steps, open) = snapshot.view.replacements(ledger.map_or(&[], |ledger| &ledger.replacements), now);
+    let has_surplus = budget.status.as_ref().is_some_and(|status| status.disruptions_allowed > 0);
+    let (steps, open) = snapshot.view.replacements(ledger.map_or(&[], |ledger| &ledger.replacements), has_surplus, now);
     if !steps.is_empty() {
         plan.add_stage("replace before", steps);
     }

@@ -44,7 +44,8 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let Ok(rules) = Rules::of(&snapshot.budget.spec) else { return plan };
     let budget = &*snapshot.budget;
     let ledger = budget.status.iter().flat_map(|status| &status.ledger).next();
-    let (steps, open) = snapshot.view.replacements(ledger.map_or(&[], |ledger| &ledger.replacements), now);
+    let has_surplus = budget.status.as_ref().is_some_and(|status| status.unavailable_allowed > 0);
+    let (steps, open) = snapshot.view.replacements(ledger.map_or(&[], |ledger| &ledger.replacements), has_surplus, now);
     if !steps.is_empty() {
         plan.add_stage("replace before", steps);
     }

@@ -63,7 +63,7 @@ fn count(
     let Ledger { entries, counted, selector: chosen, recount, replacements } = next.ledger.get_or_insert_default();
     *entries = snapshot.view.open(entries, now);
     *recount = false;
-    *replacements = snapshot.view.replacements(replacements, now).1;
+    *replacements = snapshot.view.replacements(replacements, false, now).1;
     let rules = Rules::of(&snapshot.budget.spec)
         .map_err(|Fault { field, message }| ("InvalidSpec", format!("{field} {message}")))?;
     let expected = snapshot.view.expected.as_ref().map_err(|Unknown { message }| (UNCOUNTED, message.clone()))?;

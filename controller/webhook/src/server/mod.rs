@@ -157,7 +157,9 @@ pub(crate) struct Server {
 impl Server {
     /// `tls` offers HTTP/1.1.
     pub(crate) fn new(tls: Arc<rustls::ServerConfig>) -> Self {
-        let limits = Limits { buffer: 64 << 10, ..Limits::default() };
+        // A caller may open a connection and use another that is free by then: the first waits for nobody, and would outlive a replica that
+        // stands still.
+        let limits = Limits { buffer: 64 << 10, first_request: Duration::from_secs(2), ..Limits::default() };
         let http = berth_http::Server::new("webhooks", Protocol::Http1, Some(tls), limits);
         Self { http, bodies: Bodies::new(BODIES) }
     }

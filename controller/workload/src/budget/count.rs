@@ -74,11 +74,16 @@ impl View {
     }
 
     /// What is done about pods that go when another has come: steps, and the ones that are still waited for.
-    pub fn replacements(&self, replacements: &[Replacement], now: Timestamp) -> (Vec<Step>, Vec<Replacement>) {
+    pub fn replacements(
+        &self,
+        replacements: &[Replacement],
+        has_surplus: bool,
+        now: Timestamp,
+    ) -> (Vec<Step>, Vec<Replacement>) {
         let pod = |replacement: &Replacement| {
             self.pods.iter().find(|pod| *pod.metadata.uid == *replacement.uid).map(|pod| &**pod)
         };
-        let steps = replacements.iter().filter_map(|one| surge::step(one, pod(one)?, now)).collect();
+        let steps = replacements.iter().filter_map(|one| surge::step(one, pod(one)?, has_surplus, now)).collect();
         let open = replacements.iter().filter(|one| surge::is_open(one, pod(one), now)).cloned().collect();
         (steps, open)
     }

@@ -2,7 +2,7 @@
 
 use berth_api::budget::{MOST_ENTRIES, MOST_REPLACEMENTS};
 use berth_api::v1beta1::podunavailablebudget::{
-    LedgerEntry, PodUnavailableBudgetStatus, ProtectedOperation, Replacement, UnhealthyPodPolicy,
+    DeploymentReference, LedgerEntry, PodUnavailableBudgetStatus, ProtectedOperation, Replacement, UnhealthyPodPolicy,
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -146,12 +146,18 @@ fn kept_for_others(status: &PodUnavailableBudgetStatus, request: &Request) -> i3
 }
 
 /// Notes that a pod is to go when another has come; false where that is noted already, or too many are.
-pub fn ask_replacement(status: &mut PodUnavailableBudgetStatus, request: &Request, now: Timestamp) -> bool {
+pub fn ask_replacement(
+    status: &mut PodUnavailableBudgetStatus,
+    request: &Request,
+    deployment: Option<&DeploymentReference>,
+    now: Timestamp,
+) -> bool {
     let ledger = status.ledger.get_or_insert_default();
     let is_fresh = |old: &Replacement| now.duration_since(old.time.0) < ASKED_LATELY;
+    let mut deployment = deployment.cloned();
     match ledger.replacements.iter().position(|old| old.uid == request.uid) {
         Some(at) if is_fresh(&ledger.replacements[at]) => return false,
-        Some(at) => drop(ledger.replacements.remove(at)),
+        Some(at) => deployment = deployment.or(ledger.replacements.remove(at).deployment),
         None if ledger.replacements.len() >= MOST_REPLACEMENTS => return false,
         None => {}
     }
@@ -160,6 +166,7 @@ pub fn ask_replacement(status: &mut PodUnavailableBudgetStatus, request: &Reques
         uid: request.uid.clone(),
         holder: request.holder.clone(),
         time: Time(whole_seconds(now)),
+        deployment,
     });
     true
 }

@@ -1,8 +1,9 @@
 //! Pods that may go only when another has come: who is asked for, how the workload is made to bring one, and for how long its room is kept.
 
 use berth_api::names::label::{POD_TEMPLATE_HASH, SPECIFIED_DELETE};
-use berth_api::v1beta1::podunavailablebudget::Replacement;
+use berth_api::v1beta1::podunavailablebudget::{DeploymentReference, Replacement};
 use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
 
 use crate::owner::{CLONE_SET, Reference};
 use crate::plan::{Action, PodPatch, Step, Target};
@@ -19,14 +20,16 @@ pub fn is_released(pod: &Metadata) -> bool {
     pod.controller().is_none() && pod.label(POD_TEMPLATE_HASH).is_some_and(|hash| hash.starts_with(RELEASED))
 }
 
-/// Whether a replacement is still waited for: the pod is there, and was asked for in the last ten minutes.
+/// Whether a replacement is still waited for: the pod is there, and was asked for in the last ten minutes. One that was let go is
+/// remembered until it is gone, for nobody else knows of it.
 pub fn is_open(replacement: &Replacement, pod: Option<&Pod>, now: Timestamp) -> bool {
     let is_it = |pod: &&Pod| *pod.metadata.uid == *replacement.uid && pod.metadata.deletion_timestamp.is_none();
-    pod.filter(is_it).is_some_and(Pod::is_active) && now.duration_since(replacement.time.0) < PATIENCE
+    let is_fresh = now.duration_since(replacement.time.0) < PATIENCE;
+    pod.filter(is_it).is_some_and(|pod| pod.is_active() && (is_fresh || is_released(&pod.metadata)))
 }
 
-/// What makes the pod's workload bring another one; and where nobody asked for ten minutes, what takes the surplus away.
-pub fn step(replacement: &Replacement, pod: &Pod, now: Timestamp) -> Option<Step> {
+/// What makes the pod's workload bring another one; and where nobody asked for ten minutes, what takes the surplus away, once there is one.
+pub fn step(replacement: &Replacement, pod: &Pod, has_surplus: bool, now: Timestamp) -> Option<Step> {
     let metadata = &pod.metadata;
     if *metadata.uid != *replacement.uid || metadata.deletion_timestamp.is_some() {
         return None;
@@ -34,7 +37,7 @@ pub fn step(replacement: &Replacement, pod: &Pod, now: Timestamp) -> Option<Step
     let (name, target) = (&metadata.name, Target::from(metadata));
     if now.duration_since(replacement.time.0) >= PATIENCE {
         let reason = format!("pod {name} was replaced, and nobody asked for it in ten minutes");
-        return is_released(metadata).then(|| Step::new(Action::DeletePod { target }, reason));
+        return (has_surplus && is_released(metadata)).then(|| Step::new(Action::DeletePod { target }, reason));
     }
     let owner = Reference::from(metadata.controller()?);
     let (key, value) = if CLONE_SET.is_of(&owner) {
@@ -50,5 +53,12 @@ pub fn step(replacement: &Replacement, pod: &Pod, now: Timestamp) -> Option<Step
     }
     let patch = PodPatch { labels: [(key.to_owned(), Some(value))].into(), ..PodPatch::default() };
     let reason = format!("{} wants pod {name} to go, and another is to come before", replacement.holder);
-    Some(Step::new(Action::PatchPod { target, patch }, reason))
+    let mut step = Step::new(Action::PatchPod { target, patch }, reason);
+    if let (Some(deployment), POD_TEMPLATE_HASH) = (&replacement.deployment, key) {
+        // Its ReplicaSet lets it go, and with the Deployment it is to go, as before.
+        let DeploymentReference { name, uid } = deployment;
+        let owner = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": uid});
+        step.actions.insert(0, Action::AdoptPod { target: Target::as_seen(metadata), owner });
+    }
+    Some(step)
 }

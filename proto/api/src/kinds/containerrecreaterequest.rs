@@ -26,7 +26,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 /// What the name of a container must match.
-const DNS_LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+pub(super) const DNS_LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 
 fn rules(version: Version) -> Vec<Patch> {
     let by_name = json!({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]});

@@ -4,6 +4,8 @@ use kube::CustomResourceExt;
 use serde_json::json;
 
 use super::Version;
+use super::containerrecreaterequest::DNS_LABEL;
+use super::imagepulljob::DNS_SUBDOMAIN;
 use super::podunavailablebudget::{amount, ledger, one_of, unchanged};
 use crate::crd::Schema;
 use crate::crd::columns::Column;
@@ -43,8 +45,8 @@ fn rules(_: Version) -> Vec<Patch> {
             "spec.federation",
             json!({"maxItems": MOST_MEMBERS, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["namespace", "name"]}),
         ),
-        at("spec.federation[].namespace", json!({"minLength": 1, "maxLength": 63})),
-        at("spec.federation[].name", json!({"minLength": 1, "maxLength": 253})),
+        at("spec.federation[].namespace", json!({"minLength": 1, "maxLength": 63, "pattern": DNS_LABEL})),
+        at("spec.federation[].name", json!({"minLength": 1, "maxLength": 253, "pattern": DNS_SUBDOMAIN})),
     ];
     rules.extend(label_selector("spec.selector"));
     rules.push(at(

@@ -74,6 +74,8 @@ pub(super) fn ledger() -> Vec<Patch> {
         at(format!("{replacements}[].pod"), json!({"maxLength": 253})),
         at(format!("{replacements}[].uid"), json!({"maxLength": 128})),
         at(format!("{replacements}[].holder"), json!({"maxLength": HOLDER})),
+        at(format!("{replacements}[].deployment.name"), json!({"maxLength": 253})),
+        at(format!("{replacements}[].deployment.uid"), json!({"maxLength": 128})),
         at(format!("{entries}[].pod"), json!({"maxLength": 253})),
         at(format!("{entries}[].uid"), json!({"maxLength": 128})),
         at(format!("{entries}[].holder"), json!({"maxLength": HOLDER})),

@@ -168,6 +168,19 @@ pub struct Replacement {
     pub holder: String,
     /// When that was asked for last.
     pub time: Time,
+    /// The Deployment whose pod it is: with that it goes, when it has no other owner any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deployment: Option<DeploymentReference>,
+}
+
+/// A Deployment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeploymentReference {
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
 }
 
 /// A pod that was allowed to go or to change.

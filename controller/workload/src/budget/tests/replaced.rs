@@ -1,6 +1,8 @@
 //! Pods that go when another has come in their place.
 
-use berth_api::v1beta1::podunavailablebudget::{Ledger, PodUnavailableBudgetStatus, ProtectedOperation, Replacement};
+use berth_api::v1beta1::podunavailablebudget::{
+    DeploymentReference, Ledger, PodUnavailableBudgetStatus, ProtectedOperation, Replacement,
+};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
@@ -27,7 +29,7 @@ fn pod(owner: Option<(&str, &str)>, labels: &Value) -> Pod {
 fn asked(ago: i64) -> Replacement {
     let text = str::to_owned;
     let time = Time(now() - SignedDuration::from_secs(ago));
-    Replacement { pod: text("web"), uid: text("0123456789"), holder: text("admin"), time }
+    Replacement { pod: text("web"), uid: text("0123456789"), holder: text("admin"), time, deployment: None }
 }
 
 #[test]
@@ -43,20 +45,27 @@ fn each_workload_is_made_to_bring_another_pod_in_its_own_way_and_once() {
         (None, json!({"pod-template-hash": "released-01234567"}), 600, Some("DeletePod")),
         (clone_set, json!({}), 600, None),
     ] {
-        let done = step(&asked(ago), &pod(owner, &labels), now()).map(|step| json!(step).to_string());
+        let done = step(&asked(ago), &pod(owner, &labels), true, now()).map(|step| json!(step).to_string());
         assert_eq!(done.is_some(), expected.is_some(), "{owner:?} {labels} {ago}: {done:?}");
         let said = done.unwrap_or_default();
         assert!(said.contains(expected.unwrap_or_default()), "{owner:?} {labels} {ago}: {said}");
     }
     let other = Replacement { uid: "other".to_owned(), ..asked(0) };
-    assert_eq!(step(&other, &pod(clone_set, &json!({})), now()), None, "a pod of that name, and another");
+    assert_eq!(step(&other, &pod(clone_set, &json!({})), true, now()), None, "a pod of that name, and another");
 }
 
 #[test]
 fn a_replacement_is_waited_for_ten_minutes_after_it_was_asked_for_last() {
     let there = pod(None, &json!({"pod-template-hash": "released-01234567"}));
     assert!(is_released(&there.metadata) && is_open(&asked(599), Some(&there), now()));
-    assert!(!is_open(&asked(600), Some(&there), now()) && !is_open(&asked(0), None, now()));
+    assert!(is_open(&asked(6_000), Some(&there), now()), "nobody else knows of a pod that was let go");
+    assert_eq!(step(&asked(600), &there, false, now()), None, "it serves, and there is no surplus yet");
+    let held = pod(Some(("apps.kruise.io/v1beta1", "CloneSet")), &json!({}));
+    assert!(!is_open(&asked(600), Some(&held), now()) && !is_open(&asked(0), None, now()));
+    let deployment = Some(DeploymentReference { name: "web".to_owned(), uid: "d".to_owned() });
+    let of_set = pod(Some(("apps/v1", "ReplicaSet")), &json!({}));
+    let first = step(&Replacement { deployment, ..asked(0) }, &of_set, false, now()).unwrap();
+    assert!(json!(first.actions[0]).to_string().contains(r#""kind":"Deployment""#), "it goes with its Deployment");
     let owned = pod(Some(("apps/v1", "ReplicaSet")), &json!({"pod-template-hash": "released-01234567"}));
     assert!(!is_released(&owned.metadata), "its ReplicaSet has not let it go yet");
 }
@@ -79,10 +88,10 @@ fn the_room_that_a_replacement_makes_is_that_pods_alone() {
     let mut status = PodUnavailableBudgetStatus { ledger, ..PodUnavailableBudgetStatus::default() };
     set_numbers(&mut status, 1, 1, 1);
     assert_eq!(draw(&mut status, (&rules, 0), &request("a"), now()), Verdict::Refused(Refused::UsedUp));
-    assert!(ask_replacement(&mut status, &request("a"), now()));
-    assert!(!ask_replacement(&mut status, &request("a"), now()), "it is noted already");
+    assert!(ask_replacement(&mut status, &request("a"), None, now()));
+    assert!(!ask_replacement(&mut status, &request("a"), None, now()), "it is noted already");
     let later = now() + SignedDuration::from_secs(60);
-    assert!(ask_replacement(&mut status, &request("a"), later), "and again when a minute is over");
+    assert!(ask_replacement(&mut status, &request("a"), None, later), "and again when a minute is over");
     set_numbers(&mut status, 2, 1, 1);
     assert_eq!(draw(&mut status, (&rules, 0), &request("b"), now()), Verdict::Refused(Refused::UsedUp));
     assert_eq!(draw(&mut status, (&rules, 0), &request("a"), now()), Verdict::Drawn);

@@ -196,7 +196,9 @@ fn tally(group: &Group, scenario: &dyn Scenario, faults: &[Fault], undisturbed: 
     // write on.
     let mut by_lag: BTreeMap<(Lag, &str), bool> = BTreeMap::new();
     for fault in faults {
-        if let Fault::Lagging(_, lag, resource) = fault {
+        if let Fault::Lagging(_, lag, resource) = fault
+            && !scenario.unheeded().contains(resource)
+        {
             *by_lag.entry((*lag, resource)).or_default() |= is_effective(fault);
         }
     }

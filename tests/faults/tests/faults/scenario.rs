@@ -52,6 +52,11 @@ pub(crate) trait Scenario: Sync {
         1
     }
 
+    /// Resources that nothing is decided by after the first look, so that it makes no difference when they are seen late, or not at all.
+    fn unheeded(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// What compares `explain` with what the controller does: [`crate::explained::compare`], where that makes sense.
     fn explained(&self) -> Option<Comparison> {
         None

@@ -71,6 +71,11 @@ pub(crate) const SCENARIOS: &[&dyn Scenario] = &[
 ];
 
 impl Scenario for Daemon {
+    /// Pods that fail are all that happens: the set itself does not change.
+    fn unheeded(&self) -> &'static [&'static str] {
+        if matches!(self, Daemon::Failed) { &["daemonsets"] } else { &[] }
+    }
+
     fn name(&self) -> &'static str {
         match self {
             Daemon::Created => "daemon_created",

@@ -71,9 +71,13 @@ pub(crate) const SCENARIOS: &[&dyn Scenario] = &[
 ];
 
 impl Scenario for Daemon {
-    /// Pods that fail are all that happens: the set itself does not change.
+    /// Where pods fail, the set itself does not change; and nodes do not where a guard holds the update.
     fn unheeded(&self) -> &'static [&'static str] {
-        if matches!(self, Daemon::Failed) { &["daemonsets"] } else { &[] }
+        match self {
+            Daemon::Failed => &["daemonsets"],
+            Daemon::Guarded => &["nodes"],
+            _ => &[],
+        }
     }
 
     fn name(&self) -> &'static str {

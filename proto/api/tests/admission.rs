@@ -100,8 +100,12 @@ fn run(version: &str) -> Result<()> {
     // Stored as they are sent, so that no conversion is needed.
     let mut definitions = berth_api::crd::definitions()?;
     for definition in definitions.iter_mut().flat_map(|definition| definition.pointer_mut("/spec/versions")) {
-        for served in definition.as_array_mut().into_iter().flatten() {
-            served["storage"] = json!(served["name"] == version);
+        let versions = definition.as_array_mut().into_iter().flatten();
+        let mut versions: Vec<_> = versions.collect();
+        // One that is served in a single version is stored in that.
+        let has_others = versions.len() > 1;
+        for served in &mut versions {
+            served["storage"] = json!(!has_others || served["name"] == version);
         }
     }
     apply(&cluster, definitions.iter().cloned().map(without_rules))?;

@@ -1,6 +1,7 @@
 //! What a budget and those that it names have, and who uses it up, in words.
 
 use berth_workload::budget::count::Unknown;
+use berth_workload::budget::ledger::users;
 use berth_workload::budget::{Fault, Rules};
 use berth_workload::plan::Waiting;
 use jiff::Timestamp;
@@ -45,15 +46,6 @@ pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {
     if let Err(without) = &snapshot.keeps {
         lines.push(of_all(without.message(snapshot.budget.metadata.name.as_deref().unwrap_or_default())));
     }
-    let entries = next.ledger.iter().flat_map(|ledger| &ledger.entries);
-    lines.extend(entries.map(|entry| {
-        let (operation, holder, time) = (entry.operation.name(), &entry.holder, entry.time.0);
-        Waiting { pod: entry.pod.clone(), reason: format!("uses it up: {operation} by {holder} since {time}") }
-    }));
-    let replacements = next.ledger.iter().flat_map(|ledger| &ledger.replacements);
-    lines.extend(replacements.map(|one| {
-        let reason = format!("goes when another has come in its place: {} asked at {}", one.holder, one.time.0);
-        Waiting { pod: one.pod.clone(), reason }
-    }));
+    lines.extend(users(next.ledger.as_ref()));
     lines
 }

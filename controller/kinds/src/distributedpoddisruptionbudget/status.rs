@@ -6,6 +6,7 @@ use berth_api::v1alpha1::distributedpoddisruptionbudget::{
 };
 use berth_workload::budget::count::Unknown;
 use berth_workload::budget::federation::Whole;
+use berth_workload::budget::ledger::unless_only_its_view;
 use berth_workload::budget::{Fault, Rules};
 use berth_workload::condition::{condition, set, whole_seconds};
 use jiff::Timestamp;
@@ -41,7 +42,7 @@ pub fn status(snapshot: &Snapshot, now: Timestamp) -> DistributedPodDisruptionBu
         next.expected_pods = number(whole.expected);
     }
     set_conditions(snapshot, &mut next, &whole, now);
-    unless_only_its_time(next, snapshot.budget.status.as_ref())
+    unless_only_its_view(next, snapshot.budget.status.as_ref(), |status| &mut status.ledger)
 }
 
 fn number(number: usize) -> i32 {
@@ -142,21 +143,6 @@ fn set_conditions(snapshot: &Snapshot, next: &mut Status, whole: &Result<Whole, 
         Err(without) => condition(CHILD_PDB, false, without.reason(), without.message(name), now),
     };
     set(conditions, kept);
-}
-
-/// A newer view that shows the same is worth no write.
-fn unless_only_its_time(mut next: Status, old: Option<&Status>) -> Status {
-    let before = old.and_then(|old| old.ledger.as_ref()).map(|ledger| ledger.counted.clone());
-    if let (Some(old), Some(before), Some(ledger)) = (old, before, next.ledger.as_ref())
-        && before.is_empty() == ledger.counted.is_empty()
-    {
-        let mut same = next.clone();
-        same.ledger.get_or_insert_default().counted = before;
-        if same == *old {
-            next = same;
-        }
-    }
-    next
 }
 
 /// Whether a change of the status must not wait: fewer may go than somebody could believe, or nobody can go before it is written.

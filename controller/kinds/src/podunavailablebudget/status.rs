@@ -4,7 +4,7 @@ use berth_api::names::condition::{BLOCKED, CHILD_PDB, ENFORCED};
 use berth_api::v1beta1::podunavailablebudget::{Ledger, PodUnavailableBudgetStatus};
 use berth_workload::budget::child::Without;
 use berth_workload::budget::count::{Expected, Unknown};
-use berth_workload::budget::ledger::{name_pods, set_numbers};
+use berth_workload::budget::ledger::{name_pods, set_numbers, unless_only_its_view};
 use berth_workload::budget::{Fault, Rules};
 use berth_workload::condition::{condition, set};
 use jiff::Timestamp;
@@ -46,7 +46,7 @@ pub fn status(snapshot: &Snapshot, now: Timestamp) -> PodUnavailableBudgetStatus
             set(&mut next.conditions, condition(CHILD_PDB, true, "Kept", words, now));
         }
     }
-    unless_only_its_time(next, snapshot.budget.status.as_ref())
+    unless_only_its_view(next, snapshot.budget.status.as_ref(), |status| &mut status.ledger)
 }
 
 /// Whether its pods cannot be counted.
@@ -74,24 +74,6 @@ fn count(
     *chosen = selector.as_ref().map(ToString::to_string);
     set_numbers(next, available, *total, desired);
     Ok(())
-}
-
-/// A newer view that shows the same is worth no write.
-fn unless_only_its_time(
-    mut next: PodUnavailableBudgetStatus,
-    old: Option<&PodUnavailableBudgetStatus>,
-) -> PodUnavailableBudgetStatus {
-    let before = old.and_then(|old| old.ledger.as_ref()).map(|ledger| ledger.counted.clone());
-    if let (Some(old), Some(before), Some(ledger)) = (old, before, next.ledger.as_ref())
-        && before.is_empty() == ledger.counted.is_empty()
-    {
-        let mut same = next.clone();
-        same.ledger.get_or_insert_default().counted = before;
-        if same == *old {
-            next = same;
-        }
-    }
-    next
 }
 
 /// Whether a change of the status must not wait: fewer may go than somebody could believe, or nobody can go before it is written.

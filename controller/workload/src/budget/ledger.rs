@@ -2,13 +2,15 @@
 
 use berth_api::budget::{MOST_ENTRIES, MOST_REPLACEMENTS};
 use berth_api::v1beta1::podunavailablebudget::{
-    DeploymentReference, LedgerEntry, PodUnavailableBudgetStatus, ProtectedOperation, Replacement, UnhealthyPodPolicy,
+    DeploymentReference, Ledger, LedgerEntry, PodUnavailableBudgetStatus, ProtectedOperation, Replacement,
+    UnhealthyPodPolicy,
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::Rules;
 use crate::condition::whole_seconds;
+use crate::plan::Waiting;
 
 /// An entry that is asked for again by the same request is not written again; later it is another request, and the time counts anew.
 const SAME_REQUEST: SignedDuration = SignedDuration::from_secs(10);
@@ -192,6 +194,35 @@ pub fn stands(status: &PodUnavailableBudgetStatus, request: &Request) -> bool {
 /// Whether the numbers of a status speak of the budget as it is.
 pub fn is_counted(status: &PodUnavailableBudgetStatus, generation: i64) -> bool {
     status.observed_generation == generation && status.ledger.as_ref().is_some_and(|ledger| !ledger.counted.is_empty())
+}
+
+/// A status that is the same as before but for the view that it was counted by is worth no write: then as it was.
+pub fn unless_only_its_view<S: Clone + PartialEq>(
+    next: S,
+    old: Option<&S>,
+    ledger: impl Fn(&mut S) -> &mut Option<Ledger>,
+) -> S {
+    let Some(old) = old else { return next };
+    let (mut same, mut before) = (next.clone(), old.clone());
+    let (Some(now), Some(then)) = (ledger(&mut same), ledger(&mut before)) else { return next };
+    if now.counted.is_empty() != then.counted.is_empty() {
+        return next;
+    }
+    now.counted.clone_from(&then.counted);
+    if same == *old { same } else { next }
+}
+
+/// Who uses a budget up, and who waits for another pod, in words.
+pub fn users(ledger: Option<&Ledger>) -> Vec<Waiting> {
+    let used = ledger.iter().flat_map(|ledger| &ledger.entries).map(|entry| {
+        let (operation, holder, time) = (entry.operation.name(), &entry.holder, entry.time.0);
+        Waiting { pod: entry.pod.clone(), reason: format!("uses it up: {operation} by {holder} since {time}") }
+    });
+    let replaced = ledger.iter().flat_map(|ledger| &ledger.replacements).map(|one| {
+        let reason = format!("goes when another has come in its place: {} asked at {}", one.holder, one.time.0);
+        Waiting { pod: one.pod.clone(), reason }
+    });
+    used.chain(replaced).collect()
 }
 
 /// What the peer reads of a ledger: the names of the pods, by what befalls them.

@@ -17,7 +17,7 @@ use berth_workload::budget::federation::{Brings, Silence, Whole};
 use berth_workload::native_budget::NativeBudget;
 use berth_workload::plan::{Event, Plan};
 use berth_workload::resource::DISTRIBUTED_POD_DISRUPTION_BUDGETS;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 pub use explain::explain;
 pub use status::{is_urgent, status};
@@ -95,13 +95,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let uid = budget.metadata.uid.as_deref().unwrap_or_default();
     let ledger = budget.status.iter().flat_map(|status| &status.ledger).next();
     let has_surplus = budget.status.as_ref().is_some_and(|status| status.disruptions_allowed > 0);
-    let (steps, open) = snapshot.view.replacements(ledger.map_or(&[], |ledger| &ledger.replacements), has_surplus, now);
-    if !steps.is_empty() {
-        plan.add_stage("replace before", steps);
-    }
-    if !open.is_empty() {
-        plan.look_again_after(LOOK_AGAIN);
-    }
+    snapshot.view.replace_before(&mut plan, ledger, has_surplus, now);
     if let Some(step) = child::step(wanted, snapshot.child.as_deref(), uid) {
         plan.add_stage("native budget", vec![step]);
     }
@@ -110,5 +104,3 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
 
 /// The reason of an event and of a condition: nobody knows how many pods are expected.
 const UNCOUNTED: &str = "CalculateExpectedPodCountFailed";
-/// How long until pods are looked at again that go when another has come.
-const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(30);

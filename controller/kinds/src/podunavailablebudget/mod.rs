@@ -15,7 +15,7 @@ use berth_workload::budget::count::{Unknown, View};
 use berth_workload::native_budget::NativeBudget;
 use berth_workload::plan::{Event, Plan, Step};
 use berth_workload::resource::POD_UNAVAILABLE_BUDGETS;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 pub use explain::explain;
@@ -45,13 +45,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let budget = &*snapshot.budget;
     let ledger = budget.status.iter().flat_map(|status| &status.ledger).next();
     let has_surplus = budget.status.as_ref().is_some_and(|status| status.unavailable_allowed > 0);
-    let (steps, open) = snapshot.view.replacements(ledger.map_or(&[], |ledger| &ledger.replacements), has_surplus, now);
-    if !steps.is_empty() {
-        plan.add_stage("replace before", steps);
-    }
-    if !open.is_empty() {
-        plan.look_again_after(LOOK_AGAIN);
-    }
+    snapshot.view.replace_before(&mut plan, ledger, has_surplus, now);
     if let Some(step) = child(snapshot, &rules, now) {
         plan.add_stage("native budget", vec![step]);
     }
@@ -93,5 +87,3 @@ fn child(snapshot: &Snapshot, rules: &Rules, now: Timestamp) -> Option<Step> {
 const UNCOUNTED: &str = "CalculateExpectedPodCountFailed";
 /// The reason of an event and of a condition: there are no pods.
 const NO_PODS: &str = "NoPods";
-/// How long until pods are looked at again that go when another has come.
-const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(30);

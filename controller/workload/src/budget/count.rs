@@ -5,13 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::names::label::UNAVAILABLE_POD_PREFIX;
-use berth_api::v1beta1::podunavailablebudget::{LedgerEntry, ProtectedOperation, Replacement};
+use berth_api::v1beta1::podunavailablebudget::{Ledger, LedgerEntry, ProtectedOperation, Replacement};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Rules, surge};
-use crate::plan::Step;
+use crate::plan::{Plan, Step};
 use crate::pod::{Pod, availability};
 use crate::selector::Selector;
+
+/// How long until pods are looked at again that go when another has come.
+const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(30);
 
 /// What a count is made of: the pods as the leader has seen them.
 #[derive(Debug, Clone)]
@@ -86,6 +89,16 @@ impl View {
         let steps = replacements.iter().filter_map(|one| surge::step(one, pod(one)?, has_surplus, now)).collect();
         let open = replacements.iter().filter(|one| surge::is_open(one, pod(one), now)).cloned().collect();
         (steps, open)
+    }
+
+    /// Adds to a plan what makes workloads bring pods in place of those that are to go, as the ledger has them.
+    pub fn replace_before(&self, plan: &mut Plan, ledger: Option<&Ledger>, has_surplus: bool, now: Timestamp) {
+        let asked = ledger.map_or(&[][..], |ledger| &ledger.replacements);
+        let (steps, open) = self.replacements(asked, has_surplus, now);
+        plan.add_stage("replace before", steps);
+        if !open.is_empty() {
+            plan.look_again_after(LOOK_AGAIN);
+        }
     }
 
     /// How long until the next entry expires.

@@ -302,7 +302,11 @@ fn text(explained: &Explained) -> String {
     let mut lines = vec![workload.clone()];
     let word = |condition: &Value, field: &str| condition[field].as_str().unwrap_or_default().to_owned();
     lines.extend(blocked.as_ref().map(|c| format!("Blocked ({}): {}", word(c, "reason"), word(c, "message"))));
-    let now = if plan.is_idle() { "Now: nothing to do." } else { "Now:" };
+    let now = match (plan.is_idle(), blocked) {
+        (false, _) => "Now:",
+        (true, Some(_)) => "Now: nothing, as long as that is so.",
+        (true, None) => "Now: nothing to do.",
+    };
     lines.push(now.to_owned());
     for stage in &plan.stages {
         lines.push(format!("  {} ({})", stage.name, stage.steps.len()));

@@ -21,6 +21,8 @@ const CROSSED_LEAST: u64 = 50;
 const CROSSED_MOST: u64 = 700;
 /// As much of a hold's reason is told.
 const LONGEST_HOLD: usize = 256;
+/// As much of an annotation that has a wrong value.
+const LONGEST_ANNOTATION: usize = 32;
 
 /// What all budgets of a pod together say.
 enum Together {
@@ -74,10 +76,11 @@ impl PodBudgets {
     ) -> Result<Together, NotYet> {
         let mut drawn = Vec::new();
         for key in holding {
-            let is_federated = self.stored(key).is_some_and(|budget| !budget.federation().is_empty());
-            // Each try has an entry of its own: what is taken back must not be what another try stands on.
+            // It may name others by now, whatever the store has. Each try has an entry of its own: what is taken back must not be what
+            // another try stands on.
+            let may_federate = key.resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS;
             let request =
-                Request { grant: is_federated.then(|| format!("{:016x}", fastrand::u64(..))), ..request.clone() };
+                Request { grant: may_federate.then(|| format!("{:016x}", fastrand::u64(..))), ..request.clone() };
             match self.draw_one(key, pod, &request, is_dry_run).await? {
                 Ruling::Free => {}
                 Ruling::Drawn => drawn.push((key, request)),
@@ -90,7 +93,8 @@ impl PodBudgets {
                 Ruling::UsedUp(message) => {
                     self.take_back(drawn).await;
                     let is_eviction = request.operation == ProtectedOperation::Evict && !is_dry_run;
-                    let first = if is_eviction { self.replaced_first(pod, key, &request).await } else { None };
+                    let first =
+                        if is_eviction { self.replaced_first(pod, key, &request, &message).await } else { None };
                     return Ok(Together::Refused(first.unwrap_or(message)));
                 }
             }
@@ -115,8 +119,8 @@ impl PodBudgets {
         Ok(Together::Granted)
     }
 
-    /// Where the pod's workload wants pods replaced before they go: has that noted, and gives what is told.
-    async fn replaced_first(&self, pod: &Pod, key: &BudgetKey, request: &Request) -> Option<String> {
+    /// Where the pod's workload wants pods replaced before they go: has that noted, and gives what is told instead of the refusal.
+    async fn replaced_first(&self, pod: &Pod, key: &BudgetKey, request: &Request, message: &str) -> Option<String> {
         let first = |words: &str| {
             let budget = key.words();
             format!("replacement first: another pod {words} is to come, then this one may go ({budget}); try again")
@@ -126,10 +130,17 @@ impl PodBudgets {
         }
         let owner = pod.metadata.controller()?;
         let (kind, top) = self.expected.top_object(&pod.metadata.namespace, owner).await?;
-        if top.annotation(SURGE_ON_EVICTION) != Some("true") {
-            return None;
-        }
         let words = format!("{kind} {}", top.name);
+        match top.annotation(SURGE_ON_EVICTION)? {
+            "true" => {}
+            "false" => return None,
+            other => {
+                let other: String = other.chars().take(LONGEST_ANNOTATION).collect();
+                return Some(format!(
+                    "{message}; annotation {SURGE_ON_EVICTION} of {words} is {other:?}: set it to \"true\" to have another pod come first"
+                ));
+            }
+        }
         match &*kind {
             "CloneSet" | "Deployment" => {
                 let deployment = DeploymentReference { name: top.name.to_string(), uid: top.uid.to_string() };

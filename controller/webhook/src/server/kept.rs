@@ -1,11 +1,14 @@
-//! Which connections stay open between reviews of pods: a few of each caller and path.
+//! Which connections stay open between reviews of pods: none in quiet times, and a few of each caller and path in busy ones.
 //!
-//! A replica that stands still spoils each connection that a caller has kept, whenever that is used next: up to 90 seconds later, and
-//! one pod for each. So few are kept, as many as reviews are answered at once in busy times, for a new one costs a handshake. A server that closed them by itself would spoil one as well, for the caller may be sending already.
+//! A replica that stands still spoils each connection that a caller has kept, whenever that is used next: up to 90 seconds later, and one pod
+//! for each. Callers use the one first that they used last, so where reviews rarely overlap the others lie below for long. A new connection
+//! costs two milliseconds, which matters only where many pods are created. A server that closed connections between two requests would spoil one
+//! as well, for the caller may be sending already: so each is closed with an answer.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use berth_http::{Caller, Connection};
 
@@ -16,28 +19,63 @@ const PATHS: [&str; 5] = [DISRUPT_PATH, EVICT_PATH, GATE_PATH, INJECT_PATH, PIN_
 /// The most callers and paths that are remembered: callers are few apiservers.
 const MOST: usize = 256;
 /// How many connections are kept of each.
-const OF_EACH: usize = 4;
+const OF_EACH: usize = 3;
+/// So many reviews within a second are many: then reviews overlap all the time, and no connection lies unused.
+const MANY: u32 = 50;
+const SECOND: Duration = Duration::from_secs(1);
 
 /// The connections that stay open.
 #[derive(Default)]
-pub(super) struct Kept(Mutex<HashMap<(IpAddr, &'static str), Vec<Connection>>>);
+pub(super) struct Kept(Mutex<HashMap<(IpAddr, &'static str), Calls>>);
+
+/// The calls of one caller for one path.
+struct Calls {
+    kept: Vec<Connection>,
+    /// How many came since then, and how many in the second before.
+    since: Instant,
+    asked: u32,
+    asked_before: u32,
+}
+
+impl Calls {
+    fn new(now: Instant) -> Self {
+        Self { kept: Vec::new(), since: now, asked: 0, asked_before: 0 }
+    }
+
+    /// Counts one more; whether they are many.
+    fn are_many(&mut self, now: Instant) -> bool {
+        let age = now.saturating_duration_since(self.since);
+        if age >= SECOND {
+            self.asked_before = if age < 2 * SECOND { self.asked } else { 0 };
+            (self.since, self.asked) = (now, 0);
+        }
+        self.asked = self.asked.saturating_add(1);
+        self.asked.max(self.asked_before) >= MANY
+    }
+}
 
 impl Kept {
     /// Whether the connection that a request came by stays open when it is answered.
     pub(super) fn keeps(&self, caller: &Caller, path: &str) -> bool {
+        self.keeps_at(caller, path, Instant::now())
+    }
+
+    fn keeps_at(&self, caller: &Caller, path: &str, now: Instant) -> bool {
         let Some(path) = PATHS.into_iter().find(|known| path.starts_with(known)) else { return true };
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= MOST {
-            kept.retain(|_, connections| connections.iter().any(Connection::is_open));
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= MOST {
+            all.retain(|_, calls| calls.kept.iter().any(Connection::is_open));
         }
-        let of_caller = kept.entry((caller.peer(), path)).or_default();
-        if of_caller.iter().any(|connection| connection.is_of(caller)) {
+        let calls = all.entry((caller.peer(), path)).or_insert_with(|| Calls::new(now));
+        let are_many = calls.are_many(now);
+        let is_kept = calls.kept.iter().any(|connection| connection.is_of(caller));
+        if is_kept && are_many {
             return true;
         }
-        of_caller.retain(Connection::is_open);
-        let has_room = of_caller.len() < OF_EACH;
+        calls.kept.retain(|connection| connection.is_open() && !connection.is_of(caller));
+        let has_room = are_many && calls.kept.len() < OF_EACH;
         if has_room {
-            of_caller.push(Connection::of(caller));
+            calls.kept.push(Connection::of(caller));
         }
         has_room
     }
@@ -47,20 +85,44 @@ impl Kept {
 mod tests {
     use super::*;
 
+    fn peer(last: u8) -> Caller {
+        Caller::detached(IpAddr::from([127, 0, 0, last]))
+    }
+
     #[test]
-    fn a_few_connections_of_each_caller_and_path_stay_open() {
-        let peer = |last: u8| Caller::detached(IpAddr::from([127, 0, 0, last]));
+    fn in_busy_times_a_few_connections_of_each_caller_and_path_stay_open() {
+        let now = Instant::now();
         let mut few: Vec<_> = (0..OF_EACH).map(|_| peer(1)).collect();
         let (more, other) = (peer(1), peer(2));
         let kept = Kept::default();
+        let keeps = |caller: &Caller, path: &str| kept.keeps_at(caller, path, now);
         let secret = format!("{DISRUPT_PATH}/secret");
+        for _ in 0..MANY {
+            for (caller, path) in [(&more, INJECT_PATH), (&other, INJECT_PATH), (&more, &*secret)] {
+                keeps(caller, path);
+            }
+        }
+        let kept_by_then = [&more, &other].map(|caller| keeps(caller, INJECT_PATH));
+        assert_eq!(kept_by_then, [true, true], "each caller");
+        assert!(keeps(&more, &secret), "another path");
+        drop(more);
         for _ in 0..2 {
-            assert!(few.iter().all(|one| kept.keeps(one, INJECT_PATH)) && !kept.keeps(&more, INJECT_PATH));
-            assert!(kept.keeps(&other, INJECT_PATH), "another caller");
-            assert!(kept.keeps(&more, &secret), "another path");
-            assert!(kept.keeps(&more, "/convert"), "pods do not wait for it");
+            assert!(few.iter().all(|one| keeps(one, INJECT_PATH)) && !keeps(&peer(1), INJECT_PATH));
         }
         few.pop();
-        assert!(kept.keeps(&more, INJECT_PATH), "one of them is closed");
+        assert!(keeps(&peer(1), INJECT_PATH), "one of them is closed");
+    }
+
+    #[test]
+    fn in_quiet_times_no_connection_stays_open() {
+        let (start, kept, one) = (Instant::now(), Kept::default(), peer(1));
+        let at = |millis: u64| start + Duration::from_millis(millis);
+        for millis in (0..5_000).step_by(25) {
+            assert!(!kept.keeps_at(&one, INJECT_PATH, at(millis)), "40 in a second");
+        }
+        assert!(kept.keeps_at(&one, "/convert", at(5_000)), "pods do not wait for it");
+        let busy = (5_000..7_000).step_by(10).map(|millis| kept.keeps_at(&one, INJECT_PATH, at(millis)));
+        assert_eq!(busy.filter(|keeps| !keeps).count(), MANY as usize - 1, "100 in a second");
+        assert!(!kept.keeps_at(&one, INJECT_PATH, at(9_100)), "one after two seconds without any");
     }
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use berth_api::name::Namespace;
 use berth_api::names::condition;
+use berth_api::v1alpha1::DistributedPodDisruptionBudget;
+use berth_api::v1alpha1::distributedpoddisruptionbudget::Member;
 use berth_controller::flags::{Explain, ExplainKind, Output};
 use berth_kinds::broadcastjob::{decide as decide_broadcast_job, status as broadcast_job_status};
 use berth_kinds::cloneset::{decide as decide_clone_set, status as clone_set_status};
@@ -13,7 +15,7 @@ use berth_kinds::containerrecreaterequest::{
 };
 use berth_kinds::daemonset::{decide as decide_daemon_set, status as daemon_set_status};
 use berth_kinds::distributedpoddisruptionbudget::{
-    decide as decide_distributed_pod_disruption_budget, status as distributed_pod_disruption_budget_status,
+    Other, decide as decide_distributed_pod_disruption_budget, status as distributed_pod_disruption_budget_status,
 };
 use berth_kinds::persistentpodstate::{
     Pinning, decide as decide_persistent_pod_state, explain as explain_persistent_pod_state,
@@ -26,6 +28,7 @@ use berth_kinds::statefulset::{decide as decide_stateful_set, status as stateful
 use berth_runtime::Key;
 use berth_runtime::metrics::Metrics;
 use berth_runtime::object::NODES;
+use berth_workload::budget::federation::{Brings, Silence};
 use berth_workload::gates::Gates;
 use berth_workload::inplace::resize::Ability;
 use berth_workload::plan::{Outcome, Plan, Step};
@@ -54,7 +57,7 @@ pub(crate) async fn explain(
     config: kube::Config,
     gates: Gates,
     pinning: &PodPinning,
-    (own_namespace, protected): (&str, &str),
+    (own_namespace, protected, cluster_name): (&str, &str, &str),
 ) -> anyhow::Result<()> {
     let explained = match explain.kind {
         // It is in no namespace, and its pods are in any.
@@ -64,7 +67,7 @@ pub(crate) async fn explain(
     let client = berth_runtime::client::connect(config, Metrics::new(|_| {}))?;
     let resize = resize::ability(&client, gates).await.context("cannot ask whether the cluster resizes pods")?;
     let namespaces = Namespaces { own: own_namespace.to_owned(), explained };
-    let look = Look { client, namespaces, protected, name: &explain.name, gates, resize };
+    let look = Look { client, namespaces, protected, cluster_name, name: &explain.name, gates, resize };
     let explained = match explain.kind {
         ExplainKind::Broadcastjob => look.at_broadcast_job().await?,
         ExplainKind::Cloneset => look.at_clone_set().await?,
@@ -89,6 +92,8 @@ struct Look<'a> {
     namespaces: Namespaces,
     /// Namespaces whose pods get nothing from SidecarSets.
     protected: &'a str,
+    /// What other clusters call this one.
+    cluster_name: &'a str,
     name: &'a str,
     gates: Gates,
     resize: Ability,
@@ -217,7 +222,7 @@ impl Look<'_> {
         let Some(budget) = reads.budgets.get(&self.namespaces.explained, self.name) else {
             return self.is_missing("PodUnavailableBudget");
         };
-        let budgets = PodBudgets::only_read(self.client.clone(), self.gates);
+        let budgets = PodBudgets::only_read(self.client.clone(), self.gates, self.cluster_name);
         let Ok(mut snapshot) = reads.observe(&budgets, &budget).await else {
             bail!("the apiserver does not say how many pods are expected: try again")
         };
@@ -239,7 +244,7 @@ impl Look<'_> {
         let Some(budget) = reads.budgets.get(&self.namespaces.explained, self.name) else {
             return self.is_missing("DistributedPodDisruptionBudget");
         };
-        let budgets = PodBudgets::only_read(self.client.clone(), self.gates);
+        let budgets = PodBudgets::only_read(self.client.clone(), self.gates, self.cluster_name);
         budgets.look_at(&reads);
         let Ok(mut snapshot) = reads.observe(&budgets, &budget).await else {
             bail!("the apiserver does not say how many pods are expected: try again")
@@ -248,8 +253,11 @@ impl Look<'_> {
         let Ok(others) = budgets.others_of(&budget.0).await else {
             bail!("the apiserver does not say what the budgets of spec.federation have: try again")
         };
-        for (other, brings) in snapshot.others.iter_mut().zip(others) {
+        for ((other, brings), member) in snapshot.others.iter_mut().zip(others).zip(&budget.0.spec.federation) {
             other.brings = brings;
+            if budgets.clusters().has(member) {
+                *other = told_of(&budget.0, member);
+            }
         }
         let conditions = budget.0.status.iter().flat_map(|status| &status.conditions);
         let told = conditions.into_iter().find(|told| told.type_ == condition::ENFORCED && told.status == "False");
@@ -280,6 +288,19 @@ impl Look<'_> {
         let group = berth_api::kinds::named(kind).map_or(berth_api::names::GROUP, |kind| kind.group);
         bail!("there is no {kind} {name:?} in namespace {namespace:?}; see `kubectl get {plural}s.{group} -A`")
     }
+}
+
+/// What the running controller has read in another cluster, and told.
+fn told_of(budget: &DistributedPodDisruptionBudget, member: &Member) -> Other {
+    let told = budget.status.iter().flat_map(|status| &status.federated_statuses).find(|told| told.is_of(member));
+    let number = |number: i32| usize::try_from(number).unwrap_or(0);
+    let brings = match told {
+        None => Err(Silence::of("was not asked yet")),
+        Some(told) if told.reachable => Ok(Brings { healthy: number(told.healthy), expected: number(told.expected) }),
+        Some(told) => Err(Silence { why: told.message.clone(), keeps: number(told.healthy) }),
+    };
+    let kind = told.and_then(|told| serde_json::from_value(json!(told.kind)).ok());
+    Other { kind, brings, shared: 0, last_read: None }
 }
 
 /// The condition `Blocked` is looked for in the status as it would be written, then in the one that was.

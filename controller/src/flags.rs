@@ -1,6 +1,7 @@
 //! The command line.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use berth_api::name::{InvalidName, Name, Namespace};
@@ -192,6 +193,12 @@ pub struct Run {
     /// May a pod with a PodUnavailableBudget be deleted or evicted while no replica answers?
     #[arg(long, env = "BUDGETS_FAIL_OPEN", default_value_t = false, action = clap::ArgAction::Set)]
     pub budgets_fail_open: bool,
+    /// What other clusters call this one. Budgets that name it mean this cluster.
+    #[arg(long, env = "CLUSTER_NAME", default_value = "")]
+    pub cluster_name: String,
+    /// A kubeconfig whose contexts are the other clusters, of which budgets are read.
+    #[arg(long, env = "CLUSTERS_KUBECONFIG")]
+    pub clusters_kubeconfig: Option<PathBuf>,
     /// The pod that the controller runs in: its name.
     #[arg(long, env = "POD_NAME", hide = true)]
     pub pod_name: Option<String>,

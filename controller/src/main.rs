@@ -2,6 +2,7 @@
 
 mod acting;
 mod change;
+mod clusters;
 mod controllers;
 mod custom_workloads;
 mod expected_pods;
@@ -54,7 +55,8 @@ fn main() -> anyhow::Result<()> {
         match &cli.command {
             Some(Command::Explain(explain)) => {
                 let pinning = PodPinning::new(cli.run.pod_pinning, cli.run.pod_pinning_fail_closed, Arc::default());
-                let namespaces = (cli.run.namespace.as_str(), cli.run.protected_namespaces.as_str());
+                let run = &cli.run;
+                let namespaces = (&*run.namespace, &*run.protected_namespaces, &*run.cluster_name);
                 explain::explain(explain, config, gates, &pinning, namespaces).await
             }
             None => {

@@ -25,6 +25,7 @@ use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::acting::Acting;
+use crate::clusters::{self, Answering, Clusters};
 use crate::controllers::{self, Starter};
 use crate::injection::Injection;
 use crate::kinds::Kinds;
@@ -54,7 +55,7 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     let expectations = Expectations::new(DOUBT);
     let (validity, reviews) = (berth_webhook::Validity::default(), berth_webhook::ReviewMetrics::default());
     let (sidecar_pods, refusals) = (SidecarSetPods::default(), Refusals::default());
-    let refused_deletions = RefusedDeletions::default();
+    let (refused_deletions, answering) = (RefusedDeletions::default(), Answering::default());
     let metrics = Metrics::new(|registry| {
         expectations.register(registry);
         sidecar_pods.register(registry);
@@ -62,8 +63,10 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
         validity.register(registry);
         reviews.register(registry);
         refused_deletions.register(registry);
+        answering.register(registry);
     });
     let client = client::connect(config, metrics.clone())?;
+    let clusters = Clusters::new(other_clusters(flags), metrics.clone(), answering);
     let asks = Arc::<PodAsks>::default();
     let pod_pinning = PodPinning::new(flags.pod_pinning, flags.pod_pinning_fail_closed, asks.clone());
     let injection = Injection::new(asks.clone(), gates, &flags.namespace, &flags.protected_namespaces);
@@ -71,7 +74,7 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
         asks.ask(Arc::new(AllGated(injection.protected().clone())));
     }
     let pod_budgets = PodBudgets::new(
-        client.clone(),
+        (client.clone(), clusters.clone()),
         asks.clone(),
         gates,
         injection.protected().clone(),
@@ -135,6 +138,8 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
         drivers: TaskTracker::new(),
     };
     starter.start_all();
+    let (named, stop_reads) = (acting.pod_budgets.clone(), stop.clone());
+    tasks.spawn("reads of other clusters", async move { clusters.follow(|| named.named(), stop_reads).await });
     tasks.spawn("entries of the pod webhook", asks.keep(leadership.clone(), stop.clone()));
     let follow = Follow {
         client: &client,
@@ -189,6 +194,16 @@ fn identity(flags: &Run) -> String {
     let name = flags.pod_name.clone().or_else(|| std::env::var("HOSTNAME").ok());
     let life = RandomState::new().build_hasher().finish();
     format!("{}_{life:016x}", name.unwrap_or_else(|| "berth-controller".to_owned()))
+}
+
+/// Where the other clusters are found. Their controllers hold a Lease of the same name.
+fn other_clusters(flags: &Run) -> clusters::Settings {
+    let namespace = flags.leader_elect_namespace.as_ref().unwrap_or(&flags.namespace);
+    clusters::Settings {
+        own: flags.cluster_name.clone(),
+        kubeconfig: flags.clusters_kubeconfig.clone(),
+        lease: format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{}", flags.leader_elect_name),
+    }
 }
 
 fn webhook_config(flags: &Run, gates: Gates) -> berth_webhook::Config {

@@ -1,10 +1,11 @@
 //! The DistributedPodDisruptionBudget controller: counts the budget's own pods, settles what was granted, and keeps the native budget
 //! that tells of it. Who grants is [`crate::pod_budgets`], on every replica.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use berth_api::names::finalizer::BUDGET_FLOOR;
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1alpha1::distributedpoddisruptionbudget::{Member, MemberKind};
 use berth_api::v1beta1::PodUnavailableBudget;
@@ -16,19 +17,22 @@ use berth_runtime::queue::Queue;
 use berth_runtime::store::pods;
 use berth_runtime::{Change, Index, Key, Object, Resource, Store};
 use berth_workload::budget::count::Unknown;
-use berth_workload::budget::federation::Brings;
+use berth_workload::budget::federation::{Brings, Silence};
 use berth_workload::native_budget::NativeBudget;
 use berth_workload::node::Node;
 use berth_workload::pod::Pod;
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use tokio::time::Instant;
 
 use crate::acting::{Acting, next};
 use crate::change::each;
+use crate::clusters::Known;
 use crate::controllers::Controller;
 use crate::expected_pods::Uncounted;
 use crate::paced::{Paced, at_latest};
 use crate::pod_budgets::views::Views;
-use crate::pod_budgets::{Budget, MISSING, PodBudgets, native_budgets};
+use crate::pod_budgets::{Budget, ITSELF, MISSING, PodBudgets, native_budgets};
 use crate::reads::{Read, Reader};
 use crate::watched::{CustomResource, Watched};
 
@@ -41,6 +45,9 @@ const UNKNOWN: Duration = Duration::from_secs(5);
 /// How long until workloads are asked again how many pods they want, where nothing else tells.
 const ASKED_AGAIN: Duration = Duration::from_secs(300);
 
+/// The most budgets whose generation is remembered. Who is forgotten keeps a lowered floor for longer.
+const MOST_GENERATIONS: usize = 10_000;
+
 /// What a count is made of.
 pub(crate) struct Reads {
     pub(crate) budgets: Arc<Store<Watched<DistributedPodDisruptionBudget>>>,
@@ -50,6 +57,8 @@ pub(crate) struct Reads {
     pub(crate) nodes: Arc<Store<Watched<Node>>>,
     paced: Paced,
     views: Views,
+    /// By uid: the newest generation, and since when it is known here.
+    generations: Mutex<BTreeMap<String, (i64, Instant)>>,
 }
 
 impl CustomResource for DistributedPodDisruptionBudget {
@@ -75,12 +84,19 @@ impl Controller for Reads {
             nodes: reader.read(),
             paced: Paced::default(),
             views: Views::default(),
+            generations: Mutex::default(),
         }
     }
 
     /// Wakes a budget when it changes, one of those that it names, one that may hold the same pods, one of its pods, or of their nodes.
     fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
         acting.pod_budgets.follow_distributed(self);
+        let (to, all) = (queue.clone(), Arc::downgrade(&self.budgets));
+        acting.pod_budgets.clusters().on_change(Box::new(move |member| {
+            let all = all.upgrade().map(|all| all.all()).unwrap_or_default();
+            let naming = all.iter().filter(|budget| budget.0.spec.federation.contains(member));
+            naming.for_each(|budget| to.add(Key::of(&**budget)));
+        }));
         let (to, on, all) = (queue.clone(), acting.clone(), self.budgets.clone());
         self.budgets.on_change(move |change| {
             if let Change::Deleted { old } = change {
@@ -116,7 +132,11 @@ impl Controller for Reads {
 
     /// One count of one budget.
     async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
-        let Some(budget) = self.budgets.get(&key.namespace, &key.name).filter(|budget| !budget.terminating()) else {
+        let is_kept = |budget: &Watched<DistributedPodDisruptionBudget>| {
+            let mut finalizers = budget.0.metadata.finalizers.iter().flatten();
+            !budget.terminating() || finalizers.any(|name| name == BUDGET_FLOOR)
+        };
+        let Some(budget) = self.budgets.get(&key.namespace, &key.name).filter(|budget| is_kept(budget)) else {
             self.views.forget(&key);
             return Next::Done;
         };
@@ -173,7 +193,8 @@ impl Reads {
             looks.view(budgets.client(), Key::of(budget), (all, |pod: &Pod| holds.selects(&pod.metadata)), expected);
         let view = view.await;
         let mut counted: BTreeSet<String> = view.pods.iter().map(|pod| pod.metadata.uid.to_string()).collect();
-        let others = budget.0.spec.federation.iter().map(|member| self.other(budgets, member, &mut counted)).collect();
+        let others = budget.0.spec.federation.iter();
+        let others = others.map(|member| self.other(budgets, &of_either, member, &mut counted)).collect();
         let natives = self.natives.by_index(&native_budgets::BY_NAMESPACE, namespace);
         let uid = budget.uid();
         Ok(Snapshot {
@@ -183,12 +204,35 @@ impl Reads {
             others,
             child: self.natives.get(namespace, budget.name()).map(|native| native.0.clone()),
             keeps: budgets.keeps(&of_either, uid, &natives),
+            seen_for: self.seen_for(&budget.0.metadata),
         })
     }
 
+    /// How long this process has known this generation of a budget. Another one in between, also by another leader, begins anew.
+    fn seen_for(&self, metadata: &ObjectMeta) -> Duration {
+        let (uid, generation) = (metadata.uid.clone().unwrap_or_default(), metadata.generation.unwrap_or_default());
+        let mut known = self.generations.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() > MOST_GENERATIONS {
+            known.clear();
+        }
+        let since = known.entry(uid).or_insert_with(|| (generation, Instant::now()));
+        if since.0 != generation {
+            *since = (generation, Instant::now());
+        }
+        since.1.elapsed()
+    }
+
     /// What a budget of federation brings, without pods that are counted already.
-    fn other(&self, budgets: &PodBudgets, member: &Member, counted: &mut BTreeSet<String>) -> Other {
-        let Member { namespace, name, kind } = member;
+    fn other(&self, budgets: &PodBudgets, budget: &Budget, member: &Member, counted: &mut BTreeSet<String>) -> Other {
+        let silent = |why| Other { kind: None, brings: Err(Silence::of(why)), shared: 0, last_read: None };
+        if budgets.clusters().has(member) {
+            let Known { kind, brings, last_read } = budgets.clusters().last(member);
+            return Other { kind, brings, shared: 0, last_read };
+        }
+        if budget.is_named_by(member) {
+            return silent(ITSELF);
+        }
+        let Member { namespace, name, kind, .. } = member;
         let of = |wanted: MemberKind| kind.is_none_or(|kind| kind == wanted);
         let native = || self.natives.get(namespace, name).filter(|_| of(MemberKind::PodDisruptionBudget));
         let distributed = self.budgets.get(namespace, name).filter(|_| of(MemberKind::DistributedPodDisruptionBudget));
@@ -206,12 +250,12 @@ impl Reads {
             let kind = MemberKind::PodDisruptionBudget;
             (Some(kind), Brings::of_native(&native.0), Box::new(move |pod| native.0.selects(&pod.metadata)))
         } else {
-            return Other { kind: None, brings: Err(MISSING.to_owned()), shared: 0 };
+            return silent(MISSING);
         };
         let pods = self.pods.by_index(&pods::BY_NAMESPACE, namespace);
         let uids = pods.iter().filter(|pod| mine(pod)).map(|pod| pod.metadata.uid.to_string());
         let shared = uids.filter(|uid| !counted.insert(uid.clone())).count();
-        Other { kind, brings: brings.map(|brings| brings.without(shared)), shared }
+        Other { kind, brings: brings.map(|brings| brings.without(shared)), shared, last_read: None }
     }
 }
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
-use berth_api::v1alpha1::distributedpoddisruptionbudget::Member;
+use berth_api::v1alpha1::distributedpoddisruptionbudget::{Member, MemberKind};
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::PodUnavailableBudgetStatus;
 use berth_runtime::{Key, Resource};
-use berth_workload::budget::{Fault, Rules};
+use berth_workload::budget::{Fault, Rules, floor};
 use berth_workload::merge_patch::merge_patch;
 use berth_workload::pod::Metadata;
 use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS};
@@ -79,10 +79,31 @@ impl Budget {
     pub(super) fn shared(&self) -> Vec<usize> {
         let Self::Distributed(budget) = self else { return Vec::new() };
         let told = budget.status.as_ref().map_or(&[][..], |status| &status.federated_statuses);
-        let of =
-            |member: &Member| told.iter().find(|told| told.namespace == member.namespace && told.name == member.name);
+        let of = |member: &Member| told.iter().find(|told| told.is_of(member));
         let number = |member: &Member| of(member).and_then(|told| usize::try_from(told.shared).ok()).unwrap_or(0);
         budget.spec.federation.iter().map(number).collect()
+    }
+
+    /// How many own pods never go, whatever the others have.
+    pub(super) fn floor(&self) -> usize {
+        match self {
+            Self::Unavailable(_) => 0,
+            Self::Distributed(budget) => floor::binding(budget),
+        }
+    }
+
+    /// Whether somebody of this cluster who names that one names this budget.
+    pub(crate) fn is_named_by(&self, member: &Member) -> bool {
+        let ObjectMeta { namespace, name, .. } = self.metadata();
+        let is_kind = member.kind.is_none_or(|kind| kind == MemberKind::DistributedPodDisruptionBudget);
+        let is_it = namespace.as_ref() == Some(&member.namespace) && name.as_ref() == Some(&member.name);
+        is_it && is_kind && matches!(self, Self::Distributed(_))
+    }
+
+    /// Whether it holds no pod any more. A floor binds on after the budget was deleted, until nobody counts on it.
+    pub(super) fn is_over(&self) -> bool {
+        let is_kept = matches!(self, Self::Distributed(budget) if budget.status.as_ref().is_some_and(|status| status.floor.is_some()));
+        self.metadata().deletion_timestamp.is_some() && !is_kept
     }
 
     /// The budget's own pods and its ledger, in the form that is decided on. How many own pods must stay depends on others.

@@ -18,7 +18,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use tokio::sync::oneshot;
 
-use super::{Budget, BudgetKey, Holds, PodBudgets, UNREAD, others};
+use super::{Budget, BudgetKey, Holds, PodBudgets, UNREAD};
 
 /// What a budget says to one request.
 #[derive(Debug, Clone, PartialEq)]
@@ -129,7 +129,7 @@ impl PodBudgets {
                 },
             };
             let holds = self.holds(&budget);
-            let others = others::read(&self.client, budget.federation(), &budget.shared()).await?;
+            let others = self.others(&budget).await?;
             let judged = judged(key, &budget, &holds, requests, (total, &others));
             let is_refused = judged.rulings.iter().any(Ruling::is_refusal);
             if is_refused && !is_live {
@@ -155,12 +155,16 @@ impl PodBudgets {
     /// not be. Whoever drew from one of them meanwhile is seen, or sees this.
     pub(super) async fn confirm(&self, key: &BudgetKey, request: &Request) -> Result<Option<String>, NotYet> {
         let Some(budget) = self.read(key).await? else { return Ok(None) };
-        let others = others::read(&self.client, budget.federation(), &budget.shared()).await?;
+        let others = self.others(&budget).await?;
         let account = budget.account();
         let holds = self.holds(&budget);
         let own = usize::try_from(account.current_available).unwrap_or(0);
         let expected = usize::try_from(account.total_replicas).unwrap_or(0);
-        let whole = holds.rules.as_ref().ok().and_then(|rules| Whole::of(&rules.amount, expected, &others).ok());
+        let whole = holds
+            .rules
+            .as_ref()
+            .ok()
+            .and_then(|rules| Whole::of(&rules.amount, (expected, budget.floor()), &others).ok());
         // One that was not healthy takes nothing.
         let is_enough = !request.is_available || whole.is_some_and(|whole| own >= whole.left_to_own());
         if is_enough && stands(&account, request) {
@@ -288,7 +292,7 @@ fn judged(
     match budget {
         Budget::Distributed(_) => {
             let expected = total.unwrap_or_else(|| number(account.total_replicas));
-            match Whole::of(&rules.amount, expected, others) {
+            match Whole::of(&rules.amount, (expected, budget.floor()), others) {
                 Ok(found) => {
                     set_numbers(&mut account, available, expected, found.left_to_own());
                     whole = Some(found);
@@ -332,7 +336,7 @@ fn judged(
 fn numbers(status: &PodUnavailableBudgetStatus, whole: Option<Whole>) -> String {
     let PodUnavailableBudgetStatus { current_available, desired_available, total_replicas, .. } = status;
     match whole {
-        Some(Whole { others, expected, desired }) => {
+        Some(Whole { others, expected, desired, .. }) => {
             let all = usize::try_from(*current_available).unwrap_or(0) + others;
             let of_others = if others > 0 { format!(", {others} of them of other budgets,") } else { String::new() };
             format!("{all} of {expected} are available{of_others} and {desired}")
@@ -369,8 +373,15 @@ fn refusal(
                 users.push(format!("{} more", entries.len() - NAMED));
             }
             let used = if users.is_empty() { String::new() } else { format!("; used up by {}", users.join(", ")) };
+            let own = usize::try_from(status.current_available).unwrap_or(0);
+            let kept = whole.map_or(0, |whole| whole.floor);
+            let kept = if kept >= own.max(1) {
+                format!(", and {kept} of its own never go (spec.floor)")
+            } else {
+                String::new()
+            };
             format!(
-                "{name} allows no more pods to go: {} must be ({}){used}; try again when more are available, or change its spec",
+                "{name} allows no more pods to go: {} must be ({}){kept}{used}; try again when more are available, or change its spec",
                 numbers(status, whole),
                 rules.amount.words()
             )

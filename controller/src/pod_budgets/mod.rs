@@ -17,13 +17,14 @@ use std::time::Duration;
 
 use berth_api::names::annotation::MIRROR_POD;
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
-use berth_api::v1alpha1::distributedpoddisruptionbudget::UnhealthyPodEvictionPolicy;
+use berth_api::v1alpha1::distributedpoddisruptionbudget::{Member, UnhealthyPodEvictionPolicy};
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::{ProtectedOperation, UnhealthyPodPolicy};
 
 use berth_runtime::client::{self, Failed};
 use berth_runtime::events::Recorder;
 use berth_runtime::executor::Owner;
+use berth_runtime::metrics::Metrics;
 use berth_runtime::store::pods;
 use berth_runtime::{Object, Store};
 use berth_webhook::pods::{Asks, Budgets, Change, Disruption, Disruptions, NotYet};
@@ -42,6 +43,7 @@ use futures::future::{BoxFuture, join_all};
 use kube::Client;
 use tokio::time::Instant;
 
+use crate::clusters::{self, Clusters};
 use crate::controllers::{distributedpoddisruptionbudget, podunavailablebudget};
 use crate::expected_pods::{ExpectedPods, Uncounted};
 use crate::pod_asks::{Asking, PodAsks};
@@ -49,7 +51,7 @@ use crate::watched::Watched;
 pub(crate) use budget::{Budget, BudgetKey, Holds};
 use line::Lines;
 use native_budgets::RefusedNatively;
-pub(crate) use others::MISSING;
+pub(crate) use others::{Found, ITSELF, MISSING, find};
 use refusals::Refusals;
 use wish::{ids, operation, replaced, request};
 
@@ -69,6 +71,7 @@ pub(crate) struct PodBudgets {
     /// Itself, for what goes on when nobody waits for it any more.
     this: Weak<Self>,
     client: Client,
+    clusters: Arc<Clusters>,
     asks: Arc<PodAsks>,
     gates: Gates,
     /// Namespaces whose pods nobody is asked about.
@@ -102,7 +105,7 @@ type Version = Option<String>;
 
 impl PodBudgets {
     pub(crate) fn new(
-        client: Client,
+        (client, clusters): (Client, Arc<Clusters>),
         asks: Arc<PodAsks>,
         gates: Gates,
         protected: BTreeSet<String>,
@@ -115,6 +118,7 @@ impl PodBudgets {
         Arc::new_cyclic(|this| Self {
             this: this.clone(),
             client,
+            clusters,
             asks,
             gates,
             protected,
@@ -133,8 +137,10 @@ impl PodBudgets {
     }
 
     /// For whoever explains budgets, and draws from none.
-    pub(crate) fn only_read(client: Client, gates: Gates) -> Arc<Self> {
-        Self::new(client, Arc::default(), gates, BTreeSet::new(), (false, ""), Refusals::default())
+    pub(crate) fn only_read(client: Client, gates: Gates, cluster_name: &str) -> Arc<Self> {
+        let settings = clusters::Settings { own: cluster_name.to_owned(), ..clusters::Settings::default() };
+        let clusters = Clusters::new(settings, Metrics::new(|_| {}), clusters::Answering::default());
+        Self::new((client, clusters), Arc::default(), gates, BTreeSet::new(), (false, ""), Refusals::default())
     }
 
     /// Budgets of the peer's kind; to be called once.
@@ -168,8 +174,7 @@ impl PodBudgets {
         &self,
         budget: &Arc<DistributedPodDisruptionBudget>,
     ) -> Result<Vec<Result<Brings, Silence>>, NotYet> {
-        let budget = Budget::Distributed(budget.clone());
-        others::read(&self.client, budget.federation(), &budget.shared()).await
+        self.others(&Budget::Distributed(budget.clone())).await
     }
 
     fn follow(self: &Arc<Self>, pods: &Arc<Store<Pod>>, nodes: &Arc<Store<Watched<Node>>>) {
@@ -190,7 +195,7 @@ impl PodBudgets {
         unavailable.is_some_and(|store| !store.is_empty()) || distributed.is_some_and(|store| !store.is_empty())
     }
 
-    /// The budgets of a namespace that are not being deleted.
+    /// The budgets of a namespace that hold pods.
     pub(crate) fn in_namespace(&self, namespace: &str) -> Vec<Budget> {
         let unavailable =
             self.unavailable.get().map(|store| store.by_index(&podunavailablebudget::BY_NAMESPACE, namespace));
@@ -198,10 +203,9 @@ impl PodBudgets {
             .distributed
             .get()
             .map(|store| store.by_index(&distributedpoddisruptionbudget::BY_NAMESPACE, namespace));
-        let unavailable = unavailable.into_iter().flatten().filter(|budget| !budget.terminating());
-        let distributed = distributed.into_iter().flatten().filter(|budget| !budget.terminating());
-        let unavailable = unavailable.map(|budget| Budget::Unavailable(budget.0.clone()));
-        unavailable.chain(distributed.map(|budget| Budget::Distributed(budget.0.clone()))).collect()
+        let unavailable = unavailable.into_iter().flatten().map(|budget| Budget::Unavailable(budget.0.clone()));
+        let distributed = distributed.into_iter().flatten().map(|budget| Budget::Distributed(budget.0.clone()));
+        unavailable.chain(distributed).filter(|budget| !budget.is_over()).collect()
     }
 
     /// A budget as a store has it.
@@ -213,6 +217,17 @@ impl PodBudgets {
             let budget = self.unavailable.get()?.get(&key.namespace, &key.name)?;
             Some(Budget::Unavailable(budget.0.clone()))
         }
+    }
+
+    /// The other clusters.
+    pub(crate) fn clusters(&self) -> &Arc<Clusters> {
+        &self.clusters
+    }
+
+    /// The budgets that ours name, in this cluster and in others.
+    pub(crate) fn named(&self) -> BTreeSet<Member> {
+        let distributed = self.distributed.get().map(|store| store.all()).unwrap_or_default();
+        distributed.iter().flat_map(|budget| budget.0.spec.federation.iter().cloned()).collect()
     }
 
     /// The apiserver.

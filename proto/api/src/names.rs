@@ -206,6 +206,8 @@ pub mod taint {
 pub mod finalizer {
     /// On an ImagePullJob: its entries in NodeImages are cleaned up before it goes.
     pub const PROTECTION: &str = "apps.kruise.io/deletion-protection";
+    /// On a DistributedPodDisruptionBudget: its floor may be counted on in other clusters, and binds until that is over.
+    pub const BUDGET_FLOOR: &str = "policy.kruise.io/floor";
     /// On a ContainerRecreateRequest: its pod is out of service for it, and is let go before the request goes.
     pub const RECREATE_UNREADY_ACQUIRED: &str = "crr.apps.kruise.io/unready-acquired";
 }

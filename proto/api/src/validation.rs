@@ -222,7 +222,8 @@ pub(crate) fn of_distributed_pod_disruption_budget(object: &Value) -> Vec<Violat
     let (namespace, name) = (metadata("namespace"), metadata("name"));
     for (index, member) in list(at(object, "spec.federation")) {
         let is_of_its_kind = ["", "DistributedPodDisruptionBudget"].contains(&text(member, "kind"));
-        if is_of_its_kind && text(member, "namespace") == namespace && text(member, "name") == name {
+        let is_here = text(member, "cluster").is_empty();
+        if is_here && is_of_its_kind && text(member, "namespace") == namespace && text(member, "name") == name {
             let message = "is the budget itself: remove it, for its own pods count anyway";
             found.add(&format!("spec.federation[{index}].name"), name, message);
         }

@@ -10,7 +10,8 @@ use berth_webhook::reviews;
 use berth_workload::budget::Rules;
 use berth_workload::budget::child::Without;
 use berth_workload::budget::count::{Expected, Unknown, View};
-use berth_workload::budget::federation::Brings;
+use berth_workload::budget::federation::{Brings, Silence};
+use berth_workload::budget::floor::promised;
 use berth_workload::budget::ledger::{Request, Verdict, draw};
 use berth_workload::native_budget::NativeBudget;
 use berth_workload::pod::Pod;
@@ -115,10 +116,15 @@ fn of_distributed(world: &World, budget: Arc<DistributedPodDisruptionBudget>, na
             (Some(member), _) if value["kind"] == "DistributedPodDisruptionBudget" => Brings::of_distributed(&member),
             (_, Some(member)) if value["kind"] == "PodUnavailableBudget" => Brings::of_unavailable(&member),
             _ => {
-                one::<NativeBudget>(value).map_or_else(|| Err("does not exist".to_owned()), |it| Brings::of_native(&it))
+                let none = || Err(Silence::of("does not exist"));
+                one::<NativeBudget>(value).map_or_else(none, |it| Brings::of_native(&it))
             }
         };
-        distributed::Other { kind: None, brings, shared: 0 }
+        // As of another cluster that has become silent since.
+        let promise = one::<DistributedPodDisruptionBudget>(value).and_then(|member| promised(&member));
+        let keeps = promise.map_or(0, |promise| promise.pods);
+        let brings = brings.map_err(|silence| Silence { keeps, ..silence });
+        distributed::Other { kind: None, brings, shared: 0, last_read: None }
     };
     let snapshot = |budget: Arc<DistributedPodDisruptionBudget>| {
         let entries = budget.status.iter().flat_map(|status| &status.ledger).map(|ledger| ledger.entries.len()).sum();
@@ -129,6 +135,7 @@ fn of_distributed(world: &World, budget: Arc<DistributedPodDisruptionBudget>, na
             others: world.members.iter().map(other).collect(),
             child: natives.first().cloned(),
             keeps: Ok(()),
+            seen_for: Duration::from_secs(30),
         }
     };
     let first = snapshot(budget.clone());

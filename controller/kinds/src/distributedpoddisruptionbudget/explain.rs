@@ -2,10 +2,11 @@
 
 use berth_workload::budget::count::Unknown;
 use berth_workload::budget::ledger::users;
-use berth_workload::budget::{Fault, Rules};
+use berth_workload::budget::{Fault, Rules, floor};
 use berth_workload::plan::Waiting;
 use jiff::Timestamp;
 
+use super::status::place;
 use super::{Snapshot, status};
 
 /// How many pods there are and must be, what each of federation brings, then each pod that uses it up, since when and by whom.
@@ -31,15 +32,20 @@ pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {
         next.disruptions_allowed
     ))];
     lines.extend(next.federated_statuses.iter().map(|other| {
-        let name = format!("{} {}/{}", other.kind, other.namespace, other.name);
+        let name = format!("{} {}", other.kind, place(other));
         let shared =
             if other.shared > 0 { format!(", without {} counted already", other.shared) } else { String::new() };
         of_all(if other.reachable {
             format!("{} brings {} of {} pods{shared}", name.trim(), other.healthy, other.expected)
         } else {
-            format!("{} brings none: it {}", name.trim(), other.message)
+            let brings = if other.healthy > 0 { format!("{} at least", other.healthy) } else { "none".to_owned() };
+            format!("{} brings {brings}: it {}", name.trim(), other.message)
         })
     }));
+    let floor = floor::binding(&snapshot.budget);
+    if floor > 0 {
+        lines.push(of_all(format!("{floor} of its own never go, for other clusters may count on them")));
+    }
     if let Some(why) = &snapshot.unenforced {
         lines.push(of_all(format!("nobody is refused: {why}")));
     }

@@ -7,17 +7,20 @@ mod status;
 mod tests;
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use berth_api::names::finalizer::BUDGET_FLOOR;
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1alpha1::distributedpoddisruptionbudget::MemberKind;
-use berth_workload::budget::Rules;
 use berth_workload::budget::child::{self, Wanted, Without};
 use berth_workload::budget::count::{Expected, Unknown, View};
 use berth_workload::budget::federation::{Brings, Silence, Whole};
+use berth_workload::budget::{Rules, floor};
 use berth_workload::native_budget::NativeBudget;
-use berth_workload::plan::{Event, Plan};
+use berth_workload::plan::{Action, Event, Plan, Step, Target};
 use berth_workload::resource::DISTRIBUTED_POD_DISRUPTION_BUDGETS;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
 
 pub use explain::explain;
 pub use status::{is_urgent, status};
@@ -37,6 +40,8 @@ pub struct Snapshot {
     pub child: Option<Arc<NativeBudget>>,
     /// Whether it is to keep one.
     pub keeps: Result<(), Without>,
+    /// How long the leader has seen this generation of the budget.
+    pub seen_for: Duration,
 }
 
 /// A budget of `spec.federation`.
@@ -48,6 +53,8 @@ pub struct Other {
     pub brings: Result<Brings, Silence>,
     /// How many of its pods are counted already.
     pub shared: usize,
+    /// When it was read last, where it cannot be read now.
+    pub last_read: Option<Timestamp>,
 }
 
 impl Snapshot {
@@ -65,7 +72,11 @@ impl Snapshot {
 
     fn whole(&self, rules: &Rules, expected: usize) -> Result<Whole, String> {
         let others: Vec<_> = self.others.iter().map(|other| other.brings.clone()).collect();
-        Whole::of(&rules.amount, expected, &others)
+        Whole::of(&rules.amount, (expected, floor::binding(&self.budget)), &others)
+    }
+
+    fn has_finalizer(&self) -> bool {
+        self.budget.metadata.finalizers.iter().flatten().any(|name| name == BUDGET_FLOOR)
     }
 }
 
@@ -73,6 +84,7 @@ impl Snapshot {
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let mut plan = Plan { waiting: explain(snapshot, now), look_again: snapshot.view.next_expiry(), ..Plan::default() };
     let budget = &*snapshot.budget;
+    keep_floor(snapshot, &mut plan);
     let Ok(rules) = Rules::of_distributed(&budget.spec) else { return plan };
     let expected = snapshot.expected(&rules);
     let before = budget.status.iter().flat_map(|status| &status.conditions);
@@ -100,6 +112,31 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         plan.add_stage("native budget", vec![step]);
     }
     plan
+}
+
+/// A budget whose floor is told must not vanish before nobody can count on it any more.
+fn keep_floor(snapshot: &Snapshot, plan: &mut Plan) {
+    let budget = &*snapshot.budget;
+    let (told, left) = floor::told(budget, snapshot.seen_for);
+    if let Some(left) = left.and_then(|left| SignedDuration::try_from(left).ok()) {
+        plan.look_again_after(left);
+    }
+    let is_told = budget.status.as_ref().is_some_and(|status| status.floor.is_some());
+    let (is_going, has_finalizer) = (budget.metadata.deletion_timestamp.is_some(), snapshot.has_finalizer());
+    let mut finalizers = budget.metadata.finalizers.clone().unwrap_or_default();
+    let reason = if told.is_some() && !has_finalizer && !is_going {
+        finalizers.push(BUDGET_FLOOR.to_owned());
+        "other clusters are about to count on its floor"
+    } else if told.is_none() && !is_told && has_finalizer {
+        finalizers.retain(|name| name != BUDGET_FLOOR);
+        "no other cluster counts on its floor"
+    } else {
+        return;
+    };
+    let patch = json!({"metadata": {"finalizers": finalizers}});
+    let target = Target::from(&budget.metadata);
+    let action = Action::Patch { resource: DISTRIBUTED_POD_DISRUPTION_BUDGETS, target, patch };
+    plan.add_required_stage("floor", vec![Step::new(action, reason.to_owned())]);
 }
 
 /// The reason of an event and of a condition: nobody knows how many pods are expected.

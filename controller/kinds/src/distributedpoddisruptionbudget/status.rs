@@ -7,7 +7,7 @@ use berth_api::v1alpha1::distributedpoddisruptionbudget::{
 use berth_workload::budget::count::Unknown;
 use berth_workload::budget::federation::Whole;
 use berth_workload::budget::ledger::unless_only_its_view;
-use berth_workload::budget::{Fault, Rules};
+use berth_workload::budget::{Fault, Rules, floor};
 use berth_workload::condition::{condition, set, whole_seconds};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -24,6 +24,9 @@ pub fn status(snapshot: &Snapshot, now: Timestamp) -> DistributedPodDisruptionBu
     next.observed_generation = snapshot.budget.metadata.generation.unwrap_or_default();
     next.federated_statuses = federated(snapshot, now);
     next.child_status = child(snapshot);
+    if snapshot.has_finalizer() {
+        next.floor = floor::told(&snapshot.budget, snapshot.seen_for).0;
+    }
     let own = count_own(snapshot, &mut next, now);
     if own.is_err() {
         // Nobody may take anything by numbers that are not known.
@@ -68,13 +71,15 @@ fn federated(snapshot: &Snapshot, now: Timestamp) -> Vec<FederatedStatus> {
     let before = snapshot.budget.status.as_ref().map_or(&[][..], |status| &status.federated_statuses);
     let named = snapshot.budget.spec.federation.iter().zip(&snapshot.others);
     let statuses = named.map(|(member, other)| {
-        let old = before.iter().find(|old| old.namespace == member.namespace && old.name == member.name);
+        let old = before.iter().find(|old| old.is_of(member));
         let mut status = FederatedStatus {
             kind: other.kind.map(|kind| kind.name().to_owned()).unwrap_or_default(),
+            cluster: member.cluster.clone(),
             namespace: member.namespace.clone(),
             name: member.name.clone(),
             shared: number(other.shared),
             last_changed: old.and_then(|old| old.last_changed.clone()),
+            last_read: other.last_read.map(|at| Time(whole_seconds(at))),
             ..FederatedStatus::default()
         };
         match &other.brings {
@@ -82,7 +87,10 @@ fn federated(snapshot: &Snapshot, now: Timestamp) -> Vec<FederatedStatus> {
                 (status.healthy, status.expected) = (number(brings.healthy), number(brings.expected));
                 status.reachable = true;
             }
-            Err(why) => status.message.clone_from(why),
+            Err(silence) => {
+                status.healthy = number(silence.keeps);
+                status.message.clone_from(&silence.why);
+            }
         }
         if old != Some(&status) {
             status.last_changed = Some(Time(whole_seconds(now)));
@@ -90,6 +98,12 @@ fn federated(snapshot: &Snapshot, now: Timestamp) -> Vec<FederatedStatus> {
         status
     });
     statuses.collect()
+}
+
+/// Where a budget is, as a message says it.
+pub(super) fn place(FederatedStatus { cluster, namespace, name, .. }: &FederatedStatus) -> String {
+    let cluster = if cluster.is_empty() { String::new() } else { format!("{cluster}/") };
+    format!("{cluster}{namespace}/{name}")
 }
 
 fn child(snapshot: &Snapshot) -> Option<ChildStatus> {
@@ -109,9 +123,18 @@ fn set_conditions(snapshot: &Snapshot, next: &mut Status, whole: &Result<Whole, 
         Ok(_) => conditions.retain(|condition| condition.type_ != BLOCKED),
     }
     let is_allowed = next.disruptions_allowed > 0;
-    let reason = if is_allowed { "SufficientPods" } else { "InsufficientPods" };
-    let words = if is_allowed { "one of its own pods may go" } else { "none of its own pods may go" };
-    set(conditions, condition(DISRUPTION_ALLOWED, is_allowed, reason, words.to_owned(), now));
+    let (floor, expected) = (snapshot.budget.spec.floor, next.own.expected);
+    let (reason, words) = if is_allowed {
+        ("SufficientPods", "one of its own pods may go".to_owned())
+    } else if floor > expected && whole.is_ok() {
+        (
+            "FloorAboveExpected",
+            format!("none of its own pods may ever go: spec.floor is {floor}, and {expected} are expected: lower it"),
+        )
+    } else {
+        ("InsufficientPods", "none of its own pods may go".to_owned())
+    };
+    set(conditions, condition(DISRUPTION_ALLOWED, is_allowed, reason, words, now));
     let (is_enforced, reason, message) = match &snapshot.unenforced {
         None => (true, "Asked", "the apiserver asks before a pod is taken out of service".to_owned()),
         Some(why) => (false, "NotAsked", why.clone()),
@@ -121,8 +144,7 @@ fn set_conditions(snapshot: &Snapshot, next: &mut Status, whole: &Result<Whole, 
         conditions.retain(|condition| condition.type_ != FEDERATED);
     } else {
         let silent = next.federated_statuses.iter().filter(|other| !other.reachable);
-        let silent: Vec<_> =
-            silent.map(|other| format!("{}/{} {}", other.namespace, other.name, other.message)).collect();
+        let silent: Vec<_> = silent.map(|other| format!("{} {}", place(other), other.message)).collect();
         let federated = if silent.is_empty() {
             condition(
                 FEDERATED,
@@ -132,7 +154,7 @@ fn set_conditions(snapshot: &Snapshot, next: &mut Status, whole: &Result<Whole, 
                 now,
             )
         } else {
-            let words = format!("none of these pods count as healthy: {}", silent.join("; "));
+            let words = format!("no pods of these count as healthy, but for a floor: {}", silent.join("; "));
             condition(FEDERATED, false, "NotAllKnown", words, now)
         };
         set(conditions, federated);

@@ -33,6 +33,7 @@ fn snapshot(spec: Value, status: Value, pods: &[(&str, bool)], others: &[Result<
         kind: Some(MemberKind::DistributedPodDisruptionBudget),
         brings: brings.clone(),
         shared: 0,
+        last_read: None,
     };
     Snapshot {
         budget,
@@ -48,6 +49,7 @@ fn snapshot(spec: Value, status: Value, pods: &[(&str, bool)], others: &[Result<
         others: others.iter().map(other).collect(),
         child: None,
         keeps: Ok(()),
+        seen_for: Duration::ZERO,
     }
 }
 
@@ -95,7 +97,7 @@ fn own_pods_and_those_of_others_count_together() {
 
 #[test]
 fn a_silent_budget_brings_nothing_and_blocks_what_is_of_all_expected_pods() {
-    let silent = || vec![Err("does not exist: create it".to_owned())];
+    let silent = || vec![Err(Silence::of("does not exist: create it"))];
     let two = [("a", true), ("b", true)];
     let enough = status(&snapshot(json!({"minAvailable": 1}), Value::Null, &two, &silent()), now());
     assert_eq!(numbers(&enough), [1, 2, 1, 2, 2]);
@@ -152,4 +154,42 @@ fn what_was_taken_back_is_counted_at_once_and_a_newer_view_of_the_same_is_no_cha
     assert!(is_urgent(Some(&taken_back), &next) && !next.ledger.as_ref().unwrap().recount && next.own.healthy == 2);
     assert!(is_urgent(None, &first) && !is_urgent(Some(&first), &first));
     assert!(explain(&one, now())[0].reason.starts_with("2 of 2 pods are healthy, 2 of them its own; 1 must be"));
+}
+
+// First the finalizer, then the promise; and back in the other order, after the time for which it was given.
+#[test]
+fn a_floor_binds_from_before_it_is_told_until_nobody_counts_on_it() {
+    let three = [("a", true), ("b", true), ("c", true)];
+    let minute = Duration::from_secs(60);
+    let told = json!({"observedGeneration": 1, "floor": {"pods": 2, "leaseSeconds": 60}});
+    for (floor, status, finalizer, deleted, seen_for, patched, next) in [
+        (2, json!({}), false, false, Duration::ZERO, Some(true), None),
+        (2, json!({}), true, false, Duration::ZERO, None, Some(2)),
+        (1, told.clone(), true, false, minute / 2, None, Some(2)),
+        (1, told.clone(), true, false, minute, None, Some(1)),
+        (0, told.clone(), true, false, minute, None, None),
+        (0, json!({}), true, false, minute, Some(false), None),
+        (2, told.clone(), true, true, minute / 2, None, Some(2)),
+        (2, told.clone(), true, true, minute, None, None),
+        (2, json!({}), true, true, minute, Some(false), None),
+        (2, json!({}), false, true, minute, None, None),
+    ] {
+        let of = format!("floor {floor}, {status}, finalizer {finalizer}, deleted {deleted}, seen for {seen_for:?}");
+        let mut one = snapshot(json!({"minAvailable": 0, "floor": floor}), status, &three, &[]);
+        let metadata = &mut Arc::make_mut(&mut one.budget).metadata;
+        metadata.finalizers = Some(if finalizer { vec![BUDGET_FLOOR.to_owned()] } else { Vec::new() });
+        metadata.deletion_timestamp = deleted.then(|| k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now()));
+        one.seen_for = seen_for;
+        let plan = decide(&one, now());
+        let stage = plan.stages.iter().find(|stage| stage.name == "floor");
+        let adds = stage.map(|stage| match &stage.steps[0].actions[0] {
+            Action::Patch { patch, .. } => patch.to_string().contains(BUDGET_FLOOR),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(adds, patched, "{of}");
+        let next_status = super::status(&one, now());
+        assert_eq!(next_status.floor.map(|floor| floor.pods), next, "{of}");
+        let binds = i32::try_from(floor::binding(&one.budget)).unwrap();
+        assert_eq!(next_status.disruptions_allowed, 3 - binds, "{of}");
+    }
 }

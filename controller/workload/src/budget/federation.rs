@@ -1,6 +1,6 @@
 //! What budgets that are named by another bring, and what is left to the one that names them.
 
-use std::cmp::min;
+use std::cmp::{max, min};
 
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1beta1::PodUnavailableBudget;
@@ -18,8 +18,21 @@ pub struct Brings {
     pub expected: usize,
 }
 
-/// Why nobody knows what a budget brings, with the remedy.
-pub type Silence = String;
+/// Nobody knows what a budget brings.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Silence {
+    /// Why, with the remedy.
+    pub why: String,
+    /// How many of its pods are certain to stay all the same.
+    pub keeps: usize,
+}
+
+impl Silence {
+    /// For this reason, and nothing is certain.
+    pub fn of(why: impl Into<String>) -> Self {
+        Self { why: why.into(), keeps: 0 }
+    }
+}
 
 const NOT_COUNTED: &str = "has not counted its pods since it was made or changed";
 
@@ -33,10 +46,10 @@ impl Brings {
     /// # Errors
     /// It has not counted them.
     pub fn of_distributed(budget: &DistributedPodDisruptionBudget) -> Result<Self, Silence> {
-        let status = budget.status.as_ref().ok_or(NOT_COUNTED)?;
+        let status = budget.status.as_ref().ok_or_else(|| Silence::of(NOT_COUNTED))?;
         let is_counted = status.ledger.as_ref().is_some_and(|ledger| !ledger.counted.is_empty());
         if !is_counted || budget.metadata.generation.unwrap_or_default() != status.observed_generation {
-            return Err(NOT_COUNTED.to_owned());
+            return Err(Silence::of(NOT_COUNTED));
         }
         Ok(Self { healthy: number(status.own.healthy), expected: number(status.own.expected) })
     }
@@ -46,9 +59,9 @@ impl Brings {
     /// # Errors
     /// It has not.
     pub fn of_unavailable(budget: &PodUnavailableBudget) -> Result<Self, Silence> {
-        let status = budget.status.as_ref().ok_or(NOT_COUNTED)?;
+        let status = budget.status.as_ref().ok_or_else(|| Silence::of(NOT_COUNTED))?;
         if !is_counted(status, budget.metadata.generation.unwrap_or_default()) {
-            return Err(NOT_COUNTED.to_owned());
+            return Err(Silence::of(NOT_COUNTED));
         }
         Ok(Self { healthy: number(status.current_available), expected: number(status.total_replicas) })
     }
@@ -60,7 +73,7 @@ impl Brings {
     pub fn of_native(budget: &NativeBudget) -> Result<Self, Silence> {
         let status = &budget.status;
         if status.observed_generation != budget.metadata.generation || status.observed_generation == 0 {
-            return Err(NOT_COUNTED.to_owned());
+            return Err(Silence::of(NOT_COUNTED));
         }
         let granted = status.disrupted_pods.len();
         let healthy = number(status.current_healthy).saturating_sub(granted);
@@ -82,26 +95,36 @@ pub struct Whole {
     pub expected: usize,
     /// How many must be healthy, own ones and others.
     pub desired: usize,
+    /// How many own ones must be, whatever the others have.
+    pub floor: usize,
 }
 
 impl Whole {
-    /// Of so many own pods, and what each of the others brings.
+    /// Of so many own pods, of which so many never go, and what each of the others brings.
     ///
     /// # Errors
     /// One of them is silent, and without how many it expects nobody knows how many must be healthy.
-    pub fn of<E>(amount: &Amount, expected: usize, others: &[Result<Brings, E>]) -> Result<Self, String> {
+    pub fn of(
+        amount: &Amount,
+        (expected, floor): (usize, usize),
+        others: &[Result<Brings, Silence>],
+    ) -> Result<Self, String> {
         if amount.depends_on_total() && others.iter().any(Result::is_err) {
             return Err(format!("{} is of all expected pods, and not all are known", amount.words()));
         }
-        let known = || others.iter().flatten();
-        let expected = expected + known().map(|brings| brings.expected).sum::<usize>();
-        let others = known().map(|brings| brings.healthy).sum();
-        Ok(Self { others, expected, desired: amount.desired(expected)? })
+        // As other clusters tell them, such numbers are anybody's.
+        let sum = |all: usize, more: usize| all.saturating_add(more);
+        let expected = others.iter().flatten().map(|brings| brings.expected).fold(expected, sum);
+        let healthy = |other: &Result<Brings, Silence>| {
+            other.as_ref().map_or_else(|silence| silence.keeps, |brings| brings.healthy)
+        };
+        let others = others.iter().map(healthy).fold(0, sum);
+        Ok(Self { others, expected, desired: amount.desired(expected)?, floor })
     }
 
     /// How many own pods must be healthy.
     pub fn left_to_own(&self) -> usize {
-        self.desired.saturating_sub(self.others)
+        max(self.desired.saturating_sub(self.others), self.floor)
     }
 
     /// How many of so many healthy own pods may go.

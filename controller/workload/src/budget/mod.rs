@@ -7,6 +7,7 @@ pub mod child;
 pub mod count;
 pub mod disruption;
 pub mod federation;
+pub mod floor;
 pub mod ledger;
 pub mod surge;
 

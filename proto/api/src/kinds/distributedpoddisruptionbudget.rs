@@ -43,8 +43,11 @@ fn rules(_: Version) -> Vec<Patch> {
         ),
         at(
             "spec.federation",
-            json!({"maxItems": MOST_MEMBERS, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["namespace", "name"]}),
+            json!({"maxItems": MOST_MEMBERS, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["cluster", "namespace", "name"]}),
         ),
+        at("spec.federation[].cluster", json!({"default": "", "maxLength": 253})),
+        at("spec.floor", json!({"minimum": 0})),
+        at("spec.leaseSeconds", json!({"default": 60, "minimum": 10, "maximum": 3600})),
         at("spec.federation[].namespace", json!({"minLength": 1, "maxLength": 63, "pattern": DNS_LABEL})),
         at("spec.federation[].name", json!({"minLength": 1, "maxLength": 253, "pattern": DNS_SUBDOMAIN})),
     ];
@@ -55,7 +58,7 @@ fn rules(_: Version) -> Vec<Patch> {
     ));
     rules.extend(ledger());
     rules.push(at("status.federatedStatuses", json!({"maxItems": MOST_MEMBERS})));
-    rules.push(at("status.federatedStatuses[].message", json!({"maxLength": 1024})));
+    rules.push(at("status.federatedStatuses[].message", json!({"maxLength": 2048})));
     rules.extend(conditions("DisruptionAllowed, Enforced, Federated, ChildPDB or Blocked."));
     rules
 }

@@ -49,12 +49,26 @@ pub struct DistributedPodDisruptionBudgetSpec {
     /// Conditions of a pod that must be True besides Ready, for it to be healthy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub healthy_conditions: Vec<String>,
+    /// How many of its own pods never go, whatever the others have. Budgets of other clusters count on so many while this one cannot be
+    /// read. Defaults to 0.
+    #[serde(default, skip_serializing_if = "is_zero_i32")]
+    pub floor: i32,
+    /// How long others may count on a floor that was lowered, or whose budget was deleted: so long it binds on. In seconds; defaults to 60.
+    #[serde(default = "lease_seconds")]
+    pub lease_seconds: i32,
+}
+
+const fn lease_seconds() -> i32 {
+    60
 }
 
 /// A budget whose pods count, too.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Member {
+    /// Its cluster, by its context in the kubeconfig of other clusters. Without it, this one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cluster: String,
     /// Its namespace.
     pub namespace: String,
     /// Its name.
@@ -118,6 +132,9 @@ pub struct DistributedPodDisruptionBudgetStatus {
     /// The budget's own pods alone: what it brings to those that name it.
     #[serde(default)]
     pub own: OwnPods,
+    /// How many of them never go, as other clusters may have read it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub floor: Option<FloorStatus>,
     /// The PodDisruptionBudget of the same name, which tells the scheduler, autoscalers and the eviction API.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub child_status: Option<ChildStatus>,
@@ -144,6 +161,18 @@ pub struct OwnPods {
     pub expected: i32,
 }
 
+/// How many pods never go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FloorStatus {
+    /// So many.
+    #[serde(default)]
+    pub pods: i32,
+    /// How long that binds on when spec.floor is lowered, in seconds.
+    #[serde(default)]
+    pub lease_seconds: i32,
+}
+
 /// The native budget that this one keeps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -158,6 +187,13 @@ pub struct ChildStatus {
     pub disruptions_allowed: i32,
 }
 
+impl FederatedStatus {
+    /// Whether it tells of this one.
+    pub fn is_of(&self, member: &Member) -> bool {
+        self.cluster == member.cluster && self.namespace == member.namespace && self.name == member.name
+    }
+}
+
 /// What a budget of federation has.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -165,11 +201,14 @@ pub struct FederatedStatus {
     /// Its kind; empty where there is none of that name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
+    /// Its cluster, where that is another.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cluster: String,
     /// Its namespace.
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Whether its numbers are known. If not, none of its pods counts as healthy.
+    /// Whether its numbers are known. If not, none of its pods counts as healthy, or as many as its floor says.
     #[serde(default)]
     pub reachable: bool,
     /// How many of its pods are healthy, without those that were allowed to go and those that are counted already.
@@ -184,6 +223,9 @@ pub struct FederatedStatus {
     /// When other numbers than before were read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_changed: Option<Time>,
+    /// When it was read last, where it cannot be read now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_read: Option<Time>,
     /// Why its numbers are not known, and the remedy.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 use serde_json::json;
 
-use crate::budget::federation::{Brings, Whole};
+use crate::budget::federation::{Brings, Silence, Whole};
 use crate::budget::ledger::{Request, Verdict, draw, set_numbers, stands, withdraw};
 use crate::budget::{Amount, Rules};
 use berth_api::IntOrString;
@@ -205,8 +205,8 @@ impl World {
             return;
         };
         let Some((own, is_there)) = self.tries[at].own else { return };
-        let others = [Ok::<_, ()>(Brings { healthy: self.others(budget), expected: 0 })];
-        let whole = Whole::of(&self.rules.amount, PODS, &others).unwrap();
+        let others = [Ok(Brings { healthy: self.others(budget), expected: 0 })];
+        let whole = Whole::of(&self.rules.amount, (PODS, 0), &others).unwrap();
         let is_enough = own >= whole.left_to_own() && is_there;
         self.tries[at].state = if is_enough { State::Granted } else { State::Refused };
     }
@@ -319,8 +319,11 @@ fn what_is_left_to_own_pods_depends_on_what_others_bring() {
     let int = |number| IntOrString::Int(number);
     let text = |text: &str| IntOrString::String(text.to_owned());
     let known = |healthy, expected| Ok(Brings { healthy, expected });
-    let silent = || Err("does not exist");
+    let silent = || Err(Silence::of("does not exist"));
+    let keeps = |keeps| Err(Silence { keeps, ..Silence::of("is silent") });
     for (amount, own, others, left, allowed) in [
+        (Amount::MinAvailable(int(3)), 3, vec![keeps(2)], Some(1), Some(2)),
+        (Amount::MaxUnavailable(int(1)), 3, vec![keeps(2)], None, None),
         (Amount::MinAvailable(int(3)), 3, vec![], Some(3), Some(0)),
         (Amount::MinAvailable(int(3)), 3, vec![known(2, 2)], Some(1), Some(2)),
         (Amount::MinAvailable(int(3)), 3, vec![known(5, 5)], Some(0), Some(3)),
@@ -330,7 +333,9 @@ fn what_is_left_to_own_pods_depends_on_what_others_bring() {
         (Amount::MaxUnavailable(int(1)), 3, vec![silent()], None, None),
         (Amount::MinAvailable(text("50%")), 4, vec![known(4, 6)], Some(1), Some(3)),
     ] {
-        let whole = Whole::of(&amount, own, &others).ok();
+        let whole = Whole::of(&amount, (own, 0), &others).ok();
+        let kept = Whole::of(&amount, (own, own), &others).ok();
+        assert!(kept.is_none_or(|kept| kept.allowed(own) == 0), "none goes below the floor: {amount:?} {others:?}");
         let found = (whole.map(|whole| whole.left_to_own()), whole.map(|whole| whole.allowed(own)));
         assert_eq!(found, (left, allowed), "{amount:?} {others:?}");
     }

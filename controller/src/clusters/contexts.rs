@@ -1,0 +1,175 @@
+//! The other clusters that a kubeconfig names, each by its context.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use berth_runtime::client;
+use berth_runtime::metrics::Metrics;
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+
+/// The largest kubeconfig, in bytes.
+const LARGEST: u64 = 1 << 20;
+/// The most clusters.
+const MOST: usize = 64;
+/// As many of them a message names.
+const NAMED: usize = 8;
+
+/// What a kubeconfig says, or what is wrong with it.
+pub(super) struct Contexts {
+    /// The text that this was read from.
+    text: String,
+    clusters: Result<BTreeMap<String, Result<Client, String>>, String>,
+}
+
+impl Contexts {
+    /// None, for no kubeconfig was given.
+    pub(super) fn none() -> Self {
+        let remedy = "this controller knows no other clusters: set the chart's clusters.kubeconfigSecret";
+        Self { text: String::new(), clusters: Err(remedy.to_owned()) }
+    }
+
+    /// Reads the file, unless it says what it said before.
+    pub(super) async fn read(file: &Path, before: &Self, metrics: &Arc<Metrics>) -> Option<Self> {
+        let text = match text(file) {
+            Ok(text) => text,
+            Err(why) if before.clusters.as_ref().err() == Some(&why) => return None,
+            Err(why) => return Some(Self { text: String::new(), clusters: Err(why) }),
+        };
+        if text == before.text {
+            return None;
+        }
+        let clusters = parsed(&text, metrics).await;
+        Some(Self { text, clusters })
+    }
+
+    /// A client of a cluster.
+    ///
+    /// # Errors
+    /// In words: there is none of that name, or what is wrong with it.
+    pub(super) fn client(&self, cluster: &str) -> Result<Client, String> {
+        let clusters = self.clusters.as_ref().map_err(Clone::clone)?;
+        if let Some(found) = clusters.get(cluster) {
+            return found.clone();
+        }
+        let mut known: Vec<_> = clusters.keys().map(String::as_str).take(NAMED).collect();
+        if clusters.len() > NAMED {
+            known.push("…");
+        }
+        Err(format!("cluster {cluster:?} is no context of the kubeconfig, which has {}", known.join(", ")))
+    }
+}
+
+/// A mounted Secret is in memory: to read it takes no time.
+fn text(file: &Path) -> Result<String, String> {
+    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let unread = |error: std::io::Error| {
+        format!("the kubeconfig of other clusters cannot be read: {error}; the Secret needs the key {name:?}")
+    };
+    if fs::metadata(file).map_err(unread)?.len() > LARGEST {
+        return Err(format!("the kubeconfig of other clusters is larger than {LARGEST} bytes"));
+    }
+    fs::read_to_string(file).map_err(unread)
+}
+
+async fn parsed(text: &str, metrics: &Arc<Metrics>) -> Result<BTreeMap<String, Result<Client, String>>, String> {
+    // The parser's words may have the text in them, and so a token.
+    let unfit = "the kubeconfig of other clusters is none: write it with `kubectl config view --flatten`";
+    let all = Kubeconfig::from_yaml(text).map_err(|_| unfit.to_owned())?;
+    if all.contexts.len() > MOST {
+        return Err(format!("the kubeconfig of other clusters has more than {MOST} contexts"));
+    }
+    let mut clusters = BTreeMap::new();
+    for name in all.contexts.iter().map(|context| context.name.clone()) {
+        let client = connected(&all, &name, metrics).await;
+        clusters.insert(name.clone(), client.map_err(|why| format!("context {name:?} of the kubeconfig {why}")));
+    }
+    Ok(clusters)
+}
+
+async fn connected(all: &Kubeconfig, context: &str, metrics: &Arc<Metrics>) -> Result<Client, String> {
+    let found = all.contexts.iter().find(|one| one.name == context).and_then(|one| one.context.as_ref());
+    let user = found.and_then(|context| context.user.clone());
+    let auth =
+        all.auth_infos.iter().filter(|one| Some(&one.name) == user.as_ref()).find_map(|one| one.auth_info.as_ref());
+    if let Some(refused) = auth.and_then(asks_outside) {
+        return Err(format!("has {refused}: give a token, or a certificate and its key, in the file itself"));
+    }
+    let cluster = found.map(|context| &context.cluster);
+    let cluster = all.clusters.iter().filter(|one| Some(&one.name) == cluster).find_map(|one| one.cluster.as_ref());
+    if cluster.is_some_and(|cluster| cluster.certificate_authority.is_some()) {
+        return Err("has its authority in another file: give certificate-authority-data".to_owned());
+    }
+    let options = KubeConfigOptions { context: Some(context.to_owned()), ..KubeConfigOptions::default() };
+    let config =
+        Config::from_custom_kubeconfig(all.clone(), &options).await.map_err(|error| format!("is unfit: {error}"))?;
+    client::connect(config, metrics.clone()).map_err(|error| format!("is unfit: {error}"))
+}
+
+/// What would be run, or read from elsewhere, to log in.
+fn asks_outside(auth: &AuthInfo) -> Option<&'static str> {
+    let fields = [
+        (auth.exec.is_some(), "an exec plugin"),
+        (auth.auth_provider.is_some(), "an auth provider"),
+        (auth.token_file.is_some(), "a tokenFile"),
+        (auth.client_certificate.is_some() || auth.client_key.is_some(), "a certificate or key in another file"),
+    ];
+    fields.into_iter().find(|(is_there, _)| *is_there).map(|(_, words)| words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KUBECONFIG: &str = r"
+apiVersion: v1
+kind: Config
+clusters:
+- {name: east, cluster: {server: 'https://127.0.0.1:1'}}
+- {name: file, cluster: {server: 'https://127.0.0.1:1', certificate-authority: /etc/passwd}}
+users:
+- {name: reader, user: {token: secret}}
+- {name: runs, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, interactiveMode: Never}}}
+- {name: reads, user: {tokenFile: /etc/passwd}}
+contexts:
+- {name: east, context: {cluster: east, user: reader}}
+- {name: runs, context: {cluster: east, user: runs}}
+- {name: reads, context: {cluster: east, user: reads}}
+- {name: file, context: {cluster: file, user: reader}}
+- {name: gone, context: {cluster: gone, user: reader}}
+";
+
+    async fn read(text: &str) -> Contexts {
+        let clusters = parsed(text, &Metrics::new(|_| {})).await;
+        Contexts { text: text.to_owned(), clusters }
+    }
+
+    fn why(contexts: &Contexts, cluster: &str) -> String {
+        contexts.client(cluster).err().unwrap_or_default()
+    }
+
+    #[tokio::test]
+    async fn a_context_is_taken_only_if_nothing_is_run_or_read_for_it() {
+        let contexts = read(KUBECONFIG).await;
+        assert_eq!(why(&contexts, "east"), "");
+        for (cluster, words) in [
+            ("runs", "an exec plugin"),
+            ("reads", "a tokenFile"),
+            ("file", "another file"),
+            ("gone", "is unfit"),
+            ("west", "is no context of the kubeconfig, which has east, file, gone, reads, runs"),
+        ] {
+            let why = why(&contexts, cluster);
+            assert!(why.contains(words), "{cluster}: {why}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_wrong_with_a_kubeconfig_is_told_without_its_text() {
+        let contexts = read("token: [hunter2").await;
+        let why = why(&contexts, "east");
+        assert!(why.contains("kubectl config view --flatten") && !why.contains("hunter2"), "{why}");
+    }
+}

@@ -1,0 +1,281 @@
+//! Other clusters, by reads alone: what the budgets there have that ours name, and what may be counted on while they are silent.
+
+mod contexts;
+mod pulse;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use berth_api::v1alpha1::distributedpoddisruptionbudget::{Member, MemberKind};
+use berth_runtime::CancellationToken;
+use berth_runtime::client::{self, Failed};
+use berth_runtime::metrics::Metrics;
+use berth_workload::budget::federation::{Brings, Silence};
+use berth_workload::budget::floor::Promise;
+use futures::StreamExt;
+use futures::future::join_all;
+use futures::stream;
+use jiff::Timestamp;
+use kube::Client;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use tokio::time::{Instant, timeout};
+
+use crate::pod_budgets::{Found, MISSING, find};
+use contexts::Contexts;
+use pulse::{Lease, Pulse};
+
+/// How long until the other clusters are looked at again.
+const PERIOD: Duration = Duration::from_secs(2);
+/// How long one read of another cluster may take: the apiserver here waits for the answer.
+const READ: Duration = Duration::from_secs(2);
+/// How many budgets of a cluster are read at once.
+const AT_ONCE: usize = 8;
+/// As much of another server's words is told.
+const LONGEST: usize = 256;
+
+/// How the other clusters are found.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Settings {
+    /// Our own name among them; may be empty.
+    pub(crate) own: String,
+    /// The file that names the others.
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// The path of the Lease that controllers of this name hold, there as here.
+    pub(crate) lease: String,
+}
+
+/// How many of the others answer, and count.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Answering(Family<ClusterLabel, Gauge>);
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ClusterLabel {
+    cluster: String,
+}
+
+impl Answering {
+    /// Adds the metric.
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        let help = "Whether another cluster that a DistributedPodDisruptionBudget names answers, and counts: 1 or 0";
+        registry.register("berth_other_cluster_answers", help, self.0.clone());
+    }
+}
+
+/// What a budget of another cluster has, as far as it is known.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Known {
+    /// Its kind, once it was found.
+    pub(crate) kind: Option<MemberKind>,
+    pub(crate) brings: Result<Brings, Silence>,
+    /// When it was read last, where it cannot be read now.
+    pub(crate) last_read: Option<Timestamp>,
+}
+
+type Tell = Box<dyn Fn(&Member) + Send + Sync>;
+
+/// The other clusters.
+pub(crate) struct Clusters {
+    settings: Settings,
+    metrics: Arc<Metrics>,
+    answering: Answering,
+    contexts: Mutex<Arc<Contexts>>,
+    seen: Mutex<Seen>,
+    tell: OnceLock<Tell>,
+}
+
+#[derive(Default)]
+struct Seen {
+    pulses: BTreeMap<String, Pulse>,
+    members: BTreeMap<Member, SeenMember>,
+}
+
+#[derive(Default)]
+struct SeenMember {
+    kind: Option<MemberKind>,
+    read: Option<Timestamp>,
+    /// How many pods stay, and until when that is certain.
+    promise: Option<(usize, Instant)>,
+    last: Option<Known>,
+}
+
+impl Clusters {
+    pub(crate) fn new(settings: Settings, metrics: Arc<Metrics>, answering: Answering) -> Arc<Self> {
+        let (contexts, seen) = (Mutex::new(Arc::new(Contexts::none())), Mutex::default());
+        Arc::new(Self { settings, metrics, answering, contexts, seen, tell: OnceLock::new() })
+    }
+
+    /// Whether a budget is in another cluster.
+    pub(crate) fn has(&self, member: &Member) -> bool {
+        !member.cluster.is_empty() && member.cluster != self.settings.own
+    }
+
+    /// Who is told when another thing is known of a budget; to be called once.
+    pub(crate) fn on_change(&self, tell: Tell) {
+        // A second one would be a mistake that the first call's value hides.
+        let _ = self.tell.set(tell);
+    }
+
+    /// Looks at the other clusters again and again, as long as budgets name some there.
+    pub(crate) async fn follow(&self, named: impl Fn() -> BTreeSet<Member>, stop: CancellationToken) {
+        loop {
+            self.reload().await;
+            let mut by_cluster = BTreeMap::<String, Vec<Member>>::new();
+            for member in named().into_iter().filter(|member| self.has(member)) {
+                by_cluster.entry(member.cluster.clone()).or_default().push(member);
+            }
+            self.forget_all_but(&by_cluster);
+            join_all(by_cluster.iter().map(|(cluster, members)| self.look(cluster, members))).await;
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(PERIOD) => {}
+            }
+        }
+    }
+
+    async fn reload(&self) {
+        let Some(file) = &self.settings.kubeconfig else { return };
+        let before = self.contexts();
+        if let Some(read) = Contexts::read(file, &before, &self.metrics).await {
+            *self.contexts.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(read);
+        }
+    }
+
+    fn contexts(&self) -> Arc<Contexts> {
+        self.contexts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn forget_all_but(&self, named: &BTreeMap<String, Vec<Member>>) {
+        let mut seen = self.seen();
+        seen.pulses.retain(|cluster, _| {
+            let is_named = named.contains_key(cluster);
+            if !is_named {
+                self.answering.0.remove(&ClusterLabel { cluster: cluster.clone() });
+            }
+            is_named
+        });
+        let is_named = |member: &Member| named.get(&member.cluster).is_some_and(|members| members.contains(member));
+        seen.members.retain(|member, _| is_named(member));
+    }
+
+    /// Looks at one cluster: does it count, and what do these budgets have?
+    async fn look(&self, cluster: &str, members: &[Member]) {
+        let silence = self.feel(cluster).await;
+        let label = ClusterLabel { cluster: cluster.to_owned() };
+        self.answering.0.get_or_create(&label).set(silence.is_none().into());
+        stream::iter(members)
+            .for_each_concurrent(AT_ONCE, async |member| {
+                let known = self.read(member).await;
+                let is_new = {
+                    let mut seen = self.seen();
+                    let of_member = seen.members.entry(member.clone()).or_default();
+                    of_member.last.replace(known.clone()).as_ref() != Some(&known)
+                };
+                if let (true, Some(tell)) = (is_new, self.tell.get()) {
+                    tell(member);
+                }
+            })
+            .await;
+    }
+
+    /// Reads the Lease of a cluster; why its numbers do not count.
+    async fn feel(&self, cluster: &str) -> Option<String> {
+        let client = match self.contexts().client(cluster) {
+            Ok(client) => client,
+            Err(why) => return Some(why),
+        };
+        let sent = Instant::now();
+        let read = match timeout(READ, client::get::<Lease>(&client, &self.settings.lease)).await {
+            Ok(read) => read.map_err(|failed| words(&failed)),
+            Err(_) => Err(late()),
+        };
+        let mut seen = self.seen();
+        let pulse = seen.pulses.entry(cluster.to_owned()).or_default();
+        pulse.note(read, sent);
+        pulse.silence(Instant::now())
+    }
+
+    /// What a budget of another cluster has, by a read that no cache answers; or what may be counted on without one.
+    pub(crate) async fn read(&self, member: &Member) -> Known {
+        let client = match self.answers(&member.cluster) {
+            Ok(client) => client,
+            Err(why) => return self.without(member, why),
+        };
+        let sent = Instant::now();
+        match timeout(READ, find(&client, member)).await {
+            Ok(Ok(found)) => self.note(member, found, sent),
+            Ok(Err(failed)) => self.without(member, format!("does not answer: {}", words(&failed))),
+            Err(_) => self.without(member, format!("does not answer: {}", late())),
+        }
+    }
+
+    /// What is known of a budget since it was looked at last.
+    pub(crate) fn last(&self, member: &Member) -> Known {
+        let last = self.seen().members.get(member).and_then(|seen| seen.last.clone());
+        last.unwrap_or_else(|| self.without(member, "was not asked yet".to_owned()))
+    }
+
+    /// A client of a cluster that is known to answer, and to count.
+    fn answers(&self, cluster: &str) -> Result<Client, String> {
+        let client = self.contexts().client(cluster)?;
+        let seen = self.seen();
+        let silence = seen
+            .pulses
+            .get(cluster)
+            .map_or_else(|| Pulse::default().silence(Instant::now()), |pulse| pulse.silence(Instant::now()));
+        match silence {
+            None => Ok(client),
+            Some(why) => Err(why),
+        }
+    }
+
+    fn note(&self, member: &Member, found: Found, sent: Instant) -> Known {
+        let Found { kind, brings, promise } = found;
+        let promise = promise.map(|Promise { pods, lasts }| (pods, sent + lasts));
+        let mut seen = self.seen();
+        let of_member = seen.members.entry(member.clone()).or_default();
+        (of_member.kind, of_member.read, of_member.promise) = (kind, Some(Timestamp::now()), promise);
+        let keeps = promise.map_or(0, |(pods, _)| pods);
+        let brings = match (kind, brings) {
+            (None, _) => Err(Silence::of(MISSING)),
+            (_, brings) => brings.map_err(|silence| Silence { keeps, ..silence }),
+        };
+        Known { kind, brings, last_read: None }
+    }
+
+    /// What may be counted on while a budget cannot be read.
+    fn without(&self, member: &Member, why: String) -> Known {
+        let seen = self.seen();
+        let of_member = seen.members.get(member);
+        let promise = of_member.and_then(|seen| seen.promise).filter(|(_, until)| *until > Instant::now());
+        let keeps = promise.map_or(0, |(pods, _)| pods);
+        let told = if keeps > 0 { format!("{why}; its floor of {keeps} is counted on") } else { why };
+        Known {
+            kind: of_member.and_then(|seen| seen.kind),
+            brings: Err(Silence { why: told, keeps }),
+            last_read: of_member.and_then(|seen| seen.read),
+        }
+    }
+}
+
+fn late() -> String {
+    format!("no answer within {} s", READ.as_secs())
+}
+
+/// Another server's words, and the remedy where it is known.
+fn words(failed: &Failed) -> String {
+    let words: String = failed.message.chars().filter(|one| !one.is_control()).take(LONGEST).collect();
+    match failed.code {
+        401 => format!("{words}: renew what logs in there"),
+        403 => format!("{words}: bind its ClusterRole kruise-budget-reader to who reads"),
+        _ => words,
+    }
+}

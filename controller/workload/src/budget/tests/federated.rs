@@ -1,6 +1,8 @@
-//! Budgets that name each other, and replicas that draw from them at once: reads, writes and what is granted in any order.
+//! Budgets of different clusters that name each other, and replicas that draw from them at once: reads, writes and what is granted in any
+//! order, links that are cut and healed, floors that are raised and lowered.
 
 use std::cell::Cell;
+use std::time::Duration;
 
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1alpha1::distributedpoddisruptionbudget::{DistributedPodDisruptionBudgetStatus, OwnPods};
@@ -11,11 +13,23 @@ use serde_json::json;
 
 use crate::budget::federation::{Brings, Silence, Whole};
 use crate::budget::ledger::{Request, Verdict, draw, set_numbers, stands, withdraw};
-use crate::budget::{Amount, Rules};
+use crate::budget::{Amount, Rules, floor};
 use berth_api::IntOrString;
 
 const BUDGETS: usize = 3;
 const PODS: usize = 2;
+
+/// A floor of nobody yet, of a budget about which the apiserver asks.
+fn without_floor() -> DistributedPodDisruptionBudget {
+    let budget = json!({
+        "apiVersion": "policy.kruise.io/v1alpha1", "kind": "DistributedPodDisruptionBudget", "metadata": {"name": "web"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "leaseSeconds": 10},
+        "status": {"conditions": [{
+            "type": "Enforced", "status": "True", "reason": "Asked", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }]},
+    });
+    serde_json::from_value(budget).unwrap()
+}
 
 /// A fault that a history must find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +37,8 @@ enum Planted {
     Nothing,
     /// A grant stands by what was read before it was written.
     ChecksBeforeReserving,
+    /// What others may count on is taken away at once.
+    LowersAtOnce,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +56,14 @@ enum Step {
     Land(usize),
     Count(usize),
     Return(usize, usize),
+    /// The first sees the second no more, or again.
+    Cut(usize, usize),
+    Heal(usize, usize),
+    /// One reads the others without being asked for anything.
+    Poll(usize),
+    SetFloor(usize, i32),
+    Lead(usize),
+    Seconds(u64),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -53,6 +77,12 @@ fn step() -> impl Strategy<Value = Step> {
         5 => (0usize..5).prop_map(Step::Land),
         4 => (0..BUDGETS).prop_map(Step::Count),
         3 => (0..BUDGETS, 0..PODS).prop_map(|(budget, pod)| Step::Return(budget, pod)),
+        2 => (0..BUDGETS, 0..BUDGETS).prop_map(|(from, to)| Step::Cut(from, to)),
+        1 => (0..BUDGETS, 0..BUDGETS).prop_map(|(from, to)| Step::Heal(from, to)),
+        3 => (0..BUDGETS).prop_map(Step::Poll),
+        3 => (0..BUDGETS, 0..3i32).prop_map(|(budget, pods)| Step::SetFloor(budget, pods)),
+        6 => (0..BUDGETS).prop_map(Step::Lead),
+        3 => (1u64..8).prop_map(Step::Seconds),
     ]
 }
 
@@ -70,7 +100,7 @@ struct Try {
     uid: usize,
     grant: usize,
     state: State,
-    /// The version of the ledger that was read, what the others brought, and how many own pods were healthy.
+    /// The version of the ledger that was read and what was left to own pods; then how many were healthy.
     seen: Option<(u64, usize)>,
     own: Option<(usize, bool)>,
 }
@@ -85,6 +115,14 @@ struct World {
     versions: [u64; BUDGETS],
     tries: Vec<Try>,
     next: usize,
+    /// Floors alone; each binds its own budget.
+    floors: [DistributedPodDisruptionBudget; BUDGETS],
+    /// When the leader saw the floor that is wanted.
+    wanted_since: [Option<u64>; BUDGETS],
+    is_cut: [[bool; BUDGETS]; BUDGETS],
+    /// What one may count on of another, and until when.
+    promises: [[(usize, u64); BUDGETS]; BUDGETS],
+    clock: u64,
 }
 
 impl World {
@@ -106,13 +144,47 @@ impl World {
             versions: [0; BUDGETS],
             tries: Vec::new(),
             next: 100,
+            floors: [0; BUDGETS].map(|_| without_floor()),
+            wanted_since: [None; BUDGETS],
+            is_cut: Default::default(),
+            promises: Default::default(),
+            clock: 0,
         }
     }
 
-    /// What the others bring, as the apiserver has it now.
-    fn others(&self, budget: usize) -> usize {
+    /// What the others bring, as their apiservers have it now, or what may be counted on where they do not answer.
+    fn others(&mut self, budget: usize) -> Vec<Result<Brings, Silence>> {
         let others = (0..BUDGETS).filter(|other| *other != budget);
-        others.map(|other| usize::try_from(self.ledgers[other].current_available).unwrap()).sum()
+        others.map(|other| self.look_at(budget, other)).collect()
+    }
+
+    fn look_at(&mut self, reader: usize, of: usize) -> Result<Brings, Silence> {
+        let healthy = self.ledgers[of].current_available;
+        if self.is_cut[reader][of] {
+            let (pods, until) = self.promises[reader][of];
+            let keeps = if until > self.clock { pods } else { 0 };
+            return Err(Silence { keeps, ..Silence::of("does not answer") });
+        }
+        self.floors[of].status.get_or_insert_default().own.healthy = healthy;
+        let promise = floor::promised(&self.floors[of]);
+        self.promises[reader][of] =
+            promise.map_or((0, 0), |promise| (promise.pods, self.clock + promise.lasts.as_secs()));
+        Ok(Brings { healthy: usize::try_from(healthy).unwrap(), expected: 0 })
+    }
+
+    fn whole(&mut self, budget: usize) -> Whole {
+        let (others, floor) = (self.others(budget), floor::binding(&self.floors[budget]));
+        Whole::of(&self.rules.amount, (PODS, floor), &others).unwrap()
+    }
+
+    fn lead(&mut self, budget: usize) {
+        let since = *self.wanted_since[budget].get_or_insert(self.clock);
+        let seen_for = match self.planted {
+            Planted::LowersAtOnce => Duration::from_secs(u64::from(u32::MAX)),
+            _ => Duration::from_secs(self.clock - since),
+        };
+        let (told, _) = floor::told(&self.floors[budget], seen_for);
+        self.floors[budget].status.get_or_insert_default().floor = told;
     }
 
     fn request(&self, at: usize) -> Option<(usize, Request)> {
@@ -148,7 +220,7 @@ impl World {
             }
             Step::Look(at) => {
                 if let Some(budget) = self.tries.get(at).map(|one| one.budget) {
-                    self.tries[at].seen = Some((self.versions[budget], self.others(budget)));
+                    self.tries[at].seen = Some((self.versions[budget], self.whole(budget).left_to_own()));
                 }
             }
             Step::Reserve(at) => self.reserve(at),
@@ -169,6 +241,20 @@ impl World {
                 }
             }
             Step::Count(budget) => self.count(budget),
+            Step::Cut(from, to) => self.is_cut[from][to] = true,
+            Step::Heal(from, to) => self.is_cut[from][to] = false,
+            Step::Poll(budget) => drop(self.others(budget)),
+            Step::SetFloor(budget, pods) => {
+                // A spec that is changed has another version, and whoever read it before must read it again.
+                self.versions[budget] += 1;
+                self.floors[budget].spec.floor = pods;
+                self.wanted_since[budget] = None;
+            }
+            Step::Lead(budget) => {
+                self.versions[budget] += 1;
+                self.lead(budget);
+            }
+            Step::Seconds(seconds) => self.clock += seconds,
             Step::Return(budget, pod) => {
                 if self.pods[budget][pod].is_none() {
                     self.next += 1;
@@ -180,14 +266,13 @@ impl World {
 
     fn reserve(&mut self, at: usize) {
         let Some((budget, request)) = self.request(at).filter(|_| self.tries[at].state == State::Asked) else { return };
-        let Some((version, others)) = self.tries[at].seen.filter(|(version, _)| *version == self.versions[budget])
-        else {
+        let Some((version, left)) = self.tries[at].seen.filter(|(version, _)| *version == self.versions[budget]) else {
             return;
         };
         self.versions[budget] = version + 1;
         let ledger = &mut self.ledgers[budget];
         let own = usize::try_from(ledger.current_available).unwrap();
-        set_numbers(ledger, own, PODS, self.desired.saturating_sub(others));
+        set_numbers(ledger, own, PODS, left);
         let verdict = draw(ledger, (&self.rules, 0), &request, "2026-01-01T00:00:00Z".parse().unwrap());
         self.tries[at].state = match verdict {
             Verdict::Drawn if self.planted == Planted::ChecksBeforeReserving => State::Granted,
@@ -205,8 +290,7 @@ impl World {
             return;
         };
         let Some((own, is_there)) = self.tries[at].own else { return };
-        let others = [Ok(Brings { healthy: self.others(budget), expected: 0 })];
-        let whole = Whole::of(&self.rules.amount, (PODS, 0), &others).unwrap();
+        let whole = self.whole(budget);
         let is_enough = own >= whole.left_to_own() && is_there;
         self.tries[at].state = if is_enough { State::Granted } else { State::Refused };
     }
@@ -267,6 +351,40 @@ fn budgets_that_name_each_other_never_let_too_many_go_at_once() {
 #[test]
 fn a_check_before_the_reservation_alone_is_found_to_let_too_many_go() {
     assert!(histories(Planted::ChecksBeforeReserving, 50_000).is_some());
+}
+
+/// Every pod of a budget is evicted, one after the other, as far as may be.
+fn evicted(world: &mut World, budget: usize) -> Result<(), String> {
+    for pod in 0..PODS {
+        let course =
+            [Step::Look(0), Step::Reserve(0), Step::LookAgain(0), Step::Confirm(0), Step::TakeBack(0), Step::Land(0)];
+        for step in [Step::Ask { budget, pod }].into_iter().chain(course).chain([Step::Count(budget)]) {
+            world.take(step);
+            world.check()?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_floor_that_is_lowered_binds_as_long_as_others_count_on_it() {
+    for (planted, is_kept) in [(Planted::Nothing, true), (Planted::LowersAtOnce, false)] {
+        let mut world = World::new(planted, 4);
+        for step in [Step::SetFloor(1, 2), Step::Lead(1), Step::Poll(0), Step::Cut(0, 1), Step::SetFloor(1, 0)] {
+            world.take(step);
+        }
+        world.take(Step::Lead(1));
+        let kept = evicted(&mut world, 1).and_then(|()| evicted(&mut world, 0));
+        assert_eq!(kept.is_ok(), is_kept, "{planted:?}: {kept:?}");
+        if planted == Planted::Nothing {
+            // When nobody counts on it any more, the pods of the other go, and these stay.
+            for step in [Step::Seconds(10), Step::Lead(1)] {
+                world.take(step);
+            }
+            assert_eq!(evicted(&mut world, 1), Ok(()));
+            assert_eq!(floor::binding(&world.floors[1]), 0);
+        }
+    }
 }
 
 #[test]

@@ -37,7 +37,18 @@ impl Site {
     /// # Errors
     /// As for [`Cluster::up`].
     pub async fn make(nodes: u8) -> Result<Site> {
-        let options = Options { nodes, ..Options::default() };
+        Self::make_as(Options { nodes, ..Options::default() }).await
+    }
+
+    /// Makes one more where this process has one already.
+    ///
+    /// # Errors
+    /// As for [`Cluster::up`].
+    pub async fn make_another(nodes: u8) -> Result<Site> {
+        Self::make_as(Options { nodes, wait_turn: false, ..Options::default() }).await
+    }
+
+    async fn make_as(options: Options) -> Result<Site> {
         let up = tokio::task::spawn_blocking(move || Cluster::up(&options));
         let cluster = up.await.context("cannot bring a cluster up")??;
         let kubeconfig = Kubeconfig::read_from(cluster.kubeconfig())?;

@@ -1,0 +1,238 @@
+//! Three clusters that reach each other's apiservers through valves, which can be shut.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use berth_cluster::{Image, Valve};
+use berth_e2e::install;
+use berth_e2e::objects::{self, kind};
+use berth_e2e::site::Site;
+use kube::api::EvictParams;
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
+use kube::core::Status;
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+/// The names that the clusters call each other by.
+pub(crate) const NAMES: [&str; 3] = ["red", "blue", "green"];
+pub(crate) const BUDGET: &str = "policy.kruise.io/v1alpha1/DistributedPodDisruptionBudget";
+/// How long anything may take on a busy machine. Nothing is asserted about time.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+/// Where all that is tested is.
+pub(crate) const NAMESPACE: &str = "shop";
+/// The account that the others read by.
+const READER: &str = "budget-reader";
+
+/// One cluster.
+pub(crate) struct Place {
+    pub(crate) name: &'static str,
+    pub(crate) site: Arc<Site>,
+    /// What lies between this cluster's controllers and the apiserver of each other.
+    links: BTreeMap<&'static str, Valve>,
+}
+
+/// All of them.
+pub(crate) struct Places(Vec<Place>);
+
+impl Places {
+    /// Brings three clusters up, installs the chart in each, and gives each a kubeconfig of the others.
+    pub(crate) async fn up() -> Result<Self> {
+        let mut places = Vec::new();
+        for name in NAMES {
+            let site = Arc::new(if places.is_empty() { Site::make(1).await? } else { Site::make_another(1).await? });
+            let installing = site.clone();
+            let own = format!("clusters.name={name}");
+            let installed = tokio::task::spawn_blocking(move || {
+                installing.push_berth(!cfg!(debug_assertions))?;
+                installing.push(&Image::hello("v1")?, &["shop:v1"])?;
+                let gates = "controller.featureGates=PodUnavailableBudgetDeleteGate=true";
+                install::install(&installing, &[gates, &own, "clusters.kubeconfigSecret=clusters"])
+            });
+            installed.await??;
+            objects::make_namespace(site.client(), NAMESPACE).await?;
+            places.push(Place { name, site, links: BTreeMap::new() });
+        }
+        let mut users = BTreeMap::new();
+        for place in &places {
+            users.insert(place.name, place.reader()?);
+        }
+        for place in &mut places {
+            place.link(&users)?;
+        }
+        Ok(Self(places))
+    }
+
+    pub(crate) fn all(&self) -> &[Place] {
+        &self.0
+    }
+
+    pub(crate) fn named(&self, name: &str) -> Result<&Place> {
+        self.0.iter().find(|place| place.name == name).with_context(|| format!("there is no cluster {name}"))
+    }
+}
+
+/// How an apiserver is reached from the host, and who reads there.
+pub(crate) struct Reader {
+    port: u16,
+    authority: String,
+    pub(crate) token: String,
+}
+
+impl Place {
+    /// Makes the account that others read by, as the documentation says; gives what a kubeconfig of it needs.
+    pub(crate) fn reader(&self) -> Result<Reader> {
+        let account = format!("{}:{READER}", install::NAMESPACE);
+        for arguments in [
+            &["create", "serviceaccount", READER, "-n", install::NAMESPACE][..],
+            &[
+                "create",
+                "clusterrolebinding",
+                READER,
+                "--clusterrole=kruise-budget-reader",
+                &format!("--serviceaccount={account}"),
+            ],
+        ] {
+            if let Err(error) = self.site.kubectl(arguments) {
+                ensure!(error.to_string().contains("already exists"), "{error:#}");
+            }
+        }
+        let token = self.site.kubectl(&["create", "token", READER, "-n", install::NAMESPACE, "--duration=12h"])?;
+        let flat = self.site.kubectl(&["config", "view", "--flatten", "--raw", "-o=json"])?;
+        let flat: Value = serde_json::from_str(&flat)?;
+        let cluster = &flat["clusters"][0]["cluster"];
+        let server = cluster["server"].as_str().context("the kubeconfig has no server")?;
+        let port = server.rsplit(':').next().and_then(|port| port.parse().ok());
+        Ok(Reader {
+            port: port.with_context(|| format!("{server} has no port"))?,
+            authority: cluster["certificate-authority-data"].as_str().context("there is no authority")?.to_owned(),
+            token: token.trim().to_owned(),
+        })
+    }
+
+    fn admin(&self) -> Result<Kubeconfig> {
+        Ok(Kubeconfig::read_from(self.site.cluster().context("there is no cluster")?.kubeconfig())?)
+    }
+
+    /// A client that has this token, and nothing else.
+    pub(crate) async fn client_of(&self, token: &str) -> Result<Client> {
+        let mut kubeconfig = self.admin()?;
+        for user in &mut kubeconfig.auth_infos {
+            user.auth_info = Some(AuthInfo { token: Some(token.to_owned().into()), ..AuthInfo::default() });
+        }
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        Ok(Client::try_from(config)?)
+    }
+
+    /// Gives the controllers here the kubeconfig of all others.
+    fn link(&mut self, users: &BTreeMap<&'static str, Reader>) -> Result<()> {
+        let cluster = self.site.cluster().context("there is no cluster")?.clone();
+        let (mut clusters, mut accounts, mut contexts) = (Vec::new(), Vec::new(), Vec::new());
+        for (name, reader) in users.iter().filter(|(name, _)| **name != self.name) {
+            let valve = Valve::start(reader.port)?;
+            let at = cluster.expose(valve.port())?;
+            clusters.push(json!({"name": name, "cluster": {
+                "server": format!("https://{at}"), "tls-server-name": "kubernetes", "certificate-authority-data": reader.authority,
+            }}));
+            accounts.push(json!({"name": name, "user": {"token": reader.token}}));
+            contexts.push(json!({"name": name, "context": {"cluster": name, "user": name}}));
+            self.links.insert(name, valve);
+        }
+        let kubeconfig = json!({
+            "apiVersion": "v1", "kind": "Config", "clusters": clusters, "users": accounts, "contexts": contexts,
+        });
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "clusters", "namespace": install::NAMESPACE},
+            "stringData": {"kubeconfig": kubeconfig.to_string()},
+        });
+        cluster.kubectl_with(&["apply", "-f", "-"], Some(&secret.to_string()))?;
+        // A mounted Secret shows a minute later; pods that begin now have it at once.
+        let restart = ["rollout", "restart", "deployment/kruise-controller-manager", "-n", install::NAMESPACE];
+        self.site.kubectl(&restart)?;
+        let wait =
+            ["rollout", "status", "deployment/kruise-controller-manager", "-n", install::NAMESPACE, "--timeout=180s"];
+        self.site.kubectl(&wait)?;
+        Ok(())
+    }
+
+    /// Nothing comes from that cluster any more.
+    pub(crate) fn cut(&self, other: &str) -> Result<()> {
+        self.links.get(other).context("there is no link")?.allow_only(0);
+        Ok(())
+    }
+
+    pub(crate) fn heal(&self, other: &str) -> Result<()> {
+        self.links.get(other).context("there is no link")?.open();
+        Ok(())
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        self.site.client()
+    }
+
+    /// A Deployment of ready pods.
+    pub(crate) async fn deployed(&self, app: &str, replicas: usize) -> Result<()> {
+        let labels = json!({"app": app});
+        let container = json!({"name": "main", "image": self.site.image("shop:v1")});
+        let deployment = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": app},
+            "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": {
+                "metadata": {"labels": labels}, "spec": {"terminationGracePeriodSeconds": 1, "containers": [container]},
+            }},
+        });
+        objects::create(self.client(), NAMESPACE, &deployment).await?;
+        let is_ready = |deployment: &Value| deployment["status"]["readyReplicas"] == replicas;
+        objects::until(self.client(), NAMESPACE, "apps/v1/Deployment", app, PATIENCE, is_ready).await?;
+        Ok(())
+    }
+
+    /// A budget of these pods that counts those of others, named as `CLUSTER/NAME`.
+    pub(crate) async fn budget(&self, app: &str, others: &[&str], more: Value) -> Result<()> {
+        let federation = others.iter().filter_map(|other| other.split_once('/'));
+        let federation: Vec<_> = federation
+            .map(|(cluster, name)| json!({"cluster": cluster, "namespace": NAMESPACE, "name": name}))
+            .collect();
+        let mut spec = json!({"selector": {"matchLabels": {"app": app}}, "federation": federation});
+        more.as_object().into_iter().flatten().for_each(|(key, value)| spec[key] = value.clone());
+        let budget = json!({
+            "apiVersion": "policy.kruise.io/v1alpha1", "kind": "DistributedPodDisruptionBudget", "metadata": {"name": app}, "spec": spec,
+        });
+        objects::create(self.client(), NAMESPACE, &budget).await?;
+        Ok(())
+    }
+
+    /// The status of a budget, once it is asked about and has so many pods that may go.
+    pub(crate) async fn allows(&self, app: &str, allowed: i64) -> Result<Value> {
+        let is_so = |budget: &Value| {
+            let enforced = condition(budget, "Enforced").is_some_and(|told| told["status"] == "True");
+            enforced && budget["status"]["disruptionsAllowed"] == allowed
+        };
+        let budget = objects::until(self.client(), NAMESPACE, BUDGET, app, PATIENCE, is_so).await?;
+        Ok(budget["status"].clone())
+    }
+
+    /// The pods of an app that nobody has deleted.
+    pub(crate) async fn pods(&self, app: &str) -> Result<Vec<String>> {
+        let pods = objects::list(self.client(), NAMESPACE, kind::POD, &format!("app={app}")).await?;
+        let there = pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+        Ok(there.filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned)).collect())
+    }
+
+    /// Evicts a pod of an app; gives the refusal.
+    pub(crate) async fn evict(&self, app: &str) -> Result<Option<Box<Status>>> {
+        let pod = self.pods(app).await?.pop().with_context(|| format!("{app} has no pod"))?;
+        let mut config = kube::Config::from_custom_kubeconfig(self.admin()?, &KubeConfigOptions::default()).await?;
+        config.default_retry = false;
+        let pods = Api::<k8s_openapi::api::core::v1::Pod>::namespaced(Client::try_from(config)?, NAMESPACE);
+        match pods.evict(&pod, &EvictParams::default()).await {
+            Ok(_) => Ok(None),
+            Err(kube::Error::Api(status)) => Ok(Some(status)),
+            Err(error) => Err(error).context("there is no answer"),
+        }
+    }
+}
+
+pub(crate) fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
+    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == type_)
+}

@@ -1,0 +1,211 @@
+//! What budgets of several clusters promise each other.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use berth_e2e::install;
+use berth_e2e::objects::{self, kind};
+use futures::future::try_join_all;
+use serde_json::{Value, json};
+
+use crate::place::{BUDGET, NAMES, NAMESPACE, PATIENCE, Place, Places, condition};
+
+/// Who reads another cluster's budgets can read them, and nothing else, and writes nothing.
+pub(crate) async fn reads_alone(places: &Places) -> Result<()> {
+    let place = places.named("blue")?;
+    let reader = place.reader()?;
+    let user = format!("system:serviceaccount:{}:budget-reader", install::NAMESPACE);
+    let may = |verb: &str, what: &str| {
+        let answer = place.site.kubectl(&["auth", "can-i", verb, what, "-A", "--as", &user]);
+        answer.map_or_else(|error| error.to_string(), |answer| answer.trim().to_owned())
+    };
+    let budgets = [
+        "distributedpoddisruptionbudgets.policy.kruise.io",
+        "podunavailablebudgets.policy.kruise.io",
+        "poddisruptionbudgets.policy",
+    ];
+    for what in budgets {
+        for verb in ["get", "list", "watch"] {
+            ensure!(may(verb, what) == "yes", "{verb} {what}: {}", may(verb, what));
+        }
+        for verb in ["create", "update", "patch", "delete", "deletecollection"] {
+            ensure!(may(verb, what).contains("no"), "{verb} {what}");
+            ensure!(may(verb, &format!("{what}/status")).contains("no"), "{verb} {what}/status");
+        }
+    }
+    for what in ["pods", "secrets", "namespaces", "nodes", "configmaps", "deployments.apps"] {
+        for verb in ["get", "list", "watch", "create", "patch", "delete"] {
+            ensure!(may(verb, what).contains("no"), "{verb} {what}");
+        }
+    }
+    // And really, by the token itself.
+    place.deployed("read", 1).await?;
+    place.budget("read", &[], json!({"minAvailable": 1})).await?;
+    let client = place.client_of(&reader.token).await?;
+    objects::get(&client, NAMESPACE, BUDGET, "read").await.context("the reader cannot read")?;
+    let patch = json!({"spec": {"minAvailable": 0}});
+    let tried = objects::patch(&client, NAMESPACE, BUDGET, "read", &patch).await.err();
+    let tried = format!("{:#}", tried.context("the token of a reader changes a budget")?);
+    ensure!(tried.contains("cannot patch resource"), "{tried}");
+    Ok(())
+}
+
+/// foo of one cluster counts bar of another, which knows nothing of that.
+pub(crate) async fn one_way(places: &Places) -> Result<()> {
+    let (red, blue) = (places.named("red")?, places.named("blue")?);
+    red.deployed("foo", 2).await?;
+    blue.deployed("bar", 2).await?;
+    blue.budget("bar", &[], json!({"minAvailable": 0})).await?;
+    red.budget("foo", &["blue/bar"], json!({"minAvailable": 3})).await?;
+    let status = red.allows("foo", 1).await?;
+    let other = &status["federatedStatuses"][0];
+    ensure!(other["cluster"] == "blue" && other["healthy"] == 2 && other["reachable"] == true, "{status}");
+    ensure!(red.evict("foo").await?.is_none(), "one pod of foo may go");
+    red.allows("foo", 1).await?;
+    // Where bar has one less, none of foo may go.
+    blue.site.kubectl(&["scale", "deployment", "bar", "--replicas=1", "-n", NAMESPACE])?;
+    red.allows("foo", 0).await?;
+    let refusal = red.evict("foo").await?.context("a pod of foo goes, and two are left of three")?;
+    ensure!(refusal.code == 429, "{refusal:?}");
+    // What is not there is told, with its cluster.
+    blue.site.kubectl(&["delete", "dpdb", "bar", "-n", NAMESPACE])?;
+    told(red, "foo", "blue/shop/bar does not exist").await?;
+    red.site.kubectl(&[
+        "patch",
+        "dpdb",
+        "foo",
+        "-n",
+        NAMESPACE,
+        "--type=merge",
+        "-p",
+        r#"{"spec":{"federation":[{"cluster":"pink","namespace":"shop","name":"bar"}]}}"#,
+    ])?;
+    told(red, "foo", "is no context of the kubeconfig, which has blue, green").await?;
+    Ok(())
+}
+
+/// Waits until the condition Federated has these words.
+async fn told(place: &Place, app: &str, words: &str) -> Result<()> {
+    let is_told = |budget: &Value| {
+        condition(budget, "Federated")
+            .is_some_and(|told| told["message"].as_str().is_some_and(|told| told.contains(words)))
+    };
+    objects::until(place.client(), NAMESPACE, BUDGET, app, PATIENCE, is_told).await.map(drop)
+}
+
+/// One pod in each of three clusters, each named by the others: the node of each is drained at the same time, and two stay at every moment.
+pub(crate) async fn ring(places: &Places) -> Result<()> {
+    for place in places.all() {
+        place.deployed("ring", 1).await?;
+    }
+    for place in places.all() {
+        let others: Vec<_> =
+            NAMES.iter().filter(|name| **name != place.name).map(|name| format!("{name}/ring")).collect();
+        let others: Vec<_> = others.iter().map(String::as_str).collect();
+        place.budget("ring", &others, json!({"minAvailable": 2})).await?;
+    }
+    for place in places.all() {
+        place.allows("ring", 1).await?;
+    }
+    let before = try_join_all(places.all().iter().map(|place| place.pods("ring"))).await?;
+    let drains = places.all().iter().map(drained);
+    tokio::select! {
+        all = try_join_all(drains) => { all?; }
+        broken = two_are_down(places) => bail!("{}", broken?),
+    }
+    let after = try_join_all(places.all().iter().map(|place| place.pods("ring"))).await?;
+    ensure!(
+        before.iter().zip(&after).all(|(before, after)| before != after),
+        "not all were drained: {before:?}, {after:?}"
+    );
+    Ok(())
+}
+
+/// Drains the node, and brings it back.
+async fn drained(place: &Place) -> Result<()> {
+    let site = place.site.clone();
+    let drain = tokio::task::spawn_blocking(move || {
+        site.kubectl(&["drain", "node-1", "--pod-selector=app=ring", "--delete-emptydir-data", "--timeout=170s"])?;
+        site.kubectl(&["uncordon", "node-1"])
+    });
+    drain.await??;
+    place.allows("ring", 1).await.map(drop)
+}
+
+/// Ends when two have no ready pod, seen twice.
+async fn two_are_down(places: &Places) -> Result<String> {
+    let mut before = BTreeSet::new();
+    loop {
+        let mut down = BTreeSet::new();
+        for place in places.all() {
+            let pods = objects::list(place.client(), NAMESPACE, kind::POD, "app=ring").await?;
+            let serves = |pod: &&Value| {
+                pod["metadata"]["deletionTimestamp"].is_null()
+                    && condition(pod, "Ready").is_some_and(|ready| ready["status"] == "True")
+            };
+            if !pods.iter().any(|pod| serves(&pod)) {
+                down.insert(place.name);
+            }
+        }
+        if down.intersection(&before).count() > 1 {
+            return Ok(format!("at one moment none of {down:?} had a ready pod"));
+        }
+        before = down;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Without a link nobody of the other cluster counts but by its floor, and that only for its time; with the link again all do.
+pub(crate) async fn cut(places: &Places) -> Result<()> {
+    let (red, blue) = (places.named("red")?, places.named("blue")?);
+    for place in [red, blue] {
+        place.deployed("cut", 3).await?;
+    }
+    red.budget("cut", &["blue/cut"], json!({"minAvailable": 4})).await?;
+    blue.budget("cut", &["red/cut"], json!({"minAvailable": 4, "leaseSeconds": 40})).await?;
+    red.allows("cut", 2).await?;
+    blue.allows("cut", 2).await?;
+    red.cut("blue")?;
+    red.allows("cut", 0).await?;
+    told(red, "cut", "in a cluster that does not answer").await?;
+    let refusal = red.evict("cut").await?.context("a pod goes though nobody knows of the others")?;
+    ensure!(refusal.code == 429, "{refusal:?}");
+    // The other way is open, and what one side may do the other sees.
+    blue.allows("cut", 2).await?;
+    red.heal("blue")?;
+    red.allows("cut", 2).await?;
+    // With a floor there, some may go here though the link is cut.
+    let floor = |pods: usize| json!({"spec": {"floor": pods}});
+    objects::patch(blue.client(), NAMESPACE, BUDGET, "cut", &floor(2)).await?;
+    let is_told = |budget: &Value| budget["status"]["floor"]["pods"] == 2;
+    objects::until(blue.client(), NAMESPACE, BUDGET, "cut", PATIENCE, is_told).await?;
+    blue.allows("cut", 1).await?;
+    // It is read every two seconds.
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    red.cut("blue")?;
+    red.allows("cut", 1).await?;
+    told(red, "cut", "its floor of 2 is counted on").await?;
+    ensure!(red.evict("cut").await?.is_none(), "one may go by the floor");
+    let refusal = red.evict("cut").await?.context("two go by a floor that is enough for one")?;
+    ensure!(refusal.code == 429, "{refusal:?}");
+    red.allows("cut", 0).await?;
+    red.heal("blue")?;
+    red.allows("cut", 2).await?;
+    // A floor that is lowered, or whose budget is deleted, binds on.
+    objects::patch(blue.client(), NAMESPACE, BUDGET, "cut", &floor(0)).await?;
+    let is_kept = |budget: &Value| {
+        budget["status"]["observedGeneration"] == budget["metadata"]["generation"]
+            && budget["status"]["floor"]["pods"] == 2
+    };
+    objects::until(blue.client(), NAMESPACE, BUDGET, "cut", PATIENCE, is_kept).await?;
+    blue.allows("cut", 2).await?;
+    objects::patch(blue.client(), NAMESPACE, BUDGET, "cut", &floor(3)).await?;
+    blue.allows("cut", 0).await?;
+    blue.site.kubectl(&["delete", "dpdb", "cut", "-n", NAMESPACE, "--wait=false"])?;
+    let refusal = blue.evict("cut").await?.context("a pod goes below a floor that may be counted on")?;
+    ensure!(refusal.code == 429, "{refusal:?}");
+    objects::until_gone(blue.client(), NAMESPACE, BUDGET, "cut", PATIENCE).await?;
+    ensure!(blue.evict("cut").await?.is_none(), "nobody holds the pods any more");
+    Ok(())
+}

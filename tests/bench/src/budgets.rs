@@ -7,10 +7,14 @@ use berth_cluster::programs::workspace_binaries;
 use berth_e2e::objects::{self, APP, kind};
 use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::EvictParams;
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::time::{Duration, sleep};
+use tokio::time::{Duration, Instant, sleep};
 
+use crate::median::percentiles;
 use crate::phases::{self, NAMESPACE, PATIENCE, Phase, Ports, Program, Recipe, Stage, begin};
 
 /// What is measured.
@@ -41,6 +45,8 @@ pub(crate) struct Options {
 struct Figures {
     optimised: bool,
     phases: Vec<Phase>,
+    /// How long evictions took, p50 and p99 in milliseconds.
+    evictions: Vec<(&'static str, [f64; 2])>,
     /// Of the controller, KiB, before there were many budgets, and with them.
     before: u64,
     with_budgets: u64,
@@ -51,6 +57,12 @@ const GATES: &str = "--feature-gates=ImagePullJobGate=true,PodUnavailableBudgetU
 const NAME: &str = "web";
 /// Requests at once.
 const AT_ONCE: usize = 32;
+/// Pods that are evicted one after the other, for each series.
+const EVICTED: usize = 100;
+/// A CloneSet whose pods no budget holds.
+const OTHER: &str = "other";
+/// How long after each.
+const BETWEEN: Duration = Duration::from_millis(50);
 /// How long until memory is looked at.
 const REST: Duration = Duration::from_secs(10);
 
@@ -87,6 +99,10 @@ async fn measure(options: &Options, stage: &mut Stage, controller: &Path) -> Res
     for (name, image) in [("free", "web:2"), ("free again", "web:3")] {
         phases.push(roll(stage, &program, &set, (name, image), options.pods).await?);
     }
+    let other = objects::clone_set(OTHER, 2 * EVICTED, "web:1", &rolling_update);
+    objects::create(&stage.client, NAMESPACE, &other).await?;
+    objects::until(&stage.client, NAMESPACE, kind::CLONE_SET, OTHER, PATIENCE, objects::is_done).await?;
+    let mut evictions = vec![("nobody is asked", evict(stage, OTHER).await?)];
     let target = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": NAME});
     let budget = budget(NAME, &json!({"targetRef": target, "maxUnavailable": "25%"}));
     objects::create(&stage.client, NAMESPACE, &budget).await?;
@@ -95,6 +111,8 @@ async fn measure(options: &Options, stage: &mut Stage, controller: &Path) -> Res
     for (name, image) in [("budget", "web:4"), ("budget again", "web:5")] {
         phases.push(roll(stage, &program, &set, (name, image), options.pods).await?);
     }
+    evictions.push(("asked, and no budget holds the pod", evict(stage, OTHER).await?));
+    evictions.push(("a budget holds the pod", evict(stage, NAME).await?));
     sleep(REST).await;
     let before = program.used()?.resident;
     let many = stream::iter(0..options.budgets).map(|number| {
@@ -108,7 +126,7 @@ async fn measure(options: &Options, stage: &mut Stage, controller: &Path) -> Res
     sleep(REST).await;
     let with_budgets = program.used()?.resident;
     program.stop().await?;
-    Ok(Figures { optimised: !options.unoptimised, phases, before, with_budgets })
+    Ok(Figures { optimised: !options.unoptimised, phases, evictions, before, with_budgets })
 }
 
 fn budget(name: &str, spec: &Value) -> Value {
@@ -120,6 +138,24 @@ fn budget(name: &str, spec: &Value) -> Value {
 async fn done(stage: &Stage) -> Result<()> {
     objects::until(&stage.client, NAMESPACE, kind::CLONE_SET, NAME, PATIENCE, objects::is_done).await?;
     Ok(())
+}
+
+/// Evicts pods of a CloneSet one after the other, each once another is there for the one before.
+async fn evict(stage: &Stage, name: &str) -> Result<[f64; 2]> {
+    let pods = Api::<Pod>::namespaced(stage.client.clone(), NAMESPACE);
+    let all = objects::list(&stage.client, NAMESPACE, kind::POD, &format!("{APP}={name}")).await?;
+    let names = all.iter().filter_map(|pod| pod["metadata"]["name"].as_str()).take(EVICTED);
+    let mut times = Vec::new();
+    for name in names {
+        let began = Instant::now();
+        pods.evict(name, &EvictParams::default()).await.with_context(|| format!("cannot evict {name}"))?;
+        times.push(began.elapsed().as_secs_f64() * 1e3);
+        sleep(BETWEEN).await;
+    }
+    ensure!(times.len() == EVICTED, "{name} has {} pods", times.len());
+    let is_whole = |set: &Value| set["status"]["readyReplicas"] == set["spec"]["replicas"];
+    objects::until(&stage.client, NAMESPACE, kind::CLONE_SET, name, PATIENCE, is_whole).await?;
+    Ok(percentiles(&mut times))
 }
 
 async fn roll(
@@ -159,6 +195,10 @@ fn text(options: &Options, figures: &Figures) -> String {
             per_pod(phase.writes - ledger),
             per_pod(ledger)
         );
+    }
+    text += "\n| evictions, one by one | p50 ms | p99 ms |\n|---|--:|--:|\n";
+    for (name, [p50, p99]) in &figures.evictions {
+        text += &format!("| {name} | {p50:.1} | {p99:.1} |\n");
     }
     let more = (figures.with_budgets.saturating_sub(figures.before)) as f64 / 1024.0;
     text += &format!("\n{} budgets more take {more:.1} MiB.\n", options.budgets);

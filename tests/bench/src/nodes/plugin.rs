@@ -14,6 +14,8 @@ use berth_cluster::programs::workspace_binaries;
 use serde::Serialize;
 use serde_json::json;
 
+use crate::median::percentiles;
+
 /// Debian's reference plugin.
 const REFERENCE: &str = "/usr/lib/cni/host-local";
 const HELD: [u32; 4] = [0, 110, 1000, 10_000];
@@ -167,14 +169,6 @@ impl Plugin {
         let [_, p99] = percentiles(&mut times);
         Ok([times.len() as f64 / seconds, p99])
     }
-}
-
-/// The p50 and the p99.
-fn percentiles(times: &mut [f64]) -> [f64; 2] {
-    times.sort_by(f64::total_cmp);
-    [50, 99].map(|percent| {
-        times.get((times.len() * percent / 100).min(times.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
-    })
 }
 
 fn line(figures: &Figures) -> String {

@@ -69,6 +69,8 @@ const READ_TIMEOUT: Duration = Duration::from_secs(30);
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 /// Answers larger than this are bugs or attacks: no object and no page of a list comes near it.
 const LARGEST_ANSWER: usize = 256 << 20;
+/// A refusal has a sentence, and the fields that are wrong.
+const LARGEST_REFUSAL: usize = 1 << 20;
 
 /// Connects with kube's TLS and authentication, and a transport for controllers: small buffers, few idle connections, TCP
 /// keep-alive, no retries behind the caller's back, requests counted.
@@ -110,8 +112,16 @@ pub fn connect(mut config: Config, metrics: Arc<Metrics>) -> kube::Result<Client
 /// # Errors
 /// The server's answer, or what went wrong on the way; `code` 404 if there is no such object.
 pub async fn get<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, Failed> {
-    let body = send(client, request(Method::GET, path, "", Vec::new())?, Instant::now() + READ_TIMEOUT).await?;
-    decode(&body)
+    get_within(client, path, LARGEST_ANSWER).await
+}
+
+/// Reads one object whose answer has so many bytes at most.
+///
+/// # Errors
+/// The same, and an answer that is larger.
+pub async fn get_within<T: DeserializeOwned>(client: &Client, path: &str, most: usize) -> Result<T, Failed> {
+    let request = request(Method::GET, path, "", Vec::new())?;
+    decode(&send_within(client, request, Instant::now() + READ_TIMEOUT, most).await?)
 }
 
 /// Builds a request; `content` is empty where there is no body.
@@ -125,10 +135,19 @@ pub(crate) fn request(method: Method, path: &str, content: &str, body: Vec<u8>) 
 
 /// Sends a request and reads the whole answer, until `deadline` at the latest.
 pub(crate) async fn send(client: &Client, request: Request<Vec<u8>>, deadline: Instant) -> Result<Bytes, Failed> {
+    send_within(client, request, deadline, LARGEST_ANSWER).await
+}
+
+async fn send_within(
+    client: &Client,
+    request: Request<Vec<u8>>,
+    deadline: Instant,
+    most: usize,
+) -> Result<Bytes, Failed> {
     let path = format!("{} {}", request.method(), request.uri().path());
     let answer = async {
         let response = open(client, request).await?;
-        collect(response.into_body()).await
+        collect(response.into_body(), most).await
     };
     match tokio::time::timeout_at(deadline, answer).await {
         Ok(answer) => answer,
@@ -143,7 +162,7 @@ pub(crate) async fn open(client: &Client, request: Request<Vec<u8>>) -> Result<R
         return Ok(response);
     }
     let (parts, body) = response.into_parts();
-    let body = collect(body).await.unwrap_or_default();
+    let body = collect(body, LARGEST_REFUSAL).await.unwrap_or_default();
     Err(refusal(parts.status.as_u16(), &parts.headers, &body))
 }
 
@@ -152,8 +171,8 @@ pub(crate) fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failed> {
         .map_err(|error| Failed { message: format!("cannot decode the server's answer: {error}"), ..Failed::default() })
 }
 
-async fn collect(body: Body) -> Result<Bytes, Failed> {
-    let limited = http_body_util::Limited::new(body, LARGEST_ANSWER);
+async fn collect(body: Body, most: usize) -> Result<Bytes, Failed> {
+    let limited = http_body_util::Limited::new(body, most);
     let broken = |error: BoxError| Failed { message: format!("the answer broke off: {error}"), ..Failed::default() };
     Ok(limited.collect().await.map_err(broken)?.to_bytes())
 }

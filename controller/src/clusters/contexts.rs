@@ -102,6 +102,17 @@ async fn connected(all: &Kubeconfig, context: &str, metrics: &Arc<Metrics>) -> R
     if cluster.is_some_and(|cluster| cluster.certificate_authority.is_some()) {
         return Err("has its authority in another file: give certificate-authority-data".to_owned());
     }
+    let is_secure = |server: &String| server.starts_with("https://");
+    let is_bare = |cluster: &kube::config::Cluster| {
+        cluster.insecure_skip_tls_verify == Some(true)
+            || cluster.server.as_ref().is_some_and(|server| !is_secure(server))
+    };
+    if cluster.is_some_and(is_bare) {
+        return Err(
+            "would give its token to anybody: name the server by https, and do not skip the check of its certificate"
+                .to_owned(),
+        );
+    }
     let options = KubeConfigOptions { context: Some(context.to_owned()), ..KubeConfigOptions::default() };
     let config =
         Config::from_custom_kubeconfig(all.clone(), &options).await.map_err(|error| format!("is unfit: {error}"))?;
@@ -128,6 +139,8 @@ apiVersion: v1
 kind: Config
 clusters:
 - {name: east, cluster: {server: 'https://127.0.0.1:1'}}
+- {name: bare, cluster: {server: 'http://127.0.0.1:1'}}
+- {name: skips, cluster: {server: 'https://127.0.0.1:1', insecure-skip-tls-verify: true}}
 - {name: file, cluster: {server: 'https://127.0.0.1:1', certificate-authority: /etc/passwd}}
 users:
 - {name: reader, user: {token: secret}}
@@ -138,6 +151,8 @@ contexts:
 - {name: runs, context: {cluster: east, user: runs}}
 - {name: reads, context: {cluster: east, user: reads}}
 - {name: file, context: {cluster: file, user: reader}}
+- {name: bare, context: {cluster: bare, user: reader}}
+- {name: skips, context: {cluster: skips, user: reader}}
 - {name: gone, context: {cluster: gone, user: reader}}
 ";
 
@@ -158,8 +173,10 @@ contexts:
             ("runs", "an exec plugin"),
             ("reads", "a tokenFile"),
             ("file", "another file"),
+            ("bare", "by https"),
+            ("skips", "by https"),
             ("gone", "is unfit"),
-            ("west", "is no context of the kubeconfig, which has east, file, gone, reads, runs"),
+            ("west", "is no context of the kubeconfig, which has bare, east, file, gone, reads, runs, skips"),
         ] {
             let why = why(&contexts, cluster);
             assert!(why.contains(words), "{cluster}: {why}");

@@ -33,10 +33,14 @@ use pulse::{Lease, Pulse};
 const PERIOD: Duration = Duration::from_secs(2);
 /// How long one read of another cluster may take: the apiserver here waits for the answer.
 const READ: Duration = Duration::from_secs(2);
+/// How long the budgets of a cluster are read before its Lease is felt again.
+const ROUND: Duration = Duration::from_secs(4);
 /// How many budgets of a cluster are read at once.
 const AT_ONCE: usize = 8;
 /// As much of another server's words is told.
 const LONGEST: usize = 256;
+/// No object of a cluster is larger, in bytes; a larger one is an attack.
+pub(crate) const LARGEST: usize = 4 << 20;
 
 /// How the other clusters are found.
 #[derive(Debug, Clone, Default)]
@@ -171,12 +175,19 @@ impl Clusters {
         let silence = self.feel(cluster).await;
         let label = ClusterLabel { cluster: cluster.to_owned() };
         self.answering.0.get_or_create(&label).set(silence.is_none().into());
+        // However many are named: the Lease is felt again in time. What is not reached now may be the first the next time.
+        let mut members: Vec<_> = members.iter().collect();
+        fastrand::shuffle(&mut members);
+        let _ = timeout(ROUND, self.read_all(&members)).await;
+    }
+
+    async fn read_all(&self, members: &[&Member]) {
         stream::iter(members)
             .for_each_concurrent(AT_ONCE, async |member| {
                 let known = self.read(member).await;
                 let is_new = {
                     let mut seen = self.seen();
-                    let of_member = seen.members.entry(member.clone()).or_default();
+                    let of_member = seen.members.entry((*member).clone()).or_default();
                     of_member.last.replace(known.clone()).as_ref() != Some(&known)
                 };
                 if let (true, Some(tell)) = (is_new, self.tell.get()) {
@@ -193,7 +204,7 @@ impl Clusters {
             Err(why) => return Some(why),
         };
         let sent = Instant::now();
-        let read = match timeout(READ, client::get::<Lease>(&client, &self.settings.lease)).await {
+        let read = match timeout(READ, client::get_within::<Lease>(&client, &self.settings.lease, LARGEST)).await {
             Ok(read) => read.map_err(|failed| words(&failed)),
             Err(_) => Err(late()),
         };

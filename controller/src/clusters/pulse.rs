@@ -56,14 +56,14 @@ impl Pulse {
             return Some(format!("is in a cluster that does not answer: {why}"));
         }
         let Some((_, since)) = &self.last else { return Some("is in a cluster that was not asked yet".to_owned()) };
-        let still = now.saturating_duration_since(*since);
-        if !self.has_moved || still >= SILENT {
-            let still = still.as_secs();
-            return Some(format!(
-                "is in a cluster whose controller's Lease was not seen to move for {still} s, so nobody may count there"
-            ));
-        }
-        None
+        // No number of seconds: each would be a write of each status that tells of it.
+        let stands_still = now.saturating_duration_since(*since) >= SILENT;
+        let how = match (self.has_moved, stands_still) {
+            (true, false) => return None,
+            (false, false) => "has not been seen to move yet".to_owned(),
+            (_, true) => format!("has not moved for {} s", SILENT.as_secs()),
+        };
+        Some(format!("is in a cluster where nobody may count: the Lease of its controllers {how}"))
     }
 }
 

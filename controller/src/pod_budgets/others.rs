@@ -15,6 +15,7 @@ use kube::Client;
 use serde::de::DeserializeOwned;
 
 use super::{Budget, PodBudgets};
+use crate::clusters::LARGEST;
 
 /// What is told of a member that is not there.
 pub(crate) const MISSING: &str = "does not exist: create it, or take it out of spec.federation";
@@ -85,7 +86,7 @@ async fn find_of_kind(client: &Client, member: &Member, kind: MemberKind) -> Res
 
 async fn get<T: DeserializeOwned>(client: &Client, resource: &Resource, member: &Member) -> Result<Option<T>, Failed> {
     let Ok(path) = resource.path(&member.namespace, &member.name) else { return Ok(None) };
-    match client::get(client, &path).await {
+    match client::get_within(client, &path, LARGEST).await {
         Ok(budget) => Ok(Some(budget)),
         Err(Failed { code: 404, .. }) => Ok(None),
         Err(failed) => Err(failed),

@@ -14,6 +14,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{Snapshot, UNCOUNTED};
 
+/// As much is told of why a budget is silent: what other clusters say may be longer.
+const LONGEST_MESSAGE: usize = 1024;
+
 type Status = DistributedPodDisruptionBudgetStatus;
 /// Why a budget cannot be counted: a reason, and words.
 type Blocked = (&'static str, String);
@@ -89,7 +92,7 @@ fn federated(snapshot: &Snapshot, now: Timestamp) -> Vec<FederatedStatus> {
             }
             Err(silence) => {
                 status.healthy = number(silence.keeps);
-                status.message.clone_from(&silence.why);
+                status.message = silence.why.chars().take(LONGEST_MESSAGE).collect();
             }
         }
         if old != Some(&status) {

@@ -7,6 +7,9 @@ use super::names::REPAIR;
 use super::pods::{Failure, Member};
 use super::{Snapshot, on_pod, revisions};
 
+/// The reason where pods differ in more than images.
+pub(super) const NOT_UPGRADABLE: &str = "UpdateImmutableField";
+
 /// The cause that is told, by a reason and in words; none where nothing holds them back.
 pub(super) fn cause(
     snapshot: &Snapshot,
@@ -73,7 +76,7 @@ fn not_upgradable(snapshot: &Snapshot, members: &[Member<'_>], settings: &Settin
         first.metadata.namespace,
         first.metadata.name
     );
-    Some(("UpdateImmutableField", message))
+    Some((NOT_UPGRADABLE, message))
 }
 
 /// The first field, other than an image, that is another.

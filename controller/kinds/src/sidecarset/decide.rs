@@ -290,6 +290,13 @@ fn tell(snapshot: &Snapshot, members: &[Member<'_>], (settings, chosen): (&Setti
     for (pod, why) in drift::drifted(snapshot) {
         plan.waiting.push(waiting(pod, &why));
     }
+    // Of pods that cannot be updated another event tells.
+    if let Some((reason, message)) = blocked::cause(snapshot, members, Ok(settings))
+        && reason != blocked::NOT_UPGRADABLE
+        && !status::is_blocked_by(snapshot, reason)
+    {
+        plan.events.push(Event { warning: true, reason, message });
+    }
 }
 
 /// Says in the conditions of pods whether they can be updated in place.

@@ -51,6 +51,12 @@ pub(super) fn has_stopped(snapshot: &Snapshot) -> bool {
     conditions.into_iter().any(|known| known.type_ == REPAIRING && known.reason == STOPPED)
 }
 
+/// Is it told already that this holds the updates back?
+pub(super) fn is_blocked_by(snapshot: &Snapshot, reason: &str) -> bool {
+    let conditions = snapshot.set.status.iter().flat_map(|status| &status.conditions);
+    conditions.into_iter().any(|known| known.type_ == BLOCKED && known.reason == reason)
+}
+
 /// Whose turn it is to be replaced from now on, and the condition that tells of it.
 fn repair(
     snapshot: &Snapshot,

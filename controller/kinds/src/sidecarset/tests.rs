@@ -357,3 +357,16 @@ mod properties {
         }
     }
 }
+
+#[test]
+fn what_holds_updates_back_is_told_once_by_an_event() {
+    let fields = json!({"/spec/updateStrategy/maxUnavailable": 0});
+    let pods = [pod("a", "h1", true)];
+    let first = snapshot(&fields, &pods);
+    let plan = decide(&first, NOW);
+    let told = |plan: &Plan| plan.events.iter().map(|event| (event.warning, event.reason)).collect::<Vec<_>>();
+    assert_eq!(told(&plan), [(true, "NoBudget")]);
+    let mut next = snapshot(&fields, &pods);
+    Arc::make_mut(&mut next.set).status = Some(status(&first, &plan, &Outcome::default(), NOW));
+    assert_eq!(told(&decide(&next, NOW)), []);
+}

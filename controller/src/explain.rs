@@ -43,7 +43,7 @@ use crate::controllers::{
     persistentpodstate, podunavailablebudget, sidecarset, statefulset,
 };
 use crate::injection::Injection;
-use crate::pod_budgets::PodBudgets;
+use crate::pod_budgets::{Budget, PodBudgets};
 use crate::pod_pinning::PodPinning;
 use crate::reads::{Namespaces, Stores};
 use crate::resize;
@@ -250,7 +250,7 @@ impl Look<'_> {
             bail!("the apiserver does not say how many pods are expected: try again")
         };
         // Budgets of other namespaces are read by name.
-        let Ok(others) = budgets.others_of(&budget.0).await else {
+        let Ok(others) = budgets.others(&Budget::Distributed(budget.0.clone())).await else {
             bail!("the apiserver does not say what the budgets of spec.federation have: try again")
         };
         for ((other, brings), member) in snapshot.others.iter_mut().zip(others).zip(&budget.0.spec.federation) {

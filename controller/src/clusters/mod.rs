@@ -237,12 +237,8 @@ impl Clusters {
     /// A client of a cluster that is known to answer, and to count.
     fn answers(&self, cluster: &str) -> Result<Client, String> {
         let client = self.contexts().client(cluster)?;
-        let seen = self.seen();
-        let silence = seen
-            .pulses
-            .get(cluster)
-            .map_or_else(|| Pulse::default().silence(Instant::now()), |pulse| pulse.silence(Instant::now()));
-        match silence {
+        let pulse = self.seen().pulses.get(cluster).cloned().unwrap_or_default();
+        match pulse.silence(Instant::now()) {
             None => Ok(client),
             Some(why) => Err(why),
         }

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use berth_api::names::annotation::MIRROR_POD;
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
-use berth_api::v1alpha1::distributedpoddisruptionbudget::{Member, UnhealthyPodEvictionPolicy};
+use berth_api::v1alpha1::distributedpoddisruptionbudget::UnhealthyPodEvictionPolicy;
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::{ProtectedOperation, UnhealthyPodPolicy};
 
@@ -30,7 +30,6 @@ use berth_runtime::{Object, Store};
 use berth_webhook::pods::{Asks, Budgets, Change, Disruption, Disruptions, NotYet};
 use berth_workload::budget::count::Expected;
 use berth_workload::budget::disruption;
-use berth_workload::budget::federation::{Brings, Silence};
 use berth_workload::budget::ledger::Request;
 use berth_workload::budget::surge::is_released;
 use berth_workload::gates::{Gate, Gates};
@@ -166,17 +165,6 @@ impl PodBudgets {
         let _ = self.unavailable.set(reads.unavailable.clone());
     }
 
-    /// What each of the budgets that one names brings now.
-    ///
-    /// # Errors
-    /// The apiserver did not answer.
-    pub(crate) async fn others_of(
-        &self,
-        budget: &Arc<DistributedPodDisruptionBudget>,
-    ) -> Result<Vec<Result<Brings, Silence>>, NotYet> {
-        self.others(&Budget::Distributed(budget.clone())).await
-    }
-
     fn follow(self: &Arc<Self>, pods: &Arc<Store<Pod>>, nodes: &Arc<Store<Watched<Node>>>) {
         let is_first = self.stores.set(Stores { pods: pods.clone(), nodes: nodes.clone() }).is_ok();
         if is_first && self.is_asked() {
@@ -217,17 +205,6 @@ impl PodBudgets {
             let budget = self.unavailable.get()?.get(&key.namespace, &key.name)?;
             Some(Budget::Unavailable(budget.0.clone()))
         }
-    }
-
-    /// The other clusters.
-    pub(crate) fn clusters(&self) -> &Arc<Clusters> {
-        &self.clusters
-    }
-
-    /// The budgets that ours name, in this cluster and in others.
-    pub(crate) fn named(&self) -> BTreeSet<Member> {
-        let distributed = self.distributed.get().map(|store| store.all()).unwrap_or_default();
-        distributed.iter().flat_map(|budget| budget.0.spec.federation.iter().cloned()).collect()
     }
 
     /// The apiserver.

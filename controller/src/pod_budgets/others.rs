@@ -1,5 +1,8 @@
 //! What the budgets that another names bring: as the apiservers have them, for whoever draws.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1alpha1::distributedpoddisruptionbudget::{Member, MemberKind};
 use berth_api::v1beta1::PodUnavailableBudget;
@@ -15,7 +18,7 @@ use kube::Client;
 use serde::de::DeserializeOwned;
 
 use super::{Budget, PodBudgets};
-use crate::clusters::LARGEST;
+use crate::clusters::{Clusters, LARGEST};
 
 /// What is told of a member that is not there.
 pub(crate) const MISSING: &str = "does not exist: create it, or take it out of spec.federation";
@@ -32,11 +35,22 @@ pub(crate) struct Found {
 }
 
 impl PodBudgets {
+    /// The other clusters.
+    pub(crate) fn clusters(&self) -> &Arc<Clusters> {
+        &self.clusters
+    }
+
+    /// The budgets that ours name, in this cluster and in others.
+    pub(crate) fn named(&self) -> BTreeSet<Member> {
+        let distributed = self.distributed.get().map(|store| store.all()).unwrap_or_default();
+        distributed.iter().flat_map(|budget| budget.0.spec.federation.iter().cloned()).collect()
+    }
+
     /// What each of those that a budget names brings now, by reads that no cache answers.
     ///
     /// # Errors
     /// Our own apiserver did not answer. Where another cluster's did not, its budgets are silent.
-    pub(super) async fn others(&self, budget: &Budget) -> Result<Vec<Result<Brings, Silence>>, NotYet> {
+    pub(crate) async fn others(&self, budget: &Budget) -> Result<Vec<Result<Brings, Silence>>, NotYet> {
         let shared = budget.shared();
         let reads = budget.federation().iter().enumerate().map(async |(at, member)| {
             if self.clusters.has(member) {

@@ -148,7 +148,8 @@ impl Controller for Reads {
             Ok(snapshot) => snapshot,
             Err(next) => return next,
         };
-        let (why, soon) = acting.pod_budgets.unenforced(budget.namespace()).unzip();
+        let told = budget.0.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let (why, soon) = acting.pod_budgets.unenforced(budget.namespace(), told).unzip();
         snapshot.unenforced = why;
         let soon = soon.flatten().or_else(|| snapshot.view.expected.is_err().then_some(UNKNOWN));
         let now = Timestamp::now();

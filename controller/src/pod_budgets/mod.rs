@@ -5,17 +5,18 @@ mod draw;
 mod line;
 pub(crate) mod native_budgets;
 mod others;
+mod own_plans;
 pub(crate) mod refusals;
 pub(crate) mod views;
 mod wish;
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use berth_api::names::annotation::MIRROR_POD;
+use berth_api::names::condition::ENFORCED;
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1alpha1::distributedpoddisruptionbudget::UnhealthyPodEvictionPolicy;
 use berth_api::v1beta1::PodUnavailableBudget;
@@ -29,16 +30,16 @@ use berth_runtime::store::pods;
 use berth_runtime::{Object, Store};
 use berth_webhook::pods::{Asks, Budgets, Change, Disruption, Disruptions, NotYet};
 use berth_workload::budget::count::Expected;
-use berth_workload::budget::disruption;
-use berth_workload::budget::ledger::Request;
 use berth_workload::budget::surge::is_released;
+use berth_workload::condition::is_true;
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::node::Node;
-use berth_workload::plan::{Deed, Event, Failure, Plan, Verb};
+use berth_workload::plan::Event;
 use berth_workload::pod::{Metadata, Pod};
 use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, PODS};
 use futures::FutureExt;
-use futures::future::{BoxFuture, join_all};
+use futures::future::BoxFuture;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Client;
 use tokio::time::Instant;
 
@@ -52,7 +53,7 @@ use line::Lines;
 use native_budgets::RefusedNatively;
 pub(crate) use others::{Found, ITSELF, MISSING, find};
 use refusals::Refusals;
-use wish::{ids, operation, replaced, request};
+use wish::{operation, replaced, request};
 
 /// How long apiservers take to go by an entry that was written.
 const KNOWN: Duration = Duration::from_secs(2);
@@ -216,8 +217,9 @@ impl PodBudgets {
         self.gates.has(Gate::PodWebhook) && self.gates.has(Gate::PodUnavailableBudgetDelete)
     }
 
-    /// Why the apiserver does not ask about pods of a namespace, and when it may; `None` if it does.
-    pub(crate) fn unenforced(&self, namespace: &str) -> Option<(String, Option<Duration>)> {
+    /// Why the apiserver does not ask about pods of a namespace, and when it may; `None` if it does. Where it has asked by these
+    /// conditions, it goes on: a replica that has begun to lead knows neither what was written before, nor since when.
+    pub(crate) fn unenforced(&self, namespace: &str, told: &[Condition]) -> Option<(String, Option<Duration>)> {
         if self.protected.contains(namespace) {
             return Some((format!("pods of namespace {namespace} may always go"), None));
         }
@@ -228,6 +230,10 @@ impl PodBudgets {
                 return Some((format!("feature gate {name} is off: turn it on"), None));
             }
         }
+        let has_asked = is_true(told, ENFORCED);
+        if has_asked && !self.asks.has_written(|_| true) {
+            return None;
+        }
         let stands = self.asks.has_written(|asks| asks.disruptions.namespaces.contains(namespace));
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         if !stands {
@@ -235,7 +241,7 @@ impl PodBudgets {
             return Some(("the webhook's entry for this namespace is not written yet".to_owned(), Some(KNOWN)));
         }
         let since = written.entry(namespace.to_owned()).or_insert_with(Instant::now).elapsed();
-        let left = KNOWN.checked_sub(since).filter(|left| !left.is_zero())?;
+        let left = KNOWN.checked_sub(since).filter(|left| !left.is_zero() && !has_asked)?;
         Some(("the webhook's entry for this namespace was written a moment ago".to_owned(), Some(left)))
     }
 
@@ -319,69 +325,6 @@ impl PodBudgets {
     pub(crate) fn tell_by(&self, recorder: Recorder) {
         // A second one would be a mistake that the first call's value hides.
         let _ = self.recorder.set(recorder);
-    }
-
-    /// The plan without the steps that would take a pod out of service which a budget holds; and those, as failures. What is left is
-    /// drawn: in one write for each budget, before anything is done to a pod.
-    pub(crate) async fn admitted<'a>(&self, plan: Cow<'a, Plan>, owner: &Owner) -> (Cow<'a, Plan>, Vec<Failure>) {
-        let Some(stores) = self.stores.get().filter(|_| self.has_budgets()) else {
-            return (plan, Vec::new());
-        };
-        let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
-        let asked = steps.filter_map(|step| {
-            let (target, operation) = disruption::of_step(step).filter(|(_, operation)| self.asks_for(*operation))?;
-            let pod = stores.pods.get(&target.namespace, &target.name)?;
-            if *pod.metadata.uid != *target.uid || self.holding(&pod.metadata).is_empty() {
-                return None;
-            }
-            let holder = format!("{} {}/{}", owner.resource.kind, owner.namespace, owner.name);
-            let mut request = request(stores, &pod, operation, holder);
-            let replaced = disruption::replaced(step);
-            request.container_ids = ids(&pod, |name| replaced.contains(name));
-            Some(self.draw_by(pod, request))
-        });
-        let refused: BTreeMap<_, _> = join_all(asked).await.into_iter().flatten().collect();
-        if refused.is_empty() {
-            return (plan, Vec::new());
-        }
-        let mut plan = plan.into_owned();
-        for stage in &mut plan.stages {
-            stage.steps.retain(|step| {
-                disruption::of_step(step).is_none_or(|(target, _)| !refused.contains_key(target.uid.as_str()))
-            });
-        }
-        (Cow::Owned(plan), refused.into_values().collect())
-    }
-
-    /// Draws for containers of a pod that are restarted: why they must not be, or nothing.
-    pub(crate) async fn held_restart(&self, pod: &Arc<Pod>, holder: String, containers: &[&str]) -> Option<String> {
-        let stores = self.stores.get().filter(|_| self.has_budgets() && self.asks_for(ProtectedOperation::Update))?;
-        if containers.is_empty() || self.holding(&pod.metadata).is_empty() {
-            return None;
-        }
-        let mut request = request(stores, pod, ProtectedOperation::Update, holder);
-        // The pod itself does not change: what is seen of it are other containers.
-        request.generation = None;
-        request.container_ids = ids(pod, |name| containers.contains(&name));
-        self.draw_for(pod, &request, false).await.unwrap_or_else(|not_yet| Some(not_yet.to_string()))
-    }
-
-    /// Whether budgets are asked about this.
-    fn asks_for(&self, operation: ProtectedOperation) -> bool {
-        let gate =
-            if operation.is_change() { Gate::PodUnavailableBudgetUpdate } else { Gate::PodUnavailableBudgetDelete };
-        self.gates.has(gate)
-    }
-
-    /// Draws for a workload of ours; the uid of the pod and why, where it must stay.
-    async fn draw_by(&self, pod: Arc<Pod>, request: Request) -> Option<(String, Failure)> {
-        let refusal = match self.draw_for(&pod, &request, false).await {
-            Ok(refusal) => refusal?,
-            Err(not_yet) => not_yet.to_string(),
-        };
-        let verb = if request.operation.is_change() { Verb::Patch } else { Verb::Delete };
-        let failure = Failure::of_budget(Deed::of(verb, PODS), request.pod, refusal);
-        Some((request.uid, failure))
     }
 
     /// The pod as the apiserver has it; `None` where there is none.

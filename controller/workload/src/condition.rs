@@ -15,6 +15,11 @@ pub fn condition(type_: &str, is_true: bool, reason: &str, message: String, now:
     }
 }
 
+/// Whether one of this type is there and True.
+pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
+    conditions.iter().any(|condition| condition.type_ == type_ && condition.status == "True")
+}
+
 /// Puts a condition in the place of the one of its type. Its time stays where the status does.
 pub fn set(conditions: &mut Vec<Condition>, mut new: Condition) {
     match conditions.iter_mut().find(|condition| condition.type_ == new.type_) {

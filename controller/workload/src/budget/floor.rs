@@ -7,6 +7,8 @@ use berth_api::names::condition::ENFORCED;
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1alpha1::distributedpoddisruptionbudget::FloorStatus;
 
+use crate::condition::is_true;
+
 /// What a reader may count on, for how long after it sent the read that showed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Promise {
@@ -34,7 +36,7 @@ pub fn binding(budget: &DistributedPodDisruptionBudget) -> usize {
 pub fn promised(budget: &DistributedPodDisruptionBudget) -> Option<Promise> {
     let status = budget.status.as_ref()?;
     let told = status.floor?;
-    let is_enforced = status.conditions.iter().any(|told| told.type_ == ENFORCED && told.status == "True");
+    let is_enforced = is_true(&status.conditions, ENFORCED);
     if !is_enforced || budget.metadata.deletion_timestamp.is_some() {
         return None;
     }

@@ -1,0 +1,128 @@
+//! What Berth itself does to pods: drawn before it is done, or left out.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
+use berth_runtime::executor::Owner;
+use berth_workload::budget::disruption;
+use berth_workload::budget::ledger::Request;
+use berth_workload::gates::Gate;
+use berth_workload::plan::{Deed, Failure, Plan, Verb};
+use berth_workload::pod::Pod;
+use berth_workload::resource::PODS;
+use futures::future::join_all;
+
+use super::wish::{ids, request};
+use super::{PodBudgets, UNREAD};
+
+/// How long a plan waits for budgets that this process has not read yet, and how often it looks.
+const READ_WITHIN: Duration = Duration::from_secs(5);
+const LOOKS: u32 = 100;
+
+impl PodBudgets {
+    /// Whether all budgets are known. A controller may have read what it works on before they are, and what it does then would be
+    /// drawn from none.
+    async fn until_read(&self) -> bool {
+        for _ in 0..LOOKS {
+            if self.is_synced() {
+                return true;
+            }
+            tokio::time::sleep(READ_WITHIN / LOOKS).await;
+        }
+        self.is_synced()
+    }
+
+    /// The plan without the steps that would take a pod out of service which a budget holds; and those, as failures. What is left is
+    /// drawn: in one write for each budget, before anything is done to a pod.
+    pub(crate) async fn admitted<'a>(&self, plan: Cow<'a, Plan>, owner: &Owner) -> (Cow<'a, Plan>, Vec<Failure>) {
+        let Some(stores) = self.stores.get() else { return (plan, Vec::new()) };
+        let disruption = |step| disruption::of_step(step).filter(|(_, operation)| self.asks_for(*operation));
+        let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
+        if !steps.clone().any(|step| disruption(step).is_some()) {
+            return (plan, Vec::new());
+        }
+        if !self.until_read().await {
+            let unread = |step| {
+                let (target, operation) = disruption(step)?;
+                Some((target.uid.clone(), held(operation, target.name.clone(), UNREAD.to_string())))
+            };
+            let refused = steps.filter_map(unread).collect();
+            return without(plan, refused);
+        }
+        if !self.has_budgets() {
+            return (plan, Vec::new());
+        }
+        let asked = steps.filter_map(|step| {
+            let (target, operation) = disruption(step)?;
+            let pod = stores.pods.get(&target.namespace, &target.name)?;
+            if *pod.metadata.uid != *target.uid || self.holding(&pod.metadata).is_empty() {
+                return None;
+            }
+            let holder = format!("{} {}/{}", owner.resource.kind, owner.namespace, owner.name);
+            let mut request = request(stores, &pod, operation, holder);
+            let replaced = disruption::replaced(step);
+            request.container_ids = ids(&pod, |name| replaced.contains(name));
+            Some(self.draw_by(pod, request))
+        });
+        let refused = join_all(asked).await.into_iter().flatten().collect();
+        without(plan, refused)
+    }
+
+    /// Draws for containers of a pod that are restarted: why they must not be, or nothing.
+    pub(crate) async fn held_restart(&self, pod: &Arc<Pod>, holder: String, containers: &[&str]) -> Option<String> {
+        let stores = self.stores.get().filter(|_| self.asks_for(ProtectedOperation::Update))?;
+        if containers.is_empty() {
+            return None;
+        }
+        if !self.until_read().await {
+            return Some(UNREAD.to_string());
+        }
+        if self.holding(&pod.metadata).is_empty() {
+            return None;
+        }
+        let mut request = request(stores, pod, ProtectedOperation::Update, holder);
+        // The pod itself does not change: what is seen of it are other containers.
+        request.generation = None;
+        request.container_ids = ids(pod, |name| containers.contains(&name));
+        self.draw_for(pod, &request, false).await.unwrap_or_else(|not_yet| Some(not_yet.to_string()))
+    }
+
+    /// Whether budgets are asked about this.
+    fn asks_for(&self, operation: ProtectedOperation) -> bool {
+        let gate =
+            if operation.is_change() { Gate::PodUnavailableBudgetUpdate } else { Gate::PodUnavailableBudgetDelete };
+        self.gates.has(gate)
+    }
+
+    /// Draws for a workload of ours; the uid of the pod and why, where it must stay.
+    async fn draw_by(&self, pod: Arc<Pod>, request: Request) -> Option<(String, Failure)> {
+        let refusal = match self.draw_for(&pod, &request, false).await {
+            Ok(refusal) => refusal?,
+            Err(not_yet) => not_yet.to_string(),
+        };
+        Some((request.uid, held(request.operation, request.pod, refusal)))
+    }
+}
+
+/// Why a step is left out.
+fn held(operation: ProtectedOperation, pod: String, why: String) -> Failure {
+    let verb = if operation.is_change() { Verb::Patch } else { Verb::Delete };
+    Failure::of_budget(Deed::of(verb, PODS), pod, why)
+}
+
+/// A plan without what it would do to these pods, by uid; and why.
+fn without(plan: Cow<'_, Plan>, refused: BTreeMap<String, Failure>) -> (Cow<'_, Plan>, Vec<Failure>) {
+    if refused.is_empty() {
+        return (plan, Vec::new());
+    }
+    let mut plan = plan.into_owned();
+    for stage in &mut plan.stages {
+        stage.steps.retain(|step| {
+            disruption::of_step(step).is_none_or(|(target, _)| !refused.contains_key(target.uid.as_str()))
+        });
+    }
+    (Cow::Owned(plan), refused.into_values().collect())
+}

@@ -1,11 +1,11 @@
 //! Which containers a node's daemon is asked to stop.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::v1beta1::ContainerRecreateRequest as Request;
 use berth_api::v1beta1::containerrecreaterequest::RecreatePhase;
-use berth_api::v1beta1::nodeimage::{MAX_STOPPED_CONTAINERS, StopContainer, StopPhase};
+use berth_api::v1beta1::nodeimage::{MAX_STOPPED_CONTAINERS, StopContainer, StopPhase, StoppedContainer};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -29,7 +29,8 @@ pub struct Requested {
 /// What the daemon is to be asked.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stops {
-    /// Sorted by request and container, at most as many as a NodeImage may name.
+    /// Sorted by request and container, at most as many as a NodeImage may name. With those that are answered for good, until
+    /// there is another question.
     pub containers: Vec<StopContainer>,
     /// When to look again: a grace period ends, or a question is dropped.
     pub look_again: Option<SignedDuration>,
@@ -40,8 +41,13 @@ pub struct Stops {
 /// Decides it, from what the daemon is asked so far.
 pub fn wanted(requested: &[Requested], image: &NodeImage, now: Timestamp) -> Stops {
     let mut stops = Stops::default();
+    let mut over = BTreeSet::new();
     for stop in &image.spec.stop_containers {
-        stops.containers.extend(kept(stop, requested, image, now, &mut stops.look_again));
+        match kept(stop, requested, image, now, &mut stops.look_again) {
+            Some(stop) => stops.containers.push(stop),
+            None if is_answered_for_good(image, stop) => drop(over.insert((&stop.request, &stop.container))),
+            None => {}
+        }
     }
     let mut new: Vec<_> =
         requested.iter().filter_map(|requested| next(requested, image, now, &mut stops.look_again)).collect();
@@ -63,6 +69,11 @@ pub fn wanted(requested: &[Requested], image: &NodeImage, now: Timestamp) -> Sto
         stops.containers.push(StopContainer { created_at: Some(Time(now)), ..stop });
     }
     stops.containers.sort_by(|one, other| (&one.request, &one.container).cmp(&(&other.request, &other.container)));
+    // To take away what nobody heeds is worth no write: it goes with the next question.
+    let is_open = |stop: &&StopContainer| !over.contains(&(&stop.request, &stop.container));
+    if image.spec.stop_containers.iter().filter(is_open).eq(&stops.containers) {
+        stops.containers.clone_from(&image.spec.stop_containers);
+    }
     stops.left_out = left_out.first().map(|stop| {
         format!(
             "NodeImage {}: spec.stopContainers leaves out {} containers, which wait, such as {} of pod {}/{}: it names {} of at \
@@ -120,6 +131,12 @@ fn kept(
             Some(cancelled)
         }
     }
+}
+
+/// Does the daemon neither stop nor look for anything because of it?
+fn is_answered_for_good(image: &NodeImage, stop: &StopContainer) -> bool {
+    let lasts = |answer: &StoppedContainer| stop.min_started_seconds == 0 || !answer.lasting_container_id.is_empty();
+    answer(image, stop).is_some_and(|answer| answer.phase.is_final() && (stop.cancelled || lasts(answer)))
 }
 
 /// Which container of the pod is stopped next, with the order in which requests come.

@@ -250,6 +250,16 @@ fn the_daemon_is_asked_when_the_grace_period_is_over_and_as_long_as_it_matters()
             Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now()));
         request
     };
+    let another = || {
+        let mut other = request(json!({}), json!([{"name": "app", "phase": "Succeeded", "isKilled": true}]));
+        other.metadata.uid = Some("other".to_owned());
+        other
+    };
+    let lasting = |seconds: i32| {
+        let mut stop = asked("app", "a");
+        stop["minStartedSeconds"] = json!(seconds);
+        stop
+    };
     let killed = json!([{"name": "app", "phase": "Recreating", "isKilled": true}]);
     let pending = json!([{"name": "app", "phase": "Pending"}]);
     let mut waits = plain();
@@ -266,7 +276,19 @@ fn the_daemon_is_asked_when_the_grace_period_is_over_and_as_long_as_it_matters()
             (vec!["side"], None),
         ),
         ("deleted", vec![], one(vec![]), (vec!["app cancelled"], Some(599))),
-        ("deleted, and it was stopped", vec![], one(vec![answered("app", "a", "Stopped")]), (vec![], None)),
+        ("deleted, and it was stopped", vec![], one(vec![answered("app", "a", "Stopped")]), (vec!["app"], None)),
+        (
+            "deleted, it was stopped, and another asks",
+            vec![requested(another(), pod("b", "s"))],
+            one(vec![answered("app", "a", "Stopped")]),
+            (vec!["side"], None),
+        ),
+        (
+            "deleted, it was stopped, and the daemon looks for the next one",
+            vec![],
+            image(vec![lasting(5)], vec![answered("app", "a", "Stopped")]),
+            (vec![], None),
+        ),
         (
             "over, and unanswered",
             vec![requested(over(pending.clone()), pod("a", "s"))],
@@ -283,7 +305,7 @@ fn the_daemon_is_asked_when_the_grace_period_is_over_and_as_long_as_it_matters()
             "over, and noted",
             vec![requested(over(killed), pod("a", "s"))],
             one(vec![answered("app", "a", "Stopped")]),
-            (vec![], None),
+            (vec!["app"], None),
         ),
     ] {
         let (names, again) = names(&requests, &image);

@@ -14,6 +14,16 @@ pub(super) fn stops<'a>(image: &'a Value, namespace: &str) -> impl Iterator<Item
     asked.filter(move |stop| stop["namespace"] == *namespace)
 }
 
+fn answer<'a>(image: &'a Value, stop: &Value) -> Option<&'a Value> {
+    let mut answers = image["status"]["stoppedContainers"].as_array().into_iter().flatten();
+    answers.find(|answer| part(answer) == part(stop) && answer["containerID"] == stop["containerID"])
+}
+
+/// Whether the daemon has yet to say what came of it.
+pub(super) fn is_open(image: &Value, stop: &Value) -> bool {
+    answer(image, stop).is_none_or(|answer| answer["phase"] == "Stopping")
+}
+
 /// How often the pod's container was restarted.
 pub(super) fn restarts(pod: &Value, container: &str) -> u64 {
     let mut statuses = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
@@ -39,11 +49,8 @@ pub(super) fn stopped_as_meant(images: &[State], namespace: &str, requests: &[Va
             let id = stop["containerID"].to_string();
             let before = named.entry(part(stop)).or_insert_with(|| id.clone());
             ensure!(*before == id, "{before} was to be stopped, and then {id} of one request and container: {stop}");
-            let mut answers = image["status"]["stoppedContainers"].as_array().into_iter().flatten();
-            let answer =
-                answers.find(|answer| part(answer) == part(stop) && answer["containerID"] == stop["containerID"]);
-            under_way += usize::from(answer.is_none_or(|answer| answer["phase"] == "Stopping"));
-            stopped.extend(answer.filter(|answer| answer["phase"] == "Stopped").map(|_| id));
+            under_way += usize::from(is_open(image, stop));
+            stopped.extend(answer(image, stop).filter(|answer| answer["phase"] == "Stopped").map(|_| id));
         }
         ensure!(under_way <= 1, "{under_way} stops of one pod are under way at a time");
     }
@@ -89,7 +96,7 @@ pub(super) fn out_of_service_at_restarts(pods: &[State], gate: &str) -> Result<(
 /// Histories that break a law, one each, and are found to.
 pub(crate) fn broken() -> Result<()> {
     let stop = |request: &str, container: &str, id: &str| json!({"namespace": "a", "request": request, "container": container, "containerID": id});
-    let answer = |stop: &Value, phase: &str| {
+    let answered = |stop: &Value, phase: &str| {
         let mut answer = stop.clone();
         answer["phase"] = json!(phase);
         answer
@@ -100,7 +107,7 @@ pub(crate) fn broken() -> Result<()> {
     let named = |id: &str| json!({"name": "app", "statusContext": {"containerID": id}});
     let request = |id: &str| json!({"metadata": {"uid": "r"}, "spec": {"containers": [named(id)]}});
     let (one, other, side) = (stop("r", "app", "c1"), stop("r", "app", "c2"), stop("r", "side", "s1"));
-    let done = answer(&one, "Stopped");
+    let done = answered(&one, "Stopped");
     let judge = |images: &[State], wanted| stopped_as_meant(images, "a", &[request("c1")], wanted);
     judge(&[image(&[&one], vec![]), image(&[&one, &side], vec![done.clone()])], 1)?;
     judge(&[image(&[], vec![done.clone()])], 0)?;

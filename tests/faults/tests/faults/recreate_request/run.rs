@@ -8,7 +8,7 @@ use http::Method;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::laws::{out_of_service_at_restarts, restarted_in_order, restarts, stopped_as_meant, stops};
+use super::laws::{is_open, out_of_service_at_restarts, restarted_in_order, restarts, stopped_as_meant, stops};
 use super::{APP, Expected, POD, Recreate, SIDE};
 use crate::history::History;
 use crate::laws;
@@ -62,7 +62,7 @@ impl<'a> Run<'a> for RecreateRun<'a> {
         let now = json!({
             "pod": pod_ending(&pod),
             "requests": requests.iter().map(|request| self.request_ending(request)).collect::<Vec<_>>(),
-            "asked": stops(&image, &self.namespace).count(),
+            "open": stops(&image, &self.namespace).filter(|stop| is_open(&image, stop)).count(),
         });
         // Messages name the request.
         let now = serde_json::from_str(&now.to_string().replace(&self.namespace, "NAMESPACE"))?;
@@ -156,5 +156,5 @@ fn flaw(now: &Value, wanted: &Expected) -> Option<String> {
     };
     let all_over = requests.clone().count() == wanted.requests.len() && requests.zip(wanted.requests).all(is_over);
     let in_service = json!({"ready": "True", "gate": "True", "restarts": wanted.restarts});
-    (!(all_over && now["pod"] == in_service && now["asked"] == 0)).then(|| now.to_string())
+    (!(all_over && now["pod"] == in_service && now["open"] == 0)).then(|| now.to_string())
 }

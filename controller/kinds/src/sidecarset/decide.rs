@@ -265,7 +265,7 @@ fn repair(snapshot: &Snapshot, turn: &Turn<'_>, plan: &mut Plan) {
                 plan.events.push(Event { warning: true, reason: "RepairStopped", message: why.clone() });
             }
         }
-        Turn::Off | Turn::Idle | Turn::Over => {}
+        Turn::Off | Turn::Idle(_) | Turn::Over => {}
     }
 }
 

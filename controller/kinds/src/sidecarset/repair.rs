@@ -103,8 +103,8 @@ impl How {
 pub(super) enum Turn<'a> {
     /// Nobody asks for repair.
     Off,
-    /// Nothing that repair could replace lacks anything.
-    Idle,
+    /// Nothing that repair could replace lacks anything; and of what it leaves alone, one and why.
+    Idle(Option<String>),
     /// No turn begins, or goes on, for this.
     Waits(String),
     /// It begins after this time, for the workload has just made another pod.
@@ -219,13 +219,20 @@ fn begin<'a>(
     (unavailable, most): (usize, usize),
     now: Timestamp,
 ) -> Turn<'a> {
-    lacking.retain(|(pod, lack)| stays(snapshot, settings, pod, *lack).is_none());
+    let mut left = Vec::new();
+    lacking.retain(|(pod, lack)| {
+        let why = stays(snapshot, settings, pod, *lack);
+        left.extend(why.iter().map(|why| (place(pod), why.clone())));
+        why.is_none()
+    });
     lacking.sort_by(|(one, _), (other, _)| place(one).cmp(&place(other)));
     let last = record(snapshot);
     // In turn, so that one that nobody lets go holds up no other.
     let is_next =
         |(pod, _): &&(&'a Arc<Pod>, Lack)| last.is_none_or(|last| place(pod) > (&*last.namespace, &*last.pod));
-    let Some((pod, _)) = lacking.iter().find(is_next).or_else(|| lacking.first()) else { return Turn::Idle };
+    let Some((pod, _)) = lacking.iter().find(is_next).or_else(|| lacking.first()) else {
+        return Turn::Idle(left_alone(&left));
+    };
     if let Some(why) = held(snapshot) {
         return Turn::Waits(why);
     }
@@ -244,6 +251,12 @@ fn begin<'a>(
         return Turn::Soon(APART.saturating_sub(age));
     }
     Turn::Begins(pod, begun(pod, newest, now))
+}
+
+fn left_alone(left: &[((&str, &str), String)]) -> Option<String> {
+    let ((namespace, name), why) = left.iter().min()?;
+    let more = if left.len() > 1 { format!("; {} more stay as they are", left.len() - 1) } else { String::new() };
+    Some(format!("pod {namespace}/{name}: {why}{more}"))
 }
 
 fn place(pod: &Pod) -> (&str, &str) {

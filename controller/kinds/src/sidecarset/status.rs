@@ -80,7 +80,10 @@ fn repair(
             conditions.retain(|known| known.type_ != REPAIRING);
             return None;
         }
-        Turn::Idle => (("False", "Idle", "no pod lacks anything that its replacement would bring".to_owned()), None),
+        Turn::Idle(left) => {
+            let nothing = "no pod lacks anything that its replacement would bring".to_owned();
+            (("False", "Idle", left.unwrap_or(nothing)), None)
+        }
         Turn::Waits(why) => (("False", "Waiting", why), old),
         Turn::Soon(_) => (("True", "Replacing", NEXT.to_owned()), old),
         Turn::Begins(pod, record) => (("True", "Replacing", of_pod(pod)), Some(record)),

@@ -291,3 +291,12 @@ fn updates_and_repair_share_what_may_be_out_of_service() {
     .1;
     assert!(super::super::tests::updated(&decide(&asked("Missed", json!({}), &begun, &pods), NOW)).is_empty());
 }
+
+#[test]
+fn the_condition_names_a_pod_that_repair_leaves_alone() {
+    let pods = [bare("b", "v1 ReplicaSet"), bare("a", "")];
+    let (done, status) = round(&asked("Missed", json!({}), &Value::Null, &pods), &Outcome::default());
+    assert!(done.is_empty(), "{done:?}");
+    let left = "pod default/a: no workload makes another in its place, so repair leaves it: replace it by hand; 1 more stay as they are";
+    assert_eq!(condition(&status), ("Idle".to_owned(), left.to_owned()));
+}

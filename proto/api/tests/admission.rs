@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::time::Duration;
-use std::{fs, path::Path, thread};
+use std::{fs, path::Path};
 
 use anyhow::{Context, Result, bail, ensure};
+use berth_api::kinds;
 use berth_cluster::{Cluster, Options};
+use http::{Method, Request};
+use kube::Client;
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -84,19 +88,22 @@ struct Trial {
     object: Value,
 }
 
-#[test]
-fn v1beta1_objects_are_validated_and_defaulted() -> Result<()> {
-    run("v1beta1")
+#[tokio::test]
+async fn v1beta1_objects_are_validated_and_defaulted() -> Result<()> {
+    run("v1beta1").await
 }
 
-#[test]
-fn v1alpha1_objects_are_validated_and_defaulted() -> Result<()> {
-    run("v1alpha1")
+#[tokio::test]
+async fn v1alpha1_objects_are_validated_and_defaulted() -> Result<()> {
+    run("v1alpha1").await
 }
 
-fn run(version: &str) -> Result<()> {
+async fn run(version: &str) -> Result<()> {
     let trials = trials(version)?;
     let cluster = Cluster::up(&Options::default())?;
+    let kubeconfig = Kubeconfig::read_from(cluster.kubeconfig())?;
+    let client =
+        Client::try_from(kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)?;
     // Stored as they are sent, so that no conversion is needed.
     let mut definitions = berth_api::crd::definitions()?;
     for definition in definitions.iter_mut().flat_map(|definition| definition.pointer_mut("/spec/versions")) {
@@ -110,14 +117,14 @@ fn run(version: &str) -> Result<()> {
     }
     apply(&cluster, definitions.iter().cloned().map(without_rules))?;
     for trial in trials.iter().filter(|trial| trial.case.stored) {
-        create(&cluster, &trial.object, &[]).with_context(|| trial.case.name.clone())?;
+        create(&client, &trial.object, false).await.with_context(|| trial.case.name.clone())?;
     }
     apply(&cluster, definitions)?;
-    until_rules_hold(&cluster, version)?;
-    let failures: Vec<_> = trials
-        .iter()
-        .filter_map(|trial| Some(format!("{}: {:#}", trial.case.name, judge(&cluster, trial).err()?)))
-        .collect();
+    until_rules_hold(&client, version).await?;
+    let mut failures = Vec::new();
+    for trial in &trials {
+        failures.extend(judge(&client, trial).await.err().map(|error| format!("{}: {error:#}", trial.case.name)));
+    }
     ensure!(failures.is_empty(), "{} of {} cases:\n{}", failures.len(), trials.len(), failures.join("\n"));
     Ok(())
 }
@@ -153,17 +160,18 @@ fn trials(version: &str) -> Result<Vec<Trial>> {
 }
 
 /// Tries one object and compares.
-fn judge(cluster: &Cluster, Trial { case, object }: &Trial) -> Result<()> {
+async fn judge(client: &Client, Trial { case, object }: &Trial) -> Result<()> {
     let answer = match &case.update {
-        None => create(cluster, object, &["--dry-run=server"]),
+        None => create(client, object, true).await,
         Some(update) => {
-            let created = if case.stored { get(cluster, object)? } else { create(cluster, object, &[])? };
-            let mut updated = serde_json::from_str(&created)?;
+            let mut updated = if case.stored {
+                send(client, Method::GET, &path(object, Part::Object)?, None).await?
+            } else {
+                create(client, object, false).await?
+            };
             merge(&mut updated, update);
-            let subresource = case.subresource.as_ref().map(|name| format!("--subresource={name}"));
-            let arguments: Vec<_> =
-                ["replace", "-f", "-", "-o", "json"].into_iter().chain(subresource.as_deref()).collect();
-            cluster.kubectl_with(&arguments, Some(&updated.to_string()))
+            let part = case.subresource.as_deref().map_or(Part::Object, Part::Subresource);
+            send(client, Method::PUT, &path(object, part)?, Some(&updated)).await
         }
     };
     match (answer, &case.refused) {
@@ -175,7 +183,6 @@ fn judge(cluster: &Cluster, Trial { case, object }: &Trial) -> Result<()> {
             ensure!(missing.is_empty(), "the answer does not say {missing:?}: {error}");
         }
         (Ok(answer), None) => {
-            let answer: Value = serde_json::from_str(&answer)?;
             for (pointer, value) in &case.expect {
                 ensure!(answer.pointer(pointer) == Some(value), "{pointer} is {:?}", answer.pointer(pointer));
             }
@@ -184,15 +191,37 @@ fn judge(cluster: &Cluster, Trial { case, object }: &Trial) -> Result<()> {
     Ok(())
 }
 
-fn create(cluster: &Cluster, object: &Value, more: &[&str]) -> Result<String> {
-    cluster.kubectl_with(&[&["create", "-f", "-", "-o", "json"], more].concat(), Some(&object.to_string()))
+async fn create(client: &Client, object: &Value, is_dry_run: bool) -> Result<Value> {
+    let more = if is_dry_run { "&dryRun=All" } else { "" };
+    send(client, Method::POST, &format!("{}{more}", path(object, Part::Kind)?), Some(object)).await
 }
 
-fn get(cluster: &Cluster, object: &Value) -> Result<String> {
+/// What is asked for of an object.
+enum Part<'a> {
+    /// All of its kind.
+    Kind,
+    Object,
+    Subresource(&'a str),
+}
+
+/// Like kubectl's, which has fields refused that nobody knows.
+fn path(object: &Value, part: Part<'_>) -> Result<String> {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).with_context(|| format!("no {pointer}"));
-    let (group, version) = text("/apiVersion")?.split_once('/').context("no group")?;
-    let resource = format!("{}.{version}.{group}", text("/kind")?);
-    cluster.kubectl(&["get", &resource, text("/metadata/name")?, "--namespace", "default", "-o", "json"])
+    let of_ours = kinds::named(text("/kind")?).context("none of our kinds")?;
+    let place = if of_ours.namespaced { "/namespaces/default" } else { "" };
+    let of_kind = format!("/apis/{}{place}/{}", text("/apiVersion")?, of_ours.plural);
+    let path = match part {
+        Part::Kind => of_kind,
+        Part::Object => format!("{of_kind}/{}", text("/metadata/name")?),
+        Part::Subresource(subresource) => format!("{of_kind}/{}/{subresource}", text("/metadata/name")?),
+    };
+    Ok(format!("{path}?fieldValidation=Strict"))
+}
+
+async fn send(client: &Client, method: Method, path: &str, body: Option<&Value>) -> Result<Value> {
+    let body = body.map(Value::to_string).unwrap_or_default().into_bytes();
+    let request = Request::builder().method(method).uri(path).header("content-type", "application/json").body(body)?;
+    Ok(client.request(request).await?)
 }
 
 fn apply(cluster: &Cluster, definitions: impl IntoIterator<Item = Value>) -> Result<()> {
@@ -202,7 +231,7 @@ fn apply(cluster: &Cluster, definitions: impl IntoIterator<Item = Value>) -> Res
 }
 
 /// The apiserver takes new rules a moment after the definition.
-fn until_rules_hold(cluster: &Cluster, version: &str) -> Result<()> {
+async fn until_rules_hold(client: &Client, version: &str) -> Result<()> {
     let wrong = [
         json!({"kind": "ImagePullJob", "metadata": {"name": "probe", "namespace": "default"}, "spec": {"image": ""}}),
         json!({"kind": "NodeImage", "metadata": {"name": "probe"}, "spec": {"images": {"": {"tags": []}}}}),
@@ -212,9 +241,9 @@ fn until_rules_hold(cluster: &Cluster, version: &str) -> Result<()> {
     for mut object in wrong {
         object["apiVersion"] = json!(format!("apps.kruise.io/{version}"));
         let mut tries = 0..100;
-        while create(cluster, &object, &["--dry-run=server"]).is_ok() {
+        while create(client, &object, true).await.is_ok() {
             ensure!(tries.next().is_some(), "{} is still accepted", object["kind"]);
-            thread::sleep(Duration::from_millis(100));
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
     Ok(())

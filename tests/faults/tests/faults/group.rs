@@ -18,9 +18,13 @@ use crate::run::{Attempt, Outcome};
 use crate::scenario::{self, Scenario};
 use crate::world::World;
 
-/// So often a scenario is tried without a fault, and at most with one that is not triggered, because a run has fewer writes than
-/// another.
+/// So often a fault is tried at most that is not triggered, because a run has fewer writes than another.
 const ATTEMPTS: usize = 3;
+
+/// So often a scenario is tried without a fault, to see how many writes its runs have.
+fn undisturbed_runs() -> usize {
+    if env::var("BERTH_FAULTS_STRIDE").is_ok() { 3 } else { 2 }
+}
 
 /// A kind of world: who runs the pods, and how many controllers there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,11 +74,11 @@ impl WorldKind {
     }
 
     /// Of so many plans one is tried unless told, so that `make test` has time for it. That the controller dies at each write
-    /// in turn takes one run only, and is always tried.
+    /// in turn takes one run only, and is always tried, in one way.
     pub(crate) fn stride(self) -> usize {
         match self {
-            WorldKind::Real => 32,
-            WorldKind::Simulated | WorldKind::Pair | WorldKind::Ahead => 48,
+            WorldKind::Real => 48,
+            WorldKind::Simulated | WorldKind::Pair | WorldKind::Ahead => 96,
         }
     }
 
@@ -201,7 +205,7 @@ impl Group {
         }
         let Outcome { ending, writes, mut certain, mut events, .. } = self.run(scenario, Fault::None, None).await?;
         let (mut fewest, mut most) = (writes, writes);
-        let again = (1..ATTEMPTS).map(|_| self.run(scenario, Fault::None, Some(&ending)));
+        let again = (1..undisturbed_runs()).map(|_| self.run(scenario, Fault::None, Some(&ending)));
         for run in try_join_all(again).await? {
             (fewest, most) = (fewest.min(run.writes), most.max(run.writes));
             certain = certain.min(run.certain);

@@ -16,7 +16,7 @@
 //! those with two replicas on top, the leader is killed, paused or asked to end. Needs root, as clusters do.
 //!
 //! Of the faults with one write or event each, every `BERTH_FAULTS_STRIDE`-th is tried; 1 tries all, and 1,4 all kills and
-//! every fourth of the others. `BERTH_FAULTS_WORLDS` says how many worlds with simulated nodes there are, as many as
+//! every fourth of the others. Unless it is set, few are, and a scenario is killed at each write in one way. `BERTH_FAULTS_WORLDS` says how many worlds with simulated nodes there are, as many as
 //! processors unless told. `BERTH_CLUSTER` names a cluster with one node to use, in place of one that is made.
 
 mod broadcast_job;
@@ -139,7 +139,7 @@ async fn attempt(group: &Group, scenario: &dyn Scenario, way: Way) -> Result<()>
         Way::Undisturbed | Way::Explained => return Ok(()),
         Way::Each => {
             let sides = group.kind.sides();
-            let is_thin = scenario.thinned() >= sides.len() && env::var("BERTH_FAULTS_STRIDE").is_err();
+            let is_thin = env::var("BERTH_FAULTS_STRIDE").is_err();
             let (first, step) = if is_thin { (scenario::number(scenario), sides.len()) } else { (0, 1) };
             sides.iter().copied().map(Fault::Each).skip(first % step).step_by(step).collect()
         }

@@ -24,7 +24,7 @@ pub(crate) struct PodEnding {
     serves: bool,
     /// There is no record of an in-place update, or it speaks of the pod's revision and is proven.
     proven: bool,
-    restarts: Option<i32>,
+    pub(crate) restarts: Option<i32>,
 }
 
 impl PodEnding {

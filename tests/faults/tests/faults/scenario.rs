@@ -46,8 +46,7 @@ pub(crate) trait Scenario: Sync {
         true
     }
 
-    /// So many times fewer plans than of others are tried unless told, for its runs have many writes, or take long. From 3 on it is
-    /// killed at each write in one way alone.
+    /// So many times fewer plans than of others are tried unless told, for its runs have many writes, or take long.
     fn thinned(&self) -> usize {
         1
     }

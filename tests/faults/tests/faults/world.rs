@@ -35,6 +35,8 @@ pub(crate) const MISSING: &str = "faults:missing";
 pub(crate) const NAMESPACE: &str = "kruise-system";
 /// The configuration of the pod webhook.
 pub(crate) const MUTATING: &str = "kruise-mutating-webhook-configuration";
+/// The configuration of the webhook that is asked before pods go.
+const BUDGETS: &str = "kruise-budget-webhook-configuration";
 const LEASE: &str = "kruise-manager";
 /// The node that simnode plays for all pods.
 const SIMULATED: &str = "sim-0";
@@ -212,13 +214,17 @@ fn install(cluster: &Cluster) -> Result<()> {
     cluster.kubectl(&["wait", "--for=condition=Established", "--timeout=60s", "-f", &crds])?;
     let namespace = format!(r#"{{"apiVersion": "v1", "kind": "Namespace", "metadata": {{"name": "{NAMESPACE}"}}}}"#);
     cluster.kubectl_with(&["apply", "-f", "-"], Some(&namespace))?;
-    let configuration = format!(
-        r#"{{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration", "metadata": {{"name": "{MUTATING}"}}}}"#
-    );
-    cluster.kubectl_with(&["apply", "-f", "-"], Some(&configuration)).map(|_| ())
+    for (kind, name) in [("MutatingWebhookConfiguration", MUTATING), ("ValidatingWebhookConfiguration", BUDGETS)] {
+        let configuration = format!(
+            r#"{{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "{kind}", "metadata": {{"name": "{name}"}}}}"#
+        );
+        cluster.kubectl_with(&["apply", "-f", "-"], Some(&configuration))?;
+    }
+    Ok(())
 }
 
-const GATES: &str = "ImagePullJobGate=true,StatefulSetAutoResizePVCGate=true,StatefulSetStartOrdinal=true";
+const GATES: &str = "ImagePullJobGate=true,PodUnavailableBudgetUpdateGate=true,StatefulSetAutoResizePVCGate=true,\
+                     StatefulSetStartOrdinal=true";
 /// Writes more of each workload whose images change.
 const AHEAD: &str = "PreDownloadImageForInPlaceUpdate=true";
 const ARGUMENTS: [&str; 5] = [

@@ -7,7 +7,7 @@ use kube::Client;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::clone_set::{Rollout, SET};
+use crate::clone_set::{Rollout, SET, budget};
 use crate::pod_ending::{Image, PodEnding};
 
 /// Everything that users could find to be different.
@@ -23,6 +23,8 @@ pub(crate) struct Ending {
     inspected: usize,
     /// Names of pods that are still to be deleted.
     named: usize,
+    /// What the budget of the pods says, where there is one.
+    budget: Option<Value>,
 }
 
 /// What a good ending has.
@@ -62,8 +64,9 @@ impl Ending {
         let named = set["spec"]["scaleStrategy"]["podsToDelete"].as_array().map_or(0, Vec::len);
         let mut pods =
             pods.iter().map(|pod| PodEnding::read(pod, rollout.restarts_are_certain())).collect::<Result<Vec<_>>>()?;
-        pods.sort_by(|a, b| a.labels.cmp(&b.labels));
-        Ok(Ending { status, revisions, pods, claims, inspected, named })
+        pods.sort_by(|a, b| (&a.labels, a.restarts).cmp(&(&b.labels, b.restarts)));
+        let budget = if rollout.spared().is_some() { Some(budget::read(client, namespace).await?) } else { None };
+        Ok(Ending { status, revisions, pods, claims, inspected, named, budget })
     }
 
     /// Why this is no good ending; none when it is one.
@@ -98,6 +101,9 @@ impl Ending {
         let flawed = self.pods.iter().find(|pod| !is_good(pod));
         if let Some(pod) = flawed {
             return Some(format!("a pod is not as wanted: {pod:?}"));
+        }
+        if let Some(budget) = self.budget.as_ref().filter(|budget| !budget::is_at_rest(budget, pods)) {
+            return Some(format!("the budget is not at rest: {budget}"));
         }
         if self.named > 0 {
             return Some(format!("{} names of pods to delete are still on the list", self.named));

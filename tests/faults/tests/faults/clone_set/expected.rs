@@ -31,7 +31,7 @@ pub(crate) struct Expected {
     /// The image in the end, but for pods that are kept.
     pub(crate) image: &'static str,
     /// So many pods are available at every instant.
-    available: usize,
+    pub(crate) available: usize,
     /// So many pods are there at most at any instant.
     active: usize,
 }
@@ -66,7 +66,8 @@ impl Rollout {
         };
         match self {
             Rollout::Create => create,
-            Rollout::InPlace | Rollout::Quick | Rollout::Hooks => update,
+            Rollout::InPlace | Rollout::Quick | Rollout::Hooks | Rollout::Budgeted => update,
+            Rollout::Drained => Expected { replicas: 2, creates: 1, deletes: 1, available: 1, ..update },
             Rollout::Rollback => Expected { image_changes: 2, image: ONE, ..update },
             Rollout::Repaired => Expected { image_changes: 2, templates: 3, revisions: 2, ..update },
             Rollout::Recreate => recreate,

@@ -1,5 +1,6 @@
 //! CloneSets: what users do with one.
 
+mod budget;
 mod checks;
 mod ending;
 mod expected;
@@ -66,6 +67,10 @@ pub(crate) enum Rollout {
     Partition,
     /// It gets one pod fewer, and is told which.
     Named,
+    /// Its image changes in place, in all pods at once for all that it minds, and a budget lets one go at a time.
+    Budgeted,
+    /// The same while it gets one pod fewer, and one of the others is evicted.
+    Drained,
 }
 
 /// All, in the order of their numbers.
@@ -85,6 +90,8 @@ pub(crate) const SCENARIOS: &[&dyn Scenario] = &[
     &Rollout::Guarded,
     &Rollout::Partition,
     &Rollout::Named,
+    &Rollout::Budgeted,
+    &Rollout::Drained,
 ];
 
 impl Scenario for Rollout {
@@ -105,6 +112,8 @@ impl Scenario for Rollout {
             Rollout::Guarded => "guarded",
             Rollout::Partition => "partition",
             Rollout::Named => "named",
+            Rollout::Budgeted => "budgeted",
+            Rollout::Drained => "drained",
         }
     }
 
@@ -115,6 +124,8 @@ impl Scenario for Rollout {
             }
             // Only real containers start in order.
             Rollout::Ordered => &[WorldKind::Real],
+            // Of a pair only one replica's webhook is known, and an eviction needs it.
+            Rollout::Drained => &[WorldKind::Simulated],
             _ => &WorldKind::SIMULATED,
         }
     }
@@ -124,12 +135,13 @@ impl Scenario for Rollout {
         watched.extend((self.expected().revisions > 0).then_some("controllerrevisions"));
         watched.extend((self.expected().image_changes > 1).then_some("nodeimages"));
         watched.extend((*self == Rollout::Claims).then_some("persistentvolumeclaims"));
+        watched.extend(self.spared().map(|_| "podunavailablebudgets"));
         watched
     }
 
-    /// One patch of a NodeImage may ask a node about two pods.
+    /// One patch of a NodeImage may ask a node about two pods, and one of a budget's status grant two what they ask for.
     fn merged(&self) -> &'static [&'static str] {
-        &["clonesets/status", "nodeimages"]
+        &["clonesets/status", "nodeimages", "podunavailablebudgets/status"]
     }
 
     /// The ConfigMap that holds containers back is never read, so its writes are repeated until that on the pod, the third, is
@@ -167,7 +179,8 @@ impl Rollout {
             }
             _ => {
                 let kept = self.expected().kept;
-                json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 1, "partition": kept})
+                let most = if self.spared().is_some() { REPLICAS } else { 1 };
+                json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": most, "partition": kept})
             }
         };
         let mut set = objects::clone_set(SET, REPLICAS, ONE, &rolling_update);
@@ -214,13 +227,21 @@ impl Rollout {
         if self.has_pods() { REPLICAS } else { 0 }
     }
 
+    /// So many of its pods a budget keeps available, where there is one.
+    pub(crate) fn spared(self) -> Option<usize> {
+        matches!(self, Rollout::Budgeted | Rollout::Drained).then(|| self.expected().available)
+    }
+
     /// Does it.
     pub(crate) async fn act(self, run: &CloneSetRun<'_>) -> Result<()> {
         match self {
             Rollout::Create => run.create(&self.clone_set()).await,
-            Rollout::InPlace | Rollout::Quick | Rollout::Partition | Rollout::Recreate | Rollout::Claims => {
-                run.set_image(TWO).await
-            }
+            Rollout::InPlace
+            | Rollout::Quick
+            | Rollout::Partition
+            | Rollout::Recreate
+            | Rollout::Claims
+            | Rollout::Budgeted => run.set_image(TWO).await,
             Rollout::Rollback => {
                 run.set_image(TWO).await?;
                 run.watch.until("the second pod is updated", PATIENCE, wanting(TWO, 2)).await?;
@@ -246,6 +267,15 @@ impl Rollout {
                 let told = self.told_to_go(&pods).context("no pods")?;
                 let replicas = self.expected().replicas;
                 run.patch_set(&json!({"spec": {"replicas": replicas, "scaleStrategy": {"podsToDelete": [told]}}})).await
+            }
+            Rollout::Drained => {
+                let replicas = self.expected().replicas;
+                let mut spec = run.template(TWO);
+                spec["replicas"] = replicas.into();
+                run.patch_set(&json!({"spec": spec})).await?;
+                let one_is_gone = |now: &Moment<'_>| now.active() == replicas;
+                run.watch.until("there is one pod fewer", PATIENCE, one_is_gone).await?;
+                run.evict_one().await
             }
             Rollout::Guarded => {
                 run.create(&self.clone_set()).await?;

@@ -11,7 +11,7 @@ use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
 use crate::clone_set::ending::{Ending, Good};
-use crate::clone_set::{REPLICAS, Rollout, SET};
+use crate::clone_set::{REPLICAS, Rollout, SET, budget};
 use crate::laws;
 use crate::scenario::Run;
 use crate::world::{ONE, PATIENCE, World};
@@ -47,9 +47,15 @@ impl<'a> Run<'a> for CloneSetRun<'a> {
 
     async fn set_up(&mut self) -> Result<()> {
         if self.rollout.has_pods() {
+            if let Some(spared) = self.rollout.spared() {
+                budget::make(&self.world.client, &self.namespace, spared).await?;
+            }
             self.create(&self.rollout.clone_set()).await?;
             let all_serve = || self.look_for(Goal { image: ONE, templates: 1, pods: REPLICAS, kept: 0 });
             crate::run::rest(&self.world.controller, all_serve).await?;
+            if let Some(spared) = self.rollout.spared() {
+                budget::until_asked(&self.world.client, &self.namespace, spared).await?;
+            }
         }
         self.before = self.pods().await?;
         self.from = self.watch.began().elapsed();
@@ -107,11 +113,23 @@ impl CloneSetRun<'_> {
     }
 
     pub(crate) async fn set_image(&self, image: &str) -> Result<()> {
+        self.patch_set(&json!({"spec": self.template(image)})).await
+    }
+
+    /// What of its spec says this image.
+    pub(crate) fn template(&self, image: &str) -> Value {
         let mut containers = self.rollout.clone_set()["spec"]["template"]["spec"]["containers"].take();
         for container in containers.as_array_mut().into_iter().flatten() {
             container["image"] = image.into();
         }
-        self.patch_set(&json!({"spec": {"template": {"spec": {"containers": containers}}}})).await
+        json!({"template": {"spec": {"containers": containers}}})
+    }
+
+    /// Evicts a pod, as often as it takes.
+    pub(crate) async fn evict_one(&self) -> Result<()> {
+        let pods = self.pods().await?;
+        let pod = pods.values().find(|pod| !pod.terminating).context("no pods")?;
+        budget::evict(&self.world.client, &self.namespace, &pod.name).await
     }
 
     pub(crate) async fn patch_set(&self, patch: &Value) -> Result<()> {

@@ -1,0 +1,78 @@
+//! A PodUnavailableBudget over the pods of a CloneSet.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use berth_e2e::objects::{self, APP};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::EvictParams;
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::clone_set::{REPLICAS, SET};
+use crate::world::PATIENCE;
+
+const BUDGET: &str = "policy.kruise.io/v1beta1/PodUnavailableBudget";
+/// What its status says of itself, where nothing differs from run to run.
+const SAID: [&str; 6] =
+    ["unavailableAllowed", "currentAvailable", "desiredAvailable", "totalReplicas", "disruptedPods", "unavailablePods"];
+
+/// Makes one that keeps so many pods.
+pub(crate) async fn make(client: &Client, namespace: &str, spared: usize) -> Result<()> {
+    let budget = json!({
+        "apiVersion": "policy.kruise.io/v1beta1", "kind": "PodUnavailableBudget", "metadata": {"name": SET},
+        "spec": {"selector": {"matchLabels": {APP: SET}}, "minAvailable": spared},
+    });
+    objects::create(client, namespace, &budget).await.map(drop)
+}
+
+/// Waits until it counts, and is asked.
+pub(crate) async fn until_asked(client: &Client, namespace: &str, spared: usize) -> Result<()> {
+    let is_asked = |budget: &Value| {
+        condition(budget, "Enforced") == "True" && budget["status"]["unavailableAllowed"] == REPLICAS - spared
+    };
+    objects::until(client, namespace, BUDGET, SET, PATIENCE, is_asked).await.map(drop)
+}
+
+/// What it says of its pods.
+pub(crate) async fn read(client: &Client, namespace: &str) -> Result<Value> {
+    let budget = objects::get(client, namespace, BUDGET, SET).await?;
+    let mut said: Value = SAID.into_iter().map(|field| (field, budget["status"][field].clone())).collect();
+    said["entries"] = budget["status"]["ledger"]["entries"].clone();
+    said["enforced"] = condition(&budget, "Enforced").into();
+    said["blocked"] = condition(&budget, "Blocked").into();
+    Ok(said)
+}
+
+/// Whether all of so many pods count, and none is on its way.
+pub(crate) fn is_at_rest(budget: &Value, pods: usize) -> bool {
+    let entries = ["entries", "disruptedPods", "unavailablePods"].map(|field| match &budget[field] {
+        Value::Array(entries) => entries.len(),
+        Value::Object(entries) => entries.len(),
+        _ => 0,
+    });
+    budget["currentAvailable"] == pods && budget["totalReplicas"] == pods && entries == [0; 3]
+}
+
+/// Evicts a pod: as often as it takes until its budget lets it go, and there is a controller to ask.
+pub(crate) async fn evict(client: &Client, namespace: &str, pod: &str) -> Result<()> {
+    let (pods, deadline) = (Api::<Pod>::namespaced(client.clone(), namespace), Instant::now() + PATIENCE);
+    loop {
+        match pods.evict(pod, &EvictParams::default()).await {
+            Ok(_) => return Ok(()),
+            // It went before its answer came.
+            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
+            Err(error) => {
+                ensure!(Instant::now() < deadline, "pod {pod} cannot be evicted in {PATIENCE:?}: {error}");
+                sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+fn condition(budget: &Value, name: &str) -> String {
+    let conditions = budget["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let found = conditions.iter().find(|condition| condition["type"] == name);
+    found.and_then(|condition| condition["status"].as_str()).unwrap_or_default().to_owned()
+}

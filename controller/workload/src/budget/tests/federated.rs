@@ -1,5 +1,7 @@
 //! Budgets of different clusters that name each other, and replicas that draw from them at once: reads, writes and what is granted in any
 //! order, links that are cut and healed, floors that are raised and lowered.
+//!
+//! `BERTH_BUDGET_STEPS` is how many steps are taken, in all histories together.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -343,8 +345,12 @@ fn histories(planted: Planted, cases: u32) -> Option<(Vec<Step>, String)> {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "how long a test goes on is no decision")]
 fn budgets_that_name_each_other_never_let_too_many_go_at_once() {
-    let found = histories(Planted::Nothing, 3_000);
+    const STEPS: u32 = 200_000;
+    const OF_A_HISTORY: u32 = 70;
+    let steps = std::env::var("BERTH_BUDGET_STEPS").map_or(STEPS, |steps| steps.parse().unwrap());
+    let found = histories(Planted::Nothing, steps / OF_A_HISTORY + 1);
     assert!(found.is_none(), "{found:#?}");
 }
 

@@ -109,28 +109,27 @@ async fn disturb(case: &Case, answers: &Answers) -> Result<()> {
 }
 
 pub(crate) async fn a_budget_holds_at_every_moment(case: &Case) -> Result<()> {
-    let gates = "ImagePullJobGate=true,PodUnavailableBudgetUpdateGate=true";
-    case.with_gates(gates, async || {
-        let (one, two) = (case.image("v1").await?, case.image("v2").await?);
-        case.clone_set("web", REPLICAS, &one, json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "100%"})).await?;
-        let target = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"});
-        case.create(&budget(json!({"targetRef": target, "maxUnavailable": MOST}))).await?;
-        enforced(case, i64::try_from(MOST)?).await?;
-        let watch = case.watch("web").await?;
-        let from = watch.began().elapsed();
-        case.set_image("web", &two).await?;
-        let answers = Answers::default();
-        try_join(ask(case, &answers), disturb(case, &answers)).await?;
-        case.done("web").await?;
-        watch.until("all pods serve", PATIENCE, |now| now.available(Duration::ZERO) == REPLICAS).await?;
-        let record = watch.record()?.since(from);
-        let fewest = record.moments().map(|moment| moment.available(Duration::ZERO)).min();
-        let [granted, refused, failed] =
-            [&answers.granted, &answers.refused, &answers.failed].map(|count| count.load(Ordering::Relaxed));
-        println!("{granted} granted, {refused} refused, {failed} without an answer; {fewest:?} of {REPLICAS} available at least");
-        ensure!(fewest.is_some_and(|fewest| fewest >= REPLICAS - MOST), "at one moment {fewest:?} pods were available");
-        ensure!(granted > 0 && refused > 0, "{granted} granted, {refused} refused");
-        enforced(case, i64::try_from(MOST)?).await.map(drop)
-    })
-    .await
+    let (one, two) = (case.image("v1").await?, case.image("v2").await?);
+    case.clone_set("web", REPLICAS, &one, json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "100%"}))
+        .await?;
+    let target = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"});
+    case.create(&budget(json!({"targetRef": target, "maxUnavailable": MOST}))).await?;
+    enforced(case, i64::try_from(MOST)?).await?;
+    let watch = case.watch("web").await?;
+    let from = watch.began().elapsed();
+    case.set_image("web", &two).await?;
+    let answers = Answers::default();
+    try_join(ask(case, &answers), disturb(case, &answers)).await?;
+    case.done("web").await?;
+    watch.until("all pods serve", PATIENCE, |now| now.available(Duration::ZERO) == REPLICAS).await?;
+    let record = watch.record()?.since(from);
+    let fewest = record.moments().map(|moment| moment.available(Duration::ZERO)).min();
+    let [granted, refused, failed] =
+        [&answers.granted, &answers.refused, &answers.failed].map(|count| count.load(Ordering::Relaxed));
+    println!(
+        "{granted} granted, {refused} refused, {failed} without an answer; {fewest:?} of {REPLICAS} available at least"
+    );
+    ensure!(fewest.is_some_and(|fewest| fewest >= REPLICAS - MOST), "at one moment {fewest:?} pods were available");
+    ensure!(granted > 0 && refused > 0, "{granted} granted, {refused} refused");
+    enforced(case, i64::try_from(MOST)?).await.map(drop)
 }

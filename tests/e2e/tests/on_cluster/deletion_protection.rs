@@ -12,46 +12,46 @@ const LABEL: &str = "policy.kruise.io/delete-protection";
 
 pub(crate) async fn a_label_protects_without_a_controller(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
-    case.with_gates("ResourcesDeletionProtection=true", async || {
-        a_namespace_stays_while_a_pod_runs_in_it(case, &image).await?;
-        let labels = json!({"app": "web"});
-        let spec = json!({"containers": [{"name": "main", "image": image}]});
-        case.create(&json!({
-            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "labels": {LABEL: "Cascading"}},
-            "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": spec}},
-        }))
-        .await?;
-        let set = case.clone_set("guarded", 1, &image, json!({})).await?;
-        let name = set["metadata"]["name"].as_str().context("no name")?.to_owned();
-        case.kubectl(&["label", "cloneset", &name, "-n", &case.namespace, &format!("{LABEL}=Cascading")]).await?;
-        case.create(&json!({
-            "apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "labels": {LABEL: "Always"}},
-            "spec": {"ports": [{"port": 80}]},
-        }))
-        .await?;
-        scale(case, 0).await?;
-        let held = async {
-            for (kind, name, said) in [
-                ("deployment", "web", "spec.replicas is 1: scale it to 0"),
-                ("cloneset", &*name, "spec.replicas is 1: scale it to 0"),
-                ("service", "web", "take the label off first"),
-            ] {
-                let refused = case.kubectl(&["delete", kind, name, "-n", &case.namespace]).await.err();
-                let refused = format!("{:#}", refused.with_context(|| format!("{kind} {name} is deleted"))?);
-                ensure!(refused.contains("forbidden by ResourcesProtectionDeletion") && refused.contains(said), "{refused}");
-            }
-            case.patch(DEPLOYMENT, "web", json!({"spec": {"replicas": 0}})).await?;
-            case.kubectl(&["delete", "deployment", "web", "-n", &case.namespace]).await?;
-            case.patch(SERVICE, "web", json!({"metadata": {"labels": {LABEL: null}}})).await?;
-            case.kubectl(&["delete", "service", "web", "-n", &case.namespace]).await?;
-            anyhow::Ok(())
-        };
-        let held = held.await;
-        scale(case, 2).await?;
-        case.kubectl(&["label", "cloneset", &name, "-n", &case.namespace, &format!("{LABEL}-")]).await?;
-        held
-    })
-    .await
+    a_namespace_stays_while_a_pod_runs_in_it(case, &image).await?;
+    let labels = json!({"app": "web"});
+    let spec = json!({"containers": [{"name": "main", "image": image}]});
+    case.create(&json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "labels": {LABEL: "Cascading"}},
+        "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": spec}},
+    }))
+    .await?;
+    let set = case.clone_set("guarded", 1, &image, json!({})).await?;
+    let name = set["metadata"]["name"].as_str().context("no name")?.to_owned();
+    case.kubectl(&["label", "cloneset", &name, "-n", &case.namespace, &format!("{LABEL}=Cascading")]).await?;
+    case.create(&json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "labels": {LABEL: "Always"}},
+        "spec": {"ports": [{"port": 80}]},
+    }))
+    .await?;
+    scale(case, 0).await?;
+    let held = async {
+        for (kind, name, said) in [
+            ("deployment", "web", "spec.replicas is 1: scale it to 0"),
+            ("cloneset", &*name, "spec.replicas is 1: scale it to 0"),
+            ("service", "web", "take the label off first"),
+        ] {
+            let refused = case.kubectl(&["delete", kind, name, "-n", &case.namespace]).await.err();
+            let refused = format!("{:#}", refused.with_context(|| format!("{kind} {name} is deleted"))?);
+            ensure!(
+                refused.contains("forbidden by ResourcesProtectionDeletion") && refused.contains(said),
+                "{refused}"
+            );
+        }
+        case.patch(DEPLOYMENT, "web", json!({"spec": {"replicas": 0}})).await?;
+        case.kubectl(&["delete", "deployment", "web", "-n", &case.namespace]).await?;
+        case.patch(SERVICE, "web", json!({"metadata": {"labels": {LABEL: null}}})).await?;
+        case.kubectl(&["delete", "service", "web", "-n", &case.namespace]).await?;
+        anyhow::Ok(())
+    };
+    let held = held.await;
+    scale(case, 2).await?;
+    case.kubectl(&["label", "cloneset", &name, "-n", &case.namespace, &format!("{LABEL}-")]).await?;
+    held
 }
 
 /// What is in it the controller counts, and what was guarded goes once it is empty.

@@ -10,7 +10,7 @@ use berth_e2e::objects::{self, kind};
 use serde_json::{Value, json};
 
 use crate::pulls;
-use crate::world::{Case, GATES, PATIENCE};
+use crate::world::{Case, PATIENCE, gates};
 
 const DURATION: &str = "io.kubernetes.cri/reserved-ip-duration";
 const PLUGIN: &str = "/opt/cni/bin/host-local";
@@ -139,7 +139,7 @@ pub(crate) async fn the_plugin_that_was_there_comes_back(case: &Case) -> Result<
         }
         debians_is_back(case).await.context(way)?;
     }
-    case.blocking(|site| install::install(site, &[GATES])).await
+    case.blocking(|site| install::install(site, &[&gates()])).await
 }
 
 /// Daemons that end without any right to see whether the chart is installed leave the plugin where it is.

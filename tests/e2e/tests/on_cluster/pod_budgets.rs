@@ -197,13 +197,9 @@ pub(crate) async fn a_rollout_by_new_pods_keeps_to_a_budget(case: &Case) -> Resu
 }
 
 pub(crate) async fn a_rollout_in_place_keeps_to_a_budget(case: &Case) -> Result<()> {
-    let gates = "ImagePullJobGate=true,PodUnavailableBudgetUpdateGate=true";
-    case.with_gates(gates, async || {
-        rolls_out_one_by_one(case, "InPlaceOnly").await?;
-        images_by_hand_draw(case).await?;
-        restarts_by_request_draw(case).await
-    })
-    .await
+    rolls_out_one_by_one(case, "InPlaceOnly").await?;
+    images_by_hand_draw(case).await?;
+    restarts_by_request_draw(case).await
 }
 
 /// Who changes images of pods by hand is asked about, until the container runs that has the new one.

@@ -360,10 +360,6 @@ pub(crate) async fn bad_persistent_pod_states_are_refused(case: &Case) -> Result
 
 /// The test stands in for whoever enlarges volumes.
 pub(crate) async fn claims_grow_pod_by_pod(case: &Case) -> Result<()> {
-    case.with_gates("StatefulSetAutoResizePVCGate=true", async || grow(case).await).await
-}
-
-async fn grow(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     let standard = case.get("storage.k8s.io/v1/StorageClass", "standard").await?;
     let class = json!({

@@ -21,7 +21,13 @@ use serde_json::{Value, json};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 const NODES: u8 = 3;
 /// What tests need beside the defaults; it takes the place of the chart's own value.
-pub(crate) const GATES: &str = r"controller.featureGates=ImagePullJobGate=true\,InPlaceWorkloadVerticalScaling=true";
+const GATES: &str = "ImagePullJobGate=true,InPlaceWorkloadVerticalScaling=true,PodUnavailableBudgetUpdateGate=true,\
+                     ResourcesDeletionProtection=true,StatefulSetAutoResizePVCGate=true";
+
+/// The same as a value of the chart.
+pub(crate) fn gates() -> String {
+    format!("controller.featureGates={}", GATES.replace(',', "\\,"))
+}
 
 /// The cluster, with Berth installed.
 pub(crate) struct World {
@@ -35,7 +41,7 @@ impl World {
         let installing = Arc::clone(&site);
         let installed = tokio::task::spawn_blocking(move || {
             installing.push_berth(!cfg!(debug_assertions))?;
-            install::install(&installing, &[GATES])
+            install::install(&installing, &[&gates()])
         });
         let world = World { site };
         installed.await?.with_context(|| world.logs())?;
@@ -73,9 +79,14 @@ impl Case {
         Ok(case)
     }
 
-    /// Removes the namespace with all that is in it, and waits for that, so that the next test has the nodes to itself.
+    /// Removes the namespace with all that is in it. Where it has pods, it waits for that, so that the next test has the nodes to
+    /// itself; an empty one is gone some seconds later.
     pub(crate) async fn end(self) -> Result<()> {
+        let pods = objects::list(self.client(), &self.namespace, kind::POD, "").await?;
         objects::delete_namespace(self.client(), &self.namespace).await?;
+        if pods.is_empty() {
+            return Ok(());
+        }
         let namespace = self.namespace.clone();
         self.blocking(move |site| {
             site.kubectl(&["wait", "--for=delete", "--timeout=120s", &format!("namespace/{namespace}")]).map(|_| ())
@@ -123,7 +134,7 @@ impl Case {
 
     /// Other feature gates for the time of a test.
     pub(crate) async fn with_gates(&self, gates: &str, test: impl AsyncFnOnce() -> Result<()>) -> Result<()> {
-        self.with_value(["controller.featureGates", gates, "ImagePullJobGate=true"], test).await
+        self.with_value(["controller.featureGates", gates, GATES], test).await
     }
 
     /// Pushes an image that answers `says`, under each of these tags of a repository of this test; gives their names.

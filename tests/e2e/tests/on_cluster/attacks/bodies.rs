@@ -38,7 +38,7 @@ fn admission_of(namespace: &str) -> String {
 
 /// Of 64, 21 and 7 MiB. Those that no apiserver sends are refused.
 pub(crate) async fn giant_bodies_stop_no_replica(case: &Case) -> Result<()> {
-    attack(case, async |_| {
+    attack(case, async || {
         let ips = Replicas::now(case).await?.ips();
         for (mebibytes, is_refused) in [(64, true), (21, true), (7, false)] {
             let ips = ips.clone();
@@ -64,7 +64,7 @@ pub(crate) async fn giant_bodies_stop_no_replica(case: &Case) -> Result<()> {
 /// Fifty for each replica, of a size that may come from an apiserver.
 pub(crate) async fn a_hundred_bodies_at_once_fit(case: &Case) -> Result<()> {
     const EACH: usize = 50;
-    attack(case, async |_| {
+    attack(case, async || {
         let ips = Replicas::now(case).await?.ips();
         let post = Neighbour::does(case, move |neighbour| async move {
             let body = review_of(2 << 20);
@@ -83,7 +83,7 @@ pub(crate) async fn a_hundred_bodies_at_once_fit(case: &Case) -> Result<()> {
 
 /// What is after the `#` is cut off from the URL: `?dryRun=All`.
 pub(crate) async fn a_namespace_with_a_fragment_makes_nothing(case: &Case) -> Result<()> {
-    attack(case, async |_| {
+    attack(case, async || {
         let ips = Replicas::now(case).await?.ips();
         let namespaces = ["podtemplates#", "podtemplates?", "podtemplates%23", "../x", ""];
         let namespaces = namespaces.map(|end| format!("{}/{end}", case.namespace));
@@ -112,7 +112,7 @@ pub(crate) async fn a_namespace_with_a_fragment_makes_nothing(case: &Case) -> Re
 pub(crate) async fn long_namespaces_make_no_metrics(case: &Case) -> Result<()> {
     const REQUESTS: usize = 50;
     const MORE_METRICS: usize = 64 << 10;
-    attack(case, async |_| {
+    attack(case, async || {
         let ips = Replicas::now(case).await?.ips();
         let post = Neighbour::does(case, move |neighbour| async move {
             for ip in &ips {

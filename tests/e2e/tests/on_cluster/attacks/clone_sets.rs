@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use berth_e2e::objects::{self, kind};
 use serde_json::json;
 
-use super::{attack, everybody_can_list, somebody_elses_clone_set_grows, somebody_elses_request};
+use super::{attack_by_tenant, everybody_can_list, somebody_elses_clone_set_grows, somebody_elses_request};
 use crate::world::Case;
 
 /// The text of a CloneSet without pods, with this in a field of its template that nobody knows.
@@ -16,7 +16,7 @@ fn clone_set_with(name: &str, unknown: &str) -> String {
 
 /// Nested deeper than parsers allow: each version of everybody's CloneSets can still be listed.
 pub(crate) async fn a_deep_clone_set_breaks_no_list(case: &Case) -> Result<()> {
-    attack(case, async |tenant| {
+    attack_by_tenant(case, async |tenant| {
         for depth in [200, 2000] {
             let deep = clone_set_with(&format!("deep-{depth}"), &format!("{}{}", "[".repeat(depth), "]".repeat(depth)));
             let created = tenant.create_clone_set(deep).await;
@@ -32,7 +32,7 @@ pub(crate) async fn a_deep_clone_set_breaks_no_list(case: &Case) -> Result<()> {
 pub(crate) async fn a_fat_clone_set_stops_nobody(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     case.clone_set("web", 1, &image, json!({})).await?;
-    attack(case, async |tenant| {
+    attack_by_tenant(case, async |tenant| {
         let fat = format!("[{}]", vec![r#"{"":0}"#; 195_000].join(","));
         let created = tenant.create_clone_set(clone_set_with("fat", &fat)).await;
         println!("a CloneSet of 1.4 MB: {:?}", created.as_ref().map_err(ToString::to_string));
@@ -63,7 +63,7 @@ pub(crate) async fn a_fat_clone_set_stops_nobody(case: &Case) -> Result<()> {
 
 /// Each revision that is kept costs memory and room in etcd: there is a most.
 pub(crate) async fn a_history_without_end_is_refused(case: &Case) -> Result<()> {
-    attack(case, async |tenant| {
+    attack_by_tenant(case, async |tenant| {
         let mut set = objects::clone_set("history", 0, "web:v1", &json!({}));
         set["spec"]["revisionHistoryLimit"] = i32::MAX.into();
         match tenant.create(&set).await {

@@ -45,7 +45,7 @@ pub(super) async fn new_connections_are_answered(case: &Case, ips: Vec<String>) 
 /// Posts whose bodies never come.
 pub(crate) async fn idle_posts_hold_nobody_up(case: &Case) -> Result<()> {
     const EACH: usize = 10;
-    attack(case, async |_| {
+    attack(case, async || {
         let ips = Replicas::now(case).await?.ips();
         let all = ips.clone();
         let open = async move |neighbour: Neighbour| {
@@ -77,7 +77,7 @@ pub(crate) async fn a_thousand_idle_connections_hold_nobody_up(case: &Case) -> R
 
 async fn idle_connections_hold_nobody_up(case: &Case, addresses: u8) -> Result<()> {
     const EACH: usize = 500;
-    attack(case, async |_| {
+    attack(case, async || {
         let ips = Replicas::now(case).await?.ips();
         let all = ips.clone();
         let open = async move |neighbour: Neighbour| {
@@ -123,7 +123,7 @@ pub(crate) async fn two_hundred_streams_of_grpc_fit(case: &Case) -> Result<()> {
 /// A hundred streams to each replica, on a connection from each of these addresses.
 async fn streams_of_grpc_fit(case: &Case, addresses: Vec<u8>) -> Result<()> {
     const EACH: usize = 100;
-    attack(case, async |_| {
+    attack(case, async || {
         let ips = Replicas::now(case).await?.ips();
         let all = ips.clone();
         let open = async move |neighbour: Neighbour| {

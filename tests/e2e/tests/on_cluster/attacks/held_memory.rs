@@ -38,7 +38,7 @@ async fn posts_that_are_kept_hold_nobody_up(
     bytes: usize,
     kept_back: usize,
 ) -> Result<()> {
-    attack(case, async |_| {
+    attack(case, async || {
         let ips = Replicas::now(case).await?.ips();
         let all = ips.clone();
         let open = async move |neighbour: Neighbour| {

@@ -39,16 +39,24 @@ use tenant::Tenant;
 const SOMEBODY_ELSE: Duration = Duration::from_secs(30);
 
 /// Runs an attack against healthy replicas, and judges them when it is over.
-async fn attack(case: &Case, attack: impl AsyncFnOnce(&Tenant) -> Result<()>) -> Result<()> {
+async fn attack(case: &Case, attack: impl AsyncFnOnce() -> Result<()>) -> Result<()> {
     replicas::restart_if_ill(case).await?;
-    let tenant = Tenant::make(case).await?;
     let before = Replicas::now(case).await?;
-    let attacked = suite::caught(attack(&tenant)).await;
+    let attacked = suite::caught(attack()).await;
     let unharmed = before.unharmed(case).await;
-    let ended = tenant.end(case).await;
     let restarted = replicas::restart_if_ill(case).await;
-    let failures = [attacked, unharmed, ended, restarted].into_iter().filter_map(Result::err);
-    let failures: Vec<String> = failures.map(|error| format!("{error:#}")).collect();
+    all([attacked, unharmed, restarted])
+}
+
+/// The same by a tenant, who has a namespace.
+async fn attack_by_tenant(case: &Case, attack_as: impl AsyncFnOnce(&Tenant) -> Result<()>) -> Result<()> {
+    let tenant = Tenant::make(case).await?;
+    let attacked = attack(case, async || attack_as(&tenant).await).await;
+    all([attacked, tenant.end(case).await])
+}
+
+fn all(results: impl IntoIterator<Item = Result<()>>) -> Result<()> {
+    let failures: Vec<String> = results.into_iter().filter_map(Result::err).map(|error| format!("{error:#}")).collect();
     if failures.is_empty() { Ok(()) } else { Err(anyhow!(failures.join("\n"))) }
 }
 

@@ -8,7 +8,7 @@ use berth_cluster::Image;
 use berth_e2e::objects::kind;
 use serde_json::{Value, json};
 
-use super::attack;
+use super::attack_by_tenant;
 use crate::pulls::{self, PART, Way};
 use crate::trust;
 use crate::world::Case;
@@ -22,7 +22,7 @@ fn job(name: &str, image: &str, more: Value) -> Value {
 /// What a job may not have, and words that the refusal must have.
 pub(crate) async fn jobs_over_a_limit_are_refused(case: &Case) -> Result<()> {
     let fat: String = "x".repeat(900_000);
-    attack(case, async |tenant| {
+    attack_by_tenant(case, async |tenant| {
         let mut accepted = Vec::new();
         for (name, more, words) in [
             ("fat", json!({"sandboxConfig": {"annotations": {"a": fat}}}), "sandboxConfig"),
@@ -54,7 +54,7 @@ pub(crate) async fn a_registry_that_stands_still_leaves_slots(case: &Case) -> Re
     });
     push.await?;
     let small = case.image("v1").await?;
-    attack(case, async |tenant| {
+    attack_by_tenant(case, async |tenant| {
         let [way] = Way::of(case, [1]).await?;
         for (number, name) in names.iter().enumerate() {
             let image = case.site.image(name);
@@ -84,7 +84,7 @@ pub(crate) async fn secrets_of_anothers_tag_are_not_given(case: &Case) -> Result
     trust::create_pull_secret(case, "of-the-victim").await?;
     // They stay in the NodeImage, so that the daemon may go on asking.
     let stays = json!({"completionPolicy": {"type": "Never"}});
-    attack(case, async |tenant| {
+    attack_by_tenant(case, async |tenant| {
         let mut own = stays.clone();
         own["pullSecrets"] = json!([trust::PULL_SECRET]);
         case.create(&job("own", &image, own)).await?;
@@ -112,7 +112,7 @@ pub(crate) async fn one_namespace_does_not_fill_a_node(case: &Case) -> Result<()
     const IMAGES: usize = 260;
     const MOST: usize = 256;
     let image = case.image("v1").await?;
-    attack(case, async |tenant| {
+    attack_by_tenant(case, async |tenant| {
         let ending =
             json!({"completionPolicy": {"type": "Never"}, "pullPolicy": {"backoffLimit": 0, "timeoutSeconds": 1}});
         for number in 0..IMAGES {

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use berth_e2e::objects::{self, kind};
 use serde_json::{Value, json};
 
-use super::{attack, somebody_elses_clone_set_grows};
+use super::{attack_by_tenant, somebody_elses_clone_set_grows};
 use crate::pulls;
 use crate::world::{Case, ensure_in_place};
 
@@ -36,7 +36,7 @@ pub(crate) async fn forged_owners_reach_no_other_namespace(case: &Case) -> Resul
     let set = case.clone_set("web", 3, &image, json!({})).await?;
     let pods = case.pods("web").await?;
     let revision = pods.values().next().context("no pod")?.revision.clone();
-    attack(case, async |tenant| {
+    attack_by_tenant(case, async |tenant| {
         // One kind that the garbage collector does not know, so that it leaves these alone.
         for number in 0..GHOSTS {
             let name = format!("ghost{number}");
@@ -84,7 +84,7 @@ pub(crate) async fn forged_updates_fill_no_node_image(case: &Case) -> Result<()>
     case.create(&set).await?;
     case.done("web").await?;
     let before = case.pods("web").await?;
-    attack(case, async |tenant| {
+    attack_by_tenant(case, async |tenant| {
         let mut uids = Vec::new();
         for number in 0..4 {
             let pod = tenant.create(&updating(&format!("ghost{number}"), "node-1", &one)).await?;

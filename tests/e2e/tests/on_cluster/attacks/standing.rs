@@ -21,7 +21,7 @@ const HEALTH: u16 = 8081;
 
 /// A replica that is cut off from the apiserver can convert nothing that it is asked, and is asked nothing any more.
 pub(crate) async fn a_replica_that_is_cut_off_is_not_ready(case: &Case) -> Result<()> {
-    attack(case, async |_| {
+    attack(case, async || {
         let replicas = Replicas::now(case).await?;
         let replica = replicas.0.first().context("there is no replica")?;
         let rule = |how: &str| {
@@ -51,7 +51,7 @@ pub(crate) async fn a_replica_that_is_cut_off_is_not_ready(case: &Case) -> Resul
 pub(crate) async fn a_strangers_lease_is_outlived(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     case.clone_set("web", 1, &image, json!({})).await?;
-    attack(case, async |_| {
+    attack(case, async || {
         let stolen = json!({"spec": {"holderIdentity": "stranger", "leaseDurationSeconds": i32::MAX}});
         let lease = objects::patch(case.client(), install::NAMESPACE, LEASE, "kruise-manager", &stolen).await?;
         let grown = somebody_elses_clone_set_grows(case, "web").await;

@@ -88,7 +88,7 @@ fn owner(version: &str, kind: &str) -> Value {
 
 /// A pod of the control plane's namespace may use any of its accounts, and any host.
 pub(crate) async fn a_stolen_token_makes_no_pods_of_its_own(case: &Case) -> Result<()> {
-    attack(case, async |_| {
+    attack(case, async || {
         let mut tries = Tries::of_controller(case).await?;
         let ours = owner("apps.kruise.io/v1beta1", "CloneSet");
         let root = json!({
@@ -111,7 +111,7 @@ pub(crate) async fn a_stolen_token_makes_no_pods_of_its_own(case: &Case) -> Resu
 
 /// A token that never ends, and endpoints of other Services.
 pub(crate) async fn a_stolen_token_makes_no_tokens(case: &Case) -> Result<()> {
-    attack(case, async |_| {
+    attack(case, async || {
         let mut tries = Tries::of_controller(case).await?;
         let account = json!({"kubernetes.io/service-account.name": "kruise-manager"});
         for name in ["stay", "kruise-webhook-certs-2"] {
@@ -151,7 +151,7 @@ pub(crate) async fn a_stolen_token_makes_no_tokens(case: &Case) -> Result<()> {
 pub(crate) async fn a_stolen_token_writes_what_the_controller_writes(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     case.clone_set("web", 1, &image, json!({})).await?;
-    attack(case, async |_| {
+    attack(case, async || {
         let mut tries = Tries::of_controller(case).await?;
         let evil = json!({"spec": {"replicas": 0}});
         for kind in [kind::CLONE_SET, kind::CLONE_SET_V1ALPHA1] {
@@ -189,7 +189,7 @@ pub(crate) async fn a_stolen_token_writes_what_the_controller_writes(case: &Case
 
 /// The definitions of our kinds: all but their caBundle stays.
 pub(crate) async fn a_stolen_token_changes_no_definition(case: &Case) -> Result<()> {
-    attack(case, async |_| {
+    attack(case, async || {
         let mut tries = Tries::of_controller(case).await?;
         let name = "clonesets.apps.kruise.io";
         let service = json!({"spec": {"conversion": {"webhook": {"clientConfig": {"service": {"name": "evil"}}}}}});
@@ -209,7 +209,7 @@ pub(crate) async fn a_stolen_token_holds_up_no_writes(case: &Case) -> Result<()>
         let webhook = &configuration["webhooks"][0];
         (webhook["failurePolicy"].clone(), webhook["rules"].clone())
     };
-    let attacked = attack(case, async |_| {
+    let attacked = attack(case, async || {
         let tries = Tries::of_controller(case).await?;
         let mut webhooks = before["webhooks"].clone();
         webhooks[0]["failurePolicy"] = "Fail".into();
@@ -233,7 +233,7 @@ pub(crate) async fn a_stolen_token_holds_up_no_writes(case: &Case) -> Result<()>
 
 /// A daemon says of its own node no more than there is room for.
 pub(crate) async fn a_stolen_daemon_token_writes_small_statuses(case: &Case) -> Result<()> {
-    attack(case, async |_| {
+    attack(case, async || {
         let daemons = daemons(case).await?;
         let own = daemons.first().context("there is no daemon")?;
         let client = client_with(case, &own.token).await?;

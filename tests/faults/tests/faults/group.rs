@@ -77,8 +77,8 @@ impl WorldKind {
     /// in turn takes one run only, and is always tried, in one way.
     pub(crate) fn stride(self) -> usize {
         match self {
-            WorldKind::Real => 48,
-            WorldKind::Simulated | WorldKind::Pair | WorldKind::Ahead => 96,
+            WorldKind::Real => 32,
+            WorldKind::Simulated | WorldKind::Pair | WorldKind::Ahead => 48,
         }
     }
 

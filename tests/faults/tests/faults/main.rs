@@ -88,6 +88,9 @@ impl Way {
     }
 }
 
+/// So many plans of a scenario are tried in a kind of world unless told.
+const AT_MOST: usize = 2;
+
 /// So many tests run at once, in whatever worlds are free.
 const AT_ONCE: usize = 4;
 
@@ -157,7 +160,15 @@ async fn attempt(group: &Group, scenario: &dyn Scenario, way: Way) -> Result<()>
                 let at = scenario::number(scenario) * 7 % all.len().max(1);
                 all.into_iter().skip(at).take(1).collect()
             };
-            if chosen.is_empty() { one() } else { chosen }
+            match chosen.len() {
+                0 => one(),
+                // Of the many that a long run has, few are taken, from all families in turn.
+                many if many > AT_MOST && env::var("BERTH_FAULTS_STRIDE").is_err() => {
+                    let step = many.div_ceil(AT_MOST);
+                    chosen.into_iter().skip(scenario::number(scenario) % step).step_by(step).collect()
+                }
+                _ => chosen,
+            }
         }
     };
     group.try_all(scenario, &faults, &undisturbed).await?;

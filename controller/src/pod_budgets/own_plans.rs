@@ -38,7 +38,8 @@ impl PodBudgets {
     /// The plan without the steps that would take a pod out of service which a budget holds; and those, as failures. What is left is
     /// drawn: in one write for each budget, before anything is done to a pod.
     pub(crate) async fn admitted<'a>(&self, plan: Cow<'a, Plan>, owner: &Owner) -> (Cow<'a, Plan>, Vec<Failure>) {
-        let Some(stores) = self.stores.get() else { return (plan, Vec::new()) };
+        let is_needless = self.is_synced() && !self.has_budgets();
+        let Some(stores) = self.stores.get().filter(|_| !is_needless) else { return (plan, Vec::new()) };
         let disruption = |step| disruption::of_step(step).filter(|(_, operation)| self.asks_for(*operation));
         let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
         if !steps.clone().any(|step| disruption(step).is_some()) {
@@ -51,9 +52,6 @@ impl PodBudgets {
             };
             let refused = steps.filter_map(unread).collect();
             return without(plan, refused);
-        }
-        if !self.has_budgets() {
-            return (plan, Vec::new());
         }
         let asked = steps.filter_map(|step| {
             let (target, operation) = disruption(step)?;

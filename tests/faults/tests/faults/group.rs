@@ -23,7 +23,12 @@ const ATTEMPTS: usize = 3;
 
 /// So often a scenario is tried without a fault, to see how many writes its runs have.
 fn undisturbed_runs() -> usize {
-    if env::var("BERTH_FAULTS_STRIDE").is_ok() { 3 } else { 2 }
+    if has_stride() { 3 } else { 2 }
+}
+
+/// Whether it is said how many plans are tried.
+pub(crate) fn has_stride() -> bool {
+    env::var("BERTH_FAULTS_STRIDE").is_ok()
 }
 
 /// A kind of world: who runs the pods, and how many controllers there are.

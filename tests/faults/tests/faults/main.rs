@@ -16,8 +16,9 @@
 //! those with two replicas on top, the leader is killed, paused or asked to end. Needs root, as clusters do.
 //!
 //! Of the faults with one write or event each, every `BERTH_FAULTS_STRIDE`-th is tried; 1 tries all, and 1,4 all kills and
-//! every fourth of the others. Unless it is set, few are, and a scenario is killed at each write in one way. `BERTH_FAULTS_WORLDS` says how many worlds with simulated nodes there are, as many as
-//! processors unless told. `BERTH_CLUSTER` names a cluster with one node to use, in place of one that is made.
+//! every fourth of the others. Unless it is set, few are, and a scenario is killed at each write in one way.
+//! `BERTH_FAULTS_WORLDS` says how many worlds with simulated nodes there are, as many as processors unless told.
+//! `BERTH_CLUSTER` names a cluster with one node to use, in place of one that is made.
 
 mod broadcast_job;
 mod broken;
@@ -52,7 +53,7 @@ use berth_e2e::suite::{self, Company, Tries};
 use berth_faults::{Fault, Lag};
 use futures::FutureExt;
 
-use crate::group::{Group, Undisturbed, WorldKind, Worlds};
+use crate::group::{Group, Undisturbed, WorldKind, Worlds, has_stride};
 use crate::plans::Family;
 use crate::scenario::Scenario;
 
@@ -142,8 +143,7 @@ async fn attempt(group: &Group, scenario: &dyn Scenario, way: Way) -> Result<()>
         Way::Undisturbed | Way::Explained => return Ok(()),
         Way::Each => {
             let sides = group.kind.sides();
-            let is_thin = env::var("BERTH_FAULTS_STRIDE").is_err();
-            let (first, step) = if is_thin { (scenario::number(scenario), sides.len()) } else { (0, 1) };
+            let (first, step) = if has_stride() { (0, 1) } else { (scenario::number(scenario), sides.len()) };
             sides.iter().copied().map(Fault::Each).skip(first % step).step_by(step).collect()
         }
         Way::Plans => {
@@ -163,7 +163,7 @@ async fn attempt(group: &Group, scenario: &dyn Scenario, way: Way) -> Result<()>
             match chosen.len() {
                 0 => one(),
                 // Of the many that a long run has, few are taken, from all families in turn.
-                many if many > AT_MOST && env::var("BERTH_FAULTS_STRIDE").is_err() => {
+                many if many > AT_MOST && !has_stride() => {
                     let step = many.div_ceil(AT_MOST);
                     chosen.into_iter().skip(scenario::number(scenario) % step).step_by(step).collect()
                 }

@@ -229,9 +229,9 @@ impl Expectations {
         objects.iter().any(|object| entries.of_others(owner, object.uid()).any(|entry| is_unseen(object, &entry.want)))
     }
 
-    /// By resource, the version of the newest object that the stores have seen or that was written. Whoever has seen those knows
-    /// what was decided on here, and what came of it. A resource is left out where that is not known: of a write without an
-    /// answer, and of a deletion, whose answer has no version.
+    /// By resource, the version of the newest write that the stores have seen, of a deletion, too, or that was answered. Whoever has
+    /// seen those knows what was decided on here, and what came of it. A resource is left out where that is not known: of a write
+    /// without an answer, and of a deletion of our own that was not seen yet, whose answer has no version.
     pub fn newest_versions(&self) -> Versions {
         // Writes first: one that a store shows only after this look is among its objects at the next.
         let mut unseen: HashMap<Resource, Option<Box<str>>> = HashMap::new();

@@ -3,8 +3,8 @@
 //! Every write of the leader before ended before its lease did: it is older than the version in which the lease was given back,
 //! or else the one in which this process took it. A store has seen it when its position has passed that version; in a process
 //! that begins when the one before has ended, with its first list. A resource of which nothing changes tells no position for
-//! a minute; there, the leader that gave the lease back says which version its newest object had, and after one that did not,
-//! one list does. The store has seen that one soon, or has already.
+//! a minute; there, the leader that gave the lease back says which version the newest write had that it has seen, and after one
+//! that did not, one list does. The store has seen that one soon, or has already.
 
 use std::sync::Arc;
 use std::time::Duration;

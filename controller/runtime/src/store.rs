@@ -114,6 +114,8 @@ struct Inner<T> {
     /// Of what the list under way shows older versions. `None` between lists.
     older: Option<HashSet<(Box<str>, Box<str>)>>,
     position: Option<Box<str>>,
+    /// The version of the newest deletion that the feed has shown.
+    last_deletion: Option<Box<str>>,
     /// The server does not know the kind.
     missing: bool,
 }
@@ -161,6 +163,7 @@ impl<T: Object> Store<T> {
                 force: false,
                 older: None,
                 position: None,
+                last_deletion: None,
                 missing: false,
             }),
             indexes: indexes.to_vec(),
@@ -238,12 +241,12 @@ impl<T: Object> Store<T> {
         self.read().position.clone()
     }
 
-    /// The version of the object that was written last, of those that there are; `0` where there are none. `None` where that is
-    /// not known: before a first list has ended, or while an object cannot be read.
+    /// The version of the last write that is known: of an object that there is, or a deletion that the feed has shown; `0` where
+    /// there is neither. `None` where that is not known: before a first list has ended, or while an object cannot be read.
     pub fn newest_version(&self) -> Option<Box<str>> {
         let inner = self.read();
         inner.position.as_ref().filter(|_| inner.unreadable.is_empty())?;
-        let mut newest = "0";
+        let mut newest = inner.last_deletion.as_deref().unwrap_or(NO_VERSION);
         for held in &inner.objects {
             let version = held.object.resource_version();
             newest = if is_before(newest, version) { version } else { newest };
@@ -275,6 +278,14 @@ impl<T: Object> Store<T> {
         self.remove_if(namespace, name, |held| uid.is_none_or(|uid| held.uid() == uid));
     }
 
+    /// The feed has shown a deletion, which has this version, or a change after which an object is none of ours.
+    pub(crate) fn note_deletion(&self, version: &str) {
+        let mut inner = self.write();
+        if is_before(inner.last_deletion.as_deref().unwrap_or(NO_VERSION), version) {
+            inner.last_deletion = Some(version.into());
+        }
+    }
+
     /// Takes an object out that a read beside the feed did not find, if it is still what the store had before the read:
     /// one that was created meanwhile stays.
     pub(crate) fn remove_seen(&self, seen: &Arc<T>) {
@@ -299,6 +310,10 @@ impl<T: Object> Store<T> {
         inner.list = inner.list.wrapping_add(1);
         inner.force = force;
         inner.older = Some(HashSet::new());
+        if force {
+            // Of a history that may not be the server's any more.
+            inner.last_deletion = None;
+        }
     }
 
     /// The server does not know the kind: there is none of it, and whoever waits for the first list need not.

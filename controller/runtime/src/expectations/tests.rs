@@ -93,6 +93,9 @@ async fn the_newest_version_is_of_what_was_seen_or_written_and_of_nothing_that_i
     assert_eq!(newest(), None, "a deletion has no version");
     rig.show("a", "1", "112", true);
     assert_eq!(newest().as_deref(), Some("112"), "it was seen");
+    rig.pods.note_deletion("115");
+    rig.pods.note_deletion("114");
+    assert_eq!(newest().as_deref(), Some("115"), "the newest deletion was seen");
     let unsynced = Expectations::new(Duration::from_secs(30));
     unsynced.follow(&Store::<Pod>::new(&[]));
     assert_eq!(unsynced.newest_versions(), Versions::new(), "nothing was listed");

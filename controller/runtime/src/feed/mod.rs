@@ -263,6 +263,7 @@ impl<T: Object> Feed<T> {
         if (self.options.keep)(&object) {
             self.store.apply(object);
         } else {
+            self.store.note_deletion(object.resource_version());
             self.store.remove(object.namespace(), object.name(), None);
         }
     }
@@ -275,6 +276,7 @@ impl<T: Object> Feed<T> {
             return;
         }
         if odd.gone {
+            self.store.note_deletion(&odd.version);
             self.store.remove(namespace, name, Some(uid.as_str()).filter(|uid| !uid.is_empty()));
             return;
         }

@@ -1,3 +1,4 @@
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -5,7 +6,7 @@ use std::time::Duration;
 use berth_cluster::Component;
 use berth_runtime::feed::{self, Options};
 use berth_runtime::metrics::Metrics;
-use berth_runtime::object::Resource;
+use berth_runtime::object::{Resource, compare_versions};
 use berth_runtime::{CancellationToken, Object, Store, client};
 use berth_workload::pod::Pod;
 use http::Method;
@@ -54,6 +55,9 @@ async fn it_shows_what_happens_and_wakes_the_owner_of_a_deleted_pod() {
             assert_eq!(&*deleted.metadata.controller().unwrap().uid, owner.as_str());
         }
         assert!(store.is_empty());
+        let newest = store.newest_version().unwrap();
+        let is_newer = compare_versions(&newest, new.resource_version()).is_some_and(Ordering::is_gt);
+        assert!(is_newer, "the next leader is told of deletions, too: {newest} {}", new.resource_version());
     }
 }
 

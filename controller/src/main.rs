@@ -23,6 +23,7 @@ mod reads;
 mod resize;
 mod run;
 mod sidecar_pods;
+mod switched_off;
 mod told;
 mod unreadable;
 mod watched;

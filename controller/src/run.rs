@@ -36,6 +36,7 @@ use crate::pod_pinning::PodPinning;
 use crate::reads::{Follow, Stores};
 use crate::resize;
 use crate::sidecar_pods::SidecarSetPods;
+use crate::switched_off::{Promise, take_back};
 
 /// How long a write may stay unseen before the object is read again.
 const DOUBT: Duration = Duration::from_secs(30);
@@ -85,6 +86,7 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     if kinds.has(CONTAINER_RECREATE_REQUESTS.kind) && gates.has(Gate::PodWebhook) {
         asks.ask(Arc::new(AllRequests));
     }
+    let left_out = Promise::of_kinds_left_out(&mut kinds);
     let webhook_config = berth_webhook::Config {
         validity,
         reviews,
@@ -152,7 +154,7 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     };
     starter.stores.follow(&follow);
     tasks.spawn("handover", catching_up);
-    tokio::spawn(migrate(client.clone(), leadership.clone(), stop.clone()));
+    tokio::spawn(migrate(client.clone(), left_out, leadership.clone(), stop.clone()));
 
     stop.cancelled().await;
     starter.drivers.wait().await;
@@ -285,12 +287,12 @@ async fn serve_pull_secrets(
     Ok(tokio::spawn(secrets::serve(listener, tls, service, stop.clone().cancelled_owned())))
 }
 
-/// The leader rewrites what is still stored in an older version.
-async fn migrate(client: Client, leadership: Leadership, stop: CancellationToken) {
+/// The leader rewrites what is still stored in an older version, and what objects of kinds that are left out say of themselves.
+async fn migrate(client: Client, left_out: Vec<Promise>, leadership: Leadership, stop: CancellationToken) {
     leadership.acquired().await;
     tokio::select! {
         () = stop.cancelled() => {}
-        _ = berth_webhook::migrate(&client) => {}
+        _ = async { tokio::join!(berth_webhook::migrate(&client), take_back(&client, &left_out)) } => {}
     }
 }
 

@@ -135,6 +135,8 @@ pub mod kind {
     pub const NODE_IMAGE: &str = "apps.kruise.io/v1beta1/NodeImage";
     /// Advanced StatefulSet.
     pub const STATEFUL_SET: &str = "apps.kruise.io/v1beta1/StatefulSet";
+    /// PodUnavailableBudget.
+    pub const POD_UNAVAILABLE_BUDGET: &str = "policy.kruise.io/v1beta1/PodUnavailableBudget";
     /// PersistentPodState.
     pub const PERSISTENT_POD_STATE: &str = "apps.kruise.io/v1beta1/PersistentPodState";
     /// SidecarSet.

@@ -123,16 +123,51 @@ pub(crate) async fn without_daemons(case: &Case) -> Result<()> {
     created(case, &pull_job(&one)).await
 }
 
-/// What is left out stays as it is until it is worked on again.
+/// Waits until the objects, a SidecarSet and a budget, say that what they promise holds, or that it does not.
+async fn promised(case: &Case, holds: bool) -> Result<()> {
+    let status = if holds { "True" } else { "False" };
+    for (kind, type_) in [(kind::SIDECAR_SET, "InjectionReady"), (kind::POD_UNAVAILABLE_BUDGET, "Enforced")] {
+        let says = |object: &Value| {
+            let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+            conditions.any(|condition| {
+                let is_explained = holds || condition["reason"] == "KindSwitchedOff";
+                condition["type"] == type_ && condition["status"] == status && is_explained
+            })
+        };
+        case.until(kind, &case.namespace, says).await?;
+    }
+    Ok(())
+}
+
+/// What is left out stays as it is until it is worked on again, and promises nothing meanwhile.
 pub(crate) async fn only_some_kinds(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
-    case.with_value(["controller.customResourceEnable", "CloneSet", ""], async || {
-        created(case, &pull_job(&image)).await?;
-        case.clone_set("web", 2, &image, json!({})).await?;
-        let job = case.get(kind::IMAGE_PULL_JOB, "job").await?;
-        ensure!(job["status"].is_null(), "ImagePullJobs are not enabled: {}", job["status"]);
-        Ok(())
-    })
+    let selector = json!({"matchLabels": {"app": case.namespace}});
+    case.create(&json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": case.namespace},
+        "spec": {"selector": selector, "containers": [{"name": "agent", "image": image}]},
+    }))
     .await?;
-    case.until(kind::IMAGE_PULL_JOB, "job", |job| job["status"]["succeeded"] == 3).await.map(|_| ())
+    let tested = async {
+        case.create(&json!({
+            "apiVersion": "policy.kruise.io/v1beta1", "kind": "PodUnavailableBudget", "metadata": {"name": case.namespace},
+            "spec": {"selector": selector, "minAvailable": 1},
+        }))
+        .await?;
+        promised(case, true).await?;
+        case.with_value(["controller.customResourceEnable", "CloneSet", ""], async || {
+            promised(case, false).await?;
+            created(case, &pull_job(&image)).await?;
+            case.clone_set("web", 2, &image, json!({})).await?;
+            let job = case.get(kind::IMAGE_PULL_JOB, "job").await?;
+            ensure!(job["status"].is_null(), "ImagePullJobs are not enabled: {}", job["status"]);
+            Ok(())
+        })
+        .await?;
+        promised(case, true).await?;
+        case.until(kind::IMAGE_PULL_JOB, "job", |job| job["status"]["succeeded"] == 3).await.map(|_| ())
+    };
+    let tested = tested.await;
+    case.kubectl(&["delete", "sidecarset", &case.namespace]).await?;
+    tested
 }

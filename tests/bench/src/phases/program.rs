@@ -185,7 +185,8 @@ impl Program {
         Ok(usize::try_from(awaited.context("it does not tell berth_awaited_writes")?)?)
     }
 
-    async fn metrics(&self) -> std::io::Result<String> {
+    /// What it tells of itself.
+    pub(crate) async fn metrics(&self) -> std::io::Result<String> {
         self.get("/metrics").await
     }
 

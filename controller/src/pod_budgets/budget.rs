@@ -6,7 +6,9 @@ use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1alpha1::distributedpoddisruptionbudget::{Member, MemberKind};
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::PodUnavailableBudgetStatus;
+use berth_api::v1beta1::podunavailablebudget::TargetReference;
 use berth_runtime::{Key, Resource};
+use berth_workload::budget::target::may_be_of;
 use berth_workload::budget::{Fault, Rules, floor};
 use berth_workload::merge_patch::merge_patch;
 use berth_workload::pod::Metadata;
@@ -151,6 +153,8 @@ impl Budget {
 pub(crate) struct Holds {
     pub(crate) rules: Result<Rules, Fault>,
     selector: Option<Selector>,
+    /// Whose pods, where nobody has counted yet which those are.
+    target: Option<TargetReference>,
 }
 
 impl Holds {
@@ -162,12 +166,21 @@ impl Holds {
         let of_target = || Selector::parse(target_selector(budget)?).ok();
         let of_spec = selector.and_then(|selector| Selector::new(selector).ok());
         let is_any = |selector: &Selector| !selector.is_empty();
-        Self { rules, selector: of_spec.filter(is_any).or_else(|| of_target().filter(is_any)) }
+        let selector = of_spec.filter(is_any).or_else(|| of_target().filter(is_any));
+        let target = match budget {
+            Budget::Unavailable(budget) => budget.spec.target_ref.clone(),
+            Budget::Distributed(_) => None,
+        };
+        Self { rules, selector, target }
     }
 
     /// Whether a pod of these labels and annotations is one of the budget's, protected or not.
     pub(crate) fn selects(&self, pod: &Metadata) -> bool {
-        self.selector.as_ref().is_some_and(|selector| selector.matches(|key| pod.label(key)))
+        match (&self.selector, &self.target) {
+            (Some(selector), _) => selector.matches(|key| pod.label(key)),
+            (None, Some(target)) => may_be_of(pod, target),
+            (None, None) => false,
+        }
     }
 
     /// Whether it protects a pod of these labels and annotations.

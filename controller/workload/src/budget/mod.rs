@@ -10,6 +10,7 @@ pub mod federation;
 pub mod floor;
 pub mod ledger;
 pub mod surge;
+pub mod target;
 
 use berth_api::IntOrString;
 use berth_api::v1alpha1::distributedpoddisruptionbudget::{

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use berth_api::kinds;
 use berth_api::name::{Name, Namespace, is_dns_label, is_dns_subdomain};
 use berth_api::v1beta1::podunavailablebudget::TargetReference;
 use berth_runtime::client::{self, Failed};
@@ -180,6 +181,9 @@ impl ExpectedPods {
     /// Where a kind is served.
     async fn kind(&self, api_version: &str, kind: &str, said: &str) -> Result<Kind, Uncounted> {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        // Our own kinds are read as they are stored: another version is converted by a webhook, which may not answer yet.
+        let own = kinds::named(kind).filter(|own| own.version(api_version).is_some());
+        let version = own.map_or(version, |own| own.stored.name());
         let is_name = (group.is_empty() || is_dns_subdomain(group)) && is_dns_label(version);
         let name = GroupVersionKind::gvk(group, version, kind);
         if !is_name {

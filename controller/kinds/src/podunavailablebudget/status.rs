@@ -60,8 +60,10 @@ fn count(
     next: &mut PodUnavailableBudgetStatus,
     now: Timestamp,
 ) -> Result<(), (&'static str, String)> {
+    let taken_over = if next.ledger.is_none() { snapshot.view.taken_over(next, now) } else { Vec::new() };
     let Ledger { entries, counted, selector: chosen, recount, replacements } = next.ledger.get_or_insert_default();
     *entries = snapshot.view.open(entries, now);
+    entries.extend(taken_over);
     *recount = false;
     *replacements = snapshot.view.replacements(replacements, false, now).1;
     let rules = Rules::of(&snapshot.budget.spec)

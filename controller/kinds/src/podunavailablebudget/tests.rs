@@ -5,7 +5,7 @@ use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::PodUnavailableBudgetStatus;
 use berth_workload::budget::count::{Expected, Unknown, View};
 use berth_workload::pod::Pod;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::*;
@@ -98,6 +98,33 @@ fn what_is_settled_or_late_leaves_the_ledger_and_what_the_peer_reads() {
     let next = status(&snapshot, now());
     assert!(next.disrupted_pods.is_empty() && next.ledger.unwrap().entries.is_empty());
     assert_eq!(next.current_available, 2);
+}
+
+#[test]
+fn what_openkruise_let_go_lately_is_charged_until_it_is_over_or_late() {
+    let at = |seconds: i64| json!(now() + SignedDuration::from_secs(seconds));
+    let left = json!({
+        "observedGeneration": 1, "disruptedPods": {"a": at(-5), "c": at(-5), "gone": at(-5)},
+        "unavailablePods": {"b": at(-9), "d": at(-75)},
+    });
+    let pods = [("a", true), ("b", true), ("c", true), ("d", true)];
+    let mut snapshot = snapshot(json!({"maxUnavailable": 3}), left, 4, &pods);
+    // It came when the one that had its name was gone.
+    let young = Arc::make_mut(&mut snapshot.view.pods[2]);
+    young.metadata.creation_timestamp = Some(now() - SignedDuration::from_secs(1));
+    let next = status(&snapshot, now());
+    let charged = |next: &PodUnavailableBudgetStatus| {
+        let entries = next.ledger.iter().flat_map(|ledger| &ledger.entries);
+        entries.map(|entry| format!("{} {}", entry.operation.name(), entry.uid)).collect::<Vec<_>>()
+    };
+    assert_eq!(charged(&next), ["DELETE a", "UPDATE b"]);
+    assert_eq!(numbers(&next), [1, 2, 1, 4]);
+    // The next count has the ledger, and charges nobody anew.
+    Arc::make_mut(&mut snapshot.budget).status = Some(next.clone());
+    snapshot.view.seen_for = vec![Duration::ZERO; 2];
+    assert_eq!(charged(&status(&snapshot, now())), charged(&next));
+    snapshot.view.seen_for = vec![Duration::from_secs(75); 2];
+    assert_eq!(charged(&status(&snapshot, now())), [""; 0]);
 }
 
 #[test]

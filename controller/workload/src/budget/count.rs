@@ -5,8 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::names::label::UNAVAILABLE_POD_PREFIX;
-use berth_api::v1beta1::podunavailablebudget::{Ledger, LedgerEntry, ProtectedOperation, Replacement};
+use berth_api::v1beta1::podunavailablebudget::{
+    Ledger, LedgerEntry, PodUnavailableBudgetStatus, ProtectedOperation, Replacement,
+};
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{Rules, surge};
 use crate::plan::{Plan, Step};
@@ -15,6 +18,8 @@ use crate::selector::Selector;
 
 /// How long until pods are looked at again that go when another has come.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(30);
+/// Who holds what another controller granted.
+const TAKEN_OVER: &str = "the controller before";
 
 /// What a count is made of: the pods as the leader has seen them.
 #[derive(Debug, Clone)]
@@ -66,14 +71,38 @@ impl View {
 
     /// The entries that are not settled.
     pub fn open(&self, entries: &[LedgerEntry], now: Timestamp) -> Vec<LedgerEntry> {
-        let pods: BTreeMap<&str, &Arc<Pod>> = self.pods.iter().map(|pod| (&*pod.metadata.name, pod)).collect();
+        let pods = self.by_name();
         let is_open = |entry: &LedgerEntry, is_late: bool| {
-            let pod = pods.get(entry.pod.as_str()).map(|pod| &***pod);
+            let pod = pods.get(entry.pod.as_str()).copied();
             settled(entry, pod, pod.is_some_and(|pod| self.serves(pod, now)), is_late) == Settled::Open
         };
         let seen = entries.iter().zip(&self.seen_for);
         let open = seen.filter(|(entry, seen_for)| is_open(entry, **seen_for >= self.patience));
         open.map(|(entry, _)| entry.clone()).collect()
+    }
+
+    /// The entries for what another controller's ledger, names and times alone, let go in the last minute: it may still happen. That is what
+    /// OpenKruise leaves.
+    pub fn taken_over(&self, status: &PodUnavailableBudgetStatus, now: Timestamp) -> Vec<LedgerEntry> {
+        let patience = SignedDuration::try_from(self.patience).unwrap_or(SignedDuration::MAX);
+        let pods = self.by_name();
+        let entry = |(name, time): (&String, &Time), operation| {
+            let pod = pods.get(name.as_str())?;
+            // Of the one that had the name before nothing is left to wait for.
+            let is_it = pod.metadata.creation_timestamp.is_none_or(|created| created <= time.0);
+            (is_it && now.duration_since(time.0) < patience).then(|| LedgerEntry {
+                pod: name.clone(),
+                uid: pod.metadata.uid.to_string(),
+                operation,
+                holder: TAKEN_OVER.to_owned(),
+                time: time.clone(),
+                generation: (operation == ProtectedOperation::Update).then_some(pod.metadata.generation),
+                container_ids: Vec::new(),
+                grant: None,
+            })
+        };
+        let gone = status.disrupted_pods.iter().filter_map(|one| entry(one, ProtectedOperation::Delete));
+        gone.chain(status.unavailable_pods.iter().filter_map(|one| entry(one, ProtectedOperation::Update))).collect()
     }
 
     /// What is done about pods that go when another has come: steps, and the ones that are still waited for.
@@ -105,6 +134,10 @@ impl View {
     pub fn next_expiry(&self) -> Option<SignedDuration> {
         let left = self.seen_for.iter().map(|seen_for| self.patience.saturating_sub(*seen_for));
         left.filter(|left| !left.is_zero()).min().and_then(|left| SignedDuration::try_from(left).ok())
+    }
+
+    fn by_name(&self) -> BTreeMap<&str, &Pod> {
+        self.pods.iter().map(|pod| (&*pod.metadata.name, &**pod)).collect()
     }
 
     fn serves(&self, pod: &Pod, now: Timestamp) -> bool {

@@ -1,6 +1,8 @@
 //! AdmissionReviews of our own kinds. They only refuse; what slips through (the failure policy is Ignore) is refused
 //! by the controller, with a condition and an event.
 
+use std::time::Duration;
+
 use berth_api::weight::without_managed_fields;
 use kube::core::Status;
 use serde::{Deserialize, Serialize};
@@ -8,6 +10,10 @@ use serde_json::value::RawValue;
 
 use super::Judge;
 use crate::kinds;
+
+/// How often it is looked whether a fault beside other objects stays, and how long between.
+const LOOKS: u32 = 10;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 /// An AdmissionReview on its way in; of the request only what validation looks at.
 #[derive(Deserialize)]
@@ -71,11 +77,21 @@ impl<Q> Look<Q> {
     }
 }
 
-/// What the apiserver is asked about an object that has no fault of its own.
+/// What is asked about an object that has no fault of its own.
 pub(crate) struct Question {
     uid: String,
     namespace: String,
-    template: kinds::Template,
+    /// For the apiserver.
+    template: Option<kinds::Template>,
+    beside: Option<Beside>,
+}
+
+/// A SidecarSet with faults beside other objects, as far as those are known. Who makes two objects at once, of which one names the other,
+/// may ask before the first is seen here.
+struct Beside {
+    set: String,
+    old: Option<String>,
+    faults: Vec<String>,
 }
 
 /// Answers an AdmissionReview.
@@ -96,11 +112,13 @@ pub async fn review(body: &[u8], judge: &Judge) -> Result<Vec<u8>, serde_json::E
 pub(crate) fn look(body: &[u8], judge: &Judge) -> Result<Look<Question>, serde_json::Error> {
     let Review { request }: Review<'_> = serde_json::from_slice(body)?;
     let (refusal, warnings) = match verdict(&request, judge) {
-        Ok(Some(template)) => {
-            let Request { uid, namespace, .. } = request;
-            return Ok(Look::Asks(Question { uid, namespace, template }));
-        }
-        Ok(None) => (None, beside(&request, judge)),
+        Ok(template) => match (template, Beside::of(&request, judge)) {
+            (None, None) => (None, beside(&request, judge)),
+            (template, beside) => {
+                let Request { uid, namespace, .. } = request;
+                return Ok(Look::Asks(Question { uid, namespace, template, beside }));
+            }
+        },
         Err(message) => (Some(message), Vec::new()),
     };
     answer(request.uid, refusal, warnings).map(Look::Answer)
@@ -114,19 +132,51 @@ fn beside(request: &Request<'_>, judge: &Judge) -> Vec<String> {
     told.into_iter().collect()
 }
 
+impl Beside {
+    /// `None` where the object is no SidecarSet, or has no such faults.
+    fn of(request: &Request<'_>, judge: &Judge) -> Option<Self> {
+        let injector = judge.injector.as_ref()?;
+        let object = request.object.map(RawValue::get)?;
+        let old = request.old_object.map(RawValue::get);
+        let is_asked = request.resource.resource == berth_api::kinds::SIDECAR_SET.plural && kinds::asks(object, old);
+        let faults = is_asked.then(|| injector.faults(object, old)).filter(|faults| !faults.is_empty())?;
+        Some(Self { set: object.to_owned(), old: old.map(str::to_owned), faults })
+    }
+
+    /// The faults that are there after a moment, in which what was made before may be seen.
+    async fn faults_that_stay(self, judge: &Judge) -> Vec<String> {
+        let Some(injector) = &judge.injector else { return self.faults };
+        let mut faults = self.faults;
+        for _ in 0..LOOKS {
+            if faults.is_empty() {
+                break;
+            }
+            tokio::time::sleep(BETWEEN_LOOKS).await;
+            faults = injector.faults(&self.set, self.old.as_deref());
+        }
+        faults
+    }
+}
+
 impl Question {
     /// The answer where it is not asked.
     ///
     /// # Errors
     /// None that a review could cause.
     pub(crate) fn unasked(self) -> Result<Vec<u8>, serde_json::Error> {
-        answer(self.uid, None, Vec::new())
+        answer(self.uid, self.beside.map(|beside| beside.faults.join("; ")), Vec::new())
     }
 
     /// Asks it.
     pub(crate) async fn answer(self, judge: &Judge) -> Result<Vec<u8>, serde_json::Error> {
-        let judged = kinds::judge_template(&judge.client, &self.namespace, &self.template).await;
-        match judged {
+        if let Some(beside) = self.beside {
+            let faults = beside.faults_that_stay(judge).await;
+            if !faults.is_empty() {
+                return answer(self.uid, Some(faults.join("; ")), Vec::new());
+            }
+        }
+        let Some(template) = self.template else { return answer(self.uid, None, Vec::new()) };
+        match kinds::judge_template(&judge.client, &self.namespace, &template).await {
             Ok(warnings) => answer(self.uid, None, warnings),
             Err(refusal) => answer(self.uid, Some(refusal), Vec::new()),
         }
@@ -160,14 +210,6 @@ fn verdict(request: &Request<'_>, judge: &Judge) -> Result<Option<kinds::Templat
     kinds::faultless(&object, old)?;
     if let (Some(records), None) = (&judge.records, old) {
         kinds::is_of_free_workload(&**records, resource, &request.namespace, &object)?;
-    }
-    if let Some(injector) =
-        judge.injector.as_ref().filter(|_| asks && *resource == berth_api::kinds::SIDECAR_SET.plural)
-    {
-        let faults = injector.faults(&object, old);
-        if !faults.is_empty() {
-            return Err(faults.join("; "));
-        }
     }
     Ok(kinds::template_to_judge(resource, &object, old))
 }

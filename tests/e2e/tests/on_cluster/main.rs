@@ -119,6 +119,7 @@ const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
     pod_pinning::pods_of_a_native_set_go_back,
     sidecar_set::pods_get_containers_that_are_updated,
     sidecar_set::a_hot_upgrade_leaves_one_at_work,
+    sidecar_set::a_canary_is_taken_in_right_after_its_base,
     sidecar_set::a_native_sidecar_is_updated_in_place,
     sidecar_set::pods_that_lack_the_containers_are_replaced,
     exactness::two_tags_of_one_digest,

@@ -146,6 +146,34 @@ pub(crate) async fn pods_get_containers_that_are_updated(case: &Case) -> Result<
     Ok(())
 }
 
+/// One of them may be asked about before anybody has seen the other.
+pub(crate) async fn a_canary_is_taken_in_right_after_its_base(case: &Case) -> Result<()> {
+    let image = image(case, "one").await?;
+    let tested = async {
+        for number in 0..5 {
+            let name = |of: &str| format!("{}-{of}-{number}", case.namespace);
+            let mut base = sidecar_set(case, &image, &json!({}));
+            base["metadata"]["name"] = json!(name("base"));
+            let mut canary = base.clone();
+            canary["metadata"] = json!({"name": name("canary"), "annotations": {
+                "apps.kruise.io/sidecarset-canary": "true", "apps.kruise.io/sidecarset-base": name("base"),
+            }});
+            canary["spec"]["updateStrategy"] = json!({"type": "NotUpdate"});
+            case.create(&base).await?;
+            case.create(&canary).await.with_context(|| format!("pair {number}"))?;
+            for of in ["canary", "base"] {
+                case.kubectl(&["delete", "sidecarset", &name(of)]).await?;
+            }
+        }
+        Ok(())
+    };
+    let tested = tested.await;
+    let mut left = vec!["delete".to_owned(), "sidecarset".to_owned(), "--ignore-not-found".to_owned()];
+    left.extend((0..5).flat_map(|number| ["canary", "base"].map(|of| format!("{}-{of}-{number}", case.namespace))));
+    case.kubectl(&left.iter().map(String::as_str).collect::<Vec<_>>()).await?;
+    tested
+}
+
 async fn updated_in_place(case: &Case, before: &[Value], image: &str) -> Result<()> {
     let containers = json!([{"name": "agent", "image": image}]);
     case.patch(kind::SIDECAR_SET, &case.namespace, json!({"spec": {"containers": containers}})).await?;

@@ -21,11 +21,7 @@ const SET: &str = "db";
 const SELECTED: &str = "with-sidecars";
 /// A scheduler that there is not.
 const NOBODY: &str = "nobody";
-/// How long the apiserver waits.
-const WAITED: &str = "apiserver_admission_webhook_admission_duration_seconds";
-const OF_WAITED: [&str; 2] = ["operation=\"CREATE\"", "type=\"admit\""];
-/// How long the controller takes of that: the rest are the apiserver's own part, the way there and back, and the wait for a core.
-const TAKEN: &str = "controller_runtime_webhook_latency_seconds";
+const HISTOGRAM: &str = "apiserver_admission_webhook_admission_duration_seconds";
 const CONFIGURATION: &str = "admissionregistration.k8s.io/v1/MutatingWebhookConfiguration";
 const SETTLED: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -96,7 +92,6 @@ async fn measure(options: &Options, stage: &Stage, recipe: &Recipe) -> Result<()
     make_configuration(stage).await?;
     let program = Program::start_at(Place::Inside, recipe, stage, Ports::inside()?)?;
     let owner = make_set(stage, options.pods).await?;
-    let bench = Bench { options, stage, program: &program };
     objects::until(
         &stage.client,
         "",
@@ -106,34 +101,31 @@ async fn measure(options: &Options, stage: &Stage, recipe: &Recipe) -> Result<()
         |configuration| configuration["webhooks"].as_array().is_some_and(|entries| entries.iter().any(is_of_pods)),
     )
     .await?;
-    println!(
-        "{:<34} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
-        "", "calls", "mean ms", "<= 5 ms", "<= 25 ms", "own mean", "<= 5 ms", "pods/s"
-    );
-    bench.create("pods without a record", SET, &owner, options.all_run).await?;
+    println!("{:<34} {:>7} {:>9} {:>9} {:>9} {:>9}", "", "calls", "mean ms", "<= 5 ms", "<= 25 ms", "pods/s");
+    create(options, stage, "pods without a record", SET, &owner, options.all_run).await?;
     delete(stage).await?;
-    bench.create("pods without a record, which run", SET, &owner, true).await?;
+    create(options, stage, "pods without a record, which run", SET, &owner, true).await?;
     let all = |state: &Value| state["status"]["podStates"].as_object().is_some_and(|all| all.len() == options.pods);
     objects::until(&stage.client, NAMESPACE, kind::PERSISTENT_POD_STATE, SET, PATIENCE, all).await?;
     delete(stage).await?;
-    bench.create("pods with one, pinned", SET, &owner, options.all_run).await?;
+    create(options, stage, "pods with one, pinned", SET, &owner, options.all_run).await?;
     let pods = objects::list(&stage.client, NAMESPACE, kind::POD, "").await?;
     let pinned = pods.iter().filter(|pod| pod["spec"]["nodeSelector"].is_object()).count();
     println!("{pinned} of {} pods are pinned.", pods.len());
     delete(stage).await?;
-    bench.create("pods of nobody", SET, &Value::Null, options.all_run).await?;
+    create(options, stage, "pods of nobody", SET, &Value::Null, options.all_run).await?;
     delete(stage).await?;
     make_sidecar_sets(options.sidecar_sets, stage).await?;
     // What their making was to the apiserver is over before it is asked how long it waits.
     sleep(SETTLED).await;
-    bench.create("pods that SidecarSets select", SELECTED, &Value::Null, options.all_run).await?;
+    create(options, stage, "pods that SidecarSets select", SELECTED, &Value::Null, options.all_run).await?;
     let pods = objects::list(&stage.client, NAMESPACE, kind::POD, "").await?;
     let injected = pods.iter().filter(|pod| pod["spec"]["containers"].as_array().is_some_and(|all| all.len() == 3));
     println!("{} of {} pods have two sidecars.", injected.count(), pods.len());
     delete(stage).await?;
-    bench.create("pods that none selects", SET, &Value::Null, options.all_run).await?;
+    create(options, stage, "pods that none selects", SET, &Value::Null, options.all_run).await?;
     println!(
-        "By the apiserver's histogram, which knows 5 ms and 25 ms, and the controller's own; {} pods each, {} a second{}.",
+        "By the apiserver's histogram, which knows 5 ms and 25 ms; {} pods each, {} a second{}.",
         options.pods,
         options.rate,
         if options.all_run { "" } else { "; only those run of which it is said" }
@@ -187,56 +179,37 @@ pub(crate) fn is_asked(set: &Value) -> bool {
     conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "InjectionReady" && one["status"] == "True"))
 }
 
-/// What is measured.
-struct Bench<'a> {
-    options: &'a Options,
-    stage: &'a Stage,
-    program: &'a Program,
-}
-
-impl Bench<'_> {
-    /// Creates the pods at the rate that is asked for, and prints what the webhook took.
-    async fn create(&self, what: &str, app: &str, owner: &Value, run: bool) -> Result<()> {
-        let Self { options, stage, .. } = *self;
-        let before = self.histograms().await?;
-        let template = &objects::clone_set(SET, 1, "db:1", &json!({}))["spec"]["template"];
-        let (begun, pause) = (Instant::now(), Duration::from_secs(1) / options.rate);
-        stream::iter(0..u32::try_from(options.pods)?)
-            .map(|number| {
-                let mut pod = template.clone();
-                (pod["apiVersion"], pod["kind"]) = (json!("v1"), json!("Pod"));
-                if !run {
-                    pod["spec"]["schedulerName"] = json!(NOBODY);
-                }
-                pod["metadata"] = json!({
-                    "name": format!("{SET}-{number}"), "labels": {APP: app}, "ownerReferences": owner,
-                });
-                async move {
-                    sleep_until(begun + pause * number).await;
-                    objects::create(&stage.client, NAMESPACE, &pod).await.map(drop)
-                }
-            })
-            .buffer_unordered(AT_ONCE)
-            .try_collect::<()>()
-            .await?;
-        let rate = options.pods as f64 / begun.elapsed().as_secs_f64();
-        let [waited, taken] = self.histograms().await?;
-        let (waited, taken) = (waited.since(&before[0]), taken.since(&before[1]));
-        let [mean, soon, late] = [waited.mean(), waited.share("0.005"), waited.share("0.025")];
-        let [own_mean, own_soon] = [taken.mean(), taken.share("0.005")];
-        let calls = waited.calls;
-        println!("{what:<34} {calls:>7} {mean:>9} {soon:>9} {late:>9} {own_mean:>9} {own_soon:>9} {rate:>9.0}");
-        Ok(())
-    }
-
-    /// How long the apiserver has waited for webhooks that change what is created, and how long the controller took.
-    async fn histograms(&self) -> Result<[Histogram; 2]> {
-        let request = http::Request::get("/metrics").body(Vec::new())?;
-        let (apiserver, controller) = (self.stage.client.request_text(request).await?, self.program.metrics().await?);
-        let of_pods = ["webhook=\"/pin\"", "webhook=\"/inject-sidecars\""];
-        let [pinned, injected] = of_pods.map(|path| Histogram::parse(&controller, TAKEN, &[path]));
-        Ok([Histogram::parse(&apiserver, WAITED, &OF_WAITED), pinned.and(injected)])
-    }
+/// Creates the pods at the rate that is asked for, and prints what the webhook took.
+async fn create(options: &Options, stage: &Stage, what: &str, app: &str, owner: &Value, run: bool) -> Result<()> {
+    let before = Histogram::read(stage).await?;
+    let template = &objects::clone_set(SET, 1, "db:1", &json!({}))["spec"]["template"];
+    let (begun, pause) = (Instant::now(), Duration::from_secs(1) / options.rate);
+    stream::iter(0..u32::try_from(options.pods)?)
+        .map(|number| {
+            let mut pod = template.clone();
+            (pod["apiVersion"], pod["kind"]) = (json!("v1"), json!("Pod"));
+            if !run {
+                pod["spec"]["schedulerName"] = json!(NOBODY);
+            }
+            pod["metadata"] = json!({
+                "name": format!("{SET}-{number}"), "labels": {APP: app}, "ownerReferences": owner,
+            });
+            async move {
+                sleep_until(begun + pause * number).await;
+                objects::create(&stage.client, NAMESPACE, &pod).await.map(drop)
+            }
+        })
+        .buffer_unordered(AT_ONCE)
+        .try_collect::<()>()
+        .await?;
+    let rate = options.pods as f64 / begun.elapsed().as_secs_f64();
+    let took = Histogram::read(stage).await?.since(&before);
+    let share =
+        |count: f64| if took.calls > 0.0 { format!("{:.2} %", 100.0 * count / took.calls) } else { "-".to_owned() };
+    let mean = if took.calls > 0.0 { format!("{:.2}", 1000.0 * took.seconds / took.calls) } else { "-".to_owned() };
+    let (soon, late) = (share(took.within("0.005")), share(took.within("0.025")));
+    println!("{what:<34} {:>7} {mean:>9} {soon:>9} {late:>9} {rate:>9.0}", took.calls);
+    Ok(())
 }
 
 /// Deletes all pods, and waits for their end.
@@ -252,7 +225,7 @@ pub(crate) async fn delete(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// How often something was done, and how long it took.
+/// How long the apiserver has waited for webhooks that change what is created.
 #[derive(Debug, Default)]
 struct Histogram {
     calls: f64,
@@ -262,14 +235,18 @@ struct Histogram {
 }
 
 impl Histogram {
-    /// The sum of the histograms of this name that have all of these labels.
-    fn parse(text: &str, name: &str, labels: &[&str]) -> Self {
+    async fn read(stage: &Stage) -> Result<Self> {
+        let request = http::Request::get("/metrics").body(Vec::new())?;
+        Ok(Self::parse(&stage.client.request_text(request).await?))
+    }
+
+    fn parse(text: &str) -> Self {
         let mut all = Self::default();
-        for line in text.lines().filter(|line| line.starts_with(name)) {
-            let is_asked = labels.iter().all(|label| line.contains(label));
+        for line in text.lines().filter(|line| line.starts_with(HISTOGRAM)) {
+            let is_asked = ["operation=\"CREATE\"", "type=\"admit\""].iter().all(|label| line.contains(label));
             let value = line.rsplit_once(' ').and_then(|(_, value)| value.parse::<f64>().ok());
             let (true, Some(value)) = (is_asked, value) else { continue };
-            let rest = &line[name.len()..];
+            let rest = &line[HISTOGRAM.len()..];
             if rest.starts_with("_count") {
                 all.calls += value;
             } else if rest.starts_with("_sum") {
@@ -280,25 +257,6 @@ impl Histogram {
             }
         }
         all
-    }
-
-    fn and(mut self, other: Self) -> Self {
-        self.calls += other.calls;
-        self.seconds += other.seconds;
-        for (bound, count) in other.buckets {
-            *self.buckets.entry(bound).or_default() += count;
-        }
-        self
-    }
-
-    /// In milliseconds, as it is printed.
-    fn mean(&self) -> String {
-        if self.calls > 0.0 { format!("{:.2}", 1000.0 * self.seconds / self.calls) } else { "-".to_owned() }
-    }
-
-    /// Those that took no longer, as it is printed.
-    fn share(&self, bound: &str) -> String {
-        if self.calls > 0.0 { format!("{:.2} %", 100.0 * self.within(bound) / self.calls) } else { "-".to_owned() }
     }
 
     fn within(&self, bound: &str) -> f64 {
@@ -317,7 +275,7 @@ mod tests {
 
     #[test]
     fn what_was_waited_for_creations_is_added_up() {
-        let line = |suffix: &str, labels: &str, value: &str| format!("{WAITED}{suffix}{{{labels}}} {value}\n");
+        let line = |suffix: &str, labels: &str, value: &str| format!("{HISTOGRAM}{suffix}{{{labels}}} {value}\n");
         let create = "name=\"a\",operation=\"CREATE\",rejected=\"false\",type=\"admit\"";
         let text = [
             line("_bucket", &format!("{create},le=\"0.005\""), "3"),
@@ -327,10 +285,9 @@ mod tests {
             line("_count", &create.replace("CREATE", "UPDATE"), "9"),
         ]
         .concat();
-        let parse = |text: &str| Histogram::parse(text, WAITED, &OF_WAITED);
-        let before = parse(&text);
+        let before = Histogram::parse(&text);
         assert_eq!((before.calls, before.seconds, before.within("0.005")), (4.0, 0.5, 3.0));
-        let after = parse(&text.replace(" 4\n", " 6\n").replace(" 3\n", " 4\n")).since(&before);
+        let after = Histogram::parse(&text.replace(" 4\n", " 6\n").replace(" 3\n", " 4\n")).since(&before);
         assert_eq!((after.calls, after.seconds, after.within("0.005")), (2.0, 0.0, 1.0));
     }
 }

@@ -185,8 +185,7 @@ impl Program {
         Ok(usize::try_from(awaited.context("it does not tell berth_awaited_writes")?)?)
     }
 
-    /// What it tells of itself.
-    pub(crate) async fn metrics(&self) -> std::io::Result<String> {
+    async fn metrics(&self) -> std::io::Result<String> {
         self.get("/metrics").await
     }
 

@@ -272,13 +272,13 @@ impl<T: Object> Store<T> {
         self.tell(changes);
     }
 
-    /// Takes an object out, as a feed does. With a uid, only that very object.
+    /// Takes an object out. With a uid, only that very object.
     pub fn remove(&self, namespace: &str, name: &str, uid: Option<&str>) {
         self.remove_unreadable(namespace, name, |odd| uid.is_none_or(|uid| odd.uid.is_empty() || odd.uid == uid));
         self.remove_if(namespace, name, |held| uid.is_none_or(|uid| held.uid() == uid));
     }
 
-    /// The feed has shown a deletion, which has this version, or a change after which an object is none of ours.
+    /// The feed has shown a deletion of this version, or a change after which an object is none of ours. To be told before it is removed.
     pub(crate) fn note_deletion(&self, version: &str) {
         let mut inner = self.write();
         if is_before(inner.last_deletion.as_deref().unwrap_or(NO_VERSION), version) {
@@ -310,10 +310,8 @@ impl<T: Object> Store<T> {
         inner.list = inner.list.wrapping_add(1);
         inner.force = force;
         inner.older = Some(HashSet::new());
-        if force {
-            // Of a history that may not be the server's any more.
-            inner.last_deletion = None;
-        }
+        // Of a history that may not be the server's any more.
+        inner.last_deletion = inner.last_deletion.take().filter(|_| !force);
     }
 
     /// The server does not know the kind: there is none of it, and whoever waits for the first list need not.

@@ -263,9 +263,15 @@ impl<T: Object> Feed<T> {
         if (self.options.keep)(&object) {
             self.store.apply(object);
         } else {
-            self.store.note_deletion(object.resource_version());
-            self.store.remove(object.namespace(), object.name(), None);
+            self.remove((object.namespace(), object.name()), None, object.resource_version());
         }
+    }
+
+    /// Takes out what is gone in this version.
+    fn remove(&self, (namespace, name): (&str, &str), uid: Option<&str>, version: &str) {
+        // First: nobody is to decide on a deletion that is not noted.
+        self.store.note_deletion(version);
+        self.store.remove(namespace, name, uid);
     }
 
     /// An object that cannot be decoded: what the store had of it stays, nobody decides on it, and it takes no other with it.
@@ -276,8 +282,7 @@ impl<T: Object> Feed<T> {
             return;
         }
         if odd.gone {
-            self.store.note_deletion(&odd.version);
-            self.store.remove(namespace, name, Some(uid.as_str()).filter(|uid| !uid.is_empty()));
+            self.remove((namespace, name), Some(uid.as_str()).filter(|uid| !uid.is_empty()), &odd.version);
             return;
         }
         self.store.apply_unreadable(odd.clone());

@@ -43,9 +43,7 @@ impl<T: Object> Feed<T> {
                 Event::Deleted(object) => {
                     let version = object.resource_version().to_owned();
                     if streaming || !is_told(position.as_deref(), &version) {
-                        // First: nobody is to decide on a deletion that is not noted.
-                        self.store.note_deletion(&version);
-                        self.store.remove(object.namespace(), object.name(), Some(object.uid()));
+                        self.remove((object.namespace(), object.name()), Some(object.uid()), &version);
                     }
                     self.passed(position, version, streaming);
                 }

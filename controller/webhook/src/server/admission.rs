@@ -112,13 +112,11 @@ pub async fn review(body: &[u8], judge: &Judge) -> Result<Vec<u8>, serde_json::E
 pub(crate) fn look(body: &[u8], judge: &Judge) -> Result<Look<Question>, serde_json::Error> {
     let Review { request }: Review<'_> = serde_json::from_slice(body)?;
     let (refusal, warnings) = match verdict(&request, judge) {
-        Ok(template) => match (template, Beside::of(&request, judge)) {
-            (None, None) => (None, beside(&request, judge)),
-            (template, beside) => {
-                let Request { uid, namespace, .. } = request;
-                return Ok(Look::Asks(Question { uid, namespace, template, beside }));
-            }
-        },
+        Ok((None, None)) => (None, beside(&request, judge)),
+        Ok((template, beside)) => {
+            let Request { uid, namespace, .. } = request;
+            return Ok(Look::Asks(Question { uid, namespace, template, beside }));
+        }
         Err(message) => (Some(message), Vec::new()),
     };
     answer(request.uid, refusal, warnings).map(Look::Answer)
@@ -133,14 +131,10 @@ fn beside(request: &Request<'_>, judge: &Judge) -> Vec<String> {
 }
 
 impl Beside {
-    /// `None` where the object is no SidecarSet, or has no such faults.
-    fn of(request: &Request<'_>, judge: &Judge) -> Option<Self> {
-        let injector = judge.injector.as_ref()?;
-        let object = request.object.map(RawValue::get)?;
-        let old = request.old_object.map(RawValue::get);
-        let is_asked = request.resource.resource == berth_api::kinds::SIDECAR_SET.plural && kinds::asks(object, old);
-        let faults = is_asked.then(|| injector.faults(object, old)).filter(|faults| !faults.is_empty())?;
-        Some(Self { set: object.to_owned(), old: old.map(str::to_owned), faults })
+    /// `None` where it has no such faults.
+    fn of(set: &str, old: Option<&str>, judge: &Judge) -> Option<Self> {
+        let faults = judge.injector.as_ref()?.faults(set, old);
+        (!faults.is_empty()).then(|| Self { set: set.to_owned(), old: old.map(str::to_owned), faults })
     }
 
     /// The faults that are there after a moment, in which what was made before may be seen.
@@ -189,10 +183,10 @@ fn answer(uid: String, refusal: Option<String>, warnings: Vec<String>) -> Result
     serde_json::to_vec(&Answer { api_version: "admission.k8s.io/v1", kind: "AdmissionReview", response })
 }
 
-/// The template that is to be judged, or why the object is refused.
-fn verdict(request: &Request<'_>, judge: &Judge) -> Result<Option<kinds::Template>, String> {
+/// What is still to be asked: the template that is to be judged, and what has faults beside others; or why the object is refused.
+fn verdict(request: &Request<'_>, judge: &Judge) -> Result<(Option<kinds::Template>, Option<Beside>), String> {
     // Of a deletion there is no object, and nothing to look at.
-    let Some(object) = request.object.map(RawValue::get) else { return Ok(None) };
+    let Some(object) = request.object.map(RawValue::get) else { return Ok((None, None)) };
     let old = request.old_object.map(RawValue::get);
     let resource = &request.resource.resource;
     let asks = kinds::asks(object, old);
@@ -202,7 +196,7 @@ fn verdict(request: &Request<'_>, judge: &Judge) -> Result<Option<kinds::Templat
     let object = without_managed_fields(object);
     if let Err(why) = kinds::bounded(resource, &object, judge.object_max_bytes) {
         // One that was stored before may lose its finalizers.
-        return if asks { Err(why) } else { Ok(None) };
+        return if asks { Err(why) } else { Ok((None, None)) };
     }
     kinds::readable(resource, &object)?;
     // What an object was that is not read now, nobody looks up.
@@ -211,5 +205,7 @@ fn verdict(request: &Request<'_>, judge: &Judge) -> Result<Option<kinds::Templat
     if let (Some(records), None) = (&judge.records, old) {
         kinds::is_of_free_workload(&**records, resource, &request.namespace, &object)?;
     }
-    Ok(kinds::template_to_judge(resource, &object, old))
+    let is_set = asks && *resource == berth_api::kinds::SIDECAR_SET.plural;
+    let beside = is_set.then(|| Beside::of(&object, old, judge)).flatten();
+    Ok((kinds::template_to_judge(resource, &object, old), beside))
 }

@@ -5,11 +5,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use berth_runtime::driver::Next;
+use berth_runtime::executor::Owner;
 use berth_runtime::{Object, Store};
 use berth_workload::plan::{Outcome, Plan};
 use serde::Serialize;
 
-use crate::acting::Acting;
+use crate::acting::{Acting, next};
 
 /// At least between two writes of one status.
 const PACE: Duration = Duration::from_secs(1);
@@ -43,14 +44,31 @@ impl Paced {
         if wait.is_zero() { next } else { at_latest(next, wait) }
     }
 
-    /// How long a status waits before it may be written.
-    pub(crate) fn waits<S: PartialEq>(
+    /// As [`Paced::carry_out`], for a status that is a ledger too: it is written only over the one that was read, whatever the outcome
+    /// of the plan, and a plan that does nothing waits for its second with it.
+    pub(crate) async fn carry_out_as_read<T: Object, S: Serialize + PartialEq>(
         &self,
-        uid: &str,
-        old: &S,
-        new: &S,
-        is_urgent: impl FnOnce(&S, &S) -> bool,
-    ) -> Duration {
+        acting: &Acting,
+        plan: &Plan,
+        store: &Store<T>,
+        object: &T,
+        (old, new, is_urgent): (&S, &S, impl FnOnce(&S, &S) -> bool),
+    ) -> Next {
+        let wait = self.waits(object.uid(), old, new, is_urgent);
+        if !wait.is_zero() && plan.stages.is_empty() {
+            return Next::After(wait);
+        }
+        let outcome = acting.executor.act(plan, &Owner::of(object)).await;
+        let written = acting.write_status_as_read(object, (old, new)).await;
+        if matches!(written, Ok(true)) {
+            self.note(object.uid());
+        }
+        acting.forget_if_gone(store, object);
+        next(plan, &outcome, written)
+    }
+
+    /// How long a status waits before it may be written.
+    fn waits<S: PartialEq>(&self, uid: &str, old: &S, new: &S, is_urgent: impl FnOnce(&S, &S) -> bool) -> Duration {
         waits(old, new, self.since(uid), is_urgent)
     }
 
@@ -60,7 +78,7 @@ impl Paced {
     }
 
     /// It was written now.
-    pub(crate) fn note(&self, uid: &str) {
+    fn note(&self, uid: &str) {
         let mut written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         written.retain(|_, at| at.elapsed() < PACE);
         written.insert(uid.to_owned(), Instant::now());

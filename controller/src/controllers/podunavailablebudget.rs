@@ -7,7 +7,6 @@ use std::time::Duration;
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_kinds::podunavailablebudget::{Snapshot, decide, is_urgent, status};
 use berth_runtime::driver::Next;
-use berth_runtime::executor::Owner;
 use berth_runtime::object::POD_UNAVAILABLE_BUDGETS;
 use berth_runtime::queue::Queue;
 use berth_runtime::store::pods;
@@ -18,13 +17,13 @@ use berth_workload::node::Node;
 use berth_workload::pod::Pod;
 use jiff::Timestamp;
 
-use crate::acting::{Acting, next};
+use crate::acting::Acting;
 use crate::change::each;
 use crate::controllers::Controller;
 use crate::expected_pods::Uncounted;
 use crate::paced::{Paced, at_latest};
 use crate::pod_budgets::native_budgets::is_mirrored;
-use crate::pod_budgets::views::Views;
+use crate::pod_budgets::views::{self, Views};
 use crate::pod_budgets::{Budget, Holds, PodBudgets, native_budgets};
 use crate::reads::{Read, Reader};
 use crate::watched::{CustomResource, Watched};
@@ -88,17 +87,7 @@ impl Controller for Reads {
             });
         });
         let (to, budgets, holding) = (queue.clone(), self.budgets.clone(), acting.pod_budgets.clone());
-        self.pods.on_change(move |change| each(change, |pod| wake_for(&to, &budgets, &holding, pod)));
-        let (to, budgets, pods, holding) =
-            (queue.clone(), self.budgets.clone(), Arc::downgrade(&self.pods), acting.pod_budgets.clone());
-        self.nodes.on_change(move |change| {
-            let node = match change {
-                Change::Deleted { old: node } | Change::Applied { old: None, new: node } => node,
-                Change::Applied { .. } | Change::Synced => return,
-            };
-            let on_node = pods.upgrade().map(|pods| pods.by_index(&pods::BY_NODE, node.name()));
-            on_node.iter().flatten().for_each(|pod| wake_for(&to, &budgets, &holding, pod));
-        });
+        views::on_change(&self.pods, &self.nodes, move |pod| wake_for(&to, &budgets, &holding, pod));
     }
 
     /// One count of one budget.
@@ -123,17 +112,8 @@ impl Controller for Reads {
         let (plan, new) = (decide(&snapshot, now), Some(status(&snapshot, now)));
         let old = &budget.0.status;
         let urgent = |old: &Option<_>, new: &Option<_>| new.as_ref().is_some_and(|new| is_urgent(old.as_ref(), new));
-        let wait = self.paced.waits(budget.uid(), old, &new, urgent);
-        if !wait.is_zero() && plan.stages.is_empty() {
-            return Next::After(wait);
-        }
-        let outcome = acting.executor.act(&plan, &Owner::of(&*budget)).await;
-        let written = acting.write_status_as_read(&*budget, (old, &new)).await;
-        if matches!(written, Ok(true)) {
-            self.paced.note(budget.uid());
-        }
-        acting.forget_if_gone(&self.budgets, &*budget);
-        at_latest(next(&plan, &outcome, written), soon.unwrap_or(ASKED_AGAIN))
+        let next = self.paced.carry_out_as_read(acting, &plan, &self.budgets, &*budget, (old, &new, urgent)).await;
+        at_latest(next, soon.unwrap_or(ASKED_AGAIN))
     }
 }
 

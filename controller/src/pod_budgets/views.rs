@@ -7,8 +7,9 @@ use std::time::Duration;
 use berth_api::v1beta1::podunavailablebudget::{Ledger, LedgerEntry, ProtectedOperation};
 use berth_runtime::client;
 use berth_runtime::driver::Next;
+use berth_runtime::store::pods::BY_NODE;
 use berth_runtime::store::reaches;
-use berth_runtime::{Key, Store};
+use berth_runtime::{Change, Key, Object, Store};
 use berth_workload::budget::count::{Expected, Unknown, View};
 use berth_workload::node::Node;
 use berth_workload::pod::Pod;
@@ -18,6 +19,7 @@ use kube::Client;
 use serde::Deserialize;
 use tokio::time::Instant;
 
+use crate::change::each;
 use crate::watched::Watched;
 
 /// After so long nothing can come of a request that was granted: the apiserver gives it up after its `--request-timeout`.
@@ -45,6 +47,24 @@ pub(crate) struct Looks<'a> {
     nodes: &'a Store<Watched<Node>>,
     entries: &'a [LedgerEntry],
     position: String,
+}
+
+/// Tells of each pod that may be counted another way from now on: it changed, or its node came or went.
+pub(crate) fn on_change(
+    pods: &Arc<Store<Pod>>,
+    nodes: &Store<Watched<Node>>,
+    concerns: impl Fn(&Pod) + Clone + Send + Sync + 'static,
+) {
+    let (also, on) = (concerns.clone(), Arc::downgrade(pods));
+    pods.on_change(move |change| each(change, &concerns));
+    nodes.on_change(move |change| {
+        let node = match change {
+            Change::Deleted { old: node } | Change::Applied { old: None, new: node } => node,
+            Change::Applied { .. } | Change::Synced => return,
+        };
+        let on_node = on.upgrade().map(|pods| pods.by_index(&BY_NODE, node.name()));
+        on_node.iter().flatten().for_each(|pod| also(pod));
+    });
 }
 
 impl Views {

@@ -72,6 +72,11 @@ impl Paced {
         waits(old, new, self.since(uid), is_urgent)
     }
 
+    /// How long until the status of this object may be written, whatever it says.
+    pub(crate) fn holds(&self, uid: &str) -> Duration {
+        self.since(uid).map_or(Duration::ZERO, |since| PACE.saturating_sub(since))
+    }
+
     /// How long it is since the status of this object was written, unless that is long ago.
     fn since(&self, uid: &str) -> Option<Duration> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(uid).map(Instant::elapsed)

@@ -241,12 +241,18 @@ async fn round(reads: &Reads, acting: &Acting, job: &Watched<BroadcastJob>) -> N
         Ok(decided) => decided,
         Err(next) => return next,
     };
+    // Pods of thousands of nodes end, and each status names them all: numbers alone may wait. What is urgent is written together with
+    // what is done about it, and where a status was written in this second both wait.
+    let is_urgent = |old: &Option<_>, new: &Option<_>| new.as_ref().is_some_and(|new| is_urgent(old.as_ref(), new));
+    let hold = reads.paced.holds(job.uid());
+    let foreseen = || Some(turn::alone(is_large, || status(&snapshot, &plan, &Outcome::default(), now)));
+    if !hold.is_zero() && !expires(&plan) && is_urgent(&job.0.status, &foreseen()) {
+        return Next::After(hold);
+    }
     let status = |outcome: &Outcome| {
         let is_over = outcome.failures.is_empty() && expires(&plan);
         (!is_over).then(|| Some(turn::alone(is_large, || status(&snapshot, &plan, outcome, now))))
     };
-    // Pods of thousands of nodes end, and each status names them all: numbers alone may wait.
-    let is_urgent = |old: &Option<_>, new: &Option<_>| new.as_ref().is_some_and(|new| is_urgent(old.as_ref(), new));
     let next = reads.paced.carry_out(acting, &plan, &reads.jobs, job, (&job.0.status, status, is_urgent)).await;
     if reads.jobs.get(job.namespace(), job.name()).is_some_and(|known| known.uid() == job.uid()) {
         reads.looked.lock().insert(job.uid().to_owned(), Instant::now());

@@ -12,16 +12,17 @@ use crate::watched::Watched;
 /// CloneSets by namespace.
 pub(crate) const BY_NAMESPACE: Index<Watched<CloneSet>> = Index::new("namespace", |set| Some(set.namespace()));
 
-/// The names of those that overlap with this one, sorted.
-pub(crate) fn names(sets: &Store<Watched<CloneSet>>, set: &Watched<CloneSet>) -> Vec<String> {
+/// The names of older ones that overlap with this one, sorted. Nothing is written to an object because another came after it.
+pub(crate) fn older(sets: &Store<Watched<CloneSet>>, set: &Watched<CloneSet>) -> Vec<String> {
     let neighbours = sets.by_index(&BY_NAMESPACE, set.namespace());
-    let overlapping = neighbours.iter().filter(|other| overlap(&set.0, &other.0));
+    let age = |set: &Watched<CloneSet>| (set.0.metadata.creation_timestamp.clone(), set.name().to_owned());
+    let overlapping = neighbours.iter().filter(|other| age(other) < age(set) && overlap(&set.0, &other.0));
     let mut names: Vec<_> = overlapping.map(|other| other.name().to_owned()).collect();
     names.sort();
     names
 }
 
-/// Wakes those that overlap with one that comes, goes or changes its spec: each of them says so, or no longer does.
+/// Wakes those that overlap with one that comes, goes or changes its spec: the younger says so, or no longer does.
 pub(crate) fn wake(sets: &Arc<Store<Watched<CloneSet>>>, queue: &Arc<Queue<Key>>) {
     // The store holds its hooks, so a hook must not hold the store.
     let (queue, of) = (queue.clone(), Arc::downgrade(sets));
@@ -37,9 +38,8 @@ pub(crate) fn wake(sets: &Arc<Store<Watched<CloneSet>>>, queue: &Arc<Queue<Key>>
             _ => return,
         };
         for set in changed {
-            for other in names(&sets, set) {
-                queue.add(Key::new(set.namespace(), &other));
-            }
+            let neighbours = sets.by_index(&BY_NAMESPACE, set.namespace());
+            neighbours.iter().filter(|other| overlap(&set.0, &other.0)).for_each(|other| queue.add(Key::of(&**other)));
         }
     });
 }

@@ -108,7 +108,7 @@ pub(crate) fn observe(reads: &Reads, set: &Watched<CloneSet>, gates: Gates, resi
         jobs,
         phases: Phases::default(),
         unreadable,
-        overlapping: overlapping::names(&reads.clonesets, set),
+        overlapping: overlapping::older(&reads.clonesets, set),
         gates,
         resize,
         seed,

@@ -64,7 +64,7 @@ pub struct Snapshot {
     /// Its pods, claims and revisions that exist and cannot be read, by kind and name. The pods among them are in `pods`, too,
     /// as they were last read, if they ever were.
     pub unreadable: Vec<Unreadable>,
-    /// Names of the CloneSets of its namespace with which it overlaps ([`overlap`]), sorted.
+    /// Names of the older CloneSets of its namespace with which it overlaps ([`overlap`]), sorted.
     pub overlapping: Vec<String>,
     /// By name: the nodes of the pods, where the template says how its pods are spread over them; else empty.
     pub nodes: BTreeMap<Box<str>, Arc<Node>>,

@@ -1,7 +1,7 @@
 //! CloneSets of one namespace whose selectors overlap.
 //!
 //! Pods stay with their owner, so nothing breaks at once; but whoever counts pods by the selector, like a
-//! HorizontalPodAutoscaler or a Service, counts both. Each of the two says so.
+//! HorizontalPodAutoscaler or a Service, counts both. The one that came later says so.
 
 use berth_api::names::condition;
 use berth_api::v1beta1::cloneset::CloneSet;

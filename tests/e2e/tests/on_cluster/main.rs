@@ -144,7 +144,7 @@ const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
     bad_input::an_image_that_does_not_exist,
     bad_input::a_wrong_secret,
     stuck::every_cause_is_named_until_it_is_mended,
-    stuck::overlapping_selectors_are_named_by_both,
+    stuck::overlapping_selectors_are_named_by_the_younger,
     stuck::a_pod_that_does_not_end_is_named,
     stuck::progress_is_told_as_the_peer_does,
     stuck::it_scales_by_its_subresource,

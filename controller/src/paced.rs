@@ -74,7 +74,7 @@ impl Paced {
 
     /// How long until the status of this object may be written, whatever it says.
     pub(crate) fn holds(&self, uid: &str) -> Duration {
-        self.since(uid).map_or(Duration::ZERO, |since| PACE.saturating_sub(since))
+        holds(self.since(uid))
     }
 
     /// How long it is since the status of this object was written, unless that is long ago.
@@ -97,7 +97,11 @@ pub(crate) fn nothing_is_urgent<S>(_old: &S, _new: &S) -> bool {
 
 /// How long a status waits before it is written, where the last one was written so long ago.
 fn waits<S: PartialEq>(old: &S, new: &S, since: Option<Duration>, is_urgent: impl FnOnce(&S, &S) -> bool) -> Duration {
-    let since = since.filter(|_| old != new && !is_urgent(old, new));
+    holds(since.filter(|_| old != new && !is_urgent(old, new)))
+}
+
+/// What is left of the second since the last one was written.
+fn holds(since: Option<Duration>) -> Duration {
     since.map_or(Duration::ZERO, |since| PACE.saturating_sub(since))
 }
 

@@ -51,16 +51,23 @@ struct State<K> {
     running: HashSet<K>,
     later: BTreeMap<(Instant, u64), K>,
     later_of: HashMap<K, (Instant, u64)>,
-    failures: HashMap<K, u32>,
+    failures: HashMap<K, Failures>,
     sequence: u64,
     closed: bool,
+}
+
+/// What a key's failures in a row come to.
+struct Failures {
+    count: u32,
+    /// When its back-off is over. What fails before that was woken by an event, which makes the back-off no longer.
+    due: Instant,
 }
 
 /// A key that a worker has taken. Dropping it gives the key back to the queue.
 pub struct Work<K: Clone + Eq + Hash> {
     /// The key.
     pub key: K,
-    /// How many times in a row it has failed before.
+    /// How many times in a row it has failed before, each after the back-off of the last.
     pub failures: u32,
     queue: Arc<Queue<K>>,
     since: Instant,
@@ -106,16 +113,19 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
     }
 
-    /// Adds a key after its back-off, which doubles with every failure in a row. Returns the wait.
+    /// Adds a key after its back-off, which doubles with every failure in a row that comes when it is over. Returns the wait.
     pub fn retry(&self, key: K) -> Duration {
-        let failures = {
+        let now = Instant::now();
+        let wait = {
             let mut state = self.lock();
-            let failures = state.failures.entry(key.clone()).or_insert(0);
-            *failures = failures.saturating_add(1);
-            *failures
+            let failures = state.failures.entry(key.clone()).or_insert(Failures { count: 0, due: now });
+            if failures.due <= now {
+                failures.count = failures.count.saturating_add(1);
+                failures.due = now + self.backoff.after(failures.count);
+            }
+            failures.due - now
         };
         self.metrics.retries.inc();
-        let wait = self.backoff.after(failures);
         self.add_after(key, wait);
         wait
     }
@@ -182,7 +192,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         if !state.ready.is_empty() {
             self.wake.notify_one();
         }
-        let failures = state.failures.get(&key).copied().unwrap_or(0);
+        let failures = state.failures.get(&key).map_or(0, |failures| failures.count);
         Work { key, failures, queue: self.clone(), since: now }
     }
 

@@ -106,7 +106,14 @@ async fn a_sleeper_is_woken_for_something_earlier() {
 #[tokio::test(start_paused = true)]
 async fn back_off_doubles_until_forgotten() {
     let queue = queue();
-    let waits: Vec<_> = (0..4).map(|_| queue.retry(1).as_millis()).collect();
+    let mut waits = Vec::new();
+    for _ in 0..4 {
+        let wait = queue.retry(1);
+        waits.push(wait.as_millis());
+        if waits.len() < 4 {
+            tokio::time::advance(wait).await;
+        }
+    }
     assert_eq!(waits, [20, 40, 80, 160]);
     assert_eq!(queue.retry(2).as_millis(), 20);
     let taken = [queue.take().await.unwrap(), queue.take().await.unwrap()];
@@ -115,6 +122,22 @@ async fn back_off_doubles_until_forgotten() {
     drop(taken);
     queue.forget(&1);
     assert_eq!(queue.retry(1).as_millis(), 20);
+}
+
+/// A pod that changes every few milliseconds wakes its owner while the server is away.
+#[tokio::test(start_paused = true)]
+async fn what_fails_when_an_event_woke_it_is_tried_again_when_its_back_off_is_over() {
+    let queue = queue();
+    assert_eq!(queue.retry(1).as_millis(), 20);
+    for left in [15, 10, 5] {
+        tokio::time::advance(Duration::from_millis(5)).await;
+        queue.add(1);
+        let work = ready(&queue).unwrap();
+        assert_eq!((work.failures, queue.retry(1).as_millis()), (1, left));
+    }
+    let woken = Instant::now();
+    drop(queue.take().await.unwrap());
+    assert_eq!((woken.elapsed().as_millis(), queue.retry(1).as_millis()), (5, 40));
 }
 
 #[test]

@@ -54,6 +54,8 @@ pub struct Stops {
     answers: Vec<StoppedContainer>,
     /// By the runtime's id: what is being stopped, for what, and since when.
     at_work: HashMap<String, (StopContainer, Instant)>,
+    /// By the runtime's id: since when those that are asked for are seen to be stopped for another reason.
+    elsewhere: HashMap<String, Instant>,
     /// By the runtime's id: since when the next containers are seen to run.
     running: HashMap<String, Instant>,
     /// Something may be other than when the containers were seen last.
@@ -117,8 +119,8 @@ impl Stops {
 
     /// When to look again.
     pub fn wake(&self, asked: &[StopContainer], now: Instant) -> Option<Instant> {
-        let is_asked = |(at_work, _): &&(StopContainer, Instant)| asked.iter().any(|stop| is_same(at_work, stop));
-        let told = self.at_work.values().filter(is_asked).map(|(_, since)| *since + TOLD_AFTER).filter(|at| *at > now);
+        let told = asked.iter().filter_map(|stop| self.stopping_since(stop));
+        let told = told.map(|since| since + TOLD_AFTER).filter(|at| *at > now);
         // What is past already waits for the runtime, whose return is told.
         [self.wake, told.min()].into_iter().flatten().filter(|at| *at > now).min()
     }
@@ -138,6 +140,9 @@ impl Stops {
             return Vec::new();
         };
         let mut begins = Vec::new();
+        let elsewhere = asked.iter().map(|stop| id(&stop.container_id)).filter(|id| is_stopped_otherwise(id));
+        let since = |id: &str| (id.to_owned(), self.elsewhere.get(id).copied().unwrap_or(now.steady));
+        self.elsewhere = elsewhere.map(since).collect();
         for stop in asked {
             let id = id(&stop.container_id);
             if self.answer(stop).is_some() || self.at_work.contains_key(id) || is_stopped_otherwise(id) {
@@ -228,7 +233,7 @@ impl Stops {
     /// What is answered to what is asked.
     pub fn answers(&self, asked: &[StopContainer], now: Instant) -> Vec<StoppedContainer> {
         let of = |stop: &StopContainer| {
-            let since = self.at_work.values().find(|(at_work, _)| is_same(at_work, stop)).map(|(_, since)| *since);
+            let since = self.stopping_since(stop);
             let stopping = || StoppedContainer {
                 request: stop.request.clone(),
                 container: stop.container.clone(),
@@ -241,6 +246,12 @@ impl Stops {
         asked.iter().filter_map(of).collect()
     }
 
+    /// Since when the container is being stopped, for whomever.
+    fn stopping_since(&self, stop: &StopContainer) -> Option<Instant> {
+        let id = id(&stop.container_id);
+        self.at_work.get(id).map(|(_, since)| since).or_else(|| self.elsewhere.get(id)).copied()
+    }
+
     /// Drops the answers to what nobody asks any more.
     pub fn drop_others(&mut self, asked: &[StopContainer]) {
         self.answers.retain(|answer| asked.iter().any(|stop| stop.is_answered_by(answer)));
@@ -249,11 +260,6 @@ impl Stops {
 
 fn key(answer: &StoppedContainer) -> (String, String, String) {
     (answer.request.clone(), answer.container.clone(), answer.container_id.clone())
-}
-
-/// The same question, cancelled or not.
-fn is_same(one: &StopContainer, other: &StopContainer) -> bool {
-    (&one.request, &one.container, &one.container_id) == (&other.request, &other.container, &other.container_id)
 }
 
 fn is_running(container: &Container) -> bool {

@@ -102,6 +102,28 @@ fn a_stop_is_told_of_when_it_takes_its_time_and_when_it_is_over() {
     assert_eq!(phases(&stops, &[], 32), [], "nobody asks any more");
 }
 
+/// Whoever asks for a container that is being stopped for another is not left without a word.
+#[test]
+fn a_stop_for_another_is_told_to_whoever_asks_for_the_same_container() {
+    let (asked, containers) = ([stop("r", "app", "a")], [container("app", "a", 1)]);
+    let other = [StopContainer { cancelled: true, ..asked[0].clone() }, stop("q", "app", "a")];
+    let mut stops = Stops::default();
+    let begun = see(&mut stops, &asked, &containers, 10).remove(0);
+    assert_eq!(see(&mut stops, &other, &containers, 20), [], "it is at work");
+    assert_eq!(stops.wake(&other[1..], now(20).steady), Some(now(30).steady));
+    assert_eq!(phases(&stops, &other[1..], 30), [("app".to_owned(), StopPhase::Stopping)]);
+    stops.over(&begun, None, Ok(()), now(40));
+    assert_eq!(see(&mut stops, &other, &[], 41), []);
+    assert_eq!(phases(&stops, &other[1..], 41), [("app".to_owned(), StopPhase::Gone)], "another stopped it");
+    // For a change of the environment, say.
+    let mut stops = Stops::default();
+    stops.changed();
+    assert!(stops.looks(&asked, now(10).steady));
+    assert_eq!(stops.seen(&asked, Ok(&containers), |id| id == "a", now(10)), []);
+    assert_eq!(phases(&stops, &asked, 30), [("app".to_owned(), StopPhase::Stopping)]);
+    assert_eq!(see(&mut stops, &asked, &containers, 31).len(), 1, "it lives on");
+}
+
 #[test]
 fn a_stop_that_fails_is_told_and_one_that_the_runtime_did_not_see_is_tried_again() {
     let (asked, containers) = ([stop("r", "app", "a")], [container("app", "a", 1)]);

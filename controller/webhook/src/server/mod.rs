@@ -75,6 +75,8 @@ struct Shared {
     namespaces: Questions,
     /// What it is asked about the pods of requests: who creates many at once reads what came of each.
     requests: Questions,
+    /// What it is asked about the pods of evictions: a flood of requests holds up no drain.
+    evictions: Questions,
     /// What it is asked about what is in namespaces and of kinds that are to be deleted: lists, so few of them are held in memory.
     deletions: Questions,
     judge: Judge,
@@ -178,7 +180,8 @@ impl Server {
             large: Arc::default(),
             questions: Questions::default(),
             namespaces: Questions::default(),
-            requests: Questions { of_each: Allowance::new(200, Duration::from_millis(10)), ..Questions::default() },
+            requests: Questions::of_pods(),
+            evictions: Questions::of_pods(),
             deletions: Questions { at_once: Semaphore::new(2), ..Questions::default() },
             judge,
             kept: Kept::default(),
@@ -316,7 +319,8 @@ impl Question {
             }
             Self::Eviction(question) => {
                 let answered = async {
-                    let _asking = shared.requests.ask(caller).await.ok_or(NotYet("pods, for it is asked too often"))?;
+                    let _asking =
+                        shared.evictions.ask(caller).await.ok_or(NotYet("pods, for it is asked too often"))?;
                     question.answer(&shared.judge).await
                 };
                 let late = || Err(Unanswered::NotYet(NotYet("pods in time")));
@@ -343,6 +347,11 @@ impl Question {
 }
 
 impl Questions {
+    /// Of pods many may come at once.
+    fn of_pods() -> Self {
+        Self { of_each: Allowance::new(200, Duration::from_millis(10)), ..Self::default() }
+    }
+
     /// Room for one more; none where too many are asked.
     async fn ask(&self, caller: &Caller) -> Option<tokio::sync::SemaphorePermit<'_>> {
         /// Less than the apiserver waits for an answer.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
+use crate::names::annotation::MIRROR_POD;
 use crate::names::condition::SIDECAR_TERMINATED;
 use crate::names::finalizer::RECREATE_UNREADY_ACQUIRED;
 use crate::names::label::{NODE_TYPE, RECREATE_ACTIVE, RECREATE_NODE_NAME, RECREATE_POD_UID, VIRTUAL_KUBELET};
@@ -28,6 +29,9 @@ pub fn node_of<'a>(request: &Value, pod: Option<&'a Value>) -> Result<&'a str, S
     let is_going = pod["metadata"]["deletionTimestamp"].is_string();
     if (has_ended || is_going) && !is_terminated {
         return refuse("has ended or is being deleted, so its containers are not restarted: name one that runs");
+    }
+    if pod["metadata"]["annotations"][MIRROR_POD].is_string() {
+        return refuse("is a static pod, whose node alone has its containers: change its manifest there");
     }
     match text(&pod["spec"], "nodeName") {
         "" => refuse("is not scheduled yet, so it has no containers: wait until it runs"),
@@ -61,6 +65,10 @@ pub fn fill(request: &mut Value, pod: &Value, node: &Value) -> Result<(), String
     labels.extend((node_name.len() <= LABEL_VALUE).then_some((RECREATE_NODE_NAME, node_name.as_str())));
     labels.extend(is_virtual.then_some((NODE_TYPE, VIRTUAL_KUBELET)));
     if let Some(all) = object(&mut request["metadata"], "labels") {
+        // On a node with a kubelet nobody else may say that the work is done elsewhere.
+        if all.get(NODE_TYPE).is_some_and(|value| value == VIRTUAL_KUBELET) {
+            all.remove(NODE_TYPE);
+        }
         all.extend(labels.into_iter().map(|(key, value)| (key.to_owned(), json!(value))));
     }
     hold(request);
@@ -115,7 +123,11 @@ fn fill_container(container: &mut Value, name: &str, pod: &Value) -> Result<(), 
 
 /// What of a request that was filled in is other than before: a merge patch.
 pub fn patch(request: &Value, filled: &Value) -> Value {
-    json!({"metadata": {"labels": filled["metadata"]["labels"]}, "spec": {
+    let mut labels = filled["metadata"]["labels"].clone();
+    if !request["metadata"]["labels"][NODE_TYPE].is_null() && labels[NODE_TYPE].is_null() {
+        labels[NODE_TYPE] = Value::Null;
+    }
+    json!({"metadata": {"labels": labels}, "spec": {
         "containers": filled["spec"]["containers"],
         "strategy": filled["spec"].get("strategy").or_else(|| request["spec"].get("strategy")),
     }})

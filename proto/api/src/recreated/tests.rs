@@ -66,6 +66,22 @@ fn a_request_for_which_the_pod_goes_out_of_service_holds_it_from_its_creation_on
 }
 
 #[test]
+fn a_label_that_calls_a_node_virtual_stays_on_one_that_is() {
+    let virtual_node = json!({"metadata": {"labels": {NODE_TYPE: VIRTUAL_KUBELET}}});
+    let mut forged = request(&json!([{"name": "app"}]));
+    forged["metadata"]["labels"] = json!({NODE_TYPE: VIRTUAL_KUBELET});
+    for (node, label, patched) in [
+        (json!({}), None, Some(&Value::Null)),
+        (virtual_node, Some(&json!(VIRTUAL_KUBELET)), Some(&json!(VIRTUAL_KUBELET))),
+    ] {
+        let mut filled = forged.clone();
+        fill(&mut filled, &pod(), &node).unwrap();
+        assert_eq!(filled["metadata"]["labels"].get(NODE_TYPE), label, "{node}");
+        assert_eq!(patch(&forged, &filled)["metadata"]["labels"].get(NODE_TYPE), patched, "{node}");
+    }
+}
+
+#[test]
 fn a_refusal_names_the_field_and_the_remedy() {
     let with = |pointer: &str, value: Value| {
         let mut pod = pod();
@@ -83,6 +99,11 @@ fn a_refusal_names_the_field_and_the_remedy() {
             &app,
             with("/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z")),
             "spec.podName: pod web has ended or is being deleted",
+        ),
+        (
+            &app,
+            with("/metadata/annotations", json!({"kubernetes.io/config.mirror": "c"})),
+            "spec.podName: pod web is a static pod",
         ),
         (&json!([{"name": "none"}]), Some(self::pod()), "spec.containers[none]: is none of pod web"),
         (

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth_api::names::label::RECREATE_ACTIVE;
 use berth_api::recreated::{fill, node_of, patch};
 use berth_api::v1beta1::ContainerRecreateRequest;
 use berth_api::v1beta1::nodeimage::StoppedContainer;
@@ -84,18 +85,12 @@ impl Controller for Reads {
             each(change, |request| {
                 to.add(Key::of(request));
                 // Whoever waits for its turn.
-                for other in of_pod(&requests, request.namespace(), &request.0.spec.pod_name) {
-                    to.add(key(&other));
-                }
+                wake_open(&to, &requests, request.namespace(), &request.0.spec.pod_name);
             });
         });
         let (to, requests) = (queue.clone(), self.requests.clone());
         self.pods.on_change(move |change| {
-            each(change, |pod| {
-                of_pod(&requests, &pod.metadata.namespace, &pod.metadata.name)
-                    .iter()
-                    .for_each(|request| to.add(key(request)));
-            });
+            each(change, |pod| wake_open(&to, &requests, &pod.metadata.namespace, &pod.metadata.name));
         });
         let (to, requests, pods) = (queue.clone(), self.requests.clone(), self.pods.clone());
         self.images.on_change(move |change| {
@@ -114,7 +109,12 @@ impl Controller for Reads {
                 for stop in &image.0.spec.stop_containers {
                     let pod = pods.get(&stop.namespace, &stop.name);
                     if pod.is_some_and(|pod| *pod.spec.node_name == *image.name()) {
-                        of_pod(&requests, &stop.namespace, &stop.name).iter().for_each(|request| to.add(key(request)));
+                        // What is answered late is noted in the request that is over.
+                        let is_concerned = |request: &&Arc<ContainerRecreateRequest>| {
+                            is_open(request) || request.metadata.uid.as_deref() == Some(&*stop.request)
+                        };
+                        let of_pod = of_pod(&requests, &stop.namespace, &stop.name);
+                        of_pod.iter().filter(is_concerned).for_each(|request| to.add(key(request)));
                     }
                 }
             });
@@ -192,6 +192,20 @@ impl Reads {
             held: None,
         })
     }
+}
+
+/// Is there anything left to do for it, but to let its time run out?
+fn is_open(request: &ContainerRecreateRequest) -> bool {
+    let is_active = || request.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(RECREATE_ACTIVE));
+    !is_over(request) || is_active() || request.metadata.finalizers.as_ref().is_some_and(|held| !held.is_empty())
+}
+
+/// A pod that is restarted every day has many that are over.
+fn wake_open(queue: &Queue<Key>, requests: &Store<Watched<ContainerRecreateRequest>>, namespace: &str, pod: &str) {
+    of_pod(requests, namespace, pod)
+        .iter()
+        .filter(|request| is_open(request))
+        .for_each(|request| queue.add(key(request)));
 }
 
 fn key(request: &ContainerRecreateRequest) -> Key {

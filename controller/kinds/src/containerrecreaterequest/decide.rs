@@ -129,7 +129,8 @@ fn let_go(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
     let is_going = request.metadata.deletion_timestamp.is_some();
     let finalizers = request.metadata.finalizers.clone().unwrap_or_default();
     let holds = finalizers.iter().any(|finalizer| finalizer == RECREATE_UNREADY_ACQUIRED);
-    if let Some(pod) = pod(snapshot).filter(|_| holds)
+    // Its finalizer may have been taken away by hand.
+    if let Some(pod) = pod(snapshot)
         && let Some(open) = unready::without(pod, &reason(request), now)
     {
         let target = Target::as_seen(&pod.metadata);

@@ -286,10 +286,16 @@ fn the_pod_is_out_of_service_before_a_stop_and_back_when_the_request_is_over() {
     completed["status"] = json!({"phase": "Completed", "completionTime": ago(1)});
     let closed =
         with(pod("b"), "/status/conditions", json!([{"type": "KruisePodReady", "status": "False", "message": ENTRY}]));
-    let (plan, _) = round(&snapshot(&completed, Some(closed), Some(idle())));
+    let (plan, _) = round(&snapshot(&completed, Some(closed.clone()), Some(idle())));
     let written = patches(&plan);
     assert_eq!(written[0], json!([["KruisePodReady", "True", "[]"]]));
     assert_eq!(written[1], json!({"finalizers": ["x"], "labels": {"crr.apps.kruise.io/active": null}}));
+    // Somebody took the finalizer away.
+    let bare = with(completed.clone(), "/metadata/finalizers", json!([]));
+    assert_eq!(
+        patches(&round(&snapshot(&bare, Some(closed), Some(idle()))).0)[0],
+        json!([["KruisePodReady", "True", "[]"]])
+    );
     // A request that is deleted lets it go, too, and one whose pod has gone does not wait for it.
     let going = with(completed, "/metadata/deletionTimestamp", ago(1));
     assert_eq!(patches(&round(&snapshot(&going, None, None)).0), [json!({"finalizers": ["x"]})]);
@@ -322,6 +328,35 @@ fn a_completed_request_loses_its_label_and_goes_when_its_time_is_over() {
     completed["status"]["completionTime"] = ago(1);
     let plan = decide(&snapshot(&completed, None, None), now());
     assert_eq!((patches(&plan).len(), plan.look_again.map(|wait| wait.as_secs())), (0, Some(2)));
+}
+
+#[test]
+fn an_id_that_no_runtime_gives_was_filled_in_by_nobody() {
+    for (length, expected) in [(253, false), (254, true)] {
+        let id = json!(format!("containerd://{}", "a".repeat(length - 13)));
+        let forged = with(request(), "/spec/containers/0/statusContext/containerID", id);
+        assert_eq!(needs_filling(&serde_json::from_value(forged).unwrap()), expected, "{length}");
+    }
+}
+
+#[test]
+fn more_requests_of_a_pod_than_it_can_have_are_not_kept_waiting() {
+    let other = |number: i64| {
+        let other = with(request(), "/metadata/name", json!(format!("before{number}")));
+        with(
+            with(other, "/metadata/uid", json!(format!("u{number}"))),
+            "/metadata/creationTimestamp",
+            ago(1_000 + number),
+        )
+    };
+    for (before, expected) in [(63, None), (64, Some("the pod has 64 requests before this one"))] {
+        let mut seen = snapshot(&request(), Some(pod("a")), Some(idle()));
+        seen.of_pod.extend((0..before).map(|number| Arc::new(serde_json::from_value(other(number)).unwrap())));
+        let (_, status) = round(&seen);
+        let refused = (status.phase == RecreatePhase::Completed).then_some(status.message.as_str());
+        assert_eq!(refused.is_some(), expected.is_some(), "{before}: {}", status.message);
+        assert!(refused.unwrap_or_default().starts_with(expected.unwrap_or_default()), "{}", status.message);
+    }
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! What is to become of a request now.
 
+use std::sync::Arc;
+
 use berth_api::v1beta1::ContainerRecreateRequest;
-use berth_api::v1beta1::containerrecreaterequest::RecreatePhase;
+use berth_api::v1beta1::containerrecreaterequest::{MAX_CONTAINER_ID, RecreatePhase, RecreatedContainer};
 use berth_workload::gates::Gate;
 use berth_workload::pod::Pod;
 use berth_workload::recreate::{has_ended, is_over, is_virtual, phase, pod_uid, strategy};
@@ -12,6 +14,8 @@ use super::Snapshot;
 
 /// How long nobody answers until a request is given up.
 const SILENCE: SignedDuration = SignedDuration::from_mins(1);
+/// So many requests of a pod may be open: each change of the pod is looked at for all of them.
+const MAX_OPEN: usize = 64;
 
 /// What is to become of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,10 +41,26 @@ pub(super) enum Verdict<'a> {
     Work(&'a Pod),
 }
 
-/// Has nobody filled the request in?
+/// Has nobody filled the request in? An id that no runtime gives was not filled in, and would be asked of a node that cannot answer.
 pub fn needs_filling(request: &ContainerRecreateRequest) -> bool {
-    let is_filled = pod_uid(request).is_some() && request.spec.containers.iter().all(|c| c.status_context.is_some());
-    !is_over(request) && !is_filled
+    let is_filled = |container: &RecreatedContainer| {
+        container.status_context.as_ref().is_some_and(|then| then.container_id.len() <= MAX_CONTAINER_ID)
+    };
+    let lacks = pod_uid(request).is_none() || !request.spec.containers.iter().all(is_filled);
+    lacks && !is_over(request)
+}
+
+/// Are so many others of the pod before this one that it is not kept waiting?
+fn is_one_too_many(snapshot: &Snapshot) -> bool {
+    let place = |request: &ContainerRecreateRequest| {
+        (request.metadata.creation_timestamp.as_ref().map(|created| created.0), request.metadata.name.clone())
+    };
+    if snapshot.of_pod.len() <= MAX_OPEN || phase(&snapshot.request) != RecreatePhase::Pending {
+        return false;
+    }
+    let own = place(&snapshot.request);
+    let is_before = |other: &&Arc<ContainerRecreateRequest>| !is_over(other) && place(other) < own;
+    snapshot.of_pod.iter().filter(is_before).count() >= MAX_OPEN
 }
 
 /// Decides it.
@@ -77,6 +97,11 @@ pub(super) fn verdict(snapshot: &Snapshot, now: Timestamp) -> Verdict<'_> {
             message: "recreating has exceeded the activeDeadlineSeconds".to_owned(),
             deadline: true,
         };
+    }
+    if current.is_some() && is_one_too_many(snapshot) {
+        return complete(&format!(
+            "the pod has {MAX_OPEN} requests before this one that are not over: wait for them, or delete some, and create another"
+        ));
     }
     if let Some(current) = current {
         return Verdict::Turn(current.metadata.name.clone().unwrap_or_default());

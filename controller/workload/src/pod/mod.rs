@@ -97,9 +97,23 @@ pub struct Spec {
     pub native_sidecars: Box<[Container]>,
     /// Readiness gates.
     pub readiness_gates: Box<[ReadinessGate]>,
+    /// When its kubelet starts a container again that has ended.
+    pub restart_policy: RestartPolicy,
     /// The names of its volumes that are claims. No volume of a pod ever changes.
     #[serde(rename = "volumes", deserialize_with = "volumes::of_claims")]
     pub claim_volumes: Box<[Box<str>]>,
+}
+
+/// When a container that has ended is started again. Native sidecars always are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+pub enum RestartPolicy {
+    /// Always.
+    #[default]
+    Always,
+    /// Unless it has ended well.
+    OnFailure,
+    /// Never.
+    Never,
 }
 
 /// A container's name, wanted image and wanted resources.

@@ -18,7 +18,7 @@ use berth_api::v1beta1::nodeimage::{StopContainer, StopPhase, StoppedContainer};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::node::image::NodeImage;
-use crate::pod::{ContainerStatus, Pod};
+use crate::pod::{ContainerStatus, Pod, RestartPolicy};
 
 /// Is the request over, or about to go?
 pub fn is_over(request: &Request) -> bool {
@@ -63,9 +63,10 @@ pub fn current<'a>(
         let mut stops = image.iter().flat_map(|image| &image.spec.stop_containers);
         stops.any(|stop| request.metadata.uid.as_deref() == Some(&*stop.request))
     };
-    requests.filter(is_of_pod).min_by_key(|request| {
-        let created = request.metadata.creation_timestamp.as_ref().map(|time| time.0);
-        (!is_asked(request), phase(request) != RecreatePhase::Recreating, created, request.metadata.name.clone())
+    requests.filter(is_of_pod).min_by_key(|request: &&'a Request| {
+        let metadata = &request.metadata;
+        let (created, name) = (metadata.creation_timestamp.as_ref().map(|time| time.0), metadata.name.as_deref());
+        (!is_asked(request), phase(request) != RecreatePhase::Recreating, created, name)
     })
 }
 
@@ -141,6 +142,9 @@ impl<'a> Course<'a> {
             state.phase = RecreatePhase::Pending;
         } else if self.serves(container) {
             state.phase = RecreatePhase::Succeeded;
+        } else if let Some(policy) = self.is_left_ended(container) {
+            state.phase = RecreatePhase::Failed;
+            state.message = format!("was stopped, and the pod's restartPolicy {policy} does not start it again");
         } else {
             state.phase = RecreatePhase::Recreating;
         }
@@ -183,6 +187,17 @@ impl<'a> Course<'a> {
         }
         let lasts = || asked.and_then(|stop| self.answer(stop)).map(|answer| answer.lasting_container_id.as_str());
         strategy(self.request).min_started_seconds == 0 || lasts() == Some(&*now.container_id)
+    }
+
+    /// Has it stopped, and its kubelet starts no other? Names the policy by which.
+    fn is_left_ended(&self, container: &RecreatedContainer) -> Option<&'static str> {
+        let is_native = self.pod.spec.native_sidecars.iter().any(|native| *native.name == *container.name);
+        let ended = self.pod.container_status(&container.name)?.state.terminated.as_ref().filter(|_| !is_native)?;
+        match self.pod.spec.restart_policy {
+            RestartPolicy::Never => Some("Never"),
+            RestartPolicy::OnFailure if ended.exit_code == 0 => Some("OnFailure"),
+            RestartPolicy::OnFailure | RestartPolicy::Always => None,
+        }
     }
 
     /// What is done next. The grace period and whose turn it is are other questions.

@@ -136,6 +136,39 @@ fn how_far_a_request_is_follows_from_answers_and_the_pods_status() {
     }
 }
 
+/// Where the kubelet starts no other, there is nothing to wait for.
+#[test]
+fn a_container_that_is_not_started_again_has_failed_once_it_has_ended() {
+    let ended = |policy: &str, exit_code: i32, native: bool| {
+        let mut pod = pod("a", "s");
+        pod.spec = serde_json::from_value(json!({
+            "nodeName": "n1", "restartPolicy": policy, "containers": [{"name": if native { "x" } else { "app" }}, {"name": "side"}],
+            "initContainers": [{"name": if native { "app" } else { "x" }, "restartPolicy": "Always"}],
+        }))
+        .unwrap();
+        pod.status.container_statuses[0].state =
+            serde_json::from_value(json!({"terminated": {"exitCode": exit_code}})).unwrap();
+        pod
+    };
+    let image = image(vec![asked("app", "a")], vec![answered("app", "a", "Stopped")]);
+    for (policy, exit_code, native, phase, next) in [
+        ("Always", 0, false, Recreating, "stop side s"),
+        ("Never", 137, false, Failed, "over"),
+        ("OnFailure", 0, false, Failed, "over"),
+        ("OnFailure", 137, false, Recreating, "stop side s"),
+        ("Never", 0, true, Recreating, "stop side s"),
+    ] {
+        let (request, pod) = (request(json!({}), json!([])), ended(policy, exit_code, native));
+        let course = Course { request: &request, pod: &pod, image: Some(&image) };
+        let state = course.states().remove(0);
+        assert_eq!((state.phase, told(course.next())), (phase, next.to_owned()), "{policy} {exit_code} {native}");
+        assert_eq!(state.message.contains(policy), phase == Failed, "{}", state.message);
+    }
+    let ignoring = request(json!({"failurePolicy": "Ignore"}), json!([]));
+    let course = Course { request: &ignoring, pod: &ended("Never", 0, false), image: Some(&image) };
+    assert_eq!(told(course.next()), "stop side s");
+}
+
 #[test]
 fn strategies_say_whether_it_goes_on() {
     let one = || vec![asked("app", "a")];

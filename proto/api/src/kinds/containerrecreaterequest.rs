@@ -9,7 +9,9 @@ use crate::crd::Schema;
 use crate::crd::columns::Column;
 use crate::crd::patch::Patch;
 use crate::crd::rules::{at, conditions, int32};
-use crate::v1beta1::containerrecreaterequest::{MAX_RECREATED_CONTAINERS, MIN_ACTIVE_DEADLINE_SECONDS};
+use crate::v1beta1::containerrecreaterequest::{
+    MAX_CONTAINER_ID, MAX_RECREATED_CONTAINERS, MIN_ACTIVE_DEADLINE_SECONDS,
+};
 use crate::{v1alpha1, v1beta1};
 
 pub(super) const SCHEMA: Schema = Schema {
@@ -36,6 +38,7 @@ fn rules(version: Version) -> Vec<Patch> {
         at("spec.containers", by_name),
         at("spec.containers", json!({"minItems": 1, "maxItems": MAX_RECREATED_CONTAINERS})),
         at("spec.containers[].name", json!({"minLength": 1, "maxLength": 63, "pattern": DNS_LABEL})),
+        at("spec.containers[].statusContext.containerID", json!({"maxLength": MAX_CONTAINER_ID})),
         at(strategy, json!({"default": {}})),
         at(format!("{strategy}.failurePolicy"), json!({"default": "Fail"})),
         int32(format!("{strategy}.terminationGracePeriodSeconds"), 0),

@@ -9,6 +9,7 @@ use crate::crd::Schema;
 use crate::crd::columns::Column;
 use crate::crd::patch::Patch;
 use crate::crd::rules::{at, backoff, check, int32, not_negative, timeout};
+use crate::v1beta1::containerrecreaterequest::MAX_CONTAINER_ID;
 use crate::v1beta1::nodeimage::{MAX_IMAGES, MAX_INSPECTED_PODS, MAX_STOPPED_CONTAINERS, MAX_TAGS};
 use crate::{v1alpha1, v1beta1};
 
@@ -60,6 +61,12 @@ fn rules(_: Version) -> Vec<Patch> {
         at("spec.stopContainers", json!({"maxItems": MAX_STOPPED_CONTAINERS})),
         int32("spec.stopContainers[].gracePeriodSeconds", 0),
         int32("spec.stopContainers[].minStartedSeconds", 0),
+        at("spec.stopContainers[].request", json!({"maxLength": NAME})),
+        at("spec.stopContainers[].namespace", json!({"maxLength": NAME})),
+        at("spec.stopContainers[].name", json!({"maxLength": NAME})),
+        at("spec.stopContainers[].uid", json!({"maxLength": NAME})),
+        at("spec.stopContainers[].container", json!({"maxLength": NAME})),
+        at("spec.stopContainers[].containerID", json!({"maxLength": MAX_CONTAINER_ID})),
         at("status", json!({"required": ["desired"]})),
         at("status.imageStatuses{}", json!({"required": ["tags"]})),
         at("status.conditions", by(&["type"])),

@@ -10,6 +10,8 @@ use crate::absent::{is_false, is_zero_i32};
 
 /// Most containers that one request can name.
 pub const MAX_RECREATED_CONTAINERS: usize = 64;
+/// The longest id of a container, its runtime's scheme included: what a NodeImage asks about, its daemon can answer.
+pub const MAX_CONTAINER_ID: usize = 253;
 /// The fewest seconds that a request can be given as a whole.
 pub const MIN_ACTIVE_DEADLINE_SECONDS: i32 = 3;
 

@@ -16,6 +16,7 @@ use berth_workload::rollout::repair::{self, Repair};
 use jiff::Timestamp;
 
 use super::Snapshot;
+use super::held::{Held, held};
 use super::leaving::Leaving;
 use super::places::{Place, Places, is_available, is_updated};
 use super::settings::Settings;
@@ -34,6 +35,8 @@ pub(super) struct Turns<'a> {
     pub(super) surge: usize,
     /// Does a node that is left out keep its revision when its pod is made anew?
     pub(super) holds_revision: bool,
+    /// What it gets then, where that is not the update revision.
+    pub(super) held: Option<Held>,
     /// How many broken pods the limits do not count for.
     pub(super) repair: Repair,
     now: Timestamp,
@@ -49,6 +52,7 @@ impl<'a> Turns<'a> {
     ) -> Self {
         let holds_revision = holds_revision(snapshot);
         let allowed = allowed(snapshot, settings, places, revisions, holds_revision);
+        let held = holds_revision.then(|| held(snapshot, places, revisions, |node| !allowed.contains(node))).flatten();
         let is_counted = |place: &Place<'_>| place.node.ready || !ignores_not_ready(snapshot);
         let is_away = |place: &Place<'_>| !is_available(place, settings.min_ready_seconds, now);
         let unavailable = places.wanted().filter(|(_, place)| is_counted(place) && is_away(place)).count();
@@ -76,6 +80,7 @@ impl<'a> Turns<'a> {
             asked: settings.max_unavailable.max(1).saturating_sub(unavailable),
             surge: settings.max_surge.saturating_sub(surging),
             holds_revision,
+            held,
             repair: Repair::new(of_wanted().filter(is_old_and_broken).count(), fails),
             now,
         }
@@ -106,7 +111,7 @@ pub(super) fn ignores_not_ready(snapshot: &Snapshot) -> bool {
 }
 
 /// With the annotation, a node that an update leaves out keeps its revision when its pod is made anew.
-pub(super) fn holds_revision(snapshot: &Snapshot) -> bool {
+fn holds_revision(snapshot: &Snapshot) -> bool {
     snapshot.annotation(DAEMONSET_HOLD_REVISION) == Some("true")
 }
 

@@ -1,22 +1,21 @@
 //! Which pods are made, and on which nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use berth_api::names::label::POD_TEMPLATE_GENERATION;
 use berth_workload::node::placement::{pin_to_node, tolerate_as_daemon};
 use berth_workload::plan::{Action, Body, Event, Plan, Step};
-use berth_workload::pod::{Pod, availability};
+use berth_workload::pod::availability;
 use berth_workload::podset::history::Revisions;
 use berth_workload::podset::ids::fresh_ids;
 use berth_workload::podset::new_pod::new_pod;
-use berth_workload::revision::{self, REVISION_LABEL, Revision};
+use berth_workload::revision::Revision;
 use berth_workload::rollout::repair;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::Snapshot;
-use super::choose::{Turns, candidate, holds_revision};
+use super::choose::{Turns, candidate};
 use super::places::{Place, Places, is_updated, node_of, template_generation};
 use super::settings::Settings;
 
@@ -46,8 +45,8 @@ pub(super) fn create(
     let taken = snapshot.pods.iter().filter_map(|pod| Some(pod.metadata.name.rsplit_once('-')?.1.to_owned()));
     let ids = fresh_ids(snapshot.seed, taken.collect());
     let steps = nodes.iter().zip(ids).map(|(node, id)| {
-        let keeps = turns.holds_revision && !turns.is_allowed(node);
-        let revision = if keeps { &revisions.current } else { &revisions.updated };
+        let held = turns.held.as_ref().filter(|_| !turns.is_allowed(node));
+        let revision = held.map_or(&revisions.updated, |held| &held.revision);
         step(snapshot, (revision, &revisions.template_of(revision)), node, &id)
     });
     plan.add_stage("create", steps.collect());
@@ -109,16 +108,6 @@ fn to_surge<'a>(
         nodes.push(name);
     }
     nodes
-}
-
-/// The newest revision beside the updated one that pods have; where nodes keep theirs, else the newest that there is.
-pub(super) fn former(snapshot: &Snapshot, revisions: &Revisions) -> Option<Arc<Revision>> {
-    let others = || snapshot.revisions.iter().rev().filter(|one| one.metadata.name != revisions.updated.metadata.name);
-    let has = |pod: &Arc<Pod>, one: &Revision| {
-        pod.metadata.label(REVISION_LABEL).is_some_and(|label| revision::same(label, &one.metadata.name))
-    };
-    let used = others().find(|one| snapshot.pods.iter().any(|pod| pod.is_active() && has(pod, one)));
-    used.or_else(|| others().next().filter(|_| holds_revision(snapshot))).cloned()
 }
 
 fn step(snapshot: &Snapshot, (revision, template): (&Revision, &Value), node: &str, id: &str) -> Step {

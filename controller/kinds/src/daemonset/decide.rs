@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::choose::Turns;
 use super::places::{Places, without_nodes};
 use super::settings::{Settings, settings};
-use super::{Snapshot, adopt, choose, create, leaving, merge};
+use super::{Snapshot, adopt, choose, create, held, leaving, merge};
 
 /// Decides what to do for a DaemonSet now: creations first, then deletions, then updates.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
@@ -48,7 +48,7 @@ fn fill(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
     match revisions(snapshot, &template, plan, now) {
         Ok((revisions, renumber)) => {
             plan.add_stage("revision", renumber.into_iter().collect());
-            roll_out(snapshot, &template, &settings, &places, &revisions, plan, now);
+            roll_out(snapshot, &template, &settings, &places, revisions, plan, now);
         }
         Err(stages) => {
             bring_to_end(snapshot, plan, now);
@@ -85,23 +85,18 @@ fn revisions(
         return Err(merged);
     }
     let found = history::revisions(&snapshot.scene(), template, BTreeMap::new());
-    let (mut revisions, renumber) = match (found, adopt::awaited(snapshot, now)) {
-        (Ok(found), _) => found,
+    match (found, adopt::awaited(snapshot, now)) {
+        (Ok(found), _) => Ok(found),
         (Err(_), Some((pod, rest))) => {
             let name = &pod.metadata.name;
             plan.wait(format!(
                 "waits for the revision of pod {name}, which an earlier DaemonSet of this name left or leaves"
             ));
             plan.look_again_after(rest.min(SignedDuration::from_secs(1)));
-            return Err(Vec::new());
+            Err(Vec::new())
         }
-        (Err(stage), None) => return Err(vec![stage]),
-    };
-    // No status names the one of before.
-    if let Some(former) = create::former(snapshot, &revisions) {
-        revisions.current = former;
+        (Err(stage), None) => Err(vec![stage]),
     }
-    Ok((revisions, renumber))
 }
 
 /// Towards one pod on each node that fits, of the revision that is wanted.
@@ -110,14 +105,20 @@ fn roll_out(
     template: &Value,
     settings: &Settings,
     places: &Places<'_>,
-    revisions: &Revisions,
+    mut revisions: Revisions,
     plan: &mut Plan,
     now: Timestamp,
 ) {
     let scene = snapshot.scene();
     release::release(&scene, plan);
     without_nodes(places).into_iter().for_each(|why| plan.wait(why));
-    let mut turns = Turns::new(snapshot, settings, places, revisions, now);
+    let mut turns = Turns::new(snapshot, settings, places, &revisions, now);
+    // No status names the one of before. The one that nodes keep is kept in the history, too.
+    let held = turns.held.as_ref().map(|held| held.revision.clone());
+    if let Some(former) = held.or_else(|| held::former(snapshot, &revisions)) {
+        revisions.current = former;
+    }
+    let revisions = &revisions;
     let leaving = leaving::leaving(snapshot, settings, places, revisions, &mut turns, plan, now);
     let is_staying = |pod: &&Arc<Pod>| pod.is_active() && !leaving.uids.contains(&pod.metadata.uid);
     let pods: Vec<Arc<Pod>> = snapshot.pods.iter().filter(is_staying).cloned().collect();

@@ -75,7 +75,7 @@ pub(super) fn leaving(
 }
 
 /// Pods of the update revision on nodes that the selector does not match any more, where nodes keep theirs: they go, and are made
-/// anew as they were.
+/// anew as they were, if that is what nodes without the update have.
 fn going_back<'a>(
     snapshot: &Snapshot,
     settings: &Settings,
@@ -85,11 +85,12 @@ fn going_back<'a>(
     plan: &mut Plan,
     now: Timestamp,
 ) -> Vec<(&'a Arc<Pod>, String)> {
-    let Some(selector) = settings.selector.as_ref().filter(|_| turns.holds_revision && settings.updates) else {
+    let prevails = turns.held.as_ref().is_some_and(|held| held.prevails);
+    let Some(selector) = settings.selector.as_ref().filter(|_| prevails && settings.updates) else {
         return Vec::new();
     };
     let mut go = Vec::new();
-    for (name, place) in places.wanted().filter(|_| revisions.differ()) {
+    for (name, place) in places.wanted() {
         let [pod] = place.pods[..] else { continue };
         let is_out = !selector.matches(|key| place.node.metadata.label(key));
         if !is_out || !pod.is_active() || !is_updated(snapshot, revisions, pod) || snapshot.scene().is_to_delete(pod) {

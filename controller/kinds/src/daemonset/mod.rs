@@ -6,6 +6,7 @@ mod choose;
 mod create;
 mod decide;
 mod ended;
+mod held;
 mod leaving;
 mod merge;
 mod news;

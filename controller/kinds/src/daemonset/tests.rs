@@ -1,6 +1,7 @@
 //! What a DaemonSet does, by table and by whole histories.
 
 mod blocked;
+mod held;
 mod merge;
 mod nodes;
 mod properties;

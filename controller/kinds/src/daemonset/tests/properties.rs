@@ -1,10 +1,11 @@
-//! Properties of whole histories: whatever happened before, no node has a pod too many, the budget holds after every write, and in
-//! the end each node has what it shall have.
+//! Properties of whole histories: whatever happened before, no node has a pod too many, the budget holds after every write, no node
+//! that is left out gets what none of them has, and in the end each node has what it shall have.
 
 use std::collections::BTreeMap;
 
-use berth_api::names::annotation::RESTARTED_AT;
+use berth_api::names::annotation::{DAEMONSET_HOLD_REVISION, RESTARTED_AT};
 use berth_workload::inplace::steps;
+use berth_workload::node::Node;
 use berth_workload::node::placement::Fit;
 use berth_workload::plan::{Action, Plan};
 use berth_workload::pod::{Pod, availability};
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::super::node_of;
 use super::super::places::Places;
-use super::super::settings::settings;
+use super::super::settings::{Settings, settings};
 use super::super::simulation::World;
 
 /// Something that happens to a DaemonSet or its nodes.
@@ -25,6 +26,9 @@ enum Change {
     Strategy(Value),
     Partition(Value),
     Pause(bool),
+    Hold(bool),
+    Select(Option<&'static str>),
+    NodeLabel(u8, &'static str),
     MinReady(i32),
     NodeJoins(u8),
     NodeGoes(u8),
@@ -57,6 +61,9 @@ fn change() -> impl Strategy<Value = Change> {
         2 => prop::sample::select(strategies).prop_map(Change::Strategy),
         2 => prop::sample::select(vec![json!(0), json!(1), json!("50%"), json!(9)]).prop_map(Change::Partition),
         1 => any::<bool>().prop_map(Change::Pause),
+        2 => any::<bool>().prop_map(Change::Hold),
+        1 => prop::sample::select(vec![None, Some("a"), Some("b")]).prop_map(Change::Select),
+        2 => (0u8..5, prop::sample::select(vec!["a", "b"])).prop_map(|(node, zone)| Change::NodeLabel(node, zone)),
         1 => (0i32..4).prop_map(Change::MinReady),
         2 => (0u8..5).prop_map(Change::NodeJoins),
         1 => (0u8..5).prop_map(Change::NodeGoes),
@@ -92,6 +99,14 @@ fn apply(world: &mut World, change: &Change) {
         Change::Strategy(fields) => world.merge(&rolling(fields)),
         Change::Partition(value) => world.merge(&rolling(&json!({"partition": value}))),
         Change::Pause(paused) => world.merge(&rolling(&json!({"paused": paused}))),
+        Change::Hold(holds) => world.annotate(DAEMONSET_HOLD_REVISION, if *holds { "true" } else { "false" }),
+        Change::Select(zone) => {
+            let labels = zone.map(|zone| json!({"matchLabels": {"zone": zone}}));
+            world.merge(&rolling(&json!({"selector": labels})));
+        }
+        Change::NodeLabel(at, zone) => {
+            world.change_node(&node(at), &json!({"metadata": {"labels": {"zone": zone}}}));
+        }
         Change::MinReady(seconds) => world.merge(&json!({"minReadySeconds": seconds})),
         Change::NodeJoins(at) => {
             if !world.nodes.contains_key(&node(at)) {
@@ -145,6 +160,22 @@ fn by_node(world: &World) -> BTreeMap<String, (usize, usize)> {
     all
 }
 
+/// Nodes that the update leaves out where they keep what they have, each with the revisions of all their pods.
+fn of_left_out<'a>(world: &World, places: &Places<'a>, settings: &Settings) -> BTreeMap<&'a str, Vec<String>> {
+    let annotations = world.set.metadata.annotations.as_ref();
+    if annotations.and_then(|all| all.get(DAEMONSET_HOLD_REVISION)).is_none_or(|value| value != "true") {
+        return BTreeMap::new();
+    }
+    let is_selected =
+        |node: &Node| settings.selector.as_ref().is_none_or(|it| it.matches(|key| node.metadata.label(key)));
+    let selected = places.wanted().rev().filter(|(_, place)| is_selected(place.node)).map(|(name, _)| name);
+    let allowed: Vec<_> = selected.take(places.wanted().count() - settings.partition).collect();
+    let left_out = || places.wanted().filter(|(name, _)| !allowed.contains(name));
+    let pods = left_out().flat_map(|(_, place)| place.active());
+    let revisions: Vec<_> = pods.filter_map(|pod| pod.metadata.label(REVISION_LABEL)).map(str::to_owned).collect();
+    left_out().map(|(name, _)| (name, revisions.clone())).collect()
+}
+
 /// What a plan may do in this world.
 fn check(world: &World, plan: &Plan) -> Result<(), TestCaseError> {
     let snapshot = world.snapshot();
@@ -153,6 +184,7 @@ fn check(world: &World, plan: &Plan) -> Result<(), TestCaseError> {
     let settings = settings(&snapshot, &template, places.wanted().count()).unwrap();
     let pods: BTreeMap<_, _> = snapshot.pods.iter().map(|pod| (pod.metadata.uid.to_string(), pod)).collect();
     let before = by_node(world);
+    let of_left_out = of_left_out(world, &places, &settings);
     let mut taken = 0;
     for action in plan.actions() {
         match action {
@@ -163,6 +195,13 @@ fn check(world: &World, plan: &Plan) -> Result<(), TestCaseError> {
                 let most = usize::from(settings.max_surge > 0);
                 let there = before.get(node_of(&pod)).map_or(0, |(active, _)| *active);
                 prop_assert!(there <= most && place.pods.len() <= most, "{} has {} pods", node_of(&pod), there);
+                let is_kept = of_left_out.get(node_of(&pod)).is_none_or(|known| {
+                    known.is_empty()
+                        || known
+                            .iter()
+                            .any(|one| revision::same(one, pod.metadata.label(REVISION_LABEL).unwrap_or_default()))
+                });
+                prop_assert!(is_kept, "{} is left out, and gets what no such node has", node_of(&pod));
             }
             // A label costs nothing.
             Action::PatchPod { patch, .. } if !patch.restarts() => {}
@@ -207,7 +246,7 @@ proptest! {
         for node in world.nodes.keys().cloned().collect::<Vec<_>>() {
             world.set_ready(&node, true);
         }
-        world.merge(&rolling(&json!({"partition": 0, "paused": false})));
+        world.merge(&rolling(&json!({"partition": 0, "paused": false, "selector": null})));
         world.set_image("log:9");
         world.pass(3600);
         world.settle();

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use berth_api::names::annotation::{
-    DAEMONSET_HOLD_REVISION, DAEMONSET_IGNORE_NOT_READY, DAEMONSET_TEMPLATE_GENERATION, PREPULL_ON_JOIN,
-    UPDATE_TOPOLOGY_KEY,
+    DAEMONSET_IGNORE_NOT_READY, DAEMONSET_TEMPLATE_GENERATION, PREPULL_ON_JOIN, UPDATE_TOPOLOGY_KEY,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
@@ -223,35 +222,6 @@ fn images_that_joining_nodes_cannot_pull_are_told_and_hold_nothing_up() {
     world.annotate(PREPULL_ON_JOIN, "yes");
     world.step();
     assert!(world.status().conditions[0].message.contains("\"yes\" is neither"), "{:?}", world.status().conditions);
-}
-
-#[test]
-fn with_the_annotation_a_node_that_is_left_out_keeps_its_revision() {
-    let mut world = World::settled(3, rolling(json!({"partition": 2})));
-    world.set_image("log:1");
-    world.settle();
-    world.delete(&world.pod_of("n0"));
-    world.settle();
-    assert_eq!(world.images(), ["n0 1", "n1 0", "n2 1"], "without it, a pod that is made anew is new");
-    world.annotate(DAEMONSET_HOLD_REVISION, "true");
-    world.delete(&world.pod_of("n1"));
-    world.settle();
-    assert_eq!(world.images()[1], "n1 0");
-}
-
-#[test]
-fn with_the_annotation_a_node_that_loses_the_selected_label_goes_back() {
-    let canary = |yes: bool| json!({"metadata": {"labels": {"canary": if yes { "yes" } else { "no" }}}});
-    let mut world = World::settled(3, rolling(json!({"selector": {"matchLabels": {"canary": "yes"}}})));
-    world.annotate(DAEMONSET_HOLD_REVISION, "true");
-    world.change_node("n0", &canary(true));
-    world.change_node("n1", &canary(true));
-    world.set_image("log:1");
-    world.settle();
-    assert_eq!(world.images(), ["n0 1", "n1 1", "n2 0"]);
-    world.change_node("n0", &canary(false));
-    world.settle();
-    assert_eq!(world.images(), ["n0 0", "n1 1", "n2 0"]);
 }
 
 #[test]

@@ -1,0 +1,78 @@
+//! Which revision nodes have that a rollout leaves out.
+//!
+//! No node remembers what it had when its pod is gone, so the others that are left out say it. The newest revision beside the
+//! update's would be wrong: after a rollback that is the one that was just taken back.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use berth_workload::pod::Pod;
+use berth_workload::podset::history::Revisions;
+use berth_workload::revision::{self, REVISION_LABEL, Revision};
+
+use super::Snapshot;
+use super::places::{Place, Places, is_updated};
+
+/// What a pod gets that is made anew on a node that is left out.
+pub(super) struct Held {
+    pub(super) revision: Arc<Revision>,
+    /// Do at least as many such nodes have it as have the update revision? Else a rollout was stopped, and none was taken back.
+    pub(super) prevails: bool,
+}
+
+/// The newest revision beside the updated one that pods have.
+pub(super) fn former(snapshot: &Snapshot, revisions: &Revisions) -> Option<Arc<Revision>> {
+    let has = |pod: &Arc<Pod>, one: &Revision| {
+        pod.metadata.label(REVISION_LABEL).is_some_and(|label| revision::same(label, &one.metadata.name))
+    };
+    let is_used = |one: &&Arc<Revision>| snapshot.pods.iter().any(|pod| pod.is_active() && has(pod, one));
+    others(snapshot, revisions).find(is_used).cloned()
+}
+
+/// What nodes that are left out have, where that is not the update revision: one from before it that most of them have, or, where a
+/// rollback makes an older revision the update, the younger one that most have. Where none has a pod that says it, the newest from
+/// before.
+pub(super) fn held(
+    snapshot: &Snapshot,
+    places: &Places<'_>,
+    revisions: &Revisions,
+    is_left_out: impl Fn(&str) -> bool,
+) -> Option<Held> {
+    let left_out: Vec<_> = places.wanted().filter(|(name, _)| is_left_out(name)).map(|(_, place)| place).collect();
+    if left_out.is_empty() {
+        return None;
+    }
+    let mut of_others: BTreeMap<&str, (usize, &Arc<Revision>)> = BTreeMap::new();
+    let mut updated = 0;
+    for pod in left_out.into_iter().flat_map(Place::active) {
+        if is_updated(snapshot, revisions, pod) {
+            updated += 1;
+        } else if let Some(own) = revision_of(snapshot, pod) {
+            of_others.entry(&own.metadata.name).or_insert((0, own)).0 += 1;
+        }
+    }
+    let is_from_before =
+        |one: &Revision| one.metadata.creation_timestamp <= revisions.updated.metadata.creation_timestamp;
+    if updated == 0 && of_others.is_empty() {
+        let newest = others(snapshot, revisions).find(|one| is_from_before(one))?;
+        return Some(Held { revision: newest.clone(), prevails: false });
+    }
+    let (older, younger): (Vec<_>, Vec<_>) = of_others.into_values().partition(|(_, one)| is_from_before(one));
+    let found = most(older).or_else(|| most(younger).filter(|(count, _)| *count > updated));
+    found.map(|(count, one)| Held { revision: one.clone(), prevails: count >= updated })
+}
+
+/// The one that most have, and of equals the oldest.
+fn most(of: Vec<(usize, &Arc<Revision>)>) -> Option<(usize, &Arc<Revision>)> {
+    of.into_iter().max_by_key(|(count, one)| (*count, Reverse(one.revision)))
+}
+
+/// All but the updated one, the newest first.
+fn others<'a>(snapshot: &'a Snapshot, revisions: &Revisions) -> impl Iterator<Item = &'a Arc<Revision>> {
+    snapshot.revisions.iter().rev().filter(|one| one.metadata.name != revisions.updated.metadata.name)
+}
+
+fn revision_of<'a>(snapshot: &'a Snapshot, pod: &Pod) -> Option<&'a Arc<Revision>> {
+    revision::of_label(pod.metadata.label(REVISION_LABEL)?, &snapshot.revisions)
+}

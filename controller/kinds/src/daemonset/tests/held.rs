@@ -1,0 +1,152 @@
+//! What nodes get that a rollout leaves out, with the annotation by which they keep theirs.
+
+use berth_api::names::annotation::DAEMONSET_HOLD_REVISION;
+use serde_json::{Value, json};
+
+use super::super::simulation::World;
+
+fn rolling(fields: &Value) -> Value {
+    json!({"updateStrategy": {"rollingUpdate": fields}})
+}
+
+fn selector() -> Value {
+    json!({"selector": {"matchLabels": {"canary": "yes"}}})
+}
+
+fn select(world: &mut World, node: &str, yes: bool) {
+    world.change_node(node, &json!({"metadata": {"labels": {"canary": if yes { "yes" } else { "no" }}}}));
+}
+
+/// So many nodes, the first of them selected, that hold their revision.
+fn holding(nodes: usize, fields: &Value) -> World {
+    let mut world = World::settled(nodes, rolling(fields));
+    world.annotate(DAEMONSET_HOLD_REVISION, "true");
+    select(&mut world, "n0", true);
+    world
+}
+
+fn roll_to(world: &mut World, image: &str) {
+    world.set_image(image);
+    world.settle();
+}
+
+fn evict(world: &mut World, node: &str) {
+    let pod = world.pod_of(node);
+    world.delete(&pod);
+    world.settle();
+}
+
+#[test]
+fn a_node_that_is_left_out_keeps_its_revision_with_the_annotation_alone() {
+    let mut world = World::settled(4, rolling(&json!({"partition": 3})));
+    roll_to(&mut world, "log:1");
+    evict(&mut world, "n0");
+    assert_eq!(world.images(), ["n0 1", "n1 0", "n2 0", "n3 1"], "without it, a pod that is made anew is new");
+    world.annotate(DAEMONSET_HOLD_REVISION, "true");
+    evict(&mut world, "n1");
+    assert_eq!(world.images()[1], "n1 0");
+}
+
+#[test]
+fn a_node_that_loses_the_selected_label_goes_back() {
+    let mut world = holding(3, &selector());
+    select(&mut world, "n1", true);
+    roll_to(&mut world, "log:1");
+    assert_eq!(world.images(), ["n0 1", "n1 1", "n2 0"]);
+    select(&mut world, "n0", false);
+    world.settle();
+    assert_eq!(world.images(), ["n0 0", "n1 1", "n2 0"]);
+}
+
+/// A rollback to what nodes have that it leaves out: nothing happens to them, and what is made anew there is the same.
+#[test]
+fn a_canary_that_is_rolled_back_reaches_no_node_that_never_had_it() {
+    for (fields, canary) in
+        [(selector(), ["n0 1", "n1 0", "n2 0"]), (json!({"partition": 2}), ["n0 0", "n1 0", "n2 1"])]
+    {
+        let mut world = holding(3, &fields);
+        roll_to(&mut world, "log:1");
+        assert_eq!(world.images(), canary, "{fields}");
+        let left_out: Vec<_> = canary.iter().filter(|one| one.ends_with('0')).map(|one| &one[..2]).collect();
+        let before: Vec<_> = left_out.iter().map(|node| world.pod_of(node)).collect();
+        roll_to(&mut world, "log:0");
+        assert_eq!(world.images(), ["n0 0", "n1 0", "n2 0"], "{fields}");
+        let after: Vec<_> = left_out.iter().map(|node| world.pod_of(node)).collect();
+        assert_eq!(after, before, "{fields}: they are not touched");
+        for node in left_out {
+            evict(&mut world, node);
+            assert_eq!(world.images(), ["n0 0", "n1 0", "n2 0"], "{fields}: {node} was evicted");
+        }
+    }
+}
+
+#[test]
+fn a_canary_that_loses_its_label_as_it_is_rolled_back_takes_no_other_along() {
+    let mut world = holding(3, &selector());
+    roll_to(&mut world, "log:1");
+    select(&mut world, "n0", false);
+    roll_to(&mut world, "log:0");
+    assert_eq!(world.images(), ["n0 1", "n1 0", "n2 0"]);
+    evict(&mut world, "n2");
+    evict(&mut world, "n0");
+    assert_eq!(world.images(), ["n0 0", "n1 0", "n2 0"]);
+}
+
+#[test]
+fn the_only_node_that_is_left_out_gets_no_canary_that_was_rolled_back() {
+    let mut world = holding(2, &selector());
+    roll_to(&mut world, "log:1");
+    roll_to(&mut world, "log:0");
+    evict(&mut world, "n1");
+    assert_eq!(world.images(), ["n0 0", "n1 0"]);
+}
+
+#[test]
+fn after_a_rollback_of_the_canary_alone_the_others_keep_what_they_have() {
+    let mut world = holding(3, &json!({}));
+    roll_to(&mut world, "log:1");
+    world.merge(&rolling(&selector()));
+    roll_to(&mut world, "log:0");
+    assert_eq!(world.images(), ["n0 0", "n1 1", "n2 1"]);
+    evict(&mut world, "n1");
+    assert_eq!(world.images(), ["n0 0", "n1 1", "n2 1"]);
+}
+
+/// What is left out after the end has the update, and nothing goes back.
+#[test]
+fn a_partition_or_a_selector_after_the_end_of_a_rollout_takes_nothing_back() {
+    for fields in [json!({"partition": 2}), json!({"partition": 3}), selector()] {
+        let mut world = holding(3, &json!({}));
+        roll_to(&mut world, "log:1");
+        let before: Vec<_> = world.pods.keys().cloned().collect();
+        world.merge(&rolling(&fields));
+        world.settle();
+        assert_eq!(world.pods.keys().cloned().collect::<Vec<_>>(), before, "{fields}");
+        evict(&mut world, "n1");
+        assert_eq!(world.images(), ["n0 1", "n1 1", "n2 1"], "{fields}");
+    }
+}
+
+/// One node that is behind is no reason to bring all others back to what it has.
+#[test]
+fn a_selector_after_the_end_takes_nothing_back_where_one_node_was_away() {
+    let mut world = holding(4, &json!({"partition": 1}));
+    roll_to(&mut world, "log:1");
+    world.merge(&rolling(&json!({"partition": 0, "selector": {"matchLabels": {"canary": "none"}}})));
+    world.settle();
+    assert_eq!(world.images(), ["n0 0", "n1 1", "n2 1", "n3 1"]);
+    evict(&mut world, "n0");
+    assert_eq!(world.images()[0], "n0 1", "the others are all that is left to go by");
+}
+
+#[test]
+fn of_several_revisions_the_one_from_before_that_most_have_is_kept() {
+    let mut world = holding(4, &selector());
+    roll_to(&mut world, "log:1");
+    select(&mut world, "n0", false);
+    select(&mut world, "n3", true);
+    roll_to(&mut world, "log:2");
+    assert_eq!(world.images(), ["n0 1", "n1 0", "n2 0", "n3 2"]);
+    evict(&mut world, "n1");
+    assert_eq!(world.images(), ["n0 1", "n1 0", "n2 0", "n3 2"]);
+}

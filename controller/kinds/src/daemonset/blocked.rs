@@ -17,6 +17,7 @@ use super::Snapshot;
 use super::choose::ignores_not_ready;
 use super::ended::{has_ended, times};
 use super::places::Places;
+use super::settings::settings;
 
 /// Nodes that a message names at most.
 const MOST: usize = 3;
@@ -39,7 +40,7 @@ pub(super) fn set(
     let scene = snapshot.scene();
     let mut causes = stuck::of_writes(&scene, plan, outcome, now);
     causes.extend(not_ready(snapshot, places, plan, now));
-    causes.extend(host_ports(snapshot, plan, now));
+    causes.extend(host_ports(snapshot, places, plan, now));
     causes.extend(failing(snapshot, places, now));
     causes.extend(prepull::unserved(&scene.workload, snapshot.gates, now));
     // A node that only bears its pod is left alone, and so is the pod.
@@ -121,11 +122,16 @@ fn has_not_begun(pod: &Pod, now: Timestamp) -> bool {
     pod.metadata.deletion_timestamp.is_some() || (is_young && pod.status.container_statuses.is_empty())
 }
 
-/// Two pods of one node cannot have the same port of it.
-fn host_ports(snapshot: &Snapshot, plan: &Plan, now: Timestamp) -> Option<Cause> {
+/// Two pods of one node cannot have the same port of it. There are none where nothing is updated, or maxSurge is 0, as Kubernetes
+/// stores it.
+fn host_ports(snapshot: &Snapshot, places: &Places<'_>, plan: &Plan, now: Timestamp) -> Option<Cause> {
     let rolling = snapshot.set.spec.update_strategy.rolling_update.as_ref()?;
     rolling.max_surge.as_ref().filter(|_| !plan.is_idle() || !plan.waiting.is_empty())?;
     let template = snapshot.set.spec.template.value();
+    let settings = settings(snapshot, &template, places.wanted().count()).ok()?;
+    if settings.max_surge == 0 || !settings.updates {
+        return None;
+    }
     let has_host_network = template["spec"]["hostNetwork"] == Value::Bool(true);
     let containers = template["spec"]["containers"].as_array()?;
     let mut ports = containers.iter().flat_map(|container| container["ports"].as_array().into_iter().flatten());

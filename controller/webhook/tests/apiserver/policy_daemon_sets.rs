@@ -1,33 +1,41 @@
-//! A hook that no pod of a DaemonSet waits for: it passes, and whoever writes it is told.
+//! What a DaemonSet says in vain, a hook that no pod waits for, or a surge that a port of the host holds up: it passes, and whoever
+//! writes it is told.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, until};
 
-fn set(lifecycle: &Value) -> String {
-    let template = json!({
-        "metadata": {"labels": {"app": "log"}},
-        "spec": {"containers": [{"name": "main", "image": "busybox:1"}]},
+/// kubectl tells a warning from a refusal by this alone.
+const STRICT: [&str; 2] = ["--warnings-as-errors", "--dry-run=server"];
+
+fn set(fields: &Value) -> String {
+    let mut spec = json!({
+        "selector": {"matchLabels": {"app": "log"}},
+        "template": {
+            "metadata": {"labels": {"app": "log"}},
+            "spec": {"containers": [{"name": "main", "image": "busybox:1"}]},
+        },
     });
-    json!({
-        "apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet", "metadata": {"name": "log"},
-        "spec": {"selector": {"matchLabels": {"app": "log"}}, "template": template, "lifecycle": lifecycle},
-    })
-    .to_string()
+    merge(&mut spec, fields);
+    json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet", "metadata": {"name": "log"}, "spec": spec})
+        .to_string()
+}
+
+fn merge(into: &mut Value, fields: &Value) {
+    match fields.as_object() {
+        Some(fields) => fields.iter().for_each(|(key, value)| merge(&mut into[key], value)),
+        None => *into = fields.clone(),
+    }
 }
 
 #[test]
 fn a_pre_normal_hook_of_a_daemon_set_passes_with_a_warning_and_others_without() -> Result<()> {
     let stage = Stage::with_chart()?;
-    let apply = |lifecycle: Value, more: &[&str]| {
-        stage.kubectl(&[&["apply", "--namespace=default", "--filename=-"], more].concat(), Some(&set(&lifecycle)))
-    };
+    let apply = |lifecycle: Value, more: &[&str]| apply(&stage, &json!({"lifecycle": lifecycle}), more);
     let hook = json!({"labelsHandler": {"example.com/in-use": "true"}});
-    // kubectl tells a warning from a refusal by this alone.
-    let strict = ["--warnings-as-errors", "--dry-run=server"];
     stage.run(async |_| {
-        until("the policy is in force", async || match apply(json!({"preNormal": hook}), &strict) {
+        until("the policy is in force", async || match apply(json!({"preNormal": hook}), &STRICT) {
             Ok(answer) => anyhow::bail!("no warning: {answer}"),
             Err(error) => {
                 let text = error.to_string();
@@ -40,7 +48,44 @@ fn a_pre_normal_hook_of_a_daemon_set_passes_with_a_warning_and_others_without() 
         })
         .await
     })?;
-    apply(json!({"preDelete": hook}), &strict)?;
+    apply(json!({"preDelete": hook}), &STRICT)?;
     apply(json!({"preNormal": hook}), &[])?;
+    surges(&stage)
+}
+
+/// A surge beside a port of the host.
+fn surges(stage: &Stage) -> Result<()> {
+    let with = |surge: Value, port: Value, on_host: bool| {
+        let containers = json!([{"name": "main", "image": "busybox:1", "ports": [port]}]);
+        let rolling = json!({"maxSurge": surge});
+        json!({
+            "updateStrategy": {"rollingUpdate": rolling},
+            "template": {"spec": {"containers": containers, "hostNetwork": on_host}},
+        })
+    };
+    let host_port = json!({"containerPort": 80, "hostPort": 8080});
+    for (surge, port, on_host, number) in [
+        (json!(1), host_port.clone(), false, 8080),
+        (json!("10%"), host_port.clone(), false, 8080),
+        (json!(1), json!({"containerPort": 9100}), true, 9100),
+    ] {
+        let Err(error) = apply(stage, &with(surge.clone(), port, on_host), &STRICT) else {
+            anyhow::bail!("no warning of maxSurge {surge} and port {number}")
+        };
+        let words =
+            format!("is {}, but spec.template has port {number} of the host", surge.to_string().trim_matches('"'));
+        let text = error.to_string();
+        ensure!(text.contains("Warning: ") && text.contains(&words) && text.contains("use maxUnavailable"), "{text}");
+    }
+    apply(stage, &with(json!(1), json!({"containerPort": 80}), false), &STRICT)?;
+    for zero in [json!(0), json!("0%")] {
+        let mut fields = with(zero, host_port.clone(), false);
+        fields["updateStrategy"]["rollingUpdate"]["maxUnavailable"] = json!(1);
+        apply(stage, &fields, &STRICT)?;
+    }
     Ok(())
+}
+
+fn apply(stage: &Stage, fields: &Value, more: &[&str]) -> Result<String> {
+    stage.kubectl(&[&["apply", "--namespace=default", "--filename=-"], more].concat(), Some(&set(fields)))
 }

@@ -3,7 +3,7 @@
 use berth_workload::plan::Plan;
 use serde_json::{Value, json};
 
-use super::super::simulation::World;
+use super::super::simulation::{World, template};
 
 fn blocked(world: &World) -> Option<(String, String)> {
     let mut conditions = world.status().conditions.into_iter();
@@ -107,4 +107,43 @@ fn a_pod_that_a_hook_keeps_from_its_deletion_is_waited_for() {
     world.settle();
     let plan = world.plan();
     assert_eq!(waits(&plan), ["is to be deleted (none may run on node n0), and hook preDelete holds it"]);
+}
+
+#[test]
+fn a_port_of_the_host_is_told_of_where_a_surge_would_need_it_twice() {
+    let with_port = json!({"ports": [{"containerPort": 80, "hostPort": 8080}]});
+    let on_host = json!({"ports": [{"containerPort": 9100}]});
+    let table = [
+        (json!({"maxSurge": 1}), false, with_port.clone(), Some("port 8080 of the host")),
+        (json!({"maxSurge": "40%"}), false, with_port.clone(), Some("port 8080 of the host")),
+        (json!({"maxSurge": 1}), true, on_host.clone(), Some("port 9100 of the host")),
+        (json!({"maxSurge": 1}), false, on_host, None),
+        (json!({"maxSurge": 0, "maxUnavailable": 1}), false, with_port.clone(), None),
+        (json!({"maxSurge": "0%", "maxUnavailable": 1}), false, with_port.clone(), None),
+        (json!({"maxSurge": 1, "paused": true}), false, with_port.clone(), None),
+    ];
+    for (rolling, host_network, container, expected) in table {
+        let mut world = World::settled(3, json!({"updateStrategy": {"rollingUpdate": rolling}}));
+        let mut template = template("log:1");
+        template["spec"]["containers"][0]["ports"] = container["ports"].clone();
+        template["spec"]["hostNetwork"] = json!(host_network);
+        world.merge(&json!({"template": template}));
+        world.step();
+        world.step();
+        let told = blocked(&world);
+        assert_eq!(told.is_some(), expected.is_some(), "{rolling}: {told:?}");
+        if let (Some((reason, message)), Some(words)) = (told, expected) {
+            assert_eq!(reason, "HostPortWithSurge");
+            assert!(message.contains(words) && message.contains("use maxUnavailable"), "{message}");
+        }
+    }
+    let on_delete = json!({"updateStrategy": {"type": "OnDelete", "rollingUpdate": {"maxSurge": 1}}});
+    let mut world = World::settled(2, on_delete);
+    let mut template = template("log:1");
+    template["spec"]["containers"][0]["ports"] = with_port["ports"].clone();
+    world.merge(&json!({"template": template}));
+    world.step();
+    world.delete(&world.pod_of("n0"));
+    world.step();
+    assert_eq!(blocked(&world), None, "nothing is updated");
 }

@@ -67,9 +67,10 @@ impl<'a> Turns<'a> {
             places.wanted().filter(|(_, place)| place.node.ready).flat_map(|(_, place)| place.active());
         let fails = on_ready_nodes.filter(|pod| is_new(pod) && !is_ready(pod)).count();
         let in_zone = snapshot.annotation(UPDATE_TOPOLOGY_KEY).map(|key| {
+            // One that does not count, as it may never be back, keeps no zone from its turn.
             let is_done = |place: &Place<'_>| {
-                is_available(place, settings.min_ready_seconds, now)
-                    && place.active().all(|pod| is_updated(snapshot, revisions, pod))
+                let is_new = place.active().all(|pod| is_updated(snapshot, revisions, pod));
+                !is_counted(place) || (is_new && !is_away(place))
             };
             in_zone(places, &allowed, key, is_done)
         });

@@ -247,6 +247,24 @@ fn zone_by_zone_the_next_one_begins_when_the_first_is_done() {
 }
 
 #[test]
+fn a_node_that_is_away_holds_its_zone_up_only_where_it_counts() {
+    let strategy = json!({"rollingUpdateType": "InPlaceIfPossible", "maxUnavailable": 3});
+    let mut world = World::settled(4, rolling(strategy));
+    for (node, zone) in [("n0", "b"), ("n1", "a"), ("n2", "b"), ("n3", "a")] {
+        world.change_node(node, &json!({"metadata": {"labels": {"zone": zone}}}));
+    }
+    world.annotate(UPDATE_TOPOLOGY_KEY, "zone");
+    world.set_ready("n1", false);
+    world.set_image("log:1");
+    assert_eq!(history(&mut world).last().unwrap(), "n0 0, n1 0, n2 0, n3 1");
+    world.annotate(DAEMONSET_IGNORE_NOT_READY, "true");
+    assert_eq!(history(&mut world).last().unwrap(), "n0 1, n1 0, n2 1, n3 1");
+    world.set_ready("n1", true);
+    world.settle();
+    assert_eq!(world.images(), ["n0 1", "n1 1", "n2 1", "n3 1"]);
+}
+
+#[test]
 fn a_rollback_brings_the_old_revision_back_and_makes_none_anew() {
     let mut world = World::settled(2, json!({}));
     world.set_image("log:1");

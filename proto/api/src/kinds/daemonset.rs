@@ -51,7 +51,7 @@ fn rules(version: Version) -> Vec<Patch> {
         at(format!("{ROLLING}.partition"), json!({"default": 0})),
         at(format!("{ROLLING}.paused"), json!({"default": false})),
         at("spec.lifecycle", check(&[no_hook_of_updates()])),
-        at("spec.updateStrategy", check(&[some_way(version), one_way(), in_place_without_surge()])),
+        at("spec.updateStrategy", check(&ways(version))),
         at(
             "status",
             json!({"required": ["currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady",
@@ -100,7 +100,16 @@ fn is_positive(field: &str) -> String {
     format!("(has({path}) && !{})", is_zero(&path))
 }
 
-/// What is filled in where neither number is given is 1 and 0; beside the other an absent one is 0.
+/// How pods are updated: exactly one of two numbers is above 0.
+fn ways(version: Version) -> Vec<Value> {
+    let mut rules = vec![some_way(version), one_way(), in_place_without_surge()];
+    if version == Version::V1Alpha1 {
+        rules.extend(surging());
+    }
+    rules
+}
+
+/// What is filled in where neither number is given is 1 and 0; beside the other an absent one is 0. For Surging see [`surging`].
 fn some_way(version: Version) -> Value {
     let given = |field: &str| format!("has(self.rollingUpdate.{field})");
     let surging = match version {
@@ -117,6 +126,29 @@ fn some_way(version: Version) -> Value {
     let message =
         "is 0 or absent and maxSurge is, too, which leaves no way to update a pod: set one of them to at least 1";
     reported_at(".rollingUpdate.maxUnavailable", json!({"rule": valid, "message": message}))
+}
+
+/// Surging fills in maxSurge 1 and maxUnavailable 0, each where it is absent, whatever the other is.
+fn surging() -> [Value; 2] {
+    let valid =
+        |ok: &str| format!("!has(self.rollingUpdate) || self.rollingUpdate.rollingUpdateType != 'Surging' || {ok}");
+    let message = |field: &str, problem: &str| format!("'is \"%s\", {problem}'.format([self.rollingUpdate.{field}])");
+    let unavailable = rule(
+        valid(&format!("!{}", is_positive("maxUnavailable"))),
+        message(
+            "maxUnavailable",
+            "but with rollingUpdateType Surging no old pod goes before the new one is there: set it to 0 or remove it, or set \
+             rollingUpdateType to Standard",
+        ),
+    );
+    let surge = rule(
+        valid(&format!("!has(self.rollingUpdate.maxSurge) || !{}", is_zero("self.rollingUpdate.maxSurge"))),
+        message(
+            "maxSurge",
+            "which with rollingUpdateType Surging leaves no way to update a pod: set it to at least 1 or remove it",
+        ),
+    );
+    [reported_at(".rollingUpdate.maxUnavailable", unavailable), reported_at(".rollingUpdate.maxSurge", surge)]
 }
 
 /// Nobody would wait for it. preNormal, which is not heeded either, is taken as OpenKruise takes it: the chart's policy warns.

@@ -33,9 +33,7 @@ pub(super) struct Turns<'a> {
     asked: usize,
     /// Nodes that may get a second pod now.
     pub(super) surge: usize,
-    /// Does a node that is left out keep its revision when its pod is made anew?
-    pub(super) holds_revision: bool,
-    /// What it gets then, where that is not the update revision.
+    /// What a node that is left out gets when its pod is made anew, where that is not the update revision.
     pub(super) held: Option<Held>,
     /// How many broken pods the limits do not count for.
     pub(super) repair: Repair,
@@ -80,7 +78,6 @@ impl<'a> Turns<'a> {
             budget: settings.max_unavailable.saturating_sub(unavailable),
             asked: settings.max_unavailable.max(1).saturating_sub(unavailable),
             surge: settings.max_surge.saturating_sub(surging),
-            holds_revision,
             held,
             repair: Repair::new(of_wanted().filter(is_old_and_broken).count(), fails),
             now,

@@ -67,7 +67,8 @@ fn without_pod<'a>(
 ) -> Vec<&'a str> {
     let is_empty = |place: &Place<'_>| place.pods.is_empty();
     let mut nodes: Vec<_> = places.wanted().filter(|(_, place)| is_empty(place)).map(|(name, _)| name).collect();
-    if settings.is_partitioned && !turns.holds_revision {
+    // Where nodes that are left out get another revision, the partition needs no node without a pod.
+    if settings.is_partitioned && turns.held.is_none() {
         let has_new = |place: &Place<'_>| place.active().any(|pod| is_updated(snapshot, revisions, pod));
         let new = places.wanted().filter(|(_, place)| has_new(place)).count();
         let most = places.wanted().count().saturating_sub(new).saturating_sub(settings.partition);

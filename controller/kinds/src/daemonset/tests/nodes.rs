@@ -1,6 +1,6 @@
 //! Which nodes have a pod, whatever becomes of them.
 
-use berth_api::names::annotation::DAEMONSET_IGNORE_UNSCHEDULABLE;
+use berth_api::names::annotation::{DAEMONSET_HOLD_REVISION, DAEMONSET_IGNORE_UNSCHEDULABLE};
 use serde_json::json;
 
 use super::super::simulation::World;
@@ -166,13 +166,31 @@ fn pods_are_created_and_deleted_a_burst_at_a_time() {
 #[test]
 fn partitioned_scaling_creates_by_name_as_far_as_the_partition_lets_it() {
     let partition = |nodes: i32| json!({"updateStrategy": {"rollingUpdate": {"partition": nodes}}});
-    let mut world = World::new(4, json!({"scaleStrategy": {"partitionedScaling": true}}));
-    world.merge(&partition(3));
-    world.settle();
-    assert_eq!(world.images(), ["n0 0", "n1", "n2", "n3"]);
-    world.merge(&partition(1));
-    world.settle();
-    assert_eq!(world.images(), ["n0 0", "n1 0", "n2 0", "n3"]);
+    for holds in ["false", "true"] {
+        let mut world = World::new(4, json!({"scaleStrategy": {"partitionedScaling": true}}));
+        world.annotate(DAEMONSET_HOLD_REVISION, holds);
+        world.merge(&partition(3));
+        world.settle();
+        assert_eq!(world.images(), ["n0 0", "n1", "n2", "n3"], "holds: {holds}");
+        world.merge(&partition(1));
+        world.settle();
+        assert_eq!(world.images(), ["n0 0", "n1 0", "n2 0", "n3"], "holds: {holds}");
+    }
+}
+
+#[test]
+fn partitioned_scaling_keeps_no_node_empty_that_gets_the_revision_of_before() {
+    for (holds, expected) in [("false", "n0"), ("true", "n0 0")] {
+        let fields = json!({"partition": 2});
+        let mut world = World::settled(3, json!({"updateStrategy": {"rollingUpdate": fields}}));
+        world.annotate(DAEMONSET_HOLD_REVISION, holds);
+        world.merge(&json!({"scaleStrategy": {"partitionedScaling": true}}));
+        world.set_image("log:1");
+        world.settle();
+        world.delete(&world.pod_of("n0"));
+        world.settle();
+        assert_eq!(world.images(), [expected, "n1 0", "n2 1"], "holds: {holds}");
+    }
 }
 
 #[test]

@@ -88,7 +88,7 @@ pub mod annotation {
     /// `inPlaceUpdateStrategy`.
     pub const IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS: &str = "apps.kruise.io/image-predownload-timeout-seconds";
     /// On a v1alpha1 CloneSet: how many pods must be updated and ready before images are pulled ahead. In v1beta1 a
-    /// field of `inPlaceUpdateStrategy`.
+    /// field of `inPlaceUpdateStrategy`. On a StatefulSet or a DaemonSet also a percentage.
     pub const IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS: &str =
         "apps.kruise.io/image-predownload-min-updated-ready-pods";
     /// *Berth.* On a CloneSet: how long a pod's in-place update waits for its node to have the new image, at most, such

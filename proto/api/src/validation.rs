@@ -106,22 +106,29 @@ fn claim_changes(object: &Value, old: &Value) -> Vec<Violation> {
 /// Annotations that mean something, and those of v1alpha1 that a conversion could not turn into fields.
 fn annotations(object: &Value, found: &mut Violations) {
     let annotations = at(object, "metadata.annotations").and_then(Value::as_object);
+    // CloneSets have a field for it, which is a number.
+    let counts_pods = text(object, "kind") == kinds::CLONE_SET.kind;
     for (key, value) in annotations.into_iter().flatten() {
         let value = value.as_str().unwrap_or_default();
         let problem = match key.as_str() {
             INPLACE_UPDATE_WAIT_FOR_IMAGE => wait_for_image(value).err(),
             PREPULL_ON_JOIN => prepull_on_join(value).err(),
-            IMAGE_PREDOWNLOAD_PARALLELISM => (!is_number(value.strip_suffix('%').unwrap_or(value)))
-                .then_some("is neither a number from 0 nor a percentage such as 25%: correct or remove it"),
-            IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS | IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS => {
-                (!is_number(value)).then_some("is no number from 0: correct or remove it")
+            IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS if counts_pods => no_number(value),
+            IMAGE_PREDOWNLOAD_PARALLELISM | IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS => {
+                (!is_number(value.strip_suffix('%').unwrap_or(value)))
+                    .then_some("is neither a number from 0 nor a percentage such as 25%: correct or remove it")
             }
+            IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS => no_number(value),
             _ => None,
         };
         if let Some(problem) = problem {
             found.add(&format!("metadata.annotations[{key}]"), value, problem);
         }
     }
+}
+
+fn no_number(text: &str) -> Option<&'static str> {
+    (!is_number(text)).then_some("is no number from 0: correct or remove it")
 }
 
 fn is_number(text: &str) -> bool {

@@ -100,7 +100,7 @@ impl Settings {
             replicas: desired,
             partition: self.partition,
             max_unavailable: self.max_unavailable.max(self.max_surge),
-            min_updated_ready: usize::try_from(annotated.min_updated_ready.unwrap_or(0)).unwrap_or(0),
+            min_updated_ready: annotated.min_updated_ready(desired),
             parallelism: annotated.parallelism.as_ref(),
             timeout_seconds: annotated.timeout_seconds,
         }
@@ -118,7 +118,23 @@ fn limits(in_place: bool, unavailable: Option<usize>, surge: Option<usize>) -> (
 
 #[cfg(test)]
 mod tests {
+    use berth_api::names::annotation::IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS;
+    use serde_json::json;
+
+    use super::super::simulation::World;
     use super::*;
+
+    #[test]
+    fn pods_that_are_ready_before_images_are_pulled_ahead_may_be_a_percentage_of_the_nodes() {
+        for (text, expected) in [("2", 2), ("30%", 3)] {
+            let mut world = World::new(0, json!({}));
+            world.annotate(IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS, text);
+            let snapshot = world.snapshot();
+            let settings = settings(&snapshot, &snapshot.set.spec.template.value(), 9).unwrap();
+            let annotated = Annotated::of(&snapshot.set.metadata);
+            assert_eq!(settings.knobs(&snapshot, 9, &annotated).min_updated_ready, expected, "{text}");
+        }
+    }
 
     #[test]
     fn exactly_one_of_the_two_limits_is_above_zero() {

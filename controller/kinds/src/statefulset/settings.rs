@@ -152,11 +152,12 @@ impl Settings {
         let annotated = Annotated::of(&snapshot.set.metadata);
         let parallelism = in_place.and_then(|in_place| in_place.image_pre_download_parallelism.clone());
         let min_ready = in_place.and_then(|in_place| in_place.image_pre_download_min_updated_ready_pods);
+        let annotated_ready = annotated.min_updated_ready(self.ordinals.len());
         let timeout = in_place.and_then(|in_place| in_place.image_pre_download_timeout_seconds);
         Ahead {
             enabled: snapshot.gates.has(Gate::PreDownloadImageForInPlaceUpdate),
             is_rolling: rolling.is_some() && !self.on_delete,
-            min_updated_ready: usize::try_from(min_ready.or(annotated.min_updated_ready).unwrap_or(0)).unwrap_or(0),
+            min_updated_ready: min_ready.map_or(annotated_ready, |number| usize::try_from(number).unwrap_or(0)),
             parallelism: parallelism.or(annotated.parallelism),
             timeout_seconds: timeout.or(annotated.timeout_seconds),
         }

@@ -6,6 +6,8 @@ use berth_api::names::annotation::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use crate::intstr::{self, Round};
+
 /// What annotations ask for. What cannot be read asks for nothing.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Annotated {
@@ -14,19 +16,51 @@ pub struct Annotated {
     /// Seconds after which a pull has failed on a node.
     pub timeout_seconds: Option<i32>,
     /// Pods of the new revision that are to be ready first.
-    pub min_updated_ready: Option<i32>,
+    pub min_updated_ready: Option<IntOrString>,
 }
 
 impl Annotated {
     /// Those of an object.
     pub fn of(metadata: &ObjectMeta) -> Self {
         let annotation = |key: &str| metadata.annotations.as_ref()?.get(key).map(String::as_str);
-        let number = |key: &str| annotation(key).and_then(|text| text.parse().ok());
         let written = |text: &str| text.parse().map_or_else(|_| IntOrString::String(text.to_owned()), IntOrString::Int);
         Self {
             parallelism: annotation(IMAGE_PREDOWNLOAD_PARALLELISM).map(written),
-            timeout_seconds: number(IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS),
-            min_updated_ready: number(IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS),
+            timeout_seconds: annotation(IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS).and_then(|text| text.parse().ok()),
+            min_updated_ready: annotation(IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS).map(written),
+        }
+    }
+
+    /// Pods of the new revision that are to be ready first, of so many that are wanted.
+    pub fn min_updated_ready(&self, wanted: usize) -> usize {
+        let resolved = self.min_updated_ready.as_ref().map(|value| intstr::resolve(value, wanted, Round::Up));
+        resolved.and_then(Result::ok).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn pods_that_are_to_be_ready_first_are_a_number_or_a_percentage_rounded_up() {
+        for (text, wanted, expected) in [
+            (None, 5, 0),
+            (Some("3"), 5, 3),
+            (Some("30%"), 5, 2),
+            (Some("100%"), 5, 5),
+            (Some("0%"), 5, 0),
+            (Some("50%"), 0, 0),
+            (Some("-2"), 5, 0),
+            (Some("abc"), 5, 0),
+            (Some("abc%"), 5, 0),
+        ] {
+            let key = IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS.to_owned();
+            let annotations: BTreeMap<_, _> = text.map(|text| (key, text.to_owned())).into_iter().collect();
+            let metadata = ObjectMeta { annotations: Some(annotations), ..ObjectMeta::default() };
+            assert_eq!(Annotated::of(&metadata).min_updated_ready(wanted), expected, "{text:?} of {wanted}");
         }
     }
 }

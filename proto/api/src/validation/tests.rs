@@ -133,6 +133,22 @@ fn every_fault_names_its_field() {
 }
 
 #[test]
+fn pods_that_are_to_be_ready_before_a_pull_are_a_percentage_where_no_field_takes_a_number_alone() {
+    let key = "apps.kruise.io/image-predownload-min-updated-ready-pods";
+    let takes = |kind: &str, value: &str| {
+        let object = json!({"kind": kind, "metadata": {"annotations": {key: value}}});
+        !fields(object).contains(&format!("metadata.annotations[{key}]"))
+    };
+    for (kind, percentage) in [("DaemonSet", true), ("StatefulSet", true), ("CloneSet", false)] {
+        assert!(takes(kind, "0") && takes(kind, "3"), "{kind}");
+        assert_eq!(takes(kind, "30%"), percentage, "{kind}");
+        for bad in ["-1", "x", "x%", "%", ""] {
+            assert!(!takes(kind, bad), "{kind} takes {bad:?}");
+        }
+    }
+}
+
+#[test]
 fn an_object_may_keep_its_faults() {
     let of = |value: &str| json!({"kind": "CloneSet", "spec": {"selector": {"matchLabels": {"a": value}}}});
     assert_eq!(new_violations(&of("a b"), Some(&of("a b"))), []);

@@ -40,7 +40,7 @@ impl CustomResource for CloneSet {
 
 impl Read for Watched<CloneSet> {
     fn store() -> Arc<Store<Self>> {
-        Store::new(&[overlapping::BY_NAMESPACE, PREPULLED_CLONE_SETS])
+        Store::new(&[overlapping::by_namespace(), PREPULLED_CLONE_SETS])
     }
 }
 

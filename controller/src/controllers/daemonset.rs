@@ -23,6 +23,7 @@ use crate::acting::{Acting, LARGE};
 use crate::change::{self, each};
 use crate::controllers::Controller;
 use crate::controllers::nodeimage::PREPULLED_DAEMON_SETS;
+use crate::overlapping;
 use crate::paced::{Paced, nothing_is_urgent};
 use crate::podset::{Observed, PodSetReads, wake_owner};
 use crate::reads::{Read, Reader};
@@ -51,7 +52,7 @@ impl CustomResource for DaemonSet {
 
 impl Read for Watched<DaemonSet> {
     fn store() -> Arc<Store<Self>> {
-        Store::new(&[PREPULLED_DAEMON_SETS])
+        Store::new(&[overlapping::by_namespace(), PREPULLED_DAEMON_SETS])
     }
 }
 
@@ -88,6 +89,7 @@ impl Controller for Reads {
         });
         let to = queue.clone();
         self.sets.on_unreadable(move |odd| to.add(Key::new(&odd.namespace, &odd.name)));
+        overlapping::wake(&self.sets, queue);
         self.of_pods.wake(&self.sets, queue);
         let (to, sets) = (queue.clone(), self.sets.clone());
         self.of_pods.pods.on_change(move |change| each(change, |pod| wake_for_name(&to, &sets, &pod.metadata)));
@@ -158,6 +160,7 @@ pub(crate) fn observe(
     Snapshot {
         hooks: hooks(&set.0),
         orphans: Orphans::of(&set.0, orphaned.pods, orphaned.revisions),
+        overlapping: overlapping::older(&reads.sets, set),
         namesakes: namesakes(&set.0, &of_pods.pods.by_index(&pods::BY_DAEMON_SET, set.name())),
         nodes: nodes.iter().map(|node| (node.0.metadata.name.clone(), node.0.clone())).collect(),
         ended: ended.unwrap_or_default(),

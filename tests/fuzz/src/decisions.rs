@@ -206,6 +206,7 @@ pub(crate) fn daemon_set(data: &[u8]) {
         node_images: world.node_images(),
         jobs: world.jobs(),
         unreadable: Vec::new(),
+        overlapping: world.overlapping.clone(),
         nodes: world.nodes(),
         ended: ended.collect(),
         phases: Phases::default(),

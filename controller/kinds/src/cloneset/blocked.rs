@@ -3,20 +3,22 @@
 use berth_api::names::condition;
 use berth_api::v1beta1::cloneset::{CloneSetCondition, CloneSetStatus};
 use berth_workload::plan::{Outcome, Plan};
+use berth_workload::podset::overlap;
 use berth_workload::prepull;
 use berth_workload::stuck::{self, Cause, Grade};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
+use super::Snapshot;
 use super::settings::beside_template;
-use super::{Snapshot, overlap};
 
 /// Brings the condition among those of `new` up to date.
 pub(super) fn set(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, new: &mut CloneSetStatus, now: Timestamp) {
     let scene = snapshot.scene();
     let mut causes = stuck::of_writes(&scene, plan, outcome, now);
-    let hazard = overlap::message(snapshot).map(|message| Cause::new(Grade::Hazard, overlap::REASON, message, now));
+    let hazard = overlap::message(&scene.workload, &snapshot.overlapping);
+    let hazard = hazard.map(|message| Cause::new(Grade::Hazard, overlap::REASON, message, now));
     let no_budget = no_budget(snapshot, new).map(|message| Cause::new(Grade::Refused, "NoBudget", message, now));
     causes.extend(hazard.into_iter().chain(no_budget));
     causes.extend(prepull::unserved(&scene.workload, snapshot.gates, now));

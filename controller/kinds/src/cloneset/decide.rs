@@ -9,7 +9,7 @@ use berth_workload::plan::{Action, Body, Event, Plan, Stage, Step};
 use berth_workload::pod::{Pod, availability, order};
 use berth_workload::podset::history::{self, Revisions};
 use berth_workload::podset::new_pod::new_pod;
-use berth_workload::podset::{Uids, hooks, release, unreadable, update};
+use berth_workload::podset::{Uids, hooks, overlap, release, unreadable, update};
 use berth_workload::revision::Revision;
 use berth_workload::rollout::{self, Held, Numbers, repair};
 use berth_workload::{launch, predownload, stuck};
@@ -17,7 +17,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::settings::{Settings, settings};
-use super::{Snapshot, adopt, choose, claim_hash, claims, overlap, pods_to_delete, progress};
+use super::{Snapshot, adopt, choose, claim_hash, claims, pods_to_delete, progress};
 
 /// Pods that one plan creates at most. The objects of new pods are the largest part of a plan by far, and what is changed
 /// in the meantime (fewer pods, another image) is heeded all the sooner.
@@ -41,7 +41,7 @@ fn fill(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
     progress::look_again(&snapshot.set, plan, now);
     let scene = snapshot.scene();
     stuck::watch(&scene, plan, now);
-    overlap::tell(snapshot, plan);
+    overlap::tell(&scene.workload, &snapshot.overlapping, plan);
     if let Some(refusal) = unreadable::refusal(&scene) {
         bring_to_end(&snapshot.readable(), plan, now);
         return scene.refuse(plan, refusal);

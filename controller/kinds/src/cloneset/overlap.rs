@@ -1,54 +1,15 @@
 //! CloneSets of one namespace whose selectors overlap.
-//!
-//! Pods stay with their owner, so nothing breaks at once; but whoever counts pods by the selector, like a
-//! HorizontalPodAutoscaler or a Service, counts both. The one that came later says so.
 
-use berth_api::names::condition;
 use berth_api::v1beta1::cloneset::CloneSet;
-use berth_workload::plan::{Event, Plan};
-use berth_workload::selector::Selector;
+use berth_workload::podset::overlap;
+use berth_workload::revision::PodLabels;
 
-use super::Snapshot;
+use super::workload;
 
-/// The condition's and the event's reason.
-pub(super) const REASON: &str = "OverlappingSelector";
-
-/// Does the selector of one select the pods that the other makes? Selectors that are refused select nothing.
+/// Does the selector of one select the pods that the other makes?
 pub fn overlap(one: &CloneSet, other: &CloneSet) -> bool {
-    let selects = |one: &CloneSet, other: &CloneSet| {
-        let template = &other.spec.template;
-        // Most CloneSets differ in a label, and that is seen without reading the whole selector.
-        let mut wanted = one.spec.selector.match_labels.iter().flatten();
-        wanted.all(|(key, value)| template.label(key) == Some(value))
-            && Selector::new(&one.spec.selector).is_ok_and(|s| !s.is_empty() && s.matches(|key| template.label(key)))
-    };
-    one.metadata.uid != other.metadata.uid && (selects(one, other) || selects(other, one))
-}
-
-/// The sentence for the condition and the event; nothing where no other overlaps.
-pub(super) fn message(snapshot: &Snapshot) -> Option<String> {
-    let others = &snapshot.overlapping;
-    if others.is_empty() {
-        return None;
-    }
-    let selector = Selector::new(&snapshot.set.spec.selector).map(|s| s.to_string()).unwrap_or_default();
-    Some(format!(
-        "{}: spec.selector: \"{selector}\" overlaps with that of CloneSet {}; each keeps the pods that it made, \
-         but who selects pods by these labels gets both: give their templates and selectors different labels",
-        snapshot.scene().workload,
-        others.join(", ")
-    ))
-}
-
-/// An event, once.
-pub(super) fn tell(snapshot: &Snapshot, plan: &mut Plan) {
-    let Some(message) = message(snapshot) else { return };
-    let conditions = snapshot.set.status.iter().flat_map(|status| &status.conditions);
-    // While something graver is told in the condition, this is not news that anybody can act on first.
-    let told = conditions.into_iter().any(|c| c.type_ == condition::BLOCKED);
-    if !told {
-        plan.events.push(Event { warning: true, reason: REASON, message });
-    }
+    let of = |set| workload(set, PodLabels::default());
+    overlap::overlap(&of(one), &of(other))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use berth_api::v1beta1::daemonset::{DaemonSetCondition, DaemonSetStatus};
 use berth_workload::node::placement::Fit;
 use berth_workload::plan::{Outcome, Plan};
 use berth_workload::pod::Pod;
-use berth_workload::podset::Uids;
+use berth_workload::podset::{Uids, overlap};
 use berth_workload::prepull;
 use berth_workload::stuck::{self, Cause, Grade};
 use jiff::{SignedDuration, Timestamp};
@@ -39,6 +39,8 @@ pub(super) fn set(
 ) {
     let scene = snapshot.scene();
     let mut causes = stuck::of_writes(&scene, plan, outcome, now);
+    let hazard = overlap::message(&scene.workload, &snapshot.overlapping);
+    causes.extend(hazard.map(|message| Cause::new(Grade::Hazard, overlap::REASON, message, now)));
     causes.extend(not_ready(snapshot, places, plan, now));
     causes.extend(host_ports(snapshot, places, plan, now));
     causes.extend(failing(snapshot, places, now));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use berth_workload::plan::{Plan, Stage, Step};
 use berth_workload::pod::Pod;
 use berth_workload::podset::history::{self, Revisions};
-use berth_workload::podset::{Uids, hooks, release, unreadable, update};
+use berth_workload::podset::{Uids, hooks, overlap, release, unreadable, update};
 use berth_workload::predownload::Annotated;
 use berth_workload::{launch, predownload, stuck};
 use jiff::{SignedDuration, Timestamp};
@@ -31,6 +31,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
 fn fill(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
     let scene = snapshot.scene();
     stuck::watch(&scene, plan, now);
+    overlap::tell(&scene.workload, &snapshot.overlapping, plan);
     if let Some(refusal) = unreadable::refusal(&scene) {
         bring_to_end(&snapshot.readable(), plan, now);
         return scene.refuse(plan, refusal);

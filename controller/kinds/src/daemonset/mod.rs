@@ -32,6 +32,7 @@ use berth_workload::node::Node;
 use berth_workload::node::image::NodeImage;
 use berth_workload::pod::Pod;
 use berth_workload::pod::gates::{KRUISE_POD_READY, OF_NEW_PODS};
+use berth_workload::podset::overlap;
 use berth_workload::podset::{Blocked, Phases, Scene, Unreadable, Workload};
 use berth_workload::resource::DAEMON_SETS;
 use berth_workload::revision::{PodLabels, Revision};
@@ -67,6 +68,8 @@ pub struct Snapshot {
     /// Its pods and revisions that exist and cannot be read. The pods among them are in `pods`, too, as they were last read, if
     /// they ever were.
     pub unreadable: Vec<Unreadable>,
+    /// Names of the older DaemonSets of its namespace with which it overlaps ([`overlap()`]), sorted.
+    pub overlapping: Vec<String>,
     /// All nodes by name.
     pub nodes: BTreeMap<Box<str>, Arc<Node>>,
     /// By node name: pods that ended there again and again.
@@ -113,6 +116,11 @@ impl Snapshot {
     fn annotation(&self, key: &str) -> Option<&str> {
         self.set.metadata.annotations.as_ref()?.get(key).map(String::as_str)
     }
+}
+
+/// Does the selector of one select the pods that the other makes?
+pub fn overlap(one: &DaemonSet, other: &DaemonSet) -> bool {
+    overlap::overlap(&workload(one), &workload(other))
 }
 
 /// The hooks of a DaemonSet: it knows preDelete alone.

@@ -158,6 +158,7 @@ impl World {
             node_images: self.node_images(),
             jobs: Some(Vec::new()),
             unreadable: Vec::new(),
+            overlapping: Vec::new(),
             nodes: self.nodes.iter().map(node).collect(),
             ended: self.ended.clone(),
             phases: Phases::default(),

@@ -11,6 +11,7 @@ pub mod history;
 pub mod hooks;
 pub mod ids;
 pub mod new_pod;
+pub mod overlap;
 mod phases;
 pub mod release;
 pub(crate) mod scene;

@@ -1,9 +1,12 @@
 //! What holds a DaemonSet back, in the words that people read.
 
-use berth_workload::plan::Plan;
+use std::sync::Arc;
+
+use berth_workload::plan::{Outcome, Plan};
 use serde_json::{Value, json};
 
 use super::super::simulation::{World, template};
+use super::super::{decide, status};
 
 fn blocked(world: &World) -> Option<(String, String)> {
     let mut conditions = world.status().conditions.into_iter();
@@ -146,4 +149,19 @@ fn a_port_of_the_host_is_told_of_where_a_surge_would_need_it_twice() {
     world.delete(&world.pod_of("n0"));
     world.step();
     assert_eq!(blocked(&world), None, "nothing is updated");
+}
+
+#[test]
+fn a_set_whose_selector_overlaps_with_that_of_an_older_one_says_so_and_tells_it_once() {
+    let world = World::settled(1, json!({}));
+    let mut snapshot = world.snapshot();
+    snapshot.overlapping = vec!["other".to_owned()];
+    let plan = decide(&snapshot, world.now());
+    assert_eq!(plan.events.iter().map(|event| event.reason).collect::<Vec<_>>(), ["OverlappingSelector"]);
+    let status = status(&snapshot, &plan, &Outcome::default(), world.now()).unwrap();
+    let told = &status.conditions[0];
+    assert_eq!(told.reason, "OverlappingSelector");
+    assert!(told.message.contains("\"app=log\" overlaps with that of DaemonSet other"), "{}", told.message);
+    Arc::make_mut(&mut snapshot.set).status = Some(status);
+    assert_eq!(decide(&snapshot, world.now()).events, []);
 }

@@ -137,6 +137,7 @@ mod tests {
                 labels: crate::revision::PodLabels::default(),
                 gates: &[],
                 meets_by_meaning: false,
+                tells_replacements: false,
                 current_revision: "",
                 collisions: 0,
                 blocked: None,

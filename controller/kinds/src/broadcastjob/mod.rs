@@ -101,6 +101,7 @@ fn workload(job: &BroadcastJob) -> Workload<'_> {
         labels: PodLabels::default(),
         gates: &[],
         meets_by_meaning: false,
+        tells_replacements: false,
         current_revision: "",
         collisions: 0,
         blocked: blocked.map(|blocked| Blocked { reason: &blocked.reason, message: &blocked.message }),

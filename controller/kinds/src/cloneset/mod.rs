@@ -146,6 +146,7 @@ fn workload(set: &CloneSet, labels: PodLabels) -> Workload<'_> {
         gates: &OF_NEW_PODS,
         // OpenKruise compares bytes, and has to find the one of the template that is stored.
         meets_by_meaning: false,
+        tells_replacements: true,
         current_revision: status.map_or("", |status| &status.current_revision),
         collisions: status.and_then(|status| status.collision_count).unwrap_or(0),
         blocked: blocked.map(|blocked| Blocked { reason: &blocked.reason, message: &blocked.message }),

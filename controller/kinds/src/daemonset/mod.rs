@@ -153,6 +153,7 @@ fn workload(set: &DaemonSet) -> Workload<'_> {
         gates: if is_in_place(set) { &OF_NEW_PODS } else { &[KRUISE_POD_READY] },
         // Kubernetes stores a template with its defaults: so its revisions are found, and its pods stay theirs.
         meets_by_meaning: true,
+        tells_replacements: false,
         current_revision: "",
         collisions: status.and_then(|status| status.collision_count).unwrap_or(0),
         blocked: blocked.map(|blocked| Blocked { reason: &blocked.reason, message: &blocked.message }),

@@ -78,6 +78,8 @@ pub struct Workload<'a> {
     pub gates: &'static [&'static str],
     /// A template is also that of a revision that means the same and spells out more: so that no pod has another label for it.
     pub meets_by_meaning: bool,
+    /// The event of a pod that goes for a new one in a rollout says so; else it is that of any deletion.
+    pub tells_replacements: bool,
     /// Its status names this revision as that from which a rollout goes.
     pub current_revision: &'a str,
     /// How often the name of a new revision was another object's.

@@ -255,11 +255,13 @@ fn replace(scene: &Scene<'_>, pod: &Pod, target: &Revision, reason: &str, now: T
         return hooks::hold_deletion(scene, pod, &reason, true, now);
     }
     let mut step = delete(scene, pod, &reason);
-    step.done = Some(Event {
-        warning: false,
-        reason: "SuccessfulUpdatePodReCreate",
-        message: format!("deleted pod {} for update(revision {revision})", pod.metadata.name),
-    });
+    if scene.workload.tells_replacements {
+        step.done = Some(Event {
+            warning: false,
+            reason: "SuccessfulUpdatePodReCreate",
+            message: format!("deleted pod {} for update(revision {revision})", pod.metadata.name),
+        });
+    }
     Some(step)
 }
 

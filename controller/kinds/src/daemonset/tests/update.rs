@@ -40,6 +40,17 @@ fn standard_replaces_pods_one_by_one_from_the_last_node() {
 }
 
 #[test]
+fn a_pod_that_goes_for_a_new_one_is_told_of_as_any_deletion() {
+    let mut world = World::settled(1, json!({}));
+    world.set_image("log:1");
+    world.step();
+    let plan = world.step();
+    let told: Vec<_> =
+        plan.stages.iter().flat_map(|stage| &stage.steps).filter_map(|step| step.done.as_ref()).collect();
+    assert_eq!(told.iter().map(|event| event.reason).collect::<Vec<_>>(), ["SuccessfulDelete"]);
+}
+
+#[test]
 fn in_place_keeps_the_pods_and_replaces_what_has_no_gate() {
     let mut world = World::settled(3, rolling(json!({"rollingUpdateType": "InPlaceIfPossible"})));
     let before: Vec<_> = world.pods.keys().cloned().collect();

@@ -103,6 +103,11 @@ impl CustomWorkloads {
         self.configuration.all().first()?.0.data.get(key).cloned()
     }
 
+    /// Is it known what the ConfigMap says, or that there is none?
+    pub(crate) fn is_known(&self) -> bool {
+        self.configuration.is_synced()
+    }
+
     /// Told of each workload that changes, and with `None` when kinds come or go.
     pub(crate) fn on_change(&self, hook: impl Fn(Option<&Key>) + Send + Sync + 'static) {
         self.hooks.write().unwrap_or_else(PoisonError::into_inner).push(Box::new(hook));

@@ -323,7 +323,8 @@ impl Injection {
             Some(known) => Some(self.history(stores, &known)),
             None => stores.revisions.is_synced().then(Vec::new),
         };
-        faults(&set, &others, history.as_deref())
+        let allowed = stores.configuration.is_known().then(|| self.allowed(&set, &set.spec));
+        faults(&set, &others, history.as_deref(), allowed.as_ref())
     }
 
     /// Which annotations SidecarSets may put on pods. What cannot be read allows nothing.

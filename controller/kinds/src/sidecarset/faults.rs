@@ -7,14 +7,21 @@ use berth_api::v1beta1::sidecarset::{PatchPolicy, SidecarContainer, SidecarSet, 
 use berth_workload::revision::Revision;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
+use super::inject::metadata;
 use super::names::BASE;
 use super::wanted::{base_of, pinned};
-use super::{resources, sidecar};
+use super::{allowed, resources, sidecar};
 
-/// Each fault with field, value and remedy. `others` are the SidecarSets that there are, the old form of this one among them, and
-/// `history` is its revisions, where they are known.
-pub fn faults(set: &SidecarSet, others: &[Arc<SidecarSet>], history: Option<&[Arc<Revision>]>) -> Vec<String> {
+/// Each fault with field, value and remedy. `others` are the SidecarSets that there are, the old form of this one among them,
+/// `history` is its revisions, and `allowed` the annotations of pods that it may write, where these are known.
+pub fn faults(
+    set: &SidecarSet,
+    others: &[Arc<SidecarSet>],
+    history: Option<&[Arc<Revision>]>,
+    allowed: Option<&BTreeSet<String>>,
+) -> Vec<String> {
     let mut faults = expressions(&set.spec);
+    faults.extend(annotations(&set.spec, allowed));
     if let (Some(history), Some(asked)) = (history, &set.spec.injection_strategy.revision)
         && let Err(lost) = pinned(asked, history)
     {
@@ -44,6 +51,27 @@ fn expressions(spec: &SidecarSetSpec) -> Vec<String> {
         Some(resources::problems(policy).into_iter().map(move |(field, problem)| format!("{at}.{field}: {problem}")))
     };
     sidecar::all(spec).filter_map(of).flatten().collect()
+}
+
+/// Annotations that no pod would get.
+fn annotations(spec: &SidecarSetSpec, allowed: Option<&BTreeSet<String>>) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (index, patch) in spec.patch_pod_metadata.iter().enumerate() {
+        for key in patch.annotations.keys() {
+            let why = if metadata::is_ours(key) {
+                "is one by which a pod says which sidecars it has: remove it".to_owned()
+            } else if allowed.is_some_and(|allowed| !allowed.contains(key)) {
+                let key = allowed::KEY;
+                format!(
+                    "is not allowed by ConfigMap kruise-configuration, key {key}: add an expression there, or remove it"
+                )
+            } else {
+                continue;
+            };
+            faults.push(format!("spec.patchPodMetadata[{index}].annotations: Invalid value {key:?}: {why}"));
+        }
+    }
+    faults
 }
 
 /// What both would give a pod, and cannot.
@@ -166,7 +194,7 @@ mod tests {
             ),
             ("annotations that are merged", &writes("MergePatchJson"), &writes("MergePatchJson"), None),
         ] {
-            let found = faults(&set("one", one), &[set("other", other)], None);
+            let found = faults(&set("one", one), &[set("other", other)], None, None);
             match says {
                 Some(says) => assert!(found.len() == 1 && found[0].contains(says), "{what}: {found:?}"),
                 None => assert!(found.is_empty(), "{what}: {found:?}"),
@@ -175,19 +203,42 @@ mod tests {
     }
 
     #[test]
+    fn an_annotation_that_no_pod_would_get_is_a_fault_where_it_is_known() {
+        let key =
+            |key: &str| json!({"/spec/patchPodMetadata": [{"annotations": {"ok": "1"}}, {"annotations": {key: "1"}}]});
+        let not_allowed = "is not allowed by ConfigMap kruise-configuration, key SidecarSet_PatchPodMetadata_WhiteList: add an \
+                           expression there, or remove it";
+        let ours = "is one by which a pod says which sidecars it has: remove it";
+        let both = ["ok", "example.org/a", "kruise.io/sidecarset-hash"];
+        for (what, of, allowed, says) in [
+            ("not allowed", "example.org/a", Some(&["ok"][..]), Some(not_allowed)),
+            ("allowed", "example.org/a", Some(&both[..]), None),
+            ("nobody knows", "example.org/a", None, None),
+            ("ours, though it is allowed", "kruise.io/sidecarset-hash", Some(&both[..]), Some(ours)),
+            ("ours, and nobody knows", "version.sidecarset.kruise.io/mesh-1", None, Some(ours)),
+        ] {
+            let allowed = allowed.map(|keys| keys.iter().map(|key| (*key).to_owned()).collect());
+            let found = faults(&set("one", &key(of)), &[], None, allowed.as_ref());
+            let field = "spec.patchPodMetadata[1].annotations";
+            let expected: Vec<_> = says.iter().map(|says| format!("{field}: Invalid value {of:?}: {says}")).collect();
+            assert_eq!(found, expected, "{what}");
+        }
+    }
+
+    #[test]
     fn a_base_a_revision_and_expressions_are_looked_at() {
         let canary = json!({"/metadata/annotations": {CANARY: "true", BASE: "base"}, "/spec/containers": [{"name": "base", "image": "a"}]});
-        assert!(faults(&set("one", &canary), &[], None)[0].contains("there is no SidecarSet base"));
+        assert!(faults(&set("one", &canary), &[], None, None)[0].contains("there is no SidecarSet base"));
         assert!(
-            faults(&set("one", &canary), &[set("base", &json!({}))], None).is_empty(),
+            faults(&set("one", &canary), &[set("base", &json!({}))], None, None).is_empty(),
             "its base may have the same"
         );
         let pinned = json!({"/spec/injectionStrategy": {"revision": {"revisionName": "one-1"}}});
-        assert!(faults(&set("one", &pinned), &[], Some(&[]))[0].contains("one-1"));
-        assert!(faults(&set("one", &pinned), &[], None).is_empty(), "nobody knows");
+        assert!(faults(&set("one", &pinned), &[], Some(&[]), None)[0].contains("one-1"));
+        assert!(faults(&set("one", &pinned), &[], None, None).is_empty(), "nobody knows");
         let policy = json!({"targetContainersMode": "sum", "resourcesExpr": {"limits": {"cpu": "cpu*cpu"}}});
         let squared = json!({"/spec/containers": [{"name": "a", "image": "a", "resourcesPolicy": policy}]});
-        let found = faults(&set("one", &squared), &[], None);
+        let found = faults(&set("one", &squared), &[], None, None);
         assert!(found[0].starts_with("spec.containers[a].resourcesPolicy.resourcesExpr.limits.cpu: "), "{found:?}");
     }
 

@@ -12,7 +12,7 @@ use super::{Matched, Settings};
 const OURS: [&str; 3] = [PREFIX, VERSION_PREFIX, VERSION_ALT_PREFIX];
 
 /// Puts the annotations on a pod. Those that are not allowed are left out, with a warning: they were allowed when the
-/// SidecarSet was admitted.
+/// SidecarSet was admitted, or nobody knew then.
 ///
 /// # Errors
 /// Texts that are to be merged are no JSON.

@@ -51,7 +51,17 @@ impl Collector for SidecarSetPods {
 }
 
 fn states(injection: &SidecarSetInjection) -> [(&'static str, i32); 7] {
-    let SidecarSetInjection { selected, injected, missed, older, refused, drifted, not_upgradable } = *injection;
+    let SidecarSetInjection {
+        selected,
+        injected,
+        missed,
+        older,
+        refused,
+        drifted,
+        not_upgradable,
+        selector_hash: _,
+        since: _,
+    } = *injection;
     [
         ("selected", selected),
         ("injected", injected),

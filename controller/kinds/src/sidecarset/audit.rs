@@ -3,6 +3,9 @@
 use std::sync::Arc;
 
 use berth_workload::pod::Pod;
+use berth_workload::revision;
+use jiff::Timestamp;
+use serde_json::json;
 
 use super::pods::Member;
 use super::{Snapshot, on_pod, refused};
@@ -10,11 +13,11 @@ use super::{Snapshot, on_pod, refused};
 /// What a pod lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lack {
-    /// The containers, though it was created while the SidecarSet was there: nobody was asked, or nobody answered.
+    /// The containers, though it was created while the selectors were in force: nobody was asked, or nobody answered.
     Missed,
     /// The containers, for they were refused when it was created.
     Refused,
-    /// The containers, for it is older than the SidecarSet.
+    /// The containers, for it is older than the SidecarSet, or than its selectors as they are.
     Older,
     /// The latest containers, which no update in place can bring.
     NotUpgradable,
@@ -26,7 +29,7 @@ impl Lack {
         match self {
             Self::Missed => "was created while the SidecarSet selected it, and has none of its containers",
             Self::Refused => "was refused the containers of the SidecarSet when it was created, and has none of them",
-            Self::Older => "is older than the SidecarSet, and has none of its containers",
+            Self::Older => "is older than the SidecarSet or its selectors, and has none of its containers",
             Self::NotUpgradable => {
                 "differs from the SidecarSet in more than images, which no update in place can change"
             }
@@ -34,12 +37,30 @@ impl Lack {
     }
 }
 
-/// The pods that lack something.
-pub(super) fn lacking<'a>(snapshot: &'a Snapshot, members: &[Member<'a>]) -> Vec<(&'a Arc<Pod>, Lack)> {
+/// By what it is told whether a status speaks of the selectors as they are.
+pub(super) fn selector_hash(snapshot: &Snapshot) -> String {
+    let spec = &snapshot.set.spec;
+    revision::hash(&json!([spec.selector, spec.namespace_selector]), 0)
+}
+
+/// Since when the selectors are in force: the status says it of those that it speaks of. Of others it is now, so that no pod counts as
+/// missed that nobody could have asked about; pods tell their age in whole seconds, and so does this, rounded up.
+pub(super) fn in_force_since(snapshot: &Snapshot, now: Timestamp) -> Option<Timestamp> {
     let made = snapshot.set.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    let said = snapshot.set.status.as_ref().and_then(|status| status.injection.as_ref());
+    match said.filter(|said| !said.selector_hash.is_empty()) {
+        None => made,
+        Some(said) if said.selector_hash == selector_hash(snapshot) => made.max(said.since.as_ref().map(|time| time.0)),
+        Some(_) => made.max(Timestamp::from_second(now.as_second().saturating_add(1)).ok()),
+    }
+}
+
+/// The pods that lack something.
+pub(super) fn lacking<'a>(snapshot: &'a Snapshot, members: &[Member<'a>], now: Timestamp) -> Vec<(&'a Arc<Pod>, Lack)> {
+    let since = in_force_since(snapshot, now);
     let without = snapshot.pods.iter().filter(|pod| pod.is_active() && !on_pod::is_injected(pod, snapshot.name()));
     let without = without.map(|pod| {
-        let lack = if pod.metadata.creation_timestamp < made {
+        let lack = if pod.metadata.creation_timestamp < since {
             Lack::Older
         } else if refused::reason(pod, snapshot.name()).is_some() {
             Lack::Refused

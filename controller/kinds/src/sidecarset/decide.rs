@@ -59,7 +59,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     ahead::plan(snapshot, &history.latest, &settings, &members, &mut plan);
     let turn = repair::turn(snapshot, &members, (&settings, chosen.unavailable), now);
     repair(snapshot, &turn, &mut plan);
-    tell(snapshot, &members, (&settings, &chosen), &mut plan);
+    tell(snapshot, &members, (&settings, &chosen), (&mut plan, now));
     note_upgradable(snapshot, &members, &mut plan, now);
     plan
 }
@@ -270,7 +270,12 @@ fn repair(snapshot: &Snapshot, turn: &Turn<'_>, plan: &mut Plan) {
 }
 
 /// Says what pods wait for, and what they lack.
-fn tell(snapshot: &Snapshot, members: &[Member<'_>], (settings, chosen): (&Settings, &Chosen<'_>), plan: &mut Plan) {
+fn tell(
+    snapshot: &Snapshot,
+    members: &[Member<'_>],
+    (settings, chosen): (&Settings, &Chosen<'_>),
+    (plan, now): (&mut Plan, Timestamp),
+) {
     for (member, why) in &chosen.later {
         plan.waiting.push(waiting(member.pod, why));
     }
@@ -284,7 +289,7 @@ fn tell(snapshot: &Snapshot, members: &[Member<'_>], (settings, chosen): (&Setti
             plan.waiting.push(waiting(member.pod, &blocked::of_container(snapshot, failure)));
         }
     }
-    for (pod, lack) in lacking(snapshot, members) {
+    for (pod, lack) in lacking(snapshot, members, now) {
         plan.waiting.push(waiting(pod, &repair::prospect(snapshot, settings, pod, lack)));
     }
     for (pod, why) in drift::drifted(snapshot) {

@@ -153,7 +153,7 @@ pub(super) fn turn<'a>(
     if scope == Scope::Nobody {
         return Turn::Off;
     }
-    let mut lacking = lacking(snapshot, members);
+    let mut lacking = lacking(snapshot, members, now);
     lacking.retain(|(_, lack)| scope.has(*lack));
     let most = match most(snapshot) {
         Ok(most) => most,

@@ -7,7 +7,7 @@ use berth_workload::podset::history::collisions;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::audit::{Lack, lacking};
+use super::audit::{Lack, in_force_since, lacking, selector_hash};
 use super::choose::{Settings, choose};
 use super::names::{BLOCKED, INJECTION_READY, REPAIRING};
 use super::pods::Member;
@@ -36,7 +36,7 @@ pub fn status(snapshot: &Snapshot, _plan: &Plan, outcome: &Outcome, now: Timesta
         latest_revision: history.latest,
         collision_count: Some(collisions(history.collisions, outcome)),
         conditions,
-        injection: Some(injection(snapshot, &members)),
+        injection: Some(injection(snapshot, &members, now)),
         repair,
     }
 }
@@ -118,10 +118,10 @@ fn replaced(
 }
 
 /// What the pods have that the selectors match.
-fn injection(snapshot: &Snapshot, members: &[Member<'_>]) -> SidecarSetInjection {
+fn injection(snapshot: &Snapshot, members: &[Member<'_>], now: Timestamp) -> SidecarSetInjection {
     let name = snapshot.name();
     let active: Vec<_> = snapshot.pods.iter().filter(|pod| pod.is_active()).collect();
-    let lacking = lacking(snapshot, members);
+    let lacking = lacking(snapshot, members, now);
     let count = |what: Lack| number(lacking.iter().filter(|(_, lack)| *lack == what).count());
     SidecarSetInjection {
         selected: number(active.len()),
@@ -131,6 +131,8 @@ fn injection(snapshot: &Snapshot, members: &[Member<'_>]) -> SidecarSetInjection
         refused: count(Lack::Refused),
         not_upgradable: count(Lack::NotUpgradable),
         drifted: number(drift::drifted(snapshot).len()),
+        selector_hash: selector_hash(snapshot),
+        since: in_force_since(snapshot, now).map(Time),
     }
 }
 

@@ -319,6 +319,68 @@ fn pods_are_counted_by_what_they_have() {
     assert_eq!(status.conditions[0].status, "True");
 }
 
+#[test]
+fn a_pod_is_missed_only_if_it_was_created_while_the_selectors_were_as_they_are() {
+    let now: Timestamp = "2026-01-10T00:00:00.5Z".parse().unwrap();
+    // The SidecarSet is of 2026-01-02.
+    let bare = |name: &str, made: &str| {
+        let mut pod = pod(name, "h2", true);
+        pod["metadata"]["annotations"] = json!({});
+        pod["metadata"]["creationTimestamp"] = json!(made);
+        pod
+    };
+    let pods = [
+        bare("a", "2026-01-01T00:00:00Z"),
+        bare("b", "2026-01-03T00:00:00Z"),
+        bare("c", "2026-01-06T00:00:00Z"),
+        bare("d", "2026-01-10T00:00:00Z"),
+    ];
+    let (selector, other) = (json!({"matchLabels": {"app": "web"}}), json!({"matchLabels": {"app": "db"}}));
+    let of = |selector: &Value, namespaces: &Value, said: Value| {
+        let fields = json!({"/spec/selector": selector, "/spec/namespaceSelector": namespaces});
+        let mut snapshot = snapshot(&fields, &pods);
+        Arc::make_mut(&mut snapshot.set).status = serde_json::from_value(said).unwrap();
+        status(&snapshot, &decide(&snapshot, now), &Outcome::default(), now).injection.unwrap()
+    };
+    let hash = of(&selector, &Value::Null, Value::Null).selector_hash;
+    let said = |hash: &str, since: &str| json!({"injection": {"selectorHash": hash, "since": since}});
+    let before = || said(&hash, "2026-01-05T00:00:00Z");
+    for (what, selector, namespaces, said, missed, since) in [
+        ("no status", &selector, Value::Null, Value::Null, 3, "2026-01-02T00:00:00Z"),
+        (
+            "a status without a hash",
+            &selector,
+            Value::Null,
+            json!({"injection": {"missed": 1}}),
+            3,
+            "2026-01-02T00:00:00Z",
+        ),
+        ("the same selectors", &selector, Value::Null, before(), 2, "2026-01-05T00:00:00Z"),
+        (
+            "a time before the SidecarSet's",
+            &selector,
+            Value::Null,
+            said(&hash, "2025-01-01T00:00:00Z"),
+            3,
+            "2026-01-02T00:00:00Z",
+        ),
+        ("another selector", &other, Value::Null, before(), 0, "2026-01-10T00:00:01Z"),
+        (
+            "another namespaceSelector",
+            &selector,
+            json!({"matchLabels": {"team": "a"}}),
+            before(),
+            0,
+            "2026-01-10T00:00:01Z",
+        ),
+    ] {
+        let injection = of(selector, &namespaces, said);
+        assert_eq!((injection.missed, injection.older), (missed, 4 - missed), "{what}");
+        assert_eq!(injection.since.unwrap().0, since.parse().unwrap(), "{what}");
+        assert_eq!(injection.selector_hash == hash, since < "2026-01-10", "{what}");
+    }
+}
+
 mod properties {
     use proptest::prelude::*;
 

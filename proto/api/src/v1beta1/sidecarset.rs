@@ -382,7 +382,7 @@ pub struct SidecarSetInjection {
     /// Pods that were created while the selectors were in force, and do not have them.
     #[serde(default)]
     pub missed: i32,
-    /// Pods that were created before.
+    /// Pods that were created before the SidecarSet, or before its selectors were as they are.
     #[serde(default)]
     pub older: i32,
     /// Pods that could not get them.
@@ -394,6 +394,12 @@ pub struct SidecarSetInjection {
     /// Pods that differ from the latest containers in more than images.
     #[serde(default)]
     pub not_upgradable: i32,
+    /// Of which selector and namespaceSelector the numbers are.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub selector_hash: String,
+    /// Since when these are in force.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
 }
 
 /// A pod that is replaced, for it lacks the containers. Written before anything is done to it.

@@ -22,6 +22,10 @@ pub(crate) fn status(object: &Value) -> Value {
     for condition in status["conditions"].as_array_mut().into_iter().flatten() {
         (condition["lastTransitionTime"], condition["lastUpdateTime"]) = (Value::Null, Value::Null);
     }
+    // Since when the selectors are in force, and which: they name the namespace of the run.
+    for field in ["since", "selectorHash"] {
+        status["injection"].as_object_mut().and_then(|injection| injection.remove(field));
+    }
     // Said, so that a status of an older spec is no ending.
     status["observedGeneration"] = (status["observedGeneration"] == object["metadata"]["generation"]).into();
     status

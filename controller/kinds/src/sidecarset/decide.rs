@@ -156,7 +156,7 @@ fn finish(snapshot: &Snapshot, members: &[Member<'_>], plan: &mut Plan, now: Tim
 fn update(snapshot: &Snapshot, member: &Member<'_>, latest: &str, now: Timestamp) -> Step {
     let (set, pod) = (&snapshot.set, member.pod);
     let version = set.metadata.resource_version.as_deref().unwrap_or("0");
-    let mut patch = hot::begin(&set.spec, pod, version);
+    let mut patch = hot::begin(&set.spec, pod, version, &member.handed_over);
     // Init containers that end have ended: of their new images the records alone tell.
     for (container, list) in sidecar::lasting(&set.spec).filter(|(container, list)| !sidecar::is_hot(container, *list))
     {

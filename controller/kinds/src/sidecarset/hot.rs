@@ -1,7 +1,7 @@
 //! Hot upgrades: a container is two in a pod, one that works and one with an empty image. An update gives the empty one the new
 //! image; when it works, the old one becomes the empty one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::v1beta1::sidecarset::{SidecarContainer, SidecarSetSpec};
 use berth_workload::plan::PodPatch;
@@ -45,6 +45,10 @@ impl Pair {
         in_pod(pod, &self.working, self.list).map_or("", |container| &*container.image)
     }
 
+    fn other_image<'a>(&self, pod: &'a Pod) -> &'a str {
+        in_pod(pod, &self.empty, self.list).map_or("", |container| &*container.image)
+    }
+
     fn is_in(&self, pod: &Pod) -> bool {
         [&self.working, &self.empty].iter().all(|name| in_pod(pod, name, self.list).is_some())
     }
@@ -76,17 +80,22 @@ pub(super) fn upgrading(spec: &SidecarSetSpec, pod: &Pod) -> Vec<Pair> {
 }
 
 /// What gives the pod's hot-upgraded containers their new images: the empty one of each pair gets it. Where an upgrade is under way
-/// already, the one that is not proven gets it: the other one still works.
-pub(super) fn begin(spec: &SidecarSetSpec, pod: &Pod, version: &str) -> PodPatch {
+/// already, the one that is not proven gets it: the other one still works. Of pairs in `handed_over` the new one serves, so the older
+/// one gets it; but not where that has the image already, for then nothing would start, and nothing could be handed over.
+pub(super) fn begin(spec: &SidecarSetSpec, pod: &Pod, version: &str, handed_over: &BTreeSet<String>) -> PodPatch {
     let mut patch = PodPatch::default();
     let mut working = working(pod);
     for (container, pair) in pairs(spec, pod) {
         let wanted = image(container);
-        let (new, old) =
-            if is_under_way(pod, &pair) { (&pair.working, &pair.empty) } else { (&pair.empty, &pair.working) };
         if pair.working_image(pod) == wanted {
             continue;
         }
+        let older_is_free = handed_over.contains(&pair.name) && pair.other_image(pod) != wanted;
+        let (new, old) = if is_under_way(pod, &pair) && !older_is_free {
+            (&pair.working, &pair.empty)
+        } else {
+            (&pair.empty, &pair.working)
+        };
         images_in(&mut patch, pair.list).insert(new.clone(), wanted.to_owned());
         working.insert(pair.name.clone(), new.clone());
         let of_old = pod.metadata.annotation(&format!("{VERSION_PREFIX}{old}")).unwrap_or("0").to_owned();

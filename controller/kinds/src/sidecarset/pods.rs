@@ -1,6 +1,6 @@
 //! What a decision knows of one pod that has containers of the SidecarSet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::image::{normalised, pins};
@@ -34,6 +34,8 @@ pub(super) struct Member<'a> {
     pub(super) failing: Option<Failure>,
     /// Hot-upgraded containers of which the old one still runs.
     pub(super) upgrading: Vec<Pair>,
+    /// Those of them, by their names in the SidecarSet, of which the new one is proven and ready.
+    pub(super) handed_over: BTreeSet<String>,
 }
 
 /// The image of a container.
@@ -79,15 +81,13 @@ impl<'a> Member<'a> {
         let upgrading = hot::upgrading(&set.spec, pod);
         // The old one of two is changed only when the new one is proven.
         let state = sidecars::state(pod, name).unwrap_or_default();
-        let judged = State {
-            last_container_statuses: state
-                .last_container_statuses
-                .into_iter()
-                .filter(|(name, _)| !upgrading.iter().any(|pair| pair.empty == *name))
-                .collect(),
-            ..state
+        let serves = |pair: &&Pair| {
+            let is_ready = pod.container_status(&pair.working).is_some_and(|status| status.ready);
+            is_ready && proof(snapshot, pod, &of_containers(state.clone(), |name| *name == pair.working)).is_ok()
         };
-        let proof = if judged.is_settled() { Ok("pod") } else { proof(snapshot, pod, &judged) };
+        let handed_over = upgrading.iter().filter(serves).map(|pair| pair.name.clone()).collect();
+        let judged = of_containers(state, |name| !upgrading.iter().any(|pair| pair.empty == *name));
+        let proof = proof(snapshot, pod, &judged);
         // Before a kubelet has seen the images, what fails are those of before. Older ones do not say what they have seen.
         let seen = pod.status.observed_generation;
         let has_seen = seen == 0 || seen >= pod.metadata.generation;
@@ -102,6 +102,7 @@ impl<'a> Member<'a> {
             unproven: proof.err(),
             is_ready: upgrading.is_empty() && &*pod.status.phase == "Running" && pod.is_true("Ready"),
             failing,
+            handed_over,
             upgrading,
             pod,
         })
@@ -122,11 +123,20 @@ impl<'a> Member<'a> {
     }
 }
 
+/// What a record says of these containers.
+fn of_containers(mut state: State, is_meant: impl Fn(&String) -> bool) -> State {
+    state.last_container_statuses.retain(|name, _| is_meant(name));
+    state
+}
+
 /// By what it is known that the containers are those of the pod's spec.
 ///
 /// # Errors
 /// Why they may not be yet.
 fn proof(snapshot: &Snapshot, pod: &Pod, state: &State) -> Result<&'static str, String> {
+    if state.is_settled() {
+        return Ok("pod");
+    }
     let node = snapshot.node_images.get(&pod.spec.node_name);
     let node = node.map(|node| facts(node, pod)).unwrap_or_default();
     match exact::judge(pod, state, &node) {

@@ -280,6 +280,47 @@ fn a_rollback_halfway_goes_to_the_container_that_is_not_proven() {
 }
 
 #[test]
+fn another_image_halfway_goes_to_the_container_that_does_not_serve() {
+    let unproven = || {
+        let before = json!({"imageID": "id-mesh:9", "berthContainerID": "c://mesh-2", "berthImage": "empty:1"});
+        json!({"log": {"revision": "h9", "updateImages": true, "lastContainerStatuses": {"mesh-2": before}}})
+            .to_string()
+    };
+    let crash = json!({"waiting": {"reason": "CrashLoopBackOff"}});
+    // mesh-2 got mesh:9, and mesh-1 is not the empty one yet, for the pod's own container is not ready; now mesh:2 is wanted.
+    for (what, images, ready, is_proven, expected) in [
+        ("the new one serves", ["mesh:1", "mesh:9"], [true, true], true, "mesh-1"),
+        ("it does, and the older one fails", ["mesh:1", "mesh:9"], [false, true], true, "mesh-1"),
+        ("the new one is not ready", ["mesh:1", "mesh:9"], [true, false], true, "mesh-2"),
+        ("it may be that of before", ["mesh:1", "mesh:9"], [false, true], false, "mesh-2"),
+        ("the older one has the image already", ["mesh:2", "mesh:9"], [true, true], true, "mesh-2"),
+    ] {
+        let mut pod = hot_pod(images, "h9", "mesh-2", ready);
+        pod["status"]["containerStatuses"][0]["ready"] = json!(false);
+        if !ready[0] {
+            pod["status"]["containerStatuses"][1]["state"] = crash.clone();
+        }
+        pod["metadata"]["annotations"]["version.sidecarset.kruise.io/mesh-2"] = json!("60");
+        if !is_proven {
+            pod["metadata"]["annotations"][INPLACE_UPDATE_STATE] = json!(unproven());
+        }
+        let plan = decide(&hot_snapshot(&[pod], json!({})), NOW);
+        let Some(Action::PatchPod { patch, .. }) = plan.actions().next() else { panic!("{what}: {plan:#?}") };
+        assert_eq!(patch.images, [(expected.to_owned(), "mesh:2".to_owned())].into(), "{what}");
+        let (other, of_other) = if expected == "mesh-1" { ("mesh-2", "60") } else { ("mesh-1", "50") };
+        let says = |key: String| patch.annotations.get(&key).cloned().flatten();
+        for (key, value) in [
+            (WORKING.to_owned(), json!({"mesh": expected}).to_string()),
+            (format!("version.sidecarset.kruise.io/{expected}"), "77".to_owned()),
+            (format!("versionalt.sidecarset.kruise.io/{expected}"), of_other.to_owned()),
+            (format!("versionalt.sidecarset.kruise.io/{other}"), "77".to_owned()),
+        ] {
+            assert_eq!(says(key), Some(value), "{what}");
+        }
+    }
+}
+
+#[test]
 fn a_pod_whose_container_is_that_of_before_is_not_counted_as_ready() {
     let mut pod = pod("a", "h2", true);
     let before = json!({"imageID": "id-agent:2", "berthContainerID": "c://1", "berthImage": "agent:1"});

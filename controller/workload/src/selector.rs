@@ -1,6 +1,6 @@
 //! Label selectors: what they match, and how they are written in one line.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use berth_api::validation::is_label_key;
@@ -89,22 +89,28 @@ impl Selector {
 
     /// Do the labels, looked up by key, match?
     pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
-        self.0.iter().all(|requirement| {
-            let value = label(&requirement.key);
-            let listed = value.is_some_and(|value| requirement.values.iter().any(|v| v == value));
-            match requirement.operator {
-                Operator::Equals | Operator::In => listed,
-                Operator::NotIn => !listed,
-                Operator::Exists => value.is_some(),
-                Operator::DoesNotExist => value.is_none(),
-            }
-        })
+        self.0.iter().all(|requirement| requirement.is_met_by(label(&requirement.key)))
     }
 
-    /// Whether it is certain, by what both ask of one label, that no object matches both.
+    /// Whether no labels match both: of some label they ask together what no value has, nor its absence.
     pub fn excludes(&self, other: &Self) -> bool {
-        let pairs = self.0.iter().flat_map(|one| other.0.iter().map(move |two| (one, two)));
-        pairs.into_iter().any(|(one, two)| one.key == two.key && (one.contradicts(two) || two.contradicts(one)))
+        let all = || self.0.iter().chain(&other.0);
+        let keys: BTreeSet<_> = all().map(|requirement| &requirement.key).collect();
+        keys.into_iter().any(|key| {
+            let of_key: Vec<_> = all().filter(|requirement| requirement.key == *key).collect();
+            !can_be_met(&of_key)
+        })
+    }
+}
+
+/// Can a label be as all of these ask, which are of its key?
+fn can_be_met(requirements: &[&Requirement]) -> bool {
+    let meets = |value: Option<&str>| requirements.iter().all(|requirement| requirement.is_met_by(value));
+    let lists = requirements.iter().filter(|it| matches!(it.operator, Operator::Equals | Operator::In));
+    match lists.min_by_key(|requirement| requirement.values.len()) {
+        Some(shortest) => shortest.values.iter().any(|value| meets(Some(value))),
+        // It may be away, or have a value that nobody names.
+        None => meets(None) || !requirements.iter().any(|it| it.operator == Operator::DoesNotExist),
     }
 }
 
@@ -135,18 +141,15 @@ impl From<&Selector> for LabelSelector {
 }
 
 impl Requirement {
-    /// Whether no value of the label is right for both; to be asked both ways.
-    fn contradicts(&self, other: &Self) -> bool {
-        let is_listed = |values: &[String], value: &String| values.contains(value);
-        match (self.operator, other.operator) {
-            (Operator::Equals | Operator::In, Operator::Equals | Operator::In) => {
-                !self.values.iter().any(|value| is_listed(&other.values, value))
-            }
-            (Operator::Equals | Operator::In, Operator::NotIn) => {
-                self.values.iter().all(|value| is_listed(&other.values, value))
-            }
-            (Operator::Equals | Operator::In | Operator::Exists, Operator::DoesNotExist) => true,
-            _ => false,
+    /// Is the label as it asks, with this value or away?
+    fn is_met_by(&self, value: Option<&str>) -> bool {
+        // They are sorted.
+        let lists = |value: &str| self.values.binary_search_by(|known| (**known).cmp(value)).is_ok();
+        match self.operator {
+            Operator::Equals | Operator::In => value.is_some_and(lists),
+            Operator::NotIn => !value.is_some_and(lists),
+            Operator::Exists => value.is_some(),
+            Operator::DoesNotExist => value.is_none(),
         }
     }
 }
@@ -259,6 +262,48 @@ mod tests {
         ] {
             let error = selector(json!({"matchExpressions": [expression]})).unwrap_err();
             assert!(error.contains(says), "{error}");
+        }
+    }
+    mod properties {
+        use proptest::prelude::*;
+
+        use super::*;
+
+        const KEYS: [&str; 2] = ["a", "b"];
+        const VALUES: [&str; 3] = ["1", "2", "3"];
+
+        fn any_selector() -> impl Strategy<Value = Selector> {
+            let values = prop::sample::subsequence(VALUES.to_vec(), 1..=VALUES.len());
+            let asked =
+                (prop::sample::select(KEYS.to_vec()), 0..4_usize, values).prop_map(|(key, operator, values)| {
+                    let operator = ["In", "NotIn", "Exists", "DoesNotExist"][operator];
+                    let values = operator.ends_with("In").then_some(values);
+                    json!({"key": key, "operator": operator, "values": values})
+                });
+            let label = prop::option::of((prop::sample::select(KEYS.to_vec()), prop::sample::select(VALUES.to_vec())));
+            (label, prop::collection::vec(asked, 0..4)).prop_map(|(label, expressions)| {
+                let labels: BTreeMap<_, _> = label.into_iter().collect();
+                selector(json!({"matchLabels": labels, "matchExpressions": expressions})).unwrap()
+            })
+        }
+
+        /// All labels that there can be: each is away, has a value that selectors may name, or one that none names.
+        fn all_labels() -> impl Iterator<Item = [Option<&'static str>; 2]> {
+            let values = || [None, Some("other")].into_iter().chain(VALUES.map(Some));
+            values().flat_map(move |a| values().map(move |b| [a, b]))
+        }
+
+        proptest! {
+            #[test]
+            fn selectors_exclude_each_other_if_and_only_if_no_labels_match_both(
+                one in any_selector(), other in any_selector(),
+            ) {
+                let matched = all_labels().find(|labels| {
+                    let label = |key: &str| labels[KEYS.iter().position(|known| *known == key).unwrap()];
+                    one.matches(label) && other.matches(label)
+                });
+                prop_assert_eq!(one.excludes(&other), matched.is_none(), "{} | {}: {:?}", one, other, matched);
+            }
         }
     }
 }

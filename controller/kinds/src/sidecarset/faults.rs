@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use berth_api::v1beta1::sidecarset::{PatchPolicy, SidecarContainer, SidecarSet, SidecarSetSpec};
 use berth_workload::revision::Revision;
+use berth_workload::selector::Selector;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use super::inject::metadata;
@@ -109,47 +110,13 @@ fn conflicts(spec: &SidecarSetSpec, other: &SidecarSet) -> Vec<String> {
     faults
 }
 
-/// May a pod be selected by both?
+/// May a pod be selected by both? What makes no sense is told otherwise, and excludes nothing.
 fn may_meet_in_pods(one: &SidecarSetSpec, other: &SidecarSetSpec) -> bool {
-    let both = |one: &Option<LabelSelector>, other: &Option<LabelSelector>| match (one, other) {
-        (Some(one), Some(other)) => may_meet(one, other),
-        _ => true,
+    let both = |one: &Option<LabelSelector>, other: &Option<LabelSelector>| {
+        let read = |selector: &Option<LabelSelector>| selector.as_ref().and_then(|it| Selector::new(it).ok());
+        read(one).zip(read(other)).is_none_or(|(one, other)| !one.excludes(&other))
     };
     both(&one.namespace_selector, &other.namespace_selector) && both(&one.selector, &other.selector)
-}
-
-/// What a selector says of a label: the values that it may have, if those are listed, and that it is not there.
-fn demands(selector: &LabelSelector, key: &str) -> (Option<BTreeSet<String>>, bool) {
-    let mut values: Option<BTreeSet<String>> = selector
-        .match_labels
-        .iter()
-        .flatten()
-        .find_map(|(known, value)| (known == key).then(|| [value.clone()].into()));
-    let mut absent = false;
-    for expression in selector.match_expressions.iter().flatten().filter(|expression| expression.key == key) {
-        match expression.operator.as_str() {
-            "In" => {
-                let listed: BTreeSet<_> = expression.values.iter().flatten().cloned().collect();
-                values = Some(values.map_or(listed.clone(), |known| known.intersection(&listed).cloned().collect()));
-            }
-            "DoesNotExist" => absent = true,
-            _ => {}
-        }
-    }
-    (values, absent)
-}
-
-/// May labels match both? Only what surely excludes the other counts.
-fn may_meet(one: &LabelSelector, other: &LabelSelector) -> bool {
-    let keys = |selector: &LabelSelector| -> BTreeSet<String> {
-        let labels = selector.match_labels.iter().flatten().map(|(key, _)| key.clone());
-        labels.chain(selector.match_expressions.iter().flatten().map(|expression| expression.key.clone())).collect()
-    };
-    keys(one).intersection(&keys(other)).all(|key| match (demands(one, key), demands(other, key)) {
-        ((Some(one), false), (Some(other), false)) => !one.is_disjoint(&other),
-        ((Some(_), _), (_, true)) | ((_, true), (Some(_), _)) => false,
-        _ => true,
-    })
 }
 
 #[cfg(test)]
@@ -243,23 +210,36 @@ mod tests {
     }
 
     #[test]
-    fn selectors_that_surely_exclude_each_other_do_not_meet() {
-        let selector = |text: Value| serde_json::from_value::<LabelSelector>(text).unwrap();
-        let expression = |operator: &str, values: Value| {
-            selector(json!({"matchExpressions": [{"key": "a", "operator": operator, "values": values}]}))
-        };
-        let is = |value: &str| selector(json!({"matchLabels": {"a": value}}));
+    fn sets_whose_selectors_exclude_each_other_may_have_the_same_container() {
+        let expression = |operator: &str, values: Value| json!({"matchExpressions": [{"key": "a", "operator": operator, "values": values}]});
+        let (canary, others) = (expression("In", json!(["canary"])), expression("NotIn", json!(["canary"])));
+        let (there, away) = (expression("Exists", Value::Null), expression("DoesNotExist", Value::Null));
+        let is = |value: &str| json!({"matchLabels": {"a": value}});
         for (one, other, meet) in [
-            (is("1"), is("1"), true),
-            (is("1"), is("2"), false),
-            (is("1"), expression("In", json!(["1", "2"])), true),
-            (is("1"), expression("In", json!(["2"])), false),
-            (is("1"), expression("DoesNotExist", Value::Null), false),
-            (is("1"), expression("Exists", Value::Null), true),
-            (is("1"), selector(json!({"matchLabels": {"b": "2"}})), true),
+            (&canary, &others, false),
+            (&there, &away, false),
+            (&is("canary"), &others, false),
+            (&is("1"), &is("2"), false),
+            (&is("1"), &expression("In", json!(["2"])), false),
+            (&is("1"), &away, false),
+            (&is("1"), &expression("In", json!(["1", "2"])), true),
+            (&is("1"), &there, true),
+            (&others, &away, true),
+            // What is silent about a label excludes nothing, whatever the other asks of it.
+            (&there, &json!({"matchLabels": {"b": "2"}}), true),
+            (&canary, &Value::Null, true),
+            (&canary, &json!({}), true),
+            // One that makes no sense.
+            (&expression("Is", Value::Null), &is("1"), true),
         ] {
-            assert_eq!(may_meet(&one, &other), meet, "{one:?} {other:?}");
-            assert_eq!(may_meet(&other, &one), meet, "{other:?} {one:?}");
+            for field in ["/spec/selector", "/spec/namespaceSelector"] {
+                let of =
+                    |selector: &Value| json!({field: selector, "/spec/containers": [{"name": "agent", "image": "a"}]});
+                for (one, other) in [(one, other), (other, one)] {
+                    let found = faults(&set("one", &of(one)), &[set("other", &of(other))], None, None);
+                    assert_eq!(found.len(), usize::from(meet), "{field} {one} {other}: {found:?}");
+                }
+            }
         }
     }
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use berth_api::names::condition::SIDECARSET_UPGRADABLE as UPGRADABLE;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
-use berth_api::v1beta1::sidecarset::{PatchPolicy, SidecarSet, SidecarSetPatchPodMetadata, SidecarSetRepair};
+use berth_api::v1beta1::sidecarset::{SidecarSet, SidecarSetRepair};
 use berth_kinds::sidecarset::{
-    Snapshot, annotations_to_read, base_of, decide, forget, hashes, is_injected, pod_events, speaks_of, spoken_of,
-    status,
+    Snapshot, annotations_to_read, base_of, decide, forget, hashes, is_injected, keeps_annotations, pod_events,
+    speaks_of, spoken_of, status,
 };
 use berth_runtime::client::{self, Failed};
 use berth_runtime::driver::Next;
@@ -382,7 +382,7 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<SidecarSet>) -> Nex
     next
 }
 
-/// By uid: the annotations of the pods that are updated next, where others are to be merged into them.
+/// By uid: the annotations of the pods that are updated next, where these count for what they become.
 async fn annotations(
     reads: &Reads,
     acting: &Acting,
@@ -393,8 +393,7 @@ async fn annotations(
         metadata: ObjectMeta,
     }
     let mut all = BTreeMap::new();
-    let merges = |patch: &SidecarSetPatchPodMetadata| patch.patch_policy == PatchPolicy::MergePatchJson;
-    if !set.0.spec.patch_pod_metadata.iter().any(merges) {
+    if !keeps_annotations(&set.0) {
         return Ok(all);
     }
     for pod in annotations_to_read(&reads.observe(set, &acting.injection)) {

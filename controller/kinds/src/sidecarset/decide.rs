@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use berth_api::v1beta1::sidecarset::{PatchPolicy, SidecarSetPatchPodMetadata};
+use berth_api::v1beta1::sidecarset::{PatchPolicy, SidecarSet, SidecarSetPatchPodMetadata};
 use berth_workload::inplace::sidecars;
 use berth_workload::inplace::state::State;
 use berth_workload::plan::{Action, Event, Plan, PodPatch, Refusal, Step, Target, Waiting};
@@ -85,14 +85,19 @@ fn target(action: &Action) -> Option<String> {
     }
 }
 
-fn merges(snapshot: &Snapshot) -> bool {
-    let merges = |patch: &SidecarSetPatchPodMetadata| patch.patch_policy == PatchPolicy::MergePatchJson;
-    snapshot.set.spec.patch_pod_metadata.iter().any(merges) && !snapshot.allowed.is_empty()
+/// Does what becomes of a pod's annotations follow from what they were? They are merged, or put where there are none.
+pub fn keeps_annotations(set: &SidecarSet) -> bool {
+    let keeps = |patch: &SidecarSetPatchPodMetadata| patch.patch_policy != PatchPolicy::Overwrite;
+    set.spec.patch_pod_metadata.iter().any(keeps)
 }
 
-/// Is all known that an update of the pod needs? What is merged into an annotation that nobody has read would replace it.
+fn reads_annotations(snapshot: &Snapshot) -> bool {
+    keeps_annotations(&snapshot.set) && !snapshot.allowed.is_empty()
+}
+
+/// Is all known that an update of the pod needs? What is kept or merged with would be replaced if nobody had read it.
 fn is_read(snapshot: &Snapshot, member: &Member<'_>) -> bool {
-    !merges(snapshot) || snapshot.annotations.contains_key(&member.pod.metadata.uid)
+    !reads_annotations(snapshot) || snapshot.annotations.contains_key(&member.pod.metadata.uid)
 }
 
 /// The SidecarSet says its own hashes, for whoever compares pods with it.
@@ -109,10 +114,10 @@ fn note_own_hashes(snapshot: &Snapshot, plan: &mut Plan) {
     plan.add_stage("hashes", vec![Step::new(action, "its containers have other hashes".to_owned())]);
 }
 
-/// The pods that are updated next and whose annotations are to be read before, for others are merged into them. Of a pod's many
-/// annotations few are kept in memory.
+/// The pods that are updated next and whose annotations are to be read before, for others are merged into them, or are only for pods
+/// that lack them. Of a pod's many annotations few are kept in memory.
 pub fn annotations_to_read(snapshot: &Snapshot) -> Vec<Arc<Pod>> {
-    if !merges(snapshot) {
+    if !reads_annotations(snapshot) {
         return Vec::new();
     }
     let members: Vec<_> = snapshot.pods.iter().filter_map(|pod| Member::of(snapshot, pod)).collect();
@@ -173,13 +178,10 @@ fn update(snapshot: &Snapshot, member: &Member<'_>, latest: &str, now: Timestamp
     step(pod, patch, format!("update pod {} in place: {what}", key(pod)))
 }
 
-/// Annotations go along with images, those that were only put on pods without them stay away.
+/// Annotations go along with images.
 fn patch_metadata(snapshot: &Snapshot, pod: &Pod, patch: &mut PodPatch) {
     let has = snapshot.annotations.get(&pod.metadata.uid);
     for SidecarSetPatchPodMetadata { annotations, patch_policy } in &snapshot.set.spec.patch_pod_metadata {
-        if *patch_policy == PatchPolicy::Retain {
-            continue;
-        }
         for (key, wanted) in annotations {
             if metadata::is_ours(key) || !snapshot.allowed.contains(key) {
                 continue;

@@ -46,7 +46,7 @@ use berth_workload::pod::Pod;
 use berth_workload::revision::Revision;
 
 pub use condition::{forget, speaks_of, spoken_of};
-pub use decide::{annotations_to_read, decide};
+pub use decide::{annotations_to_read, decide, keeps_annotations};
 pub use events::pod_events;
 pub use faults::faults;
 pub use hash::{Hashes, hashes};
@@ -77,7 +77,7 @@ pub struct Snapshot {
     pub gates: Gates,
     /// Annotations of its patchPodMetadata that administrators allow.
     pub allowed: BTreeSet<String>,
-    /// By uid: annotations of the pods that are updated next, where others are merged into them ([`annotations_to_read`]).
+    /// By uid: annotations of the pods that are updated next, where these count for what they become ([`annotations_to_read`]).
     pub annotations: BTreeMap<Box<str>, BTreeMap<String, String>>,
     /// The controller's namespace, where revisions are.
     pub own_namespace: String,

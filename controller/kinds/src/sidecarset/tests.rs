@@ -16,7 +16,7 @@ use super::hash::Hashes;
 use super::names::{
     HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, INPLACE_UPDATE_STATE, UPGRADABLE, WORKING_HOT_CONTAINER as WORKING,
 };
-use super::{Asked, Snapshot, decide, pod_events, status};
+use super::{Asked, Snapshot, annotations_to_read, decide, pod_events, status};
 
 pub(super) const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -132,6 +132,43 @@ fn an_update_is_one_patch_of_the_pod_as_it_was_seen() {
     let state = patch.annotations[INPLACE_UPDATE_STATE].as_ref().unwrap();
     let state: Value = serde_json::from_str(state).unwrap();
     assert_eq!(state["log"]["lastContainerStatuses"]["agent"]["imageID"], "id-agent:1");
+}
+
+#[test]
+fn annotations_come_with_an_image_update_as_their_policies_say() {
+    let key = "example.org/a";
+    for (what, policy, value, had, expected) in [
+        ("Retain, where it is absent", "Retain", "new", Some(json!({})), Some(Some("new"))),
+        ("Retain, where it is there", "Retain", "new", Some(json!({key: "old"})), Some(None)),
+        ("Retain, where nobody has looked", "Retain", "new", None, None),
+        ("Overwrite", "Overwrite", "new", None, Some(Some("new"))),
+        (
+            "MergePatchJson",
+            "MergePatchJson",
+            r#"{"b":2}"#,
+            Some(json!({key: r#"{"a":1}"#})),
+            Some(Some(r#"{"a":1,"b":2}"#)),
+        ),
+        ("MergePatchJson, where nobody has looked", "MergePatchJson", "{}", None, None),
+    ] {
+        let patches = json!([{"annotations": {key: value, "example.org/not-allowed": "x"}, "patchPolicy": policy}]);
+        let mut snapshot = snapshot(&json!({"/spec/patchPodMetadata": patches}), &[pod("a", "h1", true)]);
+        snapshot.allowed = [key.to_owned()].into();
+        assert_eq!(annotations_to_read(&snapshot).len(), usize::from(policy != "Overwrite"), "{what}");
+        snapshot.annotations.extend(had.map(|had| ("a".into(), serde_json::from_value(had).unwrap())));
+        let plan = decide(&snapshot, NOW);
+        let patch = plan.actions().find_map(|action| match action {
+            Action::PatchPod { patch, .. } => Some(patch),
+            _ => None,
+        });
+        let got = patch.map(|patch| patch.annotations.get(key).and_then(|value| value.as_deref()));
+        assert_eq!(got, expected, "{what}");
+        assert!(
+            patch.is_none_or(
+                |patch| patch.changes_images() && !patch.annotations.contains_key("example.org/not-allowed")
+            )
+        );
+    }
 }
 
 #[test]

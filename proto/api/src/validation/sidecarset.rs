@@ -1,7 +1,10 @@
 //! The faults of SidecarSets that need no other object: keys of labels and annotations, and what annotations say.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::{Violation, Violations, at, list};
@@ -141,9 +144,61 @@ fn patches(object: &Value, found: &mut Violations) {
 }
 
 fn merged(value: &str, field: &str, found: &mut Violations) {
-    if serde_json::from_str::<serde::de::IgnoredAny>(value).is_err() {
-        let message = "is no JSON, but MergePatchJson merges it with what a pod has: correct it, or set patchPolicy to Retain or Overwrite";
+    let is_object = value.trim_start().starts_with('{') && serde_json::from_str::<Readable>(value).is_ok();
+    if !is_object {
+        let message = "is no JSON object, but MergePatchJson merges it into that of a pod: correct it, or set patchPolicy to Retain or Overwrite";
         found.add(field, value, message);
+    }
+}
+
+/// JSON that can be read as a tree, which is not made: of one that goes too deep, or has a number beyond all, nobody makes one.
+struct Readable;
+
+impl<'de> Deserialize<'de> for Readable {
+    fn deserialize<D: Deserializer<'de>>(read: D) -> Result<Self, D::Error> {
+        read.deserialize_any(Self)
+    }
+}
+
+impl<'de> Visitor<'de> for Readable {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self, A::Error> {
+        while list.next_element::<Self>()?.is_some() {}
+        Ok(self)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self, A::Error> {
+        while map.next_entry::<Self, Self>()?.is_some() {}
+        Ok(self)
     }
 }
 
@@ -292,6 +347,36 @@ mod tests {
             ]
         );
         assert_eq!(new_violations(&object, Some(&object)), []);
+    }
+
+    #[test]
+    fn what_is_merged_is_an_object_that_can_be_read() {
+        let deep = |levels: usize| format!("{}1{}", r#"{"a":"#.repeat(levels), "}".repeat(levels));
+        let (least, most) = (deep(100), deep(200));
+        for (value, is_refused) in [
+            ("{}", false),
+            (" {\"a\": [1, -1, 1.5, null, true, \"b\", {}]}\n", false),
+            (&least, false),
+            (&most, true),
+            (r#"{"a":1e999}"#, true),
+            (r#"{"a":"\ud800"}"#, true),
+            ("{", true),
+            ("{} {}", true),
+            ("", true),
+            ("[]", true),
+            ("\"text\"", true),
+            ("5", true),
+            ("null", true),
+        ] {
+            let of = |policy: &str| {
+                set(&json!({}), &json!({"patchPodMetadata": [{"annotations": {"a": value}, "patchPolicy": policy}]}))
+            };
+            let expected = is_refused.then_some("spec.patchPodMetadata[0].annotations[a]");
+            assert_eq!(fields(&of("MergePatchJson")), Vec::from_iter(expected), "{value}");
+            assert_eq!(fields(&of("Overwrite")), Vec::<String>::new(), "{value}");
+            let is_read = serde_json::from_str::<Value>(value).is_ok_and(|read| read.is_object());
+            assert_eq!(is_read, !is_refused, "injection reads it so: {value}");
+        }
     }
 
     #[test]

@@ -127,11 +127,12 @@ impl Injection {
         self.asks.on_written(hook);
     }
 
-    /// Is the webhook called for pods that the SidecarSet selects?
-    pub(crate) fn asked(&self, set: &str) -> Asked {
+    /// Is the webhook called for pods that the SidecarSet selects, by its selectors as they are here?
+    pub(crate) fn asked(&self, set: &SidecarSet) -> Asked {
+        let ask = ask_of(set);
         if !self.gates.has(Gate::PodWebhook) {
             Asked::Never
-        } else if self.asks.has_written(|asks| asks.sidecars.has(set)) {
+        } else if ask.is_some_and(|ask| self.asks.has_written(|asks| asks.sidecars.has(&ask))) {
             Asked::Yes
         } else if self.asks.has_written(|_| true) {
             Asked::NotYet
@@ -190,19 +191,22 @@ fn fails_closed(set: &SidecarSet) -> bool {
     annotations.and_then(|all| all.get(FAILURE_POLICY)).is_some_and(|policy| policy == "Fail")
 }
 
+/// What the SidecarSet asks for; a paused one asks for nothing.
+fn ask_of(set: &SidecarSet) -> Option<SidecarAsk> {
+    Some(SidecarAsk {
+        name: set.metadata.name.clone().unwrap_or_default(),
+        selector: set.spec.selector.clone().filter(|_| !is_paused(set))?,
+        namespaces: set.spec.namespace_selector.clone(),
+        fails_closed: fails_closed(set),
+    })
+}
+
 impl Asking for Injection {
     fn add_to(&self, asks: &mut Asks) -> bool {
         let Some(stores) = self.stores.get().filter(|stores| stores.sets.is_synced()) else { return false };
         let sets = stores.sets.all();
-        let ask = |set: &Arc<Watched<SidecarSet>>| {
-            Some(SidecarAsk {
-                name: set.name().to_owned(),
-                selector: set.0.spec.selector.clone().filter(|_| !is_paused(&set.0))?,
-                namespaces: set.0.spec.namespace_selector.clone(),
-                fails_closed: fails_closed(&set.0),
-            })
-        };
-        asks.sidecars = Sidecars::new(sets.iter().filter_map(ask), self.protected.iter().cloned());
+        let all = sets.iter().filter_map(|set| ask_of(&set.0));
+        asks.sidecars = Sidecars::new(all, self.protected.iter().cloned());
         true
     }
 }
@@ -400,7 +404,9 @@ impl fmt::Debug for Injection {
 
 #[cfg(test)]
 mod tests {
+    use berth_webhook::PodWebhook;
     use serde_json::json;
+    use tokio::sync::watch;
 
     use super::*;
     use crate::controllers::Controller;
@@ -427,6 +433,40 @@ mod tests {
             ("a mirror of a static pod", json!({MIRROR_POD: "x"}), Some(&plain), false),
         ] {
             assert_eq!(may_be_called_for(&pod(annotations), namespace), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_set_is_asked_for_once_its_selectors_as_they_are_were_written() {
+        let of = |changed: Value| {
+            let mut set = json!(*set("a", json!({})).0);
+            for (path, value) in changed.as_object().into_iter().flatten() {
+                let (parent, field) = path.rsplit_once('/').unwrap();
+                set.pointer_mut(parent).unwrap()[field] = value.clone();
+            }
+            serde_json::from_value::<SidecarSet>(set).unwrap()
+        };
+        let of_db = json!({"matchLabels": {"app": "db"}});
+        let asks = Asks { sidecars: Sidecars::new(ask_of(&of(json!({}))), []), ..Asks::default() };
+        for (what, written, set, expected) in [
+            ("as it was written", Some(&asks), of(json!({})), Asked::Yes),
+            ("other containers", Some(&asks), of(json!({"/spec/containers": [{"name": "b"}]})), Asked::Yes),
+            ("another selector", Some(&asks), of(json!({"/spec/selector": of_db})), Asked::NotYet),
+            ("a namespaceSelector", Some(&asks), of(json!({"/spec/namespaceSelector": of_db})), Asked::NotYet),
+            (
+                "another failure policy",
+                Some(&asks),
+                of(json!({"/metadata/annotations": {FAILURE_POLICY: "Fail"}})),
+                Asked::NotYet,
+            ),
+            ("paused", Some(&asks), of(json!({"/spec/injectionStrategy": {"paused": true}})), Asked::NotYet),
+            ("nothing is written", None, of(json!({})), Asked::Unknown),
+        ] {
+            let pod_asks = Arc::<PodAsks>::default();
+            let channel = || watch::channel(written.cloned());
+            pod_asks.connect(PodWebhook { wanted: channel().0, written: channel().1 });
+            let injection = Injection::new(pod_asks, Gates::default(), "kruise-system", "");
+            assert_eq!(injection.asked(&set), expected, "{what}");
         }
     }
 

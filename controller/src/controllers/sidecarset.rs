@@ -317,7 +317,7 @@ impl Reads {
             gates: injection.gates(),
             allowed: injection.allowed(&set.0, &set.0.spec),
             annotations: BTreeMap::new(),
-            asked: injection.asked(set.name()),
+            asked: injection.asked(&set.0),
         }
     }
 }

@@ -42,8 +42,15 @@ pub struct Sidecars {
     groups: BTreeMap<(String, bool), Selected>,
     /// Namespaces whose pods are left alone.
     protected: BTreeSet<String>,
-    /// The names of the SidecarSets.
-    names: BTreeSet<String>,
+    /// By name of a SidecarSet: what it asks for, as a few letters.
+    asked: BTreeMap<String, String>,
+}
+
+impl SidecarAsk {
+    /// The same for as long as it asks for the same pods in the same way.
+    fn letters(&self) -> String {
+        hash(&json!([self.selector, self.namespaces, self.fails_closed]))
+    }
 }
 
 impl Sidecars {
@@ -62,19 +69,20 @@ impl Sidecars {
                 continue;
             }
             all.groups.entry(group).or_default().add(&ask.selector, expression);
-            all.names.insert(ask.name);
+            let letters = ask.letters();
+            all.asked.insert(ask.name, letters);
         }
         all
     }
 
-    /// Is the webhook called for the pods that this SidecarSet selects?
-    pub fn has(&self, name: &str) -> bool {
-        self.names.contains(name)
+    /// Is the webhook called for the pods of this SidecarSet, by its selectors and failure policy as they are here?
+    pub fn has(&self, ask: &SidecarAsk) -> bool {
+        self.asked.get(&ask.name) == Some(&ask.letters())
     }
 
-    /// What of it is in the other, too, by the SidecarSets that ask.
+    /// What of it is in the other, too, by the SidecarSets that ask, and what for.
     pub(super) fn within(mut self, other: &Self) -> Self {
-        self.names.retain(|name| other.has(name));
+        self.asked.retain(|name, letters| other.asked.get(name) == Some(letters));
         self
     }
 
@@ -259,7 +267,7 @@ mod tests {
             ..ask("d", "x", false)
         };
         let asks = [ask("a", "x", false), ask("b", "y", false), ask("c", "x", true), elsewhere];
-        let sidecars = Sidecars::new(asks, protected());
+        let sidecars = Sidecars::new(asks.clone(), protected());
         let webhooks = sidecars.webhooks(&service(), "PEM");
         let policies: Vec<_> = webhooks.iter().map(|webhook| webhook["failurePolicy"].as_str().unwrap()).collect();
         assert_eq!(policies, ["Ignore", "Ignore", "Fail"], "{webhooks:#?}");
@@ -270,7 +278,28 @@ mod tests {
             assert_eq!(expressions[0]["values"], json!(["kube-system"]));
             assert_eq!(expressions[1]["values"], json!(["openkruise"]));
         }
-        assert!(["a", "b", "c", "d"].iter().all(|name| sidecars.has(name)) && !sidecars.has("e"));
+        assert!(asks.iter().all(|ask| sidecars.has(ask)) && !sidecars.has(&ask("e", "x", false)));
+    }
+
+    #[test]
+    fn what_was_written_for_other_selectors_is_not_what_a_set_asks_for_now() {
+        let (before, of_b) = (ask("a", "x", false), ask("b", "x", false));
+        let namespaces = |team: &str| serde_json::from_value(json!({"matchLabels": {"team": team}})).unwrap();
+        let elsewhere = |team: &str| SidecarAsk { namespaces: Some(namespaces(team)), ..before.clone() };
+        for (what, before, now) in [
+            ("another selector", &before, ask("a", "y", false)),
+            ("a namespaceSelector", &before, elsewhere("a")),
+            ("another namespaceSelector", &elsewhere("a"), elsewhere("b")),
+            ("another failure policy", &before, ask("a", "x", true)),
+        ] {
+            let written = Sidecars::new([before.clone(), of_b.clone()], protected());
+            let wanted = Sidecars::new([now.clone(), of_b.clone()], protected());
+            assert!(written.has(before) && !written.has(&now) && wanted.has(&now), "{what}");
+            // As long as that is not written nothing is in force of it, and what is about to go counts no more.
+            let left = written.clone().within(&wanted);
+            assert!(!left.has(before) && !left.has(&now) && left.has(&of_b), "{what}");
+            assert!(written.clone().within(&written).has(before), "{what}");
+        }
     }
 
     #[test]

@@ -29,9 +29,7 @@ pub fn faults(
         faults.push(lost);
     }
     let base = base_of(set);
-    if let Some(base) = base.filter(|base| !others.iter().any(|other| other.metadata.name.as_ref() == Some(base))) {
-        faults.push(format!("metadata.annotations[{BASE}]: there is no SidecarSet {base}; name one that is there"));
-    }
+    faults.extend(base.and_then(|base| of_base(set, base, others)));
     let is_beside = |other: &&Arc<SidecarSet>| {
         let (name, of_other) = (&other.metadata.name, base_of(other));
         // Where a canary is injected its base is not.
@@ -52,6 +50,22 @@ fn expressions(spec: &SidecarSetSpec) -> Vec<String> {
         Some(resources::problems(policy).into_iter().map(move |(field, problem)| format!("{at}.{field}: {problem}")))
     };
     sidecar::all(spec).filter_map(of).flatten().collect()
+}
+
+/// What is wrong with a canary's base: it is to be there, and a canary stands before no canary, nor behind one.
+fn of_base(set: &SidecarSet, base: &String, others: &[Arc<SidecarSet>]) -> Option<String> {
+    let field = format!("metadata.annotations[{BASE}]");
+    let Some(found) = others.iter().find(|other| other.metadata.name.as_ref() == Some(base)) else {
+        return Some(format!("{field}: there is no SidecarSet {base}; name one that is there"));
+    };
+    if let Some(of_base) = base_of(found) {
+        return Some(format!("{field}: {base} is a canary itself: name its base {of_base}"));
+    }
+    let canary = others.iter().find(|other| base_of(other) == set.metadata.name.as_ref())?;
+    let canary = canary.metadata.name.as_deref().unwrap_or_default();
+    Some(format!(
+        "{field}: {canary} is a canary of this one, which cannot be a canary then: delete it, or remove the annotation"
+    ))
 }
 
 /// Annotations that no pod would get.
@@ -188,6 +202,45 @@ mod tests {
             let found = faults(&set("one", &key(of)), &[], None, allowed.as_ref());
             let field = "spec.patchPodMetadata[1].annotations";
             let expected: Vec<_> = says.iter().map(|says| format!("{field}: Invalid value {of:?}: {says}")).collect();
+            assert_eq!(found, expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_canary_stands_before_no_canary_and_behind_none() {
+        let canary =
+            |name: &str, base: &str| set(name, &json!({"/metadata/annotations": {CANARY: "true", BASE: base}}));
+        let plain = |name: &str| set(name, &json!({}));
+        for (what, set, others, says) in [
+            ("its base is a SidecarSet", canary("c", "a"), vec![plain("a")], None),
+            ("beside another canary of it", canary("c", "a"), vec![plain("a"), canary("b", "a")], None),
+            (
+                "its base is none",
+                canary("c", "a"),
+                vec![plain("b")],
+                Some("there is no SidecarSet a; name one that is there"),
+            ),
+            (
+                "its base is a canary",
+                canary("c", "b"),
+                vec![plain("a"), canary("b", "a")],
+                Some("b is a canary itself: name its base a"),
+            ),
+            (
+                "its base says of what it would be one, and is none",
+                canary("c", "b"),
+                vec![plain("a"), set("b", &json!({"/metadata/annotations": {CANARY: "false", BASE: "a"}}))],
+                None,
+            ),
+            (
+                "it has a canary",
+                canary("b", "a"),
+                vec![plain("a"), canary("c", "b")],
+                Some("c is a canary of this one, which cannot be a canary then: delete it, or remove the annotation"),
+            ),
+        ] {
+            let found = faults(&set, &others, None, None);
+            let expected: Vec<_> = says.iter().map(|says| format!("metadata.annotations[{BASE}]: {says}")).collect();
             assert_eq!(found, expected, "{what}");
         }
     }

@@ -103,6 +103,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::super::decide;
+    use super::super::names::{HASH_WITHOUT_IMAGE, INPLACE_UPDATE_STATE};
     use super::super::tests::{pod, snapshot};
     use super::*;
 
@@ -147,6 +148,39 @@ mod tests {
         let mut ending = pod("a", "h1", true);
         ending["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         assert!(forget("log", [&speaking(ending, "False", r#"{"log":false}"#)], NOW).is_idle());
+    }
+
+    #[test]
+    fn where_pods_are_not_updated_the_condition_takes_back_what_is_true_no_more_and_says_nothing_new() {
+        let of = |hash: &str, without_image: &str, said: Option<&str>| {
+            let mut pod = pod("a", hash, true);
+            let record = json!({"log": {"hash": without_image}}).to_string();
+            pod["metadata"]["annotations"][HASH_WITHOUT_IMAGE] = json!(record);
+            pod["metadata"]["annotations"][INPLACE_UPDATE_STATE] =
+                json!(json!({"log": {"revision": hash}}).to_string());
+            match said {
+                Some(said) => speaking(pod, "False", said),
+                None => Arc::new(serde_json::from_value(pod).unwrap()),
+            }
+        };
+        let (both, other) = (r#"{"log":false,"mesh":false}"#, r#"{"mesh":false}"#);
+        let taken_back = Some(("False", "UpdateImmutableField", r#"{"log":true,"mesh":false}"#));
+        for (what, pod, updating, not_updating) in [
+            ("reverted, and its images are of before", of("h1", "w", Some(both)), taken_back, taken_back),
+            ("reverted", of("h2", "w", Some(both)), taken_back, taken_back),
+            ("it still differs", of("h1", "x", Some(both)), None, None),
+            ("it differs", of("h1", "x", Some(other)), Some(("False", "UpdateImmutableField", both)), None),
+            ("it was updated", of("h2", "w", None), Some(("True", "AllSidecarsetUpgradable", r#"{"log":true}"#)), None),
+        ] {
+            for (type_, expected) in [("RollingUpdate", updating), ("NotUpdate", not_updating)] {
+                let strategy = json!({"/spec/updateStrategy": {"type": type_, "paused": true}});
+                let plan = decide(&Snapshot { pods: vec![pod.clone()], ..snapshot(&strategy, &[]) }, NOW);
+                let expected: Vec<_> = expected.into_iter().collect();
+                let written = written(&plan);
+                let written: Vec<_> = written.iter().map(|[a, b, c]| (&**a, &**b, &**c)).collect();
+                assert_eq!(written, expected, "{what}, {type_}");
+            }
+        }
     }
 
     #[test]

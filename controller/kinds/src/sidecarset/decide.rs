@@ -313,18 +313,17 @@ fn note_upgradable(snapshot: &Snapshot, members: &[Member<'_>], plan: &mut Plan,
     let written: BTreeSet<_> = plan.actions().map(target).collect();
     let uids = members.iter().map(|member| &*member.pod.metadata.uid).collect();
     condition::forget_strangers(snapshot, &uids, &written, (plan, now));
-    if !snapshot.updates() {
-        return;
-    }
     let rest = members.iter().filter(|member| !written.contains(&Some(uid(member))));
     let upgradable = rest.map(|member| (member, member.is_updated || member.is_upgradable));
-    // That a pod can be updated is news where it could not, and once it was: of one that was just created nobody asks.
+    // That a pod can be updated is news where it could not, and once it was: of one that was just created nobody asks. Where pods are
+    // not updated, only what is true no more is taken back.
+    let updates = snapshot.updates();
     let is_told = |member: &Member<'_>| {
         condition::says(member.pod, set) == Some(false)
-            || (member.is_updated && sidecars::state(member.pod, set).is_some())
+            || (updates && member.is_updated && sidecars::state(member.pod, set).is_some())
     };
     let steps: Vec<_> = upgradable
-        .filter(|(member, can)| !can || is_told(member))
+        .filter(|(member, can)| if *can { is_told(member) } else { updates })
         .filter_map(|(member, can)| Some((can, condition::step(member.pod, set, can, now)?)))
         .collect();
     let new = steps.iter().filter(|(can, _)| !can).count();

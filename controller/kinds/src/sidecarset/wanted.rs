@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::Value;
 
 use super::hash::{Hashes, hashes};
-use super::names::{BASE, CANARY, HASH, HASH_WITHOUT_IMAGE};
+use super::names::{BASE, CANARY};
 use super::revisions;
 
 /// What is injected of one SidecarSet.
@@ -46,11 +46,8 @@ impl Wanted {
             };
         }
         let spec: SidecarSetSpec = serde_json::from_value(spec).ok()?;
-        let said = |annotation: &str| revision.metadata.annotation(annotation).filter(|hash| !hash.is_empty());
-        let hashes = match (said(HASH), said(HASH_WITHOUT_IMAGE)) {
-            (Some(hash), Some(without)) => Hashes { hash: hash.to_owned(), without_image: without.to_owned() },
-            _ => hashes(&spec),
-        };
+        // What the revision's annotations say of them, whoever may annotate could have written.
+        let hashes = hashes(&spec);
         Some(Self { spec: Arc::new(spec), revision: revision.metadata.name.to_string(), hashes })
     }
 }
@@ -145,4 +142,38 @@ pub fn base_of(set: &SidecarSet) -> Option<&String> {
 pub fn without_bases(sets: Vec<Arc<SidecarSet>>) -> Vec<Arc<SidecarSet>> {
     let bases: BTreeSet<_> = sets.iter().filter_map(|set| base_of(set).cloned()).collect();
     sets.into_iter().filter(|set| set.metadata.name.as_ref().is_none_or(|name| !bases.contains(name))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::names::{HASH, HASH_WITHOUT_IMAGE};
+    use super::*;
+
+    #[test]
+    fn the_hashes_of_a_pinned_revision_are_computed_whatever_its_annotations_say() {
+        let containers = |image: &str| json!([{"name": "agent", "image": image}]);
+        let of = |image: &str| -> SidecarSet {
+            let revision = json!({"revisionName": "log-1"});
+            let spec = json!({"containers": containers(image), "injectionStrategy": {"revision": revision}});
+            serde_json::from_value(json!({"metadata": {"name": "log"}, "spec": spec})).unwrap()
+        };
+        let (old, set) = (of("agent:1"), of("agent:2"));
+        for annotations in [
+            json!({}),
+            json!({HASH: "believed", HASH_WITHOUT_IMAGE: "believed"}),
+            json!({HASH: hashes(&old.spec).hash, HASH_WITHOUT_IMAGE: ""}),
+        ] {
+            let revision = json!({
+                "metadata": {"name": "log-1", "namespace": "kruise-system", "uid": "r", "annotations": annotations},
+                "revision": 1, "data": revisions::data(&old.spec),
+            });
+            let history = [Arc::new(serde_json::from_value::<Revision>(revision).unwrap())];
+            let latest = Wanted::latest(&set, &history);
+            let wanted = wanted(&set, || history.to_vec(), &latest, |_| None, (0.5, None)).unwrap();
+            assert_eq!((&*wanted.revision, &wanted.hashes), ("log-1", &hashes(&old.spec)), "{annotations}");
+            assert_ne!(wanted.hashes.hash, latest.hashes.hash);
+        }
+    }
 }

@@ -68,6 +68,11 @@ impl Budget {
         BudgetKey { resource, key: Key::new(&part(namespace), &part(name)) }
     }
 
+    /// Whether a workload that it names says which pods are its, and how many.
+    pub(super) fn is_by_target(&self) -> bool {
+        matches!(self, Self::Unavailable(budget) if budget.spec.target_ref.is_some())
+    }
+
     /// The budgets whose pods count, too.
     pub(super) fn federation(&self) -> &[Member] {
         match self {

@@ -137,7 +137,7 @@ impl PodBudgets {
             }
             if is_refused && total.is_none() {
                 // Fewer may be expected by now: whoever scales down must not wait for the next count.
-                total = self.total(&budget, &holds).await.ok();
+                total = self.total(&budget, &holds).await;
                 if total.is_some() {
                     view = Some(budget);
                     continue;

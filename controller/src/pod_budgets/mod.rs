@@ -26,7 +26,6 @@ use berth_runtime::client::{self, Failed};
 use berth_runtime::events::Recorder;
 use berth_runtime::executor::Owner;
 use berth_runtime::metrics::Metrics;
-use berth_runtime::store::pods;
 use berth_runtime::{Object, Store};
 use berth_webhook::pods::{Asks, Budgets, Change, Disruption, Disruptions, NotYet};
 use berth_workload::budget::count::Expected;
@@ -353,14 +352,20 @@ impl PodBudgets {
         self.expected.is_gone(&pod.metadata.namespace, owner).await
     }
 
-    /// How many pods are expected now.
-    async fn total(&self, budget: &Budget, holds: &Holds) -> Result<usize, Uncounted> {
+    /// How many pods are expected now, for whoever the written ledger refuses; `None` where nobody knows. Nobody does where this replica
+    /// has not read its pods, or older ones than the last count had: of workloads whose pods it has not seen nobody would be asked, and
+    /// pods would go that the budget keeps.
+    async fn total(&self, budget: &Budget, holds: &Holds) -> Option<usize> {
         if let Some(total) = holds.rules.as_ref().ok().and_then(|rules| rules.total) {
-            return Ok(total);
+            return Some(total);
         }
-        let namespace = budget.metadata().namespace.clone().unwrap_or_default();
-        let all = self.stores.get().map(|stores| stores.pods.by_index(&pods::BY_NAMESPACE, &namespace));
-        self.wanted(budget, holds, &all.unwrap_or_default()).await.map(|expected| expected.total)
+        let all = if budget.is_by_target() {
+            Vec::new()
+        } else {
+            let namespace = budget.metadata().namespace.as_deref().unwrap_or_default();
+            views::pods_of_count(&self.stores.get()?.pods, namespace, budget.account().ledger.as_ref())?
+        };
+        self.wanted(budget, holds, &all).await.map(|expected| expected.total).ok()
     }
 
     /// How many pods the workload of a budget wants, or those of its pods, of all pods of its namespace.

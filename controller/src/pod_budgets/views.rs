@@ -7,7 +7,7 @@ use std::time::Duration;
 use berth_api::v1beta1::podunavailablebudget::{Ledger, LedgerEntry, ProtectedOperation};
 use berth_runtime::client;
 use berth_runtime::driver::Next;
-use berth_runtime::store::pods::BY_NODE;
+use berth_runtime::store::pods::{BY_NAMESPACE, BY_NODE};
 use berth_runtime::store::reaches;
 use berth_runtime::{Change, Key, Object, Store};
 use berth_workload::budget::count::{Expected, Unknown, View};
@@ -49,6 +49,18 @@ pub(crate) struct Looks<'a> {
     position: String,
 }
 
+/// Whether pods that were seen up to a position, `None` before a first list has ended, are as new as those of the last count.
+fn is_as_new(position: Option<&str>, ledger: Option<&Ledger>) -> bool {
+    let counted = ledger.map(|ledger| ledger.counted.as_str()).filter(|counted| !counted.is_empty());
+    position.is_some_and(|position| counted.is_none_or(|counted| reaches(position, counted)))
+}
+
+/// The pods of a budget's namespace, where they are as new as those of its last count.
+pub(super) fn pods_of_count(pods: &Store<Pod>, namespace: &str, ledger: Option<&Ledger>) -> Option<Vec<Arc<Pod>>> {
+    let is_seen = pods.is_synced() && is_as_new(pods.position().as_deref(), ledger);
+    is_seen.then(|| pods.by_index(&BY_NAMESPACE, namespace))
+}
+
 /// Tells of each pod that may be counted another way from now on: it changed, or its node came or went.
 pub(crate) fn on_change(
     pods: &Arc<Store<Pod>>,
@@ -76,8 +88,7 @@ impl Views {
         ledger: Option<&'a Ledger>,
     ) -> Result<Looks<'a>, Next> {
         let position = pods.position().unwrap_or_default().to_string();
-        let counted = ledger.map(|ledger| ledger.counted.as_str()).filter(|counted| !counted.is_empty());
-        if counted.is_some_and(|counted| !reaches(&position, counted)) {
+        if !is_as_new(Some(&position), ledger) {
             return Err(Next::After(NOT_SEEN));
         }
         Ok(Looks { views: self, nodes, entries: ledger.map_or(&[], |ledger| &ledger.entries), position })
@@ -180,4 +191,36 @@ async fn newest_version(client: &Client, namespace: &str) -> Option<String> {
     }
     let path = PODS.list(namespace, &[("limit", "1")]).ok()?;
     client::get::<List>(client, &path).await.ok().map(|list| list.metadata.resource_version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pods_are_as_new_as_a_count_only_where_all_were_read_up_to_its_position() {
+        let counted = |counted: &str| Some(Ledger { counted: counted.to_owned(), ..Ledger::default() });
+        for (position, ledger, expected) in [
+            (None, None, false),
+            (None, counted("7"), false),
+            (Some("9"), None, true),
+            (Some("9"), counted(""), true),
+            (Some("6"), counted("7"), false),
+            (Some("7"), counted("7"), true),
+            (Some("10"), counted("9"), true),
+            (Some("x"), counted("7"), false),
+        ] {
+            assert_eq!(is_as_new(position, ledger.as_ref()), expected, "{position:?} {ledger:?}");
+        }
+    }
+
+    #[test]
+    fn pods_that_a_store_has_before_its_first_list_has_ended_are_no_count() {
+        let store = Store::new(&[BY_NAMESPACE]);
+        let pod = serde_json::json!({"metadata": {"namespace": "default", "name": "web", "uid": "u", "resourceVersion": "9"}});
+        store.apply(serde_json::from_value::<Pod>(pod).unwrap());
+        assert_eq!(store.by_index(&BY_NAMESPACE, "default").len(), 1);
+        let ledger = Ledger { counted: "7".to_owned(), ..Ledger::default() };
+        assert!(pods_of_count(&store, "default", Some(&ledger)).is_none());
+    }
 }

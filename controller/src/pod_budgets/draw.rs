@@ -76,13 +76,12 @@ impl PodBudgets {
     ) -> Result<Together, NotYet> {
         let mut drawn = Vec::new();
         for key in holding {
-            // It may name others by now, whatever the store has. Each try has an entry of its own: what is taken back must not be what
-            // another try stands on.
-            let may_federate = key.resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS;
-            let request =
-                Request { grant: may_federate.then(|| format!("{:016x}", fastrand::u64(..))), ..request.clone() };
+            let grant = may_be_taken_back(holding, key).then(|| format!("{:016x}", fastrand::u64(..)));
+            let request = Request { grant, ..request.clone() };
             match self.draw_one(key, pod, &request, is_dry_run).await? {
                 Ruling::Free => {}
+                // Nothing is written, so nothing is taken back or looked at again.
+                Ruling::Drawn if is_dry_run => {}
                 Ruling::Drawn => drawn.push((key, request)),
                 Ruling::Refused(_) | Ruling::UsedUp(_)
                     if request.operation == ProtectedOperation::Delete && self.is_garbage(pod).await => {}
@@ -98,9 +97,6 @@ impl PodBudgets {
                     return Ok(Together::Refused(first.unwrap_or(message)));
                 }
             }
-        }
-        if is_dry_run {
-            return Ok(Together::Granted);
         }
         // With all standing, each is looked at once more: of two that exclude each other, one sees the other.
         for (key, request) in drawn.iter().filter(|(_, request)| request.grant.is_some()) {
@@ -162,9 +158,39 @@ impl PodBudgets {
     }
 }
 
+/// Whether what is drawn from a budget may be taken back: because of another budget that holds the pod, or of one that it names by now,
+/// whatever the store has. Then each try has an entry of its own, for what is taken back must not be what another try stands on.
+fn may_be_taken_back(holding: &[BudgetKey], key: &BudgetKey) -> bool {
+    holding.len() > 1 || key.resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS
+}
+
 /// Why somebody has it that the pod stays.
 fn hold(pod: &Metadata) -> Option<String> {
     let (key, why) = pod.annotations.iter().find(|(key, _)| key.starts_with(HOLD_PREFIX))?;
     let why: String = why.chars().take(LONGEST_HOLD).collect();
     Some(format!("annotation {key} holds pod {}: {why}; try again when it is gone", pod.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_runtime::Key;
+    use berth_workload::resource::POD_UNAVAILABLE_BUDGETS;
+
+    use super::*;
+
+    #[test]
+    fn each_try_has_an_entry_of_its_own_unless_one_budget_that_names_no_other_holds_the_pod() {
+        let key = |resource, name| BudgetKey { resource, key: Key::new("default", name) };
+        let (web, all) = (key(POD_UNAVAILABLE_BUDGETS, "web"), key(POD_UNAVAILABLE_BUDGETS, "all"));
+        let foo = key(DISTRIBUTED_POD_DISRUPTION_BUDGETS, "foo");
+        for (holding, expected) in [
+            (vec![web.clone()], vec![false]),
+            (vec![web.clone(), all], vec![true, true]),
+            (vec![foo.clone()], vec![true]),
+            (vec![web, foo], vec![true, true]),
+        ] {
+            let found: Vec<_> = holding.iter().map(|key| may_be_taken_back(&holding, key)).collect();
+            assert_eq!(found, expected, "{holding:?}");
+        }
+    }
 }

@@ -9,7 +9,7 @@ use berth_api::v1beta1::podunavailablebudget::{DeploymentReference, PodUnavailab
 use berth_runtime::client::{self, Failed};
 use berth_webhook::pods::NotYet;
 use berth_workload::budget::federation::{Brings, Silence, Whole};
-use berth_workload::budget::ledger::{Refused, Request, Verdict, ask_replacement, draw, set_numbers, stands, withdraw};
+use berth_workload::budget::ledger::{Refused, Request, Verdict, ask_replacement, draw, set_numbers, stands, told, withdraw};
 use berth_workload::budget::{Fault, Rules};
 use berth_workload::pod::Pod;
 use berth_workload::resource::DISTRIBUTED_POD_DISRUPTION_BUDGETS;
@@ -113,7 +113,8 @@ impl PodBudgets {
         }
     }
 
-    /// What the budget says to each, with what it grants written. Refused is nobody by what a store has, which may be old.
+    /// What the budget says to each, with what it grants written. By what a store has, which may be old, nobody is refused, and nobody
+    /// goes for whom nothing is written.
     async fn rule(&self, key: &BudgetKey, requests: &[(Request, bool)]) -> Result<Vec<Ruling>, NotYet> {
         let mut view = self.stored(key);
         let (mut is_live, mut total) = (false, None);
@@ -131,10 +132,10 @@ impl PodBudgets {
             let holds = self.holds(&budget);
             let others = self.others(&budget).await?;
             let judged = judged(key, &budget, &holds, requests, (total, &others));
-            let is_refused = judged.rulings.iter().any(Ruling::is_refusal);
-            if is_refused && !is_live {
+            if judged.is_by_what_is_written && !is_live {
                 continue;
             }
+            let is_refused = judged.rulings.iter().any(Ruling::is_refusal);
             if is_refused && total.is_none() {
                 // Fewer may be expected by now: whoever scales down must not wait for the next count.
                 total = self.total(&budget, &holds).await;
@@ -155,8 +156,15 @@ impl PodBudgets {
     /// not be. Whoever drew from one of them meanwhile is seen, or sees this.
     pub(super) async fn confirm(&self, key: &BudgetKey, request: &Request) -> Result<Option<String>, NotYet> {
         let Some(budget) = self.read(key).await? else { return Ok(None) };
-        let others = self.others(&budget).await?;
         let account = budget.account();
+        let name = key.words();
+        if !stands(&account, request) {
+            return Ok(Some(format!("what {name} granted has been dropped meanwhile: try again")));
+        }
+        if matches!(budget, Budget::Unavailable(_)) {
+            return Ok(None);
+        }
+        let others = self.others(&budget).await?;
         let holds = self.holds(&budget);
         let own = usize::try_from(account.current_available).unwrap_or(0);
         let expected = usize::try_from(account.total_replicas).unwrap_or(0);
@@ -167,11 +175,8 @@ impl PodBudgets {
             .and_then(|rules| Whole::of(&rules.amount, (expected, budget.floor()), &others).ok());
         // One that was not healthy takes nothing.
         let is_enough = !request.is_available || whole.is_some_and(|whole| own >= whole.left_to_own());
-        if is_enough && stands(&account, request) {
-            return Ok(None);
-        }
-        let name = key.words();
-        Ok(Some(format!("{name} or a budget that it names has let another pod go at the same moment: try again")))
+        Ok((!is_enough)
+            .then(|| format!("{name} or a budget that it names has let another pod go at the same moment: try again")))
     }
 
     /// Notes that a pod is to go when another has come; false where that cannot be noted.
@@ -266,6 +271,9 @@ struct Judged {
     account: PodUnavailableBudgetStatus,
     /// Whether it is to be written.
     is_drawn: bool,
+    /// Whether one of them is refused, or let go without a write, by what the budget's status says. A write would show whether that is as
+    /// it was read; so else it has to be read anew.
+    is_by_what_is_written: bool,
 }
 
 /// Judges requests by a budget as it was read, by another total where that was asked for, and by what the budgets that it names bring.
@@ -280,7 +288,7 @@ fn judged(
     let name = key.words();
     let refused = |account, message: String| {
         let refused = Ruling::Refused(format!("{name} holds the pod, and cannot be counted: {message}"));
-        Judged { rulings: vec![refused; requests.len()], account, is_drawn: false }
+        Judged { rulings: vec![refused; requests.len()], account, is_drawn: false, is_by_what_is_written: true }
     };
     let rules = match &holds.rules {
         Ok(rules) => rules,
@@ -309,7 +317,7 @@ fn judged(
         }
     }
     let (generation, now) = (budget.metadata().generation.unwrap_or_default(), Timestamp::now());
-    let mut is_drawn = false;
+    let (mut is_drawn, mut is_by_what_is_written) = (false, false);
     let mut rulings = Vec::new();
     for (request, is_dry_run) in requests {
         // A dry run is judged, and takes nothing.
@@ -319,6 +327,11 @@ fn judged(
             draw(&mut account, (rules, generation), request, now)
         };
         is_drawn |= verdict == Verdict::Drawn && !is_dry_run;
+        is_by_what_is_written |= match verdict {
+            Verdict::Stands | Verdict::Refused(_) => true,
+            Verdict::Free => account.desired_available == 0,
+            Verdict::Drawn => *is_dry_run,
+        };
         let ruling = match verdict {
             Verdict::Free => Ruling::Free,
             Verdict::Stands | Verdict::Drawn => Ruling::Drawn,
@@ -329,7 +342,7 @@ fn judged(
         };
         rulings.push(ruling);
     }
-    Judged { rulings, account, is_drawn }
+    Judged { rulings, account, is_drawn, is_by_what_is_written }
 }
 
 /// How many pods are available, and how many must be.
@@ -364,7 +377,7 @@ fn refusal(
             format!("{name} has granted as many pods as it can tell of: try again when some of them are gone")
         }
         (Refused::UsedUp, _) => {
-            let entries = status.ledger.as_ref().map_or(&[][..], |ledger| &ledger.entries);
+            let entries = told(status.ledger.as_ref());
             let named = entries.iter().take(NAMED).map(|entry| {
                 format!("{} ({} by {} since {})", entry.pod, entry.operation.name(), entry.holder, entry.time.0)
             });
@@ -385,6 +398,56 @@ fn refusal(
                 numbers(status, whole),
                 rules.amount.words()
             )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_api::v1beta1::podunavailablebudget::ProtectedOperation::{self, Delete, Evict, Resize};
+    use serde_json::json;
+
+    use super::*;
+
+    fn request(uid: &str, operation: ProtectedOperation) -> Request {
+        Request {
+            pod: format!("web-{uid}"),
+            uid: uid.to_owned(),
+            operation,
+            holder: "somebody".to_owned(),
+            is_available: true,
+            generation: None,
+            container_ids: Vec::new(),
+            grant: None,
+        }
+    }
+
+    #[test]
+    fn by_what_a_store_has_nobody_is_refused_or_let_go_without_a_write() {
+        let entry = json!({"pod": "web-a", "uid": "a", "operation": "EVICT", "holder": "me", "time": Timestamp::now()});
+        for (desired, request, is_dry_run, expected) in [
+            (2, request("b", Delete), false, false),
+            (2, request("b", Delete), true, true),
+            (3, request("b", Delete), false, true),
+            (2, request("a", Evict), false, true),
+            (2, request("a", Delete), false, false),
+            (2, request("b", Resize), false, false),
+            (2, Request { is_available: false, ..request("b", Delete) }, false, false),
+            (0, request("b", Delete), false, true),
+        ] {
+            let budget = json!({
+                "apiVersion": "policy.kruise.io/v1beta1", "kind": "PodUnavailableBudget",
+                "metadata": {"name": "web", "namespace": "default", "uid": "w", "generation": 1},
+                "spec": {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1},
+                "status": {
+                    "observedGeneration": 1, "unavailableAllowed": 3 - desired, "currentAvailable": 3, "desiredAvailable": desired,
+                    "totalReplicas": 4, "ledger": {"counted": "7", "entries": [entry]},
+                },
+            });
+            let budget = Budget::read("podunavailablebudgets", &budget.to_string()).unwrap();
+            let what = format!("{desired} {request:?} {is_dry_run}");
+            let judged = judged(&budget.key(), &budget, &Holds::of(&budget), &[(request, is_dry_run)], (None, &[]));
+            assert_eq!(judged.is_by_what_is_written, expected, "{what}: {:?}", judged.rulings);
         }
     }
 }

@@ -31,8 +31,8 @@ const NOT_SEEN: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(crate) struct Views(Mutex<HashMap<Key, HashMap<Entry, Sight>>>);
 
-/// An entry of a ledger, as one that was granted at one time.
-type Entry = (String, ProtectedOperation, Timestamp);
+/// An entry of a ledger, as one that was granted at one time, and by its name where it has one.
+type Entry = (String, ProtectedOperation, Timestamp, Option<String>);
 
 /// How long an entry is known, and how far the store must have come before it may expire.
 struct Sight {
@@ -175,7 +175,7 @@ impl Looks<'_> {
 }
 
 fn name(entry: &LedgerEntry) -> Entry {
-    (entry.uid.clone(), entry.operation, entry.time.0)
+    (entry.uid.clone(), entry.operation, entry.time.0, entry.grant.clone())
 }
 
 /// The version that the apiserver is at, by a list of one pod.
@@ -222,5 +222,23 @@ mod tests {
         assert_eq!(store.by_index(&BY_NAMESPACE, "default").len(), 1);
         let ledger = Ledger { counted: "7".to_owned(), ..Ledger::default() };
         assert!(pods_of_count(&store, "default", Some(&ledger)).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn two_entries_of_one_pod_and_second_are_known_each_since_it_was_seen_first() {
+        let entry = |grant: &str| LedgerEntry {
+            grant: Some(grant.to_owned()),
+            ..serde_json::from_value(serde_json::json!({
+                "pod": "web", "uid": "u", "operation": "EVICT", "holder": "me", "time": "2026-01-01T00:00:00Z",
+            }))
+            .unwrap()
+        };
+        let (views, key, entries) = (Views::default(), Key::new("default", "web"), [entry("1"), entry("2")]);
+        views.ages(&key, &entries[..1]);
+        for seconds in [[30, 0], [60, 30]] {
+            tokio::time::advance(Duration::from_secs(30)).await;
+            let ages: Vec<_> = views.ages(&key, &entries).into_iter().map(|(age, _)| age.as_secs()).collect();
+            assert_eq!(ages, seconds);
+        }
     }
 }

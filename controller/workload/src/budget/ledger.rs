@@ -1,5 +1,7 @@
 //! Who may take a pod out of service: a budget's ledger, a request, and what becomes of both.
 
+use std::collections::BTreeSet;
+
 use berth_api::budget::{MOST_ENTRIES, MOST_REPLACEMENTS};
 use berth_api::v1beta1::podunavailablebudget::{
     DeploymentReference, Ledger, LedgerEntry, PodUnavailableBudgetStatus, ProtectedOperation, Replacement,
@@ -76,11 +78,10 @@ pub fn draw(
     }
     let entries = || status.ledger.iter().flat_map(|ledger| &ledger.entries);
     let of_pod = || entries().filter(|entry| entry.uid == request.uid);
-    let mine = of_pod().find(|entry| entry.operation == request.operation);
+    let mine = of_pod().find(|entry| is_of(entry, request));
     // Of a pod that has changed since, the entry speaks of an earlier change, and goes with that.
     let is_same =
         |entry: &LedgerEntry| now.duration_since(entry.time.0) < SAME_REQUEST && entry.generation == request.generation;
-    let is_same = |entry: &LedgerEntry| request.grant.is_none() && is_same(entry);
     if mine.is_some_and(is_same) {
         return Verdict::Stands;
     }
@@ -105,7 +106,7 @@ pub fn draw(
         return Verdict::Refused(Refused::NotCounted);
     }
     // Where others bring enough today, whoever draws from one of them must see what goes here.
-    if !is_charged && status.desired_available == 0 && request.grant.is_none() {
+    if !is_charged && status.desired_available == 0 && !rules.may_be_named {
         return Verdict::Free;
     }
     if is_full {
@@ -122,6 +123,11 @@ pub fn draw(
     Verdict::Drawn
 }
 
+/// Whether an entry was drawn for this request, and may be taken back with it.
+fn is_of(entry: &LedgerEntry, request: &Request) -> bool {
+    entry.uid == request.uid && entry.operation == request.operation && entry.grant == request.grant
+}
+
 fn enter(status: &mut PodUnavailableBudgetStatus, request: &Request, now: Timestamp) {
     let time = Time(whole_seconds(now));
     let entry = LedgerEntry {
@@ -135,7 +141,8 @@ fn enter(status: &mut PodUnavailableBudgetStatus, request: &Request, now: Timest
         grant: request.grant.clone(),
     };
     let ledger = status.ledger.get_or_insert_default();
-    ledger.entries.retain(|old| old.uid != entry.uid || old.operation != entry.operation);
+    // What another request has drawn stands until that one is over: this one may be taken back.
+    ledger.entries.retain(|old| !is_of(old, request));
     ledger.entries.push(entry);
     ledger.replacements.retain(|replacement| replacement.uid != request.uid);
     name_pods(status);
@@ -176,19 +183,15 @@ pub fn ask_replacement(
 /// Takes back what was drawn for a request, and nothing that was drawn for another; the leader counts anew.
 pub fn withdraw(status: &mut PodUnavailableBudgetStatus, request: &Request) {
     let Some(ledger) = &mut status.ledger else { return };
-    let is_its = |entry: &LedgerEntry| {
-        entry.uid == request.uid && entry.operation == request.operation && entry.grant == request.grant
-    };
     let before = ledger.entries.len();
-    ledger.entries.retain(|entry| !is_its(entry));
+    ledger.entries.retain(|entry| !is_of(entry, request));
     ledger.recount |= ledger.entries.len() < before;
     name_pods(status);
 }
 
 /// Whether what was drawn for a request stands.
 pub fn stands(status: &PodUnavailableBudgetStatus, request: &Request) -> bool {
-    let mut entries = status.ledger.iter().flat_map(|ledger| &ledger.entries);
-    entries.any(|entry| entry.uid == request.uid && entry.grant == request.grant)
+    status.ledger.iter().flat_map(|ledger| &ledger.entries).any(|entry| is_of(entry, request))
 }
 
 /// Whether the numbers of a status speak of the budget as it is.
@@ -212,9 +215,16 @@ pub fn unless_only_its_view<S: Clone + PartialEq>(
     if same == *old { same } else { next }
 }
 
+/// The entries of a ledger that are told: of requests for one pod the first.
+pub fn told(ledger: Option<&Ledger>) -> Vec<&LedgerEntry> {
+    let mut known = BTreeSet::new();
+    let entries = ledger.map_or(&[][..], |ledger| &ledger.entries);
+    entries.iter().filter(|entry| known.insert((&entry.uid, entry.operation))).collect()
+}
+
 /// Who uses a budget up, and who waits for another pod, in words.
 pub fn users(ledger: Option<&Ledger>) -> Vec<Waiting> {
-    let used = ledger.iter().flat_map(|ledger| &ledger.entries).map(|entry| {
+    let used = told(ledger).into_iter().map(|entry| {
         let (operation, holder, time) = (entry.operation.name(), &entry.holder, entry.time.0);
         Waiting { pod: entry.pod.clone(), reason: format!("uses it up: {operation} by {holder} since {time}") }
     });

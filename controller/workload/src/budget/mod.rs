@@ -40,6 +40,8 @@ pub struct Rules {
     pub unhealthy: UnhealthyPodPolicy,
     /// Conditions that a healthy pod must have besides Ready.
     healthy_conditions: Vec<String>,
+    /// Whether others may name it, and so must see what goes, although none of its own pods must stay.
+    may_be_named: bool,
 }
 
 /// How many pods a budget may lose, or must keep.
@@ -117,6 +119,7 @@ impl Rules {
             total: total.flatten(),
             unhealthy: spec.unhealthy_pod_policy,
             healthy_conditions: Vec::new(),
+            may_be_named: false,
         })
     }
 
@@ -137,7 +140,7 @@ impl Rules {
             unhealthy_pod_policy,
             ..PodUnavailableBudgetSpec::default()
         })?;
-        Ok(Self { healthy_conditions: spec.healthy_conditions.clone(), ..rules })
+        Ok(Self { healthy_conditions: spec.healthy_conditions.clone(), may_be_named: true, ..rules })
     }
 
     /// Whether a pod that serves has all conditions that the budget asks for.

@@ -199,6 +199,37 @@ fn a_budget_is_drawn_from_until_it_is_used_up_and_a_pod_is_charged_once() {
 }
 
 #[test]
+fn two_requests_for_one_pod_that_may_be_taken_back_stand_side_by_side_and_are_charged_once() {
+    use ProtectedOperation::{Delete, Evict};
+    let rules = rules(json!({"maxUnavailable": 1}));
+    let named = |grant: &str, operation| Request { grant: Some(grant.to_owned()), ..request("a", operation) };
+    let (first, second, bare) = (named("1", Evict), named("2", Evict), request("a", Evict));
+    let mut status = counted(3, 3, &rules);
+    let asked = [first.clone(), second.clone(), bare.clone(), first.clone(), request("b", Delete)];
+    let expected =
+        [Verdict::Drawn, Verdict::Drawn, Verdict::Drawn, Verdict::Stands, Verdict::Refused(Refused::UsedUp)];
+    assert_eq!(draw(&mut status, (&rules, 1), &asked, now()), expected);
+    assert_eq!((status.unavailable_allowed, status.current_available), (0, 2));
+    assert_eq!(ledger::told(status.ledger.as_ref()).len(), 1, "one pod is told");
+    let standing = |status: &PodUnavailableBudgetStatus| [&first, &second, &bare].map(|one| ledger::stands(status, one));
+    assert_eq!(standing(&status), [true; 3]);
+    ledger::withdraw(&mut status, &second);
+    assert_eq!(standing(&status), [true, false, true]);
+    assert_eq!(status.disrupted_pods.keys().collect::<Vec<_>>(), ["web-a"]);
+}
+
+#[test]
+fn where_no_pod_must_stay_a_budget_writes_nothing_unless_others_may_name_it() {
+    let request = Request { grant: Some("1".to_owned()), ..request("a", ProtectedOperation::Delete) };
+    let spec = json!({"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 0});
+    let distributed = Rules::of_distributed(&serde_json::from_value(spec).unwrap()).unwrap();
+    for (rules, expected) in [(rules(json!({"minAvailable": 0})), Verdict::Free), (distributed, Verdict::Drawn)] {
+        let mut status = counted(2, 2, &rules);
+        assert_eq!(draw(&mut status, (&rules, 1), std::slice::from_ref(&request), now()), [expected]);
+    }
+}
+
+#[test]
 fn a_budget_that_was_not_counted_since_it_changed_refuses() {
     let rules = rules(json!({"maxUnavailable": 2}));
     let refused = Verdict::Refused(Refused::NotCounted);

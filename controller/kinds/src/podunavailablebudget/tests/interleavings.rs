@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::{LedgerEntry, PodUnavailableBudgetStatus, ProtectedOperation};
-use berth_workload::budget::ledger::{Request, Verdict, draw, name_pods};
+use berth_workload::budget::ledger::{Request, Verdict, draw, name_pods, withdraw};
 use berth_workload::budget::{Amount, Rules};
 use berth_workload::pod::Pod;
 use jiff::Timestamp;
@@ -49,6 +49,8 @@ enum Planted {
     OlderView,
     /// Entries are settled by names.
     NamesForUids,
+    /// What is taken back for one request is what another one of the same pod stands on.
+    SharedEntries,
 }
 
 #[derive(Debug, Clone)]
@@ -58,7 +60,11 @@ enum Step {
         replica: usize,
         pod: usize,
         operation: usize,
+        /// Another budget holds the pod, too, and may refuse.
+        has_other: bool,
     },
+    /// Another budget has refused a request: what was drawn for it is taken back.
+    TakeBack(usize),
     /// A replica's request under way is validated (again).
     Validate(usize),
     /// The apiserver carries out a request that was granted, or the answer was lost on the way.
@@ -83,7 +89,9 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        6 => (0usize..2, 0usize..PODS, 0usize..3).prop_map(|(replica, pod, operation)| Step::Ask { replica, pod, operation }),
+        6 => (0usize..2, 0usize..PODS, 0usize..3, any::<bool>())
+            .prop_map(|(replica, pod, operation, has_other)| Step::Ask { replica, pod, operation, has_other }),
+        3 => (0usize..6).prop_map(Step::TakeBack),
         8 => (0usize..6).prop_map(Step::Validate),
         6 => (0usize..6, prop::bool::weighted(0.2)).prop_map(|(request, lost)| Step::Land { request, lost }),
         6 => (0usize..4).prop_map(Step::See),
@@ -115,6 +123,9 @@ struct InFlight {
     /// At which version of the pod it was granted.
     granted: Option<u64>,
     began: u64,
+    has_other: bool,
+    /// What was drawn last, where it may be taken back.
+    drawn: Option<Request>,
 }
 
 /// The budget as somebody has seen it.
@@ -130,7 +141,7 @@ struct Leader {
     /// The version of pods that it has seen.
     position: u64,
     /// Since when each entry is seen, and which version of pods must be seen before it may expire.
-    since: BTreeMap<(String, ProtectedOperation, Timestamp), (u64, Option<u64>)>,
+    since: BTreeMap<(String, ProtectedOperation, Timestamp, Option<String>), (u64, Option<u64>)>,
 }
 
 struct World {
@@ -139,6 +150,7 @@ struct World {
     desired: usize,
     pods: Vec<SimPod>,
     next_uid: u64,
+    next_grant: u64,
     /// Of pods and the budget together, as etcd has it.
     version: u64,
     budget: Seen,
@@ -180,6 +192,7 @@ impl World {
             desired,
             pods: (0..PODS).map(pod).collect(),
             next_uid: PODS as u64,
+            next_grant: 0,
             version: 1,
             budget: none.clone(),
             seen: [none.clone(), none.clone(), none.clone(), none],
@@ -209,12 +222,14 @@ impl World {
 
     fn take(&mut self, step: &Step) {
         match *step {
-            Step::Ask { replica, pod, operation } => {
+            Step::Ask { replica, pod, operation, has_other } => {
                 if let Some(pod) = self.pods.get(pod).filter(|pod| pod.ready && !pod.going).cloned() {
                     let operation = OPERATIONS[operation];
-                    self.requests.push(InFlight { replica, pod, operation, granted: None, began: self.now });
+                    let (granted, drawn, began) = (None, None, self.now);
+                    self.requests.push(InFlight { replica, pod, operation, granted, began, has_other, drawn });
                 }
             }
+            Step::TakeBack(request) => self.take_back(request),
             Step::Validate(request) => self.validate(request),
             Step::Land { request, lost } => self.land(request, lost),
             Step::See(who) => self.seen[who] = self.budget.clone(),
@@ -251,7 +266,10 @@ impl World {
     }
 
     fn validate(&mut self, request: usize) {
-        let Some(InFlight { replica, pod, operation, began, .. }) = self.requests.get(request) else { return };
+        let Some(InFlight { replica, pod, operation, began, has_other, .. }) = self.requests.get(request) else { return };
+        let is_own = *has_other && self.planted != Planted::SharedEntries;
+        self.next_grant += 1;
+        let grant = is_own.then(|| self.next_grant.to_string());
         if self.now - began > GIVEN_UP {
             return;
         }
@@ -268,7 +286,7 @@ impl World {
             is_available,
             generation: current.filter(|_| operation.is_change()).map(|pod| pod.generation),
             container_ids: Vec::new(),
-            grant: None,
+            grant,
         };
         let mut view = self.seen[replica].clone();
         for _ in 0..2 {
@@ -285,9 +303,22 @@ impl World {
             };
             if granted {
                 self.requests[request].granted = Some(current_version);
+                self.requests[request].drawn = Some(asked);
                 return;
             }
             view = self.budget.clone();
+        }
+    }
+
+    /// Whoever asked is refused, whatever this budget has said before.
+    fn take_back(&mut self, request: usize) {
+        if !self.requests.get(request).is_some_and(|request| request.has_other && request.drawn.is_some()) {
+            return;
+        }
+        if let Some(drawn) = self.requests.remove(request).drawn {
+            let mut status = self.budget.status.clone();
+            withdraw(&mut status, &drawn);
+            self.force(status);
         }
     }
 
@@ -357,7 +388,7 @@ impl World {
         let Leader { since, position, .. } = &mut self.leaders[leader];
         let patience = if planted == Planted::ExpiresEarly { Duration::from_secs(20) } else { PATIENCE };
         let seen_for = entries.iter().map(|entry| {
-            let key = (entry.uid.clone(), entry.operation, entry.time.0);
+            let key = (entry.uid.clone(), entry.operation, entry.time.0, entry.grant.clone());
             let (first, needed) = since.entry(key).or_insert((now, None));
             let seen_for = Duration::from_secs(now - *first);
             // Whatever came of it is in the newest version by now.
@@ -453,6 +484,7 @@ fn planted_faults_are_found() {
         Planted::ExpiresUnseen,
         Planted::OlderView,
         Planted::NamesForUids,
+        Planted::SharedEntries,
     ] {
         assert!(histories(planted, ENOUGH, &Cell::new(0)).is_some(), "{planted:?} is not found");
     }

@@ -116,7 +116,7 @@ impl Controller for Reads {
             each(change, |native| wake_beside(&to, &all, native.namespace(), native.name()));
         });
         let (to, all, holding) = (queue.clone(), self.budgets.clone(), acting.pod_budgets.clone());
-        views::on_change(&self.pods, &self.nodes, move |pod| wake_for(&to, &all, &holding, pod));
+        views::on_change(&self.views, &self.pods, &self.nodes, move |pod| wake_for(&to, &all, &holding, pod));
     }
 
     /// One count of one budget.
@@ -253,10 +253,19 @@ fn wake_beside(queue: &Queue<Key>, all: &Store<Watched<DistributedPodDisruptionB
     }
 }
 
-fn wake_for(queue: &Queue<Key>, all: &Store<Watched<DistributedPodDisruptionBudget>>, holding: &PodBudgets, pod: &Pod) {
+/// Wakes the budgets that hold a pod; false where there is none.
+fn wake_for(
+    queue: &Queue<Key>,
+    all: &Store<Watched<DistributedPodDisruptionBudget>>,
+    holding: &PodBudgets,
+    pod: &Pod,
+) -> bool {
+    let mut is_held = false;
     for budget in all.by_index(&BY_NAMESPACE, &pod.metadata.namespace) {
         if holding.holds(&Budget::Distributed(budget.0.clone())).selects(&pod.metadata) {
             queue.add(Key::of(&*budget));
+            is_held = true;
         }
     }
+    is_held
 }

@@ -87,7 +87,7 @@ impl Controller for Reads {
             });
         });
         let (to, budgets, holding) = (queue.clone(), self.budgets.clone(), acting.pod_budgets.clone());
-        views::on_change(&self.pods, &self.nodes, move |pod| wake_for(&to, &budgets, &holding, pod));
+        views::on_change(&self.views, &self.pods, &self.nodes, move |pod| wake_for(&to, &budgets, &holding, pod));
     }
 
     /// One count of one budget.
@@ -168,13 +168,22 @@ impl Reads {
     }
 }
 
-fn wake_for(queue: &Queue<Key>, budgets: &Store<Watched<PodUnavailableBudget>>, holding: &PodBudgets, pod: &Pod) {
+/// Wakes the budgets that may hold a pod; false where there is none.
+fn wake_for(
+    queue: &Queue<Key>,
+    budgets: &Store<Watched<PodUnavailableBudget>>,
+    holding: &PodBudgets,
+    pod: &Pod,
+) -> bool {
+    let mut is_held = false;
     for budget in budgets.by_index(&BY_NAMESPACE, &pod.metadata.namespace) {
         let status = budget.0.status.as_ref();
         let selector = status.and_then(|status| status.ledger.as_ref()?.selector.as_ref());
         let is_target_unknown = budget.0.spec.target_ref.is_some() && selector.is_none();
         if is_target_unknown || holding.holds(&Budget::Unavailable(budget.0.clone())).selects(&pod.metadata) {
             queue.add(Key::of(&*budget));
+            is_held = true;
         }
     }
+    is_held
 }

@@ -1,6 +1,6 @@
 //! What the leader counts from: pods as its store has them, and for how long it knows what was granted.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -26,10 +26,19 @@ use crate::watched::Watched;
 const PATIENCE: Duration = Duration::from_secs(75);
 /// How long until pods are counted that the store does not show yet.
 const NOT_SEEN: Duration = Duration::from_secs(1);
+/// So many pods are remembered that are gone.
+const MOST_GONE: usize = 4096;
 
-/// Since when each entry of a budget's ledger is seen.
+/// What is known of each entry of a budget's ledger.
+#[derive(Clone, Default)]
+pub(crate) struct Views(Arc<Mutex<Known>>);
+
 #[derive(Default)]
-pub(crate) struct Views(Mutex<HashMap<Key, HashMap<Entry, Sight>>>);
+struct Known {
+    sights: HashMap<Key, HashMap<Entry, Sight>>,
+    /// The uids of pods that are gone, the latest at the end.
+    gone: VecDeque<Box<str>>,
+}
 
 /// An entry of a ledger, as one that was granted at one time, and by its name where it has one.
 type Entry = (String, ProtectedOperation, Timestamp, Option<String>);
@@ -39,6 +48,8 @@ struct Sight {
     since: Instant,
     /// The version that the apiserver was at when nothing could come of the entry any more: what had come of it is older.
     needs: Option<String>,
+    /// Whether its pod was ever there.
+    has_pod: bool,
 }
 
 /// A look at the stores.
@@ -61,21 +72,34 @@ pub(super) fn pods_of_count(pods: &Store<Pod>, namespace: &str, ledger: Option<&
     is_seen.then(|| pods.by_index(&BY_NAMESPACE, namespace))
 }
 
-/// Tells of each pod that may be counted another way from now on: it changed, or its node came or went.
+/// Tells of each pod that may be counted another way from now on: it changed, or its node came or went. `concerns` says whether a budget
+/// holds it: of such a one that goes is remembered that it was there.
 pub(crate) fn on_change(
+    views: &Views,
     pods: &Arc<Store<Pod>>,
     nodes: &Store<Watched<Node>>,
-    concerns: impl Fn(&Pod) + Clone + Send + Sync + 'static,
+    concerns: impl Fn(&Pod) -> bool + Clone + Send + Sync + 'static,
 ) {
-    let (also, on) = (concerns.clone(), Arc::downgrade(pods));
-    pods.on_change(move |change| each(change, &concerns));
+    let (also, on, views) = (concerns.clone(), Arc::downgrade(pods), views.clone());
+    pods.on_change(move |change| {
+        let mut is_held = false;
+        each(change, |pod| is_held |= concerns(pod));
+        match change {
+            Change::Deleted { old } if is_held => views.note_gone(&old.metadata.uid),
+            // Another has its name, and the end of the first was not shown.
+            Change::Applied { old: Some(old), new } if is_held && old.metadata.uid != new.metadata.uid => {
+                views.note_gone(&old.metadata.uid);
+            }
+            _ => {}
+        }
+    });
     nodes.on_change(move |change| {
         let node = match change {
             Change::Deleted { old: node } | Change::Applied { old: None, new: node } => node,
             Change::Applied { .. } | Change::Synced => return,
         };
         let on_node = on.upgrade().map(|pods| pods.by_index(&BY_NODE, node.name()));
-        on_node.iter().flatten().for_each(|pod| also(pod));
+        on_node.iter().flatten().for_each(|pod| drop(also(pod)));
     });
 }
 
@@ -96,30 +120,53 @@ impl Views {
 
     /// To be called when a budget is gone.
     pub(crate) fn forget(&self, key: &Key) {
-        self.lock().remove(key);
+        self.lock().sights.remove(key);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Key, HashMap<Entry, Sight>>> {
+    fn note_gone(&self, uid: &str) {
+        let gone = &mut self.lock().gone;
+        if gone.len() >= MOST_GONE {
+            gone.pop_front();
+        }
+        gone.push_back(uid.into());
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How long each entry is known, and what the store must have reached; what is no entry any more is forgotten.
     fn ages(&self, key: &Key, entries: &[LedgerEntry]) -> Vec<(Duration, Option<String>)> {
-        let mut seen = self.lock();
-        let mut before = seen.remove(key).unwrap_or_default();
-        let mut known = HashMap::new();
+        let mut known = self.lock();
+        let mut before = known.sights.remove(key).unwrap_or_default();
+        let mut sights = HashMap::new();
         let ages = entries.iter().map(|entry| {
             let name = name(entry);
-            let sight = before.remove(&name).unwrap_or_else(|| Sight { since: Instant::now(), needs: None });
+            let first = || Sight { since: Instant::now(), needs: None, has_pod: false };
+            let sight = before.remove(&name).unwrap_or_else(first);
             let age = (sight.since.elapsed(), sight.needs.clone());
-            known.insert(name, sight);
+            sights.insert(name, sight);
             age
         });
         let ages = ages.collect();
-        if !known.is_empty() {
-            seen.insert(key.clone(), known);
+        if !sights.is_empty() {
+            known.sights.insert(key.clone(), sights);
         }
         ages
+    }
+
+    /// The uids of entries whose pods are not among these and never were: what a webhook was shown may come here later.
+    fn unseen(&self, key: &Key, entries: &[LedgerEntry], pods: &[Arc<Pod>]) -> BTreeSet<String> {
+        let mut known = self.lock();
+        let Known { sights, gone } = &mut *known;
+        let Some(sights) = sights.get_mut(key) else { return BTreeSet::new() };
+        let is_unseen = |entry: &&LedgerEntry| {
+            let is_its = |uid: &str| *uid == *entry.uid;
+            let Some(sight) = sights.get_mut(&name(entry)) else { return false };
+            sight.has_pod |= pods.iter().any(|pod| is_its(&pod.metadata.uid)) || gone.iter().any(|uid| is_its(uid));
+            !sight.has_pod
+        };
+        entries.iter().filter(is_unseen).map(|entry| entry.uid.clone()).collect()
     }
 }
 
@@ -138,8 +185,9 @@ impl Looks<'_> {
         nodes.sort();
         nodes.dedup();
         nodes.retain(|node| self.nodes.get("", node).is_some());
-        let seen_for = self.seen_for(client, key).await;
-        View { expected, pods, nodes, position: self.position, seen_for, patience: PATIENCE }
+        let seen_for = self.seen_for(client, key.clone()).await;
+        let unseen = self.views.unseen(&key, self.entries, &pods);
+        View { expected, pods, nodes, position: self.position, seen_for, unseen, patience: PATIENCE }
     }
 
     /// For how long each entry is seen, by the clock that only goes on: what a ledger says of time is another's clock. One of which
@@ -156,8 +204,8 @@ impl Looks<'_> {
         } else {
             None
         };
-        let mut seen = self.views.lock();
-        let of_budget = seen.entry(key).or_default();
+        let mut known = self.views.lock();
+        let of_budget = known.sights.entry(key).or_default();
         let settled = self.entries.iter().zip(ages).map(|(entry, (age, needs))| {
             if age < PATIENCE {
                 return age;
@@ -239,6 +287,26 @@ mod tests {
             tokio::time::advance(Duration::from_secs(30)).await;
             let ages: Vec<_> = views.ages(&key, &entries).into_iter().map(|(age, _)| age.as_secs()).collect();
             assert_eq!(ages, seconds);
+        }
+    }
+
+    #[test]
+    fn a_pod_is_unseen_until_it_was_there_once_or_has_gone() {
+        let entry = |uid: &str| -> LedgerEntry {
+            serde_json::from_value(serde_json::json!({
+                "pod": uid, "uid": uid, "operation": "EVICT", "holder": "me", "time": "2026-01-01T00:00:00Z",
+            }))
+            .unwrap()
+        };
+        let (views, key, entries) = (Views::default(), Key::new("default", "web"), ["a", "b", "c"].map(entry));
+        let pod = |uid: &str| {
+            let pod = serde_json::json!({"metadata": {"namespace": "default", "name": uid, "uid": uid}});
+            Arc::new(serde_json::from_value::<Pod>(pod).unwrap())
+        };
+        views.note_gone("b");
+        for (pods, expected) in [(vec![pod("a")], vec!["c"]), (vec![], vec!["c"]), (vec![pod("c")], vec![]), (vec![], vec![])] {
+            views.ages(&key, &entries);
+            assert_eq!(views.unseen(&key, &entries, &pods).into_iter().collect::<Vec<_>>(), expected);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Budgets about whatever the apiserver holds, what members say of themselves among it, and reviews of pods that are to go.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,6 +58,7 @@ impl World {
             nodes: vec!["n1".to_owned()],
             position: "9".to_owned(),
             seen_for: vec![Duration::from_secs(self.seen % 1_000); entries],
+            unseen: BTreeSet::new(),
             patience: Duration::from_secs(75),
         }
     }

@@ -82,8 +82,10 @@ impl Snapshot {
 
 /// What is to be told, what becomes of the native budget, and when to look again.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
-    let mut plan = Plan { waiting: explain(snapshot, now), look_again: snapshot.view.next_expiry(), ..Plan::default() };
     let budget = &*snapshot.budget;
+    let ledger = budget.status.iter().flat_map(|status| &status.ledger).next();
+    let look_again = snapshot.view.next_expiry(ledger.map_or(&[], |ledger| &ledger.entries));
+    let mut plan = Plan { waiting: explain(snapshot, now), look_again, ..Plan::default() };
     keep_floor(snapshot, &mut plan);
     let Ok(rules) = Rules::of_distributed(&budget.spec) else { return plan };
     let expected = snapshot.expected(&rules);
@@ -105,7 +107,6 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     };
     let wanted = snapshot.keeps.is_ok().then_some(&wanted);
     let uid = budget.metadata.uid.as_deref().unwrap_or_default();
-    let ledger = budget.status.iter().flat_map(|status| &status.ledger).next();
     let has_surplus = budget.status.as_ref().is_some_and(|status| status.disruptions_allowed > 0);
     snapshot.view.replace_before(&mut plan, ledger, has_surplus, now);
     if let Some(step) = child::step(wanted, snapshot.child.as_deref(), uid) {

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use berth_api::v1alpha1::distributedpoddisruptionbudget::DistributedPodDisruptionBudgetStatus;
@@ -43,6 +44,7 @@ fn snapshot(spec: Value, status: Value, pods: &[(&str, bool)], others: &[Result<
             nodes: vec!["n1".to_owned()],
             position: "9".to_owned(),
             seen_for: vec![Duration::ZERO; entries],
+            unseen: BTreeSet::new(),
             patience: Duration::from_secs(75),
         },
         unenforced: None,

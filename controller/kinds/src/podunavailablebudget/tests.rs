@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,6 +48,7 @@ fn snapshot(spec: Value, status: Value, total: usize, pods: &[(&str, bool)]) -> 
             nodes: vec!["n1".to_owned()],
             position: "9".to_owned(),
             seen_for: vec![Duration::ZERO; entries],
+            unseen: BTreeSet::new(),
             patience: Duration::from_secs(75),
         },
         unenforced: None,

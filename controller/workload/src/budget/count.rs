@@ -34,6 +34,8 @@ pub struct View {
     pub position: String,
     /// For how long each entry of the ledger has been seen, those first seen now by zero.
     pub seen_for: Vec<Duration>,
+    /// The uids of those of its pods that are not there and never were, as far as the leader knows: it may not have seen them yet.
+    pub unseen: BTreeSet<String>,
     /// After how long nothing can come of an entry any more.
     pub patience: Duration,
 }
@@ -72,13 +74,20 @@ impl View {
     /// The entries that are not settled.
     pub fn open(&self, entries: &[LedgerEntry], now: Timestamp) -> Vec<LedgerEntry> {
         let pods = self.by_name();
-        let is_open = |entry: &LedgerEntry, is_late: bool| {
-            let pod = pods.get(entry.pod.as_str()).copied();
-            settled(entry, pod, pod.is_some_and(|pod| self.serves(pod, now)), is_late) == Settled::Open
-        };
         let seen = entries.iter().zip(&self.seen_for);
-        let open = seen.filter(|(entry, seen_for)| is_open(entry, **seen_for >= self.patience));
+        let open = seen.filter(|(entry, seen_for)| self.became(entry, &pods, **seen_for, now) == Settled::Open);
         open.map(|(entry, _)| entry.clone()).collect()
+    }
+
+    /// What became of an entry that has been seen for so long.
+    fn became(&self, entry: &LedgerEntry, pods: &BTreeMap<&str, &Pod>, seen_for: Duration, now: Timestamp) -> Settled {
+        let pod = pods.get(entry.pod.as_str()).copied();
+        let late_for = seen_for.checked_sub(self.patience);
+        // Somebody was shown it when it was granted, and it may come here later.
+        if self.unseen.contains(&entry.uid) {
+            return if late_for.is_some() { Settled::Expired } else { Settled::Open };
+        }
+        settled(entry, pod, pod.is_some_and(|pod| self.serves(pod, now)), late_for)
     }
 
     /// The entries for what another controller's ledger, names and times alone, let go in the last minute: it may still happen. That is what
@@ -130,9 +139,13 @@ impl View {
         }
     }
 
-    /// How long until the next entry expires.
-    pub fn next_expiry(&self) -> Option<SignedDuration> {
-        let left = self.seen_for.iter().map(|seen_for| self.patience.saturating_sub(*seen_for));
+    /// How long until the next of these entries expires.
+    pub fn next_expiry(&self, entries: &[LedgerEntry]) -> Option<SignedDuration> {
+        let pods = self.by_name();
+        let left = entries.iter().zip(&self.seen_for).map(|(entry, seen_for)| {
+            let grace = pods.get(entry.pod.as_str()).filter(|_| *seen_for >= self.patience).map(|pod| grace(pod));
+            (self.patience + grace.unwrap_or_default()).saturating_sub(*seen_for)
+        });
         left.filter(|left| !left.is_zero()).min().and_then(|left| SignedDuration::try_from(left).ok())
     }
 
@@ -163,29 +176,38 @@ pub enum Settled {
     Open,
 }
 
-/// What became of an entry, by the pod of its name as it is now, and whether that serves. `is_late`: the request that it allowed cannot
-/// be carried out any more.
-pub fn settled(entry: &LedgerEntry, pod: Option<&Pod>, is_available: bool, is_late: bool) -> Settled {
+/// What became of an entry, by the pod of its name as it is now, and whether that serves. `late_for`: for how long the request that it
+/// allowed cannot be carried out any more; `None` while it can.
+pub fn settled(entry: &LedgerEntry, pod: Option<&Pod>, is_available: bool, late_for: Option<Duration>) -> Settled {
     let Some(pod) = pod.filter(|pod| *pod.metadata.uid == *entry.uid) else { return Settled::Over };
     if pod.metadata.deletion_timestamp.is_some() || !pod.is_active() {
         return Settled::Over;
     }
-    let expires = if is_late { Settled::Expired } else { Settled::Open };
+    let expires_after = |grace: Duration| match late_for {
+        Some(late_for) if late_for >= grace => Settled::Expired,
+        _ => Settled::Open,
+    };
     match entry.operation {
-        ProtectedOperation::Delete | ProtectedOperation::Evict => expires,
+        ProtectedOperation::Delete | ProtectedOperation::Evict => expires_after(Duration::ZERO),
         ProtectedOperation::Update | ProtectedOperation::Resize => {
             let has_landed = entry.generation.is_none_or(|before| pod.metadata.generation > before);
             let is_seen = pod.status.observed_generation >= pod.metadata.generation;
             match (has_landed, is_seen && is_available) {
                 (true, true) if is_replaced(entry, pod) => Settled::Over,
-                // What was taken back before a kubelet saw it replaces no container.
-                (true, true) => expires,
+                // What was taken back before a kubelet saw it replaces no container. But a container that is being stopped serves until
+                // its time is up.
+                (true, true) => expires_after(grace(pod)),
                 // It is out of service, so it is not counted anyway; the entry says why.
                 (true, false) => Settled::Open,
-                (false, _) => expires,
+                (false, _) => expires_after(Duration::ZERO),
             }
         }
     }
+}
+
+/// For how long a container of the pod may run that was told to stop.
+fn grace(pod: &Pod) -> Duration {
+    Duration::from_secs(u64::try_from(pod.spec.termination_grace_period_seconds).unwrap_or(0))
 }
 
 /// Whether none of the containers runs that were to be replaced.

@@ -2,6 +2,9 @@ mod federated;
 mod native;
 mod replaced;
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use berth_api::v1beta1::podunavailablebudget::{
     Ledger, LedgerEntry, PodUnavailableBudgetSpec, PodUnavailableBudgetStatus, ProtectedOperation,
 };
@@ -9,7 +12,7 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::count::{Settled, is_available, settled};
+use super::count::{Expected, Settled, View, is_available, settled};
 use super::ledger::{self, Refused, Request, Verdict, set_numbers};
 use super::*;
 use crate::pod::Pod;
@@ -67,7 +70,7 @@ fn how_many_must_stay_available() {
 
 fn pod(fields: Value) -> Pod {
     let mut pod = json!({
-        "metadata": {"name": "web-a", "uid": "a", "generation": 2, "labels": {"app": "web"}},
+        "metadata": {"name": "web-a", "uid": "a", "generation": 2, "labels": {"app": "web"}}, "spec": {},
         "status": {"phase": "Running", "observedGeneration": 2, "conditions": [{"type": "Ready", "status": "True"}],
                    "containerStatuses": [{"name": "main", "containerID": "c://1"}]},
     });
@@ -111,28 +114,60 @@ fn an_entry_is_settled_when_the_end_is_seen_and_expires_when_none_can_come() {
     let (unchanged, unseen) = (json!({"/metadata/generation": 1}), json!({"/status/observedGeneration": 1}));
     let old = json!({"/status/containerStatuses": [{"name": "main", "containerID": "c://0"}]});
     let broken = json!({"/status/conditions": []});
+    let slow = json!({
+        "/spec/terminationGracePeriodSeconds": 600, "/status/containerStatuses": old["/status/containerStatuses"],
+    });
     for (operation, fields, late, expected) in [
-        (Delete, json!({}), false, Open),
-        (Delete, json!({}), true, Expired),
-        (Evict, gone.clone(), false, Over),
-        (Evict, leaves.clone(), false, Over),
-        (Update, gone, false, Over),
-        (Update, leaves, false, Over),
-        (Update, unchanged.clone(), false, Open),
-        (Update, unchanged, true, Expired),
-        (Update, unseen.clone(), false, Open),
-        (Update, unseen, true, Open),
-        (Update, old.clone(), false, Open),
-        (Update, old, true, Expired),
-        (Update, broken.clone(), false, Open),
-        (Update, broken, true, Open),
-        (Update, json!({}), false, Over),
+        (Delete, json!({}), None, Open),
+        (Delete, json!({}), Some(0), Expired),
+        (Evict, gone.clone(), None, Over),
+        (Evict, leaves.clone(), None, Over),
+        (Update, gone, None, Over),
+        (Update, leaves, None, Over),
+        (Update, unchanged.clone(), None, Open),
+        (Update, unchanged, Some(0), Expired),
+        (Update, unseen.clone(), None, Open),
+        (Update, unseen, Some(0), Open),
+        (Update, old.clone(), None, Open),
+        (Update, old, Some(0), Expired),
+        (Update, slow.clone(), Some(0), Open),
+        (Update, slow.clone(), Some(599), Open),
+        (Update, slow, Some(600), Expired),
+        (Update, broken.clone(), None, Open),
+        (Update, broken, Some(0), Open),
+        (Update, json!({}), None, Over),
     ] {
         let pod = pod(fields.clone());
-        let found = settled(&entry(operation), Some(&pod), is_available(&pod, true, now()), late);
-        assert_eq!(found, expected, "{operation:?} {fields} {late}");
+        let late_for = late.map(Duration::from_secs);
+        let found = settled(&entry(operation), Some(&pod), is_available(&pod, true, now()), late_for);
+        assert_eq!(found, expected, "{operation:?} {fields} {late:?}");
     }
-    assert_eq!(settled(&entry(Delete), None, false, false), Over);
+    assert_eq!(settled(&entry(Delete), None, false, None), Over);
+}
+
+#[test]
+fn an_entry_of_a_pod_that_was_never_seen_is_open_until_it_is_late() {
+    let entries = [entry(ProtectedOperation::Delete)];
+    let another = pod(json!({"/metadata/uid": "b"}));
+    for (unseen, pods, seen_for, is_open) in [
+        (vec!["a"], vec![], 0, true),
+        (vec!["a"], vec![], 74, true),
+        (vec!["a"], vec![], 75, false),
+        (vec!["a"], vec![another.clone()], 0, true),
+        (vec![], vec![], 0, false),
+        (vec![], vec![another], 0, false),
+    ] {
+        let view = View {
+            expected: Ok(Expected { total: 1, selector: None }),
+            pods: pods.into_iter().map(Arc::new).collect(),
+            nodes: Vec::new(),
+            position: "9".to_owned(),
+            seen_for: vec![Duration::from_secs(seen_for)],
+            unseen: unseen.iter().map(ToString::to_string).collect(),
+            patience: Duration::from_secs(75),
+        };
+        assert_eq!(view.open(&entries, now()).len(), usize::from(is_open), "{unseen:?} {seen_for}");
+    }
 }
 
 /// One request after the other.

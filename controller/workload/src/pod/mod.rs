@@ -102,6 +102,8 @@ pub struct Spec {
     /// The names of its volumes that are claims. No volume of a pod ever changes.
     #[serde(rename = "volumes", deserialize_with = "volumes::of_claims")]
     pub claim_volumes: Box<[Box<str>]>,
+    /// How many seconds its containers have to stop.
+    pub termination_grace_period_seconds: i64,
 }
 
 /// When a container that has ended is started again. Native sidecars always are.

@@ -4,7 +4,7 @@
 //! `BERTH_BUDGET_STEPS` is how many steps are taken, in all histories together. Histories are drawn and shrunk by proptest.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,6 +49,8 @@ enum Planted {
     OlderView,
     /// Entries are settled by names.
     NamesForUids,
+    /// A pod that a leader has not seen yet is gone.
+    UnseenIsGone,
     /// What is taken back for one request is what another one of the same pod stands on.
     SharedEntries,
 }
@@ -138,6 +140,8 @@ struct Seen {
 #[derive(Default, Clone)]
 struct Leader {
     pods: Vec<SimPod>,
+    /// Uids of all that it has ever seen.
+    known: BTreeSet<u64>,
     /// The version of pods that it has seen.
     position: u64,
     /// Since when each entry is seen, and which version of pods must be seen before it may expire.
@@ -235,6 +239,7 @@ impl World {
             Step::See(who) => self.seen[who] = self.budget.clone(),
             Step::SeePods(leader) => {
                 self.leaders[leader].pods = self.pods.clone();
+                self.leaders[leader].known.extend(self.pods.iter().map(|pod| pod.uid));
                 self.leaders[leader].position = self.version;
             }
             Step::Count(leader) => self.count(leader),
@@ -259,14 +264,17 @@ impl World {
             // A list is never older than what there is.
             Step::Restart(leader) => {
                 let (pods, position) = (self.pods.clone(), self.version);
-                self.leaders[leader] = Leader { pods, position, ..Leader::default() };
+                let known = pods.iter().map(|pod| pod.uid).collect();
+                self.leaders[leader] = Leader { pods, known, position, ..Leader::default() };
                 self.seen[2 + leader] = self.budget.clone();
             }
         }
     }
 
     fn validate(&mut self, request: usize) {
-        let Some(InFlight { replica, pod, operation, began, has_other, .. }) = self.requests.get(request) else { return };
+        let Some(InFlight { replica, pod, operation, began, has_other, .. }) = self.requests.get(request) else {
+            return;
+        };
         let is_own = *has_other && self.planted != Planted::SharedEntries;
         self.next_grant += 1;
         let grant = is_own.then(|| self.next_grant.to_string());
@@ -385,7 +393,11 @@ impl World {
 
     fn snapshot(&mut self, leader: usize, seen: &Seen, entries: &[LedgerEntry]) -> Snapshot {
         let (now, version, planted) = (self.now, self.version, self.planted);
-        let Leader { since, position, .. } = &mut self.leaders[leader];
+        let Leader { since, position, known, .. } = &mut self.leaders[leader];
+        let is_unseen = |entry: &&LedgerEntry| {
+            planted != Planted::UnseenIsGone && known.iter().all(|uid| uid.to_string() != entry.uid)
+        };
+        let unseen = entries.iter().filter(is_unseen).map(|entry| entry.uid.clone()).collect();
         let patience = if planted == Planted::ExpiresEarly { Duration::from_secs(20) } else { PATIENCE };
         let seen_for = entries.iter().map(|entry| {
             let key = (entry.uid.clone(), entry.operation, entry.time.0, entry.grant.clone());
@@ -410,6 +422,7 @@ impl World {
                 nodes: vec!["n1".to_owned()],
                 position: self.leaders[leader].position.to_string(),
                 seen_for,
+                unseen,
                 patience,
             },
             unenforced: None,
@@ -488,4 +501,23 @@ fn planted_faults_are_found() {
     ] {
         assert!(histories(planted, ENOUGH, &Cell::new(0)).is_some(), "{planted:?} is not found");
     }
+}
+
+/// So long a history is hardly ever drawn.
+#[test]
+fn a_pod_that_a_leader_sees_late_is_charged_all_the_while() {
+    let ask = |pod| Step::Ask { replica: 0, pod, operation: 0, has_other: false };
+    let count = || [Step::See(2), Step::Count(0), Step::See(0)];
+    let mut steps = vec![Step::SeePods(0)];
+    steps.extend(count());
+    // One goes, and another comes in its place, which the leader does not see yet.
+    steps.extend([ask(0), Step::Validate(0), Step::Land { request: 0, lost: false }, Step::SeePods(0)]);
+    steps.extend(count());
+    steps.extend([Step::Kubelet(0), Step::Replace, Step::Kubelet(0), ask(3), Step::Validate(0)]);
+    steps.extend(count());
+    steps.extend([ask(0), Step::Validate(1), Step::SeePods(0)]);
+    steps.extend(count());
+    steps.extend([ask(1), Step::Validate(2)]);
+    assert_eq!(history(Planted::Nothing, 2, &steps), Ok(()));
+    assert!(history(Planted::UnseenIsGone, 2, &steps).is_err());
 }

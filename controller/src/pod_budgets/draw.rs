@@ -78,7 +78,8 @@ impl PodBudgets {
         for key in holding {
             let grant = may_be_taken_back(holding, key).then(|| format!("{:016x}", fastrand::u64(..)));
             let request = Request { grant, ..request.clone() };
-            match self.draw_one(key, pod, &request, is_dry_run).await? {
+            let (ruling, request) = self.draw_one(key, pod, &request, is_dry_run).await?;
+            match ruling {
                 Ruling::Free => {}
                 // Nothing is written, so nothing is taken back or looked at again.
                 Ruling::Drawn if is_dry_run => {}

@@ -81,11 +81,17 @@ impl Lines {
 }
 
 impl PodBudgets {
-    /// Draws from one budget.
-    pub(super) async fn draw_one(&self, key: &BudgetKey, pod: &Pod, request: &Request, is_dry_run: bool) -> Answer {
-        let is_healthy = || self.stored(key).is_none_or(|budget| is_healthy(&self.holds(&budget), pod));
-        let request = Request { is_available: request.is_available && is_healthy(), ..request.clone() };
-        let (answer, answered) = oneshot::channel();
+    /// Draws from one budget: what that says, and the request as it sees it.
+    pub(super) async fn draw_one(
+        &self,
+        key: &BudgetKey,
+        pod: &Pod,
+        request: &Request,
+        is_dry_run: bool,
+    ) -> Result<(Ruling, Request), NotYet> {
+        let holds = self.stored(key).map(|budget| self.holds(&budget));
+        let seen = as_seen(request, holds.as_deref(), pod);
+        let (request, (answer, answered)) = (seen.clone(), oneshot::channel());
         if self.lines.join(key, Waiting { request, is_dry_run, answer }) {
             let (Some(this), key) = (self.this.upgrade(), key.clone()) else { return Err(UNREAD) };
             // Whoever asked first may give up; the others go on waiting.
@@ -99,7 +105,7 @@ impl PodBudgets {
                 }
             });
         }
-        answered.await.unwrap_or(Err(UNREAD))
+        Ok((answered.await.unwrap_or(Err(UNREAD))?, seen))
     }
 
     async fn decide(&self, key: &BudgetKey, waiting: Vec<Waiting>) {
@@ -260,9 +266,10 @@ impl PodBudgets {
     }
 }
 
-/// Whether a pod has all conditions that a budget asks for.
-fn is_healthy(holds: &Holds, pod: &Pod) -> bool {
-    holds.rules.as_ref().is_ok_and(|rules| rules.finds_healthy(pod))
+/// A request as a budget sees it: a pod that lacks one of the conditions that the budget asks for does not serve.
+fn as_seen(request: &Request, holds: Option<&Holds>, pod: &Pod) -> Request {
+    let finds_healthy = |holds: &Holds| holds.rules.as_ref().is_ok_and(|rules| rules.finds_healthy(pod));
+    Request { is_available: request.is_available && holds.is_none_or(finds_healthy), ..request.clone() }
 }
 
 struct Judged {
@@ -448,6 +455,30 @@ mod tests {
             let what = format!("{desired} {request:?} {is_dry_run}");
             let judged = judged(&budget.key(), &budget, &Holds::of(&budget), &[(request, is_dry_run)], (None, &[]));
             assert_eq!(judged.is_by_what_is_written, expected, "{what}: {:?}", judged.rulings);
+        }
+    }
+
+    #[test]
+    fn a_pod_that_lacks_a_condition_of_the_budget_does_not_serve_as_that_sees_it() {
+        let holds = |conditions: serde_json::Value| {
+            let spec = json!({"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 1, "healthyConditions": conditions});
+            let budget = json!({"metadata": {"name": "web"}, "spec": spec});
+            Holds::of(&Budget::read("distributedpoddisruptionbudgets", &budget.to_string()).unwrap())
+        };
+        let (none, synced) = (holds(json!([])), holds(json!(["example.com/synced"])));
+        let pod = |status: &str| -> Pod {
+            let condition = json!({"type": "example.com/synced", "status": status});
+            serde_json::from_value(json!({"metadata": {"name": "a"}, "status": {"conditions": [condition]}})).unwrap()
+        };
+        for (is_available, holds, status, expected) in [
+            (true, None, "False", true),
+            (true, Some(&none), "False", true),
+            (true, Some(&synced), "True", true),
+            (true, Some(&synced), "False", false),
+            (false, Some(&synced), "True", false),
+        ] {
+            let asked = Request { is_available, ..request("a", Evict) };
+            assert_eq!(as_seen(&asked, holds, &pod(status)).is_available, expected, "{is_available} {status}");
         }
     }
 }

@@ -9,10 +9,9 @@ use berth_runtime::client;
 use berth_runtime::{Index, Object, Store};
 use berth_webhook::pods::NotYet;
 use berth_workload::budget::child::{Keeper, Without, keeps};
-use berth_workload::native_budget::NativeBudget;
-use berth_workload::pod::{Pod, availability};
+use berth_workload::native_budget::{Eviction, NativeBudget};
+use berth_workload::pod::Pod;
 use berth_workload::resource::POD_DISRUPTION_BUDGETS;
-use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::{Budget, PodBudgets};
@@ -85,6 +84,10 @@ impl PodBudgets {
     /// # Errors
     /// The apiserver did not answer.
     pub(super) async fn refused_natively(&self, pod: &Pod) -> Result<Option<RefusedNatively>, NotYet> {
+        // Of a pod that has not started no budget is asked there.
+        if &*pod.status.phase == "Pending" {
+            return Ok(None);
+        }
         let Ok(path) = POD_DISRUPTION_BUDGETS.list(&pod.metadata.namespace, &[]) else { return Ok(None) };
         let Ok(list) = client::get::<List>(&self.client, &path).await else {
             return Err(NotYet("PodDisruptionBudgets"));
@@ -96,21 +99,19 @@ impl PodBudgets {
         match holding.as_slice() {
             [] => Ok(None),
             [one] => {
-                let is_granted = one.status.disrupted_pods.contains_key(&*pod.metadata.name);
-                let is_ready = availability(pod, 0, Timestamp::now()).is_available();
-                if one.status.disruptions_allowed > 0 || is_granted || !is_ready {
-                    return Ok(None);
-                }
-                let status = &one.status;
+                let (name, status) = (name(one), &one.status);
                 let is_ours =
                     one.metadata.controller().is_some_and(|owner| owner.api_version.starts_with(POLICY_GROUP));
-                let message = format!(
-                    "{} allows no more pods to go: {} of {} are healthy and {} must be; try again when more are",
-                    name(one),
-                    status.current_healthy,
-                    status.expected_pods,
-                    status.desired_healthy
-                );
+                let message = match one.on_eviction(pod) {
+                    Eviction::Allowed => return Ok(None),
+                    Eviction::NotCounted => {
+                        format!("{name} was changed a moment ago, and its pods are not counted yet: try again")
+                    }
+                    Eviction::UsedUp => format!(
+                        "{name} allows no more pods to go: {} of {} are healthy and {} must be; try again when more are",
+                        status.current_healthy, status.expected_pods, status.desired_healthy
+                    ),
+                };
                 Ok(Some(RefusedNatively { message, is_ours }))
             }
             [first, second, ..] => {

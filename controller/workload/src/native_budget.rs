@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::pod::Metadata;
+use crate::pod::{Metadata, Pod};
 use crate::selector::Selector;
 
 /// A PodDisruptionBudget. The feed decodes watch events straight into it.
@@ -32,6 +32,30 @@ pub struct NativeBudgetSpec {
     pub min_available: Option<Value>,
     /// As a person wrote it.
     pub max_unavailable: Option<Value>,
+    /// Whether a pod that is not ready may go.
+    pub unhealthy_pod_eviction_policy: EvictionPolicy,
+}
+
+/// Whether a pod that is not ready may go.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EvictionPolicy {
+    /// Always.
+    AlwaysAllow,
+    /// Only while enough others are healthy. So it is where a budget says nothing, or what nobody knows here.
+    #[default]
+    #[serde(other)]
+    IfHealthyBudget,
+}
+
+/// What the eviction API says of a pod that one native budget holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Eviction {
+    /// It may go.
+    Allowed,
+    /// The budget was changed, and its pods are not counted since.
+    NotCounted,
+    /// As many are out of service as may be.
+    UsedUp,
 }
 
 /// What its controller counted.
@@ -58,8 +82,73 @@ impl NativeBudget {
         self.selector().is_some_and(|selector| selector.matches(|key| pod.label(key)))
     }
 
+    /// What the eviction API says of a pod that it holds, by what it has counted. That the pod was granted before is no grant there.
+    pub fn on_eviction(&self, pod: &Pod) -> Eviction {
+        let status = &self.status;
+        let is_ready = pod.condition("Ready").is_some_and(|condition| &*condition.status == "True");
+        let is_free = match self.spec.unhealthy_pod_eviction_policy {
+            EvictionPolicy::AlwaysAllow => true,
+            EvictionPolicy::IfHealthyBudget => {
+                status.current_healthy >= status.desired_healthy && status.desired_healthy > 0
+            }
+        };
+        if !is_ready && is_free {
+            Eviction::Allowed
+        } else if status.observed_generation < self.metadata.generation {
+            Eviction::NotCounted
+        } else if status.disruptions_allowed > 0 {
+            Eviction::Allowed
+        } else {
+            Eviction::UsedUp
+        }
+    }
+
     /// Which pods it holds; `None`: none.
     pub fn selector(&self) -> Option<Selector> {
         self.spec.selector.as_ref().and_then(|selector| Selector::new(selector).ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_pod_is_evicted_by_what_its_budget_has_counted_and_unready_ones_by_its_policy() {
+        use Eviction::{Allowed, NotCounted, UsedUp};
+        let (always, if_healthy, unknown) = (json!("AlwaysAllow"), json!("IfHealthyBudget"), json!("Later"));
+        for (ready, policy, (allowed, healthy, desired), observed, expected) in [
+            ("True", Value::Null, (1, 3, 2), 2, Allowed),
+            ("True", Value::Null, (0, 2, 2), 2, UsedUp),
+            ("True", Value::Null, (1, 3, 2), 1, NotCounted),
+            ("True", always.clone(), (0, 1, 2), 2, UsedUp),
+            ("False", always.clone(), (0, 1, 2), 2, Allowed),
+            ("False", always, (0, 1, 2), 1, Allowed),
+            ("False", Value::Null, (0, 1, 2), 2, UsedUp),
+            ("False", if_healthy.clone(), (0, 2, 2), 2, Allowed),
+            ("False", if_healthy.clone(), (0, 2, 2), 1, Allowed),
+            ("False", if_healthy.clone(), (0, 0, 0), 2, UsedUp),
+            ("False", if_healthy, (0, 1, 2), 1, NotCounted),
+            ("False", unknown, (0, 1, 2), 2, UsedUp),
+        ] {
+            let mut native = json!({
+                "metadata": {"name": "web", "generation": 2}, "spec": {},
+                "status": {
+                    "observedGeneration": observed, "disruptionsAllowed": allowed, "currentHealthy": healthy, "desiredHealthy": desired,
+                    "disruptedPods": {"web-a": "2026-01-01T00:00:00Z"},
+                },
+            });
+            if !policy.is_null() {
+                native["spec"]["unhealthyPodEvictionPolicy"] = policy.clone();
+            }
+            let native: NativeBudget = serde_json::from_value(native).unwrap();
+            let pod = json!({
+                "metadata": {"name": "web-a"}, "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]},
+            });
+            let pod: Pod = serde_json::from_value(pod).unwrap();
+            assert_eq!(native.on_eviction(&pod), expected, "{ready} {policy} {allowed} {healthy} {desired} {observed}");
+        }
     }
 }

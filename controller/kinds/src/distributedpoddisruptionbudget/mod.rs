@@ -104,6 +104,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         owner: &budget.metadata,
         selector: &budget.spec.selector,
         min_available,
+        unhealthy: rules.unhealthy,
     };
     let wanted = snapshot.keeps.is_ok().then_some(&wanted);
     let uid = budget.metadata.uid.as_deref().unwrap_or_default();

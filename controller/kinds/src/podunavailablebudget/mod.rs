@@ -79,6 +79,7 @@ fn child(snapshot: &Snapshot, rules: &Rules, now: Timestamp) -> Option<Step> {
         owner: &budget.metadata,
         selector,
         min_available: if is_known { next.desired_available } else { all },
+        unhealthy: rules.unhealthy,
     });
     child::step(wanted.as_ref(), snapshot.child.as_deref(), budget.metadata.uid.as_deref().unwrap_or_default())
 }

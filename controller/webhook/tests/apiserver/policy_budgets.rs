@@ -55,6 +55,8 @@ fn the_controllers_token_writes_native_budgets_of_a_budget_of_their_name_alone()
         let ours = owner("PodUnavailableBudget", "ours");
         own.create(&create, &native("ours", &ours)?).await.context("its own")?;
         own.patch("ours", &PatchParams::default().dry_run(), &less).await.context("minAvailable")?;
+        let policy = merge(json!({"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}}));
+        own.patch("ours", &PatchParams::default().dry_run(), &policy).await.context("unhealthyPodEvictionPolicy")?;
         let wider = merge(json!({"spec": {"selector": {"matchLabels": {"app": "db"}}}}));
         refused(
             "another selector",

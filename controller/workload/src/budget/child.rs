@@ -1,9 +1,10 @@
 //! The native budget that one of ours keeps for those who read no other: never two on one pod.
 
+use berth_api::v1beta1::podunavailablebudget::UnhealthyPodPolicy;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use serde_json::{Value, json};
 
-use crate::native_budget::NativeBudget;
+use crate::native_budget::{EvictionPolicy, NativeBudget};
 use crate::owner::controller_reference;
 use crate::plan::{Action, IfExists, Step, Target};
 use crate::resource::{POD_DISRUPTION_BUDGETS, Resource};
@@ -122,6 +123,8 @@ pub struct Wanted<'a> {
     pub selector: &'a LabelSelector,
     /// How many of them must stay.
     pub min_available: i32,
+    /// Whether a pod that does not serve may go.
+    pub unhealthy: UnhealthyPodPolicy,
 }
 
 /// What brings a budget's native one to what is wanted; `None` if it is so already. Without a wish, its own goes.
@@ -142,11 +145,14 @@ pub fn step(wanted: Option<&Wanted<'_>>, found: Option<&NativeBudget>, uid: &str
             Some(Step::new(action, "a PodDisruptionBudget tells of the budget".to_owned()))
         }
         (Some(wanted), Some(native)) => {
-            let wish = json!(wanted.min_available);
-            if native.spec.min_available.as_ref() == Some(&wish) && native.spec.max_unavailable.is_none() {
+            let (wish, policy) = (json!(wanted.min_available), policy(wanted.unhealthy));
+            let spec = &native.spec;
+            let is_so = spec.min_available.as_ref() == Some(&wish) && spec.max_unavailable.is_none();
+            if is_so && spec.unhealthy_pod_eviction_policy == policy {
                 return None;
             }
-            let patch = json!({"spec": {"minAvailable": wish, "maxUnavailable": Value::Null}});
+            let spec = json!({"minAvailable": wish, "maxUnavailable": Value::Null, "unhealthyPodEvictionPolicy": policy});
+            let patch = json!({"spec": spec});
             let target = Target::from(&native.metadata);
             let action = Action::Patch { resource: POD_DISRUPTION_BUDGETS, target, patch };
             Some(Step::new(action, format!("{} pods must stay, given what the others have", wanted.min_available)))
@@ -154,11 +160,19 @@ pub fn step(wanted: Option<&Wanted<'_>>, found: Option<&NativeBudget>, uid: &str
     }
 }
 
-fn body(Wanted { resource, owner, selector, min_available }: &Wanted<'_>) -> Value {
+fn body(Wanted { resource, owner, selector, min_available, unhealthy }: &Wanted<'_>) -> Value {
     let reference = controller_reference(resource, owner);
     json!({
         "apiVersion": POD_DISRUPTION_BUDGETS.api_version(), "kind": POD_DISRUPTION_BUDGETS.kind,
         "metadata": {"namespace": owner.namespace, "name": owner.name, "ownerReferences": [reference]},
-        "spec": {"minAvailable": min_available, "selector": selector},
+        "spec": {"minAvailable": min_available, "selector": selector, "unhealthyPodEvictionPolicy": policy(*unhealthy)},
     })
+}
+
+/// As a native budget says it: the eviction API goes by its own before it asks anybody.
+const fn policy(unhealthy: UnhealthyPodPolicy) -> EvictionPolicy {
+    match unhealthy {
+        UnhealthyPodPolicy::AlwaysAllow => EvictionPolicy::AlwaysAllow,
+        UnhealthyPodPolicy::IfHealthyBudget => EvictionPolicy::IfHealthyBudget,
+    }
 }

@@ -1,9 +1,12 @@
 //! Which budgets keep a native one.
 
+use berth_api::v1beta1::podunavailablebudget::UnhealthyPodPolicy;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use serde_json::{Value, json};
 
-use crate::budget::child::{Keeper, Without, keeps};
+use crate::budget::child::{self, Keeper, Wanted, Without, keeps};
 use crate::native_budget::NativeBudget;
+use crate::resource::POD_UNAVAILABLE_BUDGETS;
 use crate::selector::Selector;
 
 fn selector(labels: &Value) -> Selector {
@@ -61,6 +64,36 @@ fn a_native_budget_of_somebody_else_on_the_same_pods_goes_first() {
     let late = native("b", &tier, Some("b"));
     assert!(keeps(&both[0], &both, &[&late]).is_err());
     assert_eq!(who_keeps(&both, &[]), ["a"]);
+}
+
+#[test]
+fn a_native_budget_says_how_many_must_stay_and_whether_pods_that_do_not_serve_may_go() {
+    use UnhealthyPodPolicy::{AlwaysAllow, IfHealthyBudget};
+    let owner = ObjectMeta { name: Some("a".to_owned()), uid: Some("a".to_owned()), ..ObjectMeta::default() };
+    let labels: LabelSelector = serde_json::from_value(json!({"matchLabels": {"app": "web"}})).unwrap();
+    let step = |unhealthy, found: Option<&NativeBudget>| {
+        let resource = &POD_UNAVAILABLE_BUDGETS;
+        let wanted = Wanted { resource, owner: &owner, selector: &labels, min_available: 2, unhealthy };
+        child::step(Some(&wanted), found, "a").map(|step| json!(step).to_string())
+    };
+    let said = |unhealthy| step(unhealthy, None).unwrap();
+    assert!(said(AlwaysAllow).contains(r#""unhealthyPodEvictionPolicy":"AlwaysAllow""#), "{}", said(AlwaysAllow));
+    assert!(said(IfHealthyBudget).contains(r#""unhealthyPodEvictionPolicy":"IfHealthyBudget""#));
+    for (policy, unhealthy, patched) in [
+        (None, IfHealthyBudget, None),
+        (None, AlwaysAllow, Some(r#""unhealthyPodEvictionPolicy":"AlwaysAllow""#)),
+        (Some("AlwaysAllow"), AlwaysAllow, None),
+        (Some("AlwaysAllow"), IfHealthyBudget, Some(r#""unhealthyPodEvictionPolicy":"IfHealthyBudget""#)),
+    ] {
+        let mut found = native("a", &json!({"app": "web"}), Some("a"));
+        found.spec.min_available = Some(json!(2));
+        if let Some(policy) = policy {
+            found.spec.unhealthy_pod_eviction_policy = serde_json::from_value(json!(policy)).unwrap();
+        }
+        let patch = step(unhealthy, Some(&found));
+        assert_eq!(patch.is_some(), patched.is_some(), "{policy:?} {unhealthy:?}");
+        assert!(patch.unwrap_or_default().contains(patched.unwrap_or_default()), "{policy:?} {unhealthy:?}");
+    }
 }
 
 #[test]

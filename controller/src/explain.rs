@@ -28,6 +28,7 @@ use berth_kinds::statefulset::{decide as decide_stateful_set, status as stateful
 use berth_runtime::Key;
 use berth_runtime::metrics::Metrics;
 use berth_runtime::object::NODES;
+use berth_workload::budget::asked::Asked;
 use berth_workload::budget::federation::{Brings, Silence};
 use berth_workload::gates::Gates;
 use berth_workload::inplace::resize::Ability;
@@ -228,8 +229,7 @@ impl Look<'_> {
         };
         // What a running controller has written, its condition tells.
         let conditions = budget.0.status.iter().flat_map(|status| &status.conditions);
-        let told = conditions.into_iter().find(|told| told.type_ == condition::ENFORCED && told.status == "False");
-        snapshot.unenforced = told.map(|told| told.message.clone());
+        snapshot.asked = Asked::told(conditions);
         let now = Timestamp::now();
         let plan = decide_pod_unavailable_budget(&snapshot, now);
         let status = pod_unavailable_budget_status(&snapshot, now);
@@ -260,8 +260,7 @@ impl Look<'_> {
             }
         }
         let conditions = budget.0.status.iter().flat_map(|status| &status.conditions);
-        let told = conditions.into_iter().find(|told| told.type_ == condition::ENFORCED && told.status == "False");
-        snapshot.unenforced = told.map(|told| told.message.clone());
+        snapshot.asked = Asked::told(conditions);
         let now = Timestamp::now();
         let plan = decide_distributed_pod_disruption_budget(&snapshot, now);
         let status = distributed_pod_disruption_budget_status(&snapshot, now);

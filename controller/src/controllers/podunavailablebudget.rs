@@ -11,6 +11,7 @@ use berth_runtime::object::POD_UNAVAILABLE_BUDGETS;
 use berth_runtime::queue::Queue;
 use berth_runtime::store::pods;
 use berth_runtime::{Change, Index, Key, Object, Resource, Store};
+use berth_workload::budget::asked::Asked;
 use berth_workload::budget::count::{Expected, Unknown};
 use berth_workload::native_budget::NativeBudget;
 use berth_workload::node::Node;
@@ -105,9 +106,10 @@ impl Controller for Reads {
             Err(next) => return next,
         };
         let told = budget.0.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-        let (why, soon) = acting.pod_budgets.unenforced(budget.namespace(), told).unzip();
-        snapshot.unenforced = why;
-        let soon = soon.flatten().or_else(|| snapshot.view.expected.is_err().then_some(UNKNOWN));
+        let of_either = Budget::Unavailable(budget.0.clone());
+        let (asked, soon) = acting.pod_budgets.asked(&of_either, told);
+        snapshot.asked = asked;
+        let soon = soon.or_else(|| snapshot.view.expected.is_err().then_some(UNKNOWN));
         let now = Timestamp::now();
         let (plan, new) = (decide(&snapshot, now), Some(status(&snapshot, now)));
         let old = &budget.0.status;
@@ -143,7 +145,7 @@ impl Reads {
         Ok(Snapshot {
             budget: budget.0.clone(),
             view,
-            unenforced: None,
+            asked: Asked::Always,
             child: self.natives.get(namespace, budget.name()).map(|native| native.0.clone()),
             keeps: budgets.keeps(&Budget::Unavailable(budget.0.clone()), budget.uid(), &natives),
         })

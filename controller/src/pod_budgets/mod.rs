@@ -28,6 +28,7 @@ use berth_runtime::executor::Owner;
 use berth_runtime::metrics::Metrics;
 use berth_runtime::{Object, Store};
 use berth_webhook::pods::{Asks, Budgets, Change, Disruption, Disruptions, NotYet};
+use berth_workload::budget::asked::Asked;
 use berth_workload::budget::count::Expected;
 use berth_workload::budget::surge::is_released;
 use berth_workload::condition::is_true;
@@ -216,32 +217,37 @@ impl PodBudgets {
         self.gates.has(Gate::PodWebhook) && self.gates.has(Gate::PodUnavailableBudgetDelete)
     }
 
-    /// Why the apiserver does not ask about pods of a namespace, and when it may; `None` if it does. Where it has asked by these
-    /// conditions, it goes on: a replica that has begun to lead knows neither what was written before, nor since when.
-    pub(crate) fn unenforced(&self, namespace: &str, told: &[Condition]) -> Option<(String, Option<Duration>)> {
+    /// Whether the apiserver asks about pods of a budget, and when it may. Where it has asked by these conditions, it goes on: a replica
+    /// that has begun to lead knows neither what was written before, nor since when.
+    pub(crate) fn asked(&self, budget: &Budget, told: &[Condition]) -> (Asked, Option<Duration>) {
+        let namespace = budget.metadata().namespace.as_deref().unwrap_or_default();
         if self.protected.contains(namespace) {
-            return Some((format!("pods of namespace {namespace} may always go"), None));
+            return (Asked::Never(format!("pods of namespace {namespace} may always go")), None);
         }
-        for (gate, name) in
-            [(Gate::PodWebhook, "PodWebhook"), (Gate::PodUnavailableBudgetDelete, "PodUnavailableBudgetDeleteGate")]
-        {
-            if !self.gates.has(gate) {
-                return Some((format!("feature gate {name} is off: turn it on"), None));
-            }
-        }
+        // What is not known to be protected is refused altogether.
+        let asked = match &self.holds(budget).rules {
+            Ok(rules) => Asked::of(rules.operations(), self.gates),
+            Err(_) => Asked::of(&[], self.gates),
+        };
         let has_asked = is_true(told, ENFORCED);
-        if has_asked && !self.asks.has_written(|_| true) {
-            return None;
+        if matches!(asked, Asked::Never(_)) || (has_asked && !self.asks.has_written(|_| true)) {
+            return (asked, None);
         }
         let stands = self.asks.has_written(|asks| asks.disruptions.namespaces.contains(namespace));
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         if !stands {
             written.remove(namespace);
-            return Some(("the webhook's entry for this namespace is not written yet".to_owned(), Some(KNOWN)));
+            let why = "the webhook's entry for this namespace is not written yet".to_owned();
+            return (Asked::Never(why), Some(KNOWN));
         }
         let since = written.entry(namespace.to_owned()).or_insert_with(Instant::now).elapsed();
-        let left = KNOWN.checked_sub(since).filter(|left| !left.is_zero() && !has_asked)?;
-        Some(("the webhook's entry for this namespace was written a moment ago".to_owned(), Some(left)))
+        match KNOWN.checked_sub(since).filter(|left| !left.is_zero() && !has_asked) {
+            Some(left) => {
+                let why = "the webhook's entry for this namespace was written a moment ago".to_owned();
+                (Asked::Never(why), Some(left))
+            }
+            None => (asked, None),
+        }
     }
 
     /// What a budget holds.

@@ -9,7 +9,9 @@ use berth_api::v1beta1::PodUnavailableBudget;
 use berth_kinds::{distributedpoddisruptionbudget as distributed, podunavailablebudget as unavailable};
 use berth_webhook::reviews;
 use berth_workload::budget::Rules;
+use berth_workload::budget::asked::Asked;
 use berth_workload::budget::child::Without;
+use berth_workload::budget::asked::Asked;
 use berth_workload::budget::count::{Expected, Unknown, View};
 use berth_workload::budget::federation::{Brings, Silence};
 use berth_workload::budget::floor::promised;
@@ -81,7 +83,7 @@ fn of_unavailable(world: &World, budget: Arc<PodUnavailableBudget>, child: Optio
     let snapshot = |budget: Arc<PodUnavailableBudget>| {
         let entries = budget.status.iter().flat_map(|status| &status.ledger).map(|ledger| ledger.entries.len()).sum();
         let keeps = if child.is_some() { Ok(()) } else { Err(Without::NotAsked) };
-        unavailable::Snapshot { budget, view: world.view(entries), unenforced: None, child: child.clone(), keeps }
+        unavailable::Snapshot { budget, view: world.view(entries), asked: Asked::Always, child: child.clone(), keeps }
     };
     let first = snapshot(budget.clone());
     let mut next = unavailable::status(&first, now);
@@ -133,7 +135,7 @@ fn of_distributed(world: &World, budget: Arc<DistributedPodDisruptionBudget>, na
         distributed::Snapshot {
             budget,
             view: world.view(entries),
-            unenforced: None,
+            asked: Asked::Always,
             others: world.members.iter().map(other).collect(),
             child: natives.first().cloned(),
             keeps: Ok(()),

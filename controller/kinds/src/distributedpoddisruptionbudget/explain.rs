@@ -46,9 +46,7 @@ pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {
     if floor > 0 {
         lines.push(of_all(format!("{floor} of its own never go, for other clusters may count on them")));
     }
-    if let Some(why) = &snapshot.unenforced {
-        lines.push(of_all(format!("nobody is refused: {why}")));
-    }
+    lines.extend(snapshot.asked.missing().map(of_all));
     if let Err(without) = &snapshot.keeps {
         lines.push(of_all(without.message(snapshot.budget.metadata.name.as_deref().unwrap_or_default())));
     }

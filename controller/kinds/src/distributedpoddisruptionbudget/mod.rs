@@ -12,6 +12,7 @@ use std::time::Duration;
 use berth_api::names::finalizer::BUDGET_FLOOR;
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1alpha1::distributedpoddisruptionbudget::MemberKind;
+use berth_workload::budget::asked::Asked;
 use berth_workload::budget::child::{self, Wanted, Without};
 use berth_workload::budget::count::{Expected, Unknown, View};
 use berth_workload::budget::federation::{Brings, Silence, Whole};
@@ -32,8 +33,8 @@ pub struct Snapshot {
     pub budget: Arc<DistributedPodDisruptionBudget>,
     /// What is counted of its own pods.
     pub view: View,
-    /// Why the apiserver does not ask before pods are taken out of service; `None` if it does.
-    pub unenforced: Option<String>,
+    /// Whether the apiserver asks before pods are taken out of service.
+    pub asked: Asked,
     /// What each of `spec.federation` brings, in its order.
     pub others: Vec<Other>,
     /// The native budget of its name.

@@ -1,6 +1,6 @@
 //! What is counted, and what is left of the ledger.
 
-use berth_api::names::condition::{BLOCKED, CHILD_PDB, DISRUPTION_ALLOWED, ENFORCED, FEDERATED};
+use berth_api::names::condition::{BLOCKED, CHILD_PDB, DISRUPTION_ALLOWED, FEDERATED};
 use berth_api::v1alpha1::distributedpoddisruptionbudget::{
     ChildStatus, DistributedPodDisruptionBudgetStatus, FederatedStatus, OwnPods,
 };
@@ -138,11 +138,7 @@ fn set_conditions(snapshot: &Snapshot, next: &mut Status, whole: &Result<Whole, 
         ("InsufficientPods", "none of its own pods may go".to_owned())
     };
     set(conditions, condition(DISRUPTION_ALLOWED, is_allowed, reason, words, now));
-    let (is_enforced, reason, message) = match &snapshot.unenforced {
-        None => (true, "Asked", "the apiserver asks before a pod is taken out of service".to_owned()),
-        Some(why) => (false, "NotAsked", why.clone()),
-    };
-    set(conditions, condition(ENFORCED, is_enforced, reason, message, now));
+    set(conditions, snapshot.asked.condition(now));
     if next.federated_statuses.is_empty() {
         conditions.retain(|condition| condition.type_ != FEDERATED);
     } else {

@@ -47,7 +47,7 @@ fn snapshot(spec: Value, status: Value, pods: &[(&str, bool)], others: &[Result<
             unseen: BTreeSet::new(),
             patience: Duration::from_secs(75),
         },
-        unenforced: None,
+        asked: Asked::Always,
         others: others.iter().map(other).collect(),
         child: None,
         keeps: Ok(()),

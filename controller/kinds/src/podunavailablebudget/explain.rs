@@ -32,9 +32,7 @@ pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {
         rules.amount.words(),
         next.unavailable_allowed
     ))];
-    if let Some(why) = &snapshot.unenforced {
-        lines.push(of_all(format!("nobody is refused: {why}")));
-    }
+    lines.extend(snapshot.asked.missing().map(of_all));
     lines.extend(users(next.ledger.as_ref()));
     lines
 }

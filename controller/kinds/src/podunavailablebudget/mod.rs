@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_workload::budget::Rules;
+use berth_workload::budget::asked::Asked;
 use berth_workload::budget::child::{self, Wanted, Without};
 use berth_workload::budget::count::{Unknown, View};
 use berth_workload::native_budget::NativeBudget;
@@ -29,8 +30,8 @@ pub struct Snapshot {
     pub budget: Arc<PodUnavailableBudget>,
     /// What is counted.
     pub view: View,
-    /// Why the apiserver does not ask before pods are taken out of service; `None` if it does.
-    pub unenforced: Option<String>,
+    /// Whether the apiserver asks before pods are taken out of service.
+    pub asked: Asked,
     /// The native budget of its name.
     pub child: Option<Arc<NativeBudget>>,
     /// Whether it is to keep one.

@@ -2,6 +2,7 @@
 
 use berth_api::names::condition::{BLOCKED, CHILD_PDB, ENFORCED};
 use berth_api::v1beta1::podunavailablebudget::{Ledger, PodUnavailableBudgetStatus};
+use berth_workload::budget::asked::Asked;
 use berth_workload::budget::child::Without;
 use berth_workload::budget::count::{Expected, Unknown};
 use berth_workload::budget::ledger::{name_pods, set_numbers, unless_only_its_view};
@@ -27,14 +28,14 @@ pub fn status(snapshot: &Snapshot, now: Timestamp) -> PodUnavailableBudgetStatus
         Some((reason, message)) => set(&mut next.conditions, condition(BLOCKED, true, reason, message, now)),
         None => next.conditions.retain(|condition| condition.type_ != BLOCKED),
     }
-    let (is_enforced, reason, message) = match &snapshot.unenforced {
-        None if next.total_replicas == 0 && next.ledger.as_ref().is_some_and(|ledger| !ledger.counted.is_empty()) => {
-            (true, NO_PODS, "no pods are expected".to_owned())
+    let is_counted = next.ledger.as_ref().is_some_and(|ledger| !ledger.counted.is_empty());
+    let enforced = match &snapshot.asked {
+        Asked::Always | Asked::InPart(_) if next.total_replicas == 0 && is_counted => {
+            condition(ENFORCED, true, NO_PODS, "no pods are expected".to_owned(), now)
         }
-        None => (true, "Asked", "the apiserver asks before a pod is taken out of service".to_owned()),
-        Some(why) => (false, "NotAsked", why.clone()),
+        asked => asked.condition(now),
     };
-    set(&mut next.conditions, condition(ENFORCED, is_enforced, reason, message, now));
+    set(&mut next.conditions, enforced);
     let name = snapshot.budget.metadata.name.as_deref().unwrap_or_default();
     match &snapshot.keeps {
         Err(Without::NotAsked) => next.conditions.retain(|condition| condition.type_ != CHILD_PDB),

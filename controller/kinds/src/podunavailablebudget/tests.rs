@@ -51,7 +51,7 @@ fn snapshot(spec: Value, status: Value, total: usize, pods: &[(&str, bool)]) -> 
             unseen: BTreeSet::new(),
             patience: Duration::from_secs(75),
         },
-        unenforced: None,
+        asked: Asked::Always,
         child: None,
         keeps: Err(berth_workload::budget::child::Without::NotAsked),
     }

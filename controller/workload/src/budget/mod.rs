@@ -3,6 +3,7 @@
 //! A ledger is the status of a budget. The leader counts pods and settles entries ([`count`]); whoever wants a pod out of service takes
 //! from what was counted ([`ledger`]), by a write that names the version it read. So no two of them spend the same twice.
 
+pub mod asked;
 pub mod child;
 pub mod count;
 pub mod disruption;
@@ -149,6 +150,11 @@ impl Rules {
             pod.status.conditions.iter().any(|found| *found.type_ == **type_ && &*found.status == "True")
         };
         self.healthy_conditions.iter().all(has)
+    }
+
+    /// From what it protects pods.
+    pub fn operations(&self) -> &[ProtectedOperation] {
+        &self.operations
     }
 
     /// Whether it protects pods from this.

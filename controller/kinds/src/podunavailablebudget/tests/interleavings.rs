@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::{LedgerEntry, PodUnavailableBudgetStatus, ProtectedOperation};
+use berth_workload::budget::asked::Asked;
 use berth_workload::budget::ledger::{Request, Verdict, draw, name_pods, withdraw};
 use berth_workload::budget::{Amount, Rules};
 use berth_workload::pod::Pod;
@@ -425,7 +426,7 @@ impl World {
                 unseen,
                 patience,
             },
-            unenforced: None,
+            asked: Asked::Always,
             child: None,
             keeps: Err(berth_workload::budget::child::Without::NotAsked),
         }

@@ -411,6 +411,10 @@ impl Budgets for PodBudgets {
         let told = format!("{}{more} may hold the same pods: each of them must let a pod go", names.join(", "));
         (!names.is_empty()).then_some(told)
     }
+
+    fn fails_open(&self) -> bool {
+        self.fails_open
+    }
 }
 
 impl Asking for PodBudgets {

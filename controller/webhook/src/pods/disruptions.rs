@@ -78,11 +78,14 @@ pub trait Budgets: fmt::Debug + Send + Sync {
     /// Draws from all budgets that hold the pod; `Some` says why it must stay.
     ///
     /// # Errors
-    /// What budgets there are is not known yet, or the apiserver did not answer: the failure policy decides.
+    /// What budgets there are is not known yet, or the apiserver did not answer.
     fn draw(&self, disruption: Disruption) -> BoxFuture<'_, Result<Option<String>, NotYet>>;
 
     /// What the author of a new object is told, where that is a budget and others may hold the same pods.
     fn beside(&self, resource: &str, object: &str) -> Option<String>;
+
+    /// Whether a pod goes of which nobody can say whether it may.
+    fn fails_open(&self) -> bool;
 }
 
 impl Disruptions {

@@ -1,6 +1,7 @@
 //! AdmissionReviews of pods that are deleted or evicted: budgets are drawn from, or the answer says who has used them up.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -10,6 +11,8 @@ use super::admission::Look;
 use super::pod_review::Unanswered;
 use crate::pods::{Change, Disruption, NotYet};
 
+/// Less than the apiserver waits for an answer about a pod that is to go.
+const PATIENCE: Duration = Duration::from_millis(4_500);
 /// The longest name of a user that is told.
 const LONGEST_USER: usize = 256;
 
@@ -103,31 +106,105 @@ pub(super) fn look(body: &[u8]) -> Result<Look<Question>, serde_json::Error> {
 }
 
 impl Question {
-    /// The answer, by what budgets say.
+    /// The answer, by what budgets say, in time. Where they say nothing and pods stay for that, it is as if they were used up: of what
+    /// the failure policy refuses in place of an answer, kubectl drain would try nothing again.
     ///
     /// # Errors
-    /// They say nothing, so the failure policy decides.
+    /// They say nothing, and the failure policy lets pods go.
     pub(super) async fn answer(self, judge: &Judge) -> Result<Vec<u8>, Unanswered> {
         let budgets = judge.budgets.as_ref().ok_or(NotYet("PodUnavailableBudgets"))?;
-        let refused = budgets.draw(self.disruption).await?;
-        let mut response = json!({"uid": self.uid, "allowed": refused.is_none()});
-        if let Some(message) = refused {
-            // kubectl drain tries this again every five seconds, and gives up at any other. With a time to wait, clients would sleep
-            // in silence.
-            let causes = json!([{"reason": "DisruptionBudget", "message": message}]);
-            response["status"] = json!({
-                "status": "Failure", "code": 429, "reason": "TooManyRequests", "message": message, "details": {"causes": causes},
-            });
-        }
-        Ok(serde_json::to_vec(
-            &json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}),
-        )?)
+        let drawn = tokio::time::timeout(PATIENCE, budgets.draw(self.disruption)).await;
+        let refused = match drawn.unwrap_or(Err(NotYet("budgets in time"))) {
+            Err(not_yet) if !budgets.fails_open() => {
+                Some(format!("{not_yet}, so nobody knows whether the pod may go: try again"))
+            }
+            drawn => drawn?,
+        };
+        Ok(answer(&self.uid, refused.as_deref())?)
     }
+}
+
+fn answer(uid: &str, refused: Option<&str>) -> Result<Vec<u8>, serde_json::Error> {
+    let mut response = json!({"uid": uid, "allowed": refused.is_none()});
+    if let Some(message) = refused {
+        // kubectl drain tries this again every five seconds, and gives up at any other. With a time to wait, clients would sleep
+        // in silence.
+        let causes = json!([{"reason": "DisruptionBudget", "message": message}]);
+        response["status"] = json!({
+            "status": "Failure", "code": 429, "reason": "TooManyRequests", "message": message, "details": {"causes": causes},
+        });
+    }
+    serde_json::to_vec(&json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}))
 }
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+    use futures::future::BoxFuture;
+    use kube::{Client, Config};
+    use std::sync::Arc;
+
+    use crate::pods::Budgets;
+
     use super::*;
+
+    /// Says this of every pod; nothing at all where there is nothing to say.
+    #[derive(Debug)]
+    struct Says {
+        answer: Option<Result<Option<String>, NotYet>>,
+        fails_open: bool,
+    }
+
+    impl Budgets for Says {
+        fn draw(&self, _: Disruption) -> BoxFuture<'_, Result<Option<String>, NotYet>> {
+            match self.answer.clone() {
+                Some(answer) => std::future::ready(answer).boxed(),
+                None => std::future::pending().boxed(),
+            }
+        }
+
+        fn beside(&self, _: &str, _: &str) -> Option<String> {
+            None
+        }
+
+        fn fails_open(&self) -> bool {
+            self.fails_open
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_not_known_is_tried_again_as_what_is_used_up_unless_pods_go_then() {
+        let (used_up, unread) = (Ok(Some("used up".to_owned())), Err(NotYet("budgets of pods")));
+        let again = "so nobody knows whether the pod may go: try again";
+        for (answer, fails_open, expected) in [
+            (Some(Ok(None)), false, Some(None)),
+            (Some(used_up.clone()), false, Some(Some("used up"))),
+            (Some(used_up), true, Some(Some("used up"))),
+            (Some(unread.clone()), false, Some(Some(again))),
+            (Some(unread), true, None),
+            (None, false, Some(Some(again))),
+            (None, true, None),
+        ] {
+            let what = format!("{answer:?} {fails_open}");
+            let client = Client::try_from(Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+            let judge = Judge { budgets: Some(Arc::new(Says { answer, fails_open })), ..Judge::asking(client) };
+            let question = Question { uid: "u".to_owned(), disruption: Disruption::default() };
+            let answered = question.answer(&judge).await;
+            let Some(expected) = expected else {
+                assert!(matches!(answered, Err(Unanswered::NotYet(_))), "{what}");
+                continue;
+            };
+            let answer: Value = serde_json::from_slice(&answered.unwrap()).unwrap();
+            let response = &answer["response"];
+            assert_eq!((&response["uid"], &response["allowed"]), (&json!("u"), &json!(expected.is_none())), "{what}");
+            if let Some(says) = expected {
+                assert_eq!(response["status"]["code"], 429, "{what}");
+                let cause = &response["status"]["details"]["causes"][0];
+                assert_eq!(cause["reason"], "DisruptionBudget", "{what}");
+                assert!(cause["message"].as_str().unwrap().ends_with(says), "{what}: {cause}");
+            }
+        }
+    }
 
     fn asked(request: Value) -> Disruption {
         let Look::Asks(question) = look(json!({"request": request}).to_string().as_bytes()).unwrap() else {

@@ -37,8 +37,6 @@ use admission::Look;
 use kept::Kept;
 use pod_review::Unanswered;
 
-/// Less than the apiserver waits for an answer about a pod that is to go.
-const DISRUPTION_PATIENCE: Duration = Duration::from_millis(4_500);
 /// Above this size, in bytes, a request is worked on beside the other tasks, not among them, and after the others of its kind:
 /// so whoever sends large ones takes one processor at most, and small ones have the others.
 const INLINE_MAX: usize = 256 << 10;
@@ -312,11 +310,7 @@ impl Question {
                 let answered = tokio::time::timeout(inject::PATIENCE, answered).await;
                 answered.unwrap_or_else(|_| Err(inject::Question::unasked())).map_err(unanswered)
             }
-            Self::Budgets(question) => {
-                let answered = tokio::time::timeout(DISRUPTION_PATIENCE, question.answer(&shared.judge)).await;
-                let late = || Err(Unanswered::NotYet(NotYet("budgets in time")));
-                answered.unwrap_or_else(|_| late()).map_err(unanswered)
-            }
+            Self::Budgets(question) => question.answer(&shared.judge).await.map_err(unanswered),
             Self::Eviction(question) => {
                 let answered = async {
                     let _asking =

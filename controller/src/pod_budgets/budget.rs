@@ -164,7 +164,7 @@ pub(crate) struct Holds {
 impl Holds {
     pub(super) fn of(budget: &Budget) -> Self {
         let (rules, selector) = match budget {
-            Budget::Unavailable(budget) => (Rules::of(&budget.spec), budget.spec.selector.as_ref()),
+            Budget::Unavailable(budget) => (Rules::of_budget(budget), budget.spec.selector.as_ref()),
             Budget::Distributed(budget) => (Rules::of_distributed(&budget.spec), Some(&budget.spec.selector)),
         };
         let of_target = || Selector::parse(target_selector(budget)?).ok();

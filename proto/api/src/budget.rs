@@ -1,5 +1,6 @@
 //! What the texts of a PodUnavailableBudget mean.
 
+use crate::names::annotation::{PUB_PROTECT_OPERATIONS, PUB_PROTECT_TOTAL_REPLICAS};
 use crate::v1beta1::podunavailablebudget::ProtectedOperation;
 
 /// The most pods that a budget may have granted at once and not seen the end of.
@@ -39,9 +40,73 @@ pub fn total_replicas(text: &str) -> Result<i32, &'static str> {
     number.ok_or("is no number from 1: correct or remove it")
 }
 
+/// An annotation of v1alpha1 that says nothing readable, or something else than the field that it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AnnotationFault<'a> {
+    /// Its key.
+    pub key: &'static str,
+    /// Its value.
+    pub value: &'a str,
+    /// What is wrong, and the remedy.
+    pub problem: &'static str,
+}
+
+/// The faults of a budget's annotations, beside what its fields say. A budget has them where it was written past the webhook.
+pub fn annotation_faults<'a>(
+    said: impl Fn(&str) -> Option<&'a str>,
+    protects: Option<&[ProtectedOperation]>,
+    total: Option<i64>,
+) -> Vec<AnnotationFault<'a>> {
+    let is_other = |said: &[ProtectedOperation], named: &[ProtectedOperation]| {
+        said.iter().any(|one| !named.contains(one)) || named.iter().any(|one| !said.contains(one))
+    };
+    let of_operations = |value| match (operations(value), protects) {
+        (Err(problem), _) => Some(problem),
+        (Ok(said), Some(named)) if is_other(&said, named) => {
+            Some("says something else than spec.protectOperations: remove the annotation")
+        }
+        (Ok(_), _) => None,
+    };
+    let of_total = |value| match (total_replicas(value), total) {
+        (Err(problem), _) => Some(problem),
+        (Ok(said), Some(total)) if i64::from(said) != total => {
+            Some("says something else than spec.protectTotalReplicas: remove the annotation")
+        }
+        (Ok(_), _) => None,
+    };
+    let fault = |key, of: &dyn Fn(&'a str) -> Option<&'static str>| {
+        let value = said(key)?;
+        Some(AnnotationFault { key, value, problem: of(value)? })
+    };
+    let faults = [fault(PUB_PROTECT_OPERATIONS, &of_operations), fault(PUB_PROTECT_TOTAL_REPLICAS, &of_total)];
+    faults.into_iter().flatten().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_annotation_is_at_fault_where_it_cannot_be_read_or_disagrees_with_its_field() {
+        use ProtectedOperation::{Delete, Evict};
+        for (key, value, says) in [
+            (PUB_PROTECT_OPERATIONS, "EVICT, DELETE", None),
+            (PUB_PROTECT_OPERATIONS, "DROP", Some("lists something else")),
+            (PUB_PROTECT_OPERATIONS, "DELETE", Some("spec.protectOperations")),
+            (PUB_PROTECT_TOTAL_REPLICAS, "5", None),
+            (PUB_PROTECT_TOTAL_REPLICAS, "abc", Some("is no number")),
+            (PUB_PROTECT_TOTAL_REPLICAS, "6", Some("spec.protectTotalReplicas")),
+        ] {
+            let said = |asked: &str| (asked == key).then_some(value);
+            let found = annotation_faults(said, Some(&[Delete, Evict]), Some(5));
+            assert_eq!(found.len(), usize::from(says.is_some()), "{key} {value}: {found:?}");
+            if let (Some(says), [fault]) = (says, &*found) {
+                assert!(fault.key == key && fault.value == value && fault.problem.contains(says), "{fault:?}");
+            }
+            let alone = annotation_faults(said, None, None);
+            assert_eq!(alone.is_empty(), !["DROP", "abc"].contains(&value), "{key} {value}: {alone:?}");
+        }
+    }
 
     #[test]
     fn operations_are_listed_with_or_without_blanks() {

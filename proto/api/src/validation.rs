@@ -11,14 +11,13 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::budget;
+use crate::budget::{AnnotationFault, annotation_faults};
 use crate::inplace::{prepull_on_join, wait_for_image};
 use crate::kinds;
 use crate::name::{is_dns_label, is_dns_subdomain};
 use crate::names::annotation::{
     IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS, IMAGE_PREDOWNLOAD_PARALLELISM, IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS,
-    INPLACE_UPDATE_WAIT_FOR_IMAGE, PREPULL_ON_JOIN, PUB_PROTECT_OPERATIONS, PUB_PROTECT_TOTAL_REPLICAS,
-    WAIT_AFTER_NODE,
+    INPLACE_UPDATE_WAIT_FOR_IMAGE, PREPULL_ON_JOIN, WAIT_AFTER_NODE,
 };
 use crate::ordinals::reserved;
 use crate::v1beta1::broadcastjob::wait_after_node;
@@ -188,35 +187,13 @@ pub(crate) fn of_pod_unavailable_budget(object: &Value) -> Vec<Violation> {
     for field in ["spec.selector", "spec.ignoredPodSelector"] {
         found.selector(field, at(object, field));
     }
-    let said = |key| at(object, "metadata.annotations").and_then(|all| all.get(key)?.as_str());
+    let said = |key: &str| at(object, "metadata.annotations").and_then(|all| all.get(key)?.as_str());
     let field = |name: &str| at(object, &format!("spec.{name}"));
-    if let Some(text) = said(PUB_PROTECT_OPERATIONS) {
-        let named =
-            field("protectOperations").map(|value| Vec::<ProtectedOperation>::deserialize(value).unwrap_or_default());
-        let problem = match (budget::operations(text), named) {
-            (Err(problem), _) => Some(problem),
-            (Ok(said), Some(named))
-                if said.iter().any(|one| !named.contains(one)) || named.iter().any(|one| !said.contains(one)) =>
-            {
-                Some("says something else than spec.protectOperations: remove the annotation")
-            }
-            (Ok(_), _) => None,
-        };
-        problem
-            .into_iter()
-            .for_each(|problem| found.add(&format!("metadata.annotations[{PUB_PROTECT_OPERATIONS}]"), text, problem));
-    }
-    if let Some(text) = said(PUB_PROTECT_TOTAL_REPLICAS) {
-        let problem = match (budget::total_replicas(text), field("protectTotalReplicas").and_then(Value::as_i64)) {
-            (Err(problem), _) => Some(problem),
-            (Ok(said), Some(total)) if i64::from(said) != total => {
-                Some("says something else than spec.protectTotalReplicas: remove the annotation")
-            }
-            (Ok(_), _) => None,
-        };
-        problem.into_iter().for_each(|problem| {
-            found.add(&format!("metadata.annotations[{PUB_PROTECT_TOTAL_REPLICAS}]"), text, problem)
-        });
+    let protects =
+        field("protectOperations").map(|value| Vec::<ProtectedOperation>::deserialize(value).unwrap_or_default());
+    let total = field("protectTotalReplicas").and_then(Value::as_i64);
+    for AnnotationFault { key, value, problem } in annotation_faults(said, protects.as_deref(), total) {
+        found.add(&format!("metadata.annotations[{key}]"), value, problem);
     }
     found.0
 }

@@ -12,7 +12,7 @@ use crate::podunavailablebudget::status;
 /// How many pods it has and must keep, then each pod that uses it up, since when and by whom.
 pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {
     let of_all = |reason: String| Waiting { pod: String::new(), reason };
-    let rules = match Rules::of(&snapshot.budget.spec) {
+    let rules = match Rules::of_budget(&snapshot.budget) {
         Ok(rules) => rules,
         Err(Fault { field, message }) => {
             return vec![of_all(format!("{field} {message}; until then its pods are refused"))];

@@ -44,7 +44,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let budget = &*snapshot.budget;
     let ledger = budget.status.iter().flat_map(|status| &status.ledger).next();
     plan.look_again = snapshot.view.next_expiry(ledger.map_or(&[], |ledger| &ledger.entries));
-    let Ok(rules) = Rules::of(&snapshot.budget.spec) else { return plan };
+    let Ok(rules) = Rules::of_budget(&snapshot.budget) else { return plan };
     let has_surplus = budget.status.as_ref().is_some_and(|status| status.unavailable_allowed > 0);
     snapshot.view.replace_before(&mut plan, ledger, has_surplus, now);
     if let Some(step) = child(snapshot, &rules, now) {

@@ -67,7 +67,7 @@ fn count(
     entries.extend(taken_over);
     *recount = false;
     *replacements = snapshot.view.replacements(replacements, false, now).1;
-    let rules = Rules::of(&snapshot.budget.spec)
+    let rules = Rules::of_budget(&snapshot.budget)
         .map_err(|Fault { field, message }| ("InvalidSpec", format!("{field} {message}")))?;
     let expected = snapshot.view.expected.as_ref().map_err(|Unknown { message }| (UNCOUNTED, message.clone()))?;
     let Expected { total, selector } = expected;

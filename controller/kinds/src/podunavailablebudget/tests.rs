@@ -146,6 +146,27 @@ fn a_budget_whose_pods_cannot_be_counted_is_blocked_and_grants_nothing() {
 }
 
 #[test]
+fn an_annotation_that_was_written_past_the_webhook_blocks_with_its_name_value_and_remedy() {
+    for (key, value, says) in [
+        ("pub.kruise.io/protect-total-replicas", "abc", Some("is no number from 1: correct or remove it")),
+        ("kruise.io/pub-protect-operations", "DELETE,DROP", Some("correct or remove it")),
+        ("kruise.io/pub-protect-operations", "DELETE", None),
+    ] {
+        let mut snapshot = snapshot(json!({"maxUnavailable": 1}), Value::Null, 2, &[("a", true), ("b", true)]);
+        let annotations = [(key.to_owned(), value.to_owned())].into();
+        Arc::make_mut(&mut snapshot.budget).metadata.annotations = Some(annotations);
+        let next = status(&snapshot, now());
+        let blocked = next.conditions.iter().find(|condition| condition.type_ == "Blocked");
+        assert_eq!(blocked.is_some(), says.is_some(), "{key}");
+        if let (Some(blocked), Some(says)) = (blocked, says) {
+            assert_eq!((&*blocked.reason, next.unavailable_allowed), ("InvalidSpec", 0), "{key}");
+            let message = &blocked.message;
+            assert!(message.contains(key) && message.contains(&format!("{value:?}")) && message.contains(says), "{message}");
+        }
+    }
+}
+
+#[test]
 fn the_same_numbers_by_a_newer_view_are_no_change() {
     let mut snapshot = snapshot(json!({"maxUnavailable": 1}), Value::Null, 2, &[("a", true), ("b", true)]);
     let first = status(&snapshot, now());

@@ -13,10 +13,14 @@ pub mod ledger;
 pub mod surge;
 pub mod target;
 
+use std::borrow::Cow;
+
 use berth_api::IntOrString;
+use berth_api::budget::{AnnotationFault, annotation_faults};
 use berth_api::v1alpha1::distributedpoddisruptionbudget::{
     DistributedPodDisruptionBudgetSpec, UnhealthyPodEvictionPolicy,
 };
+use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::{PodUnavailableBudgetSpec, ProtectedOperation, UnhealthyPodPolicy};
 
 use crate::intstr::{Round, resolve};
@@ -58,22 +62,41 @@ pub enum Amount {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// The field.
-    pub field: &'static str,
+    pub field: Cow<'static, str>,
     /// What is wrong, and the remedy.
     pub message: String,
 }
 
+/// As much of a value is told.
+const LONGEST_VALUE: usize = 64;
 /// What is protected where a budget names nothing.
 const BY_DEFAULT: [ProtectedOperation; 3] =
     [ProtectedOperation::Delete, ProtectedOperation::Update, ProtectedOperation::Evict];
 
 impl Rules {
+    /// Reads a budget: its spec, and annotations of v1alpha1 that were written past the webhook and could not be read as fields.
+    ///
+    /// # Errors
+    /// As [`Self::of`], or one of these annotations is none.
+    pub fn of_budget(budget: &PodUnavailableBudget) -> Result<Self, Fault> {
+        let (spec, annotations) = (&budget.spec, budget.metadata.annotations.as_ref());
+        let protects = Some(&*spec.protect_operations).filter(|named| !named.is_empty());
+        let said = |key: &str| annotations.and_then(|all| all.get(key)).map(String::as_str);
+        let total = spec.protect_total_replicas.map(i64::from);
+        if let Some(AnnotationFault { key, value, problem }) = annotation_faults(said, protects, total).first() {
+            let value: String = value.chars().take(LONGEST_VALUE).collect();
+            let field = Cow::Owned(format!("metadata.annotations[{key}]"));
+            return Err(Fault { field, message: format!("{value:?} {problem}") });
+        }
+        Self::of(spec)
+    }
+
     /// Reads a spec.
     ///
     /// # Errors
     /// What no schema keeps out: of the two selectors or the two amounts there are both or none, or one of them means nothing.
     pub fn of(spec: &PodUnavailableBudgetSpec) -> Result<Self, Fault> {
-        let fault = |field: &'static str, message: String| Fault { field, message };
+        let fault = |field: &'static str, message: String| Fault { field: field.into(), message };
         let either = |field, other: &str, both: bool| {
             let said = if both {
                 format!("stands beside {other}: remove one of them")

@@ -9,7 +9,9 @@ use berth_api::v1beta1::podunavailablebudget::{DeploymentReference, PodUnavailab
 use berth_runtime::client::{self, Failed};
 use berth_webhook::pods::NotYet;
 use berth_workload::budget::federation::{Brings, Silence, Whole};
-use berth_workload::budget::ledger::{Refused, Request, Verdict, ask_replacement, draw, set_numbers, stands, told, withdraw};
+use berth_workload::budget::ledger::{
+    Refused, Request, Verdict, ask_replacement, draw, set_numbers, stands, told, withdraw,
+};
 use berth_workload::budget::{Fault, Rules};
 use berth_workload::pod::Pod;
 use berth_workload::resource::DISTRIBUTED_POD_DISRUPTION_BUDGETS;

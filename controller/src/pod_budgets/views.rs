@@ -99,7 +99,9 @@ pub(crate) fn on_change(
             Change::Applied { .. } | Change::Synced => return,
         };
         let on_node = on.upgrade().map(|pods| pods.by_index(&BY_NODE, node.name()));
-        on_node.iter().flatten().for_each(|pod| drop(also(pod)));
+        for pod in on_node.iter().flatten() {
+            also(pod);
+        }
     });
 }
 
@@ -304,7 +306,9 @@ mod tests {
             Arc::new(serde_json::from_value::<Pod>(pod).unwrap())
         };
         views.note_gone("b");
-        for (pods, expected) in [(vec![pod("a")], vec!["c"]), (vec![], vec!["c"]), (vec![pod("c")], vec![]), (vec![], vec![])] {
+        for (pods, expected) in
+            [(vec![pod("a")], vec!["c"]), (vec![], vec!["c"]), (vec![pod("c")], vec![]), (vec![], vec![])]
+        {
             views.ages(&key, &entries);
             assert_eq!(views.unseen(&key, &entries, &pods).into_iter().collect::<Vec<_>>(), expected);
         }

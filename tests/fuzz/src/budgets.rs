@@ -11,7 +11,6 @@ use berth_webhook::reviews;
 use berth_workload::budget::Rules;
 use berth_workload::budget::asked::Asked;
 use berth_workload::budget::child::Without;
-use berth_workload::budget::asked::Asked;
 use berth_workload::budget::count::{Expected, Unknown, View};
 use berth_workload::budget::federation::{Brings, Silence};
 use berth_workload::budget::floor::promised;

@@ -85,8 +85,10 @@ impl Snapshot {
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let budget = &*snapshot.budget;
     let ledger = budget.status.iter().flat_map(|status| &status.ledger).next();
-    let look_again = snapshot.view.next_expiry(ledger.map_or(&[], |ledger| &ledger.entries));
+    let entries = ledger.map_or(&[][..], |ledger| &ledger.entries);
+    let look_again = snapshot.view.next_expiry(entries);
     let mut plan = Plan { waiting: explain(snapshot, now), look_again, ..Plan::default() };
+    plan.events.extend(snapshot.view.not_deleted(entries, now));
     keep_floor(snapshot, &mut plan);
     let Ok(rules) = Rules::of_distributed(&budget.spec) else { return plan };
     let expected = snapshot.expected(&rules);

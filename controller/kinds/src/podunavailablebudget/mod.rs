@@ -43,7 +43,9 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let mut plan = Plan { waiting: explain(snapshot, now), ..Plan::default() };
     let budget = &*snapshot.budget;
     let ledger = budget.status.iter().flat_map(|status| &status.ledger).next();
-    plan.look_again = snapshot.view.next_expiry(ledger.map_or(&[], |ledger| &ledger.entries));
+    let entries = ledger.map_or(&[][..], |ledger| &ledger.entries);
+    plan.look_again = snapshot.view.next_expiry(entries);
+    plan.events.extend(snapshot.view.not_deleted(entries, now));
     let Ok(rules) = Rules::of_budget(&snapshot.budget) else { return plan };
     let has_surplus = budget.status.as_ref().is_some_and(|status| status.unavailable_allowed > 0);
     snapshot.view.replace_before(&mut plan, ledger, has_surplus, now);

@@ -103,6 +103,22 @@ fn what_is_settled_or_late_leaves_the_ledger_and_what_the_peer_reads() {
 }
 
 #[test]
+fn a_pod_that_was_to_go_and_is_still_there_is_told_when_nothing_can_come_of_it() {
+    let pods = [("a", true), ("b", true), ("c", true)];
+    let told = |seen_for: [u64; 3], entries: &[&str]| {
+        let mut snapshot = snapshot(json!({"maxUnavailable": 2}), evicted(entries), 3, &pods);
+        snapshot.view.seen_for = seen_for.map(Duration::from_secs).to_vec();
+        let events = decide(&snapshot, now()).events;
+        events.into_iter().map(|event| (event.reason, event.message)).collect::<Vec<_>>()
+    };
+    assert_eq!(told([0, 0, 74], &["a", "b", "c"]), []);
+    let message = "were allowed to go and are still there, so they are counted again: a (EVICT by admin since 2026-01-01T00:00:00Z)";
+    assert_eq!(told([75, 0, 0], &["a", "b", "c"]), [("NotDeleted", message.to_owned())]);
+    assert_eq!(told([75, 0, 0], &["a", "a", "b"]), [], "somebody has asked for it again");
+    assert_eq!(told([75, 75, 75], &["gone", "gone", "gone"]), []);
+}
+
+#[test]
 fn what_openkruise_let_go_lately_is_charged_until_it_is_over_or_late() {
     let at = |seconds: i64| json!(now() + SignedDuration::from_secs(seconds));
     let left = json!({
@@ -161,7 +177,10 @@ fn an_annotation_that_was_written_past_the_webhook_blocks_with_its_name_value_an
         if let (Some(blocked), Some(says)) = (blocked, says) {
             assert_eq!((&*blocked.reason, next.unavailable_allowed), ("InvalidSpec", 0), "{key}");
             let message = &blocked.message;
-            assert!(message.contains(key) && message.contains(&format!("{value:?}")) && message.contains(says), "{message}");
+            assert!(
+                message.contains(key) && message.contains(&format!("{value:?}")) && message.contains(says),
+                "{message}"
+            );
         }
     }
 }

@@ -34,15 +34,16 @@ impl Asked {
                 return Self::Never(format!("feature gate {name} is off: turn it on"));
             }
         }
-        let is_missing = |operation: &&ProtectedOperation| {
-            operation.is_change() && !gates.has(Gate::PodUnavailableBudgetUpdate)
-        };
+        let is_missing =
+            |operation: &&ProtectedOperation| operation.is_change() && !gates.has(Gate::PodUnavailableBudgetUpdate);
         let missing: Vec<_> = operations.iter().filter(is_missing).map(|operation| operation.name()).collect();
         if missing.is_empty() {
             return Self::Always;
         }
-        let message =
-            format!("nobody is asked about {}: turn on feature gate PodUnavailableBudgetUpdateGate", missing.join(", "));
+        let message = format!(
+            "nobody is asked about {}: turn on feature gate PodUnavailableBudgetUpdateGate",
+            missing.join(", ")
+        );
         if missing.len() == operations.len() { Self::Never(message) } else { Self::InPart(message) }
     }
 
@@ -86,17 +87,29 @@ mod tests {
     #[test]
     fn a_budget_says_which_of_its_operations_nobody_asks_about_and_which_gate_helps() {
         use ProtectedOperation::{Delete, Evict, Resize, Update};
-        let with = |gates: &[(Gate, bool)]| {
-            gates.iter().fold(Gates::default(), |all, (gate, is_on)| all.with(*gate, *is_on))
-        };
+        let with =
+            |gates: &[(Gate, bool)]| gates.iter().fold(Gates::default(), |all, (gate, is_on)| all.with(*gate, *is_on));
         let updates = with(&[(Gate::PodUnavailableBudgetUpdate, true)]);
-        let (webhook, deletes) = (with(&[(Gate::PodWebhook, false)]), with(&[(Gate::PodUnavailableBudgetDelete, false)]));
+        let (webhook, deletes) =
+            (with(&[(Gate::PodWebhook, false)]), with(&[(Gate::PodUnavailableBudgetDelete, false)]));
         for (operations, gates, expected) in [
             (vec![Delete, Evict], Gates::default(), ("True", "Asked", "the apiserver asks")),
             (vec![Delete, Update, Evict], updates, ("True", "Asked", "the apiserver asks")),
-            (vec![Delete, Update, Evict], Gates::default(), ("True", "AskedInPart", "asked about UPDATE: turn on feature gate PodUnavailableBudgetUpdateGate")),
+            (
+                vec![Delete, Update, Evict],
+                Gates::default(),
+                ("True", "AskedInPart", "asked about UPDATE: turn on feature gate PodUnavailableBudgetUpdateGate"),
+            ),
             (vec![Evict, Update, Resize], Gates::default(), ("True", "AskedInPart", "asked about UPDATE, RESIZE")),
-            (vec![Update, Resize], Gates::default(), ("False", "NotAsked", "asked about UPDATE, RESIZE: turn on feature gate PodUnavailableBudgetUpdateGate")),
+            (
+                vec![Update, Resize],
+                Gates::default(),
+                (
+                    "False",
+                    "NotAsked",
+                    "asked about UPDATE, RESIZE: turn on feature gate PodUnavailableBudgetUpdateGate",
+                ),
+            ),
             (vec![Update], updates, ("True", "Asked", "the apiserver asks")),
             (vec![Delete], webhook, ("False", "NotAsked", "PodWebhook is off")),
             (vec![Delete], deletes, ("False", "NotAsked", "PodUnavailableBudgetDeleteGate is off")),

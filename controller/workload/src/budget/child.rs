@@ -151,7 +151,8 @@ pub fn step(wanted: Option<&Wanted<'_>>, found: Option<&NativeBudget>, uid: &str
             if is_so && spec.unhealthy_pod_eviction_policy == policy {
                 return None;
             }
-            let spec = json!({"minAvailable": wish, "maxUnavailable": Value::Null, "unhealthyPodEvictionPolicy": policy});
+            let spec =
+                json!({"minAvailable": wish, "maxUnavailable": Value::Null, "unhealthyPodEvictionPolicy": policy});
             let patch = json!({"spec": spec});
             let target = Target::from(&native.metadata);
             let action = Action::Patch { resource: POD_DISRUPTION_BUDGETS, target, patch };

@@ -12,12 +12,14 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{Rules, surge};
-use crate::plan::{Plan, Step};
+use crate::plan::{Event, Plan, Step};
 use crate::pod::{Pod, availability};
 use crate::selector::Selector;
 
 /// How long until pods are looked at again that go when another has come.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(30);
+/// As many pods an event names.
+const NAMED: usize = 3;
 /// Who holds what another controller granted.
 const TAKEN_OVER: &str = "the controller before";
 
@@ -88,6 +90,31 @@ impl View {
             return if late_for.is_some() { Settled::Expired } else { Settled::Open };
         }
         settled(entry, pod, pod.is_some_and(|pod| self.serves(pod, now)), late_for)
+    }
+
+    /// Tells of pods that were to go and are still there, when nothing can come of what was granted any more.
+    pub fn not_deleted(&self, entries: &[LedgerEntry], now: Timestamp) -> Option<Event> {
+        let pods = self.by_name();
+        let seen = entries.iter().zip(&self.seen_for);
+        let (open, over): (Vec<_>, Vec<_>) = seen
+            .map(|(entry, seen_for)| (entry, self.became(entry, &pods, *seen_for, now)))
+            .filter(|(_, became)| *became != Settled::Over)
+            .partition(|(_, became)| *became == Settled::Open);
+        let is_waited_for = |uid: &str| open.iter().any(|(entry, _)| *entry.uid == *uid);
+        let stayed = over.into_iter().map(|(entry, _)| entry).filter(|entry| {
+            !entry.operation.is_change() && !self.unseen.contains(&entry.uid) && !is_waited_for(&entry.uid)
+        });
+        let stayed: BTreeMap<&str, &LedgerEntry> = stayed.map(|entry| (&*entry.pod, entry)).collect();
+        let named = stayed.values().take(NAMED).map(|entry| {
+            format!("{} ({} by {} since {})", entry.pod, entry.operation.name(), entry.holder, entry.time.0)
+        });
+        let mut named: Vec<_> = named.collect();
+        if stayed.len() > NAMED {
+            named.push(format!("{} more", stayed.len() - NAMED));
+        }
+        let message =
+            format!("were allowed to go and are still there, so they are counted again: {}", named.join(", "));
+        (!stayed.is_empty()).then_some(Event { warning: true, reason: "NotDeleted", message })
     }
 
     /// The entries for what another controller's ledger, names and times alone, let go in the last minute: it may still happen. That is what

@@ -241,12 +241,12 @@ fn two_requests_for_one_pod_that_may_be_taken_back_stand_side_by_side_and_are_ch
     let (first, second, bare) = (named("1", Evict), named("2", Evict), request("a", Evict));
     let mut status = counted(3, 3, &rules);
     let asked = [first.clone(), second.clone(), bare.clone(), first.clone(), request("b", Delete)];
-    let expected =
-        [Verdict::Drawn, Verdict::Drawn, Verdict::Drawn, Verdict::Stands, Verdict::Refused(Refused::UsedUp)];
+    let expected = [Verdict::Drawn, Verdict::Drawn, Verdict::Drawn, Verdict::Stands, Verdict::Refused(Refused::UsedUp)];
     assert_eq!(draw(&mut status, (&rules, 1), &asked, now()), expected);
     assert_eq!((status.unavailable_allowed, status.current_available), (0, 2));
     assert_eq!(ledger::told(status.ledger.as_ref()).len(), 1, "one pod is told");
-    let standing = |status: &PodUnavailableBudgetStatus| [&first, &second, &bare].map(|one| ledger::stands(status, one));
+    let standing =
+        |status: &PodUnavailableBudgetStatus| [&first, &second, &bare].map(|one| ledger::stands(status, one));
     assert_eq!(standing(&status), [true; 3]);
     ledger::withdraw(&mut status, &second);
     assert_eq!(standing(&status), [true, false, true]);

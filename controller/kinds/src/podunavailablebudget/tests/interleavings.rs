@@ -138,6 +138,9 @@ struct Seen {
     status: PodUnavailableBudgetStatus,
 }
 
+/// An entry of the ledger: the uid, the operation, when, and its name.
+type Granted = (String, ProtectedOperation, Timestamp, Option<String>);
+
 #[derive(Default, Clone)]
 struct Leader {
     pods: Vec<SimPod>,
@@ -146,7 +149,7 @@ struct Leader {
     /// The version of pods that it has seen.
     position: u64,
     /// Since when each entry is seen, and which version of pods must be seen before it may expire.
-    since: BTreeMap<(String, ProtectedOperation, Timestamp, Option<String>), (u64, Option<u64>)>,
+    since: BTreeMap<Granted, (u64, Option<u64>)>,
 }
 
 struct World {

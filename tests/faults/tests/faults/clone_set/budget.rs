@@ -7,7 +7,7 @@ use berth_e2e::objects::{self, APP};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::EvictParams;
 use kube::{Api, Client};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::clone_set::{REPLICAS, SET};
@@ -35,11 +35,22 @@ pub(crate) async fn until_asked(client: &Client, namespace: &str, spared: usize)
     objects::until(client, namespace, BUDGET, SET, PATIENCE, is_asked).await.map(drop)
 }
 
-/// What it says of its pods.
-pub(crate) async fn read(client: &Client, namespace: &str) -> Result<Value> {
+/// What it says of these pods. Of others that have gone, a leader that has not seen them go keeps the entries for 75 s; they take nothing.
+pub(crate) async fn read(client: &Client, namespace: &str, pods: &[Value]) -> Result<Value> {
     let budget = objects::get(client, namespace, BUDGET, SET).await?;
+    let has = |field: &str, value: &Value| pods.iter().any(|pod| pod["metadata"][field] == *value);
     let mut said: Value = SAID.into_iter().map(|field| (field, budget["status"][field].clone())).collect();
-    said["entries"] = budget["status"]["ledger"]["entries"].clone();
+    for field in ["disruptedPods", "unavailablePods"] {
+        if let Some(named) = said[field].as_object_mut() {
+            named.retain(|name, _| has("name", &json!(name)));
+        }
+        if said[field].as_object().is_some_and(Map::is_empty) {
+            said[field] = Value::Null;
+        }
+    }
+    let entries = budget["status"]["ledger"]["entries"].as_array().into_iter().flatten();
+    let entries: Vec<_> = entries.filter(|entry| has("uid", &entry["uid"])).collect();
+    said["entries"] = if entries.is_empty() { Value::Null } else { json!(entries) };
     said["enforced"] = condition(&budget, "Enforced").into();
     said["blocked"] = condition(&budget, "Blocked").into();
     Ok(said)

@@ -62,10 +62,11 @@ impl Ending {
         let asked = node_image["spec"]["inspectPods"].as_array().map(Vec::as_slice).unwrap_or_default();
         let inspected = asked.iter().filter(|pod| uids.contains(&text(&pod["uid"]))).count();
         let named = set["spec"]["scaleStrategy"]["podsToDelete"].as_array().map_or(0, Vec::len);
+        let budget =
+            if rollout.spared().is_some() { Some(budget::read(client, namespace, &pods).await?) } else { None };
         let mut pods =
             pods.iter().map(|pod| PodEnding::read(pod, rollout.restarts_are_certain())).collect::<Result<Vec<_>>>()?;
         pods.sort_by(|a, b| (&a.labels, a.restarts).cmp(&(&b.labels, b.restarts)));
-        let budget = if rollout.spared().is_some() { Some(budget::read(client, namespace).await?) } else { None };
         Ok(Ending { status, revisions, pods, claims, inspected, named, budget })
     }
 

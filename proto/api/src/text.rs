@@ -60,8 +60,8 @@ impl Serialize for JsonText {
     }
 }
 
-/// Of which a [`Value`] can be made; nothing of it is kept.
-struct Sound;
+/// Of which a [`Value`] can be made: it goes not too deep, and has no number beyond all. Nothing of it is kept.
+pub(crate) struct Sound;
 
 impl<'de> Deserialize<'de> for Sound {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -1,15 +1,13 @@
 //! The faults of SidecarSets that need no other object: keys of labels and annotations, and what annotations say.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
-use serde::de::{MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::{Violation, Violations, at, list};
 use crate::name::is_dns_label;
 use crate::names::annotation::{SIDECARSET_BASE, SIDECARSET_CANARY, SIDECARSET_FAILURE_POLICY, SIDECARSET_REPAIR};
+use crate::text::Sound;
 
 /// As much as Kubernetes takes of all annotations of an object, keys and values, in bytes.
 const MOST_ANNOTATIONS: usize = 256 << 10;
@@ -144,61 +142,10 @@ fn patches(object: &Value, found: &mut Violations) {
 }
 
 fn merged(value: &str, field: &str, found: &mut Violations) {
-    let is_object = value.trim_start().starts_with('{') && serde_json::from_str::<Readable>(value).is_ok();
+    let is_object = value.trim_start().starts_with('{') && serde_json::from_str::<Sound>(value).is_ok();
     if !is_object {
         let message = "is no JSON object, but MergePatchJson merges it into that of a pod: correct it, or set patchPolicy to Retain or Overwrite";
         found.add(field, value, message);
-    }
-}
-
-/// JSON that can be read as a tree, which is not made: of one that goes too deep, or has a number beyond all, nobody makes one.
-struct Readable;
-
-impl<'de> Deserialize<'de> for Readable {
-    fn deserialize<D: Deserializer<'de>>(read: D) -> Result<Self, D::Error> {
-        read.deserialize_any(Self)
-    }
-}
-
-impl<'de> Visitor<'de> for Readable {
-    type Value = Self;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-
-    fn visit_unit<E>(self) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self, A::Error> {
-        while list.next_element::<Self>()?.is_some() {}
-        Ok(self)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self, A::Error> {
-        while map.next_entry::<Self, Self>()?.is_some() {}
-        Ok(self)
     }
 }
 

@@ -126,7 +126,7 @@ fn workload(set: &StatefulSet) -> Workload<'_> {
         gates: &OF_NEW_PODS,
         // Kubernetes stores a template with its defaults: so its revisions are found, and its pods stay theirs.
         meets_by_meaning: true,
-        tells_replacements: true,
+        tells_replacements: false,
         current_revision: status.map_or("", |status| &status.current_revision),
         collisions: status.and_then(|status| status.collision_count).unwrap_or(0),
         blocked: blocked.map(|blocked| Blocked { reason: &blocked.reason, message: &blocked.message }),

@@ -42,7 +42,7 @@ pub use decide::decide;
 pub use ended::{Ended, noted};
 pub use news::{News, is_another};
 pub use places::node_of;
-pub use status::status;
+pub use status::{is_settled, status};
 
 /// All that a decision about one DaemonSet reads.
 #[derive(Debug, Clone)]

@@ -64,7 +64,7 @@ pub(super) fn leaving(
         if leaving.steps.len() == settings.burst {
             plan.wait_for_pod(pod, format!("is to be deleted ({reason}), after others (burstReplicas)"));
             plan.look_again_after(SignedDuration::from_secs(1));
-        } else if pod.is_active() && hooks::holds_deletion(&scene, pod) {
+        } else if hooks::holds_deletion(&scene, pod) {
             plan.wait_for_pod(pod, format!("is to be deleted ({reason}), and hook preDelete holds it"));
             leaving.steps.extend(hooks::hold_deletion(&scene, pod, &reason, false, now));
         } else {

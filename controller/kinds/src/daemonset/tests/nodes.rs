@@ -208,4 +208,15 @@ fn a_hook_holds_every_deletion_and_a_held_pod_does_not_come_back() {
     world.label(&held, "keep", "no");
     world.settle();
     assert!(!world.pods.contains_key(&held) && world.images() == ["n0 0", "n1 0"]);
+    for phase in ["Failed", "Succeeded"] {
+        let ended = world.pod_of("n1");
+        world.end(&ended, phase);
+        world.settle();
+        let labels = &world.pods[&ended]["metadata"]["labels"];
+        assert_eq!(labels["lifecycle.apps.kruise.io/state"], "PreparingDelete", "{phase}");
+        assert_eq!(world.pod_of("n1"), ended, "{phase}: no other comes before it is let go");
+        world.label(&ended, "keep", "no");
+        world.settle();
+        assert!(!world.pods.contains_key(&ended) && world.images() == ["n0 0", "n1 0"], "{phase}");
+    }
 }

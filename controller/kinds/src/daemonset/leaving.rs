@@ -96,6 +96,10 @@ fn going_back<'a>(
         if !is_out || !pod.is_active() || !is_updated(snapshot, revisions, pod) || snapshot.scene().is_to_delete(pod) {
             continue;
         }
+        // One that a hook holds goes already, and is away: to count it again would take another's turn.
+        if lifecycle::state(pod) == lifecycle::PREPARING_DELETE {
+            continue;
+        }
         if availability(pod, settings.min_ready_seconds, now).is_ready() && !turns.take_for_deletion() {
             plan.wait_for_pod(pod, "goes back to the revision of before, and waits for maxUnavailable".to_owned());
         } else {

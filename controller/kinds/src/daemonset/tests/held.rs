@@ -58,6 +58,29 @@ fn a_node_that_loses_the_selected_label_goes_back() {
     assert_eq!(world.images(), ["n0 0", "n1 1", "n2 0"]);
 }
 
+#[test]
+fn a_pod_that_goes_back_and_is_held_by_a_hook_counts_once() {
+    let mut fields = rolling(&json!({"maxUnavailable": 2, "selector": selector()["selector"]}));
+    fields["template"] = json!({"metadata": {"labels": {"app": "log", "keep": "true"}}});
+    let mut world = World::settled(5, fields);
+    world.annotate(DAEMONSET_HOLD_REVISION, "true");
+    for node in ["n0", "n1", "n2"] {
+        select(&mut world, node, true);
+    }
+    roll_to(&mut world, "log:1");
+    assert_eq!(world.images(), ["n0 1", "n1 1", "n2 1", "n3 0", "n4 0"]);
+    world.merge(&json!({"lifecycle": {"preDelete": {"labelsHandler": {"keep": "true"}}}}));
+    for node in ["n1", "n2"] {
+        select(&mut world, node, false);
+        world.settle();
+        let pod = world.pod_of(node);
+        assert_eq!(
+            world.pods[&pod]["metadata"]["labels"]["lifecycle.apps.kruise.io/state"], "PreparingDelete",
+            "{node}"
+        );
+    }
+}
+
 /// A rollback to what nodes have that it leaves out: nothing happens to them, and what is made anew there is the same.
 #[test]
 fn a_canary_that_is_rolled_back_reaches_no_node_that_never_had_it() {

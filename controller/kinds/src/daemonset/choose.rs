@@ -55,7 +55,7 @@ impl<'a> Turns<'a> {
         let is_away = |place: &Place<'_>| !is_available(place, settings.min_ready_seconds, now);
         let unavailable = places.wanted().filter(|(_, place)| is_counted(place) && is_away(place)).count();
         let is_surging = |place: &Place<'_>| place.active().nth(1).is_some() && !is_away_for_good(place);
-        let surging = places.wanted().filter(|(_, place)| is_surging(place)).count();
+        let surging = places.wanted().filter(|(_, place)| is_counted(place) && is_surging(place)).count();
         let is_new = |pod: &Pod| is_updated(snapshot, revisions, pod) && !pod.spec.node_name.is_empty();
         let is_ready = |pod: &Pod| availability(pod, 0, now).is_ready();
         let of_wanted = || places.wanted().flat_map(|(_, place)| place.active());

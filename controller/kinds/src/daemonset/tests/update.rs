@@ -132,6 +132,24 @@ fn a_second_update_during_a_surge_leaves_at_most_two_pods_on_a_node() {
     assert!(all.iter().all(|images| images.split(", ").all(|one| active(one) <= 2)), "{all:?}");
 }
 
+#[test]
+fn a_node_that_is_away_takes_no_surge_where_it_does_not_count() {
+    let mut fields = rolling(json!({"maxSurge": 1}));
+    fields["lifecycle"] = json!({"preDelete": {"labelsHandler": {"keep": "true"}}});
+    fields["template"] = json!({"metadata": {"labels": {"app": "log", "keep": "true"}}});
+    let mut world = World::settled(3, fields);
+    let counts = |world: &World| world.images().iter().map(|one| one.split(' ').count() - 1).collect::<Vec<_>>();
+    world.set_image("log:1");
+    history(&mut world);
+    assert_eq!(counts(&world), [1, 1, 2], "the old pod is held, and keeps the one place");
+    world.set_ready("n2", false);
+    history(&mut world);
+    assert_eq!(counts(&world), [1, 1, 2]);
+    world.annotate(DAEMONSET_IGNORE_NOT_READY, "true");
+    history(&mut world);
+    assert_eq!(counts(&world), [1, 2, 2]);
+}
+
 /// OpenKruise deletes every pod here, one round after the other (#1323).
 #[test]
 fn two_updates_within_min_ready_seconds_never_take_a_second_pod() {

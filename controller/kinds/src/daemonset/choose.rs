@@ -53,7 +53,9 @@ impl<'a> Turns<'a> {
         let held = holds_revision.then(|| held(snapshot, places, revisions, |node| !allowed.contains(node))).flatten();
         let is_counted = |place: &Place<'_>| place.node.ready || !ignores_not_ready(snapshot);
         let is_away = |place: &Place<'_>| !is_available(place, settings.min_ready_seconds, now);
-        let unavailable = places.wanted().filter(|(_, place)| is_counted(place) && is_away(place)).count();
+        let withheld = withheld(snapshot, settings, places, revisions, held.as_ref());
+        let to_serve = places.wanted().filter(|(name, place)| is_counted(place) && !withheld.contains(name));
+        let unavailable = to_serve.filter(|(_, place)| is_away(place)).count();
         let is_surging = |place: &Place<'_>| place.active().nth(1).is_some() && !is_away_for_good(place);
         let surging = places.wanted().filter(|(_, place)| is_counted(place) && is_surging(place)).count();
         let is_new = |pod: &Pod| is_updated(snapshot, revisions, pod) && !pod.spec.node_name.is_empty();
@@ -116,6 +118,25 @@ fn holds_revision(snapshot: &Snapshot) -> bool {
 /// Do all pods of the node go already?
 fn is_away_for_good(place: &Place<'_>) -> bool {
     place.active().all(|pod| lifecycle::state(pod) == lifecycle::PREPARING_DELETE)
+}
+
+/// Nodes that partitionedScaling keeps without a pod, the last by name, as `create` does. Where nodes that are left out get another
+/// revision, there are none.
+pub(super) fn withheld<'a>(
+    snapshot: &Snapshot,
+    settings: &Settings,
+    places: &Places<'a>,
+    revisions: &Revisions,
+    held: Option<&Held>,
+) -> BTreeSet<&'a str> {
+    if !settings.is_partitioned || held.is_some() {
+        return BTreeSet::new();
+    }
+    let has_new = |place: &Place<'_>| place.active().any(|pod| is_updated(snapshot, revisions, pod));
+    let new = places.wanted().filter(|(_, place)| has_new(place)).count();
+    let most = places.wanted().count().saturating_sub(new).saturating_sub(settings.partition);
+    let empty = places.wanted().filter(|(_, place)| place.pods.is_empty());
+    empty.map(|(name, _)| name).skip(most).collect()
 }
 
 /// The nodes of the first zone, by the value of a label, in which not all that may be updated are.

@@ -13,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::Snapshot;
 use super::choose::Turns;
 use super::ended::{has_ended, rest};
-use super::places::{Place, Places, is_updated};
+use super::places::{Place, Places, is_updated, node_of};
 use super::settings::Settings;
 
 /// Pods that go now, or are to go as soon as their hooks let them.
@@ -47,7 +47,8 @@ pub(super) fn leaving(
         if go.iter().any(|(known, _)| known.metadata.uid == pod.metadata.uid) {
             continue;
         }
-        let costs = availability(pod, settings.min_ready_seconds, now).is_ready();
+        let is_of_wanted = places.by_node.get(node_of(pod)).is_some_and(Place::is_wanted);
+        let costs = is_of_wanted && availability(pod, settings.min_ready_seconds, now).is_ready();
         if costs && !turns.take_for_deletion() {
             plan.wait_for_pod(
                 pod,

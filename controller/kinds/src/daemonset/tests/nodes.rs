@@ -194,6 +194,38 @@ fn partitioned_scaling_keeps_no_node_empty_that_gets_the_revision_of_before() {
 }
 
 #[test]
+fn nodes_that_partitioned_scaling_keeps_empty_use_up_no_budget() {
+    let fields =
+        json!({"scaleStrategy": {"partitionedScaling": true}, "updateStrategy": {"rollingUpdate": {"partition": 3}}});
+    let mut world = World::settled(4, fields);
+    assert_eq!(world.images(), ["n0 0", "n1", "n2", "n3"]);
+    let first = world.pod_of("n0");
+    world.label(&first, "apps.kruise.io/specified-delete", "true");
+    world.settle();
+    assert!(!world.pods.contains_key(&first));
+    assert_eq!(world.images(), ["n0 0", "n1", "n2", "n3"]);
+}
+
+/// It does not wait for the others, nor do they wait for it.
+#[test]
+fn a_deletion_that_was_asked_for_where_no_pod_belongs_costs_nothing() {
+    for is_broken in [true, false] {
+        let mut world = World::settled(3, json!({}));
+        world.annotate(DAEMONSET_IGNORE_UNSCHEDULABLE, "true");
+        world.change_node("n2", &json!({"spec": {"unschedulable": true}}));
+        world.set_image("log:1");
+        world.step();
+        let (other, asked) = (world.pod_of("n1"), world.pod_of("n2"));
+        if is_broken {
+            world.break_pod(&other);
+        }
+        world.label(&asked, "apps.kruise.io/specified-delete", "true");
+        world.step();
+        assert_eq!(world.images(), ["n0 0", "n1 (0)", "n2 (0)"], "{is_broken}");
+    }
+}
+
+#[test]
 fn a_hook_holds_every_deletion_and_a_held_pod_does_not_come_back() {
     let labels = json!({"labels": {"app": "log", "keep": "true"}});
     let hook = json!({"preDelete": {"labelsHandler": {"keep": "true"}}});

@@ -37,6 +37,8 @@ pub(super) struct Turns<'a> {
     pub(super) held: Option<Held>,
     /// How many broken pods the limits do not count for.
     pub(super) repair: Repair,
+    /// Ready nodes on which a pod of the update revision is still to come, or does not serve.
+    coming: usize,
     now: Timestamp,
 }
 
@@ -63,9 +65,14 @@ impl<'a> Turns<'a> {
         let of_wanted = || places.wanted().flat_map(|(_, place)| place.active());
         let is_old_and_broken = |pod: &&Arc<Pod>| !is_updated(snapshot, revisions, pod) && repair::is_broken(pod);
         // On a node that is away no pod is ready, whatever its revision.
-        let on_ready_nodes =
-            places.wanted().filter(|(_, place)| place.node.ready).flat_map(|(_, place)| place.active());
+        let ready_nodes = || places.wanted().filter(|(_, place)| place.node.ready);
+        let on_ready_nodes = ready_nodes().flat_map(|(_, place)| place.active());
         let fails = on_ready_nodes.filter(|pod| is_new(pod) && !is_ready(pod)).count();
+        let is_coming = |place: &Place<'_>| {
+            let serves_not = |pod: &Arc<Pod>| is_updated(snapshot, revisions, pod) && !is_ready(pod);
+            is_away_for_good(place) || place.active().any(serves_not)
+        };
+        let coming = ready_nodes().filter(|(name, place)| !withheld.contains(name) && is_coming(place)).count();
         let in_zone = snapshot.annotation(UPDATE_TOPOLOGY_KEY).map(|key| {
             // One that does not count, as it may never be back, keeps no zone from its turn.
             let is_done = |place: &Place<'_>| {
@@ -82,6 +89,7 @@ impl<'a> Turns<'a> {
             surge: settings.max_surge.saturating_sub(surging),
             held,
             repair: Repair::new(of_wanted().filter(is_old_and_broken).count(), fails),
+            coming,
             now,
         }
     }
@@ -102,6 +110,32 @@ impl<'a> Turns<'a> {
         self.asked = self.asked.saturating_sub(1);
         self.budget = self.budget.saturating_sub(usize::from(has_some));
         has_some
+    }
+
+    /// How many of the pods, in their order, are updated now. One that does not serve costs no budget, so it waits for nobody; but
+    /// while pods of the update revision fail, they and those that follow them are at most `maxUnavailable`.
+    fn admit(&mut self, settings: &Settings, pods: &[Arc<Pod>]) -> usize {
+        let Repair { mut free, fails } = self.repair;
+        let mut down = self.coming;
+        let mut admitted = 0;
+        for pod in pods.iter().take(settings.burst) {
+            let is_ready = availability(pod, 0, self.now).is_ready();
+            if steps::is_under_way(pod) {
+                // What has begun goes on.
+            } else if free > 0 && repair::is_broken(pod) {
+                free -= 1;
+            } else if is_ready {
+                if self.budget == 0 {
+                    break;
+                }
+                self.budget -= 1;
+            } else if fails > 0 && down >= settings.max_unavailable {
+                break;
+            }
+            down += usize::from(!is_ready);
+            admitted += 1;
+        }
+        admitted
     }
 }
 
@@ -197,7 +231,8 @@ pub(super) fn candidate<'a>(
     (is_free && !is_updated(snapshot, revisions, pod)).then_some(pod)
 }
 
-/// Chooses the pods to update now: those whose update has begun, then broken ones, then from the last node by name.
+/// Chooses the pods to update now: those whose update has begun, then broken ones, then others that do not serve, and of each kind
+/// from the last node by name. So nobody waits behind one that may not be taken and costs nothing itself.
 pub(super) fn choose(
     snapshot: &Snapshot,
     settings: &Settings,
@@ -220,23 +255,10 @@ pub(super) fn choose(
             candidates.push(Arc::clone(pod));
         }
     }
-    let mut free = turns.repair.free;
-    candidates.sort_by_cached_key(|pod| (!steps::is_under_way(pod), !(free > 0 && repair::is_broken(pod))));
-    let is_ready = |pod: &Pod| availability(pod, 0, turns.now).is_ready();
-    let mut admitted = 0;
-    for pod in candidates.iter().take(settings.burst) {
-        if steps::is_under_way(pod) {
-        } else if free > 0 && repair::is_broken(pod) {
-            free -= 1;
-        } else if is_ready(pod) || turns.repair.fails > 0 {
-            if turns.budget == 0 {
-                break;
-            }
-            turns.budget -= usize::from(is_ready(pod));
-        }
-        admitted += 1;
-    }
-    let later = candidates.split_off(admitted);
+    let now = turns.now;
+    let is_ready = |pod: &Pod| availability(pod, 0, now).is_ready();
+    candidates.sort_by_cached_key(|pod| (!steps::is_under_way(pod), !repair::is_broken(pod), is_ready(pod)));
+    let later = candidates.split_off(turns.admit(settings, &candidates));
     let target = revisions.updated.clone();
     let without_gate = snapshot.pods.iter().filter(|pod| !has_gate(pod, IN_PLACE_UPDATE_READY));
     let without_gate = without_gate.map(|pod| pod.metadata.uid.clone());

@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
 use super::super::simulation::World;
+use crate::model::apiserver::set_condition;
 
 fn rolling(fields: Value) -> Value {
     json!({"updateStrategy": {"rollingUpdate": fields}})
@@ -191,6 +192,57 @@ fn broken_pods_are_replaced_first_and_a_revision_that_fails_stops() {
         world.pass(1);
     }
     assert_eq!(world.available(), 3, "{:?}", world.images());
+}
+
+/// n0's pod is out of service by its own readiness gate, and uses maxUnavailable up: its update costs nothing.
+#[test]
+fn a_pod_that_is_not_ready_holds_no_rollout_up() {
+    for type_ in ["Standard", "InPlaceIfPossible"] {
+        let mut fields = rolling(json!({"rollingUpdateType": type_}));
+        fields["template"] = json!({"spec": {"readinessGates": [{"conditionType": "example.com/open"}]}});
+        let mut world = World::new(3, fields);
+        history(&mut world);
+        for node in ["n1", "n2"] {
+            let (pod, now) = (world.pod_of(node), world.now());
+            let open = json!({"type": "example.com/open", "status": "True", "lastTransitionTime": now});
+            set_condition(world.pods.get_mut(&pod).unwrap(), open);
+        }
+        world.run_kubelets();
+        assert_eq!(world.available(), 2, "{type_}");
+        world.merge(&json!({"template": {"spec": {"readinessGates": null}}}));
+        world.set_image("log:1");
+        let all = history(&mut world);
+        assert_eq!(all[..2], ["n0 0, n1 0, n2 0", "n0, n1 0, n2 0"], "{type_}");
+        assert_eq!(all.last().unwrap(), "n0 1, n1 1, n2 1", "{type_}");
+    }
+}
+
+/// n4 has the update, and fails by itself: what is broken is repaired before anybody else is taken, and no more nodes than
+/// maxUnavailable get what may be no good.
+#[test]
+fn a_revision_that_fails_gets_broken_pods_within_max_unavailable() {
+    let table = [
+        (1, vec!["n0"], ["n0 0", "n1 0", "n2 0", "n3 0", "n4 1"]),
+        (2, vec!["n0"], ["n0 (0)", "n1 0", "n2 0", "n3 0", "n4 1"]),
+        (2, vec!["n0", "n1"], ["n0 0", "n1 (0)", "n2 0", "n3 0", "n4 1"]),
+        (3, vec!["n0"], ["n0 (0)", "n1 0", "n2 0", "n3 (0)", "n4 1"]),
+        (3, vec!["n0", "n1"], ["n0 (0)", "n1 (0)", "n2 0", "n3 0", "n4 1"]),
+    ];
+    for (max_unavailable, broken, expected) in table {
+        let mut world = World::settled(5, rolling(json!({"maxUnavailable": max_unavailable, "partition": 4})));
+        world.set_image("log:1");
+        world.settle();
+        for node in broken.iter().chain(&["n4"]) {
+            let pod = world.pod_of(node);
+            world.break_pod(&pod);
+        }
+        world.merge(&rolling(json!({"partition": 0})));
+        // What goes already counts, however long it takes.
+        for _ in 0..3 {
+            world.step();
+        }
+        assert_eq!(world.images(), expected, "maxUnavailable {max_unavailable}, {broken:?} are broken");
+    }
 }
 
 #[test]

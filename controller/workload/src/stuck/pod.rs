@@ -47,7 +47,8 @@ pub(super) fn causes(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Vec<Cause>
         return terminating(scene, pod).into_iter().collect();
     }
     if !pod.is_active() {
-        return Vec::new();
+        let is_held = lifecycle::state(pod) == PREPARING_DELETE;
+        return hook(scene, pod).filter(|_| is_held).into_iter().collect();
     }
     let mut causes: Vec<_> = resize(scene, pod, now).into_iter().collect();
     match availability(pod, scene.workload.min_ready_seconds, now) {

@@ -113,6 +113,23 @@ fn a_pod_that_a_hook_keeps_from_its_deletion_is_waited_for() {
 }
 
 #[test]
+fn a_pod_that_has_ended_and_that_a_hook_keeps_from_its_deletion_is_told_of() {
+    let labels = json!({"labels": {"app": "log", "keep": "true"}});
+    let hook = json!({"preDelete": {"labelsHandler": {"keep": "true"}}});
+    let mut world = World::settled(2, json!({"lifecycle": hook, "template": {"metadata": labels}}));
+    let ended = world.pod_of("n0");
+    world.end(&ended, "Failed");
+    world.settle();
+    world.pass(120);
+    world.settle();
+    let (reason, message) = blocked(&world).unwrap();
+    assert!(reason == "HookNotReleased" && message.contains(&ended), "{message}");
+    world.label(&ended, "keep", "no");
+    world.settle();
+    assert_eq!(blocked(&world), None);
+}
+
+#[test]
 fn a_port_of_the_host_is_told_of_where_a_surge_would_need_it_twice() {
     let with_port = json!({"ports": [{"containerPort": 80, "hostPort": 8080}]});
     let on_host = json!({"ports": [{"containerPort": 9100}]});

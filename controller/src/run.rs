@@ -239,12 +239,13 @@ fn webhook_config(flags: &Run, gates: Gates) -> berth_webhook::Config {
 }
 
 /// Where SidecarSets are not worked on, nobody asks for a pod on its way into the cluster, the readiness gate neither; and where
-/// ContainerRecreateRequests are not, there is no webhook that changes anything.
+/// ContainerRecreateRequests are not, and no budget is asked about anything, there is no webhook about pods.
 fn of_kinds(gates: Gates, custom_resource_enable: &str) -> Gates {
     let mut kinds = Kinds::parse(custom_resource_enable);
     let (injects, fills_in) = (kinds.has("SidecarSet"), kinds.has(CONTAINER_RECREATE_REQUESTS.kind));
     let has_budgets = [POD_UNAVAILABLE_BUDGETS, DISTRIBUTED_POD_DISRUPTION_BUDGETS].iter().any(|of| kinds.has(of.kind));
-    let protects = has_budgets && gates.has(Gate::PodUnavailableBudgetDelete);
+    let protects =
+        has_budgets && (gates.has(Gate::PodUnavailableBudgetDelete) || gates.has(Gate::PodUnavailableBudgetUpdate));
     let gated = injects && gates.has(Gate::KruisePodReadinessGate);
     let served = (injects || fills_in || protects) && gates.has(Gate::PodWebhook);
     gates.with(Gate::PodWebhook, served).with(Gate::KruisePodReadinessGate, gated)
@@ -321,5 +322,23 @@ mod tests {
         let (before, after) = (identity(&flags), identity(&flags));
         assert_ne!(before, after);
         assert!(before.starts_with("manager-0_"), "{before}");
+    }
+
+    #[test]
+    fn a_webhook_about_pods_is_served_where_a_kind_or_one_of_the_budgets_gates_asks_for_it() {
+        let (deletes, updates) = (Gate::PodUnavailableBudgetDelete, Gate::PodUnavailableBudgetUpdate);
+        let none = Gates::default().with(deletes, false).with(updates, false);
+        for (kinds, gates, is_served) in [
+            ("", none, true),
+            ("CloneSet", Gates::default(), false),
+            ("ContainerRecreateRequest", none, true),
+            ("PodUnavailableBudget", none, false),
+            ("PodUnavailableBudget", none.with(deletes, true), true),
+            ("PodUnavailableBudget", none.with(updates, true), true),
+            ("DistributedPodDisruptionBudget", none.with(updates, true), true),
+            ("DistributedPodDisruptionBudget", none.with(updates, true).with(Gate::PodWebhook, false), false),
+        ] {
+            assert_eq!(of_kinds(gates, kinds).has(Gate::PodWebhook), is_served, "{kinds} {gates:?}");
+        }
     }
 }

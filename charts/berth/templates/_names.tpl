@@ -175,11 +175,19 @@ guard-deletion.policy.kruise.io
 {{- end -}}
 {{- end -}}
 
+{{- /* `true` where budgets that are named among the kinds are asked before pods are deleted or evicted, or before they are changed. */ -}}
+{{- define "berth.podBudgets" -}}
+{{- $kinds := splitList "," (.Values.controller.customResourceEnable | default "") -}}
+{{- $gates := .Values.controller.featureGates | default "" -}}
+{{- $asks := or (not (regexMatch "(^|,)PodUnavailableBudgetDeleteGate=false" $gates)) (include "berth.alphaGate" (dict "root" . "name" "PodUnavailableBudgetUpdateGate")) -}}
+{{- if and $asks (or (has "PodUnavailableBudget" $kinds) (has "DistributedPodDisruptionBudget" $kinds)) }}true{{ end -}}
+{{- end -}}
+
 {{- /* `true` where the controller serves a mutating webhook: for SidecarSets, for readiness gates, for ContainerRecreateRequests, or to pin pods. */ -}}
 {{- define "berth.podWebhook" -}}
 {{- $kinds := .Values.controller.customResourceEnable | default "" -}}
 {{- $gates := .Values.controller.featureGates | default "" -}}
-{{- $changes := and (or (eq $kinds "") (has "SidecarSet" (splitList "," $kinds)) (has "ContainerRecreateRequest" (splitList "," $kinds)) (and (or (has "PodUnavailableBudget" (splitList "," $kinds)) (has "DistributedPodDisruptionBudget" (splitList "," $kinds))) (not (regexMatch "(^|,)PodUnavailableBudgetDeleteGate=false" $gates)))) (not (regexMatch "(^|,)PodWebhook=false" $gates)) -}}
+{{- $changes := and (or (eq $kinds "") (has "SidecarSet" (splitList "," $kinds)) (has "ContainerRecreateRequest" (splitList "," $kinds)) (include "berth.podBudgets" .)) (not (regexMatch "(^|,)PodWebhook=false" $gates)) -}}
 {{- if or $changes (eq (include "berth.podPinning" .) "webhook") }}true{{ end -}}
 {{- end -}}
 

@@ -213,8 +213,10 @@ impl PodBudgets {
         &self.client
     }
 
+    /// Whether the apiserver is to ask about anything.
     fn is_asked(&self) -> bool {
-        self.gates.has(Gate::PodWebhook) && self.gates.has(Gate::PodUnavailableBudgetDelete)
+        self.gates.has(Gate::PodWebhook)
+            && ProtectedOperation::ALL.into_iter().any(|operation| self.asks_for(operation))
     }
 
     /// Whether the apiserver asks about pods of a budget, and when it may. Where it has asked by these conditions, it goes on: a replica
@@ -280,6 +282,10 @@ impl PodBudgets {
     }
 
     async fn draw_from_all(&self, disruption: Disruption) -> Result<Option<String>, NotYet> {
+        // By an entry that was written while another gate was on.
+        if !self.asks_for(operation(&disruption)) {
+            return Ok(None);
+        }
         let stores = self.stores.get().filter(|_| self.is_synced()).ok_or(UNREAD)?;
         let Some(pod) = self.pod(&disruption).await? else { return Ok(None) };
         let is_another = disruption.uid.as_ref().is_some_and(|uid| **uid != *pod.metadata.uid);
@@ -388,6 +394,20 @@ impl PodBudgets {
         let total = self.expected.of_owners(namespace, &members).await?;
         Ok(Expected { total: total.max(released.len()), selector: None })
     }
+
+    /// What is asked for, where pods of these namespaces are held, and some that are not ready, too.
+    fn disruptions(&self, namespaces: BTreeSet<String>, unready: bool) -> Disruptions {
+        if namespaces.is_empty() {
+            return Disruptions::default();
+        }
+        Disruptions {
+            namespaces,
+            unready,
+            fails_open: self.fails_open,
+            deletions: self.asks_for(ProtectedOperation::Delete),
+            changes_but_by: self.asks_for(ProtectedOperation::Update).then(|| self.own_user.clone()),
+        }
+    }
 }
 
 impl Budgets for PodBudgets {
@@ -431,12 +451,8 @@ impl Asking for PodBudgets {
                 });
         let namespaces = unavailable.iter().map(|budget| budget.namespace());
         let namespaces = namespaces.chain(distributed.iter().map(|budget| budget.namespace()));
-        asks.disruptions = Disruptions {
-            namespaces: namespaces.filter(|one| !self.protected.contains(*one)).map(str::to_owned).collect(),
-            unready,
-            fails_open: self.fails_open,
-            changes_but_by: self.gates.has(Gate::PodUnavailableBudgetUpdate).then(|| self.own_user.clone()),
-        };
+        let namespaces = namespaces.filter(|one| !self.protected.contains(*one)).map(str::to_owned).collect();
+        asks.disruptions = self.disruptions(namespaces, unready);
         true
     }
 }
@@ -444,5 +460,41 @@ impl Asking for PodBudgets {
 impl fmt::Debug for PodBudgets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PodBudgets").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn each_gate_has_the_apiserver_ask_about_its_operations_and_those_alone_are_judged() {
+        let removals = [Change::Delete, Change::Evict];
+        let changes = [Change::Update, Change::Resize];
+        for (by_webhook, of_removals, of_changes, is_asked) in [
+            (true, true, true, true),
+            (true, true, false, true),
+            (true, false, true, true),
+            (true, false, false, false),
+            (false, true, true, false),
+        ] {
+            let gates = Gates::default()
+                .with(Gate::PodWebhook, by_webhook)
+                .with(Gate::PodUnavailableBudgetDelete, of_removals)
+                .with(Gate::PodUnavailableBudgetUpdate, of_changes);
+            let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+            let budgets = PodBudgets::only_read(client, gates, "");
+            assert_eq!(budgets.is_asked(), is_asked, "{gates:?}");
+            let asked = budgets.disruptions(["a".to_owned()].into(), false);
+            assert_eq!((asked.deletions, asked.changes_but_by.is_some()), (of_removals, of_changes), "{gates:?}");
+            assert_eq!(budgets.disruptions(BTreeSet::new(), true), Disruptions::default(), "{gates:?}");
+            let all = removals.map(|change| (change, of_removals)).into_iter();
+            for (change, is_judged) in all.chain(changes.map(|change| (change, of_changes))) {
+                let disruption = Disruption { change, ..Disruption::default() };
+                // It has read no budgets, so it says that of what it judges.
+                let expected: Result<Option<String>, NotYet> = if is_judged { Err(UNREAD) } else { Ok(None) };
+                assert_eq!(budgets.draw_from_all(disruption).await, expected, "{gates:?} {change:?}");
+            }
+        }
     }
 }

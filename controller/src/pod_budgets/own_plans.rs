@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
 use berth_runtime::executor::Owner;
+use berth_workload::budget::asked::is_asked_about;
 use berth_workload::budget::disruption;
 use berth_workload::budget::ledger::Request;
-use berth_workload::gates::Gate;
 use berth_workload::plan::{Deed, Failure, Plan, Verb};
 use berth_workload::pod::Pod;
 use berth_workload::resource::PODS;
@@ -89,10 +89,8 @@ impl PodBudgets {
     }
 
     /// Whether budgets are asked about this.
-    fn asks_for(&self, operation: ProtectedOperation) -> bool {
-        let gate =
-            if operation.is_change() { Gate::PodUnavailableBudgetUpdate } else { Gate::PodUnavailableBudgetDelete };
-        self.gates.has(gate)
+    pub(super) fn asks_for(&self, operation: ProtectedOperation) -> bool {
+        is_asked_about(operation, self.gates)
     }
 
     /// Draws for a workload of ours; the uid of the pod and why, where it must stay.

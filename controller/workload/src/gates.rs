@@ -43,7 +43,7 @@ pub enum Gate {
     KruisePodReadinessGate,
     /// PodUnavailableBudgets are asked about deletions and evictions of pods.
     PodUnavailableBudgetDelete,
-    /// They are asked about updates in place of Berth's workloads.
+    /// They are asked about changes of pods, whoever makes them.
     PodUnavailableBudgetUpdate,
 }
 

@@ -1,4 +1,4 @@
-//! Pods that are taken out of service: whoever deletes or evicts one in a namespace that has budgets is asked about first.
+//! Pods that are taken out of service: whoever deletes, evicts or changes one in a namespace that has budgets is asked about first.
 //!
 //! Of what nobody may hold, the apiserver does not even ask: pods that end already or have ended, those of a kubelet's files, those
 //! that no budget protects.
@@ -34,7 +34,9 @@ pub struct Disruptions {
     pub unready: bool,
     /// Whether a pod goes where no replica answers.
     pub fails_open: bool,
-    /// Whether changes of pods are asked about, too, but for those of this user, who has drawn before.
+    /// Whether deletions and evictions are asked about.
+    pub deletions: bool,
+    /// Whether changes of pods are, but for those of this user, who has drawn before.
     pub changes_but_by: Option<String>,
 }
 
@@ -98,7 +100,7 @@ impl Disruptions {
     /// The entry by which evictions are bound to the pod that has the name. One that is not, for nobody answered, is refused later.
     pub(super) fn binding(&self, endpoint: &Endpoint, bundle: &str) -> Option<Value> {
         let is_free = "has(request.name) && !object.?deleteOptions.?preconditions.?uid.hasValue()";
-        (!self.namespaces.is_empty()).then(|| {
+        (self.deletions && !self.namespaces.is_empty()).then(|| {
             json!({
                 "name": "bind.evictions.kruise.io", "admissionReviewVersions": ["v1"], "sideEffects": "None",
                 "failurePolicy": "Ignore", "timeoutSeconds": TIMEOUT, "matchPolicy": "Exact", "reinvocationPolicy": "Never",
@@ -130,7 +132,7 @@ impl Disruptions {
         };
         let condition = |name: &str, expression: String| json!({"name": name, "expression": expression});
         let annotation = |key: &str| format!("oldObject.metadata.?annotations[?'{key}']");
-        let mut of_deletions = vec![
+        let mut of_pods = vec![
             condition("is-there", "oldObject != null && !has(oldObject.metadata.deletionTimestamp)".to_owned()),
             condition("has-not-ended", "!(oldObject.?status.phase.orValue('') in ['Succeeded', 'Failed'])".to_owned()),
             condition("is-no-mirror-pod", format!("!{}.hasValue()", annotation(MIRROR_POD))),
@@ -138,19 +140,21 @@ impl Disruptions {
         ];
         if !self.unready {
             let ready = "oldObject.?status.conditions.orValue([]).exists(c, c.type == 'Ready' && c.status == 'True')";
-            of_deletions.push(condition("is-ready", ready.to_owned()));
+            of_pods.push(condition("is-ready", ready.to_owned()));
         }
-        let mut entries = vec![
-            entry("delete", "DELETE", "pods", json!(of_deletions)),
-            entry("evict", "CREATE", "pods/eviction", json!([condition("is-named", "has(request.name)".to_owned())])),
-        ];
+        let mut entries = Vec::new();
+        if self.deletions {
+            let is_named = condition("is-named", "has(request.name)".to_owned());
+            entries.push(entry("delete", "DELETE", "pods", json!(of_pods)));
+            entries.push(entry("evict", "CREATE", "pods/eviction", json!([is_named])));
+        }
         if let Some(user) = &self.changes_but_by {
             let label = |object: &str| {
                 format!(
                     "{object}.metadata.?labels.orValue({{}}).exists(key, key.startsWith('{UNAVAILABLE_POD_PREFIX}'))"
                 )
             };
-            let mut of_changes = of_deletions;
+            let mut of_changes = of_pods;
             of_changes.push(condition("is-not-the-controller", format!("request.userInfo.username != '{user}'")));
             of_changes.push(condition(
                 "takes-it-out-of-service",
@@ -178,7 +182,7 @@ mod tests {
         let service =
             Endpoint::Service { namespace: "kruise-system".to_owned(), name: "kruise-webhook-service".to_owned() };
         assert!(Disruptions::default().webhooks(&service, ("PEM", "s")).is_empty());
-        let one = Disruptions { namespaces: ["a".to_owned()].into(), ..Disruptions::default() };
+        let one = Disruptions { namespaces: ["a".to_owned()].into(), deletions: true, ..Disruptions::default() };
         let entries = one.webhooks(&service, ("PEM", "s"));
         let asked = |entry: &Value| (entry["rules"][0]["operations"].clone(), entry["rules"][0]["resources"].clone());
         assert_eq!(asked(&entries[0]), (json!(["DELETE"]), json!(["pods"])));
@@ -206,5 +210,37 @@ mod tests {
         assert_eq!(asked(&entries[3]), (json!(["UPDATE"]), json!(["pods/resize"])));
         assert!(entries[3]["matchConditions"].to_string().contains("request.userInfo.username != 'me'"));
         assert_eq!(one.clone().within(&Disruptions::default()).namespaces, BTreeSet::new());
+    }
+
+    #[test]
+    fn deletions_and_changes_are_asked_about_each_by_itself() {
+        let service =
+            Endpoint::Service { namespace: "kruise-system".to_owned(), name: "kruise-webhook-service".to_owned() };
+        for (deletions, changes, expected) in [
+            (false, false, vec![]),
+            (true, false, vec!["DELETE pods", "CREATE pods/eviction"]),
+            (false, true, vec!["UPDATE pods", "UPDATE pods/resize"]),
+            (true, true, vec!["DELETE pods", "CREATE pods/eviction", "UPDATE pods", "UPDATE pods/resize"]),
+        ] {
+            let asked = Disruptions {
+                namespaces: ["a".to_owned()].into(),
+                deletions,
+                changes_but_by: changes.then(|| "me".to_owned()),
+                ..Disruptions::default()
+            };
+            let entries = asked.webhooks(&service, ("PEM", "s"));
+            let what = |entry: &Value| {
+                let word = |path: &str| entry.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+                format!("{} {}", word("/rules/0/operations/0"), word("/rules/0/resources/0"))
+            };
+            assert_eq!(entries.iter().map(what).collect::<Vec<_>>(), expected, "{deletions} {changes}");
+            // What is never asked about is left out of all of them, but of evictions, which say nothing of the pod.
+            let of_pods = entries.iter().filter(|entry| !what(entry).ends_with("eviction"));
+            for entry in of_pods {
+                assert_eq!(entry["matchConditions"][0]["name"], "is-there", "{deletions} {changes}");
+            }
+            let binds = asked.binding(&service, "PEM").is_some();
+            assert_eq!(binds, deletions, "who evicts none need not name its uid: {deletions} {changes}");
+        }
     }
 }

@@ -93,6 +93,34 @@ fn the_chart_is_well_formed_and_its_errors_help() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn the_budgets_webhook_is_there_where_one_of_their_gates_is_on() -> Result<()> {
+    let stage = Stage::bare()?;
+    let (budget, distributed) = ("PodUnavailableBudget", "DistributedPodDisruptionBudget");
+    let no_deletions = "PodUnavailableBudgetDeleteGate=false";
+    let also = |gate: &str| format!("{no_deletions}\\,{gate}");
+    for (kinds, gates, is_there) in [
+        ("", no_deletions.to_owned(), true),
+        ("CloneSet", String::new(), false),
+        (budget, String::new(), true),
+        (budget, no_deletions.to_owned(), false),
+        (budget, also("PodUnavailableBudgetUpdateGate=true"), true),
+        (distributed, also("PodUnavailableBudgetUpdateGate=true"), true),
+        (budget, also("AllAlpha=true"), true),
+        (budget, also("AllAlpha=true\\,PodUnavailableBudgetUpdateGate=false"), false),
+        (budget, also("PodUnavailableBudgetUpdateGate=true\\,PodWebhook=false"), false),
+    ] {
+        let kinds = format!("controller.customResourceEnable={kinds}");
+        let gates = format!("controller.featureGates={gates}");
+        let manifests = rendered(&stage, &[REGISTRY, "podPinning.by=none", &kinds, &gates])?;
+        let found = manifests.contains("\n  name: kruise-budget-webhook-configuration\n");
+        ensure!(found == is_there, "{kinds} {gates}: {found}");
+        let has_right = manifests.contains("resourceNames: [kruise-budget-webhook-configuration]");
+        ensure!(has_right == is_there, "{kinds} {gates}: the right to it: {has_right}");
+    }
+    Ok(())
+}
+
 /// The paths of the host that the daemon mounts, each once.
 fn host_paths(manifests: &str) -> Vec<&str> {
     let paths = manifests.lines().filter_map(|line| line.trim().strip_prefix("hostPath: {path: "));

@@ -25,26 +25,27 @@ pub enum Asked {
 }
 
 impl Asked {
-    /// About what of these operations it asks, where it asks about the namespace.
+    /// About what of these operations it asks, where it asks about the namespace. None where nobody knows which they are: then all are
+    /// refused.
     pub fn of(operations: &[ProtectedOperation], gates: Gates) -> Self {
-        for (gate, name) in
-            [(Gate::PodWebhook, "PodWebhook"), (Gate::PodUnavailableBudgetDelete, "PodUnavailableBudgetDeleteGate")]
-        {
-            if !gates.has(gate) {
-                return Self::Never(format!("feature gate {name} is off: turn it on"));
-            }
+        let operations: &[ProtectedOperation] =
+            if operations.is_empty() { &ProtectedOperation::ALL } else { operations };
+        let is_missing = |operation: &&ProtectedOperation| !is_asked_about(**operation, gates);
+        let missing: Vec<_> = operations.iter().filter(is_missing).collect();
+        let by_gate = [(false, "PodUnavailableBudgetDeleteGate"), (true, "PodUnavailableBudgetUpdateGate")];
+        let told = by_gate.into_iter().filter_map(|(is_change, gate)| {
+            let names = missing.iter().filter(|missing| missing.is_change() == is_change);
+            let names: Vec<_> = names.map(|missing| missing.name()).collect();
+            (!names.is_empty()).then(|| format!("about {}: turn on feature gate {gate}", names.join(", ")))
+        });
+        let told = told.collect::<Vec<_>>().join("; nor ");
+        if missing.len() == operations.len() {
+            return Self::Never(format!("nobody is asked {told}"));
         }
-        let is_missing =
-            |operation: &&ProtectedOperation| operation.is_change() && !gates.has(Gate::PodUnavailableBudgetUpdate);
-        let missing: Vec<_> = operations.iter().filter(is_missing).map(|operation| operation.name()).collect();
-        if missing.is_empty() {
-            return Self::Always;
+        if !gates.has(Gate::PodWebhook) {
+            return Self::Never("feature gate PodWebhook is off: turn it on".to_owned());
         }
-        let message = format!(
-            "nobody is asked about {}: turn on feature gate PodUnavailableBudgetUpdateGate",
-            missing.join(", ")
-        );
-        if missing.len() == operations.len() { Self::Never(message) } else { Self::InPart(message) }
+        if missing.is_empty() { Self::Always } else { Self::InPart(format!("nobody is asked {told}")) }
     }
 
     /// As a condition has told it.
@@ -80,6 +81,11 @@ impl Asked {
     }
 }
 
+/// Whether budgets are asked about this, where the apiserver asks at all.
+pub fn is_asked_about(operation: ProtectedOperation, gates: Gates) -> bool {
+    gates.has(if operation.is_change() { Gate::PodUnavailableBudgetUpdate } else { Gate::PodUnavailableBudgetDelete })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,8 +96,11 @@ mod tests {
         let with =
             |gates: &[(Gate, bool)]| gates.iter().fold(Gates::default(), |all, (gate, is_on)| all.with(*gate, *is_on));
         let updates = with(&[(Gate::PodUnavailableBudgetUpdate, true)]);
-        let (webhook, deletes) =
+        let (webhook, nothing) =
             (with(&[(Gate::PodWebhook, false)]), with(&[(Gate::PodUnavailableBudgetDelete, false)]));
+        let changes = updates.with(Gate::PodUnavailableBudgetDelete, false);
+        let of_deletes = "turn on feature gate PodUnavailableBudgetDeleteGate";
+        let of_updates = "turn on feature gate PodUnavailableBudgetUpdateGate";
         for (operations, gates, expected) in [
             (vec![Delete, Evict], Gates::default(), ("True", "Asked", "the apiserver asks")),
             (vec![Delete, Update, Evict], updates, ("True", "Asked", "the apiserver asks")),
@@ -112,7 +121,28 @@ mod tests {
             ),
             (vec![Update], updates, ("True", "Asked", "the apiserver asks")),
             (vec![Delete], webhook, ("False", "NotAsked", "PodWebhook is off")),
-            (vec![Delete], deletes, ("False", "NotAsked", "PodUnavailableBudgetDeleteGate is off")),
+            (vec![Delete, Update], webhook, ("False", "NotAsked", "PodWebhook is off")),
+            (vec![Delete], nothing, ("False", "NotAsked", &*format!("nobody is asked about DELETE: {of_deletes}"))),
+            (
+                vec![Delete, Update, Evict],
+                nothing,
+                (
+                    "False",
+                    "NotAsked",
+                    &*format!("nobody is asked about DELETE, EVICT: {of_deletes}; nor about UPDATE: {of_updates}"),
+                ),
+            ),
+            (vec![Update, Resize], changes, ("True", "Asked", "the apiserver asks")),
+            (
+                vec![Delete, Update, Evict],
+                changes,
+                ("True", "AskedInPart", &*format!("but nobody is asked about DELETE, EVICT: {of_deletes}")),
+            ),
+            (vec![Evict], changes, ("False", "NotAsked", &*format!("asked about EVICT: {of_deletes}"))),
+            (vec![], updates, ("True", "Asked", "the apiserver asks")),
+            (vec![], Gates::default(), ("True", "AskedInPart", &*format!("asked about UPDATE, RESIZE: {of_updates}"))),
+            (vec![], changes, ("True", "AskedInPart", &*format!("asked about DELETE, EVICT: {of_deletes}"))),
+            (vec![], nothing, ("False", "NotAsked", "nobody is asked about DELETE, EVICT: ")),
         ] {
             let asked = Asked::of(&operations, gates);
             let found = asked.condition(Timestamp::UNIX_EPOCH);

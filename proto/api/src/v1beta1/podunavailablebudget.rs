@@ -71,6 +71,9 @@ pub enum ProtectedOperation {
 }
 
 impl ProtectedOperation {
+    /// All that there are.
+    pub const ALL: [Self; 4] = [Self::Delete, Self::Update, Self::Evict, Self::Resize];
+
     /// As manifests have it.
     pub const fn name(self) -> &'static str {
         match self {
@@ -83,7 +86,7 @@ impl ProtectedOperation {
 
     /// The one of this name.
     pub fn named(name: &str) -> Option<Self> {
-        [Self::Delete, Self::Update, Self::Evict, Self::Resize].into_iter().find(|operation| operation.name() == name)
+        Self::ALL.into_iter().find(|operation| operation.name() == name)
     }
 
     /// Whether a pod that it befell is counted as unavailable only until it serves again, not until it is gone.

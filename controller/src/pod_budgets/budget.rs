@@ -9,6 +9,7 @@ use berth_api::v1beta1::podunavailablebudget::{PodUnavailableBudgetStatus, Targe
 use berth_runtime::{Key, Resource};
 use berth_workload::budget::target::may_be_of;
 use berth_workload::budget::{Fault, Rules, floor};
+use berth_workload::gates::Gates;
 use berth_workload::merge_patch::merge_patch;
 use berth_workload::pod::Metadata;
 use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS};
@@ -176,6 +177,11 @@ impl Holds {
             Budget::Distributed(_) => None,
         };
         Self { rules, selector, target }
+    }
+
+    /// As these gates have what it is protected from.
+    pub(super) fn with_gates(self, gates: Gates) -> Self {
+        Self { rules: self.rules.map(|rules| rules.with_gates(gates)), ..self }
     }
 
     /// Whether a pod of these labels and annotations is one of the budget's, protected or not.

@@ -261,7 +261,7 @@ impl PodBudgets {
         match known.get(&uid) {
             Some((of, holds)) if *of == version => holds.clone(),
             _ => {
-                let holds = Arc::new(Holds::of(budget));
+                let holds = Arc::new(Holds::of(budget).with_gates(self.gates));
                 known.insert(uid, (version, holds.clone()));
                 holds
             }
@@ -465,7 +465,34 @@ impl fmt::Debug for PodBudgets {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    /// Of a cluster that nobody reaches.
+    fn budgets(gates: Gates) -> Arc<PodBudgets> {
+        let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+        PodBudgets::only_read(client, gates, "")
+    }
+
+    #[tokio::test]
+    async fn what_a_resize_is_to_budgets_of_either_kind_says_a_gate() {
+        let all = json!({"matchLabels": {"app": "web"}});
+        for (resource, is_on, is_protected) in [
+            ("podunavailablebudgets", false, true),
+            ("podunavailablebudgets", true, false),
+            ("distributedpoddisruptionbudgets", false, true),
+            ("distributedpoddisruptionbudgets", true, false),
+        ] {
+            let budgets = budgets(Gates::default().with(Gate::InPlacePodVerticalScaling, is_on));
+            let budget = json!({"metadata": {"name": "web", "uid": "u"}, "spec": {"selector": all, "minAvailable": 1}});
+            let budget = Budget::read(resource, &budget.to_string()).unwrap();
+            let holds = budgets.holds(&budget);
+            let rules = holds.rules.as_ref().unwrap();
+            assert!(rules.protects_from(ProtectedOperation::Update), "{resource} {is_on}");
+            assert_eq!(rules.protects_from(ProtectedOperation::Resize), is_protected, "{resource} {is_on}");
+        }
+    }
 
     #[tokio::test]
     async fn each_gate_has_the_apiserver_ask_about_its_operations_and_those_alone_are_judged() {
@@ -482,8 +509,7 @@ mod tests {
                 .with(Gate::PodWebhook, by_webhook)
                 .with(Gate::PodUnavailableBudgetDelete, of_removals)
                 .with(Gate::PodUnavailableBudgetUpdate, of_changes);
-            let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
-            let budgets = PodBudgets::only_read(client, gates, "");
+            let budgets = budgets(gates);
             assert_eq!(budgets.is_asked(), is_asked, "{gates:?}");
             let asked = budgets.disruptions(["a".to_owned()].into(), false);
             assert_eq!((asked.deletions, asked.changes_but_by.is_some()), (of_removals, of_changes), "{gates:?}");

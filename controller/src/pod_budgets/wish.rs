@@ -64,3 +64,27 @@ pub(super) fn request(stores: &Stores, pod: &Pod, operation: ProtectedOperation,
         grant: None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_resize_that_restarts_a_container_is_an_update() {
+        use ProtectedOperation::{Resize, Update};
+        let policy = |policy: &str| json!([{"resourceName": "memory", "restartPolicy": policy}]);
+        for (list, policy, expected) in [
+            ("containers", Value::Null, Resize),
+            ("containers", policy("NotRequired"), Resize),
+            ("containers", policy("RestartContainer"), Update),
+            ("initContainers", policy("NotRequired"), Resize),
+            ("initContainers", policy("RestartContainer"), Update),
+        ] {
+            let new = json!({"spec": {list: [{"name": "main"}, {"name": "other", "resizePolicy": policy}]}});
+            let disruption = Disruption { change: Change::Resize, new: Some(new), ..Disruption::default() };
+            assert_eq!(operation(&disruption), expected, "{list} {policy}");
+        }
+    }
+}

@@ -45,6 +45,8 @@ pub enum Gate {
     PodUnavailableBudgetDelete,
     /// They are asked about changes of pods, whoever makes them.
     PodUnavailableBudgetUpdate,
+    /// To them a resize of a pod that restarts no container is none of UPDATE.
+    InPlacePodVerticalScaling,
 }
 
 /// How far a feature is.
@@ -139,12 +141,7 @@ pub const KNOWN: &[Known] = &[
         false,
         Err("the chart goes by it, not the controller: off, its policy kruise-deletion-protection refuses"),
     ),
-    known(
-        "InPlacePodVerticalScaling",
-        Maturity::Alpha,
-        false,
-        Err("the cluster is asked whether it resizes pods in place"),
-    ),
+    known("InPlacePodVerticalScaling", Maturity::Alpha, false, Ok(Gate::InPlacePodVerticalScaling)),
 ];
 
 /// Gates of OpenKruise's for kinds and webhooks that are not here: they are accepted, so that its values can be taken over.

@@ -23,6 +23,7 @@ use berth_api::v1alpha1::distributedpoddisruptionbudget::{
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::{PodUnavailableBudgetSpec, ProtectedOperation, UnhealthyPodPolicy};
 
+use crate::gates::{Gate, Gates};
 use crate::intstr::{Round, resolve};
 use crate::pod::{Metadata, Pod};
 use crate::selector::Selector;
@@ -39,6 +40,8 @@ pub struct Rules {
     pub amount: Amount,
     /// From what.
     operations: Vec<ProtectedOperation>,
+    /// Whether UPDATE is every resize, too: nobody says that those which restart no container do no harm.
+    resizes_are_updates: bool,
     /// How many are expected, where it says so itself.
     pub total: Option<usize>,
     /// Whether a pod that is not available may go.
@@ -140,6 +143,7 @@ impl Rules {
             ignored,
             amount,
             operations,
+            resizes_are_updates: true,
             total: total.flatten(),
             unhealthy: spec.unhealthy_pod_policy,
             healthy_conditions: Vec::new(),
@@ -167,6 +171,12 @@ impl Rules {
         Ok(Self { healthy_conditions: spec.healthy_conditions.clone(), may_be_named: true, ..rules })
     }
 
+    /// As these gates have them. Where none say anything, UPDATE is every resize, too.
+    #[must_use]
+    pub fn with_gates(self, gates: Gates) -> Self {
+        Self { resizes_are_updates: !gates.has(Gate::InPlacePodVerticalScaling), ..self }
+    }
+
     /// Whether a pod that serves has all conditions that the budget asks for.
     pub fn finds_healthy(&self, pod: &Pod) -> bool {
         let has = |type_: &String| {
@@ -180,9 +190,10 @@ impl Rules {
         &self.operations
     }
 
-    /// Whether it protects pods from this.
+    /// Whether it protects pods from this. Who names RESIZE is asked about each resize that restarts no container, whatever else those are.
     pub fn protects_from(&self, operation: ProtectedOperation) -> bool {
-        self.operations.contains(&operation)
+        let is_update = operation == ProtectedOperation::Resize && self.resizes_are_updates;
+        self.operations.contains(&operation) || (is_update && self.operations.contains(&ProtectedOperation::Update))
     }
 
     /// Whether it never holds a pod of these labels and annotations, although it selects it.

@@ -208,6 +208,7 @@ fn request(uid: &str, operation: ProtectedOperation) -> Request {
 fn a_budget_is_drawn_from_until_it_is_used_up_and_a_pod_is_charged_once() {
     use ProtectedOperation::{Delete, Evict, Resize, Update};
     let rules = rules(json!({"maxUnavailable": 2}));
+    let rules = rules.with_gates(Gates::default().with(Gate::InPlacePodVerticalScaling, true));
     let mut status = counted(5, 5, &rules);
     let ill = Request { is_available: false, ..request("d", Delete) };
     let requests = [
@@ -231,6 +232,35 @@ fn a_budget_is_drawn_from_until_it_is_used_up_and_a_pod_is_charged_once() {
     let later = now() + std::time::Duration::from_secs(30);
     assert_eq!(draw(&mut status, (&rules, 1), &[request("a", Evict)], later), [Verdict::Drawn], "the time counts anew");
     assert_eq!(status.ledger.unwrap().entries.len(), 3);
+}
+
+#[test]
+fn a_resize_is_an_update_too_unless_a_gate_says_that_it_does_no_harm() {
+    use ProtectedOperation::{Resize, Update};
+    for (operations, gate, is_held_by_resize, is_held_by_update) in [
+        (json!([]), None, true, true),
+        (json!([]), Some(false), true, true),
+        (json!([]), Some(true), false, true),
+        (json!(["UPDATE"]), Some(false), true, true),
+        (json!(["UPDATE"]), Some(true), false, true),
+        (json!(["RESIZE"]), Some(false), true, false),
+        (json!(["RESIZE"]), Some(true), true, false),
+        (json!(["UPDATE", "RESIZE"]), Some(false), true, true),
+        (json!(["UPDATE", "RESIZE"]), Some(true), true, true),
+        (json!(["DELETE", "EVICT"]), Some(false), false, false),
+        (json!(["DELETE", "EVICT"]), Some(true), false, false),
+    ] {
+        let read = rules(json!({"maxUnavailable": 2, "protectOperations": operations}));
+        let rules = match gate {
+            Some(is_on) => read.with_gates(Gates::default().with(Gate::InPlacePodVerticalScaling, is_on)),
+            None => read,
+        };
+        for (operation, is_held) in [(Resize, is_held_by_resize), (Update, is_held_by_update)] {
+            let verdicts = draw(&mut counted(3, 3, &rules), (&rules, 1), &[request("a", operation)], now());
+            let expected = if is_held { Verdict::Drawn } else { Verdict::Free };
+            assert_eq!(verdicts, [expected], "{operations} {gate:?} {operation:?}");
+        }
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `explain`: the controller's own observe and decide, printed instead of executed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use berth_api::name::Namespace;
@@ -56,7 +57,7 @@ use crate::resize;
 pub(crate) async fn explain(
     explain: &Explain,
     config: kube::Config,
-    gates: Gates,
+    (gates, patience): (Gates, Duration),
     pinning: &PodPinning,
     (own_namespace, protected, cluster_name): (&str, &str, &str),
 ) -> anyhow::Result<()> {
@@ -68,7 +69,7 @@ pub(crate) async fn explain(
     let client = berth_runtime::client::connect(config, Metrics::new(|_| {}))?;
     let resize = resize::ability(&client, gates).await.context("cannot ask whether the cluster resizes pods")?;
     let namespaces = Namespaces { own: own_namespace.to_owned(), explained };
-    let look = Look { client, namespaces, protected, cluster_name, name: &explain.name, gates, resize };
+    let look = Look { client, namespaces, protected, cluster_name, name: &explain.name, gates, patience, resize };
     let explained = match explain.kind {
         ExplainKind::Broadcastjob => look.at_broadcast_job().await?,
         ExplainKind::Cloneset => look.at_clone_set().await?,
@@ -97,6 +98,8 @@ struct Look<'a> {
     cluster_name: &'a str,
     name: &'a str,
     gates: Gates,
+    /// After so long nothing can come of what a budget granted.
+    patience: Duration,
     resize: Ability,
 }
 
@@ -223,7 +226,7 @@ impl Look<'_> {
         let Some(budget) = reads.budgets.get(&self.namespaces.explained, self.name) else {
             return self.is_missing("PodUnavailableBudget");
         };
-        let budgets = PodBudgets::only_read(self.client.clone(), self.gates, self.cluster_name);
+        let budgets = PodBudgets::only_read(self.client.clone(), self.gates, self.cluster_name, self.patience);
         let Ok(mut snapshot) = reads.observe(&budgets, &budget).await else {
             bail!("the apiserver does not say how many pods are expected: try again")
         };
@@ -244,7 +247,7 @@ impl Look<'_> {
         let Some(budget) = reads.budgets.get(&self.namespaces.explained, self.name) else {
             return self.is_missing("DistributedPodDisruptionBudget");
         };
-        let budgets = PodBudgets::only_read(self.client.clone(), self.gates, self.cluster_name);
+        let budgets = PodBudgets::only_read(self.client.clone(), self.gates, self.cluster_name, self.patience);
         budgets.look_at(&reads);
         let Ok(mut snapshot) = reads.observe(&budgets, &budget).await else {
             bail!("the apiserver does not say how many pods are expected: try again")

@@ -58,7 +58,8 @@ fn main() -> anyhow::Result<()> {
                 let pinning = PodPinning::new(cli.run.pod_pinning, cli.run.pod_pinning_fail_closed, Arc::default());
                 let run = &cli.run;
                 let namespaces = (&*run.namespace, &*run.protected_namespaces, &*run.cluster_name);
-                explain::explain(explain, config, gates, &pinning, namespaces).await
+                let patience = timings::patience(run);
+                explain::explain(explain, config, (gates, patience), &pinning, namespaces).await
             }
             None => {
                 timings::check(&cli.run).map_err(anyhow::Error::msg)?;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use berth_controller::flags::{PinnedBy, Run};
 use berth_controller::secrets::{self, PullSecretsService};
+use berth_controller::timings;
 use berth_runtime::election::{self, Leadership};
 use berth_runtime::events::Recorder;
 use berth_runtime::executor::{self, Executor};
@@ -81,6 +82,7 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
         injection.protected().clone(),
         (flags.budgets_fail_open, &flags.namespace),
         refusals.clone(),
+        timings::patience(flags),
     );
     let mut kinds = Kinds::parse(&flags.custom_resource_enable);
     if kinds.has(CONTAINER_RECREATE_REQUESTS.kind) && gates.has(Gate::PodWebhook) {

@@ -8,6 +8,17 @@ use crate::flags::Run;
 const JITTER: f64 = 1.2;
 /// A serving certificate that is valid for less is due for its successor before every client trusts that.
 pub const SHORTEST_CERTIFICATE: Duration = Duration::from_secs(600);
+/// An apiserver waits so long for the answer about one pod.
+const SHORTEST_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// Whoever is let go and stays would be charged for longer than anybody waits.
+const LONGEST_REQUEST_TIMEOUT: Duration = Duration::from_secs(3600);
+/// What an apiserver gives up may have been written until then, and some time passes until that is seen.
+const LANDED: Duration = Duration::from_secs(15);
+
+/// After so long nothing can come of a request that a budget let through.
+pub fn patience(flags: &Run) -> Duration {
+    flags.apiserver_request_timeout + LANDED
+}
 
 /// Whether the times fit each other.
 ///
@@ -39,6 +50,19 @@ pub fn check(flags: &Run) -> Result<(), String> {
         return Err(format!(
             "--ca-validity={ca:?} is shorter than --cert-validity={cert:?}: a certificate ends with its authority; raise the \
              first or lower the second (defaults: 87600h and 8760h)"
+        ));
+    }
+    let request = flags.apiserver_request_timeout;
+    if request < SHORTEST_REQUEST_TIMEOUT {
+        return Err(format!(
+            "--apiserver-request-timeout={request:?} is shorter than {SHORTEST_REQUEST_TIMEOUT:?}: what a budget granted would \
+             expire while it may still be carried out; give the apiserver's --request-timeout, or more (default: 60s)"
+        ));
+    }
+    if request > LONGEST_REQUEST_TIMEOUT {
+        return Err(format!(
+            "--apiserver-request-timeout={request:?} is longer than {LONGEST_REQUEST_TIMEOUT:?}: a pod that was let go and stayed \
+             would use its budget up for so long; give the apiserver's --request-timeout (default: 60s)"
         ));
     }
     Ok(())
@@ -96,6 +120,29 @@ mod tests {
     #[test]
     fn without_an_election_its_times_do_not_matter() {
         assert_eq!(checked(&["--leader-elect=false", "--renew-deadline=10s"]), Ok(()));
+    }
+
+    #[test]
+    fn grants_expire_fifteen_seconds_after_the_apiserver_has_given_their_requests_up() {
+        for (flag, expected) in [
+            (None, Ok(75)),
+            (Some("--apiserver-request-timeout=5s"), Ok(20)),
+            (Some("--apiserver-request-timeout=90"), Ok(105)),
+            (Some("--apiserver-request-timeout=1h"), Ok(3615)),
+            (Some("--apiserver-request-timeout=4999ms"), Err("is shorter than 5s")),
+            (Some("--apiserver-request-timeout=61m"), Err("is longer than 3600s")),
+        ] {
+            let run = Cli::try_parse_from(["berth-controller"].into_iter().chain(flag)).unwrap().run;
+            match (check(&run), expected) {
+                (Ok(()), Ok(seconds)) => assert_eq!(patience(&run), Duration::from_secs(seconds), "{flag:?}"),
+                (Err(error), Err(says)) => {
+                    let helps =
+                        error.contains("--apiserver-request-timeout=") && error.contains("give the apiserver's");
+                    assert!(helps && error.contains(says), "{flag:?}: {error}");
+                }
+                (found, expected) => panic!("{flag:?}: {found:?}, expected {expected:?}"),
+            }
+        }
     }
 
     #[test]

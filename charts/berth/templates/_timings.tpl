@@ -5,6 +5,11 @@
 {{- mul $number (get (dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000) $unit) -}}
 {{- end -}}
 
+{{- /* For how long an apiserver goes on with a request. */ -}}
+{{- define "berth.apiserverRequestTimeout" -}}
+{{ dig "apiserverRequestTimeout" "60s" (.Values.budgets | default dict) }}
+{{- end -}}
+
 {{- /* Times that must fit each other; the controller refuses them, too, and would not start. */ -}}
 {{- define "berth.timings.check" -}}
 {{- $election := .Values.controller.leaderElection -}}
@@ -25,5 +30,10 @@
 {{- end -}}
 {{- if lt $ca $cert -}}
 {{- fail (printf "controller.certificates: caValidity %s is shorter than certValidity %s: a certificate ends with its authority; raise the first or lower the second" $certificates.caValidity $certificates.certValidity) -}}
+{{- end -}}
+{{- $timeout := include "berth.apiserverRequestTimeout" . -}}
+{{- $request := include "berth.milliseconds" $timeout | int64 -}}
+{{- if or (lt $request 5000) (gt $request 3600000) -}}
+{{- fail (printf "budgets.apiserverRequestTimeout %s is not between 5s and 1h: what budgets granted would expire while it may still be carried out, or stand for longer than anybody waits; give the apiserver's --request-timeout" $timeout) -}}
 {{- end -}}
 {{- end -}}

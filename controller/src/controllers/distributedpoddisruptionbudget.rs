@@ -160,7 +160,7 @@ impl Reads {
         budget: &Watched<DistributedPodDisruptionBudget>,
     ) -> Result<Snapshot, Next> {
         let ledger = budget.0.status.as_ref().and_then(|status| status.ledger.as_ref());
-        let looks = self.views.looks(&self.pods, &self.nodes, ledger)?;
+        let looks = self.views.looks(&self.pods, &self.nodes, ledger, budgets.patience())?;
         let (namespace, of_either) = (budget.namespace(), Budget::Distributed(budget.0.clone()));
         let holds = budgets.holds(&of_either);
         let all = self.pods.by_index(&pods::BY_NAMESPACE, namespace);

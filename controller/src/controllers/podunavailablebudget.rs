@@ -127,7 +127,7 @@ impl Reads {
         budget: &Watched<PodUnavailableBudget>,
     ) -> Result<Snapshot, Next> {
         let ledger = budget.0.status.as_ref().and_then(|status| status.ledger.as_ref());
-        let looks = self.views.looks(&self.pods, &self.nodes, ledger)?;
+        let looks = self.views.looks(&self.pods, &self.nodes, ledger, budgets.patience())?;
         let (namespace, holds) = (budget.namespace(), budgets.holds(&Budget::Unavailable(budget.0.clone())));
         let all = self.pods.by_index(&pods::BY_NAMESPACE, namespace);
         let expected = match self.expected(budgets, budget, &holds, &all).await {

@@ -91,6 +91,8 @@ pub(crate) struct PodBudgets {
     holds: Mutex<BTreeMap<String, (Version, Arc<Holds>)>>,
     lines: Lines,
     refusals: Refusals,
+    /// After so long nothing can come of what was granted.
+    patience: Duration,
     /// Since when the entry of a namespace is known to be written.
     written: Mutex<BTreeMap<String, Instant>>,
 }
@@ -111,6 +113,7 @@ impl PodBudgets {
         protected: BTreeSet<String>,
         (fails_open, own_namespace): (bool, &str),
         refusals: Refusals,
+        patience: Duration,
     ) -> Arc<Self> {
         let own_user = format!("system:serviceaccount:{own_namespace}:{ACCOUNT}");
         let (unavailable, distributed, stores, recorder, holds, lines, written) = Default::default();
@@ -132,15 +135,17 @@ impl PodBudgets {
             holds,
             lines,
             refusals,
+            patience,
             written,
         })
     }
 
     /// For whoever explains budgets, and draws from none.
-    pub(crate) fn only_read(client: Client, gates: Gates, cluster_name: &str) -> Arc<Self> {
+    pub(crate) fn only_read(client: Client, gates: Gates, cluster_name: &str, patience: Duration) -> Arc<Self> {
         let settings = clusters::Settings { own: cluster_name.to_owned(), ..clusters::Settings::default() };
         let clusters = Clusters::new(settings, Metrics::new(|_| {}), clusters::Answering::default());
-        Self::new((client, clusters), Arc::default(), gates, BTreeSet::new(), (false, ""), Refusals::default())
+        let (asks, protected, refusals) = Default::default();
+        Self::new((client, clusters), asks, gates, protected, (false, ""), refusals, patience)
     }
 
     /// Budgets of the peer's kind; to be called once.
@@ -211,6 +216,11 @@ impl PodBudgets {
     /// The apiserver.
     pub(crate) fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// After so long nothing can come of what was granted.
+    pub(crate) fn patience(&self) -> Duration {
+        self.patience
     }
 
     /// Whether the apiserver is to ask about anything.
@@ -472,7 +482,7 @@ mod tests {
     /// Of a cluster that nobody reaches.
     fn budgets(gates: Gates) -> Arc<PodBudgets> {
         let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
-        PodBudgets::only_read(client, gates, "")
+        PodBudgets::only_read(client, gates, "", Duration::from_secs(75))
     }
 
     #[tokio::test]

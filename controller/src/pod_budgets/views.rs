@@ -22,8 +22,6 @@ use tokio::time::Instant;
 use crate::change::each;
 use crate::watched::Watched;
 
-/// After so long nothing can come of a request that was granted: the apiserver gives it up after its `--request-timeout`.
-const PATIENCE: Duration = Duration::from_secs(75);
 /// How long until pods are counted that the store does not show yet.
 const NOT_SEEN: Duration = Duration::from_secs(1);
 /// So many pods are remembered that are gone.
@@ -58,6 +56,8 @@ pub(crate) struct Looks<'a> {
     nodes: &'a Store<Watched<Node>>,
     entries: &'a [LedgerEntry],
     position: String,
+    /// After so long nothing can come of a request that was granted: the apiserver has given it up.
+    patience: Duration,
 }
 
 /// Whether pods that were seen up to a position, `None` before a first list has ended, are as new as those of the last count.
@@ -112,12 +112,14 @@ impl Views {
         pods: &Store<Pod>,
         nodes: &'a Store<Watched<Node>>,
         ledger: Option<&'a Ledger>,
+        patience: Duration,
     ) -> Result<Looks<'a>, Next> {
         let position = pods.position().unwrap_or_default().to_string();
         if !is_as_new(Some(&position), ledger) {
             return Err(Next::After(NOT_SEEN));
         }
-        Ok(Looks { views: self, nodes, entries: ledger.map_or(&[], |ledger| &ledger.entries), position })
+        let entries = ledger.map_or(&[][..], |ledger| &ledger.entries);
+        Ok(Looks { views: self, nodes, entries, position, patience })
     }
 
     /// To be called when a budget is gone.
@@ -189,7 +191,7 @@ impl Looks<'_> {
         nodes.retain(|node| self.nodes.get("", node).is_some());
         let seen_for = self.seen_for(client, key.clone()).await;
         let unseen = self.views.unseen(&key, self.entries, &pods);
-        View { expected, pods, nodes, position: self.position, seen_for, unseen, patience: PATIENCE }
+        View { expected, pods, nodes, position: self.position, seen_for, unseen, patience: self.patience }
     }
 
     /// For how long each entry is seen, by the clock that only goes on: what a ledger says of time is another's clock. One of which
@@ -200,7 +202,7 @@ impl Looks<'_> {
             return Vec::new();
         }
         let is_open = |(_, needs): &(Duration, Option<String>)| needs.is_none();
-        let is_late = |(age, _): &(Duration, Option<String>)| *age >= PATIENCE;
+        let is_late = |(age, _): &(Duration, Option<String>)| *age >= self.patience;
         let newest = if ages.iter().any(|age| is_late(age) && is_open(age)) {
             newest_version(client, &key.namespace).await
         } else {
@@ -209,7 +211,7 @@ impl Looks<'_> {
         let mut known = self.views.lock();
         let of_budget = known.sights.entry(key).or_default();
         let settled = self.entries.iter().zip(ages).map(|(entry, (age, needs))| {
-            if age < PATIENCE {
+            if age < self.patience {
                 return age;
             }
             let needs = needs.or_else(|| newest.clone());
@@ -218,7 +220,7 @@ impl Looks<'_> {
             }
             // Not yet: it is looked at again soon.
             let is_seen = needs.is_some_and(|needs| reaches(&self.position, &needs));
-            if is_seen { age } else { PATIENCE.saturating_sub(NOT_SEEN) }
+            if is_seen { age } else { self.patience.saturating_sub(NOT_SEEN) }
         });
         settled.collect()
     }
@@ -289,6 +291,27 @@ mod tests {
             tokio::time::advance(Duration::from_secs(30)).await;
             let ages: Vec<_> = views.ages(&key, &entries).into_iter().map(|(age, _)| age.as_secs()).collect();
             assert_eq!(ages, seconds);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_entry_is_young_until_its_request_is_given_up_and_late_only_once_all_is_seen_that_came_of_it() {
+        let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+        let entry = serde_json::from_value(serde_json::json!({
+            "pod": "web", "uid": "u", "operation": "EVICT", "holder": "me", "time": "2026-01-01T00:00:00Z",
+        }));
+        let ledger = Ledger { entries: vec![entry.unwrap()], ..Ledger::default() };
+        let (pods, nodes) = (Store::new(&[BY_NAMESPACE]), Store::<Watched<Node>>::new(&[]));
+        for (patience, waited, expected) in [(75, 74, 74), (75, 80, 74), (20, 19, 19), (20, 60, 19), (315, 80, 80)] {
+            let patience = Duration::from_secs(patience);
+            let (views, key) = (Views::default(), Key::new("default", "web"));
+            views.ages(&key, &ledger.entries);
+            tokio::time::advance(Duration::from_secs(waited)).await;
+            let looks = views.looks(&pods, &nodes, Some(&ledger), patience).unwrap();
+            let unknown = Err(Unknown { message: "no scale".to_owned() });
+            // Nobody says which version the apiserver is at, so what came of a late one may not be seen yet.
+            let view = looks.view(&client, key, (Vec::new(), |_: &Pod| false), unknown).await;
+            assert_eq!((view.patience, view.seen_for), (patience, vec![Duration::from_secs(expected)]), "{waited}");
         }
     }
 

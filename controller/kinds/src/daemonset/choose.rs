@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use berth_api::names::annotation::{DAEMONSET_HOLD_REVISION, DAEMONSET_IGNORE_NOT_READY, UPDATE_TOPOLOGY_KEY};
+use berth_api::names::annotation::{DAEMONSET_IGNORE_NOT_READY, UPDATE_TOPOLOGY_KEY};
 use berth_workload::inplace::{inherited, steps};
 use berth_workload::lifecycle;
 use berth_workload::plan::Plan;
@@ -16,7 +16,7 @@ use berth_workload::rollout::repair::{self, Repair};
 use jiff::Timestamp;
 
 use super::Snapshot;
-use super::held::{Held, held};
+use super::held::{Held, held, holds_revision};
 use super::leaving::Leaving;
 use super::places::{Place, Places, is_available, is_updated};
 use super::settings::Settings;
@@ -35,6 +35,8 @@ pub(super) struct Turns<'a> {
     pub(super) surge: usize,
     /// What a node that is left out gets when its pod is made anew, where that is not the update revision.
     pub(super) held: Option<Held>,
+    /// Nodes that have no pod and get none now.
+    pub(super) empty: BTreeSet<&'a str>,
     /// How many broken pods the limits do not count for.
     pub(super) repair: Repair,
     /// Ready nodes on which a pod of the update revision is still to come, or does not serve.
@@ -50,14 +52,14 @@ impl<'a> Turns<'a> {
         revisions: &Revisions,
         now: Timestamp,
     ) -> Self {
-        let holds_revision = holds_revision(snapshot);
+        let holds_revision = holds_revision(&snapshot.set);
         let allowed = allowed(snapshot, settings, places, revisions, holds_revision);
         let held = holds_revision.then(|| held(snapshot, places, revisions, |node| !allowed.contains(node))).flatten();
         let is_counted = |place: &Place<'_>| place.node.ready || !ignores_not_ready(snapshot);
         let is_away = |place: &Place<'_>| !is_available(place, settings.min_ready_seconds, now);
-        let withheld = withheld(snapshot, settings, places, revisions, held.as_ref());
-        let to_serve = places.wanted().filter(|(name, place)| is_counted(place) && !withheld.contains(name));
-        let unavailable = to_serve.filter(|(_, place)| is_away(place)).count();
+        let empty = staying_empty(snapshot, settings, places, revisions, &allowed, held.as_ref());
+        let is_due = |name: &str, place: &Place<'_>| is_counted(place) && !empty.contains(name);
+        let unavailable = places.wanted().filter(|(name, place)| is_due(name, place) && is_away(place)).count();
         let is_surging = |place: &Place<'_>| place.active().nth(1).is_some() && !is_away_for_good(place);
         let surging = places.wanted().filter(|(_, place)| is_counted(place) && is_surging(place)).count();
         let is_new = |pod: &Pod| is_updated(snapshot, revisions, pod) && !pod.spec.node_name.is_empty();
@@ -72,7 +74,7 @@ impl<'a> Turns<'a> {
             let serves_not = |pod: &Arc<Pod>| is_updated(snapshot, revisions, pod) && !is_ready(pod);
             is_away_for_good(place) || place.active().any(serves_not)
         };
-        let coming = ready_nodes().filter(|(name, place)| !withheld.contains(name) && is_coming(place)).count();
+        let coming = ready_nodes().filter(|(name, place)| !empty.contains(name) && is_coming(place)).count();
         let in_zone = snapshot.annotation(UPDATE_TOPOLOGY_KEY).map(|key| {
             // One that does not count, as it may never be back, keeps no zone from its turn.
             let is_done = |place: &Place<'_>| {
@@ -88,6 +90,7 @@ impl<'a> Turns<'a> {
             asked: settings.max_unavailable.max(1).saturating_sub(unavailable),
             surge: settings.max_surge.saturating_sub(surging),
             held,
+            empty,
             repair: Repair::new(of_wanted().filter(is_old_and_broken).count(), fails),
             coming,
             now,
@@ -144,33 +147,33 @@ pub(super) fn ignores_not_ready(snapshot: &Snapshot) -> bool {
     snapshot.annotation(DAEMONSET_IGNORE_NOT_READY) == Some("true")
 }
 
-/// With the annotation, a node that an update leaves out keeps its revision when its pod is made anew.
-fn holds_revision(snapshot: &Snapshot) -> bool {
-    snapshot.annotation(DAEMONSET_HOLD_REVISION) == Some("true")
-}
-
-/// Do all pods of the node go already?
-fn is_away_for_good(place: &Place<'_>) -> bool {
-    place.active().all(|pod| lifecycle::state(pod) == lifecycle::PREPARING_DELETE)
-}
-
-/// Nodes that partitionedScaling keeps without a pod, the last by name, as `create` does. Where nodes that are left out get another
-/// revision, there are none.
-pub(super) fn withheld<'a>(
+/// Nodes without a pod that get none now: those left out that the template of what such nodes have is not for; or, where they get no
+/// other revision, those that partitionedScaling keeps back, the last by name.
+fn staying_empty<'a>(
     snapshot: &Snapshot,
     settings: &Settings,
     places: &Places<'a>,
     revisions: &Revisions,
+    allowed: &BTreeSet<&'a str>,
     held: Option<&Held>,
 ) -> BTreeSet<&'a str> {
-    if !settings.is_partitioned || held.is_some() {
+    let empty = places.wanted().filter(|(_, place)| place.pods.is_empty());
+    if let Some(held) = held {
+        let may_not_run = |name: &str, place: &Place<'_>| !allowed.contains(name) && !held.fits(place.node);
+        return empty.filter(|(name, place)| may_not_run(name, place)).map(|(name, _)| name).collect();
+    }
+    if !settings.is_partitioned {
         return BTreeSet::new();
     }
     let has_new = |place: &Place<'_>| place.active().any(|pod| is_updated(snapshot, revisions, pod));
     let new = places.wanted().filter(|(_, place)| has_new(place)).count();
     let most = places.wanted().count().saturating_sub(new).saturating_sub(settings.partition);
-    let empty = places.wanted().filter(|(_, place)| place.pods.is_empty());
     empty.map(|(name, _)| name).skip(most).collect()
+}
+
+/// Do all pods of the node go already?
+fn is_away_for_good(place: &Place<'_>) -> bool {
+    place.active().all(|pod| lifecycle::state(pod) == lifecycle::PREPARING_DELETE)
 }
 
 /// The nodes of the first zone, by the value of a label, in which not all that may be updated are.

@@ -29,7 +29,7 @@ pub(super) fn create(
     plan: &mut Plan,
     now: Timestamp,
 ) {
-    let mut nodes = without_pod(snapshot, settings, places, revisions, turns, plan);
+    let mut nodes = without_pod(places, turns, plan);
     nodes.extend(to_surge(snapshot, settings, places, revisions, turns, plan, now));
     // What is taken over in this round is seen in the next.
     let taken_over: BTreeSet<_> = snapshot.orphans.pods().iter().map(|pod| node_of(pod)).collect();
@@ -56,26 +56,21 @@ pub(super) fn create(
     }
 }
 
-/// Nodes that shall have a pod and have none, by name. One that is being deleted is waited for.
-fn without_pod<'a>(
-    snapshot: &Snapshot,
-    settings: &Settings,
-    places: &Places<'a>,
-    revisions: &Revisions,
-    turns: &Turns<'_>,
-    plan: &mut Plan,
-) -> Vec<&'a str> {
-    let is_empty = |place: &Place<'_>| place.pods.is_empty();
-    let mut nodes: Vec<_> = places.wanted().filter(|(_, place)| is_empty(place)).map(|(name, _)| name).collect();
-    // Where nodes that are left out get another revision, the partition needs no node without a pod.
-    if settings.is_partitioned && turns.held.is_none() {
-        let has_new = |place: &Place<'_>| place.active().any(|pod| is_updated(snapshot, revisions, pod));
-        let new = places.wanted().filter(|(_, place)| has_new(place)).count();
-        let most = places.wanted().count().saturating_sub(new).saturating_sub(settings.partition);
-        if nodes.len() > most {
-            plan.wait(format!("{} nodes get no pod: partitionedScaling, and partition", nodes.len() - most));
-            nodes.truncate(most);
-        }
+/// Nodes that shall have a pod now and have none, by name. One that is being deleted is waited for.
+fn without_pod<'a>(places: &Places<'a>, turns: &Turns<'_>, plan: &mut Plan) -> Vec<&'a str> {
+    let is_due = |name: &str, place: &Place<'_>| place.pods.is_empty() && !turns.empty.contains(name);
+    let due = places.wanted().filter(|(name, place)| is_due(name, place));
+    let nodes: Vec<_> = due.map(|(name, _)| name).collect();
+    if !turns.empty.is_empty() {
+        let count = turns.empty.len();
+        plan.wait(turns.held.as_ref().map_or_else(
+            || format!("{count} nodes get no pod: partitionedScaling, and partition"),
+            |held| {
+                let revision = &held.revision.metadata.name;
+                let why = format!("the revision of the others that it leaves out, {revision}, may not run there");
+                format!("{count} nodes get no pod before the update reaches them: {why}")
+            },
+        ));
     }
     nodes
 }

@@ -7,18 +7,37 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use berth_api::names::annotation::DAEMONSET_HOLD_REVISION;
+use berth_api::v1beta1::daemonset::DaemonSet;
+use berth_workload::node::Node;
+use berth_workload::node::placement::Fit;
 use berth_workload::pod::Pod;
 use berth_workload::podset::history::Revisions;
 use berth_workload::revision::{self, REVISION_LABEL, Revision};
 
 use super::Snapshot;
-use super::places::{Place, Places, is_updated};
+use super::places::{Fits, Place, Places, is_updated};
 
 /// What a pod gets that is made anew on a node that is left out.
 pub(super) struct Held {
     pub(super) revision: Arc<Revision>,
     /// Do at least as many such nodes have it as have the update revision? Else a rollout was stopped, and none was taken back.
     pub(super) prevails: bool,
+    /// Which nodes its own template is for. That of the update may be for more.
+    fits: Fits,
+}
+
+impl Held {
+    /// Is its own template for this node?
+    pub(super) fn fits(&self, node: &Node) -> bool {
+        self.fits.of(node) == Fit::Wanted
+    }
+}
+
+/// With the annotation, a node that an update leaves out keeps its revision when its pod is made anew.
+pub(super) fn holds_revision(set: &DaemonSet) -> bool {
+    let annotations = set.metadata.annotations.as_ref();
+    annotations.and_then(|all| all.get(DAEMONSET_HOLD_REVISION)).is_some_and(|value| value == "true")
 }
 
 /// The newest revision beside the updated one that pods have.
@@ -30,15 +49,26 @@ pub(super) fn former(snapshot: &Snapshot, revisions: &Revisions) -> Option<Arc<R
     others(snapshot, revisions).find(is_used).cloned()
 }
 
-/// What nodes that are left out have, where that is not the update revision: one from before it that most of them have, or, where a
-/// rollback makes an older revision the update, the younger one that most have. Where none has a pod that says it, the newest from
-/// before.
+/// What nodes that are left out have, where that is not the update revision.
 pub(super) fn held(
     snapshot: &Snapshot,
     places: &Places<'_>,
     revisions: &Revisions,
     is_left_out: impl Fn(&str) -> bool,
 ) -> Option<Held> {
+    let (revision, prevails) = of_left_out(snapshot, places, revisions, is_left_out)?;
+    let fits = Fits::new(&snapshot.set, &revision.template());
+    Some(Held { revision: revision.clone(), prevails, fits })
+}
+
+/// One from before the update that most of the nodes have, or, where a rollback makes an older revision the update, the younger one
+/// that most have. Where none has a pod that says it, the newest from before. Beside it, whether it prevails.
+fn of_left_out<'a>(
+    snapshot: &'a Snapshot,
+    places: &Places<'_>,
+    revisions: &Revisions,
+    is_left_out: impl Fn(&str) -> bool,
+) -> Option<(&'a Arc<Revision>, bool)> {
     let left_out: Vec<_> = places.wanted().filter(|(name, _)| is_left_out(name)).map(|(_, place)| place).collect();
     if left_out.is_empty() {
         return None;
@@ -56,11 +86,11 @@ pub(super) fn held(
         |one: &Revision| one.metadata.creation_timestamp <= revisions.updated.metadata.creation_timestamp;
     if updated == 0 && of_others.is_empty() {
         let newest = others(snapshot, revisions).find(|one| is_from_before(one))?;
-        return Some(Held { revision: newest.clone(), prevails: false });
+        return Some((newest, false));
     }
     let (older, younger): (Vec<_>, Vec<_>) = of_others.into_values().partition(|(_, one)| is_from_before(one));
     let found = most(older).or_else(|| most(younger).filter(|(count, _)| *count > updated));
-    found.map(|(count, one)| Held { revision: one.clone(), prevails: count >= updated })
+    found.map(|(count, one)| (one, count >= updated))
 }
 
 /// The one that most have, and of equals the oldest.

@@ -7,6 +7,7 @@ use berth_workload::node::Node;
 use berth_workload::node::placement::Fit;
 use berth_workload::selector::Selector;
 
+use super::held::holds_revision;
 use super::places::Fits;
 
 /// What of a DaemonSet says which changes of nodes are to be decided on. It is read from the template once, and asked at every change
@@ -18,6 +19,8 @@ pub struct News {
     selector: Option<Selector>,
     /// The label by which nodes are updated zone by zone.
     zone_key: Option<String>,
+    /// Nodes that an update leaves out get what they had, by a template that is not at hand here.
+    holds_revision: bool,
 }
 
 /// All that a decision reads of a node that is the same as before by its uid.
@@ -44,6 +47,7 @@ impl News {
             fits: Fits::new(set, &set.spec.template.value()),
             selector: selector.and_then(|selector| Selector::new(selector).ok()),
             zone_key: set.metadata.annotations.as_ref().and_then(|all| all.get(UPDATE_TOPOLOGY_KEY)).cloned(),
+            holds_revision: holds_revision(set),
         }
     }
 
@@ -53,7 +57,9 @@ impl News {
         if let (Some(before), Some(now)) = (old, new)
             && !is_another(old, new)
         {
-            return !is_alike(before, now) && self.answer(before) != self.answer(now);
+            let by_template = || self.answer(before) != self.answer(now);
+            let by_another = || self.holds_revision && self.fits.of(now) == Fit::Wanted;
+            return !is_alike(before, now) && (by_template() || by_another());
         }
         // One that joins is to have a pod, or changes nothing. One that goes may leave one behind that was never bound to it.
         old.is_some_and(|node| self.fits.of(node) != Fit::Unwanted)
@@ -85,7 +91,7 @@ pub fn is_another(old: Option<&Node>, new: Option<&Node>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use berth_api::names::annotation::DAEMONSET_IGNORE_UNSCHEDULABLE;
+    use berth_api::names::annotation::{DAEMONSET_HOLD_REVISION, DAEMONSET_IGNORE_UNSCHEDULABLE};
     use serde_json::{Value, json};
 
     use super::*;
@@ -165,6 +171,29 @@ mod tests {
             let now = node(&json!({"metadata": {"labels": labels}}));
             assert_eq!(news.is_one(Some(&as_before), Some(&now)), expected, "{labels}");
         }
+    }
+
+    /// The template that a rollout leaves nodes at may be for others than the set's own.
+    #[test]
+    fn where_nodes_keep_their_revision_whatever_may_keep_a_pod_away_is_news() {
+        let tolerant = json!({"template": {"spec": {"tolerations": [{"operator": "Exists"}]}}});
+        let as_before = node(&json!({}));
+        for (change, expected) in [
+            (json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}), true),
+            (json!({"metadata": {"labels": {"x": "y"}}}), true),
+            (json!({"spec": {"unschedulable": true}}), true),
+            (json!({}), false),
+        ] {
+            let now = node(&change);
+            for (holds, expected) in [("true", expected), ("false", false)] {
+                let news = news(tolerant.clone(), &json!({DAEMONSET_HOLD_REVISION: holds}));
+                assert_eq!(news.is_one(Some(&as_before), Some(&now)), expected, "{holds} {change}");
+            }
+        }
+        let elsewhere = json!({"template": {"spec": {"nodeSelector": {"zone": "b"}}}});
+        let news = news(elsewhere, &json!({DAEMONSET_HOLD_REVISION: "true"}));
+        let labelled = node(&json!({"metadata": {"labels": {"x": "y"}}}));
+        assert!(!news.is_one(Some(&as_before), Some(&labelled)), "no node of the set's");
     }
 
     #[test]

@@ -173,3 +173,58 @@ fn of_several_revisions_the_one_from_before_that_most_have_is_kept() {
     evict(&mut world, "n1");
     assert_eq!(world.images(), ["n0 1", "n1 0", "n2 0", "n3 2"]);
 }
+
+/// The update may run on a node that the revision of before may not: nothing of that is made there, and nothing is waited for.
+#[test]
+fn a_node_that_only_the_update_is_for_stays_empty_until_the_update_reaches_it() {
+    let in_zone = json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]});
+    let terms = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [in_zone]}});
+    let tolerates = json!([{"key": "cp", "operator": "Exists"}]);
+    let strategies =
+        [json!({}), json!({"maxSurge": 1, "maxUnavailable": 0}), json!({"rollingUpdateType": "InPlaceIfPossible"})];
+    for (before, after) in [
+        (json!({}), json!({"tolerations": tolerates})),
+        (json!({"tolerations": tolerates, "nodeSelector": {"zone": "a"}}), json!({"nodeSelector": null})),
+        (json!({"tolerations": tolerates, "affinity": {"nodeAffinity": terms}}), json!({"affinity": null})),
+    ] {
+        for strategy in &strategies {
+            let mut world = World::new(3, rolling(strategy));
+            world.merge(&json!({"template": {"spec": before}}));
+            world.annotate(DAEMONSET_HOLD_REVISION, "true");
+            world.change_node("n0", &json!({"spec": {"taints": [{"key": "cp", "effect": "NoSchedule"}]}}));
+            for node in ["n1", "n2"] {
+                world.change_node(node, &json!({"metadata": {"labels": {"zone": "a"}}}));
+            }
+            world.settle();
+            assert_eq!(world.images(), ["n0", "n1 0", "n2 0"], "{before} {strategy}");
+            world.merge(&rolling(&json!({"partition": 2})));
+            world.merge(&json!({"template": {"spec": after}}));
+            roll_to(&mut world, "log:1");
+            assert_eq!(world.images(), ["n0", "n1 0", "n2 1"], "{before} {strategy}");
+            assert!(world.status().conditions.is_empty(), "{:?}", world.status().conditions);
+            let waits = world.plan().waiting;
+            assert!(waits.iter().any(|one| one.reason.starts_with("1 nodes get no pod before")), "{waits:?}");
+            evict(&mut world, "n1");
+            assert_eq!(world.images(), ["n0", "n1 0", "n2 1"], "{before} {strategy}");
+            world.merge(&rolling(&json!({"partition": 0})));
+            world.settle();
+            assert_eq!(world.images(), ["n0 1", "n1 1", "n2 1"], "{before} {strategy}");
+        }
+    }
+}
+
+#[test]
+fn a_node_that_comes_to_fit_the_revision_of_before_gets_it() {
+    let mut world = World::new(2, rolling(&json!({})));
+    let taint = json!([{"key": "cp", "effect": "NoSchedule"}]);
+    world.annotate(DAEMONSET_HOLD_REVISION, "true");
+    world.change_node("n0", &json!({"spec": {"taints": taint}}));
+    world.settle();
+    world.merge(&rolling(&json!({"partition": 2})));
+    world.merge(&json!({"template": {"spec": {"tolerations": [{"operator": "Exists"}]}}}));
+    roll_to(&mut world, "log:1");
+    assert_eq!(world.images(), ["n0", "n1 0"]);
+    world.change_node("n0", &json!({"spec": {"taints": []}}));
+    world.settle();
+    assert_eq!(world.images(), ["n0 0", "n1 0"]);
+}

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use berth_api::names::annotation::{DAEMONSET_HOLD_REVISION, RESTARTED_AT};
 use berth_workload::inplace::steps;
 use berth_workload::node::Node;
-use berth_workload::node::placement::Fit;
+use berth_workload::node::placement::{Fit, Placement};
 use berth_workload::plan::{Action, Plan};
 use berth_workload::pod::{Pod, availability};
 use berth_workload::revision::{self, REVISION_LABEL};
@@ -23,6 +23,7 @@ use super::super::simulation::World;
 enum Change {
     Image(&'static str),
     Restart(u8),
+    Tolerate(bool),
     Strategy(Value),
     Partition(Value),
     Pause(bool),
@@ -58,6 +59,7 @@ fn change() -> impl Strategy<Value = Change> {
     prop_oneof![
         4 => prop::sample::select(vec!["log:0", "log:1", "log:2", "bad:1"]).prop_map(Change::Image),
         2 => (0u8..3).prop_map(Change::Restart),
+        1 => any::<bool>().prop_map(Change::Tolerate),
         2 => prop::sample::select(strategies).prop_map(Change::Strategy),
         2 => prop::sample::select(vec![json!(0), json!(1), json!("50%"), json!(9)]).prop_map(Change::Partition),
         1 => any::<bool>().prop_map(Change::Pause),
@@ -95,6 +97,10 @@ fn apply(world: &mut World, change: &Change) {
         Change::Restart(n) => {
             let at = json!({RESTARTED_AT: format!("2026-11-26T12:00:0{n}Z")});
             world.merge(&json!({"template": {"metadata": {"annotations": at}}}));
+        }
+        Change::Tolerate(taint) => {
+            let tolerations = taint.then(|| json!([{"key": "k", "operator": "Exists"}]));
+            world.merge(&json!({"template": {"spec": {"tolerations": tolerations}}}));
         }
         Change::Strategy(fields) => world.merge(&rolling(fields)),
         Change::Partition(value) => world.merge(&rolling(&json!({"partition": value}))),
@@ -185,6 +191,7 @@ fn check(world: &World, plan: &Plan) -> Result<(), TestCaseError> {
     let pods: BTreeMap<_, _> = snapshot.pods.iter().map(|pod| (pod.metadata.uid.to_string(), pod)).collect();
     let before = by_node(world);
     let of_left_out = of_left_out(world, &places, &settings);
+    let mut made = Vec::new();
     let mut taken = 0;
     for action in plan.actions() {
         match action {
@@ -192,6 +199,9 @@ fn check(world: &World, plan: &Plan) -> Result<(), TestCaseError> {
                 let pod: Pod = body.read().unwrap();
                 let place = &places.by_node[node_of(&pod)];
                 prop_assert_eq!(place.fit, Fit::Wanted, "a pod for a node that shall have none");
+                let own = Placement::of_daemons(&body.value()).fit(place.node);
+                prop_assert_eq!(own, Fit::Wanted, "a pod of a revision that has none there");
+                made.push(node_of(&pod).to_owned());
                 let most = usize::from(settings.max_surge > 0);
                 let there = before.get(node_of(&pod)).map_or(0, |(active, _)| *active);
                 prop_assert!(there <= most && place.pods.len() <= most, "{} has {} pods", node_of(&pod), there);
@@ -219,7 +229,12 @@ fn check(world: &World, plan: &Plan) -> Result<(), TestCaseError> {
     let is_away = |pods: &[&std::sync::Arc<Pod>]| {
         !pods.iter().any(|pod| availability(pod, settings.min_ready_seconds, world.now()).is_available())
     };
-    let away = places.wanted().filter(|(_, place)| is_away(&place.pods)).count();
+    // One that is left out, and that what such nodes have is not for, stays empty as long as it is.
+    let stays_empty = |name: &str, pods: &[&std::sync::Arc<Pod>]| {
+        pods.is_empty() && of_left_out.contains_key(name) && !made.iter().any(|node| node == name)
+    };
+    let is_counted = |name: &str, pods: &[&std::sync::Arc<Pod>]| is_away(pods) && !stays_empty(name, pods);
+    let away = places.wanted().filter(|(name, place)| is_counted(name, &place.pods)).count();
     // A deletion that somebody asked for is one at a time where only a surge is allowed.
     let most = settings.max_unavailable.max(1);
     prop_assert!(taken == 0 || away + taken <= most, "{taken} taken, {away} are away already, {most} may be");

@@ -47,7 +47,7 @@ pub(super) fn create(
     let steps = nodes.iter().zip(ids).map(|(node, id)| {
         let held = turns.held.as_ref().filter(|_| !turns.is_allowed(node));
         let revision = held.map_or(&revisions.updated, |held| &held.revision);
-        step(snapshot, (revision, &revisions.template_of(revision)), node, &id)
+        step(snapshot, revisions, revision, node, &id)
     });
     plan.add_stage("create", steps.collect());
     if !later.is_empty() {
@@ -106,10 +106,10 @@ fn to_surge<'a>(
     nodes
 }
 
-fn step(snapshot: &Snapshot, (revision, template): (&Revision, &Value), node: &str, id: &str) -> Step {
+fn step(snapshot: &Snapshot, revisions: &Revisions, revision: &Revision, node: &str, id: &str) -> Step {
     let scene = snapshot.scene();
     let name = format!("{}-{id}", scene.workload.name());
-    let mut body = new_pod(&scene, revision, template, &name);
+    let mut body = new_pod(&scene, revision, &revisions.template_of(revision), &name);
     tolerate_as_daemon(&mut body);
     if snapshot.assigns_by_scheduler {
         pin_to_node(&mut body, node);
@@ -117,7 +117,8 @@ fn step(snapshot: &Snapshot, (revision, template): (&Revision, &Value), node: &s
         body["spec"]["nodeName"] = json!(node);
     }
     if let Some(generation) = template_generation(snapshot) {
-        body["metadata"]["labels"][POD_TEMPLATE_GENERATION] = json!(generation);
+        let is_updated = revision.metadata.name == revisions.updated.metadata.name;
+        number(&mut body["metadata"]["labels"], is_updated.then_some(generation));
     }
     Step {
         actions: vec![Action::CreatePod { body: Body::from(&body) }],
@@ -128,5 +129,13 @@ fn step(snapshot: &Snapshot, (revision, template): (&Revision, &Value), node: &s
             message: format!("succeed to create pod {name}"),
         }),
         failed: Some(Event { warning: true, reason: "FailedCreate", message: format!("failed to create pod {name}") }),
+    }
+}
+
+/// The number of its template is what a pod counts as updated by: one of another revision has none, whatever that says.
+fn number(labels: &mut Value, generation: Option<&str>) {
+    match generation {
+        Some(generation) => labels[POD_TEMPLATE_GENERATION] = json!(generation),
+        None => labels.as_object_mut().into_iter().for_each(|labels| drop(labels.remove(POD_TEMPLATE_GENERATION))),
     }
 }

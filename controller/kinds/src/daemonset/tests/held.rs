@@ -1,6 +1,6 @@
 //! What nodes get that a rollout leaves out, with the annotation by which they keep theirs.
 
-use berth_api::names::annotation::DAEMONSET_HOLD_REVISION;
+use berth_api::names::annotation::{DAEMONSET_HOLD_REVISION, DAEMONSET_TEMPLATE_GENERATION};
 use serde_json::{Value, json};
 
 use super::super::simulation::World;
@@ -227,4 +227,33 @@ fn a_node_that_comes_to_fit_the_revision_of_before_gets_it() {
     world.change_node("n0", &json!({"spec": {"taints": []}}));
     world.settle();
     assert_eq!(world.images(), ["n0 0", "n1 0"]);
+}
+
+/// A set that was one of Kubernetes' own has a number, and pods with that are updated.
+#[test]
+fn what_is_made_anew_of_the_revision_of_before_is_not_numbered_as_the_update() {
+    for labels in [json!({}), json!({"pod-template-generation": "4"})] {
+        let mut world = World::settled(3, rolling(&json!({"partition": 2})));
+        world.annotate(DAEMONSET_HOLD_REVISION, "true");
+        world.merge(&json!({"template": {"metadata": {"labels": labels}}}));
+        world.merge(&rolling(&json!({"partition": 0})));
+        world.settle();
+        world.merge(&rolling(&json!({"partition": 2})));
+        roll_to(&mut world, "log:1");
+        for pod in world.pods.keys().cloned().collect::<Vec<_>>() {
+            world.label(&pod, "pod-template-generation", "3");
+        }
+        world.annotate(DAEMONSET_TEMPLATE_GENERATION, "4");
+        for (node, image, number) in [("n0", "n0 0", None), ("n2", "n2 1", Some("4"))] {
+            evict(&mut world, node);
+            assert!(world.images().iter().any(|one| one == image), "{:?}", world.images());
+            let pods = world.all_pods();
+            let made = pods.iter().find(|pod| *pod.metadata.name == *world.pod_of(node)).unwrap();
+            assert_eq!(made.metadata.label("pod-template-generation"), number, "{node} {labels}");
+        }
+        assert_eq!(world.status().updated_number_scheduled, 1, "{labels}");
+        world.merge(&rolling(&json!({"partition": 0})));
+        world.settle();
+        assert_eq!(world.images(), ["n0 1", "n1 1", "n2 1"], "{labels}");
+    }
 }

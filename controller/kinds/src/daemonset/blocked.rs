@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::Snapshot;
 use super::choose::ignores_not_ready;
 use super::ended::{has_ended, times};
-use super::places::Places;
+use super::places::{Place, Places};
 use super::settings::settings;
 
 /// Nodes that a message names at most.
@@ -42,13 +42,14 @@ pub(super) fn set(
     let hazard = overlap::message(&scene.workload, &snapshot.overlapping);
     causes.extend(hazard.map(|message| Cause::new(Grade::Hazard, overlap::REASON, message, now)));
     causes.extend(not_ready(snapshot, places, plan, now));
-    causes.extend(host_ports(snapshot, places, plan, now));
     causes.extend(failing(snapshot, places, now));
     causes.extend(prepull::unserved(&scene.workload, snapshot.gates, now));
     // A node that only bears its pod is left alone, and so is the pod.
     let borne = places.by_node.values().filter(|place| place.fit == Fit::MayStay).flat_map(|place| &place.pods);
     let borne: Uids = borne.map(|pod| pod.metadata.uid.clone()).collect();
     causes.extend(stuck::of_pods_without(&scene, &borne, plan, now));
+    // Its remedy helps no pod that has another fault.
+    causes.extend(host_ports(snapshot, places, now));
     let cause = match stuck::gravest(causes, scene.workload.blocked, now) {
         Some((_, true)) => return,
         Some((cause, false)) => Some(cause),
@@ -124,11 +125,9 @@ fn has_not_begun(pod: &Pod, now: Timestamp) -> bool {
     pod.metadata.deletion_timestamp.is_some() || (is_young && pod.status.container_statuses.is_empty())
 }
 
-/// Two pods of one node cannot have the same port of it. There are none where nothing is updated, or maxSurge is 0, as Kubernetes
-/// stores it.
-fn host_ports(snapshot: &Snapshot, places: &Places<'_>, plan: &Plan, now: Timestamp) -> Option<Cause> {
-    let rolling = snapshot.set.spec.update_strategy.rolling_update.as_ref()?;
-    rolling.max_surge.as_ref().filter(|_| !plan.is_idle() || !plan.waiting.is_empty())?;
+/// Two pods of one node cannot have the same port of it.
+fn host_ports(snapshot: &Snapshot, places: &Places<'_>, now: Timestamp) -> Option<Cause> {
+    places.wanted().find(|(_, place)| keeps_second_out(place))?;
     let template = snapshot.set.spec.template.value();
     let settings = settings(snapshot, &template, places.wanted().count()).ok()?;
     if settings.max_surge == 0 || !settings.updates {
@@ -146,4 +145,14 @@ fn host_ports(snapshot: &Snapshot, places: &Places<'_>, plan: &Plan, now: Timest
         snapshot.scene().workload
     );
     Some(Cause::new(Grade::Failing, "HostPortWithSurge", message, now))
+}
+
+/// Is there a second pod that cannot come to the node of the first? The scheduler says so, or, where it is not asked, the kubelet.
+fn keeps_second_out(place: &Place<'_>) -> bool {
+    let is_unbound = |pod: &Pod| {
+        let scheduled = pod.condition("PodScheduled");
+        pod.spec.node_name.is_empty() && scheduled.is_some_and(|said| &*said.status == "False")
+    };
+    let is_kept_out = |pod: &Pod| is_unbound(pod) || &*pod.status.reason == "NodePorts";
+    place.pods.iter().any(|pod| is_kept_out(pod)) && place.active().any(|pod| !is_kept_out(pod))
 }

@@ -112,6 +112,14 @@ fn a_pod_that_a_hook_keeps_from_its_deletion_is_waited_for() {
     assert_eq!(waits(&plan), ["is to be deleted (none may run on node n0), and hook preDelete holds it"]);
 }
 
+/// The scheduler has no node for the pods that are not bound.
+fn find_no_room(world: &mut World) {
+    let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable"});
+    for pod in world.all_pods().iter().filter(|pod| pod.spec.node_name.is_empty()) {
+        change(world, &pod.metadata.name, &json!({"conditions": [condition]}));
+    }
+}
+
 #[test]
 fn a_pod_that_has_ended_and_that_a_hook_keeps_from_its_deletion_is_told_of() {
     let labels = json!({"labels": {"app": "log", "keep": "true"}});
@@ -143,12 +151,16 @@ fn a_port_of_the_host_is_told_of_where_a_surge_would_need_it_twice() {
         (json!({"maxSurge": 1, "paused": true}), false, with_port.clone(), None),
     ];
     for (rolling, host_network, container, expected) in table {
-        let mut world = World::settled(3, json!({"updateStrategy": {"rollingUpdate": rolling}}));
-        let mut template = template("log:1");
+        let mut template = template("log:0");
         template["spec"]["containers"][0]["ports"] = container["ports"].clone();
         template["spec"]["hostNetwork"] = json!(host_network);
+        let fields = json!({"updateStrategy": {"rollingUpdate": rolling}, "template": template});
+        let mut world = World::settled(3, fields);
+        template["spec"]["containers"][0]["image"] = json!("log:1");
         world.merge(&json!({"template": template}));
         world.step();
+        world.step();
+        find_no_room(&mut world);
         world.step();
         let told = blocked(&world);
         assert_eq!(told.is_some(), expected.is_some(), "{rolling}: {told:?}");
@@ -165,7 +177,58 @@ fn a_port_of_the_host_is_told_of_where_a_surge_would_need_it_twice() {
     world.step();
     world.delete(&world.pod_of("n0"));
     world.step();
+    find_no_room(&mut world);
+    world.step();
     assert_eq!(blocked(&world), None, "nothing is updated");
+}
+
+/// A set that may surge, whose pods have a port of the host.
+fn surging(nodes: usize) -> World {
+    let mut template = template("log:0");
+    template["spec"]["containers"][0]["ports"] = json!([{"containerPort": 80, "hostPort": 8080}]);
+    World::new(nodes, json!({"updateStrategy": {"rollingUpdate": {"maxSurge": 1}}, "template": template}))
+}
+
+fn set_image(world: &mut World, image: &str) {
+    let container = json!({"name": "main", "image": image, "ports": [{"containerPort": 80, "hostPort": 8080}]});
+    world.merge(&json!({"template": {"spec": {"containers": [container]}}}));
+}
+
+#[test]
+fn a_port_of_the_host_hides_no_other_cause_and_is_told_of_only_where_a_second_pod_waits() {
+    let mut world = surging(2);
+    world.step();
+    world.step();
+    world.run_kubelets();
+    for pod in world.pods.keys().cloned().collect::<Vec<_>>() {
+        let waiting = json!({"waiting": {"reason": "ImagePullBackOff", "message": "not found"}});
+        let container = json!({"name": "main", "image": "log:0", "ready": false, "state": waiting});
+        change(&mut world, &pod, &json!({"containerStatuses": [container]}));
+    }
+    world.step();
+    assert_eq!(blocked(&world).map(|told| told.0).as_deref(), Some("ImageUnavailable"), "a first deployment");
+
+    let mut world = surging(2);
+    world.settle();
+    world.merge(&json!({"updateStrategy": {"rollingUpdate": {"partition": 2}}}));
+    set_image(&mut world, "log:1");
+    world.settle();
+    assert_eq!(blocked(&world), None, "nothing is to be updated");
+    world.add_node("n9");
+    for _ in 0..3 {
+        world.step();
+        assert_eq!(blocked(&world), None, "a node joins");
+        find_no_room(&mut world);
+    }
+    world.run_kubelets();
+    world.settle();
+
+    world.merge(&json!({"updateStrategy": {"rollingUpdate": {"partition": 0}}}));
+    world.step();
+    assert_eq!(blocked(&world), None, "the scheduler has yet to look");
+    find_no_room(&mut world);
+    world.step();
+    assert_eq!(blocked(&world).map(|told| told.0).as_deref(), Some("HostPortWithSurge"));
 }
 
 #[test]

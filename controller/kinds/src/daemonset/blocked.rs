@@ -1,22 +1,24 @@
 //! The condition `Blocked` of a DaemonSet.
 
-use berth_api::names::annotation::DAEMONSET_IGNORE_NOT_READY;
+use berth_api::names::annotation::{DAEMONSET_IGNORE_NOT_READY, UPDATE_TOPOLOGY_KEY};
 use berth_api::names::condition;
 use berth_api::v1beta1::daemonset::{DaemonSetCondition, DaemonSetStatus};
 use berth_workload::node::placement::Fit;
 use berth_workload::plan::{Outcome, Plan};
 use berth_workload::pod::Pod;
+use berth_workload::podset::history::{self, Revisions};
 use berth_workload::podset::{Uids, overlap};
 use berth_workload::prepull;
+use berth_workload::revision::Recognised;
 use berth_workload::stuck::{self, Cause, Grade};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 
 use super::Snapshot;
-use super::choose::ignores_not_ready;
+use super::choose::{Turns, ignores_not_ready};
 use super::ended::{has_ended, times};
-use super::places::{Place, Places};
+use super::places::{Place, Places, is_available, is_updated};
 use super::settings::settings;
 
 /// Nodes that a message names at most.
@@ -72,24 +74,48 @@ fn waits_for(plan: &Plan, limit: &str) -> bool {
     plan.waiting.iter().any(|waiting| waiting.reason.contains(limit))
 }
 
-/// Nodes that are not Ready use up what may be away.
+/// Nodes that are not Ready use up what may be away, or keep the next zone from its turn.
 fn not_ready(snapshot: &Snapshot, places: &Places<'_>, plan: &Plan, now: Timestamp) -> Option<Cause> {
-    if ignores_not_ready(snapshot) || !waits_for(plan, "maxUnavailable") {
+    let not_ready: Vec<_> = places.wanted().filter(|(_, place)| !place.node.ready).map(|(name, _)| name).collect();
+    if not_ready.is_empty() || ignores_not_ready(snapshot) {
         return None;
     }
-    let mut nodes: Vec<_> = places.wanted().filter(|(_, place)| !place.node.ready).map(|(name, _)| name).collect();
-    if nodes.is_empty() {
-        return None;
-    }
+    let (what, mut nodes) = if waits_for(plan, "maxUnavailable") {
+        let limit = "spec.updateStrategy.rollingUpdate.maxUnavailable";
+        (format!("{limit}, which nodes that are not Ready use up"), not_ready)
+    } else {
+        let key = snapshot.annotation(UPDATE_TOPOLOGY_KEY)?;
+        (format!("the turn of their {key}, which nodes that are not Ready hold up"), holding_up(snapshot, places, now)?)
+    };
     let more = if nodes.len() > MOST { " and others" } else { "" };
     nodes.truncate(MOST);
     let message = format!(
-        "{}: pods wait for spec.updateStrategy.rollingUpdate.maxUnavailable, which nodes that are not Ready use up: {}{more}; bring \
-         them back, delete them, or set annotation {DAEMONSET_IGNORE_NOT_READY}: \"true\"",
+        "{}: pods wait for {what}: {}{more}; bring them back, delete them, or set annotation {DAEMONSET_IGNORE_NOT_READY}: \"true\"",
         snapshot.scene().workload,
         nodes.join(", ")
     );
     Some(Cause::new(Grade::Failing, "NodesNotReady", message, now))
+}
+
+/// Nodes that are not Ready and all that the nodes of later zones wait for, where nodes are updated zone by zone.
+fn holding_up<'a>(snapshot: &Snapshot, places: &Places<'a>, now: Timestamp) -> Option<Vec<&'a str>> {
+    let template = snapshot.set.spec.template.value();
+    let settings = settings(snapshot, &template, places.wanted().count()).ok().filter(|settings| settings.updates)?;
+    let scene = snapshot.scene();
+    let updated = match history::recognise(&scene, &template) {
+        Recognised::Newest(updated) | Recognised::Older(updated, _) => updated,
+        Recognised::New(_) => return None,
+    };
+    let revisions = Revisions::new(&scene, updated);
+    let turns = Turns::new(snapshot, &settings, places, &revisions, now);
+    let is_new = |place: &Place<'_>| place.active().all(|pod| is_updated(snapshot, &revisions, pod));
+    let is_done = |place: &Place<'_>| is_new(place) && is_available(place, settings.min_ready_seconds, now);
+    let allowed = places.wanted().filter(|(name, _)| turns.is_allowed(name));
+    let (in_turn, later): (Vec<_>, Vec<_>) = allowed.partition(|(name, _)| turns.is_in_turn(name));
+    let open: Vec<_> = in_turn.into_iter().filter(|(_, place)| !is_done(place)).collect();
+    let are_away = !open.is_empty() && open.iter().all(|(_, place)| !place.node.ready);
+    let holds_up = are_away && later.iter().any(|(_, place)| !is_new(place));
+    holds_up.then(|| open.into_iter().map(|(name, _)| name).collect())
 }
 
 /// Pods of a node fail one after the other: the node refuses them, or evicts them.

@@ -338,11 +338,63 @@ fn a_node_that_is_away_holds_its_zone_up_only_where_it_counts() {
     world.set_ready("n1", false);
     world.set_image("log:1");
     assert_eq!(history(&mut world).last().unwrap(), "n0 0, n1 0, n2 0, n3 1");
+    let told = world.status().conditions;
+    let words = "pods wait for the turn of their zone, which nodes that are not Ready hold up: n1; ";
+    assert!(told[0].reason == "NodesNotReady" && told[0].message.contains(words), "{told:?}");
     world.annotate(DAEMONSET_IGNORE_NOT_READY, "true");
     assert_eq!(history(&mut world).last().unwrap(), "n0 1, n1 0, n2 1, n3 1");
+    assert!(world.status().conditions.iter().all(|told| told.reason != "NodesNotReady"));
     world.set_ready("n1", true);
     world.settle();
     assert_eq!(world.images(), ["n0 1", "n1 1", "n2 1", "n3 1"]);
+}
+
+#[test]
+fn a_node_that_is_away_is_told_of_only_where_another_zone_waits_for_it_alone() {
+    let zones = [("n0", "b"), ("n1", "a"), ("n2", "b"), ("n3", "a")];
+    let strategy = json!({"rollingUpdateType": "InPlaceIfPossible", "maxUnavailable": 3});
+    let table: [(&str, fn(&mut World), Option<&str>); 5] = [
+        ("its zone goes on", |world| drop(world.step()), None),
+        ("its zone is done but for it", |world| drop(history(world)), Some("NodesNotReady")),
+        (
+            "paused",
+            |world| {
+                world.merge(&rolling(json!({"paused": true})));
+                history(world);
+            },
+            None,
+        ),
+        (
+            "left out",
+            |world| {
+                world.merge(&rolling(json!({"selector": {"matchLabels": {"zone": "a"}}})));
+                history(world);
+            },
+            None,
+        ),
+        (
+            "no other is behind",
+            |world| {
+                world.set_ready("n1", true);
+                world.settle();
+                world.set_ready("n1", false);
+                world.step();
+            },
+            None,
+        ),
+    ];
+    for (what, then, expected) in table {
+        let mut world = World::settled(4, rolling(strategy.clone()));
+        zones.iter().for_each(|(node, zone)| world.change_node(node, &json!({"metadata": {"labels": {"zone": zone}}})));
+        world.annotate(UPDATE_TOPOLOGY_KEY, "zone");
+        world.set_ready("n1", false);
+        world.set_image("log:1");
+        world.step();
+        then(&mut world);
+        let told = world.status().conditions;
+        let is_told = told.iter().find(|told| told.reason == "NodesNotReady");
+        assert_eq!(is_told.map(|told| &*told.reason), expected, "{what}: {told:?}");
+    }
 }
 
 #[test]

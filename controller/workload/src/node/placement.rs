@@ -200,16 +200,21 @@ fn daemon_tolerations(host_network: bool) -> impl Iterator<Item = (&'static str,
     OF_DAEMONS.into_iter().chain(host_network.then_some(OF_HOST_NETWORK))
 }
 
-/// Adds to a new pod of a DaemonSet what such pods tolerate without asking, unless it says so itself.
+/// Adds to a new pod of a DaemonSet what such pods tolerate without asking, in place of what the template says of the same taint for
+/// any value: with a time of its own, a pod would be evicted when it is over.
 pub fn tolerate_as_daemon(pod: &mut Value) {
     let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else { return };
     let host_network = spec.get("hostNetwork").and_then(Value::as_bool).unwrap_or_default();
     let Some(list) = spec.entry("tolerations").or_insert_with(|| json!([])).as_array_mut() else { return };
     for (key, effect) in daemon_tolerations(host_network) {
         let own = json!({"key": key, "operator": "Exists", "effect": effect});
-        if !list.contains(&own) {
-            list.push(own);
-        }
+        let is_same = |one: &Value| {
+            let has_value = one["value"].as_str().is_some_and(|value| !value.is_empty());
+            !has_value && ["key", "operator", "effect"].into_iter().all(|field| one[field] == own[field])
+        };
+        let place = list.iter().position(is_same).unwrap_or(list.len());
+        list.retain(|one| !is_same(one));
+        list.insert(place, own);
     }
 }
 
@@ -338,5 +343,34 @@ mod tests {
         tolerate_as_daemon(&mut hostile);
         pin_to_node(&mut hostile, "n1");
         assert_eq!(hostile["spec"]["tolerations"], "x");
+    }
+
+    /// Kubernetes' eviction goes by the shortest time that a pod tolerates a taint for.
+    #[test]
+    fn a_daemon_tolerates_that_its_node_is_away_for_longer_than_its_template_says() {
+        let one = |key: &str, operator: &str, effect: &str| json!({"key": key, "operator": operator, "effect": effect});
+        let own = one("node.kubernetes.io/not-ready", "Exists", "NoExecute");
+        let with = |mut one: Value, field: &str, value: Value| {
+            one[field] = value;
+            one
+        };
+        for (said, stays) in [
+            (own.clone(), false),
+            (with(own.clone(), "tolerationSeconds", json!(300)), false),
+            (with(with(own.clone(), "value", json!("")), "tolerationSeconds", json!(0)), false),
+            (one("node.kubernetes.io/not-ready", "Exists", "NoSchedule"), true),
+            (one("node.kubernetes.io/not-ready", "Equal", "NoExecute"), true),
+            (with(own.clone(), "value", json!("v")), true),
+            (with(one("mine", "Exists", "NoExecute"), "tolerationSeconds", json!(300)), true),
+            (json!("x"), true),
+        ] {
+            let mut pod = json!({"spec": {"tolerations": [said, said]}});
+            tolerate_as_daemon(&mut pod);
+            let made = pod["spec"]["tolerations"].as_array().unwrap();
+            assert_eq!(made.iter().filter(|one| **one == own).count(), 1, "{said}");
+            assert_eq!(made.len(), OF_DAEMONS.len() + if stays { 2 } else { 0 }, "{said}");
+            let first = if stays { &said } else { &own };
+            assert_eq!(made[0], *first, "in the same place");
+        }
     }
 }

@@ -81,6 +81,8 @@ mod tests {
             (text("12.5%"), 1000, Round::Down, Ok(125)),
             (text("0.05%"), 2001, Round::Up, Ok(2)),
             (text("0.05%"), 2001, Round::Down, Ok(1)),
+            (text("33.3333%"), 3, Round::Up, Ok(1)),
+            (text("999.9999%"), 1000, Round::Down, Ok(9999)),
         ];
         for (value, total, round, expected) in table {
             assert_eq!(resolve(&value, total, round), expected, "{value:?} of {total}");
@@ -92,6 +94,9 @@ mod tests {
             text("-5%"),
             text("a%"),
             text("99999%"),
+            text("1000%"),
+            text("0050%"),
+            text("33.33333%"),
             text("1.%"),
             text(".5%"),
             text("1.2.3%"),

@@ -79,11 +79,14 @@ pub(crate) fn is_zero(field: &str) -> String {
     format!("(type({field}) == int ? {field} == 0 : {field}.matches('^0+([.]0+)?%$'))")
 }
 
+/// A percentage that the controller can read: what has more digits would be accepted here, and the whole object refused there.
+pub(crate) const PERCENT: &str = "^[0-9]{1,3}([.][0-9]{1,4})?%$";
+
 /// A number or percentage that is not negative.
 pub(crate) fn int_or_percent(path: impl Into<String>) -> Patch {
-    let valid = "type(self) == int ? self >= 0 && self <= 2147483647 : self.matches('^[0-9]+([.][0-9]+)?%$')";
-    let message =
-        "'is \"%s\", but must be a number from 0 to 2147483647 or a percentage such as \"25%%\"'.format([self])";
+    let valid = format!("type(self) == int ? self >= 0 && self <= 2147483647 : self.matches('{PERCENT}')");
+    let message = "'is \"%s\", but must be a number from 0 to 2147483647 or a percentage such as \"25%%\", with at most three \
+                   digits, and four after a point'.format([self])";
     at(path, check(&[rule(valid, message)]))
 }
 

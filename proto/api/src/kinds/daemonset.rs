@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::Version;
 use crate::crd::columns::Column;
 use crate::crd::patch::Patch;
-use crate::crd::rules::{at, check, int_or_percent, int32, is_zero, label_selector, reported_at, rule};
+use crate::crd::rules::{PERCENT, at, check, int_or_percent, int32, is_zero, label_selector, reported_at, rule};
 use crate::crd::{Schema, pods, template};
 use crate::v1beta1::cloneset::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT};
 use crate::v1beta1::daemonset::DEFAULT_BURST_REPLICAS;
@@ -90,7 +90,7 @@ fn more_than_none(field: &str, what: &str) -> Value {
 }
 
 fn not_above_all() -> Value {
-    let valid = "type(self) == int || !self.matches('^[0-9]+([.][0-9]+)?%$') || double(self.replace('%', '')) <= 100.0";
+    let valid = format!("type(self) == int || !self.matches('{PERCENT}') || double(self.replace('%', '')) <= 100.0");
     rule(valid, "'is \"%s\", but there are no more than all nodes: use at most \"100%%\"'.format([self])")
 }
 

@@ -8,6 +8,7 @@ use berth_api::v1beta1::daemonset::DaemonSet;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::sidecarset::SidecarSet;
 use berth_api::v1beta1::statefulset::StatefulSet;
+use berth_kinds::daemonset::{holds_revision, kept};
 use berth_kinds::nodeimage::{Join, Snapshot, bears_on, decide, is_joining, may_end_a_wait};
 use berth_runtime::driver::Next;
 use berth_runtime::executor::Owner;
@@ -22,7 +23,7 @@ use berth_workload::node::image::{NodeImage, is_asked_by, owners};
 use berth_workload::pod::{Metadata, Pod};
 use berth_workload::prepull;
 use berth_workload::recreate::stop::Requested;
-use berth_workload::revision::Revision;
+use berth_workload::revision::{self, Revision};
 use jiff::Timestamp;
 
 use crate::acting::{Acting, next};
@@ -44,7 +45,7 @@ pub(crate) struct Reads {
     nodeimages: Arc<Store<Watched<NodeImage>>>,
     jobs: Arc<Store<Watched<ImagePullJob>>>,
     nodes: Arc<Store<Watched<Node>>>,
-    /// Of CloneSets whose images nodes pull that join: the revision of before a rollout.
+    /// Of workloads whose images nodes pull that join: the revisions of before a rollout.
     revisions: Arc<Store<Watched<Revision>>>,
 }
 
@@ -192,9 +193,10 @@ impl Reads {
             .map(|set| (set.0.clone(), self.current_revision(set)))
             .collect();
         clone_sets.sort_by_cached_key(|(set, _)| (set.metadata.namespace.clone(), set.metadata.name.clone()));
-        let of_index = self.workloads.daemonsets.by_index(&PREPULLED_DAEMON_SETS, PREPULLED);
-        let mut daemon_sets: Vec<_> = of_index.iter().map(|set| set.0.clone()).collect();
-        daemon_sets.sort_by_cached_key(|set| (set.metadata.namespace.clone(), set.metadata.name.clone()));
+        let mut daemon_sets: Vec<_> = (self.workloads.daemonsets.by_index(&PREPULLED_DAEMON_SETS, PREPULLED).iter())
+            .map(|set| (set.0.clone(), self.kept_revisions(set)))
+            .collect();
+        daemon_sets.sort_by_cached_key(|(set, _)| (set.metadata.namespace.clone(), set.metadata.name.clone()));
         let jobs = self.jobs.all().iter().map(|job| job.0.clone()).collect();
         Join { jobs, clone_sets, daemon_sets, gates }
     }
@@ -205,6 +207,17 @@ impl Reads {
         let revision = self.revisions.get(set.namespace(), &status.current_revision)?;
         let owns = revision.owner().is_some_and(|owner| owner_key(set).owns(set.namespace(), &owner));
         owns.then(|| revision.0.clone())
+    }
+
+    /// What nodes have that a rollout leaves out, where they keep it: new ones may get it, too.
+    fn kept_revisions(&self, set: &Watched<DaemonSet>) -> Vec<Arc<Revision>> {
+        if !holds_revision(&set.0) {
+            return Vec::new();
+        }
+        let owner = owner_key(set);
+        let mut revisions: Vec<_> = self.revisions.owned_by(&owner).iter().map(|revision| revision.0.clone()).collect();
+        revision::sort(&mut revisions);
+        kept(&self.pods.owned_by(&owner), &revisions)
     }
 }
 

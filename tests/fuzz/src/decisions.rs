@@ -362,7 +362,7 @@ fn join(world: &World) -> nodeimage::Join {
     nodeimage::Join {
         jobs: all(&world.jobs),
         clone_sets: one::<CloneSet>(&world.set).map(|set| (set, current)).into_iter().collect(),
-        daemon_sets: one::<DaemonSet>(&world.set).into_iter().collect(),
+        daemon_sets: one::<DaemonSet>(&world.set).map(|set| (set, world.revisions())).into_iter().collect(),
         gates: world.gates(),
     }
 }

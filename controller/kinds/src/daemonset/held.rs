@@ -4,7 +4,7 @@
 //! update's would be wrong: after a rollback that is the one that was just taken back.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::names::annotation::DAEMONSET_HOLD_REVISION;
@@ -35,9 +35,19 @@ impl Held {
 }
 
 /// With the annotation, a node that an update leaves out keeps its revision when its pod is made anew.
-pub(super) fn holds_revision(set: &DaemonSet) -> bool {
+pub fn holds_revision(set: &DaemonSet) -> bool {
     let annotations = set.metadata.annotations.as_ref();
     annotations.and_then(|all| all.get(DAEMONSET_HOLD_REVISION)).is_some_and(|value| value == "true")
+}
+
+/// Revisions of which a node may get a pod where nodes keep theirs, from all of the DaemonSet, sorted oldest first: those that its pods
+/// have, or, where it has none, the newest two, of which one is the update's.
+pub fn kept(pods: &[Arc<Pod>], revisions: &[Arc<Revision>]) -> Vec<Arc<Revision>> {
+    let active = pods.iter().filter(|pod| pod.is_active());
+    let labels: BTreeSet<&str> = active.filter_map(|pod| pod.metadata.label(REVISION_LABEL)).collect();
+    let is_used = |one: &Revision| labels.iter().any(|label| revision::same(label, &one.metadata.name));
+    let used: Vec<_> = revisions.iter().filter(|one| is_used(one)).cloned().collect();
+    if used.is_empty() { revisions.iter().rev().take(2).cloned().collect() } else { used }
 }
 
 /// The newest revision beside the updated one that pods have.

@@ -40,6 +40,7 @@ use berth_workload::revision::{PodLabels, Revision};
 pub use adopt::{Orphans, namesakes};
 pub use decide::decide;
 pub use ended::{Ended, noted};
+pub use held::{holds_revision, kept};
 pub use news::{News, is_another};
 pub use places::node_of;
 pub use status::{is_settled, status};

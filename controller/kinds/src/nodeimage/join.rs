@@ -26,8 +26,8 @@ pub struct Join {
     pub jobs: Vec<Arc<ImagePullJob>>,
     /// The CloneSets that ask for it, each with its current revision where that is not the one of its template.
     pub clone_sets: Vec<(Arc<CloneSet>, Option<Arc<Revision>>)>,
-    /// The DaemonSets that ask for it.
-    pub daemon_sets: Vec<Arc<DaemonSet>>,
+    /// The DaemonSets that ask for it, each with the revisions that nodes keep which its rollout leaves out.
+    pub daemon_sets: Vec<(Arc<DaemonSet>, Vec<Arc<Revision>>)>,
     /// Feature gates.
     pub gates: Gates,
 }
@@ -108,8 +108,10 @@ fn add_workloads(join: &Join, node: &Node, image: &mut NodeImage, now: Timestamp
             add(&set.metadata, &CLONE_SETS, Placement::of(template), template);
         }
     }
-    for set in &join.daemon_sets {
-        let template = set.spec.template.value();
-        add(&set.metadata, &DAEMON_SETS, Placement::of_daemons(&template), &template);
+    for (set, kept) in &join.daemon_sets {
+        let of_kept = kept.iter().map(|revision| revision.template());
+        for template in std::iter::once(set.spec.template.value()).chain(of_kept) {
+            add(&set.metadata, &DAEMON_SETS, Placement::of_daemons(&template), &template);
+        }
     }
 }

@@ -3,6 +3,7 @@
 use berth_api::names::annotation::{DAEMONSET_HOLD_REVISION, DAEMONSET_TEMPLATE_GENERATION};
 use serde_json::{Value, json};
 
+use super::super::kept;
 use super::super::simulation::World;
 
 fn rolling(fields: &Value) -> Value {
@@ -256,4 +257,23 @@ fn what_is_made_anew_of_the_revision_of_before_is_not_numbered_as_the_update() {
         world.settle();
         assert_eq!(world.images(), ["n0 1", "n1 1", "n2 1"], "{labels}");
     }
+}
+
+/// What a node that joins in the middle of a rollout may get.
+#[test]
+fn revisions_that_nodes_keep_are_those_of_its_pods_or_the_newest_where_there_are_none() {
+    let mut world = holding(3, &json!({"partition": 2}));
+    let of = |world: &World| {
+        let snapshot = world.snapshot();
+        let templates: Vec<_> =
+            kept(&snapshot.pods, &snapshot.revisions).iter().map(|revision| revision.template()).collect();
+        let image = |template: &Value| template["spec"]["containers"][0]["image"].as_str().unwrap().to_owned();
+        templates.iter().map(image).collect::<Vec<_>>()
+    };
+    assert_eq!(of(&world), ["log:0"]);
+    roll_to(&mut world, "log:1");
+    roll_to(&mut world, "log:2");
+    assert_eq!(of(&world), ["log:0", "log:2"]);
+    world.pods.clear();
+    assert_eq!(of(&world), ["log:2", "log:1"]);
 }

@@ -32,8 +32,13 @@ fn clone_set(name: &str, pod: Value) -> (Arc<CloneSet>, Option<Arc<Revision>>) {
     (Arc::new(serde_json::from_value(workload("CloneSet", name, pod)).unwrap()), None)
 }
 
-fn daemon_set(name: &str, pod: Value) -> Arc<DaemonSet> {
-    Arc::new(serde_json::from_value(workload("DaemonSet", name, pod)).unwrap())
+fn daemon_set(name: &str, pod: Value) -> (Arc<DaemonSet>, Vec<Arc<Revision>>) {
+    (Arc::new(serde_json::from_value(workload("DaemonSet", name, pod)).unwrap()), Vec::new())
+}
+
+fn revision(name: &str, pod: Value) -> Arc<Revision> {
+    let data = json!({"spec": {"template": {"spec": pod, "$patch": "replace"}}});
+    Arc::new(serde_json::from_value(json!({"metadata": {"name": name}, "data": data})).unwrap())
 }
 
 fn runs(image: &str) -> Value {
@@ -159,10 +164,25 @@ fn workloads_ask_where_their_pods_could_run() {
 #[test]
 fn while_a_partition_lasts_new_pods_may_have_either_revision() {
     let (set, _) = clone_set("web", runs("web:2"));
-    let data = json!({"spec": {"template": {"spec": runs("web:1"), "$patch": "replace"}}});
-    let revision = serde_json::from_value(json!({"metadata": {"name": "web-1"}, "data": data})).unwrap();
-    let snapshot = joins(Join { clone_sets: vec![(set, Some(Arc::new(revision)))], ..Join::default() });
+    let current = revision("web-1", runs("web:1"));
+    let snapshot = joins(Join { clone_sets: vec![(set, Some(current))], ..Join::default() });
     assert_eq!(asked_for(&patch(&snapshot)), ["web:1", "web:2"]);
+}
+
+/// Each where its own template may run.
+#[test]
+fn where_nodes_keep_their_revision_one_that_joins_may_get_that_too() {
+    let elsewhere = || with(runs("far:1"), json!({"nodeSelector": {"zone": "b"}}));
+    for (update, kept, expected) in [
+        (runs("agent:2"), vec![runs("agent:2"), runs("agent:1")], vec!["agent:1", "agent:2"]),
+        (runs("agent:2"), vec![elsewhere()], vec!["agent:2"]),
+        (elsewhere(), vec![runs("agent:1")], vec!["agent:1"]),
+    ] {
+        let (set, _) = daemon_set("agent", update);
+        let kept = kept.into_iter().map(|pod| revision("agent-1", pod)).collect();
+        let snapshot = joins(Join { daemon_sets: vec![(set, kept)], ..Join::default() });
+        assert_eq!(asked_for(&patch(&snapshot)), expected);
+    }
 }
 
 #[test]

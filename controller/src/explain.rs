@@ -302,7 +302,7 @@ fn told_of(budget: &DistributedPodDisruptionBudget, member: &Member) -> Other {
         Some(told) => Err(Silence { why: told.message.clone(), keeps: number(told.healthy) }),
     };
     let kind = told.and_then(|told| serde_json::from_value(json!(told.kind)).ok());
-    Other { kind, brings, shared: 0, last_read: None }
+    Other { kind, brings, shared: told.map_or(0, |told| number(told.shared)), last_read: None }
 }
 
 /// The condition `Blocked` is looked for in the status as it would be written, then in the one that was.

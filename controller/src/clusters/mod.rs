@@ -14,6 +14,7 @@ use berth_runtime::client::{self, Failed};
 use berth_runtime::metrics::Metrics;
 use berth_workload::budget::federation::{Brings, Silence};
 use berth_workload::budget::floor::Promise;
+use berth_workload::budget::sharing::Held;
 use futures::StreamExt;
 use futures::future::join_all;
 use futures::stream;
@@ -75,6 +76,8 @@ impl Answering {
 pub(crate) struct Known {
     /// Its kind, once it was found.
     pub(crate) kind: Option<MemberKind>,
+    /// Which pods, as it was read last.
+    pub(crate) held: Option<Held>,
     pub(crate) brings: Result<Brings, Silence>,
     /// When it was read last, where it cannot be read now.
     pub(crate) last_read: Option<Timestamp>,
@@ -101,6 +104,7 @@ struct Seen {
 #[derive(Default)]
 struct SeenMember {
     kind: Option<MemberKind>,
+    held: Option<Held>,
     read: Option<Timestamp>,
     /// How many pods stay, and until when that is certain.
     promise: Option<(usize, Instant)>,
@@ -245,17 +249,18 @@ impl Clusters {
     }
 
     fn note(&self, member: &Member, found: Found, sent: Instant) -> Known {
-        let Found { kind, brings, promise } = found;
+        let Found { kind, held, brings, promise } = found;
         let promise = promise.map(|Promise { pods, lasts }| (pods, sent + lasts));
         let mut seen = self.seen();
         let of_member = seen.members.entry(member.clone()).or_default();
-        (of_member.kind, of_member.read, of_member.promise) = (kind, Some(Timestamp::now()), promise);
+        (of_member.kind, of_member.held) = (kind, held.clone());
+        (of_member.read, of_member.promise) = (Some(Timestamp::now()), promise);
         let keeps = promise.map_or(0, |(pods, _)| pods);
         let brings = match (kind, brings) {
             (None, _) => Err(Silence::of(MISSING)),
             (_, brings) => brings.map_err(|silence| Silence { keeps, ..silence }),
         };
-        Known { kind, brings, last_read: None }
+        Known { kind, held, brings, last_read: None }
     }
 
     /// What may be counted on while a budget cannot be read.
@@ -267,6 +272,7 @@ impl Clusters {
         let told = if keeps > 0 { format!("{why}; its floor of {keeps} is counted on") } else { why };
         Known {
             kind: of_member.and_then(|seen| seen.kind),
+            held: of_member.and_then(|seen| seen.held.clone()),
             brings: Err(Silence { why: told, keeps }),
             last_read: of_member.and_then(|seen| seen.read),
         }

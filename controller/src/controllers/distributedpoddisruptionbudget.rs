@@ -18,6 +18,7 @@ use berth_runtime::{Change, Index, Key, Object, Resource, Store};
 use berth_workload::budget::asked::Asked;
 use berth_workload::budget::count::Unknown;
 use berth_workload::budget::federation::{Brings, Silence};
+use berth_workload::budget::sharing::{Brought, Held, count_once};
 use berth_workload::native_budget::NativeBudget;
 use berth_workload::node::Node;
 use berth_workload::pod::Pod;
@@ -176,8 +177,16 @@ impl Reads {
             looks.view(budgets.client(), Key::of(budget), (all, |pod: &Pod| holds.selects(&pod.metadata)), expected);
         let view = view.await;
         let mut counted: BTreeSet<String> = view.pods.iter().map(|pod| pod.metadata.uid.to_string()).collect();
-        let others = budget.0.spec.federation.iter();
-        let others = others.map(|member| self.other(budgets, &of_either, member, &mut counted)).collect();
+        let members = &budget.0.spec.federation;
+        let others = members.iter().map(|member| self.other(budgets, &of_either, member, &mut counted));
+        let (mut others, held): (Vec<Other>, Vec<Option<Held>>) = others.unzip();
+        let brought = others.iter_mut().zip(&held).zip(members);
+        let brought =
+            brought.map(|((other, held), member)| Brought { member, held: held.as_ref(), brings: &mut other.brings });
+        let sharing = count_once(&mut brought.collect::<Vec<_>>());
+        for (other, counted) in others.iter_mut().zip(&sharing.counted) {
+            other.shared += counted;
+        }
         let natives = self.natives.by_index(&native_budgets::BY_NAMESPACE, namespace);
         let uid = budget.uid();
         Ok(Snapshot {
@@ -185,6 +194,7 @@ impl Reads {
             view,
             asked: Asked::Always,
             others,
+            may_share: sharing.groups,
             child: self.natives.get(namespace, budget.name()).map(|native| native.0.clone()),
             keeps: budgets.keeps(&of_either, uid, &natives),
             seen_for: self.seen_for(&budget.0.metadata),
@@ -205,12 +215,18 @@ impl Reads {
         since.1.elapsed()
     }
 
-    /// What a budget of federation brings, without pods that are counted already.
-    fn other(&self, budgets: &PodBudgets, budget: &Budget, member: &Member, counted: &mut BTreeSet<String>) -> Other {
-        let silent = |why| Other { kind: None, brings: Err(Silence::of(why)), shared: 0, last_read: None };
+    /// What a budget of federation brings, without pods that are counted already; in another cluster, all, and which those are.
+    fn other(
+        &self,
+        budgets: &PodBudgets,
+        budget: &Budget,
+        member: &Member,
+        counted: &mut BTreeSet<String>,
+    ) -> (Other, Option<Held>) {
+        let silent = |why| (Other { kind: None, brings: Err(Silence::of(why)), shared: 0, last_read: None }, None);
         if budgets.clusters().has(member) {
-            let Known { kind, brings, last_read } = budgets.clusters().last(member);
-            return Other { kind, brings, shared: 0, last_read };
+            let Known { kind, held, brings, last_read } = budgets.clusters().last(member);
+            return (Other { kind, brings, shared: 0, last_read }, held);
         }
         if budget.is_named_by(member) {
             return silent(ITSELF);
@@ -238,7 +254,7 @@ impl Reads {
         let pods = self.pods.by_index(&pods::BY_NAMESPACE, namespace);
         let uids = pods.iter().filter(|pod| mine(pod)).map(|pod| pod.metadata.uid.to_string());
         let shared = uids.filter(|uid| !counted.insert(uid.clone())).count();
-        Other { kind, brings: brings.map(|brings| brings.without(shared)), shared, last_read: None }
+        (Other { kind, brings: brings.map(|brings| brings.without(shared)), shared, last_read: None }, None)
     }
 }
 

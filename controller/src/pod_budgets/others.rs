@@ -11,6 +11,7 @@ use berth_runtime::client::{self, Failed};
 use berth_webhook::pods::NotYet;
 use berth_workload::budget::federation::{Brings, Silence};
 use berth_workload::budget::floor::{Promise, promised};
+use berth_workload::budget::sharing::{Brought, Held, count_once};
 use berth_workload::native_budget::NativeBudget;
 use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS};
 use futures::future::try_join_all;
@@ -18,7 +19,7 @@ use kube::Client;
 use serde::de::DeserializeOwned;
 
 use super::{Budget, PodBudgets};
-use crate::clusters::{Clusters, LARGEST};
+use crate::clusters::{Clusters, Known, LARGEST};
 
 /// What is told of a member that is not there.
 pub(crate) const MISSING: &str = "does not exist: create it, or take it out of spec.federation";
@@ -29,9 +30,19 @@ pub(crate) const ITSELF: &str = "is the budget itself: take it out of spec.feder
 pub(crate) struct Found {
     /// Its kind; `None` where there is none of that name.
     pub(crate) kind: Option<MemberKind>,
+    /// Which pods.
+    pub(crate) held: Option<Held>,
     pub(crate) brings: Result<Brings, Silence>,
     /// What may be counted on when it cannot be read any more.
     pub(crate) promise: Option<Promise>,
+}
+
+/// A budget of federation as it was read, whoever else holds its pods.
+#[derive(Debug)]
+struct Alone {
+    /// Which pods, where it is in another cluster.
+    held: Option<Held>,
+    brings: Result<Brings, Silence>,
 }
 
 impl PodBudgets {
@@ -51,18 +62,42 @@ impl PodBudgets {
     /// # Errors
     /// Our own apiserver did not answer. Where another cluster's did not, its budgets are silent.
     pub(crate) async fn others(&self, budget: &Budget) -> Result<Vec<Result<Brings, Silence>>, NotYet> {
-        let shared = budget.shared();
-        let reads = budget.federation().iter().enumerate().map(async |(at, member)| {
+        let alone = self.each_alone(budget).await?;
+        Ok(self.together(budget, &alone))
+    }
+
+    /// Reads each of those that a budget names.
+    async fn each_alone(&self, budget: &Budget) -> Result<Vec<Alone>, NotYet> {
+        let reads = budget.federation().iter().map(async |member| {
             if self.clusters.has(member) {
-                return Ok(self.clusters.read(member).await.brings);
+                let Known { held, brings, .. } = self.clusters.read(member).await;
+                return Ok(Alone { held, brings });
             }
             if budget.is_named_by(member) {
-                return Ok(Err(Silence::of(ITSELF)));
+                return Ok(Alone { held: None, brings: Err(Silence::of(ITSELF)) });
             }
             let found = find(&self.client, member).await.map_err(|_| NotYet("budgets of spec.federation"))?;
-            Ok(found.brings.map(|brings| brings.without(shared.get(at).copied().unwrap_or(0))))
+            Ok(Alone { held: None, brings: found.brings })
         });
         try_join_all(reads).await
+    }
+
+    /// What each of those that a budget names brings, without pods that are counted already. Of those in this cluster the leader has told
+    /// which.
+    fn together(&self, budget: &Budget, alone: &[Alone]) -> Vec<Result<Brings, Silence>> {
+        let (members, shared) = (budget.federation(), budget.shared());
+        let here = |at: usize| members.get(at).is_some_and(|member| !self.clusters.has(member));
+        let mut all: Vec<_> = alone.iter().map(|one| one.brings.clone()).collect();
+        for (at, brings) in all.iter_mut().enumerate().filter(|(at, _)| here(*at)) {
+            if let Ok(brings) = brings {
+                *brings = brings.without(shared.get(at).copied().unwrap_or(0));
+            }
+        }
+        let brought = all.iter_mut().zip(alone).zip(members);
+        let mut brought: Vec<_> =
+            brought.map(|((brings, one), member)| Brought { member, held: one.held.as_ref(), brings }).collect();
+        count_once(&mut brought);
+        all
     }
 }
 
@@ -77,23 +112,23 @@ pub(crate) async fn find(client: &Client, member: &Member) -> Result<Found, Fail
             return Ok(found);
         }
     }
-    Ok(Found { kind: None, brings: Err(Silence::of(MISSING)), promise: None })
+    Ok(Found { kind: None, held: None, brings: Err(Silence::of(MISSING)), promise: None })
 }
 
 async fn find_of_kind(client: &Client, member: &Member, kind: MemberKind) -> Result<Option<Found>, Failed> {
-    let found = |brings, promise| Found { kind: Some(kind), brings, promise };
+    let found = |held, brings, promise| Found { kind: Some(kind), held, brings, promise };
     match kind {
         MemberKind::DistributedPodDisruptionBudget => {
             let read = get::<DistributedPodDisruptionBudget>(client, &DISTRIBUTED_POD_DISRUPTION_BUDGETS, member);
-            Ok(read.await?.map(|budget| found(Brings::of_distributed(&budget), promised(&budget))))
+            Ok(read.await?.map(|it| found(Some(Held::of_distributed(&it)), Brings::of_distributed(&it), promised(&it))))
         }
         MemberKind::PodDisruptionBudget => {
             let read = get::<NativeBudget>(client, &POD_DISRUPTION_BUDGETS, member);
-            Ok(read.await?.map(|budget| found(Brings::of_native(&budget), None)))
+            Ok(read.await?.map(|it| found(Held::of_native(&it), Brings::of_native(&it), None)))
         }
         MemberKind::PodUnavailableBudget => {
             let read = get::<PodUnavailableBudget>(client, &POD_UNAVAILABLE_BUDGETS, member);
-            Ok(read.await?.map(|budget| found(Brings::of_unavailable(&budget), None)))
+            Ok(read.await?.map(|it| found(Some(Held::of_unavailable(&it)), Brings::of_unavailable(&it), None)))
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Label selectors: what they match, and how they are written in one line.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
 use berth_api::validation::is_label_key;
@@ -87,6 +87,15 @@ impl Selector {
         self.0.is_empty()
     }
 
+    /// How much there is of it to read, in bytes.
+    pub fn weight(&self) -> usize {
+        let of = |Requirement { key, values, .. }: &Requirement| {
+            let values: usize = values.iter().map(|value| value.len() + 1).sum();
+            key.len() + 1 + values
+        };
+        self.0.iter().map(of).sum()
+    }
+
     /// Do the labels, looked up by key, match?
     pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.0.iter().all(|requirement| requirement.is_met_by(label(&requirement.key)))
@@ -94,12 +103,9 @@ impl Selector {
 
     /// Whether no labels match both: of some label they ask together what no value has, nor its absence.
     pub fn excludes(&self, other: &Self) -> bool {
-        let all = || self.0.iter().chain(&other.0);
-        let keys: BTreeSet<_> = all().map(|requirement| &requirement.key).collect();
-        keys.into_iter().any(|key| {
-            let of_key: Vec<_> = all().filter(|requirement| requirement.key == *key).collect();
-            !can_be_met(&of_key)
-        })
+        let mut all: Vec<&Requirement> = self.0.iter().chain(&other.0).collect();
+        all.sort_by(|a, b| a.key.cmp(&b.key));
+        all.chunk_by(|a, b| a.key == b.key).any(|of_key| !can_be_met(of_key))
     }
 }
 

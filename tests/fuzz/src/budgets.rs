@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
+use berth_api::v1alpha1::distributedpoddisruptionbudget::Member;
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_kinds::{distributedpoddisruptionbudget as distributed, podunavailablebudget as unavailable};
 use berth_webhook::reviews;
@@ -15,6 +16,7 @@ use berth_workload::budget::count::{Expected, Unknown, View};
 use berth_workload::budget::federation::{Brings, Silence};
 use berth_workload::budget::floor::promised;
 use berth_workload::budget::ledger::{Request, Verdict, draw};
+use berth_workload::budget::sharing::{Brought, Held, count_once};
 use berth_workload::native_budget::NativeBudget;
 use berth_workload::pod::Pod;
 use jiff::Timestamp;
@@ -114,7 +116,7 @@ fn of_unavailable(world: &World, budget: Arc<PodUnavailableBudget>, child: Optio
 
 fn of_distributed(world: &World, budget: Arc<DistributedPodDisruptionBudget>, natives: &[Arc<NativeBudget>]) {
     let now = world.now();
-    let other = |value: &Value| {
+    let brings = |value: &Value| {
         let brings = match (one::<DistributedPodDisruptionBudget>(value), one::<PodUnavailableBudget>(value)) {
             (Some(member), _) if value["kind"] == "DistributedPodDisruptionBudget" => Brings::of_distributed(&member),
             (_, Some(member)) if value["kind"] == "PodUnavailableBudget" => Brings::of_unavailable(&member),
@@ -126,8 +128,38 @@ fn of_distributed(world: &World, budget: Arc<DistributedPodDisruptionBudget>, na
         // As of another cluster that has become silent since.
         let promise = one::<DistributedPodDisruptionBudget>(value).and_then(|member| promised(&member));
         let keeps = promise.map_or(0, |promise| promise.pods);
-        let brings = brings.map_err(|silence| Silence { keeps, ..silence });
-        distributed::Other { kind: None, brings, shared: 0, last_read: None }
+        brings.map_err(|silence| Silence { keeps, ..silence })
+    };
+    let held = |value: &Value| match value["kind"].as_str() {
+        Some("DistributedPodDisruptionBudget") => {
+            one::<DistributedPodDisruptionBudget>(value).map(|member| Held::of_distributed(&member))
+        }
+        Some("PodUnavailableBudget") => one::<PodUnavailableBudget>(value).map(|member| Held::of_unavailable(&member)),
+        _ => one::<NativeBudget>(value).and_then(|member| Held::of_native(&member)),
+    };
+    let member = Member { cluster: "east".to_owned(), namespace: "a".to_owned(), ..Member::default() };
+    let alone: Vec<_> = world.members.iter().map(brings).collect();
+    let held: Vec<_> = world.members.iter().map(held).collect();
+    let mut once = alone.clone();
+    let brought = once.iter_mut().zip(&held);
+    let brought = brought.map(|(brings, held)| Brought { member: &member, held: held.as_ref(), brings });
+    let sharing = count_once(&mut brought.collect::<Vec<_>>());
+    let healthy = |brings: &Result<Brings, Silence>| {
+        brings.as_ref().map_or_else(|silence| silence.keeps, |brings| brings.healthy)
+    };
+    for ((alone, once), counted) in alone.iter().zip(&once).zip(&sharing.counted) {
+        assert_eq!(healthy(alone), healthy(once) + counted, "{alone:?} {once:?}");
+    }
+    for group in &sharing.groups {
+        let together: usize = group.iter().map(|at| healthy(&once[*at])).sum();
+        let largest = group.iter().map(|at| healthy(&alone[*at])).max();
+        assert_eq!(Some(together), largest, "{alone:?} {once:?}");
+    }
+    let other = |(brings, shared): (&Result<Brings, Silence>, &usize)| distributed::Other {
+        kind: None,
+        brings: brings.clone(),
+        shared: *shared,
+        last_read: None,
     };
     let snapshot = |budget: Arc<DistributedPodDisruptionBudget>| {
         let entries = budget.status.iter().flat_map(|status| &status.ledger).map(|ledger| ledger.entries.len()).sum();
@@ -135,7 +167,8 @@ fn of_distributed(world: &World, budget: Arc<DistributedPodDisruptionBudget>, na
             budget,
             view: world.view(entries),
             asked: Asked::Always,
-            others: world.members.iter().map(other).collect(),
+            others: once.iter().zip(&sharing.counted).map(other).collect(),
+            may_share: sharing.groups.clone(),
             child: natives.first().cloned(),
             keeps: Ok(()),
             seen_for: Duration::from_secs(30),

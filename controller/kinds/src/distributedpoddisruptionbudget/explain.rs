@@ -6,7 +6,7 @@ use berth_workload::budget::{Fault, Rules, floor};
 use berth_workload::plan::Waiting;
 use jiff::Timestamp;
 
-use super::status::place;
+use super::status::{place, sharing};
 use super::{Snapshot, status};
 
 /// How many pods there are and must be, what each of federation brings, then each pod that uses it up, since when and by whom.
@@ -39,9 +39,10 @@ pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {
             format!("{} brings {} of {} pods{shared}", name.trim(), other.healthy, other.expected)
         } else {
             let brings = if other.healthy > 0 { format!("{} at least", other.healthy) } else { "none".to_owned() };
-            format!("{} brings {brings}: it {}", name.trim(), other.message)
+            format!("{} brings {brings}{shared}: it {}", name.trim(), other.message)
         })
     }));
+    lines.extend(sharing(snapshot, &next.federated_statuses).into_iter().map(of_all));
     let floor = floor::binding(&snapshot.budget);
     if floor > 0 {
         lines.push(of_all(format!("{floor} of its own never go, for other clusters may count on them")));

@@ -37,6 +37,8 @@ pub struct Snapshot {
     pub asked: Asked,
     /// What each of `spec.federation` brings, in its order.
     pub others: Vec<Other>,
+    /// Which of those are in another cluster and may hold the same pods, by their places.
+    pub may_share: Vec<Vec<usize>>,
     /// The native budget of its name.
     pub child: Option<Arc<NativeBudget>>,
     /// Whether it is to keep one.
@@ -52,7 +54,7 @@ pub struct Other {
     pub kind: Option<MemberKind>,
     /// Its pods, without those that are counted already.
     pub brings: Result<Brings, Silence>,
-    /// How many of its pods are counted already.
+    /// How many of its pods are counted already, or may be.
     pub shared: usize,
     /// When it was read last, where it cannot be read now.
     pub last_read: Option<Timestamp>,

@@ -109,6 +109,19 @@ pub(super) fn place(FederatedStatus { cluster, namespace, name, .. }: &Federated
     format!("{cluster}{namespace}/{name}")
 }
 
+/// Which of federation may hold the same pods, and the remedy.
+pub(super) fn sharing(snapshot: &Snapshot, statuses: &[FederatedStatus]) -> Vec<String> {
+    let words = |group: &Vec<usize>| {
+        let places: Vec<_> = group.iter().filter_map(|at| statuses.get(*at)).map(place).collect();
+        format!(
+            "{} may hold the same pods, so together they bring no more healthy ones than one of them alone: give their selectors the same \
+             label with different values, or name one of them",
+            places.join(" and ")
+        )
+    };
+    snapshot.may_share.iter().map(words).collect()
+}
+
 fn child(snapshot: &Snapshot) -> Option<ChildStatus> {
     let child = snapshot.child.as_ref().filter(|_| snapshot.keeps.is_ok())?;
     let min_available = child.spec.min_available.as_ref().and_then(|value| value.as_i64());
@@ -144,19 +157,15 @@ fn set_conditions(snapshot: &Snapshot, next: &mut Status, whole: &Result<Whole, 
     } else {
         let silent = next.federated_statuses.iter().filter(|other| !other.reachable);
         let silent: Vec<_> = silent.map(|other| format!("{} {}", place(other), other.message)).collect();
-        let federated = if silent.is_empty() {
-            condition(
-                FEDERATED,
-                true,
-                "AllKnown",
-                "it is known what each budget of spec.federation has".to_owned(),
-                now,
-            )
+        let is_known = silent.is_empty();
+        let (reason, words) = if is_known {
+            ("AllKnown", "it is known what each budget of spec.federation has".to_owned())
         } else {
-            let words = format!("no pods of these count as healthy, but for a floor: {}", silent.join("; "));
-            condition(FEDERATED, false, "NotAllKnown", words, now)
+            ("NotAllKnown", format!("no pods of these count as healthy, but for a floor: {}", silent.join("; ")))
         };
-        set(conditions, federated);
+        let mut words = vec![words];
+        words.extend(sharing(snapshot, &next.federated_statuses));
+        set(conditions, condition(FEDERATED, is_known, reason, words.join("; "), now));
     }
     let name = snapshot.budget.metadata.name.as_deref().unwrap_or_default();
     let kept = match &snapshot.keeps {

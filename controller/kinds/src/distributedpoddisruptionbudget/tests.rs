@@ -49,6 +49,7 @@ fn snapshot(spec: Value, status: Value, pods: &[(&str, bool)], others: &[Result<
         },
         asked: Asked::Always,
         others: others.iter().map(other).collect(),
+        may_share: Vec::new(),
         child: None,
         keeps: Ok(()),
         seen_for: Duration::ZERO,
@@ -109,6 +110,28 @@ fn a_silent_budget_brings_nothing_and_blocks_what_is_of_all_expected_pods() {
     assert_eq!((unknown.disruptions_allowed, told(&unknown, "Blocked")), (0, Some(("True", "FederationUnknown"))));
     // To those that name it, it brings its own pods all the same.
     assert!(unknown.own.healthy == 2 && !unknown.ledger.unwrap().counted.is_empty());
+}
+
+#[test]
+fn budgets_that_may_hold_the_same_pods_are_named() {
+    let of_three = || [BRINGS(2, 2), BRINGS(0, 2), Err(Silence::of("is silent"))];
+    for (others, groups, is_known, named) in [
+        (vec![BRINGS(2, 2), BRINGS(0, 2)], vec![], "True", None),
+        (vec![BRINGS(2, 2), BRINGS(0, 2)], vec![vec![0, 1]], "True", Some("other/b0 and other/b1 may hold the same")),
+        (of_three().to_vec(), vec![vec![0, 1]], "False", Some("is silent; other/b0 and other/b1 may hold the same")),
+        (of_three().to_vec(), vec![], "False", None),
+    ] {
+        let mut one = snapshot(json!({"minAvailable": 1}), Value::Null, &[("a", true)], &others);
+        one.may_share = groups;
+        let federated = status(&one, now()).conditions.into_iter().find(|condition| condition.type_ == "Federated");
+        let federated = federated.unwrap();
+        assert_eq!(federated.status, is_known, "{federated:?}");
+        let is_named = |text: &str| named.map_or(!text.contains("the same pods"), |named| text.contains(named));
+        assert!(is_named(&federated.message), "{federated:?}");
+        let explained: Vec<_> = explain(&one, now()).into_iter().map(|line| line.reason).collect();
+        let is_explained = explained.iter().any(|line| line.contains("may hold the same pods"));
+        assert_eq!(is_explained, named.is_some(), "{explained:?}");
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ pub mod disruption;
 pub mod federation;
 pub mod floor;
 pub mod ledger;
+pub mod sharing;
 pub mod surge;
 pub mod target;
 

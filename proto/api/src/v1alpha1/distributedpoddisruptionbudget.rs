@@ -217,7 +217,8 @@ pub struct FederatedStatus {
     /// How many it expects, without those that are counted already.
     #[serde(default)]
     pub expected: i32,
-    /// How many of its pods are counted already, for this budget or one before it in federation selects them, too.
+    /// How many of its pods are counted already, for this budget or one before it in federation selects them, too, or may do so in
+    /// another cluster.
     #[serde(default, skip_serializing_if = "is_zero_i32")]
     pub shared: i32,
     /// When other numbers than before were read.

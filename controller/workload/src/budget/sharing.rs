@@ -1,0 +1,426 @@
+//! Budgets of another cluster that may hold the same pods, each of which counts once. Who reads there reads no pods, so what two of them
+//! share is told by what they select alone.
+
+use std::cmp::{max, min};
+
+use berth_api::v1alpha1::DistributedPodDisruptionBudget;
+use berth_api::v1alpha1::distributedpoddisruptionbudget::Member;
+use berth_api::v1beta1::PodUnavailableBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
+use super::federation::{Brings, Silence};
+use crate::native_budget::NativeBudget;
+use crate::selector::Selector;
+
+/// The largest selector that is kept and compared, in bytes: another cluster may tell any.
+const LARGEST: usize = 8 << 10;
+
+/// Which pods of its namespace a budget holds, by its object alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Held {
+    /// Those of these labels.
+    Selected {
+        /// Which.
+        selector: Selector,
+        /// Which of them it leaves out.
+        ignored: Option<Selector>,
+    },
+    /// It may be any.
+    Unknown,
+}
+
+impl Held {
+    /// As its selector says.
+    pub fn of_distributed(budget: &DistributedPodDisruptionBudget) -> Self {
+        read(&budget.spec.selector).map_or(Self::Unknown, |selector| Self::Selected { selector, ignored: None })
+    }
+
+    /// As its selector says; or the labels by which the pods of its workload were counted, which the same status tells as their number.
+    pub fn of_unavailable(budget: &PodUnavailableBudget) -> Self {
+        let spec = &budget.spec;
+        let selector = match (&spec.selector, &spec.target_ref) {
+            (Some(selector), None) => read(selector),
+            (None, Some(_)) => counted_by(budget),
+            _ => None,
+        };
+        match (selector, spec.ignored_pod_selector.as_ref().map(read)) {
+            (Some(selector), None) => Self::Selected { selector, ignored: None },
+            (Some(selector), Some(Some(ignored))) => Self::Selected { selector, ignored: Some(ignored) },
+            _ => Self::Unknown,
+        }
+    }
+
+    /// As its selector says; `None`: without one it holds no pod.
+    pub fn of_native(budget: &NativeBudget) -> Option<Self> {
+        let selector = read(budget.spec.selector.as_ref()?);
+        Some(selector.map_or(Self::Unknown, |selector| Self::Selected { selector, ignored: None }))
+    }
+
+    /// Whether one pod may be of both.
+    fn may_share(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Selected { selector: one, .. }, Self::Selected { selector: other, .. }) => !one.excludes(other),
+            _ => true,
+        }
+    }
+
+    /// Whether each pod of one is of the other, too.
+    fn is_same(&self, other: &Self) -> bool {
+        matches!(self, Self::Selected { .. }) && self == other
+    }
+}
+
+fn read(selector: &LabelSelector) -> Option<Selector> {
+    Selector::new(selector).ok().filter(|selector| selector.weight() <= LARGEST)
+}
+
+fn counted_by(budget: &PodUnavailableBudget) -> Option<Selector> {
+    let text = budget.status.as_ref()?.ledger.as_ref()?.selector.as_deref()?;
+    Selector::parse(text).ok().filter(|selector| selector.weight() <= LARGEST)
+}
+
+/// A budget of federation, and what it brings alone.
+#[derive(Debug)]
+pub struct Brought<'a> {
+    /// Where it is.
+    pub member: &'a Member,
+    /// Which pods. `None` where none, or where it is known by the pods themselves which are counted already.
+    pub held: Option<&'a Held>,
+    /// How many.
+    pub brings: &'a mut Result<Brings, Silence>,
+}
+
+/// What budgets of federation have in common.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sharing {
+    /// How many healthy pods of each are counted already, or may be.
+    pub counted: Vec<usize>,
+    /// Which of them may hold the same pods, by their places in federation.
+    pub groups: Vec<Vec<usize>>,
+}
+
+/// Takes from what each of them brings, in their order, what may be counted already.
+///
+/// Nothing is certain but this: budgets that may hold the same pods hold together at least as many as the largest of them, and at most as
+/// many as all of them. Whichever number lets fewer pods go is the one that counts:
+/// - healthy ones, and those that stay by a floor: the fewest that there can be, as many as the largest has;
+/// - expected ones: the most that there can be, as many as all have, for the more are expected, the more must be healthy. Only those that
+///   hold the very same pods expect together what the largest of them does.
+pub fn count_once(all: &mut [Brought<'_>]) -> Sharing {
+    let groups = groups(all);
+    let mut counted = vec![0; all.len()];
+    for group in &groups {
+        let alone: Vec<usize> = group.iter().map(|at| expected(&all[*at])).collect();
+        let mut most_healthy = 0;
+        for (place, at) in group.iter().enumerate() {
+            let before = group[..place].iter().zip(&alone);
+            let same = before.filter(|(other, _)| is_same(&all[**other], &all[*at]));
+            let most_expected = same.map(|(_, expected)| *expected).max().unwrap_or(0);
+            let healthy = match &mut *all[*at].brings {
+                Ok(brings) => {
+                    brings.expected = brings.expected.saturating_sub(most_expected);
+                    &mut brings.healthy
+                }
+                Err(silence) => &mut silence.keeps,
+            };
+            counted[*at] = min(*healthy, most_healthy);
+            most_healthy = max(most_healthy, *healthy);
+            *healthy -= counted[*at];
+        }
+    }
+    Sharing { counted, groups }
+}
+
+fn expected(one: &Brought<'_>) -> usize {
+    one.brings.as_ref().map_or(0, |brings| brings.expected)
+}
+
+fn is_same(one: &Brought<'_>, other: &Brought<'_>) -> bool {
+    one.held.zip(other.held).is_some_and(|(one, other)| one.is_same(other))
+}
+
+/// Whether one pod may be counted by both.
+fn may_share(one: &Brought<'_>, other: &Brought<'_>) -> bool {
+    let is_there = one.member.cluster == other.member.cluster && one.member.namespace == other.member.namespace;
+    is_there && one.held.zip(other.held).is_some_and(|(one, other)| one.may_share(other))
+}
+
+/// Those that may share pods with one another, each directly or by others between them. One that is silent and has no floor brings none.
+fn groups(all: &[Brought<'_>]) -> Vec<Vec<usize>> {
+    let brings_any = |one: &Brought<'_>| one.brings.as_ref().err().is_none_or(|silence| silence.keeps > 0);
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for (at, one) in all.iter().enumerate().filter(|(_, one)| brings_any(one)) {
+        let (near, apart): (Vec<_>, Vec<_>) =
+            groups.into_iter().partition(|group| group.iter().any(|other| may_share(&all[*other], one)));
+        groups = apart;
+        let mut group: Vec<usize> = near.into_iter().flatten().chain([at]).collect();
+        group.sort_unstable();
+        groups.push(group);
+    }
+    groups.retain(|group| group.len() > 1);
+    groups.sort_unstable();
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn selector(value: Value) -> Selector {
+        Selector::new(&serde_json::from_value(value).unwrap()).unwrap()
+    }
+
+    fn selected(labels: &Value) -> Option<Held> {
+        Some(Held::Selected { selector: selector(json!({"matchLabels": labels})), ignored: None })
+    }
+
+    fn member(cluster: &str, namespace: &str) -> Member {
+        Member { cluster: cluster.to_owned(), namespace: namespace.to_owned(), ..Member::default() }
+    }
+
+    type One = (Member, Option<Held>, Result<Brings, Silence>);
+    /// Healthy pods and expected ones.
+    type Left = Vec<(usize, Option<usize>)>;
+    type Case = (&'static str, Vec<One>, Left, Vec<Vec<usize>>);
+
+    /// What each brings then.
+    fn once(mut all: Vec<One>) -> (Left, Sharing) {
+        let brought = all.iter_mut().map(|(member, held, brings)| Brought { member, held: held.as_ref(), brings });
+        let mut brought: Vec<_> = brought.collect();
+        let sharing = count_once(&mut brought);
+        let found = all.iter().map(|(_, _, brings)| match brings {
+            Ok(brings) => (brings.healthy, Some(brings.expected)),
+            Err(silence) => (silence.keeps, None),
+        });
+        (found.collect(), sharing)
+    }
+
+    #[test]
+    fn budgets_of_another_cluster_that_may_hold_the_same_pods_count_as_the_largest_of_them() {
+        let shop = || member("east", "shop");
+        let (web, db) = (|| selected(&json!({"app": "web"})), || selected(&json!({"app": "db"})));
+        let front = || selected(&json!({"tier": "front"}));
+        let ignoring = |label: &str| {
+            let ignored = Some(selector(json!({"matchLabels": {"ignored": label}})));
+            Some(Held::Selected { selector: selector(json!({"matchLabels": {"app": "web"}})), ignored })
+        };
+        let unknown = || Some(Held::Unknown);
+        let known = |healthy, expected| Ok(Brings { healthy, expected });
+        let keeps = |keeps| Err(Silence { keeps, ..Silence::of("is silent") });
+        let table: [Case; 13] = [
+            (
+                "the very same",
+                vec![(shop(), web(), known(3, 3)), (shop(), web(), known(2, 5))],
+                vec![(3, Some(3)), (0, Some(2))],
+                vec![vec![0, 1]],
+            ),
+            (
+                "no label says otherwise",
+                vec![(shop(), web(), known(2, 3)), (shop(), front(), known(3, 5))],
+                vec![(2, Some(3)), (1, Some(5))],
+                vec![vec![0, 1]],
+            ),
+            (
+                "they exclude each other",
+                vec![(shop(), web(), known(3, 3)), (shop(), db(), known(2, 2))],
+                vec![(3, Some(3)), (2, Some(2))],
+                vec![],
+            ),
+            (
+                "one between them",
+                vec![(shop(), web(), known(3, 3)), (shop(), front(), known(2, 2)), (shop(), db(), known(4, 4))],
+                vec![(3, Some(3)), (0, Some(2)), (1, Some(4))],
+                vec![vec![0, 1, 2]],
+            ),
+            (
+                "the one between them is the last",
+                vec![(shop(), web(), known(1, 1)), (shop(), db(), known(1, 1)), (shop(), front(), known(2, 2))],
+                vec![(1, Some(1)), (0, Some(1)), (1, Some(2))],
+                vec![vec![0, 1, 2]],
+            ),
+            (
+                "another namespace",
+                vec![(shop(), web(), known(3, 3)), (member("east", "other"), web(), known(3, 3))],
+                vec![(3, Some(3)), (3, Some(3))],
+                vec![],
+            ),
+            (
+                "another cluster",
+                vec![(shop(), web(), known(3, 3)), (member("west", "shop"), web(), known(3, 3))],
+                vec![(3, Some(3)), (3, Some(3))],
+                vec![],
+            ),
+            (
+                "nobody knows which pods",
+                vec![(shop(), unknown(), known(3, 3)), (shop(), web(), known(1, 1)), (shop(), unknown(), known(4, 4))],
+                vec![(3, Some(3)), (0, Some(1)), (1, Some(4))],
+                vec![vec![0, 1, 2]],
+            ),
+            (
+                "a floor",
+                vec![(shop(), web(), keeps(2)), (shop(), web(), known(3, 3)), (shop(), front(), keeps(1))],
+                vec![(2, None), (1, Some(3)), (0, None)],
+                vec![vec![0, 1, 2]],
+            ),
+            (
+                "a silent one links no others",
+                vec![(shop(), web(), known(3, 3)), (shop(), unknown(), keeps(0)), (shop(), db(), known(2, 2))],
+                vec![(3, Some(3)), (0, None), (2, Some(2))],
+                vec![],
+            ),
+            (
+                "by the pods themselves",
+                vec![(shop(), None, known(3, 3)), (shop(), web(), known(3, 3)), (shop(), None, known(3, 3))],
+                vec![(3, Some(3)), (3, Some(3)), (3, Some(3))],
+                vec![],
+            ),
+            (
+                "what is left out of one is of the other",
+                vec![(shop(), ignoring("a"), known(2, 3)), (shop(), ignoring("b"), known(2, 3))],
+                vec![(2, Some(3)), (0, Some(3))],
+                vec![vec![0, 1]],
+            ),
+            (
+                "two pairs",
+                vec![
+                    (shop(), web(), known(1, 1)),
+                    (shop(), db(), known(2, 2)),
+                    (shop(), web(), known(1, 1)),
+                    (shop(), db(), known(2, 2)),
+                ],
+                vec![(1, Some(1)), (2, Some(2)), (0, Some(0)), (0, Some(0))],
+                vec![vec![0, 2], vec![1, 3]],
+            ),
+        ];
+        for (what, all, expected, groups) in table {
+            let (found, sharing) = once(all);
+            assert_eq!(found, expected, "{what}");
+            assert_eq!(sharing.groups, groups, "{what}");
+        }
+    }
+
+    #[test]
+    fn which_pods_a_budget_holds_is_what_its_object_says() {
+        let web = || selected(&json!({"app": "web"})).unwrap();
+        let labels = json!({"matchLabels": {"app": "web"}});
+        let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
+        let ignored = json!({"matchLabels": {"app": "web", "tier": "back"}});
+        let counted = json!({"ledger": {"counted": "7", "selector": "app=web"}});
+        let unavailable = |spec: Value, status: Value| {
+            let budget = json!({"metadata": {"name": "web"}, "spec": spec, "status": status});
+            Held::of_unavailable(&serde_json::from_value(budget).unwrap())
+        };
+        for (spec, status, expected) in [
+            (json!({"selector": labels}), Value::Null, web()),
+            (json!({"targetRef": target}), counted.clone(), web()),
+            (json!({"targetRef": target}), Value::Null, Held::Unknown),
+            (json!({"targetRef": target}), json!({"ledger": {"counted": "7"}}), Held::Unknown),
+            (json!({"targetRef": target}), json!({"ledger": {"selector": "app in (web"}}), Held::Unknown),
+            (json!({"targetRef": target, "selector": labels}), counted, Held::Unknown),
+            (json!({}), Value::Null, Held::Unknown),
+            (
+                json!({"selector": labels, "ignoredPodSelector": ignored}),
+                Value::Null,
+                Held::Selected {
+                    selector: selector(json!({"matchLabels": {"app": "web"}})),
+                    ignored: Some(selector(ignored.clone())),
+                },
+            ),
+        ] {
+            assert_eq!(unavailable(spec.clone(), status.clone()), expected, "{spec} {status}");
+        }
+        let distributed = |selector: Value| {
+            let budget = json!({"metadata": {"name": "web"}, "spec": {"selector": selector}});
+            Held::of_distributed(&serde_json::from_value(budget).unwrap())
+        };
+        assert_eq!(distributed(labels.clone()), web());
+        assert_eq!(distributed(json!({"matchExpressions": [{"key": "app", "operator": "Like"}]})), Held::Unknown);
+        assert_eq!(distributed(json!({"matchLabels": {"app": "w".repeat(LARGEST)}})), Held::Unknown, "it is too large");
+        let native = |spec: Value| Held::of_native(&serde_json::from_value(json!({"spec": spec})).unwrap());
+        assert_eq!(native(json!({"selector": labels})), Some(web()));
+        assert_eq!(native(json!({"selector": {}})), selected(&json!({})));
+        assert_eq!(native(json!({})), None);
+    }
+
+    const KEYS: [&str; 2] = ["a", "b"];
+    const VALUES: [&str; 3] = ["1", "2", "3"];
+    const PLACES: [(&str, &str); 3] = [("east", "shop"), ("east", "other"), ("west", "shop")];
+
+    /// Where it is, its labels by [`KEYS`], and whether it is healthy.
+    type Placed = (usize, [Option<&'static str>; 2], bool);
+
+    fn any_pod() -> impl Strategy<Value = Placed> {
+        let label = || prop::option::of(prop::sample::select(VALUES.to_vec()));
+        (0..PLACES.len(), label(), label(), any::<bool>()).prop_map(|(place, a, b, healthy)| (place, [a, b], healthy))
+    }
+
+    fn any_selector() -> impl Strategy<Value = Selector> {
+        let values = prop::sample::subsequence(VALUES.to_vec(), 1..=VALUES.len());
+        let asked = (prop::sample::select(KEYS.to_vec()), 0..4_usize, values).prop_map(|(key, operator, values)| {
+            let operator = ["In", "NotIn", "Exists", "DoesNotExist"][operator];
+            let values = operator.ends_with("In").then_some(values);
+            json!({"key": key, "operator": operator, "values": values})
+        });
+        prop::collection::vec(asked, 0..3).prop_map(|asked| selector(json!({"matchExpressions": asked})))
+    }
+
+    fn selects(selector: &Selector, labels: &[Option<&'static str>; 2]) -> bool {
+        selector.matches(|key| KEYS.iter().position(|known| *known == key).and_then(|at| labels[at]))
+    }
+
+    /// Where it is, which pods, whether anybody knows that, and whether it is silent and has a floor.
+    type Budget = (usize, Selector, Option<Selector>, bool, bool);
+
+    fn any_budget() -> impl Strategy<Value = Budget> {
+        let is_known = prop::bool::weighted(0.8);
+        let is_silent = prop::bool::weighted(0.2);
+        (0..PLACES.len(), any_selector(), prop::option::weighted(0.2, any_selector()), is_known, is_silent)
+    }
+
+    proptest! {
+        // Whatever the pods are: never more healthy ones than there are, and never fewer expected ones.
+        #[test]
+        fn no_pod_counts_twice(
+            pods in prop::collection::vec(any_pod(), 0..16), budgets in prop::collection::vec(any_budget(), 1..7),
+        ) {
+            let holds = |(place, selector, ignored, ..): &Budget, pod: &Placed| {
+                let is_ignored = ignored.as_ref().is_some_and(|ignored| selects(ignored, &pod.1));
+                *place == pod.0 && selects(selector, &pod.1) && !is_ignored
+            };
+            let all: Vec<One> = budgets.iter().map(|budget| {
+                let (place, selector, ignored, is_known, is_silent) = budget.clone();
+                let held: Vec<_> = pods.iter().filter(|pod| holds(budget, pod)).collect();
+                let healthy = held.iter().filter(|pod| pod.2).count();
+                let brings = if is_silent {
+                    Err(Silence { keeps: healthy, ..Silence::of("is silent") })
+                } else {
+                    Ok(Brings { healthy, expected: held.len() })
+                };
+                let held = if is_known { Held::Selected { selector, ignored } } else { Held::Unknown };
+                (member(PLACES[place].0, PLACES[place].1), Some(held), brings)
+            }).collect();
+            let healthy = |brings: &Result<Brings, Silence>| match brings {
+                Ok(brings) => brings.healthy,
+                Err(silence) => silence.keeps,
+            };
+            let alone: Vec<usize> = all.iter().map(|(_, _, brings)| healthy(brings)).collect();
+            let (found, sharing) = once(all);
+            let union: Vec<_> = pods.iter().filter(|pod| budgets.iter().any(|budget| holds(budget, pod))).collect();
+            let counted: usize = found.iter().map(|(healthy, _)| healthy).sum();
+            let there = union.iter().filter(|pod| pod.2).count();
+            prop_assert!(counted <= there, "{counted} of {there}: {found:?} {sharing:?}");
+            prop_assert!(counted >= alone.iter().copied().max().unwrap_or(0), "{found:?} {alone:?}");
+            prop_assert!(!sharing.groups.is_empty() || counted == alone.iter().sum::<usize>(), "{found:?} {alone:?}");
+            if found.iter().all(|(_, expected)| expected.is_some()) {
+                let expected: usize = found.iter().filter_map(|(_, expected)| *expected).sum();
+                prop_assert!(expected >= union.len(), "{expected} of {}: {found:?} {sharing:?}", union.len());
+            }
+            for ((alone, counted), (left, _)) in alone.iter().zip(&sharing.counted).zip(&found) {
+                prop_assert_eq!(*alone, counted + left);
+            }
+        }
+    }
+}

@@ -212,13 +212,17 @@ impl Clusters {
             Ok(read) => read.map_err(|failed| words(&failed)),
             Err(_) => Err(late()),
         };
-        let mut seen = self.seen();
+        let (mut seen, now) = (self.seen(), Instant::now());
         let pulse = seen.pulses.entry(cluster.to_owned()).or_default();
+        if read.is_ok() {
+            pulse.answer(now);
+        }
         pulse.note(read, sent);
-        pulse.silence(Instant::now())
+        pulse.silence(now)
     }
 
-    /// What a budget of another cluster has, by a read that no cache answers; or what may be counted on without one.
+    /// What a budget of another cluster has, by a read that no cache answers; or what may be counted on without one. Where a cluster falls
+    /// silent without a word, those wait in vain that ask at that moment, and nobody after them.
     pub(crate) async fn read(&self, member: &Member) -> Known {
         let client = match self.answers(&member.cluster) {
             Ok(client) => client,
@@ -228,7 +232,12 @@ impl Clusters {
         match timeout(READ, find(&client, member)).await {
             Ok(Ok(found)) => self.note(member, found, sent),
             Ok(Err(failed)) => self.without(member, format!("does not answer: {}", words(&failed))),
-            Err(_) => self.without(member, format!("does not answer: {}", late())),
+            Err(_) => {
+                if let Some(pulse) = self.seen().pulses.get_mut(&member.cluster) {
+                    pulse.miss(late(), sent);
+                }
+                self.without(member, format!("does not answer: {}", late()))
+            }
         }
     }
 
@@ -252,6 +261,9 @@ impl Clusters {
         let Found { kind, held, brings, promise } = found;
         let promise = promise.map(|Promise { pods, lasts }| (pods, sent + lasts));
         let mut seen = self.seen();
+        if let Some(pulse) = seen.pulses.get_mut(&member.cluster) {
+            pulse.answer(Instant::now());
+        }
         let of_member = seen.members.entry(member.clone()).or_default();
         (of_member.kind, of_member.held) = (kind, held.clone());
         (of_member.read, of_member.promise) = (Some(Timestamp::now()), promise);

@@ -28,8 +28,10 @@ pub(super) struct Pulse {
     /// As it is, and when the read was sent that showed it so first.
     last: Option<(LeaseSpec, Instant)>,
     has_moved: bool,
-    /// Why it could not be read the last time.
+    /// Why it could not be read the last time, or what else was waited for in vain since.
     unread: Option<String>,
+    /// When the newest answer came, to whatever was read there.
+    answered: Option<Instant>,
 }
 
 impl Pulse {
@@ -47,6 +49,19 @@ impl Pulse {
                 }
             }
             Err(why) => self.unread = Some(why),
+        }
+    }
+
+    /// Notes that an answer has come now.
+    pub(super) fn answer(&mut self, now: Instant) {
+        self.answered = Some(now);
+    }
+
+    /// Notes that a read which was sent at that time was waited for in vain. Unless something else was answered since, the cluster does not
+    /// answer, and nobody is to wait for that again before its Lease is read.
+    pub(super) fn miss(&mut self, why: String, sent: Instant) {
+        if self.answered.is_none_or(|answered| answered <= sent) {
+            self.unread = Some(why);
         }
     }
 
@@ -92,5 +107,27 @@ mod tests {
         assert!(pulse.silence(at(17)).is_some(), "it stands still for 15 s");
         pulse.note(Ok(lease("3")), at(20));
         assert_eq!(pulse.silence(at(20)), None);
+    }
+
+    #[tokio::test]
+    async fn a_read_that_is_waited_for_in_vain_silences_a_cluster_that_answers_nothing_else_until_its_lease_is_read() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        for (answered, sent, is_silent) in
+            [(None, 3, true), (Some(2), 3, true), (Some(3), 3, true), (Some(4), 3, false)]
+        {
+            let mut pulse = Pulse::default();
+            pulse.note(Ok(lease("1")), at(0));
+            pulse.note(Ok(lease("2")), at(2));
+            if let Some(answered) = answered {
+                pulse.answer(at(answered));
+            }
+            pulse.miss("no answer".to_owned(), at(sent));
+            let silence = pulse.silence(at(5));
+            assert_eq!(silence.is_some(), is_silent, "{answered:?}: {silence:?}");
+            assert!(silence.is_none_or(|why| why.contains("does not answer: no answer")));
+            pulse.note(Ok(lease("2")), at(6));
+            assert_eq!(pulse.silence(at(6)), None, "{answered:?}");
+        }
     }
 }

@@ -125,7 +125,9 @@ impl PodBudgets {
     /// goes for whom nothing is written.
     async fn rule(&self, key: &BudgetKey, requests: &[(Request, bool)]) -> Result<Vec<Ruling>, NotYet> {
         let mut view = self.stored(key);
-        let (mut is_live, mut total) = (false, None);
+        let (mut is_live, mut total, mut look) = (false, None, None);
+        // A pod that does not serve may go without anything written, and so without another look.
+        let is_confirmed = requests.iter().all(|(request, _)| request.is_available);
         for _ in 0..TRIES {
             let budget = match view.take() {
                 Some(budget) => budget,
@@ -138,7 +140,9 @@ impl PodBudgets {
                 },
             };
             let holds = self.holds(&budget);
-            let others = self.others(&budget).await?;
+            // What is drawn by it stands only if enough are left by a look that begins when it is written: [`Self::confirm`].
+            look = look.filter(|_| is_confirmed);
+            let others = self.others_lately(&budget, &mut look).await?;
             let judged = judged(key, &budget, &holds, requests, (total, &others));
             if judged.is_by_what_is_written && !is_live {
                 continue;
@@ -172,6 +176,8 @@ impl PodBudgets {
         if matches!(budget, Budget::Unavailable(_)) {
             return Ok(None);
         }
+        // Never by an earlier look, not even of this request: each try has an entry of its own, and who drew from a member between that look
+        // and this entry would neither be seen nor have seen it.
         let others = self.others(&budget).await?;
         let holds = self.holds(&budget);
         let own = usize::try_from(account.current_available).unwrap_or(0);

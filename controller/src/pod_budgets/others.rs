@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1alpha1::distributedpoddisruptionbudget::{Member, MemberKind};
@@ -17,6 +18,7 @@ use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_DISRUPTIO
 use futures::future::try_join_all;
 use kube::Client;
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
 
 use super::{Budget, PodBudgets};
 use crate::clusters::{Clusters, Known, LARGEST};
@@ -25,6 +27,9 @@ use crate::clusters::{Clusters, Known, LARGEST};
 pub(crate) const MISSING: &str = "does not exist: create it, or take it out of spec.federation";
 /// What is told of a member that is the budget which names it.
 pub(crate) const ITSELF: &str = "is the budget itself: take it out of spec.federation";
+
+/// So long one look at others is enough for whoever decides again about a ledger that somebody else has written meanwhile.
+const LATELY: Duration = Duration::from_secs(1);
 
 /// A budget as an apiserver has it.
 pub(crate) struct Found {
@@ -43,6 +48,14 @@ struct Alone {
     /// Which pods, where it is in another cluster.
     held: Option<Held>,
     brings: Result<Brings, Silence>,
+}
+
+/// What those that a budget named had a moment ago.
+pub(super) struct Look {
+    /// When it began.
+    since: Instant,
+    members: Vec<Member>,
+    alone: Vec<Alone>,
 }
 
 impl PodBudgets {
@@ -64,6 +77,28 @@ impl PodBudgets {
     pub(crate) async fn others(&self, budget: &Budget) -> Result<Vec<Result<Brings, Silence>>, NotYet> {
         let alone = self.each_alone(budget).await?;
         Ok(self.together(budget, &alone))
+    }
+
+    /// The same by the last look, where that is of a moment ago and of the same members. Nothing may be granted by it.
+    ///
+    /// # Errors
+    /// As [`Self::others`].
+    pub(super) async fn others_lately(
+        &self,
+        budget: &Budget,
+        last: &mut Option<Look>,
+    ) -> Result<Vec<Result<Brings, Silence>>, NotYet> {
+        let is_fresh = |look: &Look| look.since.elapsed() < LATELY && look.members == budget.federation();
+        let look = match last.take().filter(is_fresh) {
+            Some(look) => look,
+            None => {
+                let (since, members) = (Instant::now(), budget.federation().to_vec());
+                Look { since, members, alone: self.each_alone(budget).await? }
+            }
+        };
+        let others = self.together(budget, &look.alone);
+        *last = Some(look);
+        Ok(others)
     }
 
     /// Reads each of those that a budget names.

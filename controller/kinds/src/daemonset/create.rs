@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::Snapshot;
 use super::choose::{Turns, candidate};
-use super::places::{Place, Places, is_updated, node_of, template_generation};
+use super::places::{Place, Places, node_of, template_generation};
 use super::settings::Settings;
 
 /// Makes a pod on each node that shall have one and has none, and a second one where a surge allows it.

@@ -351,9 +351,10 @@ fn a_node_that_is_away_holds_its_zone_up_only_where_it_counts() {
 
 #[test]
 fn a_node_that_is_away_is_told_of_only_where_another_zone_waits_for_it_alone() {
+    type Course = fn(&mut World);
     let zones = [("n0", "b"), ("n1", "a"), ("n2", "b"), ("n3", "a")];
     let strategy = json!({"rollingUpdateType": "InPlaceIfPossible", "maxUnavailable": 3});
-    let table: [(&str, fn(&mut World), Option<&str>); 5] = [
+    let table: [(&str, Course, Option<&str>); 5] = [
         ("its zone goes on", |world| drop(world.step()), None),
         ("its zone is done but for it", |world| drop(history(world)), Some("NodesNotReady")),
         (

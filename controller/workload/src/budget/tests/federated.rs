@@ -51,6 +51,8 @@ enum Step {
     },
     /// A replica reads the budget and, at the same moment or not, the others.
     Look(usize),
+    /// It reads the budget once more, which somebody else wrote, and keeps what it read of the others.
+    LookAtOwn(usize),
     Reserve(usize),
     LookAgain(usize),
     Confirm(usize),
@@ -72,6 +74,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         5 => (0..BUDGETS, 0..PODS).prop_map(|(budget, pod)| Step::Ask { budget, pod }),
         8 => (0usize..5).prop_map(Step::Look),
+        3 => (0usize..5).prop_map(Step::LookAtOwn),
         8 => (0usize..5).prop_map(Step::Reserve),
         8 => (0usize..5).prop_map(Step::LookAgain),
         8 => (0usize..5).prop_map(Step::Confirm),
@@ -102,8 +105,8 @@ struct Try {
     uid: usize,
     grant: usize,
     state: State,
-    /// The version of the ledger that was read and what was left to own pods; then how many were healthy.
-    seen: Option<(u64, usize)>,
+    /// The version of the ledger that was read and what the others brought; then how many were healthy.
+    seen: Option<(u64, Vec<Result<Brings, Silence>>)>,
     own: Option<(usize, bool)>,
 }
 
@@ -222,7 +225,12 @@ impl World {
             }
             Step::Look(at) => {
                 if let Some(budget) = self.tries.get(at).map(|one| one.budget) {
-                    self.tries[at].seen = Some((self.versions[budget], self.whole(budget).left_to_own()));
+                    self.tries[at].seen = Some((self.versions[budget], self.others(budget)));
+                }
+            }
+            Step::LookAtOwn(at) => {
+                if let Some(Try { budget, seen: Some((version, _)), .. }) = self.tries.get_mut(at) {
+                    *version = self.versions[*budget];
                 }
             }
             Step::Reserve(at) => self.reserve(at),
@@ -268,9 +276,12 @@ impl World {
 
     fn reserve(&mut self, at: usize) {
         let Some((budget, request)) = self.request(at).filter(|_| self.tries[at].state == State::Asked) else { return };
-        let Some((version, left)) = self.tries[at].seen.filter(|(version, _)| *version == self.versions[budget]) else {
+        let Some((version, others)) = self.tries[at].seen.clone() else { return };
+        if version != self.versions[budget] {
             return;
-        };
+        }
+        let floor = floor::binding(&self.floors[budget]);
+        let left = Whole::of(&self.rules.amount, (PODS, floor), &others).unwrap().left_to_own();
         self.versions[budget] = version + 1;
         let ledger = &mut self.ledgers[budget];
         let own = usize::try_from(ledger.current_available).unwrap();

@@ -10,14 +10,14 @@ use berth_workload::plan::{Action, Event, Plan, PodPatch, Step, Target};
 use berth_workload::pod::Pod;
 use berth_workload::pod::gates::{KRUISE_POD_READY, not_ready};
 use berth_workload::pod::unready::{self, Reason};
-use berth_workload::recreate::{Next, grace_left, is_virtual, phase, strategy};
+use berth_workload::recreate::{Next, grace_left, is_virtual, phase, strategy, time_left};
 use berth_workload::resource::CONTAINER_RECREATE_REQUESTS;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
 use super::Snapshot;
 use super::blocked::due;
-use super::verdict::{Verdict, pod, silence_left, time_left, verdict};
+use super::verdict::{Verdict, pod, silence_left, verdict};
 
 /// How long until a budget is asked again: nothing tells when it has room.
 const HELD: SignedDuration = SignedDuration::from_secs(5);

@@ -6,7 +6,7 @@ use berth_api::v1beta1::ContainerRecreateRequest;
 use berth_api::v1beta1::containerrecreaterequest::{MAX_CONTAINER_ID, RecreatePhase, RecreatedContainer};
 use berth_workload::gates::Gate;
 use berth_workload::pod::Pod;
-use berth_workload::recreate::{has_ended, is_over, is_virtual, phase, pod_uid, strategy};
+use berth_workload::recreate::{age, has_ended, is_over, is_virtual, phase, pod_uid, strategy, time_left};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -133,15 +133,6 @@ pub(super) fn pod(snapshot: &Snapshot) -> Option<&Pod> {
         pod_uid(&snapshot.request) == Some(&*pod.metadata.uid) && pod.metadata.deletion_timestamp.is_none()
     };
     snapshot.pod.as_deref().filter(is_the_one)
-}
-
-fn age(request: &ContainerRecreateRequest, now: Timestamp) -> SignedDuration {
-    request.metadata.creation_timestamp.as_ref().map_or(SignedDuration::ZERO, |created| now.duration_since(created.0))
-}
-
-/// What is left until the deadline.
-pub(super) fn time_left(request: &ContainerRecreateRequest, now: Timestamp) -> Option<SignedDuration> {
-    Some(SignedDuration::from_secs(request.spec.active_deadline_seconds?).saturating_sub(age(request, now)))
 }
 
 /// How long an answer is still waited for; `None` while none is due.

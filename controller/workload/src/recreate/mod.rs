@@ -75,6 +75,17 @@ pub fn has_ended(pod: &Pod) -> bool {
     matches!(&*pod.status.phase, "Succeeded" | "Failed") && pod.condition(SIDECAR_TERMINATED).is_none()
 }
 
+/// How old the request is.
+pub fn age(request: &Request, now: Timestamp) -> SignedDuration {
+    request.metadata.creation_timestamp.as_ref().map_or(SignedDuration::ZERO, |created| now.duration_since(created.0))
+}
+
+/// What is left until the request's deadline; `None` where it has none. Nothing new begins after it, whether or not the request's status
+/// says yet that it is over.
+pub fn time_left(request: &Request, now: Timestamp) -> Option<SignedDuration> {
+    Some(SignedDuration::from_secs(request.spec.active_deadline_seconds?).saturating_sub(age(request, now)))
+}
+
 /// How long the first stop waits for the unready grace period. `None` as long as that has not begun.
 pub fn grace_left(request: &Request, now: Timestamp) -> Option<SignedDuration> {
     let Some(seconds) = strategy(request).unready_grace_period_seconds else { return Some(SignedDuration::ZERO) };

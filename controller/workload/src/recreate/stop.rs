@@ -9,7 +9,7 @@ use berth_api::v1beta1::nodeimage::{MAX_STOPPED_CONTAINERS, StopContainer, StopP
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::{Course, Next, answer, current, grace_left, is_final, is_over, is_virtual, phase};
+use super::{Course, Next, answer, current, grace_left, is_final, is_over, is_virtual, phase, time_left};
 use crate::node::image::NodeImage;
 use crate::pod::Pod;
 
@@ -149,6 +149,10 @@ fn next(
     let request = current(requests.iter().map(|request| &**request), pod, Some(image))?;
     // Its controller has looked it over once it says that it has begun.
     if phase(request) != RecreatePhase::Recreating || is_virtual(request) || pod.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    // Its completion may be on its way still, and the last container has just been answered for.
+    if time_left(request, now).is_some_and(|left| !left.is_positive()) {
         return None;
     }
     let left = grace_left(request, now)?;

@@ -295,6 +295,11 @@ fn the_daemon_is_asked_when_the_grace_period_is_over_and_as_long_as_it_matters()
     };
     let killed = json!([{"name": "app", "phase": "Recreating", "isKilled": true}]);
     let pending = json!([{"name": "app", "phase": "Pending"}]);
+    let until = |seconds: i64| {
+        let mut request = plain();
+        request.spec.active_deadline_seconds = Some(seconds);
+        request
+    };
     let mut waits = plain();
     waits.status.as_mut().unwrap().phase = Pending;
     for (what, requests, image, expected) in [
@@ -302,6 +307,14 @@ fn the_daemon_is_asked_when_the_grace_period_is_over_and_as_long_as_it_matters()
         ("it waits for its turn", vec![requested(waits, pod("a", "s"))], none(), (vec![], None)),
         ("in grace", vec![requested(grace(2), pod("a", "s"))], none(), (vec![], Some(4))),
         ("after grace", vec![requested(grace(6), pod("a", "s"))], none(), (vec!["app"], None)),
+        ("before the deadline", vec![requested(until(11), pod("a", "s"))], none(), (vec!["app"], None)),
+        ("after the deadline", vec![requested(until(10), pod("a", "s"))], none(), (vec![], None)),
+        (
+            "after the deadline the first is answered for",
+            vec![requested(until(10), pod("a", "s"))],
+            one(vec![answered("app", "a", "Stopped")]),
+            (vec!["app"], None),
+        ),
         (
             "settled",
             vec![requested(done(), pod("b", "s"))],

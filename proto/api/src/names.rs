@@ -252,6 +252,9 @@ pub mod condition {
     pub const REPAIRING: &str = "Repairing";
     /// On ContainerRecreateRequests, True with the time since which the pod is out of service for it.
     pub const PRE_RECREATE_GRACE: &str = "PreRecreateGrace";
+    /// *Berth.* On ContainerRecreateRequests, True with the time since which a container is seen to be ready whose node's daemon has yet to say
+    /// that it has run for `minStartedSeconds`. Only where that takes long.
+    pub const MIN_STARTED_PENDING: &str = "MinStartedPending";
     /// *Berth.* On completed ContainerRecreateRequests, True where `activeDeadlineSeconds` left containers as they were; its message
     /// names them.
     pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";

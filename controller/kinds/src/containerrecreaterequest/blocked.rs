@@ -4,18 +4,17 @@ use berth_api::names::condition::BLOCKED;
 use berth_api::v1beta1::ContainerRecreateRequest;
 use berth_workload::pod::gates::KRUISE_POD_READY;
 use berth_workload::pod::{ContainerStatus, ContainerWaiting, Pod};
-use berth_workload::recreate::{Next, is_running, strategy};
+use berth_workload::recreate::{Next, grace, is_running};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::Snapshot;
 use super::decide::lacks_gate;
+use super::silence::awaited;
 use super::verdict::{Verdict, pod, verdict};
 
 /// How long something lasts that may pass by itself before it is told.
 const LASTING: SignedDuration = SignedDuration::from_secs(60);
-/// How long a stop may take by the pod's own grace period, which is not known here.
-const LONG_STOP: SignedDuration = SignedDuration::from_secs(30);
 /// The reason of [`not_started`].
 const NOT_STARTED: &str = "NotStarted";
 
@@ -44,6 +43,14 @@ pub(super) fn blocked(snapshot: &Snapshot, now: Timestamp) -> Option<Blocked> {
              request without that field, or give new pods the gate by the feature gate KruisePodReadinessGate"
         );
         return Some(Blocked { reason: "NoReadinessGate", message });
+    }
+    if let Some(word) = awaited(snapshot, pod).filter(|word| !word.told_in(now).is_positive()) {
+        let message = format!(
+            "{place}: the node's daemon is silent about container {}; see whether the node and the daemon on it are up, for the request \
+             soon ends without its word",
+            word.container
+        );
+        return Some(Blocked { reason: "NotAnswered", message });
     }
     let Next::Restart(name) = course.next() else { return None };
     let status = pod.container_status(&name)?;
@@ -109,15 +116,19 @@ fn not_started(place: &str, status: &ContainerStatus, waiting: &ContainerWaiting
 
 /// From when it is told that the kubelet knows nothing of the stop: its node is away. A stop may take the grace period.
 fn unreported(snapshot: &Snapshot, pod: &Pod, container: &str) -> Option<Timestamp> {
-    let (request, asked) = (&snapshot.request, snapshot.course(pod).asked(container)?);
+    let asked = snapshot.course(pod).asked(container)?;
     let is_the_old = |status: &&ContainerStatus| is_running(status) && *status.container_id == *asked.container_id;
     pod.container_status(container).filter(is_the_old)?;
-    let grace = strategy(request).termination_grace_period_seconds.map_or(LONG_STOP, SignedDuration::from_secs);
-    asked.created_at.as_ref()?.0.checked_add(grace.saturating_add(LASTING)).ok()
+    asked.created_at.as_ref()?.0.checked_add(grace(asked, Some(pod)).saturating_add(LASTING)).ok()
 }
 
 /// When a cause that lasts will be told.
 pub(super) fn due(snapshot: &Snapshot, pod: &Pod, now: Timestamp) -> Option<SignedDuration> {
+    let word = awaited(snapshot, pod).map(|word| word.told_in(now)).filter(SignedDuration::is_positive);
+    [word, restart_due(snapshot, pod, now)].into_iter().flatten().min()
+}
+
+fn restart_due(snapshot: &Snapshot, pod: &Pod, now: Timestamp) -> Option<SignedDuration> {
     let Next::Restart(name) = snapshot.course(pod).next() else { return None };
     if let Some(due) = unreported(snapshot, pod, &name) {
         return Some(due.duration_since(now)).filter(SignedDuration::is_positive);

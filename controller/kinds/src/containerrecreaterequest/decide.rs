@@ -17,7 +17,8 @@ use serde_json::{Map, Value, json};
 
 use super::Snapshot;
 use super::blocked::due;
-use super::verdict::{Verdict, pod, silence_left, verdict};
+use super::silence::{noted_in, silence_left};
+use super::verdict::{Verdict, pod, verdict};
 
 /// How long until a budget is asked again: nothing tells when it has room.
 const HELD: SignedDuration = SignedDuration::from_secs(5);
@@ -57,7 +58,8 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         }
         Verdict::Work(pod) => {
             work(snapshot, pod, &mut plan, now);
-            due(snapshot, pod, now).into_iter().for_each(|due| plan.look_again_after(due));
+            let due = [due(snapshot, pod, now), noted_in(snapshot, pod, now)];
+            due.into_iter().flatten().for_each(|due| plan.look_again_after(due));
         }
     }
     left.into_iter().flatten().filter(SignedDuration::is_positive).for_each(|left| plan.look_again_after(left));

@@ -6,6 +6,7 @@
 mod blocked;
 mod decide;
 mod events;
+mod silence;
 mod status;
 mod verdict;
 

@@ -1,6 +1,6 @@
 //! The status of a request.
 
-use berth_api::names::condition::{BLOCKED, DEADLINE_EXCEEDED, PRE_RECREATE_GRACE};
+use berth_api::names::condition::{BLOCKED, DEADLINE_EXCEEDED, MIN_STARTED_PENDING, PRE_RECREATE_GRACE};
 use berth_api::names::reason;
 use berth_api::v1beta1::containerrecreaterequest::{
     ContainerRecreateRequestStatus, ContainerRecreateState, ContainerStatusSnapshot, RecreatePhase,
@@ -15,6 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use super::Snapshot;
 use super::blocked::{Blocked, blocked};
 use super::decide::{lacks_gate, may_begin};
+use super::silence::min_started_pending;
 use super::verdict::{Verdict, pod, verdict};
 
 /// The status to write. Equal to the one that the request has when nothing changed; `None` where there is to be none.
@@ -26,6 +27,7 @@ pub fn status(
 ) -> Option<ContainerRecreateRequestStatus> {
     let request = &*snapshot.request;
     let mut next = request.status.clone().unwrap_or_default();
+    let mut pending = None;
     match verdict(snapshot, now) {
         Verdict::Over => {
             // A stop that was under way is still told.
@@ -48,6 +50,7 @@ pub fn status(
         Verdict::Work(pod) => {
             next.phase = RecreatePhase::Recreating;
             observe(snapshot, pod, &mut next);
+            pending = min_started_pending(snapshot, pod, now);
             if grace_begins(snapshot, pod, plan, outcome, now) {
                 set(&mut next.conditions, grace(now));
             }
@@ -64,6 +67,7 @@ pub fn status(
             }
         }
     }
+    note_pending(&mut next.conditions, pending);
     note_blocked(&mut next.conditions, refused(snapshot, outcome).or_else(|| blocked(snapshot, now)), now);
     Some(unless_seen_alone(next, request.status.as_ref()))
 }
@@ -162,6 +166,17 @@ fn undone(snapshot: &Snapshot, states: &[ContainerRecreateState], now: Timestamp
         snapshot.request.spec.pod_name,
     );
     condition(DEADLINE_EXCEEDED, true, "ContainersLeft", message, now)
+}
+
+/// Its time is that of its container: it never stays for another.
+fn note_pending(conditions: &mut Vec<Condition>, pending: Option<Condition>) {
+    let Some(new) = pending else {
+        return conditions.retain(|condition| condition.type_ != MIN_STARTED_PENDING);
+    };
+    match conditions.iter_mut().find(|condition| condition.type_ == MIN_STARTED_PENDING) {
+        Some(old) => *old = new,
+        None => conditions.push(new),
+    }
 }
 
 fn note_blocked(conditions: &mut Vec<Condition>, blocked: Option<Blocked>, now: Timestamp) {

@@ -1,3 +1,5 @@
+mod silence;
+
 use std::sync::Arc;
 
 use berth_api::v1beta1::containerrecreaterequest::{ContainerRecreateRequestStatus, RecreatePhase};
@@ -44,7 +46,10 @@ fn pod(id: &str) -> Value {
     let restarts = i32::from(id != "a");
     json!({
         "metadata": {"namespace": "default", "name": "web", "uid": "u", "resourceVersion": "3"},
-        "spec": {"nodeName": "n1", "containers": [{"name": "app"}], "readinessGates": [{"conditionType": "KruisePodReady"}]},
+        "spec": {
+            "nodeName": "n1", "containers": [{"name": "app"}], "terminationGracePeriodSeconds": 30,
+            "readinessGates": [{"conditionType": "KruisePodReady"}],
+        },
         "status": {
             "phase": "Running", "conditions": [{"type": "KruisePodReady", "status": "True"}],
             "containerStatuses": [{"name": "app", "containerID": format!("c://{id}"), "ready": true, "restartCount": restarts, "state": {}}],
@@ -112,7 +117,11 @@ fn a_request_that_a_budget_holds_waits_and_says_so_until_it_has_begun() {
 /// What a request is by what there is, and how it ends.
 #[test]
 fn a_request_ends_when_nothing_is_left_to_wait_for() {
-    let gone = "pod has gone";
+    let (gone, silent) = ("pod has gone", "daemon has not responded for a long time");
+    let stopping = |grace: Value, seconds: i64| {
+        let image = with(image(Some("Stopping")), "/spec/stopContainers/0/gracePeriodSeconds", grace);
+        Some(with(image, "/spec/stopContainers/0/createdAt", ago(seconds)))
+    };
     for (what, snapshot, expected) in [
         ("new", snapshot(&request(), Some(pod("a")), Some(idle())), None),
         ("asked", snapshot(&recreating(), Some(pod("a")), Some(image(None))), None),
@@ -138,21 +147,20 @@ fn a_request_ends_when_nothing_is_left_to_wait_for() {
                 Some(pod("a")),
                 Some(with(image(None), "/spec/stopContainers/0/createdAt", ago(60))),
             ),
-            Some("daemon has not responded for a long time"),
+            Some(silent),
         ),
+        ("a stop that takes its time", snapshot(&recreating(), Some(pod("a")), stopping(json!(null), 89)), None),
+        ("a stop that does not end", snapshot(&recreating(), Some(pod("a")), stopping(json!(null), 90)), Some(silent)),
+        ("a stop with a grace of its own", snapshot(&recreating(), Some(pod("a")), stopping(json!(600), 659)), None),
         (
-            "a stop that takes its time",
-            snapshot(
-                &recreating(),
-                Some(pod("a")),
-                Some(with(image(Some("Stopping")), "/spec/stopContainers/0/createdAt", ago(600))),
-            ),
-            None,
+            "one with that, too, that does not end",
+            snapshot(&recreating(), Some(pod("a")), stopping(json!(600), 660)),
+            Some(silent),
         ),
         (
             "no NodeImage",
             snapshot(&with(recreating(), "/metadata/creationTimestamp", ago(60)), Some(pod("a")), None),
-            Some("daemon has not responded for a long time"),
+            Some(silent),
         ),
         (
             "deadline",
@@ -408,8 +416,10 @@ fn blocked_names_what_does_not_pass_by_itself() {
         with(with(pod("b"), "/status/containerStatuses/0/ready", json!(false)), "/status/conditions", condition)
     };
     let stopped = || Some(image(Some("Stopped")));
-    let stopped_before =
-        |seconds: i64| Some(with(image(Some("Stopped")), "/spec/stopContainers/0/createdAt", ago(seconds)));
+    let asked_before = |answer: Option<&str>, seconds: i64| {
+        Some(with(image(answer), "/spec/stopContainers/0/createdAt", ago(seconds)))
+    };
+    let stopped_before = |seconds: i64| asked_before(Some("Stopped"), seconds);
     let crashed = with(pod("b"), "/status/containerStatuses/0/state", json!({"terminated": {"exitCode": 1}}));
     let crashed = with(crashed, "/status/containerStatuses/0/ready", json!(false));
     let told = json!([{"type": "Blocked", "status": "True", "reason": "NotStarted", "message": "pod web on node n1", "lastTransitionTime": ago(9)}]);
@@ -424,7 +434,18 @@ fn blocked_names_what_does_not_pass_by_itself() {
         ("starts", snapshot(&recreating(), Some(waiting("ContainerCreating")), stopped()), None),
         ("not ready for long", snapshot(&recreating(), Some(not_ready(60)), stopped()), Some("NotReady")),
         ("not ready yet", snapshot(&recreating(), Some(not_ready(20)), stopped()), None),
-        ("waits for the daemon", snapshot(&recreating(), Some(pod("a")), Some(image(None))), None),
+        ("waits for the daemon", snapshot(&recreating(), Some(pod("a")), asked_before(None, 29)), None),
+        (
+            "a daemon without a word",
+            snapshot(&recreating(), Some(pod("a")), asked_before(None, 30)),
+            Some("NotAnswered"),
+        ),
+        ("a stop in its time", snapshot(&recreating(), Some(pod("a")), asked_before(Some("Stopping"), 59)), None),
+        (
+            "a stop that does not end",
+            snapshot(&recreating(), Some(pod("a")), asked_before(Some("Stopping"), 60)),
+            Some("NotAnswered"),
+        ),
     ] {
         let (plan, status) = round(&snapshot);
         let blocked = status.conditions.iter().find(|condition| condition.type_ == "Blocked");

@@ -6,14 +6,13 @@ use berth_api::v1beta1::ContainerRecreateRequest;
 use berth_api::v1beta1::containerrecreaterequest::{MAX_CONTAINER_ID, RecreatePhase, RecreatedContainer};
 use berth_workload::gates::Gate;
 use berth_workload::pod::Pod;
-use berth_workload::recreate::{age, has_ended, is_over, is_virtual, phase, pod_uid, strategy, time_left};
-use jiff::{SignedDuration, Timestamp};
+use berth_workload::recreate::{has_ended, is_over, is_virtual, phase, pod_uid, strategy, time_left};
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::Snapshot;
+use super::silence::silence_left;
 
-/// How long nobody answers until a request is given up.
-const SILENCE: SignedDuration = SignedDuration::from_mins(1);
 /// So many requests of a pod may be open: each change of the pod is looked at for all of them.
 const MAX_OPEN: usize = 64;
 
@@ -133,22 +132,4 @@ pub(super) fn pod(snapshot: &Snapshot) -> Option<&Pod> {
         pod_uid(&snapshot.request) == Some(&*pod.metadata.uid) && pod.metadata.deletion_timestamp.is_none()
     };
     snapshot.pod.as_deref().filter(is_the_one)
-}
-
-/// How long an answer is still waited for; `None` while none is due.
-pub(super) fn silence_left(snapshot: &Snapshot, now: Timestamp) -> Option<SignedDuration> {
-    let request = &*snapshot.request;
-    let since_creation = || SILENCE.saturating_sub(age(request, now));
-    let pod = pod(snapshot)?;
-    if is_virtual(request) {
-        return (phase(request) == RecreatePhase::Pending).then(since_creation);
-    }
-    if snapshot.image.is_none() {
-        return Some(since_creation());
-    }
-    let course = snapshot.course(pod);
-    let asked = request.spec.containers.iter().filter_map(|container| course.asked(&container.name));
-    let silent = asked.filter(|stop| course.answer(stop).is_none());
-    let since = silent.filter_map(|stop| stop.created_at.as_ref()).map(|time| time.0).min()?;
-    Some(SILENCE.saturating_sub(now.duration_since(since)))
 }

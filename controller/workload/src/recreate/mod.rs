@@ -187,17 +187,45 @@ impl<'a> Course<'a> {
         !now.container_id.is_empty() && is_other
     }
 
+    /// The one that took its place, once it runs.
+    fn successor(&self, container: &RecreatedContainer) -> Option<&'a ContainerStatus> {
+        let now = self.pod.container_status(&container.name).filter(|now| is_running(now))?;
+        let context = container.status_context.as_ref().map(|then| then.container_id.as_str());
+        let old = self.asked(&container.name).map(|stop| stop.container_id.as_str()).or(context);
+        (old != Some(&*now.container_id)).then_some(now)
+    }
+
     /// Does the one that took its place serve?
     fn serves(&self, container: &RecreatedContainer) -> bool {
-        let Some(now) = self.pod.container_status(&container.name).filter(|now| is_running(now)) else { return false };
-        let asked = self.asked(&container.name);
-        let context = container.status_context.as_ref().map(|then| then.container_id.as_str());
-        let old = asked.map(|stop| stop.container_id.as_str()).or(context);
-        if !now.ready || old == Some(&*now.container_id) {
-            return false;
-        }
-        let lasts = || asked.and_then(|stop| self.answer(stop)).map(|answer| answer.lasting_container_id.as_str());
-        strategy(self.request).min_started_seconds == 0 || lasts() == Some(&*now.container_id)
+        let Some(now) = self.successor(container).filter(|now| now.ready) else { return false };
+        self.lasts(container, now)
+    }
+
+    /// Has it run for long enough, as the daemon says?
+    fn lasts(&self, container: &RecreatedContainer, now: &ContainerStatus) -> bool {
+        let answer = self.asked(&container.name).and_then(|stop| self.answer(stop));
+        let lasting = answer.map(|answer| answer.lasting_container_id.as_str());
+        strategy(self.request).min_started_seconds == 0 || lasting == Some(&*now.container_id)
+    }
+
+    /// A container that runs in the place of one that was stopped, and of which the daemon has yet to say that it has lasted; with what
+    /// the daemon was asked. Of several the first.
+    pub fn untold_age(&self) -> Option<(&'a StopContainer, &'a ContainerStatus)> {
+        self.request.spec.containers.iter().find_map(|container| {
+            let stop = self.asked(&container.name)?;
+            let is_answered = self.answer(stop).is_some_and(|answer| answer.phase.is_final());
+            let waits = is_answered && self.state(container).phase == RecreatePhase::Recreating;
+            let now = self.successor(container).filter(|now| waits && !self.lasts(container, now))?;
+            Some((stop, now))
+        })
+    }
+
+    /// When a stop that is under way is over at the latest, by when it was asked for: another request may have asked for it before.
+    pub fn stops_by(&self, stop: &StopContainer) -> Option<Timestamp> {
+        let asked = self.image?.spec.stop_containers.iter();
+        let of_container = asked.filter(|other| other.container_id == stop.container_id);
+        let end = |stop: &StopContainer| stop.created_at.as_ref()?.0.checked_add(grace(stop, Some(self.pod))).ok();
+        of_container.filter_map(end).max()
     }
 
     /// Has it stopped, and its kubelet starts no other? Names the policy by which.
@@ -259,6 +287,12 @@ impl<'a> Course<'a> {
     pub fn is_done(&self) -> bool {
         self.next() == Next::Over
     }
+}
+
+/// How long the container has to end, by its pod where the question does not say.
+pub fn grace(stop: &StopContainer, pod: Option<&Pod>) -> SignedDuration {
+    let of_pod = pod.map_or(0, |pod| pod.spec.termination_grace_period_seconds);
+    SignedDuration::from_secs(stop.grace_period_seconds.unwrap_or(of_pod).max(0))
 }
 
 /// What the daemon has answered to a question.

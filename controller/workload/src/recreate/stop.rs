@@ -9,12 +9,12 @@ use berth_api::v1beta1::nodeimage::{MAX_STOPPED_CONTAINERS, StopContainer, StopP
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::{Course, Next, answer, current, grace_left, is_final, is_over, is_virtual, phase, time_left};
+use super::{Course, Next, answer, current, grace, grace_left, is_final, is_over, is_virtual, phase, time_left};
 use crate::node::image::NodeImage;
 use crate::pod::Pod;
 
 /// How long a question that nobody answers is kept after its request is over. A daemon that comes back must not begin with it, and one
-/// that is at work writes what came of it.
+/// that is at work, which may take its grace period besides, writes what came of it.
 const KEPT: SignedDuration = SignedDuration::from_mins(10);
 
 /// A pod of the node, and the requests that name it.
@@ -121,9 +121,10 @@ fn kept(
             let waits = phase == StopPhase::Stopped && request.is_some() && !is_noted();
             waits.then_some(cancelled)
         }
-        _ => {
+        under_way => {
             let asked = stop.created_at.as_ref().map_or(now, |time| time.0);
-            let left = KEPT.saturating_sub(now.duration_since(asked));
+            let grace = under_way.map_or(SignedDuration::ZERO, |_| grace(stop, of_pod.map(|of_pod| &*of_pod.pod)));
+            let left = KEPT.saturating_add(grace).saturating_sub(now.duration_since(asked));
             if stop.created_at.is_none() || !left.is_positive() {
                 return None;
             }

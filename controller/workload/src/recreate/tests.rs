@@ -219,6 +219,56 @@ fn a_container_has_lasted_when_the_daemon_says_so_of_the_one_that_is_there() {
     }
 }
 
+/// What was answered about the age of the one that is there, and the id of which more is to be said.
+#[test]
+fn of_a_container_that_runs_the_age_is_waited_for_once_its_stop_is_answered() {
+    for (pod_now, phase, lasting, seconds, expected) in [
+        (pod("b", "s"), "Stopped", "", 5, Some("containerd://b")),
+        (pod("b", "s"), "Gone", "containerd://c", 5, Some("containerd://b")),
+        (pod("b", "s"), "Stopped", "containerd://b", 5, None),
+        (pod("b", "s"), "Stopped", "", 0, None),
+        (pod("b!", "s"), "Stopped", "", 5, Some("containerd://b")),
+        (pod("b!", "s"), "Stopped", "containerd://b", 5, None),
+        (pod("b!", "s"), "Stopped", "", 0, None),
+        (pod("a", "s"), "Stopped", "", 5, None),
+        (pod("b", "s"), "Stopping", "", 5, None),
+        (pod("b", "s"), "Failed", "", 5, None),
+    ] {
+        let request = request(json!({"minStartedSeconds": seconds}), json!([]));
+        let mut answer = answered("app", "a", phase);
+        answer["lastingContainerID"] = json!(lasting);
+        let image = image(vec![asked("app", "a")], vec![answer]);
+        let course = Course { request: &request, pod: &pod_now, image: Some(&image) };
+        assert_eq!(course.untold_age().map(|(_, now)| &*now.container_id), expected, "{phase} {lasting} {seconds}");
+    }
+}
+
+/// The grace of this request's stop and of another's of the same container, which was asked for 9 s before, and the seconds that are left.
+#[test]
+fn a_stop_is_over_when_the_grace_period_is_that_of_an_earlier_request_too() {
+    let mut pod = pod("a", "s");
+    pod.spec.termination_grace_period_seconds = 30;
+    for (own, earlier, expected) in
+        [(None, None, 29), (Some(5), None, 4), (Some(0), Some(40), 30), (Some(50), Some(40), 49), (Some(-1), None, -1)]
+    {
+        let mut stop = asked("app", "a");
+        stop["gracePeriodSeconds"] = json!(own);
+        let other = earlier.map(|grace: i64| {
+            let mut other = asked("app", "a");
+            (other["request"], other["createdAt"]) = (json!("q"), ago(10));
+            other["gracePeriodSeconds"] = json!(grace);
+            other
+        });
+        let mut side = asked("side", "s");
+        side["gracePeriodSeconds"] = json!(900);
+        let image = image([Some(stop), other, Some(side)].into_iter().flatten().collect(), vec![]);
+        let request = request(json!({}), json!([]));
+        let course = Course { request: &request, pod: &pod, image: Some(&image) };
+        let ends = course.stops_by(&image.spec.stop_containers[0]).unwrap();
+        assert_eq!(ends.duration_since(now()).as_secs(), expected, "{own:?} {earlier:?}");
+    }
+}
+
 #[test]
 fn of_a_pods_requests_one_is_at_work_the_oldest_first() {
     let with = |name: &str, created: i64, phase: &str, edit: fn(&mut Value)| -> Request {
@@ -293,6 +343,13 @@ fn the_daemon_is_asked_when_the_grace_period_is_over_and_as_long_as_it_matters()
         stop["minStartedSeconds"] = json!(seconds);
         stop
     };
+    let before = |seconds: i64| {
+        let mut stop = asked("app", "a");
+        stop["createdAt"] = ago(seconds);
+        stop
+    };
+    let mut long_grace = pod("a", "s");
+    long_grace.spec.termination_grace_period_seconds = 900;
     let killed = json!([{"name": "app", "phase": "Recreating", "isKilled": true}]);
     let pending = json!([{"name": "app", "phase": "Pending"}]);
     let until = |seconds: i64| {
@@ -340,6 +397,18 @@ fn the_daemon_is_asked_when_the_grace_period_is_over_and_as_long_as_it_matters()
             vec![requested(over(pending.clone()), pod("a", "s"))],
             one(vec![]),
             (vec!["app cancelled"], Some(599)),
+        ),
+        (
+            "over, and under way for longer than a question is kept",
+            vec![requested(over(pending.clone()), long_grace)],
+            image(vec![before(700)], vec![answered("app", "a", "Stopping")]),
+            (vec!["app cancelled"], Some(800)),
+        ),
+        (
+            "over, and unanswered for as long",
+            vec![requested(over(pending.clone()), pod("a", "s"))],
+            image(vec![before(700)], vec![]),
+            (vec![], None),
         ),
         (
             "over, and not noted",

@@ -50,7 +50,7 @@ fn rules(version: Version) -> Vec<Patch> {
         at("status.containerRecreateStates", json!({"maxItems": MAX_RECREATED_CONTAINERS})),
     ];
     rules.extend(filled_in());
-    rules.extend(conditions("PreRecreateGrace, Blocked or DeadlineExceeded."));
+    rules.extend(conditions("PreRecreateGrace, MinStartedPending, Blocked or DeadlineExceeded."));
     if version == Version::V1Beta1 {
         rules.push(at("status.containerStatusSnapshot", json!({"maxItems": MAX_RECREATED_CONTAINERS})));
     }

@@ -60,7 +60,8 @@ pub struct ContainerRecreateRequestStatus {
     /// How far each container is, in the order of the spec.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub container_recreate_states: Vec<ContainerRecreateState>,
-    /// Berth: Blocked says what holds the request back, and DeadlineExceeded which containers the deadline left as they were.
+    /// Berth: MinStartedPending says since when a container is ready that has yet to run for minStartedSeconds, where that takes long,
+    /// Blocked what holds the request back, and DeadlineExceeded which containers the deadline left as they were.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }

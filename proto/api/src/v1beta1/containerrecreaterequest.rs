@@ -145,7 +145,8 @@ pub struct ContainerRecreateRequestStatus {
     /// The containers as the pod's status has them, those that were started since the request was created.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub container_status_snapshot: Vec<ContainerStatusSnapshot>,
-    /// PreRecreateGrace says since when the pod is not ready for this request. Berth: Blocked says what holds it back, and
+    /// PreRecreateGrace says since when the pod is not ready for this request. Berth: MinStartedPending says since when a container is
+    /// ready that has yet to run for minStartedSeconds, where that takes long, Blocked what holds the request back, and
     /// DeadlineExceeded which containers the deadline left as they were.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,

@@ -1,0 +1,48 @@
+use super::*;
+
+/// The daemon has stopped the container and goes before it says that the next one has lasted.
+#[test]
+fn how_long_a_container_is_ready_is_counted_from_when_that_is_seen_and_no_other_clock() {
+    let lasting = |seconds: i64, id: &str| {
+        let mut image = with(image(Some("Stopped")), "/spec/stopContainers/0/createdAt", ago(seconds));
+        image["spec"]["stopContainers"][0]["minStartedSeconds"] = json!(10);
+        image["status"]["stoppedContainers"][0]["lastingContainerID"] = json!(id);
+        Some(image)
+    };
+    let mut request = with(recreating(), "/spec/strategy/minStartedSeconds", json!(10));
+    let pending = |status: &ContainerRecreateRequestStatus| {
+        let found = status.conditions.iter().find(|condition| condition.type_ == "MinStartedPending");
+        found.map(|condition| condition.last_transition_time.0)
+    };
+    // As long as its grace period and its age may take there is nothing to say.
+    let (plan, status) = round(&snapshot(&request, Some(pod("b")), lasting(69, "")));
+    assert_eq!((pending(&status), plan.look_again.map(|wait| wait.as_secs())), (None, Some(1)));
+    let (_, status) = round(&snapshot(&request, Some(pod("b")), lasting(70, "")));
+    assert_eq!(pending(&status), Some(now()));
+    request["status"] = serde_json::to_value(&status).unwrap();
+    for (seconds, id, lasts, blocked, ended, again) in [
+        (69, "b", "", None, None, Some(1)),
+        (70, "b", "", Some("NotAnswered"), None, Some(30)),
+        (99, "b", "", Some("NotAnswered"), None, Some(1)),
+        (100, "b", "", None, Some("daemon has not responded for a long time"), None),
+        (100, "b", "c://b", None, Some(""), None),
+        // Another took its place.
+        (100, "c", "", None, None, None),
+    ] {
+        let since = with(request.clone(), "/status/conditions/0/lastTransitionTime", ago(seconds));
+        let seen = snapshot(&since, Some(pod(id)), lasting(900, lasts));
+        let (plan, status) = round(&seen);
+        let told = status.conditions.iter().find(|condition| condition.type_ == "Blocked");
+        assert_eq!(told.map(|condition| condition.reason.as_str()), blocked, "{seconds} {id} {lasts}");
+        let message = (status.phase == RecreatePhase::Completed).then_some(status.message.as_str());
+        assert_eq!(message, ended, "{seconds} {id} {lasts}");
+        assert_eq!(plan.look_again.map(|wait| wait.as_secs()), again, "{seconds} {id} {lasts}");
+        let time = if id == "c" { now() } else { Timestamp::from_second(NOW - seconds).unwrap() };
+        assert_eq!(pending(&status), ended.is_none().then_some(time), "{seconds} {id} {lasts}");
+    }
+    // It has been ready, and what is due of it is due whatever becomes of its probe.
+    let unready = with(pod("b"), "/status/containerStatuses/0/ready", json!(false));
+    assert_eq!(pending(&round(&snapshot(&request, Some(unready.clone()), lasting(900, ""))).1), Some(now()));
+    request["status"]["conditions"] = json!([]);
+    assert_eq!(pending(&round(&snapshot(&request, Some(unready), lasting(900, ""))).1), None);
+}

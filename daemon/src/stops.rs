@@ -3,18 +3,19 @@
 //! What is asked is an id. Only a running container of that id is stopped that is, by the labels that its kubelet gave it, of the pod and
 //! the name that are asked for. Nothing that a request says is ever run.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use berth_api::v1beta1::nodeimage::{StopContainer, StopPhase, StoppedContainer};
 use jiff::{SignedDuration, Timestamp};
 use k8s_cri::v1::{Container, ContainerState};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tokio::time::Instant;
 
 use crate::cri::CriError;
 use crate::inspect::POD_UID_LABEL;
 use crate::pre_stop::{self, Hook};
-use crate::tasks::Now;
+use crate::tasks::{Began, Now};
 
 /// The labels by which the kubelet marks a container.
 const NAME_LABEL: &str = "io.kubernetes.container.name";
@@ -54,6 +55,8 @@ pub struct Stops {
     answers: Vec<StoppedContainer>,
     /// By the runtime's id: what is being stopped, for what, and since when.
     at_work: HashMap<String, (StopContainer, Instant)>,
+    /// The stops that have begun and are not over, at work or not.
+    begun: HashMap<StopKey, Begun>,
     /// By the runtime's id: since when those that are asked for are seen to be stopped for another reason.
     elsewhere: HashMap<String, Instant>,
     /// By the runtime's id: since when the next containers are seen to run.
@@ -65,13 +68,33 @@ pub struct Stops {
     wake: Option<Instant>,
 }
 
+/// What a stop is for: a request, a container's name, and its id.
+type StopKey = (String, String, String);
+
+/// A stop that has begun.
+#[derive(Debug, Clone, Copy)]
+struct Begun {
+    /// When, in whoever's life.
+    at: Began,
+    /// The daemon or the runtime went in the middle of it. A container that still runs is stopped to the end, for half of it is done.
+    is_cut_short: bool,
+    /// Its hook is done and not run again.
+    is_hook_done: bool,
+}
+
 impl Stops {
     /// What a daemon before this one has answered. One that it was at is begun again, if it still runs.
-    pub fn take_over(&mut self, answers: &[StoppedContainer]) {
+    pub fn take_over(&mut self, answers: &[StoppedContainer], now: Now) {
         let known = self.answers.iter().map(key).collect::<Vec<_>>();
-        let new = answers.iter().filter(|answer| answer.phase.is_final() && !known.contains(&key(answer)));
-        let new: Vec<_> = new.cloned().collect();
-        self.answers.extend(new);
+        for answer in answers.iter().filter(|answer| !known.contains(&key(answer))) {
+            if answer.phase.is_final() {
+                self.answers.push(answer.clone());
+            } else if let Some(at) = &answer.begun_at {
+                // Whether its hook was done, nobody knows any more.
+                let begun = Begun { at: Began::told(at.0, now), is_cut_short: true, is_hook_done: false };
+                self.begun.entry(key(answer)).or_insert(begun);
+            }
+        }
         self.due = true;
     }
 
@@ -148,18 +171,25 @@ impl Stops {
             if self.answer(stop).is_some() || self.at_work.contains_key(id) || is_stopped_otherwise(id) {
                 continue;
             }
-            if stop.cancelled {
+            let begun = self.begun.get(&asked_key(stop)).copied();
+            if stop.cancelled && begun.is_none() {
                 self.note(stop, StopPhase::Cancelled, "", "");
                 continue;
             }
-            // One after the other, whoever asks.
-            if self.at_work.values().any(|(other, _)| other.request == stop.request) {
+            if self.is_behind_another(stop, begun.is_some()) {
                 continue;
             }
             match containers.iter().find(|container| is_meant(container, stop)) {
                 Some(container) => {
                     self.at_work.insert(container.id.clone(), (stop.clone(), now.steady));
-                    begins.push(begin(stop, container));
+                    let first = Begun { at: Began::now(now, now.time), is_cut_short: false, is_hook_done: false };
+                    self.begun.entry(asked_key(stop)).or_insert(first);
+                    begins.push(begin(stop, container, begun, now));
+                }
+                // It ended by what was begun, while nobody saw to it. Whoever is behind it goes on.
+                None if begun.is_some() => {
+                    self.note(stop, StopPhase::Stopped, "", "");
+                    self.due = true;
                 }
                 None => self.note(stop, StopPhase::Gone, "", ""),
             }
@@ -168,9 +198,20 @@ impl Stops {
         begins
     }
 
+    /// Of a request one is stopped after the other, whoever asks, and what has begun comes first.
+    fn is_behind_another(&self, stop: &StopContainer, has_begun: bool) -> bool {
+        let is_other = |(request, container, _): &StopKey| *request == stop.request && *container != stop.container;
+        self.at_work.values().any(|(other, _)| other.request == stop.request)
+            || !has_begun && self.begun.keys().any(is_other)
+    }
+
     /// It was not begun after all.
     pub fn not_begun(&mut self, begin: &Begin) {
         self.at_work.remove(&begin.id);
+        let key = asked_key(&begin.asked);
+        if self.begun.get(&key).is_some_and(|begun| !begun.is_cut_short) {
+            self.begun.remove(&key);
+        }
         self.due = true;
     }
 
@@ -178,12 +219,15 @@ impl Stops {
     pub fn over(&mut self, begin: &Begin, hook: Option<&str>, result: Result<(), &CriError>, now: Now) {
         self.at_work.remove(&begin.id);
         self.due = true;
-        let hook = hook.unwrap_or_default();
+        let (is_hook_done, hook) = (hook.is_none(), hook.unwrap_or_default());
         match result {
             Ok(()) => self.note(&begin.asked, StopPhase::Stopped, "", hook),
             Err(CriError::Refused(why)) => self.note(&begin.asked, StopPhase::Failed, why, hook),
             // Whether it has stopped, the runtime knows when it is back.
             Err(CriError::Away { .. }) => {
+                if let Some(begun) = self.begun.get_mut(&asked_key(&begin.asked)) {
+                    (begun.is_cut_short, begun.is_hook_done) = (true, begun.is_hook_done || is_hook_done);
+                }
                 self.due = false;
                 self.wake = Some(now.steady + AGAIN);
             }
@@ -191,12 +235,14 @@ impl Stops {
     }
 
     fn note(&mut self, stop: &StopContainer, phase: StopPhase, message: &str, hook: &str) {
+        self.begun.remove(&asked_key(stop));
         self.answers.retain(|answer| (&answer.request, &answer.container) != (&stop.request, &stop.container));
         self.answers.push(StoppedContainer {
             request: stop.request.clone(),
             container: stop.container.clone(),
             container_id: stop.container_id.clone(),
             phase,
+            begun_at: None,
             message: cut(message),
             hook_message: cut(hook),
             lasting_container_id: String::new(),
@@ -233,14 +279,17 @@ impl Stops {
     /// What is answered to what is asked.
     pub fn answers(&self, asked: &[StopContainer], now: Instant) -> Vec<StoppedContainer> {
         let of = |stop: &StopContainer| {
-            let since = self.stopping_since(stop);
+            let (since, begun) = (self.stopping_since(stop), self.begun.get(&asked_key(stop)));
             let stopping = || StoppedContainer {
                 request: stop.request.clone(),
                 container: stop.container.clone(),
                 container_id: stop.container_id.clone(),
+                begun_at: begun.map(|begun| Time(begun.at.time)),
                 ..StoppedContainer::default()
             };
-            let is_told = since.is_some_and(|since| now.duration_since(since) >= TOLD_AFTER);
+            // At once where the daemon after this one would take it for one that it must not begin, or where it was told already.
+            let is_told = since.is_some_and(|since| now.duration_since(since) >= TOLD_AFTER)
+                || begun.is_some_and(|begun| begun.is_cut_short || stop.cancelled);
             self.answer(stop).cloned().or_else(|| is_told.then(stopping))
         };
         asked.iter().filter_map(of).collect()
@@ -252,14 +301,21 @@ impl Stops {
         self.at_work.get(id).map(|(_, since)| since).or_else(|| self.elsewhere.get(id)).copied()
     }
 
-    /// Drops the answers to what nobody asks any more.
+    /// Drops the answers to what nobody asks any more, and what has begun for it and is not at work.
     pub fn drop_others(&mut self, asked: &[StopContainer]) {
         self.answers.retain(|answer| asked.iter().any(|stop| stop.is_answered_by(answer)));
+        let at_work = self.at_work.values().map(|(stop, _)| stop);
+        let known: HashSet<_> = asked.iter().chain(at_work).map(asked_key).collect();
+        self.begun.retain(|key, _| known.contains(key));
     }
 }
 
-fn key(answer: &StoppedContainer) -> (String, String, String) {
+fn key(answer: &StoppedContainer) -> StopKey {
     (answer.request.clone(), answer.container.clone(), answer.container_id.clone())
+}
+
+fn asked_key(stop: &StopContainer) -> StopKey {
+    (stop.request.clone(), stop.container.clone(), stop.container_id.clone())
 }
 
 fn is_running(container: &Container) -> bool {
@@ -282,15 +338,18 @@ fn is_meant(container: &Container, stop: &StopContainer) -> bool {
     container.id == id(&stop.container_id) && may_run && is_of(container, stop)
 }
 
-fn begin(stop: &StopContainer, container: &Container) -> Begin {
+/// One that was begun before has what is left of its grace period.
+fn begin(stop: &StopContainer, container: &Container, before: Option<Begun>, now: Now) -> Begin {
     let asked = stop.grace_period_seconds.map(|seconds| u64::try_from(seconds).unwrap_or(0));
+    let grace = asked.map_or_else(|| pre_stop::grace(container), Duration::from_secs);
+    let has_no_hook = asked == Some(0) || before.is_some_and(|before| before.is_hook_done);
     Begin {
         id: container.id.clone(),
         sandbox: container.pod_sandbox_id.clone(),
         uid: stop.uid.clone(),
         what: format!("{}/{} {}", stop.namespace, stop.name, stop.container),
-        grace: asked.map_or_else(|| pre_stop::grace(container), Duration::from_secs),
-        hook: if asked == Some(0) { Hook::None } else { pre_stop::hook(container) },
+        grace: before.map_or(grace, |before| pre_stop::left(grace, before.at.lasted(now.steady))),
+        hook: if has_no_hook { Hook::None } else { pre_stop::hook(container) },
         asked: stop.clone(),
     }
 }

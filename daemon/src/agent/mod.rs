@@ -182,7 +182,7 @@ impl Agent {
             self.publisher.reset();
             self.stops.forget();
             let answers = node.iter().filter_map(|node| node.status.as_ref());
-            answers.for_each(|status| self.stops.take_over(&status.stopped_containers));
+            answers.for_each(|status| self.stops.take_over(&status.stopped_containers, now()));
         }
         if let Some(node) = &node {
             self.publisher.observed(node);

@@ -43,6 +43,10 @@ fn see(stops: &mut Stops, asked: &[StopContainer], containers: &[Container], at:
     stops.seen(asked, Ok(containers), |_| false, now(at))
 }
 
+fn away() -> CriError {
+    CriError::Away { socket: "s".into(), why: "gone".into() }
+}
+
 fn phases(stops: &Stops, asked: &[StopContainer], at: i64) -> Vec<(String, StopPhase)> {
     stops.answers(asked, now(at).steady).into_iter().map(|answer| (answer.container, answer.phase)).collect()
 }
@@ -129,9 +133,10 @@ fn a_stop_that_fails_is_told_and_one_that_the_runtime_did_not_see_is_tried_again
     let (asked, containers) = ([stop("r", "app", "a")], [container("app", "a", 1)]);
     let mut stops = Stops::default();
     let begun = see(&mut stops, &asked, &containers, 1).remove(0);
-    let away = CriError::Away { socket: "s".into(), why: "gone".into() };
-    stops.over(&begun, None, Err(&away), now(2));
-    assert_eq!((phases(&stops, &asked, 9), stops.wake(&asked, now(2).steady)), (vec![], Some(now(3).steady)));
+    stops.over(&begun, None, Err(&away()), now(2));
+    // Whoever waits for a word has one as long as the runtime is away.
+    assert_eq!(phases(&stops, &asked, 2), [("app".to_owned(), StopPhase::Stopping)]);
+    assert_eq!(stops.wake(&asked, now(2).steady), Some(now(3).steady));
     let begun = see(&mut stops, &asked, &containers, 3).remove(0);
     stops.over(&begun, None, Err(&CriError::Refused("busy".into())), now(4));
     let answer = stops.answers(&asked, now(4).steady).remove(0);
@@ -198,36 +203,126 @@ fn the_answers_of_a_daemon_before_are_kept_but_what_it_was_at_begins_again() {
         ..StoppedContainer::default()
     };
     let mut stops = Stops::default();
-    stops.take_over(&[answer(&asked[0], StopPhase::Stopped), answer(&asked[1], StopPhase::Stopping)]);
+    stops.take_over(&[answer(&asked[0], StopPhase::Stopped), answer(&asked[1], StopPhase::Stopping)], now(1));
     let begun = see(&mut stops, &asked, &[container("app", "a", 1), container("app", "b", 1)], 1);
     assert_eq!(begun.iter().map(|begin| begin.id.as_str()).collect::<Vec<_>>(), ["b"]);
 }
 
-/// Its own container: it ends with the stop, whether or not it has told of it, and the one that follows has nothing to stop.
+/// Its own container: it ends with the stop, and the one that follows has nothing to stop. Who ended it is known if it was told of.
 #[test]
-fn a_daemon_that_stops_itself_says_in_its_next_life_that_the_container_is_gone() {
+fn a_daemon_that_stops_itself_says_in_its_next_life_that_the_container_has_ended() {
     let asked = [stop("r", "daemon", "a")];
     let mut first = Stops::default();
     assert_eq!(see(&mut first, &asked, &[container("daemon", "a", 1)], 1).len(), 1);
-    for told in [first.answers(&asked, now(1).steady), first.answers(&asked, now(30).steady)] {
+    for (at, expected) in [(1, StopPhase::Gone), (30, StopPhase::Stopped)] {
         let mut second = Stops::default();
-        second.take_over(&told);
+        second.take_over(&first.answers(&asked, now(at).steady), now(41));
         let mut ended = container("daemon", "a", 1);
         ended.state = ContainerState::ContainerExited as i32;
-        assert_eq!(see(&mut second, &asked, &[ended, container("daemon", "b", 40)], 41), [], "{told:?}");
-        assert_eq!(phases(&second, &asked, 41), [("daemon".to_owned(), StopPhase::Gone)], "{told:?}");
+        assert_eq!(see(&mut second, &asked, &[ended, container("daemon", "b", 40)], 41), [], "{at}");
+        assert_eq!(phases(&second, &asked, 41), [("daemon".to_owned(), expected)], "{at}");
         assert!(!second.are_open(&asked));
     }
 }
 
+/// Half of it is done: the hook was run, or the container was asked to end.
+#[test]
+fn what_was_cut_short_is_told_at_once_and_goes_to_its_end_although_it_is_cancelled() {
+    let asked = [StopContainer { grace_period_seconds: Some(90), ..stop("r", "app", "a") }];
+    let cancelled = [StopContainer { cancelled: true, ..asked[0].clone() }];
+    let mut found = container("app", "a", 1);
+    found.annotations.insert(pre_stop::HOOK_ANNOTATION.into(), r#"{"exec":{"command":["bye"]}}"#.into());
+    let stopping = [("app".to_owned(), StopPhase::Stopping)];
+    // Whether the runtime went or the daemon, what is known of the hook, and whether it is run again.
+    for (runtime, hook, again) in [(true, None, false), (true, Some("no answer"), true), (false, None, true)] {
+        let mut stops = Stops::default();
+        let begun = see(&mut stops, &asked, std::slice::from_ref(&found), 10).remove(0);
+        assert_eq!((begun.grace, begun.hook != Hook::None), (Duration::from_secs(90), true));
+        if runtime {
+            stops.over(&begun, hook, Err(&away()), now(40));
+        } else {
+            let written = stops.answers(&asked, now(40).steady);
+            stops = Stops::default();
+            stops.take_over(&written, now(40));
+        }
+        for asked in [&asked, &cancelled] {
+            stops.drop_others(asked);
+            assert_eq!(phases(&stops, asked, 40), stopping, "{runtime}");
+        }
+        let begun = see(&mut stops, &cancelled, std::slice::from_ref(&found), 50).remove(0);
+        assert_eq!((&*begun.id, begun.grace, begun.hook != Hook::None), ("a", Duration::from_secs(50), again));
+        assert_eq!(see(&mut stops, &cancelled, std::slice::from_ref(&found), 51), [], "once at a time");
+        assert_eq!(phases(&stops, &cancelled, 51), stopping, "{runtime}");
+        stops.over(&begun, None, Ok(()), now(60));
+        assert_eq!(phases(&stops, &cancelled, 60), [("app".to_owned(), StopPhase::Stopped)], "{runtime}");
+        assert_eq!(see(&mut stops, &cancelled, std::slice::from_ref(&found), 61), [], "nor again");
+    }
+}
+
+/// Of the same request another comes after it.
+#[test]
+fn what_was_cut_short_comes_first_and_is_another_container_in_no_case() {
+    let asked = [stop("r", "app", "a"), stop("r", "side", "s")];
+    let cut_short = || {
+        let mut stops = Stops::default();
+        let begun = see(&mut stops, &asked[1..], &[container("side", "s", 1)], 10).remove(0);
+        stops.over(&begun, None, Err(&away()), now(100));
+        stops
+    };
+    let ids = |begun: &[Begin]| begun.iter().map(|begin| begin.id.clone()).collect::<Vec<_>>();
+    let both = [container("app", "a", 1), container("side", "s", 1)];
+    let mut stops = cut_short();
+    let begun = see(&mut stops, &asked, &both, 101);
+    assert_eq!((ids(&begun), begun[0].grace), (vec!["s".to_owned()], Duration::from_secs(2)), "what is left at least");
+    stops.not_begun(&begun[0]);
+    assert_eq!(ids(&see(&mut stops, &asked, &both, 102)), ["s"]);
+    // The kubelet has started the next one.
+    let mut stops = cut_short();
+    let next = [container("app", "a", 1), container("side", "t", 99)];
+    assert_eq!(see(&mut stops, &asked, &next, 101), []);
+    assert_eq!(phases(&stops, &asked[1..], 101), [("side".to_owned(), StopPhase::Stopped)]);
+    assert!(stops.looks(&asked, now(101).steady), "the other goes on at once");
+    assert_eq!(ids(&stops.seen(&asked, Ok(&next), |_| false, now(101))), ["a"]);
+    // Nobody asks any more, and whoever asks then asks anew.
+    let mut stops = cut_short();
+    stops.drop_others(&asked[..1]);
+    let cancelled = [StopContainer { cancelled: true, ..asked[1].clone() }];
+    assert_eq!(see(&mut stops, &cancelled, &both, 101), []);
+    assert_eq!(phases(&stops, &cancelled, 101), [("side".to_owned(), StopPhase::Cancelled)]);
+}
+
+/// A daemon that follows would take what is cancelled for what has not begun, and what another's stop was told to for its own.
+#[test]
+fn what_is_cancelled_while_it_is_at_work_is_told_at_once_and_with_its_time_where_it_is_the_own_one() {
+    let (asked, other) = ([stop("r", "app", "a")], [stop("q", "app", "a")]);
+    let cancel = |asked: &[StopContainer; 1]| [StopContainer { cancelled: true, ..asked[0].clone() }];
+    let containers = [container("app", "a", 1)];
+    let mut stops = Stops::default();
+    assert_eq!(see(&mut stops, &asked, &containers, 10).len(), 1);
+    assert_eq!(phases(&stops, &asked, 12), []);
+    let told = stops.answers(&cancel(&asked), now(12).steady);
+    assert_eq!(
+        told.iter().map(|answer| answer.begun_at.as_ref().map(|at| at.0)).collect::<Vec<_>>(),
+        [Some(now(10).time)]
+    );
+    assert_eq!(phases(&stops, &cancel(&other), 12), []);
+    let told = stops.answers(&other, now(30).steady);
+    assert_eq!(told.iter().map(|answer| answer.begun_at.clone()).collect::<Vec<_>>(), [None]);
+    let mut second = Stops::default();
+    second.take_over(&told, now(40));
+    assert_eq!(see(&mut second, &cancel(&other), &containers, 40), []);
+    assert_eq!(phases(&second, &cancel(&other), 40), [("app".to_owned(), StopPhase::Cancelled)]);
+}
+
 proptest! {
-    /// Whatever is asked, cancelled and asked anew, in whatever order stops end and daemons die: only what is asked for by id is stopped,
-    /// and nothing that a daemon has answered for is stopped again.
+    /// Whatever is asked, cancelled and asked anew, in whatever order stops end and daemons and runtimes die: only what is asked for by id is
+    /// stopped, nothing that a daemon has answered for is stopped again, and what is cancelled is stopped only where it had begun.
     #[test]
-    fn only_the_named_id_is_stopped_and_never_twice(steps in proptest::collection::vec((0..3_usize, 0..4_u8), 1..40)) {
-        let asked: Vec<_> = [("r", "app", "a"), ("r", "side", "s"), ("q", "app", "a")].map(|(r, c, id)| stop(r, c, id)).into();
+    fn only_the_named_id_is_stopped_and_never_twice(steps in proptest::collection::vec((0..3_usize, 0..6_u8), 1..40)) {
+        let mut asked: Vec<_> = [("r", "app", "a"), ("r", "side", "s"), ("q", "app", "a")].map(|(r, c, id)| stop(r, c, id)).into();
         let mut running = vec![container("app", "a", 1), container("side", "s", 1), container("app", "other", 1)];
         let (mut stops, mut at_work, mut ended, mut written) = (Stops::default(), Vec::<Begin>::new(), Vec::new(), Vec::new());
+        let mut begun = Vec::<StopKey>::new();
         for (at, (which, what)) in (1..).zip(steps) {
             match what {
                 0 => {
@@ -235,6 +330,9 @@ proptest! {
                         prop_assert!(asked.iter().any(|stop| id(&stop.container_id) == begin.id));
                         prop_assert!(!ended.contains(&begin.id), "{} is stopped twice", begin.id);
                         prop_assert!(!at_work.iter().any(|other| other.id == begin.id), "{} twice at once", begin.id);
+                        let key = asked_key(&begin.asked);
+                        prop_assert!(!begin.asked.cancelled || begun.contains(&key), "{} begins although it is cancelled", begin.id);
+                        begun.push(key);
                         at_work.push(begin);
                     }
                 }
@@ -249,7 +347,14 @@ proptest! {
                     // The daemon dies; the runtime ends nothing that it was not told to.
                     stops = Stops::default();
                     at_work.clear();
-                    stops.take_over(&written);
+                    stops.take_over(&written, now(at));
+                }
+                4 => asked[which].cancelled = true,
+                5 if which < at_work.len() => {
+                    // The runtime dies, and the container lives on.
+                    let begin = at_work.remove(which);
+                    stops.over(&begin, None, Err(&away()), now(at));
+                    prop_assert!(stops.answers(&asked, now(at).steady).iter().any(|answer| begin.asked.is_answered_by(answer)));
                 }
                 _ => {}
             }

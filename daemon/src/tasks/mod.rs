@@ -21,8 +21,8 @@ use tokio::time::Instant;
 
 use crate::manifest::Bytes;
 use berth_api::image;
-use now::Began;
 
+pub(crate) use now::Began;
 pub use now::Now;
 pub use step::{Plan, Start};
 

@@ -25,9 +25,9 @@ impl Now {
 
 /// When something began that may have begun in the life of an earlier daemon.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Began {
+pub(crate) struct Began {
     /// As it is told.
-    pub(super) time: Timestamp,
+    pub(crate) time: Timestamp,
     /// When this daemon began or took it up, and how long it had lasted by then.
     known: Instant,
     lasted: Duration,
@@ -35,19 +35,24 @@ pub(super) struct Began {
 
 impl Began {
     /// It begins now; told as `time`.
-    pub(super) fn now(now: Now, time: Timestamp) -> Began {
+    pub(crate) fn now(now: Now, time: Timestamp) -> Began {
         Began { time, known: now.steady, lasted: Duration::ZERO }
     }
 
     /// Another daemon told that it began at that time.
-    pub(super) fn told(time: Timestamp, now: Now) -> Began {
+    pub(crate) fn told(time: Timestamp, now: Now) -> Began {
         // By a clock that was set back since, it would begin in the future.
         let lasted = Duration::try_from(now.time.duration_since(time)).unwrap_or_default();
         Began { time, known: now.steady, lasted }
     }
 
+    /// How long it has lasted.
+    pub(crate) fn lasted(&self, now: Instant) -> Duration {
+        self.lasted.saturating_add(now.saturating_duration_since(self.known))
+    }
+
     /// When it will have lasted for so long. `None` for what is too long to ever be over.
-    pub(super) fn lasts_until(&self, limit: Duration) -> Option<Instant> {
+    pub(crate) fn lasts_until(&self, limit: Duration) -> Option<Instant> {
         self.known.checked_add(limit.saturating_sub(self.lasted))
     }
 }

@@ -138,6 +138,9 @@ pub struct StoppedContainer {
     pub container_id: String,
     /// What became of it.
     pub phase: StopPhase,
+    /// When its stop began, by the node's clock, while that is under way for this request. A daemon that is started meanwhile ends it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub begun_at: Option<Time>,
     /// Why it could not be stopped.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,

@@ -7,6 +7,7 @@ use berth_api::v1alpha1::distributedpoddisruptionbudget::{Member, MemberKind};
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::{PodUnavailableBudgetStatus, TargetReference};
 use berth_runtime::{Key, Resource};
+use berth_workload::budget::judge::Account;
 use berth_workload::budget::target::may_be_of;
 use berth_workload::budget::{Fault, Rules, floor};
 use berth_workload::gates::Gates;
@@ -91,14 +92,6 @@ impl Budget {
         budget.spec.federation.iter().map(number).collect()
     }
 
-    /// How many own pods never go, whatever the others have.
-    pub(super) fn floor(&self) -> usize {
-        match self {
-            Self::Unavailable(_) => 0,
-            Self::Distributed(budget) => floor::binding(budget),
-        }
-    }
-
     /// Whether somebody of this cluster who names that one names this budget.
     pub(crate) fn is_named_by(&self, member: &Member) -> bool {
         let ObjectMeta { namespace, name, .. } = self.metadata();
@@ -129,6 +122,16 @@ impl Budget {
                 }
             }
         }
+    }
+
+    /// As it is judged.
+    pub(super) fn as_judged<'a>(&self, name: &'a str, holds: &'a Holds) -> Account<'a> {
+        let floor = match self {
+            Self::Unavailable(_) => None,
+            Self::Distributed(budget) => Some(floor::binding(budget)),
+        };
+        let generation = self.metadata().generation.unwrap_or_default();
+        Account { name, rules: &holds.rules, generation, status: self.account(), floor }
     }
 
     /// The patch of a ledger, which fails where it is another by then; `None` where nothing changes.

@@ -2,27 +2,20 @@
 
 use std::time::Duration;
 
-use berth_api::names::annotation::{HOLD_PREFIX, SURGE_ON_EVICTION};
-use berth_api::v1beta1::podunavailablebudget::{DeploymentReference, ProtectedOperation};
+use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
 use berth_webhook::pods::NotYet;
+use berth_workload::budget::judge::{Ruling, kept};
 use berth_workload::budget::ledger::Request;
-use berth_workload::budget::surge::is_released;
-use berth_workload::pod::{Metadata, Pod};
+use berth_workload::budget::surge::{Instead, is_released};
+use berth_workload::pod::Pod;
 use berth_workload::resource::DISTRIBUTED_POD_DISRUPTION_BUDGETS;
 
-use super::line::Ruling;
 use super::{BudgetKey, PodBudgets};
 
-/// The most budgets that hold one pod: each is a write.
-const MOST_BUDGETS: usize = 16;
 /// How often a request is tried again that crossed with another, after a while of at least and less than so many milliseconds.
 const CROSSED_TRIES: usize = 3;
 const CROSSED_LEAST: u64 = 50;
 const CROSSED_MOST: u64 = 700;
-/// As much of a hold's reason is told.
-const LONGEST_HOLD: usize = 256;
-/// As much of an annotation that has a wrong value.
-const LONGEST_ANNOTATION: usize = 32;
 
 /// What all budgets of a pod together say.
 enum Together {
@@ -42,13 +35,9 @@ impl PodBudgets {
         is_dry_run: bool,
     ) -> Result<Option<String>, NotYet> {
         let holding = self.holding(&pod.metadata);
-        if holding.len() > MOST_BUDGETS {
-            return Ok(Some(format!("more than {MOST_BUDGETS} budgets hold the pod: delete some of them")));
-        }
-        if holding.iter().any(|budget| budget.resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS)
-            && let Some(hold) = hold(&pod.metadata)
-        {
-            return Ok(Some(hold));
+        let counts_others = holding.iter().any(|budget| budget.resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS);
+        if let Some(why) = kept(&pod.metadata, holding.len(), counts_others) {
+            return Ok(Some(why));
         }
         let mut tries = 0;
         loop {
@@ -118,37 +107,22 @@ impl PodBudgets {
 
     /// Where the pod's workload wants pods replaced before they go: has that noted, and gives what is told instead of the refusal.
     async fn replaced_first(&self, pod: &Pod, key: &BudgetKey, request: &Request, message: &str) -> Option<String> {
-        let first = |words: &str| {
-            let budget = key.words();
-            format!("replacement first: another pod {words} is to come, then this one may go ({budget}); try again")
-        };
+        match self.instead(pod, &key.words(), message).await? {
+            Instead::First { told, deployment } => {
+                self.note_replacement(key, request, deployment.as_ref()).await.then_some(told)
+            }
+            Instead::Never { told } => Some(told),
+        }
+    }
+
+    /// What is told instead of a budget's refusal, by what the pod's workload wants.
+    pub(super) async fn instead(&self, pod: &Pod, budget: &str, refusal: &str) -> Option<Instead> {
         if is_released(&pod.metadata) {
-            return self.note_replacement(key, request, None).await.then(|| first("in its place"));
+            return Some(Instead::of_released(budget));
         }
         let owner = pod.metadata.controller()?;
         let (kind, top) = self.expected.top_object(&pod.metadata.namespace, owner).await?;
-        let words = format!("{kind} {}", top.name);
-        match top.annotation(SURGE_ON_EVICTION)? {
-            "true" => {}
-            "false" => return None,
-            other => {
-                let other: String = other.chars().take(LONGEST_ANNOTATION).collect();
-                return Some(format!(
-                    "{message}; annotation {SURGE_ON_EVICTION} of {words} is {other:?}: set it to \"true\" to have another pod come first"
-                ));
-            }
-        }
-        match &*kind {
-            "CloneSet" | "Deployment" => {
-                let deployment = DeploymentReference { name: top.name.to_string(), uid: top.uid.to_string() };
-                let deployment = (kind == "Deployment").then_some(&deployment);
-                let is_noted = self.note_replacement(key, request, deployment).await;
-                is_noted.then(|| first(&format!("of {words}")))
-            }
-            _ => Some(format!(
-                "{words} cannot bring another pod before this one goes, as annotation {SURGE_ON_EVICTION} asks"
-            )),
-        }
+        Instead::of((&kind, &top), budget, refusal)
     }
 
     /// Takes back what was drawn for a request that is refused.
@@ -163,13 +137,6 @@ impl PodBudgets {
 /// whatever the store has. Then each try has an entry of its own, for what is taken back must not be what another try stands on.
 fn may_be_taken_back(holding: &[BudgetKey], key: &BudgetKey) -> bool {
     holding.len() > 1 || key.resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS
-}
-
-/// Why somebody has it that the pod stays.
-fn hold(pod: &Metadata) -> Option<String> {
-    let (key, why) = pod.annotations.iter().find(|(key, _)| key.starts_with(HOLD_PREFIX))?;
-    let why: String = why.chars().take(LONGEST_HOLD).collect();
-    Some(format!("annotation {key} holds pod {}: {why}; try again when it is gone", pod.name))
 }
 
 #[cfg(test)]

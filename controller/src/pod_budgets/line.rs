@@ -8,11 +8,8 @@ use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::{DeploymentReference, PodUnavailableBudgetStatus};
 use berth_runtime::client::{self, Failed};
 use berth_webhook::pods::NotYet;
-use berth_workload::budget::federation::{Brings, Silence, Whole};
-use berth_workload::budget::ledger::{
-    Refused, Request, Verdict, ask_replacement, draw, set_numbers, stands, told, withdraw,
-};
-use berth_workload::budget::{Fault, Rules};
+use berth_workload::budget::judge::Ruling;
+use berth_workload::budget::ledger::{Request, ask_replacement, withdraw};
 use berth_workload::pod::Pod;
 use berth_workload::resource::DISTRIBUTED_POD_DISRUPTION_BUDGETS;
 use jiff::Timestamp;
@@ -21,25 +18,6 @@ use kube::api::{Patch, PatchParams};
 use tokio::sync::oneshot;
 
 use super::{Budget, BudgetKey, Holds, PodBudgets, UNREAD};
-
-/// What a budget says to one request.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Ruling {
-    /// It costs nothing.
-    Free,
-    /// It stands in the ledger.
-    Drawn,
-    /// It must not be, for this reason.
-    Refused(String),
-    /// The same, and only because as many are out of service as may be.
-    UsedUp(String),
-}
-
-impl Ruling {
-    fn is_refusal(&self) -> bool {
-        matches!(self, Self::Refused(_) | Self::UsedUp(_))
-    }
-}
 
 type Answer = Result<Ruling, NotYet>;
 
@@ -55,8 +33,6 @@ pub(super) struct Lines(Arc<Mutex<BTreeMap<BudgetKey, Vec<Waiting>>>>);
 
 /// How often a ledger is read again that somebody else wrote meanwhile.
 const TRIES: usize = 12;
-/// As many users of a budget a message names.
-const NAMED: usize = 3;
 
 impl Lines {
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<BudgetKey, Vec<Waiting>>> {
@@ -124,7 +100,7 @@ impl PodBudgets {
     /// What the budget says to each, with what it grants written. By what a store has, which may be old, nobody is refused, and nobody
     /// goes for whom nothing is written.
     async fn rule(&self, key: &BudgetKey, requests: &[(Request, bool)]) -> Result<Vec<Ruling>, NotYet> {
-        let mut view = self.stored(key);
+        let (mut view, name) = (self.stored(key), key.words());
         let (mut is_live, mut total, mut look) = (false, None, None);
         // A pod that does not serve may go without anything written, and so without another look.
         let is_confirmed = requests.iter().all(|(request, _)| request.is_available);
@@ -143,7 +119,8 @@ impl PodBudgets {
             // What is drawn by it stands only if enough are left by a look that begins when it is written: [`Self::confirm`].
             look = look.filter(|_| is_confirmed);
             let others = self.others_lately(&budget, &mut look).await?;
-            let judged = judged(key, &budget, &holds, requests, (total, &others));
+            let mut account = budget.as_judged(&name, &holds);
+            let judged = account.judge(requests, (total, &others), Timestamp::now());
             if judged.is_by_what_is_written && !is_live {
                 continue;
             }
@@ -156,7 +133,7 @@ impl PodBudgets {
                     continue;
                 }
             }
-            if !judged.is_drawn || self.write(key, &budget, &judged.account).await? {
+            if !judged.is_drawn || self.write(key, &budget, &account.status).await? {
                 return Ok(judged.rulings);
             }
             is_live = false;
@@ -168,29 +145,11 @@ impl PodBudgets {
     /// not be. Whoever drew from one of them meanwhile is seen, or sees this.
     pub(super) async fn confirm(&self, key: &BudgetKey, request: &Request) -> Result<Option<String>, NotYet> {
         let Some(budget) = self.read(key).await? else { return Ok(None) };
-        let account = budget.account();
-        let name = key.words();
-        if !stands(&account, request) {
-            return Ok(Some(format!("what {name} granted has been dropped meanwhile: try again")));
-        }
-        if matches!(budget, Budget::Unavailable(_)) {
-            return Ok(None);
-        }
         // Never by an earlier look, not even of this request: each try has an entry of its own, and who drew from a member between that look
         // and this entry would neither be seen nor have seen it.
         let others = self.others(&budget).await?;
-        let holds = self.holds(&budget);
-        let own = usize::try_from(account.current_available).unwrap_or(0);
-        let expected = usize::try_from(account.total_replicas).unwrap_or(0);
-        let whole = holds
-            .rules
-            .as_ref()
-            .ok()
-            .and_then(|rules| Whole::of(&rules.amount, (expected, budget.floor()), &others).ok());
-        // One that was not healthy takes nothing.
-        let is_enough = !request.is_available || whole.is_some_and(|whole| own >= whole.left_to_own());
-        Ok((!is_enough)
-            .then(|| format!("{name} or a budget that it names has let another pod go at the same moment: try again")))
+        let (name, holds) = (key.words(), self.holds(&budget));
+        Ok(budget.as_judged(&name, &holds).confirm(request, &others))
     }
 
     /// Notes that a pod is to go when another has come; false where that cannot be noted.
@@ -280,143 +239,6 @@ fn as_seen(request: &Request, holds: Option<&Holds>, pod: &Pod) -> Request {
     Request { is_available: request.is_available && holds.is_none_or(finds_healthy), ..request.clone() }
 }
 
-struct Judged {
-    rulings: Vec<Ruling>,
-    /// The ledger with what is granted.
-    account: PodUnavailableBudgetStatus,
-    /// Whether it is to be written.
-    is_drawn: bool,
-    /// Whether one of them is refused, or let go without a write, by what the budget's status says. A write would show whether that is as
-    /// it was read; so else it has to be read anew.
-    is_by_what_is_written: bool,
-}
-
-/// Judges requests by a budget as it was read, by another total where that was asked for, and by what the budgets that it names bring.
-fn judged(
-    key: &BudgetKey,
-    budget: &Budget,
-    holds: &Holds,
-    requests: &[(Request, bool)],
-    (total, others): (Option<usize>, &[Result<Brings, Silence>]),
-) -> Judged {
-    let mut account = budget.account();
-    let name = key.words();
-    let refused = |account, message: String| {
-        let refused = Ruling::Refused(format!("{name} holds the pod, and cannot be counted: {message}"));
-        Judged { rulings: vec![refused; requests.len()], account, is_drawn: false, is_by_what_is_written: true }
-    };
-    let rules = match &holds.rules {
-        Ok(rules) => rules,
-        Err(Fault { field, message }) => return refused(account, format!("{field} {message}")),
-    };
-    let number = |number: i32| usize::try_from(number).unwrap_or(0);
-    let available = number(account.current_available);
-    let mut whole = None;
-    match budget {
-        Budget::Distributed(_) => {
-            let expected = total.unwrap_or_else(|| number(account.total_replicas));
-            match Whole::of(&rules.amount, (expected, budget.floor()), others) {
-                Ok(found) => {
-                    set_numbers(&mut account, available, expected, found.left_to_own());
-                    whole = Some(found);
-                }
-                Err(message) => return refused(account, message),
-            }
-        }
-        Budget::Unavailable(_) => {
-            if let Some(total) = total
-                && let Ok(desired) = rules.amount.desired(total)
-            {
-                set_numbers(&mut account, available, total, desired);
-            }
-        }
-    }
-    let (generation, now) = (budget.metadata().generation.unwrap_or_default(), Timestamp::now());
-    let (mut is_drawn, mut is_by_what_is_written) = (false, false);
-    let mut rulings = Vec::new();
-    for (request, is_dry_run) in requests {
-        // A dry run is judged, and takes nothing.
-        let verdict = if *is_dry_run {
-            draw(&mut account.clone(), (rules, generation), request, now)
-        } else {
-            draw(&mut account, (rules, generation), request, now)
-        };
-        is_drawn |= verdict == Verdict::Drawn && !is_dry_run;
-        is_by_what_is_written |= match verdict {
-            Verdict::Stands | Verdict::Refused(_) => true,
-            Verdict::Free => account.desired_available == 0,
-            Verdict::Drawn => *is_dry_run,
-        };
-        let ruling = match verdict {
-            Verdict::Free => Ruling::Free,
-            Verdict::Stands | Verdict::Drawn => Ruling::Drawn,
-            Verdict::Refused(Refused::UsedUp) => {
-                Ruling::UsedUp(refusal(&name, &account, (rules, whole), Refused::UsedUp))
-            }
-            Verdict::Refused(why) => Ruling::Refused(refusal(&name, &account, (rules, whole), why)),
-        };
-        rulings.push(ruling);
-    }
-    Judged { rulings, account, is_drawn, is_by_what_is_written }
-}
-
-/// How many pods are available, and how many must be.
-fn numbers(status: &PodUnavailableBudgetStatus, whole: Option<Whole>) -> String {
-    let PodUnavailableBudgetStatus { current_available, desired_available, total_replicas, .. } = status;
-    match whole {
-        Some(Whole { others, expected, desired, .. }) => {
-            let all = usize::try_from(*current_available).unwrap_or(0) + others;
-            let of_others = if others > 0 { format!(", {others} of them of other budgets,") } else { String::new() };
-            format!("{all} of {expected} are available{of_others} and {desired}")
-        }
-        None => format!("{current_available} of {total_replicas} are available and {desired_available}"),
-    }
-}
-
-/// Why a pod must stay, who uses the budget up, and what helps.
-fn refusal(
-    name: &str,
-    status: &PodUnavailableBudgetStatus,
-    (rules, whole): (&Rules, Option<Whole>),
-    why: Refused,
-) -> String {
-    let blocked = status.conditions.iter().find(|condition| condition.type_ == "Blocked");
-    match (why, blocked) {
-        (Refused::NotCounted, Some(blocked)) => {
-            format!("{name} cannot count its pods, so none may go: {}", blocked.message)
-        }
-        (Refused::NotCounted, None) => {
-            format!("{name} was made or changed a moment ago, and its pods are not counted yet: try again")
-        }
-        (Refused::TooMany, _) => {
-            format!("{name} has granted as many pods as it can tell of: try again when some of them are gone")
-        }
-        (Refused::UsedUp, _) => {
-            let entries = told(status.ledger.as_ref());
-            let named = entries.iter().take(NAMED).map(|entry| {
-                format!("{} ({} by {} since {})", entry.pod, entry.operation.name(), entry.holder, entry.time.0)
-            });
-            let mut users: Vec<_> = named.collect();
-            if entries.len() > NAMED {
-                users.push(format!("{} more", entries.len() - NAMED));
-            }
-            let used = if users.is_empty() { String::new() } else { format!("; used up by {}", users.join(", ")) };
-            let own = usize::try_from(status.current_available).unwrap_or(0);
-            let kept = whole.map_or(0, |whole| whole.floor);
-            let kept = if kept >= own.max(1) {
-                format!(", and {kept} of its own never go (spec.floor)")
-            } else {
-                String::new()
-            };
-            format!(
-                "{name} allows no more pods to go: {} must be ({}){kept}{used}; try again when more are available, or change its spec",
-                numbers(status, whole),
-                rules.amount.words()
-            )
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use berth_api::v1beta1::podunavailablebudget::ProtectedOperation::{self, Delete, Evict, Resize};
@@ -461,7 +283,8 @@ mod tests {
             });
             let budget = Budget::read("podunavailablebudgets", &budget.to_string()).unwrap();
             let what = format!("{desired} {request:?} {is_dry_run}");
-            let judged = judged(&budget.key(), &budget, &Holds::of(&budget), &[(request, is_dry_run)], (None, &[]));
+            let (name, holds) = (budget.key().words(), Holds::of(&budget));
+            let judged = budget.as_judged(&name, &holds).judge(&[(request, is_dry_run)], (None, &[]), Timestamp::now());
             assert_eq!(judged.is_by_what_is_written, expected, "{what}: {:?}", judged.rulings);
         }
     }

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use berth_api::names::POLICY_GROUP;
 use berth_api::names::annotation::MIRROR_PDB;
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_runtime::client;
 use berth_runtime::{Index, Object, Store};
 use berth_webhook::pods::NotYet;
 use berth_workload::budget::child::{Keeper, Without, keeps};
-use berth_workload::native_budget::{Eviction, NativeBudget};
+use berth_workload::native_budget::{NativeBudget, RefusedNatively, are_asked, refused};
 use berth_workload::pod::Pod;
 use berth_workload::resource::POD_DISRUPTION_BUDGETS;
 use serde::Deserialize;
@@ -32,14 +31,6 @@ impl Read for Watched<NativeBudget> {
 pub(crate) fn is_mirrored(budget: &PodUnavailableBudget) -> bool {
     let annotations = budget.metadata.annotations.as_ref();
     annotations.and_then(|all| all.get(MIRROR_PDB)).is_some_and(|value| value == "true")
-}
-
-/// Why the apiserver would not evict a pod.
-pub(super) struct RefusedNatively {
-    /// In words.
-    pub(super) message: String,
-    /// Whether the native budget is one that a budget of ours keeps.
-    pub(super) is_ours: bool,
 }
 
 #[derive(Deserialize)]
@@ -84,46 +75,13 @@ impl PodBudgets {
     /// # Errors
     /// The apiserver did not answer.
     pub(super) async fn refused_natively(&self, pod: &Pod) -> Result<Option<RefusedNatively>, NotYet> {
-        // Of a pod that has not started no budget is asked there.
-        if &*pod.status.phase == "Pending" {
+        if !are_asked(pod) {
             return Ok(None);
         }
         let Ok(path) = POD_DISRUPTION_BUDGETS.list(&pod.metadata.namespace, &[]) else { return Ok(None) };
-        let Ok(list) = client::get::<List>(&self.client, &path).await else {
-            return Err(NotYet("PodDisruptionBudgets"));
-        };
-        let holding: Vec<_> = list.items.iter().filter(|native| native.selects(&pod.metadata)).collect();
-        let name = |native: &NativeBudget| {
-            format!("PodDisruptionBudget {}/{}", native.metadata.namespace, native.metadata.name)
-        };
-        match holding.as_slice() {
-            [] => Ok(None),
-            [one] => {
-                let (name, status) = (name(one), &one.status);
-                let is_ours =
-                    one.metadata.controller().is_some_and(|owner| owner.api_version.starts_with(POLICY_GROUP));
-                let message = match one.on_eviction(pod) {
-                    Eviction::Allowed => return Ok(None),
-                    Eviction::NotCounted => {
-                        format!("{name} was changed a moment ago, and its pods are not counted yet: try again")
-                    }
-                    Eviction::UsedUp => format!(
-                        "{name} allows no more pods to go: {} of {} are healthy and {} must be; try again when more are",
-                        status.current_healthy, status.expected_pods, status.desired_healthy
-                    ),
-                };
-                Ok(Some(RefusedNatively { message, is_ours }))
-            }
-            [first, second, ..] => {
-                let message = format!(
-                    "{} and {} hold pod {}, and the apiserver evicts no pod that two of them hold: delete one, or give their selectors the same \
-                 label with different values",
-                    name(first),
-                    name(second),
-                    pod.metadata.name
-                );
-                Ok(Some(RefusedNatively { message, is_ours: false }))
-            }
+        match client::get::<List>(&self.client, &path).await {
+            Ok(list) => Ok(refused(pod, &list.items)),
+            Err(_) => Err(NotYet("PodDisruptionBudgets")),
         }
     }
 }

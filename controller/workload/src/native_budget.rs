@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use berth_api::names::POLICY_GROUP;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
@@ -85,14 +86,7 @@ impl NativeBudget {
     /// What the eviction API says of a pod that it holds, by what it has counted. That the pod was granted before is no grant there.
     pub fn on_eviction(&self, pod: &Pod) -> Eviction {
         let status = &self.status;
-        let is_ready = pod.condition("Ready").is_some_and(|condition| &*condition.status == "True");
-        let is_free = match self.spec.unhealthy_pod_eviction_policy {
-            EvictionPolicy::AlwaysAllow => true,
-            EvictionPolicy::IfHealthyBudget => {
-                status.current_healthy >= status.desired_healthy && status.desired_healthy > 0
-            }
-        };
-        if !is_ready && is_free {
+        if self.is_free(pod) {
             Eviction::Allowed
         } else if status.observed_generation < self.metadata.generation {
             Eviction::NotCounted
@@ -103,9 +97,82 @@ impl NativeBudget {
         }
     }
 
+    /// Whether a pod that it holds takes nothing, for it is not ready.
+    fn is_free(&self, pod: &Pod) -> bool {
+        let status = &self.status;
+        let is_ready = pod.condition("Ready").is_some_and(|condition| &*condition.status == "True");
+        let may_unready_go = match self.spec.unhealthy_pod_eviction_policy {
+            EvictionPolicy::AlwaysAllow => true,
+            EvictionPolicy::IfHealthyBudget => {
+                status.current_healthy >= status.desired_healthy && status.desired_healthy > 0
+            }
+        };
+        !is_ready && may_unready_go
+    }
+
+    /// Takes what the eviction API takes for a pod that it lets go.
+    pub fn take(&mut self, pod: &Pod) {
+        if !self.is_free(pod) {
+            self.status.disruptions_allowed -= 1;
+            self.status.disrupted_pods.insert(pod.metadata.name.to_string(), IgnoredAny);
+        }
+    }
+
     /// Which pods it holds; `None`: none.
     pub fn selector(&self) -> Option<Selector> {
         self.spec.selector.as_ref().and_then(|selector| Selector::new(selector).ok())
+    }
+}
+
+/// Whether the eviction API asks any native budget about a pod.
+pub fn are_asked(pod: &Pod) -> bool {
+    pod.is_active() && &*pod.status.phase != "Pending"
+}
+
+/// Why the apiserver would not evict a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedNatively {
+    /// In words.
+    pub message: String,
+    /// Whether the native budget is one that a budget of ours keeps.
+    pub is_ours: bool,
+}
+
+/// Why the apiserver would not evict a pod, by all native budgets of its namespace: `None` if it would.
+pub fn refused(pod: &Pod, natives: &[NativeBudget]) -> Option<RefusedNatively> {
+    if !are_asked(pod) {
+        return None;
+    }
+    let holding: Vec<_> = natives.iter().filter(|native| native.selects(&pod.metadata)).collect();
+    let name =
+        |native: &NativeBudget| format!("PodDisruptionBudget {}/{}", native.metadata.namespace, native.metadata.name);
+    match holding.as_slice() {
+        [] => None,
+        [one] => {
+            let (name, status) = (name(one), &one.status);
+            let is_ours = one.metadata.controller().is_some_and(|owner| owner.api_version.starts_with(POLICY_GROUP));
+            let message = match one.on_eviction(pod) {
+                Eviction::Allowed => return None,
+                Eviction::NotCounted => {
+                    format!("{name} was changed a moment ago, and its pods are not counted yet: try again")
+                }
+                Eviction::UsedUp => format!(
+                    "{name} allows no more pods to go: {} of {} are healthy and {} must be; try again when more are",
+                    status.current_healthy, status.expected_pods, status.desired_healthy
+                ),
+            };
+            Some(RefusedNatively { message, is_ours })
+        }
+        [first, second, ..] => {
+            let message = format!(
+                "{} and {} hold pod {}, and the apiserver evicts no pod that two of them hold: delete one, or give their selectors the same \
+                 label with different values",
+                name(first),
+                name(second),
+                pod.metadata.name
+            );
+            Some(RefusedNatively { message, is_ours: false })
+        }
     }
 }
 

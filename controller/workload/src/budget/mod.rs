@@ -1,7 +1,8 @@
 //! One ledger for all that takes a pod out of service on purpose: how many pods a budget may lose, who uses it up, and who may still.
 //!
 //! A ledger is the status of a budget. The leader counts pods and settles entries ([`count`]); whoever wants a pod out of service takes
-//! from what was counted ([`ledger`]), by a write that names the version it read. So no two of them spend the same twice.
+//! from what was counted ([`ledger`]), by a write that names the version it read. So no two of them spend the same twice. What each of
+//! them is told is in [`judge`].
 
 pub mod asked;
 pub mod child;
@@ -9,6 +10,7 @@ pub mod count;
 pub mod disruption;
 pub mod federation;
 pub mod floor;
+pub mod judge;
 pub mod ledger;
 pub mod sharing;
 pub mod surge;

@@ -1,5 +1,6 @@
 //! Pods that may go only when another has come: who is asked for, how the workload is made to bring one, and for how long its room is kept.
 
+use berth_api::names::annotation::SURGE_ON_EVICTION;
 use berth_api::names::label::{POD_TEMPLATE_HASH, SPECIFIED_DELETE};
 use berth_api::v1beta1::podunavailablebudget::{DeploymentReference, Replacement};
 use jiff::{SignedDuration, Timestamp};
@@ -14,6 +15,66 @@ use crate::resource::REPLICA_SETS;
 const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
 /// What the value of the label begins with that takes a pod from its ReplicaSet.
 const RELEASED: &str = "released-";
+/// As much is told of an annotation that has a wrong value.
+const LONGEST_ANNOTATION: usize = 32;
+
+/// What is told of a pod for which a budget has no room, instead of the refusal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Instead {
+    /// Another is to come first, which is to be noted.
+    First {
+        /// In words.
+        told: String,
+        /// The Deployment with which the pod is to go meanwhile.
+        deployment: Option<DeploymentReference>,
+    },
+    /// None can come first, or nobody knows whether it is to.
+    Never {
+        /// In words.
+        told: String,
+    },
+}
+
+impl Instead {
+    /// Of a pod that was taken from its ReplicaSet.
+    pub fn of_released(budget: &str) -> Self {
+        Self::First { told: first("in its place", budget), deployment: None }
+    }
+
+    /// Of one whose topmost owner is of this kind: `None` where that asks for nothing.
+    pub fn of((kind, top): (&str, &Metadata), budget: &str, refusal: &str) -> Option<Self> {
+        let words = format!("{kind} {}", top.name);
+        match top.annotation(SURGE_ON_EVICTION)? {
+            "true" => {}
+            "false" => return None,
+            other => {
+                let other: String = other.chars().take(LONGEST_ANNOTATION).collect();
+                let told = format!(
+                    "{refusal}; annotation {SURGE_ON_EVICTION} of {words} is {other:?}: set it to \"true\" to have another pod come first"
+                );
+                return Some(Self::Never { told });
+            }
+        }
+        let told = first(&format!("of {words}"), budget);
+        Some(match kind {
+            "CloneSet" => Self::First { told, deployment: None },
+            "Deployment" => {
+                let deployment = DeploymentReference { name: top.name.to_string(), uid: top.uid.to_string() };
+                Self::First { told, deployment: Some(deployment) }
+            }
+            _ => {
+                let told = format!(
+                    "{words} cannot bring another pod before this one goes, as annotation {SURGE_ON_EVICTION} asks"
+                );
+                Self::Never { told }
+            }
+        })
+    }
+}
+
+fn first(which: &str, budget: &str) -> String {
+    format!("replacement first: another pod {which} is to come, then this one may go ({budget}); try again")
+}
 
 /// Whether a pod was taken from its ReplicaSet so that this makes another. Its Deployment's Services still find it.
 pub fn is_released(pod: &Metadata) -> bool {

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::budget::Rules;
 use crate::budget::ledger::{Refused, Request, Verdict, ask_replacement, draw, set_numbers};
-use crate::budget::surge::{is_open, is_released, step};
-use crate::pod::Pod;
+use crate::budget::surge::{Instead, is_open, is_released, step};
+use crate::pod::{Metadata, Pod};
 
 fn now() -> Timestamp {
     Timestamp::from_second(1_000_000).unwrap()
@@ -52,6 +52,41 @@ fn each_workload_is_made_to_bring_another_pod_in_its_own_way_and_once() {
     }
     let other = Replacement { uid: "other".to_owned(), ..asked(0) };
     assert_eq!(step(&other, &pod(clone_set, &json!({})), true, now()), None, "a pod of that name, and another");
+}
+
+#[test]
+fn what_is_told_of_a_pod_for_which_there_is_no_room_is_by_its_topmost_owner() {
+    let told = |kind: &str, value: Option<&str>| {
+        let annotations: Value = value.map_or(json!({}), |value| json!({"apps.kruise.io/surge-on-eviction": value}));
+        let top = json!({"name": "web", "uid": "o", "annotations": annotations});
+        let top: Metadata = serde_json::from_value(top).unwrap();
+        Instead::of((kind, &top), "PodUnavailableBudget default/web", "there is no room")
+    };
+    let first = "replacement first: another pod of CloneSet web is to come, then this one may go (PodUnavailableBudget default/web); try again";
+    for (kind, value, expected) in [
+        ("CloneSet", None, None),
+        ("CloneSet", Some("false"), None),
+        ("CloneSet", Some("true"), Some(Instead::First { told: first.to_owned(), deployment: None })),
+        (
+            "Deployment",
+            Some("true"),
+            Some(Instead::First {
+                told: first.replace("CloneSet", "Deployment"),
+                deployment: Some(DeploymentReference { name: "web".to_owned(), uid: "o".to_owned() }),
+            }),
+        ),
+    ] {
+        assert_eq!(told(kind, value), expected, "{kind} {value:?}");
+    }
+    for (kind, value, says) in [
+        ("StatefulSet", "true", "StatefulSet web cannot bring another pod before this one goes"),
+        ("CloneSet", "yes", "there is no room; annotation apps.kruise.io/surge-on-eviction of CloneSet web is \"yes\""),
+    ] {
+        match told(kind, Some(value)) {
+            Some(Instead::Never { told }) => assert!(told.starts_with(says), "{told}"),
+            other => panic!("{kind} {value}: {other:?}"),
+        }
+    }
 }
 
 #[test]

@@ -6,8 +6,6 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use berth_api::name::Namespace;
 use berth_api::names::condition;
-use berth_api::v1alpha1::DistributedPodDisruptionBudget;
-use berth_api::v1alpha1::distributedpoddisruptionbudget::Member;
 use berth_controller::flags::{Explain, ExplainKind, Output};
 use berth_kinds::broadcastjob::{decide as decide_broadcast_job, status as broadcast_job_status};
 use berth_kinds::cloneset::{decide as decide_clone_set, status as clone_set_status};
@@ -16,7 +14,7 @@ use berth_kinds::containerrecreaterequest::{
 };
 use berth_kinds::daemonset::{decide as decide_daemon_set, status as daemon_set_status};
 use berth_kinds::distributedpoddisruptionbudget::{
-    Other, decide as decide_distributed_pod_disruption_budget, status as distributed_pod_disruption_budget_status,
+    decide as decide_distributed_pod_disruption_budget, status as distributed_pod_disruption_budget_status,
 };
 use berth_kinds::persistentpodstate::{
     Pinning, decide as decide_persistent_pod_state, explain as explain_persistent_pod_state,
@@ -30,10 +28,9 @@ use berth_runtime::Key;
 use berth_runtime::metrics::Metrics;
 use berth_runtime::object::NODES;
 use berth_workload::budget::asked::Asked;
-use berth_workload::budget::federation::{Brings, Silence};
 use berth_workload::gates::Gates;
 use berth_workload::inplace::resize::Ability;
-use berth_workload::plan::{Outcome, Plan, Step};
+use berth_workload::plan::{Outcome, Plan, Step, Waiting};
 use berth_workload::pod::spread::is_constrained;
 use jiff::Timestamp;
 use kube::Client;
@@ -45,7 +42,7 @@ use crate::controllers::{
     persistentpodstate, podunavailablebudget, sidecarset, statefulset,
 };
 use crate::injection::Injection;
-use crate::pod_budgets::{Budget, PodBudgets};
+use crate::pod_budgets::{Budget, PodBudgets, native_budgets, told_of};
 use crate::pod_pinning::PodPinning;
 use crate::reads::{Namespaces, Stores};
 use crate::resize;
@@ -61,6 +58,11 @@ pub(crate) async fn explain(
     pinning: &PodPinning,
     (own_namespace, protected, cluster_name): (&str, &str, &str),
 ) -> anyhow::Result<()> {
+    let is_budget =
+        matches!(explain.kind, ExplainKind::Distributedpoddisruptionbudget | ExplainKind::Podunavailablebudget);
+    if explain.node.is_some() && !is_budget {
+        bail!("--node asks what a drain would get by a budget: explain pub NAME --node NODE, or dpdb NAME");
+    }
     let explained = match explain.kind {
         // It is in no namespace, and its pods are in any.
         ExplainKind::Sidecarset => String::new(),
@@ -69,7 +71,8 @@ pub(crate) async fn explain(
     let client = berth_runtime::client::connect(config, Metrics::new(|_| {}))?;
     let resize = resize::ability(&client, gates).await.context("cannot ask whether the cluster resizes pods")?;
     let namespaces = Namespaces { own: own_namespace.to_owned(), explained };
-    let look = Look { client, namespaces, protected, cluster_name, name: &explain.name, gates, patience, resize };
+    let (name, node) = (&*explain.name, explain.node.as_deref());
+    let look = Look { client, namespaces, protected, cluster_name, name, node, gates, patience, resize };
     let explained = match explain.kind {
         ExplainKind::Broadcastjob => look.at_broadcast_job().await?,
         ExplainKind::Cloneset => look.at_clone_set().await?,
@@ -97,6 +100,8 @@ struct Look<'a> {
     /// What other clusters call this one.
     cluster_name: &'a str,
     name: &'a str,
+    /// Of which it is told what a drain would get.
+    node: Option<&'a str>,
     gates: Gates,
     /// After so long nothing can come of what a budget granted.
     patience: Duration,
@@ -117,6 +122,16 @@ struct Explained {
     blocked: Option<Value>,
     #[serde(flatten)]
     plan: Plan,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    drain: Option<NodeDrain>,
+}
+
+/// What a drain of a node would get now.
+#[derive(Serialize)]
+struct NodeDrain {
+    node: String,
+    /// What becomes of each pod of the budget that is there.
+    pods: Vec<Waiting>,
 }
 
 impl Look<'_> {
@@ -222,11 +237,14 @@ impl Look<'_> {
     async fn at_pod_unavailable_budget(&self) -> anyhow::Result<Explained> {
         let mut stores = Stores::default();
         let reads = podunavailablebudget::Reads::new(&mut stores.reader());
+        // Others may hold the same pods.
+        let all = distributedpoddisruptionbudget::Reads::new(&mut stores.reader());
         self.read(&stores, || true).await?;
         let Some(budget) = reads.budgets.get(&self.namespaces.explained, self.name) else {
             return self.is_missing("PodUnavailableBudget");
         };
         let budgets = PodBudgets::only_read(self.client.clone(), self.gates, self.cluster_name, self.patience);
+        budgets.look_at(&all);
         let Ok(mut snapshot) = reads.observe(&budgets, &budget).await else {
             bail!("the apiserver does not say how many pods are expected: try again")
         };
@@ -237,7 +255,7 @@ impl Look<'_> {
         let plan = decide_pod_unavailable_budget(&snapshot, now);
         let status = pod_unavailable_budget_status(&snapshot, now);
         let explained = explained("PodUnavailableBudget", self, plan, &json!(status), &json!(budget.0.status));
-        Ok(Explained { heading: "Pods:", ..explained })
+        self.with_drains(explained, &budgets, &Budget::Unavailable(budget.0.clone()), &all).await
     }
 
     async fn at_distributed_pod_disruption_budget(&self) -> anyhow::Result<Explained> {
@@ -269,7 +287,39 @@ impl Look<'_> {
         let status = distributed_pod_disruption_budget_status(&snapshot, now);
         let explained =
             explained("DistributedPodDisruptionBudget", self, plan, &json!(status), &json!(budget.0.status));
-        Ok(Explained { heading: "Pods:", ..explained })
+        self.with_drains(explained, &budgets, &Budget::Distributed(budget.0.clone()), &reads).await
+    }
+
+    /// Adds what a drain of the node would get, or which nodes could be drained.
+    async fn with_drains(
+        &self,
+        mut explained: Explained,
+        budgets: &PodBudgets,
+        budget: &Budget,
+        reads: &distributedpoddisruptionbudget::Reads,
+    ) -> anyhow::Result<Explained> {
+        explained.heading = "Pods:";
+        if let Some(node) = self.node
+            && reads.nodes.get("", node).is_none()
+        {
+            bail!("there is no node {node:?}; see `kubectl get nodes`");
+        }
+        let natives = reads.natives.by_index(&native_budgets::BY_NAMESPACE, &self.namespaces.explained);
+        let Ok(drains) = budgets.drains(budget, &natives).await else {
+            bail!("the apiserver does not say what the budgets of the namespace have: try again")
+        };
+        match (self.node, drains) {
+            (Some(node), Some(drains)) => {
+                explained.drain = Some(NodeDrain { node: node.to_owned(), pods: drains.of_node(node).await });
+            }
+            (Some(_), None) => bail!("it is being deleted, and holds no pods any more"),
+            (None, Some(drains)) => {
+                let lines = drains.of_nodes().into_iter();
+                explained.plan.waiting.extend(lines.map(|reason| Waiting { pod: String::new(), reason }));
+            }
+            (None, None) => {}
+        }
+        Ok(explained)
     }
 
     /// Reads all that the stores are of. Only a template that spreads its pods asks where its nodes are.
@@ -292,19 +342,6 @@ impl Look<'_> {
     }
 }
 
-/// What the running controller has read in another cluster, and told.
-fn told_of(budget: &DistributedPodDisruptionBudget, member: &Member) -> Other {
-    let told = budget.status.iter().flat_map(|status| &status.federated_statuses).find(|told| told.is_of(member));
-    let number = |number: i32| usize::try_from(number).unwrap_or(0);
-    let brings = match told {
-        None => Err(Silence::of("was not asked yet")),
-        Some(told) if told.reachable => Ok(Brings { healthy: number(told.healthy), expected: number(told.expected) }),
-        Some(told) => Err(Silence { why: told.message.clone(), keeps: number(told.healthy) }),
-    };
-    let kind = told.and_then(|told| serde_json::from_value(json!(told.kind)).ok());
-    Other { kind, brings, shared: told.map_or(0, |told| number(told.shared)), last_read: None }
-}
-
 /// The condition `Blocked` is looked for in the status as it would be written, then in the one that was.
 fn explained(kind: &str, look: &Look<'_>, plan: Plan, status: &Value, old: &Value) -> Explained {
     let of = |status: &Value| {
@@ -316,12 +353,12 @@ fn explained(kind: &str, look: &Look<'_>, plan: Plan, status: &Value, old: &Valu
         "" => format!("{kind} {}", look.name),
         namespace => format!("{kind} {namespace}/{}", look.name),
     };
-    Explained { workload, heading: "Waits:", blocked: of(status).or(told), plan }
+    Explained { workload, heading: "Waits:", blocked: of(status).or(told), plan, drain: None }
 }
 
 /// The plan in sentences.
 fn text(explained: &Explained) -> String {
-    let Explained { workload, heading, blocked, plan } = explained;
+    let Explained { workload, heading, blocked, plan, drain } = explained;
     let mut lines = vec![workload.clone()];
     let word = |condition: &Value, field: &str| condition[field].as_str().unwrap_or_default().to_owned();
     lines.extend(blocked.as_ref().map(|c| format!("Blocked ({}): {}", word(c, "reason"), word(c, "message"))));
@@ -342,6 +379,13 @@ fn text(explained: &Explained) -> String {
             let who = if waiting.pod.is_empty() { &the_workload } else { &waiting.pod };
             lines.push(format!("  {who}: {}", waiting.reason));
         }
+    }
+    if let Some(NodeDrain { node, pods }) = drain {
+        lines.push(format!("A drain of node {node} now, one pod after the other:"));
+        if pods.is_empty() {
+            lines.push("  none of its pods are there".to_owned());
+        }
+        lines.extend(pods.iter().map(|Waiting { pod, reason }| format!("  {pod}: {reason}")));
     }
     if let Some(wait) = plan.look_again {
         lines.push(format!("Looks again in {:.1} s, or when something changes.", wait.as_secs_f64()));

@@ -52,6 +52,9 @@ pub struct Explain {
     /// Its namespace; without it, that of the kubeconfig's context.
     #[arg(short, long, value_parser = namespace)]
     pub namespace: Option<String>,
+    /// Of a budget (`pub`, `dpdb`): what `kubectl drain` of this node would get now, pod by pod. Without it, which nodes could be drained.
+    #[arg(long, value_parser = name)]
+    pub node: Option<String>,
     /// `text` for people, `json` for the plan as data.
     #[arg(short, long, value_enum, default_value = "text")]
     pub output: Output,
@@ -78,10 +81,12 @@ pub enum ExplainKind {
     /// `persistentpodstates.apps.kruise.io`: where each pod was last, and how the next one is pinned.
     #[value(alias = "persistentpodstates")]
     Persistentpodstate,
-    /// `distributedpoddisruptionbudgets.policy.kruise.io`: what each budget brings, how many pods may go, and who uses it up.
+    /// `distributedpoddisruptionbudgets.policy.kruise.io`: what each budget brings, how many pods may go, who uses it up, and
+    /// which nodes could be drained.
     #[value(alias = "distributedpoddisruptionbudgets", alias = "dpdb")]
     Distributedpoddisruptionbudget,
-    /// `podunavailablebudgets.policy.kruise.io`: how many pods may go, and who uses the budget up.
+    /// `podunavailablebudgets.policy.kruise.io`: how many pods may go, who uses the budget up, and which nodes could
+    /// be drained.
     #[value(alias = "podunavailablebudgets", alias = "pub")]
     Podunavailablebudget,
     /// `sidecarsets.apps.kruise.io`: which pods are updated next, and what the others wait for.
@@ -296,6 +301,20 @@ mod tests {
         assert_eq!(cli.run.metrics_bind_address.to_string(), "[::]:0");
         assert_eq!(cli.log_format, LogFormat::Text);
         assert!(Cli::try_parse_from(["berth-controller", "--leader-elect"]).unwrap().run.leader_elect);
+    }
+
+    #[test]
+    fn a_node_may_be_named_to_explain_a_budget() {
+        for (arguments, expected) in
+            [(vec![], Some(None)), (vec!["--node", "node-1"], Some(Some("node-1"))), (vec!["--node", "a/b"], None)]
+        {
+            let all = ["berth-controller", "explain", "pub", "web"].into_iter().chain(arguments.clone());
+            let node = Cli::try_parse_from(all).ok().map(|cli| match cli.command {
+                Some(Command::Explain(Explain { kind: ExplainKind::Podunavailablebudget, node, .. })) => node,
+                other => panic!("{other:?}"),
+            });
+            assert_eq!(node.as_ref().map(Option::as_deref), expected, "{arguments:?}");
+        }
     }
 
     #[test]

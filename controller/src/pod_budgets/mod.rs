@@ -1,6 +1,7 @@
 //! Budgets of pods, on every replica: which hold a pod, in which namespaces the apiserver is to ask, and what it is answered.
 
 mod budget;
+mod drains;
 mod draw;
 mod line;
 pub(crate) mod native_budgets;
@@ -51,7 +52,7 @@ use crate::pod_asks::{Asking, PodAsks};
 use crate::watched::Watched;
 pub(crate) use budget::{Budget, BudgetKey, Holds};
 use line::Lines;
-pub(crate) use others::{Found, ITSELF, MISSING, find};
+pub(crate) use others::{Found, ITSELF, MISSING, find, told_of};
 use refusals::Refusals;
 use wish::{operation, replaced, request};
 
@@ -169,6 +170,7 @@ impl PodBudgets {
     pub(crate) fn look_at(&self, reads: &distributedpoddisruptionbudget::Reads) {
         let _ = self.distributed.set(reads.budgets.clone());
         let _ = self.unavailable.set(reads.unavailable.clone());
+        let _ = self.stores.set(Stores { pods: reads.pods.clone(), nodes: reads.nodes.clone() });
     }
 
     fn follow(self: &Arc<Self>, pods: &Arc<Store<Pod>>, nodes: &Arc<Store<Watched<Node>>>) {

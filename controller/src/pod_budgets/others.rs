@@ -7,6 +7,7 @@ use std::time::Duration;
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1alpha1::distributedpoddisruptionbudget::{Member, MemberKind};
 use berth_api::v1beta1::PodUnavailableBudget;
+use berth_kinds::distributedpoddisruptionbudget::Other;
 use berth_runtime::Resource;
 use berth_runtime::client::{self, Failed};
 use berth_webhook::pods::NotYet;
@@ -18,6 +19,7 @@ use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_DISRUPTIO
 use futures::future::try_join_all;
 use kube::Client;
 use serde::de::DeserializeOwned;
+use serde_json::json;
 use tokio::time::Instant;
 
 use super::{Budget, PodBudgets};
@@ -175,4 +177,17 @@ async fn get<T: DeserializeOwned>(client: &Client, resource: &Resource, member: 
         Err(Failed { code: 404, .. }) => Ok(None),
         Err(failed) => Err(failed),
     }
+}
+
+/// What the running controller has read of a budget in another cluster, and told. Whoever explains asks no other cluster.
+pub(crate) fn told_of(budget: &DistributedPodDisruptionBudget, member: &Member) -> Other {
+    let told = budget.status.iter().flat_map(|status| &status.federated_statuses).find(|told| told.is_of(member));
+    let number = |number: i32| usize::try_from(number).unwrap_or(0);
+    let brings = match told {
+        None => Err(Silence::of("was not asked yet")),
+        Some(told) if told.reachable => Ok(Brings { healthy: number(told.healthy), expected: number(told.expected) }),
+        Some(told) => Err(Silence { why: told.message.clone(), keeps: number(told.healthy) }),
+    };
+    let kind = told.and_then(|told| serde_json::from_value(json!(told.kind)).ok());
+    Other { kind, brings, shared: told.map_or(0, |told| number(told.shared)), last_read: None }
 }

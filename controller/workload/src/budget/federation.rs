@@ -4,6 +4,7 @@ use std::cmp::{max, min};
 
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1beta1::PodUnavailableBudget;
+use berth_api::v1beta1::podunavailablebudget::PodUnavailableBudgetStatus;
 
 use super::Amount;
 use super::ledger::is_counted;
@@ -63,7 +64,12 @@ impl Brings {
         if !is_counted(status, budget.metadata.generation.unwrap_or_default()) {
             return Err(Silence::of(NOT_COUNTED));
         }
-        Ok(Self { healthy: number(status.current_available), expected: number(status.total_replicas) })
+        Ok(Self::of_account(status))
+    }
+
+    /// A budget's own pods, as its account has them.
+    pub fn of_account(status: &PodUnavailableBudgetStatus) -> Self {
+        Self { healthy: number(status.current_available), expected: number(status.total_replicas) }
     }
 
     /// As Kubernetes has counted, less what the eviction API has granted since.

@@ -2,12 +2,13 @@
 //!
 //! A ledger is the status of a budget. The leader counts pods and settles entries ([`count`]); whoever wants a pod out of service takes
 //! from what was counted ([`ledger`]), by a write that names the version it read. So no two of them spend the same twice. What each of
-//! them is told is in [`judge`].
+//! them is told is in [`judge`], and what a drain of a node would be told in [`drain`].
 
 pub mod asked;
 pub mod child;
 pub mod count;
 pub mod disruption;
+pub mod drain;
 pub mod federation;
 pub mod floor;
 pub mod judge;

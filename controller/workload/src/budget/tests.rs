@@ -1,3 +1,4 @@
+mod drained;
 mod federated;
 mod native;
 mod replaced;

@@ -368,6 +368,7 @@ pub(crate) async fn the_only_pod_is_replaced_before_it_goes(case: &Case) -> Resu
     case.patch(DEPLOYMENT, "web", asks.clone()).await?;
     case.create(&budget(json!({"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 1}))).await?;
     enforced(case, 0).await?;
+    is_explained_before(case).await?;
     goes_when_another_has_come(case).await?;
     case.kubectl(&["delete", "deployment", "web", "-n", &case.namespace, "--timeout=120s"]).await?;
     let image = case.image("v1").await?;
@@ -375,6 +376,19 @@ pub(crate) async fn the_only_pod_is_replaced_before_it_goes(case: &Case) -> Resu
     case.patch(kind::CLONE_SET, "web", asks).await?;
     enforced(case, 0).await?;
     goes_when_another_has_come(case).await
+}
+
+/// What a drain of the only pod's node would get, `explain` says without asking for it.
+async fn is_explained_before(case: &Case) -> Result<()> {
+    let pod = names(case).await?.pop().context("there is no pod")?;
+    let node = case.get(kind::POD, &pod).await?["spec"]["nodeName"].as_str().context("it is on no node")?.to_owned();
+    let refused = format!("{pod}: would be refused: replacement first: another pod of Deployment web is to come");
+    case.explained_by(&["pub", "web", "--node", &node], |text| text.contains(&refused)).await?;
+    let waits = format!("a drain would have to wait for some of its pods: {node} (1 of 1)");
+    case.explained_by(&["pub", "web"], |text| text.contains(&waits)).await?;
+    let replacements = case.get(BUDGET, "web").await?["status"]["ledger"]["replacements"].clone();
+    ensure!(replacements.is_null(), "explaining has asked for another pod: {replacements}");
+    Ok(())
 }
 
 /// Evicts the pod until it goes, as a drain does, and looks at how many serve all the while.

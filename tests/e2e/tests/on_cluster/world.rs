@@ -260,14 +260,18 @@ impl Case {
         output: &str,
         is_it: impl Fn(&str) -> bool,
     ) -> Result<String> {
+        self.explained_by(&[kind, name, "-o", output], is_it).await
+    }
+
+    /// The same by these arguments.
+    pub(crate) async fn explained_by(&self, arguments: &[&str], is_it: impl Fn(&str) -> bool) -> Result<String> {
         let exec = ["exec", "-n", install::NAMESPACE, "deploy/kruise-controller-manager", "--", "/berth-controller"];
-        let command = ["explain", kind, name, "-n", &self.namespace, "-o", output];
+        let command = [&exec[..], &["explain"], arguments, &["-n", &self.namespace]].concat();
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let explained = self.kubectl(&[&exec[..], &command[..]].concat()).await;
-            match explained {
+            match self.kubectl(&command).await {
                 Ok(text) if is_it(&text) => return Ok(text),
-                other => ensure!(Instant::now() < deadline, "explain of {name} says {other:?}"),
+                other => ensure!(Instant::now() < deadline, "explain {arguments:?} says {other:?}"),
             }
             tokio::time::sleep(Duration::from_millis(500)).await;
         }

@@ -1,0 +1,178 @@
+//! What drains of nodes would get, for whoever explains a budget: all that is asked for is read first.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use berth_api::v1alpha1::distributedpoddisruptionbudget::{Member, MemberKind};
+use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
+use berth_runtime::Resource;
+use berth_runtime::store::pods::{BY_NAMESPACE, BY_NODE};
+use berth_webhook::pods::NotYet;
+use berth_workload::budget::asked::Asked;
+use berth_workload::budget::count::is_available;
+use berth_workload::budget::drain::{self, Drain, Fate, Other, Place, Remainder, Resident};
+use berth_workload::budget::surge::Instead;
+use berth_workload::native_budget::NativeBudget;
+use berth_workload::plan::Waiting;
+use berth_workload::pod::Pod;
+use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS};
+use jiff::Timestamp;
+
+use super::others::told_of;
+use super::{Budget, Holds, PodBudgets, Stores, UNREAD};
+use crate::watched::Watched;
+
+/// All that drains depend on: what was read of one namespace.
+pub(crate) struct Drains<'a> {
+    by: &'a PodBudgets,
+    stores: &'a Stores,
+    namespace: String,
+    budgets: Vec<Known>,
+    natives: Vec<NativeBudget>,
+    /// The budget that is explained.
+    told: usize,
+}
+
+/// A budget, and what was asked for it.
+struct Known {
+    name: String,
+    budget: Budget,
+    holds: Arc<Holds>,
+    total: Option<usize>,
+    others: Vec<Other>,
+}
+
+impl PodBudgets {
+    /// Reads what drains depend on, beside these native budgets of the namespace; `None` where the budget holds no pods any more.
+    ///
+    /// # Errors
+    /// The apiserver did not answer.
+    pub(crate) async fn drains(
+        &self,
+        of: &Budget,
+        natives: &[Arc<Watched<NativeBudget>>],
+    ) -> Result<Option<Drains<'_>>, NotYet> {
+        let stores = self.stores.get().ok_or(UNREAD)?;
+        let namespace = of.metadata().namespace.clone().unwrap_or_default();
+        let natives: Vec<_> = natives.iter().map(|native| (*native.0).clone()).collect();
+        let mut all = self.in_namespace(&namespace);
+        all.sort_by_key(Budget::key);
+        let Some(told) = all.iter().position(|budget| budget.key() == of.key()) else { return Ok(None) };
+        let mut budgets = Vec::new();
+        for budget in &all {
+            let holds = self.holds(budget);
+            let total = self.total(budget, &holds).await;
+            let others = self.others_of_drain(budget, &all, &natives).await?;
+            budgets.push(Known { name: budget.key().words(), budget: budget.clone(), holds, total, others });
+        }
+        Ok(Some(Drains { by: self, stores, namespace, budgets, natives, told }))
+    }
+
+    /// What the budgets that one names bring; of other clusters, as the running controller has told.
+    async fn others_of_drain(
+        &self,
+        budget: &Budget,
+        all: &[Budget],
+        natives: &[NativeBudget],
+    ) -> Result<Vec<Other>, NotYet> {
+        let read = self.others(budget).await?.into_iter().zip(budget.shared()).zip(budget.federation());
+        let others = read.map(|((brings, shared), member)| match budget {
+            Budget::Distributed(budget) if self.clusters.has(member) => {
+                Other { brings: told_of(budget, member).brings, shared: 0, place: None }
+            }
+            _ if budget.metadata().namespace.as_ref() == Some(&member.namespace) => {
+                Other { brings, shared, place: place(member, all, natives) }
+            }
+            _ => Other { brings, shared, place: None },
+        });
+        Ok(others.collect())
+    }
+}
+
+/// Which of these a member of their namespace is.
+fn place(member: &Member, all: &[Budget], natives: &[NativeBudget]) -> Option<Place> {
+    let ours = |resource: Resource| {
+        let is_it = |budget: &Budget| {
+            let key = budget.key();
+            key.resource == resource && *key.key.name == *member.name
+        };
+        all.iter().position(is_it).map(Place::Ours)
+    };
+    let native = || natives.iter().position(|native| *native.metadata.name == *member.name).map(Place::Native);
+    match member.kind {
+        None => ours(DISTRIBUTED_POD_DISRUPTION_BUDGETS).or_else(native),
+        Some(MemberKind::DistributedPodDisruptionBudget) => ours(DISTRIBUTED_POD_DISRUPTION_BUDGETS),
+        Some(MemberKind::PodUnavailableBudget) => ours(POD_UNAVAILABLE_BUDGETS),
+        Some(MemberKind::PodDisruptionBudget) => native(),
+    }
+}
+
+impl Drains<'_> {
+    /// What a drain of a node would get, one round of it: each pod of the budget that is there.
+    pub(crate) async fn of_node(&self, node: &str) -> Vec<Waiting> {
+        let mut told = Vec::new();
+        for (pod, fate) in self.round(node, Timestamp::now()) {
+            if self.is_told(&pod) {
+                let reason = self.words(&pod, fate).await;
+                told.push(Waiting { pod: pod.metadata.name.to_string(), reason });
+            }
+        }
+        told
+    }
+
+    /// Which of the nodes of its pods could be drained at once, in words.
+    pub(crate) fn of_nodes(&self) -> Vec<String> {
+        let all = self.stores.pods.by_index(&BY_NAMESPACE, &self.namespace);
+        let told = all.iter().filter(|pod| self.is_told(pod)).map(|pod| &*pod.spec.node_name);
+        let nodes: BTreeSet<&str> = told.filter(|node| self.stores.nodes.get("", node).is_some()).collect();
+        let now = Timestamp::now();
+        let left = nodes.into_iter().map(|node| {
+            let of_budget = self.round(node, now).into_iter().filter(|(pod, _)| self.is_told(pod));
+            let fates: Vec<_> = of_budget.map(|(_, fate)| fate).collect();
+            let refused = fates.iter().filter(|fate| fate.is_refusal()).count();
+            Remainder { node: node.to_owned(), pods: fates.len(), refused }
+        });
+        drain::drainable(&left.collect::<Vec<_>>())
+    }
+
+    /// All pods of the namespace that are on a node, in the order in which a drain asks for them, and what becomes of each.
+    fn round(&self, node: &str, now: Timestamp) -> Vec<(Arc<Pod>, Fate)> {
+        let mut pods = self.stores.pods.by_index(&BY_NODE, node);
+        pods.retain(|pod| *pod.metadata.namespace == *self.namespace);
+        pods.sort_by(|one, other| one.metadata.name.cmp(&other.metadata.name));
+        let residents: Vec<_> = pods.iter().map(|pod| self.resident(pod, now)).collect();
+        let fates = self.drain().round(&residents, now);
+        pods.iter().cloned().zip(fates).collect()
+    }
+
+    fn resident<'p>(&self, pod: &'p Pod, now: Timestamp) -> Resident<'p> {
+        let holding = self.budgets.iter().enumerate().filter(|(_, known)| known.holds.holds(&pod.metadata));
+        Resident { pod, is_available: is_available(pod, true, now), holding: holding.map(|(at, _)| at).collect() }
+    }
+
+    fn drain(&self) -> Drain<'_> {
+        let budgets = self.budgets.iter().map(|known| {
+            let account = known.budget.as_judged(&known.name, &known.holds);
+            let asked = match Asked::of(&[ProtectedOperation::Evict], self.by.gates) {
+                Asked::Never(why) => Asked::Never(why),
+                _ => Asked::told(&account.status.conditions),
+            };
+            drain::Budget { account, total: known.total, others: known.others.clone(), asked }
+        });
+        Drain { budgets: budgets.collect(), natives: self.natives.clone(), told: self.told }
+    }
+
+    /// Whether a pod is of the budget that is explained.
+    fn is_told(&self, pod: &Pod) -> bool {
+        self.budgets[self.told].holds.selects(&pod.metadata)
+    }
+
+    /// What becomes of a pod, in words. Where there is no room, its workload may bring another first.
+    async fn words(&self, pod: &Pod, fate: Fate) -> String {
+        let Fate::NoRoom { budget, message } = &fate else { return fate.words() };
+        match self.by.instead(pod, &self.budgets[*budget].name, message).await {
+            Some(Instead::First { told, .. } | Instead::Never { told }) => Fate::Stays(told).words(),
+            None => fate.words(),
+        }
+    }
+}

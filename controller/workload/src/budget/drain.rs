@@ -1,0 +1,287 @@
+//! What a drain of a node would get now: it asks for one pod after the other, each takes from what those before it have left, and nothing
+//! is written.
+
+use berth_api::names::annotation::{MIRROR_POD, PUB_NO_PROTECT};
+use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
+use jiff::Timestamp;
+
+use super::asked::Asked;
+use super::federation::{Brings, Silence};
+use super::judge::{Account, Ruling, kept};
+use super::ledger::Request;
+use crate::native_budget::{self, NativeBudget};
+use crate::pod::Pod;
+
+/// Who uses up what pods have taken, in the words of a refusal.
+const HOLDER: &str = "this drain";
+/// As many nodes are named.
+const NAMED: usize = 10;
+
+/// The budgets of a namespace, as they were read, and then with what pods have taken.
+#[derive(Debug, Clone)]
+pub struct Drain<'a> {
+    /// Ours, in the order in which they are drawn from.
+    pub budgets: Vec<Budget<'a>>,
+    /// Kubernetes' own.
+    pub natives: Vec<NativeBudget>,
+    /// The one of ours of which it is told what a pod takes.
+    pub told: usize,
+}
+
+/// A budget of ours.
+#[derive(Debug, Clone)]
+pub struct Budget<'a> {
+    /// What is drawn from.
+    pub account: Account<'a>,
+    /// How many pods workloads want now, where they say it: that counts before a pod is refused.
+    pub total: Option<usize>,
+    /// The budgets that it names.
+    pub others: Vec<Other>,
+    /// Whether the apiserver asks before its pods go.
+    pub asked: Asked,
+}
+
+/// A budget that another names.
+#[derive(Debug, Clone)]
+pub struct Other {
+    /// What it brings, as it was read.
+    pub brings: Result<Brings, Silence>,
+    /// How many of its pods are counted already.
+    pub shared: usize,
+    /// Which it is, where its pods may go in the same drain.
+    pub place: Option<Place>,
+}
+
+/// A budget that is drawn from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// One of ours.
+    Ours(usize),
+    /// One of Kubernetes'.
+    Native(usize),
+}
+
+/// A pod that is on the node.
+#[derive(Debug)]
+pub struct Resident<'a> {
+    /// The pod.
+    pub pod: &'a Pod,
+    /// Whether it serves, as budgets count.
+    pub is_available: bool,
+    /// Which budgets of ours hold it, in their order.
+    pub holding: Vec<usize>,
+}
+
+/// What becomes of a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fate {
+    /// A drain does not ask for it: why.
+    Left(&'static str),
+    /// It goes, and takes one of those that may go; so many more may after it.
+    Goes {
+        /// So many.
+        left: i32,
+    },
+    /// It goes, and takes nothing: why.
+    GoesFreely(String),
+    /// It is refused: why.
+    Stays(String),
+    /// It is refused, and only because as many are out of service as may be.
+    NoRoom {
+        /// By which budget of ours.
+        budget: usize,
+        /// In its words.
+        message: String,
+    },
+}
+
+impl Fate {
+    /// Whether it is refused.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Stays(_) | Self::NoRoom { .. })
+    }
+
+    /// In words.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Left(why) => format!("would be left where it is: {why}"),
+            Self::Goes { left } if *left > 0 => format!("would go, and {left} more may then"),
+            Self::Goes { .. } => "would go, and no more may then".to_owned(),
+            Self::GoesFreely(why) => format!("would go, and take nothing: {why}"),
+            Self::Stays(message) | Self::NoRoom { message, .. } => format!("would be refused: {message}"),
+        }
+    }
+}
+
+impl Drain<'_> {
+    /// What becomes of each pod of a node, in one round, in their order.
+    pub fn round(mut self, pods: &[Resident<'_>], now: Timestamp) -> Vec<Fate> {
+        pods.iter().map(|one| self.evict(one, now)).collect()
+    }
+
+    fn evict(&mut self, one: &Resident<'_>, now: Timestamp) -> Fate {
+        if let Some(fate) = unasked(one.pod) {
+            return fate;
+        }
+        let before: Vec<_> = one.holding.iter().map(|at| (*at, self.budgets[*at].account.status.clone())).collect();
+        let drawn = self.draw(one, now);
+        let fate = match native_budget::refused(one.pod, &self.natives) {
+            // One that ours keeps says what they say, or will in a moment, and they have more to tell.
+            Some(refused) if !refused.is_ours || !drawn.is_refusal() => Fate::Stays(refused.message),
+            _ => drawn,
+        };
+        if fate.is_refusal() {
+            for (at, status) in before {
+                self.budgets[at].account.status = status;
+            }
+        } else if native_budget::are_asked(one.pod) {
+            let holding = self.natives.iter_mut().filter(|native| native.selects(&one.pod.metadata));
+            holding.for_each(|native| native.take(one.pod));
+        }
+        fate
+    }
+
+    /// Draws from all budgets of ours that hold the pod. Where one refuses, what the others gave is to be taken back.
+    fn draw(&mut self, one: &Resident<'_>, now: Timestamp) -> Fate {
+        let is_asked = |at: &usize| !matches!(self.budgets[*at].asked, Asked::Never(_));
+        let asked: Vec<usize> = one.holding.iter().copied().filter(is_asked).collect();
+        let counts_others = asked.iter().any(|at| self.budgets[*at].account.floor.is_some());
+        if let Some(why) = kept(&one.pod.metadata, asked.len(), counts_others) {
+            return Fate::Stays(why);
+        }
+        let before = self.budgets[self.told].account.status.current_available;
+        let mut drawn = Vec::new();
+        for at in asked {
+            let request = self.request(at, one);
+            match self.ask(at, &request, now) {
+                Ruling::Free => {}
+                Ruling::Drawn => drawn.push((at, request)),
+                Ruling::Refused(message) => return Fate::Stays(message),
+                Ruling::UsedUp(message) => return Fate::NoRoom { budget: at, message },
+            }
+        }
+        for (at, request) in &drawn {
+            if let Some(message) = self.budgets[*at].account.confirm(request, &self.others(*at)) {
+                return Fate::Stays(message);
+            }
+        }
+        let status = &self.budgets[self.told].account.status;
+        match drawn.iter().find(|(at, _)| *at == self.told) {
+            Some(_) if status.current_available < before => Fate::Goes { left: status.unavailable_allowed },
+            Some((_, request)) if request.is_available => Fate::GoesFreely("it was allowed to go already".to_owned()),
+            Some(_) => Fate::GoesFreely("it is not available".to_owned()),
+            None => Fate::GoesFreely(self.unheld(one)),
+        }
+    }
+
+    /// What a budget says. Where what is written refuses, fewer pods may be expected by now.
+    fn ask(&mut self, at: usize, request: &Request, now: Timestamp) -> Ruling {
+        let (others, requests) = (self.others(at), [(request.clone(), false)]);
+        let Budget { account, total, .. } = &mut self.budgets[at];
+        let mut judge = |total| account.judge(&requests, (total, &others), now).rulings.remove(0);
+        let ruling = judge(None);
+        if ruling.is_refusal() && total.is_some() { judge(*total) } else { ruling }
+    }
+
+    fn request(&self, at: usize, one: &Resident<'_>) -> Request {
+        let rules = self.budgets[at].account.rules;
+        let is_healthy = rules.as_ref().is_ok_and(|rules| rules.finds_healthy(one.pod));
+        Request {
+            pod: one.pod.metadata.name.to_string(),
+            uid: one.pod.metadata.uid.to_string(),
+            operation: ProtectedOperation::Evict,
+            holder: HOLDER.to_owned(),
+            is_available: one.is_available && is_healthy,
+            generation: None,
+            container_ids: Vec::new(),
+            grant: None,
+        }
+    }
+
+    /// What the budgets that one names bring, without what pods have taken.
+    fn others(&self, at: usize) -> Vec<Result<Brings, Silence>> {
+        self.budgets[at].others.iter().map(|other| self.brings(other)).collect()
+    }
+
+    fn brings(&self, other: &Other) -> Result<Brings, Silence> {
+        let as_read = other.brings.clone()?;
+        match other.place {
+            Some(Place::Ours(at)) => Ok(Brings::of_account(&self.budgets[at].account.status).without(other.shared)),
+            Some(Place::Native(at)) => Ok(Brings::of_native(&self.natives[at])?.without(other.shared)),
+            None => Ok(as_read),
+        }
+    }
+
+    /// Why the budget that is told of has nothing to say of a pod.
+    fn unheld(&self, one: &Resident<'_>) -> String {
+        let Budget { account, asked, .. } = &self.budgets[self.told];
+        if !one.holding.contains(&self.told) {
+            let is_free = one.pod.metadata.annotation(PUB_NO_PROTECT) == Some("true");
+            let why = if is_free {
+                "annotation pub.kruise.io/no-protect is true"
+            } else {
+                "spec.ignoredPodSelector selects it"
+            };
+            return why.to_owned();
+        }
+        match (asked, account.rules) {
+            (Asked::Never(why), _) => why.clone(),
+            (_, Ok(rules)) if !rules.protects_from(ProtectedOperation::Evict) => {
+                "spec.protectOperations does not name EVICT".to_owned()
+            }
+            _ => "no pod must stay".to_owned(),
+        }
+    }
+}
+
+/// What becomes of a pod that no budget is asked about.
+fn unasked(pod: &Pod) -> Option<Fate> {
+    let is_of_daemon_set = pod
+        .metadata
+        .controller()
+        .is_some_and(|owner| &*owner.kind == "DaemonSet" && owner.api_version.starts_with("apps/"));
+    if pod.metadata.annotation(MIRROR_POD).is_some() {
+        Some(Fate::Left("it is a mirror pod"))
+    } else if pod.metadata.deletion_timestamp.is_some() {
+        Some(Fate::GoesFreely("it is on its way out".to_owned()))
+    } else if !pod.is_active() {
+        Some(Fate::GoesFreely("it has ended".to_owned()))
+    } else if is_of_daemon_set {
+        Some(Fate::Left("it is of a DaemonSet"))
+    } else {
+        None
+    }
+}
+
+/// What one round of a drain would leave on a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remainder {
+    /// The node.
+    pub node: String,
+    /// How many pods of the budget are there.
+    pub pods: usize,
+    /// How many of them would be refused.
+    pub refused: usize,
+}
+
+/// Which nodes could be drained at once, each alone, and which could not, in words.
+pub fn drainable(nodes: &[Remainder]) -> Vec<String> {
+    let (held, free): (Vec<_>, Vec<_>) = nodes.iter().partition(|one| one.refused > 0);
+    let free = free.iter().map(|one| one.node.clone()).collect();
+    let held = held.iter().map(|one| format!("{} ({} of {})", one.node, one.refused, one.pods)).collect();
+    let lines: [(&str, Vec<String>); 2] = [
+        ("one of these nodes could be drained at once now, as far as its pods go", free),
+        ("of these, a drain would have to wait for some of its pods", held),
+    ];
+    let lines = lines.into_iter().filter(|(_, nodes)| !nodes.is_empty());
+    lines.map(|(what, nodes)| format!("{what}: {}", named(nodes))).collect()
+}
+
+fn named(mut nodes: Vec<String>) -> String {
+    let more = nodes.len().saturating_sub(NAMED);
+    nodes.truncate(NAMED);
+    if more > 0 {
+        nodes.push(format!("{more} more"));
+    }
+    nodes.join(", ")
+}

@@ -17,7 +17,7 @@ pub const VALIDATING: &str = "kruise-validating-webhook-configuration";
 pub const CA_CONFIG_MAP: &str = "kruise-ca";
 /// Path of the conversion handler.
 pub const CONVERT_PATH: &str = "/convert";
-/// Path of the validation handler.
+/// Path of the validation handler. By a path below it, which the apiserver alone is told, it tells of other objects, too.
 pub const VALIDATE_PATH: &str = "/validate";
 
 /// What the apiserver does with our kinds while no replica answers: it takes them, and the controller refuses what is wrong.
@@ -108,6 +108,11 @@ impl Endpoint {
         };
         json!({"caBundle": ByteString(bundle.as_bytes().to_vec()), "service": service, "url": self.url(path)})
     }
+
+    /// The same for what only the apiserver is to ask: with this bundle, by the path below this one that ends so.
+    pub(crate) fn secret_client_config(&self, below: &str, (bundle, secret): (&str, &str)) -> Value {
+        self.client_config(&format!("{below}/{secret}"), bundle)
+    }
 }
 
 /// What we read of a CRD's spec; the schemas, which are nearly all of it, are skipped.
@@ -186,32 +191,29 @@ impl From<&WebhookClientConfig> for ClientConfig {
 }
 
 /// What to merge (strategically: the list is keyed by name) into the ValidatingWebhookConfiguration; `None` when all
-/// of its webhooks lead here already, ask about our own kinds alone, and hold nobody up while no replica answers; but for the one
-/// that guards deletions, by a path that ends with what only the apiserver is told.
+/// of its webhooks lead here already, by paths that end with what only the apiserver is told, ask about our own kinds alone, and hold
+/// nobody up while no replica answers; but for the one that guards deletions.
 ///
 /// The right to write the bundle is a right to write the rest of the object too, and no admission policy reaches it: so
 /// what a thief of the token makes of it is taken back here.
-pub fn validating_patch(
-    found: &[ValidatingWebhook],
-    endpoint: &Endpoint,
-    (bundle, secret): (&str, &str),
-) -> Option<Value> {
+pub fn validating_patch(found: &[ValidatingWebhook], endpoint: &Endpoint, trust: (&str, &str)) -> Option<Value> {
     let patch = |webhook: &ValidatingWebhook| match &*webhook.name {
-        GUARD => deletions::patch(webhook, endpoint, (bundle, secret)),
-        _ => own_kinds_patch(webhook, endpoint, bundle),
+        GUARD => deletions::patch(webhook, endpoint, trust),
+        _ => own_kinds_patch(webhook, endpoint, trust),
     };
     let webhooks: Vec<Value> = found.iter().filter_map(patch).collect();
     (!webhooks.is_empty()).then(|| json!({"webhooks": webhooks}))
 }
 
 /// What to merge into one that asks about our own kinds.
-fn own_kinds_patch(found: &ValidatingWebhook, endpoint: &Endpoint, bundle: &str) -> Option<Value> {
-    let is_reached = endpoint.is_in(&ClientConfig::from(&found.client_config), VALIDATE_PATH, bundle);
+fn own_kinds_patch(found: &ValidatingWebhook, endpoint: &Endpoint, (bundle, secret): (&str, &str)) -> Option<Value> {
+    let path = format!("{VALIDATE_PATH}/{secret}");
+    let is_reached = endpoint.is_in(&ClientConfig::from(&found.client_config), &path, bundle);
     let reaches_too_far = reaches_too_far(found);
     if is_reached && !reaches_too_far {
         return None;
     }
-    let mut patch = json!({"name": found.name, "clientConfig": endpoint.client_config(VALIDATE_PATH, bundle)});
+    let mut patch = json!({"name": found.name, "clientConfig": endpoint.client_config(&path, bundle)});
     if reaches_too_far {
         patch["failurePolicy"] = json!(FAILURE_POLICY);
         patch["rules"] = own_kinds();
@@ -308,7 +310,7 @@ mod tests {
 
     #[test]
     fn only_wrong_webhooks_of_a_configuration_are_patched_by_their_names() {
-        let good = json!({"namespace": "ns", "name": "hook", "path": "/validate"});
+        let good = json!({"namespace": "ns", "name": "hook", "path": "/validate/s"});
         let webhook = |name: &str, client_config: Value| -> ValidatingWebhook {
             serde_json::from_value(json!({
                 "name": name, "clientConfig": client_config, "admissionReviewVersions": ["v1"], "sideEffects": "None",
@@ -319,10 +321,15 @@ mod tests {
         let bundle = serde_json::to_value(ByteString(BUNDLE.as_bytes().to_vec())).unwrap();
         let right = webhook("right", json!({"service": good, "caBundle": bundle}));
         let wiped = webhook("wiped", json!({"service": good}));
-        let patch = validating_patch(&[right.clone(), wiped], &service(), (BUNDLE, "s")).unwrap();
+        let of_chart = webhook("of-chart", json!({"service": {"namespace": "ns", "name": "hook"}, "caBundle": bundle}));
+        let anybody = json!({"namespace": "ns", "name": "hook", "path": "/validate"});
+        let anybody = webhook("anybody", json!({"service": anybody, "caBundle": bundle}));
+        let found = [right.clone(), wiped, of_chart, anybody];
+        let patch = validating_patch(&found, &service(), (BUNDLE, "s")).unwrap();
         let names: Vec<_> = patch["webhooks"].as_array().unwrap().iter().map(|webhook| &webhook["name"]).collect();
-        assert_eq!(names, ["wiped"]);
-        assert_eq!(validating_patch(&[right], &service(), (BUNDLE, "s")), None);
+        assert_eq!(names, ["wiped", "of-chart", "anybody"]);
+        assert_eq!(validating_patch(std::slice::from_ref(&right), &service(), (BUNDLE, "s")), None);
+        assert!(validating_patch(&[right], &service(), (BUNDLE, "t")).is_some(), "another authority, another path");
         assert_eq!(validating_patch(&[], &service(), (BUNDLE, "s")), None);
     }
 
@@ -330,7 +337,7 @@ mod tests {
     fn a_webhook_that_reaches_beyond_our_kinds_or_stops_writes_is_put_back() {
         let bundle = serde_json::to_value(ByteString(BUNDLE.as_bytes().to_vec())).unwrap();
         let client_config =
-            json!({"service": {"namespace": "ns", "name": "hook", "path": "/validate"}, "caBundle": bundle});
+            json!({"service": {"namespace": "ns", "name": "hook", "path": "/validate/s"}, "caBundle": bundle});
         let webhook = |failure_policy: Value, groups: Value| -> ValidatingWebhook {
             let mut rules = own_kinds();
             rules[0]["apiGroups"] = groups;

@@ -54,7 +54,7 @@ pub(crate) struct Keeper {
     pub(crate) loaded: Option<String>,
     /// The bundle that every place was seen to hold, and since when.
     pub(crate) published: Option<(String, Timestamp)>,
-    /// By which path the apiserver is to ask about pods that are to go, and what is in a namespace that is.
+    /// How the paths end by which the apiserver is to ask about what not everybody may know.
     pub(crate) secret_path: SecretPath,
 }
 

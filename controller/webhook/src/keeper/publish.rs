@@ -93,13 +93,13 @@ impl Keeper {
     pub(super) async fn publish_entries(&self, bundle: &str) -> Result<(), Error> {
         let (wanted, written) = &self.pods;
         let Some(mut asks) = to_publish(wanted, written) else { return Ok(()) };
+        let path = self.secret_path.newest().unwrap_or_default();
         let mutates = |found: MutatingWebhookConfiguration| {
-            (asks.patch(&found.webhooks.unwrap_or_default(), &self.endpoint, bundle), found.metadata)
+            (asks.patch(&found.webhooks.unwrap_or_default(), &self.endpoint, (bundle, &path)), found.metadata)
         };
         if !self.write_entries(MUTATING, asks != Asks::default(), mutates).await? {
             asks = Asks { disruptions: asks.disruptions, ..Asks::default() };
         }
-        let path = self.secret_path.newest().unwrap_or_default();
         let validates = |found: ValidatingWebhookConfiguration| {
             let webhooks = found.webhooks.unwrap_or_default();
             (asks.patch_validating(&webhooks, &self.endpoint, (bundle, &path)), found.metadata)

@@ -19,7 +19,8 @@ pub const DISRUPTIONS: &str = "kruise-budget-webhook-configuration";
 /// What the path of the handler begins with. How it ends, the apiserver alone is told.
 pub const DISRUPT_PATH: &str = "/disrupt-pod";
 
-/// Path of the handler that binds evictions to the pods that they name.
+/// What the path of the handler begins with that binds evictions to the pods that they name. How it ends, the apiserver alone is told,
+/// too: the answers tell the uids of pods.
 pub const EVICT_PATH: &str = "/bind-eviction";
 
 /// How long the apiserver waits for an answer, in seconds.
@@ -98,7 +99,7 @@ impl Disruptions {
     }
 
     /// The entry by which evictions are bound to the pod that has the name. One that is not, for nobody answered, is refused later.
-    pub(super) fn binding(&self, endpoint: &Endpoint, bundle: &str) -> Option<Value> {
+    pub(super) fn binding(&self, endpoint: &Endpoint, trust: (&str, &str)) -> Option<Value> {
         let is_free = "has(request.name) && !object.?deleteOptions.?preconditions.?uid.hasValue()";
         (self.deletions && !self.namespaces.is_empty()).then(|| {
             json!({
@@ -106,7 +107,7 @@ impl Disruptions {
                 "failurePolicy": "Ignore", "timeoutSeconds": TIMEOUT, "matchPolicy": "Exact", "reinvocationPolicy": "Never",
                 "namespaceSelector": self.selector(), "rules": [rule("CREATE", "pods/eviction")],
                 "matchConditions": [{"name": "names-no-uid", "expression": is_free}],
-                "clientConfig": endpoint.client_config(EVICT_PATH, bundle),
+                "clientConfig": endpoint.secret_client_config(EVICT_PATH, trust),
             })
         })
     }
@@ -116,7 +117,7 @@ impl Disruptions {
     }
 
     /// The entries.
-    pub(super) fn webhooks(&self, endpoint: &Endpoint, (bundle, secret): (&str, &str)) -> Vec<Value> {
+    pub(super) fn webhooks(&self, endpoint: &Endpoint, trust: (&str, &str)) -> Vec<Value> {
         if self.namespaces.is_empty() {
             return Vec::new();
         }
@@ -126,7 +127,7 @@ impl Disruptions {
                 "failurePolicy": if self.fails_open { "Ignore" } else { "Fail" },
                 "timeoutSeconds": DISRUPTION_TIMEOUT, "matchPolicy": "Exact",
                 "namespaceSelector": self.selector(), "rules": [rule(operation, resource)],
-                "clientConfig": endpoint.client_config(&format!("{DISRUPT_PATH}/{secret}"), bundle),
+                "clientConfig": endpoint.secret_client_config(DISRUPT_PATH, trust),
                 "matchConditions": conditions,
             })
         };
@@ -197,13 +198,15 @@ mod tests {
         assert_eq!(size(&Disruptions { unready: true, ..one.clone() }), size(&one) - 1);
         let open = Disruptions { fails_open: true, ..one.clone() };
         assert_eq!(open.webhooks(&service, ("PEM", "s"))[0]["failurePolicy"], "Ignore");
-        let binding = one.binding(&service, "PEM").unwrap();
+        let binding = one.binding(&service, ("PEM", "s")).unwrap();
         assert_eq!(asked(&binding), (json!(["CREATE"]), json!(["pods/eviction"])));
+        let path = |entry: &Value| entry["clientConfig"]["service"]["path"].clone();
+        assert_eq!((path(&binding), path(&entries[0])), (json!("/bind-eviction/s"), json!("/disrupt-pod/s")));
         assert_eq!(
             (&binding["failurePolicy"], &binding["namespaceSelector"]),
             (&json!("Ignore"), &entries[0]["namespaceSelector"])
         );
-        assert_eq!(Disruptions::default().binding(&service, "PEM"), None);
+        assert_eq!(Disruptions::default().binding(&service, ("PEM", "s")), None);
         let changes = Disruptions { changes_but_by: Some("me".to_owned()), ..one.clone() };
         let entries = changes.webhooks(&service, ("PEM", "s"));
         assert_eq!(asked(&entries[2]), (json!(["UPDATE"]), json!(["pods"])));
@@ -239,7 +242,7 @@ mod tests {
             for entry in of_pods {
                 assert_eq!(entry["matchConditions"][0]["name"], "is-there", "{deletions} {changes}");
             }
-            let binds = asked.binding(&service, "PEM").is_some();
+            let binds = asked.binding(&service, ("PEM", "s")).is_some();
             assert_eq!(binds, deletions, "who evicts none need not name its uid: {deletions} {changes}");
         }
     }

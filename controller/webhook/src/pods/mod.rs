@@ -58,12 +58,12 @@ impl Asks {
     }
 
     /// The entries, complete.
-    fn webhooks(&self, endpoint: &Endpoint, bundle: &str) -> Vec<Value> {
-        let mut all = self.pins.webhooks(endpoint, bundle);
-        all.extend(self.sidecars.webhooks(endpoint, bundle));
-        all.extend(self.readiness_gate.webhook(endpoint, bundle));
-        all.extend(self.requests.then(|| requests::webhook(endpoint, bundle)));
-        all.extend(self.disruptions.binding(endpoint, bundle));
+    fn webhooks(&self, endpoint: &Endpoint, trust: (&str, &str)) -> Vec<Value> {
+        let mut all = self.pins.webhooks(endpoint, trust);
+        all.extend(self.sidecars.webhooks(endpoint, trust));
+        all.extend(self.readiness_gate.webhook(endpoint, trust));
+        all.extend(self.requests.then(|| requests::webhook(endpoint, trust)));
+        all.extend(self.disruptions.binding(endpoint, trust));
         all
     }
 
@@ -72,13 +72,12 @@ impl Asks {
         self.disruptions.webhooks(endpoint, trust)
     }
 
-    /// The merge patch of the MutatingWebhookConfiguration, if its webhooks are others.
-    pub(crate) fn patch(&self, found: &[MutatingWebhook], endpoint: &Endpoint, bundle: &str) -> Option<Value> {
-        patch(&written(found), self.webhooks(endpoint, bundle))
+    /// The merge patch of the MutatingWebhookConfiguration, if its webhooks are others: with this bundle, by paths that end so.
+    pub(crate) fn patch(&self, found: &[MutatingWebhook], endpoint: &Endpoint, trust: (&str, &str)) -> Option<Value> {
+        patch(&written(found), self.webhooks(endpoint, trust))
     }
 
-    /// The merge patch of the ValidatingWebhookConfiguration [`DISRUPTIONS`], if its webhooks are others: with this bundle, by the
-    /// path that ends so.
+    /// The merge patch of the ValidatingWebhookConfiguration [`DISRUPTIONS`], if its webhooks are others.
     pub(crate) fn patch_validating(
         &self,
         found: &[ValidatingWebhook],
@@ -146,17 +145,18 @@ mod tests {
     #[test]
     fn what_the_server_adds_is_no_difference_and_what_somebody_changes_is_one() {
         let asks = asks();
-        let mut stored = asks.webhooks(&service(), "PEM").remove(0);
+        let mut stored = asks.webhooks(&service(), ("PEM", "s")).remove(0);
         stored["objectSelector"] = json!({});
         let found = |stored: &Value| vec![serde_json::from_value::<MutatingWebhook>(stored.clone()).unwrap()];
-        assert_eq!(asks.patch(&found(&stored), &service(), "PEM"), None);
-        assert!(asks.patch(&found(&stored), &service(), "NEW").is_some(), "another authority");
-        assert!(asks.patch(&[], &service(), "PEM").is_some());
-        assert!(Asks::default().patch(&found(&stored), &service(), "PEM").is_some(), "nobody asks any more");
+        assert_eq!(asks.patch(&found(&stored), &service(), ("PEM", "s")), None);
+        assert!(asks.patch(&found(&stored), &service(), ("NEW", "s")).is_some(), "another authority");
+        assert!(asks.patch(&found(&stored), &service(), ("PEM", "t")).is_some(), "another path");
+        assert!(asks.patch(&[], &service(), ("PEM", "s")).is_some());
+        assert!(Asks::default().patch(&found(&stored), &service(), ("PEM", "s")).is_some(), "nobody asks any more");
         for (path, value) in [("/failurePolicy", json!("Ignore")), ("/rules/0/operations", json!(["*"]))] {
             let mut changed = stored.clone();
             *changed.pointer_mut(path).unwrap() = value;
-            assert!(asks.patch(&found(&changed), &service(), "PEM").is_some(), "{path}");
+            assert!(asks.patch(&found(&changed), &service(), ("PEM", "s")).is_some(), "{path}");
         }
     }
 }

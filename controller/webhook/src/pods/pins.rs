@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{MOST_BYTES, NotYet, TIMEOUT, pods_created};
 use crate::places::Endpoint;
 
-/// Path of the handler.
+/// What the path of the handler begins with. How it ends, the apiserver alone is told: the answers tell where pods ran.
 pub const PIN_PATH: &str = "/pin";
 
 /// The most workloads of one namespace.
@@ -69,12 +69,12 @@ impl Scope {
     }
 
     /// The entries for it, complete.
-    pub(crate) fn webhooks(&self, endpoint: &Endpoint, bundle: &str) -> Vec<Value> {
+    pub(crate) fn webhooks(&self, endpoint: &Endpoint, trust: (&str, &str)) -> Vec<Value> {
         let entries = |workloads: &BTreeSet<PinnedWorkload>, word: &str, policy: &str| {
             let parts = parts(workloads).into_iter().enumerate();
             parts
                 .map(|(number, part)| {
-                    entry(&format!("pin-{word}-{number}.pods.kruise.io"), policy, &part, endpoint, bundle)
+                    entry(&format!("pin-{word}-{number}.pods.kruise.io"), policy, &part, endpoint, trust)
                 })
                 .collect::<Vec<_>>()
         };
@@ -108,7 +108,7 @@ fn parts(workloads: &BTreeSet<PinnedWorkload>) -> Vec<Vec<(&str, String)>> {
     parts
 }
 
-fn entry(name: &str, policy: &str, part: &[(&str, String)], endpoint: &Endpoint, bundle: &str) -> Value {
+fn entry(name: &str, policy: &str, part: &[(&str, String)], endpoint: &Endpoint, trust: (&str, &str)) -> Value {
     let namespaces: BTreeSet<_> = part.iter().map(|(namespace, _)| *namespace).collect();
     let words: Vec<_> = part.iter().map(|(_, word)| format!("'{word}'")).collect();
     let is_owned = format!(
@@ -121,7 +121,7 @@ fn entry(name: &str, policy: &str, part: &[(&str, String)], endpoint: &Endpoint,
         "name": name, "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": policy,
         "timeoutSeconds": TIMEOUT, "matchPolicy": "Exact", "reinvocationPolicy": "Never", "namespaceSelector": selector,
         "rules": [pods_created()], "matchConditions": [{"name": "is-of-a-recorded-workload", "expression": is_owned}],
-        "clientConfig": endpoint.client_config(PIN_PATH, bundle),
+        "clientConfig": endpoint.secret_client_config(PIN_PATH, trust),
     })
 }
 
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn entries_name_the_namespaces_and_the_workloads_and_only_required_ones_fail_closed() {
         let scope = Scope::new([(workload("a", "db"), true), (workload("b", "web"), false)]);
-        let webhooks = scope.webhooks(&service(), "PEM");
+        let webhooks = scope.webhooks(&service(), ("PEM", "s"));
         let of = |webhook: &Value| {
             let names = webhook["namespaceSelector"]["matchExpressions"][0]["values"].clone();
             (webhook["name"].clone(), webhook["failurePolicy"].clone(), names)
@@ -169,7 +169,8 @@ mod tests {
         let condition = webhooks[0]["matchConditions"][0]["expression"].as_str().unwrap();
         assert!(condition.ends_with("in ['a/apps/StatefulSet/db'])"), "{condition}");
         assert_eq!(webhooks[0]["timeoutSeconds"], 2);
-        assert!(Scope::default().webhooks(&service(), "PEM").is_empty());
+        assert_eq!(webhooks[0]["clientConfig"]["service"]["path"], "/pin/s");
+        assert!(Scope::default().webhooks(&service(), ("PEM", "s")).is_empty());
     }
 
     #[test]
@@ -180,7 +181,7 @@ mod tests {
         let scope = Scope::new(many("greedy").chain(many("another")).chain([(workload("modest", "db"), true)]));
         assert!(scope.has(&workload("modest", "db")));
         assert_eq!(scope.required.len(), 2 * MOST_OF_NAMESPACE + 1);
-        let webhooks = scope.webhooks(&service(), "PEM");
+        let webhooks = scope.webhooks(&service(), ("PEM", "s"));
         assert!(webhooks.len() > 1 && webhooks.len() < 16);
         for webhook in &webhooks {
             assert!(webhook["matchConditions"][0]["expression"].as_str().unwrap().len() < 100_000);
@@ -191,6 +192,6 @@ mod tests {
     fn a_name_that_would_end_the_expression_is_in_none() {
         let scope =
             Scope::new([(PinnedWorkload { kind: "X'] || true || ['".to_owned(), ..workload("a", "db") }, true)]);
-        assert!(scope.webhooks(&service(), "PEM").is_empty());
+        assert!(scope.webhooks(&service(), ("PEM", "s")).is_empty());
     }
 }

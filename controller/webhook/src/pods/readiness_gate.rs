@@ -10,7 +10,7 @@ use super::sidecars::{IS_NO_MIRROR, hash, none_of};
 use super::{TIMEOUT, pods_created};
 use crate::places::Endpoint;
 
-/// Path of the handler.
+/// What the path of the handler begins with. How it ends, the apiserver alone is told: the answers tell of SidecarSets.
 pub const GATE_PATH: &str = "/gate-readiness";
 /// What the name of the entry begins with.
 pub(super) const NAME: &str = "readiness-gate-";
@@ -34,7 +34,7 @@ impl ReadinessGate {
     }
 
     /// The entry. Pods that have the gate already, as those of our workloads have, ask nobody.
-    pub(super) fn webhook(&self, endpoint: &Endpoint, bundle: &str) -> Option<Value> {
+    pub(super) fn webhook(&self, endpoint: &Endpoint, trust: (&str, &str)) -> Option<Value> {
         let namespaces = json!({"matchExpressions": none_of(self.but_in.as_ref()?)});
         let lacks_gate = format!(
             "!object.spec.?readinessGates.orValue([]).exists(gate, gate.?conditionType.orValue('') == '{KRUISE_POD_READY}')"
@@ -43,7 +43,7 @@ impl ReadinessGate {
             "name": format!("{NAME}{}.pods.kruise.io", hash(&namespaces)), "admissionReviewVersions": ["v1"],
             "sideEffects": "None", "failurePolicy": "Ignore", "timeoutSeconds": TIMEOUT, "matchPolicy": "Exact",
             "reinvocationPolicy": "Never", "namespaceSelector": namespaces, "rules": [pods_created()],
-            "clientConfig": endpoint.client_config(GATE_PATH, bundle),
+            "clientConfig": endpoint.secret_client_config(GATE_PATH, trust),
             "matchConditions": [
                 {"name": "is-no-mirror-pod", "expression": IS_NO_MIRROR},
                 {"name": "lacks-the-gate", "expression": lacks_gate},
@@ -60,16 +60,16 @@ mod tests {
     fn all_pods_are_asked_for_but_protected_ones_and_nobody_waits() {
         let service =
             Endpoint::Service { namespace: "kruise-system".to_owned(), name: "kruise-webhook-service".to_owned() };
-        assert_eq!(ReadinessGate::default().webhook(&service, "PEM"), None);
+        assert_eq!(ReadinessGate::default().webhook(&service, ("PEM", "s")), None);
         let gate = ReadinessGate::of_all_but(["kube-system".to_owned()].into());
-        let webhook = gate.webhook(&service, "PEM").unwrap();
+        let webhook = gate.webhook(&service, ("PEM", "s")).unwrap();
         assert_eq!(webhook["failurePolicy"], "Ignore");
         let expressions = webhook["namespaceSelector"]["matchExpressions"].as_array().unwrap();
         assert_eq!(
             (&expressions[0]["values"], &expressions[1]["values"]),
             (&json!(["kube-system"]), &json!(["openkruise"]))
         );
-        assert_eq!(webhook["clientConfig"]["service"]["path"], GATE_PATH);
+        assert_eq!(webhook["clientConfig"]["service"]["path"], "/gate-readiness/s");
         assert_eq!(gate.clone().within(&ReadinessGate::default()), ReadinessGate::default());
         assert_eq!(gate.clone().within(&gate), gate);
     }

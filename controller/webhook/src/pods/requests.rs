@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use super::TIMEOUT;
 use crate::places::Endpoint;
 
-/// Path of the handler.
+/// What the path of the handler begins with. How it ends, the apiserver alone is told: the answers tell what a pod is.
 pub const RECREATE_PATH: &str = "/fill-recreate-request";
 
 /// The entry. Where nobody answers, the controller fills a request in later.
-pub(super) fn webhook(endpoint: &Endpoint, bundle: &str) -> Value {
+pub(super) fn webhook(endpoint: &Endpoint, trust: (&str, &str)) -> Value {
     let kind = CONTAINER_RECREATE_REQUEST;
     let versions: Vec<_> = kind.versions().map(|version| version.name()).collect();
     json!({
@@ -21,7 +21,7 @@ pub(super) fn webhook(endpoint: &Endpoint, bundle: &str) -> Value {
             "apiGroups": [kind.group], "apiVersions": versions, "operations": ["CREATE"], "resources": [kind.plural],
             "scope": "Namespaced",
         }],
-        "clientConfig": endpoint.client_config(RECREATE_PATH, bundle),
+        "clientConfig": endpoint.secret_client_config(RECREATE_PATH, trust),
     })
 }
 
@@ -34,14 +34,14 @@ mod tests {
     fn requests_of_both_versions_are_asked_for_and_nobody_waits_for_an_answer() {
         let service =
             Endpoint::Service { namespace: "kruise-system".to_owned(), name: "kruise-webhook-service".to_owned() };
-        let entry = webhook(&service, "PEM");
+        let entry = webhook(&service, ("PEM", "s"));
         assert_eq!((&entry["failurePolicy"], &entry["timeoutSeconds"]), (&json!("Ignore"), &json!(TIMEOUT)));
         assert_eq!(entry["rules"][0]["apiVersions"], json!(["v1alpha1", "v1beta1"]));
-        assert_eq!(entry["clientConfig"]["service"]["path"], RECREATE_PATH);
+        assert_eq!(entry["clientConfig"]["service"]["path"], "/fill-recreate-request/s");
         let asks = Asks { requests: true, ..Asks::default() };
-        assert!(asks.patch(&[], &service, "PEM").is_some());
+        assert!(asks.patch(&[], &service, ("PEM", "s")).is_some());
         let found = [serde_json::from_value(entry).unwrap()];
-        assert_eq!(asks.patch(&found, &service, "PEM"), None);
+        assert_eq!(asks.patch(&found, &service, ("PEM", "s")), None);
         assert_eq!(asks.clone().within(&Asks::default()), Asks::default());
     }
 }

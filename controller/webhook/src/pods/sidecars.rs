@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::{MOST_BYTES, NotYet, TIMEOUT, labels, pods_created, readiness_gate};
 use crate::places::Endpoint;
 
-/// Path of the handler.
+/// What the path of the handler begins with. How it ends, the apiserver alone is told: the answers tell what pods of other namespaces get.
 pub const INJECT_PATH: &str = "/inject-sidecars";
 /// Whoever labels a namespace with this is called for by nobody: the peer's own mark.
 pub const UNTOUCHED: (&str, &str) = ("control-plane", "openkruise");
@@ -86,7 +86,7 @@ impl Sidecars {
         self
     }
 
-    pub(super) fn webhooks(&self, endpoint: &Endpoint, bundle: &str) -> Vec<Value> {
+    pub(super) fn webhooks(&self, endpoint: &Endpoint, trust: (&str, &str)) -> Vec<Value> {
         let mut all = Vec::new();
         for ((namespaces, fails_closed), selected) in &self.groups {
             for (number, part) in parts(selected.expressions()).into_iter().enumerate() {
@@ -94,7 +94,7 @@ impl Sidecars {
                 let hash = hash(&selector);
                 let (word, policy) = if *fails_closed { ("fail", "Fail") } else { ("ignore", "Ignore") };
                 let name = format!("sidecars-{word}-{hash}-{number}.pods.kruise.io");
-                all.push(entry(&name, policy, (selector, &part), endpoint, bundle));
+                all.push(entry(&name, policy, (selector, &part), endpoint, trust));
             }
         }
         all
@@ -168,11 +168,17 @@ fn parts(expressions: impl IntoIterator<Item = String>) -> Vec<String> {
 /// Nobody changes a mirror pod: it is what a kubelet runs anyway.
 pub(super) const IS_NO_MIRROR: &str = "!('kubernetes.io/config.mirror' in object.metadata.?annotations.orValue({}))";
 
-fn entry(name: &str, policy: &str, (namespaces, pods): (Value, &str), endpoint: &Endpoint, bundle: &str) -> Value {
+fn entry(
+    name: &str,
+    policy: &str,
+    (namespaces, pods): (Value, &str),
+    endpoint: &Endpoint,
+    trust: (&str, &str),
+) -> Value {
     json!({
         "name": name, "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": policy,
         "timeoutSeconds": TIMEOUT, "matchPolicy": "Exact", "reinvocationPolicy": "IfNeeded", "namespaceSelector": namespaces,
-        "rules": [pods_created()], "clientConfig": endpoint.client_config(INJECT_PATH, bundle),
+        "rules": [pods_created()], "clientConfig": endpoint.secret_client_config(INJECT_PATH, trust),
         "matchConditions": [
             {"name": "is-no-mirror-pod", "expression": IS_NO_MIRROR},
             {"name": "is-selected", "expression": pods},
@@ -268,12 +274,13 @@ mod tests {
         };
         let asks = [ask("a", "x", false), ask("b", "y", false), ask("c", "x", true), elsewhere];
         let sidecars = Sidecars::new(asks.clone(), protected());
-        let webhooks = sidecars.webhooks(&service(), "PEM");
+        let webhooks = sidecars.webhooks(&service(), ("PEM", "s"));
         let policies: Vec<_> = webhooks.iter().map(|webhook| webhook["failurePolicy"].as_str().unwrap()).collect();
         assert_eq!(policies, ["Ignore", "Ignore", "Fail"], "{webhooks:#?}");
         let selected = |webhook: &Value| webhook["matchConditions"][1]["expression"].as_str().unwrap().to_owned();
         assert!(webhooks.iter().any(|w| selected(w).ends_with(" in ['x', 'y']))")));
         for webhook in &webhooks {
+            assert_eq!(webhook["clientConfig"]["service"]["path"], "/inject-sidecars/s");
             let expressions = webhook["namespaceSelector"]["matchExpressions"].as_array().unwrap();
             assert_eq!(expressions[0]["values"], json!(["kube-system"]));
             assert_eq!(expressions[1]["values"], json!(["openkruise"]));
@@ -305,7 +312,7 @@ mod tests {
     #[test]
     fn what_somebody_adds_to_a_selector_stays() {
         let sidecars = Sidecars::new([ask("a", "x", false)], protected());
-        let mut wanted = sidecars.webhooks(&service(), "PEM").remove(0);
+        let mut wanted = sidecars.webhooks(&service(), ("PEM", "s")).remove(0);
         let mut found = wanted.clone();
         let added = json!({"key": "chaos", "operator": "DoesNotExist"});
         found["namespaceSelector"]["matchExpressions"].as_array_mut().unwrap().push(added.clone());
@@ -326,7 +333,7 @@ mod tests {
         };
         let (by_label, by_two): (Vec<_>, Vec<_>) = ((0..MOST).map(of).collect(), (0..MOST).map(by_two).collect());
         for asks in [by_label, by_two] {
-            let webhooks = Sidecars::new(asks, protected()).webhooks(&service(), "PEM");
+            let webhooks = Sidecars::new(asks, protected()).webhooks(&service(), ("PEM", "s"));
             assert!(webhooks.len() > 1 && webhooks.len() < 16, "{}", webhooks.len());
             for webhook in &webhooks {
                 assert!(webhook["matchConditions"][1]["expression"].as_str().unwrap().len() < 100_000);
@@ -337,7 +344,7 @@ mod tests {
     #[test]
     fn selectors_of_one_label_are_one_term() {
         let asks = [ask("a", "web", false), ask("b", "db", false), ask("c", "web", false)];
-        let webhooks = Sidecars::new(asks, protected()).webhooks(&service(), "PEM");
+        let webhooks = Sidecars::new(asks, protected()).webhooks(&service(), ("PEM", "s"));
         let expression = webhooks[0]["matchConditions"][1]["expression"].as_str().unwrap();
         assert!(webhooks.len() == 1 && expression.ends_with(" in ['db', 'web']))"), "{expression}");
     }

@@ -59,6 +59,15 @@ struct Response {
     warnings: Vec<String>,
 }
 
+/// Who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asker {
+    /// The apiserver, by the path that it alone is told. It asks for whoever writes the object.
+    Apiserver,
+    /// Whoever reaches the port, and says any namespace to be that of the object. Of other objects it is told nothing.
+    Anybody,
+}
+
 /// What one look at a review says.
 pub(crate) enum Look<Q> {
     /// An AdmissionReview on its way out.
@@ -94,12 +103,12 @@ struct Beside {
     faults: Vec<String>,
 }
 
-/// Answers an AdmissionReview.
+/// Answers an AdmissionReview of the apiserver's.
 ///
 /// # Errors
 /// When the text is no AdmissionReview with a request.
 pub async fn review(body: &[u8], judge: &Judge) -> Result<Vec<u8>, serde_json::Error> {
-    match look(body, judge)? {
+    match look(body, judge, Asker::Apiserver)? {
         Look::Answer(answer) => Ok(answer),
         Look::Asks(question) => question.answer(judge).await,
     }
@@ -109,10 +118,11 @@ pub async fn review(body: &[u8], judge: &Judge) -> Result<Vec<u8>, serde_json::E
 ///
 /// # Errors
 /// When the text is no AdmissionReview with a request.
-pub(crate) fn look(body: &[u8], judge: &Judge) -> Result<Look<Question>, serde_json::Error> {
+pub(crate) fn look(body: &[u8], judge: &Judge, asker: Asker) -> Result<Look<Question>, serde_json::Error> {
     let Review { request }: Review<'_> = serde_json::from_slice(body)?;
-    let (refusal, warnings) = match verdict(&request, judge) {
-        Ok((None, None)) => (None, beside(&request, judge)),
+    let (refusal, warnings) = match verdict(&request, judge, asker) {
+        Ok((None, None)) if asker == Asker::Apiserver => (None, beside(&request, judge)),
+        Ok((None, None)) => (None, Vec::new()),
         Ok((template, beside)) => {
             let Request { uid, namespace, .. } = request;
             return Ok(Look::Asks(Question { uid, namespace, template, beside }));
@@ -184,7 +194,11 @@ fn answer(uid: String, refusal: Option<String>, warnings: Vec<String>) -> Result
 }
 
 /// What is still to be asked: the template that is to be judged, and what has faults beside others; or why the object is refused.
-fn verdict(request: &Request<'_>, judge: &Judge) -> Result<(Option<kinds::Template>, Option<Beside>), String> {
+fn verdict(
+    request: &Request<'_>,
+    judge: &Judge,
+    asker: Asker,
+) -> Result<(Option<kinds::Template>, Option<Beside>), String> {
     // Of a deletion there is no object, and nothing to look at.
     let Some(object) = request.object.map(RawValue::get) else { return Ok((None, None)) };
     let old = request.old_object.map(RawValue::get);
@@ -202,10 +216,11 @@ fn verdict(request: &Request<'_>, judge: &Judge) -> Result<(Option<kinds::Templa
     // What an object was that is not read now, nobody looks up.
     let old = old.filter(|old| kinds::bounded(resource, old, judge.object_max_bytes).is_ok());
     kinds::faultless(&object, old)?;
-    if let (Some(records), None) = (&judge.records, old) {
+    if let (Some(records), None, Asker::Apiserver) = (&judge.records, old, asker) {
         kinds::is_of_free_workload(&**records, resource, &request.namespace, &object)?;
     }
     let is_set = asks && *resource == berth_api::kinds::SIDECAR_SET.plural;
-    let beside = is_set.then(|| Beside::of(&object, old, judge)).flatten();
+    let may_know = asker == Asker::Apiserver;
+    let beside = (is_set && may_know).then(|| Beside::of(&object, old, judge)).flatten();
     Ok((kinds::template_to_judge(resource, &object, old), beside))
 }

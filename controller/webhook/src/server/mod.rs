@@ -33,7 +33,7 @@ use crate::pods::{
     Budgets, DISRUPT_PATH, EVICT_PATH, GATE_PATH, INJECT_PATH, Injector, NotYet, PIN_PATH, RECREATE_PATH, Records,
 };
 use crate::secret_path::SecretPath;
-use admission::Look;
+use admission::{Asker, Look};
 use kept::Kept;
 use pod_review::Unanswered;
 
@@ -107,7 +107,7 @@ pub struct Judge {
     pub injector: Option<Arc<dyn Injector>>,
     /// Who knows the budgets of pods.
     pub budgets: Option<Arc<dyn Budgets>>,
-    /// By which path the apiserver asks about pods that are to go, and what is in a namespace that is.
+    /// How the paths end by which the apiserver asks about what not everybody may know.
     pub secret_path: SecretPath,
     /// Who counts the reviews.
     pub reviews: ReviewMetrics,
@@ -138,7 +138,7 @@ impl Judge {
 #[derive(Clone, Copy)]
 enum Handler {
     Convert,
-    Validate,
+    Validate(Asker),
     Pin,
     Inject,
     Gate,
@@ -220,19 +220,8 @@ async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<An
 }
 
 async fn counted(request: Request<Incoming>, shared: &Arc<Shared>) -> Result<(Vec<u8>, Share), Refusal> {
-    let (path, handler) = match request.uri().path() {
-        CONVERT_PATH => (CONVERT_PATH, Handler::Convert),
-        VALIDATE_PATH => (VALIDATE_PATH, Handler::Validate),
-        PIN_PATH if shared.judge.records.is_some() => (PIN_PATH, Handler::Pin),
-        INJECT_PATH if shared.judge.injector.is_some() => (INJECT_PATH, Handler::Inject),
-        GATE_PATH => (GATE_PATH, Handler::Gate),
-        RECREATE_PATH => (RECREATE_PATH, Handler::Recreate),
-        EVICT_PATH if shared.judge.budgets.is_some() => (EVICT_PATH, Handler::Evict),
-        path if shared.judge.budgets.is_some() && is_told(DISRUPT_PATH, path, &shared.judge) => {
-            (DISRUPT_PATH, Handler::Disrupt)
-        }
-        path if is_told(GUARD_PATH, path, &shared.judge) => (GUARD_PATH, Handler::Guard),
-        _ => return Err(Refusal(StatusCode::NOT_FOUND, format!("try {CONVERT_PATH} or {VALIDATE_PATH}"))),
+    let Some((path, handler)) = route(request.uri().path(), &shared.judge) else {
+        return Err(Refusal(StatusCode::NOT_FOUND, format!("try {CONVERT_PATH} or {VALIDATE_PATH}")));
     };
     let review = shared.judge.reviews.begin(path);
     let answered = answer(request, handler, shared).await;
@@ -240,10 +229,29 @@ async fn counted(request: Request<Incoming>, shared: &Arc<Shared>) -> Result<(Ve
     answered
 }
 
-/// Is it the path below this one that only the apiserver knows?
-fn is_told(below: &str, path: &str, judge: &Judge) -> bool {
-    let secret = path.strip_prefix(below).and_then(|rest| rest.strip_prefix('/'));
-    secret.is_some_and(|secret| judge.secret_path.is_known(secret))
+/// What a path leads to, and by which name its reviews are counted. Anybody may ask what follows from the review alone; where an answer
+/// tells of other objects, or changes one, the path ends with what only the apiserver knows.
+fn route(path: &str, judge: &Judge) -> Option<(&'static str, Handler)> {
+    match path {
+        CONVERT_PATH => return Some((CONVERT_PATH, Handler::Convert)),
+        VALIDATE_PATH => return Some((VALIDATE_PATH, Handler::Validate(Asker::Anybody))),
+        _ => {}
+    }
+    let (below, secret) = path.rsplit_once('/')?;
+    if !judge.secret_path.is_known(secret) {
+        return None;
+    }
+    match below {
+        VALIDATE_PATH => Some((VALIDATE_PATH, Handler::Validate(Asker::Apiserver))),
+        PIN_PATH if judge.records.is_some() => Some((PIN_PATH, Handler::Pin)),
+        INJECT_PATH if judge.injector.is_some() => Some((INJECT_PATH, Handler::Inject)),
+        GATE_PATH => Some((GATE_PATH, Handler::Gate)),
+        RECREATE_PATH => Some((RECREATE_PATH, Handler::Recreate)),
+        EVICT_PATH if judge.budgets.is_some() => Some((EVICT_PATH, Handler::Evict)),
+        DISRUPT_PATH if judge.budgets.is_some() => Some((DISRUPT_PATH, Handler::Disrupt)),
+        GUARD_PATH => Some((GUARD_PATH, Handler::Guard)),
+        _ => None,
+    }
 }
 
 async fn answer(
@@ -360,8 +368,8 @@ impl Questions {
 impl Handler {
     fn look(self, bytes: &[u8], judge: &Judge) -> Result<Look<Question>, Refusal> {
         let answer = match (self, &judge.records, &judge.injector) {
-            (Self::Validate, ..) => {
-                let look = admission::look(bytes, judge).map_err(|error| no_review(&error))?;
+            (Self::Validate(asker), ..) => {
+                let look = admission::look(bytes, judge, asker).map_err(|error| no_review(&error))?;
                 return Ok(look.map(Question::Template));
             }
             (Self::Recreate, ..) => {

@@ -1,5 +1,7 @@
 //! The handlers by their texts, and what they know of our kinds.
 
+mod paths;
+
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -235,7 +237,9 @@ async fn requests_that_are_no_reviews_get_their_status() {
         ("POST", "/validate", 2, "{}", "400"),
         ("GET", "/convert", 0, "", "405"),
         ("POST", "/mutate-pods", 2, "{}", "404"),
-        // What tells of namespaces is below a path that only the apiserver knows.
+        // What tells of other objects is below a path that only the apiserver knows.
+        ("POST", "/fill-recreate-request", 2, "{}", "404"),
+        ("POST", "/gate-readiness/guess", 2, "{}", "404"),
         ("POST", "/guard-deletion", 2, "{}", "404"),
         ("POST", "/guard-deletion/", 2, "{}", "404"),
         ("POST", "/guard-deletion/guess", 2, "{}", "404"),

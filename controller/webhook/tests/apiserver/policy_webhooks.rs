@@ -22,7 +22,7 @@ fn entry(fields: &Value) -> Result<Patch<Value>> {
         "name": "sidecars-ignore-0.pods.kruise.io", "admissionReviewVersions": ["v1"], "sideEffects": "None",
         "failurePolicy": "Ignore", "timeoutSeconds": 2,
         "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
-        "clientConfig": {"service": {"namespace": "kruise-system", "name": "kruise-webhook-service", "path": "/inject-sidecars"}},
+        "clientConfig": {"service": {"namespace": "kruise-system", "name": "kruise-webhook-service", "path": "/inject-sidecars/secret"}},
         "matchConditions": [{"name": "is-selected", "expression": "true"}],
         "namespaceSelector": {"matchExpressions": [{"key": "control-plane", "operator": "NotIn", "values": ["openkruise"]}]},
     });
@@ -51,6 +51,7 @@ fn the_controllers_token_has_its_own_service_asked_about_new_pods_and_its_kinds_
             ("with a long wait", json!({"/timeoutSeconds": 30}), "asked about pods that are created"),
             ("about every pod", json!({"/matchConditions": []}), "asked about pods that are created"),
             ("in every namespace", json!({"/namespaceSelector": {}}), "asked about pods that are created"),
+            ("by a path that all know", json!({"/clientConfig/service/path": "/inject-sidecars"}), "asked about pods that are created"),
             ("by another Service", json!({"/clientConfig/service/name": "other"}), "no other Service"),
             ("by another namespace's", json!({"/clientConfig/service/namespace": "default"}), "no other Service"),
             ("by an address", json!({"/clientConfig": {"url": "https://127.0.0.1/"}}), "no other Service"),
@@ -59,11 +60,14 @@ fn the_controllers_token_has_its_own_service_asked_about_new_pods_and_its_kinds_
         }
         pods.patch(MUTATING, &write, &entry(&json!({}))?).await.context("its own entry")?;
         let requests = json!({
-            "/name": "containerrecreaterequests.apps.kruise.io", "/clientConfig/service/path": "/fill-recreate-request",
+            "/name": "containerrecreaterequests.apps.kruise.io", "/clientConfig/service/path": "/fill-recreate-request/secret",
             "/rules/0/apiGroups": ["apps.kruise.io"], "/rules/0/resources": ["containerrecreaterequests"],
             "/matchConditions": [], "/namespaceSelector": {},
         });
         pods.patch(MUTATING, &write, &entry(&requests)?).await.context("the entry of requests")?;
+        let mut known = requests.clone();
+        known["/clientConfig/service/path"] = json!("/fill-recreate-request");
+        refused("requests by a path that all know", pods.patch(MUTATING, &write, &entry(&known)?).await, "asked about pods that are created")?;
         let mut closed = requests;
         closed["/failurePolicy"] = json!("Fail");
         refused("requests that wait for it", pods.patch(MUTATING, &write, &entry(&closed)?).await, "asked about pods that are created")?;

@@ -1,0 +1,120 @@
+//! Who learns what: anybody who reaches the port, and the apiserver alone.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use kube::Client;
+use serde_json::{Value, json};
+
+use crate::pods::{Budgets, Disruption, Injected, Injector, Labels, Lacks, NotYet, Records};
+use crate::server::admission::{self, Asker, Look};
+use crate::server::{Judge, route};
+
+/// Knows something of whatever is asked for, of all namespaces.
+#[derive(Debug)]
+struct Knows;
+
+impl Records for Knows {
+    fn keeper(&self, _: &str, _: (&str, &str, &str)) -> Option<String> {
+        Some("of-a-victim".to_owned())
+    }
+
+    fn pin(&self, _: &str, _: &mut Value) -> Result<bool, NotYet> {
+        Ok(false)
+    }
+}
+
+impl Injector for Knows {
+    fn inject(&self, _: &str, _: Option<&Labels>, _: &Value) -> Result<Injected, Lacks> {
+        Ok(Injected::default())
+    }
+
+    fn faults(&self, _: &str, _: Option<&str>) -> Vec<String> {
+        vec!["spec.selector: SidecarSet of-a-victim selects the same pods".to_owned()]
+    }
+}
+
+impl Budgets for Knows {
+    fn draw(&self, _: Disruption) -> BoxFuture<'_, Result<Option<String>, NotYet>> {
+        std::future::ready(Ok(None)).boxed()
+    }
+
+    fn beside(&self, resource: &str, _: &str) -> Option<String> {
+        (resource == "podunavailablebudgets").then(|| "of-a-victim may hold the same pods".to_owned())
+    }
+
+    fn fails_open(&self) -> bool {
+        false
+    }
+}
+
+fn judge() -> Judge {
+    let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+    let knows = Arc::new(Knows);
+    let judge = Judge {
+        records: Some(knows.clone()),
+        injector: Some(knows.clone()),
+        budgets: Some(knows),
+        ..Judge::asking(client)
+    };
+    judge.secret_path.learn("key");
+    judge
+}
+
+#[tokio::test]
+async fn whoever_does_not_know_the_path_is_answered_nothing_that_tells_of_other_objects() {
+    let judge = judge();
+    let secret = judge.secret_path.newest().unwrap();
+    let below = [
+        "/pin",
+        "/inject-sidecars",
+        "/gate-readiness",
+        "/fill-recreate-request",
+        "/bind-eviction",
+        "/disrupt-pod",
+        "/guard-deletion",
+    ];
+    for path in below {
+        for guessed in [path.to_owned(), format!("{path}/"), format!("{path}/guess"), format!("{path}/{secret}/x")] {
+            assert!(route(&guessed, &judge).is_none(), "{guessed}");
+        }
+        let told = route(&format!("{path}/{secret}"), &judge);
+        assert!(told.is_some_and(|(counted_as, _)| counted_as == path), "{path}");
+    }
+    for open in ["/convert", "/validate"] {
+        assert!(route(open, &judge).is_some(), "{open}");
+    }
+    for nowhere in [format!("/{secret}"), format!("/convert/{secret}"), secret, String::new(), "/".to_owned()] {
+        assert!(route(&nowhere, &judge).is_none(), "{nowhere}");
+    }
+}
+
+#[tokio::test]
+async fn of_other_objects_an_author_is_told_by_the_apiserver_alone() {
+    let judge = judge();
+    let target = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db"});
+    let selector = json!({"matchLabels": {"app": "db"}});
+    let containers = json!([{"name": "agent", "image": "agent:1"}]);
+    for (resource, group, kind, spec) in [
+        ("persistentpodstates", "apps", "PersistentPodState", json!({"targetRef": target})),
+        ("sidecarsets", "apps", "SidecarSet", json!({"selector": selector, "containers": containers})),
+        ("podunavailablebudgets", "policy", "PodUnavailableBudget", json!({"selector": selector, "maxUnavailable": 1})),
+    ] {
+        let metadata = json!({"name": "own", "namespace": "victim"});
+        let version = format!("{group}.kruise.io/v1beta1");
+        let object = json!({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec});
+        let request = json!({"uid": "u", "resource": {"resource": resource}, "namespace": "victim", "object": object});
+        let review = json!({"request": request}).to_string();
+        let answered = async |asker: Asker| -> Value {
+            let answer = match admission::look(review.as_bytes(), &judge, asker).unwrap() {
+                Look::Answer(answer) => answer,
+                Look::Asks(question) => question.answer(&judge).await.unwrap(),
+            };
+            serde_json::from_slice::<Value>(&answer).unwrap()["response"].take()
+        };
+        let told = answered(Asker::Apiserver).await;
+        assert!(told.to_string().contains("of-a-victim"), "{resource}: {told}");
+        assert_eq!(answered(Asker::Anybody).await, json!({"uid": "u", "allowed": true}), "{resource}");
+    }
+}

@@ -33,11 +33,9 @@ fn a_request_is_filled_in_once_and_by_the_controller_alone() -> Result<()> {
         })
         .await?;
         let label = |key: &str| merge(json!({"metadata": {"labels": {(key): "x"}}}));
-        refused(
-            "a label",
-            by_hand.patch("demo", &write, &label("crr.apps.kruise.io/pod-uid")).await,
-            "written by the controller alone",
-        )?;
+        for key in ["crr.apps.kruise.io/pod-uid", "crr.apps.kruise.io/node-name", "crr.apps.kruise.io/active", "type"] {
+            refused(key, by_hand.patch("demo", &write, &label(key)).await, "written by the controller alone")?;
+        }
         by_hand.patch("demo", &write, &label("mine")).await.context("a label of one's own")?;
 
         let filled = |container: &str| {
@@ -53,6 +51,14 @@ fn a_request_is_filled_in_once_and_by_the_controller_alone() -> Result<()> {
         )?;
         refused("the controller's other pod", own.patch("demo", &write, &other_pod).await, "may write nothing")?;
         own.patch("demo", &write, &filled("app")).await.context("what is filled in")?;
+        let of_virtual_node = |is: Value| merge(json!({"metadata": {"labels": {"type": is}}}));
+        own.patch("demo", &write, &of_virtual_node(json!("virtual-kubelet"))).await.context("its node's type")?;
+        refused(
+            "that its node has a daemon",
+            by_hand.patch("demo", &write, &of_virtual_node(Value::Null)).await,
+            "written by the controller alone",
+        )?;
+        own.patch("demo", &write, &of_virtual_node(Value::Null)).await.context("no type")?;
         let again = merge(json!({"spec": {"strategy": {"forceRecreate": true}}}));
         refused("once more", own.patch("demo", &write, &again).await, "may write nothing")?;
         refused("another label", own.patch("demo", &write, &label("mine2")).await, "may write the labels")?;

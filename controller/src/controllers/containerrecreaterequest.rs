@@ -1,6 +1,8 @@
 //! The ContainerRecreateRequest controller: whose turn it is, how far each is, and when it is over. What daemons are asked is the
 //! NodeImage controller's.
 
+mod left;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,12 +33,14 @@ use crate::change::each;
 use crate::controllers::Controller;
 use crate::reads::{Read, Reader};
 use crate::watched::{CustomResource, Watched};
+use left::Entries;
 
 /// What a decision is made of.
 pub(crate) struct Reads {
     pub(crate) requests: Arc<Store<Watched<ContainerRecreateRequest>>>,
     pods: Arc<Store<Pod>>,
     images: Arc<Store<Watched<NodeImage>>>,
+    left: Arc<Entries>,
 }
 
 impl CustomResource for ContainerRecreateRequest {
@@ -72,10 +76,11 @@ impl Controller for Reads {
     }
 
     fn new(reader: &mut Reader<'_>) -> Self {
-        Self { requests: reader.read(), pods: reader.read(), images: reader.read() }
+        Self { requests: reader.read(), pods: reader.read(), images: reader.read(), left: Arc::default() }
     }
 
-    /// Wakes a request when it, its pod, another request of the pod, or what the pod's node answered changes.
+    /// Wakes a request when it, its pod, another request of the pod, or what the pod's node answered changes; and one that is gone when
+    /// a pod is still out of service for it.
     fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
         let (to, gone, requests) = (queue.clone(), acting.clone(), self.requests.clone());
         self.requests.on_change(move |change| {
@@ -88,8 +93,10 @@ impl Controller for Reads {
                 wake_open(&to, &requests, request.namespace(), &request.0.spec.pod_name);
             });
         });
-        let (to, requests) = (queue.clone(), self.requests.clone());
+        let (to, requests, left) = (queue.clone(), self.requests.clone(), self.left.clone());
         self.pods.on_change(move |change| {
+            // What a request leaves in a pod's gate may outlast it.
+            left.note(change).into_iter().for_each(|request| to.add(request));
             each(change, |pod| wake_open(&to, &requests, &pod.metadata.namespace, &pod.metadata.name));
         });
         let (to, requests, pods) = (queue.clone(), self.requests.clone(), self.pods.clone());
@@ -123,6 +130,9 @@ impl Controller for Reads {
 
     /// One round for one request.
     async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
+        if let Err(next) = self.let_go_of_gone(acting, &key).await {
+            return next;
+        }
         let Some(request) = self.requests.get(&key.namespace, &key.name) else { return Next::Done };
         let request = match acting.seen(&self.requests, &*request).await {
             Ok(request) => request,

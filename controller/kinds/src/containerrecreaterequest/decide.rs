@@ -17,6 +17,7 @@ use serde_json::{Map, Value, json};
 
 use super::Snapshot;
 use super::blocked::due;
+use super::left::USER_AGENT;
 use super::silence::{noted_in, silence_left};
 use super::verdict::{Verdict, pod, verdict};
 
@@ -122,7 +123,7 @@ fn take_out_of_service(snapshot: &Snapshot, pod: &Pod, plan: &mut Plan, now: Tim
 pub(super) fn reason(request: &ContainerRecreateRequest) -> Reason {
     let part = |part: &Option<String>| part.clone().unwrap_or_default();
     let key = format!("{}/{}", part(&request.metadata.namespace), part(&request.metadata.name));
-    Reason { user_agent: Cow::Borrowed("ContainerRecreateRequest"), key: Cow::Owned(key) }
+    Reason { user_agent: Cow::Borrowed(USER_AGENT), key: Cow::Owned(key) }
 }
 
 /// A request that is over lets its pod go, then its own finalizer and label, and goes itself when its time is over.

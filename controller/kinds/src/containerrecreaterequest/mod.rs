@@ -6,6 +6,7 @@
 mod blocked;
 mod decide;
 mod events;
+mod left;
 mod silence;
 mod status;
 mod verdict;
@@ -24,6 +25,7 @@ use serde_json::Value;
 
 pub use decide::decide;
 pub use events::pod_events;
+pub use left::{entries, let_go_of_gone};
 pub use status::status;
 pub use verdict::{needs_filling, restarts};
 

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use berth_api::v1beta1::broadcastjob::BroadcastJob;
 use berth_kinds::broadcastjob::{
-    Snapshot, concerns, decide, hides_its_end, is_finished, is_news as is_news_of_node, is_urgent, status, unrecorded,
+    News, Snapshot, decide, hides_its_end, is_finished, is_news as is_news_of_node, is_over, is_urgent, status,
+    unrecorded,
 };
 use berth_runtime::driver::Next;
 use berth_runtime::feed::Odd;
@@ -45,6 +46,10 @@ pub(crate) struct Reads {
 #[derive(Default)]
 struct Gone(Mutex<HashMap<String, Vec<Arc<Pod>>>>);
 
+/// Which changes of nodes concern which job, of those that are not over.
+#[derive(Default)]
+struct AllNews(Mutex<HashMap<Key, News>>);
+
 /// By uid of a job: when it was last looked at.
 #[derive(Default)]
 struct Looked(Mutex<HashMap<String, Instant>>);
@@ -77,12 +82,17 @@ impl Controller for Reads {
 
     /// Wakes a job when it, one of its pods, or what a node is to it changes.
     fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
-        let (to, acting) = (queue.clone(), acting.clone());
+        let news = Arc::<AllNews>::default();
+        let (to, acting, of_jobs) = (queue.clone(), acting.clone(), news.clone());
         let (gone, looked) = (self.gone.clone(), self.looked.clone());
         self.jobs.on_change(move |change| match change {
             Change::Applied { old: Some(old), new } if !is_news(&old.0, &new.0) => {}
-            Change::Applied { new, .. } => to.add(Key::of(&**new)),
+            Change::Applied { old, new } => {
+                of_jobs.note(old.as_deref(), new);
+                to.add(Key::of(&**new));
+            }
             Change::Deleted { old } => {
+                of_jobs.lock().remove(&Key::of(&**old));
                 gone.lock().remove(old.uid());
                 looked.lock().remove(old.uid());
                 acting.expectations.forget(old.uid());
@@ -103,7 +113,7 @@ impl Controller for Reads {
                 to.add(Key::new(&odd.namespace, owner.name));
             }
         });
-        let (to, jobs) = (queue.clone(), self.jobs.clone());
+        let to = queue.clone();
         self.nodes.on_change(move |change| {
             let (old, new) = match change {
                 Change::Applied { old, new } => (old.as_ref().map(|old| &*old.0), Some(&*new.0)),
@@ -111,7 +121,7 @@ impl Controller for Reads {
                 Change::Synced => return,
             };
             if is_news_of_node(old, new) {
-                jobs.all().iter().filter(|job| concerns(&job.0, old, new)).for_each(|job| to.add(Key::of(&**job)));
+                news.concerned(old, new).into_iter().for_each(|job| to.add(job));
             }
         });
     }
@@ -181,6 +191,33 @@ impl Gone {
             }
         }
         left
+    }
+}
+
+impl AllNews {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, News>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a job as it is now. Its template is read only if it is another than before: a status changes with each pod that ends.
+    fn note(&self, old: Option<&Watched<BroadcastJob>>, new: &Watched<BroadcastJob>) {
+        let key = Key::of(new);
+        if is_over(&new.0) {
+            self.lock().remove(&key);
+            return;
+        }
+        let is_as_before = old.is_some_and(|old| old.0.spec.template == new.0.spec.template);
+        if is_as_before && self.lock().contains_key(&key) {
+            return;
+        }
+        let news = News::new(&new.0);
+        self.lock().insert(key, news);
+    }
+
+    /// The jobs to which this change of a node matters.
+    fn concerned(&self, old: Option<&Node>, new: Option<&Node>) -> Vec<Key> {
+        let all = self.lock();
+        all.iter().filter(|(_, news)| news.is_one(old, new)).map(|(key, _)| key.clone()).collect()
     }
 }
 
@@ -267,7 +304,41 @@ fn expires(plan: &Plan) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
+
+    fn job(zone: &str, status: Value) -> Watched<BroadcastJob> {
+        let template = json!({"spec": {"nodeSelector": {"zone": zone}, "containers": []}});
+        let metadata = json!({"namespace": "default", "name": "job", "uid": "j"});
+        serde_json::from_value(json!({"metadata": metadata, "spec": {"template": template}, "status": status})).unwrap()
+    }
+
+    fn node(zone: &str) -> Node {
+        let metadata = json!({"name": "n1", "uid": "u", "labels": {"zone": zone}});
+        let status = json!({"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"pods": "10"}});
+        serde_json::from_value(json!({"metadata": metadata, "status": status})).unwrap()
+    }
+
+    #[test]
+    fn a_node_wakes_the_jobs_that_have_their_pods_there_and_are_not_over() {
+        let (all, in_a) = (AllNews::default(), node("a"));
+        let wakes = || !all.concerned(None, Some(&in_a)).is_empty();
+        let (here, there) = (job("a", json!({})), job("b", json!({})));
+        assert!(!wakes());
+        all.note(None, &here);
+        assert_eq!(all.concerned(None, Some(&in_a)), [Key::new("default", "job")]);
+        all.note(Some(&here), &job("a", json!({"active": 1})));
+        assert!(wakes(), "its template is as it was");
+        all.note(Some(&here), &there);
+        assert!(!wakes(), "another template");
+        all.note(Some(&there), &here);
+        assert!(wakes());
+        all.note(Some(&here), &job("a", json!({"phase": "completed"})));
+        assert!(!wakes() && all.lock().is_empty(), "nothing is kept of what is over");
+        all.note(Some(&job("a", json!({"phase": "completed"}))), &here);
+        assert!(wakes(), "it goes on");
+    }
 
     #[test]
     fn a_job_on_few_nodes_is_looked_at_at_once_and_one_on_thousands_twice_a_second() {

@@ -261,10 +261,11 @@ pub(crate) fn broadcast_job(data: &[u8]) {
     let Some(world) = World::read(data) else { return };
     let Some(job) = one::<BroadcastJob>(&world.job) else { return };
     let (nodes, pods): (Vec<Arc<Node>>, Vec<Arc<Pod>>) = (all(&world.nodes), all(&world.pods));
+    let news = broadcastjob::News::new(&job);
     for pair in nodes.windows(2) {
         if let [old, new] = pair {
             broadcastjob::is_news(Some(old), Some(new));
-            broadcastjob::concerns(&job, Some(old), Some(new));
+            news.is_one(Some(old), Some(new));
         }
     }
     let gone = pods.iter().filter(|pod| broadcastjob::hides_its_end(pod, None)).take(1).cloned().collect();

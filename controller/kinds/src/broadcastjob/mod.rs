@@ -8,6 +8,7 @@ mod blocked;
 mod decide;
 mod mark;
 mod new_pod;
+mod news;
 mod place;
 mod requests;
 mod round;
@@ -36,9 +37,8 @@ use berth_workload::resource::BROADCAST_JOBS;
 use berth_workload::revision::PodLabels;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use place::{Answer, Where};
-
 pub use decide::decide;
+pub use news::{News, is_news};
 pub use round::{hides_its_end, unrecorded};
 pub use status::{is_urgent, status};
 
@@ -115,31 +115,7 @@ pub fn is_finished(status: &BroadcastJobStatus) -> bool {
         || status.conditions.iter().any(|c| ended(&c.type_) && c.status == "True")
 }
 
-/// Does a change of a node matter to any job? Most do not: the kubelet renews its conditions all the time.
-pub fn is_news(old: Option<&Node>, new: Option<&Node>) -> bool {
-    let facts = |node: &Node| (node.ready, node.cordoned, node.metadata.uid.clone());
-    match (old, new) {
-        (Some(old), Some(new)) => {
-            facts(old) != facts(new)
-                || old.metadata.labels != new.metadata.labels
-                || old.taints != new.taints
-                || old.allocatable != new.allocatable
-        }
-        (None, None) => false,
-        _ => true,
-    }
-}
-
-/// Does a change of a node that [is news](is_news) matter to this job? `None` before the node was there, and after it was gone.
-pub fn concerns(job: &BroadcastJob, old: Option<&Node>, new: Option<&Node>) -> bool {
-    let is_over = job.status.as_ref().is_some_and(is_finished);
-    if is_over || job.metadata.deletion_timestamp.is_some() {
-        return false;
-    }
-    let target = Where::of(&job.spec.template.value());
-    let answer = |node: Option<&Node>| node.map_or(Answer::Unwanted, |node| target.answer(node));
-    let (before, after) = (answer(old), answer(new));
-    // A pod that was disrupted is followed by another once its node is ready.
-    let facts = |node: Option<&Node>| node.map(|node| (node.ready, node.metadata.uid.clone()));
-    before != after || after == Answer::Wanted && facts(old) != facts(new)
+/// Is nothing more to be done for the job, but to let its time run out?
+pub fn is_over(job: &BroadcastJob) -> bool {
+    job.metadata.deletion_timestamp.is_some() || job.status.as_ref().is_some_and(is_finished)
 }

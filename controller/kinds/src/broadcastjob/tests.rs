@@ -9,7 +9,7 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::simulation::{World, read};
-use super::{concerns, is_news, is_urgent};
+use super::{News, is_news, is_over, is_urgent};
 
 fn stages(plan: &Plan) -> Vec<(&str, usize)> {
     plan.stages.iter().map(|stage| (stage.name, stage.steps.len())).collect()
@@ -308,7 +308,7 @@ fn nodes_that_have_not_begun_get_a_changed_template() {
 fn a_node_wakes_a_job_when_its_answer_changes_and_a_heartbeat_wakes_none() {
     let mut world = World::new(1, json!({}));
     let job: BroadcastJob = read(world.job.as_ref().unwrap());
-    let old = read(&world.nodes["n0"]);
+    let (news, old) = (News::new(&job), read(&world.nodes["n0"]));
     let mut after = |change: Value| {
         world.edit_node("n0", &change);
         read(&world.nodes["n0"])
@@ -318,13 +318,20 @@ fn a_node_wakes_a_job_when_its_answer_changes_and_a_heartbeat_wakes_none() {
     );
     assert!(!is_news(Some(&old), Some(&heartbeat)));
     let labelled = after(json!({"metadata": {"labels": {"other": "x"}}}));
-    assert!(is_news(Some(&old), Some(&labelled)) && !concerns(&job, Some(&old), Some(&labelled)));
+    assert!(is_news(Some(&old), Some(&labelled)) && !news.is_one(Some(&old), Some(&labelled)));
     let cordoned = after(json!({"spec": {"unschedulable": true}}));
-    assert!(is_news(Some(&old), Some(&cordoned)) && concerns(&job, Some(&old), Some(&cordoned)));
-    assert!(concerns(&job, None, Some(&old)) && concerns(&job, Some(&old), None));
-    let mut over = job.clone();
-    over.status = Some(serde_json::from_value(json!({"phase": "completed"})).unwrap());
-    assert!(!concerns(&over, None, Some(&old)));
+    assert!(is_news(Some(&old), Some(&cordoned)) && news.is_one(Some(&old), Some(&cordoned)));
+    assert!(news.is_one(None, Some(&old)) && news.is_one(Some(&old), None));
+    assert!(!is_over(&job));
+    for change in [
+        json!({"status": {"phase": "completed"}}),
+        json!({"status": {"phase": "failed"}}),
+        json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+    ] {
+        let mut over = world.job.clone().unwrap();
+        crate::model::apiserver::merge(&mut over, &change);
+        assert!(is_over(&read(&over)), "{change}");
+    }
 }
 
 #[test]

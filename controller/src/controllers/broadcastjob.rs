@@ -1,14 +1,13 @@
 //! The BroadcastJob controller: observe, decide, act, status.
 
+mod gone;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use berth_api::v1beta1::broadcastjob::BroadcastJob;
-use berth_kinds::broadcastjob::{
-    News, Snapshot, decide, hides_its_end, is_finished, is_news as is_news_of_node, is_over, is_urgent, status,
-    unrecorded,
-};
+use berth_kinds::broadcastjob::{News, Snapshot, decide, is_news as is_news_of_node, is_over, is_urgent, status};
 use berth_runtime::driver::Next;
 use berth_runtime::feed::Odd;
 use berth_runtime::object::{BROADCAST_JOBS, owner_key};
@@ -30,6 +29,7 @@ use crate::reads::{Read, Reader};
 use crate::told::Told;
 use crate::unreadable;
 use crate::watched::{CustomResource, Watched};
+use gone::Gone;
 
 /// What a decision about a BroadcastJob is made of.
 pub(crate) struct Reads {
@@ -41,10 +41,6 @@ pub(crate) struct Reads {
     paced: Paced,
     told: Told,
 }
-
-/// By uid of a job: its pods that had ended and do not show it any more, as long as its status may not have their nodes.
-#[derive(Default)]
-struct Gone(Mutex<HashMap<String, Vec<Arc<Pod>>>>);
 
 /// Which changes of nodes concern which job, of those that are not over.
 #[derive(Default)]
@@ -89,11 +85,12 @@ impl Controller for Reads {
             Change::Applied { old: Some(old), new } if !is_news(&old.0, &new.0) => {}
             Change::Applied { old, new } => {
                 of_jobs.note(old.as_deref(), new);
+                gone.told(new);
                 to.add(Key::of(&**new));
             }
             Change::Deleted { old } => {
                 of_jobs.lock().remove(&Key::of(&**old));
-                gone.lock().remove(old.uid());
+                gone.forget(old.uid());
                 looked.lock().remove(old.uid());
                 acting.expectations.forget(old.uid());
             }
@@ -101,9 +98,10 @@ impl Controller for Reads {
         });
         let to = queue.clone();
         self.jobs.on_unreadable(move |odd| to.add(Key::new(&odd.namespace, &odd.name)));
-        let (to, jobs, gone) = (queue.clone(), self.jobs.clone(), self.gone.clone());
+        let (to, gone) = (queue.clone(), self.gone.clone());
+        let (jobs, nodes) = (self.jobs.clone(), self.nodes.clone());
         self.pods.on_change(move |change| {
-            gone.note(&jobs, change);
+            gone.note(&jobs, &nodes, change);
             each(change, |pod| wake_owner(&to, pod));
         });
         let to = queue.clone();
@@ -151,47 +149,6 @@ fn is_news(old: &BroadcastJob, new: &BroadcastJob) -> bool {
             (condition.last_probe_time, condition.last_transition_time) = (None, None);
         }
     })
-}
-
-impl Gone {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Vec<Arc<Pod>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Keeps a pod that goes after its end: the next decision may come when the store does not have it any more.
-    fn note(&self, jobs: &Store<Watched<BroadcastJob>>, change: &Change<Pod>) {
-        let (old, new) = match change {
-            Change::Deleted { old } => (old, None),
-            Change::Applied { old: Some(old), new } => (old, Some(&**new)),
-            Change::Applied { .. } | Change::Synced => return,
-        };
-        let Some(owner) = managed_by(old).filter(|_| hides_its_end(old, new)) else { return };
-        let job = jobs.get(&old.metadata.namespace, owner.name);
-        let is_over = |job: &BroadcastJob| job.status.as_ref().is_some_and(is_finished);
-        // What goes with its job is missed by nobody.
-        if job.is_some_and(|job| job.uid() == owner.uid && !job.terminating() && !is_over(&job.0)) {
-            self.lock().entry(owner.uid.to_owned()).or_default().push(old.clone());
-        }
-    }
-
-    /// Those of a job that its status does not have yet.
-    fn of(&self, job: &Watched<BroadcastJob>, nodes: &[Arc<Node>]) -> Vec<Arc<Pod>> {
-        let all = self.lock().get(job.uid()).cloned().unwrap_or_default();
-        if all.is_empty() {
-            return all;
-        }
-        let (before, left) = (all.len(), unrecorded(&job.0, nodes, all.clone()));
-        let mut gone = self.lock();
-        if let Some(kept) = gone.get_mut(job.uid()) {
-            // Others may have come meanwhile.
-            let later = kept.split_off(before.min(kept.len()));
-            *kept = left.iter().cloned().chain(later).collect();
-            if kept.is_empty() {
-                gone.remove(job.uid());
-            }
-        }
-        left
-    }
 }
 
 impl AllNews {

@@ -43,17 +43,22 @@ fn is_hash(text: &str) -> bool {
 
 /// The entries of a status, by hash. What is no entry is passed over.
 pub(super) fn read(entries: &[String]) -> BTreeMap<&str, Verdict> {
-    let of = |entry: &'_ String| -> Option<(usize, Verdict)> {
-        let verdict = match entry.as_bytes().first()? {
-            b'+' => Verdict::Succeeded,
-            b'-' => Verdict::Failed,
-            b'!' => Verdict::Accepted,
-            _ => return None,
-        };
-        Some((1, verdict))
+    entries.iter().filter_map(|text| entry(text)).collect()
+}
+
+/// Has a status an entry with this hash?
+pub(super) fn has(entries: &[String], hash: &str) -> bool {
+    entries.iter().any(|text| text.get(1..) == Some(hash) && entry(text).is_some())
+}
+
+fn entry(text: &str) -> Option<(&str, Verdict)> {
+    let verdict = match text.as_bytes().first()? {
+        b'+' => Verdict::Succeeded,
+        b'-' => Verdict::Failed,
+        b'!' => Verdict::Accepted,
+        _ => return None,
     };
-    let entry = |entry: &'_ String| of(entry).filter(|(at, _)| is_hash(&entry[*at..]));
-    entries.iter().filter_map(|text| entry(text).map(|(at, verdict)| (&text[at..], verdict))).collect()
+    text.get(1..).filter(|hash| is_hash(hash)).map(|hash| (hash, verdict))
 }
 
 /// An entry of the status.
@@ -81,6 +86,7 @@ mod tests {
         let read = read(&entries);
         assert_eq!(read.get(&*one).copied(), Some(Verdict::Succeeded));
         assert_eq!(read.get(&*other).copied(), Some(Verdict::Accepted));
+        assert!(has(&entries, &one) && has(&entries, &other) && !has(&entries[..1], &other));
     }
 
     #[test]
@@ -95,7 +101,9 @@ mod tests {
             "\u{e9}abcdefghijkl",
             "?abcdefghijkl",
         ];
-        assert_eq!(read(&odd.map(str::to_owned)).len(), 0);
+        let odd = odd.map(str::to_owned);
+        assert_eq!(read(&odd).len(), 0);
+        assert!(!has(&odd, "abcdefghijkl") && !has(&odd, ""));
     }
 
     #[test]

@@ -39,7 +39,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 pub use decide::decide;
 pub use news::{News, is_news};
-pub use round::{hides_its_end, unrecorded};
+pub use round::{hides_its_end, is_recorded, mark_of, missed, node_of, unrecorded};
 pub use status::{is_urgent, status};
 
 /// All that a decision about one job reads.

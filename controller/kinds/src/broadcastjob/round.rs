@@ -98,6 +98,27 @@ pub fn unrecorded(job: &BroadcastJob, nodes: &[Arc<Node>], gone: Vec<Arc<Pod>>) 
     gone.into_iter().filter(|pod| hash(pod).is_some_and(is_open)).collect()
 }
 
+/// The mark of the node whose turn is missed with the end of this pod, which [hides it](hides_its_end). `None` where the job's status has
+/// the node, or where the pod is of no node that is there. `node` is the one that has the name of [its node](node_of).
+pub fn missed(job: &BroadcastJob, pod: &Pod, node: &Node) -> Option<String> {
+    let mark = mark_of(node);
+    let is_of_node = match mark::in_name(name(job), &pod.metadata.name) {
+        Some(in_name) => in_name == mark,
+        None => is_on(pod, node),
+    };
+    (is_of_node && !is_recorded(job, &mark)).then_some(mark)
+}
+
+/// By what a node is known in the status of a job.
+pub fn mark_of(node: &Node) -> String {
+    mark::hash(&node.metadata.uid)
+}
+
+/// Has the job's status the node with this mark?
+pub fn is_recorded(job: &BroadcastJob, mark: &str) -> bool {
+    job.status.as_ref().is_some_and(|status| mark::has(&status.ended_nodes, mark))
+}
+
 fn stage(pod: &Pod, restart_limit: Option<i64>) -> Stage {
     let is_leaving = pod.metadata.deletion_timestamp.is_some();
     match &*pod.status.phase {
@@ -116,7 +137,7 @@ fn restarts(pod: &Pod) -> i64 {
 }
 
 /// The name of the node that the pod is on, or may be scheduled to.
-fn node_of(pod: &Pod) -> Option<&str> {
+pub fn node_of(pod: &Pod) -> Option<&str> {
     let bound = Some(&*pod.spec.node_name).filter(|name| !name.is_empty());
     bound.or(pod.spec.pinned_to.as_deref())
 }

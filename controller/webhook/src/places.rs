@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::deletions::{self, GUARD};
+use crate::secret_path::told;
 
 /// The ValidatingWebhookConfiguration of the chart.
 pub const VALIDATING: &str = "kruise-validating-webhook-configuration";
@@ -109,9 +110,9 @@ impl Endpoint {
         json!({"caBundle": ByteString(bundle.as_bytes().to_vec()), "service": service, "url": self.url(path)})
     }
 
-    /// The same for what only the apiserver is to ask: with this bundle, by the path below this one that ends so.
-    pub(crate) fn secret_client_config(&self, below: &str, (bundle, secret): (&str, &str)) -> Value {
-        self.client_config(&format!("{below}/{secret}"), bundle)
+    /// The same for what only the apiserver is to ask: with this bundle, by the path below this one that comes of this seed.
+    pub(crate) fn secret_client_config(&self, below: &str, (bundle, seed): (&str, &str)) -> Value {
+        self.client_config(&told(below, seed), bundle)
     }
 }
 
@@ -206,8 +207,8 @@ pub fn validating_patch(found: &[ValidatingWebhook], endpoint: &Endpoint, trust:
 }
 
 /// What to merge into one that asks about our own kinds.
-fn own_kinds_patch(found: &ValidatingWebhook, endpoint: &Endpoint, (bundle, secret): (&str, &str)) -> Option<Value> {
-    let path = format!("{VALIDATE_PATH}/{secret}");
+fn own_kinds_patch(found: &ValidatingWebhook, endpoint: &Endpoint, (bundle, seed): (&str, &str)) -> Option<Value> {
+    let path = told(VALIDATE_PATH, seed);
     let is_reached = endpoint.is_in(&ClientConfig::from(&found.client_config), &path, bundle);
     let reaches_too_far = reaches_too_far(found);
     if is_reached && !reaches_too_far {
@@ -310,7 +311,7 @@ mod tests {
 
     #[test]
     fn only_wrong_webhooks_of_a_configuration_are_patched_by_their_names() {
-        let good = json!({"namespace": "ns", "name": "hook", "path": "/validate/s"});
+        let good = json!({"namespace": "ns", "name": "hook", "path": told(VALIDATE_PATH, "s")});
         let webhook = |name: &str, client_config: Value| -> ValidatingWebhook {
             serde_json::from_value(json!({
                 "name": name, "clientConfig": client_config, "admissionReviewVersions": ["v1"], "sideEffects": "None",
@@ -336,8 +337,7 @@ mod tests {
     #[test]
     fn a_webhook_that_reaches_beyond_our_kinds_or_stops_writes_is_put_back() {
         let bundle = serde_json::to_value(ByteString(BUNDLE.as_bytes().to_vec())).unwrap();
-        let client_config =
-            json!({"service": {"namespace": "ns", "name": "hook", "path": "/validate/s"}, "caBundle": bundle});
+        let client_config = json!({"service": {"namespace": "ns", "name": "hook", "path": told(VALIDATE_PATH, "s")}, "caBundle": bundle});
         let webhook = |failure_policy: Value, groups: Value| -> ValidatingWebhook {
             let mut rules = own_kinds();
             rules[0]["apiGroups"] = groups;

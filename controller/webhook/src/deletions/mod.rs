@@ -11,6 +11,7 @@ use k8s_openapi::api::admissionregistration::v1::ValidatingWebhook;
 use serde_json::{Value, json};
 
 use crate::places::{ClientConfig, Endpoint};
+use crate::secret_path::told;
 
 pub use refusals::RefusedDeletions;
 
@@ -22,9 +23,9 @@ pub const GUARD_PATH: &str = "/guard-deletion";
 /// How long the apiserver waits for an answer, in seconds.
 const TIMEOUT: i32 = 5;
 
-/// What to merge strategically into the entry: with this bundle, by the path that ends so. `None` when it is as it is to be.
-pub(crate) fn patch(found: &ValidatingWebhook, endpoint: &Endpoint, (bundle, secret): (&str, &str)) -> Option<Value> {
-    let path = format!("{GUARD_PATH}/{secret}");
+/// What to merge strategically into the entry: with this bundle, by the path that comes of this seed. `None` when it is as it is to be.
+pub(crate) fn patch(found: &ValidatingWebhook, endpoint: &Endpoint, (bundle, seed): (&str, &str)) -> Option<Value> {
+    let path = told(GUARD_PATH, seed);
     let is_reached = endpoint.is_in(&ClientConfig::from(&found.client_config), &path, bundle);
     let (found, wanted) = (serde_json::to_value(found).unwrap_or_default(), fields());
     let differs = wanted.as_object().into_iter().flatten().any(|(field, wanted)| found[field] != *wanted);
@@ -75,7 +76,7 @@ mod tests {
         let endpoint = Endpoint::Service { namespace: "ns".to_owned(), name: "hook".to_owned() };
         let mut right = fields();
         right["name"] = json!(GUARD);
-        right["clientConfig"] = endpoint.client_config("/guard-deletion/s", "PEM");
+        right["clientConfig"] = endpoint.secret_client_config(GUARD_PATH, ("PEM", "s"));
         let patched = |entry: &Value| patch(&serde_json::from_value(entry.clone()).unwrap(), &endpoint, ("PEM", "s"));
         assert_eq!(patched(&right), None);
         for (field, value) in [

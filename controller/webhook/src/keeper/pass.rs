@@ -54,7 +54,7 @@ pub(crate) struct Keeper {
     pub(crate) loaded: Option<String>,
     /// The bundle that every place was seen to hold, and since when.
     pub(crate) published: Option<(String, Timestamp)>,
-    /// How the paths end by which the apiserver is to ask about what not everybody may know.
+    /// The paths by which the apiserver is to ask about what not everybody may know.
     pub(crate) secret_path: SecretPath,
 }
 

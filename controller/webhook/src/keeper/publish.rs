@@ -80,8 +80,8 @@ impl Keeper {
             return Ok(());
         };
         let webhooks = found.webhooks.unwrap_or_default();
-        let path = self.secret_path.newest().unwrap_or_default();
-        if let Some(patch) = places::validating_patch(&webhooks, &self.endpoint, (bundle, &path)) {
+        let seed = self.secret_path.newest().unwrap_or_default();
+        if let Some(patch) = places::validating_patch(&webhooks, &self.endpoint, (bundle, &seed)) {
             let patch = Patch::Strategic(preconditioned(patch, &found.metadata));
             api.patch(name, &patching(), &patch).await.map_err(|source| failed("patch", source))?;
             info!(name, "wrote webhooks of the ValidatingWebhookConfiguration");
@@ -93,16 +93,16 @@ impl Keeper {
     pub(super) async fn publish_entries(&self, bundle: &str) -> Result<(), Error> {
         let (wanted, written) = &self.pods;
         let Some(mut asks) = to_publish(wanted, written) else { return Ok(()) };
-        let path = self.secret_path.newest().unwrap_or_default();
+        let seed = self.secret_path.newest().unwrap_or_default();
         let mutates = |found: MutatingWebhookConfiguration| {
-            (asks.patch(&found.webhooks.unwrap_or_default(), &self.endpoint, (bundle, &path)), found.metadata)
+            (asks.patch(&found.webhooks.unwrap_or_default(), &self.endpoint, (bundle, &seed)), found.metadata)
         };
         if !self.write_entries(MUTATING, asks != Asks::default(), mutates).await? {
             asks = Asks { disruptions: asks.disruptions, ..Asks::default() };
         }
         let validates = |found: ValidatingWebhookConfiguration| {
             let webhooks = found.webhooks.unwrap_or_default();
-            (asks.patch_validating(&webhooks, &self.endpoint, (bundle, &path)), found.metadata)
+            (asks.patch_validating(&webhooks, &self.endpoint, (bundle, &seed)), found.metadata)
         };
         if !self.write_entries(DISRUPTIONS, asks.disruptions != Disruptions::default(), validates).await? {
             asks.disruptions = Disruptions::default();

@@ -177,6 +177,7 @@ fn rule(operation: &str, resource: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::secret_path::told;
 
     #[test]
     fn only_namespaces_with_budgets_are_asked_about_and_what_nobody_may_hold_is_left_out() {
@@ -201,7 +202,7 @@ mod tests {
         let binding = one.binding(&service, ("PEM", "s")).unwrap();
         assert_eq!(asked(&binding), (json!(["CREATE"]), json!(["pods/eviction"])));
         let path = |entry: &Value| entry["clientConfig"]["service"]["path"].clone();
-        assert_eq!((path(&binding), path(&entries[0])), (json!("/bind-eviction/s"), json!("/disrupt-pod/s")));
+        assert_eq!((path(&binding), path(&entries[0])), (json!(told(EVICT_PATH, "s")), json!(told(DISRUPT_PATH, "s"))));
         assert_eq!(
             (&binding["failurePolicy"], &binding["namespaceSelector"]),
             (&json!("Ignore"), &entries[0]["namespaceSelector"])

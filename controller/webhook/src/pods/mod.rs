@@ -72,7 +72,7 @@ impl Asks {
         self.disruptions.webhooks(endpoint, trust)
     }
 
-    /// The merge patch of the MutatingWebhookConfiguration, if its webhooks are others: with this bundle, by paths that end so.
+    /// The merge patch of the MutatingWebhookConfiguration, if its webhooks are others: with this bundle, by paths that come of this seed.
     pub(crate) fn patch(&self, found: &[MutatingWebhook], endpoint: &Endpoint, trust: (&str, &str)) -> Option<Value> {
         patch(&written(found), self.webhooks(endpoint, trust))
     }

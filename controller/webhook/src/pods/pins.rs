@@ -141,6 +141,7 @@ pub trait Records: std::fmt::Debug + Send + Sync {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::secret_path::told;
 
     fn workload(namespace: &str, name: &str) -> PinnedWorkload {
         let text = str::to_owned;
@@ -169,7 +170,7 @@ mod tests {
         let condition = webhooks[0]["matchConditions"][0]["expression"].as_str().unwrap();
         assert!(condition.ends_with("in ['a/apps/StatefulSet/db'])"), "{condition}");
         assert_eq!(webhooks[0]["timeoutSeconds"], 2);
-        assert_eq!(webhooks[0]["clientConfig"]["service"]["path"], "/pin/s");
+        assert_eq!(webhooks[0]["clientConfig"]["service"]["path"], told(PIN_PATH, "s"));
         assert!(Scope::default().webhooks(&service(), ("PEM", "s")).is_empty());
     }
 

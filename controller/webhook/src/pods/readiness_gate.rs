@@ -55,6 +55,7 @@ impl ReadinessGate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::secret_path::told;
 
     #[test]
     fn all_pods_are_asked_for_but_protected_ones_and_nobody_waits() {
@@ -69,7 +70,7 @@ mod tests {
             (&expressions[0]["values"], &expressions[1]["values"]),
             (&json!(["kube-system"]), &json!(["openkruise"]))
         );
-        assert_eq!(webhook["clientConfig"]["service"]["path"], "/gate-readiness/s");
+        assert_eq!(webhook["clientConfig"]["service"]["path"], told(GATE_PATH, "s"));
         assert_eq!(gate.clone().within(&ReadinessGate::default()), ReadinessGate::default());
         assert_eq!(gate.clone().within(&gate), gate);
     }

@@ -252,6 +252,7 @@ pub struct Injected {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::secret_path::told;
 
     fn ask(name: &str, app: &str, fails_closed: bool) -> SidecarAsk {
         let selector = serde_json::from_value(json!({"matchLabels": {"app": app}})).unwrap();
@@ -280,7 +281,7 @@ mod tests {
         let selected = |webhook: &Value| webhook["matchConditions"][1]["expression"].as_str().unwrap().to_owned();
         assert!(webhooks.iter().any(|w| selected(w).ends_with(" in ['x', 'y']))")));
         for webhook in &webhooks {
-            assert_eq!(webhook["clientConfig"]["service"]["path"], "/inject-sidecars/s");
+            assert_eq!(webhook["clientConfig"]["service"]["path"], told(INJECT_PATH, "s"));
             let expressions = webhook["namespaceSelector"]["matchExpressions"].as_array().unwrap();
             assert_eq!(expressions[0]["values"], json!(["kube-system"]));
             assert_eq!(expressions[1]["values"], json!(["openkruise"]));

@@ -107,7 +107,7 @@ pub struct Judge {
     pub injector: Option<Arc<dyn Injector>>,
     /// Who knows the budgets of pods.
     pub budgets: Option<Arc<dyn Budgets>>,
-    /// How the paths end by which the apiserver asks about what not everybody may know.
+    /// The paths by which the apiserver asks about what not everybody may know.
     pub secret_path: SecretPath,
     /// Who counts the reviews.
     pub reviews: ReviewMetrics,
@@ -237,8 +237,8 @@ fn route(path: &str, judge: &Judge) -> Option<(&'static str, Handler)> {
         VALIDATE_PATH => return Some((VALIDATE_PATH, Handler::Validate(Asker::Anybody))),
         _ => {}
     }
-    let (below, secret) = path.rsplit_once('/')?;
-    if !judge.secret_path.is_known(secret) {
+    let (below, _) = path.rsplit_once('/')?;
+    if !judge.secret_path.is_known(path) {
         return None;
     }
     match below {

@@ -8,6 +8,7 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use crate::pods::{Budgets, Disruption, Injected, Injector, Labels, Lacks, NotYet, Records};
+use crate::secret_path::told;
 use crate::server::admission::{self, Asker, Look};
 use crate::server::{Judge, route};
 
@@ -65,7 +66,7 @@ fn judge() -> Judge {
 #[tokio::test]
 async fn whoever_does_not_know_the_path_is_answered_nothing_that_tells_of_other_objects() {
     let judge = judge();
-    let secret = judge.secret_path.newest().unwrap();
+    let seed = judge.secret_path.newest().unwrap();
     let below = [
         "/pin",
         "/inject-sidecars",
@@ -76,16 +77,17 @@ async fn whoever_does_not_know_the_path_is_answered_nothing_that_tells_of_other_
         "/guard-deletion",
     ];
     for path in below {
-        for guessed in [path.to_owned(), format!("{path}/"), format!("{path}/guess"), format!("{path}/{secret}/x")] {
+        let whole = told(path, &seed);
+        let guessed = [path.to_owned(), format!("{path}/"), format!("{path}/guess"), format!("{whole}/x")];
+        for guessed in guessed.into_iter().chain([whole.replacen(path, "/validate", 1), format!("{path}/{seed}")]) {
             assert!(route(&guessed, &judge).is_none(), "{guessed}");
         }
-        let told = route(&format!("{path}/{secret}"), &judge);
-        assert!(told.is_some_and(|(counted_as, _)| counted_as == path), "{path}");
+        assert!(route(&whole, &judge).is_some_and(|(counted_as, _)| counted_as == path), "{path}");
     }
-    for open in ["/convert", "/validate"] {
-        assert!(route(open, &judge).is_some(), "{open}");
+    for open in ["/convert".to_owned(), "/validate".to_owned(), told("/validate", &seed)] {
+        assert!(route(&open, &judge).is_some(), "{open}");
     }
-    for nowhere in [format!("/{secret}"), format!("/convert/{secret}"), secret, String::new(), "/".to_owned()] {
+    for nowhere in [told("", &seed), told("/convert", &seed), seed, String::new(), "/".to_owned()] {
         assert!(route(&nowhere, &judge).is_none(), "{nowhere}");
     }
 }

@@ -246,13 +246,15 @@ pub(super) fn choose(
     plan: &mut Plan,
 ) -> Chosen {
     let scene = snapshot.scene();
+    // On a node that is away a pod costs no budget and is not seen to fail: a bad revision would go to one such node after the other.
+    let waits_for_node = settings.policy == Policy::InPlaceIfPossible || turns.repair.fails > 0;
     let (mut candidates, mut staying) = (Vec::new(), Vec::new());
     for (name, place) in places.wanted().rev() {
         let Some(pod) = candidate(snapshot, revisions, Some(leaving), place) else { continue };
         let has_begun = steps::is_under_way(pod);
         if !settings.updates || settings.max_surge > 0 || !turns.is_in_turn(name) {
             staying.push(Arc::clone(pod));
-        } else if settings.policy == Policy::InPlaceIfPossible && !place.node.ready && !has_begun {
+        } else if waits_for_node && !place.node.ready && !has_begun {
             plan.wait_for_pod(pod, format!("is to be updated, and waits: its node {name} is not Ready"));
         } else {
             candidates.push(Arc::clone(pod));

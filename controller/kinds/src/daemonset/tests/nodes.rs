@@ -252,3 +252,29 @@ fn a_hook_holds_every_deletion_and_a_held_pod_does_not_come_back() {
         assert!(!world.pods.contains_key(&ended) && world.images() == ["n0 0", "n1 0"], "{phase}");
     }
 }
+
+/// On a node that is away no pod serves, so its pod costs no budget, and no new one of it is seen to fail.
+#[test]
+fn a_revision_that_fails_reaches_no_node_that_is_away() {
+    for (breaks, expected) in [
+        (true, ["n0 0", "n1 0", "n2 0", "n3 0", "n4 0", "n5 1"]),
+        (false, ["n0 0", "n1 (0)", "n2 (0)", "n3 0", "n4 0", "n5 1"]),
+    ] {
+        let rolling = |fields: serde_json::Value| json!({"updateStrategy": {"rollingUpdate": fields}});
+        let mut world = World::settled(6, rolling(json!({"maxUnavailable": 2, "partition": 5})));
+        world.set_image("log:1");
+        world.settle();
+        if breaks {
+            let pod = world.pod_of("n5");
+            world.break_pod(&pod);
+        }
+        for node in ["n1", "n2"] {
+            world.set_ready(node, false);
+        }
+        world.merge(&rolling(json!({"partition": 0})));
+        for _ in 0..3 {
+            world.step();
+        }
+        assert_eq!(world.images(), expected, "n5 is broken: {breaks}");
+    }
+}

@@ -51,15 +51,15 @@ pub(super) fn silence_left(snapshot: &Snapshot, now: Timestamp) -> Option<Signed
     Some(SILENCE.saturating_sub(now.duration_since(word.due)))
 }
 
-/// The word of the daemon that is due first: the first one at once, what comes of a stop that it is at when the grace period is over, and
-/// that a container has lasted when it should have.
+/// The word of the daemon that is due first: the first one at once, what comes of a stop that it is at for a request when the grace period
+/// is over, and that a container has lasted when it should have.
 pub(super) fn awaited(snapshot: &Snapshot, pod: &Pod) -> Option<Word> {
     let course = snapshot.course(pod);
     let asked = snapshot.request.spec.containers.iter().filter_map(|container| course.asked(&container.name));
     let of_stops = asked.filter_map(|stop| {
         let due = match course.answer(stop).map(|answer| answer.phase) {
             None => stop.created_at.as_ref()?.0,
-            Some(StopPhase::Stopping) => course.stops_by(stop)?,
+            Some(StopPhase::Stopping) => course.stops_by(stop).filter(|_| course.is_begun(stop))?,
             Some(_) => return None,
         };
         Some(Word { container: stop.container.clone(), due })

@@ -61,7 +61,10 @@ fn image(answer: Option<&str>) -> Value {
     let stop = json!({"request": "r", "namespace": "default", "name": "web", "uid": "u", "container": "app", "containerID": "c://a", "createdAt": ago(5)});
     let answers: Vec<_> = answer
         .iter()
-        .map(|phase| json!({"request": "r", "container": "app", "containerID": "c://a", "phase": phase}))
+        .map(|phase| {
+            let begun = (*phase == "Stopping").then(|| ago(4));
+            json!({"request": "r", "container": "app", "containerID": "c://a", "phase": phase, "begunAt": begun})
+        })
         .collect();
     json!({"metadata": {"name": "n1", "uid": "i"}, "spec": {"stopContainers": [stop]}, "status": {"desired": 0, "stoppedContainers": answers}})
 }

@@ -228,6 +228,15 @@ impl<'a> Course<'a> {
         of_container.filter_map(end).max()
     }
 
+    /// Is the daemon at a stop of this container that a request has asked for, whichever? One that it is at for another reason has a grace
+    /// period that nobody knows here.
+    pub fn is_begun(&self, stop: &StopContainer) -> bool {
+        let Some(image) = self.image else { return false };
+        let mut of_container =
+            image.spec.stop_containers.iter().filter(|other| other.container_id == stop.container_id);
+        of_container.any(|other| answer(image, other).is_some_and(|answer| answer.begun_at.is_some()))
+    }
+
     /// Has it stopped, and its kubelet starts no other? Names the policy by which.
     fn is_left_ended(&self, container: &RecreatedContainer) -> Option<&'static str> {
         let is_native = self.pod.spec.native_sidecars.iter().any(|native| *native.name == *container.name);

@@ -46,3 +46,26 @@ fn how_long_a_container_is_ready_is_counted_from_when_that_is_seen_and_no_other_
     request["status"]["conditions"] = json!([]);
     assert_eq!(pending(&round(&snapshot(&request, Some(unready), lasting(900, ""))).1), None);
 }
+
+/// Of a restart for a changed environment, say, nobody here knows the grace period; of another request's stop it is that one's.
+#[test]
+fn a_stop_that_the_daemon_is_at_for_no_request_is_waited_for() {
+    let stopping = |request: &str, begun: bool| json!({"request": request, "container": "app", "containerID": "c://a", "phase": "Stopping", "begunAt": begun.then(|| ago(900))});
+    let silent = Some("daemon has not responded for a long time");
+    for (what, answers, expected) in [
+        ("its own", vec![stopping("r", true), stopping("q", false)], silent),
+        ("another's", vec![stopping("r", false), stopping("q", true)], silent),
+        ("nobody's, and both ask", vec![stopping("r", false), stopping("q", false)], None),
+        ("nobody's", vec![stopping("r", false)], None),
+    ] {
+        let mut image = with(image(None), "/spec/stopContainers/0/createdAt", ago(900));
+        let mut other = image["spec"]["stopContainers"][0].clone();
+        other["request"] = json!("q");
+        image["spec"]["stopContainers"].as_array_mut().unwrap().push(other);
+        image["status"]["stoppedContainers"] = json!(answers);
+        let (_, status) = round(&snapshot(&recreating(), Some(pod("a")), Some(image)));
+        let ended = (status.phase == RecreatePhase::Completed).then_some(status.message.as_str());
+        assert_eq!(ended, expected, "{what}");
+        assert_eq!(status.conditions.iter().find(|condition| condition.type_ == "Blocked"), None, "{what}");
+    }
+}

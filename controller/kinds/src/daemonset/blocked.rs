@@ -25,6 +25,8 @@ use super::settings::settings;
 const MOST: usize = 3;
 /// The reason of [`failing`].
 const PODS_FAIL: &str = "PodsFail";
+/// The reason of [`host_ports`].
+const HOST_PORT_WITH_SURGE: &str = "HostPortWithSurge";
 /// So many pods in a row have failed before the next one's failure is told: one may pass by itself.
 const OFTEN: u32 = 2;
 /// So long may a new pod take to its node's first word.
@@ -101,12 +103,7 @@ fn not_ready(snapshot: &Snapshot, places: &Places<'_>, plan: &Plan, now: Timesta
 fn holding_up<'a>(snapshot: &Snapshot, places: &Places<'a>, now: Timestamp) -> Option<Vec<&'a str>> {
     let template = snapshot.set.spec.template.value();
     let settings = settings(snapshot, &template, places.wanted().count()).ok().filter(|settings| settings.updates)?;
-    let scene = snapshot.scene();
-    let updated = match history::recognise(&scene, &template) {
-        Recognised::Newest(updated) | Recognised::Older(updated, _) => updated,
-        Recognised::New(_) => return None,
-    };
-    let revisions = Revisions::new(&scene, updated);
+    let revisions = revisions(snapshot, &template)?;
     let turns = Turns::new(snapshot, &settings, places, &revisions, now);
     let is_new = |place: &Place<'_>| place.active().all(|pod| is_updated(snapshot, &revisions, pod));
     let is_done = |place: &Place<'_>| is_new(place) && is_available(place, settings.min_ready_seconds, now);
@@ -118,6 +115,15 @@ fn holding_up<'a>(snapshot: &Snapshot, places: &Places<'a>, now: Timestamp) -> O
     holds_up.then(|| open.into_iter().map(|(name, _)| name).collect())
 }
 
+/// What pods are updated to, once that is there.
+fn revisions(snapshot: &Snapshot, template: &Value) -> Option<Revisions> {
+    let scene = snapshot.scene();
+    match history::recognise(&scene, template) {
+        Recognised::Newest(updated) | Recognised::Older(updated, _) => Some(Revisions::new(&scene, updated)),
+        Recognised::New(_) => None,
+    }
+}
+
 /// Pods of a node fail one after the other: the node refuses them, or evicts them.
 fn failing(snapshot: &Snapshot, places: &Places<'_>, now: Timestamp) -> Option<Cause> {
     let workload = snapshot.scene().workload;
@@ -125,7 +131,9 @@ fn failing(snapshot: &Snapshot, places: &Places<'_>, now: Timestamp) -> Option<C
     let head = |node: &str| format!("{workload}: pods on node {node} fail one after the other; the node says: ");
     let is_told = |node: &str| told.is_some_and(|told| told.starts_with(&head(node)));
     let mut of_node = places.wanted().filter_map(|(name, place)| {
-        let failed = place.pods.iter().find(|pod| has_ended(pod) && &*pod.status.phase == "Failed");
+        // Where the set's own pod has the port, that is another cause.
+        let is_second = |pod: &Pod| is_refused_port(pod) && place.active().next().is_some();
+        let failed = place.pods.iter().find(|pod| has_ended(pod) && &*pod.status.phase == "Failed" && !is_second(pod));
         let message = match failed {
             Some(pod) if place.node.ready && (times(snapshot, name) >= OFTEN || is_told(name)) => {
                 let (reason, message) = (&*pod.status.reason, &*pod.status.message);
@@ -153,10 +161,15 @@ fn has_not_begun(pod: &Pod, now: Timestamp) -> bool {
 
 /// Two pods of one node cannot have the same port of it.
 fn host_ports(snapshot: &Snapshot, places: &Places<'_>, now: Timestamp) -> Option<Cause> {
-    places.wanted().find(|(_, place)| keeps_second_out(place))?;
+    let workload = snapshot.scene().workload;
+    let is_told = workload.blocked.is_some_and(|told| told.reason == HOST_PORT_WITH_SURGE);
+    let is_kept_out = places.wanted().any(|(_, place)| keeps_second_out(place));
+    if !is_kept_out && !is_told {
+        return None;
+    }
     let template = snapshot.set.spec.template.value();
     let settings = settings(snapshot, &template, places.wanted().count()).ok()?;
-    if settings.max_surge == 0 || !settings.updates {
+    if settings.max_surge == 0 || !settings.updates || !(is_kept_out || is_between(snapshot, places, &template, now)) {
         return None;
     }
     let has_host_network = template["spec"]["hostNetwork"] == Value::Bool(true);
@@ -166,11 +179,10 @@ fn host_ports(snapshot: &Snapshot, places: &Places<'_>, now: Timestamp) -> Optio
     let port = ports.find(is_of_host)?;
     let number = port["hostPort"].as_i64().filter(|port| *port > 0).or_else(|| port["containerPort"].as_i64())?;
     let message = format!(
-        "{}: spec.updateStrategy.rollingUpdate.maxSurge lets a second pod run on a node, and spec.template has port {number} of the \
-         host, which only one can have; use maxUnavailable in place of maxSurge",
-        snapshot.scene().workload
+        "{workload}: spec.updateStrategy.rollingUpdate.maxSurge lets a second pod run on a node, and spec.template has port {number} of the \
+         host, which only one can have; use maxUnavailable in place of maxSurge"
     );
-    Some(Cause::new(Grade::Failing, "HostPortWithSurge", message, now))
+    Some(Cause::new(Grade::Failing, HOST_PORT_WITH_SURGE, message, now))
 }
 
 /// Is there a second pod that cannot come to the node of the first? The scheduler says so, or, where it is not asked, the kubelet.
@@ -179,6 +191,22 @@ fn keeps_second_out(place: &Place<'_>) -> bool {
         let scheduled = pod.condition("PodScheduled");
         pod.spec.node_name.is_empty() && scheduled.is_some_and(|said| &*said.status == "False")
     };
-    let is_kept_out = |pod: &Pod| is_unbound(pod) || &*pod.status.reason == "NodePorts";
+    let is_kept_out = |pod: &Pod| is_unbound(pod) || is_refused_port(pod);
     place.pods.iter().any(|pod| is_kept_out(pod)) && place.active().any(|pod| !is_kept_out(pod))
+}
+
+/// Did the kubelet refuse it for a port of the host that another pod has?
+fn is_refused_port(pod: &Pod) -> bool {
+    &*pod.status.reason == "NodePorts"
+}
+
+/// Is a second pod that was refused gone, and the next one yet to be made, or to come to its node? Nothing is mended as long as the first
+/// one is there. A change of the spec ends it, for then none has been refused.
+fn is_between(snapshot: &Snapshot, places: &Places<'_>, template: &Value, now: Timestamp) -> bool {
+    let Some(revisions) = revisions(snapshot, template) else { return false };
+    places.wanted().any(|(name, place)| {
+        let mut active = place.active();
+        let is_old = active.next().is_some_and(|first| !is_updated(snapshot, &revisions, first));
+        is_old && times(snapshot, name) > 0 && active.all(|pod| has_not_begun(pod, now))
+    })
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use berth_workload::plan::{Outcome, Plan};
+use berth_workload::pod::Pod;
 use serde_json::{Value, json};
 
 use super::super::simulation::{World, template};
@@ -229,6 +230,42 @@ fn a_port_of_the_host_hides_no_other_cause_and_is_told_of_only_where_a_second_po
     find_no_room(&mut world);
     world.step();
     assert_eq!(blocked(&world).map(|told| told.0).as_deref(), Some("HostPortWithSurge"));
+}
+
+/// Without the scheduler the kubelet refuses the second pod, which is made again and again: between two of them nothing is mended.
+#[test]
+fn a_port_of_the_host_stays_told_of_from_one_refused_pod_to_the_next() {
+    let refuse_ports = |world: &mut World| {
+        let is_new = |pod: &&Arc<Pod>| !pod.spec.node_name.is_empty() && &*pod.status.phase != "Running";
+        for pod in world.all_pods().iter().filter(is_new) {
+            world.end(&pod.metadata.name, "Failed");
+            change(world, &pod.metadata.name, &json!({"reason": "NodePorts", "message": "no free ports"}));
+        }
+    };
+    let mut world = surging(2);
+    world.settle();
+    set_image(&mut world, "log:1");
+    let (mut told, mut pods) = (Vec::new(), std::collections::BTreeSet::new());
+    for _ in 0..40 {
+        world.step();
+        told.push(blocked(&world).map(|told| told.0));
+        // The first sync binds it, and the node's first word is that it is refused.
+        world.run_kubelets();
+        world.step();
+        told.push(blocked(&world).map(|told| told.0));
+        refuse_ports(&mut world);
+        pods.extend(world.pods.keys().cloned());
+        world.pass(1);
+    }
+    assert!(pods.len() > 5, "pods are made again: {pods:?}");
+    let first = told.iter().position(Option::is_some).unwrap();
+    assert!(told[first..].iter().all(|told| told.as_deref() == Some("HostPortWithSurge")), "{told:?}");
+    // Somebody makes room.
+    for name in world.pods.keys().cloned().collect::<Vec<_>>() {
+        world.delete(&name);
+    }
+    world.settle();
+    assert_eq!((world.images(), blocked(&world)), (vec!["n0 1".to_owned(), "n1 1".to_owned()], None));
 }
 
 #[test]

@@ -198,9 +198,16 @@ impl Stops {
         begins
     }
 
-    /// Of a request one is stopped after the other, whoever asks, and what has begun comes first.
+    /// Of a request one is stopped after the other, whoever asks, and what has begun comes first: also where it has for another request,
+    /// for a container is not begun twice.
     fn is_behind_another(&self, stop: &StopContainer, has_begun: bool) -> bool {
-        let is_other = |(request, container, _): &StopKey| *request == stop.request && *container != stop.container;
+        let is_other = |(request, container, container_id): &StopKey| {
+            if *request == stop.request {
+                *container != stop.container
+            } else {
+                id(container_id) == id(&stop.container_id)
+            }
+        };
         self.at_work.values().any(|(other, _)| other.request == stop.request)
             || !has_begun && self.begun.keys().any(is_other)
     }

@@ -291,6 +291,34 @@ fn what_was_cut_short_comes_first_and_is_another_container_in_no_case() {
     assert_eq!(phases(&stops, &cancelled, 101), [("side".to_owned(), StopPhase::Cancelled)]);
 }
 
+/// Whoever else asks for the same container, and in whatever order: it would have the hook and the whole grace period once more.
+#[test]
+fn what_was_cut_short_is_not_begun_anew_for_another_request() {
+    let asked = [stop("p", "app", "a"), stop("r", "app", "a")];
+    let containers = [container("app", "a", 1)];
+    for (request, is_daemon) in [(0, false), (0, true), (1, false), (1, true)] {
+        let own = &asked[request..=request];
+        let mut stops = Stops::default();
+        let begun = see(&mut stops, own, &containers, 10).remove(0);
+        if is_daemon {
+            let written = stops.answers(own, now(30).steady);
+            stops = Stops::default();
+            stops.take_over(&written, now(31));
+        } else {
+            stops.over(&begun, None, Err(&away()), now(31));
+        }
+        let begun = see(&mut stops, &asked, &containers, 32);
+        assert_eq!(begun.iter().map(|begin| &begin.asked).collect::<Vec<_>>(), [&asked[request]], "{is_daemon}");
+        assert!(begun[0].grace < pre_stop::grace(&containers[0]), "what is left of it");
+        stops.over(&begun[0], None, Ok(()), now(33));
+        assert_eq!(see(&mut stops, &asked, &[], 34), []);
+        let answers = stops.answers(&asked, now(34).steady);
+        let stopped = answers.iter().find(|answer| answer.phase == StopPhase::Stopped);
+        assert_eq!(stopped.map(|answer| &answer.request), Some(&asked[request].request), "{is_daemon}");
+        assert!(answers.iter().any(|answer| answer.phase == StopPhase::Gone), "the other's: {answers:?}");
+    }
+}
+
 /// A daemon that follows would take what is cancelled for what has not begun, and what another's stop was told to for its own.
 #[test]
 fn what_is_cancelled_while_it_is_at_work_is_told_at_once_and_with_its_time_where_it_is_the_own_one() {

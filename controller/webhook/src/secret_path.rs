@@ -8,6 +8,10 @@ use sha2::{Digest, Sha256};
 /// By how many seeds paths are known: with a new authority comes a new one, and the apiserver goes by the old one for a moment.
 const KNOWN: usize = 2;
 
+/// What a seed is made of besides a key. Not the text that an earlier build made the end of a path of, which was told: whoever learned that
+/// end would know all paths.
+const PURPOSE: &str = "berth: seed of the paths of the webhooks\n";
+
 /// The seeds that the last parts of the paths are made of, newest first. The same on every replica, for one is made from the newest
 /// authority's key.
 #[derive(Debug, Clone, Default)]
@@ -19,7 +23,7 @@ impl SecretPath {
         if key.is_empty() {
             return;
         }
-        let seed = hash(["berth: path of the webhook for disruptions\n", key]);
+        let seed = hash([PURPOSE, key]);
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.first() != Some(&seed) {
             known.retain(|old| *old != seed);
@@ -86,5 +90,7 @@ mod tests {
         let end = a.strip_prefix("/a").unwrap();
         assert!(paths.is_known(&a) && !paths.is_known(&format!("/b{end}")) && !paths.is_known(end));
         assert!(!paths.is_known(&format!("/a/{}", paths.newest().unwrap())), "the seed is no end");
+        let of_earlier_build = hash(["berth: path of the webhook for disruptions\n", "key"]);
+        assert!(!paths.is_known(&told("/a", &of_earlier_build)), "its end was told");
     }
 }

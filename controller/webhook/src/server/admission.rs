@@ -222,5 +222,7 @@ fn verdict(
     let is_set = asks && *resource == berth_api::kinds::SIDECAR_SET.plural;
     let may_know = asker == Asker::Apiserver;
     let beside = (is_set && may_know).then(|| Beside::of(&object, old, judge)).flatten();
-    Ok((kinds::template_to_judge(resource, &object, old), beside))
+    // What the apiserver is asked, it is asked by our account, in whichever namespace the review names.
+    let template = may_know.then(|| kinds::template_to_judge(resource, &object, old)).flatten();
+    Ok((template, beside))
 }

@@ -120,3 +120,20 @@ async fn of_other_objects_an_author_is_told_by_the_apiserver_alone() {
         assert_eq!(answered(Asker::Anybody).await, json!({"uid": "u", "allowed": true}), "{resource}");
     }
 }
+
+#[tokio::test]
+async fn for_anybody_the_apiserver_is_asked_nothing() {
+    let judge = judge();
+    let labels = json!({"app": "db"});
+    let pod = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "main:1"}]}});
+    let spec = json!({"selector": {"matchLabels": labels}, "template": pod});
+    let metadata = json!({"name": "own", "namespace": "victim"});
+    let object =
+        json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "metadata": metadata, "spec": spec});
+    let resource = json!({"resource": "clonesets"});
+    let review = json!({"request": {"uid": "u", "resource": resource, "namespace": "victim", "object": object}});
+    for (asker, is_asked) in [(Asker::Apiserver, true), (Asker::Anybody, false)] {
+        let look = admission::look(review.to_string().as_bytes(), &judge, asker).unwrap();
+        assert_eq!(matches!(look, Look::Asks(_)), is_asked, "{asker:?}");
+    }
+}

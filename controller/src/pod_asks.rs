@@ -82,6 +82,13 @@ impl PodAsks {
         self.webhook.get().is_some_and(|webhook| webhook.stands_before(is_so))
     }
 
+    /// Whether no other replica has the say in the entries, as far as this one knows: it leads and has written them, or nobody asks here
+    /// and it leaves them as they are. A replica that follows is asked by what the leader wants, which may have other settings.
+    pub(crate) fn are_its_own(&self) -> bool {
+        let nobody_asks = self.asking.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+        nobody_asks || self.has_written(|_| true)
+    }
+
     fn tell(&self) {
         self.hooks.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|hook| hook());
     }

@@ -294,8 +294,8 @@ impl PodBudgets {
     }
 
     async fn draw_from_all(&self, disruption: Disruption) -> Result<Option<String>, NotYet> {
-        // By an entry that was written while another gate was on.
-        if !self.asks_for(operation(&disruption)) {
+        // By an entry that was written while another gate was on. Where another replica leads, its gates are what is promised.
+        if !self.asks_for(operation(&disruption)) && self.asks.are_its_own() {
             return Ok(None);
         }
         let stores = self.stores.get().filter(|_| self.is_synced()).ok_or(UNREAD)?;

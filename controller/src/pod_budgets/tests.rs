@@ -1,8 +1,11 @@
 //! What is asked about, and how it is told.
 
+use berth_webhook::PodWebhook;
 use serde_json::json;
+use tokio::sync::watch;
 
 use super::*;
+use crate::pod_asks::AllRequests;
 
 /// Of a cluster that nobody reaches.
 fn budgets(gates: Gates) -> Arc<PodBudgets> {
@@ -56,5 +59,22 @@ async fn each_gate_has_the_apiserver_ask_about_its_operations_and_those_alone_ar
             let expected: Result<Option<String>, NotYet> = if is_judged { Err(UNREAD) } else { Ok(None) };
             assert_eq!(budgets.draw_from_all(disruption).await, expected, "{gates:?} {change:?}");
         }
+    }
+}
+
+#[tokio::test]
+async fn what_the_leader_has_asked_about_is_judged_by_a_replica_of_other_gates() {
+    for (others_ask, leads, is_judged) in [(true, false, true), (true, true, false), (false, false, false)] {
+        let gates = Gates::default().with(Gate::PodWebhook, true).with(Gate::PodUnavailableBudgetDelete, false);
+        let budgets = budgets(gates);
+        if others_ask {
+            budgets.asks.ask(Arc::new(AllRequests));
+        }
+        let asks = leads.then(Asks::default);
+        let (wanted, written) = (watch::channel(asks.clone()).0, watch::channel(asks).1);
+        budgets.asks.connect(PodWebhook { wanted, written });
+        // It has read no budgets, so it says that of what it judges.
+        let expected: Result<Option<String>, NotYet> = if is_judged { Err(UNREAD) } else { Ok(None) };
+        assert_eq!(budgets.draw_from_all(Disruption::default()).await, expected, "{others_ask} {leads}");
     }
 }

@@ -6,7 +6,7 @@ use berth_workload::budget::{Fault, Rules, floor};
 use berth_workload::plan::Waiting;
 use jiff::Timestamp;
 
-use super::status::{place, sharing};
+use super::status::{place, sharing, sharing_as_told};
 use super::{Snapshot, status};
 
 /// How many pods there are and must be, what each of federation brings, then each pod that uses it up, since when and by whom.
@@ -42,7 +42,12 @@ pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {
             format!("{} brings {brings}{shared}: it {}", name.trim(), other.message)
         })
     }));
-    lines.extend(sharing(snapshot, &next.federated_statuses).into_iter().map(of_all));
+    // Only a running controller reads what budgets of other clusters hold.
+    let mut shared = sharing(snapshot, &next.federated_statuses);
+    if shared.is_empty() {
+        shared = sharing_as_told(snapshot);
+    }
+    lines.extend(shared.into_iter().map(of_all));
     let floor = floor::binding(&snapshot.budget);
     if floor > 0 {
         lines.push(of_all(format!("{floor} of its own never go, for other clusters may count on them")));

@@ -109,17 +109,26 @@ pub(super) fn place(FederatedStatus { cluster, namespace, name, .. }: &Federated
     format!("{cluster}{namespace}/{name}")
 }
 
+/// What is said of budgets that may hold the same pods.
+const SHARING: &str = " may hold the same pods, so together they bring no more healthy ones than one of them alone: give their selectors \
+                       the same label with different values, or name one of them";
+
 /// Which of federation may hold the same pods, and the remedy.
 pub(super) fn sharing(snapshot: &Snapshot, statuses: &[FederatedStatus]) -> Vec<String> {
     let words = |group: &Vec<usize>| {
         let places: Vec<_> = group.iter().filter_map(|at| statuses.get(*at)).map(place).collect();
-        format!(
-            "{} may hold the same pods, so together they bring no more healthy ones than one of them alone: give their selectors the same \
-             label with different values, or name one of them",
-            places.join(" and ")
-        )
+        places.join(" and ") + SHARING
     };
     snapshot.may_share.iter().map(words).collect()
+}
+
+/// The same as was told last, for whoever has read nothing of other clusters. Of another spec it would name others.
+pub(super) fn sharing_as_told(snapshot: &Snapshot) -> Vec<String> {
+    let generation = snapshot.budget.metadata.generation;
+    let told = snapshot.budget.status.iter().filter(|status| Some(status.observed_generation) == generation);
+    let conditions = told.flat_map(|status| &status.conditions).filter(|condition| condition.type_ == FEDERATED);
+    let parts = conditions.flat_map(|condition| condition.message.split("; "));
+    parts.filter(|part| part.ends_with(SHARING)).map(str::to_owned).collect()
 }
 
 fn child(snapshot: &Snapshot) -> Option<ChildStatus> {

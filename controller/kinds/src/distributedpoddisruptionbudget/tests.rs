@@ -135,6 +135,27 @@ fn budgets_that_may_hold_the_same_pods_are_named() {
 }
 
 #[test]
+fn whoever_reads_no_other_cluster_names_those_that_share_pods_as_was_told_last() {
+    let others = [BRINGS(2, 2), BRINGS(0, 2), Err(Silence::of("is silent; try again"))];
+    let mut one = snapshot(json!({"minAvailable": 1}), Value::Null, &[("a", true)], &others);
+    one.may_share = vec![vec![0, 1]];
+    let said = |snapshot: &Snapshot| -> Vec<String> {
+        let lines = explain(snapshot, now()).into_iter().map(|line| line.reason);
+        lines.filter(|line| line.contains("may hold the same pods")).collect()
+    };
+    let by_controller = said(&one);
+    assert!(by_controller.len() == 1 && by_controller[0].starts_with("other/b0 and other/b1 may"), "{by_controller:?}");
+    let mut budget = (*one.budget).clone();
+    budget.status = Some(status(&one, now()));
+    one.may_share.clear();
+    for (generation, expected) in [(1, by_controller), (2, Vec::new())] {
+        budget.metadata.generation = Some(generation);
+        one.budget = Arc::new(budget.clone());
+        assert_eq!(said(&one), expected, "of generation {generation}");
+    }
+}
+
+#[test]
 fn a_native_budget_is_kept_with_what_is_left_to_own_pods() {
     let step = |snapshot: &Snapshot| {
         let plan = decide(snapshot, now());

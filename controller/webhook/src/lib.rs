@@ -288,6 +288,7 @@ pub async fn run(
         handshakes,
         loaded: None,
         published: None,
+        reseeded: None,
         secret_path: secret_path.clone(),
     };
     let closed = std::mem::take(&mut config.closed);

@@ -206,6 +206,19 @@ pub fn validating_patch(found: &[ValidatingWebhook], endpoint: &Endpoint, trust:
     (!webhooks.is_empty()).then(|| json!({"webhooks": webhooks}))
 }
 
+/// Whether these lead here by paths of another seed, and nothing else is to be put back: so a replica of another build writes them.
+pub(crate) fn differ_by_seed_alone(found: &[ValidatingWebhook], endpoint: &Endpoint, trust: (&str, &str)) -> bool {
+    let mut led = found.to_vec();
+    for webhook in &mut led {
+        let below = if webhook.name == GUARD { deletions::GUARD_PATH } else { VALIDATE_PATH };
+        let service = webhook.client_config.service.as_mut();
+        if let Some(path) = service.and_then(|service| service.path.as_mut()).filter(|path| path.starts_with(below)) {
+            *path = told(below, trust.1);
+        }
+    }
+    validating_patch(&led, endpoint, trust).is_none()
+}
+
 /// What to merge into one that asks about our own kinds.
 fn own_kinds_patch(found: &ValidatingWebhook, endpoint: &Endpoint, (bundle, seed): (&str, &str)) -> Option<Value> {
     let path = told(VALIDATE_PATH, seed);
@@ -332,6 +345,13 @@ mod tests {
         assert_eq!(validating_patch(std::slice::from_ref(&right), &service(), (BUNDLE, "s")), None);
         assert!(validating_patch(&[right], &service(), (BUNDLE, "t")).is_some(), "another authority, another path");
         assert_eq!(validating_patch(&[], &service(), (BUNDLE, "s")), None);
+        // A replica of another build has another seed, and all else is the same.
+        for (found, is_seed_alone) in
+            [(&found[..1], true), (&found[1..2], false), (&found[2..3], false), (&found[..], false)]
+        {
+            assert_eq!(differ_by_seed_alone(found, &service(), (BUNDLE, "t")), is_seed_alone, "{found:?}");
+        }
+        assert!(!differ_by_seed_alone(&found[..1], &service(), ("others", "t")), "another authority");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use kube::api::ObjectMeta;
 use kube::{Api, Client};
 use rustls::crypto::CryptoProvider;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use super::publish::Published;
@@ -54,6 +55,8 @@ pub(crate) struct Keeper {
     pub(crate) loaded: Option<String>,
     /// The bundle that every place was seen to hold, and since when.
     pub(crate) published: Option<(String, Timestamp)>,
+    /// When paths of another seed were last overwritten.
+    pub(crate) reseeded: Option<Instant>,
     /// The paths by which the apiserver is to ask about what not everybody may know.
     pub(crate) secret_path: SecretPath,
 }
@@ -76,17 +79,18 @@ impl Keeper {
             self.validity.set(&facts);
             self.load(&material, &facts, now);
             let published = if material.authorities.is_empty() {
-                Published { missing: None, pods_failed: false }
+                Published { missing: None, pods_failed: false, paths_in: None }
             } else {
                 self.publish(&material.bundle()).await?
             };
-            let Published { missing, pods_failed } = published;
+            let Published { missing, pods_failed, paths_in } = published;
             self.published = held(self.published.take(), material.bundle(), missing.is_none(), now);
             let since = self.published.as_ref().map(|(_, since)| *since);
             let plan = plan(now, &facts, since, &self.policy);
             let Some(change) = plan.change else {
                 let look_again: Duration = plan.look_again.duration_since(now).try_into().unwrap_or_default();
                 let look_again = if pods_failed { look_again.min(PODS_AGAIN) } else { look_again };
+                let look_again = paths_in.map_or(look_again, |paths_in| look_again.min(paths_in));
                 return Ok(Passed { missing: missing.or_else(|| self.not_loaded()), look_again });
             };
             let next = material.after(change, now, &self.policy)?;

@@ -1,6 +1,7 @@
 //! Writing the bundle wherever it is not.
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -10,6 +11,7 @@ use kube::core::ClusterResourceScope;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::pass::Keeper;
@@ -25,7 +27,13 @@ pub(super) struct Published {
     pub(super) missing: Option<String>,
     /// The entries of the pod webhook could not be written. Conversion goes on without them.
     pub(super) pods_failed: bool,
+    /// Paths of another seed are left alone for so long.
+    pub(super) paths_in: Option<Duration>,
 }
+
+/// As often paths of another seed are overwritten. While a build that makes other seeds is replaced, its replicas put theirs back at once,
+/// and each write would wake the other.
+const RESEED_AT_MOST_EVERY: Duration = Duration::from_secs(5);
 
 impl Keeper {
     /// Writes the bundle wherever it is not; says what is missing when there is no place at all.
@@ -42,9 +50,7 @@ impl Keeper {
         // Some of them are enough: who leaves a kind out does not want it, and one that comes later is seen to then.
         let names = || places::crds().collect::<Vec<_>>().join(", ");
         let missing = (there == 0).then(|| format!("none of {} is there: install the chart's CRDs", names()));
-        if self.validating {
-            self.publish_to_validating(bundle).await?;
-        }
+        let paths_in = if self.validating { self.publish_to_validating(bundle).await? } else { None };
         self.publish_to_config_map(bundle).await?;
         let pods_failed = match self.publish_entries(bundle).await {
             Err(error) if error.is_conflict() => return Err(error),
@@ -54,7 +60,7 @@ impl Keeper {
             }
             Ok(()) => false,
         };
-        Ok(Published { missing, pods_failed })
+        Ok(Published { missing, pods_failed, paths_in })
     }
 
     async fn publish_to_crd(&self, name: &str, bundle: &str) -> Result<bool, Error> {
@@ -71,22 +77,30 @@ impl Keeper {
         Ok(true)
     }
 
-    /// The ValidatingWebhookConfiguration may be left out, and then nothing is to be done.
-    async fn publish_to_validating(&self, bundle: &str) -> Result<(), Error> {
+    /// The ValidatingWebhookConfiguration may be left out, and then nothing is to be done. Says how long its paths are left alone.
+    async fn publish_to_validating(&mut self, bundle: &str) -> Result<Option<Duration>, Error> {
         let name = places::VALIDATING;
         let failed = |verb, source| Error::api(verb, "ValidatingWebhookConfiguration", name, source);
         let api: Api<ValidatingWebhookConfiguration> = Api::all(self.client.clone());
         let Some(found) = api.get_opt(name).await.map_err(|source| failed("read", source))? else {
-            return Ok(());
+            return Ok(None);
         };
         let webhooks = found.webhooks.unwrap_or_default();
         let seed = self.secret_path.newest().unwrap_or_default();
         if let Some(patch) = places::validating_patch(&webhooks, &self.endpoint, (bundle, &seed)) {
+            let (is_seed_alone, now) =
+                (places::differ_by_seed_alone(&webhooks, &self.endpoint, (bundle, &seed)), Instant::now());
+            if let Some(wait) = reseeds_in(self.reseeded, now).filter(|_| is_seed_alone) {
+                return Ok(Some(wait));
+            }
             let patch = Patch::Strategic(preconditioned(patch, &found.metadata));
             api.patch(name, &patching(), &patch).await.map_err(|source| failed("patch", source))?;
             info!(name, "wrote webhooks of the ValidatingWebhookConfiguration");
+            if is_seed_alone {
+                self.reseeded = Some(now);
+            }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// The entries of the pod webhook are as the leader wants them; other replicas leave them alone.
@@ -175,6 +189,12 @@ fn to_publish(wanted: &watch::Receiver<Option<Asks>>, written: &watch::Sender<Op
     asks.clone()
 }
 
+/// How long to leave paths of another seed alone; `None`: they are to be overwritten.
+fn reseeds_in(last: Option<Instant>, now: Instant) -> Option<Duration> {
+    let left = RESEED_AT_MOST_EVERY.checked_sub(now.saturating_duration_since(last?))?;
+    (!left.is_zero()).then_some(left)
+}
+
 /// The patch, made to fail when the object has changed since it was read.
 fn preconditioned(mut patch: Value, read: &ObjectMeta) -> Value {
     patch["metadata"] = json!({"resourceVersion": read.resource_version});
@@ -218,6 +238,16 @@ mod tests {
         assert!(!stands("db") && stands("web"));
         write_down.send_replace(asks(&["db", "web"]));
         assert!(stands("db"));
+    }
+
+    #[test]
+    fn paths_of_another_seed_are_overwritten_at_once_and_then_now_and_then() {
+        let now = Instant::now();
+        assert_eq!(reseeds_in(None, now), None);
+        for (seconds, left) in [(0, Some(5)), (3, Some(2)), (5, None), (9, None)] {
+            let later = now + Duration::from_secs(seconds);
+            assert_eq!(reseeds_in(Some(now), later), left.map(Duration::from_secs), "after {seconds} s");
+        }
     }
 
     #[test]

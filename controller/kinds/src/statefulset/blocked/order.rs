@@ -53,8 +53,7 @@ pub(super) fn is_waited_for(places: &Places<'_>, plan: &Plan) -> bool {
 /// itself is about to mend.
 fn why(snapshot: &Snapshot, places: &Places<'_>, pod: &Pod, now: Timestamp) -> Option<(String, String, Timestamp)> {
     if !pod.is_active() {
-        let what = format!("it has ended ({}), and is held before its deletion", pod.status.phase);
-        return Some((what, "whoever holds it must let it go".to_owned(), lifecycle::since(pod)?));
+        return None; // it goes, or a hook holds it, which is a cause of its own
     }
     match availability(pod, snapshot.scene().workload.min_ready_seconds, now) {
         Availability::Held => {

@@ -280,8 +280,8 @@ fn in_order_a_pod_that_has_ended_and_is_held_is_told() {
         "status": {"phase": "Failed"},
     });
     let (reason, message) = told_when_it_has_lasted(&with_pod(&world, "db-1", &state), "held");
-    assert_eq!(reason, "PredecessorNotReady", "{message}");
-    has_words(&message, &["wait for pod db-1", "it has ended (Failed)", "whoever holds it must let it go"]);
+    assert_eq!(reason, "HookNotReleased", "{message}");
+    has_words(&message, &["pod db-1", "PreparingDelete", "hook preDelete holds it", "example.com/in-use=true"]);
 }
 
 #[test]

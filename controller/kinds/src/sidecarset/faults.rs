@@ -32,9 +32,8 @@ pub fn faults(
     faults.extend(base.and_then(|base| of_base(set, base, others)));
     let is_beside = |other: &&Arc<SidecarSet>| {
         let (name, of_other) = (&other.metadata.name, base_of(other));
-        // Where a canary is injected its base is not.
-        let takes_turns =
-            name.as_ref() == base || of_other == set.metadata.name.as_ref() || (base.is_some() && of_other == base);
+        // Where a canary is injected its base is not; another canary of that base is.
+        let takes_turns = name.as_ref() == base || of_other == set.metadata.name.as_ref();
         *name != set.metadata.name && !takes_turns && may_meet_in_pods(&set.spec, &other.spec)
     };
     for other in others.iter().filter(is_beside) {
@@ -242,6 +241,30 @@ mod tests {
             let found = faults(&set, &others, None, None);
             let expected: Vec<_> = says.iter().map(|says| format!("metadata.annotations[{BASE}]: {says}")).collect();
             assert_eq!(found, expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_canary_may_have_what_its_base_has_and_no_other_canary() {
+        let of = |name: &str, base: &str, app: &str| {
+            let annotations = if base.is_empty() { json!({}) } else { json!({CANARY: "true", BASE: base}) };
+            let fields = json!({
+                "/metadata/annotations": annotations, "/spec/selector": {"matchLabels": {"app": app}},
+                "/spec/containers": [{"name": "agent", "image": "a"}],
+            });
+            set(name, &fields)
+        };
+        let others = [of("log", "", "web"), of("db", "", "db"), of("log-c1", "log", "web")];
+        for (what, set, expected) in [
+            ("its base", of("log", "", "web"), &[][..]),
+            ("itself", of("log-c1", "log", "web"), &[]),
+            ("another canary, in the same pods", of("log-c2", "log", "web"), &["log-c1"]),
+            ("another canary, in other pods", of("log-c2", "log", "cache"), &[]),
+            ("a canary of another base", of("db-c1", "db", "web"), &["log", "log-c1"]),
+        ] {
+            let found = faults(&set, &others, None, None);
+            let is_it = |(found, name): (&String, &&str)| found.contains(&format!("of SidecarSet {name}, which may"));
+            assert!(found.len() == expected.len() && found.iter().zip(expected).all(is_it), "{what}: {found:?}");
         }
     }
 

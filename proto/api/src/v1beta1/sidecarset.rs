@@ -149,11 +149,11 @@ pub enum UpgradeType {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ShareVolumePolicy {
     /// enabled or disabled. Defaults to disabled.
-    #[serde(default, rename = "type")]
-    pub type_: ShareVolumePolicyType,
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub type_: Option<ShareVolumePolicyType>,
 }
 
-/// Whether something is shared.
+/// enabled or disabled. Defaults to disabled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ShareVolumePolicyType {

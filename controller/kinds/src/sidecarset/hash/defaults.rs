@@ -2,7 +2,7 @@
 //! example.
 
 use berth_api::image::Reference;
-use berth_api::v1beta1::sidecarset::{ResourcesPolicy, TransferEnvVar};
+use berth_api::v1beta1::sidecarset::{ResourcesPolicy, ShareVolumePolicy, TransferEnvVar};
 use berth_workload::revision::quantity;
 use serde_json::{Map, Value, json};
 
@@ -45,6 +45,11 @@ pub(super) fn fill(container: &mut Fields) {
             http(hook);
         }
     }
+}
+
+/// The same of shared volumes. Of shared devices there is none: that policy is a pointer there, and empty it stays empty.
+pub(super) fn share_volume_policy(policy: &ShareVolumePolicy) -> ShareVolumePolicy {
+    ShareVolumePolicy { type_: Some(policy.type_.unwrap_or_default()) }
 }
 
 /// The same of variables that are taken over.

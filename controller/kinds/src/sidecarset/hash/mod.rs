@@ -3,7 +3,7 @@
 //! OpenKruise hashes what Go's encoder makes of its types: fields in the order in which the types declare them,
 //! Kubernetes' defaults filled in by a webhook, `<`, `>` and `&` escaped. The same bytes give the same hash, and a hash
 //! that differs would make every pod outdated that came from the other. `vectors.json` was taken from OpenKruise 1.9's
-//! own functions.
+//! own functions, but for what tests say.
 
 mod defaults;
 mod order;
@@ -91,7 +91,7 @@ fn list(containers: &[SidecarContainer], list: List, images: Images) -> String {
 struct Own<'a> {
     pod_inject_policy: PodInjectPolicy,
     upgrade_strategy: &'a SidecarContainerUpgradeStrategy,
-    share_volume_policy: &'a ShareVolumePolicy,
+    share_volume_policy: ShareVolumePolicy,
     #[serde(skip_serializing_if = "Option::is_none")]
     share_volume_device_policy: Option<&'a ShareVolumePolicy>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -104,7 +104,7 @@ fn container(of: &SidecarContainer, list: List, images: Images) -> String {
     let own = Own {
         pod_inject_policy: sidecar::place(of, list),
         upgrade_strategy: &of.upgrade_strategy,
-        share_volume_policy: &of.share_volume_policy,
+        share_volume_policy: defaults::share_volume_policy(&of.share_volume_policy),
         share_volume_device_policy: of.share_volume_device_policy.as_ref(),
         transfer_env: defaults::transfer_env(&of.transfer_env),
         resources_policy: of.resources_policy.clone().map(defaults::resources_policy),

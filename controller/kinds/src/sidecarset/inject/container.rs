@@ -108,7 +108,7 @@ fn transferred<'a>(sidecar: &'a SidecarContainer, own: &'a Own<'_>) -> impl Iter
 /// Adds mounts and devices of the pod's own containers at paths where the container has neither, and the variables that
 /// the paths in those volumes are made of.
 fn share(sidecar: &SidecarContainer, own: &Own<'_>, container: &mut Map<String, Value>, variables: &mut Vec<Value>) {
-    let is_enabled = |policy: &ShareVolumePolicy| policy.type_ == ShareVolumePolicyType::Enabled;
+    let is_enabled = |policy: &ShareVolumePolicy| policy.type_ == Some(ShareVolumePolicyType::Enabled);
     let mut mounts = taken(container, "volumeMounts");
     let mut devices = taken(container, "volumeDevices");
     let path = |of: &Value, key: &str| of[key].as_str().map(str::to_owned);

@@ -75,7 +75,8 @@ fn set(variables: &mut Vec<Value>, wanted: Value, is_it: impl Fn(&Value) -> bool
     }
 }
 
-/// In a container that is kept the apiserver may have added to them: a request for a limit, for example.
+/// In a container that is kept others may have added to them: the apiserver a request for a limit, for example. The limit may be another
+/// by now, for it is made of what others change.
 fn set_resources(container: &mut Map<String, Value>, made: Map<String, Value>, is_kept: bool) {
     let Some(old) = container.get_mut("resources").and_then(Value::as_object_mut).filter(|_| is_kept) else {
         container.insert("resources".to_owned(), Value::Object(made));
@@ -89,6 +90,7 @@ fn set_resources(container: &mut Map<String, Value>, made: Map<String, Value>, i
             }
         }
     }
+    resources::lower_requests(old);
 }
 
 /// The variables that it takes over, as far as the pod has them.

@@ -1,9 +1,12 @@
 //! What holds for every pod and all SidecarSets.
 
+use berth_workload::revision::quantity::is_at_least;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::json;
 
+use super::super::super::sidecar::{all, names_in_pod};
+use super::super::own::is_injected;
 use super::*;
 
 const VARIABLES: [&str; 6] = ["A", "B", "IS_INJECTED", "SIDECARSET_VERSION", "POD", "KRUISE_CONTAINER_PRIORITY"];
@@ -94,6 +97,7 @@ fn sidecar(name: &'static str) -> impl Strategy<Value = Value> {
     let path =
         select(&["metadata.labels['app']", "metadata.annotations['by']", "metadata.annotations['json']", ""][..]);
     let policy = select(&["", "cpu*50%", "max(cpu, 150m) - 100m", "cpu - 300m"][..]);
+    let policy = (policy, subsequence(&["limits", "requests"][..], 1..=2));
     let transfer = (source, path, subsequence(&VARIABLES[..], 0..=4)).prop_map(|(name, path, variables)| {
         let mut from = json!({"sourceContainerName": name, "envNames": variables});
         if !path.is_empty() {
@@ -103,13 +107,14 @@ fn sidecar(name: &'static str) -> impl Strategy<Value = Value> {
     });
     let transfers = prop::collection::vec(transfer, 0..3);
     (container_of(name), place, (switch(), switch()), transfers, policy, any::<bool>()).prop_map(
-        |(mut container, place, (mounts, devices), transfers, policy, hot)| {
+        |(mut container, place, (mounts, devices), transfers, (policy, sections), hot)| {
             container["podInjectPolicy"] = json!(place);
             container["shareVolumePolicy"] = json!({"type": mounts});
             container["shareVolumeDevicePolicy"] = json!({"type": devices});
             container["transferEnv"] = json!(transfers);
             if !policy.is_empty() {
-                let expressions = json!({"limits": {"cpu": policy}, "requests": {"cpu": policy}});
+                let expressions: Value =
+                    sections.into_iter().map(|section| (section, json!({"cpu": policy}))).collect();
                 container["resourcesPolicy"] = json!({"targetContainersMode": "sum", "resourcesExpr": expressions});
             }
             if hot {
@@ -180,6 +185,21 @@ fn defaulted(pod: &mut Value) {
     }
 }
 
+/// What others do between two calls: a LimitRange gives to those that have nothing, and somebody changes the pod's own.
+fn limited(pod: &mut Value, cpu: &str) {
+    for list in ["containers", "initContainers"] {
+        for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
+            let is_own = !is_injected(container);
+            for (section, default) in [("limits", "500m"), ("requests", "250m")] {
+                let amount = &mut container["resources"][section]["cpu"];
+                if is_own || amount.is_null() {
+                    *amount = json!(if is_own { cpu } else { default });
+                }
+            }
+        }
+    }
+}
+
 /// Whether all of the one is in the other: maps may have more fields, and nothing else may differ.
 fn is_within(one: &Value, other: &Value) -> bool {
     match (one, other) {
@@ -212,6 +232,26 @@ proptest! {
         let mut once = run(&pod, &sets, false, NOW).pod;
         defaulted(&mut once);
         prop_assert_eq!(run(&once, &sets, false, LATER).pod, once);
+    }
+
+    /// No request is above its limit, which the apiserver would refuse, whatever was made of either between two calls.
+    #[test]
+    fn requests_are_within_limits(mut pod in any_pod(), sets in any_sets(), cpu in select(&["10m", "200m", "2"][..])) {
+        defaulted(&mut pod);
+        let mut once = run(&pod, &sets, false, NOW).pod;
+        defaulted(&mut once);
+        limited(&mut once, cpu);
+        let twice = run(&once, &sets, false, LATER);
+        let is_refused = |set: &Set| twice.refusals.iter().any(|refusal| refusal.sidecar_set == set.name);
+        let brought = sets.iter().filter(|set| !is_refused(set)).flat_map(|set| all(&set.spec));
+        for (sidecar, list) in brought.filter(|(sidecar, _)| sidecar.resources_policy.is_some()) {
+            for name in names_in_pod(sidecar, list) {
+                let resources = &container(&twice.pod, &name)["resources"];
+                let amount = |section: &str| resources[section]["cpu"].as_str();
+                let both = amount("limits").zip(amount("requests"));
+                prop_assert!(both.is_none_or(|(limit, request)| is_at_least(limit, request)), "{} {}", name, resources);
+            }
+        }
     }
 
     /// Everything that a pod has survives, but for containers that are replaced and annotations that SidecarSets may

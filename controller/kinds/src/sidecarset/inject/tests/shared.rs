@@ -194,6 +194,26 @@ fn resources_are_made_of_those_of_own_containers_and_native_ones() {
 }
 
 #[test]
+fn a_request_stays_below_a_limit_that_others_change_between_two_calls() {
+    let policy = json!({"targetContainersMode": "sum", "resourcesExpr": {"limits": {"cpu": "cpu*10%"}}});
+    let sets = [sidecar(json!({"resourcesPolicy": policy}))];
+    let of = |limit: &str, request: &str| json!({"limits": {"cpu": limit}, "requests": {"cpu": request}});
+    for (what, before, agent, main, expected) in [
+        ("a LimitRange fills in both", json!({}), of("500m", "250m"), of("500m", "250m"), of("50m", "50m")),
+        ("a limit is lowered", of("1", "1"), of("100m", "100m"), of("500m", "500m"), of("50m", "50m")),
+        ("a limit is raised", of("1", "1"), of("100m", "100m"), of("2", "1"), of("200m", "100m")),
+        ("a limit goes", of("1", "1"), of("100m", "100m"), json!({}), of("100m", "100m")),
+    ] {
+        let mut new = injected(&main_with(json!({"resources": before})), &sets);
+        assert_eq!(names(&new, "containers"), ["agent", "main"]);
+        for (at, resources) in [agent, main].into_iter().enumerate() {
+            new["spec"]["containers"][at]["resources"] = resources;
+        }
+        assert_eq!(container(&injected(&new, &sets), "agent")["resources"], expected, "{what}");
+    }
+}
+
+#[test]
 fn a_set_without_a_result_is_left_out_whole_and_named() {
     let policy = |cpu: &str, regex: &str| json!({"targetContainersMode": "sum", "targetContainersNameRegex": regex, "resourcesExpr": {"requests": {"cpu": cpu}}});
     let bad = |policy: Value| {

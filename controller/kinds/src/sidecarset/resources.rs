@@ -124,12 +124,18 @@ fn together(
 ) -> Result<Option<i128>, String> {
     let mut all = 0_i128;
     for container in containers {
-        let amount = match &container["resources"][section][variable.name()] {
+        let resources = &container["resources"];
+        let (of, amount) = match &resources[section][variable.name()] {
+            // The apiserver fills in a limit for it, which for a pod that we are about to create it has not done yet.
+            Value::Null if section == "requests" => ("limits", &resources["limits"][variable.name()]),
+            amount => (section, amount),
+        };
+        let amount = match amount {
             Value::Null if section == "limits" => return Ok(None),
             Value::Null => 0,
             amount => thousandths(amount).ok_or_else(|| {
                 let name = &container["name"];
-                format!("container {name}: resources.{section}.{}: {amount} is no quantity", variable.name())
+                format!("container {name}: resources.{of}.{}: {amount} is no quantity", variable.name())
             })?,
         };
         all = match mode {
@@ -175,6 +181,7 @@ mod tests {
         let main = container("main", ["200m", "200Mi"], ["50m", "100Mi"]);
         let helper = container("helper", ["400m", "400Mi"], ["100m", "200Mi"]);
         let free = container("free", ["", "1Gi"], ["", "1Gi"]);
+        let limited = container("limited", ["1", "512Mi"], ["", ""]);
         let half = |mode, regex| policy(mode, regex, ["cpu*50%", "memory*50%"], ["cpu*50%", "memory/2"]);
         let constants = policy("sum", "", ["1", "200Mi"], ["max(cpu*50%, 50m)", "100Mi"]);
         let table = [
@@ -225,6 +232,12 @@ mod tests {
                 policy("sum", "", ["", ""], ["cpu", "memory"]),
                 vec![&free],
                 json!({"requests": {"cpu": "0", "memory": "1Gi"}}),
+            ),
+            // The apiserver gives a container that has a limit alone a request for it.
+            (
+                policy("sum", "", ["", ""], ["cpu*50%", "memory"]),
+                vec![&main, &limited, &free],
+                json!({"requests": {"cpu": "525m", "memory": "1636Mi"}}),
             ),
             (policy("sum", "", ["", ""], ["", ""]), vec![&free], json!({})),
         ];

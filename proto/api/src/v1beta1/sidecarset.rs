@@ -222,7 +222,7 @@ pub struct ResourcesExpr {
     /// For limits. Where a container that is looked at has no limit, there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<ResourceExpressions>,
-    /// For requests. A container without a request has 0.
+    /// For requests. A container without a request has its limit, or 0 without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests: Option<ResourceExpressions>,
 }

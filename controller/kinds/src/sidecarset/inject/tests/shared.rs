@@ -187,7 +187,7 @@ fn resources_are_made_of_those_of_own_containers_and_native_ones() {
     let sets = [set("a", spec)];
     let once = run(&old, &sets, false, NOW);
     for name in ["mesh-1", "mesh-2", "i"] {
-        let expected = json!({"limits": {"cpu": "1500m"}, "requests": {"cpu": "0"}});
+        let expected = json!({"limits": {"cpu": "1500m"}, "requests": {"cpu": "1500m"}});
         assert_eq!(container(&once.pod, name)["resources"], expected, "{name}");
     }
     assert_eq!(run(&once.pod, &sets, false, LATER).pod, once.pod);

@@ -71,7 +71,10 @@ fn fields(of_init: bool) -> Value {
             "type": "string", "maxLength": NAME, "x-kubernetes-validations": [dns_label("the name of a container")],
             "description": "The container's name, unique in the pod. A change of it makes another container, and containers cannot be added.",
         },
-        "image": {"type": "string", "maxLength": REFERENCE, "description": "The container's image. A change of images alone is made in place."},
+        "image": {
+            "type": "string", "maxLength": REFERENCE, "x-kubernetes-validations": [no_blanks()],
+            "description": "The container's image. A change of images alone is made in place.",
+        },
         "ports": {
             "type": "array", "maxItems": MOST_PORTS, "items": port,
             "description": "Its ports: see `kubectl explain pod.spec.containers.ports`.",
@@ -87,7 +90,12 @@ fn fields(of_init: bool) -> Value {
     fields
 }
 
-fn upgrade(path: &str) -> [Patch; 5] {
+/// The apiserver refuses a pod that has such an image. Of a template it says nothing, so all pods would be refused later.
+fn no_blanks() -> Value {
+    rule("self == self.trim()", "'is \"%s\", but an image has no blanks at its ends: remove them'.format([self])")
+}
+
+fn upgrade(path: &str) -> [Patch; 6] {
     let has_image =
         "self.upgradeType != 'HotUpgrade' || (has(self.hotUpgradeEmptyImage) && self.hotUpgradeEmptyImage != '')";
     let missing = "is missing, but HotUpgrade runs a second container with it: set it to an image that does nothing, or upgradeType to \
@@ -101,6 +109,7 @@ fn upgrade(path: &str) -> [Patch; 5] {
         at(path, json!({"default": {"upgradeType": "ColdUpgrade"}})),
         at(format!("{path}.upgradeType"), json!({"default": "ColdUpgrade"})),
         at(format!("{path}.hotUpgradeEmptyImage"), json!({"maxLength": REFERENCE})),
+        at(format!("{path}.hotUpgradeEmptyImage"), check(&[no_blanks()])),
         at(path, check(&[reported_at(".hotUpgradeEmptyImage", json!({"rule": has_image, "message": missing}))])),
         at(path, check(&[reported_at(".upgradeType", fixed)])),
     ]

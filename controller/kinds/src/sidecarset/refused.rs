@@ -1,5 +1,5 @@
-//! Pods that did not get the containers though the SidecarSet was asked for them: a revision is lost, an expression has no value. The
-//! pod says why, for whoever looks at it later; the answer to its creation is gone by then.
+//! Pods that did not get the containers though the SidecarSet was asked for them: a revision is lost, an expression has no value, a
+//! volume is not there. The pod says why, for whoever looks at it later; the answer to its creation is gone by then.
 
 use std::collections::BTreeMap;
 

@@ -85,7 +85,6 @@ impl Brought {
         for (sidecar, in_list) in sidecar::all(set.spec) {
             any = true;
             is_kept &= self.add_sidecar(set, (sidecar, in_list), pod, own, is_recorded)?;
-            self.add_volumes(set.spec, sidecar);
         }
         if !any {
             return Ok(());
@@ -181,11 +180,9 @@ impl Brought {
         Ok(())
     }
 
-    /// The volumes that a container mounts.
-    fn add_volumes(&mut self, spec: &SidecarSetSpec, sidecar: &SidecarContainer) {
-        let lists =
-            ["volumeMounts", "volumeDevices"].into_iter().filter_map(|key| sidecar.container.get(key)?.as_array());
-        for mounted in lists.flatten() {
+    /// Adds the volumes that a SidecarSet's containers mount.
+    pub(super) fn add_volumes(&mut self, spec: &SidecarSetSpec) {
+        for mounted in sidecar::all(spec).flat_map(|(sidecar, _)| mounted(sidecar)) {
             // A pod has a volume once, whoever brings it.
             let is_it = |name: Option<&Value>| name.is_some_and(|name| *name == mounted["name"]);
             if self.volumes.iter().any(|volume| is_it(volume.get("name"))) {
@@ -195,6 +192,31 @@ impl Brought {
             self.volumes.extend(volume.map(|volume| Value::Object(volume.clone())));
         }
     }
+
+    /// Whether the pod has all volumes that a SidecarSet's containers mount, once those that come are there. What the pod's own containers
+    /// mount, and share, it has.
+    ///
+    /// # Errors
+    /// It lacks one, and the apiserver would refuse the pod.
+    pub(super) fn check_volumes(&self, spec: &SidecarSetSpec, pod: &Value) -> Result<(), String> {
+        let of_pod = pod["spec"]["volumes"].as_array().into_iter().flatten();
+        let names: Vec<&Value> = of_pod.chain(&self.volumes).map(|volume| &volume["name"]).collect();
+        for (sidecar, _) in sidecar::all(spec) {
+            if let Some(lacking) = mounted(sidecar).find(|mounted| !names.contains(&&mounted["name"])) {
+                let (name, volume) = (sidecar::name(sidecar), &lacking["name"]);
+                return Err(format!(
+                    "container {name:?}: the pod has no volume {volume}, which it mounts; add it to spec.volumes"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The mounts and devices that a container of a SidecarSet has of its own.
+fn mounted(sidecar: &SidecarContainer) -> impl Iterator<Item = &Value> {
+    let lists = ["volumeMounts", "volumeDevices"].into_iter();
+    lists.filter_map(move |key| sidecar.container.get(key)?.as_array()).flatten()
 }
 
 fn position(pod: &Value, list: List, name: &str) -> Option<usize> {

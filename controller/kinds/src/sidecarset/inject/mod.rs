@@ -129,6 +129,13 @@ fn all_of(
     let own = own::Own::of(&new, sets);
     let mut brought = Brought::default();
     for set in sets {
+        brought.add_volumes(set.spec);
+    }
+    // Before the containers, for none of a set that is left out is in another's way.
+    for set in sets {
+        brought.check_volumes(set.spec, &new).map_err(|reason| set.refusal(reason))?;
+    }
+    for set in sets {
         brought.add(set, &new, &own, now).map_err(|reason| set.refusal(reason))?;
     }
     warnings.append(&mut brought.warnings);

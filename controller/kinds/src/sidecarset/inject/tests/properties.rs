@@ -139,11 +139,12 @@ fn any_set(
     let policies = select(&["Retain", "Overwrite", "MergePatchJson"][..]);
     let texts = select(&["{}", r#"{"a":{"b":null,"c":[1]}}"#, r#"{"a":2,"n":null}"#, "helper"][..]);
     let patches = prop::collection::vec((policies, select(&["json", "by", "new", "forbidden"][..]), texts), 0..3);
-    (sidecars(containers), sidecars(inits), patches).prop_map(move |(containers, inits, patches)| {
+    let volumes = subsequence(&VOLUMES[..], 2..=3);
+    (sidecars(containers), sidecars(inits), patches, volumes).prop_map(move |(containers, inits, patches, volumes)| {
         let patch =
             |(policy, key, text): (&str, &str, &str)| json!({"patchPolicy": policy, "annotations": {key: text}});
         let patches: Value = patches.into_iter().map(patch).collect();
-        let volumes: Value = VOLUMES.iter().map(|name| json!({"name": name, "emptyDir": {}, "of": "set"})).collect();
+        let volumes: Value = volumes.iter().map(|name| json!({"name": name, "emptyDir": {}, "of": "set"})).collect();
         set(
             name,
             json!({

@@ -84,8 +84,8 @@ fn containers_of_sidecarsets_lend_nothing() {
     let from = |name: &str, variable: &str| json!({"sourceContainerName": name, "envName": variable});
     let transfer = json!([from("main", "A"), from("foreign", "B"), from("log", "C")]);
     let agent = sidecar(json!({"transferEnv": transfer, "shareVolumePolicy": {"type": "enabled"}}));
-    let sets =
-        [agent, set("b", json!({"containers": [{"name": "log", "volumeMounts": [{"name": "m", "mountPath": "/m"}]}]}))];
+    let ours = json!({"name": "log", "volumeMounts": [{"name": "m", "mountPath": "/m"}]});
+    let sets = [agent, set("b", json!({"containers": [ours], "volumes": [{"name": "m"}]}))];
     let once = run(&pod(json!([main, foreign, log])), &sets, false, NOW);
     let agent = container(&once.pod, "agent");
     assert_eq!(variables(agent), ["IS_INJECTED=true", "A=1"]);
@@ -97,10 +97,11 @@ fn containers_of_sidecarsets_lend_nothing() {
 fn mounts_and_devices_are_shared_at_free_paths() {
     let mount = |name: &str, path: &str| json!({"name": name, "mountPath": path});
     let device = |name: &str, path: &str| json!({"name": name, "devicePath": path});
-    let old = main_with(json!({
+    let mut old = main_with(json!({
         "volumeMounts": [mount("a", "/a"), mount("b", "/b"), mount("c", "/c"), mount("dup", "/a")],
         "volumeDevices": [device("d", "/d"), device("e", "/e"), device("f", "/c")],
     }));
+    old["spec"]["volumes"] = json!([{"name": "own"}]);
     let own = json!({"volumeMounts": [mount("own", "/b"), mount("own", "/d")], "volumeDevices": [device("own", "/a")]});
     let on = json!({"type": "enabled"});
     let off = json!({"type": "disabled"});
@@ -127,13 +128,14 @@ fn mounts_and_devices_are_shared_at_free_paths() {
 
 #[test]
 fn a_shared_path_brings_the_variables_that_it_is_made_of() {
-    let old = main_with(json!({
+    let mut old = main_with(json!({
         "env": env(&["POD=web-0", "ODD=1", "OTHER=2", "USED=3"]),
         "volumeMounts": [
             {"name": "logs", "mountPath": "/logs", "subPathExpr": "foo/$(ODD)/$(POD)/$(MISSING)/$$(OTHER)"},
             {"name": "data", "mountPath": "/taken", "subPathExpr": "$(USED)"},
         ],
     }));
+    old["spec"]["volumes"] = json!([{"name": "x"}]);
     let fields = json!({
         "shareVolumePolicy": {"type": "enabled"}, "env": env(&["ODD=own"]), "volumeMounts": [{"name": "x", "mountPath": "/taken"}],
         "transferEnv": [{"sourceContainerName": "main", "envName": "OTHER"}],
@@ -151,12 +153,56 @@ fn only_volumes_that_are_mounted_come_and_the_pods_own_wins() {
         "containers": [{"name": "x", "volumeMounts": mount("b")}, {"name": "y", "volumeDevices": [{"name": "d", "devicePath": "/d"}]}],
         "initContainers": [{"name": "i", "volumeMounts": mount("a")}],
     });
-    let second = json!({"volumes": [volume("b", "/2"), volume("c", "/2")], "containers": [{"name": "z", "volumeMounts": [mount("b")[0], mount("c")[0], mount("none")[0]]}]});
+    let second = json!({"volumes": [volume("b", "/2"), volume("c", "/2")], "containers": [{"name": "z", "volumeMounts": [mount("b")[0], mount("c")[0]]}]});
     let mut old = pod(json!([{"name": "main"}]));
     old["spec"]["volumes"] = json!([volume("a", "/own"), {"name": "later", "laterSource": {}}]);
     let new = injected(&old, &[set("a", first), set("b", second)]);
     let expected = json!([volume("a", "/own"), {"name": "later", "laterSource": {}}, volume("b", "/1"), volume("d", "/1"), volume("c", "/2")]);
     assert_eq!(new["spec"]["volumes"], expected);
+}
+
+#[test]
+fn a_set_that_mounts_what_nobody_has_is_left_out_whole() {
+    let lists = [("volumeMounts", "mountPath"), ("volumeDevices", "devicePath")];
+    let volumes = |names: &[&str]| names.iter().map(|name| json!({"name": name})).collect::<Value>();
+    for (what, of_pod, of_set, of_other, is_there) in [
+        ("the pod has it", &["data"][..], &[][..], &[][..], true),
+        ("the set has it", &[], &["data"], &[], true),
+        ("another set brings it, which comes later", &[], &[], &["data"], true),
+        ("nobody has it", &["other"], &["other"], &["other"], false),
+    ] {
+        for (list, path) in lists {
+            let mounts = json!([{"name": "data", path: "/data"}]);
+            let agent = json!({"name": "agent", list: mounts});
+            let one = set("a", json!({"containers": [{"name": "first"}, agent], "volumes": volumes(of_set)}));
+            let of_log = if of_other.contains(&"data") { mounts.clone() } else { json!([]) };
+            let log = json!([{"name": "log", list: of_log}]);
+            let other = set("b", json!({"containers": log, "volumes": volumes(of_other)}));
+            let mut old = pod(json!([{"name": "main"}]));
+            old["spec"]["volumes"] = volumes(of_pod);
+            let without = injected(&old, std::slice::from_ref(&other));
+            let found = run(&old, &[one, other], false, NOW);
+            if is_there {
+                assert_eq!(found.refusals, [], "{what}, {list}");
+                assert_eq!(names(&found.pod, "containers"), ["first", "agent", "log", "main"], "{what}, {list}");
+                assert!(names(&found.pod, "volumes").contains(&"data".to_owned()), "{what}, {list}");
+                continue;
+            }
+            let reason = "container \"agent\": the pod has no volume \"data\", which it mounts; add it to spec.volumes";
+            let refusal = Refusal { sidecar_set: "a".to_owned(), reason: reason.to_owned() };
+            assert_eq!((found.pod, found.refusals), (without, vec![refusal]), "{what}, {list}");
+        }
+    }
+}
+
+#[test]
+fn one_that_mounts_what_nobody_has_is_in_nobodys_way() {
+    let mounts = json!([{"name": "data", "mountPath": "/data"}]);
+    let one = set("a", json!({"containers": [{"name": "agent", "volumeMounts": mounts}]}));
+    let sets = [one, set("b", json!({"containers": [{"name": "agent", "image": "b"}]}))];
+    let once = run(&pod(json!([{"name": "main"}])), &sets, false, NOW);
+    assert_eq!(container(&once.pod, "agent")["image"], "b");
+    assert_eq!(once.refusals.iter().map(|refusal| &*refusal.sidecar_set).collect::<Vec<_>>(), ["a"]);
 }
 
 #[test]

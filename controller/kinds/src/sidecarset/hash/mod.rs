@@ -16,7 +16,7 @@ use berth_api::v1beta1::sidecarset::{
 };
 use berth_workload::revision::{form, safe};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::sidecar::{self, List};
@@ -100,6 +100,17 @@ struct Own<'a> {
     resources_policy: Option<ResourcesPolicy>,
 }
 
+/// A pod's container as Kubernetes' types write it: without what they leave out, or do not know.
+pub(super) fn known(container: &Map<String, Value>) -> Value {
+    serde_json::from_str(&text(container)).unwrap_or_default()
+}
+
+fn text(container: &Map<String, Value>) -> String {
+    // The form of a pod template drops what Go's types leave out.
+    let mut template = form::canonical(&json!({"spec": {"containers": [container]}}));
+    order::text(&template["spec"]["containers"][0].take())
+}
+
 fn container(of: &SidecarContainer, list: List, images: Images) -> String {
     let own = Own {
         pod_inject_policy: sidecar::place(of, list),
@@ -114,10 +125,7 @@ fn container(of: &SidecarContainer, list: List, images: Images) -> String {
     if images == Images::Emptied {
         container.remove("image");
     }
-    // The form of a pod template drops what Go's types leave out.
-    let mut template = form::canonical(&json!({"spec": {"containers": [container]}}));
-    let kept = template["spec"]["containers"][0].take();
-    let (kept, own) = (order::text(&kept), serde_json::to_string(&own).unwrap_or_default());
+    let (kept, own) = (text(&container), serde_json::to_string(&own).unwrap_or_default());
     match (kept.strip_suffix('}'), own.strip_prefix('{')) {
         (Some(kept), Some(own)) => format!("{kept},{own}"),
         _ => kept,

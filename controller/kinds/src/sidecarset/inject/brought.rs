@@ -12,6 +12,7 @@ use super::super::records::{self, Record, Records};
 use super::super::sidecar::{self, List};
 use super::Matched;
 use super::container::{self, Base};
+use super::kept;
 use super::own::{self, Own};
 
 /// What SidecarSets bring.
@@ -123,7 +124,10 @@ impl Brought {
             found.push(position(pod, list, name));
         }
         let old = |at: &Option<usize>| at.and_then(|at| pod["spec"][list.name()][at].as_object());
-        let is_ours = |at: &Option<usize>| at.is_some_and(|at| own::is_injected(&pod["spec"][list.name()][at]));
+        let is_ours = |at: &Option<usize>| {
+            let is_injected = at.is_some_and(|at| own::is_injected(&pod["spec"][list.name()][at]));
+            is_injected && old(at).is_some_and(|found| kept::is_made_of(&sidecar.container, found))
+        };
         // Of a pair both or none: they know each other by their versions.
         let is_kept = is_recorded && found.iter().all(is_ours);
         let before = sidecar::place(sidecar, list) == PodInjectPolicy::BeforeAppContainer;

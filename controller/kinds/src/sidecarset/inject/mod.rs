@@ -9,6 +9,7 @@
 
 mod brought;
 mod container;
+mod kept;
 pub(super) mod metadata;
 mod order;
 mod own;

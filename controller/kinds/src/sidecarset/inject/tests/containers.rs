@@ -65,6 +65,24 @@ fn a_container_of_the_same_name_is_replaced_at_its_place() {
 }
 
 #[test]
+fn a_container_beside_copied_records_is_replaced() {
+    let hot = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"});
+    let mesh = json!({"name": "mesh", "image": "mesh:1", "upgradeStrategy": hot});
+    let sets = [set("a", json!({"containers": [{"name": "agent", "image": "agent:1"}, mesh]}))];
+    let first = injected(&pod(of(&["main"])), &sets);
+    for (what, at, replaced) in [("one", 0, &["agent"][..]), ("one of a pair", 2, &["mesh-1", "mesh-2"])] {
+        let mut forged = first.clone();
+        forged["spec"]["containers"][at]["command"] = json!(["sleep", "inf"]);
+        let once = run(&forged, &sets, false, LATER);
+        let warning = |name: &&str| format!("container {name:?} of the pod is replaced by that of SidecarSet \"a\"");
+        assert_eq!(once.warnings, replaced.iter().map(warning).collect::<Vec<_>>(), "{what}");
+        assert_eq!(once.pod["spec"], first["spec"], "{what}");
+        let twice = run(&once.pod, &sets, false, NOW);
+        assert_eq!((twice.pod, twice.warnings), (once.pod, Vec::new()), "{what}");
+    }
+}
+
+#[test]
 fn who_is_refused_is_told_the_same_reason_by_a_second_call() {
     let container = |name: &str| json!([{"name": name, "image": "i"}]);
     let pod = json!({

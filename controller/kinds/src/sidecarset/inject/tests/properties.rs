@@ -36,7 +36,7 @@ fn container_of(name: &'static str) -> impl Strategy<Value = Value> {
             let limits = if cpu.is_empty() { json!({}) } else { json!({"cpu": cpu}) };
             let mut container = json!({
                 "name": name, "image": format!("{name}:1"), "env": env, "volumeMounts": mounts, "volumeDevices": devices,
-                "resources": {"limits": limits}, "laterField": {"of": name},
+                "resources": {"limits": limits}, "laterField": {"of": name}, "command": [name], "ports": [{"containerPort": 80}],
             });
             if native {
                 container["restartPolicy"] = json!("Always");
@@ -166,11 +166,13 @@ fn any_sets() -> impl Strategy<Value = Vec<Set>> {
     })
 }
 
-/// What the apiserver fills in between two calls.
+/// What the apiserver fills in between two calls, and what it drops, for no type has it.
 fn defaulted(pod: &mut Value) {
     for list in ["containers", "initContainers"] {
         for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
             container["terminationMessagePath"] = json!("/dev/termination-log");
+            container["ports"][0]["protocol"] = json!("TCP");
+            container.as_object_mut().unwrap().remove("laterField");
             let limits = container["resources"]["limits"].clone();
             for (name, amount) in limits.as_object().into_iter().flatten() {
                 if container["resources"]["requests"][name].is_null() {

@@ -354,7 +354,7 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<SidecarSet>) -> Nex
     let now = Timestamp::now();
     let is_large =
         set.0.status.as_ref().is_some_and(|status| usize::try_from(status.matched_pods).is_ok_and(|n| n > LARGE));
-    let annotations = match annotations(reads, acting, set).await {
+    let annotations = match annotations(reads, acting, set, now).await {
         Ok(annotations) => annotations,
         Err(failed) => return Next::Retry(failed.to_string()),
     };
@@ -387,6 +387,7 @@ async fn annotations(
     reads: &Reads,
     acting: &Acting,
     set: &Watched<SidecarSet>,
+    now: Timestamp,
 ) -> Result<BTreeMap<Box<str>, BTreeMap<String, String>>, Failed> {
     #[derive(Deserialize)]
     struct Annotated {
@@ -396,7 +397,7 @@ async fn annotations(
     if !keeps_annotations(&set.0) {
         return Ok(all);
     }
-    for pod in annotations_to_read(&reads.observe(set, &acting.injection)) {
+    for pod in annotations_to_read(&reads.observe(set, &acting.injection), now) {
         let path = object::PODS.path(&pod.metadata.namespace, &pod.metadata.name)?;
         let read: Annotated = client::get(&acting.client, &path).await?;
         if read.metadata.uid.as_deref() == Some(&*pod.metadata.uid) {

@@ -176,6 +176,7 @@ mod tests {
     use berth_workload::gates::Gates;
     use serde_json::Value;
 
+    use super::super::annotations_to_read;
     use super::super::tests::{NOW, pod, snapshot};
     use super::*;
 
@@ -296,6 +297,33 @@ mod tests {
         let plan = super::super::decide(&snapshot, NOW);
         let Some(Action::PatchPod { target, .. }) = plan.actions().next() else { panic!("{plan:#?}") };
         assert_eq!(target.name, "c", "the pod whose node has it");
+    }
+
+    #[test]
+    fn annotations_are_read_of_the_pods_that_go_now_and_not_of_those_that_wait_for_their_image() {
+        let facts = json!({"metadata": {"name": "node-c"}, "spec": {}, "status": {
+            "desired": 0, "succeeded": 0, "failed": 0, "pulling": 0,
+            "imageFacts": [{"image": "agent:2", "imageIDs": ["sha256:a"]}],
+        }});
+        for (what, waits, has_it, expected) in [
+            ("the pod whose node has it", Some("90s"), true, &["c"][..]),
+            ("no node has it", Some("90s"), false, &[]),
+            ("none waits", None, false, &["a"]),
+        ] {
+            let mut snapshot = outdated(waits);
+            let patches = json!([{"annotations": {"example.org/a": "b"}, "patchPolicy": "Retain"}]);
+            Arc::make_mut(&mut snapshot.set).spec.patch_pod_metadata = serde_json::from_value(patches).unwrap();
+            snapshot.allowed = ["example.org/a".to_owned()].into();
+            if has_it {
+                let node = Arc::new(serde_json::from_value(facts.clone()).unwrap());
+                snapshot.node_images.insert("node-c".into(), node);
+            }
+            let read = annotations_to_read(&snapshot, NOW);
+            let names: Vec<_> = read.iter().map(|pod| &*pod.metadata.name).collect();
+            assert_eq!(names, expected, "{what}");
+            snapshot.annotations = read.iter().map(|pod| (pod.metadata.uid.clone(), BTreeMap::new())).collect();
+            assert_eq!(updated(&super::super::decide(&snapshot, NOW)), expected.len(), "{what}");
+        }
     }
 
     #[test]

@@ -115,14 +115,17 @@ fn note_own_hashes(snapshot: &Snapshot, plan: &mut Plan) {
 }
 
 /// The pods that are updated next and whose annotations are to be read before, for others are merged into them, or are only for pods
-/// that lack them. Of a pod's many annotations few are kept in memory.
-pub fn annotations_to_read(snapshot: &Snapshot) -> Vec<Arc<Pod>> {
+/// that lack them. Of a pod's many annotations few are kept in memory. They are chosen as the decision chooses them: who waits there
+/// for an image is read in vain, and whoever goes in its place would never be.
+pub fn annotations_to_read(snapshot: &Snapshot, now: Timestamp) -> Vec<Arc<Pod>> {
     if !reads_annotations(snapshot) {
         return Vec::new();
     }
     let members: Vec<_> = snapshot.pods.iter().filter_map(|pod| Member::of(snapshot, pod)).collect();
     let Ok(settings) = Settings::new(snapshot, &members) else { return Vec::new() };
-    choose(&settings, &members, |_| None).now.iter().take(MOST_READ).map(|member| member.pod.clone()).collect()
+    let latest = revisions::History::of(snapshot).latest;
+    let held = |member: &Member<'_>| ahead::held(snapshot, &latest, member, now).map(|(why, _)| why);
+    choose(&settings, &members, held).now.iter().take(MOST_READ).map(|member| member.pod.clone()).collect()
 }
 
 /// What only the node could tell is noted, for it is not asked for ever.

@@ -154,7 +154,7 @@ fn annotations_come_with_an_image_update_as_their_policies_say() {
         let patches = json!([{"annotations": {key: value, "example.org/not-allowed": "x"}, "patchPolicy": policy}]);
         let mut snapshot = snapshot(&json!({"/spec/patchPodMetadata": patches}), &[pod("a", "h1", true)]);
         snapshot.allowed = [key.to_owned()].into();
-        assert_eq!(annotations_to_read(&snapshot).len(), usize::from(policy != "Overwrite"), "{what}");
+        assert_eq!(annotations_to_read(&snapshot, NOW).len(), usize::from(policy != "Overwrite"), "{what}");
         snapshot.annotations.extend(had.map(|had| ("a".into(), serde_json::from_value(had).unwrap())));
         let plan = decide(&snapshot, NOW);
         let patch = plan.actions().find_map(|action| match action {

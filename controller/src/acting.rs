@@ -131,6 +131,7 @@ impl Acting {
             Ok((old, new)) => self.executor.write_status(resource, target, &old, &new).await,
             Err(error) => Err(Failure {
                 deed: Deed::of(Verb::PatchStatus, *resource),
+                namespace: target.namespace.clone(),
                 object: target.name.clone(),
                 message: error.to_string(),
                 code: 0,
@@ -197,8 +198,9 @@ mod tests {
     use super::*;
 
     fn failure(code: u16, permanent: bool, outdated: bool) -> Failure {
-        let (deed, object, message) = (Deed::of(Verb::Patch, PODS), "web-1".to_owned(), "no".to_owned());
-        Failure { deed, object, message, code, permanent, outdated, taken: false }
+        let [namespace, object, message] = ["default", "web-1", "no"].map(str::to_owned);
+        let deed = Deed::of(Verb::Patch, PODS);
+        Failure { deed, namespace, object, message, code, permanent, outdated, taken: false }
     }
 
     #[test]

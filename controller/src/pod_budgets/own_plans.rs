@@ -48,7 +48,7 @@ impl PodBudgets {
         if !self.until_read().await {
             let unread = |step| {
                 let (target, operation) = disruption(step)?;
-                Some((target.uid.clone(), held(operation, target.name.clone(), UNREAD.to_string())))
+                Some((target.uid.clone(), held(operation, (&target.namespace, &target.name), UNREAD.to_string())))
             };
             let refused = steps.filter_map(unread).collect();
             return without(plan, refused);
@@ -99,12 +99,12 @@ impl PodBudgets {
             Ok(refusal) => refusal?,
             Err(not_yet) => not_yet.to_string(),
         };
-        Some((request.uid, held(request.operation, request.pod, refusal)))
+        Some((request.uid, held(request.operation, (&pod.metadata.namespace, &request.pod), refusal)))
     }
 }
 
 /// Why a step is left out.
-fn held(operation: ProtectedOperation, pod: String, why: String) -> Failure {
+fn held(operation: ProtectedOperation, pod: (&str, &str), why: String) -> Failure {
     let verb = if operation.is_change() { Verb::Patch } else { Verb::Delete };
     Failure::of_budget(Deed::of(verb, PODS), pod, why)
 }

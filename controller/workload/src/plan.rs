@@ -392,6 +392,8 @@ pub struct Outcome {
 pub struct Failure {
     /// What was to be done.
     pub deed: Deed,
+    /// The object's namespace, empty where it is in none.
+    pub namespace: String,
     /// The object's name.
     pub object: String,
     /// The server's message.
@@ -408,8 +410,9 @@ pub struct Failure {
 
 impl Failure {
     /// What a budget of pods does not allow now: nothing was tried.
-    pub fn of_budget(deed: Deed, object: String, message: String) -> Self {
-        Self { deed, object, message, code: 429, permanent: true, outdated: false, taken: false }
+    pub fn of_budget(deed: Deed, (namespace, object): (&str, &str), message: String) -> Self {
+        let (namespace, object) = (namespace.to_owned(), object.to_owned());
+        Self { deed, namespace, object, message, code: 429, permanent: true, outdated: false, taken: false }
     }
 
     /// Whether it is that.

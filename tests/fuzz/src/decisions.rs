@@ -449,6 +449,7 @@ fn failed(plan: &Plan) -> Outcome {
     let actions = plan.actions();
     let failure = |deed| Failure {
         deed,
+        namespace: "default".to_owned(),
         object: "web-a".to_owned(),
         message: "spec.template: is refused".to_owned(),
         code: 422,

@@ -378,6 +378,14 @@ pub(super) fn read<T: serde::de::DeserializeOwned>(value: &Value) -> T {
 
 /// Nobody knows whether it was done.
 fn lost(action: &Action) -> Failure {
-    let (object, message) = ("job".to_owned(), "no answer".to_owned());
-    Failure { deed: action.deed(), object, message, code: 0, permanent: false, outdated: false, taken: false }
+    Failure {
+        deed: action.deed(),
+        namespace: "default".to_owned(),
+        object: "job".to_owned(),
+        message: "no answer".to_owned(),
+        code: 0,
+        permanent: false,
+        outdated: false,
+        taken: false,
+    }
 }

@@ -409,6 +409,7 @@ fn nothing_is_said_of_a_generation_before_its_revision_is_known() {
     assert_eq!((pending.observed_generation, pending.updated_replicas), (1, 2));
     let failure = Failure {
         deed: Deed::of(Verb::Validate, POD_TEMPLATES),
+        namespace: "default".to_owned(),
         object: "web".to_owned(),
         message: "spec.containers[0].image: Required value".to_owned(),
         code: 422,
@@ -443,9 +444,16 @@ fn each_side_of_the_work_tells_its_own_failure() {
         (Deed::of(Verb::Create, IMAGE_PULL_JOBS), false, None),
         (Deed::of(Verb::Patch, CLONE_SETS), false, None),
     ] {
-        let message = "the server is asleep".to_owned();
-        let failure =
-            Failure { deed, object: "web-a".to_owned(), message, code: 500, permanent: false, outdated, taken: false };
+        let failure = Failure {
+            deed,
+            namespace: "default".to_owned(),
+            object: "web-a".to_owned(),
+            message: "the server is asleep".to_owned(),
+            code: 500,
+            permanent: false,
+            outdated,
+            taken: false,
+        };
         let outcome = Outcome { failures: vec![failure] };
         let mut snapshot = snapshot.clone();
         let failed = |snapshot: &Snapshot, outcome: &Outcome| {
@@ -505,9 +513,16 @@ fn a_revision_whose_name_is_taken_gets_another_one_and_the_count_of_collisions_r
     for (code, is_taken, collisions) in [(409, true, 1), (500, false, 1), (409, false, 1), (409, true, 2)] {
         let (taken, plan) = name(&snapshot);
         names.push(taken.clone());
-        let (deed, object) = (Deed::of(Verb::Create, CONTROLLER_REVISIONS), taken.as_str().unwrap().to_owned());
-        let message = "exists and belongs to nobody".to_owned();
-        let failure = Failure { deed, object, message, code, permanent: false, outdated: false, taken: is_taken };
+        let failure = Failure {
+            deed: Deed::of(Verb::Create, CONTROLLER_REVISIONS),
+            namespace: "default".to_owned(),
+            object: taken.as_str().unwrap().to_owned(),
+            message: "exists and belongs to nobody".to_owned(),
+            code,
+            permanent: false,
+            outdated: false,
+            taken: is_taken,
+        };
         let status = super::status(&snapshot, &plan, &Outcome { failures: vec![failure] }, world.now()).unwrap();
         assert_eq!(status.collision_count, Some(collisions), "{code}");
         Arc::make_mut(&mut snapshot.set).status = Some(status);

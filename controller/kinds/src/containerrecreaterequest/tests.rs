@@ -217,6 +217,7 @@ fn a_write_that_is_refused_is_told() {
     let plan = decide(&seen, now());
     let failure = Failure {
         deed: plan.actions().next().unwrap().deed(),
+        namespace: "default".into(),
         object: "web".into(),
         message: "it is protected".into(),
         code: 403,
@@ -283,6 +284,7 @@ fn the_pod_is_out_of_service_before_a_stop_and_back_when_the_request_is_over() {
     // The write failed: the wait has not begun.
     let failure = Failure {
         deed: plan.actions().next().unwrap().deed(),
+        namespace: "default".into(),
         object: "demo".into(),
         message: "no".into(),
         code: 409,

@@ -254,6 +254,7 @@ impl World {
             let message = format!("{code}");
             Err(Failure {
                 deed: action.deed(),
+                namespace: target.namespace.clone(),
                 object: target.name.clone(),
                 message,
                 code,

@@ -1,15 +1,23 @@
 //! Events of pods.
 
-use berth_workload::plan::{Action, Event, Outcome, Plan, Target};
+use berth_workload::plan::{Action, Deed, Event, Failure, Outcome, Plan, Target, Verb};
+use berth_workload::resource::PODS;
 
 use super::decide::END_OF_HOT_UPGRADE;
+
+/// How a hot upgrade ends.
+const RESET: Deed = Deed::of(Verb::Patch, PODS);
 
 /// What is told of pods whose hot upgrade was to end: the old container got the empty image, or could not.
 pub fn pod_events(plan: &Plan, outcome: &Outcome) -> Vec<(Target, Event)> {
     let ends = plan.stages.iter().filter(|stage| stage.name == END_OF_HOT_UPGRADE).flat_map(|stage| &stage.steps);
     let told = ends.filter_map(|step| {
         let Some(Action::PatchPod { target, .. }) = step.actions.first() else { return None };
-        let event = match outcome.failures.iter().find(|failure| failure.object == target.name) {
+        // Pods of several namespaces may have one name, and one pod may be written in several ways.
+        let is_of_step = |failure: &&Failure| {
+            failure.deed == RESET && (&failure.namespace, &failure.object) == (&target.namespace, &target.name)
+        };
+        let event = match outcome.failures.iter().find(is_of_step) {
             None => Event { warning: false, reason: "ResetContainerSucceed", message: step.reason.clone() },
             // Somebody else changed the pod meanwhile: it is decided on anew.
             Some(failure) if failure.outdated => return None,
@@ -21,4 +29,36 @@ pub fn pod_events(plan: &Plan, outcome: &Outcome) -> Vec<(Target, Event)> {
         Some((target.clone(), event))
     });
     told.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::decide;
+    use super::super::tests::{NOW, hot_pod, hot_snapshot};
+    use super::*;
+
+    #[test]
+    fn what_became_of_a_pod_is_told_of_no_other_pod_by_its_name() {
+        let of = |namespace: &str| {
+            let mut pod = hot_pod(["mesh:1", "mesh:2"], "h2", "mesh-2", [true, true]);
+            pod["metadata"]["namespace"] = json!(namespace);
+            pod["metadata"]["uid"] = json!(namespace);
+            pod
+        };
+        let plan = decide(&hot_snapshot(&[of("one"), of("two")], json!({})), NOW);
+        let (succeeded, failed) = ("ResetContainerSucceed", "ResetContainerFailed");
+        for (verb, namespace, expected) in [
+            (Verb::Patch, "one", [("one", failed), ("two", succeeded)]),
+            (Verb::Patch, "two", [("one", succeeded), ("two", failed)]),
+            (Verb::Patch, "three", [("one", succeeded), ("two", succeeded)]),
+            (Verb::PatchStatus, "one", [("one", succeeded), ("two", succeeded)]),
+        ] {
+            let failure = Failure::of_budget(Deed::of(verb, PODS), (namespace, "a"), "no".to_owned());
+            let told = pod_events(&plan, &Outcome { failures: vec![failure] });
+            let told: Vec<_> = told.iter().map(|(pod, event)| (pod.namespace.as_str(), event.reason)).collect();
+            assert_eq!(told, expected, "{verb:?} in namespace {namespace}");
+        }
+    }
 }

@@ -251,7 +251,7 @@ fn a_hot_upgrade_gives_the_empty_container_the_image_and_empties_the_old_one_whe
             let events = pod_events(&plan, outcome).into_iter().map(|(pod, event)| (pod.name, event.reason));
             events.collect::<Vec<_>>()
         };
-        let failure = Failure::of_budget(Deed::of(Verb::Patch, PODS), "pod".to_owned(), "no".to_owned());
+        let failure = Failure::of_budget(Deed::of(Verb::Patch, PODS), ("default", "pod"), "no".to_owned());
         let outdated = Failure { outdated: true, ..failure.clone() };
         let pod = |reason| if resets { vec![("pod".to_owned(), reason)] } else { vec![] };
         let name = plan.actions().find_map(|action| match action {

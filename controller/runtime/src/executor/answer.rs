@@ -136,7 +136,8 @@ pub(super) fn failure(write: &Write, failed: Failed) -> Failure {
     let permanent = (matches!(code, 400 | 403 | 422) && !passes && !is_of_another) || is_protected;
     let outdated =
         is_of_another || matches!(code, 404 | 409) && !matches!(write.kind, Kind::Create | Kind::Ensure | Kind::DryRun);
-    Failure { deed: write.deed, object: write.name.clone(), message, code, permanent, outdated, taken }
+    let (namespace, object) = (write.namespace.clone(), write.name.clone());
+    Failure { deed: write.deed, namespace, object, message, code, permanent, outdated, taken }
 }
 
 /// The apiserver's field errors, with the fields named as in the workload.

@@ -15,6 +15,7 @@ fn refusal(verb: Verb, code: u16) -> Failure {
     let message = "admission webhook denied it".to_owned();
     Failure {
         deed: Deed::of(verb, resource),
+        namespace: "default".to_owned(),
         object: String::new(),
         message,
         code,

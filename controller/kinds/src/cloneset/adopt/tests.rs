@@ -148,6 +148,7 @@ fn an_adoption_that_is_refused_for_good_is_told_and_holds_up_no_other_pod() {
     assert!(kinds(&plan).contains(&"CreatePod".to_owned()), "{plan:#?}");
     let failure = Failure {
         deed: Deed::of(Verb::Adopt, PODS),
+        namespace: "default".to_owned(),
         object: "web-a".to_owned(),
         message: "denied".to_owned(),
         code: 403,

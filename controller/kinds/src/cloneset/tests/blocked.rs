@@ -380,6 +380,7 @@ fn a_refused_write_is_told_at_once_and_the_peers_condition_with_it() {
     let quota = |pod: &str, used: u8| Outcome {
         failures: vec![Failure {
             deed: Deed::of(Verb::Create, PODS),
+            namespace: "default".to_owned(),
             object: pod.to_owned(),
             message: format!("pods \"{pod}\" is forbidden: exceeded quota: few, used: pods={used}"),
             code: 403,

@@ -83,6 +83,7 @@ fn a_failure_that_is_told_otherwise_has_lasted_since_it_was_told_first() {
     let fails = |message: &str| Outcome {
         failures: vec![Failure {
             deed: Deed::of(Verb::Create, PODS),
+            namespace: "default".to_owned(),
             object: "web-a".to_owned(),
             message: message.to_owned(),
             code: 500,

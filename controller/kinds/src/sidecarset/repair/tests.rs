@@ -234,6 +234,7 @@ fn one_that_is_not_let_go_holds_up_no_other() {
     let (_, begun) = round(&asked("Missed", json!({}), &Value::Null, &pods), &Outcome::default());
     let failure = |permanent| Failure {
         deed: Deed::of(Verb::Evict, PODS),
+        namespace: "default".to_owned(),
         object: "a".to_owned(),
         message: "Cannot evict pod as it would violate the pod's disruption budget.".to_owned(),
         code: if permanent { 429 } else { 0 },

@@ -212,6 +212,7 @@ fn a_claim_that_its_class_does_not_let_grow_names_the_class() {
         Outcome {
             failures: vec![Failure {
                 deed,
+                namespace: "default".to_owned(),
                 object: object.to_owned(),
                 message,
                 code,

@@ -65,8 +65,8 @@ fn a_refusal_says_what_cannot_be_done_and_what_helps() {
     ];
     for (deed, code, permanent, message, expected) in table {
         let mut set = snapshot(&ready(), &json!({}));
-        let (object, message) = ("web-a".to_owned(), message.to_owned());
-        let failure = Failure { deed, object, message, code, permanent, outdated: false, taken: false };
+        let [namespace, object, message] = ["default", "web-a", message].map(str::to_owned);
+        let failure = Failure { deed, namespace, object, message, code, permanent, outdated: false, taken: false };
         let what = format!("{failure:?}");
         let told = told(&mut set, &Outcome { failures: vec![failure] }, 0);
         assert_eq!(told.as_ref().map(|told| &*told.reason), expected.map(|(reason, _)| reason), "{what}");

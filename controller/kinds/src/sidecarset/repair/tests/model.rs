@@ -147,6 +147,7 @@ impl World {
                 Action::EvictPod { target } if self.lets_go => self.evict(&target.uid),
                 Action::EvictPod { target } => outcome.failures.push(Failure {
                     deed: action.deed(),
+                    namespace: target.namespace.clone(),
                     object: target.name.clone(),
                     message: "no".to_owned(),
                     code: 429,

@@ -10,6 +10,12 @@ const RESET: Deed = Deed::of(Verb::Patch, PODS);
 
 /// What is told of pods whose hot upgrade was to end: the old container got the empty image, or could not.
 pub fn pod_events(plan: &Plan, outcome: &Outcome) -> Vec<(Target, Event)> {
+    // Behind a required stage that failed nothing was tried.
+    let before = plan.stages.iter().take_while(|stage| stage.name != END_OF_HOT_UPGRADE).filter(|stage| stage.required);
+    let mut needed = before.flat_map(|stage| &stage.steps).flat_map(|step| &step.actions).map(Action::deed);
+    if needed.any(|deed| outcome.failures.iter().any(|failure| failure.deed == deed)) {
+        return Vec::new();
+    }
     let ends = plan.stages.iter().filter(|stage| stage.name == END_OF_HOT_UPGRADE).flat_map(|stage| &stage.steps);
     let told = ends.filter_map(|step| {
         let Some(Action::PatchPod { target, .. }) = step.actions.first() else { return None };
@@ -33,6 +39,7 @@ pub fn pod_events(plan: &Plan, outcome: &Outcome) -> Vec<(Target, Event)> {
 
 #[cfg(test)]
 mod tests {
+    use berth_workload::resource::{CONTROLLER_REVISIONS, IMAGE_PULL_JOBS};
     use serde_json::json;
 
     use super::super::decide;
@@ -59,6 +66,20 @@ mod tests {
             let told = pod_events(&plan, &Outcome { failures: vec![failure] });
             let told: Vec<_> = told.iter().map(|(pod, event)| (pod.namespace.as_str(), event.reason)).collect();
             assert_eq!(told, expected, "{verb:?} in namespace {namespace}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_told_of_what_was_not_tried() {
+        let pod = hot_pod(["mesh:1", "mesh:2"], "h2", "mesh-2", [true, true]);
+        let mut snapshot = hot_snapshot(&[pod], json!({}));
+        // Without the revision nothing goes on.
+        snapshot.revisions.clear();
+        let plan = decide(&snapshot, NOW);
+        for (resource, told) in [(CONTROLLER_REVISIONS, 0), (IMAGE_PULL_JOBS, 1)] {
+            let deed = Deed::of(Verb::Create, resource);
+            let failure = Failure::of_budget(deed, ("kruise-system", "log-1"), "no".to_owned());
+            assert_eq!(pod_events(&plan, &Outcome { failures: vec![failure] }).len(), told, "{deed}");
         }
     }
 }

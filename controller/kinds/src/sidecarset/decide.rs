@@ -231,15 +231,18 @@ fn write_state(snapshot: &Snapshot, pod: &Pod, state: &State, patch: &mut PodPat
 fn note_hashes(snapshot: &Snapshot, pod: &Pod, latest: &str, patch: &mut PodPatch, now: Timestamp) {
     let set = snapshot.name();
     let names = sidecar::lasting_names(&snapshot.set.spec);
+    let is_unlisted = pod.metadata.annotation(INJECTED_LIST).is_none_or(str::is_empty);
     for (annotation, hash, revision) in
         [(HASH, &snapshot.hashes.hash, latest), (HASH_WITHOUT_IMAGE, &snapshot.hashes.without_image, "")]
     {
         let mut records = records::read(pod.metadata.annotation(annotation)).unwrap_or_default();
         records.insert(set.to_owned(), Record::new(set, (hash, revision), &names, &second(now).to_string()));
+        // Without a list the records say which SidecarSets the pod has, and beside one they do no more.
+        if is_unlisted && annotation == HASH {
+            let list = records::list(None, records.keys().map(String::as_str));
+            patch.annotations.insert(INJECTED_LIST.to_owned(), Some(list));
+        }
         patch.annotations.insert(annotation.to_owned(), Some(records::written(&records)));
-    }
-    if pod.metadata.annotation(INJECTED_LIST).is_none_or(str::is_empty) {
-        patch.annotations.insert(INJECTED_LIST.to_owned(), Some(records::list(None, [set])));
     }
 }
 

@@ -1,6 +1,7 @@
 //! What is decided for SidecarSets, by table.
 
 mod natives;
+mod shared;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

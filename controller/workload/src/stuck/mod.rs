@@ -10,6 +10,7 @@
 mod cause;
 mod pod;
 pub mod resized;
+mod sidecar;
 mod unavailable;
 
 use std::sync::Arc;

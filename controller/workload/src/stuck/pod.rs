@@ -6,6 +6,7 @@ use berth_api::names::lifecycle_state::{PREPARING_DELETE, PREPARING_NORMAL, PREP
 use jiff::Timestamp;
 
 use super::cause::{Cause, DETAIL, Grade, LASTING};
+use super::sidecar;
 use crate::inplace::exact::Verdict;
 use crate::inplace::state::State;
 use crate::inplace::steps::Phase;
@@ -205,7 +206,7 @@ fn fault(pod: &Pod) -> Option<Fault> {
 fn container(pod: &Pod, status: &ContainerStatus, init: bool, stale: bool) -> Option<Fault> {
     let name = &status.name;
     let (kind, list) = if init { ("init container", "initContainers") } else { ("container", "containers") };
-    let field = format!("spec.template.spec.{list}[{name}]");
+    let field = |of: &str| field_of(pod, (list, name), of);
     let image = pod.container(name).map_or(&*status.image, |c| &*c.image);
     if let Some(waiting) = &status.state.waiting {
         if NO_IMAGE.contains(&&*waiting.reason) {
@@ -213,14 +214,14 @@ fn container(pod: &Pod, status: &ContainerStatus, init: bool, stale: bool) -> Op
                 "the image {image:?} of {kind} {name} cannot be had; the node{DETAIL}{}",
                 pull_error(&waiting.reason, &waiting.message, image)
             );
-            let remedy = format!("correct the image in {field}.image, its registry or imagePullSecrets");
+            let remedy = format!("correct the image in {}, its registry or imagePullSecrets", field(".image"));
             return Some(Fault { reason: "ImageUnavailable", what, remedy, only_if_told: false });
         }
         // A kubelet takes a while to see that the barrier is open.
         let at_barrier = waiting.message.contains(&priority::barrier(&pod.metadata.name));
         if NO_START.contains(&&*waiting.reason) && !at_barrier {
             let what = format!("{kind} {name} cannot start ({}); the node{DETAIL}{}", waiting.reason, waiting.message);
-            let remedy = format!("correct {field}, or make what it names");
+            let remedy = format!("correct {}, or make what it names", field(""));
             return Some(Fault { reason: "ContainerCannotStart", what, remedy, only_if_told: false });
         }
     }
@@ -234,9 +235,17 @@ fn container(pod: &Pod, status: &ContainerStatus, init: bool, stale: bool) -> Op
         reason => format!(" with exit code {} ({reason})", ended.exit_code),
     });
     let what = format!("{kind} {name} with image {image:?} ends again and again{}", how.unwrap_or_default());
-    let remedy = format!("see its log by kubectl logs --previous, and correct {field}");
+    let remedy = format!("see its log by kubectl logs --previous, and correct {}", field(""));
     // Between two crashes it runs for a while, and looks like one that was restarted for an update.
     Some(Fault { reason: "ContainerCrashLooping", what, remedy, only_if_told: !backing_off })
+}
+
+/// Where a field of a container is written: in the workload's template, or in the SidecarSet that brought the container.
+fn field_of(pod: &Pod, (list, container): (&str, &str), of: &str) -> String {
+    match sidecar::brought(pod, container) {
+        Some((set, name)) => format!("spec.{list}[{name}]{of} of SidecarSet {set}"),
+        None => format!("spec.template.spec.{list}[{container}]{of}"),
+    }
 }
 
 /// The node's own words, which are the same while it tries and while it pauses. Without the image: it is named already.

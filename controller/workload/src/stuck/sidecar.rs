@@ -1,0 +1,73 @@
+//! Containers of a pod that are in no template, for SidecarSets brought them.
+
+use std::collections::BTreeMap;
+
+use berth_api::name::is_dns_subdomain;
+use berth_api::names::annotation::SIDECARSET_HASH;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::pod::Pod;
+
+/// The most bytes of a pod's records that are read. It says of itself what its author likes.
+const MOST_BYTES: usize = 64 * 1024;
+
+/// What is asked of a record.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Record {
+    sidecar_list: Option<Vec<String>>,
+}
+
+/// The SidecarSet that brought a container to the pod, and the container's name there, where two of a hot pair are one. Whoever writes
+/// the pod may say anything, so it is good for a message alone.
+pub(super) fn brought(pod: &Pod, container: &str) -> Option<(String, String)> {
+    let text = pod.metadata.annotation(SIDECARSET_HASH).filter(|text| text.len() <= MOST_BYTES)?;
+    let records: BTreeMap<String, &RawValue> = serde_json::from_str(text).ok()?;
+    let of_pair = container.strip_suffix("-1").or_else(|| container.strip_suffix("-2"));
+    [Some(container), of_pair].into_iter().flatten().find_map(|name| {
+        let (set, _) = records.iter().find(|(set, record)| is_dns_subdomain(set) && lists(record, name))?;
+        Some((set.clone(), name.to_owned()))
+    })
+}
+
+/// Is the container in the record? One in the old form, a hash alone, lists none.
+fn lists(record: &RawValue, container: &str) -> bool {
+    let record: Record = serde_json::from_str(record.get()).unwrap_or_default();
+    record.sidecar_list.iter().flatten().any(|name| name == container)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_container_is_of_the_set_that_lists_it_whatever_else_the_pod_says() {
+        let records = json!({
+            "log": {"hash": "h", "sidecarSetName": "log", "sidecarList": ["agent", "proxy-1"]},
+            "mesh": {"sidecarList": ["mesh"]}, "none": {"sidecarList": null}, "odd": {"sidecarList": 5}, "old": "h",
+            "a\nforged name": {"sidecarList": ["evil"]},
+        });
+        let (records, long) = (records.to_string(), format!("{records}{}", " ".repeat(MOST_BYTES)));
+        for (text, container, expected) in [
+            (&*records, "agent", Some(("log", "agent"))),
+            (&records, "proxy-1", Some(("log", "proxy-1"))),
+            (&records, "mesh-1", Some(("mesh", "mesh"))),
+            (&records, "mesh-2", Some(("mesh", "mesh"))),
+            (&records, "mesh-3", None),
+            (&records, "main", None),
+            (&records, "evil", None),
+            (&long, "agent", None),
+            ("agent", "agent", None),
+            ("", "agent", None),
+        ] {
+            let pod = json!({"metadata": {"annotations": {SIDECARSET_HASH: text}}});
+            let pod: Pod = serde_json::from_value(pod).unwrap();
+            let found = brought(&pod, container);
+            let found = found.as_ref().map(|(set, name)| (set.as_str(), name.as_str()));
+            assert_eq!(found, expected, "{container} by {text:.40}");
+        }
+    }
+}

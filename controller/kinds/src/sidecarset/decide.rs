@@ -141,19 +141,24 @@ fn note_proofs(snapshot: &Snapshot, members: &[Member<'_>], plan: &mut Plan) {
 }
 
 /// The old container of a hot upgrade becomes the empty one, once the new one works, whatever the spec says by now: two that work
-/// are one too many.
+/// are one too many. Where the spec wants back what the old one has, it does not wait for the pod's other containers.
 fn finish(snapshot: &Snapshot, members: &[Member<'_>], plan: &mut Plan, now: Timestamp) {
     let mut steps = Vec::new();
     for member in members.iter().filter(|member| !member.upgrading.is_empty()) {
         let pod = member.pod;
-        if member.unproven.is_some() || !hot::may_reset(&member.upgrading, pod) {
+        let pairs = if member.unproven.is_none() && hot::may_reset(&member.upgrading, pod) {
+            member.upgrading.clone()
+        } else {
+            hot::wanted_back(&snapshot.set.spec, pod, &member.handed_over)
+        };
+        if pairs.is_empty() {
             let why = member.unproven.clone().unwrap_or_else(|| "not all of its other containers are ready".to_owned());
             plan.waiting.push(waiting(pod, &format!("its old container works until the new one does: {why}")));
             continue;
         }
-        let mut patch = hot::reset(&member.upgrading);
-        note_state(snapshot, pod, &mut patch, true, now);
-        let names: Vec<_> = member.upgrading.iter().map(|pair| pair.empty.as_str()).collect();
+        let mut patch = hot::reset(&pairs);
+        note_state(snapshot, pod, &mut patch, member.unproven.is_none(), now);
+        let names: Vec<_> = pairs.iter().map(|pair| pair.empty.as_str()).collect();
         let reason = format!("the new container works: {} of pod {} gets the empty image", names.join(", "), key(pod));
         steps.push(step(pod, patch, reason));
     }

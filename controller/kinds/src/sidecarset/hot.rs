@@ -81,7 +81,8 @@ pub(super) fn upgrading(spec: &SidecarSetSpec, pod: &Pod) -> Vec<Pair> {
 
 /// What gives the pod's hot-upgraded containers their new images: the empty one of each pair gets it. Where an upgrade is under way
 /// already, the one that is not proven gets it: the other one still works. Of pairs in `handed_over` the new one serves, so the older
-/// one gets it; but not where that has the image already, for then nothing would start, and nothing could be handed over.
+/// one gets it; but not where that has the image already, for then nothing would start, and nothing could be handed over. It is
+/// emptied before ([`wanted_back`]).
 pub(super) fn begin(spec: &SidecarSetSpec, pod: &Pod, version: &str, handed_over: &BTreeSet<String>) -> PodPatch {
     let mut patch = PodPatch::default();
     let mut working = working(pod);
@@ -111,6 +112,17 @@ pub(super) fn begin(spec: &SidecarSetSpec, pod: &Pod, version: &str, handed_over
         patch.annotations.insert(WORKING_HOT_CONTAINER.to_owned(), Some(text(&working)));
     }
     patch
+}
+
+/// Those of the pairs in `handed_over` of which the older container has the image that is wanted by now. It has nothing to serve with
+/// any more, and takes over what the new one has only when it starts: so it becomes the empty one at once, whatever the pod's other
+/// containers do, and then gets its image as ever.
+pub(super) fn wanted_back(spec: &SidecarSetSpec, pod: &Pod, handed_over: &BTreeSet<String>) -> Vec<Pair> {
+    let is_meant = |(container, pair): &(&SidecarContainer, Pair)| {
+        let wanted = image(container);
+        handed_over.contains(&pair.name) && pair.other_image(pod) == wanted && pair.working_image(pod) != wanted
+    };
+    pairs(spec, pod).filter(is_meant).map(|(_, pair)| pair).collect()
 }
 
 /// What makes the old containers empty ones, once the new ones work.

@@ -2,6 +2,7 @@
 
 mod natives;
 mod shared;
+mod taken_back;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -331,7 +332,6 @@ fn another_image_halfway_goes_to_the_container_that_does_not_serve() {
         ("it does, and the older one fails", ["mesh:1", "mesh:9"], [false, true], true, "mesh-1"),
         ("the new one is not ready", ["mesh:1", "mesh:9"], [true, false], true, "mesh-2"),
         ("it may be that of before", ["mesh:1", "mesh:9"], [false, true], false, "mesh-2"),
-        ("the older one has the image already", ["mesh:2", "mesh:9"], [true, true], true, "mesh-2"),
     ] {
         let mut pod = hot_pod(images, "h9", "mesh-2", ready);
         pod["status"]["containerStatuses"][0]["ready"] = json!(false);

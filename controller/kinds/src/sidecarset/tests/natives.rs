@@ -43,13 +43,13 @@ fn patches(plan: &Plan) -> Vec<PodPatch> {
     plan.actions().filter_map(patch).collect()
 }
 
-fn one_patch(plan: &Plan) -> PodPatch {
+pub(super) fn one_patch(plan: &Plan) -> PodPatch {
     let patches = patches(plan);
     assert_eq!(patches.len(), 1, "{plan:#?}");
     patches[0].clone()
 }
 
-fn images(name: &str, image: &str) -> BTreeMap<String, String> {
+pub(super) fn images(name: &str, image: &str) -> BTreeMap<String, String> {
     [(name.to_owned(), image.to_owned())].into()
 }
 

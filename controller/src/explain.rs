@@ -27,6 +27,8 @@ use berth_kinds::statefulset::{decide as decide_stateful_set, status as stateful
 use berth_runtime::Key;
 use berth_runtime::metrics::Metrics;
 use berth_runtime::object::NODES;
+use berth_webhook::PodWebhook;
+use berth_webhook::pods::Added;
 use berth_workload::budget::asked::Asked;
 use berth_workload::gates::Gates;
 use berth_workload::inplace::resize::Ability;
@@ -42,6 +44,7 @@ use crate::controllers::{
     persistentpodstate, podunavailablebudget, sidecarset, statefulset,
 };
 use crate::injection::Injection;
+use crate::pod_asks::PodAsks;
 use crate::pod_budgets::{Budget, PodBudgets, native_budgets, told_of};
 use crate::pod_pinning::PodPinning;
 use crate::reads::{Namespaces, Stores};
@@ -207,7 +210,10 @@ impl Look<'_> {
         let reads = sidecarset::Reads::new(&mut stores.reader());
         self.read(&stores, || false).await?;
         let Some(set) = reads.sets.get("", self.name) else { return self.is_missing("SidecarSet") };
-        let injection = Injection::new(Arc::default(), self.gates, &self.namespaces.own, self.protected);
+        let asks = Arc::<PodAsks>::default();
+        // Where the entries are not ours to read there are none, and nothing is added to them.
+        asks.connect(PodWebhook::looked_at(Some(Added::read(&self.client).await.unwrap_or_default())));
+        let injection = Injection::new(asks, self.gates, &self.namespaces.own, self.protected);
         let (snapshot, now) = (reads.observe(&set, &injection), Timestamp::now());
         let plan = decide_sidecar_set(&snapshot, now);
         let status = sidecar_set_status(&snapshot, &plan, &Outcome::default(), now);

@@ -1,5 +1,7 @@
 //! New pods get the containers of the SidecarSets that select them: for which the pod webhook is called, and what it answers.
 
+mod narrowed;
+
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -27,6 +29,7 @@ use crate::controllers::sidecarset::{Compiled, Reads, history};
 use crate::custom_workloads::CustomWorkloads;
 use crate::pod_asks::{Asking, PodAsks};
 use crate::watched::Watched;
+use narrowed::Narrowed;
 
 /// Who injects, and what for.
 pub(crate) struct Injection {
@@ -141,6 +144,12 @@ impl Injection {
         }
     }
 
+    /// For which pods that the SidecarSet selects the webhook is called, by what others have made of its entry.
+    pub(crate) fn narrowed(&self, set: &SidecarSet) -> Narrowed {
+        let entry = ask_of(set).map(|ask| ask.entry(&self.protected));
+        Narrowed::new(self.asks.added().as_ref().map(|added| entry.map(|entry| added.to(&entry)).unwrap_or_default()))
+    }
+
     fn latest(&self, set: &Watched<SidecarSet>) -> Arc<Latest> {
         let mut all = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((version, known)) = all.get(set.name())
@@ -218,6 +227,25 @@ impl Injector for Injection {
     }
 
     fn inject(&self, namespace: &str, labels: Option<&Labels>, pod: &Value) -> Result<Injected, Lacks> {
+        self.answer((namespace, labels), pod, false)
+    }
+
+    fn inject_ahead(&self, namespace: &str, pod: &Value) -> Option<Value> {
+        self.answer((namespace, None), pod, true).ok().filter(|injected| injected.refused.is_none())?.pod
+    }
+}
+
+/// By name.
+type Matching = BTreeMap<String, (Arc<Watched<SidecarSet>>, Arc<Latest>)>;
+
+impl Injection {
+    /// What becomes of the pod; of a SidecarSet for which the webhook is not called nothing comes ahead of a call.
+    fn answer(
+        &self,
+        (namespace, labels): (&str, Option<&Labels>),
+        pod: &Value,
+        is_ahead: bool,
+    ) -> Result<Injected, Lacks> {
         let stores = self.stores.get().ok_or(Lacks::Store(NotYet("SidecarSets")))?;
         for (is_synced, what) in [
             (stores.sets.is_synced(), "SidecarSets"),
@@ -233,12 +261,16 @@ impl Injector for Injection {
         }
         let label = |key: &str| pod["metadata"]["labels"][key].as_str();
         let known = self.matching(stores, (namespace, labels), label)?;
+        let of_namespace = stores.namespaces.get("", namespace);
         let recorded = recorded_revisions(pod);
         let mut refused: Vec<(String, String, bool)> = Vec::new();
         let mut chosen = Vec::new();
         for set in without_bases(known.values().map(|(set, _)| set.0.clone()).collect()) {
             let name = set.metadata.name.clone().unwrap_or_default();
             let Some((watched, latest)) = known.get(&name) else { continue };
+            if is_ahead && self.narrowed(&set).leaves_out(label, of_namespace.as_deref()) {
+                continue;
+            }
             let history = || self.history(stores, watched);
             let latest = latest.wanted.get_or_init(|| Wanted::latest(&set, &history()));
             let had = recorded.get(&name).map(String::as_str);
@@ -249,12 +281,7 @@ impl Injector for Injection {
         }
         Ok(self.injected(pod, &chosen, refused))
     }
-}
 
-/// By name.
-type Matching = BTreeMap<String, (Arc<Watched<SidecarSet>>, Arc<Latest>)>;
-
-impl Injection {
     /// The SidecarSets that select a pod with these labels in the namespace.
     fn matching<'a>(
         &self,
@@ -306,7 +333,7 @@ impl Injection {
             if !may_be_called_for(&pod, known.as_deref()) {
                 continue;
             }
-            if let Ok(Injected { pod: Some(injected), refused: None, .. }) = self.inject(namespace, None, &pod) {
+            if let Some(injected) = self.inject_ahead(namespace, &pod) {
                 *body = Body::from(&injected);
             }
         }

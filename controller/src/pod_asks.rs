@@ -8,7 +8,7 @@ use std::time::Duration;
 use berth_runtime::CancellationToken;
 use berth_runtime::election::Leadership;
 use berth_webhook::PodWebhook;
-use berth_webhook::pods::{Asks, ReadinessGate};
+use berth_webhook::pods::{Added, Asks, ReadinessGate};
 use tokio::sync::{Notify, watch};
 
 /// Changes that come close together are one write. The first of them does not wait: a pod may be created right behind what asks
@@ -51,7 +51,7 @@ pub(crate) struct PodAsks {
     webhook: OnceLock<PodWebhook>,
     asking: Mutex<Vec<Arc<dyn Asking>>>,
     changed: Notify,
-    /// Told when what is asked for was written.
+    /// Told when what is asked for was written, or others have added to it.
     hooks: Mutex<Vec<Hook>>,
 }
 
@@ -61,7 +61,7 @@ impl PodAsks {
         self.asking.lock().unwrap_or_else(PoisonError::into_inner).push(asking);
     }
 
-    /// To be told when what is asked for was written.
+    /// To be told when what is asked for was written, or others have added to it.
     pub(crate) fn on_written(&self, hook: impl Fn() + Send + Sync + 'static) {
         self.hooks.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(hook));
     }
@@ -89,6 +89,11 @@ impl PodAsks {
         nobody_asks || self.has_written(|_| true)
     }
 
+    /// What others have added to the entries of SidecarSets; `None` before they were read. Where there is no webhook it is nothing.
+    pub(crate) fn added(&self) -> Option<Added> {
+        self.webhook.get().map_or_else(|| Some(Added::default()), |webhook| webhook.added.borrow().clone())
+    }
+
     fn tell(&self) {
         self.hooks.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|hook| hook());
     }
@@ -103,9 +108,10 @@ impl PodAsks {
     /// Tells the webhook's keeper, as long as this replica leads, and the hooks when it is written.
     pub(crate) async fn keep(self: Arc<Self>, leadership: Leadership, stop: CancellationToken) {
         let nobody_asks = self.asking.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
-        let (Some(PodWebhook { wanted, mut written }), false) = (self.webhook.get().cloned(), nobody_asks) else {
+        let (Some(webhook), false) = (self.webhook.get().cloned(), nobody_asks) else {
             return stop.cancelled().await;
         };
+        let PodWebhook { wanted, mut written, mut added } = webhook;
         loop {
             // A replica that never leads is asked to end all the same.
             tokio::select! {
@@ -132,6 +138,7 @@ impl PodAsks {
                             }
                         }
                         _ = written.changed() => self.tell(),
+                        _ = added.changed() => self.tell(),
                     }
                 }
             };
@@ -168,7 +175,7 @@ mod tests {
             election::run(client, settings, metrics, Default::default, CancellationToken::new());
         let asks = Arc::<PodAsks>::default();
         asks.ask(Arc::new(AllGated(BTreeSet::new())));
-        asks.connect(PodWebhook { wanted: watch::channel(None).0, written: watch::channel(None).1 });
+        asks.connect(PodWebhook::looked_at(None));
         let stop = CancellationToken::new();
         stop.cancel();
         let ended = tokio::time::timeout(Duration::from_secs(5), asks.keep(leadership, stop)).await;

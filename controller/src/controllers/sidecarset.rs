@@ -290,11 +290,17 @@ impl Reads {
         let is_taken = |pod: &Pod| {
             !is_injected(pod, set.name()) && canaries.iter().any(|canary| canary.select(pod, &self.namespaces))
         };
+        let narrowed = injection.narrowed(&set.0);
+        // For whom the webhook is not called, by what others have added to its entry, lacks nothing.
+        let is_left_out = |pod: &Pod| {
+            let namespace = self.namespaces.get("", &pod.metadata.namespace);
+            !is_injected(pod, set.name()) && narrowed.leaves_out(|key| pod.metadata.label(key), namespace.as_deref())
+        };
         let repaired = |record: &SidecarSetRepair| self.pods.get(&record.namespace, &record.pod);
         let (mut pods, mut strangers) = (Vec::new(), Vec::new());
         let touched = |pod: &Arc<Pod>| !injection.leaves_alone(pod, &self.namespaces);
         for pod in self.pods.all().into_iter().filter(touched) {
-            if selectors.select(&pod, &self.namespaces) && !is_taken(&pod) {
+            if selectors.select(&pod, &self.namespaces) && !is_taken(&pod) && !is_left_out(&pod) {
                 pods.push(pod);
             } else if speaks_of(&pod, set.name()) {
                 strangers.push(pod);

@@ -60,7 +60,8 @@ fn a_set_is_asked_for_once_its_selectors_as_they_are_were_written() {
     ] {
         let pod_asks = Arc::<PodAsks>::default();
         let channel = || watch::channel(written.cloned());
-        pod_asks.connect(PodWebhook { wanted: channel().0, written: channel().1 });
+        let (wanted, written) = (channel().0, channel().1);
+        pod_asks.connect(PodWebhook { wanted, written, ..PodWebhook::looked_at(None) });
         let injection = Injection::new(pod_asks, Gates::default(), "kruise-system", "");
         assert_eq!(injection.asked(&set), expected, "{what}");
     }

@@ -72,7 +72,7 @@ async fn what_the_leader_has_asked_about_is_judged_by_a_replica_of_other_gates()
         }
         let asks = leads.then(Asks::default);
         let (wanted, written) = (watch::channel(asks.clone()).0, watch::channel(asks).1);
-        budgets.asks.connect(PodWebhook { wanted, written });
+        budgets.asks.connect(PodWebhook { wanted, written, ..PodWebhook::looked_at(None) });
         // It has read no budgets, so it says that of what it judges.
         let expected: Result<Option<String>, NotYet> = if is_judged { Err(UNREAD) } else { Ok(None) };
         assert_eq!(budgets.draw_from_all(Disruption::default()).await, expected, "{others_ask} {leads}");

@@ -54,7 +54,7 @@ use crate::certs::resolver::{self, Resolver};
 use crate::deletions::RefusedDeletions;
 use crate::keeper::Keeper;
 use crate::places::Endpoint;
-use crate::pods::{Asks, Budgets, Injector, Records};
+use crate::pods::{Added, Asks, Budgets, Injector, Records};
 use crate::secret_path::SecretPath;
 use crate::server::Phase;
 
@@ -206,9 +206,17 @@ pub struct PodWebhook {
     pub wanted: watch::Sender<Option<Asks>>,
     /// What was written last, or found written, less what was about to be taken out since.
     pub written: watch::Receiver<Option<Asks>>,
+    /// What others have added to the entries of SidecarSets; `None` before this replica has read them.
+    pub added: watch::Receiver<Option<Added>>,
 }
 
 impl PodWebhook {
+    /// For whoever only looks: nobody asks for anything, and this was added.
+    pub fn looked_at(added: Option<Added>) -> Self {
+        let (wanted, written) = (watch::channel(None).0, watch::channel(None).1);
+        Self { wanted, written, added: watch::channel(added).1 }
+    }
+
     /// Is it called for pods of whom this is so, and will it be? What is not wanted any more may go at any moment.
     pub fn stands_before(&self, is_so: impl Fn(&Asks) -> bool) -> bool {
         let has = |asks: &Option<Asks>| asks.as_ref().is_some_and(&is_so);
@@ -273,9 +281,12 @@ pub async fn run(
     let secret_path = SecretPath::default();
     let (wanted, scopes) = watch::channel(None);
     let (write_down, written) = watch::channel(None);
+    // Where no entry is kept none is read, and nothing can be added to it.
+    let (learned, added) = watch::channel((!config.pods).then(Added::default));
     let keeper = Keeper {
         serves_pods: config.pods,
         pods: (scopes, write_down),
+        added: learned,
         client: client.clone(),
         namespace: config.namespace.clone(),
         secret: config.secret.clone(),
@@ -318,7 +329,7 @@ pub async fn run(
             Ok(())
         }),
     ];
-    Ok(Handle { readiness, tls: h2, address, pods: PodWebhook { wanted, written }, tasks })
+    Ok(Handle { readiness, tls: h2, address, pods: PodWebhook { wanted, written, added }, tasks })
 }
 
 fn endpoint(config: &Config) -> Endpoint {

@@ -1,7 +1,10 @@
+use berth_webhook::PodWebhook;
+use berth_webhook::pods::{Added, SidecarAsk};
 use berth_workload::gates::Gates;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::pod_asks::PodAsks;
 use crate::reads::Stores;
 
 const OURS: &str = "kruise-system";
@@ -41,7 +44,11 @@ fn injection() -> Arc<Injection> {
 
 /// The names of the pods that a decision about a SidecarSet is about.
 fn selected(reads: &Reads, set: &str) -> Vec<String> {
-    let snapshot = reads.observe(&reads.sets.get("", set).unwrap(), &injection());
+    selected_beside(reads, set, &injection())
+}
+
+fn selected_beside(reads: &Reads, set: &str, injection: &Injection) -> Vec<String> {
+    let snapshot = reads.observe(&reads.sets.get("", set).unwrap(), injection);
     let mut names: Vec<_> = snapshot.pods.iter().map(|pod| pod.metadata.name.to_string()).collect();
     names.sort();
     names
@@ -60,6 +67,36 @@ fn pods_into_which_nobody_would_ever_inject_are_not_selected() {
     ];
     let namespaces = [("default", json!({})), ("untouched", json!({"control-plane": "openkruise"}))];
     assert_eq!(selected(&reads(&[set("log", web(), json!({}))], &namespaces, &pods), "log"), ["one"]);
+}
+
+#[test]
+fn pods_for_which_others_let_nobody_be_called_lack_nothing() {
+    let web = || json!({"app": "web"});
+    let pods = [
+        pod("default", "called", web(), json!({})),
+        pod("opted-out", "bare", web(), json!({})),
+        pod("opted-out", "injected", web(), json!({"kruise.io/sidecarset-injected-list": "log"})),
+    ];
+    let namespaces = [("default", json!({})), ("opted-out", json!({"no-sidecars": ""}))];
+    let reads = reads(&[set("log", web(), json!({}))], &namespaces, &pods);
+    let selector = serde_json::from_value(json!({"matchLabels": web()})).unwrap();
+    let ask = SidecarAsk { name: "log".to_owned(), selector, namespaces: None, fails_closed: false };
+    let entry = json!({
+        "name": format!("{}-0.pods.kruise.io", ask.entry(injection().protected())), "sideEffects": "None",
+        "admissionReviewVersions": ["v1"], "clientConfig": {},
+        "namespaceSelector": {"matchExpressions": [{"key": "no-sidecars", "operator": "DoesNotExist"}]},
+    });
+    let narrowed = Added::of(&[serde_json::from_value(entry).unwrap()]);
+    for (what, added, expected) in [
+        ("nothing is added", Some(Added::default()), &["bare", "called", "injected"][..]),
+        ("namespaces are left out", Some(narrowed), &["called", "injected"]),
+        ("nobody knows yet", None, &["injected"]),
+    ] {
+        let asks = Arc::<PodAsks>::default();
+        asks.connect(PodWebhook::looked_at(added));
+        let injection = Injection::new(asks, Gates::default(), OURS, "kube-system");
+        assert_eq!(selected_beside(&reads, "log", &injection), expected, "{what}");
+    }
 }
 
 #[test]

@@ -21,7 +21,7 @@ use crate::certs::plan::{Policy, Stored, plan};
 use crate::certs::resolver::Resolver;
 use crate::certs::store::Material;
 use crate::places::Endpoint;
-use crate::pods::Asks;
+use crate::pods::{Added, Asks};
 use crate::secret_path::SecretPath;
 
 /// What a pass found.
@@ -45,6 +45,8 @@ pub(crate) struct Keeper {
     pub(crate) serves_pods: bool,
     /// For whose pods the pod webhook is to be called, and where it is said that it is.
     pub(crate) pods: (watch::Receiver<Option<Asks>>, watch::Sender<Option<Asks>>),
+    /// Where it is said what others have added to its entries.
+    pub(crate) added: watch::Sender<Option<Added>>,
     pub(crate) policy: Policy,
     pub(crate) validity: Validity,
     pub(crate) resolver: Arc<Resolver>,
@@ -71,6 +73,10 @@ const CHANGES_PER_PASS: usize = 4;
 impl Keeper {
     /// Looks at everything once, makes the changes that are due, and says when to look again.
     pub(crate) async fn pass(&mut self) -> Result<Passed, Error> {
+        let is_known = self.added.borrow().is_some();
+        if !is_known && let Err(error) = self.look_at_entries().await {
+            debug!(%error, "what others have added to the entries of the pod webhook is not known yet");
+        }
         self.publish_pods_ahead().await;
         for _ in 0..CHANGES_PER_PASS {
             let (stored, material) = self.read_secret().await?;

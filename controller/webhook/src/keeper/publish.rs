@@ -19,7 +19,7 @@ use super::{crds, patching, posting};
 use crate::Error;
 use crate::certs::store::CA_CERT;
 use crate::places;
-use crate::pods::{Asks, DISRUPTIONS, Disruptions, MUTATING};
+use crate::pods::{Added, Asks, DISRUPTIONS, Disruptions, MUTATING};
 
 /// What came of it.
 pub(super) struct Published {
@@ -106,10 +106,12 @@ impl Keeper {
     /// The entries of the pod webhook are as the leader wants them; other replicas leave them alone.
     pub(super) async fn publish_entries(&self, bundle: &str) -> Result<(), Error> {
         let (wanted, written) = &self.pods;
-        let Some(mut asks) = to_publish(wanted, written) else { return Ok(()) };
+        let Some(mut asks) = to_publish(wanted, written) else { return self.look_at_entries().await };
         let seed = self.secret_path.newest().unwrap_or_default();
         let mutates = |found: MutatingWebhookConfiguration| {
-            (asks.patch(&found.webhooks.unwrap_or_default(), &self.endpoint, (bundle, &seed)), found.metadata)
+            let webhooks = found.webhooks.unwrap_or_default();
+            self.learn(Added::of(&webhooks));
+            (asks.patch(&webhooks, &self.endpoint, (bundle, &seed)), found.metadata)
         };
         if !self.write_entries(MUTATING, asks != Asks::default(), mutates).await? {
             asks = Asks { disruptions: asks.disruptions, ..Asks::default() };
@@ -127,6 +129,22 @@ impl Keeper {
             is_other
         });
         Ok(())
+    }
+
+    /// Every replica has to know what others have added to the entries, whoever leads.
+    pub(super) async fn look_at_entries(&self) -> Result<(), Error> {
+        if self.serves_pods {
+            self.learn(Added::read(&self.client).await?);
+        }
+        Ok(())
+    }
+
+    fn learn(&self, added: Added) {
+        self.added.send_if_modified(|old| {
+            let is_other = old.as_ref() != Some(&added);
+            *old = Some(added);
+            is_other
+        });
     }
 
     /// Writes the entries of a configuration as they are to be; false where there is none.
@@ -220,7 +238,7 @@ mod tests {
     #[test]
     fn an_entry_that_was_taken_out_stands_before_nothing_until_it_is_written_again() {
         let ((wanted, wishes), (write_down, written)) = (watch::channel(None), watch::channel(None));
-        let webhook = PodWebhook { wanted, written };
+        let webhook = PodWebhook { wanted, written, added: watch::channel(None).1 };
         let stands = |name: &str| webhook.stands_before(|asks| asks.pins.has(&workload(name)));
         webhook.wanted.send_replace(asks(&["db", "web"]));
         assert_eq!(to_publish(&wishes, &write_down), asks(&["db", "web"]));
@@ -253,7 +271,7 @@ mod tests {
     #[test]
     fn who_leads_again_knows_nothing_of_what_was_written_before() {
         let ((wanted, wishes), (write_down, written)) = (watch::channel(None), watch::channel(asks(&["db"])));
-        let webhook = PodWebhook { wanted, written };
+        let webhook = PodWebhook { wanted, written, added: watch::channel(None).1 };
         assert_eq!(to_publish(&wishes, &write_down), None);
         webhook.wanted.send_replace(asks(&["db"]));
         assert!(!webhook.stands_before(|asks| asks.pins.has(&workload("db"))));

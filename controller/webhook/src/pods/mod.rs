@@ -3,6 +3,7 @@
 //! It stands before no pod that nobody asked to change. What each kind asks for becomes entries of the
 //! MutatingWebhookConfiguration of the chart, which the leader writes.
 
+mod added;
 mod disruptions;
 mod labels;
 mod pins;
@@ -16,6 +17,7 @@ use serde_json::{Value, json};
 
 use crate::places::Endpoint;
 
+pub use added::Added;
 pub use disruptions::{Budgets, Change, DISRUPT_PATH, DISRUPTIONS, Disruption, Disruptions, EVICT_PATH};
 pub use pins::{PIN_PATH, PinnedWorkload, Records, Scope};
 pub use readiness_gate::{GATE_PATH, ReadinessGate};

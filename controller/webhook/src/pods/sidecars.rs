@@ -51,6 +51,17 @@ impl SidecarAsk {
     fn letters(&self) -> String {
         hash(&json!([self.selector, self.namespaces, self.fails_closed]))
     }
+
+    /// Its selector of namespaces, as JSON text.
+    fn namespaces(&self) -> String {
+        let namespaces = self.namespaces.as_ref().and_then(|selector| serde_json::to_string(selector).ok());
+        namespaces.unwrap_or_else(|| "{}".to_owned())
+    }
+
+    /// What the names of its entries begin with, where the pods of these namespaces are left alone.
+    pub fn entry(&self, protected: &BTreeSet<String>) -> String {
+        entry_of(&namespace_selector(&self.namespaces(), protected), self.fails_closed)
+    }
 }
 
 impl Sidecars {
@@ -63,8 +74,7 @@ impl Sidecars {
             let Some(expression) = expression.filter(|_| ask.namespaces.as_ref().is_none_or(labels::is_sound)) else {
                 continue;
             };
-            let namespaces = ask.namespaces.as_ref().and_then(|selector| serde_json::to_string(selector).ok());
-            let group = (namespaces.unwrap_or_else(|| "{}".to_owned()), ask.fails_closed);
+            let group = (ask.namespaces(), ask.fails_closed);
             if all.groups.len() >= MOST_ENTRIES && !all.groups.contains_key(&group) {
                 continue;
             }
@@ -90,23 +100,39 @@ impl Sidecars {
         let mut all = Vec::new();
         for ((namespaces, fails_closed), selected) in &self.groups {
             for (number, part) in parts(selected.expressions()).into_iter().enumerate() {
-                let selector = self.namespace_selector(namespaces);
-                let hash = hash(&selector);
-                let (word, policy) = if *fails_closed { ("fail", "Fail") } else { ("ignore", "Ignore") };
-                let name = format!("sidecars-{word}-{hash}-{number}.pods.kruise.io");
+                let selector = namespace_selector(namespaces, &self.protected);
+                let policy = if *fails_closed { "Fail" } else { "Ignore" };
+                let name = format!("{}-{number}{DOMAIN}", entry_of(&selector, *fails_closed));
                 all.push(entry(&name, policy, (selector, &part), endpoint, trust));
             }
         }
         all
     }
+}
 
-    fn namespace_selector(&self, namespaces: &str) -> Value {
-        let mut selector: Value = serde_json::from_str(namespaces).unwrap_or_else(|_| json!({}));
-        let mut expressions = selector["matchExpressions"].as_array().cloned().unwrap_or_default();
-        expressions.extend(none_of(&self.protected));
-        selector["matchExpressions"] = expressions.into();
-        selector
-    }
+/// A selector of namespaces, as JSON text, without the protected ones.
+fn namespace_selector(namespaces: &str, protected: &BTreeSet<String>) -> Value {
+    let mut selector: Value = serde_json::from_str(namespaces).unwrap_or_else(|_| json!({}));
+    let mut expressions = selector["matchExpressions"].as_array().cloned().unwrap_or_default();
+    expressions.extend(none_of(protected));
+    selector["matchExpressions"] = expressions.into();
+    selector
+}
+
+/// What the names of all our entries for SidecarSets begin with, and what they end with.
+const SIDECARS: &str = "sidecars-";
+const DOMAIN: &str = ".pods.kruise.io";
+
+/// What the names of the entries for one selector of namespaces and failure policy begin with. A number follows.
+fn entry_of(namespaces: &Value, fails_closed: bool) -> String {
+    let word = if fails_closed { "fail" } else { "ignore" };
+    format!("{SIDECARS}{word}-{}", hash(namespaces))
+}
+
+/// The same of an entry's name; `None` where it is of something else.
+pub(super) fn entry_named(name: &str) -> Option<&str> {
+    let (entry, _) = name.strip_suffix(DOMAIN)?.rsplit_once('-')?;
+    entry.starts_with(SIDECARS).then_some(entry)
 }
 
 /// The pods of one entry. Most selectors ask for one label, and these are joined by label: the apiserver compiles and evaluates an
@@ -190,7 +216,7 @@ fn entry(
 /// has beside that is somebody else's.
 pub(super) fn keep_added(found: &Value, wanted: &mut Value) {
     let name = wanted["name"].as_str().unwrap_or_default();
-    if !["sidecars-", readiness_gate::NAME].iter().any(|ours| name.starts_with(ours)) {
+    if ![SIDECARS, readiness_gate::NAME].iter().any(|ours| name.starts_with(ours)) {
         return;
     }
     if found["objectSelector"].as_object().is_some_and(|selector| !selector.is_empty()) {

@@ -143,7 +143,8 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     };
     starter.start_all();
     let (named, stop_reads) = (acting.pod_budgets.clone(), stop.clone());
-    tasks.spawn("reads of other clusters", async move { clusters.follow(|| named.named(), stop_reads).await });
+    let here = flags.leader_elect.then(|| client.clone());
+    tasks.spawn("reads of other clusters", async move { clusters.follow(here, || named.named(), stop_reads).await });
     tasks.spawn("entries of the pod webhook", asks.keep(leadership.clone(), stop.clone()));
     let follow = Follow {
         client: &client,

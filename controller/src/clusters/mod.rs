@@ -1,20 +1,22 @@
 //! Other clusters, by reads alone: what the budgets there have that ours name, and what may be counted on while they are silent.
 
 mod contexts;
+mod identity;
 mod pulse;
+mod seen;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use berth_api::v1alpha1::distributedpoddisruptionbudget::{Member, MemberKind};
+use berth_api::v1alpha1::distributedpoddisruptionbudget::Member;
 use berth_runtime::CancellationToken;
 use berth_runtime::client::{self, Failed};
 use berth_runtime::metrics::Metrics;
 use berth_workload::budget::federation::{Brings, Silence};
 use berth_workload::budget::floor::Promise;
-use berth_workload::budget::sharing::Held;
+use berth_workload::budget::sharing::Elsewhere;
 use futures::StreamExt;
 use futures::future::join_all;
 use futures::stream;
@@ -29,6 +31,7 @@ use tokio::time::{Instant, timeout};
 use crate::pod_budgets::{Found, MISSING, find};
 use contexts::Contexts;
 use pulse::{Lease, Pulse};
+use seen::{Seen, Way};
 
 /// How long until the other clusters are looked at again.
 const PERIOD: Duration = Duration::from_secs(2);
@@ -74,10 +77,8 @@ impl Answering {
 /// What a budget of another cluster has, as far as it is known.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Known {
-    /// Its kind, once it was found.
-    pub(crate) kind: Option<MemberKind>,
-    /// Which pods, as it was read last.
-    pub(crate) held: Option<Held>,
+    /// What it is, as it was read last.
+    pub(crate) elsewhere: Elsewhere,
     pub(crate) brings: Result<Brings, Silence>,
     /// When it was read last, where it cannot be read now.
     pub(crate) last_read: Option<Timestamp>,
@@ -93,22 +94,6 @@ pub(crate) struct Clusters {
     contexts: Mutex<Arc<Contexts>>,
     seen: Mutex<Seen>,
     tell: OnceLock<Tell>,
-}
-
-#[derive(Default)]
-struct Seen {
-    pulses: BTreeMap<String, Pulse>,
-    members: BTreeMap<Member, SeenMember>,
-}
-
-#[derive(Default)]
-struct SeenMember {
-    kind: Option<MemberKind>,
-    held: Option<Held>,
-    read: Option<Timestamp>,
-    /// How many pods stay, and until when that is certain.
-    promise: Option<(usize, Instant)>,
-    last: Option<Known>,
 }
 
 impl Clusters {
@@ -128,8 +113,14 @@ impl Clusters {
         let _ = self.tell.set(tell);
     }
 
-    /// Looks at the other clusters again and again, as long as budgets name some there.
-    pub(crate) async fn follow(&self, named: impl Fn() -> BTreeSet<Member>, stop: CancellationToken) {
+    /// Looks at the other clusters again and again, as long as budgets name some there. `here`: who reads the Lease of this cluster, where
+    /// there is one, by which others are told from it.
+    pub(crate) async fn follow(
+        &self,
+        here: Option<Client>,
+        named: impl Fn() -> BTreeSet<Member>,
+        stop: CancellationToken,
+    ) {
         loop {
             self.reload().await;
             let mut by_cluster = BTreeMap::<String, Vec<Member>>::new();
@@ -137,6 +128,9 @@ impl Clusters {
                 by_cluster.entry(member.cluster.clone()).or_default().push(member);
             }
             self.forget_all_but(&by_cluster);
+            let here = here.as_ref().filter(|_| !by_cluster.is_empty());
+            // All Leases first: two clusters are told apart when each was seen since the other is known.
+            tokio::join!(self.feel_here(here), join_all(by_cluster.keys().map(|cluster| self.feel(cluster))));
             join_all(by_cluster.iter().map(|(cluster, members)| self.look(cluster, members))).await;
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -149,6 +143,8 @@ impl Clusters {
         let Some(file) = &self.settings.kubeconfig else { return };
         let before = self.contexts();
         if let Some(read) = Contexts::read(file, &before, &self.metrics).await {
+            let mut seen = self.seen();
+            seen.pulses.values_mut().for_each(Pulse::reconnect);
             *self.contexts.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(read);
         }
     }
@@ -176,9 +172,8 @@ impl Clusters {
 
     /// Looks at one cluster: does it count, and what do these budgets have?
     async fn look(&self, cluster: &str, members: &[Member]) {
-        let silence = self.feel(cluster).await;
-        let label = ClusterLabel { cluster: cluster.to_owned() };
-        self.answering.0.get_or_create(&label).set(silence.is_none().into());
+        let (answers, label) = (self.way(cluster).is_ok(), ClusterLabel { cluster: cluster.to_owned() });
+        self.answering.0.get_or_create(&label).set(answers.into());
         // However many are named: the Lease is felt again in time. What is not reached now may be the first the next time.
         let mut members: Vec<_> = members.iter().collect();
         fastrand::shuffle(&mut members);
@@ -201,36 +196,40 @@ impl Clusters {
             .await;
     }
 
-    /// Reads the Lease of a cluster; why its numbers do not count.
-    async fn feel(&self, cluster: &str) -> Option<String> {
-        let client = match self.contexts().client(cluster) {
-            Ok(client) => client,
-            Err(why) => return Some(why),
-        };
+    /// Reads the Lease of a cluster.
+    async fn feel(&self, cluster: &str) {
+        let Ok(client) = self.contexts().client(cluster) else { return };
+        let (read, sent) = self.lease(&client).await;
+        self.seen().note(cluster, read, sent, Instant::now());
+    }
+
+    /// Reads the Lease of this cluster.
+    async fn feel_here(&self, client: Option<&Client>) {
+        let Some(client) = client else { return };
+        let (read, sent) = self.lease(client).await;
+        self.seen().note_here(read, sent, Instant::now());
+    }
+
+    /// The Lease of a cluster, and when it was asked for.
+    async fn lease(&self, client: &Client) -> (Result<Lease, String>, Instant) {
         let sent = Instant::now();
-        let read = match timeout(READ, client::get_within::<Lease>(&client, &self.settings.lease, LARGEST)).await {
+        let read = match timeout(READ, client::get_within::<Lease>(client, &self.settings.lease, LARGEST)).await {
             Ok(read) => read.map_err(|failed| words(&failed)),
             Err(_) => Err(late()),
         };
-        let (mut seen, now) = (self.seen(), Instant::now());
-        let pulse = seen.pulses.entry(cluster.to_owned()).or_default();
-        if read.is_ok() {
-            pulse.answer(now);
-        }
-        pulse.note(read, sent);
-        pulse.silence(now)
+        (read, sent)
     }
 
     /// What a budget of another cluster has, by a read that no cache answers; or what may be counted on without one. Where a cluster falls
     /// silent without a word, those wait in vain that ask at that moment, and nobody after them.
     pub(crate) async fn read(&self, member: &Member) -> Known {
-        let client = match self.answers(&member.cluster) {
-            Ok(client) => client,
+        let (client, way) = match self.way(&member.cluster) {
+            Ok(way) => way,
             Err(why) => return self.without(member, why),
         };
         let sent = Instant::now();
         match timeout(READ, find(&client, member)).await {
-            Ok(Ok(found)) => self.note(member, found, sent),
+            Ok(Ok(found)) => self.note(member, found, way, sent),
             Ok(Err(failed)) => self.without(member, format!("does not answer: {}", words(&failed))),
             Err(_) => {
                 if let Some(pulse) = self.seen().pulses.get_mut(&member.cluster) {
@@ -247,32 +246,32 @@ impl Clusters {
         last.unwrap_or_else(|| self.without(member, "was not asked yet".to_owned()))
     }
 
-    /// A client of a cluster that is known to answer, and to count.
-    fn answers(&self, cluster: &str) -> Result<Client, String> {
+    /// A client of a cluster that is known to answer, to count, and not to be this one; and where it leads.
+    fn way(&self, cluster: &str) -> Result<(Client, Way), String> {
+        // Both at one moment: what a new context leads to must not be taken for what the old one led to.
+        let seen = self.seen();
         let client = self.contexts().client(cluster)?;
-        let pulse = self.seen().pulses.get(cluster).cloned().unwrap_or_default();
-        match pulse.silence(Instant::now()) {
-            None => Ok(client),
-            Some(why) => Err(why),
-        }
+        Ok((client, seen.way(cluster, Instant::now())?))
     }
 
-    fn note(&self, member: &Member, found: Found, sent: Instant) -> Known {
+    fn note(&self, member: &Member, found: Found, Way { uid, aliases }: Way, sent: Instant) -> Known {
         let Found { kind, held, brings, promise } = found;
         let promise = promise.map(|Promise { pods, lasts }| (pods, sent + lasts));
         let mut seen = self.seen();
+        let mut leads_there = false;
         if let Some(pulse) = seen.pulses.get_mut(&member.cluster) {
             pulse.answer(Instant::now());
+            leads_there = pulse.uid() == Some(&*uid);
         }
         let of_member = seen.members.entry(member.clone()).or_default();
         (of_member.kind, of_member.held) = (kind, held.clone());
-        (of_member.read, of_member.promise) = (Some(Timestamp::now()), promise);
+        (of_member.read, of_member.promise) = (Some(Timestamp::now()), promise.filter(|_| leads_there));
         let keeps = promise.map_or(0, |(pods, _)| pods);
         let brings = match (kind, brings) {
             (None, _) => Err(Silence::of(MISSING)),
             (_, brings) => brings.map_err(|silence| Silence { keeps, ..silence }),
         };
-        Known { kind, held, brings, last_read: None }
+        Known { elsewhere: Elsewhere { kind, held, aliases }, brings, last_read: None }
     }
 
     /// What may be counted on while a budget cannot be read.
@@ -283,8 +282,11 @@ impl Clusters {
         let keeps = promise.map_or(0, |(pods, _)| pods);
         let told = if keeps > 0 { format!("{why}; its floor of {keeps} is counted on") } else { why };
         Known {
-            kind: of_member.and_then(|seen| seen.kind),
-            held: of_member.and_then(|seen| seen.held.clone()),
+            elsewhere: Elsewhere {
+                kind: of_member.and_then(|seen| seen.kind),
+                held: of_member.and_then(|seen| seen.held.clone()),
+                aliases: seen.aliases(&member.cluster),
+            },
             brings: Err(Silence { why: told, keeps }),
             last_read: of_member.and_then(|seen| seen.read),
         }

@@ -18,7 +18,7 @@ use berth_runtime::{Change, Index, Key, Object, Resource, Store};
 use berth_workload::budget::asked::Asked;
 use berth_workload::budget::count::Unknown;
 use berth_workload::budget::federation::{Brings, Silence};
-use berth_workload::budget::sharing::{Brought, Held, count_once};
+use berth_workload::budget::sharing::{Brought, Elsewhere, count_once};
 use berth_workload::native_budget::NativeBudget;
 use berth_workload::node::Node;
 use berth_workload::pod::Pod;
@@ -179,10 +179,10 @@ impl Reads {
         let mut counted: BTreeSet<String> = view.pods.iter().map(|pod| pod.metadata.uid.to_string()).collect();
         let members = &budget.0.spec.federation;
         let others = members.iter().map(|member| self.other(budgets, &of_either, member, &mut counted));
-        let (mut others, held): (Vec<Other>, Vec<Option<Held>>) = others.unzip();
-        let brought = others.iter_mut().zip(&held).zip(members);
+        let (mut others, elsewhere): (Vec<Other>, Vec<Elsewhere>) = others.unzip();
+        let brought = others.iter_mut().zip(&elsewhere).zip(members);
         let brought =
-            brought.map(|((other, held), member)| Brought { member, held: held.as_ref(), brings: &mut other.brings });
+            brought.map(|((other, elsewhere), member)| Brought { member, elsewhere, brings: &mut other.brings });
         let sharing = count_once(&mut brought.collect::<Vec<_>>());
         for (other, counted) in others.iter_mut().zip(&sharing.counted) {
             other.shared += counted;
@@ -215,18 +215,21 @@ impl Reads {
         since.1.elapsed()
     }
 
-    /// What a budget of federation brings, without pods that are counted already; in another cluster, all, and which those are.
+    /// What a budget of federation brings, without pods that are counted already; in another cluster, all, and what it is there.
     fn other(
         &self,
         budgets: &PodBudgets,
         budget: &Budget,
         member: &Member,
         counted: &mut BTreeSet<String>,
-    ) -> (Other, Option<Held>) {
-        let silent = |why| (Other { kind: None, brings: Err(Silence::of(why)), shared: 0, last_read: None }, None);
+    ) -> (Other, Elsewhere) {
+        let silent = |why| {
+            let other = Other { kind: None, brings: Err(Silence::of(why)), shared: 0, last_read: None };
+            (other, Elsewhere::default())
+        };
         if budgets.clusters().has(member) {
-            let Known { kind, held, brings, last_read } = budgets.clusters().last(member);
-            return (Other { kind, brings, shared: 0, last_read }, held);
+            let Known { elsewhere, brings, last_read } = budgets.clusters().last(member);
+            return (Other { kind: elsewhere.kind, brings, shared: 0, last_read }, elsewhere);
         }
         if budget.is_named_by(member) {
             return silent(ITSELF);
@@ -254,7 +257,8 @@ impl Reads {
         let pods = self.pods.by_index(&pods::BY_NAMESPACE, namespace);
         let uids = pods.iter().filter(|pod| mine(pod)).map(|pod| pod.metadata.uid.to_string());
         let shared = uids.filter(|uid| !counted.insert(uid.clone())).count();
-        (Other { kind, brings: brings.map(|brings| brings.without(shared)), shared, last_read: None }, None)
+        let brings = brings.map(|brings| brings.without(shared));
+        (Other { kind, brings, shared, last_read: None }, Elsewhere::default())
     }
 }
 

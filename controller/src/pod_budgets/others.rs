@@ -13,7 +13,7 @@ use berth_runtime::client::{self, Failed};
 use berth_webhook::pods::NotYet;
 use berth_workload::budget::federation::{Brings, Silence};
 use berth_workload::budget::floor::{Promise, promised};
-use berth_workload::budget::sharing::{Brought, Held, count_once};
+use berth_workload::budget::sharing::{Brought, Elsewhere, Held, count_once};
 use berth_workload::native_budget::NativeBudget;
 use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS};
 use futures::future::try_join_all;
@@ -47,8 +47,7 @@ pub(crate) struct Found {
 /// A budget of federation as it was read, whoever else holds its pods.
 #[derive(Debug)]
 struct Alone {
-    /// Which pods, where it is in another cluster.
-    held: Option<Held>,
+    elsewhere: Elsewhere,
     brings: Result<Brings, Silence>,
 }
 
@@ -107,14 +106,15 @@ impl PodBudgets {
     async fn each_alone(&self, budget: &Budget) -> Result<Vec<Alone>, NotYet> {
         let reads = budget.federation().iter().map(async |member| {
             if self.clusters.has(member) {
-                let Known { held, brings, .. } = self.clusters.read(member).await;
-                return Ok(Alone { held, brings });
+                let Known { elsewhere, brings, .. } = self.clusters.read(member).await;
+                return Ok(Alone { elsewhere, brings });
             }
+            let elsewhere = Elsewhere::default();
             if budget.is_named_by(member) {
-                return Ok(Alone { held: None, brings: Err(Silence::of(ITSELF)) });
+                return Ok(Alone { elsewhere, brings: Err(Silence::of(ITSELF)) });
             }
             let found = find(&self.client, member).await.map_err(|_| NotYet("budgets of spec.federation"))?;
-            Ok(Alone { held: None, brings: found.brings })
+            Ok(Alone { elsewhere, brings: found.brings })
         });
         try_join_all(reads).await
     }
@@ -132,7 +132,7 @@ impl PodBudgets {
         }
         let brought = all.iter_mut().zip(alone).zip(members);
         let mut brought: Vec<_> =
-            brought.map(|((brings, one), member)| Brought { member, held: one.held.as_ref(), brings }).collect();
+            brought.map(|((brings, one), member)| Brought { member, elsewhere: &one.elsewhere, brings }).collect();
         count_once(&mut brought);
         all
     }

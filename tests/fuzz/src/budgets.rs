@@ -16,7 +16,7 @@ use berth_workload::budget::count::{Expected, Unknown, View};
 use berth_workload::budget::federation::{Brings, Silence};
 use berth_workload::budget::floor::promised;
 use berth_workload::budget::ledger::{Request, Verdict, draw};
-use berth_workload::budget::sharing::{Brought, Held, count_once};
+use berth_workload::budget::sharing::{Brought, Elsewhere, Held, count_once};
 use berth_workload::native_budget::NativeBudget;
 use berth_workload::pod::Pod;
 use jiff::Timestamp;
@@ -139,10 +139,11 @@ fn of_distributed(world: &World, budget: Arc<DistributedPodDisruptionBudget>, na
     };
     let member = Member { cluster: "east".to_owned(), namespace: "a".to_owned(), ..Member::default() };
     let alone: Vec<_> = world.members.iter().map(brings).collect();
-    let held: Vec<_> = world.members.iter().map(held).collect();
+    let elsewhere: Vec<_> =
+        world.members.iter().map(|value| Elsewhere { held: held(value), ..Elsewhere::default() }).collect();
     let mut once = alone.clone();
-    let brought = once.iter_mut().zip(&held);
-    let brought = brought.map(|(brings, held)| Brought { member: &member, held: held.as_ref(), brings });
+    let brought = once.iter_mut().zip(&elsewhere);
+    let brought = brought.map(|(brings, elsewhere)| Brought { member: &member, elsewhere, brings });
     let sharing = count_once(&mut brought.collect::<Vec<_>>());
     let healthy = |brings: &Result<Brings, Silence>| {
         brings.as_ref().map_or_else(|silence| silence.keeps, |brings| brings.healthy)

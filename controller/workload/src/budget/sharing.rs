@@ -2,9 +2,10 @@
 //! share is told by what they select alone.
 
 use std::cmp::{max, min};
+use std::collections::BTreeSet;
 
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
-use berth_api::v1alpha1::distributedpoddisruptionbudget::Member;
+use berth_api::v1alpha1::distributedpoddisruptionbudget::{Member, MemberKind};
 use berth_api::v1beta1::PodUnavailableBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
@@ -79,13 +80,24 @@ fn counted_by(budget: &PodUnavailableBudget) -> Option<Selector> {
     Selector::parse(text).ok().filter(|selector| selector.weight() <= LARGEST)
 }
 
+/// What a budget of another cluster is. Nothing is said of one in this cluster: its pods themselves are known, and counted once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// Its kind, once it was found.
+    pub kind: Option<MemberKind>,
+    /// Which pods. `None` where none.
+    pub held: Option<Held>,
+    /// The other contexts that may lead to the same cluster as its own.
+    pub aliases: BTreeSet<String>,
+}
+
 /// A budget of federation, and what it brings alone.
 #[derive(Debug)]
 pub struct Brought<'a> {
     /// Where it is.
     pub member: &'a Member,
-    /// Which pods. `None` where none, or where it is known by the pods themselves which are counted already.
-    pub held: Option<&'a Held>,
+    /// What it is there.
+    pub elsewhere: &'a Elsewhere,
     /// How many.
     pub brings: &'a mut Result<Brings, Silence>,
 }
@@ -99,7 +111,8 @@ pub struct Sharing {
     pub groups: Vec<Vec<usize>>,
 }
 
-/// Takes from what each of them brings, in their order, what may be counted already.
+/// Takes from what each of them brings, in their order, what may be counted already. One that is named once more, by another context,
+/// brings nothing.
 ///
 /// Nothing is certain but this: budgets that may hold the same pods hold together at least as many as the largest of them, and at most as
 /// many as all of them. Whichever number lets fewer pods go is the one that counts:
@@ -107,8 +120,9 @@ pub struct Sharing {
 /// - expected ones: the most that there can be, as many as all have, for the more are expected, the more must be healthy. Only those that
 ///   hold the very same pods expect together what the largest of them does.
 pub fn count_once(all: &mut [Brought<'_>]) -> Sharing {
-    let groups = groups(all);
     let mut counted = vec![0; all.len()];
+    leave_out_again(all, &mut counted);
+    let groups = groups(all);
     for group in &groups {
         let alone: Vec<usize> = group.iter().map(|at| expected(&all[*at])).collect();
         let mut most_healthy = 0;
@@ -131,23 +145,65 @@ pub fn count_once(all: &mut [Brought<'_>]) -> Sharing {
     Sharing { counted, groups }
 }
 
+/// Silences each that is one before it again. Then none may go where it matters how many are expected: contexts that only seem to lead to
+/// one cluster must not make too few of two.
+fn leave_out_again(all: &mut [Brought<'_>], counted: &mut [usize]) {
+    for (at, counted) in counted.iter_mut().enumerate() {
+        let (before, from) = all.split_at_mut(at);
+        let Some(one) = from.first_mut() else { return };
+        let Some(first) = before.iter().find(|other| brings_any(other) && is_again(one, other)) else { continue };
+        *counted = one.brings.as_ref().map_or_else(|silence| silence.keeps, |brings| brings.healthy);
+        *one.brings = Err(Silence::of(again(&first.member.cluster)));
+    }
+}
+
+/// Why one brings nothing that a context before its own has brought.
+fn again(context: &str) -> String {
+    format!(
+        "is that of context {context:?} again, for both contexts lead to one cluster as far as is known, so it counts there alone: take one of \
+         the two out of spec.federation; where one cluster was made of a copy of the other, delete the Lease of the controllers in one of them"
+    )
+}
+
+/// Whether one is the very budget that another is, by another context.
+fn is_again(one: &Brought<'_>, other: &Brought<'_>) -> bool {
+    let is_named_so = one.member.namespace == other.member.namespace && one.member.name == other.member.name;
+    let is_kind = one.elsewhere.kind.is_some() && one.elsewhere.kind == other.elsewhere.kind;
+    is_named_so && is_kind && one.member.cluster != other.member.cluster && may_be_together(one, other)
+}
+
+/// Whether both may be in one cluster.
+fn may_be_together(one: &Brought<'_>, other: &Brought<'_>) -> bool {
+    one.member.cluster == other.member.cluster
+        || one.elsewhere.aliases.contains(&other.member.cluster)
+        || other.elsewhere.aliases.contains(&one.member.cluster)
+}
+
 fn expected(one: &Brought<'_>) -> usize {
     one.brings.as_ref().map_or(0, |brings| brings.expected)
 }
 
+/// Whether both hold the very same pods. Nobody is certain of that where they are only as far as is known in one cluster.
 fn is_same(one: &Brought<'_>, other: &Brought<'_>) -> bool {
-    one.held.zip(other.held).is_some_and(|(one, other)| one.is_same(other))
+    let held = one.elsewhere.held.as_ref().zip(other.elsewhere.held.as_ref());
+    one.member.cluster == other.member.cluster && held.is_some_and(|(one, other)| one.is_same(other))
 }
 
 /// Whether one pod may be counted by both.
 fn may_share(one: &Brought<'_>, other: &Brought<'_>) -> bool {
-    let is_there = one.member.cluster == other.member.cluster && one.member.namespace == other.member.namespace;
-    is_there && one.held.zip(other.held).is_some_and(|(one, other)| one.may_share(other))
+    let held = one.elsewhere.held.as_ref().zip(other.elsewhere.held.as_ref());
+    one.member.namespace == other.member.namespace
+        && may_be_together(one, other)
+        && held.is_some_and(|(one, other)| one.may_share(other))
 }
 
-/// Those that may share pods with one another, each directly or by others between them. One that is silent and has no floor brings none.
+/// One that is silent and has no floor brings none.
+fn brings_any(one: &Brought<'_>) -> bool {
+    one.brings.as_ref().err().is_none_or(|silence| silence.keeps > 0)
+}
+
+/// Those that may share pods with one another, each directly or by others between them.
 fn groups(all: &[Brought<'_>]) -> Vec<Vec<usize>> {
-    let brings_any = |one: &Brought<'_>| one.brings.as_ref().err().is_none_or(|silence| silence.keeps > 0);
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for (at, one) in all.iter().enumerate().filter(|(_, one)| brings_any(one)) {
         let (near, apart): (Vec<_>, Vec<_>) =
@@ -181,16 +237,33 @@ mod tests {
         Member { cluster: cluster.to_owned(), namespace: namespace.to_owned(), ..Member::default() }
     }
 
+    /// Which contexts of the tests lead to one cluster.
+    fn aliases(cluster: &str) -> BTreeSet<String> {
+        // Either may be the one of which it is known.
+        (cluster == "oriental").then(|| "east".to_owned()).into_iter().collect()
+    }
+
     type One = (Member, Option<Held>, Result<Brings, Silence>);
     /// Healthy pods and expected ones.
     type Left = Vec<(usize, Option<usize>)>;
     type Case = (&'static str, Vec<One>, Left, Vec<Vec<usize>>);
 
     /// What each brings then.
-    fn once(mut all: Vec<One>) -> (Left, Sharing) {
-        let brought = all.iter_mut().map(|(member, held, brings)| Brought { member, held: held.as_ref(), brings });
-        let mut brought: Vec<_> = brought.collect();
-        let sharing = count_once(&mut brought);
+    fn once(all: Vec<One>) -> (Left, Sharing) {
+        let kinds = vec![None; all.len()];
+        once_of_kinds(all, &kinds)
+    }
+
+    fn once_of_kinds(mut all: Vec<One>, kinds: &[Option<MemberKind>]) -> (Left, Sharing) {
+        let elsewhere = all.iter().zip(kinds).map(|((member, held, _), kind)| Elsewhere {
+            kind: *kind,
+            held: held.clone(),
+            aliases: aliases(&member.cluster),
+        });
+        let elsewhere: Vec<_> = elsewhere.collect();
+        let brought = all.iter_mut().zip(&elsewhere);
+        let brought = brought.map(|((member, _, brings), elsewhere)| Brought { member, elsewhere, brings });
+        let sharing = count_once(&mut brought.collect::<Vec<_>>());
         let found = all.iter().map(|(_, _, brings)| match brings {
             Ok(brings) => (brings.healthy, Some(brings.expected)),
             Err(silence) => (silence.keeps, None),
@@ -210,7 +283,7 @@ mod tests {
         let unknown = || Some(Held::Unknown);
         let known = |healthy, expected| Ok(Brings { healthy, expected });
         let keeps = |keeps| Err(Silence { keeps, ..Silence::of("is silent") });
-        let table: [Case; 13] = [
+        let table: [Case; 15] = [
             (
                 "the very same",
                 vec![(shop(), web(), known(3, 3)), (shop(), web(), known(2, 5))],
@@ -252,6 +325,18 @@ mod tests {
                 vec![(shop(), web(), known(3, 3)), (member("west", "shop"), web(), known(3, 3))],
                 vec![(3, Some(3)), (3, Some(3))],
                 vec![],
+            ),
+            (
+                "another context of the same cluster",
+                vec![(shop(), web(), known(3, 3)), (member("oriental", "shop"), web(), known(4, 5))],
+                vec![(3, Some(3)), (1, Some(5))],
+                vec![vec![0, 1]],
+            ),
+            (
+                "that context is named first",
+                vec![(member("oriental", "shop"), front(), known(2, 2)), (shop(), web(), known(1, 2))],
+                vec![(2, Some(2)), (0, Some(2))],
+                vec![vec![0, 1]],
             ),
             (
                 "nobody knows which pods",
@@ -303,6 +388,70 @@ mod tests {
     }
 
     #[test]
+    fn a_budget_that_is_named_once_more_by_another_context_brings_nothing() {
+        use MemberKind::{DistributedPodDisruptionBudget as Ours, PodDisruptionBudget as Native};
+        let at = |cluster: &str, name: &str| Member { name: name.to_owned(), ..member(cluster, "shop") };
+        let known = |healthy, expected| Ok(Brings { healthy, expected });
+        let keeps = |keeps| Err(Silence { keeps, ..Silence::of("is silent") });
+        let (web, db) = (|| selected(&json!({"app": "web"})), || selected(&json!({"app": "db"})));
+        let (east, again) = (|| at("east", "foo"), || at("oriental", "foo"));
+        for (what, all, kinds, expected) in [
+            (
+                "the very same",
+                vec![(east(), web(), known(3, 3)), (again(), web(), known(3, 3))],
+                [Some(Ours); 2],
+                vec![(3, Some(3)), (0, None)],
+            ),
+            (
+                "in the other order, and read a moment later",
+                vec![(again(), web(), known(2, 3)), (east(), web(), known(3, 3))],
+                [Some(Ours); 2],
+                vec![(2, Some(3)), (0, None)],
+            ),
+            (
+                "two clusters",
+                vec![(east(), web(), known(3, 3)), (at("west", "foo"), web(), known(3, 3))],
+                [Some(Ours); 2],
+                vec![(3, Some(3)), (3, Some(3))],
+            ),
+            (
+                "another name",
+                vec![(east(), web(), known(3, 3)), (at("oriental", "bar"), db(), known(3, 3))],
+                [Some(Ours); 2],
+                vec![(3, Some(3)), (3, Some(3))],
+            ),
+            (
+                "another kind",
+                vec![(east(), web(), known(3, 3)), (again(), db(), known(2, 2))],
+                [Some(Ours), Some(Native)],
+                vec![(3, Some(3)), (2, Some(2))],
+            ),
+            (
+                "a floor and its budget",
+                vec![(east(), web(), keeps(2)), (again(), web(), known(3, 3))],
+                [Some(Ours); 2],
+                vec![(2, None), (0, None)],
+            ),
+            (
+                "the first brings nothing",
+                vec![(east(), web(), keeps(0)), (again(), web(), known(3, 3))],
+                [Some(Ours); 2],
+                vec![(0, None), (3, Some(3))],
+            ),
+        ] {
+            let alone: Vec<_> = all.iter().map(|(_, _, brings)| brings.clone()).collect();
+            let (found, sharing) = once_of_kinds(all, &kinds);
+            assert_eq!(found, expected, "{what}");
+            for ((alone, counted), (left, _)) in alone.iter().zip(&sharing.counted).zip(&found) {
+                let alone = alone.as_ref().map_or_else(|silence| silence.keeps, |brings| brings.healthy);
+                assert_eq!(alone, counted + left, "{what}");
+            }
+        }
+        let why = super::again("east");
+        assert!(why.contains("context \"east\"") && why.contains("spec.federation"), "{why}");
+    }
+
+    #[test]
     fn which_pods_a_budget_holds_is_what_its_object_says() {
         let web = || selected(&json!({"app": "web"})).unwrap();
         let labels = json!({"matchLabels": {"app": "web"}});
@@ -347,14 +496,16 @@ mod tests {
 
     const KEYS: [&str; 2] = ["a", "b"];
     const VALUES: [&str; 3] = ["1", "2", "3"];
-    const PLACES: [(&str, &str); 3] = [("east", "shop"), ("east", "other"), ("west", "shop")];
+    /// The last is the first by another context.
+    const PLACES: [(&str, &str); 4] = [("east", "shop"), ("east", "other"), ("west", "shop"), ("oriental", "shop")];
 
     /// Where it is, its labels by [`KEYS`], and whether it is healthy.
     type Placed = (usize, [Option<&'static str>; 2], bool);
 
     fn any_pod() -> impl Strategy<Value = Placed> {
         let label = || prop::option::of(prop::sample::select(VALUES.to_vec()));
-        (0..PLACES.len(), label(), label(), any::<bool>()).prop_map(|(place, a, b, healthy)| (place, [a, b], healthy))
+        (0..PLACES.len() - 1, label(), label(), any::<bool>())
+            .prop_map(|(place, a, b, healthy)| (place, [a, b], healthy))
     }
 
     fn any_selector() -> impl Strategy<Value = Selector> {
@@ -388,7 +539,7 @@ mod tests {
         ) {
             let holds = |(place, selector, ignored, ..): &Budget, pod: &Placed| {
                 let is_ignored = ignored.as_ref().is_some_and(|ignored| selects(ignored, &pod.1));
-                *place == pod.0 && selects(selector, &pod.1) && !is_ignored
+                *place % (PLACES.len() - 1) == pod.0 && selects(selector, &pod.1) && !is_ignored
             };
             let all: Vec<One> = budgets.iter().map(|budget| {
                 let (place, selector, ignored, is_known, is_silent) = budget.clone();

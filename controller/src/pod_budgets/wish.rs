@@ -5,6 +5,7 @@ use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
 use berth_webhook::pods::{Change, Disruption};
 use berth_workload::budget::count::is_available;
 use berth_workload::budget::ledger::Request;
+use berth_workload::inplace::resize;
 use berth_workload::pod::Pod;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -17,20 +18,15 @@ pub(super) fn operation(disruption: &Disruption) -> ProtectedOperation {
         Change::Delete => ProtectedOperation::Delete,
         Change::Evict => ProtectedOperation::Evict,
         Change::Update => ProtectedOperation::Update,
-        Change::Resize if disruption.new.as_ref().is_some_and(restarts_by_resize) => ProtectedOperation::Update,
+        Change::Resize if !restarted(disruption).is_empty() => ProtectedOperation::Update,
         Change::Resize => ProtectedOperation::Resize,
     }
 }
 
-/// Whether a container of the pod is restarted for other resources, as its spec says. Which resource changes is not looked at.
-fn restarts_by_resize(pod: &Value) -> bool {
-    let containers = ["containers", "initContainers"].into_iter();
-    let mut containers = containers.flat_map(|list| pod["spec"][list].as_array().into_iter().flatten());
-    let restarts = |container: &Value| {
-        let mut policies = container["resizePolicy"].as_array().into_iter().flatten();
-        policies.any(|policy| policy["restartPolicy"] == "RestartContainer")
-    };
-    containers.any(restarts)
+/// The containers that restart for the resources that they get, by name.
+fn restarted(disruption: &Disruption) -> Vec<&str> {
+    let Some(new) = &disruption.new else { return Vec::new() };
+    resize::restarted(disruption.object.as_ref().unwrap_or(&Value::Null), new)
 }
 
 /// The containers that run and get another image, by id.
@@ -74,17 +70,21 @@ mod tests {
     #[test]
     fn a_resize_that_restarts_a_container_is_an_update() {
         use ProtectedOperation::{Resize, Update};
-        let policy = |policy: &str| json!([{"resourceName": "memory", "restartPolicy": policy}]);
-        for (list, policy, expected) in [
-            ("containers", Value::Null, Resize),
-            ("containers", policy("NotRequired"), Resize),
-            ("containers", policy("RestartContainer"), Update),
-            ("initContainers", policy("NotRequired"), Resize),
-            ("initContainers", policy("RestartContainer"), Update),
+        let pod = |policy: &str, memory: &str, cpu: &str| {
+            let resources = json!({"limits": {"memory": memory}, "requests": {"cpu": cpu, "memory": memory}});
+            let policies = json!([{"resourceName": "memory", "restartPolicy": policy}]);
+            json!({"spec": {"containers": [{"name": "main", "resources": resources, "resizePolicy": policies}]}})
+        };
+        let old = |policy: &str| Some(pod(policy, "1Gi", "1"));
+        for (old, new, expected) in [
+            (old("NotRequired"), pod("NotRequired", "2Gi", "1"), Resize),
+            (old("RestartContainer"), pod("RestartContainer", "2Gi", "1"), Update),
+            (old("RestartContainer"), pod("RestartContainer", "1Gi", "2"), Resize),
+            (None, pod("RestartContainer", "1Gi", "1"), Update),
         ] {
-            let new = json!({"spec": {list: [{"name": "main"}, {"name": "other", "resizePolicy": policy}]}});
-            let disruption = Disruption { change: Change::Resize, new: Some(new), ..Disruption::default() };
-            assert_eq!(operation(&disruption), expected, "{list} {policy}");
+            let disruption =
+                Disruption { change: Change::Resize, object: old, new: Some(new), ..Disruption::default() };
+            assert_eq!(operation(&disruption), expected, "{disruption:?}");
         }
     }
 }

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::pod::resources::{Resources, thousandths};
 use crate::pod::{Condition, Pod};
+use crate::revision::quantity;
 
 /// By container name: what is to be written.
 pub type Resizes = BTreeMap<String, Resize>;
@@ -145,6 +146,48 @@ fn restarts(container: &Value, resource: &str) -> bool {
     policies
         .into_iter()
         .any(|policy| policy["resourceName"] == resource && policy["restartPolicy"] == "RestartContainer")
+}
+
+/// Where a pod has its containers, and where it is told what those have.
+const CONTAINERS: [(&str, &str); 2] =
+    [("containers", "containerStatuses"), ("initContainers", "initContainerStatuses")];
+
+/// The containers of a pod that restart when it becomes this one. A `resizePolicy` speaks of one resource, of its request as of its limit. Of
+/// init containers only those are resized that go on running. A kubelet compares with what a container has: where an earlier resize was put off,
+/// that is not what the spec said, and comes now, too.
+pub fn restarted<'a>(old: &Value, new: &'a Value) -> Vec<&'a str> {
+    let mut names: Vec<&'a str> = Vec::new();
+    for (list, statuses) in CONTAINERS {
+        let all = new["spec"][list].as_array().into_iter().flatten();
+        for container in all.filter(|container| list == "containers" || container["restartPolicy"] == "Always") {
+            let name = &container["name"];
+            let before = named(&old["spec"][list], name);
+            let given = named(&old["status"][statuses], name).filter(|status| status["resources"].is_object());
+            let changes = |resource: &str| {
+                // Without limits of its own it has those of the pod.
+                differ(&old["spec"], &new["spec"], resource)
+                    || before.is_none_or(|before| differ(before, container, resource))
+                    || given.is_some_and(|given| differ(given, container, resource))
+            };
+            if RESOURCES.iter().any(|resource| restarts(container, resource) && changes(resource)) {
+                names.extend(name.as_str());
+            }
+        }
+    }
+    names
+}
+
+fn named<'a>(list: &'a Value, name: &Value) -> Option<&'a Value> {
+    list.as_array()?.iter().find(|one| one["name"] == *name)
+}
+
+/// Whether the request or the limit of a resource is another amount. What is no quantity is another than any.
+fn differ(old: &Value, new: &Value, resource: &str) -> bool {
+    KINDS.iter().any(|kind| {
+        let (old, new) = (amount(old, kind, resource), amount(new, kind, resource));
+        let exact = |amount: &Option<String>| amount.as_deref().and_then(quantity::thousandths);
+        old != new && (exact(&old).is_none() || exact(&old) != exact(&new))
+    })
 }
 
 /// The quality of service class of a pod with this spec, by Kubernetes' rules.

@@ -122,6 +122,78 @@ fn the_policy_of_the_resource_says_whether_the_container_restarts() {
     }
 }
 
+/// A container whose memory restarts it, with these resources: requests of cpu and memory, then limits.
+fn restarting(name: &str, [cpu, memory, cpu_limit, memory_limit]: [&str; 4]) -> Value {
+    let amounts = |cpu: &str, memory: &str| {
+        let given = [("cpu", cpu), ("memory", memory)].into_iter().filter(|(_, amount)| !amount.is_empty());
+        Value::Object(given.map(|(resource, amount)| (resource.to_owned(), json!(amount))).collect())
+    };
+    json!({
+        "name": name, "resources": {"requests": amounts(cpu, memory), "limits": amounts(cpu_limit, memory_limit)},
+        "resizePolicy": [
+            {"resourceName": "memory", "restartPolicy": "RestartContainer"}, {"resourceName": "cpu", "restartPolicy": "NotRequired"},
+        ],
+    })
+}
+
+#[test]
+fn a_container_restarts_for_the_resource_that_its_policy_names_and_no_other_does() {
+    const USUAL: [&str; 4] = ["1", "1Gi", "2", "2Gi"];
+    let of = |all: [&str; 4]| json!({"spec": {"containers": [restarting("main", all), restarting("other", USUAL)]}});
+    for (old, new, expected) in [
+        (USUAL, USUAL, false),
+        (USUAL, ["1500m", "1Gi", "3", "2Gi"], false),
+        (USUAL, ["1", "1Gi", "", "2Gi"], false),
+        (USUAL, ["1", "1024Mi", "2", "2147483648"], false),
+        (USUAL, ["1", "1100Mi", "2", "2Gi"], true),
+        (USUAL, ["1", "1Gi", "2", "3Gi"], true),
+        (USUAL, ["1", "1Gi", "2", ""], true),
+        (["1", "1Gi", "2", ""], USUAL, true),
+        (["1", "", "2", ""], ["1", "1Gi", "2", ""], true),
+        (["1", "1Gi", "2", ""], ["1", "", "2", ""], true),
+        (["1", "1Gi", "2", "9Pi"], ["1", "1Gi", "2", "10Pi"], true),
+        (["1", "1Gi", "2", "some"], ["1", "1Gi", "2", "more"], true),
+    ] {
+        let expected = if expected { vec!["main"] } else { Vec::new() };
+        assert_eq!(restarted(&of(old), &of(new)), expected, "{old:?} {new:?}");
+    }
+    assert_eq!(restarted(&Value::Null, &of(USUAL)), ["main", "other"], "nobody knows what it was");
+}
+
+#[test]
+fn sidecars_restart_and_what_was_put_off_comes_with_the_next_resize() {
+    let small = ["1", "1Gi", "1", "1Gi"];
+    let (more_cpu, more_memory) = (["2", "1Gi", "2", "1Gi"], ["1", "2Gi", "1", "2Gi"]);
+    let sidecar = |resources, policy: Value| {
+        let mut container = restarting("main", resources);
+        container["restartPolicy"] = policy;
+        json!({"spec": {"initContainers": [container]}})
+    };
+    let has = |resources, given: Value| {
+        let given = json!([{"name": "main", "resources": given}]);
+        json!({"spec": {"containers": [restarting("main", resources)]}, "status": {"containerStatuses": given}})
+    };
+    let given = |resources| restarting("main", resources)["resources"].clone();
+    let of_pod = |memory: &str| {
+        let mut pod = has(small, Value::Null);
+        pod["spec"]["resources"] = json!({"limits": {"memory": memory}});
+        pod
+    };
+    for (what, old, new, expected) in [
+        ("a sidecar", sidecar(small, json!("Always")), sidecar(more_memory, json!("Always")), true),
+        ("its cpu", sidecar(small, json!("Always")), sidecar(more_cpu, json!("Always")), false),
+        ("one that has ended", sidecar(small, Value::Null), sidecar(more_memory, Value::Null), false),
+        ("it has what it had", has(small, given(small)), has(more_cpu, given(small)), false),
+        ("it is not told what it has", has(small, Value::Null), has(more_cpu, Value::Null), false),
+        ("memory was put off", has(more_memory, given(small)), has(["2", "2Gi", "2", "2Gi"], given(small)), true),
+        ("of the pod as a whole", of_pod("4Gi"), of_pod("5Gi"), true),
+        ("which stays as it is", of_pod("4Gi"), of_pod("4096Mi"), false),
+    ] {
+        let expected = if expected { vec!["main"] } else { Vec::new() };
+        assert_eq!(restarted(&old, &new), expected, "{what}");
+    }
+}
+
 #[test]
 fn of_an_unproven_update_nothing_is_lost() {
     let resize = |kind: &str, resource: &str, amount: &str| {

@@ -29,14 +29,18 @@ fn restarted(disruption: &Disruption) -> Vec<&str> {
     resize::restarted(disruption.object.as_ref().unwrap_or(&Value::Null), new)
 }
 
-/// The containers that run and get another image, by id.
-pub(super) fn replaced(pod: &Pod, new: &Value) -> Vec<String> {
+/// The containers that run and get another image, or restart for other resources, by id.
+pub(super) fn replaced(pod: &Pod, disruption: &Disruption) -> Vec<String> {
+    let Some(new) = &disruption.new else { return Vec::new() };
+    let restarted = restarted(disruption);
     let image = |name: &str| {
         let lists = ["containers", "initContainers"].into_iter();
         let mut all = lists.flat_map(|list| new["spec"][list].as_array().into_iter().flatten());
         all.find(|container| container["name"] == name).and_then(|container| container["image"].as_str())
     };
-    ids(pod, |name| pod.container(name).is_some_and(|old| image(name).is_some_and(|new| *new != *old.image)))
+    let has_another_image =
+        |name: &str| pod.container(name).is_some_and(|old| image(name).is_some_and(|new| *new != *old.image));
+    ids(pod, |name| restarted.contains(&name) || has_another_image(name))
 }
 
 /// The ids of these containers of the pod.
@@ -86,5 +90,41 @@ mod tests {
                 Disruption { change: Change::Resize, object: old, new: Some(new), ..Disruption::default() };
             assert_eq!(operation(&disruption), expected, "{disruption:?}");
         }
+    }
+
+    // Else a resize would be settled when the kubelet has seen it and before the container stops.
+    #[test]
+    fn the_containers_that_a_change_replaces_are_those_of_another_image_and_those_that_restart() {
+        let pod = |image: &str, memory: [&str; 2], policy: &str| {
+            let container = |name: &str, image: &str, memory: &str| {
+                let policies = json!([{"resourceName": "memory", "restartPolicy": policy}]);
+                json!({"name": name, "image": image, "resources": {"limits": {"memory": memory}}, "resizePolicy": policies})
+            };
+            let mut sidecar = container("side", "side:1", memory[1]);
+            sidecar["restartPolicy"] = json!("Always");
+            let status = |name: &str| json!([{"name": name, "containerID": format!("containerd://{name}")}]);
+            json!({
+                "metadata": {"name": "web"},
+                "spec": {"containers": [container("main", image, memory[0])], "initContainers": [sidecar]},
+                "status": {"containerStatuses": status("main"), "initContainerStatuses": status("side")},
+            })
+        };
+        let (main, side) = ("containerd://main", "containerd://side");
+        for (change, image, memory, policy, expected) in [
+            (Change::Update, "web:1", ["1Gi", "1Gi"], "RestartContainer", vec![]),
+            (Change::Update, "web:2", ["1Gi", "1Gi"], "RestartContainer", vec![main]),
+            (Change::Resize, "web:1", ["2Gi", "1Gi"], "RestartContainer", vec![main]),
+            (Change::Resize, "web:1", ["1Gi", "2Gi"], "RestartContainer", vec![side]),
+            (Change::Resize, "web:1", ["2Gi", "2Gi"], "RestartContainer", vec![main, side]),
+            (Change::Resize, "web:1", ["2Gi", "2Gi"], "NotRequired", vec![]),
+        ] {
+            let old = pod("web:1", ["1Gi", "1Gi"], policy);
+            let now: Pod = serde_json::from_value(old.clone()).unwrap();
+            let new = Some(pod(image, memory, policy));
+            let disruption = Disruption { change, object: Some(old), new, ..Disruption::default() };
+            assert_eq!(replaced(&now, &disruption), expected, "{disruption:?}");
+        }
+        let gone = serde_json::from_value(json!({"metadata": {"name": "web"}})).unwrap();
+        assert!(replaced(&gone, &Disruption::default()).is_empty(), "it does not change");
     }
 }

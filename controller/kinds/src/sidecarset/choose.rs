@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::update_order::UpdateScatterTerm;
+use berth_api::v1beta1::sidecarset::SidecarSetLostPod;
 use berth_workload::intstr::{self, Round};
 use berth_workload::pod::{Pod, order};
 use berth_workload::selector::Selector;
@@ -22,6 +23,8 @@ pub(super) struct Settings {
     max_unavailable: usize,
     /// Pods that are out of service for repair.
     repaired: usize,
+    /// Pods that repair took, and in whose place their workloads have made no other.
+    pub(super) lost: Vec<SidecarSetLostPod>,
     order: UpdateOrder,
 }
 
@@ -63,6 +66,7 @@ impl Settings {
             max_unavailable: intstr::resolve(&max_unavailable, total, Round::Up)
                 .map_err(|error| field("maxUnavailable", error))?,
             repaired: repair::reserved(snapshot),
+            lost: repair::still_lost(snapshot),
             order: UpdateOrder::new(strategy.priority_strategy.as_ref(), &terms(&strategy.scatter_strategy, all))
                 .map_err(|error| field("priorityStrategy", error))?,
         })

@@ -271,14 +271,25 @@ fn repair(snapshot: &Snapshot, turn: &Turn<'_>, plan: &mut Plan) {
                 plan.look_again_after(repair::REFUSED);
             }
         }
-        Turn::UnderWay(what) => plan.wait(format!("repair: {what}")),
+        Turn::UnderWay(what, ends_after) => {
+            plan.wait(format!("repair: {what}"));
+            ends_after.iter().for_each(|left| plan.look_again_after(*left));
+        }
+        Turn::Missing(what, _, left) => {
+            plan.wait(format!("repair: {what}"));
+            plan.look_again_after(*left);
+        }
+        Turn::Lost(what) => {
+            plan.wait(format!("repair: {what}"));
+            plan.events.push(Event { warning: true, reason: "NoSuccessor", message: what.clone() });
+        }
         Turn::Stopped(why) => {
             plan.wait(format!("repair has stopped: {why}"));
             if !status::has_stopped(snapshot) {
                 plan.events.push(Event { warning: true, reason: "RepairStopped", message: why.clone() });
             }
         }
-        Turn::Off | Turn::Idle(_) | Turn::Over => {}
+        Turn::Off | Turn::Idle(..) | Turn::Over => {}
     }
 }
 

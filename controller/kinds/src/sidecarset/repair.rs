@@ -3,12 +3,15 @@
 //!
 //! Whose turn it is stands in the status before anything is done to the pod, so whoever goes on after a crash does the same thing
 //! again, and takes no second one. It is known by that record what its successor is: a pod of the same workload, by its name or by
-//! being younger than all that the workload had by then, by the apiserver's clock alone.
+//! being younger than all that the workload had by then, by the apiserver's clock alone. Where none comes for a minute, for the
+//! workload was scaled down, say, or has no quota, the turn is over, and no other pod of that workload is taken until one has come.
+
+mod lost;
 
 use std::sync::Arc;
 
 use berth_api::names::label::SPECIFIED_DELETE;
-use berth_api::v1beta1::sidecarset::SidecarSetRepair;
+use berth_api::v1beta1::sidecarset::{SidecarSetLostPod, SidecarSetRepair};
 use berth_workload::intstr::{self, Round};
 use berth_workload::owner::{OwnerKind, Reference};
 use berth_workload::plan::{Action, Event, PodPatch, Step, Target};
@@ -24,12 +27,17 @@ use super::names::{INJECTION_READY, REPAIR};
 use super::pods::Member;
 use super::{Asked, Snapshot, refused, status};
 
+pub(super) use lost::{given_up, still_lost};
+
 /// How long after a refusal the next one is asked for.
 pub(super) const REFUSED: SignedDuration = SignedDuration::from_secs(10);
 
 /// So much older than the next turn is every pod of its workload: the successor is to be younger than they are, and pods tell their
 /// age in whole seconds. As much again is for clocks that differ.
 const APART: SignedDuration = SignedDuration::from_secs(2);
+
+/// How long a pod that is deleted is waited for, whatever time it gives itself: anybody's pod may ask for days.
+const LONGEST_END: SignedDuration = SignedDuration::from_secs(600);
 
 /// By whom a pod is replaced: kinds that know the label of pods that shall go, and kinds that replace whatever is gone.
 const BY_LABEL: [OwnerKind; 2] = [CLONE_SETS.owner_kind(), STATEFUL_SETS.owner_kind()];
@@ -103,8 +111,8 @@ impl How {
 pub(super) enum Turn<'a> {
     /// Nobody asks for repair.
     Off,
-    /// Nothing that repair could replace lacks anything; and of what it leaves alone, one and why.
-    Idle(Option<String>),
+    /// Nothing that repair could replace lacks anything; of what it leaves alone, one and why; and the record that is kept.
+    Idle(Option<String>, Option<SidecarSetRepair>),
     /// No turn begins, or goes on, for this.
     Waits(String),
     /// It begins after this time, for the workload has just made another pod.
@@ -113,8 +121,12 @@ pub(super) enum Turn<'a> {
     Begins(&'a Arc<Pod>, SidecarSetRepair),
     /// It has begun: this is to be done.
     Replaces(&'a Arc<Pod>, Lack, How),
-    /// It is done, and the successor is not proven yet.
-    UnderWay(String),
+    /// It is done, and the successor is not proven yet. The pod itself ends after this time at the latest, if it is still there.
+    UnderWay(String, Option<SignedDuration>),
+    /// It is done, and there is no successor since then. For so long it is still waited for.
+    Missing(String, Timestamp, SignedDuration),
+    /// It was waited for long enough.
+    Lost(String),
     /// It is over.
     Over,
     /// The successor lacks the same.
@@ -160,7 +172,7 @@ pub(super) fn turn<'a>(
         Err(why) => return Turn::Waits(why),
     };
     match record(snapshot).filter(|record| !record.over) {
-        Some(record) => go_on(snapshot, (members, &lacking), record, (unavailable, most)),
+        Some(record) => go_on(snapshot, (members, &lacking), (record, now), (unavailable, most)),
         None => begin(snapshot, settings, lacking, (unavailable, most), now),
     }
 }
@@ -195,6 +207,9 @@ fn stays(snapshot: &Snapshot, settings: &Settings, pod: &Pod, lack: Lack) -> Opt
     if let Err(why) = How::of(pod) {
         return Some(why);
     }
+    if let Some(why) = lost::stays(&settings.lost, pod) {
+        return Some(why);
+    }
     if lack != Lack::NotUpgradable {
         return None;
     }
@@ -220,6 +235,9 @@ fn begin<'a>(
     now: Timestamp,
 ) -> Turn<'a> {
     let mut left = Vec::new();
+    // Of workloads of which nothing else could be taken nothing needs to be known.
+    let matters = |lost: &&SidecarSetLostPod| lacking.iter().any(|(pod, _)| is_of(pod, &lost.namespace, &lost.owner));
+    let lost: Vec<_> = settings.lost.iter().filter(matters).cloned().collect();
     lacking.retain(|(pod, lack)| {
         let why = stays(snapshot, settings, pod, *lack);
         left.extend(why.iter().map(|why| (place(pod), why.clone())));
@@ -231,9 +249,13 @@ fn begin<'a>(
     let is_next =
         |(pod, _): &&(&'a Arc<Pod>, Lack)| last.is_none_or(|last| place(pod) > (&*last.namespace, &*last.pod));
     let Some((pod, _)) = lacking.iter().find(is_next).or_else(|| lacking.first()) else {
-        return Turn::Idle(left_alone(&left));
+        let last = last.filter(|_| !lost.is_empty());
+        return Turn::Idle(left_alone(&left), last.map(|last| SidecarSetRepair { lost, ..last.clone() }));
     };
     if let Some(why) = held(snapshot) {
+        return Turn::Waits(why);
+    }
+    if let Some(why) = lost::too_many(&lost) {
         return Turn::Waits(why);
     }
     if unavailable >= most {
@@ -250,7 +272,7 @@ fn begin<'a>(
     if age < APART {
         return Turn::Soon(APART.saturating_sub(age));
     }
-    Turn::Begins(pod, begun(pod, newest, now))
+    Turn::Begins(pod, begun(pod, newest, lost, now))
 }
 
 fn left_alone(left: &[((&str, &str), String)]) -> Option<String> {
@@ -268,7 +290,7 @@ fn seconds_since(record: &SidecarSetRepair, now: Timestamp) -> i64 {
     record.since.as_ref().map_or(i64::MAX, |since| (now.as_second() - since.0.as_second()).abs())
 }
 
-fn begun(pod: &Pod, newest: Option<Timestamp>, now: Timestamp) -> SidecarSetRepair {
+fn begun(pod: &Pod, newest: Option<Timestamp>, lost: Vec<SidecarSetLostPod>, now: Timestamp) -> SidecarSetRepair {
     SidecarSetRepair {
         namespace: pod.metadata.namespace.to_string(),
         pod: pod.metadata.name.to_string(),
@@ -278,6 +300,8 @@ fn begun(pod: &Pod, newest: Option<Timestamp>, now: Timestamp) -> SidecarSetRepa
         since: Some(Time(now)),
         refused: false,
         over: false,
+        missing: None,
+        lost,
     }
 }
 
@@ -295,23 +319,38 @@ fn is_of(pod: &Pod, namespace: &str, uid: &str) -> bool {
     *pod.metadata.namespace == *namespace && owner(pod) == uid
 }
 
+/// Did the pod come after one of this name, by its own name or by being younger than the newest of its workload was?
+fn is_later(pod: &Pod, name: &str, newest: Option<Timestamp>) -> bool {
+    *pod.metadata.name == *name || pod.metadata.creation_timestamp > newest
+}
+
+/// How long a pod that is deleted still takes at the most; `None` of any other, and of one that should be gone.
+fn ends_after(pod: &Pod, now: Timestamp) -> Option<SignedDuration> {
+    let left = pod.metadata.deletion_timestamp?.duration_since(now);
+    let given = SignedDuration::from_secs(pod.spec.termination_grace_period_seconds.max(0));
+    let left = if given > LONGEST_END { left.saturating_sub(given.saturating_sub(LONGEST_END)) } else { left };
+    left.is_positive().then_some(left)
+}
+
 fn go_on<'a>(
     snapshot: &'a Snapshot,
     (members, lacking): (&[Member<'a>], &[(&'a Arc<Pod>, Lack)]),
-    record: &SidecarSetRepair,
+    (record, now): (&SidecarSetRepair, Timestamp),
     (unavailable, most): (usize, usize),
 ) -> Turn<'a> {
     let name = format!("{}/{}", record.namespace, record.pod);
-    match snapshot.repaired.as_ref().filter(|pod| *pod.metadata.uid == *record.uid) {
-        Some(pod) if pod.metadata.deletion_timestamp.is_some() => Turn::UnderWay(format!("pod {name} ends")),
+    let repaired = snapshot.repaired.as_ref().filter(|pod| *pod.metadata.uid == *record.uid);
+    if let Some(left) = repaired.and_then(|pod| ends_after(pod, now)) {
+        return Turn::UnderWay(format!("pod {name} ends"), Some(left));
+    }
+    match repaired {
         Some(pod) if pod.is_active() => {
             let found = lacking.iter().find(|(known, _)| known.metadata.uid == pod.metadata.uid);
             let Some((pod, lack)) = found else { return Turn::Over };
             let Ok(how) = How::of(pod) else { return Turn::Over };
             if how == How::Label && pod.metadata.label(SPECIFIED_DELETE).is_some() {
-                return Turn::UnderWay(format!(
-                    "pod {name} is to be deleted by its workload, by the label {SPECIFIED_DELETE}"
-                ));
+                let what = format!("pod {name} is to be deleted by its workload, by the label {SPECIFIED_DELETE}");
+                return Turn::UnderWay(what, None);
             }
             if let Some(why) = held(snapshot) {
                 return Turn::Waits(why);
@@ -323,29 +362,25 @@ fn go_on<'a>(
             }
             Turn::Replaces(pod, *lack, how)
         }
-        _ => successor(snapshot, (members, lacking), record),
+        _ => successor(snapshot, (members, lacking), (record, now)),
     }
 }
 
-/// The pod is gone. The pods that its workload has made since: one of them is its successor.
+/// The pod is gone, or should be. The pods that its workload has made since: one of them is its successor.
 fn successor<'a>(
     snapshot: &'a Snapshot,
     (members, lacking): (&[Member<'a>], &[(&'a Arc<Pod>, Lack)]),
-    record: &SidecarSetRepair,
+    (record, now): (&SidecarSetRepair, Timestamp),
 ) -> Turn<'a> {
     let name = format!("{}/{}", record.namespace, record.pod);
     let newest = record.newest.as_ref().map(|newest| newest.0);
     let is_new = |pod: &&Arc<Pod>| {
-        let metadata = &pod.metadata;
-        let is_later = *metadata.name == *record.pod || metadata.creation_timestamp > newest;
-        pod.is_active() && is_of(pod, &record.namespace, &record.owner) && *metadata.uid != *record.uid && is_later
+        let is_its = is_of(pod, &record.namespace, &record.owner) && *pod.metadata.uid != *record.uid;
+        pod.is_active() && is_its && is_later(pod, &record.pod, newest)
     };
     let mut new = snapshot.pods.iter().filter(is_new).peekable();
     if new.peek().is_none() {
-        return Turn::UnderWay(format!(
-            "pod {name} is gone, and its workload has made no other yet: see the workload's events; where it shall not, set \
-             metadata.annotations[{REPAIR}] to None and back"
-        ));
+        return lost::missing(record, now);
     }
     for pod in new {
         let found = lacking.iter().find(|(known, _)| known.metadata.uid == pod.metadata.uid);
@@ -359,7 +394,7 @@ fn successor<'a>(
         }
         let member = members.iter().find(|member| member.pod.metadata.uid == pod.metadata.uid);
         if !member.is_some_and(|member| member.is_ready && member.unproven.is_none()) {
-            return Turn::UnderWay(format!("pod {of_pod}, which comes in place of {name}, is not ready yet"));
+            return Turn::UnderWay(format!("pod {of_pod}, which comes in place of {name}, is not ready yet"), None);
         }
     }
     Turn::Over

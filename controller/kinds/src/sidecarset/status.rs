@@ -74,21 +74,28 @@ fn repair(
         let unavailable = choose(settings, members, held).unavailable;
         repair::turn(snapshot, members, (settings, unavailable), now)
     };
+    // For how long nothing has come only the turn says that waits for it.
+    let old = old.map(|record| SidecarSetRepair { missing: None, ..record });
     let of_pod = |pod: &Pod| format!("pod {}/{} is replaced", pod.metadata.namespace, pod.metadata.name);
     let (says, record) = match turn {
         Turn::Off => {
             conditions.retain(|known| known.type_ != REPAIRING);
             return None;
         }
-        Turn::Idle(left) => {
+        Turn::Idle(left, record) => {
             let nothing = "no pod lacks anything that its replacement would bring".to_owned();
-            (("False", "Idle", left.unwrap_or(nothing)), None)
+            (("False", "Idle", left.unwrap_or(nothing)), record)
         }
         Turn::Waits(why) => (("False", "Waiting", why), old),
         Turn::Soon(_) => (("True", "Replacing", NEXT.to_owned()), old),
         Turn::Begins(pod, record) => (("True", "Replacing", of_pod(pod)), Some(record)),
         Turn::Replaces(pod, _, _) => replaced(&of_pod(pod), old, outcome),
-        Turn::UnderWay(what) => (("True", "Replacing", what), old),
+        Turn::UnderWay(what, _) => (("True", "Replacing", what), old),
+        Turn::Missing(what, since, _) => {
+            let missing = |record: SidecarSetRepair| SidecarSetRepair { missing: Some(Time(since)), ..record };
+            (("True", "Replacing", what), old.map(missing))
+        }
+        Turn::Lost(what) => (("True", "Replacing", what), old.map(repair::given_up)),
         Turn::Over => (("True", "Replacing", NEXT.to_owned()), old.map(over)),
         Turn::Stopped(why) => (("False", STOPPED, why), old),
     };

@@ -426,4 +426,25 @@ pub struct SidecarSetRepair {
     /// Its turn is over: another one is next.
     #[serde(default, skip_serializing_if = "is_false")]
     pub over: bool,
+    /// Since when it is gone and no other has come in its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<Time>,
+    /// Pods in whose place their workloads made no other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<SidecarSetLostPod>,
+}
+
+/// A pod in whose place its workload made no other: no more pods of that are taken.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SidecarSetLostPod {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub pod: String,
+    /// The uid of its workload.
+    pub owner: String,
+    /// When the newest pod of that workload was created by then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub newest: Option<Time>,
 }

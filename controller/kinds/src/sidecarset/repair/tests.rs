@@ -167,8 +167,12 @@ fn the_next_one_goes_when_the_successor_is_ready() {
         new["metadata"]["creationTimestamp"] = json!("2026-01-04T00:00:00Z");
         new
     };
-    for pods in [vec![ending, b.clone()], vec![b.clone()], vec![new(false), b.clone()]] {
-        let (done, status) = step(&begun, &pods);
+    for (pods, is_missing) in
+        [(vec![ending, b.clone()], false), (vec![b.clone()], true), (vec![new(false), b.clone()], false)]
+    {
+        let (done, mut status) = step(&begun, &pods);
+        let missing = status["repair"].as_object_mut().unwrap().remove("missing");
+        assert_eq!(missing.is_some(), is_missing);
         assert_eq!((done.len(), &status["repair"], condition(&status).0.as_str()), (0, &begun["repair"], "Replacing"));
     }
     let (_, over) = step(&begun, &[new(true), b.clone()]);
@@ -198,6 +202,136 @@ fn a_turn_begins_when_no_successor_could_be_as_old_as_the_newest_pod() {
     assert_eq!(at(1999), waits(1));
     assert_eq!(at(2000), (None, json!("a"), "Replacing".to_owned()));
     assert_eq!(at(-60_000).1, json!("a"), "a clock that is behind makes nobody wait");
+}
+
+/// A pod without the containers, of the ReplicaSet with this uid.
+fn bare_of(name: &str, uid: &str) -> Value {
+    let mut bare = bare(name, "apps/v1 ReplicaSet");
+    bare["metadata"]["ownerReferences"][0]["uid"] = json!(uid);
+    bare
+}
+
+/// A pod with the containers, of the same ReplicaSet as others are, and younger than they are.
+fn successor_of(name: &str, uid: &str, ready: bool) -> Value {
+    let mut new = bare_of(name, uid);
+    let has = pod(name, "h2", ready);
+    new["metadata"]["annotations"] = has["metadata"]["annotations"].clone();
+    (new["spec"], new["status"]) = (has["spec"].clone(), has["status"].clone());
+    new["metadata"]["creationTimestamp"] = json!("2026-01-04T00:00:00Z");
+    new
+}
+
+/// A round at this second: the plan, and the status that comes of it.
+fn round_at(second: i64, status: &Value, pods: &[Value]) -> (Plan, Value) {
+    let (snapshot, now) = (asked("Missed", json!({}), status, pods), Timestamp::from_second(second).unwrap());
+    let plan = decide(&snapshot, now);
+    let status = json!(super::super::status(&snapshot, &plan, &Outcome::default(), now));
+    (plan, status)
+}
+
+#[test]
+fn a_pod_in_whose_place_nothing_comes_holds_up_others_for_a_minute() {
+    let (a, b, c) = (bare_of("a", "rs"), bare_of("b", "rs"), bare_of("c", "other"));
+    let begun = round_at(0, &Value::Null, &[a.clone(), b.clone(), c.clone()]).1;
+    assert_eq!(begun["repair"]["pod"], "a");
+    let ending = |given: i64, until: &str| {
+        let mut ending = a.clone();
+        ending["metadata"]["deletionTimestamp"] = json!(until);
+        ending["spec"]["terminationGracePeriodSeconds"] = json!(given);
+        ending
+    };
+    let mut failed = a.clone();
+    failed["status"]["phase"] = json!("Failed");
+    let wait = |plan: &Plan| plan.look_again.map(|wait| wait.as_secs());
+    let others = [b, c, pod("d", "h1", true)];
+    for (what, gone, ends) in [
+        ("it is gone", vec![], 0),
+        ("it has failed, and is there", vec![failed], 0),
+        ("its node is gone, so that it never ends", vec![ending(30, "1970-01-01T00:01:40Z")], 100),
+        ("it has a day to end", vec![ending(86_400, "1970-01-02T00:00:00Z")], 600),
+    ] {
+        let pods = [gone.as_slice(), &others].concat();
+        if ends > 0 {
+            let (plan, status) = round_at(ends - 10, &begun, &pods);
+            assert_eq!((wait(&plan), &status["repair"]), (Some(10), &begun["repair"]), "{what}");
+        }
+        let (plan, waits) = round_at(ends, &begun, &pods);
+        assert_eq!((wait(&plan), plan.events.len()), (Some(60), 0), "{what}");
+        assert_eq!(waits["repair"]["missing"], json!(Time(Timestamp::from_second(ends).unwrap())), "{what}");
+        let (plan, later) = round_at(ends + 59, &waits, &pods);
+        assert_eq!((wait(&plan), &later), (Some(1), &waits), "{what}: nothing is written meanwhile");
+        assert!(super::super::tests::updated(&plan).is_empty(), "{what}");
+        let (plan, over) = round_at(ends + 60, &waits, &pods);
+        assert!(plan.events.iter().any(|event| event.warning && event.reason == "NoSuccessor"), "{what}: {plan:#?}");
+        assert_eq!(over["repair"]["over"], true, "{what}");
+        let (plan, _) = round_at(ends + 61, &over, &pods);
+        assert_eq!(super::super::tests::updated(&plan), ["d"], "{what}: updates go on");
+    }
+}
+
+#[test]
+fn the_minute_begins_anew_when_another_pod_has_come_and_gone() {
+    let (a, b) = (bare_of("a", "rs"), bare_of("b", "rs"));
+    let begun = round_at(0, &Value::Null, &[a, b.clone()]).1;
+    let waits = round_at(0, &begun, std::slice::from_ref(&b)).1;
+    let mut lacks = bare_of("e", "rs");
+    lacks["metadata"]["creationTimestamp"] = json!("2026-01-04T00:00:00Z");
+    for new in [successor_of("e", "rs", false), lacks] {
+        let came = round_at(50, &waits, &[b.clone(), new]).1;
+        assert!(came["repair"]["missing"].is_null(), "{came:#}");
+        assert_eq!(round_at(70, &came, std::slice::from_ref(&b)).0.look_again, Some(SignedDuration::from_secs(60)));
+    }
+}
+
+#[test]
+fn no_second_pod_is_taken_of_a_workload_that_made_no_other_until_it_has_made_one() {
+    let (a, b, c, d) = (bare_of("a", "rs"), bare_of("b", "rs"), bare_of("c", "other"), bare_of("d", "other"));
+    let begun = round_at(0, &Value::Null, &[a, b.clone(), c.clone(), d.clone()]).1;
+    let waits = round_at(0, &begun, &[b.clone(), c.clone(), d.clone()]).1;
+    let lost = round_at(60, &waits, &[b.clone(), c.clone(), d.clone()]).1;
+    let kept = |status: &Value| status["repair"]["lost"][0]["pod"].clone();
+    assert_eq!(kept(&lost), "a");
+    // The other workload's go on, one after the other, and then nothing does.
+    let next = round_at(61, &lost, &[b.clone(), c, d.clone()]).1;
+    assert_eq!((&next["repair"]["pod"], kept(&next)), (&json!("c"), json!("a")));
+    let new = [b.clone(), d, successor_of("e", "other", true)];
+    let over = round_at(62, &next, &new).1;
+    let next = round_at(63, &over, &new).1;
+    assert_eq!((&next["repair"]["pod"], kept(&next)), (&json!("d"), json!("a")));
+    let mut last = successor_of("f", "other", true);
+    last["metadata"]["creationTimestamp"] = json!("2026-01-05T00:00:00Z");
+    let new = [b.clone(), new[2].clone(), last];
+    let over = round_at(64, &next, &new).1;
+    let (plan, idle) = round_at(65, &over, &new);
+    assert_eq!((condition(&idle).0.as_str(), kept(&idle)), ("Idle", json!("a")));
+    assert!(condition(&idle).1.contains("its workload has made no other in place of pod a"), "{idle:#}");
+    assert!(plan.waiting.iter().any(|waiting| waiting.pod == "default/b" && waiting.reason.contains("place of pod a")));
+    assert_eq!(round_at(66, &idle, &new).1, idle, "nothing is written twice");
+    // One that does not serve is none yet.
+    for (ready, expected) in [(false, &idle["repair"]["pod"]), (true, &json!("b"))] {
+        let pods = [new.as_slice(), &[successor_of("g", "rs", ready)]].concat();
+        let next = round_at(67, &idle, &pods).1;
+        assert_eq!((&next["repair"]["pod"], kept(&next).is_null()), (expected, ready));
+    }
+    // Where nothing is left that could be taken, nothing is kept.
+    let over = round_at(66, &idle, &new[1..]).1;
+    assert!(over["repair"].is_null(), "{over:#}");
+}
+
+#[test]
+fn nothing_is_taken_of_anybody_where_many_workloads_made_no_other_pod() {
+    let owners: Vec<_> = (0..16).map(|n| format!("rs-{n}")).collect();
+    let of_lost = owners.iter().map(|owner| bare_of(&format!("pod-of-{owner}"), owner));
+    let pods: Vec<_> = of_lost.chain([bare_of("z", "other")]).collect();
+    for (many, expected) in [(15, "Replacing"), (16, "Waiting")] {
+        let newest = "2026-01-03T00:00:00Z";
+        let entry = |owner: &String| json!({"namespace": "default", "pod": "x", "owner": owner, "newest": newest});
+        let lost: Vec<_> = owners.iter().take(many).map(entry).collect();
+        let record =
+            json!({"namespace": "default", "pod": "x", "uid": "x", "owner": "rs-0", "over": true, "lost": lost});
+        let next = round_at(0, &json!({"repair": record}), &pods).1;
+        assert_eq!(condition(&next).0, expected, "{many}: {next:#}");
+    }
 }
 
 #[test]

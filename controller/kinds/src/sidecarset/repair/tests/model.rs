@@ -24,6 +24,12 @@ enum Happening {
     Budget(bool),
     /// Somebody deletes the pods that came without the containers in place of others.
     Tidy,
+    /// All pods of a workload are another's, as after a rollout.
+    Rollout(usize),
+    /// A workload wants one pod less.
+    ScaledDown(usize),
+    /// A workload is deleted, and its pods with it.
+    OwnerGone(usize),
 }
 
 /// How far a round gets.
@@ -46,16 +52,22 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => any::<bool>().prop_map(Happening::Webhook),
         1 => any::<bool>().prop_map(Happening::Budget),
         1 => Just(Happening::Tidy),
+        1 => (0..4_usize).prop_map(Happening::Rollout),
+        1 => (0..4_usize).prop_map(Happening::ScaledDown),
+        1 => (0..4_usize).prop_map(Happening::OwnerGone),
     ]
 }
 
-/// Each workload wants two pods.
+/// Each workload wants two pods, to begin with.
 const REPLICAS: usize = 2;
+/// More than a minute, by the world's clock.
+const MINUTE: i64 = 61 * 20;
 const SECOND: i64 = 1_767_600_000;
 
 struct World {
     pods: Vec<Value>,
-    workloads: usize,
+    /// By workload: its uid, and how many pods it wants.
+    workloads: Vec<(String, usize)>,
     max_unavailable: usize,
     image: usize,
     status: Value,
@@ -72,7 +84,7 @@ impl World {
     fn new(workloads: usize, max_unavailable: usize, missed: &[bool]) -> Self {
         let mut world = Self {
             pods: Vec::new(),
-            workloads,
+            workloads: (0..workloads).map(|workload| (format!("rs-{workload}"), REPLICAS)).collect(),
             max_unavailable,
             image: 1,
             status: Value::Null,
@@ -115,7 +127,7 @@ impl World {
             set_ready(&mut new, ready);
         }
         new["metadata"]["creationTimestamp"] = json!(self.second());
-        new["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "uid": format!("rs-{workload}"), "controller": true}]);
+        new["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "uid": self.workloads[workload].0, "controller": true}]);
         self.pods.push(new);
     }
 
@@ -167,7 +179,8 @@ impl World {
                 _ => {}
             }
         }
-        let out = self.workloads * REPLICAS - self.serving();
+        let wanted: usize = self.workloads.iter().map(|(_, wanted)| wanted).sum();
+        let out = wanted - self.serving();
         assert!(self.serving() == before || out <= self.max_unavailable, "{out} are out of service at once");
         if fate == Fate::Whole {
             self.status = json!(status(&snapshot, &plan, &outcome, self.time()));
@@ -179,17 +192,15 @@ impl World {
         let at = self.pods.iter().position(|pod| pod["metadata"]["uid"] == *uid).unwrap();
         let has = self.pods[at]["metadata"]["annotations"].as_object().is_some_and(|all| !all.is_empty());
         assert!(!has, "{uid} lacks nothing");
-        self.replaced.push(self.pods[at]["metadata"]["ownerReferences"][0]["uid"].as_str().unwrap().to_owned());
+        self.replaced.push(owner_of(&self.pods[at]).to_owned());
         self.pods[at]["metadata"]["deletionTimestamp"] = json!(self.second());
     }
 
     fn made(&mut self) {
-        for workload in 0..self.workloads {
-            let uid = format!("rs-{workload}");
-            let is_there = |pod: &&Value| {
-                pod["metadata"]["ownerReferences"][0]["uid"] == *uid && pod["metadata"]["deletionTimestamp"].is_null()
-            };
-            while self.pods.iter().filter(is_there).count() < REPLICAS {
+        for workload in 0..self.workloads.len() {
+            let (uid, wanted) = self.workloads[workload].clone();
+            let is_there = |pod: &&Value| owner_of(pod) == uid && pod["metadata"]["deletionTimestamp"].is_null();
+            while self.pods.iter().filter(is_there).count() < wanted {
                 self.make(workload, false);
                 if let Some(at) = self.replaced.iter().position(|owner| *owner == uid) {
                     self.replaced.remove(at);
@@ -211,9 +222,9 @@ impl World {
                 }
             }
             Happening::Ready(at) => {
-                let (at, id) = (at % self.pods.len(), format!("c://new-{}", self.clock));
+                let (at, id) = (at % self.pods.len().max(1), format!("c://new-{}", self.clock));
                 self.clock += 1;
-                run(&mut self.pods[at], &id);
+                self.pods.get_mut(at).into_iter().for_each(|pod| run(pod, &id));
             }
             Happening::Image(image) => self.image = image,
             Happening::Webhook(answers) => self.answers = answers,
@@ -224,11 +235,50 @@ impl World {
                     let at = self.pods.iter().position(|pod| pod["metadata"]["name"] == *name).unwrap();
                     let gone = self.pods.remove(at);
                     // What comes in its place comes in place of the one before, too.
-                    self.replaced.push(gone["metadata"]["ownerReferences"][0]["uid"].as_str().unwrap().to_owned());
+                    self.replaced.push(owner_of(&gone).to_owned());
                 }
+            }
+            Happening::Rollout(workload) => {
+                let workload = workload % self.workloads.len();
+                let wanted = self.workloads[workload].1;
+                self.remove(workload, 0);
+                self.workloads[workload] = (format!("rs-{workload}-{}", self.clock), wanted);
+                (0..wanted).for_each(|_| self.make(workload, true));
+            }
+            Happening::ScaledDown(workload) => {
+                let workload = workload % self.workloads.len();
+                let wanted = self.workloads[workload].1.saturating_sub(1);
+                self.workloads[workload].1 = wanted;
+                self.remove(workload, wanted);
+            }
+            Happening::OwnerGone(workload) => {
+                let workload = workload % self.workloads.len();
+                self.workloads[workload].1 = 0;
+                self.remove(workload, 0);
             }
         }
     }
+
+    /// All pods of a workload go at once, but so many that are not on their way out.
+    fn remove(&mut self, workload: usize, but: usize) {
+        let uid = self.workloads[workload].0.clone();
+        let mut left = but;
+        let bad = &mut self.bad;
+        self.pods.retain(|pod| {
+            let is_ending = !pod["metadata"]["deletionTimestamp"].is_null();
+            let stays = owner_of(pod) != uid || (but > 0 && is_ending) || (!is_ending && left > 0);
+            left -= usize::from(stays && owner_of(pod) == uid && !is_ending);
+            bad.retain(|name| stays || pod["metadata"]["name"] != **name);
+            stays
+        });
+        if but == 0 {
+            self.replaced.retain(|owner| *owner != uid);
+        }
+    }
+}
+
+fn owner_of(pod: &Value) -> &str {
+    pod["metadata"]["ownerReferences"][0]["uid"].as_str().unwrap()
 }
 
 fn set_ready(pod: &mut Value, ready: bool) {
@@ -284,5 +334,30 @@ proptest! {
         }
         let injection = &world.status["injection"];
         prop_assert_eq!((&injection["missed"], &injection["injected"]), (&json!(0), &json!(workloads * REPLICAS)));
+    }
+}
+
+/// Whatever becomes of the workload of a pod that repair took, the others' pods get their turn.
+#[test]
+fn a_pod_that_has_no_successor_holds_up_no_other_workload_for_long() {
+    for (happening, missed, injected) in
+        [(Happening::Rollout(0), 0, 4), (Happening::ScaledDown(0), 1, 2), (Happening::OwnerGone(0), 0, 2)]
+    {
+        let mut world = World::new(2, 1, &[true]);
+        world.clock += MINUTE;
+        (0..2).for_each(|_| world.round(Fate::Whole));
+        assert_eq!(world.replaced, ["rs-0"], "{happening:?}");
+        world.happens(happening);
+        for _ in 0..40 {
+            world.round(Fate::Whole);
+            world.happens(Happening::Gone(0));
+            world.made();
+            (0..world.pods.len()).for_each(|at| world.happens(Happening::Ready(at)));
+            world.round(Fate::Whole);
+            world.clock += MINUTE;
+        }
+        let injection = &world.status["injection"];
+        let found = (&injection["missed"], &injection["injected"]);
+        assert_eq!(found, (&json!(missed), &json!(injected)), "{happening:?}: {:#}", world.status);
     }
 }

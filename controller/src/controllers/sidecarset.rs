@@ -282,6 +282,14 @@ impl Reads {
         self.sets.all().iter().filter(is_canary).map(|set| Compiled::new(&set.0)).collect()
     }
 
+    /// By namespace of the pods: when labels were written by which it is selected, where that was later than the namespace.
+    fn labelled(&self, selectors: &Compiled, pods: &[Arc<Pod>]) -> BTreeMap<Box<str>, Timestamp> {
+        let Some(selector) = &selectors.namespaces else { return BTreeMap::new() };
+        let names: BTreeSet<_> = pods.iter().map(|pod| &pod.metadata.namespace).collect();
+        let known = names.into_iter().filter_map(|name| Some((name, self.namespaces.get("", name)?)));
+        known.filter_map(|(name, it)| Some((name.clone(), it.0.labelled_for(selector)?))).collect()
+    }
+
     /// Everything that a decision about this SidecarSet reads, from the stores alone.
     pub(crate) fn observe(&self, set: &Watched<SidecarSet>, injection: &Injection) -> Snapshot {
         let selectors = Compiled::new(&set.0);
@@ -313,6 +321,7 @@ impl Reads {
         Snapshot {
             hashes: hashes(&set.0.spec),
             node_images: pods.iter().filter_map(node_image).collect(),
+            labelled: self.labelled(&selectors, &pods),
             set: set.0.clone(),
             pods,
             strangers,

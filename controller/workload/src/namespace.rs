@@ -1,12 +1,158 @@
-//! A namespace as decisions see it: its labels.
+//! A namespace as decisions see it: its labels, and which of them are younger than it is.
 
+use std::collections::BTreeMap;
+
+use berth_api::names::label::NAMESPACE_NAME;
+use jiff::Timestamp;
 use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny};
+use serde_json::value::RawValue;
 
-use crate::pod::Metadata;
+use crate::pod::{Metadata, Word};
+use crate::selector::Selector;
 
 /// A namespace, stripped to what decisions read.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Namespace {
     /// Name, uid, labels.
     pub metadata: Metadata,
+    /// By key: when labels were written that were not written with the namespace. Of most there are none.
+    labelled: Box<[(Word, Timestamp)]>,
+}
+
+impl Namespace {
+    /// When a label was written last by which the selector may have come to match; `None` where that was with the namespace.
+    pub fn labelled_for(&self, selector: &Selector) -> Option<Timestamp> {
+        // Of a label that was taken away nothing is told, but whoever did it may have written another with it.
+        let lacks_one = selector.keys().any(|key| self.metadata.label(key).is_none());
+        let counts = |key: &str| lacks_one || selector.keys().any(|asked| asked == key);
+        self.labelled.iter().filter(|(key, _)| counts(key)).map(|(_, time)| *time).max()
+    }
+}
+
+impl<'de> Deserialize<'de> for Namespace {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Read {
+            metadata: ReadMetadata,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct ReadMetadata {
+            #[serde(flatten)]
+            metadata: Metadata,
+            managed_fields: Option<Box<RawValue>>,
+        }
+        let ReadMetadata { metadata, managed_fields } = Read::deserialize(deserializer)?.metadata;
+        let fields = managed_fields.as_deref().map_or("[]", RawValue::get);
+        let labelled = labelled(fields, metadata.creation_timestamp);
+        Ok(Self { metadata, labelled })
+    }
+}
+
+/// By key: when labels were last written after this time, as the apiserver notes it of each writer. Who writes one and the same value
+/// again changes no time. The label that each namespace has of its name never changes.
+fn labelled(managed_fields: &str, created: Option<Timestamp>) -> Box<[(Word, Timestamp)]> {
+    #[derive(Deserialize, Default)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Writer {
+        time: Option<Timestamp>,
+        fields_v1: Fields,
+    }
+    #[derive(Deserialize, Default)]
+    #[serde(default)]
+    struct Fields {
+        #[serde(rename = "f:metadata")]
+        metadata: OfMetadata,
+    }
+    #[derive(Deserialize, Default)]
+    #[serde(default)]
+    struct OfMetadata {
+        #[serde(rename = "f:labels")]
+        labels: BTreeMap<String, IgnoredAny>,
+    }
+    // A namespace is worth more than what cannot be read of its writers.
+    let writers: Vec<Writer> = serde_json::from_str(managed_fields).unwrap_or_default();
+    let mut times = BTreeMap::<Word, Timestamp>::new();
+    for Writer { time, fields_v1 } in writers {
+        let Some(time) = time.filter(|time| created.is_none_or(|created| *time > created)) else { continue };
+        for key in fields_v1.metadata.labels.keys().filter_map(|key| key.strip_prefix("f:")) {
+            if key != NAMESPACE_NAME {
+                let known = times.entry(key.into()).or_insert(time);
+                *known = time.max(*known);
+            }
+        }
+    }
+    times.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const MADE: &str = "2026-01-02T00:00:00Z";
+    const LATER: &str = "2026-03-01T00:00:00Z";
+    const LATEST: &str = "2026-04-01T00:00:00Z";
+
+    fn namespace(labels: Value, managed_fields: Value) -> Namespace {
+        let metadata = json!({
+            "name": "shop", "uid": "u", "resourceVersion": "7", "creationTimestamp": MADE, "labels": labels,
+            "annotations": {"kruise.io/a": "b", "other": "c"}, "managedFields": managed_fields,
+        });
+        let namespace = json!({"kind": "Namespace", "metadata": metadata, "spec": {"finalizers": ["kubernetes"]}});
+        serde_json::from_str(&namespace.to_string()).unwrap()
+    }
+
+    /// The entry of a writer of these labels.
+    fn writer(time: &str, labels: &[&str]) -> Value {
+        let labels: serde_json::Map<String, Value> =
+            labels.iter().map(|key| (format!("f:{key}"), json!({}))).chain([(".".to_owned(), json!({}))]).collect();
+        let fields = json!({"f:metadata": {"f:annotations": {"f:note": {}}, "f:labels": labels}});
+        json!({"manager": "m", "operation": "Update", "apiVersion": "v1", "time": time, "fieldsType": "FieldsV1", "fieldsV1": fields})
+    }
+
+    #[test]
+    fn a_label_is_as_old_as_its_last_writer_says_and_those_that_came_with_the_namespace_tell_nothing() {
+        let on = || json!({"matchLabels": {"mesh": "on"}});
+        let by_name = || json!({"matchLabels": {NAMESPACE_NAME: "shop"}});
+        let not_off = || json!({"matchExpressions": [{"key": "off", "operator": "DoesNotExist"}]});
+        let by = |fields: Value| json!({"manager": "m", "time": LATEST, "fieldsV1": fields});
+        let status = by(json!({"f:status": {"f:phase": {}}}));
+        let noted = by(json!({"f:metadata": {"f:annotations": {"f:note": {}}}}));
+        for (what, managed, selector, expected) in [
+            ("with the namespace", json!([writer(MADE, &["mesh"])]), on(), None),
+            ("later", json!([writer(MADE, &["team"]), writer(LATER, &["mesh"])]), on(), Some(LATER)),
+            ("by two", json!([writer(LATEST, &["mesh"]), writer(LATER, &["mesh"])]), on(), Some(LATEST)),
+            ("another label", json!([writer(LATEST, &["team"]), writer(LATER, &["mesh"])]), on(), Some(LATER)),
+            ("no label", json!([status, noted]), on(), None),
+            ("the apiserver's own", json!([writer(LATER, &[NAMESPACE_NAME])]), by_name(), None),
+            ("one that is gone", json!([writer(LATER, &["team"])]), not_off(), Some(LATER)),
+            ("without a time", json!([{"fieldsV1": {"f:metadata": {"f:labels": {"f:mesh": {}}}}}]), on(), None),
+            ("none that can be read", json!([{"time": 5}]), on(), None),
+            ("no list", json!("x"), on(), None),
+            ("null", Value::Null, on(), None),
+        ] {
+            let namespace = namespace(json!({NAMESPACE_NAME: "shop", "mesh": "on", "team": "a"}), managed);
+            let selector = Selector::new(&serde_json::from_value(selector).unwrap()).unwrap();
+            let expected = expected.map(|time| time.parse::<Timestamp>().unwrap());
+            assert_eq!(namespace.labelled_for(&selector), expected, "{what}");
+            let metadata = &namespace.metadata;
+            assert_eq!((&*metadata.name, metadata.label("mesh")), ("shop", Some("on")));
+            assert_eq!((metadata.annotation("kruise.io/a"), metadata.annotation("other")), (Some("b"), None));
+        }
+    }
+
+    #[test]
+    fn one_without_managed_fields_is_read_from_text_and_tree() {
+        let namespace = json!({"metadata": {"name": "shop", "labels": {"mesh": "on"}}});
+        let from_text: Namespace = serde_json::from_str(&namespace.to_string()).unwrap();
+        assert_eq!(from_text, serde_json::from_value::<Namespace>(namespace).unwrap());
+        assert_eq!((from_text.metadata.label("mesh"), from_text.labelled.len()), (Some("on"), 0));
+        let managed = json!({"metadata": {"name": "shop", "managedFields": [writer(LATER, &["mesh"])]}});
+        let from_text: Namespace = serde_json::from_str(&managed.to_string()).unwrap();
+        assert_eq!(from_text, serde_json::from_value::<Namespace>(managed).unwrap());
+        assert_eq!(from_text.labelled.len(), 1);
+    }
 }

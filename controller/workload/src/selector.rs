@@ -87,6 +87,11 @@ impl Selector {
         self.0.is_empty()
     }
 
+    /// The keys of the labels that it looks at.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|requirement| &*requirement.key)
+    }
+
     /// How much there is of it to read, in bytes.
     pub fn weight(&self) -> usize {
         let of = |Requirement { key, values, .. }: &Requirement| {

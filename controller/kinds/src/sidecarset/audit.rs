@@ -17,7 +17,8 @@ pub(super) enum Lack {
     Missed,
     /// The containers, for they were refused when it was created.
     Refused,
-    /// The containers, for it is older than the SidecarSet, or than its selectors as they are.
+    /// The containers, for it is older than the SidecarSet, than its selectors as they are, or than the labels by which they select its
+    /// namespace.
     Older,
     /// The latest containers, which no update in place can bring.
     NotUpgradable,
@@ -29,7 +30,9 @@ impl Lack {
         match self {
             Self::Missed => "was created while the SidecarSet selected it, and has none of its containers",
             Self::Refused => "was refused the containers of the SidecarSet when it was created, and has none of them",
-            Self::Older => "is older than the SidecarSet or its selectors, and has none of its containers",
+            Self::Older => {
+                "is older than the SidecarSet, its selectors or its namespace's labels, and has none of the containers"
+            }
             Self::NotUpgradable => {
                 "differs from the SidecarSet in more than images, which no update in place can change"
             }
@@ -51,8 +54,12 @@ pub(super) fn in_force_since(snapshot: &Snapshot, now: Timestamp) -> Option<Time
     match said.filter(|said| !said.selector_hash.is_empty()) {
         None => made,
         Some(said) if said.selector_hash == selector_hash(snapshot) => made.max(said.since.as_ref().map(|time| time.0)),
-        Some(_) => made.max(Timestamp::from_second(now.as_second().saturating_add(1)).ok()),
+        Some(_) => made.max(next_second(now)),
     }
+}
+
+fn next_second(time: Timestamp) -> Option<Timestamp> {
+    Timestamp::from_second(time.as_second().saturating_add(1)).ok()
 }
 
 /// The pods that lack something.
@@ -60,7 +67,9 @@ pub(super) fn lacking<'a>(snapshot: &'a Snapshot, members: &[Member<'a>], now: T
     let since = in_force_since(snapshot, now);
     let without = snapshot.pods.iter().filter(|pod| pod.is_active() && !on_pod::is_injected(pod, snapshot.name()));
     let without = without.map(|pod| {
-        let lack = if pod.metadata.creation_timestamp < since {
+        // Before its namespace was labelled so nobody could have asked about it. That is told in whole seconds, too.
+        let labelled = snapshot.labelled.get(&pod.metadata.namespace).and_then(|time| next_second(*time));
+        let lack = if pod.metadata.creation_timestamp < since.max(labelled) {
             Lack::Older
         } else if refused::reason(pod, snapshot.name()).is_some() {
             Lack::Refused
@@ -71,4 +80,41 @@ pub(super) fn lacking<'a>(snapshot: &'a Snapshot, members: &[Member<'a>], now: T
     });
     let outdated = members.iter().filter(|member| !member.is_updated && !member.is_upgradable);
     without.chain(outdated.map(|member| (member.pod, Lack::NotUpgradable))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_workload::plan::{Outcome, Plan};
+
+    use super::super::status;
+    use super::super::tests::{NOW, pod, snapshot};
+    use super::*;
+
+    #[test]
+    fn a_pod_is_older_if_it_was_created_before_its_namespace_was_labelled() {
+        let bare = |namespace: &str, name: &str, made: &str| {
+            let mut pod = pod(name, "h2", true);
+            pod["metadata"]["annotations"] = json!({});
+            pod["metadata"]["namespace"] = json!(namespace);
+            pod["metadata"]["creationTimestamp"] = json!(made);
+            pod
+        };
+        let pods = [
+            bare("shop", "a", "2026-02-28T00:00:00Z"),
+            bare("shop", "b", "2026-03-01T00:00:00Z"),
+            bare("shop", "c", "2026-03-01T00:00:01Z"),
+            bare("other", "d", "2026-02-28T00:00:00Z"),
+        ];
+        let counts = |labelled: &[(&str, &str)]| {
+            let mut snapshot = snapshot(&json!({}), &pods);
+            let time = |time: &str| time.parse::<Timestamp>().unwrap();
+            snapshot.labelled =
+                labelled.iter().map(|(namespace, at)| (Box::<str>::from(*namespace), time(at))).collect();
+            let injection = status(&snapshot, &Plan::default(), &Outcome::default(), NOW).injection.unwrap();
+            (injection.missed, injection.older)
+        };
+        assert_eq!(counts(&[]), (4, 0));
+        assert_eq!(counts(&[("shop", "2026-03-01T00:00:00Z")]), (2, 2), "in the same second it may have been before");
+        assert_eq!(counts(&[("shop", "2025-03-01T00:00:00Z")]), (4, 0), "the SidecarSet is younger");
+    }
 }

@@ -44,6 +44,7 @@ use berth_workload::gates::Gates;
 use berth_workload::node::image::NodeImage;
 use berth_workload::pod::Pod;
 use berth_workload::revision::Revision;
+use jiff::Timestamp;
 
 pub use condition::{forget, speaks_of, spoken_of};
 pub use decide::{annotations_to_read, decide, keeps_annotations};
@@ -63,6 +64,8 @@ pub struct Snapshot {
     pub hashes: Hashes,
     /// The pods that its selectors match, but for those into which nobody would ever inject.
     pub pods: Vec<Arc<Pod>>,
+    /// By namespace of the pods: when labels were written by which it selects the namespace, where that was later than the namespace.
+    pub labelled: BTreeMap<Box<str>, Timestamp>,
     /// Pods that it does not select, and whose condition speaks of it ([`speaks_of`]).
     pub strangers: Vec<Arc<Pod>>,
     /// The pod that its status says is replaced, whatever its labels are by now.

@@ -120,6 +120,28 @@ fn pods_that_a_canary_takes_are_not_those_of_its_base_but_where_they_have_its_co
 }
 
 #[test]
+fn of_namespaces_it_is_known_when_they_were_labelled_so() {
+    let pods = ["early", "late", "late"].iter().zip(["a", "b", "c"]);
+    let pods: Vec<_> = pods.map(|(namespace, name)| pod(namespace, name, json!({"app": "web"}), json!({}))).collect();
+    let mut of_mesh = set("mesh", json!({"app": "web"}), json!({}));
+    of_mesh["spec"]["namespaceSelector"] = json!({"matchLabels": {"mesh": "on"}});
+    let reads =
+        reads(&[set("log", json!({"app": "web"}), json!({})), of_mesh], &[("early", json!({"mesh": "on"}))], &pods);
+    let fields = json!({"f:metadata": {"f:labels": {"f:mesh": {}}}});
+    let late = json!({"metadata": {"name": "late", "uid": "late", "resourceVersion": "1", "labels": {"mesh": "on"},
+                                   "creationTimestamp": "2026-01-01T00:00:00Z",
+                                   "managedFields": [{"time": "2026-03-01T00:00:00Z", "fieldsV1": fields}]}});
+    reads.namespaces.apply(serde_json::from_value(late).unwrap());
+    let labelled = |set: &str| {
+        let snapshot = reads.observe(&reads.sets.get("", set).unwrap(), &injection());
+        let labelled = snapshot.labelled.into_iter().map(|(namespace, time)| format!("{namespace} {time}"));
+        labelled.collect::<Vec<_>>()
+    };
+    assert_eq!(labelled("mesh"), ["late 2026-03-01T00:00:00Z"]);
+    assert!(labelled("log").is_empty(), "it looks at no labels of namespaces");
+}
+
+#[test]
 fn a_pod_that_is_not_selected_any_more_is_looked_at_as_long_as_its_condition_speaks_of_the_sidecar_set() {
     let speaking = |name: &str, message: &str| {
         let mut pod = pod("default", name, json!({"app": "db"}), json!({}));

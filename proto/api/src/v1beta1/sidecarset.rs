@@ -382,7 +382,7 @@ pub struct SidecarSetInjection {
     /// Pods that were created while the selectors were in force, and do not have them.
     #[serde(default)]
     pub missed: i32,
-    /// Pods that were created before the SidecarSet, or before its selectors were as they are.
+    /// Pods that it did not select when they were created, and that do not have them.
     #[serde(default)]
     pub older: i32,
     /// Pods that could not get them.

@@ -294,21 +294,22 @@ impl Reads {
     pub(crate) fn observe(&self, set: &Watched<SidecarSet>, injection: &Injection) -> Snapshot {
         let selectors = Compiled::new(&set.0);
         let canaries = self.canaries(set.name());
-        // Where a canary is injected its base is not.
-        let is_taken = |pod: &Pod| {
-            !is_injected(pod, set.name()) && canaries.iter().any(|canary| canary.select(pod, &self.namespaces))
-        };
         let narrowed = injection.narrowed(&set.0);
         // For whom the webhook is not called, by what others have added to its entry, lacks nothing.
         let is_left_out = |pod: &Pod| {
             let namespace = self.namespaces.get("", &pod.metadata.namespace);
-            !is_injected(pod, set.name()) && narrowed.leaves_out(|key| pod.metadata.label(key), namespace.as_deref())
+            narrowed.leaves_out(|key| pod.metadata.label(key), namespace.as_deref())
         };
         let repaired = |record: &SidecarSetRepair| self.pods.get(&record.namespace, &record.pod);
-        let (mut pods, mut strangers) = (Vec::new(), Vec::new());
+        let (mut pods, mut taken, mut strangers) = (Vec::new(), BTreeMap::new(), Vec::new());
         let touched = |pod: &Arc<Pod>| !injection.leaves_alone(pod, &self.namespaces);
         for pod in self.pods.all().into_iter().filter(touched) {
-            if selectors.select(&pod, &self.namespaces) && !is_taken(&pod) && !is_left_out(&pod) {
+            let is_selected = selectors.select(&pod, &self.namespaces);
+            let is_taken = is_selected && canaries.iter().any(|canary| canary.select(&pod, &self.namespaces));
+            taken.extend(is_taken.then(|| (pod.metadata.uid.clone(), pod.clone())));
+            // Where a canary is injected its base is not.
+            let lacks_nothing = || is_taken || is_left_out(&pod);
+            if is_selected && (is_injected(&pod, set.name()) || !lacks_nothing()) {
                 pods.push(pod);
             } else if speaks_of(&pod, set.name()) {
                 strangers.push(pod);
@@ -322,6 +323,7 @@ impl Reads {
             hashes: hashes(&set.0.spec),
             node_images: pods.iter().filter_map(node_image).collect(),
             labelled: self.labelled(&selectors, &pods),
+            taken,
             set: set.0.clone(),
             pods,
             strangers,

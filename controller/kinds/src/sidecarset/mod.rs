@@ -64,6 +64,9 @@ pub struct Snapshot {
     pub hashes: Hashes,
     /// The pods that its selectors match, but for those into which nobody would ever inject.
     pub pods: Vec<Arc<Pod>>,
+    /// By uid: pods that it selects, and that a canary would take, were they created now. Those that have its own containers are among
+    /// the pods, too.
+    pub taken: BTreeMap<Box<str>, Arc<Pod>>,
     /// By namespace of the pods: when labels were written by which it selects the namespace, where that was later than the namespace.
     pub labelled: BTreeMap<Box<str>, Timestamp>,
     /// Pods that it does not select, and whose condition speaks of it ([`speaks_of`]).

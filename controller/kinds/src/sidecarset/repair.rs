@@ -172,7 +172,7 @@ pub(super) fn turn<'a>(
         Err(why) => return Turn::Waits(why),
     };
     match record(snapshot).filter(|record| !record.over) {
-        Some(record) => go_on(snapshot, (members, &lacking), (record, now), (unavailable, most)),
+        Some(record) => go_on(snapshot, (members, &lacking), (record, settings, now), (unavailable, most)),
         None => begin(snapshot, settings, lacking, (unavailable, most), now),
     }
 }
@@ -209,6 +209,9 @@ fn stays(snapshot: &Snapshot, settings: &Settings, pod: &Pod, lack: Lack) -> Opt
     }
     if let Some(why) = lost::stays(&settings.lost, pod) {
         return Some(why);
+    }
+    if snapshot.taken.contains_key(&pod.metadata.uid) {
+        return Some("stays, for another pod would get the containers of a canary in place of these".to_owned());
     }
     if lack != Lack::NotUpgradable {
         return None;
@@ -307,8 +310,14 @@ fn begun(pod: &Pod, newest: Option<Timestamp>, lost: Vec<SidecarSetLostPod>, now
 
 /// When the newest pod of the pod's workload was created.
 fn newest(snapshot: &Snapshot, pod: &Pod) -> Option<Timestamp> {
-    let siblings = snapshot.pods.iter().filter(|other| is_of(other, &pod.metadata.namespace, owner(pod)));
+    let siblings = pods_of(snapshot, &pod.metadata.namespace, owner(pod));
     siblings.filter_map(|sibling| sibling.metadata.creation_timestamp).max()
+}
+
+/// The pods of a workload, those that a canary takes among them.
+fn pods_of<'a>(snapshot: &'a Snapshot, namespace: &'a str, uid: &'a str) -> impl Iterator<Item = &'a Arc<Pod>> {
+    let all = snapshot.pods.iter().chain(snapshot.taken.values());
+    all.filter(move |pod| is_of(pod, namespace, uid))
 }
 
 fn owner(pod: &Pod) -> &str {
@@ -335,7 +344,7 @@ fn ends_after(pod: &Pod, now: Timestamp) -> Option<SignedDuration> {
 fn go_on<'a>(
     snapshot: &'a Snapshot,
     (members, lacking): (&[Member<'a>], &[(&'a Arc<Pod>, Lack)]),
-    (record, now): (&SidecarSetRepair, Timestamp),
+    (record, settings, now): (&SidecarSetRepair, &Settings, Timestamp),
     (unavailable, most): (usize, usize),
 ) -> Turn<'a> {
     let name = format!("{}/{}", record.namespace, record.pod);
@@ -351,6 +360,10 @@ fn go_on<'a>(
             if how == How::Label && pod.metadata.label(SPECIFIED_DELETE).is_some() {
                 let what = format!("pod {name} is to be deleted by its workload, by the label {SPECIFIED_DELETE}");
                 return Turn::UnderWay(what, None);
+            }
+            // A canary may have come since.
+            if stays(snapshot, settings, pod, *lack).is_some() {
+                return Turn::Over;
             }
             if let Some(why) = held(snapshot) {
                 return Turn::Waits(why);
@@ -374,11 +387,9 @@ fn successor<'a>(
 ) -> Turn<'a> {
     let name = format!("{}/{}", record.namespace, record.pod);
     let newest = record.newest.as_ref().map(|newest| newest.0);
-    let is_new = |pod: &&Arc<Pod>| {
-        let is_its = is_of(pod, &record.namespace, &record.owner) && *pod.metadata.uid != *record.uid;
-        pod.is_active() && is_its && is_later(pod, &record.pod, newest)
-    };
-    let mut new = snapshot.pods.iter().filter(is_new).peekable();
+    let is_new =
+        |pod: &&Arc<Pod>| pod.is_active() && *pod.metadata.uid != *record.uid && is_later(pod, &record.pod, newest);
+    let mut new = pods_of(snapshot, &record.namespace, &record.owner).filter(is_new).peekable();
     if new.peek().is_none() {
         return lost::missing(record, now);
     }
@@ -393,6 +404,10 @@ fn successor<'a>(
             ));
         }
         let member = members.iter().find(|member| member.pod.metadata.uid == pod.metadata.uid);
+        // Of one that a canary has taken nothing more is to come here.
+        if member.is_none() && snapshot.taken.contains_key(&pod.metadata.uid) {
+            continue;
+        }
         if !member.is_some_and(|member| member.is_ready && member.unproven.is_none()) {
             return Turn::UnderWay(format!("pod {of_pod}, which comes in place of {name}, is not ready yet"), None);
         }

@@ -42,6 +42,7 @@ pub(super) fn snapshot(fields: &Value, pods: &[Value]) -> Snapshot {
         set,
         hashes: Hashes { hash: "h2".to_owned(), without_image: "w".to_owned() },
         pods,
+        taken: [].into(),
         labelled: [].into(),
         strangers: Vec::new(),
         repaired: None,

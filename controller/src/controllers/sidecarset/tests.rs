@@ -115,8 +115,15 @@ fn pods_that_a_canary_takes_are_not_those_of_its_base_but_where_they_have_its_co
     ];
     let sets = |paused| [set("log", json!({"app": "web"}), json!({})), canary(paused)];
     let namespaces = [("default", json!({}))];
-    assert_eq!(selected(&reads(&sets(false), &namespaces, &pods), "log"), ["base", "old"]);
-    assert_eq!(selected(&reads(&sets(true), &namespaces, &pods), "log"), ["base", "new", "old"]);
+    let taken = |reads: &Reads| {
+        let snapshot = reads.observe(&reads.sets.get("", "log").unwrap(), &injection());
+        snapshot.taken.into_keys().map(String::from).collect::<Vec<_>>()
+    };
+    let (with, without) = (reads(&sets(false), &namespaces, &pods), reads(&sets(true), &namespaces, &pods));
+    assert_eq!(selected(&with, "log"), ["base", "old"]);
+    assert_eq!(taken(&with), ["new", "old"]);
+    assert_eq!(selected(&without, "log"), ["base", "new", "old"]);
+    assert!(taken(&without).is_empty());
 }
 
 #[test]

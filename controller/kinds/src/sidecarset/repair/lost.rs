@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::super::Snapshot;
 use super::super::names::REPAIR;
-use super::{Turn, is_later, is_of, record};
+use super::{Turn, is_later, is_of, pods_of, record};
 
 /// How long a successor is waited for.
 const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
@@ -45,7 +45,7 @@ pub(in crate::sidecarset) fn still_lost(snapshot: &Snapshot) -> Vec<SidecarSetLo
     let has_come = |lost: &SidecarSetLostPod| {
         let newest = lost.newest.as_ref().map(|newest| newest.0);
         let is_it = |pod: &Arc<Pod>| pod.is_active() && pod.is_true("Ready") && is_later(pod, &lost.pod, newest);
-        snapshot.pods.iter().any(|pod| is_of(pod, &lost.namespace, &lost.owner) && is_it(pod))
+        pods_of(snapshot, &lost.namespace, &lost.owner).any(is_it)
     };
     let known = record(snapshot).into_iter().flat_map(|record| &record.lost);
     known.filter(|lost| !has_come(lost)).cloned().collect()

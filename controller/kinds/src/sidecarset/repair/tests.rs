@@ -411,6 +411,34 @@ fn a_pod_that_lacks_nothing_any_more_or_is_not_selected_is_left() {
 }
 
 #[test]
+fn nothing_is_replaced_by_a_pod_of_a_canary_and_nothing_waits_for_one() {
+    let owner = "apps/v1 ReplicaSet";
+    let mut outdated = owned(pod("a", "h1", true), owner);
+    outdated["metadata"]["annotations"][HASH_WITHOUT_IMAGE] = json!(json!({"log": {"hash": "x"}}).to_string());
+    let with = |status: &Value, pods: &[Value], taken: &[Value]| {
+        let taken = taken.iter().map(|pod| serde_json::from_value::<Pod>(pod.clone()).unwrap());
+        let taken = taken.map(|pod| (pod.metadata.uid.clone(), Arc::new(pod))).collect();
+        let snapshot = Snapshot { taken, ..asked("All", json!({}), status, pods) };
+        (round(&snapshot, &Outcome::default()), decide(&snapshot, NOW).waiting)
+    };
+    let pods = std::slice::from_ref(&outdated);
+    let ((_, begun), _) = with(&Value::Null, pods, &[]);
+    assert_eq!(begun["repair"]["pod"], "a");
+    assert_eq!(with(&begun, pods, &[]).0.0, ["evict a"]);
+    // It is told, and no turn begins; one that has begun ends.
+    let ((_, status), told) = with(&Value::Null, pods, pods);
+    assert!(status["repair"].is_null() && condition(&status).1.contains("canary"), "{status:#}");
+    assert!(told.iter().any(|waiting| waiting.pod == "default/a" && waiting.reason.contains("canary")), "{told:#?}");
+    let ((done, over), _) = with(&begun, pods, pods);
+    assert_eq!((done.len(), &over["repair"]["over"]), (0, &json!(true)));
+    // It has gone, and what comes in its place has the canary's.
+    let mut new = bare("b", owner);
+    new["metadata"]["creationTimestamp"] = json!("2026-01-04T00:00:00Z");
+    let ((done, over), _) = with(&begun, &[], std::slice::from_ref(&new));
+    assert_eq!((done.len(), &over["repair"]["over"]), (0, &json!(true)));
+}
+
+#[test]
 fn updates_and_repair_share_what_may_be_out_of_service() {
     let pods = [bare("a", "apps/v1 ReplicaSet"), pod("b", "h1", true)];
     let snapshot = asked("Missed", json!({}), &Value::Null, &pods);

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -62,6 +62,18 @@ pub(crate) struct World {
     runs: AtomicUsize,
 }
 
+/// A port that is free, and the same in every life, because the CRDs hold it. Between two lives nobody listens there: one of
+/// those that the kernel gives to connections, from 32768 on, would be given to one.
+fn port_of_every_life() -> Result<u16> {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = std::process::id() % 100 * 100;
+    let mut ports = std::iter::repeat_with(|| NEXT.fetch_add(1, Ordering::Relaxed)).take(1_000);
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    ports
+        .find_map(|number| u16::try_from(20_000 + first + u32::from(number)).ok().filter(is_free))
+        .context("no port is free")
+}
+
 impl World {
     pub(crate) async fn new(kind: WorldKind) -> Result<World> {
         match kind {
@@ -115,8 +127,7 @@ impl World {
         let pair = kind == WorldKind::Pair;
         let made = move || {
             install(&cluster)?;
-            // The same in every life, because the CRDs hold it.
-            let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+            let port = port_of_every_life()?;
             cluster.expose(port)?;
             anyhow::Ok((cluster, workspace_binary("berth-controller", false)?, port))
         };

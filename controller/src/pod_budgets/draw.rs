@@ -67,7 +67,14 @@ impl PodBudgets {
         for key in holding {
             let grant = may_be_taken_back(holding, key).then(|| format!("{:016x}", fastrand::u64(..)));
             let request = Request { grant, ..request.clone() };
-            let (ruling, request) = self.draw_one(key, pod, &request, is_dry_run).await?;
+            let (ruling, request) = match self.draw_one(key, pod, &request, is_dry_run).await {
+                Ok(said) => said,
+                // What this one may have written all the same expires.
+                Err(not_yet) => {
+                    self.take_back(drawn).await;
+                    return Err(not_yet);
+                }
+            };
             match ruling {
                 Ruling::Free => {}
                 // Nothing is written, so nothing is taken back or looked at again.

@@ -21,40 +21,55 @@ use super::{Budget, BudgetKey, Holds, PodBudgets, UNREAD};
 
 type Answer = Result<Ruling, NotYet>;
 
+/// Who wants to draw.
 struct Waiting {
     request: Request,
     is_dry_run: bool,
     answer: oneshot::Sender<Answer>,
 }
 
+/// Who gives back what was drawn, for another budget refused.
+struct Return {
+    request: Request,
+    done: oneshot::Sender<()>,
+}
+
+/// Who waits for one budget.
+#[derive(Default)]
+struct Line {
+    draws: Vec<Waiting>,
+    returns: Vec<Return>,
+}
+
 /// Who waits, by budget. A budget is in it while somebody works on its line.
 #[derive(Default)]
-pub(super) struct Lines(Arc<Mutex<BTreeMap<BudgetKey, Vec<Waiting>>>>);
+pub(super) struct Lines(Arc<Mutex<BTreeMap<BudgetKey, Line>>>);
 
 /// How often a ledger is read again that somebody else wrote meanwhile.
 const TRIES: usize = 12;
 
 impl Lines {
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<BudgetKey, Vec<Waiting>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<BudgetKey, Line>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts one into the line; true if nobody works on it, so that the caller must.
-    fn join(&self, key: &BudgetKey, waiting: Waiting) -> bool {
+    fn join(&self, key: &BudgetKey, stand: impl FnOnce(&mut Line)) -> bool {
         let mut lines = self.lock();
         let is_first = !lines.contains_key(key);
-        lines.entry(key.clone()).or_default().push(waiting);
+        stand(lines.entry(key.clone()).or_default());
         is_first
     }
 
     /// All that wait; the line is nobody's when there is none.
-    fn next(&self, key: &BudgetKey) -> Vec<Waiting> {
+    fn next(&self, key: &BudgetKey) -> Option<Line> {
         let mut lines = self.lock();
-        let waiting = lines.get_mut(key).map(std::mem::take).unwrap_or_default();
-        if waiting.is_empty() {
+        let all = lines.get_mut(key).map(std::mem::take);
+        let all = all.filter(|line| !line.draws.is_empty() || !line.returns.is_empty());
+        if all.is_none() {
             lines.remove(key);
         }
-        waiting
+        all
     }
 }
 
@@ -70,20 +85,28 @@ impl PodBudgets {
         let holds = self.stored(key).map(|budget| self.holds(&budget));
         let seen = as_seen(request, holds.as_deref(), pod);
         let (request, (answer, answered)) = (seen.clone(), oneshot::channel());
-        if self.lines.join(key, Waiting { request, is_dry_run, answer }) {
-            let (Some(this), key) = (self.this.upgrade(), key.clone()) else { return Err(UNREAD) };
-            // Whoever asked first may give up; the others go on waiting.
-            tokio::spawn(async move {
-                loop {
-                    let waiting = this.lines.next(&key);
-                    if waiting.is_empty() {
-                        return;
-                    }
-                    this.decide(&key, waiting).await;
-                }
-            });
-        }
+        self.stand_in_line(key, |line| line.draws.push(Waiting { request, is_dry_run, answer }));
         Ok((answered.await.unwrap_or(Err(UNREAD))?, seen))
+    }
+
+    /// Puts one into a budget's line, and sees to it that somebody works on that.
+    fn stand_in_line(&self, key: &BudgetKey, stand: impl FnOnce(&mut Line)) {
+        let Some(this) = self.this.upgrade() else { return };
+        if !self.lines.join(key, stand) {
+            return;
+        }
+        let key = key.clone();
+        // Whoever asked first may give up; the others go on waiting.
+        tokio::spawn(async move {
+            while let Some(Line { draws, returns }) = this.lines.next(&key) {
+                if !returns.is_empty() {
+                    this.take_all_back(&key, returns).await;
+                }
+                if !draws.is_empty() {
+                    this.decide(&key, draws).await;
+                }
+            }
+        });
     }
 
     async fn decide(&self, key: &BudgetKey, waiting: Vec<Waiting>) {
@@ -181,13 +204,25 @@ impl PodBudgets {
 
     /// Takes back the entry of a request that another budget refused. What is not taken back expires.
     pub(super) async fn withdraw(&self, key: &BudgetKey, request: &Request) {
+        let (request, (done, is_done)) = (request.clone(), oneshot::channel());
+        self.stand_in_line(key, |line| line.returns.push(Return { request, done }));
+        // An error says that nobody works on it any more.
+        let _ = is_done.await;
+    }
+
+    /// Takes back all that is given back, in one write: of a rollout that another budget refuses, each pod is.
+    async fn take_all_back(&self, key: &BudgetKey, returns: Vec<Return>) {
         for _ in 0..TRIES {
-            let Ok(Some(budget)) = self.read(key).await else { return };
+            let Ok(Some(budget)) = self.read(key).await else { break };
             let mut account = budget.account();
-            withdraw(&mut account, request);
+            returns.iter().for_each(|one| withdraw(&mut account, &one.request));
             if !matches!(self.write(key, &budget, &account).await, Ok(false)) {
-                return;
+                break;
             }
+        }
+        for Return { done, .. } in returns {
+            // Nobody waits for it any more.
+            let _ = done.send(());
         }
     }
 

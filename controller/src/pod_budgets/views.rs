@@ -38,8 +38,8 @@ struct Known {
     gone: VecDeque<Box<str>>,
 }
 
-/// An entry of a ledger, as one that was granted at one time, and by its name where it has one.
-type Entry = (String, ProtectedOperation, Timestamp, Option<String>);
+/// An entry of a ledger, as one that was granted at one time, by its name where it has one, and by which change of the pod it is.
+type Entry = (String, ProtectedOperation, Timestamp, Option<String>, Option<i64>);
 
 /// How long an entry is known, and how far the store must have come before it may expire.
 struct Sight {
@@ -227,7 +227,7 @@ impl Looks<'_> {
 }
 
 fn name(entry: &LedgerEntry) -> Entry {
-    (entry.uid.clone(), entry.operation, entry.time.0, entry.grant.clone())
+    (entry.uid.clone(), entry.operation, entry.time.0, entry.grant.clone(), entry.generation)
 }
 
 /// The version that the apiserver is at, by a list of one pod.
@@ -278,19 +278,23 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn two_entries_of_one_pod_and_second_are_known_each_since_it_was_seen_first() {
-        let entry = |grant: &str| LedgerEntry {
-            grant: Some(grant.to_owned()),
+        let entry = |grant: Option<&str>, generation| LedgerEntry {
+            grant: grant.map(str::to_owned),
+            generation,
             ..serde_json::from_value(serde_json::json!({
                 "pod": "web", "uid": "u", "operation": "EVICT", "holder": "me", "time": "2026-01-01T00:00:00Z",
             }))
             .unwrap()
         };
-        let (views, key, entries) = (Views::default(), Key::new("default", "web"), [entry("1"), entry("2")]);
-        views.ages(&key, &entries[..1]);
-        for seconds in [[30, 0], [60, 30]] {
-            tokio::time::advance(Duration::from_secs(30)).await;
-            let ages: Vec<_> = views.ages(&key, &entries).into_iter().map(|(age, _)| age.as_secs()).collect();
-            assert_eq!(ages, seconds);
+        for entries in [[entry(Some("1"), None), entry(Some("2"), None)], [entry(None, Some(1)), entry(None, Some(2))]]
+        {
+            let (views, key) = (Views::default(), Key::new("default", "web"));
+            views.ages(&key, &entries[..1]);
+            for seconds in [[30, 0], [60, 30]] {
+                tokio::time::advance(Duration::from_secs(30)).await;
+                let ages: Vec<_> = views.ages(&key, &entries).into_iter().map(|(age, _)| age.as_secs()).collect();
+                assert_eq!(ages, seconds, "{entries:?}");
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use berth_api::budget::{MOST_ENTRIES, MOST_REPLACEMENTS};
+use berth_api::budget::{MOST_CONTAINERS, MOST_ENTRIES, MOST_REPLACEMENTS};
 use berth_api::v1beta1::podunavailablebudget::{
     DeploymentReference, Ledger, LedgerEntry, PodUnavailableBudgetStatus, ProtectedOperation, Replacement,
     UnhealthyPodPolicy,
@@ -79,9 +79,11 @@ pub fn draw(
     let entries = || status.ledger.iter().flat_map(|ledger| &ledger.entries);
     let of_pod = || entries().filter(|entry| entry.uid == request.uid);
     let mine = of_pod().find(|entry| is_of(entry, request));
-    // Of a pod that has changed since, the entry speaks of an earlier change, and goes with that.
-    let is_same =
-        |entry: &LedgerEntry| now.duration_since(entry.time.0) < SAME_REQUEST && entry.generation == request.generation;
+    // One that has more containers replaced is another.
+    let is_same = |entry: &LedgerEntry| {
+        let names_all = request.container_ids.iter().all(|id| entry.container_ids.contains(id));
+        names_all && now.duration_since(entry.time.0) < SAME_REQUEST
+    };
     if mine.is_some_and(is_same) {
         return Verdict::Stands;
     }
@@ -123,29 +125,61 @@ pub fn draw(
     Verdict::Drawn
 }
 
-/// Whether an entry was drawn for this request, and may be taken back with it.
+/// Whether an entry was drawn for this request, and may be taken back with it. Of a pod that has changed since, it speaks of an earlier
+/// change, and is settled by itself.
 fn is_of(entry: &LedgerEntry, request: &Request) -> bool {
+    is_alike(entry, request) && entry.generation == request.generation
+}
+
+/// Whether an entry is of the same pod and operation, whichever change of it, and of no other's name.
+fn is_alike(entry: &LedgerEntry, request: &Request) -> bool {
     entry.uid == request.uid && entry.operation == request.operation && entry.grant == request.grant
 }
 
 fn enter(status: &mut PodUnavailableBudgetStatus, request: &Request, now: Timestamp) {
-    let time = Time(whole_seconds(now));
-    let entry = LedgerEntry {
+    let ledger = status.ledger.get_or_insert_default();
+    // What another request has drawn stands until that one is over: this one may be taken back.
+    let all = std::mem::take(&mut ledger.entries).into_iter();
+    let (replaced, others): (Vec<_>, Vec<_>) = all.partition(|old| is_of(old, request));
+    ledger.entries = join_landed(others, request);
+    ledger.entries.push(LedgerEntry {
         pod: request.pod.clone(),
         uid: request.uid.clone(),
         operation: request.operation,
         holder: request.holder.clone(),
-        time: time.clone(),
+        time: Time(whole_seconds(now)),
         generation: request.generation,
-        container_ids: request.container_ids.clone(),
+        // The change that was granted before may still come to be.
+        container_ids: joined_containers(&request.container_ids, &replaced),
         grant: request.grant.clone(),
-    };
-    let ledger = status.ledger.get_or_insert_default();
-    // What another request has drawn stands until that one is over: this one may be taken back.
-    ledger.entries.retain(|old| !is_of(old, request));
-    ledger.entries.push(entry);
+    });
     ledger.replacements.retain(|replacement| replacement.uid != request.uid);
     name_pods(status);
+}
+
+/// Of a pod's changes that have come to be, as its generation tells, the latest entry speaks for all, with the containers of all: so a pod
+/// that is changed again and again has two entries, and not one for each change.
+fn join_landed(entries: Vec<LedgerEntry>, request: &Request) -> Vec<LedgerEntry> {
+    let has_landed =
+        |old: &LedgerEntry| is_alike(old, request) && old.generation.is_some() && old.generation < request.generation;
+    let (landed, mut entries): (Vec<_>, Vec<_>) = entries.into_iter().partition(has_landed);
+    if let Some(latest) = landed.iter().max_by_key(|old| old.generation) {
+        let container_ids = joined_containers(&latest.container_ids, &landed);
+        entries.push(LedgerEntry { container_ids, ..latest.clone() });
+    }
+    entries
+}
+
+/// These containers, and those of entries, as many as one entry names.
+fn joined_containers(ids: &[String], entries: &[LedgerEntry]) -> Vec<String> {
+    let mut all = ids.to_vec();
+    for id in entries.iter().flat_map(|entry| &entry.container_ids) {
+        if !all.contains(id) {
+            all.push(id.clone());
+        }
+    }
+    all.truncate(MOST_CONTAINERS);
+    all
 }
 
 /// How much room is kept for pods that are replaced before they go.

@@ -285,6 +285,40 @@ fn two_requests_for_one_pod_that_may_be_taken_back_stand_side_by_side_and_are_ch
 }
 
 #[test]
+fn a_later_change_of_a_pod_stands_beside_those_that_have_come_to_be_and_costs_nothing_more() {
+    let rules = rules(json!({"maxUnavailable": 1}));
+    for (changes, expected) in [
+        (vec![(1, vec!["0"]), (2, vec![])], vec![(1, vec!["0"]), (2, vec![])]),
+        (vec![(1, vec!["0"]), (1, vec![])], vec![(1, vec!["0"])]),
+        (vec![(1, vec![]), (1, vec!["0"])], vec![(1, vec!["0"])]),
+        (vec![(1, vec!["0"]), (1, vec!["1"])], vec![(1, vec!["1", "0"])]),
+        (vec![(1, vec!["0"]), (2, vec!["1"]), (3, vec!["2"])], vec![(2, vec!["1", "0"]), (3, vec!["2"])]),
+        (vec![(1, vec!["0"]), (2, vec![]), (3, vec![]), (4, vec![])], vec![(3, vec!["0"]), (4, vec![])]),
+    ] {
+        for gap in [0, 30] {
+            let mut status = counted(3, 3, &rules);
+            for (at, (generation, ids)) in (0_u64..).zip(&changes) {
+                let (generation, container_ids) = (Some(*generation), owned(ids));
+                let change = Request { generation, container_ids, ..request("a", ProtectedOperation::Update) };
+                let verdict = ledger::draw(&mut status, (&rules, 1), &change, now() + Duration::from_secs(at * gap));
+                assert!(matches!(verdict, Verdict::Drawn | Verdict::Stands), "{changes:?}: {verdict:?}");
+                assert!(ledger::stands(&status, &change), "{changes:?}");
+            }
+            assert_eq!((status.unavailable_allowed, status.current_available), (0, 2), "{changes:?}");
+            let entries = &status.ledger.as_ref().unwrap().entries;
+            let ids = |entry: &LedgerEntry| entry.container_ids.clone();
+            let found: Vec<_> = entries.iter().map(|entry| (entry.generation.unwrap(), ids(entry))).collect();
+            let expected: Vec<_> = expected.iter().map(|(generation, ids)| (*generation, owned(ids))).collect();
+            assert_eq!(found, expected, "{changes:?} {gap}");
+        }
+    }
+}
+
+fn owned(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(ToString::to_string).collect()
+}
+
+#[test]
 fn where_no_pod_must_stay_a_budget_writes_nothing_unless_others_may_name_it() {
     let request = Request { grant: Some("1".to_owned()), ..request("a", ProtectedOperation::Delete) };
     let spec = json!({"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 0});

@@ -138,8 +138,8 @@ struct Seen {
     status: PodUnavailableBudgetStatus,
 }
 
-/// An entry of the ledger: the uid, the operation, when, and its name.
-type Granted = (String, ProtectedOperation, Timestamp, Option<String>);
+/// An entry of the ledger: the uid, the operation, when, its name, and of which generation of the pod.
+type Granted = (String, ProtectedOperation, Timestamp, Option<String>, Option<i64>);
 
 #[derive(Default, Clone)]
 struct Leader {
@@ -404,7 +404,7 @@ impl World {
         let unseen = entries.iter().filter(is_unseen).map(|entry| entry.uid.clone()).collect();
         let patience = if planted == Planted::ExpiresEarly { Duration::from_secs(20) } else { PATIENCE };
         let seen_for = entries.iter().map(|entry| {
-            let key = (entry.uid.clone(), entry.operation, entry.time.0, entry.grant.clone());
+            let key = (entry.uid.clone(), entry.operation, entry.time.0, entry.grant.clone(), entry.generation);
             let (first, needed) = since.entry(key).or_insert((now, None));
             let seen_for = Duration::from_secs(now - *first);
             // Whatever came of it is in the newest version by now.

@@ -16,6 +16,7 @@ use jiff::Timestamp;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::{Budget, BudgetKey, Holds, PodBudgets, UNREAD};
 
@@ -83,7 +84,8 @@ impl PodBudgets {
         is_dry_run: bool,
     ) -> Result<(Ruling, Request), NotYet> {
         let holds = self.stored(key).map(|budget| self.holds(&budget));
-        let seen = as_seen(request, holds.as_deref(), pod);
+        let mut seen = as_seen(request, holds.as_deref(), pod);
+        seen.is_again = self.entered.has(key, &seen);
         let (request, (answer, answered)) = (seen.clone(), oneshot::channel());
         self.stand_in_line(key, |line| line.draws.push(Waiting { request, is_dry_run, answer }));
         Ok((answered.await.unwrap_or(Err(UNREAD))?, seen))
@@ -156,7 +158,9 @@ impl PodBudgets {
                     continue;
                 }
             }
+            let began = Instant::now();
             if !judged.is_drawn || self.write(key, &budget, &account.status).await? {
+                self.entered.note(key, requests.iter().zip(&judged.rulings), began);
                 return Ok(judged.rulings);
             }
             is_live = false;
@@ -291,6 +295,7 @@ mod tests {
             generation: None,
             container_ids: Vec::new(),
             grant: None,
+            is_again: false,
         }
     }
 
@@ -301,7 +306,8 @@ mod tests {
             (2, request("b", Delete), false, false),
             (2, request("b", Delete), true, true),
             (3, request("b", Delete), false, true),
-            (2, request("a", Evict), false, true),
+            (2, Request { is_again: true, ..request("a", Evict) }, false, true),
+            (2, request("a", Evict), false, false),
             (2, request("a", Delete), false, false),
             (2, request("b", Resize), false, false),
             (2, Request { is_available: false, ..request("b", Delete) }, false, false),

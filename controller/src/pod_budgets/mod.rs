@@ -3,6 +3,7 @@
 mod budget;
 mod drains;
 mod draw;
+mod entered;
 mod line;
 pub(crate) mod native_budgets;
 mod others;
@@ -51,6 +52,7 @@ use crate::expected_pods::{ExpectedPods, Uncounted};
 use crate::pod_asks::{Asking, PodAsks};
 use crate::watched::Watched;
 pub(crate) use budget::{Budget, BudgetKey, Holds};
+use entered::Entered;
 use line::Lines;
 pub(crate) use others::{Found, ITSELF, MISSING, find, told_of};
 use refusals::Refusals;
@@ -91,6 +93,7 @@ pub(crate) struct PodBudgets {
     /// generation.
     holds: Mutex<BTreeMap<String, (Version, Arc<Holds>)>>,
     lines: Lines,
+    entered: Entered,
     refusals: Refusals,
     /// After so long nothing can come of what was granted.
     patience: Duration,
@@ -117,7 +120,7 @@ impl PodBudgets {
         patience: Duration,
     ) -> Arc<Self> {
         let own_user = format!("system:serviceaccount:{own_namespace}:{ACCOUNT}");
-        let (unavailable, distributed, stores, recorder, holds, lines, written) = Default::default();
+        let (unavailable, distributed, stores, recorder, holds, lines, entered, written) = Default::default();
         let expected = ExpectedPods::new(client.clone());
         Arc::new_cyclic(|this| Self {
             this: this.clone(),
@@ -135,6 +138,7 @@ impl PodBudgets {
             recorder,
             holds,
             lines,
+            entered,
             refusals,
             patience,
             written,

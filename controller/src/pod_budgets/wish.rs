@@ -62,6 +62,7 @@ pub(super) fn request(stores: &Stores, pod: &Pod, operation: ProtectedOperation,
         generation: operation.is_change().then_some(pod.metadata.generation),
         container_ids: Vec::new(),
         grant: None,
+        is_again: false,
     }
 }
 

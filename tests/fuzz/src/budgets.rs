@@ -106,6 +106,7 @@ fn of_unavailable(world: &World, budget: Arc<PodUnavailableBudget>, child: Optio
             generation: None,
             container_ids: Vec::new(),
             grant: None,
+            is_again: false,
         };
         let before = next.unavailable_allowed;
         let verdict = draw(&mut next, (&rules, generation), &request, now);

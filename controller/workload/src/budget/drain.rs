@@ -195,6 +195,7 @@ impl Drain<'_> {
             generation: None,
             container_ids: Vec::new(),
             grant: None,
+            is_again: false,
         }
     }
 

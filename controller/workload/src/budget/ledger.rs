@@ -14,9 +14,6 @@ use super::Rules;
 use crate::condition::whole_seconds;
 use crate::plan::Waiting;
 
-/// An entry that is asked for again by the same request is not written again; later it is another request, and the time counts anew.
-const SAME_REQUEST: SignedDuration = SignedDuration::from_secs(10);
-
 /// Who asks for a pod again and again is noted so seldom.
 const ASKED_LATELY: SignedDuration = SignedDuration::from_secs(60);
 
@@ -39,6 +36,9 @@ pub struct Request {
     pub container_ids: Vec<String>,
     /// A name of its own, where what is drawn may be taken back. Then it never stands on what another request has drawn.
     pub grant: Option<String>,
+    /// Whether this process has entered the same a moment ago, by the clock that only goes on: then it is the same request, which the
+    /// apiserver validates again. What an entry says of time is the clock of whoever wrote it.
+    pub is_again: bool,
 }
 
 /// The answer to a request.
@@ -80,11 +80,8 @@ pub fn draw(
     let of_pod = || entries().filter(|entry| entry.uid == request.uid);
     let mine = of_pod().find(|entry| is_of(entry, request));
     // One that has more containers replaced is another.
-    let is_same = |entry: &LedgerEntry| {
-        let names_all = request.container_ids.iter().all(|id| entry.container_ids.contains(id));
-        names_all && now.duration_since(entry.time.0) < SAME_REQUEST
-    };
-    if mine.is_some_and(is_same) {
+    let names_all = |entry: &LedgerEntry| request.container_ids.iter().all(|id| entry.container_ids.contains(id));
+    if request.is_again && mine.is_some_and(names_all) {
         return Verdict::Stands;
     }
     let (is_charged, is_known) = (of_pod().next().is_some(), mine.is_some());
@@ -142,12 +139,15 @@ fn enter(status: &mut PodUnavailableBudgetStatus, request: &Request, now: Timest
     let all = std::mem::take(&mut ledger.entries).into_iter();
     let (replaced, others): (Vec<_>, Vec<_>) = all.partition(|old| is_of(old, request));
     ledger.entries = join_landed(others, request);
+    // Whatever the clocks of those who wrote them: what is entered again is another entry, which the leader sees first from now on.
+    let later = replaced.iter().filter_map(|old| old.time.0.checked_add(SignedDuration::from_secs(1)).ok());
+    let time = later.fold(whole_seconds(now), Ord::max);
     ledger.entries.push(LedgerEntry {
         pod: request.pod.clone(),
         uid: request.uid.clone(),
         operation: request.operation,
         holder: request.holder.clone(),
-        time: Time(whole_seconds(now)),
+        time: Time(time),
         generation: request.generation,
         // The change that was granted before may still come to be.
         container_ids: joined_containers(&request.container_ids, &replaced),

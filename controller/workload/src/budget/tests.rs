@@ -202,6 +202,7 @@ fn request(uid: &str, operation: ProtectedOperation) -> Request {
         generation: None,
         container_ids: Vec::new(),
         grant: None,
+        is_again: false,
     }
 }
 
@@ -214,7 +215,7 @@ fn a_budget_is_drawn_from_until_it_is_used_up_and_a_pod_is_charged_once() {
     let ill = Request { is_available: false, ..request("d", Delete) };
     let requests = [
         request("a", Evict),
-        request("a", Evict),
+        Request { is_again: true, ..request("a", Evict) },
         request("a", Delete),
         request("b", Update),
         request("c", Delete),
@@ -233,6 +234,31 @@ fn a_budget_is_drawn_from_until_it_is_used_up_and_a_pod_is_charged_once() {
     let later = now() + std::time::Duration::from_secs(30);
     assert_eq!(draw(&mut status, (&rules, 1), &[request("a", Evict)], later), [Verdict::Drawn], "the time counts anew");
     assert_eq!(status.ledger.unwrap().entries.len(), 3);
+}
+
+#[test]
+fn what_another_process_entered_or_this_one_long_ago_is_entered_anew_whatever_the_clocks_say() {
+    let rules = rules(json!({"maxUnavailable": 1}));
+    for (is_again, seconds, verdict, written) in [
+        (true, 0, Verdict::Stands, 60),
+        (true, 65, Verdict::Stands, 60),
+        (false, 0, Verdict::Drawn, 61),
+        (false, 60, Verdict::Drawn, 61),
+        (false, 65, Verdict::Drawn, 65),
+    ] {
+        let mut status = counted(3, 3, &rules);
+        let at = |seconds: u64| now() + Duration::from_secs(seconds);
+        // By a clock that is a minute ahead.
+        assert_eq!(
+            draw(&mut status, (&rules, 1), &[request("a", ProtectedOperation::Evict)], at(60)),
+            [Verdict::Drawn]
+        );
+        let asked = Request { is_again, ..request("a", ProtectedOperation::Evict) };
+        assert_eq!(draw(&mut status, (&rules, 1), &[asked], at(seconds)), [verdict], "{is_again} {seconds}");
+        let times: Vec<_> = status.ledger.unwrap().entries.into_iter().map(|entry| entry.time.0).collect();
+        assert_eq!(times, [at(written)], "{is_again} {seconds}");
+        assert_eq!((status.unavailable_allowed, status.current_available), (0, 2), "it is charged once");
+    }
 }
 
 #[test]
@@ -271,7 +297,8 @@ fn two_requests_for_one_pod_that_may_be_taken_back_stand_side_by_side_and_are_ch
     let named = |grant: &str, operation| Request { grant: Some(grant.to_owned()), ..request("a", operation) };
     let (first, second, bare) = (named("1", Evict), named("2", Evict), request("a", Evict));
     let mut status = counted(3, 3, &rules);
-    let asked = [first.clone(), second.clone(), bare.clone(), first.clone(), request("b", Delete)];
+    let again = Request { is_again: true, ..first.clone() };
+    let asked = [first.clone(), second.clone(), bare.clone(), again, request("b", Delete)];
     let expected = [Verdict::Drawn, Verdict::Drawn, Verdict::Drawn, Verdict::Stands, Verdict::Refused(Refused::UsedUp)];
     assert_eq!(draw(&mut status, (&rules, 1), &asked, now()), expected);
     assert_eq!((status.unavailable_allowed, status.current_available), (0, 2));
@@ -372,7 +399,8 @@ fn an_eviction_of_a_pod_that_does_not_serve_takes_nothing_and_is_noted_for_it_ma
     let rules = rules(json!({"maxUnavailable": 1}));
     let mut status = counted(3, 4, &rules);
     let ill = Request { is_available: false, ..request("a", ProtectedOperation::Evict) };
-    assert_eq!(draw(&mut status, (&rules, 1), &[ill.clone(), ill], now()), [Verdict::Drawn, Verdict::Stands]);
+    let again = Request { is_again: true, ..ill.clone() };
+    assert_eq!(draw(&mut status, (&rules, 1), &[ill, again], now()), [Verdict::Drawn, Verdict::Stands]);
     assert_eq!((status.unavailable_allowed, status.current_available), (0, 3));
     assert_eq!(status.disrupted_pods.keys().collect::<Vec<_>>(), ["web-a"]);
 }

@@ -33,6 +33,10 @@ const PODS: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(75);
 /// After so long the apiserver carries out no request any more.
 const GIVEN_UP: u64 = 60;
+/// For so long a request for what a replica has entered is the same one.
+const SAME_REQUEST: u64 = 10;
+/// So many seconds the clock of the second replica is ahead.
+const AHEAD: u64 = 60;
 const OPERATIONS: [ProtectedOperation; 3] =
     [ProtectedOperation::Delete, ProtectedOperation::Evict, ProtectedOperation::Update];
 
@@ -54,6 +58,8 @@ enum Planted {
     UnseenIsGone,
     /// What is taken back for one request is what another one of the same pod stands on.
     SharedEntries,
+    /// A replica takes a request for the one that it was asked about before by the time of the entry, which is another's clock.
+    TellsByClocks,
 }
 
 #[derive(Debug, Clone)]
@@ -141,6 +147,9 @@ struct Seen {
 /// An entry of the ledger: the uid, the operation, when, its name, and of which generation of the pod.
 type Granted = (String, ProtectedOperation, Timestamp, Option<String>, Option<i64>);
 
+/// A change of a pod, as a replica remembers it: the uid, the operation, and of which generation of the pod.
+type Change = (String, ProtectedOperation, Option<i64>);
+
 #[derive(Default, Clone)]
 struct Leader {
     pods: Vec<SimPod>,
@@ -164,6 +173,8 @@ struct World {
     budget: Seen,
     /// Two replicas, then two leaders.
     seen: [Seen; 4],
+    /// When each replica entered what.
+    entered: [BTreeMap<Change, u64>; 2],
     leaders: [Leader; 2],
     requests: Vec<InFlight>,
     now: u64,
@@ -204,6 +215,7 @@ impl World {
             version: 1,
             budget: none.clone(),
             seen: [none.clone(), none.clone(), none.clone(), none],
+            entered: Default::default(),
             leaders: Default::default(),
             requests: Vec::new(),
             now: 0,
@@ -299,11 +311,15 @@ impl World {
             generation: current.filter(|_| operation.is_change()).map(|pod| pod.generation),
             container_ids: Vec::new(),
             grant,
+            is_again: false,
         };
+        let clock = self.time() + Duration::from_secs(if replica == 1 { AHEAD } else { 0 });
         let mut view = self.seen[replica].clone();
         for _ in 0..2 {
             let mut next = view.status.clone();
-            let verdict = draw(&mut next, (&self.rules, 1), &asked, self.time());
+            let asked = Request { is_again: self.is_again(replica, &view, &asked, clock), ..asked.clone() };
+            let verdict = draw(&mut next, (&self.rules, 1), &asked, clock);
+            let is_new = verdict == Verdict::Drawn && asked.grant.is_none() && !asked.is_again;
             let granted = match verdict {
                 Verdict::Drawn if self.planted == Planted::GrantsFromCache => {
                     self.force(next);
@@ -314,12 +330,27 @@ impl World {
                 Verdict::Refused(_) => false,
             };
             if granted {
+                if is_new {
+                    self.entered[replica].insert((asked.uid.clone(), operation, asked.generation), self.now);
+                }
                 self.requests[request].granted = Some(current_version);
                 self.requests[request].drawn = Some(asked);
                 return;
             }
             view = self.budget.clone();
         }
+    }
+
+    /// Whether a replica takes a request for the one that it has entered.
+    fn is_again(&self, replica: usize, view: &Seen, asked: &Request, clock: Timestamp) -> bool {
+        if self.planted == Planted::TellsByClocks {
+            let mut entries = view.status.ledger.iter().flat_map(|ledger| &ledger.entries);
+            let is_young =
+                |entry: &LedgerEntry| clock.as_second() - entry.time.0.as_second() < SAME_REQUEST.cast_signed();
+            return entries.any(|entry| entry.uid == asked.uid && is_young(entry));
+        }
+        let change = (asked.uid.clone(), asked.operation, asked.generation);
+        self.entered[replica].get(&change).is_some_and(|since| self.now - since < SAME_REQUEST)
     }
 
     /// Whoever asked is refused, whatever this budget has said before.
@@ -524,4 +555,21 @@ fn a_pod_that_a_leader_sees_late_is_charged_all_the_while() {
     steps.extend([ask(1), Step::Validate(2)]);
     assert_eq!(history(Planted::Nothing, 2, &steps), Ok(()));
     assert!(history(Planted::UnseenIsGone, 2, &steps).is_err());
+}
+
+/// Nor is this one.
+#[test]
+fn a_request_by_way_of_a_replica_with_another_clock_is_charged_as_long_as_it_may_be_carried_out() {
+    let ask = |replica, pod| Step::Ask { replica, pod, operation: 1, has_other: false };
+    let count = || [Step::SeePods(0), Step::See(2), Step::Count(0)];
+    let mut steps: Vec<_> = count().into();
+    // One that is ahead grants an eviction of which nothing comes.
+    steps.extend([ask(1, 0), Step::Validate(0), Step::Land { request: 0, lost: true }]);
+    steps.extend(count());
+    // The drain tries again by way of the other, and that may be carried out for a minute.
+    steps.extend([Step::Time(AHEAD + 5), ask(0, 0), Step::Validate(0), Step::Time(11)]);
+    steps.extend(count());
+    steps.extend([ask(0, 1), Step::Validate(1)]);
+    assert_eq!(history(Planted::Nothing, 1, &steps), Ok(()));
+    assert!(history(Planted::TellsByClocks, 1, &steps).is_err());
 }

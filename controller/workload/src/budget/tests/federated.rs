@@ -203,6 +203,7 @@ impl World {
             generation: None,
             container_ids: Vec::new(),
             grant: Some(grant.to_string()),
+            is_again: false,
         };
         Some((*budget, request))
     }

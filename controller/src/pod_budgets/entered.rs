@@ -1,0 +1,130 @@
+//! What this process has entered into ledgers a moment ago. That alone tells whether a request is one that the apiserver validates again:
+//! the time of an entry is by the clock of whichever replica wrote it.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
+use berth_workload::budget::judge::Ruling;
+use berth_workload::budget::ledger::Request;
+use tokio::time::Instant;
+
+use super::BudgetKey;
+
+/// For so long after an entry was written a request for the same stands on it. Later it is another request, which could be carried out
+/// when the leader has dropped the entry.
+const SAME_REQUEST: Duration = Duration::from_secs(10);
+/// So many are remembered. What is not is entered once more.
+const MOST: usize = 2_048;
+
+/// When the writes of entries began.
+#[derive(Default)]
+pub(super) struct Entered(Mutex<BTreeMap<Entry, Instant>>);
+
+/// Of which budget, and of which change of which pod.
+type Entry = (BudgetKey, String, ProtectedOperation, Option<i64>);
+
+impl Entered {
+    /// Whether a request is for what was entered a moment ago.
+    pub(super) fn has(&self, key: &BudgetKey, request: &Request) -> bool {
+        let is_young = |since: &Instant| since.elapsed() < SAME_REQUEST;
+        request.grant.is_none() && self.lock().get(&entry(key, request)).is_some_and(is_young)
+    }
+
+    /// Notes which of these requests, with whether each is a dry run, were entered by a write that began then.
+    pub(super) fn note<'a>(
+        &self,
+        key: &BudgetKey,
+        ruled: impl Iterator<Item = (&'a (Request, bool), &'a Ruling)>,
+        began: Instant,
+    ) {
+        // What stands on an entry is as old as that, and what has a name of its own is asked for once.
+        let is_new = |request: &Request| !request.is_again && request.grant.is_none();
+        let drawn =
+            ruled.filter(|((request, is_dry_run), ruling)| **ruling == Ruling::Drawn && !is_dry_run && is_new(request));
+        let mut entered = self.lock();
+        for ((request, _), _) in drawn {
+            if entered.len() >= MOST {
+                entered.retain(|_, since| since.elapsed() < SAME_REQUEST);
+            }
+            if entered.len() < MOST {
+                entered.insert(entry(key, request), began);
+            }
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Entry, Instant>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn entry(key: &BudgetKey, request: &Request) -> Entry {
+    (key.clone(), request.uid.clone(), request.operation, request.generation)
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_runtime::Key;
+    use berth_workload::resource::POD_UNAVAILABLE_BUDGETS;
+
+    use super::*;
+
+    fn key(name: &str) -> BudgetKey {
+        BudgetKey { resource: POD_UNAVAILABLE_BUDGETS, key: Key::new("default", name) }
+    }
+
+    fn change(uid: &str, generation: i64) -> Request {
+        Request {
+            pod: uid.to_owned(),
+            uid: uid.to_owned(),
+            operation: ProtectedOperation::Update,
+            holder: "somebody".to_owned(),
+            is_available: true,
+            generation: Some(generation),
+            container_ids: Vec::new(),
+            grant: None,
+            is_again: false,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_is_the_same_for_some_seconds_after_this_process_entered_it() {
+        let named = || Request { grant: Some("1".to_owned()), ..change("a", 1) };
+        let again = || Request { is_again: true, ..change("a", 1) };
+        for (noted, is_dry_run, ruling, waited, asked, expected) in [
+            (change("a", 1), false, Ruling::Drawn, 0, ("web", change("a", 1)), true),
+            (change("a", 1), false, Ruling::Drawn, 9, ("web", change("a", 1)), true),
+            (change("a", 1), false, Ruling::Drawn, 10, ("web", change("a", 1)), false),
+            (change("a", 1), false, Ruling::Drawn, 0, ("all", change("a", 1)), false),
+            (change("a", 1), false, Ruling::Drawn, 0, ("web", change("b", 1)), false),
+            (change("a", 1), false, Ruling::Drawn, 0, ("web", change("a", 2)), false),
+            (change("a", 1), false, Ruling::Drawn, 0, ("web", named()), false),
+            (named(), false, Ruling::Drawn, 0, ("web", change("a", 1)), false),
+            (again(), false, Ruling::Drawn, 0, ("web", change("a", 1)), false),
+            (change("a", 1), true, Ruling::Drawn, 0, ("web", change("a", 1)), false),
+            (change("a", 1), false, Ruling::Free, 0, ("web", change("a", 1)), false),
+        ] {
+            let (entered, began) = (Entered::default(), Instant::now());
+            // The write takes a while, and is as old as its beginning.
+            tokio::time::advance(Duration::from_secs(waited)).await;
+            entered.note(&key("web"), [(&(noted.clone(), is_dry_run), &ruling)].into_iter(), began);
+            let what = format!("{noted:?} {is_dry_run} {ruling:?} {waited} {asked:?}");
+            assert_eq!(entered.has(&key(asked.0), &asked.1), expected, "{what}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_too_many_those_are_remembered_that_are_young() {
+        let entered = Entered::default();
+        let note = |uid: &str| {
+            entered.note(&key("web"), [(&(change(uid, 1), false), &Ruling::Drawn)].into_iter(), Instant::now());
+        };
+        (0..MOST).for_each(|at| note(&at.to_string()));
+        for (seconds, expected) in [(9, false), (1, true)] {
+            tokio::time::advance(Duration::from_secs(seconds)).await;
+            note("late");
+            assert_eq!(entered.has(&key("web"), &change("late", 1)), expected, "{seconds}");
+        }
+    }
+}

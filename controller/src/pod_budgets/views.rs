@@ -10,7 +10,7 @@ use berth_runtime::driver::Next;
 use berth_runtime::store::pods::{BY_NAMESPACE, BY_NODE};
 use berth_runtime::store::reaches;
 use berth_runtime::{Change, Key, Object, Store};
-use berth_workload::budget::count::{Expected, Unknown, View};
+use berth_workload::budget::count::{Expected, Unknown, View, has_begun};
 use berth_workload::node::Node;
 use berth_workload::pod::Pod;
 use berth_workload::resource::PODS;
@@ -43,7 +43,9 @@ type Entry = (String, ProtectedOperation, Timestamp, Option<String>, Option<i64>
 
 /// How long an entry is known, and how far the store must have come before it may expire.
 struct Sight {
+    /// Since when it is seen; and once the kubelet is seen to know of its change, since then.
     since: Instant,
+    has_begun: bool,
     /// The version that the apiserver was at when nothing could come of the entry any more: what had come of it is older.
     needs: Option<String>,
     /// Whether its pod was ever there.
@@ -140,14 +142,19 @@ impl Views {
     }
 
     /// How long each entry is known, and what the store must have reached; what is no entry any more is forgotten.
-    fn ages(&self, key: &Key, entries: &[LedgerEntry]) -> Vec<(Duration, Option<String>)> {
+    fn ages(&self, key: &Key, entries: &[LedgerEntry], pods: &[Arc<Pod>]) -> Vec<(Duration, Option<String>)> {
+        let by_uid: HashMap<&str, &Pod> = pods.iter().map(|pod| (&*pod.metadata.uid, &**pod)).collect();
         let mut known = self.lock();
         let mut before = known.sights.remove(key).unwrap_or_default();
         let mut sights = HashMap::new();
         let ages = entries.iter().map(|entry| {
             let name = name(entry);
-            let first = || Sight { since: Instant::now(), needs: None, has_pod: false };
-            let sight = before.remove(&name).unwrap_or_else(first);
+            let first = || Sight { since: Instant::now(), has_begun: false, needs: None, has_pod: false };
+            let mut sight = before.remove(&name).unwrap_or_else(first);
+            // A container that is stopped now serves until its time is up, however long ago that was granted.
+            if !sight.has_begun && by_uid.get(entry.uid.as_str()).is_some_and(|pod| has_begun(entry, pod)) {
+                (sight.since, sight.has_begun) = (Instant::now(), true);
+            }
             let age = (sight.since.elapsed(), sight.needs.clone());
             sights.insert(name, sight);
             age
@@ -189,15 +196,15 @@ impl Looks<'_> {
         nodes.sort();
         nodes.dedup();
         nodes.retain(|node| self.nodes.get("", node).is_some());
-        let seen_for = self.seen_for(client, key.clone()).await;
+        let seen_for = self.seen_for(client, key.clone(), &pods).await;
         let unseen = self.views.unseen(&key, self.entries, &pods);
         View { expected, pods, nodes, position: self.position, seen_for, unseen, patience: self.patience }
     }
 
     /// For how long each entry is seen, by the clock that only goes on: what a ledger says of time is another's clock. One of which
     /// nothing can come any more counts as late once the store has all that may have come of it.
-    async fn seen_for(&self, client: &Client, key: Key) -> Vec<Duration> {
-        let ages = self.views.ages(&key, self.entries);
+    async fn seen_for(&self, client: &Client, key: Key, pods: &[Arc<Pod>]) -> Vec<Duration> {
+        let ages = self.views.ages(&key, self.entries, pods);
         if self.entries.is_empty() {
             return Vec::new();
         }
@@ -289,11 +296,41 @@ mod tests {
         for entries in [[entry(Some("1"), None), entry(Some("2"), None)], [entry(None, Some(1)), entry(None, Some(2))]]
         {
             let (views, key) = (Views::default(), Key::new("default", "web"));
-            views.ages(&key, &entries[..1]);
+            views.ages(&key, &entries[..1], &[]);
             for seconds in [[30, 0], [60, 30]] {
                 tokio::time::advance(Duration::from_secs(30)).await;
-                let ages: Vec<_> = views.ages(&key, &entries).into_iter().map(|(age, _)| age.as_secs()).collect();
+                let ages: Vec<_> = views.ages(&key, &entries, &[]).into_iter().map(|(age, _)| age.as_secs()).collect();
                 assert_eq!(ages, seconds, "{entries:?}");
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_is_as_old_as_its_kubelets_knowledge_of_it() {
+        let pod = |generation: i64, observed: i64| {
+            let metadata = serde_json::json!({"name": "web", "uid": "u", "generation": generation});
+            let pod = serde_json::json!({"metadata": metadata, "status": {"observedGeneration": observed}});
+            [Arc::new(serde_json::from_value::<Pod>(pod).unwrap())]
+        };
+        for (operation, generation, expected) in [
+            ("UPDATE", Some(1), [100, 200, 0, 100]),
+            ("RESIZE", Some(1), [100, 200, 0, 100]),
+            // The change after the one that is seen there.
+            ("UPDATE", Some(2), [100, 200, 300, 0]),
+            // What changes no pod, as a restart.
+            ("UPDATE", None, [100, 200, 300, 400]),
+            ("EVICT", None, [100, 200, 300, 400]),
+        ] {
+            let entry = serde_json::from_value::<LedgerEntry>(serde_json::json!({
+                "pod": "web", "uid": "u", "operation": operation, "holder": "me", "time": "2026-01-01T00:00:00Z",
+                "generation": generation,
+            }));
+            let (views, key, entries) = (Views::default(), Key::new("default", "web"), [entry.unwrap()]);
+            views.ages(&key, &entries, &pod(1, 1));
+            for (seen, expected) in [pod(1, 1), pod(2, 1), pod(2, 2), pod(3, 3)].iter().zip(expected) {
+                tokio::time::advance(Duration::from_secs(100)).await;
+                let ages = views.ages(&key, &entries, seen);
+                assert_eq!(ages[0].0.as_secs(), expected, "{operation} {generation:?} {seen:?}");
             }
         }
     }
@@ -309,7 +346,7 @@ mod tests {
         for (patience, waited, expected) in [(75, 74, 74), (75, 80, 74), (20, 19, 19), (20, 60, 19), (315, 80, 80)] {
             let patience = Duration::from_secs(patience);
             let (views, key) = (Views::default(), Key::new("default", "web"));
-            views.ages(&key, &ledger.entries);
+            views.ages(&key, &ledger.entries, &[]);
             tokio::time::advance(Duration::from_secs(waited)).await;
             let looks = views.looks(&pods, &nodes, Some(&ledger), patience).unwrap();
             let unknown = Err(Unknown { message: "no scale".to_owned() });
@@ -336,7 +373,7 @@ mod tests {
         for (pods, expected) in
             [(vec![pod("a")], vec!["c"]), (vec![], vec!["c"]), (vec![pod("c")], vec![]), (vec![], vec![])]
         {
-            views.ages(&key, &entries);
+            views.ages(&key, &entries, &pods);
             assert_eq!(views.unseen(&key, &entries, &pods).into_iter().collect::<Vec<_>>(), expected);
         }
     }

@@ -34,7 +34,8 @@ pub struct View {
     pub nodes: Vec<String>,
     /// The version of pods that all this was seen at.
     pub position: String,
-    /// For how long each entry of the ledger has been seen, those first seen now by zero.
+    /// For how long each entry of the ledger has been seen, those first seen now by zero; of a change that [`has_begun`], for how long that
+    /// has been seen.
     pub seen_for: Vec<Duration>,
     /// The uids of those of its pods that are not there and never were, as far as the leader knows: it may not have seen them yet.
     pub unseen: BTreeSet<String>,
@@ -203,8 +204,13 @@ pub enum Settled {
     Open,
 }
 
+/// Whether the kubelet of its pod knows of the change that an entry allowed: containers that stop for it are told so from then on.
+pub fn has_begun(entry: &LedgerEntry, pod: &Pod) -> bool {
+    entry.operation.is_change() && entry.generation.is_some_and(|before| pod.status.observed_generation > before)
+}
+
 /// What became of an entry, by the pod of its name as it is now, and whether that serves. `late_for`: for how long the request that it
-/// allowed cannot be carried out any more; `None` while it can.
+/// allowed cannot be carried out any more, and for a change that [`has_begun`] as much later as its kubelet knew of it; `None` until then.
 pub fn settled(entry: &LedgerEntry, pod: Option<&Pod>, is_available: bool, late_for: Option<Duration>) -> Settled {
     let Some(pod) = pod.filter(|pod| *pod.metadata.uid == *entry.uid) else { return Settled::Over };
     if pod.metadata.deletion_timestamp.is_some() || !pod.is_active() {

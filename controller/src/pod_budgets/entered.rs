@@ -83,6 +83,7 @@ mod tests {
             is_available: true,
             generation: Some(generation),
             container_ids: Vec::new(),
+            resizes: false,
             grant: None,
             is_again: false,
         }

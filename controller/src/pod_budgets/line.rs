@@ -294,6 +294,7 @@ mod tests {
             is_available: true,
             generation: None,
             container_ids: Vec::new(),
+            resizes: false,
             grant: None,
             is_again: false,
         }

@@ -310,7 +310,7 @@ impl PodBudgets {
             return Ok(None);
         }
         let mut request = request(stores, &pod, operation(&disruption), disruption.user.clone());
-        request.container_ids = replaced(&pod, &disruption);
+        (request.container_ids, request.resizes) = replaced(&pod, &disruption);
         let is_held = || !self.holding(&pod.metadata).is_empty();
         let refused = match disruption.change {
             // A grant is for one pod, and by the time this one is carried out its name may be another's.

@@ -29,9 +29,9 @@ fn restarted(disruption: &Disruption) -> Vec<&str> {
     resize::restarted(disruption.object.as_ref().unwrap_or(&Value::Null), new)
 }
 
-/// The containers that run and get another image, or restart for other resources, by id.
-pub(super) fn replaced(pod: &Pod, disruption: &Disruption) -> Vec<String> {
-    let Some(new) = &disruption.new else { return Vec::new() };
+/// The containers that run and get another image, or restart for other resources, by id; and whether it is a resize that restarts some.
+pub(super) fn replaced(pod: &Pod, disruption: &Disruption) -> (Vec<String>, bool) {
+    let Some(new) = &disruption.new else { return (Vec::new(), false) };
     let restarted = restarted(disruption);
     let image = |name: &str| {
         let lists = ["containers", "initContainers"].into_iter();
@@ -40,7 +40,8 @@ pub(super) fn replaced(pod: &Pod, disruption: &Disruption) -> Vec<String> {
     };
     let has_another_image =
         |name: &str| pod.container(name).is_some_and(|old| image(name).is_some_and(|new| *new != *old.image));
-    ids(pod, |name| restarted.contains(&name) || has_another_image(name))
+    let ids = ids(pod, |name| restarted.contains(&name) || has_another_image(name));
+    (ids, matches!(disruption.change, Change::Resize) && !restarted.is_empty())
 }
 
 /// The ids of these containers of the pod.
@@ -61,6 +62,7 @@ pub(super) fn request(stores: &Stores, pod: &Pod, operation: ProtectedOperation,
         is_available: is_available(pod, has_node, Timestamp::now()),
         generation: operation.is_change().then_some(pod.metadata.generation),
         container_ids: Vec::new(),
+        resizes: false,
         grant: None,
         is_again: false,
     }
@@ -123,9 +125,11 @@ mod tests {
             let now: Pod = serde_json::from_value(old.clone()).unwrap();
             let new = Some(pod(image, memory, policy));
             let disruption = Disruption { change, object: Some(old), new, ..Disruption::default() };
-            assert_eq!(replaced(&now, &disruption), expected, "{disruption:?}");
+            let resizes = matches!(change, Change::Resize) && !expected.is_empty();
+            let expected: Vec<_> = expected.into_iter().map(str::to_owned).collect();
+            assert_eq!(replaced(&now, &disruption), (expected, resizes), "{disruption:?}");
         }
         let gone = serde_json::from_value(json!({"metadata": {"name": "web"}})).unwrap();
-        assert!(replaced(&gone, &Disruption::default()).is_empty(), "it does not change");
+        assert_eq!(replaced(&gone, &Disruption::default()), (Vec::new(), false), "it does not change");
     }
 }

@@ -105,6 +105,7 @@ fn of_unavailable(world: &World, budget: Arc<PodUnavailableBudget>, child: Optio
             is_available: true,
             generation: None,
             container_ids: Vec::new(),
+            resizes: false,
             grant: None,
             is_again: false,
         };

@@ -12,6 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{Rules, surge};
+use crate::inplace::resize;
 use crate::plan::{Event, Plan, Step};
 use crate::pod::{Pod, availability};
 use crate::selector::Selector;
@@ -135,6 +136,7 @@ impl View {
                 time: time.clone(),
                 generation: (operation == ProtectedOperation::Update).then_some(pod.metadata.generation),
                 container_ids: Vec::new(),
+                resizes: false,
                 grant: None,
             })
         };
@@ -226,7 +228,9 @@ pub fn settled(entry: &LedgerEntry, pod: Option<&Pod>, is_available: bool, late_
             let has_landed = entry.generation.is_none_or(|before| pod.metadata.generation > before);
             let is_seen = pod.status.observed_generation >= pod.metadata.generation;
             match (has_landed, is_seen && is_available) {
-                (true, true) if is_replaced(entry, pod) => Settled::Over,
+                // A resize that is put off restarts its container later.
+                (true, true) if entry.resizes && resize::is_awaited(pod) => Settled::Open,
+                (true, true) if is_replaced(entry, pod) && (!entry.resizes || resize::is_over(pod)) => Settled::Over,
                 // What was taken back before a kubelet saw it replaces no container. But a container that is being stopped serves until
                 // its time is up.
                 (true, true) => expires_after(grace(pod)),

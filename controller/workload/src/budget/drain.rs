@@ -194,6 +194,7 @@ impl Drain<'_> {
             is_available: one.is_available && is_healthy,
             generation: None,
             container_ids: Vec::new(),
+            resizes: false,
             grant: None,
             is_again: false,
         }

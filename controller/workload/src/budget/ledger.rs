@@ -34,6 +34,8 @@ pub struct Request {
     pub generation: Option<i64>,
     /// The containers that are to be replaced.
     pub container_ids: Vec<String>,
+    /// Whether some of them are restarted for other resources.
+    pub resizes: bool,
     /// A name of its own, where what is drawn may be taken back. Then it never stands on what another request has drawn.
     pub grant: Option<String>,
     /// Whether this process has entered the same a moment ago, by the clock that only goes on: then it is the same request, which the
@@ -80,7 +82,10 @@ pub fn draw(
     let of_pod = || entries().filter(|entry| entry.uid == request.uid);
     let mine = of_pod().find(|entry| is_of(entry, request));
     // One that has more containers replaced is another.
-    let names_all = |entry: &LedgerEntry| request.container_ids.iter().all(|id| entry.container_ids.contains(id));
+    let names_all = |entry: &LedgerEntry| {
+        let has = |id: &String| entry.container_ids.contains(id);
+        request.container_ids.iter().all(has) && (entry.resizes || !request.resizes)
+    };
     if request.is_again && mine.is_some_and(names_all) {
         return Verdict::Stands;
     }
@@ -151,6 +156,7 @@ fn enter(status: &mut PodUnavailableBudgetStatus, request: &Request, now: Timest
         generation: request.generation,
         // The change that was granted before may still come to be.
         container_ids: joined_containers(&request.container_ids, &replaced),
+        resizes: request.resizes || replaced.iter().any(|old| old.resizes),
         grant: request.grant.clone(),
     });
     ledger.replacements.retain(|replacement| replacement.uid != request.uid);
@@ -165,7 +171,8 @@ fn join_landed(entries: Vec<LedgerEntry>, request: &Request) -> Vec<LedgerEntry>
     let (landed, mut entries): (Vec<_>, Vec<_>) = entries.into_iter().partition(has_landed);
     if let Some(latest) = landed.iter().max_by_key(|old| old.generation) {
         let container_ids = joined_containers(&latest.container_ids, &landed);
-        entries.push(LedgerEntry { container_ids, ..latest.clone() });
+        let resizes = landed.iter().any(|old| old.resizes);
+        entries.push(LedgerEntry { container_ids, resizes, ..latest.clone() });
     }
     entries
 }

@@ -147,6 +147,44 @@ fn an_entry_is_settled_when_the_end_is_seen_and_expires_when_none_can_come() {
 }
 
 #[test]
+fn a_resize_that_restarts_a_container_is_over_when_none_is_waited_for_and_the_container_is_another() {
+    use Settled::{Expired, Open, Over};
+    let amounts = |memory: &str| json!({"requests": {"memory": memory}});
+    let spec = json!([{"name": "main", "resources": amounts("2Gi")}]);
+    let is_true = |type_: &str, reason: &str| json!({"type": type_, "status": "True", "reason": reason});
+    let [put_off, never] = ["Deferred", "Infeasible"].map(|reason| vec![is_true("PodResizePending", reason)]);
+    let begun = vec![is_true("PodResizeInProgress", "")];
+    let both = vec![is_true("PodResizePending", "Infeasible"), is_true("PodResizeInProgress", "")];
+    for (conditions, memory, id, late, expected) in [
+        (vec![], "2Gi", "c://1", None, Over),
+        (vec![], "2Gi", "c://0", None, Open),
+        (vec![], "2Gi", "c://0", Some(30), Expired),
+        // It has not restarted for this, and nobody says when it does.
+        (vec![], "1Gi", "c://1", None, Open),
+        (vec![], "1Gi", "c://1", Some(30), Expired),
+        (put_off.clone(), "1Gi", "c://0", Some(3_600), Open),
+        (put_off, "1Gi", "c://1", Some(3_600), Open),
+        (begun, "1Gi", "c://0", Some(3_600), Open),
+        (both, "1Gi", "c://1", Some(3_600), Open),
+        (never.clone(), "1Gi", "c://1", None, Over),
+        (never, "1Gi", "c://0", Some(30), Expired),
+    ] {
+        let all: Vec<_> = [is_true("Ready", "")].into_iter().chain(conditions).collect();
+        let pod = pod(json!({
+            "/spec/terminationGracePeriodSeconds": 30, "/spec/containers": spec, "/status/conditions": all,
+            "/status/containerStatuses": [{"name": "main", "containerID": id, "resources": amounts(memory)}],
+        }));
+        let what = format!("{all:?} {memory} {id} {late:?}");
+        let resize = LedgerEntry { resizes: true, ..entry(ProtectedOperation::Update) };
+        let (is_available, late_for) = (is_available(&pod, true, now()), late.map(Duration::from_secs));
+        assert_eq!(settled(&resize, Some(&pod), is_available, late_for), expected, "{what}");
+        // What replaces a container for another reason does not wait for a resize.
+        let of_image = settled(&entry(ProtectedOperation::Update), Some(&pod), is_available, late_for);
+        assert_eq!(of_image == Over, id == "c://1", "{what}");
+    }
+}
+
+#[test]
 fn an_entry_of_a_pod_that_was_never_seen_is_open_until_it_is_late() {
     let entries = [entry(ProtectedOperation::Delete)];
     let another = pod(json!({"/metadata/uid": "b"}));
@@ -201,6 +239,7 @@ fn request(uid: &str, operation: ProtectedOperation) -> Request {
         is_available: true,
         generation: None,
         container_ids: Vec::new(),
+        resizes: false,
         grant: None,
         is_again: false,
     }

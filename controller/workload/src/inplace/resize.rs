@@ -285,6 +285,17 @@ pub fn refused(pod: &Pod) -> Option<(&'static str, String)> {
     })
 }
 
+/// Whether the kubelet is about to resize the pod, or has put it off: it may restart a container for that at any time.
+pub fn is_awaited(pod: &Pod) -> bool {
+    let is_put_off = refused(pod).is_some_and(|(reason, _)| reason != INFEASIBLE);
+    is_put_off || condition(pod, "PodResizeInProgress").is_some()
+}
+
+/// Whether the containers have the resources of the pod's spec, or never will on this node.
+pub fn is_over(pod: &Pod) -> bool {
+    pending(pod).is_none() || refused(pod).is_some_and(|(reason, _)| reason == INFEASIBLE)
+}
+
 /// The amounts of the spec that the containers do not have, in words.
 fn behind(pod: &Pod) -> String {
     let none = Resources::default();

@@ -206,6 +206,9 @@ pub struct LedgerEntry {
     /// Containers that are to be replaced, by id.
     #[serde(default, rename = "containerIDs", skip_serializing_if = "Vec::is_empty")]
     pub container_ids: Vec<String>,
+    /// Whether containers are restarted for other resources.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub resizes: bool,
     /// A name of its own, where it may be taken back because of what other budgets have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grant: Option<String>,

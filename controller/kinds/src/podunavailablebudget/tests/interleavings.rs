@@ -310,6 +310,7 @@ impl World {
             is_available,
             generation: current.filter(|_| operation.is_change()).map(|pod| pod.generation),
             container_ids: Vec::new(),
+            resizes: false,
             grant,
             is_again: false,
         };

@@ -202,6 +202,7 @@ impl World {
             is_available: self.pods[*budget][*pod] == Some(*uid),
             generation: None,
             container_ids: Vec::new(),
+            resizes: false,
             grant: Some(grant.to_string()),
             is_again: false,
         };

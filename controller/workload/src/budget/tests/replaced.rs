@@ -117,6 +117,7 @@ fn the_room_that_a_replacement_makes_is_that_pods_alone() {
         is_available: true,
         generation: None,
         container_ids: Vec::new(),
+        resizes: false,
         grant: None,
         is_again: false,
     };

@@ -30,7 +30,8 @@ impl Narrowed {
         namespace: Option<&Watched<Namespace>>,
     ) -> bool {
         let is_called = |(namespaces, pods): &(Selector, Selector)| {
-            let of_namespace = |namespace: &Watched<Namespace>| namespaces.matches(|key| namespace.0.metadata.label(key));
+            let of_namespace =
+                |namespace: &Watched<Namespace>| namespaces.matches(|key| namespace.0.metadata.label(key));
             namespace.is_some_and(of_namespace) && pods.matches(&label)
         };
         self.found.as_ref().is_none_or(|found| !found.iter().all(is_called))

@@ -400,4 +400,34 @@ mod tests {
         assert!((NODE_IMAGE.read)(&image.to_string()).is_ok());
         assert!((CLONE_SET.read)(&image.to_string()).is_err(), "it has no selector");
     }
+
+    /// The numbers of a schema that may be larger than what they are read into.
+    fn too_large(schema: &Value, path: &str) -> Vec<String> {
+        let is_bound = schema["maximum"].as_i64().is_some_and(|most| most <= i64::from(i32::MAX));
+        let mut found = Vec::new();
+        if schema["type"] == "integer" && !is_bound {
+            found.push(path.to_owned());
+        }
+        for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+            found.extend(too_large(field, &format!("{path}.{name}")));
+        }
+        if schema["items"].is_object() {
+            found.extend(too_large(&schema["items"], &format!("{path}[]")));
+        }
+        found
+    }
+
+    // One that the apiserver takes in and nobody can read would protect nothing.
+    #[test]
+    fn no_number_in_the_spec_of_a_budget_is_too_large_to_be_read() {
+        for kind in ["DistributedPodDisruptionBudget", "PodUnavailableBudget"] {
+            let definitions = crate::crd::definitions().unwrap();
+            let definition = definitions.iter().find(|one| one["spec"]["names"]["kind"] == kind).unwrap();
+            for version in definition["spec"]["versions"].as_array().unwrap() {
+                let spec = &version["schema"]["openAPIV3Schema"]["properties"]["spec"];
+                assert!(spec["properties"].is_object(), "{kind}");
+                assert_eq!(too_large(spec, "spec"), [""; 0], "{kind} {}", version["name"]);
+            }
+        }
+    }
 }

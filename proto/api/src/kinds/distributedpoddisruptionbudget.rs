@@ -10,7 +10,7 @@ use super::podunavailablebudget::{amount, ledger, one_of, unchanged};
 use crate::crd::Schema;
 use crate::crd::columns::Column;
 use crate::crd::patch::Patch;
-use crate::crd::rules::{at, check, conditions, label_selector, not_empty};
+use crate::crd::rules::{at, check, conditions, int32, label_selector, not_empty};
 use crate::v1alpha1;
 
 pub(super) const SCHEMA: Schema =
@@ -46,7 +46,7 @@ fn rules(_: Version) -> Vec<Patch> {
             json!({"maxItems": MOST_MEMBERS, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["cluster", "namespace", "name"]}),
         ),
         at("spec.federation[].cluster", json!({"default": "", "maxLength": 253})),
-        at("spec.floor", json!({"minimum": 0})),
+        int32("spec.floor", 0),
         at("spec.leaseSeconds", json!({"default": 60, "minimum": 10, "maximum": 3600})),
         at("spec.federation[].namespace", json!({"minLength": 1, "maxLength": 63, "pattern": DNS_LABEL})),
         at("spec.federation[].name", json!({"minLength": 1, "maxLength": 253, "pattern": DNS_SUBDOMAIN})),

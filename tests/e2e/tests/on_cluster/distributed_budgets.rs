@@ -239,6 +239,7 @@ pub(crate) async fn bad_budgets_are_refused(case: &Case) -> Result<()> {
         (json!({"minAvailable": 1, "maxUnavailable": 1}), "spec.minAvailable", "remove one of them"),
         (json!({"minAvailable": "101%"}), "spec.minAvailable", "101%"),
         (json!({"maxUnavailable": -1}), "spec.maxUnavailable", "-1"),
+        (json!({"minAvailable": 1, "floor": 3_000_000_000_u32}), "spec.floor", "2147483647"),
         (json!({"minAvailable": 1, "selector": {}}), "spec.selector", "would select every pod"),
         (json!({"minAvailable": 1, "federation": itself}), "spec.federation[0].name", "is the budget itself"),
         (json!({"minAvailable": 1, "federation": twice}), "spec.federation[1]", "Duplicate value"),

@@ -15,6 +15,7 @@ use crate::feed::event::Odd;
 use crate::object::{Object, Owned, compare_versions};
 
 mod unreadable;
+mod versions;
 
 /// What happened to an object. Subscribers see it after the store has changed.
 #[derive(Debug, Clone)]
@@ -114,6 +115,8 @@ struct Inner<T> {
     /// Of what the list under way shows older versions. `None` between lists.
     older: Option<HashSet<(Box<str>, Box<str>)>>,
     position: Option<Box<str>>,
+    /// Whatever is to be seen here is of this version or an older one, or of the position.
+    newest: versions::Newest,
     /// The version of the newest deletion that the feed has shown.
     last_deletion: Option<Box<str>>,
     /// The server does not know the kind.
@@ -163,6 +166,7 @@ impl<T: Object> Store<T> {
                 force: false,
                 older: None,
                 position: None,
+                newest: versions::Newest::default(),
                 last_deletion: None,
                 missing: false,
             }),
@@ -236,24 +240,6 @@ impl<T: Object> Store<T> {
         self.synced.subscribe()
     }
 
-    /// The resource version up to which the store has seen every change. `None` until a first list has ended.
-    pub fn position(&self) -> Option<Box<str>> {
-        self.read().position.clone()
-    }
-
-    /// The version of the last write that is known: of an object that there is, or a deletion that the feed has shown; `0` where
-    /// there is neither. `None` where that is not known: before a first list has ended, or while an object cannot be read.
-    pub fn newest_version(&self) -> Option<Box<str>> {
-        let inner = self.read();
-        inner.position.as_ref().filter(|_| inner.unreadable.is_empty())?;
-        let mut newest = inner.last_deletion.as_deref().unwrap_or(NO_VERSION);
-        for held in &inner.objects {
-            let version = held.object.resource_version();
-            newest = if is_before(newest, version) { version } else { newest };
-        }
-        Some(newest.into())
-    }
-
     /// True while the server does not know the kind, because its definition is not installed: the store is empty then.
     pub fn is_missing(&self) -> bool {
         self.read().missing
@@ -281,6 +267,7 @@ impl<T: Object> Store<T> {
     /// The feed has shown a deletion of this version, or a change after which an object is none of ours. To be told before it is removed.
     pub(crate) fn note_deletion(&self, version: &str) {
         let mut inner = self.write();
+        inner.newest.raise(version);
         if is_before(inner.last_deletion.as_deref().unwrap_or(NO_VERSION), version) {
             inner.last_deletion = Some(version.into());
         }
@@ -312,6 +299,9 @@ impl<T: Object> Store<T> {
         inner.older = Some(HashSet::new());
         // Of a history that may not be the server's any more.
         inner.last_deletion = inner.last_deletion.take().filter(|_| !force);
+        if force {
+            inner.newest.forget();
+        }
     }
 
     /// The server does not know the kind: there is none of it, and whoever waits for the first list need not.
@@ -401,6 +391,7 @@ impl<T: Object> Store<T> {
             self.unindex(inner, old);
         }
         self.index(inner, &new);
+        inner.newest.raise(new.resource_version());
         match old {
             // Deleted and created again under one name, between two looks.
             Some(old) if old.uid() != new.uid() => {

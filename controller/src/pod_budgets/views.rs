@@ -55,8 +55,10 @@ struct Sight {
 /// A look at the stores.
 pub(crate) struct Looks<'a> {
     views: &'a Views,
+    pods: &'a Store<Pod>,
     nodes: &'a Store<Watched<Node>>,
     entries: &'a [LedgerEntry],
+    /// Up to which pods were seen before the look, each change of them. It may have shown newer ones.
     position: String,
     /// After so long nothing can come of a request that was granted: the apiserver has given it up.
     patience: Duration,
@@ -111,7 +113,7 @@ impl Views {
     /// A look; or when to look again, where the last count knew more than the store does.
     pub(crate) fn looks<'a>(
         &'a self,
-        pods: &Store<Pod>,
+        pods: &'a Store<Pod>,
         nodes: &'a Store<Watched<Node>>,
         ledger: Option<&'a Ledger>,
         patience: Duration,
@@ -121,7 +123,7 @@ impl Views {
             return Err(Next::After(NOT_SEEN));
         }
         let entries = ledger.map_or(&[][..], |ledger| &ledger.entries);
-        Ok(Looks { views: self, nodes, entries, position, patience })
+        Ok(Looks { views: self, pods, nodes, entries, position, patience })
     }
 
     /// To be called when a budget is gone.
@@ -190,6 +192,8 @@ impl Looks<'_> {
         (all, is_selected): (Vec<Arc<Pod>>, impl Fn(&Pod) -> bool),
         expected: Result<Expected, Unknown>,
     ) -> View {
+        // Only now: an event is taken in before the store's position is moved on, and whoever counts next must have seen it, too.
+        let position = self.pods.newest_shown().unwrap_or_default().into_string();
         let is_named = |pod: &Pod| self.entries.iter().any(|entry| *entry.uid == *pod.metadata.uid);
         let pods: Vec<_> = all.into_iter().filter(|pod| is_selected(pod) || is_named(pod)).collect();
         let mut nodes: Vec<_> = pods.iter().map(|pod| pod.spec.node_name.to_string()).collect();
@@ -198,7 +202,7 @@ impl Looks<'_> {
         nodes.retain(|node| self.nodes.get("", node).is_some());
         let seen_for = self.seen_for(client, key.clone(), &pods).await;
         let unseen = self.views.unseen(&key, self.entries, &pods);
-        View { expected, pods, nodes, position: self.position, seen_for, unseen, patience: self.patience }
+        View { expected, pods, nodes, position, seen_for, unseen, patience: self.patience }
     }
 
     /// For how long each entry is seen, by the clock that only goes on: what a ledger says of time is another's clock. One of which

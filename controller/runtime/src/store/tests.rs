@@ -200,6 +200,36 @@ fn what_a_list_does_not_show_is_told_as_deleted() {
 }
 
 #[test]
+fn what_is_shown_is_as_new_as_the_newest_change_that_was_taken_in() {
+    let store = Store::<Thing>::new(&[]);
+    let versions = || [store.position(), store.newest_shown()].map(|version| version.map(String::from));
+    let expected = |position: &str, newest: &str| [position, newest].map(|version| Some(version.to_owned()));
+    store.begin_list(false);
+    store.apply(thing("a", "1", 7, ""));
+    assert_eq!(versions(), [None, None], "the first list is under way");
+    store.end_list("9");
+    type Step<'a> = (&'a str, &'a dyn Fn(), [Option<String>; 2]);
+    let steps: [Step<'_>; 9] = [
+        ("a list has ended", &|| {}, expected("9", "9")),
+        ("an event is told of", &|| store.apply(thing("a", "1", 10, "")), expected("9", "10")),
+        ("it was told of", &|| store.advance("10"), expected("10", "10")),
+        ("an older one", &|| store.apply(thing("b", "2", 8, "")), expected("10", "10")),
+        ("a deletion is told of", &|| store.note_deletion("11"), expected("10", "11")),
+        ("one is read beside the feed", &|| store.apply_read(thing("c", "3", 100, "")), expected("10", "100")),
+        ("another comes by the feed", &|| store.apply(thing("d", "4", 99, "")), expected("10", "100")),
+        ("a bookmark", &|| store.advance("101"), expected("101", "101")),
+        ("a history that was set back", &|| store.begin_list(true), expected("101", "101")),
+    ];
+    for (what, step, expected) in steps {
+        step();
+        assert_eq!(versions(), expected, "{what}");
+    }
+    store.apply(thing("a", "1", 5, ""));
+    store.end_list("6");
+    assert_eq!(versions(), expected("6", "6"));
+}
+
+#[test]
 fn a_new_object_under_an_old_name_is_a_deletion_too() {
     let (store, mirror) = mirrored(&[BY_UID]);
     store.apply(thing("a", "1", 1, ""));

@@ -33,7 +33,7 @@ pub struct View {
     pub pods: Vec<Arc<Pod>>,
     /// The nodes of those pods that are there.
     pub nodes: Vec<String>,
-    /// The version of pods that all this was seen at.
+    /// The newest version of a pod that may have been seen. Whoever counts from an older view does not know what is settled here.
     pub position: String,
     /// For how long each entry of the ledger has been seen, those first seen now by zero; of a change that [`has_begun`], for how long that
     /// has been seen.

@@ -1,0 +1,52 @@
+//! How new a store is.
+
+use super::{NO_VERSION, Store, is_before};
+use crate::object::Object;
+
+/// The newest version of all that was put in, and of all that was taken out as the feed said. Empty where there is none.
+#[derive(Default)]
+pub(super) struct Newest(String);
+
+impl Newest {
+    pub(super) fn raise(&mut self, version: &str) {
+        if self.0.is_empty() || is_before(&self.0, version) {
+            self.0.clear();
+            self.0.push_str(version);
+        }
+    }
+
+    /// What was shown is of a history that may not be the server's any more.
+    pub(super) fn forget(&mut self) {
+        self.0.clear();
+    }
+}
+
+impl<T: Object> Store<T> {
+    /// The resource version up to which the store has seen every change. `None` until a first list has ended.
+    pub fn position(&self) -> Option<Box<str>> {
+        self.read().position.clone()
+    }
+
+    /// The newest version of which whoever has looked before may have seen anything. It is ahead of the position while subscribers are
+    /// told of a change, while a list is under way, and when an object was read beside the feed: then what is between may lack. `None`
+    /// until a first list has ended.
+    pub fn newest_shown(&self) -> Option<Box<str>> {
+        let inner = self.read();
+        let position = inner.position.as_deref()?;
+        let newest = inner.newest.0.as_str();
+        Some(if is_before(position, newest) { newest.into() } else { position.into() })
+    }
+
+    /// The version of the last write that is known: of an object that there is, or a deletion that the feed has shown; `0` where
+    /// there is neither. `None` where that is not known: before a first list has ended, or while an object cannot be read.
+    pub fn newest_version(&self) -> Option<Box<str>> {
+        let inner = self.read();
+        inner.position.as_ref().filter(|_| inner.unreadable.is_empty())?;
+        let mut newest = inner.last_deletion.as_deref().unwrap_or(NO_VERSION);
+        for held in &inner.objects {
+            let version = held.object.resource_version();
+            newest = if is_before(newest, version) { version } else { newest };
+        }
+        Some(newest.into())
+    }
+}

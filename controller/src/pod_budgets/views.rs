@@ -11,6 +11,7 @@ use berth_runtime::store::pods::{BY_NAMESPACE, BY_NODE};
 use berth_runtime::store::reaches;
 use berth_runtime::{Change, Key, Object, Store};
 use berth_workload::budget::count::{Expected, Unknown, View, has_begun};
+use berth_workload::budget::ledger::settled_by;
 use berth_workload::node::Node;
 use berth_workload::pod::Pod;
 use berth_workload::resource::PODS;
@@ -64,10 +65,11 @@ pub(crate) struct Looks<'a> {
     patience: Duration,
 }
 
-/// Whether pods that were seen up to a position, `None` before a first list has ended, are as new as those of the last count.
+/// Whether pods that were seen up to a position, `None` before a first list has ended, are as new as those of the last count, or of the
+/// last try to count.
 fn is_as_new(position: Option<&str>, ledger: Option<&Ledger>) -> bool {
-    let counted = ledger.map(|ledger| ledger.counted.as_str()).filter(|counted| !counted.is_empty());
-    position.is_some_and(|position| counted.is_none_or(|counted| reaches(position, counted)))
+    let last = ledger.and_then(settled_by);
+    position.is_some_and(|position| last.is_none_or(|last| reaches(position, last)))
 }
 
 /// The pods of a budget's namespace, where they are as new as those of its last count.
@@ -263,6 +265,7 @@ mod tests {
     #[test]
     fn pods_are_as_new_as_a_count_only_where_all_were_read_up_to_its_position() {
         let counted = |counted: &str| Some(Ledger { counted: counted.to_owned(), ..Ledger::default() });
+        let blocked = |settled: &str| Some(Ledger { settled: settled.to_owned(), ..Ledger::default() });
         for (position, ledger, expected) in [
             (None, None, false),
             (None, counted("7"), false),
@@ -272,6 +275,9 @@ mod tests {
             (Some("7"), counted("7"), true),
             (Some("10"), counted("9"), true),
             (Some("x"), counted("7"), false),
+            (None, blocked("7"), false),
+            (Some("6"), blocked("7"), false),
+            (Some("7"), blocked("7"), true),
         ] {
             assert_eq!(is_as_new(position, ledger.as_ref()), expected, "{position:?} {ledger:?}");
         }

@@ -31,10 +31,6 @@ pub fn status(snapshot: &Snapshot, now: Timestamp) -> DistributedPodDisruptionBu
         next.floor = floor::told(&snapshot.budget, snapshot.seen_for).0;
     }
     let own = count_own(snapshot, &mut next, now);
-    if own.is_err() {
-        // Nobody may take anything by numbers that are not known.
-        next.ledger.get_or_insert_default().counted.clear();
-    }
     let whole = own.and_then(|rules| {
         let expected = usize::try_from(next.own.expected).unwrap_or(0);
         snapshot.whole(&rules, expected).map_err(|why| ("FederationUnknown", why))
@@ -61,11 +57,14 @@ fn count_own(snapshot: &Snapshot, next: &mut Status, now: Timestamp) -> Result<R
     ledger.entries = snapshot.view.open(&ledger.entries, now);
     ledger.recount = false;
     ledger.replacements = snapshot.view.replacements(&ledger.replacements, false, now).1;
+    // Unless they are counted below, nobody may take anything by the numbers; but by an older view nobody may count from now on.
+    ledger.counted.clear();
+    ledger.settled.clone_from(&snapshot.view.position);
     let rules = Rules::of_distributed(&snapshot.budget.spec)
         .map_err(|Fault { field, message }| ("InvalidSpec", format!("{field} {message}")))?;
     let expected = snapshot.expected(&rules).map_err(|Unknown { message }| (UNCOUNTED, message))?;
     let healthy = snapshot.view.available(&rules, &expected, &ledger.entries, now);
-    ledger.counted.clone_from(&snapshot.view.position);
+    ledger.counted = std::mem::take(&mut ledger.settled);
     next.own = OwnPods { healthy: number(healthy), expected: number(expected.total) };
     Ok(rules)
 }

@@ -113,6 +113,25 @@ fn a_silent_budget_brings_nothing_and_blocks_what_is_of_all_expected_pods() {
 }
 
 #[test]
+fn while_own_pods_cannot_be_counted_it_is_told_by_which_view_entries_were_settled() {
+    let known = || -> Result<Expected, Unknown> { Ok(Expected { total: 1, selector: None }) };
+    let unknown = || -> Result<Expected, Unknown> { Err(Unknown { message: "no scale".to_owned() }) };
+    let mut one = snapshot(json!({"maxUnavailable": 1}), Value::Null, &[("a", true)], &[]);
+    for (position, expected, views) in [
+        ("9", known(), ("9", "")),
+        ("12", unknown(), ("", "12")),
+        ("13", unknown(), ("", "12")),
+        ("14", known(), ("14", "")),
+    ] {
+        (one.view.position, one.view.expected) = (position.to_owned(), expected);
+        let next = status(&one, now());
+        let ledger = next.ledger.as_ref().unwrap();
+        assert_eq!((ledger.counted.as_str(), ledger.settled.as_str()), views, "{position}");
+        Arc::make_mut(&mut one.budget).status = Some(next);
+    }
+}
+
+#[test]
 fn budgets_that_may_hold_the_same_pods_are_named() {
     let of_three = || [BRINGS(2, 2), BRINGS(0, 2), Err(Silence::of("is silent"))];
     for (others, groups, is_known, named) in [

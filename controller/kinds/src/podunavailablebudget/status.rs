@@ -19,7 +19,6 @@ pub fn status(snapshot: &Snapshot, now: Timestamp) -> PodUnavailableBudgetStatus
     let counted = count(snapshot, &mut next, now);
     if counted.is_err() {
         // Nobody may take anything by numbers that are not known.
-        next.ledger.get_or_insert_default().counted.clear();
         next.unavailable_allowed = 0;
     }
     name_pods(&mut next);
@@ -62,18 +61,22 @@ fn count(
     now: Timestamp,
 ) -> Result<(), (&'static str, String)> {
     let taken_over = if next.ledger.is_none() { snapshot.view.taken_over(next, now) } else { Vec::new() };
-    let Ledger { entries, counted, selector: chosen, recount, replacements } = next.ledger.get_or_insert_default();
+    let Ledger { entries, counted, settled, selector: chosen, recount, replacements } =
+        next.ledger.get_or_insert_default();
     *entries = snapshot.view.open(entries, now);
     entries.extend(taken_over);
     *recount = false;
     *replacements = snapshot.view.replacements(replacements, false, now).1;
+    // Unless they are counted below, the numbers say nothing; but by an older view nobody may count from now on.
+    counted.clear();
+    settled.clone_from(&snapshot.view.position);
     let rules = Rules::of_budget(&snapshot.budget)
         .map_err(|Fault { field, message }| ("InvalidSpec", format!("{field} {message}")))?;
     let expected = snapshot.view.expected.as_ref().map_err(|Unknown { message }| (UNCOUNTED, message.clone()))?;
     let Expected { total, selector } = expected;
     let desired = rules.amount.desired(*total).map_err(|problem| ("InvalidSpec", problem))?;
     let available = snapshot.view.available(&rules, expected, entries, now);
-    counted.clone_from(&snapshot.view.position);
+    *counted = std::mem::take(settled);
     *chosen = selector.as_ref().map(ToString::to_string);
     set_numbers(next, available, *total, desired);
     Ok(())

@@ -162,6 +162,31 @@ fn a_budget_whose_pods_cannot_be_counted_is_blocked_and_grants_nothing() {
 }
 
 #[test]
+fn while_pods_cannot_be_counted_it_is_told_by_which_view_entries_were_settled() {
+    let known = || -> Result<Expected, Unknown> { Ok(Expected { total: 1, selector: None }) };
+    let unknown = || -> Result<Expected, Unknown> { Err(Unknown { message: "no scale".to_owned() }) };
+    let mut snapshot = snapshot(json!({"maxUnavailable": 1}), evicted(&["gone"]), 1, &[("a", true)]);
+    for (position, expected, views) in [
+        ("9", known(), ("9", "")),
+        ("12", unknown(), ("", "12")),
+        ("13", unknown(), ("", "12")),
+        ("14", known(), ("14", "")),
+        ("15", known(), ("14", "")),
+    ] {
+        (snapshot.view.position, snapshot.view.expected) = (position.to_owned(), expected);
+        let next = status(&snapshot, now());
+        let ledger = next.ledger.as_ref().unwrap();
+        assert_eq!((ledger.counted.as_str(), ledger.settled.as_str()), views, "{position}");
+        Arc::make_mut(&mut snapshot.budget).status = Some(next);
+    }
+    // A build that knew only views of counts has left nothing.
+    let left = json!({"observedGeneration": 1, "ledger": {}});
+    Arc::make_mut(&mut snapshot.budget).status = serde_json::from_value(left).unwrap();
+    snapshot.view.expected = unknown();
+    assert_eq!(status(&snapshot, now()).ledger.unwrap().settled, "15");
+}
+
+#[test]
 fn an_annotation_that_was_written_past_the_webhook_blocks_with_its_name_value_and_remedy() {
     for (key, value, says) in [
         ("pub.kruise.io/protect-total-replicas", "abc", Some("is no number from 1: correct or remove it")),

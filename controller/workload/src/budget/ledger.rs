@@ -240,6 +240,12 @@ pub fn is_counted(status: &PodUnavailableBudgetStatus, generation: i64) -> bool 
     status.observed_generation == generation && status.ledger.as_ref().is_some_and(|ledger| !ledger.counted.is_empty())
 }
 
+/// By which view entries were settled last, whether pods could be counted by it or not. From an older one those pods would be counted
+/// that have gone since, and whose entries are dropped.
+pub fn settled_by(ledger: &Ledger) -> Option<&str> {
+    [&ledger.counted, &ledger.settled].into_iter().map(String::as_str).find(|view| !view.is_empty())
+}
+
 /// A status that is the same as before but for the view that it was counted by is worth no write: then as it was.
 pub fn unless_only_its_view<S: Clone + PartialEq>(
     next: S,
@@ -249,10 +255,12 @@ pub fn unless_only_its_view<S: Clone + PartialEq>(
     let Some(old) = old else { return next };
     let (mut same, mut before) = (next.clone(), old.clone());
     let (Some(now), Some(then)) = (ledger(&mut same), ledger(&mut before)) else { return next };
-    if now.counted.is_empty() != then.counted.is_empty() {
+    let kinds_of_view = |ledger: &Ledger| (ledger.counted.is_empty(), ledger.settled.is_empty());
+    if kinds_of_view(now) != kinds_of_view(then) {
         return next;
     }
     now.counted.clone_from(&then.counted);
+    now.settled.clone_from(&then.settled);
     if same == *old { same } else { next }
 }
 

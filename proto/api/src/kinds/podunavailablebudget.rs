@@ -68,6 +68,7 @@ pub(super) fn ledger() -> Vec<Patch> {
     let (entries, replacements) = ("status.ledger.entries", "status.ledger.replacements");
     vec![
         at("status.ledger.counted", json!({"maxLength": 64})),
+        at("status.ledger.settled", json!({"maxLength": 64})),
         at("status.ledger.selector", json!({"maxLength": 65_536})),
         at(entries, json!({"maxItems": MOST_ENTRIES})),
         at(replacements, json!({"maxItems": MOST_REPLACEMENTS})),

@@ -145,6 +145,9 @@ pub struct Ledger {
     /// The newest resourceVersion of a pod that was known when pods were counted last. Nobody counts from an older view.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub counted: String,
+    /// By which view what was granted was settled, while pods cannot be counted.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub settled: String,
     /// Which pods are meant, by the labels that the workload of targetRef selects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,

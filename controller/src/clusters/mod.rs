@@ -255,7 +255,7 @@ impl Clusters {
     }
 
     fn note(&self, member: &Member, found: Found, Way { uid, aliases }: Way, sent: Instant) -> Known {
-        let Found { kind, held, brings, promise } = found;
+        let Found { kind, held, brings, promise, .. } = found;
         let promise = promise.map(|Promise { pods, lasts }| (pods, sent + lasts));
         let mut seen = self.seen();
         let mut leads_there = false;

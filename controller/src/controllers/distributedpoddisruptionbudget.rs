@@ -17,7 +17,7 @@ use berth_runtime::store::pods;
 use berth_runtime::{Change, Index, Key, Object, Resource, Store};
 use berth_workload::budget::asked::Asked;
 use berth_workload::budget::count::Unknown;
-use berth_workload::budget::federation::{Brings, Silence};
+use berth_workload::budget::federation::{Brings, Origin, Silence};
 use berth_workload::budget::sharing::{Brought, Elsewhere, count_once};
 use berth_workload::native_budget::NativeBudget;
 use berth_workload::node::Node;
@@ -223,13 +223,11 @@ impl Reads {
         member: &Member,
         counted: &mut BTreeSet<String>,
     ) -> (Other, Elsewhere) {
-        let silent = |why| {
-            let other = Other { kind: None, brings: Err(Silence::of(why)), shared: 0, last_read: None };
-            (other, Elsewhere::default())
-        };
+        let other = |kind, origin, brings, shared| Other { kind, origin, brings, shared, last_read: None };
+        let silent = |why| (other(None, Origin::default(), Err(Silence::of(why)), 0), Elsewhere::default());
         if budgets.clusters().has(member) {
             let Known { elsewhere, brings, last_read } = budgets.clusters().last(member);
-            return (Other { kind: elsewhere.kind, brings, shared: 0, last_read }, elsewhere);
+            return (Other { last_read, ..other(elsewhere.kind, Origin::default(), brings, 0) }, elsewhere);
         }
         if budget.is_named_by(member) {
             return silent(ITSELF);
@@ -240,17 +238,17 @@ impl Reads {
         let distributed = self.budgets.get(namespace, name).filter(|_| of(MemberKind::DistributedPodDisruptionBudget));
         let unavailable =
             || self.unavailable.get(namespace, name).filter(|_| *kind == Some(MemberKind::PodUnavailableBudget));
-        let (kind, brings, mine): (_, _, Selects) = if let Some(budget) = distributed {
+        let (kind, origin, brings, mine): (_, _, _, Selects) = if let Some(budget) = distributed {
             let holds = budgets.holds(&Budget::Distributed(budget.0.clone()));
-            let kind = MemberKind::DistributedPodDisruptionBudget;
-            (Some(kind), Brings::of_distributed(&budget.0), Box::new(move |pod| holds.selects(&pod.metadata)))
+            let (kind, origin) = (MemberKind::DistributedPodDisruptionBudget, Origin::of(&budget.0.metadata));
+            (kind, origin, Brings::of_distributed(&budget.0), Box::new(move |pod| holds.selects(&pod.metadata)))
         } else if let Some(budget) = unavailable() {
             let holds = budgets.holds(&Budget::Unavailable(budget.0.clone()));
-            let kind = MemberKind::PodUnavailableBudget;
-            (Some(kind), Brings::of_unavailable(&budget.0), Box::new(move |pod| holds.selects(&pod.metadata)))
+            let (kind, origin) = (MemberKind::PodUnavailableBudget, Origin::of(&budget.0.metadata));
+            (kind, origin, Brings::of_unavailable(&budget.0), Box::new(move |pod| holds.selects(&pod.metadata)))
         } else if let Some(native) = native() {
-            let kind = MemberKind::PodDisruptionBudget;
-            (Some(kind), Brings::of_native(&native.0), Box::new(move |pod| native.0.selects(&pod.metadata)))
+            let (kind, origin) = (MemberKind::PodDisruptionBudget, Origin::of_native(&native.0));
+            (kind, origin, Brings::of_native(&native.0), Box::new(move |pod| native.0.selects(&pod.metadata)))
         } else {
             return silent(MISSING);
         };
@@ -258,7 +256,7 @@ impl Reads {
         let uids = pods.iter().filter(|pod| mine(pod)).map(|pod| pod.metadata.uid.to_string());
         let shared = uids.filter(|uid| !counted.insert(uid.clone())).count();
         let brings = brings.map(|brings| brings.without(shared));
-        (Other { kind, brings, shared, last_read: None }, Elsewhere::default())
+        (other(Some(kind), origin, brings, shared), Elsewhere::default())
     }
 }
 

@@ -7,6 +7,7 @@ use berth_api::v1alpha1::distributedpoddisruptionbudget::{Member, MemberKind};
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::{PodUnavailableBudgetStatus, TargetReference};
 use berth_runtime::{Key, Resource};
+use berth_workload::budget::federation::{Brings, Origin, Told};
 use berth_workload::budget::judge::Account;
 use berth_workload::budget::target::may_be_of;
 use berth_workload::budget::{Fault, Rules, floor};
@@ -83,13 +84,28 @@ impl Budget {
         }
     }
 
-    /// How many of the pods of each of those are counted already.
-    pub(super) fn shared(&self) -> Vec<usize> {
+    /// What the leader has told of each of those that are here; of the others nothing that counts.
+    pub(super) fn told(&self, is_here: impl Fn(&Member) -> bool) -> Vec<Told> {
         let Self::Distributed(budget) = self else { return Vec::new() };
-        let told = budget.status.as_ref().map_or(&[][..], |status| &status.federated_statuses);
-        let of = |member: &Member| told.iter().find(|told| told.is_of(member));
-        let number = |member: &Member| of(member).and_then(|told| usize::try_from(told.shared).ok()).unwrap_or(0);
-        budget.spec.federation.iter().map(number).collect()
+        let (members, own) = (&budget.spec.federation, budget.metadata.namespace.as_ref());
+        let statuses = budget.status.as_ref().map_or(&[][..], |status| &status.federated_statuses);
+        let number = |number: i32| usize::try_from(number).unwrap_or(0);
+        let told = members.iter().enumerate().map(|(at, member)| {
+            let is_beside =
+                |(other, one): (usize, &Member)| other != at && is_here(one) && one.namespace == member.namespace;
+            let may_share = own == Some(&member.namespace) || members.iter().enumerate().any(is_beside);
+            let Some(told) = statuses.iter().find(|told| told.is_of(member)) else {
+                return Told { may_share, ..Told::default() };
+            };
+            let brought = Brings { healthy: number(told.healthy), expected: number(told.expected) };
+            Told {
+                shared: number(told.shared),
+                origin: Origin { uid: told.uid.clone(), generation: told.generation },
+                brought: told.reachable.then_some(brought),
+                may_share,
+            }
+        });
+        told.collect()
     }
 
     /// Whether somebody of this cluster who names that one names this budget.

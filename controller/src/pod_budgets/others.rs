@@ -11,7 +11,7 @@ use berth_kinds::distributedpoddisruptionbudget::Other;
 use berth_runtime::Resource;
 use berth_runtime::client::{self, Failed};
 use berth_webhook::pods::NotYet;
-use berth_workload::budget::federation::{Brings, Silence};
+use berth_workload::budget::federation::{Brings, Origin, Silence, Told};
 use berth_workload::budget::floor::{Promise, promised};
 use berth_workload::budget::sharing::{Brought, Elsewhere, Held, count_once};
 use berth_workload::native_budget::NativeBudget;
@@ -37,6 +37,7 @@ const LATELY: Duration = Duration::from_secs(1);
 pub(crate) struct Found {
     /// Its kind; `None` where there is none of that name.
     pub(crate) kind: Option<MemberKind>,
+    pub(crate) origin: Origin,
     /// Which pods.
     pub(crate) held: Option<Held>,
     pub(crate) brings: Result<Brings, Silence>,
@@ -47,6 +48,8 @@ pub(crate) struct Found {
 /// A budget of federation as it was read, whoever else holds its pods.
 #[derive(Debug)]
 struct Alone {
+    /// Which one, where it is in this cluster.
+    origin: Origin,
     elsewhere: Elsewhere,
     brings: Result<Brings, Silence>,
 }
@@ -107,29 +110,28 @@ impl PodBudgets {
         let reads = budget.federation().iter().map(async |member| {
             if self.clusters.has(member) {
                 let Known { elsewhere, brings, .. } = self.clusters.read(member).await;
-                return Ok(Alone { elsewhere, brings });
+                return Ok(Alone { origin: Origin::default(), elsewhere, brings });
             }
             let elsewhere = Elsewhere::default();
             if budget.is_named_by(member) {
-                return Ok(Alone { elsewhere, brings: Err(Silence::of(ITSELF)) });
+                return Ok(Alone { origin: Origin::default(), elsewhere, brings: Err(Silence::of(ITSELF)) });
             }
             let found = find(&self.client, member).await.map_err(|_| NotYet("budgets of spec.federation"))?;
-            Ok(Alone { elsewhere, brings: found.brings })
+            Ok(Alone { origin: found.origin, elsewhere, brings: found.brings })
         });
         try_join_all(reads).await
     }
 
     /// What each of those that a budget names brings, without pods that are counted already. Of those in this cluster the leader has told
-    /// which.
+    /// how many.
     fn together(&self, budget: &Budget, alone: &[Alone]) -> Vec<Result<Brings, Silence>> {
-        let (members, shared) = (budget.federation(), budget.shared());
-        let here = |at: usize| members.get(at).is_some_and(|member| !self.clusters.has(member));
-        let mut all: Vec<_> = alone.iter().map(|one| one.brings.clone()).collect();
-        for (at, brings) in all.iter_mut().enumerate().filter(|(at, _)| here(*at)) {
-            if let Ok(brings) = brings {
-                *brings = brings.without(shared.get(at).copied().unwrap_or(0));
-            }
-        }
+        let members = budget.federation();
+        let is_here = |member: &Member| !self.clusters.has(member);
+        let bring = |((one, member), told): ((&Alone, &Member), Told)| match &one.brings {
+            Ok(brings) if is_here(member) => told.bring(&one.origin, *brings),
+            as_read => as_read.clone(),
+        };
+        let mut all: Vec<_> = alone.iter().zip(members).zip(budget.told(is_here)).map(bring).collect();
         let brought = all.iter_mut().zip(alone).zip(members);
         let mut brought: Vec<_> =
             brought.map(|((brings, one), member)| Brought { member, elsewhere: &one.elsewhere, brings }).collect();
@@ -149,23 +151,29 @@ pub(crate) async fn find(client: &Client, member: &Member) -> Result<Found, Fail
             return Ok(found);
         }
     }
-    Ok(Found { kind: None, held: None, brings: Err(Silence::of(MISSING)), promise: None })
+    Ok(Found { kind: None, origin: Origin::default(), held: None, brings: Err(Silence::of(MISSING)), promise: None })
 }
 
 async fn find_of_kind(client: &Client, member: &Member, kind: MemberKind) -> Result<Option<Found>, Failed> {
-    let found = |held, brings, promise| Found { kind: Some(kind), held, brings, promise };
+    let found = |origin, held, brings, promise| Found { kind: Some(kind), origin, held, brings, promise };
     match kind {
         MemberKind::DistributedPodDisruptionBudget => {
             let read = get::<DistributedPodDisruptionBudget>(client, &DISTRIBUTED_POD_DISRUPTION_BUDGETS, member);
-            Ok(read.await?.map(|it| found(Some(Held::of_distributed(&it)), Brings::of_distributed(&it), promised(&it))))
+            Ok(read.await?.map(|it| {
+                let (origin, held) = (Origin::of(&it.metadata), Held::of_distributed(&it));
+                found(origin, Some(held), Brings::of_distributed(&it), promised(&it))
+            }))
         }
         MemberKind::PodDisruptionBudget => {
             let read = get::<NativeBudget>(client, &POD_DISRUPTION_BUDGETS, member);
-            Ok(read.await?.map(|it| found(Held::of_native(&it), Brings::of_native(&it), None)))
+            Ok(read.await?.map(|it| found(Origin::of_native(&it), Held::of_native(&it), Brings::of_native(&it), None)))
         }
         MemberKind::PodUnavailableBudget => {
             let read = get::<PodUnavailableBudget>(client, &POD_UNAVAILABLE_BUDGETS, member);
-            Ok(read.await?.map(|it| found(Some(Held::of_unavailable(&it)), Brings::of_unavailable(&it), None)))
+            Ok(read.await?.map(|it| {
+                let (origin, held) = (Origin::of(&it.metadata), Held::of_unavailable(&it));
+                found(origin, Some(held), Brings::of_unavailable(&it), None)
+            }))
         }
     }
 }
@@ -189,5 +197,57 @@ pub(crate) fn told_of(budget: &DistributedPodDisruptionBudget, member: &Member) 
         Some(told) => Err(Silence { why: told.message.clone(), keeps: number(told.healthy) }),
     };
     let kind = told.and_then(|told| serde_json::from_value(json!(told.kind)).ok());
-    Other { kind, brings, shared: told.map_or(0, |told| number(told.shared)), last_read: None }
+    let shared = told.map_or(0, |told| number(told.shared));
+    Other { kind, origin: Origin::default(), brings, shared, last_read: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_workload::gates::Gates;
+    use serde_json::Value;
+
+    use super::*;
+
+    /// A budget that names others, and what its status tells of them.
+    fn naming(federation: &Value, told: &Value) -> Budget {
+        let budget = json!({
+            "metadata": {"name": "foo", "namespace": "default", "uid": "u"},
+            "spec": {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 3, "federation": federation},
+            "status": {"federatedStatuses": told},
+        });
+        Budget::read("distributedpoddisruptionbudgets", &budget.to_string()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_budget_beside_another_that_counts_brings_no_more_than_was_told() {
+        let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+        let budgets = PodBudgets::only_read(client, Gates::default(), "", Duration::from_secs(75));
+        let bar = |namespace: &str| json!({"namespace": namespace, "name": "bar"});
+        let status = |namespace: &str, shared: i32, healthy: i32| {
+            json!({"namespace": namespace, "name": "bar", "uid": "b", "generation": 1, "reachable": true,
+                   "shared": shared, "healthy": healthy, "expected": 3})
+        };
+        let far = json!({"cluster": "east", "namespace": "default", "name": "bar"});
+        let beside = json!({"namespace": "other", "name": "beside"});
+        for (federation, told, expected) in [
+            (json!([bar("default")]), json!([]), None),
+            (json!([bar("default")]), json!([status("default", 0, 1)]), Some(1)),
+            (json!([bar("default")]), json!([status("default", 1, 3)]), Some(2)),
+            (json!([bar("default")]), json!([{"namespace": "default", "name": "bar", "uid": "b"}]), None),
+            (json!([bar("other")]), json!([]), Some(3)),
+            (json!([bar("other"), beside]), json!([]), None),
+            (json!([bar("other"), beside]), json!([status("other", 0, 2)]), Some(2)),
+            (json!([far]), json!([]), Some(3)),
+        ] {
+            let budget = naming(&federation, &told);
+            let of_three = |_: &Member| Alone {
+                origin: Origin { uid: "b".to_owned(), generation: 1 },
+                elsewhere: Elsewhere::default(),
+                brings: Ok(Brings { healthy: 3, expected: 3 }),
+            };
+            let alone: Vec<_> = budget.federation().iter().map(of_three).collect();
+            let found = budgets.together(&budget, &alone).remove(0);
+            assert_eq!(found.ok().map(|brings| brings.healthy), expected, "{federation} {told}");
+        }
+    }
 }

@@ -13,7 +13,7 @@ use berth_workload::budget::Rules;
 use berth_workload::budget::asked::Asked;
 use berth_workload::budget::child::Without;
 use berth_workload::budget::count::{Expected, Unknown, View};
-use berth_workload::budget::federation::{Brings, Silence};
+use berth_workload::budget::federation::{Brings, Origin, Silence};
 use berth_workload::budget::floor::promised;
 use berth_workload::budget::ledger::{Request, Verdict, draw};
 use berth_workload::budget::sharing::{Brought, Elsewhere, Held, count_once};
@@ -160,6 +160,7 @@ fn of_distributed(world: &World, budget: Arc<DistributedPodDisruptionBudget>, na
     }
     let other = |(brings, shared): (&Result<Brings, Silence>, &usize)| distributed::Other {
         kind: None,
+        origin: Origin::default(),
         brings: brings.clone(),
         shared: *shared,
         last_read: None,

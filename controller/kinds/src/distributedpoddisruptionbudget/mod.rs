@@ -15,7 +15,7 @@ use berth_api::v1alpha1::distributedpoddisruptionbudget::MemberKind;
 use berth_workload::budget::asked::Asked;
 use berth_workload::budget::child::{self, Wanted, Without};
 use berth_workload::budget::count::{Expected, Unknown, View};
-use berth_workload::budget::federation::{Brings, Silence, Whole};
+use berth_workload::budget::federation::{Brings, Origin, Silence, Whole};
 use berth_workload::budget::{Rules, floor};
 use berth_workload::native_budget::NativeBudget;
 use berth_workload::plan::{Action, Event, Plan, Step, Target};
@@ -52,6 +52,8 @@ pub struct Snapshot {
 pub struct Other {
     /// Its kind; `None` where there is none of that name.
     pub kind: Option<MemberKind>,
+    /// Which one, where it is in this cluster.
+    pub origin: Origin,
     /// Its pods, without those that are counted already.
     pub brings: Result<Brings, Silence>,
     /// How many of its pods are counted already, or may be.

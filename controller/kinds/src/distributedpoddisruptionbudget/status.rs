@@ -79,6 +79,8 @@ fn federated(snapshot: &Snapshot, now: Timestamp) -> Vec<FederatedStatus> {
             cluster: member.cluster.clone(),
             namespace: member.namespace.clone(),
             name: member.name.clone(),
+            uid: other.origin.uid.clone(),
+            generation: other.origin.generation,
             shared: number(other.shared),
             last_changed: old.and_then(|old| old.last_changed.clone()),
             last_read: other.last_read.map(|at| Time(whole_seconds(at))),

@@ -32,6 +32,7 @@ fn snapshot(spec: Value, status: Value, pods: &[(&str, bool)], others: &[Result<
     let entries = budget.status.iter().flat_map(|status| &status.ledger).map(|ledger| ledger.entries.len()).sum();
     let other = |brings: &Result<Brings, Silence>| Other {
         kind: Some(MemberKind::DistributedPodDisruptionBudget),
+        origin: Origin::default(),
         brings: brings.clone(),
         shared: 0,
         last_read: None,

@@ -207,11 +207,12 @@ impl Drain<'_> {
 
     fn brings(&self, other: &Other) -> Result<Brings, Silence> {
         let as_read = other.brings.clone()?;
-        match other.place {
-            Some(Place::Ours(at)) => Ok(Brings::of_account(&self.budgets[at].account.status).without(other.shared)),
-            Some(Place::Native(at)) => Ok(Brings::of_native(&self.natives[at])?.without(other.shared)),
-            None => Ok(as_read),
-        }
+        let now = match other.place {
+            Some(Place::Ours(at)) => Brings::of_account(&self.budgets[at].account.status),
+            Some(Place::Native(at)) => Brings::of_native(&self.natives[at])?,
+            None => return Ok(as_read),
+        };
+        Ok(now.without(other.shared).at_most(as_read))
     }
 
     /// Why the budget that is told of has nothing to say of a pod.

@@ -5,6 +5,7 @@ use std::cmp::{max, min};
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::PodUnavailableBudgetStatus;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::Amount;
 use super::ledger::is_counted;
@@ -36,6 +37,8 @@ impl Silence {
 }
 
 const NOT_COUNTED: &str = "has not counted its pods since it was made or changed";
+const NOT_TOLD: &str =
+    "was made or changed a moment ago, and which of its pods are counted already is not told yet: try again";
 
 fn number(number: i32) -> usize {
     usize::try_from(number).unwrap_or(0)
@@ -89,6 +92,63 @@ impl Brings {
     /// Without pods that are counted elsewhere. They are taken for healthy here: so never too many are counted.
     pub fn without(self, shared: usize) -> Self {
         Self { healthy: self.healthy.saturating_sub(shared), expected: self.expected.saturating_sub(shared) }
+    }
+
+    /// Of each number that one which lets fewer pods go.
+    pub fn at_most(self, other: Self) -> Self {
+        Self { healthy: min(self.healthy, other.healthy), expected: max(self.expected, other.expected) }
+    }
+}
+
+/// Which budget it is, and by which spec: as long as neither changes it selects the same pods.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// Its uid.
+    pub uid: String,
+    /// Its generation.
+    pub generation: i64,
+}
+
+impl Origin {
+    /// Of one of our kinds.
+    pub fn of(metadata: &ObjectMeta) -> Self {
+        let (uid, generation) = (metadata.uid.clone(), metadata.generation);
+        Self { uid: uid.unwrap_or_default(), generation: generation.unwrap_or_default() }
+    }
+
+    /// Of a native one.
+    pub fn of_native(budget: &NativeBudget) -> Self {
+        Self { uid: budget.metadata.uid.to_string(), generation: budget.metadata.generation }
+    }
+}
+
+/// What the leader has told last of a budget in this cluster that another names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Told {
+    /// How many of its pods are counted already.
+    pub shared: usize,
+    /// Which budget that was. Empty by a build that did not tell.
+    pub origin: Origin,
+    /// What it brought without them; `None` where nobody knew.
+    pub brought: Option<Brings>,
+    /// Whether another that is counted with it may hold the same pods: it is of the same namespace.
+    pub may_share: bool,
+}
+
+impl Told {
+    /// What a budget brings that has so many pods now. Where another may hold them, too, no more than was told: what it has counted since
+    /// may be counted already, and only the leader knows.
+    ///
+    /// # Errors
+    /// Nothing was told of this one.
+    pub fn bring(&self, origin: &Origin, now: Brings) -> Result<Brings, Silence> {
+        let now = now.without(self.shared);
+        if !self.may_share {
+            return Ok(now);
+        }
+        let is_it = self.origin.uid.is_empty() || self.origin == *origin;
+        let brought = self.brought.filter(|_| is_it).ok_or_else(|| Silence::of(NOT_TOLD))?;
+        Ok(now.at_most(brought))
     }
 }
 

@@ -59,6 +59,7 @@ fn rules(_: Version) -> Vec<Patch> {
     rules.extend(ledger());
     rules.push(at("status.federatedStatuses", json!({"maxItems": MOST_MEMBERS})));
     rules.push(at("status.federatedStatuses[].message", json!({"maxLength": 2048})));
+    rules.push(at("status.federatedStatuses[].uid", json!({"maxLength": 128})));
     rules.extend(conditions("DisruptionAllowed, Enforced, Federated, ChildPDB or Blocked."));
     rules
 }

@@ -208,6 +208,12 @@ pub struct FederatedStatus {
     pub namespace: String,
     /// Its name.
     pub name: String,
+    /// Its uid, where it is in this cluster.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    /// Its metadata.generation, where it is in this cluster.
+    #[serde(default, skip_serializing_if = "is_zero_i64")]
+    pub generation: i64,
     /// Whether its numbers are known. If not, none of its pods counts as healthy, or as many as its floor says.
     #[serde(default)]
     pub reachable: bool,

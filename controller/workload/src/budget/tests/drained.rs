@@ -58,11 +58,17 @@ fn budget<'a>(name: &'a str, rules: &'a Result<Rules, Fault>, (available, total)
     Budget { account, total: None, others: Vec::new(), asked: Asked::Always }
 }
 
-/// One that names another.
-fn naming<'a>(name: &'a str, rules: &'a Result<Rules, Fault>, available: usize, other: Place) -> Budget<'a> {
+/// One that names another, which brought so many.
+fn naming<'a>(
+    name: &'a str,
+    rules: &'a Result<Rules, Fault>,
+    available: usize,
+    (other, brought): (Place, usize),
+) -> Budget<'a> {
     let mut one = budget(name, rules, (available, available));
     one.account.floor = Some(0);
-    one.others = vec![Other { brings: Ok(Brings { healthy: 1, expected: 1 }), shared: 0, place: Some(other) }];
+    let brings = Ok(Brings { healthy: brought, expected: brought });
+    one.others = vec![Other { brings, shared: 0, place: Some(other) }];
     one
 }
 
@@ -250,7 +256,7 @@ fn native_budgets_speak_first_and_one_that_ours_keeps_leaves_the_word_to_it() {
 fn of_budgets_that_name_each_other_one_sees_what_went_from_the_other() {
     let (foo, bar) = ("DistributedPodDisruptionBudget default/foo", "DistributedPodDisruptionBudget default/bar");
     let (one, two) = (distributed(&json!({"minAvailable": 1})), distributed(&json!({"minAvailable": 2})));
-    let both = || vec![naming(bar, &one, 1, Place::Ours(1)), naming(foo, &one, 1, Place::Ours(0))];
+    let both = || vec![naming(bar, &one, 1, (Place::Ours(1), 1)), naming(foo, &one, 1, (Place::Ours(0), 1))];
     let pods = [(pod("a", &json!({})), vec![0]), (pod("b", &json!({})), vec![1])];
     let found = words(both(), Vec::new(), 1, &pods);
     assert!(found[0].starts_with("would go"), "{}", found[0]);
@@ -261,16 +267,28 @@ fn of_budgets_that_name_each_other_one_sees_what_went_from_the_other() {
     let of_both = || [(pod("a", &json!({})), vec![0, 1])];
     let found = words(both(), Vec::new(), 1, &of_both());
     assert!(found[0].contains(&refused), "{}", found[0]);
-    let uneven = vec![naming(bar, &two, 2, Place::Ours(1)), naming(foo, &one, 1, Place::Ours(0))];
+    let uneven = vec![naming(bar, &two, 2, (Place::Ours(1), 1)), naming(foo, &one, 1, (Place::Ours(0), 2))];
     let found = words(uneven, Vec::new(), 1, &of_both());
     let refused = format!("refused: {bar} or a budget that it names has let another pod go at the same moment");
     assert!(found[0].contains(&refused), "{}", found[0]);
 }
 
 #[test]
+fn a_budget_brings_no_more_than_it_brought_though_it_has_more_pods() {
+    let (foo, bar) = ("DistributedPodDisruptionBudget default/foo", "DistributedPodDisruptionBudget default/bar");
+    let (some, none) = (distributed(&json!({"minAvailable": 3})), distributed(&json!({"minAvailable": 0})));
+    for (brought, expected) in [(0, "would be refused"), (1, "would be refused"), (2, "would go")] {
+        let budgets =
+            vec![naming(foo, &some, 2, (Place::Ours(1), brought)), naming(bar, &none, 3, (Place::Ours(0), 2))];
+        let found = words(budgets, Vec::new(), 0, &serving(&["a"]));
+        assert!(found[0].starts_with(expected), "{brought}: {}", found[0]);
+    }
+}
+
+#[test]
 fn one_that_goes_from_a_native_budget_is_missing_in_what_that_brings() {
     let rules = distributed(&json!({"minAvailable": 3}));
-    let foo = naming("DistributedPodDisruptionBudget default/foo", &rules, 1, Place::Native(0));
+    let foo = naming("DistributedPodDisruptionBudget default/foo", &rules, 1, (Place::Native(0), 3));
     let pods = |first: &str, second: &str| {
         let pod = |app: &str| pod(app, &json!({"/metadata/labels": {"app": app}}));
         let holding = |app: &str| if app == "foo" { vec![0] } else { Vec::new() };

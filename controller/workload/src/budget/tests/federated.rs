@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 use serde_json::json;
 
-use crate::budget::federation::{Brings, Silence, Whole};
+use crate::budget::federation::{Brings, Origin, Silence, Told, Whole};
 use crate::budget::ledger::{Request, Verdict, draw, set_numbers, stands, withdraw};
 use crate::budget::{Amount, Rules, floor};
 use berth_api::IntOrString;
@@ -450,6 +450,32 @@ fn a_budget_brings_what_it_has_counted_less_what_it_granted() {
     assert_eq!(native(counted), Some((2, 3)));
     assert_eq!(native(json!({})), None);
     assert_eq!(Brings { healthy: 2, expected: 3 }.without(1), Brings { healthy: 1, expected: 2 });
+}
+
+#[test]
+fn one_whose_pods_another_may_hold_brings_what_was_told_or_less() {
+    let origin = |uid: &str, generation: i64| Origin { uid: uid.to_owned(), generation };
+    let told = |may_share: bool, shared: usize, brought: Option<(usize, usize)>| Told {
+        shared,
+        origin: origin("b", 1),
+        brought: brought.map(|(healthy, expected)| Brings { healthy, expected }),
+        may_share,
+    };
+    let before = || Told { origin: Origin::default(), ..told(true, 0, Some((1, 2))) };
+    for (what, told, of, now, expected) in [
+        ("nobody else may hold them", told(false, 0, None), origin("b", 1), (3, 3), Some((3, 3))),
+        ("what it has counted since is not told", told(true, 0, Some((0, 3))), origin("b", 1), (3, 3), Some((0, 3))),
+        ("it has granted one", told(true, 1, Some((3, 3))), origin("b", 1), (3, 4), Some((2, 3))),
+        ("it expects fewer", told(true, 1, Some((2, 4))), origin("b", 1), (3, 2), Some((2, 4))),
+        ("it expects more", told(true, 1, Some((2, 2))), origin("b", 1), (3, 5), Some((2, 4))),
+        ("nobody knew what it had", told(true, 0, None), origin("b", 1), (3, 3), None),
+        ("it was made again", told(true, 0, Some((3, 3))), origin("c", 1), (3, 3), None),
+        ("it has another spec", told(true, 0, Some((3, 3))), origin("b", 2), (3, 3), None),
+        ("a build before told no uid", before(), origin("b", 1), (3, 3), Some((1, 3))),
+    ] {
+        let brings = told.bring(&of, Brings { healthy: now.0, expected: now.1 }).ok();
+        assert_eq!(brings.map(|brings| (brings.healthy, brings.expected)), expected, "{what}");
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! How many pods workloads want, as they say now: read from the apiserver, for a budget that speaks of an earlier number would hold
 //! a scale-down, or let too many go.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use berth_api::kinds;
@@ -9,6 +9,8 @@ use berth_api::name::{Name, Namespace, is_dns_label, is_dns_subdomain};
 use berth_api::v1beta1::podunavailablebudget::TargetReference;
 use berth_runtime::client::{self, Failed};
 use berth_workload::budget::count::{Expected, Unknown};
+use berth_workload::budget::expected::Wanted;
+use berth_workload::budget::surge::is_released;
 use berth_workload::pod::{Metadata, Owner, Pod};
 use berth_workload::selector::Selector;
 use kube::Client;
@@ -38,6 +40,26 @@ struct Kind {
     name: GroupVersionKind,
     plural: String,
     has_scale: bool,
+}
+
+/// What the workloads of pods want, each asked for once.
+pub(crate) struct Workloads<'a> {
+    by: &'a ExpectedPods,
+    /// By the uid of a pod's controller.
+    tops: BTreeMap<String, Top>,
+}
+
+/// The topmost workload above a pod.
+#[derive(Clone)]
+enum Top {
+    /// Its uid, and how many pods it wants.
+    Wants(String, usize),
+    /// It has no scale: it has the pods that there are.
+    Unscaled,
+    /// It, or one on the way, is gone or goes.
+    Gone,
+    /// Nobody can say it.
+    Unknown,
 }
 
 /// Why it is not known.
@@ -160,6 +182,16 @@ impl ExpectedPods {
         }
     }
 
+    /// The topmost owner, and what it wants.
+    async fn top_that_wants(&self, namespace: &str, owner: Owner) -> Result<Top, Uncounted> {
+        let Some((kind, owner)) = self.top(namespace, owner).await? else { return Ok(Top::Gone) };
+        if !kind.has_scale {
+            return Ok(Top::Unscaled);
+        }
+        let scale = self.scale(&kind, namespace, &owner.name, &owner.kind).await?;
+        Ok(scale.map_or(Top::Gone, |scale| Top::Wants(owner.uid.to_string(), replicas(&scale))))
+    }
+
     /// The topmost owner; `None` where it, or one on the way, is gone or goes.
     async fn top(&self, namespace: &str, mut owner: Owner) -> Result<Option<(Kind, Owner)>, Uncounted> {
         for _ in 0..MOST_LEVELS {
@@ -253,6 +285,52 @@ impl ExpectedPods {
             )),
             Err(failed) => Err(Uncounted::Silent(failed)),
         }
+    }
+}
+
+impl<'a> Workloads<'a> {
+    pub(crate) fn new(by: &'a ExpectedPods) -> Self {
+        Self { by, tops: BTreeMap::new() }
+    }
+
+    /// How many pods each workload of these pods wants. A pod that is nobody's, or of a workload without a scale, is by itself. None at all
+    /// where one of them cannot be asked: what is not known of one must not be made up for by the others.
+    ///
+    /// # Errors
+    /// The apiserver did not say.
+    pub(crate) async fn of(&mut self, namespace: &str, pods: &[Arc<Pod>]) -> Result<Wanted, Failed> {
+        let mut all = Wanted::new();
+        // Those that were taken from their ReplicaSet have others in their place, or soon.
+        for pod in pods.iter().filter(|pod| !is_released(&pod.metadata)) {
+            let top = match pod.metadata.controller() {
+                Some(owner) => self.top(namespace, owner).await?,
+                None => Top::Unscaled,
+            };
+            let (uid, wanted) = match top {
+                Top::Wants(uid, wanted) => (uid, wanted),
+                Top::Unscaled if pod.is_active() => (pod.metadata.uid.to_string(), 1),
+                Top::Unscaled | Top::Gone => continue,
+                Top::Unknown => return Ok(Wanted::new()),
+            };
+            all.insert(uid, wanted);
+        }
+        Ok(all)
+    }
+
+    async fn top(&mut self, namespace: &str, owner: &Owner) -> Result<Top, Failed> {
+        if let Some(known) = self.tops.get(&*owner.uid) {
+            return Ok(known.clone());
+        }
+        if self.tops.len() >= MOST_OWNERS {
+            return Ok(Top::Unknown);
+        }
+        let top = match self.by.top_that_wants(namespace, owner.clone()).await {
+            Ok(top) => top,
+            Err(Uncounted::Fault(_)) => Top::Unknown,
+            Err(Uncounted::Silent(failed)) => return Err(failed),
+        };
+        self.tops.insert(owner.uid.to_string(), top.clone());
+        Ok(top)
     }
 }
 

@@ -1,15 +1,16 @@
 //! The DistributedPodDisruptionBudget controller: counts the budget's own pods, settles what was granted, and keeps the native budget
 //! that tells of it. Who grants is [`crate::pod_budgets`], on every replica.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod members;
+
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use berth_api::names::finalizer::BUDGET_FLOOR;
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
-use berth_api::v1alpha1::distributedpoddisruptionbudget::{Member, MemberKind};
 use berth_api::v1beta1::PodUnavailableBudget;
-use berth_kinds::distributedpoddisruptionbudget::{Other, Snapshot, decide, is_urgent, status};
+use berth_kinds::distributedpoddisruptionbudget::{Snapshot, decide, is_urgent, status};
 use berth_runtime::driver::Next;
 use berth_runtime::object::DISTRIBUTED_POD_DISRUPTION_BUDGETS;
 use berth_runtime::queue::Queue;
@@ -17,8 +18,6 @@ use berth_runtime::store::pods;
 use berth_runtime::{Change, Index, Key, Object, Resource, Store};
 use berth_workload::budget::asked::Asked;
 use berth_workload::budget::count::Unknown;
-use berth_workload::budget::federation::{Brings, Origin, Silence};
-use berth_workload::budget::sharing::{Brought, Elsewhere, count_once};
 use berth_workload::native_budget::NativeBudget;
 use berth_workload::node::Node;
 use berth_workload::pod::Pod;
@@ -28,14 +27,14 @@ use tokio::time::Instant;
 
 use crate::acting::Acting;
 use crate::change::each;
-use crate::clusters::Known;
 use crate::controllers::Controller;
 use crate::expected_pods::Uncounted;
 use crate::paced::{Paced, at_latest};
 use crate::pod_budgets::views::{self, Views};
-use crate::pod_budgets::{Budget, ITSELF, MISSING, PodBudgets, native_budgets};
+use crate::pod_budgets::{Budget, PodBudgets, native_budgets};
 use crate::reads::{Read, Reader};
 use crate::watched::{CustomResource, Watched};
+use members::Naming;
 
 /// By namespace.
 pub(crate) const BY_NAMESPACE: Index<Watched<DistributedPodDisruptionBudget>> =
@@ -176,17 +175,9 @@ impl Reads {
         let view =
             looks.view(budgets.client(), Key::of(budget), (all, |pod: &Pod| holds.selects(&pod.metadata)), expected);
         let view = view.await;
-        let mut counted: BTreeSet<String> = view.pods.iter().map(|pod| pod.metadata.uid.to_string()).collect();
         let members = &budget.0.spec.federation;
-        let others = members.iter().map(|member| self.other(budgets, &of_either, member, &mut counted));
-        let (mut others, elsewhere): (Vec<Other>, Vec<Elsewhere>) = others.unzip();
-        let brought = others.iter_mut().zip(&elsewhere).zip(members);
-        let brought =
-            brought.map(|((other, elsewhere), member)| Brought { member, elsewhere, brings: &mut other.brings });
-        let sharing = count_once(&mut brought.collect::<Vec<_>>());
-        for (other, counted) in others.iter_mut().zip(&sharing.counted) {
-            other.shared += counted;
-        }
+        let naming = Naming { budget: &of_either, namespace, members, holds: &holds, view: &view };
+        let (others, may_share) = naming.others(self, budgets).await?;
         let natives = self.natives.by_index(&native_budgets::BY_NAMESPACE, namespace);
         let uid = budget.uid();
         Ok(Snapshot {
@@ -194,7 +185,7 @@ impl Reads {
             view,
             asked: Asked::Always,
             others,
-            may_share: sharing.groups,
+            may_share,
             child: self.natives.get(namespace, budget.name()).map(|native| native.0.clone()),
             keeps: budgets.keeps(&of_either, uid, &natives),
             seen_for: self.seen_for(&budget.0.metadata),
@@ -214,54 +205,7 @@ impl Reads {
         }
         since.1.elapsed()
     }
-
-    /// What a budget of federation brings, without pods that are counted already; in another cluster, all, and what it is there.
-    fn other(
-        &self,
-        budgets: &PodBudgets,
-        budget: &Budget,
-        member: &Member,
-        counted: &mut BTreeSet<String>,
-    ) -> (Other, Elsewhere) {
-        let other = |kind, origin, brings, shared| Other { kind, origin, brings, shared, last_read: None };
-        let silent = |why| (other(None, Origin::default(), Err(Silence::of(why)), 0), Elsewhere::default());
-        if budgets.clusters().has(member) {
-            let Known { elsewhere, brings, last_read } = budgets.clusters().last(member);
-            return (Other { last_read, ..other(elsewhere.kind, Origin::default(), brings, 0) }, elsewhere);
-        }
-        if budget.is_named_by(member) {
-            return silent(ITSELF);
-        }
-        let Member { namespace, name, kind, .. } = member;
-        let of = |wanted: MemberKind| kind.is_none_or(|kind| kind == wanted);
-        let native = || self.natives.get(namespace, name).filter(|_| of(MemberKind::PodDisruptionBudget));
-        let distributed = self.budgets.get(namespace, name).filter(|_| of(MemberKind::DistributedPodDisruptionBudget));
-        let unavailable =
-            || self.unavailable.get(namespace, name).filter(|_| *kind == Some(MemberKind::PodUnavailableBudget));
-        let (kind, origin, brings, mine): (_, _, _, Selects) = if let Some(budget) = distributed {
-            let holds = budgets.holds(&Budget::Distributed(budget.0.clone()));
-            let (kind, origin) = (MemberKind::DistributedPodDisruptionBudget, Origin::of(&budget.0.metadata));
-            (kind, origin, Brings::of_distributed(&budget.0), Box::new(move |pod| holds.selects(&pod.metadata)))
-        } else if let Some(budget) = unavailable() {
-            let holds = budgets.holds(&Budget::Unavailable(budget.0.clone()));
-            let (kind, origin) = (MemberKind::PodUnavailableBudget, Origin::of(&budget.0.metadata));
-            (kind, origin, Brings::of_unavailable(&budget.0), Box::new(move |pod| holds.selects(&pod.metadata)))
-        } else if let Some(native) = native() {
-            let (kind, origin) = (MemberKind::PodDisruptionBudget, Origin::of_native(&native.0));
-            (kind, origin, Brings::of_native(&native.0), Box::new(move |pod| native.0.selects(&pod.metadata)))
-        } else {
-            return silent(MISSING);
-        };
-        let pods = self.pods.by_index(&pods::BY_NAMESPACE, namespace);
-        let uids = pods.iter().filter(|pod| mine(pod)).map(|pod| pod.metadata.uid.to_string());
-        let shared = uids.filter(|uid| !counted.insert(uid.clone())).count();
-        let brings = brings.map(|brings| brings.without(shared));
-        (other(Some(kind), origin, brings, shared), Elsewhere::default())
-    }
 }
-
-/// Which pods a budget holds.
-type Selects = Box<dyn Fn(&Pod) -> bool>;
 
 /// Wakes the budgets that name this one, and those of its namespace: theirs may hold the same pods.
 fn wake_beside(queue: &Queue<Key>, all: &Store<Watched<DistributedPodDisruptionBudget>>, namespace: &str, name: &str) {

@@ -7,7 +7,7 @@ use berth_api::v1alpha1::distributedpoddisruptionbudget::{Member, MemberKind};
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::{PodUnavailableBudgetStatus, TargetReference};
 use berth_runtime::{Key, Resource};
-use berth_workload::budget::federation::{Brings, Origin, Told};
+use berth_workload::budget::federation::{Brings, Origin, Shared, Told};
 use berth_workload::budget::judge::Account;
 use berth_workload::budget::target::may_be_of;
 use berth_workload::budget::{Fault, Rules, floor};
@@ -99,7 +99,7 @@ impl Budget {
             };
             let brought = Brings { healthy: number(told.healthy), expected: number(told.expected) };
             Told {
-                shared: number(told.shared),
+                shared: Shared { pods: number(told.shared), expected: number(told.shared_expected) },
                 origin: Origin { uid: told.uid.clone(), generation: told.generation },
                 brought: told.reachable.then_some(brought),
                 may_share,
@@ -213,7 +213,7 @@ impl Holds {
     }
 
     /// Whether it protects a pod of these labels and annotations.
-    pub(super) fn holds(&self, pod: &Metadata) -> bool {
+    pub(crate) fn holds(&self, pod: &Metadata) -> bool {
         self.selects(pod) && !self.rules.as_ref().is_ok_and(|rules| rules.ignores(pod))
     }
 

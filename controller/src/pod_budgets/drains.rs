@@ -11,7 +11,7 @@ use berth_webhook::pods::NotYet;
 use berth_workload::budget::asked::Asked;
 use berth_workload::budget::count::is_available;
 use berth_workload::budget::drain::{self, Drain, Fate, Other, Place, Remainder, Resident};
-use berth_workload::budget::federation::Told;
+use berth_workload::budget::federation::{Shared, Told};
 use berth_workload::budget::surge::Instead;
 use berth_workload::native_budget::NativeBudget;
 use berth_workload::plan::Waiting;
@@ -80,7 +80,7 @@ impl PodBudgets {
         let read = self.others(budget).await?.into_iter().zip(told).zip(budget.federation());
         let others = read.map(|((brings, Told { shared, .. }), member)| match budget {
             Budget::Distributed(budget) if self.clusters.has(member) => {
-                Other { brings: told_of(budget, member).brings, shared: 0, place: None }
+                Other { brings: told_of(budget, member).brings, shared: Shared::default(), place: None }
             }
             _ if budget.metadata().namespace.as_ref() == Some(&member.namespace) => {
                 Other { brings, shared, place: place(member, all, natives) }

@@ -48,7 +48,7 @@ use tokio::time::Instant;
 
 use crate::clusters::{self, Clusters};
 use crate::controllers::{distributedpoddisruptionbudget, podunavailablebudget};
-use crate::expected_pods::{ExpectedPods, Uncounted};
+use crate::expected_pods::{ExpectedPods, Uncounted, Workloads};
 use crate::pod_asks::{Asking, PodAsks};
 use crate::watched::Watched;
 pub(crate) use budget::{Budget, BudgetKey, Holds};
@@ -407,6 +407,11 @@ impl PodBudgets {
         let (released, members): (Vec<_>, Vec<_>) = members.partition(|pod| is_released(&pod.metadata));
         let total = self.expected.of_owners(namespace, &members).await?;
         Ok(Expected { total: total.max(released.len()), selector: None })
+    }
+
+    /// What workloads of pods want, each asked for once.
+    pub(crate) fn workloads(&self) -> Workloads<'_> {
+        Workloads::new(&self.expected)
     }
 
     /// What is asked for, where pods of these namespaces are held, and some that are not ready, too.

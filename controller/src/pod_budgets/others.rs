@@ -11,7 +11,7 @@ use berth_kinds::distributedpoddisruptionbudget::Other;
 use berth_runtime::Resource;
 use berth_runtime::client::{self, Failed};
 use berth_webhook::pods::NotYet;
-use berth_workload::budget::federation::{Brings, Origin, Silence, Told};
+use berth_workload::budget::federation::{Brings, Origin, Shared, Silence, Told};
 use berth_workload::budget::floor::{Promise, promised};
 use berth_workload::budget::sharing::{Brought, Elsewhere, Held, count_once};
 use berth_workload::native_budget::NativeBudget;
@@ -197,8 +197,8 @@ pub(crate) fn told_of(budget: &DistributedPodDisruptionBudget, member: &Member) 
         Some(told) => Err(Silence { why: told.message.clone(), keeps: number(told.healthy) }),
     };
     let kind = told.and_then(|told| serde_json::from_value(json!(told.kind)).ok());
-    let shared = told.map_or(0, |told| number(told.shared));
-    Other { kind, origin: Origin::default(), brings, shared, last_read: None }
+    let shared = told.map(|told| Shared { pods: number(told.shared), expected: number(told.shared_expected) });
+    Other { kind, origin: Origin::default(), brings, shared: shared.unwrap_or_default(), last_read: None }
 }
 
 #[cfg(test)]
@@ -225,19 +225,20 @@ mod tests {
         let bar = |namespace: &str| json!({"namespace": namespace, "name": "bar"});
         let status = |namespace: &str, shared: i32, healthy: i32| {
             json!({"namespace": namespace, "name": "bar", "uid": "b", "generation": 1, "reachable": true,
-                   "shared": shared, "healthy": healthy, "expected": 3})
+                   "shared": shared, "sharedExpected": 1, "healthy": healthy, "expected": 3})
         };
         let far = json!({"cluster": "east", "namespace": "default", "name": "bar"});
         let beside = json!({"namespace": "other", "name": "beside"});
         for (federation, told, expected) in [
             (json!([bar("default")]), json!([]), None),
-            (json!([bar("default")]), json!([status("default", 0, 1)]), Some(1)),
-            (json!([bar("default")]), json!([status("default", 1, 3)]), Some(2)),
+            (json!([bar("default")]), json!([status("default", 0, 1)]), Some((1, 3))),
+            (json!([bar("default")]), json!([status("default", 1, 3)]), Some((2, 3))),
             (json!([bar("default")]), json!([{"namespace": "default", "name": "bar", "uid": "b"}]), None),
-            (json!([bar("other")]), json!([]), Some(3)),
+            (json!([bar("other")]), json!([]), Some((3, 3))),
+            (json!([bar("other")]), json!([status("other", 2, 0)]), Some((1, 2))),
             (json!([bar("other"), beside]), json!([]), None),
-            (json!([bar("other"), beside]), json!([status("other", 0, 2)]), Some(2)),
-            (json!([far]), json!([]), Some(3)),
+            (json!([bar("other"), beside]), json!([status("other", 0, 2)]), Some((2, 3))),
+            (json!([far]), json!([]), Some((3, 3))),
         ] {
             let budget = naming(&federation, &told);
             let of_three = |_: &Member| Alone {
@@ -247,7 +248,7 @@ mod tests {
             };
             let alone: Vec<_> = budget.federation().iter().map(of_three).collect();
             let found = budgets.together(&budget, &alone).remove(0);
-            assert_eq!(found.ok().map(|brings| brings.healthy), expected, "{federation} {told}");
+            assert_eq!(found.ok().map(|brings| (brings.healthy, brings.expected)), expected, "{federation} {told}");
         }
     }
 }

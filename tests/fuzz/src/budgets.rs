@@ -13,7 +13,7 @@ use berth_workload::budget::Rules;
 use berth_workload::budget::asked::Asked;
 use berth_workload::budget::child::Without;
 use berth_workload::budget::count::{Expected, Unknown, View};
-use berth_workload::budget::federation::{Brings, Origin, Silence};
+use berth_workload::budget::federation::{Brings, Origin, Shared, Silence};
 use berth_workload::budget::floor::promised;
 use berth_workload::budget::ledger::{Request, Verdict, draw};
 use berth_workload::budget::sharing::{Brought, Elsewhere, Held, count_once};
@@ -162,7 +162,7 @@ fn of_distributed(world: &World, budget: Arc<DistributedPodDisruptionBudget>, na
         kind: None,
         origin: Origin::default(),
         brings: brings.clone(),
-        shared: *shared,
+        shared: Shared { pods: *shared, ..Shared::default() },
         last_read: None,
     };
     let snapshot = |budget: Arc<DistributedPodDisruptionBudget>| {

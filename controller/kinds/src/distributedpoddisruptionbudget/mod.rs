@@ -15,7 +15,7 @@ use berth_api::v1alpha1::distributedpoddisruptionbudget::MemberKind;
 use berth_workload::budget::asked::Asked;
 use berth_workload::budget::child::{self, Wanted, Without};
 use berth_workload::budget::count::{Expected, Unknown, View};
-use berth_workload::budget::federation::{Brings, Origin, Silence, Whole};
+use berth_workload::budget::federation::{Brings, Origin, Shared, Silence, Whole};
 use berth_workload::budget::{Rules, floor};
 use berth_workload::native_budget::NativeBudget;
 use berth_workload::plan::{Action, Event, Plan, Step, Target};
@@ -57,7 +57,7 @@ pub struct Other {
     /// Its pods, without those that are counted already.
     pub brings: Result<Brings, Silence>,
     /// How many of its pods are counted already, or may be.
-    pub shared: usize,
+    pub shared: Shared,
     /// When it was read last, where it cannot be read now.
     pub last_read: Option<Timestamp>,
 }

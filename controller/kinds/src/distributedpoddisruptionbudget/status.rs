@@ -81,7 +81,8 @@ fn federated(snapshot: &Snapshot, now: Timestamp) -> Vec<FederatedStatus> {
             name: member.name.clone(),
             uid: other.origin.uid.clone(),
             generation: other.origin.generation,
-            shared: number(other.shared),
+            shared: number(other.shared.pods),
+            shared_expected: number(other.shared.expected),
             last_changed: old.and_then(|old| old.last_changed.clone()),
             last_read: other.last_read.map(|at| Time(whole_seconds(at))),
             ..FederatedStatus::default()
@@ -187,11 +188,14 @@ fn set_conditions(snapshot: &Snapshot, next: &mut Status, whole: &Result<Whole, 
 
 /// Whether a change of the status must not wait: fewer may go than somebody could believe, or nobody can go before it is written.
 pub fn is_urgent(old: Option<&Status>, new: &Status) -> bool {
+    let sum = |status: &Status, of: fn(&FederatedStatus) -> i32| -> i64 {
+        status.federated_statuses.iter().map(|one| i64::from(of(one))).sum()
+    };
     old.is_none_or(|old| {
         old.observed_generation != new.observed_generation
             || old.ledger.as_ref().is_none_or(|ledger| ledger.recount)
             || new.own.healthy < old.own.healthy
-            || new.federated_statuses.iter().map(|one| one.shared).sum::<i32>()
-                > old.federated_statuses.iter().map(|one| one.shared).sum::<i32>()
+            || sum(new, |one| one.shared) > sum(old, |one| one.shared)
+            || sum(new, |one| one.shared_expected) < sum(old, |one| one.shared_expected)
     })
 }

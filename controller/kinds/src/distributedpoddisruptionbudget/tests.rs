@@ -34,7 +34,7 @@ fn snapshot(spec: Value, status: Value, pods: &[(&str, bool)], others: &[Result<
         kind: Some(MemberKind::DistributedPodDisruptionBudget),
         origin: Origin::default(),
         brings: brings.clone(),
-        shared: 0,
+        shared: Shared::default(),
         last_read: None,
     };
     Snapshot {
@@ -172,6 +172,24 @@ fn whoever_reads_no_other_cluster_names_those_that_share_pods_as_was_told_last()
         budget.metadata.generation = Some(generation);
         one.budget = Arc::new(budget.clone());
         assert_eq!(said(&one), expected, "of generation {generation}");
+    }
+}
+
+#[test]
+fn that_more_pods_are_counted_already_or_fewer_expected_already_is_told_at_once() {
+    let told = |(pods, expected): (usize, usize)| {
+        let mut one = snapshot(json!({"minAvailable": 1}), Value::Null, &[("a", true)], &[BRINGS(3, 3)]);
+        one.others[0].shared = Shared { pods, expected };
+        status(&one, now())
+    };
+    for (before, after, urgent) in [
+        ((0, 0), (0, 0), false),
+        ((0, 0), (1, 0), true),
+        ((1, 0), (1, 1), false),
+        ((1, 1), (1, 0), true),
+        ((1, 1), (0, 1), false),
+    ] {
+        assert_eq!(is_urgent(Some(&told(before)), &told(after)), urgent, "{before:?} {after:?}");
     }
 }
 

@@ -6,7 +6,7 @@ use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
 use jiff::Timestamp;
 
 use super::asked::Asked;
-use super::federation::{Brings, Silence};
+use super::federation::{Brings, Shared, Silence};
 use super::judge::{Account, Ruling, kept};
 use super::ledger::Request;
 use crate::native_budget::{self, NativeBudget};
@@ -47,7 +47,7 @@ pub struct Other {
     /// What it brings, as it was read.
     pub brings: Result<Brings, Silence>,
     /// How many of its pods are counted already.
-    pub shared: usize,
+    pub shared: Shared,
     /// Which it is, where its pods may go in the same drain.
     pub place: Option<Place>,
 }

@@ -20,6 +20,15 @@ pub struct Brings {
     pub expected: usize,
 }
 
+/// How many of a budget's pods are counted already.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Shared {
+    /// Of all pods that it selects: any of them may be among its healthy ones.
+    pub pods: usize,
+    /// Of those that it expects.
+    pub expected: usize,
+}
+
 /// Nobody knows what a budget brings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Silence {
@@ -90,8 +99,9 @@ impl Brings {
     }
 
     /// Without pods that are counted elsewhere. They are taken for healthy here: so never too many are counted.
-    pub fn without(self, shared: usize) -> Self {
-        Self { healthy: self.healthy.saturating_sub(shared), expected: self.expected.saturating_sub(shared) }
+    pub fn without(self, shared: Shared) -> Self {
+        let healthy = self.healthy.saturating_sub(shared.pods);
+        Self { healthy, expected: self.expected.saturating_sub(shared.expected) }
     }
 
     /// Of each number that one which lets fewer pods go.
@@ -126,7 +136,7 @@ impl Origin {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Told {
     /// How many of its pods are counted already.
-    pub shared: usize,
+    pub shared: Shared,
     /// Which budget that was. Empty by a build that did not tell.
     pub origin: Origin,
     /// What it brought without them; `None` where nobody knew.

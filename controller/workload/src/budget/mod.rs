@@ -9,6 +9,7 @@ pub mod child;
 pub mod count;
 pub mod disruption;
 pub mod drain;
+pub mod expected;
 pub mod federation;
 pub mod floor;
 pub mod judge;

@@ -227,6 +227,9 @@ pub struct FederatedStatus {
     /// another cluster.
     #[serde(default, skip_serializing_if = "is_zero_i32")]
     pub shared: i32,
+    /// How many of those that it expects are counted already.
+    #[serde(default, skip_serializing_if = "is_zero_i32")]
+    pub shared_expected: i32,
     /// When other numbers than before were read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_changed: Option<Time>,

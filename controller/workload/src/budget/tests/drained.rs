@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::budget::asked::Asked;
 use crate::budget::count::is_available;
 use crate::budget::drain::{Budget, Drain, Fate, Other, Place, Remainder, Resident, drainable};
-use crate::budget::federation::Brings;
+use crate::budget::federation::{Brings, Shared};
 use crate::budget::judge::Account;
 use crate::budget::ledger::set_numbers;
 use crate::budget::{Fault, Rules};
@@ -68,7 +68,7 @@ fn naming<'a>(
     let mut one = budget(name, rules, (available, available));
     one.account.floor = Some(0);
     let brings = Ok(Brings { healthy: brought, expected: brought });
-    one.others = vec![Other { brings, shared: 0, place: Some(other) }];
+    one.others = vec![Other { brings, shared: Shared::default(), place: Some(other) }];
     one
 }
 

@@ -13,7 +13,8 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 use serde_json::json;
 
-use crate::budget::federation::{Brings, Origin, Silence, Told, Whole};
+use crate::budget::expected::{Together, Wanted};
+use crate::budget::federation::{Brings, Origin, Shared, Silence, Told, Whole};
 use crate::budget::ledger::{Request, Verdict, draw, set_numbers, stands, withdraw};
 use crate::budget::{Amount, Rules, floor};
 use berth_api::IntOrString;
@@ -449,14 +450,16 @@ fn a_budget_brings_what_it_has_counted_less_what_it_granted() {
     let counted = json!({"observedGeneration": 1, "currentHealthy": 3, "expectedPods": 3, "disruptedPods": {"a": "2026-01-01T00:00:00Z"}});
     assert_eq!(native(counted), Some((2, 3)));
     assert_eq!(native(json!({})), None);
-    assert_eq!(Brings { healthy: 2, expected: 3 }.without(1), Brings { healthy: 1, expected: 2 });
+    let shared = Shared { pods: 2, expected: 1 };
+    assert_eq!(Brings { healthy: 3, expected: 5 }.without(shared), Brings { healthy: 1, expected: 4 });
+    assert_eq!(Brings { healthy: 1, expected: 0 }.without(shared), Brings::default());
 }
 
 #[test]
 fn one_whose_pods_another_may_hold_brings_what_was_told_or_less() {
     let origin = |uid: &str, generation: i64| Origin { uid: uid.to_owned(), generation };
     let told = |may_share: bool, shared: usize, brought: Option<(usize, usize)>| Told {
-        shared,
+        shared: Shared { pods: shared, expected: shared },
         origin: origin("b", 1),
         brought: brought.map(|(healthy, expected)| Brings { healthy, expected }),
         may_share,
@@ -475,6 +478,26 @@ fn one_whose_pods_another_may_hold_brings_what_was_told_or_less() {
     ] {
         let brings = told.bring(&of, Brings { healthy: now.0, expected: now.1 }).ok();
         assert_eq!(brings.map(|brings| (brings.healthy, brings.expected)), expected, "{what}");
+    }
+}
+
+// One Deployment of 2 is of both, another of 2 of the member alone.
+#[test]
+fn pods_that_have_ended_or_are_second_ones_make_no_room() {
+    let wanted =
+        |all: &[(&str, usize)]| -> Wanted { all.iter().map(|(uid, wanted)| ((*uid).to_owned(), *wanted)).collect() };
+    for (what, both, healthy, allowed) in [
+        ("all serve", 2, 4, 1),
+        ("those of the member alone fail", 2, 2, 0),
+        ("and of the others two have ended", 4, 2, 0),
+        ("a rollout makes second ones", 4, 4, 0),
+    ] {
+        let mut together = Together::default();
+        together.add(2, wanted(&[("web", 2)]));
+        let shared = Shared { pods: both, expected: together.add(4, wanted(&[("web", 2), ("fe", 2)])) };
+        let brings = Brings { healthy, expected: 4 }.without(shared);
+        let whole = Whole::of(&Amount::MaxUnavailable(IntOrString::Int(1)), (2, 0), &[Ok(brings)]).unwrap();
+        assert_eq!((whole.expected, whole.allowed(2)), (4, allowed), "{what}: {brings:?}");
     }
 }
 

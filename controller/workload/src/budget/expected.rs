@@ -1,0 +1,98 @@
+//! How many pods are expected of budgets that hold pods of the same workloads, each of which wants its pods once.
+
+use std::cmp::{max, min};
+use std::collections::BTreeMap;
+
+/// How many pods each of some workloads wants, by its uid.
+pub type Wanted = BTreeMap<String, usize>;
+
+/// What budgets expect together.
+#[derive(Debug, Default)]
+pub struct Together {
+    wanted: Wanted,
+    /// By how much the numbers of these budgets may be less than what their workloads want: a budget may have counted when they wanted
+    /// fewer, or in another way.
+    lacks: usize,
+}
+
+impl Together {
+    /// Adds a budget that expects so many pods, of these workloads. Gives how many of those were expected before: never so many that with
+    /// the others fewer are expected than all the workloads want, unless the budgets themselves expect fewer.
+    pub fn add(&mut self, expected: usize, wanted: Wanted) -> usize {
+        let sum = |all: usize, more: usize| all.saturating_add(more);
+        let of_its_own = wanted.values().copied().fold(0, sum);
+        let common = wanted.iter().filter_map(|(uid, wanted)| Some(min(*self.wanted.get(uid)?, *wanted)));
+        let common = common.fold(0, sum);
+        let lacks = self.lacks.saturating_add(of_its_own.saturating_sub(expected));
+        self.lacks = lacks.saturating_sub(common);
+        for (uid, wanted) in wanted {
+            let known = self.wanted.entry(uid).or_default();
+            *known = max(*known, wanted);
+        }
+        common.saturating_sub(lacks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// How many pods a budget expects, and which workloads want how many.
+    type Budget<'a> = (usize, &'a [(&'a str, usize)]);
+    /// What it is, the budgets, and how many pods of each were expected before.
+    type Case<'a> = (&'a str, &'a [Budget<'a>], &'a [usize]);
+
+    #[test]
+    fn what_a_workload_wants_is_expected_once() {
+        let table: [Case<'_>; 9] = [
+            ("one", &[(2, &[("web", 2)])], &[0]),
+            ("the same", &[(2, &[("web", 2)]), (2, &[("web", 2)])], &[0, 2]),
+            ("nothing in common", &[(2, &[("web", 2)]), (3, &[("fe", 3)])], &[0, 0]),
+            ("one of two", &[(2, &[("web", 2)]), (4, &[("web", 2), ("fe", 2)])], &[0, 2]),
+            (
+                "each with the next",
+                &[(4, &[("a", 2), ("b", 2)]), (4, &[("b", 2), ("c", 2)]), (4, &[("c", 2), ("a", 2)])],
+                &[0, 2, 4],
+            ),
+            ("counted when fewer were wanted", &[(9, &[("web", 9)]), (4, &[("web", 9), ("fe", 2)])], &[0, 2]),
+            ("counted when more were wanted", &[(2, &[("web", 2)]), (12, &[("web", 2), ("fe", 2)])], &[0, 2]),
+            ("one that says itself how many", &[(2, &[("web", 2)]), (3, &[("web", 2), ("fe", 2)])], &[0, 1]),
+            ("what the first lacks", &[(1, &[("web", 2)]), (2, &[("web", 2)])], &[0, 1]),
+        ];
+        for (what, budgets, expected) in table {
+            let mut together = Together::default();
+            let wanted = |(uid, wanted): &(&str, usize)| ((*uid).to_owned(), *wanted);
+            let found = budgets.iter().map(|(expected, all)| together.add(*expected, all.iter().map(wanted).collect()));
+            assert_eq!(found.collect::<Vec<_>>(), expected, "{what}");
+        }
+    }
+
+    const UIDS: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+    proptest! {
+        // Whatever budgets say: together they expect as many as all workloads want, but for what each of them expects too few itself.
+        #[test]
+        fn no_fewer_are_expected_together_than_workloads_want(
+            budgets in prop::collection::vec((0..12_usize, prop::sample::subsequence(UIDS.to_vec(), 0..=3)), 1..6),
+        ) {
+            let (mut together, mut union) = (Together::default(), Wanted::new());
+            let (mut all, mut lacks, mut is_exact) = (0, 0, true);
+            for (expected, uids) in budgets {
+                let its = UIDS.into_iter().zip(1..).filter(|(uid, _)| uids.contains(uid));
+                let its: Wanted = its.map(|(uid, wanted)| (uid.to_owned(), wanted)).collect();
+                let of_its_own: usize = its.values().sum();
+                let before = together.add(expected, its.clone());
+                prop_assert!(before <= expected, "{before} of {expected}");
+                all += expected - before;
+                lacks += of_its_own.saturating_sub(expected);
+                is_exact &= of_its_own == expected;
+                union.extend(its);
+                let wanted: usize = union.values().sum();
+                prop_assert!(all >= expected && all + lacks >= wanted, "{all} and {lacks} of {wanted}");
+                prop_assert!(!is_exact || all == wanted, "{all} of {wanted}");
+            }
+        }
+    }
+}

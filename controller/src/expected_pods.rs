@@ -271,17 +271,30 @@ impl ExpectedPods {
         subresource: &str,
         said: &str,
     ) -> Result<Option<T>, Uncounted> {
-        let GroupVersionKind { group, version, .. } = &kind.name;
         let (Ok(namespace), Ok(name)) = (Namespace::parse(namespace), Name::parse(name)) else { return Ok(None) };
-        let root = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
-        let path = format!("{root}/namespaces/{namespace}/{}/{name}{subresource}", kind.plural);
-        match client::get(&self.client, &path).await {
+        let path = |Kind { name: GroupVersionKind { group, version, .. }, plural, .. }: &Kind| {
+            let root = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+            format!("{root}/namespaces/{namespace}/{plural}/{name}{subresource}")
+        };
+        let mut read: Result<T, Failed> = client::get(&self.client, &path(kind)).await;
+        if read.as_ref().is_err_and(is_not_served) {
+            // Where it is served may have changed since that was asked.
+            self.kinds().retain(|known| known.name != kind.name);
+            let now = self.kind(&kind.name.api_version(), &kind.name.kind, said).await?;
+            read = client::get(&self.client, &path(&now)).await;
+        }
+        match read {
             Ok(read) => Ok(Some(read)),
-            Err(failed) if failed.code == 404 => Ok(None),
+            Err(failed) if failed.is_not_found() => Ok(None),
+            // Whether it is there nobody knows: it may be served in another version.
+            Err(failed) if is_not_served(&failed) => {
+                fault(format!("{said} is of {}, which the apiserver does not serve: {REMEDY}", kind.name.api_version()))
+            }
             Err(failed) if failed.code == 403 => fault(format!(
                 "{said} may not be read: give kruise-manager get on {plural} and {plural}/scale of {group:?} by a ClusterRole with the label \
                  rbac.kruise.io/aggregate-to-manager, or {REMEDY}",
-                plural = kind.plural
+                plural = kind.plural,
+                group = kind.name.group
             )),
             Err(failed) => Err(Uncounted::Silent(failed)),
         }
@@ -332,6 +345,11 @@ impl<'a> Workloads<'a> {
         self.tops.insert(owner.uid.to_string(), top.clone());
         Ok(top)
     }
+}
+
+/// Whether nothing is served where something was looked for, which says of no object that it is gone.
+fn is_not_served(failed: &Failed) -> bool {
+    failed.code == 404 && !failed.is_not_found()
 }
 
 fn silent(code: u16, message: &str) -> Failed {

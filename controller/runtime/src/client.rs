@@ -48,6 +48,12 @@ impl Failed {
     pub fn unsent(message: impl Into<String>) -> Self {
         Self { message: message.into(), not_done: true, ..Self::default() }
     }
+
+    /// Whether the server says that there is no such object. Where it serves nothing at all, as of a version that a definition has no
+    /// more, it answers 404 as well, in words that are no `Status`.
+    pub fn is_not_found(&self) -> bool {
+        self.code == 404 && self.reason == "NotFound"
+    }
 }
 
 impl From<InvalidName> for Failed {

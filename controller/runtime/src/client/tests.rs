@@ -31,6 +31,24 @@ fn others_than_the_apiserver_answer_too() {
     assert_eq!(never.retry_after, Some(RETRY_AFTER_MAX));
 }
 
+#[test]
+fn an_object_that_is_not_there_is_no_path_that_is_not_served() {
+    let status = |reason: &str| {
+        format!(
+            r#"{{"kind":"Status","status":"Failure","message":"foos \"web\" not found","reason":"{reason}","code":404}}"#
+        )
+    };
+    for (code, body, expected) in [
+        (404, status("NotFound"), true),
+        (404, status("Unknown"), false),
+        (404, "404 page not found\n".to_owned(), false),
+        (404, String::new(), false),
+        (403, status("NotFound"), false),
+    ] {
+        assert_eq!(refusal(code, &headers(None), body.as_bytes()).is_not_found(), expected, "{code} {body}");
+    }
+}
+
 #[tokio::test]
 async fn a_refused_connection_has_done_nothing() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use berth_api::kinds;
 use berth_api::name::{Name, Namespace, is_dns_label, is_dns_subdomain};
@@ -17,6 +18,7 @@ use kube::Client;
 use kube::core::GroupVersionKind;
 use kube::discovery::{self, ApiCapabilities, ApiResource, Scope};
 use serde::Deserialize;
+use tokio::time::Instant;
 
 /// The most workloads whose pods one budget holds by a selector. Each is asked for when pods are counted.
 const MOST_OWNERS: usize = 64;
@@ -26,6 +28,8 @@ const MOST_LEVELS: usize = 5;
 const LONGEST_SELECTOR: usize = 16 << 10;
 /// The most kinds that are remembered.
 const MOST_KINDS: usize = 256;
+/// So long it is remembered that a kind has no scale: whoever gives it one tells nobody here.
+const WITHOUT_SCALE: Duration = Duration::from_secs(60);
 
 /// Asks workloads how many pods they want, and remembers which kinds there are.
 #[derive(Clone)]
@@ -40,6 +44,15 @@ struct Kind {
     name: GroupVersionKind,
     plural: String,
     has_scale: bool,
+    /// Since when that is known.
+    since: Instant,
+}
+
+impl Kind {
+    /// Whether it need not be asked for again. Where one is not served any more, or has no scale any more, a read of it says so.
+    fn is_current(&self) -> bool {
+        self.has_scale || self.since.elapsed() < WITHOUT_SCALE
+    }
 }
 
 /// What the workloads of pods want, each asked for once.
@@ -221,7 +234,7 @@ impl ExpectedPods {
         if !is_name {
             return fault(format!("{said} is of {api_version:?}, which is no group and version: {REMEDY}"));
         }
-        if let Some(known) = self.kinds().iter().find(|known| known.name == name) {
+        if let Some(known) = self.kinds().iter().find(|known| known.name == name && known.is_current()) {
             return Ok(known.clone());
         }
         let found = discovery::pinned_kind(&self.client, &name).await;
@@ -240,8 +253,9 @@ impl ExpectedPods {
         }
         let has_scale =
             capabilities.subresources.iter().any(|(sub, _)| sub.plural.ends_with("/scale") || sub.plural == "scale");
-        let kind = Kind { name, plural: resource.plural, has_scale };
+        let kind = Kind { name, plural: resource.plural, has_scale, since: Instant::now() };
         let mut kinds = self.kinds();
+        kinds.retain(|known| known.name != kind.name);
         if kinds.len() < MOST_KINDS {
             kinds.push(kind.clone());
         }
@@ -358,4 +372,21 @@ fn silent(code: u16, message: &str) -> Failed {
 
 fn replicas(scale: &Scale) -> usize {
     usize::try_from(scale.spec.replicas).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kind_that_had_no_scale_is_asked_for_again_after_a_while() {
+        for (has_scale, seconds, expected) in
+            [(true, 0, true), (true, 600, true), (false, 59, true), (false, 60, false)]
+        {
+            let name = GroupVersionKind::gvk("example.com", "v1beta1", "Foo");
+            let kind = Kind { name, plural: "foos".to_owned(), has_scale, since: Instant::now() };
+            tokio::time::advance(Duration::from_secs(seconds)).await;
+            assert_eq!(kind.is_current(), expected, "{has_scale} {seconds}");
+        }
+    }
 }

@@ -22,6 +22,8 @@ use tokio::time::Instant;
 
 /// The most workloads whose pods one budget holds by a selector. Each is asked for when pods are counted.
 const MOST_OWNERS: usize = 64;
+/// The most of them that are asked for although only pods are left of them that have ended.
+const MOST_OF_ENDED: usize = 16;
 /// The most owners above a pod, one above the other.
 const MOST_LEVELS: usize = 5;
 /// The longest selector of a scale that is read, in bytes.
@@ -143,29 +145,19 @@ impl ExpectedPods {
         Ok(Expected { total: if is_going { 0 } else { replicas(&scale) }, selector: Some(selector) })
     }
 
-    /// How many pods the workloads of these pods want, each of them once.
+    /// How many pods the workloads of these pods want, each of them once. A pod that has ended may lie there for ever: where its workload
+    /// does not say how many it wants, that holds nobody up.
     ///
     /// # Errors
-    /// A pod has none, or one without a scale, or the apiserver did not say.
+    /// A pod that has not ended has none, or one without a scale, or the apiserver did not say.
     pub(crate) async fn of_owners(&self, namespace: &str, pods: &[Arc<Pod>]) -> Result<usize, Uncounted> {
-        let mut owners = Vec::<&Owner>::new();
-        for pod in pods {
-            let Some(owner) = pod.metadata.controller() else {
-                return fault(format!(
-                    "pod {} has no controller, so nobody says how many there are to be: {REMEDY}",
-                    pod.metadata.name
-                ));
-            };
-            if !owners.iter().any(|known| known.uid == owner.uid) {
-                owners.push(owner);
-            }
-            if owners.len() > MOST_OWNERS {
-                return fault(format!("its pods are of more than {MOST_OWNERS} workloads: {REMEDY}"));
-            }
-        }
+        let (owners, of_ended) = owners(pods)?;
         let (mut total, mut seen) = (0_usize, BTreeSet::new());
         for owner in owners {
             total = total.saturating_add(self.of_top(namespace, owner.clone(), &mut seen).await?);
+        }
+        for owner in of_ended {
+            total = total.saturating_add(self.of_ended(namespace, owner, &mut seen).await?);
         }
         Ok(total)
     }
@@ -203,6 +195,22 @@ impl ExpectedPods {
         }
         let scale = self.scale(&kind, namespace, &owner.name, &owner.kind).await?;
         Ok(scale.map_or(Top::Gone, |scale| Top::Wants(owner.uid.to_string(), replicas(&scale))))
+    }
+
+    /// The same of a workload of which only pods are left that have ended; none where it does not say.
+    async fn of_ended(&self, namespace: &str, owner: &Owner, seen: &mut BTreeSet<String>) -> Result<usize, Uncounted> {
+        let said = format!("{} {}", owner.kind, owner.name);
+        let has_scale = self.kind(&owner.api_version, &owner.kind, &said).await.map(|kind| kind.has_scale);
+        let counted = match has_scale {
+            // As that of a Job, of which a namespace may have many: nobody asks for it.
+            Ok(false) => return Ok(0),
+            Ok(true) => self.of_top(namespace, owner.clone(), seen).await,
+            Err(unknown) => Err(unknown),
+        };
+        match counted {
+            Err(Uncounted::Fault(_)) => Ok(0),
+            counted => counted,
+        }
     }
 
     /// The topmost owner; `None` where it, or one on the way, is gone or goes.
@@ -361,6 +369,36 @@ impl<'a> Workloads<'a> {
     }
 }
 
+/// The workloads of pods, each once, and a few of those of which only pods are there that have ended.
+fn owners(pods: &[Arc<Pod>]) -> Result<(Vec<&Owner>, Vec<&Owner>), Uncounted> {
+    let (ended, others): (Vec<_>, Vec<_>) = pods.iter().partition(|pod| has_ended(pod));
+    let mut owners = Vec::<&Owner>::new();
+    for pod in others {
+        let Some(owner) = pod.metadata.controller() else {
+            return fault(format!(
+                "pod {} has no controller, so nobody says how many there are to be: {REMEDY}",
+                pod.metadata.name
+            ));
+        };
+        if !owners.iter().any(|known| known.uid == owner.uid) {
+            owners.push(owner);
+        }
+        if owners.len() > MOST_OWNERS {
+            return fault(format!("its pods are of more than {MOST_OWNERS} workloads: {REMEDY}"));
+        }
+    }
+    let of_ended = ended.into_iter().filter_map(|pod| pod.metadata.controller());
+    let of_ended = of_ended.filter(|owner| !owners.iter().any(|known| known.uid == owner.uid));
+    // The same ones each time, whatever order pods are in.
+    let of_ended: BTreeMap<&str, &Owner> = of_ended.map(|owner| (&*owner.uid, owner)).collect();
+    Ok((owners, of_ended.into_values().take(MOST_OF_ENDED).collect()))
+}
+
+/// Whether nothing of the pod runs any more, nor will.
+fn has_ended(pod: &Pod) -> bool {
+    matches!(&*pod.status.phase, "Succeeded" | "Failed")
+}
+
 /// Whether nothing is served where something was looked for, which says of no object that it is gone.
 fn is_not_served(failed: &Failed) -> bool {
     failed.code == 404 && !failed.is_not_found()
@@ -376,7 +414,43 @@ fn replicas(scale: &Scale) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    /// A pod of a workload of this uid, or of none.
+    fn pod(phase: &str, owner_uid: Option<&str>) -> Arc<Pod> {
+        let owner = |uid: &str| json!({"apiVersion": "example.com/v1beta1", "kind": "Foo", "name": "web", "uid": uid, "controller": true});
+        let owners: Vec<_> = owner_uid.into_iter().map(owner).collect();
+        let pod = json!({"metadata": {"name": "web-1", "ownerReferences": owners}, "status": {"phase": phase}});
+        Arc::new(serde_json::from_value(pod).unwrap())
+    }
+
+    fn uids<'a>(owners: &[&'a Owner]) -> Vec<&'a str> {
+        owners.iter().map(|owner| &*owner.uid).collect()
+    }
+
+    #[test]
+    fn a_pod_that_has_ended_tells_of_its_workload_and_needs_none() {
+        let (run, go, fail) = ("Running", "Succeeded", "Failed");
+        for (pods, expected) in [
+            (vec![(run, Some("a")), (run, Some("a")), (run, Some("b"))], Ok((vec!["a", "b"], vec![]))),
+            (vec![(run, Some("a")), (run, None)], Err("has no controller")),
+            (vec![(go, None), (run, Some("a")), (fail, None)], Ok((vec!["a"], vec![]))),
+            (vec![(fail, Some("a")), (run, Some("a"))], Ok((vec!["a"], vec![]))),
+            (vec![(go, Some("c")), (fail, Some("b")), (fail, Some("b"))], Ok((vec![], vec!["b", "c"]))),
+            (vec![], Ok((vec![], vec![]))),
+        ] {
+            let pods: Vec<_> = pods.into_iter().map(|(phase, owner)| pod(phase, owner)).collect();
+            match (owners(&pods), expected) {
+                (Ok((asked, of_ended)), Ok(expected)) => assert_eq!((uids(&asked), uids(&of_ended)), expected),
+                (Err(Uncounted::Fault(unknown)), Err(expected)) => assert!(unknown.message.contains(expected)),
+                (found, expected) => panic!("{found:?} is not {expected:?}"),
+            }
+        }
+        let many: Vec<_> = (0..=MOST_OWNERS).map(|uid| pod(go, Some(&uid.to_string()))).collect();
+        assert_eq!(owners(&many).unwrap().1.len(), MOST_OF_ENDED);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_kind_that_had_no_scale_is_asked_for_again_after_a_while() {

@@ -303,28 +303,34 @@ mod tests {
     #[test]
     fn by_what_a_store_has_nobody_is_refused_or_let_go_without_a_write() {
         let entry = json!({"pod": "web-a", "uid": "a", "operation": "EVICT", "holder": "me", "time": Timestamp::now()});
-        for (desired, request, is_dry_run, expected) in [
-            (2, request("b", Delete), false, false),
-            (2, request("b", Delete), true, true),
-            (3, request("b", Delete), false, true),
-            (2, Request { is_again: true, ..request("a", Evict) }, false, true),
-            (2, request("a", Evict), false, false),
-            (2, request("a", Delete), false, false),
-            (2, request("b", Resize), false, false),
-            (2, Request { is_available: false, ..request("b", Delete) }, false, false),
-            (0, request("b", Delete), false, true),
+        let all = json!([]);
+        for (desired, protects, request, is_dry_run, expected) in [
+            (2, &all, request("b", Delete), false, false),
+            (2, &all, request("b", Delete), true, true),
+            (3, &all, request("b", Delete), false, true),
+            (2, &all, Request { is_again: true, ..request("a", Evict) }, false, true),
+            (2, &all, request("a", Evict), false, false),
+            (2, &all, request("a", Delete), false, false),
+            (2, &all, request("b", Resize), false, false),
+            // From this it may protect by now.
+            (2, &json!(["EVICT"]), request("b", Delete), false, true),
+            (2, &json!(["DELETE"]), request("b", Resize), false, true),
+            // And such a one it may keep by now.
+            (2, &all, Request { is_available: false, ..request("b", Delete) }, false, true),
+            (2, &all, Request { is_available: false, ..request("b", Evict) }, false, false),
+            (0, &all, request("b", Delete), false, true),
         ] {
             let budget = json!({
                 "apiVersion": "policy.kruise.io/v1beta1", "kind": "PodUnavailableBudget",
                 "metadata": {"name": "web", "namespace": "default", "uid": "w", "generation": 1},
-                "spec": {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1},
+                "spec": {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1, "protectOperations": protects},
                 "status": {
                     "observedGeneration": 1, "unavailableAllowed": 3 - desired, "currentAvailable": 3, "desiredAvailable": desired,
                     "totalReplicas": 4, "ledger": {"counted": "7", "entries": [entry]},
                 },
             });
             let budget = Budget::read("podunavailablebudgets", &budget.to_string()).unwrap();
-            let what = format!("{desired} {request:?} {is_dry_run}");
+            let what = format!("{desired} {protects} {request:?} {is_dry_run}");
             let (name, holds) = (budget.key().words(), Holds::of(&budget));
             let judged = budget.as_judged(&name, &holds).judge(&[(request, is_dry_run)], (None, &[]), Timestamp::now());
             assert_eq!(judged.is_by_what_is_written, expected, "{what}: {:?}", judged.rulings);

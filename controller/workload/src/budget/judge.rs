@@ -59,8 +59,8 @@ pub struct Judged {
     pub rulings: Vec<Ruling>,
     /// Whether the account is to be written.
     pub is_drawn: bool,
-    /// Whether one of them is refused, or let go without a write, by what the budget's status says. A write would show whether that is as
-    /// it was read; so else it has to be read anew.
+    /// Whether one of them is refused, or let go without a write. A write would show whether the budget, its spec and its status, is as it
+    /// was read; so else it has to be read anew.
     pub is_by_what_is_written: bool,
 }
 
@@ -95,11 +95,7 @@ impl Account<'_> {
                 draw(&mut self.status, (rules, self.generation), request, now)
             };
             judged.is_drawn |= verdict == Verdict::Drawn && !is_dry_run;
-            judged.is_by_what_is_written |= match verdict {
-                Verdict::Stands | Verdict::Refused(_) => true,
-                Verdict::Free => self.status.desired_available == 0,
-                Verdict::Drawn => *is_dry_run,
-            };
+            judged.is_by_what_is_written |= verdict != Verdict::Drawn || *is_dry_run;
             judged.rulings.push(match verdict {
                 Verdict::Free => Ruling::Free,
                 Verdict::Stands | Verdict::Drawn => Ruling::Drawn,

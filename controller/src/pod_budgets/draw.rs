@@ -1,5 +1,6 @@
 //! From one request to a grant of all budgets that hold the pod, or of none.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
@@ -30,7 +31,7 @@ impl PodBudgets {
     /// Draws from all budgets that hold the pod; `Some` says why it must stay.
     pub(super) async fn draw_for(
         &self,
-        pod: &Pod,
+        pod: &Arc<Pod>,
         request: &Request,
         is_dry_run: bool,
     ) -> Result<Option<String>, NotYet> {
@@ -59,7 +60,7 @@ impl PodBudgets {
     async fn draw_together(
         &self,
         holding: &[BudgetKey],
-        pod: &Pod,
+        pod: &Arc<Pod>,
         request: &Request,
         is_dry_run: bool,
     ) -> Result<Together, NotYet> {
@@ -67,7 +68,7 @@ impl PodBudgets {
         for key in holding {
             let grant = may_be_taken_back(holding, key).then(|| format!("{:016x}", fastrand::u64(..)));
             let request = Request { grant, ..request.clone() };
-            let (ruling, request) = match self.draw_one(key, pod, &request, is_dry_run).await {
+            let (ruling, request) = match self.draw_one(key, pod, request, is_dry_run).await {
                 Ok(said) => said,
                 // What this one may have written all the same expires.
                 Err(not_yet) => {

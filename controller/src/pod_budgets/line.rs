@@ -20,12 +20,19 @@ use tokio::time::Instant;
 
 use super::{Budget, BudgetKey, Holds, PodBudgets, UNREAD};
 
-type Answer = Result<Ruling, NotYet>;
+/// What a budget says, and the request as it sees it.
+type Answer = Result<(Ruling, Request), NotYet>;
+
+/// What somebody wants of a pod.
+struct Wish {
+    request: Request,
+    pod: Arc<Pod>,
+    is_dry_run: bool,
+}
 
 /// Who wants to draw.
 struct Waiting {
-    request: Request,
-    is_dry_run: bool,
+    wish: Wish,
     answer: oneshot::Sender<Answer>,
 }
 
@@ -79,16 +86,14 @@ impl PodBudgets {
     pub(super) async fn draw_one(
         &self,
         key: &BudgetKey,
-        pod: &Pod,
-        request: &Request,
+        pod: &Arc<Pod>,
+        request: Request,
         is_dry_run: bool,
     ) -> Result<(Ruling, Request), NotYet> {
-        let holds = self.stored(key).map(|budget| self.holds(&budget));
-        let mut seen = as_seen(request, holds.as_deref(), pod);
-        seen.is_again = self.entered.has(key, &seen);
-        let (request, (answer, answered)) = (seen.clone(), oneshot::channel());
-        self.stand_in_line(key, |line| line.draws.push(Waiting { request, is_dry_run, answer }));
-        Ok((answered.await.unwrap_or(Err(UNREAD))?, seen))
+        let (answer, answered) = oneshot::channel();
+        let wish = Wish { request, pod: pod.clone(), is_dry_run };
+        self.stand_in_line(key, |line| line.draws.push(Waiting { wish, answer }));
+        answered.await.unwrap_or(Err(UNREAD))
     }
 
     /// Puts one into a budget's line, and sees to it that somebody works on that.
@@ -112,9 +117,8 @@ impl PodBudgets {
     }
 
     async fn decide(&self, key: &BudgetKey, waiting: Vec<Waiting>) {
-        let (requests, answers): (Vec<_>, Vec<_>) =
-            waiting.into_iter().map(|one| ((one.request, one.is_dry_run), one.answer)).unzip();
-        let rulings = self.rule(key, &requests).await;
+        let (wishes, answers): (Vec<_>, Vec<_>) = waiting.into_iter().map(|one| (one.wish, one.answer)).unzip();
+        let rulings = self.rule(key, &wishes).await;
         for (at, answer) in answers.into_iter().enumerate() {
             let ruling = rulings.as_ref().map_or_else(|error| Err(*error), |all| all.get(at).cloned().ok_or(UNREAD));
             // Nobody waits for it any more.
@@ -124,11 +128,9 @@ impl PodBudgets {
 
     /// What the budget says to each, with what it grants written. By what a store has, which may be old, nobody is refused, and nobody
     /// goes for whom nothing is written.
-    async fn rule(&self, key: &BudgetKey, requests: &[(Request, bool)]) -> Result<Vec<Ruling>, NotYet> {
+    async fn rule(&self, key: &BudgetKey, wishes: &[Wish]) -> Result<Vec<(Ruling, Request)>, NotYet> {
         let (mut view, name) = (self.stored(key), key.words());
         let (mut is_live, mut total, mut look) = (false, None, None);
-        // A pod that does not serve may go without anything written, and so without another look.
-        let is_confirmed = requests.iter().all(|(request, _)| request.is_available);
         for _ in 0..TRIES {
             let budget = match view.take() {
                 Some(budget) => budget,
@@ -137,15 +139,23 @@ impl PodBudgets {
                         is_live = true;
                         budget
                     }
-                    None => return Ok(vec![Ruling::Free; requests.len()]),
+                    None => return Ok(wishes.iter().map(|wish| (Ruling::Free, wish.request.clone())).collect()),
                 },
             };
             let holds = self.holds(&budget);
+            let as_seen = |wish: &Wish| {
+                let mut request = as_seen(wish, &holds);
+                request.is_again = self.entered.has(key, &request);
+                (request, wish.is_dry_run)
+            };
+            let requests: Vec<_> = wishes.iter().map(as_seen).collect();
+            // A pod that does not serve may go without anything written, and so without another look.
+            let is_confirmed = requests.iter().all(|(request, _)| request.is_available);
             // What is drawn by it stands only if enough are left by a look that begins when it is written: [`Self::confirm`].
             look = look.filter(|_| is_confirmed);
             let others = self.others_lately(&budget, &mut look).await?;
             let mut account = budget.as_judged(&name, &holds);
-            let judged = account.judge(requests, (total, &others), Timestamp::now());
+            let judged = account.judge(&requests, (total, &others), Timestamp::now());
             if judged.is_by_what_is_written && !is_live {
                 continue;
             }
@@ -161,7 +171,8 @@ impl PodBudgets {
             let began = Instant::now();
             if !judged.is_drawn || self.write(key, &budget, &account.status).await? {
                 self.entered.note(key, requests.iter().zip(&judged.rulings), began);
-                return Ok(judged.rulings);
+                let requests = requests.into_iter().map(|(request, _)| request);
+                return Ok(judged.rulings.into_iter().zip(requests).collect());
             }
             is_live = false;
         }
@@ -273,9 +284,9 @@ impl PodBudgets {
 }
 
 /// A request as a budget sees it: a pod that lacks one of the conditions that the budget asks for does not serve.
-fn as_seen(request: &Request, holds: Option<&Holds>, pod: &Pod) -> Request {
-    let finds_healthy = |holds: &Holds| holds.rules.as_ref().is_ok_and(|rules| rules.finds_healthy(pod));
-    Request { is_available: request.is_available && holds.is_none_or(finds_healthy), ..request.clone() }
+fn as_seen(Wish { request, pod, .. }: &Wish, holds: &Holds) -> Request {
+    let is_healthy = holds.rules.as_ref().is_ok_and(|rules| rules.finds_healthy(pod));
+    Request { is_available: request.is_available && is_healthy, ..request.clone() }
 }
 
 #[cfg(test)]
@@ -345,19 +356,20 @@ mod tests {
             Holds::of(&Budget::read("distributedpoddisruptionbudgets", &budget.to_string()).unwrap())
         };
         let (none, synced) = (holds(json!([])), holds(json!(["example.com/synced"])));
-        let pod = |status: &str| -> Pod {
+        let pod = |status: &str| -> Arc<Pod> {
             let condition = json!({"type": "example.com/synced", "status": status});
-            serde_json::from_value(json!({"metadata": {"name": "a"}, "status": {"conditions": [condition]}})).unwrap()
+            let pod = json!({"metadata": {"name": "a"}, "status": {"conditions": [condition]}});
+            Arc::new(serde_json::from_value(pod).unwrap())
         };
         for (is_available, holds, status, expected) in [
-            (true, None, "False", true),
-            (true, Some(&none), "False", true),
-            (true, Some(&synced), "True", true),
-            (true, Some(&synced), "False", false),
-            (false, Some(&synced), "True", false),
+            (true, &none, "False", true),
+            (true, &synced, "True", true),
+            (true, &synced, "False", false),
+            (false, &synced, "True", false),
         ] {
-            let asked = Request { is_available, ..request("a", Evict) };
-            assert_eq!(as_seen(&asked, holds, &pod(status)).is_available, expected, "{is_available} {status}");
+            let request = Request { is_available, ..request("a", Evict) };
+            let wish = Wish { request, pod: pod(status), is_dry_run: false };
+            assert_eq!(as_seen(&wish, holds).is_available, expected, "{is_available} {status}");
         }
     }
 }

@@ -303,7 +303,7 @@ impl PodBudgets {
             return Ok(None);
         }
         let stores = self.stores.get().filter(|_| self.is_synced()).ok_or(UNREAD)?;
-        let Some(pod) = self.pod(&disruption).await? else { return Ok(None) };
+        let Some(pod) = self.pod(&disruption).await?.map(Arc::new) else { return Ok(None) };
         let is_another = disruption.uid.as_ref().is_some_and(|uid| **uid != *pod.metadata.uid);
         let is_mirror = pod.metadata.annotation(MIRROR_POD).is_some();
         if is_another || is_mirror || pod.metadata.deletion_timestamp.is_some() || !pod.is_active() {

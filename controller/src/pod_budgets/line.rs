@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::{DeploymentReference, PodUnavailableBudgetStatus};
-use berth_runtime::client::{self, Failed};
+use berth_runtime::client;
 use berth_webhook::pods::NotYet;
 use berth_workload::budget::judge::Ruling;
 use berth_workload::budget::ledger::{Request, ask_replacement, withdraw};
@@ -251,7 +251,8 @@ impl PodBudgets {
         };
         match read {
             Ok(budget) => Ok(Some(budget)),
-            Err(Failed { code: 404, .. }) => Ok(None),
+            // One of a kind that is not served for a moment may hold the pod.
+            Err(failed) if failed.is_not_found() => Ok(None),
             Err(_) => Err(UNREAD),
         }
     }

@@ -56,7 +56,7 @@ use entered::Entered;
 use line::Lines;
 pub(crate) use others::{Found, ITSELF, MISSING, find, told_of};
 use refusals::Refusals;
-use wish::{operation, replaced, request};
+use wish::{operation, replaced};
 
 /// How long apiservers take to go by an entry that was written.
 const KNOWN: Duration = Duration::from_secs(2);
@@ -309,16 +309,18 @@ impl PodBudgets {
         if is_another || is_mirror || pod.metadata.deletion_timestamp.is_some() || !pod.is_active() {
             return Ok(None);
         }
-        let mut request = request(stores, &pod, operation(&disruption), disruption.user.clone());
+        if self.holding(&pod.metadata).is_empty() {
+            return Ok(None);
+        }
+        let mut request = self.request(stores, &pod, operation(&disruption), disruption.user.clone()).await?;
         (request.container_ids, request.resizes) = replaced(&pod, &disruption);
-        let is_held = || !self.holding(&pod.metadata).is_empty();
         let refused = match disruption.change {
             // A grant is for one pod, and by the time this one is carried out its name may be another's.
-            Change::Evict if disruption.uid.is_none() && is_held() => {
+            Change::Evict if disruption.uid.is_none() => {
                 Some(RefusedNatively { message: UNBOUND.to_owned(), is_ours: false })
             }
             // What the apiserver would refuse after us must not be drawn.
-            Change::Evict if is_held() => self.refused_natively(&pod).await?,
+            Change::Evict => self.refused_natively(&pod).await?,
             _ => None,
         };
         let refusal = match refused {

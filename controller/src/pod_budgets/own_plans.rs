@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
 use berth_runtime::executor::Owner;
+use berth_webhook::pods::NotYet;
 use berth_workload::budget::asked::is_asked_about;
 use berth_workload::budget::disruption;
 use berth_workload::budget::ledger::Request;
@@ -15,8 +16,8 @@ use berth_workload::pod::Pod;
 use berth_workload::resource::PODS;
 use futures::future::join_all;
 
-use super::wish::{ids, request};
-use super::{PodBudgets, UNREAD};
+use super::wish::ids;
+use super::{PodBudgets, Stores, UNREAD};
 
 /// How long a plan waits for budgets that this process has not read yet, and how often it looks.
 const READ_WITHIN: Duration = Duration::from_secs(5);
@@ -60,10 +61,9 @@ impl PodBudgets {
                 return None;
             }
             let holder = format!("{} {}/{}", owner.resource.kind, owner.namespace, owner.name);
-            let mut request = request(stores, &pod, operation, holder);
             let replaced = disruption::replaced(step);
-            request.container_ids = ids(&pod, |name| replaced.contains(name));
-            Some(self.draw_by(pod, request))
+            let container_ids = ids(&pod, |name| replaced.contains(name));
+            Some(self.draw_by(stores, pod, (operation, container_ids), holder))
         });
         let refused = join_all(asked).await.into_iter().flatten().collect();
         without(plan, refused)
@@ -81,11 +81,14 @@ impl PodBudgets {
         if self.holding(&pod.metadata).is_empty() {
             return None;
         }
-        let mut request = request(stores, pod, ProtectedOperation::Update, holder);
-        // The pod itself does not change: what is seen of it are other containers.
-        request.generation = None;
-        request.container_ids = ids(pod, |name| containers.contains(&name));
-        self.draw_for(pod, &request, false).await.unwrap_or_else(|not_yet| Some(not_yet.to_string()))
+        let drawn = async {
+            let request = self.request(stores, pod, ProtectedOperation::Update, holder).await?;
+            let container_ids = ids(pod, |name| containers.contains(&name));
+            // The pod itself does not change: what is seen of it are other containers.
+            let request = Request { generation: None, container_ids, ..request };
+            self.draw_for(pod, &request, false).await
+        };
+        drawn.await.unwrap_or_else(|not_yet: NotYet| Some(not_yet.to_string()))
     }
 
     /// Whether budgets are asked about this.
@@ -94,12 +97,23 @@ impl PodBudgets {
     }
 
     /// Draws for a workload of ours; the uid of the pod and why, where it must stay.
-    async fn draw_by(&self, pod: Arc<Pod>, request: Request) -> Option<(String, Failure)> {
-        let refusal = match self.draw_for(&pod, &request, false).await {
+    async fn draw_by(
+        &self,
+        stores: &Stores,
+        pod: Arc<Pod>,
+        (operation, container_ids): (ProtectedOperation, Vec<String>),
+        holder: String,
+    ) -> Option<(String, Failure)> {
+        let drawn = async {
+            let request = self.request(stores, &pod, operation, holder).await?;
+            self.draw_for(&pod, &Request { container_ids, ..request }, false).await
+        };
+        let refusal = match drawn.await {
             Ok(refusal) => refusal?,
             Err(not_yet) => not_yet.to_string(),
         };
-        Some((request.uid, held(request.operation, (&pod.metadata.namespace, &request.pod), refusal)))
+        let of_pod = (&*pod.metadata.namespace, &*pod.metadata.name);
+        Some((pod.metadata.uid.to_string(), held(operation, of_pod, refusal)))
     }
 }
 

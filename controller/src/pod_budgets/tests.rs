@@ -1,6 +1,5 @@
 //! What is asked about, and how it is told.
 
-
 use berth_webhook::PodWebhook;
 use serde_json::json;
 use tokio::sync::watch;

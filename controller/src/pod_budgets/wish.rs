@@ -2,15 +2,18 @@
 
 use berth_api::budget::MOST_CONTAINERS;
 use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
-use berth_webhook::pods::{Change, Disruption};
+use berth_runtime::client;
+use berth_webhook::pods::{Change, Disruption, NotYet};
 use berth_workload::budget::count::is_available;
 use berth_workload::budget::ledger::Request;
 use berth_workload::inplace::resize;
 use berth_workload::pod::Pod;
+use berth_workload::resource::NODES;
 use jiff::Timestamp;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::Stores;
+use super::{PodBudgets, Stores};
 
 /// What is to befall the pod. Resources that restart a container change the pod like its image does.
 pub(super) fn operation(disruption: &Disruption) -> ProtectedOperation {
@@ -51,20 +54,53 @@ pub(super) fn ids(pod: &Pod, is_its: impl Fn(&str) -> bool) -> Vec<String> {
     ids.map(|status| status.container_id.to_string()).take(MOST_CONTAINERS).collect()
 }
 
-/// What somebody wants of a pod.
-pub(super) fn request(stores: &Stores, pod: &Pod, operation: ProtectedOperation, holder: String) -> Request {
-    let has_node = !stores.nodes.is_synced() || stores.nodes.get("", &pod.spec.node_name).is_some();
-    Request {
-        pod: pod.metadata.name.to_string(),
-        uid: pod.metadata.uid.to_string(),
-        operation,
-        holder,
-        is_available: is_available(pod, has_node, Timestamp::now()),
-        generation: operation.is_change().then_some(pod.metadata.generation),
-        container_ids: Vec::new(),
-        resizes: false,
-        grant: None,
-        is_again: false,
+/// Whether a pod serves; `None` where all that speaks against it is that its node is not among those that are known here, and that may
+/// have come a moment ago.
+fn serves(pod: &Pod, knows_node: bool, now: Timestamp) -> Option<bool> {
+    let serves = is_available(pod, true, now);
+    (knows_node || !serves).then_some(serves)
+}
+
+impl PodBudgets {
+    /// What somebody wants of a pod.
+    ///
+    /// # Errors
+    /// The apiserver did not say whether the pod's node is there.
+    pub(super) async fn request(
+        &self,
+        stores: &Stores,
+        pod: &Pod,
+        operation: ProtectedOperation,
+        holder: String,
+    ) -> Result<Request, NotYet> {
+        Ok(Request {
+            pod: pod.metadata.name.to_string(),
+            uid: pod.metadata.uid.to_string(),
+            operation,
+            holder,
+            is_available: self.serves(stores, pod).await?,
+            generation: operation.is_change().then_some(pod.metadata.generation),
+            container_ids: Vec::new(),
+            resizes: false,
+            grant: None,
+            is_again: false,
+        })
+    }
+
+    /// Whether a pod serves. One on a node that nobody has is not counted, and goes freely: that is the apiserver's to say.
+    async fn serves(&self, stores: &Stores, pod: &Pod) -> Result<bool, NotYet> {
+        let node = &pod.spec.node_name;
+        let knows_node = !stores.nodes.is_synced() || stores.nodes.get("", node).is_some();
+        if let Some(serves) = serves(pod, knows_node, Timestamp::now()) {
+            return Ok(serves);
+        }
+        // What can be no node's name is none's.
+        let Ok(path) = NODES.path("", node) else { return Ok(false) };
+        match client::get::<IgnoredAny>(&self.client, &path).await {
+            Ok(_) => Ok(true),
+            Err(failed) if failed.is_not_found() => Ok(false),
+            Err(_) => Err(NotYet("nodes")),
+        }
     }
 }
 
@@ -73,6 +109,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_pod_that_serves_on_a_node_that_is_not_known_is_not_judged_by_that() {
+        for (ready, knows_node, expected) in [
+            ("True", true, Some(true)),
+            ("True", false, None),
+            ("False", true, Some(false)),
+            ("False", false, Some(false)),
+        ] {
+            let conditions = json!([{"type": "Ready", "status": ready}]);
+            let pod = json!({"metadata": {"name": "web"}, "status": {"phase": "Running", "conditions": conditions}});
+            let pod: Pod = serde_json::from_value(pod).unwrap();
+            assert_eq!(serves(&pod, knows_node, Timestamp::now()), expected, "{ready} {knows_node}");
+        }
+    }
 
     #[test]
     fn a_resize_that_restarts_a_container_is_an_update() {

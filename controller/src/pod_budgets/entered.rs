@@ -18,18 +18,30 @@ const SAME_REQUEST: Duration = Duration::from_secs(10);
 /// So many are remembered. What is not is entered once more.
 const MOST: usize = 2_048;
 
-/// When the writes of entries began.
-#[derive(Default)]
-pub(super) struct Entered(Mutex<BTreeMap<Entry, Instant>>);
+/// What this process has entered.
+pub(super) struct Entered {
+    /// Since when it notes that.
+    since: Instant,
+    /// When the writes of entries began.
+    writes: Mutex<BTreeMap<Entry, Instant>>,
+}
 
 /// Of which budget, and of which change of which pod.
 type Entry = (BudgetKey, String, ProtectedOperation, Option<i64>);
 
+impl Default for Entered {
+    fn default() -> Self {
+        Self { since: Instant::now(), writes: Mutex::default() }
+    }
+}
+
 impl Entered {
-    /// Whether a request is for what was entered a moment ago.
-    pub(super) fn has(&self, key: &BudgetKey, request: &Request) -> bool {
+    /// Whether a request is for what was entered a moment ago. A process that has just begun does not know what the one before it entered, and
+    /// would enter all of that anew: it goes by the times of entries (`is_dated_now`).
+    pub(super) fn has(&self, key: &BudgetKey, request: &Request, is_dated_now: impl FnOnce() -> bool) -> bool {
         let is_young = |since: &Instant| since.elapsed() < SAME_REQUEST;
-        request.grant.is_none() && self.lock().get(&entry(key, request)).is_some_and(is_young)
+        let is_known = || self.lock().get(&entry(key, request)).is_some_and(is_young);
+        request.grant.is_none() && (is_known() || is_young(&self.since) && is_dated_now())
     }
 
     /// Notes which of these requests, with whether each is a dry run, were entered by a write that began then.
@@ -55,7 +67,7 @@ impl Entered {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Entry, Instant>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.writes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -111,7 +123,16 @@ mod tests {
             tokio::time::advance(Duration::from_secs(waited)).await;
             entered.note(&key("web"), [(&(noted.clone(), is_dry_run), &ruling)].into_iter(), began);
             let what = format!("{noted:?} {is_dry_run} {ruling:?} {waited} {asked:?}");
-            assert_eq!(entered.has(&key(asked.0), &asked.1), expected, "{what}");
+            assert_eq!(entered.has(&key(asked.0), &asked.1, || false), expected, "{what}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn by_the_times_of_entries_only_a_process_goes_that_has_just_begun() {
+        for (seconds, is_dated, expected) in [(0, true, true), (0, false, false), (9, true, true), (10, true, false)] {
+            let entered = Entered::default();
+            tokio::time::advance(Duration::from_secs(seconds)).await;
+            assert_eq!(entered.has(&key("web"), &change("a", 1), || is_dated), expected, "{seconds} {is_dated}");
         }
     }
 
@@ -125,7 +146,7 @@ mod tests {
         for (seconds, expected) in [(9, false), (1, true)] {
             tokio::time::advance(Duration::from_secs(seconds)).await;
             note("late");
-            assert_eq!(entered.has(&key("web"), &change("late", 1)), expected, "{seconds}");
+            assert_eq!(entered.has(&key("web"), &change("late", 1), || false), expected, "{seconds}");
         }
     }
 }

@@ -9,7 +9,7 @@ use berth_api::v1beta1::podunavailablebudget::{DeploymentReference, PodUnavailab
 use berth_runtime::client;
 use berth_webhook::pods::NotYet;
 use berth_workload::budget::judge::Ruling;
-use berth_workload::budget::ledger::{Request, ask_replacement, withdraw};
+use berth_workload::budget::ledger::{Request, ask_replacement, is_dated, withdraw};
 use berth_workload::pod::Pod;
 use berth_workload::resource::DISTRIBUTED_POD_DISRUPTION_BUDGETS;
 use jiff::Timestamp;
@@ -145,7 +145,8 @@ impl PodBudgets {
             let holds = self.holds(&budget);
             let as_seen = |wish: &Wish| {
                 let mut request = as_seen(wish, &holds);
-                request.is_again = self.entered.has(key, &request);
+                let is_dated_now = || is_dated(&budget.account(), &request, Timestamp::now());
+                request.is_again = self.entered.has(key, &request, is_dated_now);
                 (request, wish.is_dry_run)
             };
             let requests: Vec<_> = wishes.iter().map(as_seen).collect();

@@ -127,6 +127,12 @@ pub fn draw(
     Verdict::Drawn
 }
 
+/// Whether what a request is for was entered within the last seconds, as the clock of whichever replica did so tells.
+pub fn is_dated(status: &PodUnavailableBudgetStatus, request: &Request, now: Timestamp) -> bool {
+    let mut entries = status.ledger.iter().flat_map(|ledger| &ledger.entries);
+    entries.any(|entry| is_of(entry, request) && (-2..10).contains(&now.duration_since(entry.time.0).as_secs()))
+}
+
 /// Whether an entry was drawn for this request, and may be taken back with it. Of a pod that has changed since, it speaks of an earlier
 /// change, and is settled by itself.
 fn is_of(entry: &LedgerEntry, request: &Request) -> bool {

@@ -371,7 +371,7 @@ impl<'a> Workloads<'a> {
 
 /// The workloads of pods, each once, and a few of those of which only pods are there that have ended.
 fn owners(pods: &[Arc<Pod>]) -> Result<(Vec<&Owner>, Vec<&Owner>), Uncounted> {
-    let (ended, others): (Vec<_>, Vec<_>) = pods.iter().partition(|pod| has_ended(pod));
+    let (ended, others): (Vec<_>, Vec<_>) = pods.iter().partition(|pod| pod.has_finished());
     let mut owners = Vec::<&Owner>::new();
     for pod in others {
         let Some(owner) = pod.metadata.controller() else {
@@ -392,11 +392,6 @@ fn owners(pods: &[Arc<Pod>]) -> Result<(Vec<&Owner>, Vec<&Owner>), Uncounted> {
     // The same ones each time, whatever order pods are in.
     let of_ended: BTreeMap<&str, &Owner> = of_ended.map(|owner| (&*owner.uid, owner)).collect();
     Ok((owners, of_ended.into_values().take(MOST_OF_ENDED).collect()))
-}
-
-/// Whether nothing of the pod runs any more, nor will.
-fn has_ended(pod: &Pod) -> bool {
-    matches!(&*pod.status.phase, "Succeeded" | "Failed")
 }
 
 /// Whether nothing is served where something was looked for, which says of no object that it is gone.

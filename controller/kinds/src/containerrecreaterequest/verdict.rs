@@ -84,7 +84,7 @@ pub(super) fn verdict(snapshot: &Snapshot, now: Timestamp) -> Verdict<'_> {
     let Some(pod) = pod(snapshot) else { return complete("pod has gone") };
     let course = snapshot.course(pod);
     let nothing_is_left = || course.states().iter().all(|state| state.phase != RecreatePhase::Pending);
-    if has_ended(pod) || matches!(&*pod.status.phase, "Succeeded" | "Failed") && nothing_is_left() {
+    if has_ended(pod) || pod.has_finished() && nothing_is_left() {
         return complete("pod has ended");
     }
     let current = snapshot.current(pod).filter(|current| current.metadata.uid != request.metadata.uid);

@@ -65,7 +65,12 @@ impl Pod {
 
     /// Neither finished nor being deleted: it counts towards a workload's replicas.
     pub fn is_active(&self) -> bool {
-        self.metadata.deletion_timestamp.is_none() && !matches!(&*self.status.phase, "Succeeded" | "Failed")
+        self.metadata.deletion_timestamp.is_none() && !self.has_finished()
+    }
+
+    /// Whether nothing of it runs any more, nor will.
+    pub fn has_finished(&self) -> bool {
+        matches!(&*self.status.phase, "Succeeded" | "Failed")
     }
 }
 

@@ -72,7 +72,7 @@ pub fn current<'a>(
 
 /// Has the pod ended for the request? SidecarTerminator ends the sidecars of pods that say they have ended.
 pub fn has_ended(pod: &Pod) -> bool {
-    matches!(&*pod.status.phase, "Succeeded" | "Failed") && pod.condition(SIDECAR_TERMINATED).is_none()
+    pod.has_finished() && pod.condition(SIDECAR_TERMINATED).is_none()
 }
 
 /// How old the request is.

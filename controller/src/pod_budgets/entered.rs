@@ -1,5 +1,5 @@
-//! What this process has entered into ledgers a moment ago. That alone tells whether a request is one that the apiserver validates again:
-//! the time of an entry is by the clock of whichever replica wrote it.
+//! What this process has entered into ledgers a moment ago, which tells whether a request is one that the apiserver validates again. The time of
+//! an entry is by the clock of whichever replica wrote it, and so only a process that has just begun goes by that.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

@@ -6,7 +6,7 @@ use berth_api::v1alpha1::distributedpoddisruptionbudget::{
 };
 use berth_workload::budget::count::Unknown;
 use berth_workload::budget::federation::Whole;
-use berth_workload::budget::ledger::unless_only_its_view;
+use berth_workload::budget::ledger::{note_counted, note_settled, unless_only_its_view};
 use berth_workload::budget::{Fault, Rules, floor};
 use berth_workload::condition::{condition, set, whole_seconds};
 use jiff::Timestamp;
@@ -57,14 +57,12 @@ fn count_own(snapshot: &Snapshot, next: &mut Status, now: Timestamp) -> Result<R
     ledger.entries = snapshot.view.open(&ledger.entries, now);
     ledger.recount = false;
     ledger.replacements = snapshot.view.replacements(&ledger.replacements, false, now).1;
-    // Unless they are counted below, nobody may take anything by the numbers; but by an older view nobody may count from now on.
-    ledger.counted.clear();
-    ledger.settled.clone_from(&snapshot.view.position);
+    note_settled(ledger, &snapshot.view.position);
     let rules = Rules::of_distributed(&snapshot.budget.spec)
         .map_err(|Fault { field, message }| ("InvalidSpec", format!("{field} {message}")))?;
     let expected = snapshot.expected(&rules).map_err(|Unknown { message }| (UNCOUNTED, message))?;
     let healthy = snapshot.view.available(&rules, &expected, &ledger.entries, now);
-    ledger.counted = std::mem::take(&mut ledger.settled);
+    note_counted(ledger);
     next.own = OwnPods { healthy: number(healthy), expected: number(expected.total) };
     Ok(rules)
 }

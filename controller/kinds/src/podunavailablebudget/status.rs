@@ -1,11 +1,11 @@
 //! What is counted, and what is left of the ledger.
 
 use berth_api::names::condition::{BLOCKED, CHILD_PDB, ENFORCED};
-use berth_api::v1beta1::podunavailablebudget::{Ledger, PodUnavailableBudgetStatus};
+use berth_api::v1beta1::podunavailablebudget::PodUnavailableBudgetStatus;
 use berth_workload::budget::asked::Asked;
 use berth_workload::budget::child::Without;
 use berth_workload::budget::count::{Expected, Unknown};
-use berth_workload::budget::ledger::{name_pods, set_numbers, unless_only_its_view};
+use berth_workload::budget::ledger::{name_pods, note_counted, note_settled, set_numbers, unless_only_its_view};
 use berth_workload::budget::{Fault, Rules};
 use berth_workload::condition::{condition, set};
 use jiff::Timestamp;
@@ -61,23 +61,20 @@ fn count(
     now: Timestamp,
 ) -> Result<(), (&'static str, String)> {
     let taken_over = if next.ledger.is_none() { snapshot.view.taken_over(next, now) } else { Vec::new() };
-    let Ledger { entries, counted, settled, selector: chosen, recount, replacements } =
-        next.ledger.get_or_insert_default();
-    *entries = snapshot.view.open(entries, now);
-    entries.extend(taken_over);
-    *recount = false;
-    *replacements = snapshot.view.replacements(replacements, false, now).1;
-    // Unless they are counted below, the numbers say nothing; but by an older view nobody may count from now on.
-    counted.clear();
-    settled.clone_from(&snapshot.view.position);
+    let ledger = next.ledger.get_or_insert_default();
+    ledger.entries = snapshot.view.open(&ledger.entries, now);
+    ledger.entries.extend(taken_over);
+    ledger.recount = false;
+    ledger.replacements = snapshot.view.replacements(&ledger.replacements, false, now).1;
+    note_settled(ledger, &snapshot.view.position);
     let rules = Rules::of_budget(&snapshot.budget)
         .map_err(|Fault { field, message }| ("InvalidSpec", format!("{field} {message}")))?;
     let expected = snapshot.view.expected.as_ref().map_err(|Unknown { message }| (UNCOUNTED, message.clone()))?;
     let Expected { total, selector } = expected;
     let desired = rules.amount.desired(*total).map_err(|problem| ("InvalidSpec", problem))?;
-    let available = snapshot.view.available(&rules, expected, entries, now);
-    *counted = std::mem::take(settled);
-    *chosen = selector.as_ref().map(ToString::to_string);
+    let available = snapshot.view.available(&rules, expected, &ledger.entries, now);
+    note_counted(ledger);
+    ledger.selector = selector.as_ref().map(ToString::to_string);
     set_numbers(next, available, *total, desired);
     Ok(())
 }

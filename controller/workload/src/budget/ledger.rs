@@ -246,6 +246,18 @@ pub fn is_counted(status: &PodUnavailableBudgetStatus, generation: i64) -> bool 
     status.observed_generation == generation && status.ledger.as_ref().is_some_and(|ledger| !ledger.counted.is_empty())
 }
 
+/// Notes by which view entries are settled. Until pods are counted by it, too ([`note_counted`]), nobody may take anything by the numbers; but
+/// by an older view nobody may count from now on.
+pub fn note_settled(ledger: &mut Ledger, view: &str) {
+    ledger.counted.clear();
+    view.clone_into(&mut ledger.settled);
+}
+
+/// Notes that pods are counted by the view by which entries were settled.
+pub fn note_counted(ledger: &mut Ledger) {
+    ledger.counted = std::mem::take(&mut ledger.settled);
+}
+
 /// By which view entries were settled last, whether pods could be counted by it or not. From an older one those pods would be counted
 /// that have gone since, and whose entries are dropped.
 pub fn settled_by(ledger: &Ledger) -> Option<&str> {

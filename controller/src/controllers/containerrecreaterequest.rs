@@ -2,6 +2,7 @@
 //! NodeImage controller's.
 
 mod left;
+mod untold;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,9 @@ use berth_api::names::label::RECREATE_ACTIVE;
 use berth_api::recreated::{fill, node_of, patch};
 use berth_api::v1beta1::ContainerRecreateRequest;
 use berth_api::v1beta1::nodeimage::StoppedContainer;
-use berth_kinds::containerrecreaterequest::{Snapshot, decide, needs_filling, pod_events, restarts, status};
+use berth_kinds::containerrecreaterequest::{
+    Snapshot, decide, needs_filling, pod_events, restarts, status, tells_stops_alone,
+};
 use berth_runtime::client::{self, Failed};
 use berth_runtime::driver::Next;
 use berth_runtime::executor::Owner;
@@ -31,9 +34,11 @@ use serde_json::Value;
 use crate::acting::Acting;
 use crate::change::each;
 use crate::controllers::Controller;
+use crate::paced::at_latest;
 use crate::reads::{Read, Reader};
 use crate::watched::{CustomResource, Watched};
 use left::Entries;
+use untold::Untold;
 
 /// What a decision is made of.
 pub(crate) struct Reads {
@@ -41,6 +46,7 @@ pub(crate) struct Reads {
     pods: Arc<Store<Pod>>,
     images: Arc<Store<Watched<NodeImage>>>,
     left: Arc<Entries>,
+    untold: Arc<Untold>,
 }
 
 impl CustomResource for ContainerRecreateRequest {
@@ -76,16 +82,19 @@ impl Controller for Reads {
     }
 
     fn new(reader: &mut Reader<'_>) -> Self {
-        Self { requests: reader.read(), pods: reader.read(), images: reader.read(), left: Arc::default() }
+        let (left, untold) = (Arc::default(), Arc::default());
+        Self { requests: reader.read(), pods: reader.read(), images: reader.read(), left, untold }
     }
 
     /// Wakes a request when it, its pod, another request of the pod, or what the pod's node answered changes; and one that is gone when
     /// a pod is still out of service for it.
     fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
         let (to, gone, requests) = (queue.clone(), acting.clone(), self.requests.clone());
+        let untold = self.untold.clone();
         self.requests.on_change(move |change| {
             if let Change::Deleted { old } = change {
                 gone.expectations.forget(old.uid());
+                untold.forget(old.uid());
             }
             each(change, |request| {
                 to.add(Key::of(request));
@@ -166,15 +175,22 @@ impl Controller for Reads {
         let plan = decide(&snapshot, now);
         let ends = |action: &Action| matches!(action, Action::Delete { resource: CONTAINER_RECREATE_REQUESTS, .. });
         let goes = request.terminating() || plan.actions().any(ends);
-        let next = |outcome: &Outcome| (!goes).then(|| status(&snapshot, &plan, outcome, now));
         let told = (!goes).then(|| status(&snapshot, &plan, &Outcome::default(), now)).flatten();
+        let is_stop =
+            request.0.status.as_ref().zip(told.as_ref()).is_some_and(|(old, new)| tells_stops_alone(old, new));
+        let wait = self.untold.waits(request.uid(), is_stop);
+        let told = told.filter(|_| wait.is_none());
+        let next = |outcome: &Outcome| (!goes && wait.is_none()).then(|| status(&snapshot, &plan, outcome, now));
         let round = acting.carry_out(&plan, &self.requests, &*request, (&request.0.status, next)).await;
         // An event of the pod for what its own status does not say. One that is told twice is counted.
         if let (Some(told), Some(pod)) = (told, &snapshot.pod) {
             let events = Plan { events: pod_events(&snapshot, &told), ..Plan::default() };
             acting.executor.act(&events, &Owner::of(&**pod)).await;
         }
-        round
+        match wait {
+            Some(wait) => at_latest(round, wait),
+            None => round,
+        }
     }
 }
 

@@ -26,7 +26,7 @@ use serde_json::Value;
 pub use decide::decide;
 pub use events::pod_events;
 pub use left::{entries, let_go_of_gone};
-pub use status::status;
+pub use status::{status, tells_stops_alone};
 pub use verdict::{needs_filling, restarts};
 
 /// All that a decision about one request reads.

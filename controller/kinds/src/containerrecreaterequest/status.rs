@@ -83,6 +83,24 @@ fn unless_seen_alone(
     if as_seen == *old { as_seen } else { next }
 }
 
+/// Is all that is new that containers have stopped? Their successors, which most often run soon, say as much.
+pub fn tells_stops_alone(old: &ContainerRecreateRequestStatus, new: &ContainerRecreateRequestStatus) -> bool {
+    let without_states = |status: &ContainerRecreateRequestStatus| ContainerRecreateRequestStatus {
+        container_recreate_states: Vec::new(),
+        container_status_snapshot: Vec::new(),
+        ..status.clone()
+    };
+    let ends = |status: &ContainerRecreateRequestStatus| {
+        let ended = status.container_recreate_states.iter().filter(|state| is_ended(state.phase));
+        ended.cloned().collect::<Vec<_>>()
+    };
+    old != new && without_states(old) == without_states(new) && ends(old) == ends(new)
+}
+
+fn is_ended(phase: RecreatePhase) -> bool {
+    !matches!(phase, RecreatePhase::Pending | RecreatePhase::Recreating)
+}
+
 /// A policy or a right that is lacking does not pass by itself.
 fn refused(snapshot: &Snapshot, outcome: &Outcome) -> Option<Blocked> {
     let failure = outcome.failures.iter().find(|failure| failure.permanent)?;
@@ -151,9 +169,8 @@ fn grace(now: Timestamp) -> Condition {
 }
 
 fn undone(snapshot: &Snapshot, states: &[ContainerRecreateState], now: Timestamp) -> Condition {
-    let is_undone =
-        |state: &&ContainerRecreateState| matches!(state.phase, RecreatePhase::Pending | RecreatePhase::Recreating);
-    let mut names: Vec<_> = states.iter().filter(is_undone).map(|state| state.name.as_str()).collect();
+    let undone = states.iter().filter(|state| !is_ended(state.phase));
+    let mut names: Vec<_> = undone.map(|state| state.name.as_str()).collect();
     if states.is_empty() {
         names = snapshot.request.spec.containers.iter().map(|container| container.name.as_str()).collect();
     }

@@ -1,4 +1,5 @@
 mod silence;
+mod told;
 
 use std::sync::Arc;
 

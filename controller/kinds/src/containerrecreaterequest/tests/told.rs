@@ -1,0 +1,32 @@
+//! What of a status may wait to be told.
+
+use super::*;
+
+#[test]
+fn only_that_containers_have_stopped_may_wait_to_be_told() {
+    let status = |phase: &str, app: Value, message: &str| -> ContainerRecreateRequestStatus {
+        let states = json!([app, {"name": "side", "phase": "Pending"}]);
+        serde_json::from_value(json!({"phase": phase, "containerRecreateStates": states, "message": message})).unwrap()
+    };
+    let state = |phase: &str, killed: bool| json!({"name": "app", "phase": phase, "isKilled": killed});
+    let old = status("Recreating", state("Pending", false), "");
+    let seen = |mut status: ContainerRecreateRequestStatus| {
+        let snapshot = json!([{"name": "app", "ready": false, "restartCount": 1, "containerID": "c://b"}]);
+        status.container_status_snapshot = serde_json::from_value(snapshot).unwrap();
+        status
+    };
+    for (what, new, may_wait) in [
+        ("nothing", old.clone(), false),
+        ("stopped", status("Recreating", state("Recreating", true), ""), true),
+        ("stopped, and the next one is there", seen(status("Recreating", state("Recreating", true), "")), true),
+        ("restarted", status("Recreating", state("Succeeded", true), ""), false),
+        ("failed", status("Recreating", state("Failed", false), ""), false),
+        ("over", status("Completed", state("Recreating", true), ""), false),
+        ("something else besides", status("Recreating", state("Recreating", true), "held"), false),
+    ] {
+        assert_eq!(tells_stops_alone(&old, &new), may_wait, "{what}");
+    }
+    // Even where one that was stopped before is told again.
+    let restarted = status("Recreating", state("Succeeded", true), "");
+    assert!(!tells_stops_alone(&status("Recreating", state("Recreating", true), ""), &restarted));
+}

@@ -6,4 +6,5 @@ mod merge;
 mod nodes;
 mod properties;
 mod restart;
+mod surge;
 mod update;

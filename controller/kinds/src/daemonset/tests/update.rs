@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use super::super::simulation::World;
 use crate::model::apiserver::set_condition;
 
-fn rolling(fields: Value) -> Value {
+pub(super) fn rolling(fields: Value) -> Value {
     json!({"updateStrategy": {"rollingUpdate": fields}})
 }
 
 /// The images after each round, until nothing changes any more.
-fn history(world: &mut World) -> Vec<String> {
+pub(super) fn history(world: &mut World) -> Vec<String> {
     let mut all = Vec::new();
     for _ in 0..60 {
         world.step();
@@ -106,49 +106,6 @@ fn paused_and_on_delete_update_nobody_and_a_deleted_pod_is_new() {
         world.settle();
         assert_eq!(world.images(), ["n0 1", "n1 0"]);
     }
-}
-
-#[test]
-fn a_surge_makes_the_new_pod_before_the_old_one_goes() {
-    let mut world = World::settled(3, rolling(json!({"maxSurge": 1})));
-    world.set_image("log:1");
-    let all = history(&mut world);
-    assert_eq!(all[1], "n0 0, n1 0, n2 0 1");
-    assert_eq!(all.last().unwrap(), "n0 1, n1 1, n2 1");
-    assert!(all.iter().all(|images| images.split(", ").all(|one| one.len() > 2)), "none is ever without: {all:?}");
-    let both = |images: &String| images.split(", ").filter(|one| one.len() > 4).count();
-    assert!(all.iter().all(|images| both(images) <= 1), "{all:?}");
-}
-
-#[test]
-fn a_second_update_during_a_surge_leaves_at_most_two_pods_on_a_node() {
-    let mut world = World::settled(2, rolling(json!({"maxSurge": 2})));
-    world.set_image("log:1");
-    world.step();
-    world.step();
-    world.set_image("log:2");
-    let all = history(&mut world);
-    assert_eq!(all.last().unwrap(), "n0 2, n1 2");
-    let active = |one: &str| one.split(' ').skip(1).filter(|image| !image.starts_with('(')).count();
-    assert!(all.iter().all(|images| images.split(", ").all(|one| active(one) <= 2)), "{all:?}");
-}
-
-#[test]
-fn a_node_that_is_away_takes_no_surge_where_it_does_not_count() {
-    let mut fields = rolling(json!({"maxSurge": 1}));
-    fields["lifecycle"] = json!({"preDelete": {"labelsHandler": {"keep": "true"}}});
-    fields["template"] = json!({"metadata": {"labels": {"app": "log", "keep": "true"}}});
-    let mut world = World::settled(3, fields);
-    let counts = |world: &World| world.images().iter().map(|one| one.split(' ').count() - 1).collect::<Vec<_>>();
-    world.set_image("log:1");
-    history(&mut world);
-    assert_eq!(counts(&world), [1, 1, 2], "the old pod is held, and keeps the one place");
-    world.set_ready("n2", false);
-    history(&mut world);
-    assert_eq!(counts(&world), [1, 1, 2]);
-    world.annotate(DAEMONSET_IGNORE_NOT_READY, "true");
-    history(&mut world);
-    assert_eq!(counts(&world), [1, 2, 2]);
 }
 
 /// OpenKruise deletes every pod here, one round after the other (#1323).

@@ -105,10 +105,16 @@ impl PodAsks {
         asking.iter().all(|asking| asking.add_to(&mut asks)).then_some(asks)
     }
 
+    /// Where it is told what is asked for. Where nobody asks, and there are entries of ours, that is nothing: what kinds asked for that
+    /// are switched off is taken out.
+    fn keeper(&self, has_entries: bool) -> Option<PodWebhook> {
+        let is_asked = !self.asking.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+        self.webhook.get().filter(|_| is_asked || has_entries).cloned()
+    }
+
     /// Tells the webhook's keeper, as long as this replica leads, and the hooks when it is written.
-    pub(crate) async fn keep(self: Arc<Self>, leadership: Leadership, stop: CancellationToken) {
-        let nobody_asks = self.asking.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
-        let (Some(webhook), false) = (self.webhook.get().cloned(), nobody_asks) else {
+    pub(crate) async fn keep(self: Arc<Self>, has_entries: bool, leadership: Leadership, stop: CancellationToken) {
+        let Some(webhook) = self.keeper(has_entries) else {
             return stop.cancelled().await;
         };
         let PodWebhook { wanted, mut written, mut added } = webhook;
@@ -164,6 +170,21 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn where_nobody_asks_any_more_the_entries_that_are_there_are_emptied() {
+        for (is_asked, has_entries, is_kept) in
+            [(false, false, false), (false, true, true), (true, false, true), (true, true, true)]
+        {
+            let asks = PodAsks::default();
+            asks.connect(PodWebhook::looked_at(None));
+            if is_asked {
+                asks.ask(Arc::new(AllRequests));
+            }
+            assert_eq!(asks.keeper(has_entries).is_some(), is_kept, "{is_asked} {has_entries}");
+            assert_eq!(asks.all(), Some(Asks { requests: is_asked, ..Asks::default() }));
+        }
+    }
+
     #[tokio::test]
     async fn a_replica_that_never_led_ends_when_it_is_asked_to() {
         let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
@@ -178,7 +199,7 @@ mod tests {
         asks.connect(PodWebhook::looked_at(None));
         let stop = CancellationToken::new();
         stop.cancel();
-        let ended = tokio::time::timeout(Duration::from_secs(5), asks.keep(leadership, stop)).await;
+        let ended = tokio::time::timeout(Duration::from_secs(5), asks.keep(true, leadership, stop)).await;
         assert!(ended.is_ok(), "it waits to be elected");
     }
 }

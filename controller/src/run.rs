@@ -145,7 +145,10 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     let (named, stop_reads) = (acting.pod_budgets.clone(), stop.clone());
     let here = flags.leader_elect.then(|| client.clone());
     tasks.spawn("reads of other clusters", async move { clusters.follow(here, || named.named(), stop_reads).await });
-    tasks.spawn("entries of the pod webhook", asks.keep(leadership.clone(), stop.clone()));
+    tasks.spawn(
+        "entries of the pod webhook",
+        asks.keep(has_pod_entries(flags, gates), leadership.clone(), stop.clone()),
+    );
     let follow = Follow {
         client: &client,
         namespace: &flags.namespace,
@@ -229,7 +232,7 @@ fn webhook_config(flags: &Run, gates: Gates) -> berth_webhook::Config {
         cert_validity: flags.cert_validity,
         ca_validity: flags.ca_validity,
         validating: flags.validating_webhook,
-        pods: flags.pod_pinning == PinnedBy::Webhook || gates.has(Gate::PodWebhook),
+        pods: has_pod_entries(flags, gates),
         records: None,
         injector: None,
         budgets: None,
@@ -239,6 +242,11 @@ fn webhook_config(flags: &Run, gates: Gates) -> berth_webhook::Config {
         drain: if pod.is_some() { DRAIN } else { Duration::ZERO },
         pod,
     }
+}
+
+/// Does the chart bring the configuration of the pod webhook, and the right to write it?
+fn has_pod_entries(flags: &Run, gates: Gates) -> bool {
+    flags.pod_pinning == PinnedBy::Webhook || gates.has(Gate::PodWebhook)
 }
 
 /// Where SidecarSets are not worked on, nobody asks for a pod on its way into the cluster, the readiness gate neither; and where

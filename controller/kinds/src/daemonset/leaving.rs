@@ -152,8 +152,8 @@ fn of_place<'a>(
         go.extend(more_new.iter().chain(more_old).copied().map(surplus));
         if availability(first_new, settings.min_ready_seconds, now).is_available() {
             go.push((*first_old, format!("{} has taken its place", first_new.metadata.name)));
-        } else if place.node.ready && !is_ready(first_old) {
-            // On a node that is away no pod is ready, and the old one may serve all the same, or will sooner than the new one.
+        } else if place.node.ready && !is_ready(first_old) && !first_old.is_called_away() {
+            // On a node that is away, or was just now, no pod is ready; the old one serves all the same, or will before the new one does.
             go.push((*first_old, format!("it is not ready, and {} takes its place", first_new.metadata.name)));
         }
     }

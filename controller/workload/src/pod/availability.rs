@@ -63,6 +63,14 @@ impl Pod {
         self.condition(type_).is_some_and(|c| &*c.status == "True")
     }
 
+    /// Does somebody other than the pod's kubelet say that it is not ready? So does Kubernetes of the pods of a node that is away, and
+    /// they stay so until after it is back.
+    pub fn is_called_away(&self) -> bool {
+        self.is_true("ContainersReady")
+            && self.condition("Ready").is_some_and(|ready| &*ready.status == "False")
+            && self.spec.readiness_gates.iter().all(|gate| self.is_true(&gate.condition_type))
+    }
+
     /// Neither finished nor being deleted: it counts towards a workload's replicas.
     pub fn is_active(&self) -> bool {
         self.metadata.deletion_timestamp.is_none() && !self.has_finished()

@@ -97,7 +97,7 @@ pub(super) fn why_not_ready(pod: &Pod) -> String {
     if !unready.is_empty() {
         return format!("its container {} runs and does not pass its startup or readiness probe", unready.join(", "));
     }
-    if is_called_away(pod) {
+    if pod.is_called_away() {
         return format!("its containers are ready and it is not, as when its node {} is not Ready", pod.spec.node_name);
     }
     let closed = pod.spec.readiness_gates.iter().find(|gate| !pod.is_true(&gate.condition_type));
@@ -105,13 +105,6 @@ pub(super) fn why_not_ready(pod: &Pod) -> String {
         || "is not ready yet".to_owned(),
         |gate| format!("its readiness gate {} is not open", gate.condition_type),
     )
-}
-
-/// Does somebody other than the pod's kubelet say that it is not ready? So does Kubernetes of the pods of a node that is away.
-fn is_called_away(pod: &Pod) -> bool {
-    pod.is_true("ContainersReady")
-        && pod.condition("Ready").is_some_and(|ready| &*ready.status == "False")
-        && pod.spec.readiness_gates.iter().all(|gate| pod.is_true(&gate.condition_type))
 }
 
 /// Why a pod that is to be gone is not.
@@ -333,6 +326,6 @@ fn not_ready(scene: &Scene<'_>, pod: &Pod) -> Cause {
     let since = pod.condition("Ready").and_then(|c| c.last_transition_time).or(pod.metadata.creation_timestamp);
     let since_text = since.map(|since| format!("is not ready since {since}: ")).unwrap_or_default();
     let what = format!("{since_text}{}", why_not_ready(pod));
-    let remedy = if is_called_away(pod) { "see whether the node is up" } else { "see its events and its log" };
+    let remedy = if pod.is_called_away() { "see whether the node is up" } else { "see its events and its log" };
     lasting("PodNotReady", sentence(scene, pod, &what, remedy), since)
 }

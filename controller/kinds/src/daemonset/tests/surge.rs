@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::super::simulation::World;
 use super::update::{history, rolling};
+use crate::model::apiserver::set_condition;
 
 #[test]
 fn a_surge_makes_the_new_pod_before_the_old_one_goes() {
@@ -60,14 +61,22 @@ fn a_node_that_is_away_keeps_both_pods_of_a_surge_until_it_is_back() {
     };
     two_of_last(&mut world, "log:1");
     let both = world.images().join(", ");
+    let all: Vec<_> = world.pods.keys().cloned().collect();
+    for pod in all {
+        set_condition(world.pods.get_mut(&pod).unwrap(), json!({"type": "ContainersReady", "status": "True"}));
+    }
     world.set_ready("n1", false);
-    assert_eq!(history(&mut world), [both], "the old one serves, or will when its node is back");
+    assert_eq!(history(&mut world), [both.clone()], "the old one serves, or will when its node is back");
+    // Its kubelet says of the node that it is back before it says so of the pods.
     world.set_ready("n1", true);
+    world.step();
+    assert_eq!(world.images().join(", "), both);
     assert_eq!(history(&mut world).last().unwrap(), "n0 1, n1 1");
     // Where its node is there an old one that does not serve is worth nothing.
     let old = world.pod_of("n1");
     two_of_last(&mut world, "log:2");
     world.break_pod(&old);
+    set_condition(world.pods.get_mut(&old).unwrap(), json!({"type": "ContainersReady", "status": "False"}));
     world.step();
     assert!(world.images()[1].contains("(1)"), "it goes: {:?}", world.images());
 }

@@ -66,7 +66,7 @@ fn a_node_that_is_away_keeps_both_pods_of_a_surge_until_it_is_back() {
         set_condition(world.pods.get_mut(&pod).unwrap(), json!({"type": "ContainersReady", "status": "True"}));
     }
     world.set_ready("n1", false);
-    assert_eq!(history(&mut world), [both.clone()], "the old one serves, or will when its node is back");
+    assert_eq!(history(&mut world), std::slice::from_ref(&both), "the old one serves, or will when its node is back");
     // Its kubelet says of the node that it is back before it says so of the pods.
     world.set_ready("n1", true);
     world.step();

@@ -8,7 +8,7 @@ use berth_api::v1beta1::containerrecreaterequest::{
 use berth_workload::condition::{condition, set, whole_seconds};
 use berth_workload::plan::{Outcome, Plan};
 use berth_workload::pod::Pod;
-use berth_workload::recreate::{grace_left, is_running, strategy};
+use berth_workload::recreate::{grace_left, is_final, is_running, strategy};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
@@ -91,14 +91,10 @@ pub fn tells_stops_alone(old: &ContainerRecreateRequestStatus, new: &ContainerRe
         ..status.clone()
     };
     let ends = |status: &ContainerRecreateRequestStatus| {
-        let ended = status.container_recreate_states.iter().filter(|state| is_ended(state.phase));
+        let ended = status.container_recreate_states.iter().filter(|state| is_final(state));
         ended.cloned().collect::<Vec<_>>()
     };
     old != new && without_states(old) == without_states(new) && ends(old) == ends(new)
-}
-
-fn is_ended(phase: RecreatePhase) -> bool {
-    !matches!(phase, RecreatePhase::Pending | RecreatePhase::Recreating)
 }
 
 /// A policy or a right that is lacking does not pass by itself.
@@ -169,7 +165,7 @@ fn grace(now: Timestamp) -> Condition {
 }
 
 fn undone(snapshot: &Snapshot, states: &[ContainerRecreateState], now: Timestamp) -> Condition {
-    let undone = states.iter().filter(|state| !is_ended(state.phase));
+    let undone = states.iter().filter(|state| !is_final(state));
     let mut names: Vec<_> = undone.map(|state| state.name.as_str()).collect();
     if states.is_empty() {
         names = snapshot.request.spec.containers.iter().map(|container| container.name.as_str()).collect();

@@ -309,7 +309,8 @@ pub fn answer<'a>(image: &'a NodeImage, stop: &StopContainer) -> Option<&'a Stop
     image.status.as_ref()?.stopped_containers.iter().find(|answer| stop.is_answered_by(answer))
 }
 
-fn is_final(state: &ContainerRecreateState) -> bool {
+/// Is there nothing more to come of the container?
+pub fn is_final(state: &ContainerRecreateState) -> bool {
     matches!(state.phase, RecreatePhase::Succeeded | RecreatePhase::Failed)
 }
 

@@ -82,11 +82,14 @@ impl PodAsks {
         self.webhook.get().is_some_and(|webhook| webhook.stands_before(is_so))
     }
 
-    /// Whether no other replica has the say in the entries, as far as this one knows: it leads and has written them, or nobody asks here
-    /// and it leaves them as they are. A replica that follows is asked by what the leader wants, which may have other settings.
+    /// Whether no other replica has the say in the entries, as far as this one knows: it leads and has written them, or nobody asks here,
+    /// and none is to be written. A replica that follows is asked by what the leader wants, which may have other settings.
     pub(crate) fn are_its_own(&self) -> bool {
-        let nobody_asks = self.asking.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
-        nobody_asks || self.has_written(|_| true)
+        self.nobody_asks() || self.has_written(|_| true)
+    }
+
+    fn nobody_asks(&self) -> bool {
+        self.asking.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     /// What others have added to the entries of SidecarSets; `None` before they were read. Where there is no webhook it is nothing.
@@ -108,8 +111,7 @@ impl PodAsks {
     /// Where it is told what is asked for. Where nobody asks, and there are entries of ours, that is nothing: what kinds asked for that
     /// are switched off is taken out.
     fn keeper(&self, has_entries: bool) -> Option<PodWebhook> {
-        let is_asked = !self.asking.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
-        self.webhook.get().filter(|_| is_asked || has_entries).cloned()
+        self.webhook.get().filter(|_| has_entries || !self.nobody_asks()).cloned()
     }
 
     /// Tells the webhook's keeper, as long as this replica leads, and the hooks when it is written.

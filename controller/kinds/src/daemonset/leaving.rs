@@ -16,6 +16,10 @@ use super::ended::{has_ended, rest};
 use super::places::{Place, Places, is_updated, node_of};
 use super::settings::Settings;
 
+/// So long an old pod of a surge may be not ready before it goes for that. A kubelet that was started says of every container that it
+/// is not ready, until its first probe: within a period of 10 s, which is the default.
+const LAPSE: SignedDuration = SignedDuration::from_secs(15);
+
 /// Pods that go now, or are to go as soon as their hooks let them.
 pub(super) struct Leaving {
     pub(super) steps: Vec<Step>,
@@ -38,7 +42,7 @@ pub(super) fn leaving(
     let gone = places.of_gone_nodes.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
     go.extend(gone.map(|pod| (*pod, "the only node that it may run on is gone".to_owned())));
     for (name, place) in &places.by_node {
-        go.extend(of_place(snapshot, settings, revisions, name, place, now));
+        go.extend(of_place(snapshot, settings, revisions, (name, place), plan, now));
         for pod in place.pods.iter().filter(|pod| has_ended(pod)) {
             go.extend(ended(snapshot, place, pod, plan, now).map(|reason| (*pod, reason)));
         }
@@ -128,8 +132,8 @@ fn of_place<'a>(
     snapshot: &Snapshot,
     settings: &Settings,
     revisions: &Revisions,
-    name: &str,
-    place: &Place<'a>,
+    (name, place): (&str, &Place<'a>),
+    plan: &mut Plan,
     now: Timestamp,
 ) -> Vec<(&'a Arc<Pod>, String)> {
     if place.fit == Fit::Unwanted {
@@ -153,11 +157,27 @@ fn of_place<'a>(
         if availability(first_new, settings.min_ready_seconds, now).is_available() {
             go.push((*first_old, format!("{} has taken its place", first_new.metadata.name)));
         } else if place.node.ready && !is_ready(first_old) && !first_old.is_called_away() {
-            // On a node that is away, or was just now, no pod is ready; the old one serves all the same, or will before the new one does.
-            go.push((*first_old, format!("it is not ready, and {} takes its place", first_new.metadata.name)));
+            let rest = rest_of_lapse(first_old, now);
+            if rest.is_positive() {
+                plan.look_again_after(rest);
+                plan.wait_for_pod(
+                    first_old,
+                    format!("is not ready, and goes in {} s unless it is again", rest.as_secs().saturating_add(1)),
+                );
+            } else {
+                go.push((*first_old, format!("it is not ready, and {} takes its place", first_new.metadata.name)));
+            }
         }
     }
     go
+}
+
+/// How long the pod may still be not ready before it goes for that: while its kubelet says that its containers are not, and only since
+/// a moment ago. Where they are ready, or nothing is told of them, something else keeps the pod from being ready, and it goes at once.
+fn rest_of_lapse(pod: &Pod, now: Timestamp) -> SignedDuration {
+    let condition = pod.condition("ContainersReady").filter(|condition| &*condition.status == "False");
+    let since = condition.and_then(|condition| condition.last_transition_time);
+    since.map_or(SignedDuration::ZERO, |since| LAPSE - now.duration_since(since))
 }
 
 /// Why a pod that has ended is deleted, if it is by now: not while its node is away, which may be about to end all its pods.

@@ -1,6 +1,7 @@
 //! New pods beside old ones.
 
 use berth_api::names::annotation::DAEMONSET_IGNORE_NOT_READY;
+use jiff::SignedDuration;
 use serde_json::json;
 
 use super::super::simulation::World;
@@ -72,11 +73,46 @@ fn a_node_that_is_away_keeps_both_pods_of_a_surge_until_it_is_back() {
     world.step();
     assert_eq!(world.images().join(", "), both);
     assert_eq!(history(&mut world).last().unwrap(), "n0 1, n1 1");
-    // Where its node is there an old one that does not serve is worth nothing.
-    let old = world.pod_of("n1");
-    two_of_last(&mut world, "log:2");
-    world.break_pod(&old);
-    set_condition(world.pods.get_mut(&old).unwrap(), json!({"type": "ContainersReady", "status": "False"}));
-    world.step();
-    assert!(world.images()[1].contains("(1)"), "it goes: {:?}", world.images());
+}
+
+#[test]
+fn an_old_pod_of_a_surge_that_is_not_ready_goes_after_15_s_and_at_once_where_its_kubelet_says_nothing() {
+    for (told, rest) in [
+        (Some(json!({"status": "False", "ago": 0})), 15),
+        (Some(json!({"status": "False", "ago": 14})), 1),
+        (Some(json!({"status": "False", "ago": 15})), 0),
+        (Some(json!({"status": "False"})), 0),
+        (Some(json!({"status": "True", "ago": 0})), 0),
+        (None, 0),
+    ] {
+        let mut world = World::settled(2, rolling(json!({"maxSurge": 1})));
+        let old = world.pod_of("n1");
+        world.set_image("log:1");
+        world.step();
+        world.step();
+        assert_eq!(world.images()[1].split(' ').count(), 3, "a new one that is not ready beside: {:?}", world.images());
+        world.break_pod(&old);
+        let now = world.now();
+        if let Some(told) = &told {
+            let since = told["ago"].as_i64().map(|ago| now - SignedDuration::from_secs(ago));
+            // A gate that is not open keeps the pod whose containers are ready from being so.
+            let pod = world.pods.get_mut(&old).unwrap();
+            pod["spec"]["readinessGates"] = json!([{"conditionType": "never"}]);
+            set_condition(
+                pod,
+                json!({"type": "ContainersReady", "status": told["status"], "lastTransitionTime": since}),
+            );
+        }
+        let goes = |world: &mut World| {
+            let plan = world.step();
+            (world.images()[1].contains("(0)"), plan.look_again)
+        };
+        let (is_going, again) = goes(&mut world);
+        assert_eq!(is_going, rest == 0, "{told:?}");
+        if rest > 0 {
+            assert!(again.is_some_and(|again| again <= SignedDuration::from_secs(rest)), "{told:?} {again:?}");
+            world.pass(rest);
+            assert!(goes(&mut world).0, "{told:?}");
+        }
+    }
 }

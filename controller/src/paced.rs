@@ -15,20 +15,9 @@ use crate::acting::{Acting, next};
 /// At least between two writes of one status.
 const PACE: Duration = Duration::from_secs(1);
 
-/// When statuses were written last, by uid of objects of one kind. What is longer ago than a rest is forgotten.
+/// When statuses were written last, by uid of objects of one kind. What is longer ago than the pace is forgotten.
 #[derive(Debug, Default)]
-pub(crate) struct Paced(Mutex<HashMap<String, Written>>);
-
-/// When a status was written.
-#[derive(Debug)]
-struct Written {
-    at: Instant,
-    /// The one before it was written longer ago than [`REST`].
-    has_rested: bool,
-}
-
-/// So long nothing of a status was written: then two may follow each other at once, and still there is one in a second on average.
-const REST: Duration = Duration::from_secs(2);
+pub(crate) struct Paced(Mutex<HashMap<String, Instant>>);
 
 impl Paced {
     /// Carries out a plan for an object, as [`Acting::carry_out`] does. A status that was written less than a second ago is written
@@ -90,20 +79,14 @@ impl Paced {
 
     /// How long it is since the status of this object was written, unless that is long ago.
     fn since(&self, uid: &str) -> Option<Duration> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(uid).map(|written| written.at.elapsed())
-    }
-
-    /// Whether one more status may follow the last one at once, and the object has still one in a second on average.
-    pub(crate) fn has_rested(&self, uid: &str) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(uid).is_none_or(|written| written.has_rested)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(uid).map(Instant::elapsed)
     }
 
     /// It was written now.
     fn note(&self, uid: &str) {
         let mut written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        written.retain(|_, written| written.at.elapsed() < REST);
-        let has_rested = !written.contains_key(uid);
-        written.insert(uid.to_owned(), Written { at: Instant::now(), has_rested });
+        written.retain(|_, at| at.elapsed() < PACE);
+        written.insert(uid.to_owned(), Instant::now());
     }
 }
 
@@ -161,26 +144,9 @@ mod tests {
         assert_eq!(paced.since("a"), None);
         paced.note("a");
         assert!(paced.since("a").is_some_and(|since| since < PACE));
-        rest(&paced, "a");
+        *paced.0.lock().unwrap().get_mut("a").unwrap() = Instant::now().checked_sub(PACE).unwrap();
         paced.note("b");
         assert!(paced.since("a").is_none() && paced.since("b").is_some());
-    }
-
-    #[test]
-    fn a_second_status_may_follow_the_first_after_a_rest_and_no_third() {
-        let paced = Paced::default();
-        assert!(paced.has_rested("a"));
-        paced.note("a");
-        assert!(paced.has_rested("a"));
-        paced.note("a");
-        assert!(!paced.has_rested("a") && paced.has_rested("b"));
-        rest(&paced, "a");
-        paced.note("a");
-        assert!(paced.has_rested("a"));
-    }
-
-    fn rest(paced: &Paced, uid: &str) {
-        paced.0.lock().unwrap().get_mut(uid).unwrap().at = Instant::now().checked_sub(REST).unwrap();
     }
 
     #[test]

@@ -5,9 +5,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use berth_api::v1beta1::daemonset::DaemonSet;
-use berth_kinds::daemonset::{
-    Ended, News, Orphans, Snapshot, decide, hooks, is_another, is_settled, namesakes, noted, status,
-};
+use berth_kinds::daemonset::{Ended, News, Orphans, Snapshot, decide, hooks, is_another, namesakes, noted, status};
 use berth_runtime::driver::Next;
 use berth_runtime::object::owner_key;
 use berth_runtime::queue::Queue;
@@ -26,7 +24,7 @@ use crate::change::{self, each};
 use crate::controllers::Controller;
 use crate::controllers::nodeimage::PREPULLED_DAEMON_SETS;
 use crate::overlapping;
-use crate::paced::Paced;
+use crate::paced::{Paced, nothing_is_urgent};
 use crate::podset::{Observed, PodSetReads, wake_owner};
 use crate::reads::{Read, Reader};
 use crate::told::Told;
@@ -207,8 +205,5 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<DaemonSet>) -> Next
         all.entry(set.uid().to_owned()).or_default().extend(ended);
     }
     let status = |outcome: &Outcome| Some(turn::alone(is_large, || status(&snapshot, &plan, outcome, now)));
-    // Whoever saw the last pod become available reads the numbers next.
-    let has_rested = reads.paced.has_rested(set.uid());
-    let is_urgent = |_: &Option<_>, new: &Option<_>| has_rested && new.as_ref().is_some_and(is_settled);
-    reads.paced.carry_out(acting, &plan, &reads.sets, set, (&set.0.status, status, is_urgent)).await
+    reads.paced.carry_out(acting, &plan, &reads.sets, set, (&set.0.status, status, nothing_is_urgent)).await
 }

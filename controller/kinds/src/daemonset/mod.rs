@@ -43,7 +43,7 @@ pub use ended::{Ended, noted};
 pub use held::{holds_revision, kept};
 pub use news::{News, is_another};
 pub use places::node_of;
-pub use status::{is_settled, status};
+pub use status::status;
 
 /// All that a decision about one DaemonSet reads.
 #[derive(Debug, Clone)]

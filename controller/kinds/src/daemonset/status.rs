@@ -41,12 +41,6 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
     Some(status)
 }
 
-/// Every node that should have a pod has one that is available.
-pub fn is_settled(status: &DaemonSetStatus) -> bool {
-    let desired = status.desired_number_scheduled;
-    status.current_number_scheduled == desired && status.number_available == desired
-}
-
 /// Nodes, each by its first pod.
 fn count(snapshot: &Snapshot, places: &Places<'_>, updated: &str, status: &mut DaemonSetStatus, now: Timestamp) {
     let seconds = snapshot.set.spec.min_ready_seconds;

@@ -3,7 +3,7 @@
 mod counted;
 #[cfg(test)]
 pub(crate) mod fake;
-pub(crate) mod metadata;
+pub mod metadata;
 
 use std::sync::Arc;
 use std::time::Duration;

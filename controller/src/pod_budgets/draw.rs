@@ -11,6 +11,7 @@ use berth_workload::budget::surge::{Instead, is_released};
 use berth_workload::pod::Pod;
 use berth_workload::resource::DISTRIBUTED_POD_DISRUPTION_BUDGETS;
 
+use super::unseen::Holding;
 use super::{BudgetKey, PodBudgets};
 
 /// How often a request is tried again that crossed with another, after a while of at least and less than so many milliseconds.
@@ -28,21 +29,24 @@ enum Together {
 }
 
 impl PodBudgets {
-    /// Draws from all budgets that hold the pod; `Some` says why it must stay.
+    /// Draws from all of these budgets, which hold the pod; `Some` says why it must stay.
     pub(super) async fn draw_for(
         &self,
         pod: &Arc<Pod>,
+        Holding { keys: holding, unreadable }: &Holding,
         request: &Request,
         is_dry_run: bool,
     ) -> Result<Option<String>, NotYet> {
-        let holding = self.holding(&pod.metadata);
+        if unreadable.is_some() {
+            return Ok(unreadable.clone());
+        }
         let counts_others = holding.iter().any(|budget| budget.resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS);
         if let Some(why) = kept(&pod.metadata, holding.len(), counts_others) {
             return Ok(Some(why));
         }
         let mut tries = 0;
         loop {
-            match self.draw_together(&holding, pod, request, is_dry_run).await? {
+            match self.draw_together(holding, pod, request, is_dry_run).await? {
                 Together::Granted => return Ok(None),
                 Together::Refused(message) => return Ok(Some(message)),
                 Together::Crossed(message) if tries >= CROSSED_TRIES => return Ok(Some(message)),

@@ -1,7 +1,6 @@
 //! Who stands in line for one budget: what comes close together is decided together, and written once.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1beta1::PodUnavailableBudget;
@@ -18,6 +17,7 @@ use kube::api::{Patch, PatchParams};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::queues::Queues;
 use super::{Budget, BudgetKey, Holds, PodBudgets, UNREAD};
 
 /// What a budget says, and the request as it sees it.
@@ -31,55 +31,28 @@ struct Wish {
 }
 
 /// Who wants to draw.
-struct Waiting {
+pub(super) struct Waiting {
     wish: Wish,
     answer: oneshot::Sender<Answer>,
 }
 
 /// Who gives back what was drawn, for another budget refused.
-struct Return {
+pub(super) struct Return {
     request: Request,
     done: oneshot::Sender<()>,
 }
 
-/// Who waits for one budget.
-#[derive(Default)]
-struct Line {
-    draws: Vec<Waiting>,
-    returns: Vec<Return>,
+/// Who stands in the line of a budget.
+pub(super) enum Standing {
+    Draw(Waiting),
+    Return(Return),
 }
 
-/// Who waits, by budget. A budget is in it while somebody works on its line.
-#[derive(Default)]
-pub(super) struct Lines(Arc<Mutex<BTreeMap<BudgetKey, Line>>>);
+/// Who waits, by budget.
+pub(super) type Lines = Queues<BudgetKey, Standing>;
 
 /// How often a ledger is read again that somebody else wrote meanwhile.
 const TRIES: usize = 12;
-
-impl Lines {
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<BudgetKey, Line>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Puts one into the line; true if nobody works on it, so that the caller must.
-    fn join(&self, key: &BudgetKey, stand: impl FnOnce(&mut Line)) -> bool {
-        let mut lines = self.lock();
-        let is_first = !lines.contains_key(key);
-        stand(lines.entry(key.clone()).or_default());
-        is_first
-    }
-
-    /// All that wait; the line is nobody's when there is none.
-    fn next(&self, key: &BudgetKey) -> Option<Line> {
-        let mut lines = self.lock();
-        let all = lines.get_mut(key).map(std::mem::take);
-        let all = all.filter(|line| !line.draws.is_empty() || !line.returns.is_empty());
-        if all.is_none() {
-            lines.remove(key);
-        }
-        all
-    }
-}
 
 impl PodBudgets {
     /// Draws from one budget: what that says, and the request as it sees it.
@@ -92,20 +65,27 @@ impl PodBudgets {
     ) -> Result<(Ruling, Request), NotYet> {
         let (answer, answered) = oneshot::channel();
         let wish = Wish { request, pod: pod.clone(), is_dry_run };
-        self.stand_in_line(key, |line| line.draws.push(Waiting { wish, answer }));
+        self.stand_in_line(key, Standing::Draw(Waiting { wish, answer }));
         answered.await.unwrap_or(Err(UNREAD))
     }
 
     /// Puts one into a budget's line, and sees to it that somebody works on that.
-    fn stand_in_line(&self, key: &BudgetKey, stand: impl FnOnce(&mut Line)) {
+    fn stand_in_line(&self, key: &BudgetKey, standing: Standing) {
         let Some(this) = self.this.upgrade() else { return };
-        if !self.lines.join(key, stand) {
+        if !self.lines.join(key, standing) {
             return;
         }
         let key = key.clone();
         // Whoever asked first may give up; the others go on waiting.
         tokio::spawn(async move {
-            while let Some(Line { draws, returns }) = this.lines.next(&key) {
+            while let Some(all) = this.lines.next(&key) {
+                let (mut draws, mut returns) = (Vec::new(), Vec::new());
+                for standing in all {
+                    match standing {
+                        Standing::Draw(waiting) => draws.push(waiting),
+                        Standing::Return(given) => returns.push(given),
+                    }
+                }
                 if !returns.is_empty() {
                     this.take_all_back(&key, returns).await;
                 }
@@ -221,7 +201,7 @@ impl PodBudgets {
     /// Takes back the entry of a request that another budget refused. What is not taken back expires.
     pub(super) async fn withdraw(&self, key: &BudgetKey, request: &Request) {
         let (request, (done, is_done)) = (request.clone(), oneshot::channel());
-        self.stand_in_line(key, |line| line.returns.push(Return { request, done }));
+        self.stand_in_line(key, Standing::Return(Return { request, done }));
         // An error says that nobody works on it any more.
         let _ = is_done.await;
     }

@@ -8,7 +8,9 @@ mod line;
 pub(crate) mod native_budgets;
 mod others;
 mod own_plans;
+mod queues;
 pub(crate) mod refusals;
+mod unseen;
 pub(crate) mod views;
 mod wish;
 
@@ -38,10 +40,10 @@ use berth_workload::gates::{Gate, Gates};
 use berth_workload::native_budget::RefusedNatively;
 use berth_workload::node::Node;
 use berth_workload::plan::Event;
-use berth_workload::pod::{Metadata, Pod};
+use berth_workload::pod::Pod;
 use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, PODS};
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, try_join};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Client;
 use tokio::time::Instant;
@@ -56,6 +58,7 @@ use entered::Entered;
 use line::Lines;
 pub(crate) use others::{Found, ITSELF, MISSING, find, told_of};
 use refusals::Refusals;
+use unseen::Looks;
 use wish::{operation, replaced};
 
 /// How long apiservers take to go by an entry that was written.
@@ -93,6 +96,7 @@ pub(crate) struct PodBudgets {
     /// generation.
     holds: Mutex<BTreeMap<String, (Version, Arc<Holds>)>>,
     lines: Lines,
+    looks: Looks,
     entered: Entered,
     refusals: Refusals,
     /// After so long nothing can come of what was granted.
@@ -121,6 +125,7 @@ impl PodBudgets {
     ) -> Arc<Self> {
         let own_user = format!("system:serviceaccount:{own_namespace}:{ACCOUNT}");
         let (unavailable, distributed, stores, recorder, holds, lines, entered, written) = Default::default();
+        let looks = Looks::default();
         let expected = ExpectedPods::new(client.clone());
         Arc::new_cyclic(|this| Self {
             this: this.clone(),
@@ -138,6 +143,7 @@ impl PodBudgets {
             recorder,
             holds,
             lines,
+            looks,
             entered,
             refusals,
             patience,
@@ -289,27 +295,22 @@ impl PodBudgets {
         self.holds.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
 
-    /// The budgets that hold a pod: always in this order they are drawn from.
-    fn holding(&self, pod: &Metadata) -> Vec<BudgetKey> {
-        let all = self.in_namespace(&pod.namespace);
-        let mut keys: Vec<_> = all.iter().filter(|budget| self.holds(budget).holds(pod)).map(Budget::key).collect();
-        keys.sort();
-        keys
-    }
-
     async fn draw_from_all(&self, disruption: Disruption) -> Result<Option<String>, NotYet> {
         // By an entry that was written while another gate was on. Where another replica leads, its gates are what is promised.
         if !self.asks_for(operation(&disruption)) && self.asks.are_its_own() {
             return Ok(None);
         }
         let stores = self.stores.get().filter(|_| self.is_synced()).ok_or(UNREAD)?;
-        let Some(pod) = self.pod(&disruption).await?.map(Arc::new) else { return Ok(None) };
+        // Which budgets there are is asked along with the pod, for it tells whose it is.
+        let (pod, unseen) = try_join(self.pod(&disruption), self.unseen(&disruption.namespace)).await?;
+        let Some(pod) = pod.map(Arc::new) else { return Ok(None) };
         let is_another = disruption.uid.as_ref().is_some_and(|uid| **uid != *pod.metadata.uid);
         let is_mirror = pod.metadata.annotation(MIRROR_POD).is_some();
         if is_another || is_mirror || pod.metadata.deletion_timestamp.is_some() || !pod.is_active() {
             return Ok(None);
         }
-        if self.holding(&pod.metadata).is_empty() {
+        let holding = self.holding_beside(&pod.metadata, &unseen);
+        if holding.is_free() {
             return Ok(None);
         }
         let mut request = self.request(stores, &pod, operation(&disruption), disruption.user.clone()).await?;
@@ -325,11 +326,11 @@ impl PodBudgets {
         };
         let refusal = match refused {
             // One that we keep says what its budget says, or does so a moment later; the budget has more to tell.
-            Some(refused) if refused.is_ours && self.draw_for(&pod, &request, true).await?.is_some() => {
-                self.draw_for(&pod, &request, disruption.is_dry_run).await?
+            Some(refused) if refused.is_ours && self.draw_for(&pod, &holding, &request, true).await?.is_some() => {
+                self.draw_for(&pod, &holding, &request, disruption.is_dry_run).await?
             }
             Some(refused) => Some(refused.message),
-            None => self.draw_for(&pod, &request, disruption.is_dry_run).await?,
+            None => self.draw_for(&pod, &holding, &request, disruption.is_dry_run).await?,
         };
         if let Some(refusal) = refusal.as_ref().filter(|_| !disruption.is_dry_run) {
             self.tell(&pod, request.operation, refusal);

@@ -57,7 +57,7 @@ impl PodBudgets {
         let asked = steps.filter_map(|step| {
             let (target, operation) = disruption(step)?;
             let pod = stores.pods.get(&target.namespace, &target.name)?;
-            if *pod.metadata.uid != *target.uid || self.holding(&pod.metadata).is_empty() {
+            if *pod.metadata.uid != *target.uid {
                 return None;
             }
             let holder = format!("{} {}/{}", owner.resource.kind, owner.namespace, owner.name);
@@ -78,15 +78,16 @@ impl PodBudgets {
         if !self.until_read().await {
             return Some(UNREAD.to_string());
         }
-        if self.holding(&pod.metadata).is_empty() {
-            return None;
-        }
         let drawn = async {
+            let holding = self.holding(&pod.metadata).await?;
+            if holding.is_free() {
+                return Ok(None);
+            }
             let request = self.request(stores, pod, ProtectedOperation::Update, holder).await?;
             let container_ids = ids(pod, |name| containers.contains(&name));
             // The pod itself does not change: what is seen of it are other containers.
             let request = Request { generation: None, container_ids, ..request };
-            self.draw_for(pod, &request, false).await
+            self.draw_for(pod, &holding, &request, false).await
         };
         drawn.await.unwrap_or_else(|not_yet: NotYet| Some(not_yet.to_string()))
     }
@@ -105,8 +106,12 @@ impl PodBudgets {
         holder: String,
     ) -> Option<(String, Failure)> {
         let drawn = async {
+            let holding = self.holding(&pod.metadata).await?;
+            if holding.is_free() {
+                return Ok(None);
+            }
             let request = self.request(stores, &pod, operation, holder).await?;
-            self.draw_for(&pod, &Request { container_ids, ..request }, false).await
+            self.draw_for(&pod, &holding, &Request { container_ids, ..request }, false).await
         };
         let refusal = match drawn.await {
             Ok(refusal) => refusal?,

@@ -1,5 +1,7 @@
 //! What is asked about, and how it is told.
 
+mod stale_stores;
+
 use berth_webhook::PodWebhook;
 use serde_json::json;
 use tokio::sync::watch;

@@ -1,4 +1,4 @@
-//! Lists of metadata: of each object no more than its version.
+//! Lists of metadata: of each object no more than which it is, and its version.
 
 use std::time::Duration;
 
@@ -6,6 +6,7 @@ use http::Method;
 use http::header::{ACCEPT, HeaderValue};
 use kube::Client;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use super::{Failed, decode, request, send};
@@ -27,11 +28,23 @@ pub(crate) struct Page {
     pub(crate) versions: Vec<Box<str>>,
 }
 
+/// Which object of a list it is, and how often its spec has changed.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Identity {
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// Its generation; 0 where its kind has none.
+    #[serde(default)]
+    pub generation: i64,
+}
+
 #[derive(Deserialize)]
-struct List {
+struct List<M> {
     metadata: ListMeta,
     /// An empty list of metadata is `null`.
-    items: Option<Vec<Item>>,
+    items: Option<Vec<Item<M>>>,
 }
 
 #[derive(Deserialize)]
@@ -43,8 +56,8 @@ struct ListMeta {
 }
 
 #[derive(Deserialize)]
-struct Item {
-    metadata: ItemMeta,
+struct Item<M> {
+    metadata: M,
 }
 
 #[derive(Deserialize)]
@@ -63,9 +76,27 @@ pub(crate) async fn page(
     namespace: &str,
     parameters: &[(&str, &str)],
 ) -> Result<Page, Failed> {
-    let mut request = request(Method::GET, &resource.list(namespace, parameters)?, "", Vec::new())?;
-    request.headers_mut().insert(ACCEPT, METADATA_ONLY);
-    let List { metadata, items } = decode(&send(client, request, Instant::now() + TIMEOUT).await?)?;
+    let List::<ItemMeta> { metadata, items } = list(client, resource, namespace, parameters).await?;
     let versions = items.into_iter().flatten().map(|item| item.metadata.resource_version).collect();
     Ok(Page { version: metadata.resource_version, next: metadata.next, versions })
+}
+
+/// Which objects of a namespace there are at this moment, in one answer that no cache is behind.
+///
+/// # Errors
+/// The server's answer, or what went wrong on the way.
+pub async fn identities(client: &Client, resource: &Resource, namespace: &str) -> Result<Vec<Identity>, Failed> {
+    let List::<Identity> { items, .. } = list(client, resource, namespace, &[]).await?;
+    Ok(items.into_iter().flatten().map(|item| item.metadata).collect())
+}
+
+async fn list<M: DeserializeOwned>(
+    client: &Client,
+    resource: &Resource,
+    namespace: &str,
+    parameters: &[(&str, &str)],
+) -> Result<List<M>, Failed> {
+    let mut request = request(Method::GET, &resource.list(namespace, parameters)?, "", Vec::new())?;
+    request.headers_mut().insert(ACCEPT, METADATA_ONLY);
+    decode(&send(client, request, Instant::now() + TIMEOUT).await?)
 }

@@ -1,0 +1,52 @@
+//! What comes close together is done together: one works, for all that have come until then.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What waits, by what it waits for. A key is in it while somebody works on what waits for that.
+pub(super) struct Queues<K, T>(Mutex<BTreeMap<K, Vec<T>>>);
+
+impl<K, T> Default for Queues<K, T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K: Ord + Clone, T> Queues<K, T> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<K, Vec<T>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets one wait; true if nobody works on it, so that the caller must.
+    pub(super) fn join(&self, key: &K, one: T) -> bool {
+        let mut all = self.lock();
+        let is_first = !all.contains_key(key);
+        all.entry(key.clone()).or_default().push(one);
+        is_first
+    }
+
+    /// All that wait; `None`, and nobody works on it any more, where none do.
+    pub(super) fn next(&self, key: &K) -> Option<Vec<T>> {
+        let mut all = self.lock();
+        let waiting = all.get_mut(key).map(std::mem::take).filter(|waiting| !waiting.is_empty());
+        if waiting.is_none() {
+            all.remove(key);
+        }
+        waiting
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_comes_while_one_works_waits_for_the_next_turn() {
+        let queues = Queues::default();
+        assert!(queues.join(&"a", 1) && !queues.join(&"a", 2) && queues.join(&"b", 3));
+        assert_eq!(queues.next(&"a"), Some(vec![1, 2]));
+        assert!(!queues.join(&"a", 4), "somebody works on it");
+        assert_eq!((queues.next(&"a"), queues.next(&"a")), (Some(vec![4]), None));
+        assert!(queues.join(&"a", 5));
+    }
+}

@@ -1,0 +1,134 @@
+//! A replica whose stores are behind, on a real apiserver. Needs root, as `berth-cluster` does.
+
+use anyhow::{Result, ensure};
+use berth_cluster::{Cluster, Options, address};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::Value;
+
+use super::*;
+use crate::controllers::Controller;
+use crate::reads::{Namespaces, Stores as AllStores};
+
+const NODE: &str = "node-1";
+
+async fn request(client: &Client, method: &str, path: &str, body: &Value) -> kube::Result<Value> {
+    let content = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+    let request = http::Request::builder().method(method).uri(path).header("content-type", content);
+    client.request(request.body(body.to_string().into_bytes()).map_err(kube::Error::HttpError)?).await
+}
+
+fn budgets_of(namespace: &str) -> String {
+    format!("/apis/policy.kruise.io/v1beta1/namespaces/{namespace}/podunavailablebudgets")
+}
+
+/// A pod that serves.
+async fn make_pod(client: &Client, namespace: &str, name: &str) -> Result<()> {
+    let path = format!("/api/v1/namespaces/{namespace}/pods");
+    let pod = json!({
+        "metadata": {"name": name, "labels": {"app": "web"}},
+        "spec": {
+            "nodeName": NODE, "automountServiceAccountToken": false,
+            "containers": [{"name": "c", "image": "web:1"}],
+        },
+    });
+    request(client, "POST", &path, &pod).await?;
+    let status = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
+    request(client, "PATCH", &format!("{path}/{name}/status"), &status).await?;
+    Ok(())
+}
+
+/// A budget of one of two pods, as the leader has counted it.
+async fn make_budget(client: &Client, namespace: &str, fields: Value) -> Result<()> {
+    let mut spec = json!({"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1, "protectTotalReplicas": 2});
+    spec.as_object_mut().into_iter().for_each(|spec| spec.extend(fields.as_object().cloned().unwrap_or_default()));
+    let budget = json!({
+        "apiVersion": "policy.kruise.io/v1beta1", "kind": "PodUnavailableBudget", "metadata": {"name": "web"}, "spec": spec,
+    });
+    request(client, "POST", &budgets_of(namespace), &budget).await?;
+    let status = json!({"status": {
+        "observedGeneration": 1, "unavailableAllowed": 1, "currentAvailable": 2, "desiredAvailable": 1, "totalReplicas": 2,
+        "ledger": {"counted": "1", "entries": []},
+    }});
+    request(client, "PATCH", &format!("{}/web/status", budgets_of(namespace)), &status).await?;
+    Ok(())
+}
+
+struct Replica {
+    budgets: Arc<PodBudgets>,
+    stores: AllStores,
+    client: Client,
+}
+
+impl Replica {
+    fn new(client: Client) -> Self {
+        let budgets = PodBudgets::only_read(client.clone(), Gates::default(), "", Duration::from_secs(75));
+        let mut stores = AllStores::default();
+        budgets.follow_unavailable(&podunavailablebudget::Reads::new(&mut stores.reader()));
+        budgets.follow_distributed(&distributedpoddisruptionbudget::Reads::new(&mut stores.reader()));
+        Self { budgets, stores, client }
+    }
+
+    /// The stores have what there is now, and hear of nothing after that.
+    async fn look(&self, explained: &str) -> Result<()> {
+        let namespaces = Namespaces { own: "kruise-system".to_owned(), explained: explained.to_owned() };
+        let looked = self.stores.look(&self.client, &namespaces, |_| true).await;
+        looked.map_err(|failed| anyhow::anyhow!("{failed:?}"))
+    }
+
+    async fn deletes(&self, namespace: &str, pod: &str) -> Result<Option<String>> {
+        let [namespace, pod, user] = [namespace, pod, "me"].map(str::to_owned);
+        let disruption = Disruption { namespace, pod, user, change: Change::Delete, ..Disruption::default() };
+        Ok(self.budgets.draw_from_all(disruption).await?)
+    }
+}
+
+async fn play(cluster: &Cluster) -> Result<()> {
+    let mut kubeconfig = Kubeconfig::read_from(cluster.kubeconfig())?;
+    for entry in kubeconfig.clusters.iter_mut().filter_map(|entry| entry.cluster.as_mut()) {
+        entry.server = Some(format!("https://{}:{}", address::CONTROL_PLANE, address::APISERVER_PORT));
+    }
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    let client = Client::try_from(config)?;
+    request(&client, "POST", "/api/v1/nodes", &json!({"metadata": {"name": NODE}})).await?;
+    for namespace in ["new", "changed"] {
+        request(&client, "POST", "/api/v1/namespaces", &json!({"metadata": {"name": namespace}})).await?;
+    }
+    for (namespace, pod) in [("new", "a"), ("new", "b"), ("changed", "a")] {
+        make_pod(&client, namespace, pod).await?;
+    }
+    let replica = Replica::new(client.clone());
+    replica.look("new").await?;
+    ensure!(replica.deletes("new", "a").await?.is_none(), "there is no budget yet");
+    // The stores never hear of it.
+    make_budget(&client, "new", json!({})).await?;
+    ensure!(replica.deletes("new", "a").await?.is_none(), "one of two may go");
+    let budget = request(&client, "GET", &format!("{}/web", budgets_of("new")), &Value::Null).await?;
+    let entries = budget["status"]["ledger"]["entries"].as_array().map(Vec::len);
+    ensure!(entries == Some(1), "what may go is entered: {}", budget["status"]);
+    let refused = replica.deletes("new", "b").await?;
+    ensure!(
+        refused.is_some_and(|refused| refused.contains("PodUnavailableBudget new/web")),
+        "and then the other stays"
+    );
+    // The stores have it as it was.
+    make_budget(&client, "changed", json!({"ignoredPodSelector": {"matchLabels": {"app": "web"}}})).await?;
+    replica.look("changed").await?;
+    ensure!(replica.deletes("changed", "a").await?.is_none(), "the budget ignores it");
+    let others = json!({"spec": {"ignoredPodSelector": {"matchLabels": {"app": "other"}}}});
+    request(&client, "PATCH", &format!("{}/web", budgets_of("changed")), &others).await?;
+    let refused = replica.deletes("changed", "a").await?;
+    ensure!(refused.is_some(), "it holds the pod now, and the change is not counted yet");
+    Ok(())
+}
+
+#[test]
+fn a_budget_that_the_stores_lack_or_have_as_it_was_holds_its_pods_on_every_replica() {
+    let cluster = Cluster::up(&Options::default()).unwrap();
+    let definitions = concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/berth/files/crds");
+    cluster.kubectl(&["create", "-f", definitions]).unwrap();
+    let played = cluster.in_network(|| {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        runtime.block_on(play(&cluster))
+    });
+    played.unwrap().unwrap();
+}

@@ -1,0 +1,202 @@
+//! Which budgets hold a pod: those of the stores, and those that the apiserver has and the stores of this replica lack. So it does not
+//! matter which replica is asked, or how long ago a budget was made.
+
+use std::sync::Arc;
+
+use berth_runtime::client::{self, metadata};
+use berth_runtime::{Key, Resource};
+use berth_webhook::pods::NotYet;
+use berth_workload::pod::Metadata;
+use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS};
+use berth_workload::selector::Selector;
+use futures::future::{join_all, try_join};
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+use super::queues::Queues;
+use super::{Budget, BudgetKey, Holds, PodBudgets, UNREAD};
+
+/// So many that the stores lack are read one by one. A replica that lacks more has fallen behind, and says so.
+const MOST: usize = 16;
+
+/// The budgets that hold a pod.
+#[derive(Debug, Default)]
+pub(super) struct Holding {
+    /// In the order in which they are drawn from.
+    pub(super) keys: Vec<BudgetKey>,
+    /// What is told of one that this version cannot read.
+    pub(super) unreadable: Option<String>,
+}
+
+impl Holding {
+    /// No budget holds the pod.
+    pub(super) fn is_free(&self) -> bool {
+        self.keys.is_empty() && self.unreadable.is_none()
+    }
+}
+
+/// The budgets of a namespace that the stores lack, or have as they were before their spec changed.
+#[derive(Debug, Default)]
+pub(super) struct Unseen(Vec<(BudgetKey, Held)>);
+
+/// The pods of a budget.
+#[derive(Debug)]
+enum Held {
+    By(Box<Holds>),
+    /// Nobody can read the budget, and it may hold what this matches; all pods, where there is nothing to match.
+    Unreadable(Option<Selector>),
+}
+
+/// Who waits for a look, by namespace.
+pub(super) type Looks = Queues<String, oneshot::Sender<Looked>>;
+
+/// What a look finds.
+type Looked = Result<Arc<Unseen>, NotYet>;
+
+impl PodBudgets {
+    /// The budgets that hold a pod.
+    ///
+    /// # Errors
+    /// The apiserver did not say which there are, or this replica has fallen behind.
+    pub(super) async fn holding(&self, pod: &Metadata) -> Result<Holding, NotYet> {
+        Ok(self.holding_beside(pod, &*self.unseen(&pod.namespace).await?))
+    }
+
+    /// The same, with what the stores lack.
+    pub(super) fn holding_beside(&self, pod: &Metadata, Unseen(unseen): &Unseen) -> Holding {
+        let all = self.in_namespace(&pod.namespace);
+        let stored = all.iter().filter(|budget| self.holds(budget).holds(pod)).map(Budget::key);
+        let holds =
+            |(key, held): &(BudgetKey, Held)| matches!(held, Held::By(holds) if holds.holds(pod)).then(|| key.clone());
+        let mut keys: Vec<_> = stored.chain(unseen.iter().filter_map(holds)).collect();
+        keys.sort();
+        keys.dedup();
+        let is_unreadable = |(_, held): &&(BudgetKey, Held)| {
+            let Held::Unreadable(selector) = held else { return false };
+            selector.as_ref().is_none_or(|selector| selector.matches(|key| pod.label(key)))
+        };
+        let unreadable = unseen
+            .iter()
+            .find(is_unreadable)
+            .map(|(key, _)| format!("{} is written in a way that nobody can read: mend or delete it", key.words()));
+        Holding { keys, unreadable }
+    }
+
+    /// The budgets of a namespace that the stores lack, by a look that begins now or later: those who ask at one time share it.
+    ///
+    /// # Errors
+    /// The apiserver did not say which there are, or this replica has fallen behind.
+    pub(super) async fn unseen(&self, namespace: &str) -> Looked {
+        let namespace = namespace.to_owned();
+        let (answer, answered) = oneshot::channel();
+        if let Some(this) = self.this.upgrade()
+            && self.looks.join(&namespace, answer)
+        {
+            // Whoever asked first may give up; the others go on waiting.
+            tokio::spawn(async move {
+                while let Some(waiting) = this.looks.next(&namespace) {
+                    let looked = this.look(&namespace).await.map(|unseen| Arc::new(Unseen(unseen)));
+                    for answer in waiting {
+                        // Nobody waits for it any more.
+                        let _ = answer.send(looked.clone());
+                    }
+                }
+            });
+        }
+        answered.await.unwrap_or(Err(UNREAD))
+    }
+
+    async fn look(&self, namespace: &str) -> Result<Vec<(BudgetKey, Held)>, NotYet> {
+        let (unavailable, distributed) = try_join(
+            self.not_stored(POD_UNAVAILABLE_BUDGETS, self.unavailable.get().is_some(), namespace),
+            self.not_stored(DISTRIBUTED_POD_DISRUPTION_BUDGETS, self.distributed.get().is_some(), namespace),
+        )
+        .await?;
+        if unavailable.len() + distributed.len() > MOST {
+            return Err(UNREAD);
+        }
+        let read = unavailable.into_iter().chain(distributed).map(async |key| {
+            let held = self.held(&key).await?;
+            Ok(held.map(|held| (key, held)))
+        });
+        join_all(read).await.into_iter().filter_map(Result::transpose).collect()
+    }
+
+    /// The budgets of one kind that the apiserver has now, and the stores lack.
+    async fn not_stored(
+        &self,
+        resource: Resource,
+        is_followed: bool,
+        namespace: &str,
+    ) -> Result<Vec<BudgetKey>, NotYet> {
+        if !is_followed {
+            return Ok(Vec::new());
+        }
+        let listed = metadata::identities(&self.client, &resource, namespace).await.map_err(|_| UNREAD)?;
+        let unseen = listed.into_iter().filter_map(|listed| {
+            let key = BudgetKey { resource, key: Key::new(namespace, &listed.name) };
+            let stored = self.stored(&key);
+            let is_seen = stored.is_some_and(|stored| {
+                let metadata = stored.metadata();
+                metadata.uid.as_ref() == Some(&listed.uid)
+                    && metadata.generation.unwrap_or_default() >= listed.generation
+            });
+            (!is_seen).then_some(key)
+        });
+        Ok(unseen.collect())
+    }
+
+    /// The pods of a budget that the stores lack; `None` where it is gone by now, or over.
+    async fn held(&self, BudgetKey { resource, key }: &BudgetKey) -> Result<Option<Held>, NotYet> {
+        let Ok(path) = resource.path(&key.namespace, &key.name) else { return Ok(None) };
+        match client::get::<Value>(&self.client, &path).await {
+            Ok(object) => Ok(held(resource.plural, &object).map(|held| match held {
+                Held::By(holds) => Held::By(Box::new(holds.with_gates(self.gates))),
+                unreadable => unreadable,
+            })),
+            Err(failed) if failed.is_not_found() => Ok(None),
+            Err(_) => Err(UNREAD),
+        }
+    }
+}
+
+/// The pods of a budget, as it is written.
+fn held(plural: &str, object: &Value) -> Option<Held> {
+    let Some(budget) = Budget::read(plural, &object.to_string()) else {
+        let selector = serde_json::from_value(object["spec"]["selector"].clone()).ok();
+        let selector = selector.and_then(|selector| Selector::new(&selector).ok());
+        return Some(Held::Unreadable(selector.filter(|selector| !selector.is_empty())));
+    };
+    (!budget.is_over()).then(|| Held::By(Box::new(Holds::of(&budget))))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_budget_that_nobody_can_read_may_hold_what_its_selector_matches_or_all_pods() {
+        let web = json!({"matchLabels": {"app": "web"}});
+        for (spec, is_unreadable, holds_web, holds_others) in [
+            (json!({"selector": web, "maxUnavailable": 1}), false, true, false),
+            (json!({"selector": web, "maxUnavailable": {}}), true, true, false),
+            (json!({"selector": [], "maxUnavailable": 1}), true, true, true),
+            (json!({"targetRef": 1}), true, true, true),
+        ] {
+            let object = json!({"metadata": {"name": "web", "namespace": "default"}, "spec": spec});
+            let pod = |app: &str| serde_json::from_value::<Metadata>(json!({"labels": {"app": app}})).unwrap();
+            let held = held("podunavailablebudgets", &object).unwrap();
+            let holds = |pod: &Metadata| match &held {
+                Held::By(holds) => holds.holds(pod),
+                Held::Unreadable(selector) => selector.as_ref().is_none_or(|all| all.matches(|key| pod.label(key))),
+            };
+            assert_eq!(matches!(held, Held::Unreadable(_)), is_unreadable, "{object}");
+            assert_eq!((holds(&pod("web")), holds(&pod("other"))), (holds_web, holds_others), "{object}");
+        }
+        let over =
+            json!({"metadata": {"name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"selector": web}});
+        assert!(held("podunavailablebudgets", &over).is_none(), "it goes, and holds nobody");
+    }
+}

@@ -240,14 +240,14 @@ fn note_hashes(snapshot: &Snapshot, pod: &Pod, latest: &str, patch: &mut PodPatc
     for (annotation, hash, revision) in
         [(HASH, &snapshot.hashes.hash, latest), (HASH_WITHOUT_IMAGE, &snapshot.hashes.without_image, "")]
     {
-        let mut records = records::read(pod.metadata.annotation(annotation)).unwrap_or_default();
-        records.insert(set.to_owned(), Record::new(set, (hash, revision), &names, &second(now).to_string()));
+        let record = Record::new(set, (hash, revision), &names, &second(now).to_string());
+        let (text, noted) = records::noted(pod.metadata.annotation(annotation), record);
         // Without a list the records say which SidecarSets the pod has, and beside one they do no more.
         if is_unlisted && annotation == HASH {
-            let list = records::list(None, records.keys().map(String::as_str));
+            let list = records::list(None, noted.iter().map(String::as_str));
             patch.annotations.insert(INJECTED_LIST.to_owned(), Some(list));
         }
-        patch.annotations.insert(annotation.to_owned(), Some(records::written(&records)));
+        patch.annotations.insert(annotation.to_owned(), Some(text));
     }
 }
 

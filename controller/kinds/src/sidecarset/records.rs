@@ -58,6 +58,24 @@ enum Written {
     Hash(String),
 }
 
+impl Written {
+    fn record(self, name: &str) -> Record {
+        match self {
+            Self::Record(record) => record,
+            Self::Hash(hash) => Record { hash, sidecar_set_name: name.to_owned(), ..Record::default() },
+        }
+    }
+}
+
+/// What stands in an annotation under a name.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Entry {
+    Record(Record),
+    /// No record. Whoever wrote it may know what it is.
+    Other(Value),
+}
+
 /// Characters of a text that is wrong, in a message.
 const SHOWN: usize = 100;
 
@@ -72,16 +90,34 @@ pub fn read(annotation: Option<&str>) -> Result<Records, String> {
         format!("{begin:?} is no JSON of records of SidecarSets; remove the annotation")
     };
     let written: BTreeMap<String, Written> = serde_json::from_str(text).map_err(wrong)?;
-    let record = |name: &String, written| match written {
-        Written::Record(record) => record,
-        Written::Hash(hash) => Record { hash, sidecar_set_name: name.clone(), ..Record::default() },
+    let record = |(name, written): (String, Written)| {
+        let record = written.record(&name);
+        (name, record)
     };
-    Ok(written.into_iter().map(|(name, written)| (name.clone(), record(&name, written))).collect())
+    Ok(written.into_iter().map(record).collect())
 }
 
 /// The annotation of some records, as Go writes it.
 pub fn written(records: &Records) -> String {
     form::escaped(&serde_json::to_string(records).unwrap_or_default())
+}
+
+/// The annotation with this record in it, and the names that it has then. What else stands in it stays, readable or not; one that is no
+/// JSON object is another from then on.
+pub(super) fn noted(annotation: Option<&str>, record: Record) -> (String, Vec<String>) {
+    let found: BTreeMap<String, Value> =
+        annotation.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let entry = |(name, value): (String, Value)| {
+        let entry = match serde_json::from_value::<Written>(value.clone()) {
+            Ok(written) => Entry::Record(written.record(&name)),
+            Err(_) => Entry::Other(value),
+        };
+        (name, entry)
+    };
+    let mut entries: BTreeMap<_, _> = found.into_iter().map(entry).collect();
+    entries.insert(record.sidecar_set_name.clone(), Entry::Record(record));
+    let text = form::escaped(&serde_json::to_string(&entries).unwrap_or_default());
+    (text, entries.into_keys().collect())
 }
 
 /// The list of SidecarSets that a pod has, with some more.
@@ -111,6 +147,26 @@ mod tests {
         assert_eq!(read(Some("")), Ok(Records::new()));
         for text in ["h", "[]", r#"{"a":1}"#] {
             assert!(read(Some(text)).unwrap_err().contains("records of SidecarSets"), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_noted_of_one_leaves_what_stands_beside_it_as_it_is() {
+        let record = || Record::new("b", ("h", ""), &["x".to_owned()], "2026-01-02T03:04:05Z");
+        let own =
+            r#""b":{"updateTimestamp":"2026-01-02T03:04:05Z","hash":"h","sidecarSetName":"b","sidecarList":["x"]}"#;
+        let other = r#""c":{"updateTimestamp":null,"hash":"i","sidecarSetName":"c","sidecarList":null,"later":1}"#;
+        for (before, after, names) in [
+            (None, format!("{{{own}}}"), "b"),
+            (Some(format!("{{{other}}}")), format!("{{{own},{other}}}"), "b,c"),
+            (Some(format!(r#"{{"b":"old",{other}}}"#)), format!("{{{own},{other}}}"), "b,c"),
+            (Some(format!(r#"{{"a":1,"b":[],{other}}}"#)), format!(r#"{{"a":1,{own},{other}}}"#), "a,b,c"),
+            (Some(r#"{"a":{"hash":1}}"#.to_owned()), format!(r#"{{"a":{{"hash":1}},{own}}}"#), "a,b"),
+            (Some("[]".to_owned()), format!("{{{own}}}"), "b"),
+            (Some("no JSON".to_owned()), format!("{{{own}}}"), "b"),
+        ] {
+            let (text, all) = noted(before.as_deref(), record());
+            assert_eq!((text, all.join(",").as_str()), (after, names), "{before:?}");
         }
     }
 

@@ -68,7 +68,7 @@ impl Written {
 }
 
 /// What stands in an annotation under a name.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize)]
 #[serde(untagged)]
 enum Entry {
     Record(Record),
@@ -90,11 +90,7 @@ pub fn read(annotation: Option<&str>) -> Result<Records, String> {
         format!("{begin:?} is no JSON of records of SidecarSets; remove the annotation")
     };
     let written: BTreeMap<String, Written> = serde_json::from_str(text).map_err(wrong)?;
-    let record = |(name, written): (String, Written)| {
-        let record = written.record(&name);
-        (name, record)
-    };
-    Ok(written.into_iter().map(record).collect())
+    Ok(written.into_iter().map(|(name, written)| (name.clone(), written.record(&name))).collect())
 }
 
 /// The annotation of some records, as Go writes it.

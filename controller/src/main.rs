@@ -20,6 +20,8 @@ mod podset;
 #[cfg(test)]
 mod random_sidecars;
 mod reads;
+#[cfg(test)]
+mod real_apiserver;
 mod resize;
 mod run;
 mod sidecar_pods;

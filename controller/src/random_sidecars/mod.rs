@@ -19,7 +19,6 @@ use berth_webhook::pods::{self, Asks, Injected, Injector, Labels, Lacks, MUTATIN
 use berth_workload::gates::Gates;
 use berth_workload::plan::{Action, Body, Plan, Step};
 use kube::Client;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use proptest::collection::vec;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, TestRunner};
@@ -30,6 +29,7 @@ use crate::controllers::sidecarset::Reads;
 use crate::injection::Injection;
 use crate::pod_asks::Asking;
 use crate::reads::{Namespaces, Stores};
+use crate::real_apiserver::{self, request};
 use worlds::{Expected, NAMESPACES, NewPod, OF_NAMESPACES, OURS, PROTECTED, Set, UNKNOWN, UNTOUCHED, expected};
 
 const WORLDS: usize = 100;
@@ -77,12 +77,6 @@ struct Scene {
     namespaces: Vec<(&'static str, Labels)>,
     /// Pods that nobody called for, that got something, that lack something, that were denied, and further calls for a pod.
     seen: [usize; 5],
-}
-
-async fn request(client: &Client, method: &str, path: &str, body: &Value) -> kube::Result<Value> {
-    let bytes = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
-    let request = http::Request::builder().method(method).uri(path).header("content-type", "application/json");
-    client.request(request.body(bytes).map_err(kube::Error::HttpError)?).await
 }
 
 impl Scene {
@@ -260,12 +254,7 @@ async fn until<T>(attempt: impl AsyncFn() -> Result<T>) -> Result<T> {
 }
 
 async fn play(cluster: &Cluster) -> Result<()> {
-    let mut kubeconfig = Kubeconfig::read_from(cluster.kubeconfig())?;
-    for entry in kubeconfig.clusters.iter_mut().filter_map(|entry| entry.cluster.as_mut()) {
-        entry.server = Some(format!("https://{}:{}", address::CONTROL_PLANE, address::APISERVER_PORT));
-    }
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    let client = Client::try_from(config)?;
+    let client = real_apiserver::connect(cluster).await?;
     let mut stores = Stores::default();
     let reads = Reads::new(&mut stores.reader());
     let injection = Injection::new(Arc::default(), Gates::default(), OURS, PROTECTED);

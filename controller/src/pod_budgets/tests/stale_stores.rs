@@ -1,21 +1,15 @@
 //! A replica whose stores are behind, on a real apiserver. Needs root, as `berth-cluster` does.
 
 use anyhow::{Result, ensure};
-use berth_cluster::{Cluster, Options, address};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use berth_cluster::{Cluster, Options};
 use serde_json::Value;
 
 use super::*;
 use crate::controllers::Controller;
 use crate::reads::{Namespaces, Stores as AllStores};
+use crate::real_apiserver::{self, request};
 
 const NODE: &str = "node-1";
-
-async fn request(client: &Client, method: &str, path: &str, body: &Value) -> kube::Result<Value> {
-    let content = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
-    let request = http::Request::builder().method(method).uri(path).header("content-type", content);
-    client.request(request.body(body.to_string().into_bytes()).map_err(kube::Error::HttpError)?).await
-}
 
 fn budgets_of(namespace: &str) -> String {
     format!("/apis/policy.kruise.io/v1beta1/namespaces/{namespace}/podunavailablebudgets")
@@ -83,12 +77,7 @@ impl Replica {
 }
 
 async fn play(cluster: &Cluster) -> Result<()> {
-    let mut kubeconfig = Kubeconfig::read_from(cluster.kubeconfig())?;
-    for entry in kubeconfig.clusters.iter_mut().filter_map(|entry| entry.cluster.as_mut()) {
-        entry.server = Some(format!("https://{}:{}", address::CONTROL_PLANE, address::APISERVER_PORT));
-    }
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    let client = Client::try_from(config)?;
+    let client = real_apiserver::connect(cluster).await?;
     request(&client, "POST", "/api/v1/nodes", &json!({"metadata": {"name": NODE}})).await?;
     for namespace in ["new", "changed"] {
         request(&client, "POST", "/api/v1/namespaces", &json!({"metadata": {"name": namespace}})).await?;

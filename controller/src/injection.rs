@@ -25,7 +25,8 @@ use berth_workload::revision::{self, Revision};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::controllers::sidecarset::{Compiled, Reads, history};
+use crate::controllers::sidecarset::selectors::{Compiled, Selectors};
+use crate::controllers::sidecarset::{Reads, history};
 use crate::custom_workloads::CustomWorkloads;
 use crate::pod_asks::{Asking, PodAsks};
 use crate::watched::Watched;
@@ -41,16 +42,20 @@ pub(crate) struct Injection {
     stores: OnceLock<Stores>,
     /// The text of the rules that were read last, and what it says.
     rules: Mutex<(String, Arc<Rules>)>,
-    /// By name: the resource version of a SidecarSet, and what it is at that.
-    latest: Mutex<BTreeMap<String, (String, Arc<Latest>)>>,
+    /// By name: a SidecarSet as it was last asked for, and what it asks for.
+    latest: Mutex<BTreeMap<String, LastAsked>>,
 }
 
 struct Stores {
     sets: Arc<Store<Watched<SidecarSet>>>,
+    selectors: Arc<Selectors>,
     namespaces: Arc<Store<Watched<Namespace>>>,
     revisions: Arc<Store<Watched<Revision>>>,
     configuration: Arc<CustomWorkloads>,
 }
+
+/// A SidecarSet, and what is asked of it.
+type LastAsked = (Arc<SidecarSet>, Arc<Latest>);
 
 /// What is asked of a SidecarSet for each pod.
 struct Latest {
@@ -80,6 +85,7 @@ impl Injection {
     pub(crate) fn follow(self: &Arc<Self>, reads: &Reads) {
         let stores = Stores {
             sets: reads.sets.clone(),
+            selectors: reads.selectors.clone(),
             namespaces: reads.namespaces.clone(),
             revisions: reads.revisions.clone(),
             configuration: reads.configuration.clone(),
@@ -91,7 +97,13 @@ impl Injection {
         // The store holds its hooks, so a hook must not hold the store.
         let (asks, this) = (self.asks.clone(), Arc::downgrade(self));
         reads.sets.on_change(move |change| {
-            asks.changed();
+            let is_asked_as_before = matches!(
+                change,
+                Change::Applied { old: Some(old), new } if ask_of(&old.0) == ask_of(&new.0)
+            );
+            if !is_asked_as_before {
+                asks.changed();
+            }
             if let (Change::Deleted { old }, Some(this)) = (change, this.upgrade()) {
                 this.latest.lock().unwrap_or_else(PoisonError::into_inner).remove(old.name());
             }
@@ -152,19 +164,30 @@ impl Injection {
 
     fn latest(&self, set: &Watched<SidecarSet>) -> Arc<Latest> {
         let mut all = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((version, known)) = all.get(set.name())
-            && version == set.resource_version()
+        if let Some((read, latest)) = all.get_mut(set.name())
+            && is_the_same(read, &set.0)
         {
-            return known.clone();
+            // The next look at it compares nothing but where it is.
+            *read = set.0.clone();
+            return latest.clone();
         }
         let new = Arc::new(Latest { selectors: Compiled::new(&set.0), wanted: OnceLock::new() });
-        all.insert(set.name().to_owned(), (set.resource_version().to_owned(), new.clone()));
+        all.insert(set.name().to_owned(), (set.0.clone(), new.clone()));
         new
     }
 
     fn history(&self, stores: &Stores, set: &Watched<SidecarSet>) -> Vec<Arc<Revision>> {
         history(&stores.revisions, set, &self.own_namespace)
     }
+}
+
+/// Does a pod get the same of both? Numbers of pods in a status, which changes every second while pods are created, change nothing.
+fn is_the_same(read: &Arc<SidecarSet>, now: &Arc<SidecarSet>) -> bool {
+    let named = |set: &SidecarSet| {
+        let status = set.status.as_ref();
+        status.map(|status| (status.latest_revision.clone(), status.collision_count.unwrap_or(0))).unwrap_or_default()
+    };
+    Arc::ptr_eq(read, now) || (read.spec == now.spec && named(read) == named(now))
 }
 
 /// The end of a generated name.
@@ -296,7 +319,8 @@ impl Injection {
         };
         let is_known = namespace.is_some() || asked.is_some();
         let mut matching = BTreeMap::new();
-        for set in stores.sets.all() {
+        for name in stores.selectors.of_labels(&label) {
+            let Some(set) = stores.sets.get("", &name) else { continue };
             if is_paused(&set.0) {
                 continue;
             }

@@ -1,5 +1,7 @@
 //! The SidecarSet controller: which pods it is about, what it reads of them, and its rounds.
 
+pub(crate) mod selectors;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -25,7 +27,6 @@ use berth_workload::plan::{Outcome, Plan, Target};
 use berth_workload::pod::{Metadata, Owner, Pod};
 use berth_workload::predownload::{brings_images, waits_for_images};
 use berth_workload::revision::{self, Revision};
-use berth_workload::selector::Selector;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
@@ -40,6 +41,7 @@ use crate::reads::{Read, Reader};
 use crate::told::Told;
 use crate::unreadable;
 use crate::watched::{CustomResource, Watched};
+use selectors::{Compiled, Selectors};
 
 /// What a decision about a SidecarSet is made of.
 pub(crate) struct Reads {
@@ -51,7 +53,7 @@ pub(crate) struct Reads {
     jobs: Arc<Store<Watched<ImagePullJob>>>,
     /// What administrators allow.
     pub(crate) configuration: Arc<CustomWorkloads>,
-    selectors: Arc<Selectors>,
+    pub(crate) selectors: Arc<Selectors>,
     told: Told,
     paced: Paced,
 }
@@ -105,15 +107,16 @@ impl Controller for Reads {
     const NAME: &'static str = "sidecarset";
 
     fn new(reader: &mut Reader<'_>) -> Self {
+        let sets: Arc<Store<Watched<SidecarSet>>> = reader.read();
         Self {
-            sets: reader.read(),
+            selectors: Selectors::of_sets(&sets),
+            sets,
             namespaces: reader.read(),
             revisions: reader.read(),
             pods: reader.read(),
             nodeimages: reader.read(),
             jobs: reader.read(),
             configuration: reader.custom_workloads(),
-            selectors: Arc::default(),
             told: Told::default(),
             paced: Paced::default(),
         }
@@ -121,17 +124,15 @@ impl Controller for Reads {
 
     /// Wakes a SidecarSet when it, a pod that it selects or has selected, a namespace or a revision of it changes.
     fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
-        let (to, selectors, known) = (queue.clone(), self.selectors.clone(), acting.clone());
+        let (to, known) = (queue.clone(), acting.clone());
         self.sets.on_change(move |change| match change {
             Change::Applied { old, new } => {
                 if old.as_ref().is_none_or(|old| is_news(&old.0, &new.0)) {
-                    selectors.set(&new.0);
                     to.add(Key::of(&**new));
                     base_of(&new.0).into_iter().for_each(|base| to.add(Key::new("", base)));
                 }
             }
             Change::Deleted { old } => {
-                selectors.remove(old.name());
                 base_of(&old.0).into_iter().for_each(|base| to.add(Key::new("", base)));
                 to.add(Key::of(&**old));
                 known.expectations.forget(old.uid());
@@ -350,12 +351,20 @@ const WRITTEN: Duration = Duration::from_secs(1);
 
 /// How long the change of one pod waits for that of others. A decision looks at all pods: where there are a thousand, and a hundred
 /// of them change in a second, one after each change would take a processor for itself. For a pod that was just created there is
-/// nothing to do but to count it.
+/// nothing to do but to count it, and beside many it is counted with others: who creates pods waits for answers of this process, too.
 fn pace(matched: i32, is_new: bool) -> Duration {
     const FEW: i32 = 100;
     const LONGEST: Duration = Duration::from_millis(500);
-    let milliseconds = if matched > FEW { u64::try_from(matched / 2).unwrap_or(0) } else { 0 };
-    Duration::from_millis(milliseconds).min(LONGEST) * if is_new { 4 } else { 1 }
+    match u64::try_from(matched / 2) {
+        Ok(milliseconds) if matched > FEW => {
+            if is_new {
+                4 * LONGEST
+            } else {
+                Duration::from_millis(milliseconds).min(LONGEST)
+            }
+        }
+        _ => Duration::ZERO,
+    }
 }
 
 fn is_news(old: &SidecarSet, new: &SidecarSet) -> bool {
@@ -425,81 +434,6 @@ async fn annotations(
         }
     }
     Ok(all)
-}
-
-/// The selectors of a SidecarSet, read once.
-#[derive(Debug, Default)]
-pub(crate) struct Compiled {
-    /// `None` selects nothing: there is none, or it makes no sense.
-    pods: Option<Selector>,
-    /// `None` selects all.
-    namespaces: Option<Selector>,
-}
-
-impl Compiled {
-    pub(crate) fn new(set: &SidecarSet) -> Self {
-        let pods = set.spec.selector.as_ref().and_then(|selector| Selector::new(selector).ok());
-        let namespaces = set.spec.namespace_selector.as_ref().map(Selector::new).transpose();
-        // A selector of namespaces that makes no sense selects none, and not all.
-        let pods = pods.filter(|selector| !selector.is_empty() && namespaces.is_ok());
-        Self { pods, namespaces: namespaces.ok().flatten() }
-    }
-
-    /// Does it select a pod with these labels, in a namespace with those?
-    pub(crate) fn selects<'a, 'b>(
-        &self,
-        label: impl Fn(&str) -> Option<&'a str>,
-        of_namespace: impl Fn(&str) -> Option<&'b str>,
-    ) -> bool {
-        self.pods.as_ref().is_some_and(|pods| pods.matches(label))
-            && self.namespaces.as_ref().is_none_or(|namespaces| namespaces.matches(of_namespace))
-    }
-
-    /// Does it select a pod with these labels, in some namespace?
-    pub(crate) fn selects_pod<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
-        self.pods.as_ref().is_some_and(|pods| pods.matches(label))
-    }
-
-    /// Does it look at labels of namespaces?
-    pub(crate) fn asks_for_namespaces(&self) -> bool {
-        self.namespaces.is_some()
-    }
-
-    fn select(&self, pod: &Pod, namespaces: &Store<Watched<Namespace>>) -> bool {
-        let namespace = self.namespaces.as_ref().and_then(|_| namespaces.get("", &pod.metadata.namespace));
-        let of_namespace = |key: &str| namespace.as_ref().and_then(|namespace| namespace.0.metadata.label(key));
-        self.selects(|key| pod.metadata.label(key), of_namespace)
-    }
-}
-
-/// The selectors of all SidecarSets, by their names: each change of a pod asks for them.
-#[derive(Debug, Default)]
-struct Selectors(Mutex<BTreeMap<String, Arc<Compiled>>>);
-
-impl Selectors {
-    fn set(&self, set: &SidecarSet) {
-        let name = set.metadata.name.clone().unwrap_or_default();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::new(Compiled::new(set)));
-    }
-
-    fn remove(&self, name: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
-    }
-
-    /// The names of those that select the pod.
-    fn of(&self, pod: &Pod, namespaces: &Store<Watched<Namespace>>) -> Vec<String> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter().filter(|(_, compiled)| compiled.select(pod, namespaces)).map(|(name, _)| name.clone()).collect()
-    }
-
-    /// The names of those that look at labels of namespaces, or of all.
-    fn of_namespaces(&self, all_of_them: bool) -> Vec<String> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter()
-            .filter(|(_, compiled)| all_of_them || compiled.asks_for_namespaces())
-            .map(|(name, _)| name.clone())
-            .collect()
-    }
 }
 
 #[cfg(test)]

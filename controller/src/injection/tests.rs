@@ -68,6 +68,27 @@ fn a_set_is_asked_for_once_its_selectors_as_they_are_were_written() {
 }
 
 #[test]
+fn what_a_pod_gets_of_a_set_is_computed_anew_when_that_changes_and_not_with_numbers_of_pods() {
+    let of = |spec: Value, status: Value| {
+        let mut set = json!(*set("a", spec).0);
+        set["status"] = status;
+        Arc::new(serde_json::from_value::<SidecarSet>(set).unwrap())
+    };
+    let revision = |name: &str, matched: i32| json!({"latestRevision": name, "matchedPods": matched});
+    let before = of(json!({}), revision("a-1", 1));
+    for (what, now, is_same) in [
+        ("more pods", of(json!({}), revision("a-1", 2)), true),
+        ("another revision", of(json!({}), revision("a-2", 1)), false),
+        ("another name of it", of(json!({}), json!({"latestRevision": "a-1", "collisionCount": 1})), false),
+        ("a container", of(json!({"containers": [{"name": "b"}]}), revision("a-1", 1)), false),
+        ("a selector", of(json!({"namespaceSelector": {"matchLabels": {"a": "b"}}}), revision("a-1", 1)), false),
+        ("no status", of(json!({}), Value::Null), false),
+    ] {
+        assert_eq!(is_the_same(&before, &now), is_same, "{what}");
+    }
+}
+
+#[test]
 fn a_namespace_is_asked_for_only_if_it_is_not_known_and_decides() {
     let injection = Injection::new(Arc::default(), Gates::default(), "kruise-system", "kube-system");
     let reads = Reads::new(&mut All::default().reader());

@@ -87,6 +87,12 @@ impl Selector {
         self.0.is_empty()
     }
 
+    /// A label that all it matches have, and of these values one; `None` where it asks for no value.
+    pub fn needs(&self) -> Option<(&str, &[String])> {
+        let needed = self.0.iter().find(|it| matches!(it.operator, Operator::Equals | Operator::In))?;
+        Some((&needed.key, &needed.values))
+    }
+
     /// The keys of the labels that it looks at.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|requirement| &*requirement.key)

@@ -1,7 +1,7 @@
 //! What Berth itself does to pods: drawn before it is done, or left out.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use berth_workload::pod::Pod;
 use berth_workload::resource::PODS;
 use futures::future::join_all;
 
+use super::unseen::Looked;
 use super::wish::ids;
 use super::{PodBudgets, Stores, UNREAD};
 
@@ -54,16 +55,20 @@ impl PodBudgets {
             let refused = steps.filter_map(unread).collect();
             return without(plan, refused);
         }
-        let asked = steps.filter_map(|step| {
-            let (target, operation) = disruption(step)?;
-            let pod = stores.pods.get(&target.namespace, &target.name)?;
-            if *pod.metadata.uid != *target.uid {
-                return None;
-            }
+        let stepped: Vec<_> = steps
+            .filter_map(|step| {
+                let (target, operation) = disruption(step)?;
+                let pod = stores.pods.get(&target.namespace, &target.name)?;
+                (*pod.metadata.uid == *target.uid).then_some((step, pod, operation))
+            })
+            .collect();
+        let namespaces = stepped.iter().map(|(_, pod, _)| pod.metadata.namespace.clone()).collect();
+        let unseen = &self.unseen_in(namespaces).await;
+        let asked = stepped.into_iter().map(|(step, pod, operation)| {
             let holder = format!("{} {}/{}", owner.resource.kind, owner.namespace, owner.name);
             let replaced = disruption::replaced(step);
             let container_ids = ids(&pod, |name| replaced.contains(name));
-            Some(self.draw_by(stores, pod, (operation, container_ids), holder))
+            self.draw_by(stores, unseen, pod, (operation, container_ids), holder)
         });
         let refused = join_all(asked).await.into_iter().flatten().collect();
         without(plan, refused)
@@ -97,16 +102,27 @@ impl PodBudgets {
         is_asked_about(operation, self.gates)
     }
 
+    /// What the stores lack, by namespace: one look at each serves all steps of a plan.
+    async fn unseen_in(&self, namespaces: BTreeSet<Box<str>>) -> BTreeMap<Box<str>, Looked> {
+        let looks = namespaces.into_iter().map(async |namespace| {
+            let looked = self.unseen(&namespace).await;
+            (namespace, looked)
+        });
+        join_all(looks).await.into_iter().collect()
+    }
+
     /// Draws for a workload of ours; the uid of the pod and why, where it must stay.
     async fn draw_by(
         &self,
         stores: &Stores,
+        unseen: &BTreeMap<Box<str>, Looked>,
         pod: Arc<Pod>,
         (operation, container_ids): (ProtectedOperation, Vec<String>),
         holder: String,
     ) -> Option<(String, Failure)> {
         let drawn = async {
-            let holding = self.holding(&pod.metadata).await?;
+            let unseen = unseen.get(&pod.metadata.namespace).cloned().unwrap_or(Err(UNREAD))?;
+            let holding = self.holding_beside(&pod.metadata, &unseen);
             if holding.is_free() {
                 return Ok(None);
             }

@@ -51,7 +51,7 @@ enum Held {
 pub(super) type Looks = Queues<String, oneshot::Sender<Looked>>;
 
 /// What a look finds.
-type Looked = Result<Arc<Unseen>, NotYet>;
+pub(super) type Looked = Result<Arc<Unseen>, NotYet>;
 
 impl PodBudgets {
     /// The budgets that hold a pod.

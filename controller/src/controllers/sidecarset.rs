@@ -355,16 +355,10 @@ const WRITTEN: Duration = Duration::from_secs(1);
 fn pace(matched: i32, is_new: bool) -> Duration {
     const FEW: i32 = 100;
     const LONGEST: Duration = Duration::from_millis(500);
-    match u64::try_from(matched / 2) {
-        Ok(milliseconds) if matched > FEW => {
-            if is_new {
-                4 * LONGEST
-            } else {
-                Duration::from_millis(milliseconds).min(LONGEST)
-            }
-        }
-        _ => Duration::ZERO,
+    if matched <= FEW {
+        return Duration::ZERO;
     }
+    if is_new { 4 * LONGEST } else { Duration::from_millis(u64::from(matched.unsigned_abs() / 2)).min(LONGEST) }
 }
 
 fn is_news(old: &SidecarSet, new: &SidecarSet) -> bool {

@@ -17,7 +17,7 @@ use super::audit::lacking;
 use super::choose::{Chosen, Settings, choose};
 use super::inject::metadata;
 use super::names::{HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, INPLACE_UPDATE_STATE};
-use super::pods::{Member, image, images_in, in_pod};
+use super::pods::{Member, image, images_in, in_pod, members};
 use super::records::{self, Record, second};
 use super::repair::{self, Turn};
 use super::sidecar::name;
@@ -30,7 +30,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         return plan;
     }
     let history = revisions::keep(snapshot, &mut plan);
-    let members: Vec<_> = snapshot.pods.iter().filter_map(|pod| Member::of(snapshot, pod)).collect();
+    let members = members(snapshot);
     finish(snapshot, &members, &mut plan, now);
     note_proofs(snapshot, &members, &mut plan);
     note_own_hashes(snapshot, &mut plan);
@@ -121,7 +121,7 @@ pub fn annotations_to_read(snapshot: &Snapshot, now: Timestamp) -> Vec<Arc<Pod>>
     if !reads_annotations(snapshot) {
         return Vec::new();
     }
-    let members: Vec<_> = snapshot.pods.iter().filter_map(|pod| Member::of(snapshot, pod)).collect();
+    let members = members(snapshot);
     let Ok(settings) = Settings::new(snapshot, &members) else { return Vec::new() };
     let latest = revisions::History::of(snapshot).latest;
     let held = |member: &Member<'_>| ahead::held(snapshot, &latest, member, now).map(|(why, _)| why);

@@ -60,18 +60,22 @@ pub(super) fn images_in(patch: &mut PodPatch, list: List) -> &mut BTreeMap<Strin
     }
 }
 
+/// The pods that the SidecarSet updates.
+pub(super) fn members(snapshot: &Snapshot) -> Vec<Member<'_>> {
+    let in_lists = |(container, list)| sidecar::names_in_pod(container, list).into_iter().map(move |name| (name, list));
+    let names: Vec<_> = sidecar::lasting(&snapshot.set.spec).flat_map(in_lists).collect();
+    snapshot.pods.iter().filter_map(|pod| Member::of(snapshot, &names, pod)).collect()
+}
+
 impl<'a> Member<'a> {
-    /// The pod as one that the SidecarSet updates; `None` if it is not: it is on its way out, or does not have all its
-    /// `containers`. One that lacks a native sidecar counts, and cannot be updated.
-    pub(super) fn of(snapshot: &Snapshot, pod: &'a Arc<Pod>) -> Option<Self> {
+    /// The pod as one that the SidecarSet updates, whose containers have these names in pods; `None` if it is not: it is on its way
+    /// out, or does not have all its `containers`. One that lacks a native sidecar counts, and cannot be updated.
+    fn of(snapshot: &Snapshot, names: &[(String, List)], pod: &'a Arc<Pod>) -> Option<Self> {
         let set = &snapshot.set;
         let name = snapshot.name();
         if !pod.is_active() || !on_pod::is_injected(pod, name) {
             return None;
         }
-        let in_lists =
-            |(container, list)| sidecar::names_in_pod(container, list).into_iter().map(move |name| (name, list));
-        let names: Vec<_> = sidecar::lasting(&set.spec).flat_map(in_lists).collect();
         let has = |(name, list): &(String, List)| in_pod(pod, name, *list).is_some();
         if !names.iter().filter(|(_, list)| *list == List::Main).all(has) {
             return None;

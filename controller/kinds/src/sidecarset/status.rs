@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::audit::{Lack, in_force_since, lacking, selector_hash};
 use super::choose::{Settings, choose};
 use super::names::{BLOCKED, INJECTION_READY, REPAIRING};
-use super::pods::Member;
+use super::pods::{Member, members};
 use super::repair::{self, Scope, Turn};
 use super::revisions::History;
 use super::{Asked, Snapshot, ahead, blocked, drift, on_pod};
@@ -18,7 +18,7 @@ use super::{Asked, Snapshot, ahead, blocked, drift, on_pod};
 /// The status after a plan was carried out.
 pub fn status(snapshot: &Snapshot, _plan: &Plan, outcome: &Outcome, now: Timestamp) -> SidecarSetStatus {
     let old = snapshot.set.status.clone().unwrap_or_default();
-    let members: Vec<_> = snapshot.pods.iter().filter_map(|pod| Member::of(snapshot, pod)).collect();
+    let members = members(snapshot);
     let count = |is_so: &dyn Fn(&Member<'_>) -> bool| number(members.iter().filter(|member| is_so(member)).count());
     let history = History::of(snapshot);
     let mut conditions = old.conditions.clone();

@@ -157,9 +157,10 @@ pub(crate) struct Server {
 impl Server {
     /// `tls` offers HTTP/1.1.
     pub(crate) fn new(tls: Arc<rustls::ServerConfig>) -> Self {
-        // A caller may open a connection and use another that is free by then: the first waits for nobody, and would outlive a replica that
-        // stands still.
-        let limits = Limits { buffer: 64 << 10, first_request: Duration::from_secs(2), ..Limits::default() };
+        // A caller may open a connection and use another that is free by then. The first one is the caller's to close: a server that did
+        // may do so while a first request is on its way, and of all requests the apiserver does not try that one again.
+        let limits = Limits::default();
+        let limits = Limits { buffer: 64 << 10, first_request: limits.idle, ..limits };
         let http = berth_http::Server::new("webhooks", Protocol::Http1, Some(tls), limits);
         Self { http, bodies: Bodies::new(BODIES) }
     }

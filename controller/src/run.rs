@@ -50,6 +50,8 @@ const DRAIN: Duration = Duration::from_secs(5);
 /// A port is taken, the client cannot be made, or a task ended that never should: its name is in the error. Everything else is
 /// tried again.
 pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyhow::Result<()> {
+    // Kinds may have been switched off past the chart, whose configuration has their entries by then.
+    let may_have_pod_entries = has_pod_entries(flags, gates);
     let gates = of_kinds(gates, &flags.custom_resource_enable);
     let stop = CancellationToken::new();
     let tasks = Supervisor::new(stop.clone());
@@ -145,10 +147,7 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     let (named, stop_reads) = (acting.pod_budgets.clone(), stop.clone());
     let here = flags.leader_elect.then(|| client.clone());
     tasks.spawn("reads of other clusters", async move { clusters.follow(here, || named.named(), stop_reads).await });
-    tasks.spawn(
-        "entries of the pod webhook",
-        asks.keep(has_pod_entries(flags, gates), leadership.clone(), stop.clone()),
-    );
+    tasks.spawn("entries of the pod webhook", asks.keep(may_have_pod_entries, leadership.clone(), stop.clone()));
     let follow = Follow {
         client: &client,
         namespace: &flags.namespace,

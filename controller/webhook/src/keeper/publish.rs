@@ -147,7 +147,8 @@ impl Keeper {
         });
     }
 
-    /// Writes the entries of a configuration as they are to be; false where there is none.
+    /// Writes the entries of a configuration as they are to be; false where there is none. Where no entry is wanted the chart may have
+    /// left out the right to look, with the configuration.
     async fn write_entries<K>(
         &self,
         name: &str,
@@ -160,7 +161,11 @@ impl Keeper {
         let kind = K::kind(&());
         let failed = |verb, source| Error::api(verb, &kind, name, source);
         let api: Api<K> = Api::all(self.client.clone());
-        let Some(found) = api.get_opt(name).await.map_err(|source| failed("read", source))? else {
+        let found = match api.get_opt(name).await {
+            Err(kube::Error::Api(status)) if !is_wanted && status.is_forbidden() => None,
+            found => found.map_err(|source| failed("read", source))?,
+        };
+        let Some(found) = found else {
             if is_wanted {
                 warn!(
                     name,

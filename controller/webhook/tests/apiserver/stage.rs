@@ -26,7 +26,7 @@ const NODE: &str = "stage";
 const KUBECONFIG: &str = "kubeconfig";
 pub(crate) const SECRET: &str = "kruise-webhook-certs";
 /// The longest that anything here may take before a test gives up. Nothing is asserted about it.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct Stage {
     pub(crate) cluster: Cluster,

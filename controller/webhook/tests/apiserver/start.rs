@@ -1,8 +1,9 @@
 //! Two replicas at once: one Secret, both ready only when conversion works, both serving the same certificate.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use berth_cluster::Component;
 use berth_cluster::address::CONTROL_PLANE;
+use berth_webhook::pods::Asks;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, PostParams};
@@ -11,7 +12,7 @@ use serde_json::json;
 
 use crate::rotation::handshake;
 use crate::stage::{
-    CHART, LONG, NAMESPACE, REGISTRY, Replica, SECRET, Stage, config, node_image, node_images, tag_of, until,
+    CHART, LONG, NAMESPACE, PATIENCE, REGISTRY, Replica, SECRET, Stage, config, node_image, node_images, tag_of, until,
 };
 
 #[test]
@@ -130,17 +131,30 @@ fn a_controller_outside_the_cluster_is_reached_by_its_address() -> Result<()> {
 }
 
 #[test]
-fn without_its_webhook_configuration_a_replica_needs_no_right_to_one() -> Result<()> {
-    let stage = Stage::with_values(&format!("{REGISTRY},validatingWebhook.install=false"))?;
+fn without_its_webhook_configurations_a_replica_needs_no_right_to_them() -> Result<()> {
+    let stage = Stage::with_values(&format!(
+        "{REGISTRY},validatingWebhook.install=false,controller.customResourceEnable=NodeImage"
+    ))?;
     let user = format!("--as=system:serviceaccount:{NAMESPACE}:kruise-manager");
-    let right = ["auth", "can-i", "patch", "validatingwebhookconfigurations/kruise-validating-webhook-configuration"];
-    // kubectl ends with an error where the answer is no.
-    ensure!(stage.kubectl(&[&right[..], &[&user]].concat(), None).is_err(), "the right is there");
+    for (verb, right) in [
+        ("patch", "validatingwebhookconfigurations/kruise-validating-webhook-configuration"),
+        ("get", "mutatingwebhookconfigurations/kruise-mutating-webhook-configuration"),
+    ] {
+        // kubectl ends with an error where the answer is no.
+        ensure!(
+            stage.kubectl(&["auth", "can-i", verb, right, &user], None).is_err(),
+            "the right to {verb} {right} is there"
+        );
+    }
     stage.run(async |admin| {
         let settings = berth_webhook::Config { validating: false, ..config(9876, LONG, None) };
         let mut replica = Replica::start_with(&admin, stage.manager().await?, settings).await?;
         replica.ready().await?;
         node_images(&admin, "v1alpha1").create(&PostParams::default(), &node_image("v1alpha1", "old", "1")).await?;
+        let mut ends = replica.handle.pods();
+        ends.wanted.send_replace(Some(Asks::default()));
+        let written = tokio::time::timeout(PATIENCE, ends.written.wait_for(Option::is_some)).await;
+        written.context("that nobody asks for pods could not be written")??;
         replica.end().await
     })
 }

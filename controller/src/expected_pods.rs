@@ -14,6 +14,7 @@ use berth_workload::budget::expected::Wanted;
 use berth_workload::budget::surge::is_released;
 use berth_workload::pod::{Metadata, Owner, Pod};
 use berth_workload::selector::Selector;
+use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use kube::core::GroupVersionKind;
 use kube::discovery::{self, ApiCapabilities, ApiResource, Scope};
@@ -111,6 +112,14 @@ struct ScaleStatus {
     selector: String,
 }
 
+/// Whoever made a workload and its budget together is told nothing of it for so long: many say which pods are theirs in a status,
+/// which their controller writes first.
+const NEW: SignedDuration = SignedDuration::from_secs(10);
+
+fn is_new(metadata: &Metadata) -> bool {
+    metadata.creation_timestamp.is_some_and(|made| Timestamp::now().duration_since(made) < NEW)
+}
+
 const REMEDY: &str = "set spec.protectTotalReplicas to how many pods are expected";
 
 fn fault<T>(message: String) -> Result<T, Uncounted> {
@@ -139,7 +148,8 @@ impl ExpectedPods {
         let text = Some(&scale.status.selector).filter(|text| text.len() <= LONGEST_SELECTOR);
         let selector = text.and_then(|text| Selector::parse(text).ok()).filter(|selector| !selector.is_empty());
         let Some(selector) = selector else {
-            return fault(format!("the scale of {said} does not say which pods are its: use spec.selector"));
+            let message = format!("the scale of {said} does not say which pods are its: use spec.selector");
+            return if is_new(&object.metadata) { Err(Uncounted::Silent(silent(0, &message))) } else { fault(message) };
         };
         let is_going = object.metadata.deletion_timestamp.is_some();
         Ok(Expected { total: if is_going { 0 } else { replicas(&scale) }, selector: Some(selector) })
@@ -445,6 +455,15 @@ mod tests {
         }
         let many: Vec<_> = (0..=MOST_OWNERS).map(|uid| pod(go, Some(&uid.to_string()))).collect();
         assert_eq!(owners(&many).unwrap().1.len(), MOST_OF_ENDED);
+    }
+
+    #[test]
+    fn a_workload_is_new_for_ten_seconds_by_its_time_of_creation() {
+        let made = |seconds: i64| Some(Timestamp::now() - SignedDuration::from_secs(seconds));
+        for (creation_timestamp, expected) in [(made(0), true), (made(5), true), (made(11), false), (None, false)] {
+            let metadata = Metadata { creation_timestamp, ..Metadata::default() };
+            assert_eq!(is_new(&metadata), expected, "{creation_timestamp:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

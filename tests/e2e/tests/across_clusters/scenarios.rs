@@ -61,7 +61,9 @@ pub(crate) async fn one_way(places: &Places) -> Result<()> {
     let status = red.allows("foo", 1).await?;
     let other = &status["federatedStatuses"][0];
     ensure!(other["cluster"] == "blue" && other["healthy"] == 2 && other["reachable"] == true, "{status}");
-    ensure!(red.evict("foo").await?.is_none(), "one pod of foo may go");
+    if let Some(refusal) = red.evict("foo").await? {
+        bail!("one pod of foo may go, and is refused: {refusal:?}");
+    }
     red.allows("foo", 1).await?;
     // Where bar has one less, none of foo may go.
     blue.site.kubectl(&["scale", "deployment", "bar", "--replicas=1", "-n", NAMESPACE])?;

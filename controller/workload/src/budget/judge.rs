@@ -100,7 +100,7 @@ impl Account<'_> {
                 Verdict::Free => Ruling::Free,
                 Verdict::Stands | Verdict::Drawn => Ruling::Drawn,
                 Verdict::Refused(why) => {
-                    let words = refusal(self.name, &self.status, (rules, whole), why);
+                    let words = refusal(self.name, &self.status, (rules, whole, others), why);
                     if why == Refused::UsedUp { Ruling::UsedUp(words) } else { Ruling::Refused(words) }
                 }
             });
@@ -178,11 +178,21 @@ fn numbers(status: &PodUnavailableBudgetStatus, whole: Option<Whole>) -> String 
     }
 }
 
+/// Which of the others do not bring what they have, and why: each replica reads other clusters for itself, and may know less than the
+/// status tells.
+fn silent(others: &[Result<Brings, Silence>]) -> String {
+    let silent = others.iter().enumerate().filter_map(|(index, other)| Some((index, other.as_ref().err()?)));
+    silent
+        .take(NAMED)
+        .map(|(index, Silence { why, keeps })| format!("; spec.federation[{index}] brings {keeps}: {why}"))
+        .collect()
+}
+
 /// Why a pod must stay, who uses the budget up, and what helps.
 fn refusal(
     name: &str,
     status: &PodUnavailableBudgetStatus,
-    (rules, whole): (&Rules, Option<Whole>),
+    (rules, whole, others): (&Rules, Option<Whole>, &[Result<Brings, Silence>]),
     why: Refused,
 ) -> String {
     let blocked = status.conditions.iter().find(|condition| condition.type_ == "Blocked");
@@ -213,8 +223,9 @@ fn refusal(
             } else {
                 String::new()
             };
+            let silent = silent(others);
             format!(
-                "{name} allows no more pods to go: {} must be ({}){kept}{used}; try again when more are available, or change its spec",
+                "{name} allows no more pods to go: {} must be ({}){kept}{used}{silent}; try again when more are available, or change its spec",
                 numbers(status, whole),
                 rules.amount.words()
             )

@@ -290,13 +290,14 @@ fn watch_all(keeper: &Keeper, changed: &Arc<Notify>) -> JoinSet<()> {
         let validating =
             Api::all_with(keeper.client.clone(), &ApiResource::erase::<ValidatingWebhookConfiguration>(&()));
         watches.spawn(watch_one(validating, DISRUPTIONS.to_owned(), Arc::clone(changed)));
-        let (mut wanted, changed) = (keeper.pods.0.clone(), Arc::clone(changed));
-        watches.spawn(async move {
-            while wanted.changed().await.is_ok() {
-                changed.notify_one();
-            }
-        });
     }
+    // Where no pods are served it may be wanted that nothing is left of what was written for them.
+    let (mut wanted, to_tell) = (keeper.pods.0.clone(), Arc::clone(changed));
+    watches.spawn(async move {
+        while wanted.changed().await.is_ok() {
+            to_tell.notify_one();
+        }
+    });
     for name in places::crds() {
         watches.spawn(watch_one(crds.clone(), name, Arc::clone(changed)));
     }

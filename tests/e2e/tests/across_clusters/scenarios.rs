@@ -62,8 +62,9 @@ pub(crate) async fn one_way(places: &Places) -> Result<()> {
     let other = &status["federatedStatuses"][0];
     ensure!(other["cluster"] == "blue" && other["healthy"] == 2 && other["reachable"] == true, "{status}");
     // A replica that has not read the other cluster yet refuses, and says so: who drains tries again.
-    for _ in 0..PATIENCE.as_secs() {
-        let Some(refusal) = red.evict("foo").await? else { break };
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    while let Some(refusal) = red.evict("foo").await? {
+        ensure!(tokio::time::Instant::now() < deadline, "one pod of foo may go, and never does: {refusal:?}");
         ensure!(refusal.message.contains("spec.federation[0] brings 0: "), "one pod of foo may go: {refusal:?}");
         tokio::time::sleep(Duration::from_secs(1)).await;
     }

@@ -83,7 +83,7 @@ enum Top {
 pub(crate) enum Uncounted {
     /// The author of the budget or the administrator can mend it.
     Fault(Unknown),
-    /// The apiserver did not answer.
+    /// The apiserver did not answer, or a new workload does not say it yet: it is asked again.
     Silent(Failed),
 }
 

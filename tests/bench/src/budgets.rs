@@ -57,8 +57,10 @@ const GATES: &str = "--feature-gates=ImagePullJobGate=true,PodUnavailableBudgetU
 const NAME: &str = "web";
 /// Requests at once.
 const AT_ONCE: usize = 32;
-/// Pods that are evicted one after the other, for each series.
-const EVICTED: usize = 100;
+/// Evictions one after the other, for each series: a hundredth of them is more than a few.
+const EVICTIONS: usize = 1_000;
+/// Pods of the CloneSet that no budget holds.
+const OTHERS: usize = 200;
 /// A CloneSet whose pods no budget holds.
 const OTHER: &str = "other";
 /// How long after each.
@@ -99,7 +101,7 @@ async fn measure(options: &Options, stage: &mut Stage, controller: &Path) -> Res
     for (name, image) in [("free", "web:2"), ("free again", "web:3")] {
         phases.push(roll(stage, &program, &set, (name, image), options.pods).await?);
     }
-    let other = objects::clone_set(OTHER, 2 * EVICTED, "web:1", &rolling_update);
+    let other = objects::clone_set(OTHER, OTHERS, "web:1", &rolling_update);
     objects::create(&stage.client, NAMESPACE, &other).await?;
     objects::until(&stage.client, NAMESPACE, kind::CLONE_SET, OTHER, PATIENCE, objects::is_done).await?;
     let mut evictions = vec![("nobody is asked", evict(stage, OTHER).await?)];
@@ -140,21 +142,23 @@ async fn done(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// Evicts pods of a CloneSet one after the other, each once another is there for the one before.
+/// Evicts pods of a CloneSet one after the other, of as many as it has half before it is whole again.
 async fn evict(stage: &Stage, name: &str) -> Result<[f64; 2]> {
     let pods = Api::<Pod>::namespaced(stage.client.clone(), NAMESPACE);
-    let all = objects::list(&stage.client, NAMESPACE, kind::POD, &format!("{APP}={name}")).await?;
-    let names = all.iter().filter_map(|pod| pod["metadata"]["name"].as_str()).take(EVICTED);
     let mut times = Vec::new();
-    for name in names {
-        let began = Instant::now();
-        pods.evict(name, &EvictParams::default()).await.with_context(|| format!("cannot evict {name}"))?;
-        times.push(began.elapsed().as_secs_f64() * 1e3);
-        sleep(BETWEEN).await;
+    while times.len() < EVICTIONS {
+        let all = objects::list(&stage.client, NAMESPACE, kind::POD, &format!("{APP}={name}")).await?;
+        ensure!(all.len() > 1, "{name} has {} pods", all.len());
+        let names = all.iter().filter_map(|pod| pod["metadata"]["name"].as_str());
+        for name in names.take((all.len() / 2).min(EVICTIONS - times.len())) {
+            let began = Instant::now();
+            pods.evict(name, &EvictParams::default()).await.with_context(|| format!("cannot evict {name}"))?;
+            times.push(began.elapsed().as_secs_f64() * 1e3);
+            sleep(BETWEEN).await;
+        }
+        let is_whole = |set: &Value| set["status"]["readyReplicas"] == set["spec"]["replicas"];
+        objects::until(&stage.client, NAMESPACE, kind::CLONE_SET, name, PATIENCE, is_whole).await?;
     }
-    ensure!(times.len() == EVICTED, "{name} has {} pods", times.len());
-    let is_whole = |set: &Value| set["status"]["readyReplicas"] == set["spec"]["replicas"];
-    objects::until(&stage.client, NAMESPACE, kind::CLONE_SET, name, PATIENCE, is_whole).await?;
     Ok(percentiles(&mut times))
 }
 

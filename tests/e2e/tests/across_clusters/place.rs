@@ -16,7 +16,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 /// The names that the clusters call each other by.
-pub(crate) const NAMES: [&str; 3] = ["red", "blue", "green"];
+pub(crate) const NAMES: [&str; 3] = ["kind-red", "kind-blue", "kind-green"];
 pub(crate) const BUDGET: &str = "policy.kruise.io/v1alpha1/DistributedPodDisruptionBudget";
 /// How long anything may take on a busy machine. Nothing is asserted about time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);

@@ -13,7 +13,7 @@ use crate::place::{BUDGET, NAMES, NAMESPACE, PATIENCE, Place, Places, condition}
 
 /// Who reads another cluster's budgets can read them, and nothing else, and writes nothing.
 pub(crate) async fn reads_alone(places: &Places) -> Result<()> {
-    let place = places.named("blue")?;
+    let place = places.named("kind-blue")?;
     let reader = place.reader()?;
     let user = format!("system:serviceaccount:{}:budget-reader", install::NAMESPACE);
     let may = |verb: &str, what: &str| {
@@ -53,14 +53,14 @@ pub(crate) async fn reads_alone(places: &Places) -> Result<()> {
 
 /// foo of one cluster counts bar of another, which knows nothing of that.
 pub(crate) async fn one_way(places: &Places) -> Result<()> {
-    let (red, blue) = (places.named("red")?, places.named("blue")?);
+    let (red, blue) = (places.named("kind-red")?, places.named("kind-blue")?);
     red.deployed("foo", 2).await?;
     blue.deployed("bar", 2).await?;
     blue.budget("bar", &[], json!({"minAvailable": 0})).await?;
-    red.budget("foo", &["blue/bar"], json!({"minAvailable": 3})).await?;
+    red.budget("foo", &["kind-blue/bar"], json!({"minAvailable": 3})).await?;
     let status = red.allows("foo", 1).await?;
     let other = &status["federatedStatuses"][0];
-    ensure!(other["cluster"] == "blue" && other["healthy"] == 2 && other["reachable"] == true, "{status}");
+    ensure!(other["cluster"] == "kind-blue" && other["healthy"] == 2 && other["reachable"] == true, "{status}");
     // A replica that has not read the other cluster yet refuses, and says so: who drains tries again.
     let deadline = tokio::time::Instant::now() + PATIENCE;
     while let Some(refusal) = red.evict("foo").await? {
@@ -76,7 +76,7 @@ pub(crate) async fn one_way(places: &Places) -> Result<()> {
     ensure!(refusal.code == 429, "{refusal:?}");
     // What is not there is told, with its cluster.
     blue.site.kubectl(&["delete", "dpdb", "bar", "-n", NAMESPACE])?;
-    told(red, "foo", "blue/shop/bar does not exist").await?;
+    told(red, "foo", "kind-blue/shop/bar does not exist").await?;
     red.site.kubectl(&[
         "patch",
         "dpdb",
@@ -87,7 +87,30 @@ pub(crate) async fn one_way(places: &Places) -> Result<()> {
         "-p",
         r#"{"spec":{"federation":[{"cluster":"pink","namespace":"shop","name":"bar"}]}}"#,
     ])?;
-    told(red, "foo", "is no context of the kubeconfig, which has blue, green").await?;
+    told(red, "foo", "is no context of the kubeconfig, which has kind-blue, kind-green").await?;
+    Ok(())
+}
+
+/// foo and bar of two clusters count each other: asked at the same moment, never does a pod of each go.
+pub(crate) async fn mutual(places: &Places) -> Result<()> {
+    const FOO: &str = "mutual-foo";
+    const BAR: &str = "mutual-bar";
+    let (red, blue) = (places.named("kind-red")?, places.named("kind-blue")?);
+    red.deployed(FOO, 2).await?;
+    blue.deployed(BAR, 2).await?;
+    red.budget(FOO, &["kind-blue/mutual-bar"], json!({"minAvailable": 3})).await?;
+    blue.budget(BAR, &["kind-red/mutual-foo"], json!({"minAvailable": 3})).await?;
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let (mut foo_went, mut bar_went) = (false, false);
+    while !foo_went || !bar_went {
+        ensure!(tokio::time::Instant::now() < deadline, "a pod of foo went: {foo_went}, of bar: {bar_went}");
+        red.allows(FOO, 1).await?;
+        blue.allows(BAR, 1).await?;
+        let goes = async |place: &Place, app, went: bool| anyhow::Ok(!went && place.evict(app).await?.is_none());
+        let (foo_goes, bar_goes) = tokio::try_join!(goes(red, FOO, foo_went), goes(blue, BAR, bar_went))?;
+        ensure!(!(foo_goes && bar_goes), "a pod of each goes at once, and two are left of three");
+        (foo_went, bar_went) = (foo_went || foo_goes, bar_went || bar_goes);
+    }
     Ok(())
 }
 
@@ -164,22 +187,22 @@ async fn two_are_down(places: &Places) -> Result<String> {
 
 /// Without a link nobody of the other cluster counts but by its floor, and that only for its time; with the link again all do.
 pub(crate) async fn cut(places: &Places) -> Result<()> {
-    let (red, blue) = (places.named("red")?, places.named("blue")?);
+    let (red, blue) = (places.named("kind-red")?, places.named("kind-blue")?);
     for place in [red, blue] {
         place.deployed("cut", 3).await?;
     }
-    red.budget("cut", &["blue/cut"], json!({"minAvailable": 4})).await?;
-    blue.budget("cut", &["red/cut"], json!({"minAvailable": 4, "leaseSeconds": 40})).await?;
+    red.budget("cut", &["kind-blue/cut"], json!({"minAvailable": 4})).await?;
+    blue.budget("cut", &["kind-red/cut"], json!({"minAvailable": 4, "leaseSeconds": 40})).await?;
     red.allows("cut", 2).await?;
     blue.allows("cut", 2).await?;
-    red.cut("blue")?;
+    red.cut("kind-blue")?;
     red.allows("cut", 0).await?;
     told(red, "cut", "in a cluster that does not answer").await?;
     let refusal = red.evict("cut").await?.context("a pod goes though nobody knows of the others")?;
     ensure!(refusal.code == 429, "{refusal:?}");
     // The other way is open, and what one side may do the other sees.
     blue.allows("cut", 2).await?;
-    red.heal("blue")?;
+    red.heal("kind-blue")?;
     red.allows("cut", 2).await?;
     // With a floor there, some may go here though the link is cut.
     let floor = |pods: usize| json!({"spec": {"floor": pods}});
@@ -189,14 +212,14 @@ pub(crate) async fn cut(places: &Places) -> Result<()> {
     blue.allows("cut", 1).await?;
     // It is read every two seconds.
     tokio::time::sleep(Duration::from_secs(8)).await;
-    red.cut("blue")?;
+    red.cut("kind-blue")?;
     red.allows("cut", 1).await?;
     told(red, "cut", "its floor of 2 is counted on").await?;
     ensure!(red.evict("cut").await?.is_none(), "one may go by the floor");
     let refusal = red.evict("cut").await?.context("two go by a floor that is enough for one")?;
     ensure!(refusal.code == 429, "{refusal:?}");
     red.allows("cut", 0).await?;
-    red.heal("blue")?;
+    red.heal("kind-blue")?;
     red.allows("cut", 2).await?;
     // A floor that is lowered, or whose budget is deleted, binds on.
     objects::patch(blue.client(), NAMESPACE, BUDGET, "cut", &floor(0)).await?;

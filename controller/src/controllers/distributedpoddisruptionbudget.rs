@@ -18,6 +18,7 @@ use berth_runtime::store::pods;
 use berth_runtime::{Change, Index, Key, Object, Resource, Store};
 use berth_workload::budget::asked::Asked;
 use berth_workload::budget::count::Unknown;
+use berth_workload::budget::expected::asked_again;
 use berth_workload::native_budget::NativeBudget;
 use berth_workload::node::Node;
 use berth_workload::pod::Pod;
@@ -40,8 +41,6 @@ use members::Naming;
 pub(crate) const BY_NAMESPACE: Index<Watched<DistributedPodDisruptionBudget>> =
     Index::new("namespace", |budget| Some(budget.namespace()));
 
-/// How long until they are asked again where nobody knew how many pods are expected.
-const UNKNOWN: Duration = Duration::from_secs(5);
 /// How long until workloads are asked again how many pods they want, where nothing else tells.
 const ASKED_AGAIN: Duration = Duration::from_secs(300);
 
@@ -142,8 +141,8 @@ impl Controller for Reads {
         let of_either = Budget::Distributed(budget.0.clone());
         let (asked, soon) = acting.pod_budgets.asked(&of_either, told);
         snapshot.asked = asked;
-        let soon = soon.or_else(|| snapshot.view.expected.is_err().then_some(UNKNOWN));
         let now = Timestamp::now();
+        let soon = soon.or_else(|| snapshot.view.expected.is_err().then(|| asked_again(told, now)));
         let (plan, new) = (decide(&snapshot, now), Some(status(&snapshot, now)));
         let old = &budget.0.status;
         let urgent = |old: &Option<_>, new: &Option<_>| new.as_ref().is_some_and(|new| is_urgent(old.as_ref(), new));

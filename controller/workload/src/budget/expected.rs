@@ -2,6 +2,22 @@
 
 use std::cmp::{max, min};
 use std::collections::BTreeMap;
+use std::time::Duration;
+
+use berth_api::names::condition::BLOCKED;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+/// How long until workloads are asked again where nobody knew how many pods a budget expects, by what the budget has said: as long as that
+/// has been so, from 5 s to a minute. Who makes a budget beside its workload waits for the first look; a count looks at all pods of a
+/// namespace, and a thousand budgets that can never be counted are not to take the time of others.
+pub fn asked_again(told: &[Condition], now: Timestamp) -> Duration {
+    const SOONEST: Duration = Duration::from_secs(5);
+    const LATEST: Duration = Duration::from_secs(60);
+    let blocked = told.iter().find(|condition| condition.type_ == BLOCKED && condition.status == "True");
+    let lasts = blocked.map(|condition| now.duration_since(condition.last_transition_time.0));
+    lasts.and_then(|lasts| Duration::try_from(lasts).ok()).unwrap_or_default().clamp(SOONEST, LATEST)
+}
 
 /// How many pods each of some workloads wants, by its uid.
 pub type Wanted = BTreeMap<String, usize>;
@@ -43,6 +59,25 @@ mod tests {
     type Budget<'a> = (usize, &'a [(&'a str, usize)]);
     /// What it is, the budgets, and how many pods of each were expected before.
     type Case<'a> = (&'a str, &'a [Budget<'a>], &'a [usize]);
+
+    #[test]
+    fn who_knew_nothing_is_asked_again_the_later_the_longer_that_was_so() {
+        use crate::condition::condition;
+        let now: Timestamp = "2026-11-28T12:00:00Z".parse().unwrap();
+        let ago = |seconds: i64| now - jiff::SignedDuration::from_secs(seconds);
+        for (what, type_, is_true, since, expected) in [
+            ("just now", BLOCKED, true, 0, 5),
+            ("for a while", BLOCKED, true, 20, 20),
+            ("for long", BLOCKED, true, 100_000, 60),
+            ("by another clock", BLOCKED, true, -50, 5),
+            ("not any more", BLOCKED, false, 100, 5),
+            ("something else", "Enforced", true, 100, 5),
+        ] {
+            let told = condition(type_, is_true, "CalculateExpectedPodCountFailed", String::new(), ago(since));
+            assert_eq!(asked_again(&[told], now), Duration::from_secs(expected), "{what}");
+        }
+        assert_eq!(asked_again(&[], now), Duration::from_secs(5), "nothing was told");
+    }
 
     #[test]
     fn what_a_workload_wants_is_expected_once() {

@@ -14,8 +14,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep};
 
+use crate::admission::make_configuration;
 use crate::median::percentiles;
-use crate::phases::{self, NAMESPACE, PATIENCE, Phase, Ports, Program, Recipe, Stage, begin};
+use crate::phases::{self, NAMESPACE, PATIENCE, Phase, Place, Ports, Program, Recipe, Stage, begin};
 
 /// What is measured.
 #[derive(Debug, Args)]
@@ -26,9 +27,15 @@ pub(crate) struct Options {
     /// Simulated nodes.
     #[arg(long, default_value_t = 20)]
     nodes: usize,
+    /// Evictions one after the other, for each series: a hundredth of them is to be more than a few.
+    #[arg(long, default_value_t = 1_000)]
+    evictions: usize,
     /// Budgets that are made beside.
     #[arg(long, default_value_t = 1_000)]
     budgets: usize,
+    /// Pods that each of these selects, which run nowhere.
+    #[arg(long, default_value_t = 20)]
+    selected: usize,
     /// Measure what is built for debugging: quick to try.
     #[arg(long)]
     unoptimised: bool,
@@ -57,8 +64,6 @@ const GATES: &str = "--feature-gates=ImagePullJobGate=true,PodUnavailableBudgetU
 const NAME: &str = "web";
 /// Requests at once.
 const AT_ONCE: usize = 32;
-/// Evictions one after the other, for each series: a hundredth of them is more than a few.
-const EVICTIONS: usize = 1_000;
 /// Pods of the CloneSet that no budget holds.
 const OTHERS: usize = 200;
 /// A CloneSet whose pods no budget holds.
@@ -91,8 +96,8 @@ async fn measure(options: &Options, stage: &mut Stage, controller: &Path) -> Res
     let _ = std::fs::remove_file(&log);
     let words = phases::berth(controller).into_iter();
     let words = words.map(|word| if word.starts_with("--feature-gates=") { GATES.to_owned() } else { word }).collect();
-    let program = Program::start(&Recipe { words, log }, stage, Ports::open(stage)?)?;
-    program.until_ready().await?;
+    make_configurations(stage).await?;
+    let program = Program::start_at(Place::Inside, &Recipe { words, log }, stage, Ports::inside()?)?;
     let rolling_update = json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "25%"});
     let set = objects::clone_set(NAME, options.pods, "web:1", &rolling_update);
     objects::create(&stage.client, NAMESPACE, &set).await?;
@@ -104,31 +109,73 @@ async fn measure(options: &Options, stage: &mut Stage, controller: &Path) -> Res
     let other = objects::clone_set(OTHER, OTHERS, "web:1", &rolling_update);
     objects::create(&stage.client, NAMESPACE, &other).await?;
     objects::until(&stage.client, NAMESPACE, kind::CLONE_SET, OTHER, PATIENCE, objects::is_done).await?;
-    let mut evictions = vec![("nobody is asked", evict(stage, OTHER).await?)];
+    let mut evictions = vec![("nobody is asked", evict(stage, OTHER, options.evictions).await?)];
     let target = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": NAME});
     let budget = budget(NAME, &json!({"targetRef": target, "maxUnavailable": "25%"}));
     objects::create(&stage.client, NAMESPACE, &budget).await?;
-    let is_counted = |budget: &Value| budget["status"]["totalReplicas"] == options.pods;
-    objects::until(&stage.client, NAMESPACE, BUDGET, NAME, PATIENCE, is_counted).await?;
+    let is_asked = |budget: &Value| budget["status"]["totalReplicas"] == options.pods && is_enforced(budget);
+    objects::until(&stage.client, NAMESPACE, BUDGET, NAME, PATIENCE, is_asked).await?;
     for (name, image) in [("budget", "web:4"), ("budget again", "web:5")] {
         phases.push(roll(stage, &program, &set, (name, image), options.pods).await?);
     }
-    evictions.push(("asked, and no budget holds the pod", evict(stage, OTHER).await?));
-    evictions.push(("a budget holds the pod", evict(stage, NAME).await?));
+    evictions.push(("asked, and no budget holds the pod", evict(stage, OTHER, options.evictions).await?));
+    evictions.push(("a budget holds the pod", evict(stage, NAME, options.evictions).await?));
+    make_selected(options, stage).await?;
     sleep(REST).await;
     let before = program.used()?.resident;
-    let many = stream::iter(0..options.budgets).map(|number| {
-        let name = format!("budget-{number}");
+    let names = (0..options.budgets).map(many);
+    let made = stream::iter(names.clone()).map(|name| {
         let selector = json!({"matchLabels": {APP: name}});
-        let budget = self::budget(&name, &json!({"selector": selector, "maxUnavailable": 1}));
+        let budget = self::budget(
+            &name,
+            &json!({"selector": selector, "maxUnavailable": 1, "protectTotalReplicas": options.selected}),
+        );
         let client = &stage.client;
         async move { objects::create(client, NAMESPACE, &budget).await }
     });
-    many.buffer_unordered(AT_ONCE).try_for_each(async |_| Ok(())).await?;
+    made.buffer_unordered(AT_ONCE).try_for_each(async |_| Ok(())).await?;
+    for name in names {
+        let is_counted = |budget: &Value| budget["status"]["totalReplicas"] == options.selected;
+        objects::until(&stage.client, NAMESPACE, BUDGET, &name, PATIENCE, is_counted).await?;
+    }
     sleep(REST).await;
     let with_budgets = program.used()?.resident;
     program.stop().await?;
     Ok(Figures { optimised: !options.unoptimised, phases, evictions, before, with_budgets })
+}
+
+/// The configurations of the entries for evictions and deletions, as the chart brings them: by the first an eviction gets the uid of its pod.
+async fn make_configurations(stage: &Stage) -> Result<()> {
+    make_configuration(stage).await?;
+    let empty = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "kruise-budget-webhook-configuration"}, "webhooks": [],
+    });
+    objects::create(&stage.client, "", &empty).await.map(drop)
+}
+
+/// Does the apiserver ask before a pod of it goes?
+fn is_enforced(budget: &Value) -> bool {
+    let conditions = budget["status"]["conditions"].as_array();
+    conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Enforced" && one["status"] == "True"))
+}
+
+/// The name of one of many budgets, and the app that it selects.
+fn many(number: usize) -> String {
+    format!("budget-{number}")
+}
+
+/// Makes the pods that many budgets select. Nobody schedules them, so nobody writes to them.
+async fn make_selected(options: &Options, stage: &Stage) -> Result<()> {
+    let template = &objects::clone_set(NAME, 1, "web:1", &json!({}))["spec"]["template"];
+    let pods = (0..options.budgets).flat_map(|number| (0..options.selected).map(move |pod| (many(number), pod)));
+    let made = stream::iter(pods).map(|(app, number)| {
+        let mut pod = template.clone();
+        (pod["apiVersion"], pod["kind"], pod["spec"]["schedulerName"]) = (json!("v1"), json!("Pod"), json!("nobody"));
+        pod["metadata"] = json!({"name": format!("{app}-{number}"), "labels": {APP: app}});
+        async move { objects::create(&stage.client, NAMESPACE, &pod).await }
+    });
+    made.buffer_unordered(AT_ONCE).try_for_each(async |_| Ok(())).await
 }
 
 fn budget(name: &str, spec: &Value) -> Value {
@@ -143,14 +190,14 @@ async fn done(stage: &Stage) -> Result<()> {
 }
 
 /// Evicts pods of a CloneSet one after the other, of as many as it has half before it is whole again.
-async fn evict(stage: &Stage, name: &str) -> Result<[f64; 2]> {
+async fn evict(stage: &Stage, name: &str, evictions: usize) -> Result<[f64; 2]> {
     let pods = Api::<Pod>::namespaced(stage.client.clone(), NAMESPACE);
     let mut times = Vec::new();
-    while times.len() < EVICTIONS {
+    while times.len() < evictions {
         let all = objects::list(&stage.client, NAMESPACE, kind::POD, &format!("{APP}={name}")).await?;
         ensure!(all.len() > 1, "{name} has {} pods", all.len());
         let names = all.iter().filter_map(|pod| pod["metadata"]["name"].as_str());
-        for name in names.take((all.len() / 2).min(EVICTIONS - times.len())) {
+        for name in names.take((all.len() / 2).min(evictions - times.len())) {
             let began = Instant::now();
             pods.evict(name, &EvictParams::default()).await.with_context(|| format!("cannot evict {name}"))?;
             times.push(began.elapsed().as_secs_f64() * 1e3);
@@ -205,6 +252,7 @@ fn text(options: &Options, figures: &Figures) -> String {
         text += &format!("| {name} | {p50:.1} | {p99:.1} |\n");
     }
     let more = (figures.with_budgets.saturating_sub(figures.before)) as f64 / 1024.0;
-    text += &format!("\n{} budgets more take {more:.1} MiB.\n", options.budgets);
+    let pods = options.budgets * options.selected;
+    text += &format!("\n{} budgets more, over {pods} pods, take {more:.1} MiB.\n", options.budgets);
     text
 }

@@ -68,28 +68,41 @@ async fn ask(case: &Case, answers: &Answers) -> Result<()> {
     join_all(callers).await.into_iter().collect()
 }
 
-/// Sends a signal to the program that leads.
-async fn to_leader(
-    case: &Case,
-    what: &'static str,
-    to: Option<(berth_cluster::Place, String)>,
-) -> Result<(berth_cluster::Place, String)> {
-    let (place, container) = match to {
-        Some(to) => to,
-        None => {
-            let lease =
-                objects::get(case.client(), install::NAMESPACE, "coordination.k8s.io/v1/Lease", "kruise-manager")
-                    .await?;
-            let holder = lease["spec"]["holderIdentity"].as_str().context("nobody leads")?;
-            let name = holder.split('_').next().unwrap_or_default();
-            let pod = objects::get(case.client(), install::NAMESPACE, kind::POD, name).await?;
-            let place = pod["spec"]["nodeName"].as_str().context("the leader has no node")?.parse()?;
-            let container = pod["status"]["containerStatuses"][0]["containerID"].as_str().context("it does not run")?;
-            (place, container.to_owned())
+/// A program that leads.
+struct Leader {
+    /// Its name in the lease, which no other program has had.
+    holder: String,
+    place: berth_cluster::Place,
+    container: String,
+}
+
+/// Sends a signal to the program that leads. One that has just died leads no more, whatever the lease still says.
+async fn to_leader(case: &Case, what: &'static str, dead: Option<&Leader>) -> Result<Leader> {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        let sent = async {
+            let leader = leader(case).await?;
+            ensure!(dead.is_none_or(|dead| dead.holder != leader.holder), "{} is dead, and leads", leader.holder);
+            signal(case, leader.place, &leader.container, what).await?;
+            Ok(leader)
+        };
+        match sent.await {
+            Err(error) if tokio::time::Instant::now() >= deadline => return Err(error),
+            Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
+            sent => return sent,
         }
-    };
-    signal(case, place, &container, what).await?;
-    Ok((place, container))
+    }
+}
+
+async fn leader(case: &Case) -> Result<Leader> {
+    let lease =
+        objects::get(case.client(), install::NAMESPACE, "coordination.k8s.io/v1/Lease", "kruise-manager").await?;
+    let holder = lease["spec"]["holderIdentity"].as_str().context("nobody leads")?.to_owned();
+    let name = holder.split('_').next().unwrap_or_default();
+    let pod = objects::get(case.client(), install::NAMESPACE, kind::POD, name).await?;
+    let place = pod["spec"]["nodeName"].as_str().context("the leader has no node")?.parse()?;
+    let container = pod["status"]["containerStatuses"][0]["containerID"].as_str().context("it does not run")?;
+    Ok(Leader { holder, place, container: container.to_owned() })
 }
 
 async fn disturb(case: &Case, answers: &Answers) -> Result<()> {
@@ -99,12 +112,12 @@ async fn disturb(case: &Case, answers: &Answers) -> Result<()> {
         }
     };
     until(REQUESTS / 4).await;
-    to_leader(case, "SIGKILL", None).await?;
+    let killed = to_leader(case, "SIGKILL", None).await?;
     until(REQUESTS / 2).await;
-    let leader = to_leader(case, "SIGSTOP", None).await?;
+    let stopped = to_leader(case, "SIGSTOP", Some(&killed)).await?;
     tokio::time::sleep(Duration::from_secs(10)).await;
     // Its kubelet may have killed it since.
-    let _ = to_leader(case, "SIGCONT", Some(leader)).await;
+    let _ = signal(case, stopped.place, &stopped.container, "SIGCONT").await;
     Ok(())
 }
 

@@ -41,9 +41,6 @@ use members::Naming;
 pub(crate) const BY_NAMESPACE: Index<Watched<DistributedPodDisruptionBudget>> =
     Index::new("namespace", |budget| Some(budget.namespace()));
 
-/// How long until workloads are asked again how many pods they want, where nothing else tells.
-const ASKED_AGAIN: Duration = Duration::from_secs(300);
-
 /// The most budgets whose generation is remembered. Who is forgotten keeps a lowered floor for longer.
 const MOST_GENERATIONS: usize = 10_000;
 
@@ -142,12 +139,12 @@ impl Controller for Reads {
         let (asked, soon) = acting.pod_budgets.asked(&of_either, told);
         snapshot.asked = asked;
         let now = Timestamp::now();
-        let soon = soon.or_else(|| snapshot.view.expected.is_err().then(|| asked_again(told, now)));
+        let soon = soon.unwrap_or_else(|| asked_again(snapshot.view.expected.is_ok(), told, now));
         let (plan, new) = (decide(&snapshot, now), Some(status(&snapshot, now)));
         let old = &budget.0.status;
         let urgent = |old: &Option<_>, new: &Option<_>| new.as_ref().is_some_and(|new| is_urgent(old.as_ref(), new));
         let next = self.paced.carry_out_as_read(acting, &plan, &self.budgets, &*budget, (old, &new, urgent)).await;
-        at_latest(next, soon.unwrap_or(ASKED_AGAIN))
+        at_latest(next, soon)
     }
 }
 

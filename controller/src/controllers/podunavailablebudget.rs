@@ -2,7 +2,6 @@
 //! [`crate::pod_budgets`], on every replica.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_kinds::podunavailablebudget::{Snapshot, decide, is_urgent, status};
@@ -33,9 +32,6 @@ use crate::watched::{CustomResource, Watched};
 /// By namespace.
 pub(crate) const BY_NAMESPACE: Index<Watched<PodUnavailableBudget>> =
     Index::new("namespace", |budget| Some(budget.namespace()));
-
-/// How long until workloads are asked again how many pods they want, where nothing else tells.
-const ASKED_AGAIN: Duration = Duration::from_secs(300);
 
 /// What a count is made of.
 pub(crate) struct Reads {
@@ -109,12 +105,12 @@ impl Controller for Reads {
         let (asked, soon) = acting.pod_budgets.asked(&of_either, told);
         snapshot.asked = asked;
         let now = Timestamp::now();
-        let soon = soon.or_else(|| snapshot.view.expected.is_err().then(|| asked_again(told, now)));
+        let soon = soon.unwrap_or_else(|| asked_again(snapshot.view.expected.is_ok(), told, now));
         let (plan, new) = (decide(&snapshot, now), Some(status(&snapshot, now)));
         let old = &budget.0.status;
         let urgent = |old: &Option<_>, new: &Option<_>| new.as_ref().is_some_and(|new| is_urgent(old.as_ref(), new));
         let next = self.paced.carry_out_as_read(acting, &plan, &self.budgets, &*budget, (old, &new, urgent)).await;
-        at_latest(next, soon.unwrap_or(ASKED_AGAIN))
+        at_latest(next, soon)
     }
 }
 

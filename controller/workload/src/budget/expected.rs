@@ -8,12 +8,16 @@ use berth_api::names::condition::BLOCKED;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-/// How long until workloads are asked again where nobody knew how many pods a budget expects, by what the budget has said: as long as that
-/// has been so, from 5 s to a minute. Who makes a budget beside its workload waits for the first look; a count looks at all pods of a
-/// namespace, and a thousand budgets that can never be counted are not to take the time of others.
-pub fn asked_again(told: &[Condition], now: Timestamp) -> Duration {
+/// How long until workloads are asked again how many pods they want, where nothing else tells. Where nobody knew, by what the budget has
+/// said: as long as that has been so, from 5 s to a minute. Who makes a budget beside its workload waits for the first look; a count looks at
+/// all pods of a namespace, and a thousand budgets that can never be counted are not to take the time of others.
+pub fn asked_again(is_known: bool, told: &[Condition], now: Timestamp) -> Duration {
+    const KNOWN: Duration = Duration::from_secs(300);
     const SOONEST: Duration = Duration::from_secs(5);
     const LATEST: Duration = Duration::from_secs(60);
+    if is_known {
+        return KNOWN;
+    }
     let blocked = told.iter().find(|condition| condition.type_ == BLOCKED && condition.status == "True");
     let lasts = blocked.map(|condition| now.duration_since(condition.last_transition_time.0));
     lasts.and_then(|lasts| Duration::try_from(lasts).ok()).unwrap_or_default().clamp(SOONEST, LATEST)
@@ -74,9 +78,10 @@ mod tests {
             ("something else", "Enforced", true, 100, 5),
         ] {
             let told = condition(type_, is_true, "CalculateExpectedPodCountFailed", String::new(), ago(since));
-            assert_eq!(asked_again(&[told], now), Duration::from_secs(expected), "{what}");
+            assert_eq!(asked_again(false, &[told], now), Duration::from_secs(expected), "{what}");
         }
-        assert_eq!(asked_again(&[], now), Duration::from_secs(5), "nothing was told");
+        assert_eq!(asked_again(false, &[], now), Duration::from_secs(5), "nothing was told");
+        assert_eq!(asked_again(true, &[], now), Duration::from_secs(300), "known");
     }
 
     #[test]

@@ -78,13 +78,17 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The pod webhook's configuration, as the chart brings it: the leader writes who is asked.
-pub(crate) async fn make_configuration(stage: &Stage) -> Result<()> {
+/// A webhook configuration, as the chart brings it: the leader writes who is asked.
+pub(crate) async fn make_configuration(stage: &Stage, kind: &str, name: &str) -> Result<()> {
     let empty = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
-        "metadata": {"name": "kruise-mutating-webhook-configuration"}, "webhooks": [],
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "webhooks": [],
     });
     objects::create(&stage.client, "", &empty).await.map(drop)
+}
+
+/// That of the pod webhook.
+pub(crate) async fn make_pod_configuration(stage: &Stage) -> Result<()> {
+    make_configuration(stage, "MutatingWebhookConfiguration", "kruise-mutating-webhook-configuration").await
 }
 
 /// Is it an entry that is called for pods?
@@ -93,7 +97,7 @@ fn is_of_pods(entry: &Value) -> bool {
 }
 
 async fn measure(options: &Options, stage: &Stage, recipe: &Recipe) -> Result<()> {
-    make_configuration(stage).await?;
+    make_pod_configuration(stage).await?;
     let program = Program::start_at(Place::Inside, recipe, stage, Ports::inside()?)?;
     let owner = make_set(stage, options.pods).await?;
     objects::until(
@@ -183,8 +187,13 @@ async fn make_sidecar_sets(count: usize, stage: &Stage) -> Result<()> {
 
 /// Is the webhook asked for the pods that the SidecarSet selects?
 pub(crate) fn is_asked(set: &Value) -> bool {
-    let conditions = set["status"]["conditions"].as_array();
-    conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "InjectionReady" && one["status"] == "True"))
+    is_true(set, "InjectionReady")
+}
+
+/// Is this condition of the object True?
+pub(crate) fn is_true(object: &Value, type_: &str) -> bool {
+    let conditions = object["status"]["conditions"].as_array();
+    conditions.is_some_and(|all| all.iter().any(|one| one["type"] == type_ && one["status"] == "True"))
 }
 
 /// Creates the pods at the rate that is asked for, and prints what the webhook took.

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep};
 
-use crate::admission::make_configuration;
+use crate::admission::{is_true, make_configuration, make_pod_configuration};
 use crate::median::percentiles;
 use crate::phases::{self, NAMESPACE, PATIENCE, Phase, Place, Ports, Program, Recipe, Stage, begin};
 
@@ -96,7 +96,9 @@ async fn measure(options: &Options, stage: &mut Stage, controller: &Path) -> Res
     let _ = std::fs::remove_file(&log);
     let words = phases::berth(controller).into_iter();
     let words = words.map(|word| if word.starts_with("--feature-gates=") { GATES.to_owned() } else { word }).collect();
-    make_configurations(stage).await?;
+    // By the first an eviction gets the uid of its pod.
+    make_pod_configuration(stage).await?;
+    make_configuration(stage, "ValidatingWebhookConfiguration", "kruise-budget-webhook-configuration").await?;
     let program = Program::start_at(Place::Inside, &Recipe { words, log }, stage, Ports::inside()?)?;
     let rolling_update = json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "25%"});
     let set = objects::clone_set(NAME, options.pods, "web:1", &rolling_update);
@@ -113,7 +115,7 @@ async fn measure(options: &Options, stage: &mut Stage, controller: &Path) -> Res
     let target = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": NAME});
     let budget = budget(NAME, &json!({"targetRef": target, "maxUnavailable": "25%"}));
     objects::create(&stage.client, NAMESPACE, &budget).await?;
-    let is_asked = |budget: &Value| budget["status"]["totalReplicas"] == options.pods && is_enforced(budget);
+    let is_asked = |budget: &Value| budget["status"]["totalReplicas"] == options.pods && is_true(budget, "Enforced");
     objects::until(&stage.client, NAMESPACE, BUDGET, NAME, PATIENCE, is_asked).await?;
     for (name, image) in [("budget", "web:4"), ("budget again", "web:5")] {
         phases.push(roll(stage, &program, &set, (name, image), options.pods).await?);
@@ -142,22 +144,6 @@ async fn measure(options: &Options, stage: &mut Stage, controller: &Path) -> Res
     let with_budgets = program.used()?.resident;
     program.stop().await?;
     Ok(Figures { optimised: !options.unoptimised, phases, evictions, before, with_budgets })
-}
-
-/// The configurations of the entries for evictions and deletions, as the chart brings them: by the first an eviction gets the uid of its pod.
-async fn make_configurations(stage: &Stage) -> Result<()> {
-    make_configuration(stage).await?;
-    let empty = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
-        "metadata": {"name": "kruise-budget-webhook-configuration"}, "webhooks": [],
-    });
-    objects::create(&stage.client, "", &empty).await.map(drop)
-}
-
-/// Does the apiserver ask before a pod of it goes?
-fn is_enforced(budget: &Value) -> bool {
-    let conditions = budget["status"]["conditions"].as_array();
-    conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Enforced" && one["status"] == "True"))
 }
 
 /// The name of one of many budgets, and the app that it selects.

@@ -16,7 +16,7 @@ use berth_cluster::programs::workspace_binaries;
 use clap::Args;
 use serde::Serialize;
 
-use crate::admission::make_configuration;
+use crate::admission::make_pod_configuration;
 use crate::phases::{self, Phase, Ports, Program, Recipe, Stage};
 
 /// What is measured.
@@ -181,7 +181,7 @@ async fn measure(stage: &mut Stage, subject: &Subject, options: &Options) -> Res
     let recipe = Recipe { words: subject.words.clone(), log };
     if subject.restarts {
         // By it requests are filled in as they are made, which costs no write.
-        make_configuration(stage).await?;
+        make_pod_configuration(stage).await?;
     }
     let program = Program::start(&recipe, stage, Ports::open(stage)?)?;
     let measured = async {

@@ -142,7 +142,7 @@ impl Replicas {
     /// Starts one after the other, so that it is known which one leads. The webhooks are those of the other: it is measured with what a
     /// Service would send it half of.
     async fn start(stage: &Stage, controller: &Path, logs: &Path) -> Result<Self> {
-        admission::make_configuration(stage).await?;
+        admission::make_pod_configuration(stage).await?;
         let (own, ports) = (Ports::inside()?, Ports::open(stage)?);
         let recipe = |name: &str| {
             let log = logs.join(format!("sidecars-{name}.log"));

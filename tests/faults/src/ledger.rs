@@ -78,6 +78,8 @@ pub struct Ledger {
     /// The fault was triggered.
     triggered: bool,
     last_request: Option<Instant>,
+    /// How many writes the apiserver was sent and has not answered.
+    unanswered: usize,
     old_reads: Vec<String>,
 }
 
@@ -99,6 +101,7 @@ impl Ledger {
             kills: 0,
             triggered: false,
             last_request: None,
+            unanswered: 0,
             old_reads: Vec::new(),
         }
     }
@@ -153,6 +156,17 @@ impl Ledger {
     /// Notes a request of any kind.
     pub(crate) fn requested(&mut self, at: Instant) {
         self.last_request = Some(at);
+    }
+
+    /// Notes that the apiserver is sent a write, of the run or not.
+    pub(crate) fn sent(&mut self) {
+        self.unanswered += 1;
+    }
+
+    /// Notes that a write which the apiserver was sent came to its end: from now on the controller can go on with it.
+    pub(crate) fn ended(&mut self, at: Instant) {
+        self.unanswered = self.unanswered.saturating_sub(1);
+        self.last_request = self.last_request.map(|last| last.max(at));
     }
 
     /// Notes a read that an apiserver may answer with an older state than there is.
@@ -248,9 +262,10 @@ impl Ledger {
         self.life
     }
 
-    /// When the controller last asked the apiserver for anything; none when it has not yet in this life.
-    pub fn last_request(&self) -> Option<Instant> {
-        self.last_request
+    /// Whether the controller has asked the apiserver for something in this life, has all its answers, and has asked for
+    /// nothing more for so long.
+    pub fn rests_for(&self, time: Duration) -> bool {
+        self.unanswered == 0 && self.last_request.is_some_and(|last| last.elapsed() >= time)
     }
 
     /// How many writes of this kind the apiserver has carried out.
@@ -378,6 +393,23 @@ mod tests {
         assert_eq!(ledger.admit(life, own.clone(), Value::Null), Verdict::Beside);
         let history = Write { resource: "controllerrevisions".to_owned(), ..own };
         assert_eq!(ledger.admit(life, history, Value::Null), Verdict::Pass(0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_controller_rests_when_its_last_write_was_answered_so_long_ago() {
+        let second = Duration::from_secs(1);
+        let mut ledger = Ledger::new();
+        ledger.begin_life();
+        ledger.ended(Instant::now());
+        assert!(!ledger.rests_for(Duration::ZERO), "what a life before was answered is no request of this one");
+        ledger.requested(Instant::now());
+        ledger.sent();
+        tokio::time::advance(second).await;
+        assert!(!ledger.rests_for(second), "the answer is awaited");
+        ledger.ended(Instant::now());
+        assert!(!ledger.rests_for(second), "the answer has just come");
+        tokio::time::advance(second).await;
+        assert!(ledger.rests_for(second));
     }
 
     #[test]

@@ -215,12 +215,16 @@ impl Proxy {
             Verdict::Pass(index) | Verdict::Fatal(index, _) | Verdict::Refuse(index, _) => Some(index),
         };
         let proxy = Arc::clone(&self);
+        self.ledger().sent();
         // On a task of its own: it is carried out and entered even if the controller dies meanwhile.
         let carried_out = tokio::spawn(async move {
             let response = proxy.carry_out(request).await;
+            let mut ledger = proxy.ledger();
             if let (Some(index), Ok(response)) = (index, &response) {
-                proxy.ledger().answered(index, response.status().as_u16());
+                ledger.answered(index, response.status().as_u16());
             }
+            ledger.ended(Instant::now());
+            drop(ledger);
             drop(under_way);
             response
         });
@@ -248,7 +252,7 @@ impl Proxy {
         let proxy = Arc::clone(self);
         tokio::spawn(async move {
             let began = Instant::now();
-            let rests = || proxy.ledger().last_request().is_some_and(|last| last.elapsed() >= REST);
+            let rests = || proxy.ledger().rests_for(REST);
             while began.elapsed() < LONGEST && !(began.elapsed() >= REST && rests()) {
                 sleep(REST / 10).await;
             }

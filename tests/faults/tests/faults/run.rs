@@ -122,8 +122,7 @@ async fn judged(
 pub(crate) fn is_quiet(controller: &Controller) -> bool {
     let is_at_rest = {
         let ledger = controller.ledger();
-        let needed = QUIET + ledger.settle_time();
-        ledger.last_request().is_some_and(|last| last.elapsed() >= needed)
+        ledger.rests_for(QUIET + ledger.settle_time())
     };
     is_at_rest && !controller.is_behind()
 }

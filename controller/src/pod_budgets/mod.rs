@@ -37,7 +37,7 @@ use berth_workload::budget::count::Expected;
 use berth_workload::budget::surge::is_released;
 use berth_workload::condition::is_true;
 use berth_workload::gates::{Gate, Gates};
-use berth_workload::native_budget::RefusedNatively;
+use berth_workload::native_budget::{NativeBudget, RefusedNatively};
 use berth_workload::node::Node;
 use berth_workload::plan::Event;
 use berth_workload::pod::Pod;
@@ -108,6 +108,17 @@ pub(crate) struct PodBudgets {
 struct Stores {
     pods: Arc<Store<Pod>>,
     nodes: Arc<Store<Watched<Node>>>,
+    natives: Arc<Store<Watched<NativeBudget>>>,
+}
+
+impl Stores {
+    fn of(
+        pods: &Arc<Store<Pod>>,
+        nodes: &Arc<Store<Watched<Node>>>,
+        natives: &Arc<Store<Watched<NativeBudget>>>,
+    ) -> Self {
+        Self { pods: pods.clone(), nodes: nodes.clone(), natives: natives.clone() }
+    }
 }
 
 /// Of a budget.
@@ -163,7 +174,7 @@ impl PodBudgets {
     pub(crate) fn follow_unavailable(self: &Arc<Self>, reads: &podunavailablebudget::Reads) {
         // A second one would be a mistake that the first call's value hides.
         let _ = self.unavailable.set(reads.budgets.clone());
-        self.follow(&reads.pods, &reads.nodes);
+        self.follow(Stores::of(&reads.pods, &reads.nodes, &reads.natives));
         let asks = self.asks.clone();
         reads.budgets.on_change(move |_| asks.changed());
     }
@@ -171,7 +182,7 @@ impl PodBudgets {
     /// Budgets that federate others; to be called once.
     pub(crate) fn follow_distributed(self: &Arc<Self>, reads: &distributedpoddisruptionbudget::Reads) {
         let _ = self.distributed.set(reads.budgets.clone());
-        self.follow(&reads.pods, &reads.nodes);
+        self.follow(Stores::of(&reads.pods, &reads.nodes, &reads.natives));
         let asks = self.asks.clone();
         reads.budgets.on_change(move |_| asks.changed());
     }
@@ -180,11 +191,11 @@ impl PodBudgets {
     pub(crate) fn look_at(&self, reads: &distributedpoddisruptionbudget::Reads) {
         let _ = self.distributed.set(reads.budgets.clone());
         let _ = self.unavailable.set(reads.unavailable.clone());
-        let _ = self.stores.set(Stores { pods: reads.pods.clone(), nodes: reads.nodes.clone() });
+        let _ = self.stores.set(Stores::of(&reads.pods, &reads.nodes, &reads.natives));
     }
 
-    fn follow(self: &Arc<Self>, pods: &Arc<Store<Pod>>, nodes: &Arc<Store<Watched<Node>>>) {
-        let is_first = self.stores.set(Stores { pods: pods.clone(), nodes: nodes.clone() }).is_ok();
+    fn follow(self: &Arc<Self>, stores: Stores) {
+        let is_first = self.stores.set(stores).is_ok();
         if is_first && self.is_asked() {
             self.asks.ask(self.clone());
         }
@@ -321,7 +332,7 @@ impl PodBudgets {
                 Some(RefusedNatively { message: UNBOUND.to_owned(), is_ours: false })
             }
             // What the apiserver would refuse after us must not be drawn.
-            Change::Evict => self.refused_natively(&pod).await?,
+            Change::Evict => self.refused_natively(stores, &pod).await?,
             _ => None,
         };
         let refusal = match refused {

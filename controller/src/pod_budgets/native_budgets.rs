@@ -11,11 +11,13 @@ use berth_workload::budget::child::{Keeper, Without, keeps};
 use berth_workload::native_budget::{NativeBudget, RefusedNatively, are_asked, refused};
 use berth_workload::pod::Pod;
 use berth_workload::resource::POD_DISRUPTION_BUDGETS;
-use serde::Deserialize;
 
-use super::{Budget, PodBudgets};
+use super::{Budget, PodBudgets, Stores};
 use crate::reads::Read;
 use crate::watched::Watched;
+
+/// The apiserver evicts no pod that so many hold.
+const ENOUGH: usize = 2;
 
 /// By namespace.
 pub(crate) const BY_NAMESPACE: Index<Watched<NativeBudget>> =
@@ -31,11 +33,6 @@ impl Read for Watched<NativeBudget> {
 pub(crate) fn is_mirrored(budget: &PodUnavailableBudget) -> bool {
     let annotations = budget.metadata.annotations.as_ref();
     annotations.and_then(|all| all.get(MIRROR_PDB)).is_some_and(|value| value == "true")
-}
-
-#[derive(Deserialize)]
-struct List {
-    items: Vec<NativeBudget>,
 }
 
 impl PodBudgets {
@@ -69,18 +66,35 @@ impl PodBudgets {
         })
     }
 
-    /// Why the apiserver would not evict a pod, whatever our budgets say: `None` if it would. It is read anew, for each eviction changes
-    /// it.
+    /// Why the apiserver would not evict a pod, whatever our budgets say: `None` if it would.
+    ///
+    /// Those that the store has are read anew, for each eviction changes them, and one by one: a list would wait until the apiserver's
+    /// cache has caught up, and so would the apiserver's own right after it. One that the store lacks is the apiserver's to tell of;
+    /// what is drawn for an eviction that it refuses expires.
     ///
     /// # Errors
     /// The apiserver did not answer.
-    pub(super) async fn refused_natively(&self, pod: &Pod) -> Result<Option<RefusedNatively>, NotYet> {
+    pub(super) async fn refused_natively(&self, stores: &Stores, pod: &Pod) -> Result<Option<RefusedNatively>, NotYet> {
         if !are_asked(pod) {
             return Ok(None);
         }
-        let Ok(path) = POD_DISRUPTION_BUDGETS.list(&pod.metadata.namespace, &[]) else { return Ok(None) };
-        match client::get::<List>(&self.client, &path).await {
-            Ok(list) => Ok(refused(pod, &list.items)),
+        let stored = stores.natives.by_index(&BY_NAMESPACE, &pod.metadata.namespace);
+        let mut natives = Vec::new();
+        for native in stored.iter().filter(|native| native.0.selects(&pod.metadata)) {
+            natives.extend(self.native(native).await?.filter(|native| native.selects(&pod.metadata)));
+            if natives.len() == ENOUGH {
+                break;
+            }
+        }
+        Ok(refused(pod, &natives))
+    }
+
+    /// A native budget as the apiserver has it; `None` where it is gone.
+    async fn native(&self, native: &Watched<NativeBudget>) -> Result<Option<NativeBudget>, NotYet> {
+        let Ok(path) = POD_DISRUPTION_BUDGETS.path(native.namespace(), native.name()) else { return Ok(None) };
+        match client::get(&self.client, &path).await {
+            Ok(native) => Ok(Some(native)),
+            Err(failed) if failed.is_not_found() => Ok(None),
             Err(_) => Err(NotYet("PodDisruptionBudgets")),
         }
     }

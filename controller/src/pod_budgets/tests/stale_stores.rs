@@ -1,6 +1,6 @@
 //! A replica whose stores are behind, on a real apiserver. Needs root, as `berth-cluster` does.
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use berth_cluster::{Cluster, Options};
 use serde_json::Value;
 
@@ -69,6 +69,15 @@ impl Replica {
         looked.map_err(|failed| anyhow::anyhow!("{failed:?}"))
     }
 
+    async fn evicts(&self, namespace: &str, pod: &str) -> Result<Option<String>> {
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}");
+        let uid =
+            request(&self.client, "GET", &path, &Value::Null).await?["metadata"]["uid"].as_str().map(str::to_owned);
+        let [namespace, pod, user] = [namespace, pod, "me"].map(str::to_owned);
+        let disruption = Disruption { namespace, pod, uid, user, change: Change::Evict, ..Disruption::default() };
+        Ok(self.budgets.draw_from_all(disruption).await?)
+    }
+
     async fn deletes(&self, namespace: &str, pod: &str) -> Result<Option<String>> {
         let [namespace, pod, user] = [namespace, pod, "me"].map(str::to_owned);
         let disruption = Disruption { namespace, pod, user, change: Change::Delete, ..Disruption::default() };
@@ -76,13 +85,60 @@ impl Replica {
     }
 }
 
+/// A PodDisruptionBudget of the namespace's pods, once it is counted.
+async fn write_native(client: &Client, namespace: &str, name: &str, least: usize) -> Result<()> {
+    let path = format!("/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets");
+    let named = format!("{path}/{name}");
+    let spec = json!({"selector": {"matchLabels": {"app": "web"}}, "minAvailable": least});
+    let budget =
+        json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name}, "spec": spec});
+    let (method, path) =
+        if request(client, "GET", &named, &Value::Null).await.is_ok() { ("PATCH", &named) } else { ("POST", &path) };
+    let written = request(client, method, path, &budget).await?;
+    for _ in 0..100 {
+        let now = request(client, "GET", &named, &Value::Null).await?;
+        if now["status"]["observedGeneration"] == written["metadata"]["generation"]
+            && now["status"]["currentHealthy"] == 2
+        {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    bail!("{named} is not counted")
+}
+
+/// What native budgets say is read when it is asked, and nothing is drawn before.
+async fn play_natives(client: &Client, replica: &Replica) -> Result<()> {
+    let budget = format!("{}/web", budgets_of("native"));
+    let drawn = async || {
+        let budget = request(client, "GET", &budget, &Value::Null).await?;
+        anyhow::Ok(budget["status"]["ledger"]["entries"].as_array().map_or(0, Vec::len))
+    };
+    make_budget(client, "native", json!({})).await?;
+    write_native(client, "native", "first", 2).await?;
+    replica.look("native").await?;
+    let refused = replica.evicts("native", "a").await?;
+    let says = |refused: &Option<String>, words: &str| refused.as_ref().is_some_and(|refused| refused.contains(words));
+    ensure!(says(&refused, "PodDisruptionBudget native/first allows no more pods to go"), "{refused:?}");
+    ensure!(drawn().await? == 0, "nothing is drawn for what the apiserver would refuse");
+    // The stores never hear of it.
+    write_native(client, "native", "first", 1).await?;
+    let refused = replica.evicts("native", "a").await?;
+    ensure!(refused.is_none() && drawn().await? == 1, "it lets one go by now: {refused:?}");
+    write_native(client, "native", "second", 0).await?;
+    replica.look("native").await?;
+    let refused = replica.evicts("native", "b").await?;
+    ensure!(says(&refused, "native/first and PodDisruptionBudget native/second hold pod b"), "{refused:?}");
+    Ok(())
+}
+
 async fn play(cluster: &Cluster) -> Result<()> {
     let client = real_apiserver::connect(cluster).await?;
     request(&client, "POST", "/api/v1/nodes", &json!({"metadata": {"name": NODE}})).await?;
-    for namespace in ["new", "changed"] {
+    for namespace in ["new", "changed", "native"] {
         request(&client, "POST", "/api/v1/namespaces", &json!({"metadata": {"name": namespace}})).await?;
     }
-    for (namespace, pod) in [("new", "a"), ("new", "b"), ("changed", "a")] {
+    for (namespace, pod) in [("new", "a"), ("new", "b"), ("changed", "a"), ("native", "a"), ("native", "b")] {
         make_pod(&client, namespace, pod).await?;
     }
     let replica = Replica::new(client.clone());
@@ -107,11 +163,11 @@ async fn play(cluster: &Cluster) -> Result<()> {
     request(&client, "PATCH", &format!("{}/web", budgets_of("changed")), &others).await?;
     let refused = replica.deletes("changed", "a").await?;
     ensure!(refused.is_some(), "it holds the pod now, and the change is not counted yet");
-    Ok(())
+    play_natives(&client, &replica).await
 }
 
 #[test]
-fn a_budget_that_the_stores_lack_or_have_as_it_was_holds_its_pods_on_every_replica() {
+fn what_the_stores_lack_or_have_as_it_was_is_asked_on_every_replica() {
     let cluster = Cluster::up(&Options::default()).unwrap();
     let definitions = concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/berth/files/crds");
     cluster.kubectl(&["create", "-f", definitions]).unwrap();

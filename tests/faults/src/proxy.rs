@@ -194,6 +194,8 @@ impl Proxy {
     ) -> Result<Answer, Broken> {
         // Taken before the write is admitted, so that none is admitted and then forgotten.
         let under_way = Arc::clone(&self.under_way).read_owned().await;
+        // Who leads is written all the time, also by a controller that has nothing more to do.
+        let is_of_lease = write.resource == "leases";
         let verdict = self.ledger().admit(life, write, content);
         let index = match verdict {
             Verdict::Hold => return self.held().await,
@@ -215,16 +217,9 @@ impl Proxy {
             Verdict::Pass(index) | Verdict::Fatal(index, _) | Verdict::Refuse(index, _) => Some(index),
         };
         let proxy = Arc::clone(&self);
-        self.ledger().sent();
         // On a task of its own: it is carried out and entered even if the controller dies meanwhile.
         let carried_out = tokio::spawn(async move {
-            let response = proxy.carry_out(request).await;
-            let mut ledger = proxy.ledger();
-            if let (Some(index), Ok(response)) = (index, &response) {
-                ledger.answered(index, response.status().as_u16());
-            }
-            ledger.ended(Instant::now());
-            drop(ledger);
+            let response = proxy.carry_out_and_enter(request, (index, is_of_lease)).await;
             drop(under_way);
             response
         });
@@ -258,6 +253,26 @@ impl Proxy {
             }
             proxy.lags.end();
         });
+    }
+
+    /// The apiserver's whole answer to a write, which is entered under an index where it belongs to the run.
+    async fn carry_out_and_enter(
+        &self,
+        request: Request<Body>,
+        (index, is_of_lease): (Option<usize>, bool),
+    ) -> kube::Result<Answer> {
+        if !is_of_lease {
+            self.ledger().sent();
+        }
+        let response = self.carry_out(request).await;
+        let mut ledger = self.ledger();
+        if let (Some(index), Ok(response)) = (index, &response) {
+            ledger.answered(index, response.status().as_u16());
+        }
+        if !is_of_lease {
+            ledger.ended(Instant::now());
+        }
+        response
     }
 
     /// The apiserver's whole answer.

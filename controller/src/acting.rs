@@ -159,7 +159,8 @@ fn target<T: Object>(object: &T) -> Target {
     }
 }
 
-/// How long until something is tried again that a budget of pods did not allow.
+/// How long until something is tried again at the latest that a budget of pods did not allow. It is woken when the budget has room; what
+/// else may let it go, as a budget that it names or an annotation of a pod, tells nothing.
 const HELD: Duration = Duration::from_secs(1);
 
 /// How long until something is tried again that the server refused for what is not in the workload: a policy, a right.
@@ -181,7 +182,6 @@ pub(crate) fn next(plan: &Plan, outcome: &Outcome, status: Result<bool, Failure>
     let is_mended_by_its_author = |failure: &Failure| failure.deed.verb == Verb::Validate && failure.code != 403;
     let refused = outcome.failures.iter().any(|failure| !is_mended_by_its_author(failure)) || status.is_err();
     match plan.look_again {
-        // Nothing tells when a budget has room again that others use up.
         look_again if is_held => Next::After(look_again.map_or(HELD, |wait| wait.unsigned_abs().min(HELD))),
         Some(wait) if refused => Next::After(wait.unsigned_abs().min(REFUSED)),
         Some(wait) => Next::After(wait.unsigned_abs()),

@@ -15,6 +15,9 @@ use crate::acting::{Acting, next};
 /// At least between two writes of one status.
 const PACE: Duration = Duration::from_secs(1);
 
+/// The same, where somebody waits for what it says.
+const AWAITED_PACE: Duration = Duration::from_millis(500);
+
 /// When statuses were written last, by uid of objects of one kind. What is longer ago than the pace is forgotten.
 #[derive(Debug, Default)]
 pub(crate) struct Paced(Mutex<HashMap<String, Instant>>);
@@ -33,7 +36,7 @@ impl Paced {
         let (mut wait, mut is_written) = (Duration::ZERO, false);
         let in_time = |outcome: &Outcome| {
             let new = status(outcome)?;
-            wait = self.waits(object.uid(), old, &new, is_urgent);
+            wait = waits(old, &new, (self.since(object.uid()), PACE), is_urgent);
             is_written = wait.is_zero() && new != *old;
             is_written.then_some(new)
         };
@@ -45,16 +48,17 @@ impl Paced {
     }
 
     /// As [`Paced::carry_out`], for a status that is a ledger too: it is written only over the one that was read, whatever the outcome
-    /// of the plan, and a plan that does nothing waits for its second with it.
+    /// of the plan, and a plan that does nothing waits for its second with it. Where somebody waits for what it says, it is half a second.
     pub(crate) async fn carry_out_as_read<T: Object, S: Serialize + PartialEq>(
         &self,
         acting: &Acting,
         plan: &Plan,
         store: &Store<T>,
         object: &T,
-        (old, new, is_urgent): (&S, &S, impl FnOnce(&S, &S) -> bool),
+        (old, new, is_urgent, is_awaited): (&S, &S, impl FnOnce(&S, &S) -> bool, bool),
     ) -> Next {
-        let wait = self.waits(object.uid(), old, new, is_urgent);
+        let pace = if is_awaited { AWAITED_PACE } else { PACE };
+        let wait = waits(old, new, (self.since(object.uid()), pace), is_urgent);
         if !wait.is_zero() && plan.stages.is_empty() {
             return Next::After(wait);
         }
@@ -67,14 +71,9 @@ impl Paced {
         next(plan, &outcome, written)
     }
 
-    /// How long a status waits before it may be written.
-    fn waits<S: PartialEq>(&self, uid: &str, old: &S, new: &S, is_urgent: impl FnOnce(&S, &S) -> bool) -> Duration {
-        waits(old, new, self.since(uid), is_urgent)
-    }
-
     /// How long until the status of this object may be written, whatever it says.
     pub(crate) fn holds(&self, uid: &str) -> Duration {
-        holds(self.since(uid))
+        holds(self.since(uid), PACE)
     }
 
     /// How long it is since the status of this object was written, unless that is long ago.
@@ -96,13 +95,18 @@ pub(crate) fn nothing_is_urgent<S>(_old: &S, _new: &S) -> bool {
 }
 
 /// How long a status waits before it is written, where the last one was written so long ago.
-fn waits<S: PartialEq>(old: &S, new: &S, since: Option<Duration>, is_urgent: impl FnOnce(&S, &S) -> bool) -> Duration {
-    holds(since.filter(|_| old != new && !is_urgent(old, new)))
+fn waits<S: PartialEq>(
+    old: &S,
+    new: &S,
+    (since, pace): (Option<Duration>, Duration),
+    is_urgent: impl FnOnce(&S, &S) -> bool,
+) -> Duration {
+    holds(since.filter(|_| old != new && !is_urgent(old, new)), pace)
 }
 
-/// What is left of the second since the last one was written.
-fn holds(since: Option<Duration>) -> Duration {
-    since.map_or(Duration::ZERO, |since| PACE.saturating_sub(since))
+/// What is left of this time since the last one was written.
+fn holds(since: Option<Duration>, pace: Duration) -> Duration {
+    since.map_or(Duration::ZERO, |since| pace.saturating_sub(since))
 }
 
 /// Looks again after this time at the latest; what has failed is looked at again soon anyhow.
@@ -133,8 +137,11 @@ mod tests {
             (None, None, Some(0), 0),
         ] {
             let told = since.map(milliseconds);
-            assert_eq!(waits(&old, &new, told, nothing_is_urgent), milliseconds(wait), "{old:?} {new:?} {told:?}");
-            assert_eq!(waits(&old, &new, told, |_, _| true), Duration::ZERO, "{old:?} {new:?} {told:?}");
+            let what = format!("{old:?} {new:?} {told:?}");
+            assert_eq!(waits(&old, &new, (told, PACE), nothing_is_urgent), milliseconds(wait), "{what}");
+            let sooner = milliseconds(wait).saturating_sub(PACE - AWAITED_PACE);
+            assert_eq!(waits(&old, &new, (told, AWAITED_PACE), nothing_is_urgent), sooner, "awaited: {what}");
+            assert_eq!(waits(&old, &new, (told, PACE), |_, _| true), Duration::ZERO, "urgent: {what}");
         }
     }
 

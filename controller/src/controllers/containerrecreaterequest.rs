@@ -168,9 +168,8 @@ impl Controller for Reads {
         };
         let now = Timestamp::now();
         if let Some(pod) = &snapshot.pod {
-            let holder = format!("ContainerRecreateRequest {}/{}", request.namespace(), request.name());
             let containers = restarts(&snapshot, now);
-            snapshot.held = acting.pod_budgets.held_restart(pod, holder, &containers).await;
+            snapshot.held = acting.pod_budgets.held_restart(pod, &Owner::of(&*request), &containers).await;
         }
         let plan = decide(&snapshot, now);
         let ends = |action: &Action| matches!(action, Action::Delete { resource: CONTAINER_RECREATE_REQUESTS, .. });

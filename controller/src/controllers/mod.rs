@@ -138,6 +138,7 @@ impl Starter<'_> {
             metrics: self.metrics.driver(C::NAME, workers),
         };
         controller.wake(&driver.queue, self.acting);
+        self.acting.pod_budgets.wake_by(C::RESOURCE, &driver.queue);
         let acting = self.acting.clone();
         let work = driver.run(self.tasks.stop().clone(), move |key| {
             let (controller, acting) = (controller.clone(), acting.clone());

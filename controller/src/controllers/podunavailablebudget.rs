@@ -109,7 +109,9 @@ impl Controller for Reads {
         let (plan, new) = (decide(&snapshot, now), Some(status(&snapshot, now)));
         let old = &budget.0.status;
         let urgent = |old: &Option<_>, new: &Option<_>| new.as_ref().is_some_and(|new| is_urgent(old.as_ref(), new));
-        let next = self.paced.carry_out_as_read(acting, &plan, &self.budgets, &*budget, (old, &new, urgent)).await;
+        let awaited = acting.pod_budgets.is_awaited(&of_either);
+        let written = (old, &new, urgent, awaited);
+        let next = self.paced.carry_out_as_read(acting, &plan, &self.budgets, &*budget, written).await;
         at_latest(next, soon)
     }
 }

@@ -61,7 +61,7 @@ impl Budget {
         }
     }
 
-    pub(super) fn key(&self) -> BudgetKey {
+    pub(crate) fn key(&self) -> BudgetKey {
         let part = |part: &Option<String>| part.clone().unwrap_or_default();
         let ObjectMeta { namespace, name, .. } = self.metadata();
         let resource = match self {
@@ -137,6 +137,14 @@ impl Budget {
                     ..PodUnavailableBudgetStatus::default()
                 }
             }
+        }
+    }
+
+    /// How many pods may go, as written.
+    pub(super) fn allowed(&self) -> i32 {
+        match self {
+            Self::Unavailable(budget) => budget.status.as_ref().map_or(0, |status| status.unavailable_allowed),
+            Self::Distributed(budget) => budget.status.as_ref().map_or(0, |status| status.disruptions_allowed),
         }
     }
 

@@ -23,9 +23,22 @@ const CROSSED_MOST: u64 = 700;
 enum Together {
     Granted,
     /// One of them says no.
-    Refused(String),
+    Refused(Refusal),
     /// Each says yes, and budgets that name each other would have let too many go.
     Crossed(String),
+}
+
+/// Why a pod must stay.
+pub(super) struct Refusal {
+    /// The budget that has no room, where it is one.
+    pub(super) by: Option<BudgetKey>,
+    pub(super) message: String,
+}
+
+impl From<String> for Refusal {
+    fn from(message: String) -> Self {
+        Self { by: None, message }
+    }
 }
 
 impl PodBudgets {
@@ -36,20 +49,20 @@ impl PodBudgets {
         Holding { keys: holding, unreadable }: &Holding,
         request: &Request,
         is_dry_run: bool,
-    ) -> Result<Option<String>, NotYet> {
-        if unreadable.is_some() {
-            return Ok(unreadable.clone());
+    ) -> Result<Option<Refusal>, NotYet> {
+        if let Some(why) = unreadable {
+            return Ok(Some(why.clone().into()));
         }
         let counts_others = holding.iter().any(|budget| budget.resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS);
         if let Some(why) = kept(&pod.metadata, holding.len(), counts_others) {
-            return Ok(Some(why));
+            return Ok(Some(why.into()));
         }
         let mut tries = 0;
         loop {
             match self.draw_together(holding, pod, request, is_dry_run).await? {
                 Together::Granted => return Ok(None),
-                Together::Refused(message) => return Ok(Some(message)),
-                Together::Crossed(message) if tries >= CROSSED_TRIES => return Ok(Some(message)),
+                Together::Refused(refusal) => return Ok(Some(refusal)),
+                Together::Crossed(message) if tries >= CROSSED_TRIES => return Ok(Some(message.into())),
                 Together::Crossed(_) => {
                     tries += 1;
                     // Whoever crossed waits as well, and not as long.
@@ -89,14 +102,15 @@ impl PodBudgets {
                     if request.operation == ProtectedOperation::Delete && self.is_garbage(pod).await => {}
                 Ruling::Refused(message) => {
                     self.take_back(drawn).await;
-                    return Ok(Together::Refused(message));
+                    return Ok(Together::Refused(Refusal { by: Some(key.clone()), message }));
                 }
                 Ruling::UsedUp(message) => {
                     self.take_back(drawn).await;
                     let is_eviction = request.operation == ProtectedOperation::Evict && !is_dry_run;
                     let first =
                         if is_eviction { self.replaced_first(pod, key, &request, &message).await } else { None };
-                    return Ok(Together::Refused(first.unwrap_or(message)));
+                    let message = first.unwrap_or(message);
+                    return Ok(Together::Refused(Refusal { by: Some(key.clone()), message }));
                 }
             }
         }

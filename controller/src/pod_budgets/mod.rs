@@ -1,9 +1,11 @@
 //! Budgets of pods, on every replica: which hold a pod, in which namespaces the apiserver is to ask, and what it is answered.
 
+mod awaited;
 mod budget;
 mod drains;
 mod draw;
 mod entered;
+mod expected;
 mod line;
 pub(crate) mod native_budgets;
 mod others;
@@ -30,11 +32,10 @@ use berth_runtime::client::{self, Failed};
 use berth_runtime::events::Recorder;
 use berth_runtime::executor::Owner;
 use berth_runtime::metrics::Metrics;
-use berth_runtime::{Object, Store};
+use berth_runtime::queue::Queue;
+use berth_runtime::{Key, Object, Resource, Store};
 use berth_webhook::pods::{Asks, Budgets, Change, Disruption, Disruptions, NotYet};
 use berth_workload::budget::asked::Asked;
-use berth_workload::budget::count::Expected;
-use berth_workload::budget::surge::is_released;
 use berth_workload::condition::is_true;
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::native_budget::{NativeBudget, RefusedNatively};
@@ -50,9 +51,10 @@ use tokio::time::Instant;
 
 use crate::clusters::{self, Clusters};
 use crate::controllers::{distributedpoddisruptionbudget, podunavailablebudget};
-use crate::expected_pods::{ExpectedPods, Uncounted, Workloads};
+use crate::expected_pods::ExpectedPods;
 use crate::pod_asks::{Asking, PodAsks};
 use crate::watched::Watched;
+use awaited::Awaited;
 pub(crate) use budget::{Budget, BudgetKey, Holds};
 use entered::Entered;
 use line::Lines;
@@ -98,6 +100,7 @@ pub(crate) struct PodBudgets {
     lines: Lines,
     looks: Looks,
     entered: Entered,
+    awaited: Arc<Awaited>,
     refusals: Refusals,
     /// After so long nothing can come of what was granted.
     patience: Duration,
@@ -135,7 +138,7 @@ impl PodBudgets {
         patience: Duration,
     ) -> Arc<Self> {
         let own_user = format!("system:serviceaccount:{own_namespace}:{ACCOUNT}");
-        let (unavailable, distributed, stores, recorder, holds, lines, entered, written) = Default::default();
+        let (unavailable, distributed, stores, recorder, holds, lines, entered, awaited, written) = Default::default();
         let looks = Looks::default();
         let expected = ExpectedPods::new(client.clone());
         Arc::new_cyclic(|this| Self {
@@ -156,6 +159,7 @@ impl PodBudgets {
             lines,
             looks,
             entered,
+            awaited,
             refusals,
             patience,
             written,
@@ -177,6 +181,7 @@ impl PodBudgets {
         self.follow(Stores::of(&reads.pods, &reads.nodes, &reads.natives));
         let asks = self.asks.clone();
         reads.budgets.on_change(move |_| asks.changed());
+        self.awaited.follow(&reads.budgets, Budget::Unavailable);
     }
 
     /// Budgets that federate others; to be called once.
@@ -185,6 +190,17 @@ impl PodBudgets {
         self.follow(Stores::of(&reads.pods, &reads.nodes, &reads.natives));
         let asks = self.asks.clone();
         reads.budgets.on_change(move |_| asks.changed());
+        self.awaited.follow(&reads.budgets, Budget::Distributed);
+    }
+
+    /// By which queue objects of a kind are woken that a budget refused something, when it has room.
+    pub(crate) fn wake_by(&self, resource: Resource, queue: &Arc<Queue<Key>>) {
+        self.awaited.wake_by(resource, queue);
+    }
+
+    /// Whether something of ours waits until this budget has room.
+    pub(crate) fn is_awaited(&self, budget: &Budget) -> bool {
+        self.awaited.has(&budget.key())
     }
 
     /// By what `explain` has read.
@@ -335,13 +351,15 @@ impl PodBudgets {
             Change::Evict => self.refused_natively(stores, &pod).await?,
             _ => None,
         };
+        let draw = async |is_dry_run| {
+            let refusal = self.draw_for(&pod, &holding, &request, is_dry_run).await?;
+            Ok(refusal.map(|refusal| refusal.message))
+        };
         let refusal = match refused {
             // One that we keep says what its budget says, or does so a moment later; the budget has more to tell.
-            Some(refused) if refused.is_ours && self.draw_for(&pod, &holding, &request, true).await?.is_some() => {
-                self.draw_for(&pod, &holding, &request, disruption.is_dry_run).await?
-            }
+            Some(refused) if refused.is_ours && draw(true).await?.is_some() => draw(disruption.is_dry_run).await?,
             Some(refused) => Some(refused.message),
-            None => self.draw_for(&pod, &holding, &request, disruption.is_dry_run).await?,
+            None => draw(disruption.is_dry_run).await?,
         };
         if let Some(refusal) = refusal.as_ref().filter(|_| !disruption.is_dry_run) {
             self.tell(&pod, request.operation, refusal);
@@ -377,55 +395,6 @@ impl PodBudgets {
             Err(Failed { code: 404, .. }) => Ok(None),
             Err(_) => Err(NotYet("pods")),
         }
-    }
-
-    /// Whether the pod goes because its workload goes.
-    async fn is_garbage(&self, pod: &Pod) -> bool {
-        // One that was taken from its ReplicaSet still goes with its Deployment.
-        let owner = match pod.metadata.controller() {
-            None if is_released(&pod.metadata) => {
-                pod.metadata.owner_references.iter().find(|owner| &*owner.kind == "Deployment")
-            }
-            owner => owner,
-        };
-        let Some(owner) = owner else { return false };
-        self.expected.is_gone(&pod.metadata.namespace, owner).await
-    }
-
-    /// How many pods are expected now, for whoever the written ledger refuses; `None` where nobody knows. Nobody does where this replica
-    /// has not read its pods, or older ones than the last count had: of workloads whose pods it has not seen nobody would be asked, and
-    /// pods would go that the budget keeps.
-    async fn total(&self, budget: &Budget, holds: &Holds) -> Option<usize> {
-        if let Some(total) = holds.rules.as_ref().ok().and_then(|rules| rules.total) {
-            return Some(total);
-        }
-        let all = if budget.is_by_target() {
-            Vec::new()
-        } else {
-            let namespace = budget.metadata().namespace.as_deref().unwrap_or_default();
-            views::pods_of_count(&self.stores.get()?.pods, namespace, budget.account().ledger.as_ref())?
-        };
-        self.wanted(budget, holds, &all).await.map(|expected| expected.total).ok()
-    }
-
-    /// How many pods the workload of a budget wants, or those of its pods, of all pods of its namespace.
-    pub(crate) async fn wanted(&self, budget: &Budget, holds: &Holds, all: &[Arc<Pod>]) -> Result<Expected, Uncounted> {
-        let namespace = budget.metadata().namespace.as_deref().unwrap_or_default();
-        if let Budget::Unavailable(budget) = budget
-            && let Some(target) = &budget.spec.target_ref
-        {
-            return self.expected.of_target(namespace, target).await;
-        }
-        let members = all.iter().filter(|pod| holds.holds(&pod.metadata)).cloned();
-        // Those that were taken from their ReplicaSet are there until they go; it has others in their place, or soon.
-        let (released, members): (Vec<_>, Vec<_>) = members.partition(|pod| is_released(&pod.metadata));
-        let total = self.expected.of_owners(namespace, &members).await?;
-        Ok(Expected { total: total.max(released.len()), selector: None })
-    }
-
-    /// What workloads of pods want, each asked for once.
-    pub(crate) fn workloads(&self) -> Workloads<'_> {
-        Workloads::new(&self.expected)
     }
 
     /// What is asked for, where pods of these namespaces are held, and some that are not ready, too.

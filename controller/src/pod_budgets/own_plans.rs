@@ -16,6 +16,7 @@ use berth_workload::pod::Pod;
 use berth_workload::resource::PODS;
 use futures::future::join_all;
 
+use super::draw::Refusal;
 use super::unseen::Looked;
 use super::wish::ids;
 use super::{PodBudgets, Stores, UNREAD};
@@ -65,17 +66,16 @@ impl PodBudgets {
         let namespaces = stepped.iter().map(|(_, pod, _)| pod.metadata.namespace.clone()).collect();
         let unseen = &self.unseen_in(namespaces).await;
         let asked = stepped.into_iter().map(|(step, pod, operation)| {
-            let holder = format!("{} {}/{}", owner.resource.kind, owner.namespace, owner.name);
             let replaced = disruption::replaced(step);
             let container_ids = ids(&pod, |name| replaced.contains(name));
-            self.draw_by(stores, unseen, pod, (operation, container_ids), holder)
+            self.draw_by(stores, unseen, pod, (operation, container_ids), owner)
         });
         let refused = join_all(asked).await.into_iter().flatten().collect();
         without(plan, refused)
     }
 
     /// Draws for containers of a pod that are restarted: why they must not be, or nothing.
-    pub(crate) async fn held_restart(&self, pod: &Arc<Pod>, holder: String, containers: &[&str]) -> Option<String> {
+    pub(crate) async fn held_restart(&self, pod: &Arc<Pod>, owner: &Owner, containers: &[&str]) -> Option<String> {
         let stores = self.stores.get().filter(|_| self.asks_for(ProtectedOperation::Update))?;
         if containers.is_empty() {
             return None;
@@ -88,13 +88,20 @@ impl PodBudgets {
             if holding.is_free() {
                 return Ok(None);
             }
-            let request = self.request(stores, pod, ProtectedOperation::Update, holder).await?;
+            let request = self.request(stores, pod, ProtectedOperation::Update, holder(owner)).await?;
             let container_ids = ids(pod, |name| containers.contains(&name));
             // The pod itself does not change: what is seen of it are other containers.
             let request = Request { generation: None, container_ids, ..request };
             self.draw_for(pod, &holding, &request, false).await
         };
-        drawn.await.unwrap_or_else(|not_yet: NotYet| Some(not_yet.to_string()))
+        let refusal = drawn.await.unwrap_or_else(|not_yet: NotYet| Some(not_yet.to_string().into()));
+        refusal.map(|refusal| self.waits(owner, refusal))
+    }
+
+    /// Has an object woken when the budget has room again that refused it something; what that said.
+    fn waits(&self, owner: &Owner, Refusal { by, message }: Refusal) -> String {
+        by.iter().for_each(|budget| self.awaited.note(budget, owner));
+        message
     }
 
     /// Whether budgets are asked about this.
@@ -118,7 +125,7 @@ impl PodBudgets {
         unseen: &BTreeMap<Box<str>, Looked>,
         pod: Arc<Pod>,
         (operation, container_ids): (ProtectedOperation, Vec<String>),
-        holder: String,
+        owner: &Owner,
     ) -> Option<(String, Failure)> {
         let drawn = async {
             let unseen = unseen.get(&pod.metadata.namespace).cloned().unwrap_or(Err(UNREAD))?;
@@ -126,16 +133,21 @@ impl PodBudgets {
             if holding.is_free() {
                 return Ok(None);
             }
-            let request = self.request(stores, &pod, operation, holder).await?;
+            let request = self.request(stores, &pod, operation, holder(owner)).await?;
             self.draw_for(&pod, &holding, &Request { container_ids, ..request }, false).await
         };
         let refusal = match drawn.await {
-            Ok(refusal) => refusal?,
+            Ok(refusal) => self.waits(owner, refusal?),
             Err(not_yet) => not_yet.to_string(),
         };
         let of_pod = (&*pod.metadata.namespace, &*pod.metadata.name);
         Some((pod.metadata.uid.to_string(), held(operation, of_pod, refusal)))
     }
+}
+
+/// As ledgers name who draws.
+fn holder(owner: &Owner) -> String {
+    format!("{} {}/{}", owner.resource.kind, owner.namespace, owner.name)
 }
 
 /// Why a step is left out.

@@ -21,7 +21,7 @@ use super::left::USER_AGENT;
 use super::silence::{noted_in, silence_left};
 use super::verdict::{Verdict, pod, verdict};
 
-/// How long until a budget is asked again: nothing tells when it has room.
+/// How long until a budget is asked again at the latest. The request is woken when that has room.
 const HELD: SignedDuration = SignedDuration::from_secs(5);
 
 /// Decides what to do for a request now.

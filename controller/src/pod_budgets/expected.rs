@@ -1,0 +1,61 @@
+//! How many pods are expected of the workloads of a budget, as they are now.
+
+use std::sync::Arc;
+
+use berth_workload::budget::count::Expected;
+use berth_workload::budget::surge::is_released;
+use berth_workload::pod::Pod;
+
+use super::{Budget, Holds, PodBudgets, views};
+use crate::expected_pods::{Uncounted, Workloads};
+
+impl PodBudgets {
+    /// Whether the pod goes because its workload goes.
+    pub(super) async fn is_garbage(&self, pod: &Pod) -> bool {
+        // One that was taken from its ReplicaSet still goes with its Deployment.
+        let owner = match pod.metadata.controller() {
+            None if is_released(&pod.metadata) => {
+                pod.metadata.owner_references.iter().find(|owner| &*owner.kind == "Deployment")
+            }
+            owner => owner,
+        };
+        let Some(owner) = owner else { return false };
+        self.expected.is_gone(&pod.metadata.namespace, owner).await
+    }
+
+    /// How many pods are expected now, for whoever the written ledger refuses; `None` where nobody knows. Nobody does where this replica
+    /// has not read its pods, or older ones than the last count had: of workloads whose pods it has not seen nobody would be asked, and
+    /// pods would go that the budget keeps.
+    pub(super) async fn total(&self, budget: &Budget, holds: &Holds) -> Option<usize> {
+        if let Some(total) = holds.rules.as_ref().ok().and_then(|rules| rules.total) {
+            return Some(total);
+        }
+        let all = if budget.is_by_target() {
+            Vec::new()
+        } else {
+            let namespace = budget.metadata().namespace.as_deref().unwrap_or_default();
+            views::pods_of_count(&self.stores.get()?.pods, namespace, budget.account().ledger.as_ref())?
+        };
+        self.wanted(budget, holds, &all).await.map(|expected| expected.total).ok()
+    }
+
+    /// How many pods the workload of a budget wants, or those of its pods, of all pods of its namespace.
+    pub(crate) async fn wanted(&self, budget: &Budget, holds: &Holds, all: &[Arc<Pod>]) -> Result<Expected, Uncounted> {
+        let namespace = budget.metadata().namespace.as_deref().unwrap_or_default();
+        if let Budget::Unavailable(budget) = budget
+            && let Some(target) = &budget.spec.target_ref
+        {
+            return self.expected.of_target(namespace, target).await;
+        }
+        let members = all.iter().filter(|pod| holds.holds(&pod.metadata)).cloned();
+        // Those that were taken from their ReplicaSet are there until they go; it has others in their place, or soon.
+        let (released, members): (Vec<_>, Vec<_>) = members.partition(|pod| is_released(&pod.metadata));
+        let total = self.expected.of_owners(namespace, &members).await?;
+        Ok(Expected { total: total.max(released.len()), selector: None })
+    }
+
+    /// What workloads of pods want, each asked for once.
+    pub(crate) fn workloads(&self) -> Workloads<'_> {
+        Workloads::new(&self.expected)
+    }
+}

@@ -47,7 +47,8 @@ pub(super) async fn show(site: &Site, namespace: &str, images: &[String]) -> Res
     for (of_kind, name) in SETS {
         let first = recorded(site, namespace, (of_kind, name), &BTreeMap::new()).await?;
         let selector = format!("{APP}={name}");
-        site.kubectl(&["delete", "pod", "-n", namespace, "-l", &selector, "--grace-period=1"])?;
+        // Whether they are gone is asked below: kubectl would wait for the new one's end where it takes it for the old.
+        site.kubectl(&["delete", "pod", "-n", namespace, "-l", &selector, "--grace-period=1", "--wait=false"])?;
         let second = recorded(site, namespace, (of_kind, name), &first).await?;
         rows.extend(compared("deletion", &first, &second, keeps_ips)?);
         let set = objects::get(site.client(), namespace, of_kind, name).await?;

@@ -15,8 +15,12 @@ use crate::acting::{Acting, next};
 /// At least between two writes of one status.
 const PACE: Duration = Duration::from_secs(1);
 
-/// The same, where somebody waits for what it says.
-const AWAITED_PACE: Duration = Duration::from_millis(500);
+/// The same for what says it of so many pods, where somebody waits for it: a quarter of a second for a thousand, so that each pod of a rollout costs
+/// about as few writes whether there are many or few.
+pub(crate) fn awaited_pace(pods: i32) -> Duration {
+    let pods = u64::try_from(pods).unwrap_or(0);
+    PACE.min(Duration::from_millis(100 + pods.saturating_mul(3) / 20))
+}
 
 /// When statuses were written last, by uid of objects of one kind. What is longer ago than the pace is forgotten.
 #[derive(Debug, Default)]
@@ -48,17 +52,17 @@ impl Paced {
     }
 
     /// As [`Paced::carry_out`], for a status that is a ledger too: it is written only over the one that was read, whatever the outcome
-    /// of the plan, and a plan that does nothing waits for its second with it. Where somebody waits for what it says, it is half a second.
+    /// of the plan, and a plan that does nothing waits for its second with it. The pace is shorter where
+    /// somebody waits for what it says.
     pub(crate) async fn carry_out_as_read<T: Object, S: Serialize + PartialEq>(
         &self,
         acting: &Acting,
         plan: &Plan,
         store: &Store<T>,
         object: &T,
-        (old, new, is_urgent, is_awaited): (&S, &S, impl FnOnce(&S, &S) -> bool, bool),
+        (old, new, is_urgent, awaited_pace): (&S, &S, impl FnOnce(&S, &S) -> bool, Option<Duration>),
     ) -> Next {
-        let pace = if is_awaited { AWAITED_PACE } else { PACE };
-        let wait = waits(old, new, (self.since(object.uid()), pace), is_urgent);
+        let wait = waits(old, new, (self.since(object.uid()), awaited_pace.unwrap_or(PACE)), is_urgent);
         if !wait.is_zero() && plan.stages.is_empty() {
             return Next::After(wait);
         }
@@ -139,9 +143,16 @@ mod tests {
             let told = since.map(milliseconds);
             let what = format!("{old:?} {new:?} {told:?}");
             assert_eq!(waits(&old, &new, (told, PACE), nothing_is_urgent), milliseconds(wait), "{what}");
-            let sooner = milliseconds(wait).saturating_sub(PACE - AWAITED_PACE);
-            assert_eq!(waits(&old, &new, (told, AWAITED_PACE), nothing_is_urgent), sooner, "awaited: {what}");
+            let sooner = milliseconds(wait).saturating_sub(milliseconds(750));
+            assert_eq!(waits(&old, &new, (told, awaited_pace(1000)), nothing_is_urgent), sooner, "awaited: {what}");
             assert_eq!(waits(&old, &new, (told, PACE), |_, _| true), Duration::ZERO, "urgent: {what}");
+        }
+    }
+
+    #[test]
+    fn what_is_awaited_is_written_the_sooner_the_fewer_pods_it_tells_of() {
+        for (pods, pace) in [(-1, 100), (0, 100), (10, 101), (1000, 250), (6000, 1000), (i32::MAX, 1000)] {
+            assert_eq!(awaited_pace(pods), Duration::from_millis(pace), "{pods}");
         }
     }
 

@@ -31,12 +31,18 @@ impl Awaited {
     }
 
     /// This budget has refused something to this object. To be called for the budget that has no room alone: of one that has, and from
-    /// which was drawn in vain, the room that is given back would wake the object at once.
+    /// which was drawn in vain, the room that is given back would wake the object at once. Whoever counts the budget is woken, for it may
+    /// have put a count off because nobody waited.
     pub(super) fn note(&self, budget: &BudgetKey, owner: &Owner) {
         let mut all = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = all.entry(budget.clone()).or_default();
         waiting.retain(|_, since| since.elapsed() < WAITS);
+        let is_first = waiting.is_empty();
         waiting.insert((owner.resource, Key::new(&owner.namespace, &owner.name)), Instant::now());
+        drop(all);
+        if is_first {
+            self.add(budget.resource, budget.key.clone());
+        }
     }
 
     /// Whether somebody waits for this budget.
@@ -48,11 +54,12 @@ impl Awaited {
     /// Wakes all that wait for this budget.
     fn wake(&self, budget: &BudgetKey) {
         let woken = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(budget).unwrap_or_default();
-        let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        for (resource, key) in woken.into_keys() {
-            if let Some(queue) = queues.get(&resource) {
-                queue.add(key);
-            }
+        woken.into_keys().for_each(|(resource, key)| self.add(resource, key));
+    }
+
+    fn add(&self, resource: Resource, key: Key) {
+        if let Some(queue) = self.queues.lock().unwrap_or_else(PoisonError::into_inner).get(&resource) {
+            queue.add(key);
         }
     }
 
@@ -115,13 +122,12 @@ mod tests {
             (Some(1), None, true),
         ] {
             let awaited = Arc::new(Awaited::default());
-            let queues = [CLONE_SETS, STATEFUL_SETS].map(|resource| {
+            let queues = [CLONE_SETS, STATEFUL_SETS, POD_UNAVAILABLE_BUDGETS].map(|resource| {
                 let queue = Queue::new(Backoff::default(), QueueMetrics::unread());
                 awaited.wake_by(resource, &queue);
                 queue
             });
             let (web, other) = (budget("web", 0).key(), budget("other", 0).key());
-            assert_eq!(web.resource, POD_UNAVAILABLE_BUDGETS);
             awaited.note(&web, &owner(CLONE_SETS, "web"));
             awaited.note(&web, &owner(CLONE_SETS, "web"));
             awaited.note(&web, &owner(STATEFUL_SETS, "db"));
@@ -131,7 +137,7 @@ mod tests {
             let lengths = queues.map(|queue| queue.len());
             assert_eq!(
                 (lengths, awaited.has(&web), awaited.has(&other)),
-                (if is_woken { [1, 1] } else { [0, 0] }, !is_woken, true),
+                (if is_woken { [1, 1, 2] } else { [0, 0, 2] }, !is_woken, true),
                 "{old:?} {new:?}"
             );
         }

@@ -149,7 +149,9 @@ async fn gone(case: &Case) -> Result<()> {
         case.kubectl(&["annotate", "persistentpodstate", "-n", &case.namespace, name, &forget]).await?;
         let forgotten = |state: &Value| state["status"]["podStates"][&lost.name].is_null();
         case.until(kind::PERSISTENT_POD_STATE, name, forgotten).await?;
-        case.kubectl(&["delete", "pod", "-n", &case.namespace, &lost.name, "--grace-period=1"]).await?;
+        let delete = ["delete", "pod", "-n", &case.namespace, &lost.name, "--grace-period=1", "--wait=false"];
+        case.kubectl(&delete).await?;
+        case.until(kind::POD, &lost.name, |pod| pod["metadata"]["uid"] != lost.uid).await?;
         let after = serving(case, name, set_kind).await?;
         for (pod, was) in before {
             let is = after.get(pod).with_context(|| format!("{pod} is missing"))?;

@@ -159,8 +159,7 @@ fn target<T: Object>(object: &T) -> Target {
     }
 }
 
-/// How long until something is tried again at the latest that a budget of pods did not allow. It is woken when the budget has room; what
-/// else may let it go, as a budget that it names or an annotation of a pod, tells nothing.
+/// How long until something is tried again at the latest that a budget of pods did not allow. Most of it is woken when the budget has room.
 const HELD: Duration = Duration::from_secs(1);
 
 /// How long until something is tried again that the server refused for what is not in the workload: a policy, a right.

@@ -15,10 +15,10 @@ use crate::acting::{Acting, next};
 /// At least between two writes of one status.
 const PACE: Duration = Duration::from_secs(1);
 
-/// The same for what says it of so many pods, where somebody waits for it: a quarter of a second for a thousand, so that each pod of a rollout costs
+/// The same for what is counted of so many pods, where somebody waits for it: a quarter of a second for a thousand, so that each pod of a rollout costs
 /// about as few writes whether there are many or few.
-pub(crate) fn awaited_pace(pods: i32) -> Duration {
-    let pods = u64::try_from(pods).unwrap_or(0);
+pub(crate) fn awaited_pace(pods: usize) -> Duration {
+    let pods = u64::try_from(pods).unwrap_or(u64::MAX);
     PACE.min(Duration::from_millis(100 + pods.saturating_mul(3) / 20))
 }
 
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn what_is_awaited_is_written_the_sooner_the_fewer_pods_it_tells_of() {
-        for (pods, pace) in [(-1, 100), (0, 100), (10, 101), (1000, 250), (6000, 1000), (i32::MAX, 1000)] {
+        for (pods, pace) in [(0, 100), (10, 101), (1000, 250), (6000, 1000), (usize::MAX, 1000)] {
             assert_eq!(awaited_pace(pods), Duration::from_millis(pace), "{pods}");
         }
     }

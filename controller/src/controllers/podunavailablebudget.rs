@@ -109,8 +109,7 @@ impl Controller for Reads {
         let (plan, new) = (decide(&snapshot, now), Some(status(&snapshot, now)));
         let old = &budget.0.status;
         let urgent = |old: &Option<_>, new: &Option<_>| new.as_ref().is_some_and(|new| is_urgent(old.as_ref(), new));
-        let pods = old.as_ref().map_or(0, |old| old.total_replicas);
-        let pace = acting.pod_budgets.is_awaited(&of_either).then(|| awaited_pace(pods));
+        let pace = acting.pod_budgets.is_awaited(&of_either).then(|| awaited_pace(snapshot.view.pods.len()));
         let written = (old, &new, urgent, pace);
         let next = self.paced.carry_out_as_read(acting, &plan, &self.budgets, &*budget, written).await;
         at_latest(next, soon)

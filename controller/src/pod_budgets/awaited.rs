@@ -1,4 +1,5 @@
-//! Who of ours waits until a budget has room: woken when it has, instead of asking again and again.
+//! Who of ours waits until a budget has room: woken when it has, and asks again now and then all the same, for a wake may be missed, and
+//! not all that lets a pod go is room.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,10 +12,13 @@ use berth_runtime::{Change, Key, Object, Resource, Store};
 use super::{Budget, BudgetKey};
 use crate::watched::Watched;
 
-/// For so long whoever was refused counts as waiting. Longer than anything of ours is silent that waits for a budget.
+/// For so long whoever was refused counts as waiting. Longer than it takes to ask again where nothing fails.
 const WAITS: Duration = Duration::from_secs(10);
 
-/// What was refused, and since when.
+/// Between two turns of whoever is woken. What an object of ours does in its turn may raise a budget in ways that are not seen here.
+const BETWEEN: Duration = Duration::from_millis(50);
+
+/// What was refused, and when.
 type Waiting = BTreeMap<(Resource, Key), Instant>;
 
 /// Objects that a budget refused something, and the queues by which they are woken.
@@ -30,36 +34,48 @@ impl Awaited {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner).insert(resource, queue.clone());
     }
 
-    /// This budget has refused something to this object. To be called for the budget that has no room alone: of one that has, and from
-    /// which was drawn in vain, the room that is given back would wake the object at once. Whoever counts the budget is woken, for it may
-    /// have put a count off because nobody waited.
+    /// This budget has refused something to this object. Whoever counts the budget is woken, for it may have put a count off because nobody
+    /// waited. What belongs to no namespace has pods of many, and a turn of it is as long: it is not woken, and asks again by itself.
     pub(super) fn note(&self, budget: &BudgetKey, owner: &Owner) {
+        if owner.namespace.is_empty() {
+            return;
+        }
         let mut all = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = !all.get(budget).is_some_and(is_awaited);
+        if is_first {
+            // Of budgets that are gone, too.
+            all.retain(|_, waiting| is_awaited(waiting));
+        }
         let waiting = all.entry(budget.clone()).or_default();
         waiting.retain(|_, since| since.elapsed() < WAITS);
-        let is_first = waiting.is_empty();
-        waiting.insert((owner.resource, Key::new(&owner.namespace, &owner.name)), Instant::now());
+        waiting.entry((owner.resource, Key::new(&owner.namespace, &owner.name))).or_insert_with(Instant::now);
         drop(all);
         if is_first {
-            self.add(budget.resource, budget.key.clone());
+            self.add(budget.resource, budget.key.clone(), Duration::ZERO);
         }
     }
 
     /// Whether somebody waits for this budget.
     pub(super) fn has(&self, budget: &BudgetKey) -> bool {
         let all = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        all.get(budget).is_some_and(|waiting| waiting.values().any(|since| since.elapsed() < WAITS))
+        all.get(budget).is_some_and(is_awaited)
     }
 
-    /// Wakes all that wait for this budget.
-    fn wake(&self, budget: &BudgetKey) {
-        let woken = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(budget).unwrap_or_default();
-        woken.into_keys().for_each(|(resource, key)| self.add(resource, key));
+    /// Wakes those that wait for this budget, as many as may get a pod each, those first that wait longest.
+    fn wake(&self, budget: &BudgetKey, most: usize) {
+        let mut all = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(waiting) = all.get_mut(budget) else { return };
+        let mut longest: Vec<_> = waiting.iter().map(|(object, since)| (*since, object.clone())).collect();
+        longest.sort_unstable();
+        longest.truncate(most);
+        waiting.retain(|object, _| !longest.iter().any(|(_, woken)| woken == object));
+        drop(all);
+        longest.into_iter().for_each(|(_, (resource, key))| self.add(resource, key, BETWEEN));
     }
 
-    fn add(&self, resource: Resource, key: Key) {
+    fn add(&self, resource: Resource, key: Key, wait: Duration) {
         if let Some(queue) = self.queues.lock().unwrap_or_else(PoisonError::into_inner).get(&resource) {
-            queue.add(key);
+            queue.add_after(key, wait);
         }
     }
 
@@ -79,20 +95,27 @@ impl Awaited {
         });
     }
 
-    /// A budget was this one, and is that one now.
+    /// A budget was this one, and is that one now. Room that comes of a recount was drawn in vain, because another budget refused: whoever
+    /// did that would be at it again at once, and for ever.
     fn changed(&self, old: Option<&Budget>, new: Option<&Budget>) {
-        if let Some(old) = old
-            && new.is_none_or(|new| new.allowed() > old.allowed())
-        {
-            self.wake(&old.key());
+        match (old, new) {
+            (Some(old), None) => self.wake(&old.key(), usize::MAX),
+            (Some(old), Some(new)) if new.allowed() > old.allowed() && !old.is_to_be_recounted() => {
+                self.wake(&new.key(), usize::try_from(new.allowed()).unwrap_or(0));
+            }
+            _ => {}
         }
     }
+}
+
+fn is_awaited(waiting: &Waiting) -> bool {
+    waiting.values().any(|since| since.elapsed() < WAITS)
 }
 
 #[cfg(test)]
 mod tests {
     use berth_runtime::metrics::QueueMetrics;
-    use berth_runtime::object::{CLONE_SETS, STATEFUL_SETS};
+    use berth_runtime::object::{CLONE_SETS, SIDECAR_SETS, STATEFUL_SETS};
     use berth_runtime::queue::Backoff;
     use berth_workload::resource::POD_UNAVAILABLE_BUDGETS;
     use serde_json::json;
@@ -112,35 +135,89 @@ mod tests {
         Owner { resource, namespace, name, uid }
     }
 
-    #[test]
-    fn who_waits_for_a_budget_is_woken_once_when_that_one_has_more_room_or_is_gone() {
-        for (old, new, is_woken) in [
-            (Some(0), Some(2), true),
-            (Some(1), Some(1), false),
-            (Some(2), Some(1), false),
-            (None, Some(3), false),
-            (Some(1), None, true),
-        ] {
-            let awaited = Arc::new(Awaited::default());
-            let queues = [CLONE_SETS, STATEFUL_SETS, POD_UNAVAILABLE_BUDGETS].map(|resource| {
-                let queue = Queue::new(Backoff::default(), QueueMetrics::unread());
-                awaited.wake_by(resource, &queue);
-                queue
-            });
-            let (web, other) = (budget("web", 0).key(), budget("other", 0).key());
-            awaited.note(&web, &owner(CLONE_SETS, "web"));
-            awaited.note(&web, &owner(CLONE_SETS, "web"));
-            awaited.note(&web, &owner(STATEFUL_SETS, "db"));
-            awaited.note(&other, &owner(CLONE_SETS, "other"));
-            let [old, new] = [old, new].map(|allowed| allowed.map(|allowed| budget("web", allowed)));
-            awaited.changed(old.as_ref(), new.as_ref());
-            let lengths = queues.map(|queue| queue.len());
-            assert_eq!(
-                (lengths, awaited.has(&web), awaited.has(&other)),
-                (if is_woken { [1, 1, 2] } else { [0, 0, 2] }, !is_woken, true),
-                "{old:?} {new:?}"
-            );
+    fn queue() -> Arc<Queue<Key>> {
+        Queue::new(Backoff::default(), QueueMetrics::unread())
+    }
+
+    /// What of these is in the queue, in the order in which it is taken.
+    async fn woken(queue: &Arc<Queue<Key>>) -> Vec<String> {
+        let mut names = Vec::new();
+        while let Ok(Some(work)) = tokio::time::timeout(BETWEEN * 4, queue.take()).await {
+            names.push(work.key.name.to_string());
         }
+        names
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_that_wait_longest_are_woken_by_more_room_as_many_as_may_get_a_pod() {
+        let recounted = |allowed| {
+            let mut budget = budget("web", allowed);
+            let Budget::Unavailable(of) = &mut budget else { unreachable!() };
+            let status = Arc::get_mut(of).unwrap().status.as_mut().unwrap();
+            status.ledger.get_or_insert_default().recount = true;
+            budget
+        };
+        let plain = |allowed| budget("web", allowed);
+        for (old, new, expected) in [
+            (Some(plain(0)), Some(plain(2)), vec!["b", "a"]),
+            (Some(plain(1)), Some(plain(9)), vec!["b", "a", "c"]),
+            (Some(plain(1)), Some(plain(1)), vec![]),
+            (Some(plain(2)), Some(plain(1)), vec![]),
+            (None, Some(plain(3)), vec![]),
+            (Some(plain(1)), None, vec!["b", "a", "c"]),
+            // Drawn in vain, and given back.
+            (Some(recounted(0)), Some(plain(2)), vec![]),
+        ] {
+            let (awaited, queue) = (Arc::new(Awaited::default()), queue());
+            awaited.wake_by(CLONE_SETS, &queue);
+            let (web, other) = (budget("web", 0).key(), budget("other", 0).key());
+            for name in ["b", "a", "c", "a"] {
+                awaited.note(&web, &owner(CLONE_SETS, name));
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            awaited.note(&other, &owner(CLONE_SETS, "other"));
+            awaited.changed(old.as_ref(), new.as_ref());
+            let mut found = woken(&queue).await;
+            found.sort_by_key(|name| expected.iter().position(|expected| expected == name));
+            assert_eq!(found, expected, "{old:?} {new:?}");
+            assert_eq!((awaited.has(&web), awaited.has(&other)), (expected.len() < 3, true), "{old:?} {new:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_budget_is_counted_when_somebody_begins_to_wait_for_it() {
+        let (awaited, queue) = (Awaited::default(), queue());
+        awaited.wake_by(POD_UNAVAILABLE_BUDGETS, &queue);
+        let web = budget("web", 0).key();
+        awaited.note(&web, &owner(SIDECAR_SETS, "a"));
+        assert!(awaited.has(&web) && woken(&queue).await == ["web"]);
+        awaited.note(&web, &owner(STATEFUL_SETS, "b"));
+        assert_eq!(woken(&queue).await, Vec::<String>::new(), "somebody waits already");
+    }
+
+    #[test]
+    fn what_belongs_to_no_namespace_is_not_woken() {
+        let (awaited, web) = (Awaited::default(), budget("web", 0).key());
+        awaited.note(&web, &Owner { namespace: String::new(), ..owner(SIDECAR_SETS, "a") });
+        assert!(!awaited.has(&web));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_is_woken_when_the_store_shows_room() {
+        let watched = |version: &str, allowed| {
+            let Budget::Unavailable(of) = budget("web", allowed) else { unreachable!() };
+            let mut of = Arc::unwrap_or_clone(of);
+            of.metadata.resource_version = Some(version.to_owned());
+            Watched(Arc::new(of))
+        };
+        let (awaited, queue) = (Arc::new(Awaited::default()), queue());
+        awaited.wake_by(CLONE_SETS, &queue);
+        let store = Store::new(&[]);
+        awaited.follow(&store, Budget::Unavailable);
+        store.apply(watched("1", 0));
+        awaited.note(&budget("web", 0).key(), &owner(CLONE_SETS, "web"));
+        store.apply(watched("2", 1));
+        assert_eq!(woken(&queue).await, ["web"]);
     }
 
     #[test]
@@ -152,7 +229,7 @@ mod tests {
             waiting.values_mut().for_each(|since| *since = since.checked_sub(WAITS).unwrap());
         }
         assert!(!awaited.has(&web));
-        awaited.note(&web, &owner(CLONE_SETS, "other"));
-        assert_eq!(awaited.waiting.lock().unwrap()[&web].len(), 1, "the old one is forgotten");
+        awaited.note(&budget("other", 0).key(), &owner(CLONE_SETS, "other"));
+        assert!(!awaited.waiting.lock().unwrap().contains_key(&web), "it may be gone");
     }
 }

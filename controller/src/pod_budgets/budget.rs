@@ -148,6 +148,15 @@ impl Budget {
         }
     }
 
+    /// Whether something was drawn and given back since the last count.
+    pub(super) fn is_to_be_recounted(&self) -> bool {
+        let ledger = match self {
+            Self::Unavailable(budget) => budget.status.as_ref().and_then(|status| status.ledger.as_ref()),
+            Self::Distributed(budget) => budget.status.as_ref().and_then(|status| status.ledger.as_ref()),
+        };
+        ledger.is_some_and(|ledger| ledger.recount)
+    }
+
     /// As it is judged.
     pub(super) fn as_judged<'a>(&self, name: &'a str, holds: &'a Holds) -> Account<'a> {
         let floor = match self {

@@ -48,7 +48,7 @@ impl Awaited {
         }
         let waiting = all.entry(budget.clone()).or_default();
         waiting.retain(|_, since| since.elapsed() < WAITS);
-        waiting.entry((owner.resource, Key::new(&owner.namespace, &owner.name))).or_insert_with(Instant::now);
+        waiting.entry(object(owner)).or_insert_with(Instant::now);
         drop(all);
         if is_first {
             self.add(budget.resource, budget.key.clone(), Duration::ZERO);
@@ -59,6 +59,12 @@ impl Awaited {
     pub(super) fn has(&self, budget: &BudgetKey) -> bool {
         let all = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         all.get(budget).is_some_and(is_awaited)
+    }
+
+    /// Whether this object waits for this budget.
+    pub(super) fn is_waiting(&self, budget: &BudgetKey, owner: &Owner) -> bool {
+        let all = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(budget).is_some_and(|waiting| waiting.contains_key(&object(owner)))
     }
 
     /// Wakes those that wait for this budget, as many as may get a pod each, those first that wait longest.
@@ -106,6 +112,10 @@ impl Awaited {
             _ => {}
         }
     }
+}
+
+fn object(owner: &Owner) -> (Resource, Key) {
+    (owner.resource, Key::new(&owner.namespace, &owner.name))
 }
 
 fn is_awaited(waiting: &Waiting) -> bool {
@@ -191,6 +201,8 @@ mod tests {
         let web = budget("web", 0).key();
         awaited.note(&web, &owner(SIDECAR_SETS, "a"));
         assert!(awaited.has(&web) && woken(&queue).await == ["web"]);
+        let waits = |name| awaited.is_waiting(&web, &owner(SIDECAR_SETS, name));
+        assert!(waits("a") && !waits("b"));
         awaited.note(&web, &owner(STATEFUL_SETS, "b"));
         assert_eq!(woken(&queue).await, Vec::<String>::new(), "somebody waits already");
     }

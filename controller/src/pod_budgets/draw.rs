@@ -98,8 +98,7 @@ impl PodBudgets {
                 // Nothing is written, so nothing is taken back or looked at again.
                 Ruling::Drawn if is_dry_run => {}
                 Ruling::Drawn => drawn.push((key, request)),
-                Ruling::Refused(_) | Ruling::UsedUp(_)
-                    if request.operation == ProtectedOperation::Delete && self.is_garbage(pod).await => {}
+                Ruling::Refused(_) | Ruling::UsedUp(_) if self.is_garbage_that_goes(pod, &request).await => {}
                 Ruling::Refused(message) => {
                     self.take_back(drawn).await;
                     return Ok(Together::Refused(Refusal { by: Some(key.clone()), message }));

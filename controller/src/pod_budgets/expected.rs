@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
 use berth_workload::budget::count::Expected;
+use berth_workload::budget::ledger::Request;
 use berth_workload::budget::surge::is_released;
 use berth_workload::pod::Pod;
 
@@ -10,8 +12,13 @@ use super::{Budget, Holds, PodBudgets, views};
 use crate::expected_pods::{Uncounted, Workloads};
 
 impl PodBudgets {
+    /// Whether the request is that the pod goes because its workload goes, which no budget keeps.
+    pub(super) async fn is_garbage_that_goes(&self, pod: &Pod, request: &Request) -> bool {
+        request.operation == ProtectedOperation::Delete && self.is_garbage(pod).await
+    }
+
     /// Whether the pod goes because its workload goes.
-    pub(super) async fn is_garbage(&self, pod: &Pod) -> bool {
+    async fn is_garbage(&self, pod: &Pod) -> bool {
         // One that was taken from its ReplicaSet still goes with its Deployment.
         let owner = match pod.metadata.controller() {
             None if is_released(&pod.metadata) => {

@@ -10,6 +10,7 @@ use berth_runtime::executor::Owner;
 use berth_webhook::pods::NotYet;
 use berth_workload::budget::asked::is_asked_about;
 use berth_workload::budget::disruption;
+use berth_workload::budget::judge::Ruling;
 use berth_workload::budget::ledger::Request;
 use berth_workload::plan::{Deed, Failure, Plan, Verb};
 use berth_workload::pod::Pod;
@@ -17,9 +18,9 @@ use berth_workload::resource::PODS;
 use futures::future::join_all;
 
 use super::draw::Refusal;
-use super::unseen::Looked;
+use super::unseen::{Holding, Looked};
 use super::wish::ids;
-use super::{PodBudgets, Stores, UNREAD};
+use super::{BudgetKey, PodBudgets, Stores, UNREAD};
 
 /// How long a plan waits for budgets that this process has not read yet, and how often it looks.
 const READ_WITHIN: Duration = Duration::from_secs(5);
@@ -92,10 +93,31 @@ impl PodBudgets {
             let container_ids = ids(pod, |name| containers.contains(&name));
             // The pod itself does not change: what is seen of it are other containers.
             let request = Request { generation: None, container_ids, ..request };
-            self.draw_for(pod, &holding, &request, false).await
+            self.draw_again(pod, &holding, &request, owner).await
         };
         let refusal = drawn.await.unwrap_or_else(|not_yet: NotYet| Some(not_yet.to_string().into()));
         refusal.map(|refusal| self.waits(owner, refusal))
+    }
+
+    /// Draws for an object of ours, which may have tried before. A budget that refused it something lately is asked before anything is drawn
+    /// from the others: else each try would write to them twice, and give a count to do.
+    async fn draw_again(
+        &self,
+        pod: &Arc<Pod>,
+        holding: &Holding,
+        request: &Request,
+        owner: &Owner,
+    ) -> Result<Option<Refusal>, NotYet> {
+        let is_one_of_many = |key: &&BudgetKey| holding.keys.len() > 1 && self.awaited.is_waiting(key, owner);
+        for key in holding.keys.iter().filter(is_one_of_many) {
+            let (ruling, _) = self.draw_one(key, pod, request.clone(), true).await?;
+            if let Ruling::Refused(message) | Ruling::UsedUp(message) = ruling
+                && !self.is_garbage_that_goes(pod, request).await
+            {
+                return Ok(Some(Refusal { by: Some(key.clone()), message }));
+            }
+        }
+        self.draw_for(pod, holding, request, false).await
     }
 
     /// Has an object woken when the budget has room again that refused it something; what that said.
@@ -134,7 +156,7 @@ impl PodBudgets {
                 return Ok(None);
             }
             let request = self.request(stores, &pod, operation, holder(owner)).await?;
-            self.draw_for(&pod, &holding, &Request { container_ids, ..request }, false).await
+            self.draw_again(&pod, &holding, &Request { container_ids, ..request }, owner).await
         };
         let refusal = match drawn.await {
             Ok(refusal) => self.waits(owner, refusal?),

@@ -314,11 +314,11 @@ impl Injection {
     ) -> Result<Matching, Lacks> {
         let namespace = stores.namespaces.get("", namespace);
         let of_namespace = |key: &str| match (&namespace, asked) {
-            (Some(namespace), _) => namespace.0.metadata.label(key),
-            (None, asked) => asked?.get(key).map(String::as_str),
+            (_, Some(asked)) => asked.get(key).map(String::as_str),
+            (namespace, None) => namespace.as_ref()?.0.metadata.label(key),
         };
         let is_known = namespace.is_some() || asked.is_some();
-        let mut matching = BTreeMap::new();
+        let (mut matching, mut left_out) = (BTreeMap::new(), false);
         for name in stores.selectors.of_labels(&label) {
             let Some(set) = stores.sets.get("", &name) else { continue };
             if is_paused(&set.0) {
@@ -331,9 +331,12 @@ impl Injection {
             }
             if latest.selectors.selects(&label, of_namespace) {
                 matching.insert(set.name().to_owned(), (set, latest));
+            } else {
+                left_out |= asked.is_none() && latest.selectors.selects_pod(&label);
             }
         }
-        Ok(matching)
+        // The apiserver asks about no pod that none selects: it has other labels of the namespace, which may have changed a moment ago.
+        if left_out && matching.is_empty() { Err(Lacks::Namespace) } else { Ok(matching) }
     }
 
     /// The plan, whose new pods have the containers already. The webhook finds nothing to do then, and where no replica answers it, as

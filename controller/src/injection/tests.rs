@@ -10,7 +10,9 @@ use crate::reads::Stores as All;
 
 fn set(name: &str, spec: Value) -> Watched<SidecarSet> {
     let mut set = json!({"metadata": {"name": name, "uid": name, "resourceVersion": "1"}, "spec": spec});
-    set["spec"]["selector"] = json!({"matchLabels": {"app": "web"}});
+    if set["spec"]["selector"].is_null() {
+        set["spec"]["selector"] = json!({"matchLabels": {"app": "web"}});
+    }
     serde_json::from_value(set).unwrap()
 }
 
@@ -89,7 +91,7 @@ fn what_a_pod_gets_of_a_set_is_computed_anew_when_that_changes_and_not_with_numb
 }
 
 #[test]
-fn a_namespace_is_asked_for_only_if_it_is_not_known_and_decides() {
+fn a_namespace_is_asked_for_only_if_it_decides_and_is_not_known_or_may_have_changed() {
     let injection = Injection::new(Arc::default(), Gates::default(), "kruise-system", "kube-system");
     let reads = Reads::new(&mut All::default().reader());
     injection.follow(&reads);
@@ -105,9 +107,15 @@ fn a_namespace_is_asked_for_only_if_it_is_not_known_and_decides() {
     };
     assert_eq!(names("new", None, "web").unwrap(), ["all"], "nobody looks at its labels");
     reads.sets.apply(set("of-a", json!({"namespaceSelector": {"matchLabels": {"team": "a"}}})));
+    let of_b = json!({"selector": {"matchLabels": {"app": "db"}}, "namespaceSelector": {"matchLabels": {"team": "b"}}});
+    reads.sets.apply(set("db-of-b", of_b));
     for (namespace, asked, app, expected) in [
         ("known", None, "web", Ok(&["all", "of-a"][..])),
-        ("known", Some(labels("b")), "web", Ok(&["all", "of-a"])),
+        ("known", Some(labels("b")), "web", Ok(&["all"])),
+        ("known", None, "db", Err(Lacks::Namespace)),
+        ("known", Some(labels("a")), "db", Ok(&[])),
+        // It has this label since a moment ago.
+        ("known", Some(labels("b")), "db", Ok(&["db-of-b"])),
         ("new", None, "web", Err(Lacks::Namespace)),
         ("new", None, "other", Ok(&[])),
         ("new", Some(labels("a")), "web", Ok(&["all", "of-a"])),

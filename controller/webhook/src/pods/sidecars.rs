@@ -260,7 +260,7 @@ pub type Labels = BTreeMap<String, String>;
 pub enum Lacks {
     /// A store is not complete yet.
     Store(NotYet),
-    /// The labels of the namespace, which came a moment ago: the apiserver has them.
+    /// The labels of the namespace, which came or changed a moment ago: the apiserver has them.
     Namespace,
 }
 

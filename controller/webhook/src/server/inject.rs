@@ -26,7 +26,8 @@ struct Review {
     pod: Value,
 }
 
-/// A review of a pod whose namespace is not known yet. It may have come a moment ago, and its first pod right behind it.
+/// A review of a pod whose namespace is not known yet, or not as it is now. It may have come or changed a moment ago, and a pod right
+/// behind it.
 pub(crate) struct Question(Review);
 
 /// Answers an AdmissionReview of a new pod with the patch that gives it its sidecars, as far as that takes no waiting.

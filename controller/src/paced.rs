@@ -15,8 +15,8 @@ use crate::acting::{Acting, next};
 /// At least between two writes of one status.
 const PACE: Duration = Duration::from_secs(1);
 
-/// The same for what is counted of so many pods, where somebody waits for it: a quarter of a second for a thousand, so that each pod of a rollout costs
-/// about as few writes whether there are many or few.
+/// The same for what is counted of so many pods, where somebody waits for it: a quarter of a second for a thousand, for the more pods there
+/// are, the longer is what is written.
 pub(crate) fn awaited_pace(pods: usize) -> Duration {
     let pods = u64::try_from(pods).unwrap_or(u64::MAX);
     PACE.min(Duration::from_millis(100 + pods.saturating_mul(3) / 20))

@@ -35,7 +35,8 @@ impl Awaited {
     }
 
     /// This budget has refused something to this object. Whoever counts the budget is woken, for it may have put a count off because nobody
-    /// waited. What belongs to no namespace has pods of many, and a turn of it is as long: it is not woken, and asks again by itself.
+    /// waited. What belongs to no namespace, as a SidecarSet, goes over the pods of all in each of its turns: it is not woken, and asks
+    /// again by itself.
     pub(super) fn note(&self, budget: &BudgetKey, owner: &Owner) {
         if owner.namespace.is_empty() {
             return;
@@ -74,7 +75,9 @@ impl Awaited {
         let mut longest: Vec<_> = waiting.iter().map(|(object, since)| (*since, object.clone())).collect();
         longest.sort_unstable();
         longest.truncate(most);
-        waiting.retain(|object, _| !longest.iter().any(|(_, woken)| woken == object));
+        for (_, object) in &longest {
+            waiting.remove(object);
+        }
         drop(all);
         longest.into_iter().for_each(|(_, (resource, key))| self.add(resource, key, BETWEEN));
     }

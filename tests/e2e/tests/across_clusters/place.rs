@@ -219,13 +219,19 @@ impl Place {
         Ok(there.filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned)).collect())
     }
 
-    /// Evicts a pod of an app; gives the refusal.
+    /// Evicts a pod of an app that serves; gives the refusal. One that has just come in the place of another may go whatever is allowed.
     pub(crate) async fn evict(&self, app: &str) -> Result<Option<Box<Status>>> {
-        let pod = self.pods(app).await?.pop().with_context(|| format!("{app} has no pod"))?;
+        let pods = objects::list(self.client(), NAMESPACE, kind::POD, &format!("app={app}")).await?;
+        let mut serving = pods.iter().filter(|pod| {
+            let is_ready = condition(pod, "Ready").is_some_and(|ready| ready["status"] == "True");
+            is_ready && pod["metadata"]["deletionTimestamp"].is_null()
+        });
+        let pod = serving.next_back().and_then(|pod| pod["metadata"]["name"].as_str());
+        let pod = pod.with_context(|| format!("{app} has no pod that serves"))?;
         let mut config = kube::Config::from_custom_kubeconfig(self.admin()?, &KubeConfigOptions::default()).await?;
         config.default_retry = false;
         let pods = Api::<k8s_openapi::api::core::v1::Pod>::namespaced(Client::try_from(config)?, NAMESPACE);
-        match pods.evict(&pod, &EvictParams::default()).await {
+        match pods.evict(pod, &EvictParams::default()).await {
             Ok(_) => Ok(None),
             Err(kube::Error::Api(status)) => Ok(Some(status)),
             Err(error) => Err(error).context("there is no answer"),

@@ -52,8 +52,8 @@ impl Paced {
     }
 
     /// As [`Paced::carry_out`], for a status that is a ledger too: it is written only over the one that was read, whatever the outcome
-    /// of the plan, and a plan that does nothing waits for its second with it. The pace is shorter where
-    /// somebody waits for what it says.
+    /// of the plan, and a plan that does nothing waits for its second with it. The pace is shorter where somebody waits for
+    /// what it says.
     pub(crate) async fn carry_out_as_read<T: Object, S: Serialize + PartialEq>(
         &self,
         acting: &Acting,

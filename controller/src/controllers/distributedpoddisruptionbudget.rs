@@ -30,7 +30,7 @@ use crate::acting::Acting;
 use crate::change::each;
 use crate::controllers::Controller;
 use crate::expected_pods::Uncounted;
-use crate::paced::{Paced, at_latest, awaited_pace};
+use crate::paced::{Paced, at_latest};
 use crate::pod_budgets::views::{self, Views};
 use crate::pod_budgets::{Budget, PodBudgets, native_budgets};
 use crate::reads::{Read, Reader};
@@ -143,7 +143,7 @@ impl Controller for Reads {
         let (plan, new) = (decide(&snapshot, now), Some(status(&snapshot, now)));
         let old = &budget.0.status;
         let urgent = |old: &Option<_>, new: &Option<_>| new.as_ref().is_some_and(|new| is_urgent(old.as_ref(), new));
-        let pace = acting.pod_budgets.is_awaited(&of_either).then(|| awaited_pace(snapshot.view.pods.len()));
+        let pace = acting.pod_budgets.awaited_pace(&of_either, snapshot.view.pods.len());
         let written = (old, &new, urgent, pace);
         let next = self.paced.carry_out_as_read(acting, &plan, &self.budgets, &*budget, written).await;
         at_latest(next, soon)

@@ -52,6 +52,7 @@ use tokio::time::Instant;
 use crate::clusters::{self, Clusters};
 use crate::controllers::{distributedpoddisruptionbudget, podunavailablebudget};
 use crate::expected_pods::ExpectedPods;
+use crate::paced::awaited_pace;
 use crate::pod_asks::{Asking, PodAsks};
 use crate::watched::Watched;
 use awaited::Awaited;
@@ -198,9 +199,9 @@ impl PodBudgets {
         self.awaited.wake_by(resource, queue);
     }
 
-    /// Whether something of ours waits until this budget has room.
-    pub(crate) fn is_awaited(&self, budget: &Budget) -> bool {
-        self.awaited.has(&budget.key())
+    /// The pace of this budget's counts of so many pods while something of ours waits until it has room.
+    pub(crate) fn awaited_pace(&self, budget: &Budget, pods: usize) -> Option<Duration> {
+        self.awaited.has(&budget.key()).then(|| awaited_pace(pods))
     }
 
     /// By what `explain` has read.

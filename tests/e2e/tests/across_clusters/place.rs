@@ -222,11 +222,7 @@ impl Place {
     /// Evicts a pod of an app that serves; gives the refusal. One that has just come in the place of another may go whatever is allowed.
     pub(crate) async fn evict(&self, app: &str) -> Result<Option<Box<Status>>> {
         let pods = objects::list(self.client(), NAMESPACE, kind::POD, &format!("app={app}")).await?;
-        let mut serving = pods.iter().filter(|pod| {
-            let is_ready = condition(pod, "Ready").is_some_and(|ready| ready["status"] == "True");
-            is_ready && pod["metadata"]["deletionTimestamp"].is_null()
-        });
-        let pod = serving.next_back().and_then(|pod| pod["metadata"]["name"].as_str());
+        let pod = pods.iter().rfind(|pod| serves(pod)).and_then(|pod| pod["metadata"]["name"].as_str());
         let pod = pod.with_context(|| format!("{app} has no pod that serves"))?;
         let mut config = kube::Config::from_custom_kubeconfig(self.admin()?, &KubeConfigOptions::default()).await?;
         config.default_retry = false;
@@ -237,6 +233,12 @@ impl Place {
             Err(error) => Err(error).context("there is no answer"),
         }
     }
+}
+
+/// Whether a pod is ready and does not go.
+pub(crate) fn serves(pod: &Value) -> bool {
+    pod["metadata"]["deletionTimestamp"].is_null()
+        && condition(pod, "Ready").is_some_and(|ready| ready["status"] == "True")
 }
 
 pub(crate) fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {

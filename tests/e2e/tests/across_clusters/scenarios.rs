@@ -9,7 +9,7 @@ use berth_e2e::objects::{self, kind};
 use futures::future::try_join_all;
 use serde_json::{Value, json};
 
-use crate::place::{BUDGET, NAMES, NAMESPACE, PATIENCE, Place, Places, condition};
+use crate::place::{BUDGET, NAMES, NAMESPACE, PATIENCE, Place, Places, condition, serves};
 
 /// Who reads another cluster's budgets can read them, and nothing else, and writes nothing.
 pub(crate) async fn reads_alone(places: &Places) -> Result<()> {
@@ -169,11 +169,7 @@ async fn two_are_down(places: &Places) -> Result<String> {
         let mut down = BTreeSet::new();
         for place in places.all() {
             let pods = objects::list(place.client(), NAMESPACE, kind::POD, "app=ring").await?;
-            let serves = |pod: &&Value| {
-                pod["metadata"]["deletionTimestamp"].is_null()
-                    && condition(pod, "Ready").is_some_and(|ready| ready["status"] == "True")
-            };
-            if !pods.iter().any(|pod| serves(&pod)) {
+            if !pods.iter().any(serves) {
                 down.insert(place.name);
             }
         }

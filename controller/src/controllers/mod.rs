@@ -17,6 +17,7 @@ pub(crate) mod statefulset;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use berth_controller::flags::Run;
 use berth_runtime::driver::{Driver, Next};
@@ -71,6 +72,11 @@ pub(crate) trait Controller: Send + Sync + Sized + 'static {
 
     /// Says what it reads.
     fn new(reader: &mut Reader<'_>) -> Self;
+
+    /// How long the object waits at least when there is something to do for a pod of it again.
+    fn pace(&self, _: &Key) -> Duration {
+        Duration::ZERO
+    }
 
     /// Registers the hooks that put keys into the queue.
     fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>);
@@ -138,7 +144,8 @@ impl Starter<'_> {
             metrics: self.metrics.driver(C::NAME, workers),
         };
         controller.wake(&driver.queue, self.acting);
-        self.acting.pod_budgets.wake_by(C::RESOURCE, &driver.queue);
+        let paced = controller.clone();
+        self.acting.pod_budgets.wake_by(C::RESOURCE, &driver.queue, Box::new(move |key| paced.pace(key)));
         let acting = self.acting.clone();
         let work = driver.run(self.tasks.stop().clone(), move |key| {
             let (controller, acting) = (controller.clone(), acting.clone());

@@ -122,6 +122,10 @@ impl Controller for Reads {
         }
     }
 
+    fn pace(&self, key: &Key) -> Duration {
+        pace_of(&self.sets, &key.name, false)
+    }
+
     /// Wakes a SidecarSet when it, a pod that it selects or has selected, a namespace or a revision of it changes.
     fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
         let (to, known) = (queue.clone(), acting.clone());
@@ -152,9 +156,7 @@ impl Controller for Reads {
                 }
             });
             for set in woken {
-                let known = sets.get("", &set);
-                let matched = known.and_then(|set| set.0.status.as_ref().map(|status| status.matched_pods));
-                to.add_after(Key::new("", &set), pace(matched.unwrap_or(0), is_new));
+                to.add_after(Key::new("", &set), pace_of(&sets, &set, is_new));
             }
         });
         let to = queue.clone();
@@ -348,6 +350,12 @@ fn is_gone(sets: &Store<Watched<SidecarSet>>, name: &str) -> bool {
 
 /// After what was written for a SidecarSet that is gone, until it is looked whether all of it is seen.
 const WRITTEN: Duration = Duration::from_secs(1);
+
+/// How long the SidecarSet of this name waits when one pod of it changes.
+fn pace_of(sets: &Store<Watched<SidecarSet>>, name: &str, is_new: bool) -> Duration {
+    let matched = sets.get("", name).and_then(|set| set.0.status.as_ref().map(|status| status.matched_pods));
+    pace(matched.unwrap_or(0), is_new)
+}
 
 /// How long the change of one pod waits for that of others. A decision looks at all pods: where there are a thousand, and a hundred
 /// of them change in a second, one after each change would take a processor for itself. For a pod that was just created there is

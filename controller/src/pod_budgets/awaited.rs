@@ -21,26 +21,32 @@ const BETWEEN: Duration = Duration::from_millis(50);
 /// What was refused, and when.
 type Waiting = BTreeMap<(Resource, Key), Instant>;
 
-/// Objects that a budget refused something, and the queues by which they are woken.
+/// How long an object waits at least when it is woken.
+pub(crate) type Pace = Box<dyn Fn(&Key) -> Duration + Send + Sync>;
+
+/// How objects of one kind are woken.
+struct Waker {
+    queue: Arc<Queue<Key>>,
+    pace: Pace,
+}
+
+/// Objects that a budget refused something, and how they are woken.
 #[derive(Default)]
 pub(super) struct Awaited {
-    queues: Mutex<BTreeMap<Resource, Arc<Queue<Key>>>>,
+    wakers: Mutex<BTreeMap<Resource, Waker>>,
     waiting: Mutex<BTreeMap<BudgetKey, Waiting>>,
 }
 
 impl Awaited {
-    /// By which queue objects of this kind are woken.
-    pub(super) fn wake_by(&self, resource: Resource, queue: &Arc<Queue<Key>>) {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner).insert(resource, queue.clone());
+    /// By which queue objects of this kind are woken, and at which pace.
+    pub(super) fn wake_by(&self, resource: Resource, queue: &Arc<Queue<Key>>, pace: Pace) {
+        let waker = Waker { queue: queue.clone(), pace };
+        self.wakers.lock().unwrap_or_else(PoisonError::into_inner).insert(resource, waker);
     }
 
     /// This budget has refused something to this object. Whoever counts the budget is woken, for it may have put a count off because nobody
-    /// waited. What belongs to no namespace, as a SidecarSet, goes over the pods of all in each of its turns: it is not woken, and asks
-    /// again by itself.
+    /// waited.
     pub(super) fn note(&self, budget: &BudgetKey, owner: &Owner) {
-        if owner.namespace.is_empty() {
-            return;
-        }
         let mut all = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let is_first = !all.get(budget).is_some_and(is_awaited);
         if is_first {
@@ -83,8 +89,9 @@ impl Awaited {
     }
 
     fn add(&self, resource: Resource, key: Key, wait: Duration) {
-        if let Some(queue) = self.queues.lock().unwrap_or_else(PoisonError::into_inner).get(&resource) {
-            queue.add_after(key, wait);
+        if let Some(waker) = self.wakers.lock().unwrap_or_else(PoisonError::into_inner).get(&resource) {
+            let wait = wait.max((waker.pace)(&key));
+            waker.queue.add_after(key, wait);
         }
     }
 
@@ -152,6 +159,10 @@ mod tests {
         Queue::new(Backoff::default(), QueueMetrics::unread())
     }
 
+    fn at_once() -> Pace {
+        Box::new(|_| Duration::ZERO)
+    }
+
     /// What of these is in the queue, in the order in which it is taken.
     async fn woken(queue: &Arc<Queue<Key>>) -> Vec<String> {
         let mut names = Vec::new();
@@ -182,7 +193,7 @@ mod tests {
             (Some(recounted(0)), Some(plain(2)), vec![]),
         ] {
             let (awaited, queue) = (Arc::new(Awaited::default()), queue());
-            awaited.wake_by(CLONE_SETS, &queue);
+            awaited.wake_by(CLONE_SETS, &queue, at_once());
             let (web, other) = (budget("web", 0).key(), budget("other", 0).key());
             for name in ["b", "a", "c", "a"] {
                 awaited.note(&web, &owner(CLONE_SETS, name));
@@ -200,7 +211,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_budget_is_counted_when_somebody_begins_to_wait_for_it() {
         let (awaited, queue) = (Awaited::default(), queue());
-        awaited.wake_by(POD_UNAVAILABLE_BUDGETS, &queue);
+        awaited.wake_by(POD_UNAVAILABLE_BUDGETS, &queue, at_once());
         let web = budget("web", 0).key();
         awaited.note(&web, &owner(SIDECAR_SETS, "a"));
         assert!(awaited.has(&web) && woken(&queue).await == ["web"]);
@@ -210,11 +221,22 @@ mod tests {
         assert_eq!(woken(&queue).await, Vec::<String>::new(), "somebody waits already");
     }
 
-    #[test]
-    fn what_belongs_to_no_namespace_is_not_woken() {
-        let (awaited, web) = (Awaited::default(), budget("web", 0).key());
-        awaited.note(&web, &Owner { namespace: String::new(), ..owner(SIDECAR_SETS, "a") });
-        assert!(!awaited.has(&web));
+    #[tokio::test(start_paused = true)]
+    async fn a_kind_with_a_pace_of_its_own_is_woken_at_it() {
+        const LONG: Duration = Duration::from_millis(500);
+        for (pace, expected) in [(Duration::ZERO, BETWEEN), (LONG, LONG)] {
+            let (awaited, queue, web) = (Awaited::default(), queue(), budget("web", 0).key());
+            awaited.wake_by(
+                SIDECAR_SETS,
+                &queue,
+                Box::new(move |key| if &*key.name == "log" { pace } else { 2 * LONG }),
+            );
+            awaited.note(&web, &Owner { namespace: String::new(), ..owner(SIDECAR_SETS, "log") });
+            let begun = tokio::time::Instant::now();
+            awaited.wake(&web, 1);
+            let work = queue.take().await.unwrap();
+            assert_eq!((work.key.clone(), begun.elapsed()), (Key::new("", "log"), expected));
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -226,7 +248,7 @@ mod tests {
             Watched(Arc::new(of))
         };
         let (awaited, queue) = (Arc::new(Awaited::default()), queue());
-        awaited.wake_by(CLONE_SETS, &queue);
+        awaited.wake_by(CLONE_SETS, &queue, at_once());
         let store = Store::new(&[]);
         awaited.follow(&store, Budget::Unavailable);
         store.apply(watched("1", 0));

@@ -55,7 +55,7 @@ use crate::expected_pods::ExpectedPods;
 use crate::paced::awaited_pace;
 use crate::pod_asks::{Asking, PodAsks};
 use crate::watched::Watched;
-use awaited::Awaited;
+use awaited::{Awaited, Pace};
 pub(crate) use budget::{Budget, BudgetKey, Holds};
 use entered::Entered;
 use line::Lines;
@@ -194,9 +194,9 @@ impl PodBudgets {
         self.awaited.follow(&reads.budgets, Budget::Distributed);
     }
 
-    /// By which queue objects of a kind are woken that a budget refused something, when it has room.
-    pub(crate) fn wake_by(&self, resource: Resource, queue: &Arc<Queue<Key>>) {
-        self.awaited.wake_by(resource, queue);
+    /// By which queue objects of a kind are woken that a budget refused something, when it has room, and at which pace.
+    pub(crate) fn wake_by(&self, resource: Resource, queue: &Arc<Queue<Key>>, pace: Pace) {
+        self.awaited.wake_by(resource, queue, pace);
     }
 
     /// The pace of this budget's counts of so many pods while something of ours waits until it has room.

@@ -305,9 +305,13 @@ impl Reads {
         };
         let repaired = |record: &SidecarSetRepair| self.pods.get(&record.namespace, &record.pod);
         let (mut pods, mut taken, mut strangers) = (Vec::new(), BTreeMap::new(), Vec::new());
-        let touched = |pod: &Arc<Pod>| !injection.leaves_alone(pod, &self.namespaces);
-        for pod in self.pods.all().into_iter().filter(touched) {
+        for pod in self.pods.all() {
+            // Most of the pods that there are concern others, which is the first to be seen of them.
             let is_selected = selectors.select(&pod, &self.namespaces);
+            let is_concerned = is_selected || speaks_of(&pod, set.name());
+            if !is_concerned || injection.leaves_alone(&pod, &self.namespaces) {
+                continue;
+            }
             let is_taken = is_selected && canaries.iter().any(|canary| canary.select(&pod, &self.namespaces));
             taken.extend(is_taken.then(|| (pod.metadata.uid.clone(), pod.clone())));
             // Where a canary is injected its base is not.

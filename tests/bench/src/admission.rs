@@ -126,15 +126,20 @@ async fn measure(options: &Options, stage: &Stage, recipe: &Recipe) -> Result<()
     make_sidecar_sets(options.sidecar_sets, stage).await?;
     // What their making was to the apiserver is over before it is asked how long it waits.
     sleep(SETTLED).await;
+    let (mut selected, mut pinned) = (Histogram::default(), Histogram::default());
     for _ in 0..options.rounds {
-        create(options, stage, "pods that SidecarSets select", SELECTED, &Value::Null, options.all_run).await?;
+        selected.add(
+            &create(options, stage, "pods that SidecarSets select", SELECTED, &Value::Null, options.all_run).await?,
+        );
         let pods = objects::list(&stage.client, NAMESPACE, kind::POD, "").await?;
         let injected = pods.iter().filter(|pod| pod["spec"]["containers"].as_array().is_some_and(|all| all.len() == 3));
         println!("{} of {} pods have two sidecars.", injected.count(), pods.len());
         delete(stage).await?;
-        create(options, stage, "pinned, beside SidecarSets", SET, &owner, options.all_run).await?;
+        pinned.add(&create(options, stage, "pinned, beside SidecarSets", SET, &owner, options.all_run).await?);
         delete(stage).await?;
     }
+    println!("{}", selected.row("pods that SidecarSets select, all"));
+    println!("{}", pinned.row("pinned, beside SidecarSets, all"));
     create(options, stage, "pods that none selects", SET, &Value::Null, options.all_run).await?;
     println!(
         "By the apiserver's histogram, which knows 5 ms and 25 ms; {} pods each, {} a second{}.",
@@ -196,8 +201,15 @@ pub(crate) fn is_true(object: &Value, type_: &str) -> bool {
     conditions.is_some_and(|all| all.iter().any(|one| one["type"] == type_ && one["status"] == "True"))
 }
 
-/// Creates the pods at the rate that is asked for, and prints what the webhook took.
-async fn create(options: &Options, stage: &Stage, what: &str, app: &str, owner: &Value, run: bool) -> Result<()> {
+/// Creates the pods at the rate that is asked for, and prints what the webhook took, which is returned, too.
+async fn create(
+    options: &Options,
+    stage: &Stage,
+    what: &str,
+    app: &str,
+    owner: &Value,
+    run: bool,
+) -> Result<Histogram> {
     let before = Histogram::read(stage).await?;
     let template = &objects::clone_set(SET, 1, "db:1", &json!({}))["spec"]["template"];
     let (begun, pause) = (Instant::now(), Duration::from_secs(1) / options.rate);
@@ -221,12 +233,8 @@ async fn create(options: &Options, stage: &Stage, what: &str, app: &str, owner: 
         .await?;
     let rate = options.pods as f64 / begun.elapsed().as_secs_f64();
     let took = Histogram::read(stage).await?.since(&before);
-    let share =
-        |count: f64| if took.calls > 0.0 { format!("{:.2} %", 100.0 * count / took.calls) } else { "-".to_owned() };
-    let mean = if took.calls > 0.0 { format!("{:.2}", 1000.0 * took.seconds / took.calls) } else { "-".to_owned() };
-    let (soon, late) = (share(took.within("0.005")), share(took.within("0.025")));
-    println!("{what:<34} {:>7} {mean:>9} {soon:>9} {late:>9} {rate:>9.0}", took.calls);
-    Ok(())
+    println!("{} {rate:>9.0}", took.row(what));
+    Ok(took)
 }
 
 /// Deletes all pods, and waits for their end.
@@ -280,6 +288,24 @@ impl Histogram {
         self.buckets.get(bound).copied().unwrap_or_default()
     }
 
+    /// How many calls there were, their mean in ms, and how many took 5 ms and 25 ms at most.
+    fn row(&self, what: &str) -> String {
+        let of_calls = |value: f64, unit: &str| {
+            if self.calls > 0.0 { format!("{:.2}{unit}", value / self.calls) } else { "-".to_owned() }
+        };
+        let share = |bound: &str| of_calls(100.0 * self.within(bound), " %");
+        let (mean, soon, late) = (of_calls(1000.0 * self.seconds, ""), share("0.005"), share("0.025"));
+        format!("{what:<34} {:>7} {mean:>9} {soon:>9} {late:>9}", self.calls)
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.seconds += other.seconds;
+        for (bound, count) in &other.buckets {
+            *self.buckets.entry(bound.clone()).or_default() += count;
+        }
+    }
+
     fn since(&self, before: &Self) -> Self {
         let buckets = self.buckets.iter().map(|(bound, count)| (bound.clone(), count - before.within(bound))).collect();
         Self { calls: self.calls - before.calls, seconds: self.seconds - before.seconds, buckets }
@@ -306,5 +332,11 @@ mod tests {
         assert_eq!((before.calls, before.seconds, before.within("0.005")), (4.0, 0.5, 3.0));
         let after = Histogram::parse(&text.replace(" 4\n", " 6\n").replace(" 3\n", " 4\n")).since(&before);
         assert_eq!((after.calls, after.seconds, after.within("0.005")), (2.0, 0.0, 1.0));
+        let mut all = before;
+        all.add(&after);
+        assert_eq!((all.calls, all.within("0.005")), (6.0, 4.0));
+        let columns = |all: &Histogram| all.row("web").split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(columns(&all)[..5], ["web", "6", "83.33", "66.67", "%"]);
+        assert_eq!(columns(&Histogram::default())[..4], ["web", "0", "-", "-"]);
     }
 }

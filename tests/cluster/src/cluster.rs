@@ -30,8 +30,6 @@ pub struct Options {
     pub nodes: u8,
     /// Whether the apiserver writes every request to [`Cluster::audit_log`].
     pub audit: bool,
-    /// By how many percent the apiserver's heap grows between two collections of its garbage (`GOGC`), if not by Go's 100.
-    pub heap_growth: Option<u32>,
     /// Whether a cluster with nodes waits until no other process has one that waits its turn, so that tests that run
     /// at once do not fight for a small machine. One process that wants two at once must not wait for the second.
     pub wait_turn: bool,
@@ -41,7 +39,7 @@ impl Default for Options {
     fn default() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        Self { name, nodes: 0, audit: false, heap_growth: None, wait_turn: true }
+        Self { name, nodes: 0, audit: false, wait_turn: true }
     }
 }
 

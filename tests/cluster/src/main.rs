@@ -188,7 +188,7 @@ impl Target {
 
 fn up(name: String, nodes: u8, audit: bool) -> Result<()> {
     let started = Instant::now();
-    let cluster = Cluster::up(&Options { name, nodes, audit, wait_turn: false, heap_growth: None })?;
+    let cluster = Cluster::up(&Options { name, nodes, audit, wait_turn: false })?;
     let (name, seconds, version) = (cluster.name(), started.elapsed().as_secs_f32(), cluster.cgroup_version());
     let said = format!(
         "# cluster {name} is up after {seconds:.1} s, on cgroup v{version}

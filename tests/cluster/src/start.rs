@@ -54,7 +54,6 @@ impl Cluster {
             name: name.to_owned(),
             nodes: options.nodes,
             audit: options.audit,
-            heap_growth: options.heap_growth,
             bridged_packets_filtered: Path::new("/proc/sys/net/bridge/bridge-nf-call-iptables").exists(),
             apiserver_port: 0,
             registry_port: 0,
@@ -161,9 +160,6 @@ impl Cluster {
         let program = if own.exists() { own } else { program.into() };
         let mut command = process::command(&self.cgroups, Some(self.namespace(component.place())?), program);
         command.args(arguments);
-        if let (Component::Apiserver, Some(growth)) = (component, self.settings.heap_growth) {
-            command.env("GOGC", growth.to_string());
-        }
         let process = process::spawn(command, &self.log(&component.to_string()))?;
         process.record(&state::process_file(&self.directory, &component.to_string()))
     }

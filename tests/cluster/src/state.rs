@@ -25,7 +25,6 @@ pub(crate) struct Settings {
     pub(crate) name: String,
     pub(crate) nodes: u8,
     pub(crate) audit: bool,
-    pub(crate) heap_growth: Option<u32>,
     pub(crate) bridged_packets_filtered: bool,
     pub(crate) apiserver_port: u16,
     pub(crate) registry_port: u16,

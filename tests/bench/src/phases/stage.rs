@@ -29,10 +29,6 @@ pub(crate) const SYSTEM: &str = "kruise-system";
 /// How long anything may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1200);
 
-/// The apiserver collects its garbage a quarter as often as by Go's default. It shares two cores with all that is measured, and each
-/// collection takes both for a second: that is the machine, for OpenKruise as for Berth.
-const HEAP_GROWTH: u32 = 400;
-
 /// A control plane with simulated nodes.
 pub(crate) struct Stage {
     pub(crate) cluster: Cluster,
@@ -86,8 +82,7 @@ impl Stage {
         let Extras { controllers, audit } = extras;
         let manifests = manifests.display().to_string();
         let made = move || {
-            let heap_growth = Some(HEAP_GROWTH);
-            let cluster = Cluster::up(&ClusterOptions { audit, heap_growth, ..ClusterOptions::default() })?;
+            let cluster = Cluster::up(&ClusterOptions { audit, ..ClusterOptions::default() })?;
             // Their work, and the CPU that it takes, are none of the subject's.
             cluster.kill(Component::Scheduler)?;
             if !controllers {

@@ -73,7 +73,7 @@ pub(crate) trait Controller: Send + Sync + Sized + 'static {
     /// Says what it reads.
     fn new(reader: &mut Reader<'_>) -> Self;
 
-    /// How long the object waits at least when there is something to do for a pod of it again.
+    /// How long an object waits at least when a pod budget that refused it something has room.
     fn pace(&self, _: &Key) -> Duration {
         Duration::ZERO
     }
@@ -144,8 +144,8 @@ impl Starter<'_> {
             metrics: self.metrics.driver(C::NAME, workers),
         };
         controller.wake(&driver.queue, self.acting);
-        let paced = controller.clone();
-        self.acting.pod_budgets.wake_by(C::RESOURCE, &driver.queue, Box::new(move |key| paced.pace(key)));
+        let of_kind = controller.clone();
+        self.acting.pod_budgets.wake_by(C::RESOURCE, &driver.queue, Box::new(move |key| of_kind.pace(key)));
         let acting = self.acting.clone();
         let work = driver.run(self.tasks.stop().clone(), move |key| {
             let (controller, acting) = (controller.clone(), acting.clone());

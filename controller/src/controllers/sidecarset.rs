@@ -306,7 +306,7 @@ impl Reads {
         let repaired = |record: &SidecarSetRepair| self.pods.get(&record.namespace, &record.pod);
         let (mut pods, mut taken, mut strangers) = (Vec::new(), BTreeMap::new(), Vec::new());
         for pod in self.pods.all() {
-            // Most of the pods that there are concern others, which is the first to be seen of them.
+            // Most pods are none of this SidecarSet's.
             let is_selected = selectors.select(&pod, &self.namespaces);
             let is_concerned = is_selected || speaks_of(&pod, set.name());
             if !is_concerned || injection.leaves_alone(&pod, &self.namespaces) {
@@ -355,7 +355,7 @@ fn is_gone(sets: &Store<Watched<SidecarSet>>, name: &str) -> bool {
 /// After what was written for a SidecarSet that is gone, until it is looked whether all of it is seen.
 const WRITTEN: Duration = Duration::from_secs(1);
 
-/// How long the SidecarSet of this name waits when one pod of it changes.
+/// How long the SidecarSet of this name waits when one pod of it changes, or may change, as by the room of a budget.
 fn pace_of(sets: &Store<Watched<SidecarSet>>, name: &str, is_new: bool) -> Duration {
     let matched = sets.get("", name).and_then(|set| set.0.status.as_ref().map(|status| status.matched_pods));
     pace(matched.unwrap_or(0), is_new)

@@ -78,6 +78,7 @@ impl Awaited {
     fn wake(&self, budget: &BudgetKey, most: usize) {
         let mut all = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(waiting) = all.get_mut(budget) else { return };
+        waiting.retain(|_, since| since.elapsed() < WAITS);
         let mut longest: Vec<_> = waiting.iter().map(|(object, since)| (*since, object.clone())).collect();
         longest.sort_unstable();
         longest.truncate(most);

@@ -50,6 +50,7 @@ fn entry(kind: &Kind) -> Value {
         "group": kind.group,
         "kind": kind.kind,
         "plural": kind.plural,
+        "namespaced": kind.namespaced,
         "stored": kind.stored.name(),
         "converted": kind.is_converted(),
         "owns": kind.owns,

@@ -56,12 +56,13 @@ async fn scale(case: &Case, replicas: usize) -> Result<()> {
     case.patch(kind::CLONE_SET, "web", json!({"spec": {"replicas": replicas}})).await.map(|_| ())
 }
 
-/// What the README shows, with an image that is here.
-async fn apply_readme(case: &Case) -> Result<()> {
+/// The manifest of the page on CloneSets, with an image that is here.
+async fn apply_page(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
-    let blocks = include_str!("../../../../README.md").split("```yaml\n").skip(1);
+    let blocks = include_str!("../../../../docs/clonesets.md").split("```yaml\n").skip(1);
     let blocks = blocks.filter_map(|text| text.split("```").next());
-    let manifest = blocks.into_iter().find(|block| block.contains("preDelete")).context("no hooks in the README")?;
+    let manifest =
+        blocks.into_iter().find(|block| block.contains("preDelete")).context("docs/clonesets.md has no hooks")?;
     let file = std::env::temp_dir().join(format!("{}-{}.yaml", case.namespace, std::process::id()));
     std::fs::write(&file, manifest.replace("web:1", &image))?;
     let path = file.to_string_lossy().into_owned();
@@ -71,7 +72,7 @@ async fn apply_readme(case: &Case) -> Result<()> {
 }
 
 pub(crate) async fn a_pod_is_deleted_when_its_hook_lets_it_go(case: &Case) -> Result<()> {
-    apply_readme(case).await?;
+    apply_page(case).await?;
     case.done("web").await?;
     case.until(kind::CLONE_SET, "web", |set| set["status"]["availableReplicas"] == 3).await?;
     let before = case.pods("web").await?;

@@ -23,6 +23,7 @@ mod hooks;
 mod joining_node;
 mod kept_ips;
 mod limits;
+mod newcomer;
 mod no_controller;
 mod node_faults;
 mod node_jobs;
@@ -70,6 +71,8 @@ const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
     rollout::a_paused_rollout_waits,
     rollout::both_versions_of_the_api_work,
     rollout::a_request_to_a_ready_pod_is_answered,
+    newcomer::edit_reaches_each_namespaced_kind,
+    newcomer::edit_follows_readme_to_a_restart,
     limits::in_place_with_max_unavailable,
     limits::in_place_with_partition,
     limits::in_place_with_surge,

@@ -1,0 +1,85 @@
+//! The first hour: a user with the role `edit` of one namespace, README's first CloneSet, and each kind that lives there.
+
+use anyhow::{Context, Result, ensure};
+use berth_e2e::objects::kind;
+use serde_json::json;
+
+use crate::world::{Case, ensure_in_place};
+
+const USER: &str = "alice";
+
+/// The n-th block of this language on README.
+fn block(language: &str, number: usize) -> Result<&'static str> {
+    let readme = include_str!("../../../../README.md");
+    let blocks = readme.split(&format!("```{language}\n")).skip(1).filter_map(|text| text.split("```").next());
+    blocks.into_iter().nth(number).with_context(|| format!("README.md has no {language} block {number}"))
+}
+
+/// Applies a manifest as the user.
+async fn apply(case: &Case, manifest: &str) -> Result<()> {
+    let file = std::env::temp_dir().join(format!("{}-{}.yaml", case.namespace, std::process::id()));
+    std::fs::write(&file, manifest)?;
+    let path = file.to_string_lossy().into_owned();
+    let applied = as_user(case, &["apply", "-f", &path]).await;
+    std::fs::remove_file(&file)?;
+    applied.map(|_| ())
+}
+
+async fn as_user(case: &Case, arguments: &[&str]) -> Result<String> {
+    case.kubectl(&[arguments, &["-n", &case.namespace, "--as", USER]].concat()).await
+}
+
+async fn bind(case: &Case, role: &str) -> Result<()> {
+    let binding = format!("{USER}-{role}");
+    let arguments = ["create", "rolebinding", &binding, "--clusterrole", role, "--user", USER, "-n", &case.namespace];
+    case.kubectl(&arguments).await.map(|_| ())
+}
+
+/// Whether the user may, as the apiserver answers. kubectl ends with 1 for "no".
+async fn may(case: &Case, verb: &str, resource: &str) -> bool {
+    as_user(case, &["auth", "can-i", verb, resource]).await.is_ok_and(|answer| answer.trim() == "yes")
+}
+
+pub(crate) async fn edit_reaches_each_namespaced_kind(case: &Case) -> Result<()> {
+    bind(case, "view").await?;
+    for kind in &berth_api::kinds::KINDS {
+        let resource = format!("{}.{}", kind.plural, kind.group);
+        ensure!(may(case, "list", &resource).await == kind.namespaced, "view: list {resource}");
+        ensure!(!may(case, "create", &resource).await, "view: create {resource}");
+    }
+    bind(case, "edit").await?;
+    for kind in &berth_api::kinds::KINDS {
+        let resource = format!("{}.{}", kind.plural, kind.group);
+        for verb in ["create", "patch", "delete"] {
+            ensure!(may(case, verb, &resource).await == kind.namespaced, "edit: {verb} {resource}");
+        }
+        ensure!(!may(case, "patch", &format!("{resource}/status")).await, "edit: patch the status of {resource}");
+    }
+    Ok(())
+}
+
+pub(crate) async fn edit_follows_readme_to_a_restart(case: &Case) -> Result<()> {
+    bind(case, "edit").await?;
+    let (one, two) = (case.image("1.28").await?, case.image("1.29").await?);
+    let own = |text: &str| text.replace("nginx:1.28", &one).replace("nginx:1.29", &two);
+    apply(case, &own(block("yaml", 0)?)).await?;
+    case.until(kind::CLONE_SET, "web", |set| set["status"]["updatedAvailableReplicas"] == 3).await?;
+    let before = case.pods("web").await?;
+    let patch = block("sh", 3)?.split("-p '").nth(1).and_then(|rest| rest.split('\'').next()).context("no patch")?;
+    as_user(case, &["patch", "cloneset", "web", "--type=json", "-p", &own(patch)]).await?;
+    case.done("web").await?;
+    ensure_in_place(&before, &case.pods("web").await?, 1)?;
+    as_user(case, &["scale", "cloneset", "web", "--replicas=2"]).await?;
+    case.done("web").await?;
+
+    let pod = as_user(case, &["get", "pods", "-l", "app=web", "-o", "jsonpath={.items[0].metadata.name}"]).await?;
+    let request = json!({
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "ContainerRecreateRequest",
+        "metadata": {"name": "restart-web"},
+        "spec": {"podName": pod, "containers": [{"name": "web"}]},
+    });
+    apply(case, &request.to_string()).await?;
+    let completed = "--for=jsonpath={.status.phase}=Completed";
+    as_user(case, &["wait", "containerrecreaterequest/restart-web", completed, "--timeout=120s"]).await.map(|_| ())
+}

@@ -1,9 +1,9 @@
 //! `host-local`: a CNI plugin that gives pods addresses from ranges and keeps them in files of the node.
 //!
 //! Decisions ([`config`], [`range`], [`allocator`], [`record`]) know no disk; [`store`] is the disk; [`commands`] are CNI's
-//! calls and [`admin`] what people ask; [`neighbour`] is what the kernel shall forget. The files are those of the reference
-//! plugin of the same name; what that one does not know (which attachment has which address, which pod an address is kept for)
-//! lies beside its directories.
+//! calls and [`admin`] what people ask; [`neighbour`] is what the kernel shall forget; [`remedy`] is the commands in messages.
+//! The files are those of the reference plugin of the same name; what that one does not know (which attachment has which
+//! address, which pod an address is kept for) lies beside its directories.
 
 pub mod admin;
 pub mod allocator;
@@ -17,5 +17,6 @@ pub mod neighbour;
 pub mod node;
 pub mod range;
 pub mod record;
+pub mod remedy;
 pub mod result;
 pub mod store;

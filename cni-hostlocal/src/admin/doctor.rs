@@ -5,6 +5,7 @@ use std::{
     fmt, fs,
     io::{self, Write},
     net::IpAddr,
+    path::PathBuf,
     time::UNIX_EPOCH,
 };
 
@@ -15,7 +16,8 @@ use crate::{
     lease::Owner,
     node,
     record::Reservation,
-    store::{LAST, LOCK, Lease, Store, address_of, names},
+    remedy,
+    store::{LAST, LOCK, Lease, Store, address_of, at, names},
 };
 
 /// A lease that is younger may be of a sandbox that the runtime is still making, and does not list yet.
@@ -23,13 +25,15 @@ const YOUNG: u64 = 600;
 
 /// What is wrong.
 #[derive(Debug, PartialEq, Eq)]
-enum Finding {
+pub(super) enum Finding {
     /// A lease that names nobody.
     Corrupt(IpAddr),
     /// A lease of a sandbox that is no more.
     Leaked(IpAddr, Owner, String),
     /// A file that is no plugin's.
-    Foreign(String),
+    Foreign(PathBuf),
+    /// A directory or another entry that is no file, under the name of an address.
+    Obstacle(PathBuf, IpAddr),
     /// The address that was given last is none.
     Last(String),
     /// One address under a second name, which no plugin looks at.
@@ -49,7 +53,13 @@ impl fmt::Display for Finding {
             Self::Leaked(address, owner, why) => {
                 write!(out, "leaked: {address} is leased to {}, {why}", owner.container)
             }
-            Self::Foreign(name) => write!(out, "foreign: {name:?} is no file of host-local (left alone)"),
+            Self::Foreign(path) => write!(out, "foreign: {path:?} is no file of host-local (left alone)"),
+            Self::Obstacle(path, address) => write!(
+                out,
+                "foreign: {path:?} is no file, so {address} is given to no pod; an empty directory is removed by --fix, \
+                 anything else by: {}",
+                remedy::remove(path)
+            ),
             Self::Last(name) => write!(out, "corrupt: {name} holds no address"),
             Self::Duplicate(name, address) => write!(out, "duplicate: {name:?} is another name of {address}"),
             Self::Reservation(found, address) => {
@@ -94,28 +104,36 @@ pub(super) fn run(asked: &Asked, out: &mut impl Write) -> io::Result<bool> {
     match (found, left) {
         (0, _) => writeln!(out, "nothing is wrong")?,
         (_, 0) => writeln!(out, "{found} found, nothing is left to repair")?,
-        _ => writeln!(out, "{found} found, {left} to repair: host-local doctor --fix")?,
+        _ if asked.fix => writeln!(out, "{found} found, {left} left to repair by hand")?,
+        _ => {
+            let command = remedy::repair(asked.data_dir(), asked.network.as_deref(), asked.sandboxes.as_deref());
+            writeln!(out, "{found} found, {left} to repair: {command}")?;
+        }
     }
     Ok(left == 0)
 }
 
 fn examine(store: &Store, sandboxes: Option<&[String]>) -> io::Result<Vec<Finding>> {
     let mut findings = Vec::new();
-    for name in names(store.directory())? {
+    for name in names(store.directory())?.into_iter().filter(|name| name != LOCK) {
         let path = store.directory().join(&name);
-        if let Some(address) = address_of(&name).filter(|_| path.is_file()) {
-            if store.lease(address)? == Lease::Broken {
-                findings.push(Finding::Corrupt(address));
+        if let Some(address) = address_of(&name) {
+            match store.lease(address)? {
+                Lease::Broken => findings.push(Finding::Corrupt(address)),
+                Lease::Foreign => findings.push(Finding::Obstacle(path, address)),
+                Lease::Free | Lease::Of(_) => {}
             }
-        } else if let Some(address) = name.parse::<IpAddr>().ok().filter(|_| path.is_file()) {
+        } else if !path.symlink_metadata().is_ok_and(|found| found.is_file()) {
+            findings.push(Finding::Foreign(path));
+        } else if let Ok(address) = name.parse::<IpAddr>() {
             findings.push(Finding::Duplicate(name, address.to_canonical()));
         } else if name.starts_with(LAST) {
             let text = fs::read_to_string(&path).unwrap_or_default();
             if text.trim().parse::<IpAddr>().is_err() {
                 findings.push(Finding::Last(name));
             }
-        } else if name != LOCK {
-            findings.push(Finding::Foreign(name));
+        } else {
+            findings.push(Finding::Foreign(path));
         }
     }
     findings.extend(leaks(store, sandboxes)?);
@@ -160,7 +178,8 @@ pub(super) fn unknown(store: &Store, sandboxes: &[String], age: u64) -> io::Resu
         if is_kept || sandboxes.contains(&owner.container) {
             continue;
         }
-        let written = fs::metadata(store.directory().join(address.to_string()))?.modified()?;
+        let path = store.lease_path(address);
+        let written = fs::metadata(&path).and_then(|found| found.modified()).map_err(at(&path))?;
         let written = written.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
         if store.now().saturating_sub(written) >= age {
             unknown.push((address, owner));
@@ -201,6 +220,7 @@ fn fix(store: &mut Store, finding: &Finding) -> io::Result<bool> {
         Finding::Corrupt(address) => store.free(*address)?,
         Finding::Leaked(_, owner, _) => take_back(store, owner, None, None)?,
         Finding::Foreign(_) => return Ok(false),
+        Finding::Obstacle(_, address) => return store.remove_empty_directory(*address),
         Finding::Last(name) | Finding::Duplicate(name, _) => store.remove_file(name)?,
         Finding::Empty(reservation) => store.drop_reservation(reservation)?,
         Finding::TooLong(reservation, most) => store.shorten(reservation, *most)?,

@@ -13,6 +13,7 @@ use std::{
 
 use serde::Serialize;
 
+use self::doctor::Finding;
 use crate::{
     commands,
     config::{DATA_DIR, Sync},
@@ -20,7 +21,7 @@ use crate::{
     lease::Owner,
     node,
     record::{Pod, Reservation},
-    store::{Lease, PATCH, STATE, Store, names},
+    store::{Lease, PATCH, STATE, Store, at, names},
 };
 
 const HELP: &str = "\
@@ -69,6 +70,9 @@ struct Line {
     /// In seconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     kept_until: Option<u64>,
+    /// Of an entry that is no file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<PathBuf>,
 }
 
 /// Does what the arguments ask for.
@@ -185,10 +189,11 @@ fn list(asked: &Asked, out: &mut impl Write) -> io::Result<()> {
             None => line.state.into(),
         };
         let pod = line.pod.unwrap_or_default();
+        let container = line.path.map_or(line.container, |path| format!("{path:?}"));
         writeln!(
             out,
-            "{:<16} {:<24} {state:<20} {pod:<40} {:<12} {}",
-            line.network, line.address, line.interface, line.container
+            "{:<16} {:<24} {state:<20} {pod:<40} {:<12} {container}",
+            line.network, line.address, line.interface
         )?;
     }
     Ok(())
@@ -208,15 +213,17 @@ fn lines_of(data_dir: &Path, network: &str) -> io::Result<Vec<Line>> {
         let (state, owner) = match store.lease(address)? {
             Lease::Free => continue,
             Lease::Broken => ("corrupt", Owner::new("", "")),
+            Lease::Foreign => ("foreign", Owner::new("", "")),
             Lease::Of(owner) => ("in use", owner),
         };
         let reservation = reserved.get(&address).filter(|reservation| reservation.holds(&owner));
         let attachment = store.attachment(&owner)?.unwrap_or_default();
         let pod = reservation.map(|found| &found.pod).or(attachment.pod.as_ref()).map(ToString::to_string);
         let kept_until = reservation.and_then(Reservation::ends);
+        let path = (state == "foreign").then(|| store.lease_path(address));
         let Owner { container, interface } = owner;
         let state = if kept_until.is_some() { "kept" } else { state };
-        lines.push(Line { network: network.into(), address, state, container, interface, pod, kept_until });
+        lines.push(Line { network: network.into(), address, state, container, interface, pod, kept_until, path });
     }
     Ok(lines)
 }
@@ -232,6 +239,10 @@ fn release(asked: &Asked, out: &mut impl Write) -> io::Result<bool> {
         store.settle()?;
         for line in to_release(asked, &store)? {
             match line {
+                Released::Address(address) if store.lease(address)? == Lease::Foreign => {
+                    writeln!(out, "{network}: {}", Finding::Obstacle(store.lease_path(address), address))?;
+                    continue;
+                }
                 Released::Address(address) => store.free(address)?,
                 Released::Reservation(reservation) => store.end(&reservation)?,
             }
@@ -271,7 +282,8 @@ fn to_release(asked: &Asked, store: &Store) -> io::Result<Vec<Released>> {
 
 /// The ids of containers in a file, one a line; `-` is standard input.
 fn read_sandboxes(path: &str) -> io::Result<Vec<String>> {
-    let text = if path == "-" { io::read_to_string(io::stdin())? } else { fs::read_to_string(path)? };
+    let text = if path == "-" { io::read_to_string(io::stdin()) } else { fs::read_to_string(path) };
+    let text = text.map_err(at(Path::new(path)))?;
     Ok(text.split_whitespace().map(ToString::to_string).collect())
 }
 

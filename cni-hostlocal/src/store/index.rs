@@ -2,12 +2,16 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    fs, io,
+    io,
     net::IpAddr,
     path::PathBuf,
 };
 
-use super::{Lease, Store, absent_is_fine, address_of, mark, names, read_line, write_line};
+use super::{
+    Lease, Store, address_of,
+    files::{at, names, read_line, remove_file, write_line},
+    mark,
+};
 use crate::{
     lease::Owner,
     record::{Attachment, Reservation},
@@ -52,7 +56,7 @@ impl Store {
     /// # Errors
     /// The index cannot be written.
     pub fn forget_entry(&mut self, entry: &str) -> io::Result<()> {
-        absent_is_fine(fs::remove_file(self.attachments().join(entry)))
+        remove_file(&self.attachments().join(entry))
     }
 
     /// All attachments by the names of their files.
@@ -80,7 +84,7 @@ impl Store {
         let recorded = read_line(&self.state.join(BOOT))?;
         let boot = self.boot.clone().unwrap_or_else(|| NO_BOOT.into());
         let same_boot = recorded.as_ref() == Some(&boot);
-        let exact = same_boot && mark::is_set(&self.leases)?;
+        let exact = same_boot && mark::is_set(&self.leases).map_err(at(&self.leases))?;
         if !same_boot {
             if recorded.is_none() {
                 self.migrate_all()?;
@@ -118,7 +122,7 @@ impl Store {
                     Lease::Of(owner) if owner.file_name() == entry => self.free(address)?,
                     // The disk lost what it was told last, as disks do when the power goes.
                     Lease::Broken => self.free(address)?,
-                    Lease::Of(_) | Lease::Free => {}
+                    Lease::Of(_) | Lease::Free | Lease::Foreign => {}
                 }
             }
             self.forget_entry(&entry)?;

@@ -3,7 +3,7 @@
 use std::{
     cmp::Reverse,
     collections::HashMap,
-    fs::{self, File},
+    fs,
     io::{self, ErrorKind},
     net::IpAddr,
     path::{Path, PathBuf},
@@ -11,7 +11,10 @@ use std::{
 
 use serde::Deserialize;
 
-use super::{Lease, Store, absent_is_fine, names, read_line, write_line};
+use super::{
+    Lease, Store,
+    files::{Entry, at, names, read_entry, read_line, remove_empty, remove_file, sync, write_line},
+};
 use crate::{
     config::Sync,
     lease::Owner,
@@ -112,7 +115,7 @@ impl Store {
     /// # Errors
     /// A file cannot be removed.
     pub fn drop_reservation(&mut self, reservation: &Reservation) -> io::Result<()> {
-        absent_is_fine(fs::remove_file(self.pods().join(reservation.pod.file_name(&reservation.owner.interface))))?;
+        remove_file(&self.pods().join(reservation.pod.file_name(&reservation.owner.interface)))?;
         self.unschedule(reservation)
     }
 
@@ -133,7 +136,7 @@ impl Store {
     pub fn unschedule(&mut self, reservation: &Reservation) -> io::Result<()> {
         let Some(ends) = reservation.ends() else { return Ok(()) };
         let directory = self.bucket_directory(bucket(ends));
-        absent_is_fine(fs::remove_file(directory.join(reservation.pod.file_name(&reservation.owner.interface))))?;
+        remove_file(&directory.join(reservation.pod.file_name(&reservation.owner.interface)))?;
         remove_empty(&directory)
     }
 
@@ -192,7 +195,7 @@ impl Store {
                 let found = read_line(&self.pods().join(&name))?.and_then(|line| Reservation::parse(&line));
                 let ends = found.and_then(|found| found.ends()).map(bucket);
                 if ends.is_none() || ends != time.parse().ok() {
-                    absent_is_fine(fs::remove_file(directory.join(name)))?;
+                    remove_file(&directory.join(name))?;
                 }
             }
             remove_empty(&directory)?;
@@ -232,13 +235,13 @@ impl Store {
                         self.end(&over)?;
                     }
                 }
-                absent_is_fine(fs::remove_file(directory.join(name)))?;
+                remove_file(&directory.join(name))?;
             }
             remove_empty(&directory)?;
         }
         match next {
             Some(next) => write_line(&self.state, DUE, &next.to_string()),
-            None => absent_is_fine(fs::remove_file(self.state.join(DUE))),
+            None => remove_file(&self.state.join(DUE)),
         }
     }
 
@@ -315,9 +318,9 @@ impl Store {
             self.set_reservation(&reservation)?;
         }
         if self.sync != Sync::Never {
-            File::open(self.pods())?.sync_all()?;
+            sync(&self.pods())?;
         }
-        fs::remove_file(path)?;
+        remove_file(&path)?;
         Ok(Some(reservation))
     }
 }
@@ -325,14 +328,6 @@ impl Store {
 /// The time by which what ends at `ends` is ended.
 fn bucket(ends: u64) -> u64 {
     ends.div_ceil(BUCKET).saturating_mul(BUCKET)
-}
-
-fn remove_empty(directory: &Path) -> io::Result<()> {
-    match fs::remove_dir(directory) {
-        // Others end then as well.
-        Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => Ok(()),
-        other => absent_is_fine(other),
-    }
 }
 
 /// What a file of the known patch says.
@@ -364,17 +359,15 @@ struct PatchAddress {
 impl PatchFile {
     /// `None` when there is no file, or it says nothing that can be taken over.
     fn read(path: &Path) -> io::Result<Option<Self>> {
-        let content = match fs::read(path) {
-            Err(error)
-                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::IsADirectory) =>
-            {
-                return Ok(None);
-            }
-            other => other?,
+        let content = match read_entry(path) {
+            Ok(Entry::File(content)) => content,
+            Ok(Entry::Absent | Entry::Other) => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotADirectory => return Ok(None),
+            Err(error) => return Err(error),
         };
         let Ok(document) = serde_json::from_slice::<PatchDocument>(&content) else { return Ok(None) };
         let Some((address, _)) = parse_cidr(&document.ip_conf.address) else { return Ok(None) };
-        let written = fs::metadata(path)?.modified().ok();
+        let written = fs::metadata(path).map_err(at(path))?.modified().ok();
         let written = written.and_then(|time| Some(time.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs()));
         let earlier_boot = written.zip(node::booted()).is_some_and(|(written, booted)| written < booted);
         Ok(Some(Self {

@@ -15,10 +15,10 @@ fn nanoseconds(seconds: u64) -> u32 {
 }
 
 /// Sets the sign.
-pub(super) fn set(directory: &File) -> io::Result<()> {
+pub(super) fn set(directory: &Path) -> io::Result<()> {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
     let time = UNIX_EPOCH + Duration::new(seconds, nanoseconds(seconds));
-    directory.set_times(FileTimes::new().set_modified(time))
+    File::open(directory)?.set_times(FileTimes::new().set_modified(time))
 }
 
 /// Whether it is there. A file system that does not keep nanoseconds never has it; then every call reads all leases.

@@ -21,28 +21,30 @@
 //! Whatever anybody else creates, renames or removes there sets another time, as does a call that was killed. Then the next call
 //! reads the leases once and makes the index anew.
 
+mod files;
 mod index;
 mod kept;
+mod lock;
 mod mark;
 
 use std::{
     collections::{BTreeSet, HashSet},
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{self, File, OpenOptions},
     io::{self, ErrorKind, Write as _},
     net::IpAddr,
-    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, symlink},
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
-    sync::{
-        atomic::{AtomicUsize, Ordering},
-        mpsc::sync_channel,
-    },
-    thread,
-    time::Duration,
 };
 
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 
+use self::{
+    files::{Entry, open_or_create, read_entry, remove_empty, remove_file, sync},
+    lock::{PATIENCE, lock},
+};
 use crate::{config::Sync, lease::Owner, node, range::canonical};
+
+pub use self::files::{at, names};
 
 /// The directory beside the networks' own. No network is called so, for names begin with a letter or a digit.
 pub const STATE: &str = ".host-local";
@@ -50,9 +52,6 @@ pub const STATE: &str = ".host-local";
 pub const PATCH: &str = "reserved";
 /// The name of the lock's file.
 pub const LOCK: &str = "lock";
-/// How long a call waits for the lock. Its holder works for milliseconds, unless its disk hangs; then runtimes shall hear of it
-/// and repeat the call.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// How the files with the last addresses begin.
 pub const LAST: &str = "last_reserved_ip.";
 
@@ -65,6 +64,8 @@ pub enum Lease {
     Of(Owner),
     /// There is a file, and it names nobody.
     Broken,
+    /// The name is that of a directory, a link or another entry that is no file. The address counts as taken.
+    Foreign,
 }
 
 /// A network's leases, locked until this is finished or dropped.
@@ -131,7 +132,8 @@ impl Store {
         &self.state
     }
 
-    fn lease_path(&self, address: IpAddr) -> PathBuf {
+    /// The path of an address's lease.
+    pub fn lease_path(&self, address: IpAddr) -> PathBuf {
         self.leases.join(address.to_string())
     }
 
@@ -140,11 +142,11 @@ impl Store {
     /// # Errors
     /// The file cannot be read.
     pub fn lease(&self, address: IpAddr) -> io::Result<Lease> {
-        match fs::read(self.lease_path(address)) {
-            Ok(content) => Ok(Owner::parse(&content).map_or(Lease::Broken, Lease::Of)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Lease::Free),
-            Err(error) => Err(error),
-        }
+        Ok(match read_entry(&self.lease_path(address))? {
+            Entry::File(content) => Owner::parse(&content).map_or(Lease::Broken, Lease::Of),
+            Entry::Absent => Lease::Free,
+            Entry::Other => Lease::Foreign,
+        })
     }
 
     /// Gives an address that nobody has. `false`: somebody has it.
@@ -171,7 +173,7 @@ impl Store {
             }
             Err(error) => {
                 _ = fs::remove_file(&new);
-                if error.kind() == ErrorKind::AlreadyExists { Ok(false) } else { Err(error) }
+                if error.kind() == ErrorKind::AlreadyExists { Ok(false) } else { Err(at(&path)(error)) }
             }
         }
     }
@@ -184,7 +186,7 @@ impl Store {
         let path = self.lease_path(address);
         let new = self.write_new(owner.content().as_bytes())?;
         self.changed = true;
-        fs::rename(&new, &path)?;
+        fs::rename(&new, &path).map_err(at(&path))?;
         self.remember_to_sync(path, kept);
         Ok(())
     }
@@ -198,7 +200,7 @@ impl Store {
         if self.sync == Sync::Always {
             self.unsynced.insert(self.leases.clone());
         }
-        absent_is_fine(fs::remove_file(self.lease_path(address)))
+        remove_file(&self.lease_path(address))
     }
 
     /// Removes a file that is no lease from the directory of leases.
@@ -207,7 +209,21 @@ impl Store {
     /// It cannot be removed.
     pub fn remove_file(&mut self, name: &str) -> io::Result<()> {
         self.changed = true;
-        absent_is_fine(fs::remove_file(self.leases.join(name)))
+        remove_file(&self.leases.join(name))
+    }
+
+    /// Removes a directory that has the name of an address, if it is empty. `false`: something is there still.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn remove_empty_directory(&mut self, address: IpAddr) -> io::Result<bool> {
+        let path = self.lease_path(address);
+        if !path.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+            return Ok(false);
+        }
+        self.changed = true;
+        remove_empty(&path)?;
+        Ok(!path.exists())
     }
 
     /// Every address that has a file.
@@ -224,8 +240,8 @@ impl Store {
 
     /// The address of set number `index` that was given last.
     pub fn last(&self, index: usize) -> Option<IpAddr> {
-        let text = fs::read_to_string(self.leases.join(format!("{LAST}{index}"))).ok()?;
-        text.trim().parse().ok().map(canonical)
+        let Ok(Entry::File(content)) = read_entry(&self.leases.join(format!("{LAST}{index}"))) else { return None };
+        String::from_utf8(content).ok()?.trim().parse().ok().map(canonical)
     }
 
     /// Remembers the address that was given last. If that fails, the next call tries addresses from the beginning.
@@ -245,17 +261,12 @@ impl Store {
     /// Writes a file whole, under a name that nothing reads. Under the lock there is one writer, so the name can be the same.
     fn write_new(&self, content: &[u8]) -> io::Result<PathBuf> {
         let path = self.state.join("new");
-        let open = || OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
-        let mut file = match open() {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                fs::create_dir_all(&self.state)?;
-                open()?
-            }
-            other => other?,
-        };
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let mut file = open_or_create(&options, &self.state, "new")?;
         if let Err(error) = file.write_all(content) {
             _ = fs::remove_file(&path);
-            return Err(error);
+            return Err(at(&path)(error));
         }
         Ok(path)
     }
@@ -274,12 +285,12 @@ impl Store {
     /// Something cannot be written.
     pub fn finish(self) -> io::Result<()> {
         if self.exact && self.changed {
-            mark::set(&File::open(&self.leases)?)?;
+            mark::set(&self.leases).map_err(at(&self.leases))?;
         }
         let Self { lock, unsynced, .. } = self;
         drop(lock);
         for path in unsynced {
-            match File::open(&path).and_then(|file| file.sync_all()) {
+            match sync(&path) {
                 // Somebody else has let it go since.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 other => other?,
@@ -289,178 +300,8 @@ impl Store {
     }
 }
 
-/// Takes the lock of a directory of leases. A directory that was removed while this waited is made anew.
-fn lock(leases: &Path, patience: Duration) -> io::Result<File> {
-    let path = leases.join(LOCK);
-    loop {
-        let open = || OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o640).open(&path);
-        let file = match open() {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                fs::create_dir_all(leases)?;
-                open()?
-            }
-            other => other?,
-        };
-        let file = wait_for_lock(file, patience).map_err(|error| match error.kind() {
-            ErrorKind::TimedOut => io::Error::new(
-                ErrorKind::TimedOut,
-                format!(
-                    "the lock {} is held by another process for more than {} s; lslocks shows which, its disk may hang",
-                    path.display(),
-                    patience.as_secs()
-                ),
-            ),
-            _ => error,
-        })?;
-        let locked = file.metadata()?;
-        if path.metadata().is_ok_and(|found| found.ino() == locked.ino() && found.dev() == locked.dev()) {
-            return Ok(file);
-        }
-    }
-}
-
-/// Threads of this process that still wait for a lock which nobody wants any more.
-static GIVEN_UP: AtomicUsize = AtomicUsize::new(0);
-/// With so many of them nobody waits: a daemon that looks every few minutes, at a disk that hangs for days, keeps few threads.
-const MOST_GIVEN_UP: usize = 4;
-
-/// A lock of a file has no time limit of its own, so where somebody has it a thread waits. Should it get the lock too late, it
-/// lets it go at once.
-fn wait_for_lock(file: File, patience: Duration) -> io::Result<File> {
-    match file.try_lock() {
-        Ok(()) => return Ok(file),
-        Err(TryLockError::WouldBlock) => {}
-        Err(TryLockError::Error(error)) => return Err(error),
-    }
-    if GIVEN_UP.load(Ordering::Relaxed) >= MOST_GIVEN_UP {
-        return Err(ErrorKind::TimedOut.into());
-    }
-    let (locked, answer) = sync_channel(0);
-    thread::Builder::new().spawn(move || {
-        let done = loop {
-            match file.lock() {
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                other => break other.map(|()| file),
-            }
-        };
-        if locked.send(done).is_err() {
-            GIVEN_UP.fetch_sub(1, Ordering::Relaxed);
-        }
-    })?;
-    answer.recv_timeout(patience).unwrap_or_else(|_| {
-        GIVEN_UP.fetch_add(1, Ordering::Relaxed);
-        Err(ErrorKind::TimedOut.into())
-    })
-}
-
 /// The address that a lease's file is named for. Other spellings of an address are no leases: no plugin looks there.
 pub fn address_of(name: &str) -> Option<IpAddr> {
     let address: IpAddr = name.parse().ok()?;
     (canonical(address) == address && address.to_string() == name).then_some(address)
-}
-
-/// The names in a directory; none when there is no such directory.
-///
-/// # Errors
-/// It cannot be read.
-pub fn names(directory: &Path) -> io::Result<Vec<String>> {
-    let entries = match fs::read_dir(directory) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        other => other?,
-    };
-    let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
-    names.collect()
-}
-
-/// What a link says; `None` when there is none.
-fn read_line(path: &Path) -> io::Result<Option<String>> {
-    match fs::read_link(path) {
-        Ok(target) => Ok(Some(target.to_string_lossy().into_owned())),
-        // A file that somebody put there says nothing either.
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidInput) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// Writes a link: at once where there is none, else by putting a new one in its place.
-fn write_line(directory: &Path, name: &str, line: &str) -> io::Result<()> {
-    let path = directory.join(name);
-    let line = if line.is_empty() { "-" } else { line };
-    let made = match symlink(line, &path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            fs::create_dir_all(directory)?;
-            symlink(line, &path)
-        }
-        other => other,
-    };
-    match made {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            // Below a directory of ours there is nothing with this name: names have no blanks.
-            let new = directory.join("new line");
-            absent_is_fine(fs::remove_file(&new))?;
-            symlink(line, &new)?;
-            fs::rename(&new, &path)
-        }
-        other => other,
-    }
-}
-
-fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
-    match result {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::{Mutex, PoisonError};
-
-    use super::*;
-    use crate::failure::{Failure, TRY_AGAIN_LATER};
-
-    /// What gives up is counted for the whole process.
-    static ALONE: Mutex<()> = Mutex::new(());
-
-    #[test]
-    fn a_lock_that_is_held_for_too_long_is_named_and_given_to_the_next_when_it_is_free() {
-        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let directory = tempfile::tempdir().unwrap();
-        let held = lock(directory.path(), PATIENCE).unwrap();
-        let error = lock(directory.path(), Duration::from_millis(50)).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::TimedOut);
-        let path = directory.path().join(LOCK).display().to_string();
-        assert!(error.to_string().contains(&path), "{error}");
-        assert_eq!(Failure::from(error).code, TRY_AGAIN_LATER);
-        drop(held);
-        // The one that gave up is before it in the queue, and lets go.
-        lock(directory.path(), PATIENCE).unwrap();
-        let held = lock(directory.path(), PATIENCE).unwrap();
-        let waiting = {
-            let leases = directory.path().to_owned();
-            thread::spawn(move || lock(&leases, PATIENCE).map(|_| ()))
-        };
-        drop(held);
-        waiting.join().unwrap().unwrap();
-    }
-
-    #[test]
-    fn a_lock_that_is_never_free_takes_no_thread_for_each_that_gave_up() {
-        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let threads = || fs::read_dir("/proc/self/task").unwrap().count();
-        let directory = tempfile::tempdir().unwrap();
-        let held = lock(directory.path(), PATIENCE).unwrap();
-        let before = threads();
-        for _ in 0..20 * MOST_GIVEN_UP {
-            let error = lock(directory.path(), Duration::from_millis(1)).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::TimedOut);
-        }
-        // Other tests of this process may have begun meanwhile.
-        assert!(threads() < before + 10 * MOST_GIVEN_UP, "{before} threads, then {}", threads());
-        drop(held);
-        // The last of them lets go.
-        while GIVEN_UP.load(Ordering::Relaxed) > 0 {
-            thread::yield_now();
-        }
-    }
 }

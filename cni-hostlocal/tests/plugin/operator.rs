@@ -1,6 +1,10 @@
 //! What people call.
 
-use std::fs;
+use std::{
+    fs,
+    os::unix::{fs::symlink, net::UnixListener},
+    process::Command,
+};
 
 use serde_json::json;
 
@@ -28,10 +32,10 @@ fn doctor_tells_and_repairs_and_list_and_release_show_and_free() {
         "corrupt: the lease of 10.1.2.50 names no container",
         "corrupt: the lease of 10.1.2.51 names no container",
         "duplicate: \"2001:DB8::99\" is another name of 2001:db8::99",
-        "foreign: \"notes\" is no file of host-local (left alone)",
+        "/net/notes\" is no file of host-local (left alone)",
         "corrupt: last_reserved_ip.7 holds no address",
         "leaked: 10.1.2.3 is leased to gone, whose namespace /some/where has gone",
-        "7 found, 6 to repair",
+        "7 found, 6 to repair: /",
     ] {
         assert!(told.contains(words), "{words:?} is not in\n{told}");
     }
@@ -55,6 +59,74 @@ fn doctor_tells_and_repairs_and_list_and_release_show_and_free() {
     assert_eq!(operator(&site, &["release", "--container", "alive"]), ("0 released\n".into(), false));
     assert_eq!(site.held(), ["notes"]);
     assert!(site.ours("ADD", "alive").worked, "nothing of it is left");
+}
+
+#[test]
+fn foreign_entries_block_only_their_own_address() {
+    let mut site = Site::new(json!({"subnet": "10.1.2.0/28"}));
+    site.version = "1.1.0";
+    assert_eq!(site.ours("ADD", "a").given(), ["10.1.2.2/28"]);
+    let path = |name: &str| site.leases().join(name);
+    for directory in ["10.1.2.3", "10.1.2.4/full", "last_reserved_ip.7"] {
+        fs::create_dir_all(path(directory)).unwrap();
+    }
+    fs::write(path("a-lease"), "a\r\neth0").unwrap();
+    for (link, target) in [("10.1.2.5", "/nowhere"), ("10.1.2.6", "10.1.2.6"), ("10.1.2.7", "a-lease")] {
+        symlink(target, path(link)).unwrap();
+    }
+    for pipe in ["10.1.2.8", "last_reserved_ip.8"] {
+        assert!(Command::new("mkfifo").arg(path(pipe)).status().unwrap().success());
+    }
+    let _socket = UnixListener::bind(path("10.1.2.9")).unwrap();
+
+    let asked = site.call(OURS, "ADD", "b", "IP=10.1.2.4", &json!({}));
+    assert!(asked.failed().1.contains("10.1.2.4 is not available"), "{}", asked.answer);
+    assert_eq!(site.ours("ADD", "b").given(), ["10.1.2.10/28"]);
+    for (command, container) in [("CHECK", "b"), ("DEL", "a"), ("STATUS", ""), ("GC", "")] {
+        let ended = site.ours(command, container);
+        assert!(ended.worked, "{command}: {}", ended.answer);
+    }
+    let taken = ["10.1.2.3", "10.1.2.4", "10.1.2.5", "10.1.2.6", "10.1.2.7", "10.1.2.8", "10.1.2.9"];
+    let (list, (told, well)) = (operator(&site, &["list"]).0, operator(&site, &["doctor"]));
+    assert!(!well, "{told}");
+    for address in taken {
+        let shown = list.lines().find(|line| line.contains(&format!(" {address} "))).unwrap();
+        assert!(shown.contains(" foreign ") && shown.ends_with(&format!("{:?}", path(address))), "{shown}");
+        let words = format!("foreign: {:?} is no file, so {address} is given to no pod", path(address));
+        assert!(told.contains(&words), "{told}");
+        let (told, well) = operator(&site, &["release", "--ip", address]);
+        assert!(!well && told.contains(&words), "{told}");
+    }
+    let (told, well) = operator(&site, &["doctor", "--fix"]);
+    assert!(!well && told.contains("10 found, 6 left to repair by hand"), "{told}");
+    assert!(!path("10.1.2.3").exists() && path("10.1.2.4/full").exists());
+    for _ in 0..2 {
+        for command in told.lines().filter_map(|line| Some(line.split_once("anything else by: ")?.1)) {
+            let command = command.trim_end_matches(" - repaired");
+            assert!(Command::new("sh").args(["-c", command]).status().unwrap().success(), "{command}");
+        }
+    }
+    let (told, well) = operator(&site, &["doctor"]);
+    assert!(well && told.contains("3 found, nothing is left to repair"), "{told}");
+}
+
+#[test]
+fn io_errors_name_their_path() {
+    for obstacle in ["net/lock", ".host-local", ".host-local/net", ".host-local/net/attachments", ".host-local/net/new"]
+    {
+        let site = Site::new(json!({"subnet": "10.1.2.0/28"}));
+        site.ours("ADD", "a").given();
+        let path = site.directory.path().join(obstacle);
+        if path.is_dir() {
+            fs::remove_dir_all(&path).unwrap();
+            fs::write(&path, "").unwrap();
+        } else {
+            _ = fs::remove_file(&path);
+            fs::create_dir(&path).unwrap();
+        }
+        let ended = site.ours("ADD", "b");
+        assert!(ended.failed().1.contains(&path.display().to_string()), "{}", ended.answer);
+    }
 }
 
 #[test]

@@ -1,0 +1,59 @@
+//! Commands that messages print. A shell on the node runs them as they are written.
+
+use std::{env, path::Path};
+
+use crate::config::DATA_DIR;
+
+/// Where the plugin lies if this program's own path is not known.
+const PROGRAM: &str = "/opt/cni/bin/host-local";
+
+/// The command that repairs the leases of a network, or of all.
+pub fn repair(data_dir: &Path, network: Option<&str>, sandboxes: Option<&str>) -> String {
+    let program = env::current_exe().ok().filter(|path| path.exists());
+    let mut words = vec![program.map_or(PROGRAM.into(), |path| path.display().to_string())];
+    words.extend(["doctor".into(), "--fix".into()]);
+    if data_dir != Path::new(DATA_DIR) {
+        words.extend(["--data-dir".into(), data_dir.display().to_string()]);
+    }
+    for (option, value) in [("--network", network), ("--sandboxes", sandboxes)] {
+        words.extend(value.into_iter().flat_map(|value| [option.into(), value.into()]));
+    }
+    // What standard input was is not known any more. This is what it should be.
+    let input = if sandboxes == Some("-") { "crictl pods -q | " } else { "" };
+    format!("{input}{}", words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "))
+}
+
+/// The command that removes whatever a path names.
+pub fn remove(path: &Path) -> String {
+    format!("rm -rf {}", quoted(&path.display().to_string()))
+}
+
+/// One word of a shell's command.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/.:_-".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.into()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repair_names_what_is_not_the_default() {
+        let program = env::current_exe().unwrap();
+        let program = program.display();
+        for (data_dir, network, sandboxes, wanted) in [
+            (DATA_DIR, None, None, format!("{program} doctor --fix")),
+            (DATA_DIR, Some("pods"), None, format!("{program} doctor --fix --network pods")),
+            ("/a b", None, Some("/c'd"), format!(r"{program} doctor --fix --data-dir '/a b' --sandboxes '/c'\''d'")),
+            (DATA_DIR, None, Some("-"), format!("crictl pods -q | {program} doctor --fix --sandboxes -")),
+        ] {
+            assert_eq!(repair(Path::new(data_dir), network, sandboxes), wanted);
+        }
+        assert_eq!(remove(Path::new("/a/fd00::5")), "rm -rf /a/fd00::5");
+    }
+}

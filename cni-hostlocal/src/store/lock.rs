@@ -1,0 +1,138 @@
+//! The lock of a network's leases, with a limit on how long a call waits for it.
+
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    io::{self, ErrorKind},
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
+    path::Path,
+    sync::{
+        atomic::{AtomicUsize, Ordering},
+        mpsc::sync_channel,
+    },
+    thread,
+    time::Duration,
+};
+
+use super::{
+    LOCK,
+    files::{at, open_or_create},
+};
+
+/// How long a call waits for the lock. Its holder works for milliseconds, unless its disk hangs; then runtimes shall hear of it
+/// and repeat the call.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Takes the lock of a directory of leases. A directory that was removed while this waited is made anew.
+pub(super) fn lock(leases: &Path, patience: Duration) -> io::Result<File> {
+    let path = leases.join(LOCK);
+    loop {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o640);
+        let file = open_or_create(&options, leases, LOCK)?;
+        let file = wait_for_lock(file, patience).map_err(|error| match error.kind() {
+            ErrorKind::TimedOut => io::Error::new(
+                ErrorKind::TimedOut,
+                format!(
+                    "the lock {} is held by another process for more than {} s; lslocks shows which, its disk may hang",
+                    path.display(),
+                    patience.as_secs()
+                ),
+            ),
+            _ => at(&path)(error),
+        })?;
+        let locked = file.metadata().map_err(at(&path))?;
+        if path.metadata().is_ok_and(|found| found.ino() == locked.ino() && found.dev() == locked.dev()) {
+            return Ok(file);
+        }
+    }
+}
+
+/// Threads of this process that still wait for a lock which nobody wants any more.
+static GIVEN_UP: AtomicUsize = AtomicUsize::new(0);
+/// With so many of them nobody waits: a daemon that looks every few minutes, at a disk that hangs for days, keeps few threads.
+const MOST_GIVEN_UP: usize = 4;
+
+/// A lock of a file has no time limit of its own, so where somebody has it a thread waits. Should it get the lock too late, it
+/// lets it go at once.
+fn wait_for_lock(file: File, patience: Duration) -> io::Result<File> {
+    match file.try_lock() {
+        Ok(()) => return Ok(file),
+        Err(TryLockError::WouldBlock) => {}
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
+    if GIVEN_UP.load(Ordering::Relaxed) >= MOST_GIVEN_UP {
+        return Err(ErrorKind::TimedOut.into());
+    }
+    let (locked, answer) = sync_channel(0);
+    thread::Builder::new().spawn(move || {
+        let done = loop {
+            match file.lock() {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                other => break other.map(|()| file),
+            }
+        };
+        if locked.send(done).is_err() {
+            GIVEN_UP.fetch_sub(1, Ordering::Relaxed);
+        }
+    })?;
+    answer.recv_timeout(patience).unwrap_or_else(|_| {
+        GIVEN_UP.fetch_add(1, Ordering::Relaxed);
+        Err(ErrorKind::TimedOut.into())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs,
+        sync::{Mutex, PoisonError},
+    };
+
+    use super::*;
+    use crate::failure::{Failure, TRY_AGAIN_LATER};
+
+    /// What gives up is counted for the whole process.
+    static ALONE: Mutex<()> = Mutex::new(());
+
+    #[test]
+    fn a_lock_that_is_held_for_too_long_is_named_and_given_to_the_next_when_it_is_free() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let directory = tempfile::tempdir().unwrap();
+        let held = lock(directory.path(), PATIENCE).unwrap();
+        let error = lock(directory.path(), Duration::from_millis(50)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        let path = directory.path().join(LOCK).display().to_string();
+        assert!(error.to_string().contains(&path), "{error}");
+        assert_eq!(Failure::from(error).code, TRY_AGAIN_LATER);
+        drop(held);
+        // The one that gave up is before it in the queue, and lets go.
+        lock(directory.path(), PATIENCE).unwrap();
+        let held = lock(directory.path(), PATIENCE).unwrap();
+        let waiting = {
+            let leases = directory.path().to_owned();
+            thread::spawn(move || lock(&leases, PATIENCE).map(|_| ()))
+        };
+        drop(held);
+        waiting.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn a_lock_that_is_never_free_takes_no_thread_for_each_that_gave_up() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let threads = || fs::read_dir("/proc/self/task").unwrap().count();
+        let directory = tempfile::tempdir().unwrap();
+        let held = lock(directory.path(), PATIENCE).unwrap();
+        let before = threads();
+        for _ in 0..20 * MOST_GIVEN_UP {
+            let error = lock(directory.path(), Duration::from_millis(1)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::TimedOut);
+        }
+        // Other tests of this process may have begun meanwhile.
+        assert!(threads() < before + 10 * MOST_GIVEN_UP, "{before} threads, then {}", threads());
+        drop(held);
+        // The last of them lets go.
+        while GIVEN_UP.load(Ordering::Relaxed) > 0 {
+            thread::yield_now();
+        }
+    }
+}

@@ -83,7 +83,8 @@ fn unless_seen_alone(
     if as_seen == *old { as_seen } else { next }
 }
 
-/// Is all that is new that containers have stopped? Their successors, which most often run soon, say as much.
+/// Is all that is new that containers have stopped, and do their successors, which most often run soon, say as much? The status of a
+/// completed request says nothing of successors, so a late stop is the last change of that status.
 pub fn tells_stops_alone(old: &ContainerRecreateRequestStatus, new: &ContainerRecreateRequestStatus) -> bool {
     let without_states = |status: &ContainerRecreateRequestStatus| ContainerRecreateRequestStatus {
         container_recreate_states: Vec::new(),
@@ -94,7 +95,8 @@ pub fn tells_stops_alone(old: &ContainerRecreateRequestStatus, new: &ContainerRe
         let ended = status.container_recreate_states.iter().filter(|state| is_final(state));
         ended.cloned().collect::<Vec<_>>()
     };
-    old != new && without_states(old) == without_states(new) && ends(old) == ends(new)
+    let is_completed = old.completion_time.is_some();
+    !is_completed && old != new && without_states(old) == without_states(new) && ends(old) == ends(new)
 }
 
 /// A policy or a right that is lacking does not pass by itself.

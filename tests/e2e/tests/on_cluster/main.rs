@@ -108,6 +108,7 @@ const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
     node_jobs::a_job_that_fails_pauses_and_is_resumed,
     node_jobs::bad_jobs_are_refused,
     node_jobs::a_container_is_restarted_in_its_pod,
+    node_jobs::a_late_stop_is_told_at_once,
     node_jobs::bad_requests_are_refused,
     pod_budgets::one_pod_at_a_time_goes,
     pod_budgets::a_workload_that_shrinks_is_not_held,

@@ -128,6 +128,36 @@ pub(crate) async fn a_container_is_restarted_in_its_pod(case: &Case) -> Result<(
     case.gone(kind::CONTAINER_RECREATE_REQUEST, "first").await
 }
 
+/// The deadline passes during the hook. The request has the late stop as soon as the pod is ready again.
+pub(crate) async fn a_late_stop_is_told_at_once(case: &Case) -> Result<()> {
+    let image = case.image("v1").await?;
+    let mut set = objects::clone_set(SET, 1, &image, &json!({}));
+    let template = &mut set["spec"]["template"]["spec"];
+    template["terminationGracePeriodSeconds"] = json!(30);
+    template["containers"][0]["lifecycle"] = json!({"preStop": {"sleep": {"seconds": 8}}});
+    case.create(&set).await?;
+    case.done(SET).await?;
+    let (name, _) = case.pods(SET).await?.pop_first().context("no pod")?;
+    case.create(&request("late", &name, &[CONTAINER], &json!({"activeDeadlineSeconds": 3}))).await?;
+    let is_over = |request: &Value| request["status"]["phase"] == "Completed";
+    let over = case.until(kind::CONTAINER_RECREATE_REQUEST, "late", is_over).await?;
+    let states = &over["status"]["containerRecreateStates"];
+    ensure!(states[0]["phase"] == "Pending" && states[0]["isKilled"].is_null(), "{states}");
+    let is_back = |pod: &Value| {
+        let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+        let is_ready = conditions.into_iter().any(|c| c["type"] == "Ready" && c["status"] == "True");
+        pod["status"]["containerStatuses"][0]["restartCount"] == 1 && is_ready
+    };
+    case.until(kind::POD, &name, is_back).await?;
+    let request = case.get(kind::CONTAINER_RECREATE_REQUEST, "late").await?;
+    let state = &request["status"]["containerRecreateStates"][0];
+    ensure!(
+        state["phase"] == "Recreating" && state["isKilled"] == true,
+        "the pod is ready, and the request has {state}"
+    );
+    Ok(())
+}
+
 pub(crate) async fn bad_requests_are_refused(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     case.create(&objects::clone_set(SET, 1, &image, &json!({}))).await?;

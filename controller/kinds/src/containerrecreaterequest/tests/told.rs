@@ -30,3 +30,15 @@ fn only_that_containers_have_stopped_may_wait_to_be_told() {
     let restarted = status("Recreating", state("Succeeded", true), "");
     assert!(!tells_stops_alone(&status("Recreating", state("Recreating", true), ""), &restarted));
 }
+
+#[test]
+fn late_stop_of_a_completed_request_is_told_at_once() {
+    let status = |phase: &str, killed: bool| -> ContainerRecreateRequestStatus {
+        let states =
+            [json!({"name": "app", "phase": phase, "isKilled": killed}), json!({"name": "side", "phase": "Pending"})];
+        let completed =
+            json!({"phase": "Completed", "completionTime": "2026-11-29T12:00:03Z", "containerRecreateStates": states});
+        serde_json::from_value(completed).unwrap()
+    };
+    assert!(!tells_stops_alone(&status("Pending", false), &status("Recreating", true)));
+}

@@ -9,7 +9,7 @@ use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::sidecarset::SidecarSet;
 use berth_api::v1beta1::statefulset::StatefulSet;
 use berth_kinds::daemonset::{holds_revision, kept};
-use berth_kinds::nodeimage::{Join, Snapshot, bears_on, decide, is_joining, may_end_a_wait};
+use berth_kinds::nodeimage::{Join, Snapshot, bears_on, decide, is_joining, job_bears_on, may_end_a_wait};
 use berth_runtime::driver::Next;
 use berth_runtime::executor::Owner;
 use berth_runtime::object::{NODE_IMAGES, owner_key};
@@ -124,15 +124,9 @@ impl Controller for Reads {
         wake_for_ended_waits(self, queue);
         let (to, images) = (queue.clone(), self.nodeimages.clone());
         self.jobs.on_change(move |change| {
-            let ended = |job: &ImagePullJob| job.status.as_ref().is_some_and(|status| status.completion_time.is_some());
-            let policy = |job: &Watched<ImagePullJob>| job.0.spec.template.completion_policy.clone();
             let job = match change {
                 Change::Deleted { old } => old,
-                Change::Applied { old: Some(old), new }
-                    if ended(&old.0) != ended(&new.0) || policy(old) != policy(new) =>
-                {
-                    new
-                }
+                Change::Applied { old: Some(old), new } if job_bears_on(&old.0, &new.0) => new,
                 Change::Applied { .. } | Change::Synced => return,
             };
             for image in images.all().iter().filter(|image| is_asked_by(&image.0, job.uid())) {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use berth_api::inplace::prepull_on_join;
 use berth_api::names::annotation::PREPULL_ON_JOIN;
 use berth_api::v1beta1::imagepulljob::{CompletionPolicy, ImagePullJob, ImagePullJobSpec, ImagePullJobTemplate};
+use berth_api::v1beta1::nodeimage::ImageTagPullPolicy;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -17,7 +18,7 @@ use crate::node::image::room::{Wish, room};
 use crate::plan::Refusal;
 use crate::podset::Workload;
 use crate::pull;
-use crate::resource::Resource;
+use crate::resource::{CLONE_SETS, DAEMON_SETS, Resource};
 use crate::stuck::{Cause, Grade};
 
 /// Seconds after which a node gives up, all tries together: as for jobs that never end.
@@ -53,21 +54,35 @@ pub fn pulls(metadata: &ObjectMeta, template: &Value) -> Vec<ImagePullJob> {
     let images: BTreeSet<&str> =
         of("initContainers").chain(of("containers")).filter_map(|container| container["image"].as_str()).collect();
     let secrets = of("imagePullSecrets").filter_map(|secret| secret["name"].as_str().map(str::to_owned));
-    let template = ImagePullJobTemplate {
-        pull_secrets: secrets.collect(),
-        completion_policy: CompletionPolicy {
-            active_deadline_seconds: Some(DEADLINE_SECONDS),
-            // No longer than it is to be looked at: nobody counts what was pulled.
-            ttl_seconds_after_finished: Some(0),
-            ..CompletionPolicy::default()
-        },
-        ..ImagePullJobTemplate::default()
-    };
+    let template = self::template(secrets.collect());
     let spec = |image: &str| ImagePullJobSpec { image: image.to_owned(), template: template.clone() };
     let ObjectMeta { namespace, name, uid, .. } = metadata.clone();
     let metadata = ObjectMeta { namespace, name, uid, ..ObjectMeta::default() };
     let job = |image: &str| ImagePullJob { metadata: metadata.clone(), ..ImagePullJob::new("", spec(image)) };
     images.into_iter().map(job).collect()
+}
+
+/// Is this owner of an entry a workload whose images nodes pull when they join?
+pub fn is_owner(owner: &ObjectReference) -> bool {
+    let is_of = |resource: &Resource| {
+        owner.kind.as_deref() == Some(resource.kind) && owner.api_version.as_deref() == Some(&*resource.api_version())
+    };
+    [CLONE_SETS, DAEMON_SETS].iter().any(is_of)
+}
+
+/// Limits of a workload's pulls on one node.
+pub fn limits(node: &str) -> ImageTagPullPolicy {
+    pull::limits(&template(Vec::new()), node)
+}
+
+fn template(pull_secrets: Vec<String>) -> ImagePullJobTemplate {
+    let completion_policy = CompletionPolicy {
+        active_deadline_seconds: Some(DEADLINE_SECONDS),
+        // No longer than it is to be looked at: nobody counts what was pulled.
+        ttl_seconds_after_finished: Some(0),
+        ..CompletionPolicy::default()
+    };
+    ImagePullJobTemplate { pull_secrets, completion_policy, ..ImagePullJobTemplate::default() }
 }
 
 /// Lets a NodeImage ask for a pull of a workload, if it does not yet and has room for it. What is no image is left out: the
@@ -86,7 +101,7 @@ pub fn add(node: &mut NodeImage, job: &ImagePullJob, of: &Resource, now: Timesta
         ..settings.owner.clone()
     };
     let name = node.metadata.name.clone();
-    let (limits, secrets, policy) = (settings.limits(&name), &settings.secrets, settings.policy);
+    let (limits, secrets, policy) = (limits(&name), &settings.secrets, settings.policy);
     let asked = entry::asked(node, &Ask { image, tag, owner: &owner, limits, policy, secrets, sandbox: None }, now);
     node.spec.images.insert(image.clone(), asked);
 }
@@ -102,7 +117,6 @@ mod tests {
     use super::*;
     use crate::gates::Gate;
     use crate::node::image::room::Full;
-    use crate::resource::CLONE_SETS;
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 

@@ -8,7 +8,7 @@ use berth_api::IntOrString;
 use berth_api::image;
 use berth_api::names;
 use berth_api::v1beta1::imagepulljob::{
-    CompletionPolicyType, ImagePullJob, ImagePullJobSpec, ImagePullJobTemplate, ImagePullPolicy, SandboxConfig,
+    CompletionPolicyType, ImagePullJob, ImagePullJobTemplate, ImagePullPolicy, SandboxConfig,
 };
 use berth_api::v1beta1::nodeimage::{ImageTagPullPolicy, ReferenceObject, backoff_limit, timeout_seconds};
 use jiff::SignedDuration;
@@ -79,7 +79,6 @@ pub struct Settings<'a> {
     pub sandbox: Option<&'a SandboxConfig>,
     /// The job as an owner.
     pub owner: ObjectReference,
-    limits: ImageTagPullPolicy,
 }
 
 /// Which nodes pull.
@@ -111,15 +110,6 @@ impl Settings<'_> {
     /// How many nodes may pull at a time. 0 pauses the job.
     pub fn parallelism(&self, nodes: usize) -> usize {
         self.parallelism.map_or(1, |value| intstr::resolve(value, nodes, Round::Up).unwrap_or(0))
-    }
-
-    /// Limits of the pull on one node. Entries stay for a while that differs from node to node.
-    pub fn limits(&self, node: &str) -> ImageTagPullPolicy {
-        let mut hasher = DefaultHasher::new();
-        node.hash(&mut hasher);
-        let spread = i32::try_from(hasher.finish() % u64::from(SPREAD_SECONDS.unsigned_abs())).unwrap_or(0);
-        let ttl = self.limits.ttl_seconds_after_finished.map(|ttl| ttl.saturating_add(spread));
-        ImageTagPullPolicy { ttl_seconds_after_finished: ttl, ..self.limits.clone() }
     }
 }
 
@@ -172,7 +162,6 @@ pub(crate) fn read(job: &ImagePullJob) -> Result<Settings<'_>, Problem> {
             uid: metadata.uid.clone(),
             ..ObjectReference::default()
         },
-        limits: limits(spec),
     })
 }
 
@@ -230,10 +219,12 @@ fn check_completion(template: &ImagePullJobTemplate) -> Result<(), Problem> {
     }
 }
 
-/// The limits of the pull on any node. How long an entry stays once it is over: for a job that ends, long enough to be
-/// looked at; for one that does not, until the image is due again.
-fn limits(spec: &ImagePullJobSpec) -> ImageTagPullPolicy {
-    let (pull, completion) = (spec.template.pull_policy.clone().unwrap_or_default(), &spec.template.completion_policy);
+/// The limits of a job's pull on one node.
+///
+/// The entry of a job that ends stays long enough to be looked at. The entry of a job that never ends stays until the image
+/// is due again. Both times differ from node to node, so that the nodes' entries do not go all at once.
+pub fn limits(template: &ImagePullJobTemplate, node: &str) -> ImageTagPullPolicy {
+    let (pull, completion) = (template.pull_policy.clone().unwrap_or_default(), &template.completion_policy);
     let (timeout, backoff) = (timeout_seconds(pull.timeout_seconds), backoff_limit(pull.backoff_limit));
     let (ttl, deadline) = match completion.type_ {
         CompletionPolicyType::Never => {
@@ -249,9 +240,16 @@ fn limits(spec: &ImagePullJobSpec) -> ImageTagPullPolicy {
     ImageTagPullPolicy {
         timeout_seconds: Some(timeout),
         backoff_limit: Some(backoff),
-        ttl_seconds_after_finished: Some(ttl),
+        ttl_seconds_after_finished: Some(ttl.saturating_add(spread(node))),
         active_deadline_seconds: deadline.map(|seconds| seconds.min(i32::MAX.into())),
     }
+}
+
+/// Seconds by which an entry of this node stays longer.
+fn spread(node: &str) -> i32 {
+    let mut hasher = DefaultHasher::new();
+    node.hash(&mut hasher);
+    i32::try_from(hasher.finish() % u64::from(SPREAD_SECONDS.unsigned_abs())).unwrap_or(0)
 }
 
 /// Namespace and name, for messages.

@@ -10,7 +10,7 @@ use berth_workload::node::image::entry::{self, Ask};
 use berth_workload::node::image::room::Full;
 use berth_workload::node::image::{is_asked_by, name, target};
 use berth_workload::plan::{Action, Event, Plan, Step, Target};
-use berth_workload::pull::{Settings, full_name, permitted, settings};
+use berth_workload::pull::{Settings, full_name, limits, permitted, settings};
 use berth_workload::resource::{IMAGE_PULL_JOBS, NODE_IMAGES};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -66,7 +66,7 @@ fn go_on(snapshot: &Snapshot, settings: &Settings<'_>, status: &ImagePullJobStat
         return;
     }
     let strays = round.strays.iter().filter_map(|stray| drop_stray(snapshot, settings, *stray)).collect();
-    let pulls: Vec<_> = round.next(settings).iter().map(|node| pull(settings, node, now)).collect();
+    let pulls: Vec<_> = round.next(settings).iter().map(|node| pull(&snapshot.job, settings, node, now)).collect();
     if !pulls.is_empty() {
         protect(&snapshot.job, plan);
     }
@@ -80,12 +80,12 @@ fn go_on(snapshot: &Snapshot, settings: &Settings<'_>, status: &ImagePullJobStat
     }
 }
 
-fn pull(settings: &Settings<'_>, node: &NodeImage, now: Timestamp) -> Step {
+fn pull(job: &ImagePullJob, settings: &Settings<'_>, node: &NodeImage, now: Timestamp) -> Step {
     let ask = Ask {
         image: &settings.image,
         tag: &settings.tag,
         owner: &settings.owner,
-        limits: settings.limits(name(node)),
+        limits: limits(&job.spec.template, name(node)),
         policy: settings.policy,
         secrets: &settings.secrets,
         sandbox: settings.sandbox,
@@ -109,7 +109,7 @@ fn release(
     stays: impl Fn(&str, &ImageTagSpec) -> bool,
     why: &str,
 ) -> Option<Step> {
-    let images = entry::prune(node, |image, tag, owner| !leaves(owner) || stays(image, tag), |_, _| true)?;
+    let images = entry::prune(node, |image, tag, owner| !leaves(owner) || stays(image, tag), |_, _| true, |_| None)?;
     let reason = format!("node {} keeps no entry for the job: {why}", name(node));
     let patch = json!({"spec": {"images": images}});
     Some(Step::new(Action::Patch { resource: NODE_IMAGES, target: target(node), patch }, reason))

@@ -211,6 +211,38 @@ fn an_image_that_was_pulled_before_is_asked_for_anew() {
 }
 
 #[test]
+fn pull_limits_follow_the_jobs_that_are_there() {
+    let mut world = World::new(2);
+    world.daemons.values_mut().for_each(|daemon| *daemon = Daemon::Silent);
+    let limits = |timeout: i32, backoff: i32| json!({"timeoutSeconds": timeout, "backoffLimit": backoff});
+    let of_nodes = |world: &mut World| {
+        world.tend_nodes();
+        let before = world.names().iter().map(|node| world.node(node)).collect::<Vec<_>>();
+        world.tend_nodes();
+        let after = world.names().iter().map(|node| world.node(node)).collect::<Vec<_>>();
+        assert_eq!(before, after, "one write is enough");
+        let limits = after.iter().map(|node| node.spec.images["app"].tags[0].pull_policy.clone().unwrap());
+        let limits =
+            limits.map(|limits| (limits.timeout_seconds, limits.backoff_limit, limits.active_deadline_seconds));
+        let [one, other] = limits.collect::<Vec<_>>()[..] else { panic!("two nodes") };
+        assert_eq!(one, other);
+        (one.0.unwrap(), one.1.unwrap(), one.2)
+    };
+    world.create("j", &json!({"parallelism": 2, "pullPolicy": limits(600, 50)}));
+    world.create("j2", &json!({"parallelism": 2, "pullPolicy": limits(10, 1)}));
+    world.step("j");
+    world.step("j2");
+    assert_eq!(of_nodes(&mut world), (600, 50, None));
+    world.delete("j");
+    world.step("j");
+    assert_eq!(of_nodes(&mut world), (10, 1, None));
+    world.edit("j2", &json!({"pullPolicy": limits(20, 7), "completionPolicy": {"activeDeadlineSeconds": 500}}));
+    assert_eq!(of_nodes(&mut world), (20, 7, Some(500)));
+    world.edit("j2", &json!({"pullPolicy": limits(5, 0), "completionPolicy": {"activeDeadlineSeconds": null}}));
+    assert_eq!(of_nodes(&mut world), (5, 0, None));
+}
+
+#[test]
 fn a_daemon_that_missed_the_gap_does_not_answer_for_the_past() {
     let mut world = World::new(1);
     world.create("job", &json!({}));

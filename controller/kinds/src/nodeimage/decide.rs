@@ -1,16 +1,18 @@
 //! From a snapshot to a plan.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use berth_api::names::{self, label};
 use berth_api::v1beta1::imagepulljob::{CompletionPolicyType, ImagePullJob};
-use berth_api::v1beta1::nodeimage::ImageTagSpec;
+use berth_api::v1beta1::nodeimage::{ImageTagPullPolicy, ImageTagSpec};
 use berth_workload::node::Node;
 use berth_workload::node::image::{NodeImage, entry, is_of_an_earlier_node, target};
 use berth_workload::plan::{Action, Event, IfExists, Plan, Step, Target};
 use berth_workload::pod::Metadata;
 use berth_workload::recreate::stop;
 use berth_workload::resource::NODE_IMAGES;
+use berth_workload::{prepull, pull};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::{Map, Value, json};
@@ -72,14 +74,15 @@ fn update(snapshot: &Snapshot, image: &NodeImage, node: Option<&Node>, plan: &mu
         metadata.insert("labels".to_owned(), change);
         reasons.push("its node has other labels".to_owned());
     }
-    let pruned = prune(snapshot, image, plan, now);
+    let entries = entries(snapshot, image, plan, now);
     // Both are of the list as it is, with the labels that it has: one after the other.
-    if let Some(node) = node.filter(|_| reasons.is_empty() && pruned.is_none()) {
+    if let Some(node) = node.filter(|_| reasons.is_empty() && entries.is_none()) {
         list_first_pulls(snapshot, image, node, &mut spec, &mut reasons, plan, now);
     }
-    if let Some(images) = pruned {
+    if let Some(images) = entries {
         let names: Vec<_> = images.as_object().into_iter().flat_map(Map::keys).map(String::as_str).collect();
-        reasons.push(format!("entries of {} are not wanted any more", names.join(", ")));
+        reasons
+            .push(format!("entries of {} have other owners or limits, or are not wanted any more", names.join(", ")));
         spec.insert("images".to_owned(), images);
     }
     let inspect::Questions { pods, left_out } = inspect::wanted(snapshot, image);
@@ -146,21 +149,22 @@ fn relabel(image: &NodeImage, node: &Node) -> Option<Value> {
     (!patch.is_empty()).then_some(Value::Object(patch))
 }
 
-/// Drops owners that are gone, entries whose owners are all gone, and entries that were over long enough ago.
-fn prune(snapshot: &Snapshot, image: &NodeImage, plan: &mut Plan, now: Timestamp) -> Option<Value> {
-    let of = |owner: &ObjectReference| {
-        let is =
-            |job: &&std::sync::Arc<ImagePullJob>| job.metadata.uid.as_deref().is_some_and(|uid| entry::is(owner, uid));
-        snapshot.jobs.iter().find(is)
-    };
-    let unreadable = |owner: &ObjectReference| snapshot.unreadable_jobs.iter().any(|uid| entry::is(owner, uid));
+/// Drops owners that are gone, entries whose owners are all gone, and entries that were over long enough ago. The others get
+/// the limits of the owners that they have.
+fn entries(snapshot: &Snapshot, image: &NodeImage, plan: &mut Plan, now: Timestamp) -> Option<Value> {
+    let of = |owner: &ObjectReference| job_of(snapshot, owner);
+    let unreadable = |owner: &ObjectReference| is_unreadable(snapshot, owner);
     let needed = |entry: &ImageTagSpec| {
         let owners = &entry.owner_references;
         owners.iter().filter_map(of).any(|job| still_counts(job)) || owners.iter().any(unreadable)
     };
     let mut soonest: Option<SignedDuration> = None;
     for (name, of) in &image.spec.images {
-        let left = of.tags.iter().filter(|entry| !needed(entry)).filter_map(|entry| time_left(image, name, entry, now));
+        let left = of
+            .tags
+            .iter()
+            .filter(|entry| !needed(entry))
+            .filter_map(|entry| time_left(snapshot, image, name, entry, now));
         soonest = left.filter(SignedDuration::is_positive).chain(soonest).min();
     }
     if let Some(wait) = soonest {
@@ -169,21 +173,70 @@ fn prune(snapshot: &Snapshot, image: &NodeImage, plan: &mut Plan, now: Timestamp
     entry::prune(
         image,
         |_, _, owner| !entry::is_job(owner) || of(owner).is_some() || unreadable(owner),
-        |name, entry| needed(entry) || time_left(image, name, entry, now).is_none_or(|left| left.is_positive()),
+        |name, entry| {
+            needed(entry) || time_left(snapshot, image, name, entry, now).is_none_or(|left| left.is_positive())
+        },
+        |entry| limits(snapshot, entry),
     )
+}
+
+/// The most generous limits of the owners for which the pull goes on: a job that has ended waits for no pull. `None`, which
+/// leaves the entry's limits as they are, where no job waits or an owner does not say its limits.
+fn limits(snapshot: &Snapshot, entry: &ImageTagSpec) -> Option<ImageTagPullPolicy> {
+    let mut widest: Option<ImageTagPullPolicy> = None;
+    for owner in &entry.owner_references {
+        let limits = match job_of(snapshot, owner) {
+            Some(job) if is_running(job) => pull::limits(&job.spec.template, &snapshot.name),
+            Some(_) => continue,
+            None if prepull::is_owner(owner) => prepull::limits(&snapshot.name),
+            None if !entry::is_job(owner) || is_unreadable(snapshot, owner) => return None,
+            None => continue,
+        };
+        widest = Some(widest.map_or_else(|| limits.clone(), |widest| entry::widest(&widest, &limits)));
+    }
+    widest
+}
+
+fn job_of<'a>(snapshot: &'a Snapshot, owner: &ObjectReference) -> Option<&'a ImagePullJob> {
+    let is = |job: &&Arc<ImagePullJob>| job.metadata.uid.as_deref().is_some_and(|uid| entry::is(owner, uid));
+    snapshot.jobs.iter().find(is).map(|job| &**job)
+}
+
+fn is_unreadable(snapshot: &Snapshot, owner: &ObjectReference) -> bool {
+    snapshot.unreadable_jobs.iter().any(|uid| entry::is(owner, uid))
+}
+
+/// Does a change of a job change the entries that the job owns?
+pub fn job_bears_on(old: &ImagePullJob, new: &ImagePullJob) -> bool {
+    let limits = |job: &ImagePullJob| {
+        let template = &job.spec.template;
+        (template.pull_policy.clone(), template.completion_policy.clone())
+    };
+    is_running(old) != is_running(new) || limits(old) != limits(new)
+}
+
+/// Neither ended nor being deleted.
+fn is_running(job: &ImagePullJob) -> bool {
+    let ended = job.status.as_ref().is_some_and(|status| status.completion_time.is_some());
+    !ended && job.metadata.deletion_timestamp.is_none()
 }
 
 /// A job that will end counts what its nodes have until it does, however long that takes. One that never ends pulls again
 /// when an entry's time is over.
 fn still_counts(job: &ImagePullJob) -> bool {
-    let ends = job.spec.template.completion_policy.type_ == CompletionPolicyType::Always;
-    let ended = job.status.as_ref().is_some_and(|status| status.completion_time.is_some());
-    ends && !ended && job.metadata.deletion_timestamp.is_none()
+    job.spec.template.completion_policy.type_ == CompletionPolicyType::Always && is_running(job)
 }
 
 /// How long an entry that is over stays. `None` for one that is not, or that stays for good.
-fn time_left(image: &NodeImage, name: &str, entry: &ImageTagSpec, now: Timestamp) -> Option<SignedDuration> {
-    let ttl = entry.pull_policy.as_ref()?.ttl_seconds_after_finished?;
+fn time_left(
+    snapshot: &Snapshot,
+    image: &NodeImage,
+    name: &str,
+    entry: &ImageTagSpec,
+    now: Timestamp,
+) -> Option<SignedDuration> {
     let over = entry::status(image, name, entry)?.completion_time.as_ref()?.0;
+    let limits = limits(snapshot, entry).or_else(|| entry.pull_policy.clone());
+    let ttl = limits?.ttl_seconds_after_finished?;
     Some(SignedDuration::from_secs(i64::from(ttl)) - now.duration_since(over))
 }

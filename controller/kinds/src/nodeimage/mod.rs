@@ -18,7 +18,7 @@ use berth_workload::node::image::NodeImage;
 use berth_workload::pod::Pod;
 use berth_workload::recreate::stop::Requested;
 
-pub use decide::decide;
+pub use decide::{decide, job_bears_on};
 pub use inspect::{bears_on, question};
 pub use join::{Join, is_joining, may_end_a_wait};
 

@@ -3,6 +3,7 @@
 mod entries;
 mod inspect;
 mod join;
+mod limits;
 
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use berth_api::v1beta1::nodeimage::{ImagePullPolicy, ImageTagPullPolicy, MAX_INS
 use berth_workload::node::image::{NodeImage, entry, is_asked_by, owners};
 use berth_workload::plan::{Action, IfExists, Plan};
 use berth_workload::pod::Pod;
+use berth_workload::pull;
 use berth_workload::resource::NODE_IMAGES;
 use jiff::Timestamp;
 use proptest::prelude::*;
@@ -53,6 +55,11 @@ fn job(uid: &str, spec: Value, status: Value) -> Arc<ImagePullJob> {
     });
     job["spec"]["image"] = json!("app:1");
     Arc::new(serde_json::from_value(job).unwrap())
+}
+
+/// What an entry has that this job alone owns.
+fn limits_of(job: &ImagePullJob) -> Value {
+    json!(pull::limits(&job.spec.template, "n1"))
 }
 
 fn owner(uid: &str) -> Value {
@@ -221,26 +228,27 @@ fn only_some_changes_of_a_node_matter() {
 fn owners_that_are_gone_are_dropped() {
     let other = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "d"});
     let namesake = json!({"apiVersion": "example.com/v1", "kind": "ImagePullJob", "name": "x", "uid": "x"});
+    let lives = job("lives", json!({}), json!(null));
+    let limits = limits_of(&lives);
     let spec = json!({"images": {
         "app": {"pullSecrets": [{"namespace": "default", "name": "s"}], "tags": [
             {"tag": "1", "ownerReferences": [owner("gone")]},
-            {"tag": "2", "ownerReferences": [owner("gone"), owner("lives")]},
+            {"tag": "2", "pullPolicy": limits, "ownerReferences": [owner("gone"), owner("lives")]},
             {"tag": "3"},
             {"tag": "4", "ownerReferences": [owner("gone"), other, namesake]},
         ]},
         "lost": {"tags": [{"tag": "1", "ownerReferences": [owner("gone")]}]},
-        "kept": {"tags": [{"tag": "1", "ownerReferences": [owner("lives")]}]},
+        "kept": {"tags": [{"tag": "1", "pullPolicy": limits, "ownerReferences": [owner("lives")]}]},
         "empty": {"tags": []},
     }});
     let image = image(&json!({}), &spec, &json!(null));
     assert_eq!(owners(&image).into_iter().collect::<Vec<_>>(), [("default", "gone"), ("default", "lives")]);
     assert!(is_asked_by(&image, "gone") && !is_asked_by(&image, "stranger"));
     let mut snapshot = snapshot(Some(node(&json!({}))), Some(image));
-    snapshot.jobs =
-        vec![job("lives", json!({}), json!(null)), job("gone again, with another uid", json!({}), json!(null))];
+    snapshot.jobs = vec![lives, job("gone again, with another uid", json!({}), json!(null))];
     let images = &patch(&snapshot)["spec"]["images"];
     let tags = json!([
-        {"tag": "2", "ownerReferences": [owner("lives")]}, {"tag": "3"},
+        {"tag": "2", "pullPolicy": limits, "ownerReferences": [owner("lives")]}, {"tag": "3"},
         {"tag": "4", "ownerReferences": [other, namesake]},
     ]);
     assert_eq!(*images, json!({"app": {"tags": tags}, "lost": null, "empty": null}));
@@ -286,23 +294,24 @@ fn finished_entries_go_after_their_time() {
             {"tag": "1", "phase": phase, "version": version, "completionTime": ago(seconds)},
         ]}}})
     };
-    let (gone, stays) = (json!({"app": null}), Value::Null);
+    let day = i64::from(pull::limits(&never().spec.template, "n1").ttl_seconds_after_finished.unwrap());
     let table = [
-        ("too early", vec![ended()], finished("Succeeded", 2, 59), stays.clone(), Some(1)),
-        ("in time", vec![ended()], finished("Succeeded", 2, 60), gone.clone(), None),
-        ("failed ones, too", vec![ended()], finished("Failed", 2, 61), gone.clone(), None),
-        ("a job that never ends", vec![never()], finished("Succeeded", 2, 61), gone, None),
-        ("another round", vec![ended()], finished("Succeeded", 1, 61), stays.clone(), None),
-        ("a job that counts it", vec![always()], finished("Succeeded", 2, 61), stays.clone(), None),
-        ("not finished", vec![ended()], json!(null), stays, None),
+        ("too early", vec![ended()], finished("Succeeded", 2, 59), false, Some(1)),
+        ("in time", vec![ended()], finished("Succeeded", 2, 60), true, None),
+        ("failed ones, too", vec![ended()], finished("Failed", 2, 61), true, None),
+        ("a job that never ends", vec![never()], finished("Succeeded", 2, day), true, None),
+        ("too early for that", vec![never()], finished("Succeeded", 2, day - 1), false, Some(1)),
+        ("another round", vec![ended()], finished("Succeeded", 1, 61), false, None),
+        ("a job that counts it", vec![always()], finished("Succeeded", 2, 61), false, None),
+        ("not finished", vec![ended()], json!(null), false, None),
     ];
-    for (what, jobs, status, images, look_again) in table {
+    for (what, jobs, status, is_gone, look_again) in table {
         let entry = json!({
             "tag": "1", "version": 2, "pullPolicy": {"ttlSecondsAfterFinished": 60}, "ownerReferences": [owner("job")],
         });
         let spec = json!({"images": {"app": {"tags": [entry]}}});
         let snapshot = Snapshot { jobs, ..snapshot(None, Some(image(&fake(), &spec, &status))) };
-        assert_eq!(patch(&snapshot)["spec"]["images"], images, "{what}");
+        assert_eq!(patch(&snapshot)["spec"]["images"] == json!({"app": null}), is_gone, "{what}");
         assert_eq!(decide(&snapshot, now()).look_again.map(|wait| wait.as_secs()), look_again, "{what}");
     }
     let by_hand = json!({"images": {"app": {"tags": [{"tag": "1", "version": 2}]}}});
@@ -323,7 +332,7 @@ fn everything_at_once_is_one_patch() {
     let reason = &plan.stages[0].steps[0].reason;
     assert_eq!(
         reason,
-        "its node has other labels; entries of app are not wanted any more; the daemon is to look at 1 pods"
+        "its node has other labels; entries of app have other owners or limits, or are not wanted any more; the daemon is to look at 1 pods"
     );
 }
 

@@ -109,7 +109,8 @@ fn a_node_waits_for_jobs_that_never_end_until_they_have_asked() {
         let says = decide(&snapshot, now()).waiting.iter().any(|one| one.reason.contains("default/a has yet to ask"));
         assert_eq!(says, waits, "{what}");
     }
-    let asked = json!({"images": {"app": {"tags": [{"tag": "1", "ownerReferences": [owner("a")]}]}}});
+    let entry = json!({"tag": "1", "pullPolicy": limits_of(&never("a", json!({}))), "ownerReferences": [owner("a")]});
+    let asked = json!({"images": {"app": {"tags": [entry]}}});
     let snapshot = Snapshot {
         image: Some(image(&json!({"zone": "a"}), &asked, &json!(null))),
         jobs: vec![never("a", json!({}))],

@@ -188,8 +188,8 @@ fn join(node: &NodeImage, entry: &mut ImageTagSpec, ask: &Ask<'_>, now: Timestam
     entry.pull_policy = Some(widest(&entry.pull_policy.take().unwrap_or_default(), &ask.limits));
 }
 
-/// Limits that cut nobody short.
-fn widest(a: &ImageTagPullPolicy, b: &ImageTagPullPolicy) -> ImageTagPullPolicy {
+/// The most generous of two owners' limits.
+pub fn widest(a: &ImageTagPullPolicy, b: &ImageTagPullPolicy) -> ImageTagPullPolicy {
     ImageTagPullPolicy {
         timeout_seconds: Some(timeout_seconds(a.timeout_seconds).max(timeout_seconds(b.timeout_seconds))),
         backoff_limit: Some(backoff_limit(a.backoff_limit).max(backoff_limit(b.backoff_limit))),
@@ -201,17 +201,20 @@ fn widest(a: &ImageTagPullPolicy, b: &ImageTagPullPolicy) -> ImageTagPullPolicy 
     }
 }
 
-/// The merge patch of `spec.images` that drops owners and entries. An entry goes with its last owner; one that never had
-/// any goes only by `keep_entry`. `None` when everything stays.
+/// The merge patch of `spec.images` that drops owners and entries, and gives the others the limits that `limits` has for
+/// them. An entry goes with its last owner; one that never had any goes only by `keep_entry`. `None` when everything stays.
 pub fn prune(
     node: &NodeImage,
     keep_owner: impl Fn(&str, &ImageTagSpec, &ObjectReference) -> bool,
     keep_entry: impl Fn(&str, &ImageTagSpec) -> bool,
+    limits: impl Fn(&ImageTagSpec) -> Option<ImageTagPullPolicy>,
 ) -> Option<Value> {
     let mut images = Map::new();
     for (name, image) in &node.spec.images {
         let stays = |entry: &ImageTagSpec| {
-            keep_entry(name, entry) && entry.owner_references.iter().all(|owner| keep_owner(name, entry, owner))
+            keep_entry(name, entry)
+                && entry.owner_references.iter().all(|owner| keep_owner(name, entry, owner))
+                && limits(entry).is_none_or(|limits| entry.pull_policy.as_ref() == Some(&limits))
         };
         if !image.tags.is_empty() && image.tags.iter().all(stays) {
             continue;
@@ -221,7 +224,8 @@ pub fn prune(
             let owners: Vec<_> =
                 entry.owner_references.iter().filter(|o| keep_owner(name, entry, o)).cloned().collect();
             if !owners.is_empty() || entry.owner_references.is_empty() {
-                tags.push(ImageTagSpec { owner_references: owners, ..entry.clone() });
+                let pull_policy = limits(entry).or_else(|| entry.pull_policy.clone());
+                tags.push(ImageTagSpec { owner_references: owners, pull_policy, ..entry.clone() });
             }
         }
         let pull_secrets = still_needed(image, &tags);

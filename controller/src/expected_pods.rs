@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use berth_api::kinds;
 use berth_api::name::{Name, Namespace, is_dns_label, is_dns_subdomain};
+use berth_api::names::GROUP;
 use berth_api::v1beta1::podunavailablebudget::TargetReference;
 use berth_runtime::client::{self, Failed};
 use berth_workload::budget::count::{Expected, Unknown};
@@ -15,6 +16,7 @@ use berth_workload::budget::surge::is_released;
 use berth_workload::pod::{Metadata, Owner, Pod};
 use berth_workload::selector::Selector;
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::Client;
 use kube::core::GroupVersionKind;
 use kube::discovery::{self, ApiCapabilities, ApiResource, Scope};
@@ -41,12 +43,12 @@ pub(crate) struct ExpectedPods {
     kinds: Arc<Mutex<Vec<Kind>>>,
 }
 
-/// Where a kind is served, and whether it has a scale.
+/// Where a kind is served, and what says how many pods an object of it wants.
 #[derive(Clone)]
 struct Kind {
     name: GroupVersionKind,
     plural: String,
-    has_scale: bool,
+    says: Says,
     /// Since when that is known.
     since: Instant,
 }
@@ -54,8 +56,50 @@ struct Kind {
 impl Kind {
     /// Whether it need not be asked for again. Where one is not served any more, or has no scale any more, a read of it says so.
     fn is_current(&self) -> bool {
-        self.has_scale || self.since.elapsed() < WITHOUT_SCALE
+        self.says != Says::Nothing || self.since.elapsed() < WITHOUT_SCALE
     }
+
+    /// Why an object of this kind is not counted that the controller may not read. What says nothing of its pods need not be read.
+    fn unreadable(&self, said: &str) -> String {
+        let Self { plural, name: GroupVersionKind { group, .. }, says, .. } = self;
+        let resources = match says {
+            Says::Scale => format!("{plural} and {plural}/scale"),
+            Says::Nodes => plural.clone(),
+            Says::Nothing => return without_scale(said),
+        };
+        format!(
+            "{said} may not be read: give kruise-manager get on {resources} of {group:?} by a ClusterRole with the label \
+             rbac.kruise.io/aggregate-to-manager, or {REMEDY}"
+        )
+    }
+}
+
+/// What says how many pods a workload wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Says {
+    /// Its scale.
+    Scale,
+    /// The status of a DaemonSet, which has no scale: one pod for each of its nodes.
+    Nodes,
+    /// Neither.
+    Nothing,
+}
+
+impl Says {
+    fn of(group: &str, kind: &str, has_scale: bool) -> Self {
+        match (group, kind) {
+            _ if has_scale => Self::Scale,
+            ("apps" | GROUP, "DaemonSet") => Self::Nodes,
+            _ => Self::Nothing,
+        }
+    }
+}
+
+/// What a workload wants.
+struct Wants {
+    replicas: usize,
+    /// Which pods, where it says so.
+    selector: Option<Selector>,
 }
 
 /// What the workloads of pods want, each asked for once.
@@ -112,6 +156,49 @@ struct ScaleStatus {
     selector: String,
 }
 
+impl Scale {
+    fn wants(&self) -> Wants {
+        let text = Some(&self.status.selector).filter(|text| text.len() <= LONGEST_SELECTOR);
+        let selector = text.and_then(|text| Selector::parse(text).ok());
+        Wants { replicas: usize::try_from(self.spec.replicas).unwrap_or(usize::MAX), selector }
+    }
+}
+
+/// What a DaemonSet says of its pods.
+#[derive(Deserialize)]
+struct DaemonSet {
+    metadata: Metadata,
+    #[serde(default)]
+    spec: DaemonSetSpec,
+    #[serde(default)]
+    status: DaemonSetStatus,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct DaemonSetSpec {
+    selector: LabelSelector,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct DaemonSetStatus {
+    observed_generation: i64,
+    desired_number_scheduled: u32,
+}
+
+impl DaemonSet {
+    /// `None` until its controller has counted the nodes of this very spec: the number of an earlier spec may be too small, and
+    /// then too many pods could go.
+    fn wants(&self) -> Option<Wants> {
+        let DaemonSetStatus { observed_generation, desired_number_scheduled } = self.status;
+        let selector = Selector::new(&self.spec.selector).ok().filter(|selector| selector.weight() <= LONGEST_SELECTOR);
+        let replicas = usize::try_from(desired_number_scheduled).unwrap_or(usize::MAX);
+        let is_counted = observed_generation > 0 && observed_generation >= self.metadata.generation;
+        is_counted.then_some(Wants { replicas, selector })
+    }
+}
+
 /// Whoever made a workload and its budget together is told nothing of it for so long: many say which pods are theirs in a status,
 /// which their controller writes first.
 const NEW: SignedDuration = SignedDuration::from_secs(10);
@@ -120,7 +207,8 @@ fn is_new(metadata: &Metadata) -> bool {
     metadata.creation_timestamp.is_some_and(|made| Timestamp::now().duration_since(made) < NEW)
 }
 
-const REMEDY: &str = "set spec.protectTotalReplicas to how many pods are expected";
+/// A PodUnavailableBudget has both fields, a DistributedPodDisruptionBudget the second one.
+const REMEDY: &str = "set spec.protectTotalReplicas to how many pods are expected, or spec.minAvailable to a number of pods that must stay";
 
 fn fault<T>(message: String) -> Result<T, Uncounted> {
     Err(Uncounted::Fault(Unknown { message }))
@@ -134,7 +222,7 @@ impl ExpectedPods {
     /// How many pods a workload wants, and which are its.
     ///
     /// # Errors
-    /// It does not exist, its kind has no scale, or the apiserver did not say.
+    /// It does not exist, nothing says how many pods it wants, or the apiserver did not say.
     pub(crate) async fn of_target(&self, namespace: &str, target: &TargetReference) -> Result<Expected, Uncounted> {
         let TargetReference { api_version, kind, name } = target;
         let said = format!("{kind} {name} of spec.targetRef");
@@ -142,17 +230,15 @@ impl ExpectedPods {
         let Some(object) = self.object(&kind, namespace, name, &said).await? else {
             return fault(format!("{said} does not exist: create it, or delete this budget and make one for another"));
         };
-        let Some(scale) = self.scale(&kind, namespace, name, &said).await? else {
+        let Some(wants) = self.wants(&kind, namespace, name, &said).await? else {
             return fault(format!("{said} has no scale: use spec.selector, and {REMEDY}"));
         };
-        let text = Some(&scale.status.selector).filter(|text| text.len() <= LONGEST_SELECTOR);
-        let selector = text.and_then(|text| Selector::parse(text).ok()).filter(|selector| !selector.is_empty());
-        let Some(selector) = selector else {
+        let Some(selector) = wants.selector.filter(|selector| !selector.is_empty()) else {
             let message = format!("the scale of {said} does not say which pods are its: use spec.selector");
             return if is_new(&object.metadata) { Err(Uncounted::Silent(silent(0, &message))) } else { fault(message) };
         };
         let is_going = object.metadata.deletion_timestamp.is_some();
-        Ok(Expected { total: if is_going { 0 } else { replicas(&scale) }, selector: Some(selector) })
+        Ok(Expected { total: if is_going { 0 } else { wants.replicas }, selector: Some(selector) })
     }
 
     /// How many pods the workloads of these pods want, each of them once. A pod that has ended may lie there for ever: where its workload
@@ -191,30 +277,30 @@ impl ExpectedPods {
             return Ok(0);
         }
         let said = format!("{} {}", owner.kind, owner.name);
-        match self.scale(&kind, namespace, &owner.name, &said).await? {
-            Some(scale) => Ok(replicas(&scale)),
-            None => fault(format!("{said}, which owns its pods, has no scale: {REMEDY}")),
+        match self.wants(&kind, namespace, &owner.name, &said).await? {
+            Some(wants) => Ok(wants.replicas),
+            None => fault(without_scale(&said)),
         }
     }
 
     /// The topmost owner, and what it wants.
     async fn top_that_wants(&self, namespace: &str, owner: Owner) -> Result<Top, Uncounted> {
         let Some((kind, owner)) = self.top(namespace, owner).await? else { return Ok(Top::Gone) };
-        if !kind.has_scale {
+        if kind.says == Says::Nothing {
             return Ok(Top::Unscaled);
         }
-        let scale = self.scale(&kind, namespace, &owner.name, &owner.kind).await?;
-        Ok(scale.map_or(Top::Gone, |scale| Top::Wants(owner.uid.to_string(), replicas(&scale))))
+        let wants = self.wants(&kind, namespace, &owner.name, &owner.kind).await?;
+        Ok(wants.map_or(Top::Gone, |wants| Top::Wants(owner.uid.to_string(), wants.replicas)))
     }
 
     /// The same of a workload of which only pods are left that have ended; none where it does not say.
     async fn of_ended(&self, namespace: &str, owner: &Owner, seen: &mut BTreeSet<String>) -> Result<usize, Uncounted> {
         let said = format!("{} {}", owner.kind, owner.name);
-        let has_scale = self.kind(&owner.api_version, &owner.kind, &said).await.map(|kind| kind.has_scale);
-        let counted = match has_scale {
+        let says = self.kind(&owner.api_version, &owner.kind, &said).await.map(|kind| kind.says);
+        let counted = match says {
             // As that of a Job, of which a namespace may have many: nobody asks for it.
-            Ok(false) => return Ok(0),
-            Ok(true) => self.of_top(namespace, owner.clone(), seen).await,
+            Ok(Says::Nothing) => return Ok(0),
+            Ok(Says::Scale | Says::Nodes) => self.of_top(namespace, owner.clone(), seen).await,
             Err(unknown) => Err(unknown),
         };
         match counted {
@@ -271,7 +357,8 @@ impl ExpectedPods {
         }
         let has_scale =
             capabilities.subresources.iter().any(|(sub, _)| sub.plural.ends_with("/scale") || sub.plural == "scale");
-        let kind = Kind { name, plural: resource.plural, has_scale, since: Instant::now() };
+        let says = Says::of(group, kind, has_scale);
+        let kind = Kind { name, plural: resource.plural, says, since: Instant::now() };
         let mut kinds = self.kinds();
         kinds.retain(|known| known.name != kind.name);
         if kinds.len() < MOST_KINDS {
@@ -288,11 +375,23 @@ impl ExpectedPods {
         self.read(kind, namespace, name, "", said).await
     }
 
-    async fn scale(&self, kind: &Kind, namespace: &str, name: &str, said: &str) -> Result<Option<Scale>, Uncounted> {
-        if !kind.has_scale {
-            return Ok(None);
+    /// What a workload wants; `None` where it is gone, or nothing says so.
+    async fn wants(&self, kind: &Kind, namespace: &str, name: &str, said: &str) -> Result<Option<Wants>, Uncounted> {
+        match kind.says {
+            Says::Scale => {
+                let scale: Option<Scale> = self.read(kind, namespace, name, "/scale", said).await?;
+                Ok(scale.map(|scale| scale.wants()))
+            }
+            Says::Nodes => {
+                let Some(set) = self.read::<DaemonSet>(kind, namespace, name, "", said).await? else { return Ok(None) };
+                let uncounted = || {
+                    let message = format!("the controller of {said} has not counted its nodes since its spec changed");
+                    Uncounted::Silent(silent(0, &message))
+                };
+                set.wants().map(Some).ok_or_else(uncounted)
+            }
+            Says::Nothing => Ok(None),
         }
-        self.read(kind, namespace, name, "/scale", said).await
     }
 
     async fn read<T: serde::de::DeserializeOwned>(
@@ -322,12 +421,7 @@ impl ExpectedPods {
             Err(failed) if is_not_served(&failed) => {
                 fault(format!("{said} is of {}, which the apiserver does not serve: {REMEDY}", kind.name.api_version()))
             }
-            Err(failed) if failed.code == 403 => fault(format!(
-                "{said} may not be read: give kruise-manager get on {plural} and {plural}/scale of {group:?} by a ClusterRole with the label \
-                 rbac.kruise.io/aggregate-to-manager, or {REMEDY}",
-                plural = kind.plural,
-                group = kind.name.group
-            )),
+            Err(failed) if failed.code == 403 => fault(kind.unreadable(said)),
             Err(failed) => Err(Uncounted::Silent(failed)),
         }
     }
@@ -413,8 +507,8 @@ fn silent(code: u16, message: &str) -> Failed {
     Failed { code, message: message.to_owned(), ..Failed::default() }
 }
 
-fn replicas(scale: &Scale) -> usize {
-    usize::try_from(scale.spec.replicas).unwrap_or(usize::MAX)
+fn without_scale(said: &str) -> String {
+    format!("{said}, which owns its pods, has no scale: {REMEDY}")
 }
 
 #[cfg(test)]
@@ -468,13 +562,71 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_kind_that_had_no_scale_is_asked_for_again_after_a_while() {
-        for (has_scale, seconds, expected) in
-            [(true, 0, true), (true, 600, true), (false, 59, true), (false, 60, false)]
-        {
-            let name = GroupVersionKind::gvk("example.com", "v1beta1", "Foo");
-            let kind = Kind { name, plural: "foos".to_owned(), has_scale, since: Instant::now() };
+        for (says, seconds, expected) in [
+            (Says::Scale, 0, true),
+            (Says::Scale, 600, true),
+            (Says::Nodes, 600, true),
+            (Says::Nothing, 59, true),
+            (Says::Nothing, 60, false),
+        ] {
+            let kind = kind("example.com", "Foo", says);
             tokio::time::advance(Duration::from_secs(seconds)).await;
-            assert_eq!(kind.is_current(), expected, "{has_scale} {seconds}");
+            assert_eq!(kind.is_current(), expected, "{says:?} {seconds}");
+        }
+    }
+
+    fn kind(group: &str, kind: &str, says: Says) -> Kind {
+        let name = GroupVersionKind::gvk(group, "v1", kind);
+        Kind { name, plural: format!("{}s", kind.to_lowercase()), says, since: Instant::now() }
+    }
+
+    #[test]
+    fn daemon_sets_of_both_groups_say_what_they_want() {
+        for (group, kind, has_scale, expected) in [
+            ("apps", "DaemonSet", false, Says::Nodes),
+            ("apps.kruise.io", "DaemonSet", false, Says::Nodes),
+            ("example.com", "DaemonSet", false, Says::Nothing),
+            ("apps", "DaemonSet", true, Says::Scale),
+            ("apps", "Deployment", true, Says::Scale),
+            ("batch", "Job", false, Says::Nothing),
+        ] {
+            assert_eq!(Says::of(group, kind, has_scale), expected, "{group} {kind} {has_scale}");
+        }
+    }
+
+    #[test]
+    fn daemon_set_wants_pods_once_its_spec_is_counted() {
+        for (observed, generation, selector, expected) in [
+            (2, 2, json!({"matchLabels": {"app": "web"}}), Some((3, Some("app=web")))),
+            (1, 2, json!({"matchLabels": {"app": "web"}}), None),
+            (0, 0, json!({"matchLabels": {"app": "web"}}), None),
+            (2, 2, json!({"matchExpressions": [{"key": "app", "operator": "No"}]}), Some((3, None))),
+        ] {
+            let set: DaemonSet = serde_json::from_value(json!({
+                "metadata": {"name": "web", "generation": generation}, "spec": {"selector": selector},
+                "status": {"observedGeneration": observed, "desiredNumberScheduled": 3},
+            }))
+            .unwrap();
+            let found = set.wants().map(|wants| (wants.replicas, wants.selector.map(|selector| selector.to_string())));
+            let expected = expected.map(|(replicas, selector)| (replicas, selector.map(str::to_owned)));
+            assert_eq!(found, expected, "{observed} {generation} {selector}");
+        }
+        let new: DaemonSet = serde_json::from_value(json!({"metadata": {"name": "web", "generation": 1}})).unwrap();
+        assert!(new.wants().is_none(), "without a status");
+    }
+
+    #[test]
+    fn unreadable_owner_names_only_rights_that_help() {
+        for (kind, expected) in [
+            (
+                kind("example.com", "Foo", Says::Scale),
+                "give kruise-manager get on foos and foos/scale of \"example.com\"",
+            ),
+            (kind("apps", "DaemonSet", Says::Nodes), "give kruise-manager get on daemonsets of \"apps\" by"),
+            (kind("batch", "Job", Says::Nothing), "Foo web, which owns its pods, has no scale: set spec."),
+        ] {
+            let message = kind.unreadable("Foo web");
+            assert!(message.contains(expected) && message.ends_with(REMEDY), "{message}");
         }
     }
 }

@@ -105,7 +105,9 @@ impl Controller for Reads {
         let (asked, soon) = acting.pod_budgets.asked(&of_either, told);
         snapshot.asked = asked;
         let now = Timestamp::now();
-        let soon = soon.unwrap_or_else(|| asked_again(snapshot.view.expected.is_ok(), told, now));
+        let rules = &acting.pod_budgets.holds(&of_either).rules;
+        let is_known = rules.as_ref().is_ok_and(|rules| snapshot.view.expected_by(rules).is_ok());
+        let soon = soon.unwrap_or_else(|| asked_again(is_known, told, now));
         let (plan, new) = (decide(&snapshot, now), Some(status(&snapshot, now)));
         let old = &budget.0.status;
         let urgent = |old: &Option<_>, new: &Option<_>| new.as_ref().is_some_and(|new| is_urgent(old.as_ref(), new));

@@ -237,6 +237,9 @@ pub mod condition {
     pub const BLOCKED: &str = "Blocked";
     /// *Berth.* On PodUnavailableBudgets: whether the apiserver asks before pods are taken out of service.
     pub const ENFORCED: &str = "Enforced";
+    /// *Berth.* On PodUnavailableBudgets, False where no workload says how many pods are expected and a number says how many must
+    /// stay: then the pods that there are count as expected. Absent otherwise.
+    pub const TOTAL_KNOWN: &str = "TotalKnown";
     /// *Berth.* On DistributedPodDisruptionBudgets: whether one of its own pods may be taken out of service.
     pub const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
     /// *Berth.* On DistributedPodDisruptionBudgets that name others: whether it is known what those have.

@@ -18,7 +18,7 @@ pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {
             return vec![of_all(format!("{field} {message}; until then its pods are refused"))];
         }
     };
-    if let Err(Unknown { message }) = snapshot.expected(&rules) {
+    if let Err(Unknown { message }) = snapshot.view.expected_by(&rules) {
         return vec![of_all(format!("its pods are refused, for how many are expected is not known: {message}"))];
     }
     let next = status(snapshot, now);

@@ -14,7 +14,7 @@ use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1alpha1::distributedpoddisruptionbudget::MemberKind;
 use berth_workload::budget::asked::Asked;
 use berth_workload::budget::child::{self, Wanted, Without};
-use berth_workload::budget::count::{Expected, Unknown, View};
+use berth_workload::budget::count::{Unknown, View};
 use berth_workload::budget::federation::{Brings, Origin, Shared, Silence, Whole};
 use berth_workload::budget::{Rules, floor};
 use berth_workload::native_budget::NativeBudget;
@@ -63,18 +63,6 @@ pub struct Other {
 }
 
 impl Snapshot {
-    /// How many own pods are expected. Nobody needs to know where a number alone says how many must be healthy.
-    fn expected(&self, rules: &Rules) -> Result<Expected, Unknown> {
-        match &self.view.expected {
-            Err(_) if !rules.amount.depends_on_total() => {
-                let none = Expected { total: 0, selector: None };
-                let active = self.view.members(rules, &none).filter(|pod| pod.is_active());
-                Ok(Expected { total: active.count(), selector: None })
-            }
-            known => known.clone(),
-        }
-    }
-
     fn whole(&self, rules: &Rules, expected: usize) -> Result<Whole, String> {
         let others: Vec<_> = self.others.iter().map(|other| other.brings.clone()).collect();
         Whole::of(&rules.amount, (expected, floor::binding(&self.budget)), &others)
@@ -95,7 +83,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     plan.events.extend(snapshot.view.not_deleted(entries, now));
     keep_floor(snapshot, &mut plan);
     let Ok(rules) = Rules::of_distributed(&budget.spec) else { return plan };
-    let expected = snapshot.expected(&rules);
+    let expected = snapshot.view.expected_by(&rules);
     let before = budget.status.iter().flat_map(|status| &status.conditions);
     let was_told = before.into_iter().any(|condition| condition.reason == UNCOUNTED);
     if let Err(Unknown { message }) = &expected

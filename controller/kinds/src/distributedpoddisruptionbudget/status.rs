@@ -60,7 +60,7 @@ fn count_own(snapshot: &Snapshot, next: &mut Status, now: Timestamp) -> Result<R
     note_settled(ledger, &snapshot.view.position);
     let rules = Rules::of_distributed(&snapshot.budget.spec)
         .map_err(|Fault { field, message }| ("InvalidSpec", format!("{field} {message}")))?;
-    let expected = snapshot.expected(&rules).map_err(|Unknown { message }| (UNCOUNTED, message))?;
+    let expected = snapshot.view.expected_by(&rules).map_err(|Unknown { message }| (UNCOUNTED, message))?;
     let healthy = snapshot.view.available(&rules, &expected, &ledger.entries, now);
     note_counted(ledger);
     next.own = OwnPods { healthy: number(healthy), expected: number(expected.total) };

@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use berth_api::v1alpha1::distributedpoddisruptionbudget::DistributedPodDisruptionBudgetStatus;
+use berth_workload::budget::count::Expected;
 use berth_workload::pod::Pod;
 use serde_json::{Value, json};
 
@@ -129,6 +130,16 @@ fn while_own_pods_cannot_be_counted_it_is_told_by_which_view_entries_were_settle
         let ledger = next.ledger.as_ref().unwrap();
         assert_eq!((ledger.counted.as_str(), ledger.settled.as_str()), views, "{position}");
         Arc::make_mut(&mut one.budget).status = Some(next);
+    }
+}
+
+#[test]
+fn min_available_as_a_number_needs_no_total() {
+    for (spec, expected) in [(json!({"minAvailable": 1}), [2, 3, 1, 4, 3]), (json!({"maxUnavailable": 1}), [0; 5])] {
+        let mut unknown =
+            snapshot(spec.clone(), Value::Null, &[("a", true), ("b", true), ("c", true), ("d", false)], &[]);
+        unknown.view.expected = Err(Unknown { message: "pod a has no controller".to_owned() });
+        assert_eq!(numbers(&status(&unknown, now())), expected, "{spec}");
     }
 }
 

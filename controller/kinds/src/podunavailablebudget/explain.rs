@@ -6,8 +6,7 @@ use berth_workload::budget::{Fault, Rules};
 use berth_workload::plan::Waiting;
 use jiff::Timestamp;
 
-use super::Snapshot;
-use crate::podunavailablebudget::status;
+use super::{Snapshot, status, total_unknown};
 
 /// How many pods it has and must keep, then each pod that uses it up, since when and by whom.
 pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {
@@ -18,7 +17,7 @@ pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {
             return vec![of_all(format!("{field} {message}; until then its pods are refused"))];
         }
     };
-    if let Err(Unknown { message }) = &snapshot.view.expected {
+    if let Err(Unknown { message }) = snapshot.view.expected_by(&rules) {
         return vec![of_all(format!("its pods are refused, for how many are expected is not known: {message}"))];
     }
     let next = status(snapshot, now);
@@ -32,6 +31,7 @@ pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {
         rules.amount.words(),
         next.unavailable_allowed
     ))];
+    lines.extend(total_unknown(snapshot).map(of_all));
     lines.extend(snapshot.asked.missing().map(of_all));
     lines.extend(users(next.ledger.as_ref()));
     lines

@@ -20,7 +20,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 pub use explain::explain;
-use status::is_blocked;
+use status::{is_blocked, total_unknown};
 pub use status::{is_urgent, status};
 
 /// All that a decision about one budget reads.
@@ -56,11 +56,11 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         let conditions = snapshot.budget.status.iter().flat_map(|status| &status.conditions);
         conditions.into_iter().any(|condition| condition.reason == reason)
     };
-    match &snapshot.view.expected {
+    match snapshot.view.expected_by(&rules) {
         Err(Unknown { message }) if !told(UNCOUNTED) => {
-            plan.events.push(Event { warning: true, reason: UNCOUNTED, message: message.clone() });
+            plan.events.push(Event { warning: true, reason: UNCOUNTED, message });
         }
-        Ok(expected) if !told(NO_PODS) && snapshot.view.members(&rules, expected).next().is_none() => {
+        Ok(expected) if !told(NO_PODS) && snapshot.view.members(&rules, &expected).next().is_none() => {
             plan.events.push(Event { warning: false, reason: NO_PODS, message: "no pods are selected".to_owned() });
         }
         _ => {}

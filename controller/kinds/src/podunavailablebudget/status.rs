@@ -1,6 +1,6 @@
 //! What is counted, and what is left of the ledger.
 
-use berth_api::names::condition::{BLOCKED, CHILD_PDB, ENFORCED};
+use berth_api::names::condition::{BLOCKED, CHILD_PDB, ENFORCED, TOTAL_KNOWN};
 use berth_api::v1beta1::podunavailablebudget::PodUnavailableBudgetStatus;
 use berth_workload::budget::asked::Asked;
 use berth_workload::budget::child::Without;
@@ -27,6 +27,10 @@ pub fn status(snapshot: &Snapshot, now: Timestamp) -> PodUnavailableBudgetStatus
         Some((reason, message)) => set(&mut next.conditions, condition(BLOCKED, true, reason, message, now)),
         None => next.conditions.retain(|condition| condition.type_ != BLOCKED),
     }
+    match total_unknown(snapshot) {
+        Some(message) => set(&mut next.conditions, condition(TOTAL_KNOWN, false, "PodsCounted", message, now)),
+        None => next.conditions.retain(|condition| condition.type_ != TOTAL_KNOWN),
+    }
     let is_counted = next.ledger.as_ref().is_some_and(|ledger| !ledger.counted.is_empty());
     let enforced = match &snapshot.asked {
         Asked::Always | Asked::InPart(_) if next.total_replicas == 0 && is_counted => {
@@ -49,6 +53,14 @@ pub fn status(snapshot: &Snapshot, now: Timestamp) -> PodUnavailableBudgetStatus
     unless_only_its_view(next, snapshot.budget.status.as_ref(), |status| &mut status.ledger)
 }
 
+/// Why no workload says how many pods are expected, where the budget counts without that.
+pub(super) fn total_unknown(snapshot: &Snapshot) -> Option<String> {
+    let rules = Rules::of_budget(&snapshot.budget).ok()?;
+    let Unknown { message } = snapshot.view.expected.as_ref().err()?;
+    let is_counted = snapshot.view.expected_by(&rules).is_ok();
+    is_counted.then(|| format!("status.totalReplicas is the number of pods that there are: {message}"))
+}
+
 /// Whether its pods cannot be counted.
 pub(super) fn is_blocked(status: &PodUnavailableBudgetStatus) -> bool {
     status.conditions.iter().any(|condition| condition.type_ == BLOCKED)
@@ -69,10 +81,10 @@ fn count(
     note_settled(ledger, &snapshot.view.position);
     let rules = Rules::of_budget(&snapshot.budget)
         .map_err(|Fault { field, message }| ("InvalidSpec", format!("{field} {message}")))?;
-    let expected = snapshot.view.expected.as_ref().map_err(|Unknown { message }| (UNCOUNTED, message.clone()))?;
-    let Expected { total, selector } = expected;
+    let expected = snapshot.view.expected_by(&rules).map_err(|Unknown { message }| (UNCOUNTED, message))?;
+    let Expected { total, selector } = &expected;
     let desired = rules.amount.desired(*total).map_err(|problem| ("InvalidSpec", problem))?;
-    let available = snapshot.view.available(&rules, expected, &ledger.entries, now);
+    let available = snapshot.view.available(&rules, &expected, &ledger.entries, now);
     note_counted(ledger);
     ledger.selector = selector.as_ref().map(ToString::to_string);
     set_numbers(next, available, *total, desired);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::PodUnavailableBudgetStatus;
 use berth_workload::budget::count::{Expected, Unknown, View};
+use berth_workload::budget::federation::Brings;
 use berth_workload::pod::Pod;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -159,6 +160,44 @@ fn a_budget_whose_pods_cannot_be_counted_is_blocked_and_grants_nothing() {
     assert_eq!(decide(&unknown, now()).events[0].reason, "CalculateExpectedPodCountFailed");
     let broken = snapshot(json!({"maxUnavailable": "x"}), evicted(&[]), 3, &[("a", true)]);
     assert_eq!(told(&broken), "InvalidSpec");
+}
+
+#[test]
+fn min_available_as_a_number_needs_no_total() {
+    let pods = [("a", true), ("b", true), ("c", true), ("d", false)];
+    let number = json!({"minAvailable": 1});
+    let by_target =
+        json!({"minAvailable": 1, "selector": null, "targetRef": {"apiVersion": "v1", "kind": "Foo", "name": "a"}});
+    for (spec, status_, is_counted, expected) in [
+        (number.clone(), Value::Null, true, [2, 3, 1, 4]),
+        (number, evicted(&["a", "b"]), true, [0, 1, 1, 4]),
+        (json!({"minAvailable": 4}), Value::Null, true, [0, 3, 4, 4]),
+        (json!({"minAvailable": "25%"}), Value::Null, false, [0, 0, 0, 0]),
+        (json!({"maxUnavailable": 1}), Value::Null, false, [0, 0, 0, 0]),
+        // Which pods are meant the workload alone says.
+        (by_target, Value::Null, false, [0, 0, 0, 0]),
+    ] {
+        let mut unknown = snapshot(spec.clone(), status_, 0, &pods);
+        unknown.view.expected = Err(Unknown { message: "pod a has no controller".to_owned() });
+        let next = status(&unknown, now());
+        assert_eq!(numbers(&next), expected, "{spec}");
+        let told = |type_: &str| next.conditions.iter().find(|condition| condition.type_ == type_);
+        assert_eq!((told("Blocked").is_none(), told("TotalKnown").is_some()), (is_counted, is_counted), "{spec}");
+        let explained: Vec<_> = explain(&unknown, now()).into_iter().map(|line| line.reason).collect();
+        let says = if is_counted { "the number of pods that there are: pod a has" } else { "its pods are refused" };
+        assert!(explained.iter().any(|line| line.contains(says)), "{spec} {explained:?}");
+        assert_eq!(decide(&unknown, now()).events.is_empty(), is_counted, "{spec}");
+        // In a federation with parts of all pods too few would be expected of it.
+        let mut budget = (*unknown.budget).clone();
+        budget.status = Some(next.clone());
+        assert!(Brings::of_unavailable(&budget).is_err(), "{spec}");
+    }
+    let mut known = snapshot(json!({"minAvailable": 1}), Value::Null, 4, &pods);
+    known.view.expected = Err(Unknown { message: String::new() });
+    Arc::make_mut(&mut known.budget).status = Some(status(&known, now()));
+    known.view.expected = Ok(Expected { total: 4, selector: None });
+    let next = status(&known, now());
+    assert!(next.conditions.iter().all(|condition| condition.type_ != "TotalKnown"), "{next:?}");
 }
 
 #[test]

@@ -61,6 +61,22 @@ pub struct Unknown {
 }
 
 impl View {
+    /// How many pods are expected. A number of pods that must stay asks nobody: where no workload says how many it wants, those that
+    /// there are count as expected.
+    ///
+    /// # Errors
+    /// How many must stay is said in parts of those that are expected, or which pods the budget holds is not known.
+    pub fn expected_by(&self, rules: &Rules) -> Result<Expected, Unknown> {
+        match &self.expected {
+            Err(_) if rules.selector.is_some() && !rules.amount.depends_on_total() => {
+                let none = Expected { total: 0, selector: None };
+                let active = self.members(rules, &none).filter(|pod| pod.is_active());
+                Ok(Expected { total: active.count(), selector: None })
+            }
+            known => known.clone(),
+        }
+    }
+
     /// The pods that a budget holds.
     pub fn members<'a>(&'a self, rules: &'a Rules, expected: &'a Expected) -> impl Iterator<Item = &'a Arc<Pod>> {
         let selector = rules.selector.as_ref().or(expected.selector.as_ref());

@@ -2,6 +2,7 @@
 
 use std::cmp::{max, min};
 
+use berth_api::names::condition::TOTAL_KNOWN;
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::PodUnavailableBudgetStatus;
@@ -46,6 +47,7 @@ impl Silence {
 }
 
 const NOT_COUNTED: &str = "has not counted its pods since it was made or changed";
+const NO_TOTAL: &str = "does not know how many pods are expected: set spec.protectTotalReplicas there";
 const NOT_TOLD: &str =
     "was made or changed a moment ago, and which of its pods are counted already is not told yet: try again";
 
@@ -70,11 +72,15 @@ impl Brings {
     /// As a PodUnavailableBudget has counted.
     ///
     /// # Errors
-    /// It has not.
+    /// It has not, or not how many are expected.
     pub fn of_unavailable(budget: &PodUnavailableBudget) -> Result<Self, Silence> {
         let status = budget.status.as_ref().ok_or_else(|| Silence::of(NOT_COUNTED))?;
         if !is_counted(status, budget.metadata.generation.unwrap_or_default()) {
             return Err(Silence::of(NOT_COUNTED));
+        }
+        // The pods that there are may be fewer than those that are expected, and then too many of others could go.
+        if status.conditions.iter().any(|condition| condition.type_ == TOTAL_KNOWN) {
+            return Err(Silence::of(NO_TOTAL));
         }
         Ok(Self::of_account(status))
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use berth_e2e::ask::PORT;
 use berth_e2e::objects::{self, kind};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
@@ -159,6 +160,73 @@ pub(crate) async fn a_workload_that_shrinks_is_not_held(case: &Case) -> Result<(
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
     bail!("pods of a Deployment that is gone are held")
+}
+
+fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
+    let mut conditions = object["status"]["conditions"].as_array()?.iter();
+    conditions.find(|condition| condition["type"] == type_)
+}
+
+/// A number of pods that must stay needs no workload that says how many it wants.
+pub(crate) async fn a_number_needs_no_scale(case: &Case) -> Result<()> {
+    case.create(&budget(json!({"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 1}))).await?;
+    pods_of_a_native_daemon_set_go_until_one_is_left(case).await?;
+    pods_of_nobody_go_until_one_is_left(case).await
+}
+
+/// A DaemonSet says how many pods it wants in its status, so the budget may also be a part of all pods.
+async fn pods_of_a_native_daemon_set_go_until_one_is_left(case: &Case) -> Result<()> {
+    let (image, labels) = (case.image("v1").await?, json!({"app": "web"}));
+    // A successor serves only when all requests are answered.
+    let probe = json!({"tcpSocket": {"port": PORT}, "initialDelaySeconds": 10, "periodSeconds": 1});
+    let container = json!({"name": objects::CONTAINER, "image": image, "readinessProbe": probe});
+    let spec = json!({"terminationGracePeriodSeconds": 1, "containers": [container]});
+    let set = json!({
+        "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "web"},
+        "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": spec}},
+    });
+    case.create(&set).await?;
+    let is_ready = |set: &Value| {
+        let status = &set["status"];
+        status["numberReady"] == status["desiredNumberScheduled"] && status["numberReady"].as_i64() > Some(1)
+    };
+    let all = case.until(kind::NATIVE_DAEMON_SET, "web", is_ready).await?["status"]["numberReady"].as_i64();
+    let all = all.context("nobody says how many pods are ready")?;
+    let budget = enforced(case, all - 1).await?;
+    ensure!(budget["status"]["totalReplicas"] == all && condition(&budget, "TotalKnown").is_none(), "{budget}");
+    let names = names(case).await?;
+    let answers = join_all(names.iter().map(|name| take(case, name, true))).await;
+    let answers = answers.into_iter().collect::<Result<Vec<_>>>()?;
+    let refusals: Vec<_> = answers.iter().flatten().collect();
+    ensure!(refusals.len() == 1 && refusals[0].message.contains("(minAvailable 1)"), "{refusals:?}");
+    case.patch(BUDGET, "web", json!({"spec": {"minAvailable": null, "maxUnavailable": 1}})).await?;
+    let budget = enforced(case, 1).await?;
+    ensure!(budget["status"]["desiredAvailable"] == all - 1, "{budget}");
+    case.patch(BUDGET, "web", json!({"spec": {"minAvailable": 1, "maxUnavailable": null}})).await?;
+    case.kubectl(&["delete", "daemonset.apps", "web", "-n", &case.namespace, "--timeout=120s"]).await?;
+    case.kubectl(&["wait", "pod", "-l", "app=web", "-n", &case.namespace, "--for=delete", "--timeout=120s"]).await?;
+    Ok(())
+}
+
+async fn pods_of_nobody_go_until_one_is_left(case: &Case) -> Result<()> {
+    let image = case.image("v1").await?;
+    for name in ["web-1", "web-2", "web-3"] {
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": "web"}},
+            "spec": {"terminationGracePeriodSeconds": 1, "containers": [{"name": objects::CONTAINER, "image": image}]},
+        });
+        case.create(&pod).await?;
+    }
+    let budget = enforced(case, 2).await?;
+    let told = condition(&budget, "TotalKnown").context("the budget does not say that it counts pods")?;
+    ensure!(told["status"] == "False" && told["message"].to_string().contains("has no controller"), "{told}");
+    for (name, is_refused) in [("web-1", false), ("web-2", false), ("web-3", true)] {
+        let refusal = take(case, name, name == "web-1").await?;
+        ensure!(refusal.is_some() == is_refused, "{name}: {refusal:?}");
+    }
+    let left = names(case).await?;
+    ensure!(left == ["web-3"], "{left:?} are left");
+    Ok(())
 }
 
 /// A rollout that may take all pods takes one at a time where a budget says so, and says what it waits for.

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth_api::IntOrString;
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::{LedgerEntry, PodUnavailableBudgetStatus, ProtectedOperation};
 use berth_workload::budget::asked::Asked;
@@ -19,7 +20,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 use serde_json::json;
 
-use berth_workload::budget::count::{Expected, View};
+use berth_workload::budget::count::{Expected, Unknown, View};
 
 use super::super::{Snapshot, status};
 
@@ -453,7 +454,7 @@ impl World {
         Snapshot {
             budget: Arc::new(budget),
             view: View {
-                expected: Ok(Expected { total: PODS, selector: None }),
+                expected: self.expected(),
                 pods: self.leaders[leader].pods.iter().map(pod_object).collect(),
                 nodes: vec!["n1".to_owned()],
                 position: self.leaders[leader].position.to_string(),
@@ -464,6 +465,14 @@ impl World {
             asked: Asked::Always,
             child: None,
             keeps: Err(berth_workload::budget::child::Without::NotAsked),
+        }
+    }
+
+    /// Where a number says how many pods must stay, no workload says how many it wants.
+    fn expected(&self) -> Result<Expected, Unknown> {
+        match &self.rules.amount {
+            Amount::MaxUnavailable(_) => Ok(Expected { total: PODS, selector: None }),
+            Amount::MinAvailable(_) => Err(Unknown { message: "has no scale".to_owned() }),
         }
     }
 
@@ -489,8 +498,12 @@ impl World {
     }
 }
 
-fn history(planted: Planted, most: i32, steps: &[Step]) -> Result<(), String> {
-    let mut world = World::new(planted, Amount::MaxUnavailable(berth_api::IntOrString::Int(most)));
+fn most(most: i32) -> Amount {
+    Amount::MaxUnavailable(IntOrString::Int(most))
+}
+
+fn history(planted: Planted, amount: &Amount, steps: &[Step]) -> Result<(), String> {
+    let mut world = World::new(planted, amount.clone());
     for step in steps {
         world.take(step);
         world.check()?;
@@ -501,10 +514,12 @@ fn history(planted: Planted, most: i32, steps: &[Step]) -> Result<(), String> {
 fn histories(planted: Planted, cases: u32, steps_in_all: &Cell<usize>) -> Option<(Vec<Step>, String)> {
     let config = Config { cases, failure_persistence: None, max_shrink_iters: 20_000, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
-    let strategy = (1i32..3, prop::collection::vec(step(), 20..LONGEST));
-    let ran = runner.run(&strategy, |(most, steps)| {
+    let least = |least: i32| Amount::MinAvailable(IntOrString::Int(least));
+    let amount = prop_oneof![(1i32..3).prop_map(most), (1i32..4).prop_map(least)];
+    let strategy = (amount, prop::collection::vec(step(), 20..LONGEST));
+    let ran = runner.run(&strategy, |(amount, steps)| {
         steps_in_all.set(steps_in_all.get() + steps.len());
-        history(planted, most, &steps).map_err(TestCaseError::fail)
+        history(planted, &amount, &steps).map_err(TestCaseError::fail)
     });
     match ran {
         Ok(()) => None,
@@ -554,8 +569,8 @@ fn a_pod_that_a_leader_sees_late_is_charged_all_the_while() {
     steps.extend([ask(0), Step::Validate(1), Step::SeePods(0)]);
     steps.extend(count());
     steps.extend([ask(1), Step::Validate(2)]);
-    assert_eq!(history(Planted::Nothing, 2, &steps), Ok(()));
-    assert!(history(Planted::UnseenIsGone, 2, &steps).is_err());
+    assert_eq!(history(Planted::Nothing, &most(2), &steps), Ok(()));
+    assert!(history(Planted::UnseenIsGone, &most(2), &steps).is_err());
 }
 
 /// Nor is this one.
@@ -571,6 +586,6 @@ fn a_request_by_way_of_a_replica_with_another_clock_is_charged_as_long_as_it_may
     steps.extend([Step::Time(AHEAD + 5), ask(0, 0), Step::Validate(0), Step::Time(11)]);
     steps.extend(count());
     steps.extend([ask(0, 1), Step::Validate(1)]);
-    assert_eq!(history(Planted::Nothing, 1, &steps), Ok(()));
-    assert!(history(Planted::TellsByClocks, 1, &steps).is_err());
+    assert_eq!(history(Planted::Nothing, &most(1), &steps), Ok(()));
+    assert!(history(Planted::TellsByClocks, &most(1), &steps).is_err());
 }

@@ -16,6 +16,8 @@ pub enum Grade {
     Failing,
     /// It may pass, but has not for a while.
     Lasting,
+    /// A budget of pods has no room. It has room again when other pods serve.
+    Waiting,
     /// It holds nothing back yet.
     Hazard,
 }
@@ -35,7 +37,7 @@ pub struct Cause {
     pub only_if_told: bool,
 }
 
-/// Stands before what somebody else said; numbers before it count.
+/// Stands before what somebody else said. Numbers before it count, but for how many more pods there are.
 pub(super) const DETAIL: &str = " says: ";
 
 impl Cause {
@@ -59,8 +61,21 @@ pub fn gravest(mut causes: Vec<Cause>, told: Option<Blocked<'_>>, now: Timestamp
 /// Was this very cause told? Numbers may differ: they run.
 fn is_same(told: Blocked<'_>, cause: &Cause) -> bool {
     let words = |text: &str| text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
-    let head = |text: &str| text.split(DETAIL).next().unwrap_or_default().to_owned();
     told.reason == cause.reason
         && head(told.message) == head(&cause.message)
         && words(told.message) == words(&cause.message)
+}
+
+/// What numbers count in.
+fn head(message: &str) -> Vec<&str> {
+    let words: Vec<_> = message.split(DETAIL).next().unwrap_or_default().split(' ').collect();
+    let is_count = |at: usize| words.get(at + 1) == Some(&"more");
+    words.iter().enumerate().filter(|(at, _)| !is_count(*at)).map(|(_, word)| *word).collect()
+}
+
+/// Does a message name this object before its detail?
+pub(super) fn names(message: &str, object: &str) -> bool {
+    let head = message.split(DETAIL).next().unwrap_or_default();
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || "-.".contains(c);
+    head.split(|c| !is_of_name(c)).any(|word| word == object)
 }

@@ -4,11 +4,13 @@
 //! pass by itself, like a pod that is not ready, scheduled or gone yet, is told when it has lasted for a minute. A
 //! rollout that stays where its author put it, paused or at its partition, is not blocked.
 //!
-//! One cause is told, the gravest; `berth-controller explain` has the others, pod by pod. A message rests: it has no
-//! count that runs, and a cause that is told already stays in its words as long as only numbers in it differ.
+//! One cause is told, the gravest; `berth-controller explain` has the others, pod by pod. What a person must mend is graver
+//! than a budget that is used up, which has room again when other pods serve. A message rests: it has no count that runs,
+//! and a cause that is told already stays in its words as long as only numbers in it differ.
 
 mod cause;
 mod pod;
+mod refused;
 pub mod resized;
 mod sidecar;
 mod unavailable;
@@ -17,14 +19,16 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::plan::{Failure, Outcome, Plan, Verb};
+use crate::plan::{Outcome, Plan, Refusal};
 use crate::pod::{Pod, availability};
 use crate::podset::{Scene, Uids};
-use crate::resource::{CLAIMS, IMAGE_PULL_JOBS};
-use cause::DETAIL;
 
 pub use cause::{Cause, Grade, gravest};
+pub use refused::is_of_write;
 pub use unavailable::tell_of_unavailable;
+
+/// As many pods a message names.
+const NAMED: usize = 3;
 
 /// Nothing announces that something has lasted for too long: asks to decide again then. Pods whose end does not come are
 /// waited for by nobody else, so they are named here.
@@ -40,43 +44,11 @@ pub fn watch(scene: &Scene<'_>, plan: &mut Plan, now: Timestamp) {
     }
 }
 
-/// What was refused: the spec by Berth, or writes by the apiserver.
+/// What was refused: the spec by Berth, or writes by the apiserver; and pods that wait for a budget.
 pub fn of_writes(scene: &Scene<'_>, plan: &Plan, outcome: &Outcome, now: Timestamp) -> Vec<Cause> {
-    let refusal = plan.refusal.iter().map(|refusal| (refusal.reason, refusal.message.clone()));
-    let refused = outcome.failures.iter().filter_map(|failure| refused(scene, failure));
-    refusal.chain(refused).map(|(reason, message)| Cause::new(Grade::Refused, reason, message, now)).collect()
-}
-
-/// A write that the server will refuse again.
-fn refused(scene: &Scene<'_>, failure: &Failure) -> Option<(&'static str, String)> {
-    let workload = &scene.workload;
-    let message = without_names(&failure.message, workload.name());
-    let quota = failure.code == 403 && message.contains("exceeded quota");
-    if !failure.permanent && !quota {
-        return None;
-    }
-    if failure.is_of_budget() {
-        return Some(("NoBudget", format!("{workload}: pods wait; {message}")));
-    }
-    let of_claims = failure.deed.resource == CLAIMS;
-    let (reason, what, remedy) = match failure.deed.verb {
-        Verb::Validate => {
-            return Some(("TemplateRefused", format!("{workload}: {}; correct the field", failure.message)));
-        }
-        // Images that are not pulled ahead hold nothing up.
-        _ if failure.deed.resource == IMAGE_PULL_JOBS => return None,
-        _ if quota => ("QuotaExceeded", "be created", "raise the ResourceQuota, or ask for less"),
-        Verb::Create if of_claims => {
-            ("CreateRefused", "be created", "change spec.volumeClaimTemplates, or what refuses it")
-        }
-        Verb::Create => ("CreateRefused", "be created", "change spec.template, or what refuses it"),
-        Verb::Adopt => ("AdoptionRefused", "be adopted", "change what refuses it"),
-        Verb::Delete => ("DeleteRefused", "be deleted", "change what refuses it"),
-        _ => ("UpdateRefused", "be updated", "change spec.template, or what refuses it"),
-    };
-    let whose = if of_claims { "claims" } else { "pods" };
-    let what = format!("{workload}: {whose} cannot {what}; the apiserver{DETAIL}{message}; {remedy}");
-    Some((reason, what))
+    let of_spec = |refusal: &Refusal| Cause::new(Grade::Refused, refusal.reason, refusal.message.clone(), now);
+    let of_spec = plan.refusal.iter().map(of_spec);
+    of_spec.chain(refused::causes(scene, &outcome.failures, now)).collect()
 }
 
 /// Is there a cause that concerns this pod, whether it counts by now or later?
@@ -108,7 +80,6 @@ pub fn of_pods_without(scene: &Scene<'_>, told: &Uids, plan: &Plan, now: Timesta
 
 /// What it means for the other pods, where some wait for `maxUnavailable`: which pods use it up.
 fn budget(scene: &Scene<'_>, told: &Uids, plan: &Plan, now: Timestamp) -> Option<String> {
-    const MOST: usize = 3;
     plan.waiting.iter().find(|waiting| waiting.reason.contains("maxUnavailable"))?;
     let seconds = scene.workload.min_ready_seconds;
     let is_counted = |pod: &&Arc<Pod>| pod.is_active() && !told.contains(&pod.metadata.uid);
@@ -117,8 +88,8 @@ fn budget(scene: &Scene<'_>, told: &Uids, plan: &Plan, now: Timestamp) -> Option
     let mut names: Vec<_> = unavailable.map(|pod| &*pod.metadata.name).collect();
     names.sort_unstable();
     let use_up = if names.len() == 1 { "uses up" } else { "use up" };
-    let more = if names.len() > MOST { " and others" } else { "" };
-    names.truncate(MOST);
+    let more = if names.len() > NAMED { " and others" } else { "" };
+    names.truncate(NAMED);
     Some(format!(". Other pods wait for maxUnavailable, which {}{more} {use_up}", names.join(", ")))
 }
 

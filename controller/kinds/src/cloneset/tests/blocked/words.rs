@@ -36,16 +36,16 @@ fn a_refusal_says_what_cannot_be_done_and_what_helps() {
             403,
             true,
             "no",
-            Some(("DeleteRefused", "pods cannot be deleted; the apiserver says: no; ")),
+            Some(("DeleteRefused", "pod web-a cannot be deleted; the apiserver says: no; ")),
         ),
         (
             Deed::of(Verb::Patch, PODS),
             422,
             true,
             "no",
-            Some(("UpdateRefused", "pods cannot be updated; the apiserver says: no; ")),
+            Some(("UpdateRefused", "pod web-a cannot be updated; the apiserver says: no; ")),
         ),
-        (Deed::of(Verb::Resize, PODS), 403, true, "no", Some(("UpdateRefused", "pods cannot be updated"))),
+        (Deed::of(Verb::Resize, PODS), 403, true, "no", Some(("UpdateRefused", "pod web-a cannot be updated"))),
         (Deed::of(Verb::Create, PODS), 403, false, quota, Some(("QuotaExceeded", "raise the ResourceQuota"))),
         (Deed::of(Verb::Create, PODS), 403, true, quota, Some(("QuotaExceeded", "raise the ResourceQuota"))),
         (
@@ -176,4 +176,75 @@ fn numbers_let_nothing_happen_only_where_something_is_to_happen() {
     let message = create(json!(0), true).unwrap();
     assert!(message.contains("spec.scaleStrategy.maxUnavailable: 0 lets no pod be created"), "{message}");
     assert_eq!((create(json!(0), false), create(json!(1), true), create(Value::Null, true)), (None, None, None));
+}
+
+fn failure(deed: Deed, object: &str, message: &str) -> Failure {
+    Failure { code: 403, ..Failure::of_budget(deed, ("default", object), message.to_owned()) }
+}
+
+fn held(pod: &str, message: &str) -> Failure {
+    Failure::of_budget(Deed::of(Verb::Delete, PODS), ("default", pod), message.to_owned())
+}
+
+#[test]
+fn budget_gives_way_to_what_a_person_must_mend() {
+    let unscheduled = json!({
+        "metadata": {"creationTimestamp": BEGAN}, "spec": {"nodeName": ""},
+        "status": {"conditions": [{"type": "PodScheduled", "status": "False", "lastTransitionTime": BEGAN}]},
+    });
+    for (pod, seconds, expected) in [
+        (pull("no such image"), 0, "ImageUnavailable"),
+        (crash(1), 0, "ContainerCrashLooping"),
+        (unscheduled.clone(), 59, "NoBudget"),
+        (unscheduled, 60, "PodUnschedulable"),
+        (ready(), 600, "NoBudget"),
+    ] {
+        let mut set = snapshot(&pod, &json!({}));
+        let outcome = Outcome { failures: vec![held("web-z", "PodUnavailableBudget default/web allows no more")] };
+        assert_eq!(told(&mut set, &outcome, seconds).unwrap().reason, expected, "{pod}");
+    }
+    let mut set = snapshot(&ready(), &json!({}));
+    set.overlapping = vec!["other".to_owned()];
+    let told = told(&mut set, &Outcome { failures: vec![held("web-z", "no")] }, 0).unwrap();
+    assert_eq!(told.reason, "NoBudget", "graver than an overlap");
+}
+
+#[test]
+fn refusals_name_the_first_pods_and_count_the_others() {
+    let (delete, patch, create) = (Verb::Delete, Verb::Patch, Verb::Create);
+    let pods = ["web-ddddd", "web-bbbbb", "web-aaaaa", "web-eeeee", "web-ccccc"];
+    for (verb, count, expected) in [
+        (delete, 1, "pod web-ddddd cannot be deleted; the apiserver says: pod web-ddddd is kept"),
+        (delete, 2, "pods web-bbbbb, web-ddddd cannot be deleted; the apiserver says: pod web-bbbbb is kept"),
+        (delete, 3, "pods web-aaaaa, web-bbbbb, web-ddddd cannot be deleted"),
+        (patch, 5, "pods web-aaaaa, web-bbbbb, web-ccccc and 2 more cannot be updated"),
+        // These names are new with each try.
+        (create, 2, "pods cannot be created; the apiserver says: pod web-* is kept"),
+    ] {
+        let deed = Deed::of(verb, PODS);
+        let failures = pods[..count].iter().map(|pod| failure(deed, pod, &format!("pod {pod} is kept")));
+        let mut set = snapshot(&ready(), &json!({}));
+        let told = told(&mut set, &Outcome { failures: failures.collect() }, 0).unwrap().message;
+        assert!(told.starts_with(&format!("CloneSet default/web: {expected}")), "{told}");
+    }
+}
+
+#[test]
+fn message_rests_while_the_pods_that_it_names_wait() {
+    let budget = |available: u8| {
+        format!("PodUnavailableBudget default/web allows no more pods to go: {available} of 9 are available")
+    };
+    let mut set = snapshot(&ready(), &json!({}));
+    let mut now = |pods: &[&str], available: u8, seconds: i64| {
+        let failures = pods.iter().map(|pod| held(&format!("web-{pod}"), &budget(available))).collect();
+        told(&mut set, &Outcome { failures }, seconds).unwrap()
+    };
+    let first = now(&["b", "c", "d", "e"], 9, 0);
+    let says = "pods web-b, web-c, web-d and 1 more wait for a budget, which says: PodUnavailableBudget default/web";
+    assert!(first.message.starts_with(&format!("CloneSet default/web: {says}")), "{}", first.message);
+    assert_eq!(now(&["a", "b", "c", "d", "e", "f"], 8, 1), first, "other pods wait too, and numbers differ");
+    let next = now(&["a", "c", "d", "e", "f"], 8, 2);
+    assert!(next.message.contains("pods web-a, web-c, web-d and 2 more wait for"), "{}", next.message);
+    let last = now(&["c"], 8, 3);
+    assert!(last.message.contains(": pod web-c waits for a budget, which says: "), "{}", last.message);
 }

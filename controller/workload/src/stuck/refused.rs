@@ -1,0 +1,103 @@
+//! Writes that the apiserver refuses, and pods that wait for a budget.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use super::cause::{self, Cause, DETAIL, Grade};
+use super::{NAMED, without_names};
+use crate::plan::{Failure, Verb};
+use crate::podset::Scene;
+use crate::resource::{CLAIMS, IMAGE_PULL_JOBS, PODS};
+
+/// What a refusal is called, and what is told beside the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Words {
+    grade: Grade,
+    reason: &'static str,
+    /// The objects, as `pod`; empty where the answer says which field it is about.
+    kind: &'static str,
+    /// What cannot be done to them.
+    done: &'static str,
+    remedy: &'static str,
+}
+
+/// The failed writes that stand for a cause: one for all objects that get the same answer.
+pub(super) fn causes(scene: &Scene<'_>, failures: &[Failure], now: Timestamp) -> Vec<Cause> {
+    // By what is told of each, and the answer without the object's own name: the answers by the objects' names.
+    let mut groups: BTreeMap<(Words, String), BTreeMap<&str, String>> = BTreeMap::new();
+    for failure in failures {
+        let Some(words) = words(failure) else { continue };
+        let (object, answer) = match failure.deed.verb {
+            // The controller draws another name for each try, so the name is of no pod that anybody can find.
+            Verb::Create => ("", without_names(&failure.message, scene.workload.name())),
+            _ => (&*failure.object, failure.message.clone()),
+        };
+        let alike = if object.is_empty() { answer.clone() } else { answer.replace(object, "") };
+        groups.entry((words, alike)).or_default().insert(object, answer);
+    }
+    groups.into_iter().map(|((words, _), answers)| cause(scene, words, &answers, now)).collect()
+}
+
+/// The words for a write that the server will refuse again; `None` for a write that may succeed by itself.
+fn words(failure: &Failure) -> Option<Words> {
+    let quota = failure.code == 403 && failure.message.contains("exceeded quota");
+    if !failure.permanent && !quota {
+        return None;
+    }
+    let kind = match failure.deed.resource {
+        PODS => "pod",
+        CLAIMS => "claim",
+        other => other.kind,
+    };
+    let words = |reason, done, remedy| Words { grade: Grade::Refused, reason, kind, done, remedy };
+    Some(match failure.deed.verb {
+        _ if failure.is_of_budget() => Words { grade: Grade::Waiting, ..words("NoBudget", "", "") },
+        Verb::Validate => Words { kind: "", ..words("TemplateRefused", "", "correct the field") },
+        // Images that are not pulled ahead hold nothing up.
+        _ if failure.deed.resource == IMAGE_PULL_JOBS => return None,
+        _ if quota => words("QuotaExceeded", "be created", "raise the ResourceQuota, or ask for less"),
+        Verb::Create if failure.deed.resource == CLAIMS => {
+            words("CreateRefused", "be created", "change spec.volumeClaimTemplates, or what refuses it")
+        }
+        Verb::Create => words("CreateRefused", "be created", "change spec.template, or what refuses it"),
+        Verb::Adopt => words("AdoptionRefused", "be adopted", "change what refuses it"),
+        Verb::Delete => words("DeleteRefused", "be deleted", "change what refuses it"),
+        _ => words("UpdateRefused", "be updated", "change spec.template, or what refuses it"),
+    })
+}
+
+/// The cause in a sentence that names the first few objects.
+fn cause(scene: &Scene<'_>, words: Words, answers: &BTreeMap<&str, String>, now: Timestamp) -> Cause {
+    let (workload, Words { grade, reason, kind, done, remedy }) = (&scene.workload, words);
+    let mut named: Vec<&str> = answers.keys().copied().collect();
+    let more = named.len().saturating_sub(NAMED);
+    // Names that the status has already stay there as long as they are true, so that it is not written for another choice.
+    let told = workload.blocked.filter(|told| told.reason == reason).map_or("", |told| told.message);
+    named.sort_by_key(|name| !cause::names(told, name));
+    named.truncate(NAMED);
+    named.sort_unstable();
+    let answer = named.first().and_then(|first| answers.get(first)).map(String::as_str).unwrap_or_default();
+    let (list, more) = (named.join(", "), if more > 0 { format!(" and {more} more") } else { String::new() });
+    let objects = match answers.len() {
+        _ if list.is_empty() => format!("{kind}s"),
+        1 => format!("{kind} {list}"),
+        _ => format!("{kind}s {list}{more}"),
+    };
+    let message = if kind.is_empty() {
+        format!("{workload}: {answer}; {remedy}")
+    } else if grade == Grade::Waiting {
+        let wait = if answers.len() == 1 { "waits" } else { "wait" };
+        format!("{workload}: {objects} {wait} for a budget, which{DETAIL}{answer}")
+    } else {
+        format!("{workload}: {objects} cannot {done}; the apiserver{DETAIL}{answer}; {remedy}")
+    };
+    Cause::new(grade, reason, message, now)
+}
+
+/// Is this the reason of a refusal that shows only when the controller writes?
+pub fn is_of_write(reason: &str) -> bool {
+    const OF_WRITES: [&str; 6] =
+        ["TemplateRefused", "QuotaExceeded", "CreateRefused", "AdoptionRefused", "DeleteRefused", "UpdateRefused"];
+    OF_WRITES.contains(&reason)
+}

@@ -6,6 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::form;
+use crate::pod::gates::OF_NEW_PODS;
 
 /// Defaults by the field that holds them. A default means the same wherever such a field occurs.
 const TEXTS: [(&str, &str, &str); 21] = [
@@ -72,6 +73,7 @@ pub fn dropped(old: &Value, new: &Value) -> (Value, Value) {
 }
 
 const PULL_POLICY: &str = "imagePullPolicy";
+const READINESS_GATES: &str = "readinessGates";
 
 /// Whether a container that was made with the one pull policy does for the other. Where a template says nothing, the server
 /// decides by the image's tag, and OpenKruise's webhook writes `Always`.
@@ -111,6 +113,14 @@ fn pod(spec: &mut Value) {
     let Some(spec) = spec.as_object_mut() else { return };
     if spec.get("enableServiceLinks") == Some(&json!(true)) {
         spec.remove("enableServiceLinks");
+    }
+    // Every new pod has these gates, whether the template names them or not. OpenKruise's webhook refuses a StatefulSet
+    // that is updated in place and does not name its gate.
+    if let Some(Value::Array(gates)) = spec.get_mut(READINESS_GATES) {
+        gates.retain(|gate| gate["conditionType"].as_str().is_none_or(|type_| !OF_NEW_PODS.contains(&type_)));
+        if gates.is_empty() {
+            spec.remove(READINESS_GATES);
+        }
     }
     // The old name of the same field.
     if let Some(account) = spec.remove("serviceAccount") {

@@ -72,6 +72,33 @@ fn defaults_alone_are_no_reason_for_a_new_pod() {
 }
 
 #[test]
+fn readiness_gates_of_every_pod_replace_no_pod() {
+    let gates = |types: &[&str]| {
+        let mut template = facts().remove(0).template;
+        let gates: Vec<_> = types.iter().map(|type_| json!({"conditionType": type_})).collect();
+        template["spec"]["readinessGates"] = json!(gates);
+        template
+    };
+    let bare = facts().remove(0).template;
+    let unchanged = Change::InPlace(PodPatch::default());
+    let replaced = Change::Recreate { fields: vec!["template.spec.readinessGates".to_owned()] };
+    let table: [(&Value, &[&str], &Change); 4] = [
+        (&bare, &["InPlaceUpdateReady"], &unchanged),
+        (&gates(&["mine"]), &["mine", "InPlaceUpdateReady", "KruisePodReady"], &unchanged),
+        (&bare, &["mine", "InPlaceUpdateReady"], &replaced),
+        (&gates(&["mine"]), &["InPlaceUpdateReady"], &replaced),
+    ];
+    for (old, types, expected) in table {
+        let new = gates(types);
+        assert_eq!(between(old, &new, Ability::Off), *expected, "{types:?}");
+        assert_eq!(between(&new, old, Ability::Off), *expected, "{types:?}, taken away");
+    }
+    // OpenKruise looks for the template byte by byte, so that the gate needs a revision that names it.
+    let named = gates(&["InPlaceUpdateReady"]);
+    assert_eq!(recognise_meaning(&named, &[revision("w-a", 1, &bare)]), None);
+}
+
+#[test]
 fn what_is_no_default_still_makes_a_new_pod() {
     type Edit = fn(&mut Value);
     let table: [(Edit, &str); 5] = [

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use crate::{
     failure::{Failure, INTERNAL, INVALID_ENVIRONMENT},
-    lease::Owner,
+    lease::{LONGEST_INTERFACE, Owner},
     range::parse_cidr,
     record::Pod,
 };
@@ -112,7 +112,7 @@ fn check_container(id: &str) -> Result<(), Failure> {
 }
 
 fn check_interface(name: &str) -> Result<(), Failure> {
-    let wrong = if name.len() > 15 {
+    let wrong = if name.len() > LONGEST_INTERFACE {
         "interface name is too long"
     } else if matches!(name, "." | "..") {
         "interface name is . or .."

@@ -67,7 +67,7 @@ struct Adding<'a> {
     request: &'a Request,
     minutes: u32,
     /// What the attachment has already.
-    before: Vec<IpAddr>,
+    before: Attachment,
     /// The pod's reservation, where its addresses may be taken up.
     reservation: Option<Reservation>,
     /// What was claimed by this call.
@@ -80,10 +80,13 @@ impl<'a> Adding<'a> {
     fn begin(store: &'a mut Store, call: &'a Call, config: &'a Config, request: &'a Request) -> io::Result<Self> {
         let pod = call.arguments.pod.as_ref();
         let minutes = config.minutes(pod);
-        let before = owned(store, &call.owner)?.addresses;
+        let before = owned(store, &call.owner)?;
         let reservation = match pod.filter(|_| minutes > 0) {
             None => None,
-            Some(pod) => store.reservation(pod, &call.owner.interface)?.filter(is_takable),
+            Some(pod) => {
+                let found = store.reservation(pod, &call.owner.interface)?;
+                found.filter(|found| is_takable(store, found))
+            }
         };
         Ok(Self {
             store,
@@ -140,7 +143,7 @@ impl<'a> Adding<'a> {
     }
 
     fn claim_any(&mut self, index: usize, set: &'a RangeSet) -> Result<(IpAddr, &'a Range), Failure> {
-        if let Some(has) = self.before.iter().find(|address| set.range_of(**address).is_some()) {
+        if let Some(has) = self.before.addresses.iter().find(|address| set.range_of(**address).is_some()) {
             let container = &self.call.owner.container;
             let message = format!("{has} has been allocated to {container}, duplicate allocation is not allowed");
             return Err(Failure::new(INTERNAL, message));
@@ -218,8 +221,10 @@ impl<'a> Adding<'a> {
         let owner = &self.call.owner;
         let netns = self.call.netns.clone();
         let pod = self.call.arguments.pod.clone();
-        let attachment =
-            Attachment { addresses: addresses.clone(), netns: netns.clone(), pod: pod.clone(), minutes: self.minutes };
+        let mut has = self.before.addresses.clone();
+        has.extend(&addresses);
+        has.sort_unstable();
+        let attachment = Attachment { addresses: has, netns: netns.clone(), pod: pod.clone(), minutes: self.minutes };
         self.store.set_attachment(owner, &attachment)?;
         let Some(pod) = pod.filter(|_| self.minutes > 0) else { return Ok(()) };
         if let Some(old) = &self.reservation {
@@ -256,21 +261,25 @@ impl<'a> Adding<'a> {
         Ok(())
     }
 
-    /// Lets go what this call claimed. The error that led here is the one to tell; what cannot be undone now either is found
-    /// by DEL, for the directory of leases has lost its mark.
+    /// Lets go what this call claimed, in the index first, so that no call makes the leases again. The error that led here is
+    /// the one to tell; what cannot be undone now either is found by DEL, for the directory of leases has lost its mark.
     fn undo(&mut self) {
+        if self.taken_up.is_empty() {
+            _ = if self.before.addresses.is_empty() {
+                self.store.forget(&self.call.owner)
+            } else {
+                self.store.set_attachment(&self.call.owner, &self.before)
+            };
+        }
         for address in std::mem::take(&mut self.claimed) {
             _ = self.store.free(address);
-        }
-        if self.before.is_empty() && self.taken_up.is_empty() {
-            _ = self.store.forget(&self.call.owner);
         }
     }
 }
 
 /// Whether nobody uses what the reservation holds: it was released, or the namespace of its sandbox has gone.
-fn is_takable(reservation: &Reservation) -> bool {
-    reservation.released.is_some() || (!reservation.netns.is_empty() && !node::is_namespace(&reservation.netns))
+fn is_takable(store: &Store, reservation: &Reservation) -> bool {
+    reservation.released.is_some() || (!reservation.netns.is_empty() && !store.lives(&reservation.netns))
 }
 
 /// What an attachment has: what the index says, as far as the leases agree.
@@ -315,7 +324,11 @@ fn free_unsettled(mut store: Store, owner: &Owner) -> io::Result<()> {
             store.free(address)?;
         }
     }
-    store.forget(owner)?;
+    let reservations = store.all_reservations()?;
+    for own in reservations.iter().filter(|found| found.owner == *owner && found.released.is_none()) {
+        store.drop_reservation(own)?;
+    }
+    forget(&mut store, owner)?;
     store.finish()
 }
 

@@ -13,6 +13,8 @@ pub struct Owner {
 
 /// The longest name of a file.
 const LONGEST_NAME: usize = 255;
+/// The longest name of an interface.
+pub const LONGEST_INTERFACE: usize = 15;
 
 impl Owner {
     /// The owner with blanks around its parts taken off, as the reference writes and compares them.
@@ -37,6 +39,14 @@ impl Owner {
     /// The name of the file that says what this attachment has. Names that are too long are cut and get a sum of the whole.
     pub fn file_name(&self) -> String {
         file_name(&[&self.container, &self.interface])
+    }
+
+    /// Reads the name of such a file. `None`: it is cut, or no attachment's.
+    pub fn from_file_name(name: &str) -> Option<Self> {
+        let whole = |part: &str| part.replace("%2f", "/").replace("%40", "@").replace("%25", "%");
+        let (container, interface) = name.split_once('@')?;
+        let owner = Self { container: whole(container), interface: whole(interface) };
+        (owner.interface.len() <= LONGEST_INTERFACE && owner.file_name() == name).then_some(owner)
     }
 
     /// The same container, with no interface: what a very old plugin wrote.
@@ -72,4 +82,25 @@ pub fn file_name(parts: &[&str]) -> String {
         name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
     let cut: String = name.chars().filter(char::is_ascii).take(LONGEST_NAME - 17).collect();
     format!("{cut}~{sum:016x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn file_name_names_its_owner(container in "[a-zA-Z0-9][!-~]{0,63}", interface in "[!-~]{0,15}") {
+            let owner = Owner { container, interface };
+            prop_assert_eq!(Owner::from_file_name(&owner.file_name()), Some(owner));
+        }
+
+        #[test]
+        fn cut_file_name_names_no_owner(container in "[a-z0-9.]{230,300}", interface in "[!-~]{15}") {
+            let owner = Owner { container, interface };
+            prop_assume!(owner.file_name().contains('~') && !owner.interface.contains('~'));
+            prop_assert_eq!(Owner::from_file_name(&owner.file_name()), None);
+        }
+    }
 }

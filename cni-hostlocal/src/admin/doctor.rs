@@ -17,7 +17,7 @@ use crate::{
     node,
     record::Reservation,
     remedy,
-    store::{LAST, LOCK, Lease, Store, address_of, at, names},
+    store::{LAST, LOCK, Lease, Sandbox, Store, address_of, at, names},
 };
 
 /// A lease that is younger may be of a sandbox that the runtime is still making, and does not list yet.
@@ -28,6 +28,8 @@ const YOUNG: u64 = 600;
 pub(super) enum Finding {
     /// A lease that names nobody.
     Corrupt(IpAddr),
+    /// A living sandbox has the address, and no lease keeps it.
+    Lost(IpAddr, Sandbox),
     /// A lease of a sandbox that is no more.
     Leaked(IpAddr, Owner, String),
     /// A file that is no plugin's.
@@ -50,6 +52,11 @@ impl fmt::Display for Finding {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Corrupt(address) => write!(out, "corrupt: the lease of {address} names no container"),
+            Self::Lost(address, sandbox) => write!(
+                out,
+                "lost: no lease keeps {address}, which {} has, whose namespace {} lives",
+                sandbox.owner.container, sandbox.netns
+            ),
             Self::Leaked(address, owner, why) => {
                 write!(out, "leaked: {address} is leased to {}, {why}", owner.container)
             }
@@ -81,12 +88,14 @@ pub(super) fn run(asked: &Asked, out: &mut impl Write) -> io::Result<bool> {
     let (mut found, mut left) = (0, 0);
     for network in asked.networks()? {
         let mut store = Store::open(asked.data_dir(), &network, Sync::Kept)?;
+        // Found first, because the next step makes them again.
+        let lost = store.lost()?;
         if asked.fix {
             // Ends what was of another boot and what is due, and makes the index exact.
             store.settle()?;
         }
         let mut unfixed = Vec::new();
-        for finding in examine(&store, sandboxes.as_deref())? {
+        for finding in examine(&store, lost, sandboxes.as_deref())? {
             found += 1;
             let fixed = asked.fix && fix(&mut store, &finding)?;
             writeln!(out, "{network}: {finding}{}", if fixed { " - repaired" } else { "" })?;
@@ -113,12 +122,13 @@ pub(super) fn run(asked: &Asked, out: &mut impl Write) -> io::Result<bool> {
     Ok(left == 0)
 }
 
-fn examine(store: &Store, sandboxes: Option<&[String]>) -> io::Result<Vec<Finding>> {
+fn examine(store: &Store, lost: BTreeMap<IpAddr, Sandbox>, sandboxes: Option<&[String]>) -> io::Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for name in names(store.directory())?.into_iter().filter(|name| name != LOCK) {
         let path = store.directory().join(&name);
         if let Some(address) = address_of(&name) {
             match store.lease(address)? {
+                Lease::Broken if lost.contains_key(&address) => {}
                 Lease::Broken => findings.push(Finding::Corrupt(address)),
                 Lease::Foreign => findings.push(Finding::Obstacle(path, address)),
                 Lease::Free | Lease::Of(_) => {}
@@ -137,7 +147,8 @@ fn examine(store: &Store, sandboxes: Option<&[String]>) -> io::Result<Vec<Findin
         }
     }
     findings.extend(leaks(store, sandboxes)?);
-    findings.extend(reservations(store)?);
+    findings.extend(reservations(store, &lost)?);
+    findings.extend(lost.into_iter().map(|(address, sandbox)| Finding::Lost(address, sandbox)));
     Ok(findings)
 }
 
@@ -188,7 +199,7 @@ pub(super) fn unknown(store: &Store, sandboxes: &[String], age: u64) -> io::Resu
     Ok(unknown)
 }
 
-fn reservations(store: &Store) -> io::Result<Vec<Finding>> {
+fn reservations(store: &Store, lost: &BTreeMap<IpAddr, Sandbox>) -> io::Result<Vec<Finding>> {
     let mut findings = Vec::new();
     let mut holders: HashMap<IpAddr, usize> = HashMap::new();
     let all = store.all_reservations()?;
@@ -199,7 +210,11 @@ fn reservations(store: &Store) -> io::Result<Vec<Finding>> {
     for reservation in all {
         let mut held = 0;
         for address in &reservation.addresses {
-            let holds = matches!(store.lease(*address)?, Lease::Of(owner) if reservation.holds(&owner));
+            let owner = match store.lease(*address)? {
+                Lease::Of(owner) => Some(owner),
+                _ => lost.get(address).map(|sandbox| sandbox.owner.clone()),
+            };
+            let holds = owner.is_some_and(|owner| reservation.holds(&owner));
             held += usize::from(holds);
             if !holds && holders.get(address).is_some_and(|count| *count > 1) {
                 findings.push(Finding::Reservation(reservation.clone(), *address));
@@ -218,6 +233,7 @@ fn reservations(store: &Store) -> io::Result<Vec<Finding>> {
 fn fix(store: &mut Store, finding: &Finding) -> io::Result<bool> {
     match finding {
         Finding::Corrupt(address) => store.free(*address)?,
+        Finding::Lost(address, sandbox) => return store.restore(*address, &sandbox.owner),
         Finding::Leaked(_, owner, _) => take_back(store, owner, None, None)?,
         Finding::Foreign(_) => return Ok(false),
         Finding::Obstacle(_, address) => return store.remove_empty_directory(*address),

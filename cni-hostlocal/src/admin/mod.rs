@@ -3,7 +3,7 @@
 mod doctor;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     env, fs,
     io::{self, Write},
     net::IpAddr,
@@ -15,13 +15,14 @@ use serde::Serialize;
 
 use self::doctor::Finding;
 use crate::{
+    call::is_name,
     commands,
     config::{DATA_DIR, Sync},
     install,
     lease::Owner,
     node,
     record::{Pod, Reservation},
-    store::{Lease, PATCH, STATE, Store, at, names},
+    store::{ATTACHMENTS, LOCK, Lease, PATCH, STATE, Store, at, names},
 };
 
 const HELP: &str = "\
@@ -32,7 +33,7 @@ Container runtimes call it as a CNI plugin (CNI_COMMAND and a configuration on s
   host-local release --ip ADDRESS       let an address go, whoever has it
   host-local release --container ID     let everything of a container (a pod's sandbox) go
   host-local release --pod NAMESPACE/NAME   end what is kept for a pod; what a sandbox uses stays
-  host-local doctor                     report leaks, duplicates, corrupt and foreign files; exit code 1 if there are any
+  host-local doctor                     report leaks, lost leases, duplicates, corrupt and foreign files; exit code 1 if there are any
   host-local doctor --fix               and repair them
   host-local install DIRECTORY          put this program there as the plugin host-local, and keep the one that is there
   host-local restore DIRECTORY          put that one back
@@ -146,26 +147,33 @@ impl Asked {
         self.data_dir.as_deref().unwrap_or(Path::new(DATA_DIR))
     }
 
-    /// The networks that are meant. A directory without leases and without a lock is none: the known patch has one.
+    /// The networks that are meant.
     fn networks(&self) -> io::Result<Vec<String>> {
-        let mut networks = match &self.network {
-            Some(network) => vec![network.clone()],
-            None => networks(self.data_dir())?,
-        };
-        networks.sort_unstable();
-        networks.retain(|network| self.data_dir().join(network).is_dir());
+        let mut networks = networks(self.data_dir())?;
+        networks.retain(|network| self.network.as_ref().is_none_or(|asked| asked == network));
         Ok(networks)
     }
 }
 
-/// The networks that have leases below `data_dir`.
+/// The networks below `data_dir` in order: those with a directory of leases, and those of which attachments are known. A
+/// directory without a lock may be the known patch's.
 ///
 /// # Errors
 /// It cannot be read.
 pub fn networks(data_dir: &Path) -> io::Result<Vec<String>> {
     let mut all = names(data_dir)?;
-    all.retain(|name| name != STATE && (name != PATCH || data_dir.join(name).join(crate::store::LOCK).exists()));
-    all.retain(|name| crate::call::is_name(name) && data_dir.join(name).is_dir());
+    all.retain(|name| name != PATCH || data_dir.join(name).join(LOCK).exists());
+    all.retain(|name| data_dir.join(name).is_dir());
+    let state = data_dir.join(STATE);
+    for network in names(&state)? {
+        let attachments = state.join(&network).join(ATTACHMENTS);
+        if attachments.is_dir() && !names(&attachments)?.is_empty() {
+            all.push(network);
+        }
+    }
+    all.retain(|name| is_name(name));
+    all.sort_unstable();
+    all.dedup();
     Ok(all)
 }
 
@@ -206,21 +214,23 @@ fn lines_of(data_dir: &Path, network: &str) -> io::Result<Vec<Line>> {
     for reservation in store.all_reservations()? {
         reserved.extend(reservation.addresses.iter().map(|address| (*address, reservation.clone())));
     }
-    let mut addresses: Vec<_> = store.held()?.into_iter().collect();
-    addresses.sort_unstable();
+    let lost = store.lost()?;
+    let addresses: BTreeSet<_> = store.held()?.into_iter().chain(lost.keys().copied()).collect();
     let mut lines = Vec::with_capacity(addresses.len());
     for address in addresses {
-        let (state, owner) = match store.lease(address)? {
-            Lease::Free => continue,
-            Lease::Broken => ("corrupt", Owner::new("", "")),
-            Lease::Foreign => ("foreign", Owner::new("", "")),
-            Lease::Of(owner) => ("in use", owner),
+        let lease = store.lease(address)?;
+        let path = (lease == Lease::Foreign).then(|| store.lease_path(address));
+        let (state, owner) = match (lease, lost.get(&address)) {
+            (Lease::Of(owner), _) => ("in use", owner),
+            (_, Some(sandbox)) => ("lost", sandbox.owner.clone()),
+            (Lease::Broken, None) => ("corrupt", Owner::new("", "")),
+            (Lease::Foreign, None) => ("foreign", Owner::new("", "")),
+            (Lease::Free, None) => continue,
         };
         let reservation = reserved.get(&address).filter(|reservation| reservation.holds(&owner));
         let attachment = store.attachment(&owner)?.unwrap_or_default();
         let pod = reservation.map(|found| &found.pod).or(attachment.pod.as_ref()).map(ToString::to_string);
         let kept_until = reservation.and_then(Reservation::ends);
-        let path = (state == "foreign").then(|| store.lease_path(address));
         let Owner { container, interface } = owner;
         let state = if kept_until.is_some() { "kept" } else { state };
         lines.push(Line { network: network.into(), address, state, container, interface, pod, kept_until, path });
@@ -243,8 +253,14 @@ fn release(asked: &Asked, out: &mut impl Write) -> io::Result<bool> {
                     writeln!(out, "{network}: {}", Finding::Obstacle(store.lease_path(address), address))?;
                     continue;
                 }
-                Released::Address(address) => store.free(address)?,
-                Released::Reservation(reservation) => store.end(&reservation)?,
+                Released::Address(address) => {
+                    store.disown(address)?;
+                    store.free(address)?;
+                }
+                Released::Reservation(reservation) => {
+                    store.end(&reservation)?;
+                    store.forget(&reservation.owner)?;
+                }
             }
             released += 1;
         }
@@ -296,15 +312,15 @@ pub fn reclaim(
     data_dir: &Path,
     sandboxes: &[String],
     age: u64,
-    lives: impl Fn(&str) -> bool,
+    lives: impl Fn(&str) -> bool + Clone + 'static,
 ) -> io::Result<Vec<IpAddr>> {
     let mut reclaimed = Vec::new();
     for network in networks(data_dir)? {
-        let mut store = Store::open(data_dir, &network, Sync::Kept)?;
+        let mut store = Store::open(data_dir, &network, Sync::Kept)?.with_namespaces(lives.clone());
         store.settle()?;
         for (address, owner) in doctor::unknown(&store, sandboxes, age)? {
             let netns = store.attachment(&owner)?.unwrap_or_default().netns;
-            if !netns.is_empty() && lives(&netns) {
+            if store.lives(&netns) {
                 continue;
             }
             commands::take_back(&mut store, &owner, None, None)?;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    Lease, Store, address_of,
+    Lease, Sandbox, Store, address_of,
     files::{at, names, read_line, remove_file, write_line},
     mark,
 };
@@ -17,7 +17,8 @@ use crate::{
     record::{Attachment, Reservation},
 };
 
-const ATTACHMENTS: &str = "attachments";
+/// The directory of the attachments, in a network's directory of state.
+pub const ATTACHMENTS: &str = "attachments";
 const BOOT: &str = "boot";
 /// What the boot's file says where the kernel tells no boot's id.
 const NO_BOOT: &str = "unknown";
@@ -40,7 +41,15 @@ impl Store {
     /// # Errors
     /// The index cannot be written.
     pub fn set_attachment(&mut self, owner: &Owner, attachment: &Attachment) -> io::Result<()> {
-        write_line(&self.attachments(), &owner.file_name(), &attachment.line())
+        self.set_entry(&owner.file_name(), attachment)
+    }
+
+    /// Writes down what an attachment has, by the name of its file.
+    ///
+    /// # Errors
+    /// The index cannot be written.
+    pub fn set_entry(&mut self, entry: &str, attachment: &Attachment) -> io::Result<()> {
+        write_line(&self.attachments(), entry, &attachment.line())
     }
 
     /// Forgets an attachment.
@@ -104,6 +113,12 @@ impl Store {
         Ok(())
     }
 
+    /// Whether the index is of another boot, as far as the kernel tells which boot this is.
+    pub(super) fn is_of_another_boot(&self) -> io::Result<bool> {
+        let recorded = read_line(&self.state.join(BOOT))?;
+        Ok(self.boot.is_some() && recorded.is_some() && recorded != self.boot)
+    }
+
     /// The attachments of another boot: none of their sandboxes is left. What is kept for pods is released now.
     fn end_boot(&mut self) -> io::Result<()> {
         for mut reservation in self.all_reservations()? {
@@ -149,13 +164,20 @@ impl Store {
     /// Makes the index anew from the leases.
     fn read_all_leases(&mut self) -> io::Result<()> {
         self.changed = true;
+        let mut found: BTreeMap<String, (Owner, Attachment)> = BTreeMap::new();
+        for (address, Sandbox { owner, netns }) in self.lost()? {
+            // The index keeps an address whose lease has no place, until it has one.
+            if !self.restore(address, &owner)? {
+                let blank = Attachment { netns, ..Attachment::default() };
+                found.entry(owner.file_name()).or_insert((owner, blank)).1.addresses.push(address);
+            }
+        }
         let mut reserved: HashMap<IpAddr, Reservation> = HashMap::new();
         for reservation in self.all_reservations()? {
             for address in &reservation.addresses {
                 reserved.insert(*address, reservation.clone());
             }
         }
-        let mut found: BTreeMap<String, (Owner, Attachment)> = BTreeMap::new();
         for address in names(&self.leases)?.iter().filter_map(|name| address_of(name)) {
             let Lease::Of(mut owner) = self.lease(address)? else { continue };
             let reservation = reserved.get(&address).filter(|reservation| reservation.holds(&owner)).cloned();

@@ -19,13 +19,15 @@
 //! **The lease is the truth**, the attachments are an index of it. Whether the index is exact is written in the modification
 //! time of the network's directory: a call that leaves it exact sets a time whose nanoseconds follow from its seconds ([`mark`]).
 //! Whatever anybody else creates, renames or removes there sets another time, as does a call that was killed. Then the next call
-//! reads the leases once and makes the index anew.
+//! reads the leases once and makes the index anew. Before that it makes the leases again that living sandboxes of this boot have
+//! by the index, and no file says so ([`sandboxes`]): a deleted file must not give a pod's address to another.
 
 mod files;
 mod index;
 mod kept;
 mod lock;
 mod mark;
+mod sandboxes;
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -44,7 +46,11 @@ use self::{
 };
 use crate::{config::Sync, lease::Owner, node, range::canonical};
 
-pub use self::files::{at, names};
+pub use self::{
+    files::{at, names},
+    index::ATTACHMENTS,
+    sandboxes::Sandbox,
+};
 
 /// The directory beside the networks' own. No network is called so, for names begin with a letter or a digit.
 pub const STATE: &str = ".host-local";
@@ -69,7 +75,6 @@ pub enum Lease {
 }
 
 /// A network's leases, locked until this is finished or dropped.
-#[derive(Debug)]
 pub struct Store {
     leases: PathBuf,
     state: PathBuf,
@@ -77,6 +82,8 @@ pub struct Store {
     lock: File,
     sync: Sync,
     boot: Option<String>,
+    /// Whether a path is that of a network namespace.
+    lives: Box<dyn Fn(&str) -> bool>,
     now: u64,
     /// The most minutes that an address is kept; `None` as long as no configuration is known.
     max_minutes: Option<u32>,
@@ -103,6 +110,7 @@ impl Store {
             lock,
             sync,
             boot: node::boot(),
+            lives: Box::new(node::is_namespace),
             now: node::now(),
             max_minutes: None,
             exact: false,

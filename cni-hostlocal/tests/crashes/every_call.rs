@@ -59,6 +59,8 @@ struct Scenario {
     age: u64,
     /// Set before: another boot's id, or none at all.
     boot: Option<&'static str>,
+    /// Whether all leases are deleted before.
+    lost: bool,
 }
 
 fn scenarios() -> Vec<Scenario> {
@@ -66,7 +68,8 @@ fn scenarios() -> Vec<Scenario> {
     let calls = |calls: &[(&'static str, &str, Option<&str>)]| -> Vec<Asked> {
         calls.iter().map(|(command, container, pod)| asked(command, container, *pod)).collect()
     };
-    let scenario = |name, before: Vec<Asked>, call| Scenario { name, before, call, kept: None, age: 0, boot: None };
+    let scenario =
+        |name, before: Vec<Asked>, call| Scenario { name, before, call, kept: None, age: 0, boot: None, lost: false };
     let released = [("ADD", "s1", web), ("DEL", "s1", web)];
     let mut full = calls(&released);
     full.extend((0..11).map(|number| asked("ADD", &format!("full{number}"), None)));
@@ -95,6 +98,10 @@ fn scenarios() -> Vec<Scenario> {
             ..scenario("the first call of a boot", calls(&released[..1]), asked("ADD", "s2", web))
         },
         Scenario {
+            lost: true,
+            ..scenario("ADD when leases are lost", calls(&released[..1]), asked("ADD", "new", None))
+        },
+        Scenario {
             kept: Some("10.1.2.4"),
             ..scenario("GC", calls(&[("ADD", "gone", None), ("ADD", "s1", web)]), gc(&["neighbour"]))
         },
@@ -114,6 +121,9 @@ fn set_scene(plugin: &Plugin, scenario: &Scenario) {
         } else {
             replace(&state.join("boot"), boot);
         }
+    }
+    if scenario.lost {
+        fs::remove_dir_all(plugin.leases()).unwrap();
     }
     if scenario.age > 0 {
         let path = state.join("pods/ns@web-0@eth0");
@@ -162,9 +172,8 @@ fn judge(plugin: &Plugin, scenario: &Scenario, stop: usize) {
     let at = format!("{}, stop {stop}", scenario.name);
     assert_eq!(plugin.malformed(), Vec::<String>::new(), "{at}");
     let holders = plugin.holders();
-    // Another boot has no neighbours left.
-    let neighbours = scenario.boot != Some("earlier");
-    if neighbours {
+    // Another boot has no neighbours left, and lost leases are back when a call has ended.
+    if scenario.boot != Some("earlier") && !scenario.lost {
         assert_eq!(holders.get("10.1.2.2").map(String::as_str), Some("neighbour"), "{at}");
     }
     // The runtime takes back what failed, and repeats what it did not hear of.
@@ -173,8 +182,13 @@ fn judge(plugin: &Plugin, scenario: &Scenario, stop: usize) {
         _ => scenario.call.clone(),
     };
     plugin.call(&again).unwrap_or_else(|error| panic!("{at}: {error}"));
+    if scenario.lost {
+        let expected =
+            ["10.1.2.2", "10.1.2.3"].map(|address| plugin.holders().get(address).cloned().unwrap_or_default());
+        assert_eq!(expected, ["neighbour", "s1"], "{at}");
+    }
     let mut known: Vec<String> = plugin.holders().into_values().filter(|id| id.starts_with("full")).collect();
-    known.push("neighbour".into());
+    known.extend(["neighbour".into(), "s1".into()].into_iter().take(1 + usize::from(scenario.lost)));
     let kept = plugin.kept();
     for (address, container) in plugin.holders() {
         assert!(known.contains(&container) || kept.contains(&address), "{at}: {address} is leaked by {container}");

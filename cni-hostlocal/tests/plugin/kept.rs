@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::symlink, path::PathBuf, thread::sleep, time::Duratio
 
 use serde_json::{Value, json};
 
-use crate::tool::{Ended, OURS, REFERENCE, Site, names, operator};
+use crate::tool::{Ended, Namespace, OURS, REFERENCE, Site, names, operator};
 
 fn annotated(minutes: &str) -> Value {
     json!({"runtimeConfig": {"io.kubernetes.cri.pod-annotations": {"io.kubernetes.cri/reserved-ip-duration": minutes}}})
@@ -14,7 +14,7 @@ fn args(pod: &str) -> String {
     format!("IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME={pod};K8S_POD_INFRA_CONTAINER_ID=x;K8S_POD_UID=y")
 }
 
-fn kept(site: &Site, command: &str, container: &str, pod: &str) -> Ended {
+pub(crate) fn kept(site: &Site, command: &str, container: &str, pod: &str) -> Ended {
     site.call(OURS, command, container, &args(pod), &annotated("10"))
 }
 
@@ -48,25 +48,9 @@ fn a_pod_that_comes_back_has_both_addresses_again_and_nobody_else_gets_them() {
 fn a_sandbox_that_lives_keeps_its_address_and_one_that_is_gone_does_not() {
     let mut site = dual();
     site.version = "1.1.0";
-    // A namespace that is one, and is not the program's own: any that /proc shows would do, here one that a child holds.
-    let mut holder = std::process::Command::new("unshare").args(["--net", "sleep", "86400"]).spawn().unwrap();
-    let netns = format!("/proc/{}/ns/net", holder.id());
-    while fs::read_link(&netns).unwrap() == fs::read_link("/proc/self/ns/net").unwrap() {
-        sleep(Duration::from_millis(5));
-    }
-    let call = |command: &str, container: &str| {
-        let environment = [
-            ("CNI_COMMAND", command),
-            ("CNI_CONTAINERID", container),
-            ("CNI_IFNAME", "eth0"),
-            ("CNI_NETNS", &netns),
-            ("CNI_PATH", "/x"),
-            ("CNI_ARGS", &args("web-0")),
-        ];
-        let mut config = site.config();
-        config["runtimeConfig"] = annotated("10")["runtimeConfig"].clone();
-        crate::tool::ended(&crate::tool::run(OURS, &environment, &config.to_string()))
-    };
+    let namespace = Namespace::new();
+    site.netns = namespace.path();
+    let call = |command: &str, container: &str| kept(&site, command, container, "web-0");
     let old = call("ADD", "old").given();
     // The old one was never ended, and lives: the new one gets others.
     let new = call("ADD", "new").given();
@@ -74,8 +58,7 @@ fn a_sandbox_that_lives_keeps_its_address_and_one_that_is_gone_does_not() {
     // A late DEL of the old frees the old's only.
     assert!(call("DEL", "old").worked);
     assert_eq!(site.held(), ["10.1.2.3", "2001:db8::3"]);
-    _ = holder.kill();
-    _ = holder.wait();
+    drop(namespace);
     // Its namespace has gone without a DEL: the next one takes over at once.
     assert_eq!(kept(&site, "ADD", "newest", "web-0").given(), new);
     // GC of all that is not the newest leaves it alone; of that too, it is kept.

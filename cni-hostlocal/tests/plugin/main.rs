@@ -4,6 +4,7 @@
 
 mod interoperation;
 mod kept;
+mod lost;
 mod operator;
 mod reference_cases;
 mod tool;

@@ -4,7 +4,7 @@ use std::{
     fs,
     io::Write as _,
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::{Child, Command, Output, Stdio},
 };
 
 use serde_json::{Value, json};
@@ -19,6 +19,33 @@ pub(crate) struct Site {
     pub(crate) directory: tempfile::TempDir,
     pub(crate) ipam: Value,
     pub(crate) version: &'static str,
+    /// The network namespace of the calls; one that is none as long as a test says nothing else.
+    pub(crate) netns: String,
+}
+
+/// A network namespace that lives as long as this value.
+pub(crate) struct Namespace(Child);
+
+impl Namespace {
+    pub(crate) fn new() -> Self {
+        let child = Command::new("unshare").args(["--net", "sleep", "86400"]).spawn().unwrap();
+        let namespace = Self(child);
+        while fs::read_link(namespace.path()).unwrap() == fs::read_link("/proc/self/ns/net").unwrap() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        namespace
+    }
+
+    pub(crate) fn path(&self) -> String {
+        format!("/proc/{}/ns/net", self.0.id())
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        _ = self.0.kill();
+        _ = self.0.wait();
+    }
 }
 
 /// What a call ended with.
@@ -38,7 +65,7 @@ impl Site {
         }
         ipam["type"] = json!("host-local");
         ipam["dataDir"] = json!(directory.path());
-        Self { directory, ipam, version: "1.0.0" }
+        Self { directory, ipam, version: "1.0.0", netns: "/some/where".into() }
     }
 
     pub(crate) fn leases(&self) -> PathBuf {
@@ -59,7 +86,7 @@ impl Site {
             ("CNI_COMMAND", command),
             ("CNI_CONTAINERID", container),
             ("CNI_IFNAME", "eth0"),
-            ("CNI_NETNS", "/some/where"),
+            ("CNI_NETNS", &self.netns),
             ("CNI_PATH", "/opt/cni/bin"),
             ("CNI_ARGS", args),
         ];

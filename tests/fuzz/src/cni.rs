@@ -84,6 +84,8 @@ pub(crate) fn record(data: &[u8]) {
         assert_eq!(Owner::parse(owner.content().as_bytes()).as_ref(), Some(&owner));
         assert!(owner.is(&owner));
         is_file_name(&owner.file_name());
+        let named = Owner::from_file_name(&owner.file_name());
+        assert!(named.is_none_or(|named| named == owner), "{owner:?} is another by its file's name");
     }
     let Ok(text) = std::str::from_utf8(data) else { return };
     let attachment = Attachment::parse(text);

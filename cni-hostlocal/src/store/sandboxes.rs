@@ -1,0 +1,96 @@
+//! Which sandboxes live, by their network namespaces. Leases that they lost are made again.
+
+use std::{collections::BTreeMap, io, net::IpAddr};
+
+use super::{Lease, Store};
+use crate::lease::Owner;
+
+/// A sandbox's interface, as the index has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sandbox {
+    /// The attachment.
+    pub owner: Owner,
+    /// The path of its network namespace.
+    pub netns: String,
+}
+
+impl Store {
+    /// Judges namespaces by `lives`, because this process does not see the paths of the node.
+    #[must_use]
+    pub fn with_namespaces(self, lives: impl Fn(&str) -> bool + 'static) -> Self {
+        Self { lives: Box::new(lives), ..self }
+    }
+
+    /// Whether a path is known and that of a network namespace.
+    pub fn lives(&self, netns: &str) -> bool {
+        !netns.is_empty() && (self.lives)(netns)
+    }
+
+    /// The addresses of living sandboxes that no lease keeps: the file is absent or names no container.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn lost(&self) -> io::Result<BTreeMap<IpAddr, Sandbox>> {
+        let mut lost = BTreeMap::new();
+        if self.is_of_another_boot()? {
+            return Ok(lost);
+        }
+        let attachments = self.all_attachments()?.into_iter().filter_map(|(entry, attachment)| {
+            Some((Owner::from_file_name(&entry)?, attachment.netns, attachment.addresses))
+        });
+        let in_use = self.all_reservations()?.into_iter().filter(|reservation| reservation.released.is_none());
+        let in_use = in_use.map(|reservation| (reservation.owner, reservation.netns, reservation.addresses));
+        for (owner, netns, addresses) in attachments.chain(in_use) {
+            let mut without = Vec::new();
+            for address in addresses {
+                if !matches!(self.lease(address)?, Lease::Of(_)) {
+                    without.push(address);
+                }
+            }
+            let is_readable = Owner::parse(owner.content().as_bytes()).as_ref() == Some(&owner);
+            if without.is_empty() || !is_readable || !self.lives(&netns) {
+                continue;
+            }
+            for address in without {
+                lost.entry(address).or_insert_with(|| Sandbox { owner: owner.clone(), netns: netns.clone() });
+            }
+        }
+        Ok(lost)
+    }
+
+    /// Makes a lost lease again. `false`: an entry that is no file, or another owner's lease, has its place.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn restore(&mut self, address: IpAddr, owner: &Owner) -> io::Result<bool> {
+        match self.lease(address)? {
+            Lease::Free | Lease::Broken => self.assign(address, owner, true).map(|()| true),
+            Lease::Of(found) => Ok(owner.is(&found)),
+            Lease::Foreign => Ok(false),
+        }
+    }
+
+    /// Takes an address from all attachments and reservations, so that its lease is not made again.
+    ///
+    /// # Errors
+    /// The index cannot be written.
+    pub fn disown(&mut self, address: IpAddr) -> io::Result<()> {
+        for (entry, mut attachment) in self.all_attachments()? {
+            if attachment.addresses.contains(&address) {
+                attachment.addresses.retain(|found| *found != address);
+                self.set_entry(&entry, &attachment)?;
+            }
+        }
+        for mut reservation in self.all_reservations()? {
+            if reservation.addresses.contains(&address) {
+                reservation.addresses.retain(|found| *found != address);
+                if reservation.addresses.is_empty() {
+                    self.drop_reservation(&reservation)?;
+                } else {
+                    self.set_reservation(&reservation)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

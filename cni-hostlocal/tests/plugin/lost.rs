@@ -1,0 +1,146 @@
+//! Leases that are lost while their sandboxes live, and leases that outlive their sandboxes.
+
+use std::{fs, os::unix::fs::symlink};
+
+use cni_hostlocal::admin::reclaim;
+use serde_json::json;
+
+use crate::{
+    kept::kept,
+    tool::{Namespace, Site, operator},
+};
+
+/// A site with the living containers `a` and `b`, the latter of a pod whose addresses are kept, and the dead one `c`.
+fn inhabited(namespace: &Namespace) -> Site {
+    let mut site = Site::new(json!({"ranges": [[{"subnet": "10.1.2.0/28"}], [{"subnet": "2001:db8::/64"}]]}));
+    site.netns = namespace.path();
+    assert_eq!(site.ours("ADD", "a").given(), ["10.1.2.2/28", "2001:db8::2/64"]);
+    assert_eq!(kept(&site, "ADD", "b", "web-0").given(), ["10.1.2.3/28", "2001:db8::3/64"]);
+    site.netns = "/some/where".into();
+    assert_eq!(site.ours("ADD", "c").given(), ["10.1.2.4/28", "2001:db8::4/64"]);
+    site.netns = namespace.path();
+    site
+}
+
+const LIVING: [(&str, &str); 4] = [("10.1.2.2", "a"), ("10.1.2.3", "b"), ("2001:db8::2", "a"), ("2001:db8::3", "b")];
+
+/// A call of CNI or a person's command, and how many leases there are afterwards.
+type Call = (fn(&Site) -> bool, usize);
+
+#[test]
+fn lost_leases_of_living_sandboxes_come_back_first() {
+    let namespace = Namespace::new();
+    let lose: [fn(&Site); 4] = [
+        |site| fs::remove_dir_all(site.leases()).unwrap(),
+        |site| site.held().iter().for_each(|name| fs::remove_file(site.leases().join(name)).unwrap()),
+        |site| site.held().iter().for_each(|name| fs::write(site.leases().join(name), "").unwrap()),
+        // The pod's reservation is all that is known of b.
+        |site| {
+            fs::remove_dir_all(site.leases()).unwrap();
+            fs::remove_file(site.directory.path().join(".host-local/net/attachments/b@eth0")).unwrap();
+        },
+    ];
+    let calls: [Call; 4] = [
+        (|site| site.ours("ADD", "new").given()[0] != "10.1.2.2/28", 6),
+        (|site| site.ours("DEL", "a").worked, 2),
+        (|site| site.ours("CHECK", "b").worked, 4),
+        (|site| operator(site, &["doctor", "--fix"]).1, 4),
+    ];
+    for (way, lose) in lose.iter().enumerate() {
+        for (which, (call, left)) in calls.iter().enumerate() {
+            let site = inhabited(&namespace);
+            lose(&site);
+            if way == 2 {
+                // Nothing told of the change of the files' content, and nothing is given where a file is.
+                fs::write(site.leases().join("touched"), "").unwrap();
+                fs::remove_file(site.leases().join("touched")).unwrap();
+            }
+            let (told, well) = operator(&site, &["doctor"]);
+            let list = operator(&site, &["list"]).0;
+            assert!(!well, "{told}");
+            for (address, container) in LIVING {
+                let words =
+                    format!("lost: no lease keeps {address}, which {container} has, whose namespace {}", site.netns);
+                assert!(told.contains(&words), "{way}: {words:?} is not in\n{told}");
+                let line = list.lines().find(|line| line.contains(&format!(" {address} "))).unwrap();
+                assert!(line.contains(" lost ") && line.ends_with(&format!(" {container}")), "{line}");
+            }
+            assert!(call(&site), "{way}, {which}");
+            let restored =
+                LIVING.iter().filter(|(address, container)| site.lease(address) == format!("{container}\r\neth0"));
+            assert_eq!(restored.count(), if which == 1 { 2 } else { 4 }, "{way}, {which}");
+            let corrupt = if way == 2 && which < 3 { 2 } else { 0 };
+            assert_eq!(site.held().len(), left + corrupt, "{way}, {which}: {:?}", site.held());
+            assert!(!operator(&site, &["doctor"]).0.contains("lost:"), "{way}, {which}");
+        }
+    }
+}
+
+#[test]
+fn doctor_restores_a_lease_that_lost_its_content() {
+    let namespace = Namespace::new();
+    let site = inhabited(&namespace);
+    // The directory does not show this change, so no call reads the lease.
+    fs::write(site.leases().join("10.1.2.3"), "").unwrap();
+    let (told, _) = operator(&site, &["doctor", "--fix"]);
+    assert!(told.contains("lost: no lease keeps 10.1.2.3") && told.contains("lives - repaired"), "{told}");
+    assert_eq!(site.lease("10.1.2.3"), "b\r\neth0");
+    assert_eq!(operator(&site, &["doctor"]), ("nothing is wrong\n".into(), true));
+    assert!(kept(&site, "DEL", "b", "web-0").worked);
+    assert_eq!(kept(&site, "ADD", "d", "web-0").given()[0], "10.1.2.3/28");
+}
+
+#[test]
+fn lost_lease_behind_a_directory_stays_known() {
+    let namespace = Namespace::new();
+    let site = inhabited(&namespace);
+    fs::remove_file(site.leases().join("10.1.2.2")).unwrap();
+    fs::create_dir_all(site.leases().join("10.1.2.2/full")).unwrap();
+    for container in ["d", "e"] {
+        assert!(site.ours("ADD", container).worked);
+    }
+    let (told, well) = operator(&site, &["doctor", "--fix"]);
+    assert!(!well && told.contains("lost: no lease keeps 10.1.2.2, which a has"), "{told}");
+    fs::remove_dir(site.leases().join("10.1.2.2/full")).unwrap();
+    assert!(operator(&site, &["doctor", "--fix"]).1);
+    assert_eq!(site.lease("10.1.2.2"), "a\r\neth0");
+}
+
+#[test]
+fn released_addresses_of_living_sandboxes_stay_free() {
+    let namespace = Namespace::new();
+    for arguments in [["--ip", "10.1.2.2"], ["--ip", "10.1.2.3"], ["--container", "a"], ["--container", "b"]] {
+        let site = inhabited(&namespace);
+        let (told, well) = operator(&site, &[&["release"], &arguments[..]].concat());
+        assert!(well, "{told}");
+        let left = site.held();
+        assert!(left.len() < 6, "{left:?}");
+        // The index is not exact, so the next call reads all leases.
+        fs::remove_file(site.leases().join("last_reserved_ip.0")).unwrap();
+        assert!(site.ours("DEL", "unknown").worked);
+        assert_eq!(site.held(), left, "{arguments:?}");
+    }
+}
+
+#[test]
+fn leases_of_another_boot_are_not_made_again() {
+    let namespace = Namespace::new();
+    let site = inhabited(&namespace);
+    fs::remove_dir_all(site.leases()).unwrap();
+    let boot = site.directory.path().join(".host-local/net/boot");
+    fs::remove_file(&boot).unwrap();
+    symlink("an-earlier-boot", &boot).unwrap();
+    assert_eq!(site.ours("ADD", "d").given(), ["10.1.2.2/28", "2001:db8::2/64"]);
+}
+
+/// The daemon sees the node's namespaces under other paths than the plugin.
+#[test]
+fn reclaim_judges_namespaces_by_the_callers_view() {
+    let namespace = Namespace::new();
+    let site = inhabited(&namespace);
+    fs::remove_dir_all(site.leases()).unwrap();
+    let sandboxes = ["a", "b", "c"].map(String::from);
+    let reclaimed = reclaim(site.directory.path(), &sandboxes, 0, |netns| netns == "/some/where").unwrap();
+    assert_eq!(reclaimed, [] as [std::net::IpAddr; 0]);
+    assert_eq!(site.held(), ["10.1.2.4", "2001:db8::4"]);
+}

@@ -14,7 +14,6 @@ use crate::{
     commands::take_back,
     config::Sync,
     lease::Owner,
-    node,
     record::Reservation,
     remedy,
     store::{LAST, LOCK, Lease, Sandbox, Store, address_of, at, names},
@@ -146,31 +145,26 @@ fn examine(store: &Store, lost: BTreeMap<IpAddr, Sandbox>, sandboxes: Option<&[S
             findings.push(Finding::Foreign(path));
         }
     }
-    findings.extend(leaks(store, sandboxes)?);
+    let leaks = leaks(store, sandboxes)?.into_iter();
+    findings.extend(leaks.map(|(address, (owner, why))| Finding::Leaked(address, owner, why)));
     findings.extend(reservations(store, &lost)?);
     findings.extend(lost.into_iter().map(|(address, sandbox)| Finding::Lost(address, sandbox)));
     Ok(findings)
 }
 
-/// Leases of sandboxes that are no more: their namespace has gone, or the runtime does not know them.
-fn leaks(store: &Store, sandboxes: Option<&[String]>) -> io::Result<Vec<Finding>> {
-    let mut leaks = BTreeMap::new();
-    for (entry, attachment) in store.all_attachments()? {
-        if attachment.netns.is_empty() || node::is_namespace(&attachment.netns) {
-            continue;
-        }
-        for address in attachment.addresses {
-            if let Lease::Of(owner) = store.lease(address)?
-                && owner.file_name() == entry
-            {
-                leaks.insert(address, (owner, format!("whose namespace {} has gone", attachment.netns)));
-            }
-        }
-    }
+/// Leases of sandboxes that are no more, and why: their namespace has gone, or the runtime does not know them.
+///
+/// # Errors
+/// A file cannot be read.
+pub(super) fn leaks(store: &Store, sandboxes: Option<&[String]>) -> io::Result<BTreeMap<IpAddr, (Owner, String)>> {
+    let leaked = store.leaked()?.into_iter();
+    let mut leaks: BTreeMap<_, _> = leaked
+        .map(|(address, sandbox)| (address, (sandbox.owner, format!("whose namespace {} has gone", sandbox.netns))))
+        .collect();
     for (address, owner) in sandboxes.map_or(Ok(Vec::new()), |sandboxes| unknown(store, sandboxes, YOUNG))? {
         leaks.insert(address, (owner, "which the runtime does not know".into()));
     }
-    Ok(leaks.into_iter().map(|(address, (owner, why))| Finding::Leaked(address, owner, why)).collect())
+    Ok(leaks)
 }
 
 /// Leases that are in use by containers that are not among `sandboxes`, and that are older than `age` seconds.

@@ -41,7 +41,7 @@ Container runtimes call it as a CNI plugin (CNI_COMMAND and a configuration on s
   --data-dir DIRECTORY   where the leases are (default: /var/lib/cni/networks)
   --network NAME         only this network (default: all)
   --json                 for list: one JSON object a line
-  --sandboxes FILE       for doctor: the ids of all containers there are, one a line (- is standard input); a lease of any
+  --sandboxes FILE       for doctor and list: the ids of all containers there are, one a line (- is standard input); a lease of any
                          other that is older than ten minutes is a leak. For example: crictl pods -q | host-local doctor --sandboxes -
 ";
 
@@ -178,9 +178,10 @@ pub fn networks(data_dir: &Path) -> io::Result<Vec<String>> {
 }
 
 fn list(asked: &Asked, out: &mut impl Write) -> io::Result<()> {
+    let sandboxes = asked.sandboxes.as_deref().map(read_sandboxes).transpose()?;
     let mut lines = Vec::new();
     for network in asked.networks()? {
-        lines.extend(lines_of(asked.data_dir(), &network)?);
+        lines.extend(lines_of(asked.data_dir(), &network, sandboxes.as_deref())?);
     }
     if asked.json {
         for line in &lines {
@@ -207,13 +208,14 @@ fn list(asked: &Asked, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-fn lines_of(data_dir: &Path, network: &str) -> io::Result<Vec<Line>> {
+fn lines_of(data_dir: &Path, network: &str, sandboxes: Option<&[String]>) -> io::Result<Vec<Line>> {
     // Read as it is: whoever only looks changes nothing.
     let store = Store::open(data_dir, network, Sync::Never)?;
     let mut reserved: BTreeMap<IpAddr, Reservation> = BTreeMap::new();
     for reservation in store.all_reservations()? {
         reserved.extend(reservation.addresses.iter().map(|address| (*address, reservation.clone())));
     }
+    let leaks = doctor::leaks(&store, sandboxes)?;
     let lost = store.lost()?;
     let addresses: BTreeSet<_> = store.held()?.into_iter().chain(lost.keys().copied()).collect();
     let mut lines = Vec::with_capacity(addresses.len());
@@ -221,6 +223,7 @@ fn lines_of(data_dir: &Path, network: &str) -> io::Result<Vec<Line>> {
         let lease = store.lease(address)?;
         let path = (lease == Lease::Foreign).then(|| store.lease_path(address));
         let (state, owner) = match (lease, lost.get(&address)) {
+            (Lease::Of(owner), _) if leaks.contains_key(&address) => ("leaked", owner),
             (Lease::Of(owner), _) => ("in use", owner),
             (_, Some(sandbox)) => ("lost", sandbox.owner.clone()),
             (Lease::Broken, None) => ("corrupt", Owner::new("", "")),

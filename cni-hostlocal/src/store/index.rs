@@ -165,7 +165,7 @@ impl Store {
     fn read_all_leases(&mut self) -> io::Result<()> {
         self.changed = true;
         let mut found: BTreeMap<String, (Owner, Attachment)> = BTreeMap::new();
-        for (address, Sandbox { owner, netns }) in self.lost()? {
+        for (address, Sandbox { owner, netns, .. }) in self.lost()? {
             // The index keeps an address whose lease has no place, until it has one.
             if !self.restore(address, &owner)? {
                 let blank = Attachment { netns, ..Attachment::default() };

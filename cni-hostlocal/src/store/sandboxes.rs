@@ -1,9 +1,13 @@
-//! Which sandboxes live, by their network namespaces. Leases that they lost are made again.
+//! Which sandboxes live, by their network namespaces. Leases that they lost are made again. Leases of the others are
+//! leaked.
 
 use std::{collections::BTreeMap, io, net::IpAddr};
 
 use super::{Lease, Store};
-use crate::lease::Owner;
+use crate::{
+    lease::Owner,
+    record::{Attachment, Reservation},
+};
 
 /// A sandbox's interface, as the index has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,6 +16,8 @@ pub struct Sandbox {
     pub owner: Owner,
     /// The path of its network namespace.
     pub netns: String,
+    /// For how many minutes after its end its addresses are kept.
+    pub minutes: u32,
 }
 
 impl Store {
@@ -35,24 +41,26 @@ impl Store {
         if self.is_of_another_boot()? {
             return Ok(lost);
         }
-        let attachments = self.all_attachments()?.into_iter().filter_map(|(entry, attachment)| {
-            Some((Owner::from_file_name(&entry)?, attachment.netns, attachment.addresses))
-        });
+        let attachments =
+            self.all_attachments()?.into_iter().filter_map(|(entry, Attachment { addresses, netns, minutes, .. })| {
+                Some((addresses, Sandbox { owner: Owner::from_file_name(&entry)?, netns, minutes }))
+            });
         let in_use = self.all_reservations()?.into_iter().filter(|reservation| reservation.released.is_none());
-        let in_use = in_use.map(|reservation| (reservation.owner, reservation.netns, reservation.addresses));
-        for (owner, netns, addresses) in attachments.chain(in_use) {
+        let in_use = in_use
+            .map(|Reservation { addresses, owner, netns, minutes, .. }| (addresses, Sandbox { owner, netns, minutes }));
+        for (addresses, sandbox) in attachments.chain(in_use) {
             let mut without = Vec::new();
             for address in addresses {
                 if !matches!(self.lease(address)?, Lease::Of(_)) {
                     without.push(address);
                 }
             }
-            let is_readable = Owner::parse(owner.content().as_bytes()).as_ref() == Some(&owner);
-            if without.is_empty() || !is_readable || !self.lives(&netns) {
+            let is_readable = Owner::parse(sandbox.owner.content().as_bytes()).as_ref() == Some(&sandbox.owner);
+            if without.is_empty() || !is_readable || !self.lives(&sandbox.netns) {
                 continue;
             }
             for address in without {
-                lost.entry(address).or_insert_with(|| Sandbox { owner: owner.clone(), netns: netns.clone() });
+                lost.entry(address).or_insert_with(|| sandbox.clone());
             }
         }
         Ok(lost)
@@ -92,5 +100,30 @@ impl Store {
             }
         }
         Ok(())
+    }
+
+    /// The leases of sandboxes whose network namespace has gone, except what is kept for pods.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn leaked(&self) -> io::Result<BTreeMap<IpAddr, Sandbox>> {
+        let kept = self.kept_addresses()?;
+        let mut leaked = BTreeMap::new();
+        for (entry, attachment) in self.all_attachments()? {
+            if attachment.netns.is_empty() || self.lives(&attachment.netns) {
+                continue;
+            }
+            for address in attachment.addresses.into_iter().filter(|address| !kept.contains_key(address)) {
+                if let Lease::Of(owner) = self.lease(address)?
+                    && owner.file_name() == entry
+                {
+                    leaked.insert(
+                        address,
+                        Sandbox { owner, netns: attachment.netns.clone(), minutes: attachment.minutes },
+                    );
+                }
+            }
+        }
+        Ok(leaked)
     }
 }

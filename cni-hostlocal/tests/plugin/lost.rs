@@ -144,3 +144,29 @@ fn reclaim_judges_namespaces_by_the_callers_view() {
     assert_eq!(reclaimed, [] as [std::net::IpAddr; 0]);
     assert_eq!(site.held(), ["10.1.2.4", "2001:db8::4"]);
 }
+
+#[test]
+fn list_and_doctor_agree_on_what_is_leaked() {
+    let namespace = Namespace::new();
+    let site = inhabited(&namespace);
+    assert!(kept(&site, "DEL", "b", "web-0").worked);
+    // A call that was killed before it forgot the attachment leaves this. The lease is kept, and no leak.
+    let attachment = site.directory.path().join(".host-local/net/attachments/b@eth0");
+    symlink("addresses=10.1.2.3,2001:db8::3 netns=/some/where", attachment).unwrap();
+    let runtime = site.directory.path().join("sandboxes");
+    fs::write(&runtime, "c\n").unwrap();
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    fs::File::open(site.leases().join("10.1.2.2")).unwrap().set_modified(old).unwrap();
+    let sandboxes = ["--sandboxes", runtime.to_str().unwrap()];
+    let own = [("10.1.2.2", "in use"), ("10.1.2.3", "kept"), ("10.1.2.4", "leaked")];
+    let by_runtime = [("10.1.2.2", "leaked"), ("10.1.2.3", "kept"), ("10.1.2.4", "leaked")];
+    for (more, states) in [(&[][..], own), (&sandboxes[..], by_runtime)] {
+        let list = operator(&site, &[&["list"], more].concat()).0;
+        let told = operator(&site, &[&["doctor"], more].concat()).0;
+        for (address, state) in states {
+            let line = list.lines().find(|line| line.contains(&format!(" {address} "))).unwrap();
+            assert!(line.contains(&format!(" {state} ")), "{line}");
+            assert_eq!(told.contains(&format!("leaked: {address} ")), state == "leaked", "{told}");
+        }
+    }
+}

@@ -11,6 +11,7 @@ use crate::{
     neighbour, node,
     range::{Range, RangeSet},
     record::{Attachment, Pod, Reservation},
+    remedy,
     result::{self, Dns, Given},
     store::{Lease, Store},
 };
@@ -169,7 +170,7 @@ impl<'a> Adding<'a> {
             };
             // The pod's own is not given up for itself: what could be taken up of it was.
             let Some(next) = next.filter(|next| Some(&next.pod) != own.as_ref()) else {
-                return Err(Failure::new(TRY_AGAIN_LATER, format!("no IP addresses available in range set: {set}")));
+                return Err(exhausted(self.store, self.config, set));
             };
             self.store.end(&next)?;
         }
@@ -274,6 +275,24 @@ impl<'a> Adding<'a> {
         for address in std::mem::take(&mut self.claimed) {
             _ = self.store.free(address);
         }
+    }
+}
+
+/// The failure of a set without a free address. It says how many addresses of the set `doctor` makes available.
+fn exhausted(store: &Store, config: &Config, set: &RangeSet) -> Failure {
+    let failure = Failure::new(TRY_AGAIN_LATER, format!("no IP addresses available in range set: {set}"));
+    // An error here would hide the failure, and only costs its remedy.
+    let leaked = store.leaked().unwrap_or_default();
+    let gives_way = config.keep.when_exhausted == WhenExhausted::TakeOldest;
+    let freed = leaked.iter().filter(|(address, sandbox)| {
+        set.range_of(**address).is_some_and(|range| range.gateway != **address) && (gives_way || sandbox.minutes == 0)
+    });
+    match freed.count() {
+        0 => failure,
+        freed => failure.with(format!(
+            "leaked leases in this range set: {freed}, because their sandboxes have gone; to free them, run on this node: {}",
+            remedy::repair(&config.data_dir, Some(&config.network), None)
+        )),
     }
 }
 
@@ -489,7 +508,7 @@ pub fn status(call: &Call, config: &Config) -> Result<(), Failure> {
             && !free
             && store.next_to_give_way(|address| set.range_of(address).is_some()).map_err(unavailable)?.is_some();
         if !free && !gives_way {
-            return Err(Failure::new(NOT_AVAILABLE, format!("no IP addresses available in range set: {set}")));
+            return Err(Failure { code: NOT_AVAILABLE, ..exhausted(&store, config, set) });
         }
     }
     store.finish().map_err(unavailable)

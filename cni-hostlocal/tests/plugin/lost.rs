@@ -1,6 +1,6 @@
 //! Leases that are lost while their sandboxes live, and leases that outlive their sandboxes.
 
-use std::{fs, os::unix::fs::symlink};
+use std::{fs, os::unix::fs::symlink, process::Command};
 
 use cni_hostlocal::admin::reclaim;
 use serde_json::json;
@@ -168,5 +168,38 @@ fn list_and_doctor_agree_on_what_is_leaked() {
             assert!(line.contains(&format!(" {state} ")), "{line}");
             assert_eq!(told.contains(&format!("leaked: {address} ")), state == "leaked", "{told}");
         }
+    }
+}
+
+#[test]
+fn full_range_says_how_many_leases_doctor_frees() {
+    let namespace = Namespace::new();
+    // Addresses that are kept for pods give way, or they do not.
+    for (when, freed) in [("takeOldest", 3), ("fail", 2)] {
+        let mut site = Site::new(json!({"subnet": "10.1.2.0/29", "reservedIPs": {"whenExhausted": when}}));
+        for (container, netns) in [("a", &*namespace.path()), ("b", "/gone/1"), ("c", "/gone/2")] {
+            site.netns = netns.into();
+            assert!(site.ours("ADD", container).worked);
+        }
+        assert!(kept(&site, "ADD", "d", "web-0").worked);
+        site.netns = namespace.path();
+        assert!(site.ours("ADD", "e").worked);
+        site.version = "1.1.0";
+        for command in ["ADD", "STATUS"] {
+            let ended = site.ours(command, "f");
+            assert!(ended.failed().1.ends_with("no IP addresses available in range set: 10.1.2.1-10.1.2.6"));
+            let details = ended.answer["details"].as_str().unwrap();
+            assert!(details.starts_with(&format!("leaked leases in this range set: {freed}, ")), "{details}");
+            let (_, remedy) = details.split_once("run on this node: ").unwrap();
+            if command == "STATUS" {
+                for _ in 0..2 {
+                    assert!(Command::new("sh").args(["-c", remedy]).status().unwrap().success(), "{remedy}");
+                }
+            }
+        }
+        for number in 0..freed {
+            assert!(site.ours("ADD", &format!("new{number}")).worked, "{when}, {number}");
+        }
+        assert_eq!(site.ours("ADD", "f").answer["details"], json!(null), "no lease is leaked");
     }
 }

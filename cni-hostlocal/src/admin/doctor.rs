@@ -33,7 +33,9 @@ pub(super) enum Finding {
     Leaked(IpAddr, Owner, String),
     /// A file that is no plugin's.
     Foreign(PathBuf),
-    /// A directory or another entry that is no file, under the name of an address.
+    /// An empty directory with the name of an address.
+    EmptyDirectory(PathBuf, IpAddr),
+    /// Another entry that is no file, with the name of an address.
     Obstacle(PathBuf, IpAddr),
     /// The address that was given last is none.
     Last(String),
@@ -60,10 +62,13 @@ impl fmt::Display for Finding {
                 write!(out, "leaked: {address} is leased to {}, {why}", owner.container)
             }
             Self::Foreign(path) => write!(out, "foreign: {path:?} is no file of host-local (left alone)"),
+            Self::EmptyDirectory(path, address) => write!(
+                out,
+                "foreign: {path:?} is an empty directory, so {address} is given to no pod; doctor --fix removes it"
+            ),
             Self::Obstacle(path, address) => write!(
                 out,
-                "foreign: {path:?} is no file, so {address} is given to no pod; an empty directory is removed by --fix, \
-                 anything else by: {}",
+                "foreign: {path:?} is no file, so {address} is given to no pod; if nothing needs it, remove it: {}",
                 remedy::remove(path)
             ),
             Self::Last(name) => write!(out, "corrupt: {name} holds no address"),
@@ -129,7 +134,7 @@ fn examine(store: &Store, lost: BTreeMap<IpAddr, Sandbox>, sandboxes: Option<&[S
             match store.lease(address)? {
                 Lease::Broken if lost.contains_key(&address) => {}
                 Lease::Broken => findings.push(Finding::Corrupt(address)),
-                Lease::Foreign => findings.push(Finding::Obstacle(path, address)),
+                Lease::Foreign => findings.push(obstacle(store, address)),
                 Lease::Free | Lease::Of(_) => {}
             }
         } else if !path.symlink_metadata().is_ok_and(|found| found.is_file()) {
@@ -150,6 +155,16 @@ fn examine(store: &Store, lost: BTreeMap<IpAddr, Sandbox>, sandboxes: Option<&[S
     findings.extend(reservations(store, &lost)?);
     findings.extend(lost.into_iter().map(|(address, sandbox)| Finding::Lost(address, sandbox)));
     Ok(findings)
+}
+
+/// What to say of an entry that is no file.
+pub(super) fn obstacle(store: &Store, address: IpAddr) -> Finding {
+    let path = store.lease_path(address);
+    let is_directory = path.symlink_metadata().is_ok_and(|found| found.is_dir());
+    if is_directory && fs::read_dir(&path).is_ok_and(|mut entries| entries.next().is_none()) {
+        return Finding::EmptyDirectory(path, address);
+    }
+    Finding::Obstacle(path, address)
 }
 
 /// Leases of sandboxes that are no more, and why: their namespace has gone, or the runtime does not know them.
@@ -229,8 +244,8 @@ fn fix(store: &mut Store, finding: &Finding) -> io::Result<bool> {
         Finding::Corrupt(address) => store.free(*address)?,
         Finding::Lost(address, sandbox) => return store.restore(*address, &sandbox.owner),
         Finding::Leaked(_, owner, _) => take_back(store, owner, None, None)?,
-        Finding::Foreign(_) => return Ok(false),
-        Finding::Obstacle(_, address) => return store.remove_empty_directory(*address),
+        Finding::Foreign(_) | Finding::Obstacle(..) => return Ok(false),
+        Finding::EmptyDirectory(_, address) => return store.remove_empty_directory(*address),
         Finding::Last(name) | Finding::Duplicate(name, _) => store.remove_file(name)?,
         Finding::Empty(reservation) => store.drop_reservation(reservation)?,
         Finding::TooLong(reservation, most) => store.shorten(reservation, *most)?,

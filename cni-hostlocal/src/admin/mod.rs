@@ -13,7 +13,6 @@ use std::{
 
 use serde::Serialize;
 
-use self::doctor::Finding;
 use crate::{
     call::is_name,
     commands,
@@ -253,7 +252,7 @@ fn release(asked: &Asked, out: &mut impl Write) -> io::Result<bool> {
         for line in to_release(asked, &store)? {
             match line {
                 Released::Address(address) if store.lease(address)? == Lease::Foreign => {
-                    writeln!(out, "{network}: {}", Finding::Obstacle(store.lease_path(address), address))?;
+                    writeln!(out, "{network}: {}", doctor::obstacle(&store, address))?;
                     continue;
                 }
                 Released::Address(address) => {

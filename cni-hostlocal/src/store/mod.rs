@@ -226,9 +226,6 @@ impl Store {
     /// It cannot be removed.
     pub fn remove_empty_directory(&mut self, address: IpAddr) -> io::Result<bool> {
         let path = self.lease_path(address);
-        if !path.symlink_metadata().is_ok_and(|found| found.is_dir()) {
-            return Ok(false);
-        }
         self.changed = true;
         remove_empty(&path)?;
         Ok(!path.exists())

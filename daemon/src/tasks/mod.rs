@@ -270,11 +270,15 @@ impl Task {
         self.error = shortened(error, MESSAGE_MAX);
         self.failures += 1;
         self.holds = 0;
-        if self.failures > self.policy.backoff_limit {
+        if self.has_no_tries_left() {
             self.finish(false, now);
         } else {
             self.state = State::Absent { not_before: Some(now.after(pause(self.failures))) };
         }
+    }
+
+    fn has_no_tries_left(&self) -> bool {
+        self.failures > self.policy.backoff_limit
     }
 
     fn hold(&mut self, error: String, now: Now) {

@@ -86,6 +86,15 @@ impl Tasks {
             if matches!(task.state, State::Done { .. }) {
                 continue;
             }
+            // The limit is lower than it was when the last try failed.
+            if matches!(task.state, State::Absent { .. }) && task.has_no_tries_left() {
+                let (failures, limit) = (task.failures, task.policy.backoff_limit);
+                let ends =
+                    format!("{failures} tries failed, and backoffLimit={limit} allows no more; last: {}", task.error);
+                task.error = super::shortened(ends, MESSAGE_MAX);
+                task.finish(false, now);
+                continue;
+            }
             let overdue = task.deadline().is_some_and(|at| at <= now.steady);
             let timed_out = task.times_out().is_some_and(|at| at <= now.steady);
             if !overdue && !timed_out {

@@ -212,6 +212,61 @@ fn time_limits_hold() {
 }
 
 #[test]
+fn changed_limits_hold_for_a_pull_under_way() {
+    let limits = |node: &mut Node, timeout, backoff, deadline| {
+        node.spec = spec(&[("app", limited("1", timeout, backoff, deadline))]);
+    };
+    let table = [
+        // What changes at second 50, after three failed tries, and when the pull ends.
+        (
+            "lower backoffLimit between tries",
+            (600, 1, None),
+            50,
+            "3 tries failed, and backoffLimit=1 allows no more; last: no",
+        ),
+        (
+            "backoffLimit that is reached",
+            (600, 2, None),
+            50,
+            "3 tries failed, and backoffLimit=2 allows no more; last: no",
+        ),
+        ("lower timeoutSeconds of the next try", (10, 3, None), 64, "not done within timeoutSeconds=10"),
+        ("shorter deadline", (600, 50, Some(55)), 55, "not done within activeDeadlineSeconds=55; last: no"),
+        ("higher backoffLimit, then a timeout", (100, 3, None), 154, "not done within timeoutSeconds=100"),
+    ];
+    for (what, (timeout, backoff, deadline), end, says) in table {
+        let mut node = Node::new(spec(&[("app", limited("1", 600, 50, None))]));
+        let mut plan = node.begin(0);
+        for second in [10, 30, 50] {
+            node.tasks.ended(plan.start[0].attempt, Outcome::Failed("no".into()), now(second));
+            node.step(second);
+            if second < 50 {
+                plan = node.step(second + 5);
+            }
+        }
+        limits(&mut node, timeout, backoff, deadline);
+        for second in 50..=end {
+            assert_eq!(node.tag("app", "1").phase, ImagePullPhase::Pulling, "{what}: at {second}");
+            node.step(second);
+        }
+        let tag = node.tag("app", "1");
+        assert_eq!((tag.phase, tag.message.as_str()), (ImagePullPhase::Failed, says), "{what}");
+    }
+}
+
+#[test]
+fn raised_limits_let_a_running_try_go_on() {
+    let mut node = Node::new(spec(&[("app", limited("1", 10, 0, Some(20)))]));
+    node.begin(0);
+    node.spec = spec(&[("app", limited("1", 600, 0, Some(700)))]);
+    let plan = node.step(9);
+    assert_eq!((plan.cancel, plan.wake_at), (vec![], Some(steady(600))));
+    assert!(node.step(599).cancel.is_empty());
+    assert_eq!(node.step(600).cancel.len(), 1);
+    assert_eq!(node.tag("app", "1").phase, ImagePullPhase::Failed);
+}
+
+#[test]
 fn a_new_version_begins_anew_and_a_dropped_entry_is_dropped() {
     let mut node = Node::new(spec(&[("app", entry("1")), ("web", entry("1"))]));
     let plan = node.begin(0);

@@ -247,7 +247,7 @@ pub const STATEFUL_SET: Kind = Kind {
     limits: Limits::of_specs,
     template: Some("spec.template"),
     owns: &["pods", "controllerrevisions", "imagepulljobs"],
-    mapping: conversion::statefulset::MAPPING,
+    mapping: Mapping::SAME,
     faults: validation::of_stateful_set,
 };
 

@@ -16,7 +16,6 @@ pub(crate) mod nodeimage;
 pub(crate) mod persistentpodstate;
 pub(crate) mod podunavailablebudget;
 pub(crate) mod sidecarset;
-pub(crate) mod statefulset;
 #[cfg(test)]
 mod tests;
 

@@ -1,5 +1,6 @@
 mod containerrecreaterequest;
 mod daemonset;
+mod fields;
 mod hostile;
 mod podunavailablebudget;
 mod sidecarset;

@@ -64,19 +64,24 @@ fn rules(version: Version) -> Vec<Patch> {
         stays("serviceName", "create another StatefulSet for the new Service"),
         only_parallel(&format!("{ROLLING}.maxUnavailable"), one_at_a_time),
         only_parallel(&format!("{ROLLING}.unorderedUpdate"), |_| "false".to_owned()),
+        only_parallel("scaleStrategy.maxUnavailable", one_at_a_time),
     ];
-    if version == Version::V1Beta1 {
-        rules.extend(of_v1beta1());
-        of_spec.push(only_parallel("scaleStrategy.maxUnavailable", one_at_a_time));
+    if version == Version::V1Alpha1 {
+        of_spec.extend([
+            left_out("reserveOrdinals", "[]", "pods of other ordinals would be deleted"),
+            left_out("ordinals", "{}", "pods of other ordinals would be deleted"),
+            left_out("lifecycle", "{}", "pods would be deleted without their hooks"),
+        ]);
     }
+    rules.extend(ordinals_and_claims());
     rules.push(at("spec", check(&of_spec)));
     rules.extend(pods::selector("StatefulSet"));
     rules.extend(pods::priority(&format!("{update}.unorderedUpdate.priorityStrategy")));
     rules
 }
 
-/// What older manifests cannot say.
-fn of_v1beta1() -> Vec<Patch> {
+/// Which ordinals there are, what becomes of claims, how many pods are made at once, and hooks.
+fn ordinals_and_claims() -> Vec<Patch> {
     let ordinal = json!({
         "minimum": 0, "maximum": i32::MAX, "maxLength": 21, "pattern": "^[0-9]{1,10}(-[0-9]{1,10})?$",
         "description": "An ordinal, or a range such as 2-5.",
@@ -115,6 +120,17 @@ fn stays(field: &str, remedy: &str) -> Value {
         format!("has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})");
     json!({"rule": rule, "reason": "FieldValueForbidden", "fieldPath": format!(".{field}"),
            "message": format!("cannot be changed, the pods that there are were made by it: {remedy}")})
+}
+
+/// Clients that were built for OpenKruise's v1alpha1 do not know this field: they drop it when they read the object and
+/// write the whole of it back.
+fn left_out(field: &str, empty: &str, cause: &str) -> Value {
+    let rule = format!("!has(oldSelf.{field}) || has(self.{field})");
+    let message = format!(
+        "is left out, as by a client that does not know it in v1alpha1, and {cause}: \
+         write {field}: {empty}, or remove it with apiVersion apps.kruise.io/v1beta1"
+    );
+    json!({"rule": rule, "reason": "FieldValueRequired", "fieldPath": format!(".{field}"), "message": message})
 }
 
 /// With OnDelete nothing is said of a rolling update, but for what is filled in.

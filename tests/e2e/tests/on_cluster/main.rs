@@ -94,7 +94,7 @@ const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
     stateful_set::a_native_set_becomes_an_advanced_one_with_its_pods,
     stateful_set::what_takes_a_name_is_named,
     stateful_set::bad_sets_are_refused,
-    stateful_set::an_older_manifest_keeps_what_it_cannot_say,
+    stateful_set::an_older_manifest_says_which_ordinals_are_reserved,
     stateful_set::five_pods_with_a_partition_go_three_at_a_time,
     stateful_set::a_recreated_pod_is_on_its_node,
     stateful_set::bad_persistent_pod_states_are_refused,

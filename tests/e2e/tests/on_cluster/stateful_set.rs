@@ -234,18 +234,21 @@ pub(crate) async fn bad_sets_are_refused(case: &Case) -> Result<()> {
     Ok(())
 }
 
-pub(crate) async fn an_older_manifest_keeps_what_it_cannot_say(case: &Case) -> Result<()> {
+pub(crate) async fn an_older_manifest_says_which_ordinals_are_reserved(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     let fields =
         json!({"reserveOrdinals": ["7-9"], "scaleStrategy": {"maxUnavailable": 2}, "podManagementPolicy": "Parallel"});
     case.create(&stateful_set(0, &image, &fields)).await?;
     const OLDER: &str = "apps.kruise.io/v1alpha1/StatefulSet";
-    let mut old = objects::again(&case.get(OLDER, SET).await?);
-    ensure!(old["spec"]["reserveOrdinals"].is_null(), "{}", old["spec"]);
-    old["spec"]["replicas"] = 1.into();
-    case.patch(OLDER, SET, json!({"spec": {"replicas": 1}})).await?;
+    let old = objects::again(&case.get(OLDER, SET).await?);
+    ensure!(old["spec"]["reserveOrdinals"] == json!(["7-9"]), "{}", old["spec"]);
+    match case.patch(OLDER, SET, json!({"spec": {"reserveOrdinals": null}})).await {
+        Ok(_) => bail!("v1alpha1 may leave reserveOrdinals out"),
+        Err(error) => has_words("reserveOrdinals", &error, &["spec.reserveOrdinals", "is left out", "write"])?,
+    }
+    case.patch(OLDER, SET, json!({"spec": {"replicas": 1, "reserveOrdinals": [0]}})).await?;
     let new = done(case, 1).await?;
-    ensure!(new["spec"]["reserveOrdinals"] == json!(["7-9"]), "{}", new["spec"]);
+    ensure!(new["spec"]["reserveOrdinals"] == json!([0]), "{}", new["spec"]);
     ensure!(new["spec"]["scaleStrategy"]["maxUnavailable"] == 2, "{}", new["spec"]);
     Ok(())
 }

@@ -44,6 +44,14 @@ pub fn partition(value: Option<&IntOrString>, replicas: usize) -> Result<usize, 
     Ok(if pods == replicas && replicas > 1 && !all { replicas - 1 } else { pods })
 }
 
+/// Whether a partition keeps pods at the old revision, of as many replicas as there may ever be.
+///
+/// # Errors
+/// As [`resolve`].
+pub fn keeps_any(partition: Option<&IntOrString>) -> Result<bool, String> {
+    partition.map_or(Ok(false), |partition| resolve(partition, 1, Round::Up).map(|pods| pods > 0))
+}
+
 /// A percentage as a fraction. The CRD's rule allows the same digits: three before the point and four after it are ample;
 /// more could overflow when multiplied by the replicas.
 fn percent(text: &str) -> Result<(usize, usize), String> {
@@ -119,6 +127,7 @@ mod tests {
         ];
         for (value, replicas, expected) in table {
             assert_eq!(partition(value.as_ref(), replicas), Ok(expected), "{value:?} of {replicas}");
+            assert_eq!(keeps_any(value.as_ref()), Ok(expected > 0), "{value:?}");
         }
     }
 }

@@ -8,6 +8,7 @@
 
 use berth_api::names::{condition, reason};
 use berth_api::v1beta1::cloneset::{CloneSet, CloneSetCondition, CloneSetSpec, CloneSetStatus};
+use berth_workload::intstr;
 use berth_workload::plan::Plan;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -88,7 +89,10 @@ fn state(
         return ("True", reason::PAUSED, "CloneSet is paused".to_owned());
     }
     let expected = new.expected_updated_replicas;
-    if expected < replicas && expected <= new.updated_available_replicas {
+    // A partition keeps its revision for later pods, too, where there are none of it now.
+    let partition = spec.update_strategy.rolling_update.as_ref().and_then(|rolling| rolling.partition.as_ref());
+    let keeps = new.current_revision != new.update_revision && intstr::keeps_any(partition).unwrap_or(false);
+    if (expected < replicas || keeps) && expected <= new.updated_available_replicas {
         return ("True", reason::PARTITION_AVAILABLE, "CloneSet has been paused due to partition ready".to_owned());
     }
     let over = before.is_some_and(|condition| match &*condition.reason {
@@ -223,6 +227,17 @@ mod tests {
         );
         case.set(json!({"updateStrategy": {"rollingUpdate": {"partition": 1}}}));
         assert_eq!(case.after(0, [5, 3, 5, 3], ["1", "2"]), "True ProgressPartitionAvailable 0 0");
+    }
+
+    #[test]
+    fn a_partition_without_pods_is_reached() {
+        let mut case = Case::new(json!({"replicas": 0}));
+        case.set(json!({"replicas": 0, "updateStrategy": {"rollingUpdate": {"partition": "80%"}}}));
+        assert_eq!(case.after(0, [0; 4], ["1", "1"]), "True CloneSetAvailable 0 0");
+        assert_eq!(case.after(5, [0; 4], ["1", "2"]), "True ProgressPartitionAvailable 5 0");
+        assert_eq!(case.after(500, [0; 4], ["1", "2"]), "True ProgressPartitionAvailable 5 0");
+        case.set(json!({"replicas": 0}));
+        assert_eq!(case.after(0, [0; 4], ["2", "2"]), "True CloneSetAvailable 505 0");
     }
 
     #[test]

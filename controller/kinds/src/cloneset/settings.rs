@@ -26,6 +26,8 @@ use super::Snapshot;
 pub struct Settings {
     /// Numbers of pods.
     pub wanted: Wanted,
+    /// The partition keeps pods at the current revision, though there may be none now: so no rollout is complete.
+    pub keeps_current: bool,
     /// Which pods are updated first.
     pub order: UpdateOrder,
     /// How pods are updated.
@@ -77,6 +79,8 @@ pub(super) fn beside_template(snapshot: &Snapshot) -> Result<Settings, Refusal> 
                 .is_some_and(|value| value == "true"),
             ..wanted(spec, &rolling).map_err(refuse)?
         },
+        keeps_current: intstr::keeps_any(rolling.partition.as_ref())
+            .map_err(|problem| refuse(("updateStrategy.rollingUpdate.partition", problem)))?,
         order: UpdateOrder::new(rolling.priority_strategy.as_ref(), &rolling.scatter_strategy)
             .map_err(|problem| refuse(("updateStrategy.rollingUpdate.priorityStrategy", problem)))?,
         policy: policy(rolling.pod_update_policy),

@@ -55,7 +55,8 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
     if let Ok(settings) = settings(snapshot, &template) {
         let wanted = settings.wanted;
         status.expected_updated_replicas = number(wanted.replicas - wanted.partition);
-        if status.updated_replicas == status.replicas && status.replicas == number(wanted.replicas) {
+        let is_updated = status.updated_replicas == status.replicas && status.replicas == number(wanted.replicas);
+        if is_updated && !settings.keeps_current {
             status.current_revision = status.update_revision.clone();
         }
     }

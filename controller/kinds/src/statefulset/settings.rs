@@ -29,6 +29,8 @@ pub(super) struct Settings {
     pub(super) is_parallel: bool,
     /// Pods that stay at the old revision.
     pub(super) partition: usize,
+    /// The partition keeps pods at the current revision, though there may be none now: so no rollout is complete.
+    pub(super) keeps_current: bool,
     /// Pods that may be out of service for an update.
     pub(super) max_unavailable: usize,
     /// Pods that may be made and not available yet.
@@ -99,6 +101,7 @@ pub(super) fn beside_template(snapshot: &Snapshot) -> Result<Settings, Refusal> 
         ordinals,
         is_parallel,
         partition: partition(rolling, replicas).map_err(refuse)?,
+        keeps_current: !on_delete && rolling.partition.is_some_and(|partition| partition > 0),
         // In order it is one at a time, whatever slipped through.
         max_unavailable: if is_parallel { max_unavailable } else { 1 },
         scale_max_unavailable: if is_parallel { scale_max_unavailable } else { usize::MAX },

@@ -44,7 +44,9 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
     // A template that could not become a revision has no pods, whatever revision was the newest before.
     let updated = if is_new { String::new() } else { status.update_revision.clone() };
     count(snapshot, &updated, &mut status, now);
-    if settings::beside_template(snapshot).is_ok_and(|settings| status.replicas == number(settings.ordinals.len()))
+    let may_complete =
+        |settings: settings::Settings| !settings.keeps_current && status.replicas == number(settings.ordinals.len());
+    if settings::beside_template(snapshot).is_ok_and(may_complete)
         && status.updated_replicas == status.replicas
         && status.ready_replicas == status.replicas
         && !updated.is_empty()

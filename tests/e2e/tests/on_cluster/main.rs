@@ -73,6 +73,8 @@ const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
     rollout::a_request_to_a_ready_pod_is_answered,
     newcomer::edit_reaches_each_namespaced_kind,
     newcomer::edit_follows_readme_to_a_restart,
+    rollout::partition_keeps_image_over_zero_pods,
+    stateful_set::partition_keeps_image_over_zero_pods,
     limits::in_place_with_max_unavailable,
     limits::in_place_with_partition,
     limits::in_place_with_surge,

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use berth_e2e::limits::Limits;
-use berth_e2e::objects::{self, CONTAINER, image_patch, kind};
-use serde_json::json;
+use berth_e2e::objects::{self, APP, CONTAINER, image_patch, kind};
+use serde_json::{Value, json};
 
 use crate::world::{Case, PATIENCE, ensure_gated, ensure_in_place, two_at_a_time};
 
@@ -37,6 +37,40 @@ pub(crate) async fn an_image_changes_in_place(case: &Case) -> Result<()> {
     let status = &done["status"];
     ensure!(status["currentRevision"] == status["updateRevision"], "the rollout has not ended: {status}");
     case.told("web", |event| event.starts_with("SuccessfulUpdatePodInPlace")).await?;
+    Ok(())
+}
+
+pub(crate) async fn partition_keeps_image_over_zero_pods(case: &Case) -> Result<()> {
+    let (one, two) = (case.image("v1").await?, case.image("v2").await?);
+    for (name, partition) in [("number", json!(4)), ("percent", json!("80%"))] {
+        let rolling_update =
+            json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "100%", "partition": partition});
+        case.clone_set(name, 5, &one, rolling_update).await?;
+        case.set_image(name, &two).await?;
+        let held = |set: &Value| objects::is_stateful_set_done(set, 1);
+        let set = case.until(kind::CLONE_SET, name, held).await?;
+        let current = set["status"]["currentRevision"].clone();
+        case.patch(kind::CLONE_SET, name, json!({"spec": {"replicas": 0}})).await?;
+        let set = case.until(kind::CLONE_SET, name, |set| objects::is_stateful_set_done(set, 0)).await?;
+        ensure!(set["status"]["currentRevision"] == current, "{name}: {}", set["status"]);
+        case.patch(kind::CLONE_SET, name, json!({"spec": {"replicas": 5}})).await?;
+        case.until(kind::CLONE_SET, name, held).await?;
+        ensure_images(case, name, (&one, 4), (&two, 1)).await?;
+        case.set_strategy(name, json!({"partition": 0})).await?;
+        case.done(name).await?;
+        ensure_images(case, name, (&one, 0), (&two, 5)).await?;
+    }
+    Ok(())
+}
+
+/// So many pods have the one image, and so many the other.
+pub(crate) async fn ensure_images(case: &Case, name: &str, one: (&str, usize), two: (&str, usize)) -> Result<()> {
+    let mut pods = objects::list(case.client(), &case.namespace, kind::POD, &format!("{APP}={name}")).await?;
+    pods.retain(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+    for (image, count) in [one, two] {
+        let have = pods.iter().filter(|pod| pod["spec"]["containers"][0]["image"] == image).count();
+        ensure!(have == count, "{have} pods of {name} have image {image}, not {count}");
+    }
     Ok(())
 }
 

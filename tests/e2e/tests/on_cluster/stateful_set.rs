@@ -7,6 +7,7 @@ use berth_e2e::objects::{self, kind};
 use berth_e2e::record::PodView;
 use serde_json::{Value, json};
 
+use crate::rollout::ensure_images;
 use crate::world::Case;
 
 const SET: &str = "db";
@@ -99,6 +100,20 @@ pub(crate) async fn pods_come_change_and_go_in_order(case: &Case) -> Result<()> 
     case.gone(kind::CLAIM, "data-db-2").await?;
     ensure!(claims(case).await? == ["data-db-0"], "{:?}", claims(case).await?);
     Ok(())
+}
+
+pub(crate) async fn partition_keeps_image_over_zero_pods(case: &Case) -> Result<()> {
+    let (one, two) = (case.image("v1").await?, case.image("v2").await?);
+    let rolling = json!({"rollingUpdate": {"podUpdatePolicy": "InPlaceIfPossible", "partition": 2}});
+    case.create(&stateful_set(3, &one, &json!({"updateStrategy": rolling}))).await?;
+    let set = done(case, 3).await?;
+    case.patch(kind::STATEFUL_SET, SET, objects::image_patch(&set, &two)).await?;
+    done(case, 1).await?;
+    for (replicas, updated) in [(0, 0), (3, 1)] {
+        case.patch(kind::STATEFUL_SET, SET, json!({"spec": {"replicas": replicas}})).await?;
+        done(case, updated).await?;
+    }
+    ensure_images(case, SET, (&one, 2), (&two, 1)).await
 }
 
 pub(crate) async fn a_native_set_becomes_an_advanced_one_with_its_pods(case: &Case) -> Result<()> {

@@ -256,6 +256,44 @@ fn percentages_are_rounded_as_the_limits_say() {
 }
 
 #[test]
+fn partition_keeps_current_revision_over_zero_pods() {
+    // partition while there are no pods, and with five of them => pods of the old image
+    let table = [
+        (json!(4), json!(4), 4),
+        (json!("80%"), json!("80%"), 4),
+        (json!("1%"), json!("1%"), 1),
+        (json!(9), json!(9), 5),
+        (json!(0), json!(4), 0),
+        (json!("0%"), json!("80%"), 0),
+        (json!(null), json!(4), 0),
+    ];
+    for (between, then, old) in table {
+        let case = format!("{between}, then {then}");
+        let mut world = World::settled(5, template("web:1"), in_place(json!({"partition": 4})));
+        Arc::make_mut(&mut world.set).spec.revision_history_limit = Some(0);
+        world.set_template(template("web:2"));
+        world.settle();
+        world.edit_rolling_update("partition", between);
+        for replicas in [0, 5] {
+            Arc::make_mut(&mut world.set).spec.replicas = Some(replicas);
+            world.settle();
+            world.edit_rolling_update("partition", then.clone());
+        }
+        assert_eq!(world.images().iter().filter(|image| *image == "web:1").count(), old, "{case}");
+    }
+}
+
+#[test]
+fn partition_of_new_set_finds_no_older_revision() {
+    let mut world = World::settled(0, template("web:1"), in_place(json!({"partition": 4})));
+    let status = world.status();
+    assert_eq!(status.current_revision, status.update_revision);
+    Arc::make_mut(&mut world.set).spec.replicas = Some(5);
+    world.settle();
+    assert_eq!(world.images(), ["web:1"; 5]);
+}
+
+#[test]
 fn pods_beyond_the_bytes_of_a_plan_are_created_by_the_next_one() {
     let mut large = template("web:1");
     large["metadata"]["annotations"] = json!({"note": "x".repeat(1 << 20)});

@@ -236,11 +236,35 @@ proptest! {
             (status.replicas, status.available_replicas, status.expected_updated_replicas),
             (replicas, replicas, updated), "replicas, available, expected under {:?}:{}", given, story
         );
-        // Where nothing is left of the old revision, there is nothing to go back to, and all pods are made new.
-        let gone = status.current_revision == status.update_revision;
-        prop_assert!(status.updated_replicas == updated || (gone && status.updated_replicas > updated), "{} updated, not {updated}, under {given:?}:{story}", status.updated_replicas);
+        prop_assert_eq!(status.updated_replicas, updated, "updated under {:?}:{}", given, story);
         for (pod, (patched, _)) in touched {
             prop_assert!(patched <= 1, "{pod} was patched {patched} times:{story}");
         }
+    }
+
+    /// Pods inside a partition are of the current revision, after any sequence of `spec.replicas`, zero among them.
+    #[test]
+    fn a_partition_keeps_its_revision_at_any_scale(
+        replicas in prop::collection::vec(0i32..7, 1..6),
+        partition in prop_oneof![(1i32..7).prop_map(|n| json!(n)), (1u8..11).prop_map(|n| json!(format!("{}%", n * 10)))],
+        given in given(), limit in 0i32..2,
+    ) {
+        let mut world = given.world();
+        world.mend();
+        world.set_template(template("web:0"));
+        world.settle();
+        Arc::make_mut(&mut world.set).spec.revision_history_limit = Some(limit);
+        world.edit_rolling_update("partition", partition.clone());
+        world.set_template(template(LAST));
+        for replicas in &replicas {
+            Arc::make_mut(&mut world.set).spec.replicas = Some(*replicas);
+            world.settle();
+            let old = world.images().iter().filter(|image| *image == "web:0").count();
+            prop_assert_eq!(old, world.partition(), "{} replicas, partition {}, {:?}", replicas, &partition, given);
+        }
+        world.edit_rolling_update("partition", json!(0));
+        world.settle();
+        let status = world.status();
+        prop_assert_eq!(status.current_revision, status.update_revision, "the partition is gone");
     }
 }

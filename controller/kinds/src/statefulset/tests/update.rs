@@ -76,6 +76,30 @@ fn the_partition_counts_pods_and_not_ordinals() {
 }
 
 #[test]
+fn partition_keeps_current_revision_over_zero_pods() {
+    let both = [json!({}), json!({"unorderedUpdate": {}})];
+    for (management, more) in [("OrderedReady", &both[0]), ("Parallel", &both[0]), ("Parallel", &both[1])] {
+        // partition while there are no pods => images
+        for (between, images) in [(2, ["db-0 0", "db-1 0", "db-2 1"]), (0, ["db-0 1", "db-1 1", "db-2 1"])] {
+            let mut rolling = more.clone();
+            rolling["partition"] = json!(2);
+            let strategy = json!({"rollingUpdate": rolling});
+            let fields =
+                json!({"podManagementPolicy": management, "updateStrategy": strategy, "revisionHistoryLimit": 0});
+            let mut world = World::settled(3, fields);
+            world.set_image("db:1");
+            world.settle();
+            world.merge(&json!({"updateStrategy": {"rollingUpdate": {"partition": between}}}));
+            world.merge(&json!({"replicas": 0}));
+            world.settle();
+            world.merge(&json!({"updateStrategy": {"rollingUpdate": {"partition": 2}}, "replicas": 3}));
+            world.settle();
+            assert_eq!(world.images(), images, "{management} {more} {between}");
+        }
+    }
+}
+
+#[test]
 fn no_more_pods_go_out_of_service_than_may() {
     // maxUnavailable rounds down, and is at least one.
     for (max_unavailable, expected) in

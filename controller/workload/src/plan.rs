@@ -402,7 +402,8 @@ pub struct Failure {
     pub code: u16,
     /// The same action will fail in the same way until the workload changes (HTTP 400, 403, 422).
     pub permanent: bool,
-    /// The object is gone, or not as it was seen (HTTP 404, 409): no failure, it is decided on anew.
+    /// The object is gone, or not as it was seen (HTTP 404, 409), or its name as a revision is taken: no failure, it is
+    /// decided on anew.
     pub outdated: bool,
     /// The name of the object that was to be created is another object's, which was read to know it.
     pub taken: bool,
@@ -422,6 +423,11 @@ impl Failure {
 }
 
 impl Outcome {
+    /// Whether anything failed that is not just decided on anew.
+    pub fn has_failed(&self) -> bool {
+        self.failures.iter().any(|failure| !failure.outdated)
+    }
+
     /// The server's message about the first of these deeds that failed, and not because the object had changed.
     pub fn first(&self, is_ours: impl Fn(Deed) -> bool) -> Option<String> {
         let mut told = self.failures.iter().filter(|failure| !failure.outdated && !failure.is_of_budget());

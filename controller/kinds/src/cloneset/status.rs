@@ -30,8 +30,12 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
     let template = snapshot.set.spec.template.value();
     let recognised = revision::recognise(&template, &snapshot.revisions);
     let is_new = matches!(recognised, Recognised::New(_));
-    if is_new && plan.refusal.is_none() && outcome.failures.is_empty() {
-        return snapshot.set.status.clone();
+    let before = snapshot.set.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
+    let collisions = history::collisions(before, outcome);
+    if is_new && plan.refusal.is_none() && !outcome.has_failed() {
+        let told = snapshot.set.status.clone();
+        let renamed = CloneSetStatus { collision_count: Some(collisions), ..told.clone().unwrap_or_default() };
+        return if collisions == before { told } else { Some(renamed) };
     }
     let old = snapshot.set.status.clone().unwrap_or_default();
     let mut status = CloneSetStatus {
@@ -39,7 +43,7 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
         label_selector: Selector::new(&snapshot.set.spec.selector).map(|s| s.to_string()).unwrap_or_default(),
         update_revision: old.update_revision.clone(),
         current_revision: old.current_revision.clone(),
-        collision_count: Some(history::collisions(old.collision_count.unwrap_or(0), outcome)),
+        collision_count: Some(collisions),
         expected_updated_replicas: old.expected_updated_replicas,
         conditions: old.conditions.clone(),
         ..CloneSetStatus::default()

@@ -520,12 +520,13 @@ fn a_revision_whose_name_is_taken_gets_another_one_and_the_count_of_collisions_r
             message: "exists and belongs to nobody".to_owned(),
             code,
             permanent: false,
-            outdated: false,
+            outdated: is_taken,
             taken: is_taken,
         };
         let status = super::status(&snapshot, &plan, &Outcome { failures: vec![failure] }, world.now()).unwrap();
         assert_eq!(status.collision_count, Some(collisions), "{code}");
         Arc::make_mut(&mut snapshot.set).status = Some(status);
+        assert_eq!(status.conditions, [], "{code}: the next try mends it");
     }
     assert_ne!(names[0], names[1]);
     assert_eq!(names[1], names[2], "what failed otherwise is tried again by the same name");

@@ -26,11 +26,15 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
     }
     let recognised = history::recognise(&snapshot.scene(), &template);
     let is_new = matches!(recognised, Recognised::New(_));
-    if is_new && plan.refusal.is_none() && outcome.failures.is_empty() {
-        return snapshot.set.status.clone();
+    let before = snapshot.set.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
+    let collisions = history::collisions(before, outcome);
+    if is_new && plan.refusal.is_none() && !outcome.has_failed() {
+        let told = snapshot.set.status.clone();
+        let renamed = DaemonSetStatus { collision_count: Some(collisions), ..told.clone().unwrap_or_default() };
+        return if collisions == before { told } else { Some(renamed) };
     }
     status.observed_generation = snapshot.set.metadata.generation.unwrap_or_default();
-    status.collision_count = Some(history::collisions(status.collision_count.unwrap_or(0), outcome));
+    status.collision_count = Some(collisions);
     if let Recognised::Newest(updated) | Recognised::Older(updated, _) = recognised {
         short(&updated.metadata.name).clone_into(&mut status.update_revision);
     }

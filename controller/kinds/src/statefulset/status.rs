@@ -30,12 +30,16 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
     let template = snapshot.set.spec.template.value();
     let recognised = history::recognise(&snapshot.scene(), &template);
     let is_new = matches!(recognised, Recognised::New(_));
-    if is_new && plan.refusal.is_none() && outcome.failures.is_empty() {
-        return snapshot.set.status.clone();
+    let before = snapshot.set.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
+    let collisions = history::collisions(before, outcome);
+    if is_new && plan.refusal.is_none() && !outcome.has_failed() {
+        let told = snapshot.set.status.clone();
+        let renamed = StatefulSetStatus { collision_count: Some(collisions), ..told.clone().unwrap_or_default() };
+        return if collisions == before { told } else { Some(renamed) };
     }
     status.observed_generation = snapshot.set.metadata.generation.unwrap_or_default();
     status.label_selector = Selector::new(&snapshot.set.spec.selector).map(|s| s.to_string()).unwrap_or_default();
-    status.collision_count = Some(history::collisions(status.collision_count.unwrap_or(0), outcome));
+    status.collision_count = Some(collisions);
     if let Recognised::Newest(updated) | Recognised::Older(updated, _) = recognised {
         let revisions = Revisions::new(&snapshot.scene(), updated);
         status.update_revision = revisions.updated.metadata.name.to_string();

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::write::{JSON_PATCH, Kind, Write};
 use crate::client::Failed;
 use crate::expectations::Ticket;
-use crate::object::CONFIG_MAPS;
+use crate::object::{CONFIG_MAPS, CONTROLLER_REVISIONS};
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
@@ -134,8 +134,11 @@ pub(super) fn failure(write: &Write, failed: Failed) -> Failure {
     let is_protected =
         write.kind == Kind::Evict && (code == 429 || message.contains("more than one PodDisruptionBudget"));
     let permanent = (matches!(code, 400 | 403 | 422) && !passes && !is_of_another) || is_protected;
-    let outdated =
-        is_of_another || matches!(code, 404 | 409) && !matches!(write.kind, Kind::Create | Kind::Ensure | Kind::DryRun);
+    // The next decision gives the revision another name, so the conflict is no failure.
+    let is_renamed = taken && write.deed.resource == CONTROLLER_REVISIONS;
+    let outdated = is_of_another
+        || is_renamed
+        || matches!(code, 404 | 409) && !matches!(write.kind, Kind::Create | Kind::Ensure | Kind::DryRun);
     let (namespace, object) = (write.namespace.clone(), write.name.clone());
     Failure { deed: write.deed, namespace, object, message, code, permanent, outdated, taken }
 }

@@ -88,6 +88,22 @@ fn an_object_that_is_not_as_it_was_seen_is_no_failure() {
 }
 
 #[test]
+fn a_taken_name_is_no_failure_of_a_revision_alone() {
+    let metadata = json!({"namespace": "ns", "name": "web-1"});
+    let body = || Body::from(&json!({"metadata": metadata}));
+    for (action, outdated) in [
+        (Action::CreateRevision { body: body() }, true),
+        (Action::CreatePod { body: body() }, false),
+        (Action::CreateClaim { body: body() }, false),
+    ] {
+        let write = Write::of(&action);
+        let refusal = existing(&write, &pod(Some("another"))).unwrap_err();
+        let failure = failure(&write, refusal);
+        assert_eq!((failure.taken, failure.outdated, failure.permanent), (true, outdated, false), "{}", write.deed);
+    }
+}
+
+#[test]
 fn template_errors_name_the_workloads_fields() {
     let write = Write::of(&Action::ValidateTemplate { namespace: "ns".into(), template: Body::from(&json!({})) });
     let causes =
